@@ -1,0 +1,44 @@
+# What a developer types. CI does the same by .ci/run, without make.
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT := $(shell command -v golangci-lint || echo $(shell go env GOPATH)/bin/golangci-lint)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race lint ci sandbox fuzz bench
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build both commands, static, into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/worker ./cmd/enqueue
+
+test: ## Run all tests; nothing but Go is needed
+	go test ./...
+
+race: ## Run all tests with the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race ./...
+
+lint: $(GOLANGCI_LINT) ## Check style and the dependency rule
+	$(GOLANGCI_LINT) run ./...
+
+$(GOLANGCI_LINT):
+	go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+ci: ## Do all that CI does
+	bash .ci/run
+
+sandbox: ## Start a worker with everything embedded, and the operator's pages
+	go run ./cmd/worker --sandbox
+
+fuzz: ## Fuzz every parser, FUZZTIME each (default 30s)
+	@set -e; for pkg in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
+		done; \
+	done
+
+bench: ## Measure against bare asynq and a plain loop (needs redis-server)
+	go run ./internal/bench
