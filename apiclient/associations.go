@@ -1,0 +1,61 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+)
+
+// OrganizationClient is a client (application) that is associated with an
+// organization.
+type OrganizationClient struct {
+	ClientID string `json:"client_id"`
+}
+
+func (o OrganizationClient) check() error { return wantID("client_id", o.ClientID) }
+
+func wantID(member, id string) error {
+	if id == "" {
+		return errors.New("missing or empty: " + member)
+	}
+	return nil
+}
+
+// removal is the body of 4.2.
+type removal struct {
+	Clients []string `json:"clients"`
+}
+
+// RemoveOrganizationClients takes 1 to 100 clients from an organization (DELETE
+// with a body, specification 4.2): all of them or, on an error of the API, none.
+// It is idempotent, and succeeds for a client that is not associated. Any 2xx is
+// success, whatever its body.
+func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clients []string) error {
+	broken := checkID(nil, "organization_id", org)
+	if more, ok := errors.AsType[*ValidationError](CheckClients(clients, MaxClientsPerRequest)); ok {
+		broken = append(broken, more.Fields...)
+	}
+	if err := invalid(broken); err != nil {
+		return fmt.Errorf("%s: %w", OpRemoveOrganizationClients, err)
+	}
+	_, err := c.do(ctx, request{
+		operation: OpRemoveOrganizationClients,
+		method:    http.MethodDelete,
+		path:      clientsPath(org),
+		body:      removal{Clients: clients},
+	})
+	return err
+}
+
+// OrganizationClients lists the clients of an organization, in the service's
+// order, a hundred a request.
+func (c *Client) OrganizationClients(ctx context.Context, org string) iter.Seq2[OrganizationClient, error] {
+	if err := CheckID("organization_id", org); err != nil {
+		return failed[OrganizationClient](fmt.Errorf("%s: %w", OpListOrganizationClients, err))
+	}
+	return list(ctx, c, OpListOrganizationClients, clientsPath(org), "clients", OrganizationClient.check)
+}
+
+func clientsPath(org string) string { return organizationPath(org) + "/clients" }

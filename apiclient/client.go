@@ -1,0 +1,230 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// The operations, as they are named in permits, metrics and errors.
+const (
+	OpUpdateDiscoveryDomain     = "update_discovery_domain"
+	OpGetDiscoveryDomain        = "get_discovery_domain"
+	OpListDiscoveryDomains      = "list_discovery_domains"
+	OpListOrganizations         = "list_organizations"
+	OpRemoveOrganizationClients = "remove_organization_clients"
+	OpListOrganizationClients   = "list_organization_clients"
+	OpCreateTemplate            = "create_template"
+	OpListTemplates             = "list_templates"
+)
+
+// Gate paces requests. It must be safe for concurrent use.
+type Gate interface {
+	// Wait is called before every request to the API: each page of a list, and
+	// the repeat after a 401. Never for token requests. It returns when the
+	// request may go out; its error is returned to the caller wrapped, and
+	// nothing is sent.
+	Wait(ctx context.Context, operation string) error
+
+	// Answered is called once for each Wait that returned nil, as soon as the
+	// answer's header is there: status 0 and a nil header when no answer came,
+	// or nothing could be sent. ctx is not cancelled with the caller's, so that
+	// a 429 is told although its caller has gone; the implementation bounds its
+	// own work.
+	Answered(ctx context.Context, operation string, status int, header http.Header)
+}
+
+// Config says which API a [Client] calls and how. BaseURL and Tokens are
+// required.
+type Config struct {
+	BaseURL string // as CheckBaseURL wants it, such as "https://tenant.example/api/v2"
+	Tokens  TokenSource
+	Gate    Gate // nil: requests are not paced
+
+	UserAgent string // empty: "orgops"
+
+	ConnectTimeout time.Duration // for the connection, and again for its TLS handshake; 0: 5 s
+	HeaderTimeout  time.Duration // from the request sent to the answer's header; 0: 20 s
+	Timeout        time.Duration // for one request as a whole, its answer's body included; 0: 30 s
+
+	MaxConns int // idle connections kept; 0: 64
+
+	// Observe is told of every request sent: status 0 when no answer came, and
+	// how long it took without waiting for a permit or a token. nil: nobody is.
+	// It must be safe for concurrent use.
+	Observe func(operation string, status int, took time.Duration)
+
+	Logger *slog.Logger // one line a request at debug level; nil: none
+}
+
+// Defaults of [Config]. An API that needs longer than this is not working well,
+// and a request given up here can be tried again.
+const (
+	defaultUserAgent      = "orgops"
+	defaultConnectTimeout = 5 * time.Second
+	defaultHeaderTimeout  = 20 * time.Second
+	defaultTimeout        = 30 * time.Second
+	defaultMaxConns       = 64
+)
+
+// Client calls the Management API of one tenant. It is safe for concurrent use.
+type Client struct {
+	base      string
+	tokens    TokenSource
+	gate      Gate
+	userAgent string
+	timeout   time.Duration
+	observe   func(operation string, status int, took time.Duration)
+	logger    *slog.Logger
+	transport *http.Transport
+}
+
+// New checks the settings and returns a client. It connects to nothing.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("api client: %w", err)
+	}
+	c := &Client{
+		base:      cfg.BaseURL,
+		tokens:    cfg.Tokens,
+		gate:      cfg.Gate,
+		userAgent: orDefault(cfg.UserAgent, defaultUserAgent),
+		timeout:   orDefault(cfg.Timeout, defaultTimeout),
+		observe:   cfg.Observe,
+		logger:    orDefault(cfg.Logger, slog.New(slog.DiscardHandler)),
+		transport: newTransport(orDefault(cfg.ConnectTimeout, defaultConnectTimeout),
+			orDefault(cfg.HeaderTimeout, defaultHeaderTimeout), orDefault(cfg.MaxConns, defaultMaxConns)),
+	}
+	if c.gate == nil {
+		c.gate = openGate{}
+	}
+	if c.observe == nil {
+		c.observe = func(string, int, time.Duration) {}
+	}
+	return c, nil
+}
+
+func (cfg Config) check() error {
+	if err := CheckBaseURL(cfg.BaseURL); err != nil {
+		return err
+	}
+	if cfg.Tokens == nil {
+		return errors.New("no token source")
+	}
+	if !httpguts.ValidHeaderFieldValue(cfg.UserAgent) {
+		return fmt.Errorf("user agent: %s has characters that a header cannot carry", textValue(cfg.UserAgent))
+	}
+	if cfg.ConnectTimeout < 0 || cfg.HeaderTimeout < 0 || cfg.Timeout < 0 {
+		return fmt.Errorf("want timeouts of 0 (the default) or more, got %v, %v and %v", cfg.ConnectTimeout, cfg.HeaderTimeout, cfg.Timeout)
+	}
+	if cfg.MaxConns < 0 {
+		return fmt.Errorf("want 0 (the default) or more connections, got %d", cfg.MaxConns)
+	}
+	return nil
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+// Timeout is how long one request can take as a whole. An answer that was lost
+// can still be acted upon by the API for about as long.
+func (c *Client) Timeout() time.Duration { return c.timeout }
+
+// CloseIdle closes the connections that are not in use.
+func (c *Client) CloseIdle() { c.transport.CloseIdleConnections() }
+
+type openGate struct{}
+
+func (openGate) Wait(context.Context, string) error                 { return nil }
+func (openGate) Answered(context.Context, string, int, http.Header) {}
+
+// apiPrefix is the API's version in its path (specification 1 and 9).
+const apiPrefix = "/api/v2"
+
+// CheckBaseURL checks the address of a Management API: https, or http on the
+// loopback interface only; no credentials, query or fragment; a path that ends
+// in /api/v2. The error says what is wrong, without any credentials in it.
+func CheckBaseURL(baseURL string) error {
+	if baseURL == "" {
+		return errors.New("base URL: missing: want https://HOST/api/v2")
+	}
+	u, err := parseEndpoint("base URL", baseURL)
+	if err != nil {
+		return err
+	}
+	switch {
+	case strings.HasSuffix(u.Path, apiPrefix+"/"):
+		return fmt.Errorf("base URL: want a path that ends in %s, got %s: leave the last / out", apiPrefix, textValue(u.Path))
+	case !strings.HasSuffix(u.Path, apiPrefix):
+		return fmt.Errorf("base URL: want a path that ends in %s, got %s", apiPrefix, textValue(u.Path))
+	case u.RawPath != "" || path.Clean(u.Path) != u.Path:
+		return fmt.Errorf("base URL: want a plain path, got %s", textValue(u.EscapedPath()))
+	}
+	return nil
+}
+
+// DefaultAudience is the audience of tokens for the API at baseURL: its scheme
+// and host with the path /api/v2/, the last slash included.
+func DefaultAudience(baseURL string) (string, error) {
+	if err := CheckBaseURL(baseURL); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return "", errors.New("base URL: not a URL") // not reached: it was checked
+	}
+	return u.Scheme + "://" + u.Host + apiPrefix + "/", nil
+}
+
+// parseEndpoint parses an address that secrets are sent to: nobody on the way
+// must read them. name begins its errors, which never show credentials.
+func parseEndpoint(name, address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		// The text of err has the whole address in it.
+		return nil, fmt.Errorf("%s: not a URL: want https://HOST/…", name)
+	}
+	host := u.Hostname()
+	switch {
+	case u.User != nil:
+		return nil, fmt.Errorf("%s: no user or password belongs in it", name)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("%s: want https://HOST/…, got the scheme %s", name, textValue(u.Scheme))
+	case host == "" || u.Opaque != "":
+		return nil, fmt.Errorf("%s: no host in it: want https://HOST/…", name)
+	case u.Scheme == "http" && !isLoopback(host):
+		return nil, fmt.Errorf("%s: http is for loopback addresses only, and %s is none: want https", name, textValue(host))
+	case u.Port() != "" && !isPort(u.Port()):
+		return nil, fmt.Errorf("%s: want a port of 1 to 65535, got %s", name, textValue(u.Port()))
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, fmt.Errorf("%s: no query belongs in it", name)
+	case u.Fragment != "" || strings.Contains(address, "#"):
+		return nil, fmt.Errorf("%s: no fragment belongs in it", name)
+	}
+	return u, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+func isPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}

@@ -1,0 +1,511 @@
+package apiclient_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"orgops/apiclient"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	testToken = "eyJhbGciOiJSUzI1NiJ9.c2VjcmV0LXBheWxvYWQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ"
+	orgID     = "org_0123456789abcdef"
+	domainID  = "ord_0123456789abcdefABCDEF"
+)
+
+// seen is one request as it reached the server.
+type seen struct {
+	Method, Path, Query, Body string
+}
+
+// api is a server under test and what it was asked.
+type api struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	requests []seen
+	headers  []http.Header
+}
+
+// serve starts a server whose base URL is its URL + "/api/v2"; paths are
+// recorded below that.
+func serve(t *testing.T, handler http.HandlerFunc) *api {
+	t.Helper()
+	a := &api{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("reading the request: %v", err)
+		}
+		a.mu.Lock()
+		a.requests = append(a.requests, seen{
+			Method: r.Method, Path: strings.TrimPrefix(r.URL.EscapedPath(), "/api/v2"),
+			Query: r.URL.RawQuery, Body: string(body),
+		})
+		a.headers = append(a.headers, r.Header.Clone())
+		a.mu.Unlock()
+		handler(w, r)
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *api) asked() []seen {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.requests)
+}
+
+func (a *api) client(t *testing.T, settings ...func(*apiclient.Config)) *apiclient.Client {
+	t.Helper()
+	return newClient(t, a.URL, settings...)
+}
+
+func newClient(t *testing.T, origin string, settings ...func(*apiclient.Config)) *apiclient.Client {
+	t.Helper()
+	cfg := apiclient.Config{
+		BaseURL: origin + "/api/v2",
+		Tokens:  apiclient.StaticToken(apiclient.NewSecret(testToken)),
+	}
+	for _, set := range settings {
+		set(&cfg)
+	}
+	c, err := apiclient.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdle)
+	return c
+}
+
+func answer(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+const domainRecord = `{"id":"ord_0123456789abcdefABCDEF","domain":"example.com","status":"verified",` +
+	`"use_for_organization_discovery":false,"verification_txt":"0123456789abcdef0123456789abcdef",` +
+	`"verification_host":"_ss-verification.org_0123456789abcdef.example.com"}`
+
+func TestBaseURL(t *testing.T) {
+	for _, tc := range []struct{ name, url, want string }{
+		{"https", "https://tenant.example/api/v2", ""},
+		{"with a port", "https://tenant.example:8443/api/v2", ""},
+		{"below a prefix", "https://gateway.example/tenant/api/v2", ""},
+		{"http on 127.0.0.1", "http://127.0.0.1:8080/api/v2", ""},
+		{"http on 127.9.9.9", "http://127.9.9.9/api/v2", ""},
+		{"http on ::1", "http://[::1]:80/api/v2", ""},
+		{"http on localhost", "http://localhost:80/api/v2", ""},
+		{"port 65535", "https://tenant.example:65535/api/v2", ""},
+		{"empty", "", "base URL: missing: want https://HOST/api/v2"},
+		{"http elsewhere", "http://tenant.example/api/v2", `base URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
+		{"http on a private address", "http://10.0.0.1/api/v2", `base URL: http is for loopback addresses only, and "10.0.0.1" is none: want https`},
+		{"another scheme", "ftp://tenant.example/api/v2", `base URL: want https://HOST/…, got the scheme "ftp"`},
+		{"no scheme", "tenant.example/api/v2", `base URL: want https://HOST/…, got the scheme ""`},
+		{"opaque", "https:tenant.example/api/v2", "base URL: no host in it: want https://HOST/…"},
+		{"no host", "https:///api/v2", "base URL: no host in it: want https://HOST/…"},
+		{"no path", "https://tenant.example", `base URL: want a path that ends in /api/v2, got ""`},
+		{"another path", "https://tenant.example/api/v3", `base URL: want a path that ends in /api/v2, got "/api/v3"`},
+		{"a last slash", "https://tenant.example/api/v2/", `base URL: want a path that ends in /api/v2, got "/api/v2/": leave the last / out`},
+		{"a double slash", "https://tenant.example//api/v2", `base URL: want a plain path, got "//api/v2"`},
+		{"dots", "https://tenant.example/x/../api/v2", `base URL: want a plain path, got "/x/../api/v2"`},
+		{"escaped", "https://tenant.example/a%2Fb/api/v2", `base URL: want a plain path, got "/a%2Fb/api/v2"`},
+		{"port 0", "https://tenant.example:0/api/v2", `base URL: want a port of 1 to 65535, got "0"`},
+		{"port 65536", "https://tenant.example:65536/api/v2", `base URL: want a port of 1 to 65535, got "65536"`},
+		{"query", "https://tenant.example/api/v2?a=b", "base URL: no query belongs in it"},
+		{"empty query", "https://tenant.example/api/v2?", "base URL: no query belongs in it"},
+		{"fragment", "https://tenant.example/api/v2#a", "base URL: no fragment belongs in it"},
+		{"empty fragment", "https://tenant.example/api/v2#", "base URL: no fragment belongs in it"},
+		{"credentials", "https://u:hunter2@tenant.example/api/v2", "base URL: no user or password belongs in it"},
+		{"broken with credentials", "https://u:hunter2@tenant.example:x/api/v2", "base URL: not a URL: want https://HOST/…"},
+		{"control character", "https://tenant.example/\x00/api/v2", "base URL: not a URL: want https://HOST/…"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := ""
+			if err := apiclient.CheckBaseURL(tc.url); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDefaultAddresses(t *testing.T) {
+	got, err := apiclient.DefaultAudience("https://gateway.example:8443/tenant/api/v2")
+	if want := "https://gateway.example:8443/api/v2/"; got != want || err != nil {
+		t.Errorf("audience %q, %v, want %q", got, err, want)
+	}
+	if got, err := apiclient.DefaultAudience("https://tenant.example"); err == nil {
+		t.Errorf("audience of a wrong base URL: %q", got)
+	}
+	for _, auth := range []string{"https://tenant.example", "https://tenant.example/"} {
+		if got, want := apiclient.DefaultTokenURL(auth), "https://tenant.example/oauth/token/"; got != want {
+			t.Errorf("token URL %q, want %q", got, want)
+		}
+	}
+}
+
+func TestNewRefusesWrongSettings(t *testing.T) {
+	good := apiclient.Config{
+		BaseURL: "https://tenant.example/api/v2",
+		Tokens:  apiclient.StaticToken(apiclient.NewSecret(testToken)),
+	}
+	for _, tc := range []struct {
+		name string
+		set  func(*apiclient.Config)
+		want string
+	}{
+		{"base URL", func(c *apiclient.Config) { c.BaseURL = "" }, "api client: base URL: missing: want https://HOST/api/v2"},
+		{"tokens", func(c *apiclient.Config) { c.Tokens = nil }, "api client: no token source"},
+		{"user agent", func(c *apiclient.Config) { c.UserAgent = "a\nb" }, `api client: user agent: "a\nb" has characters that a header cannot carry`},
+		{"timeout", func(c *apiclient.Config) { c.Timeout = -1 }, "api client: want timeouts of 0 (the default) or more, got 0s, 0s and -1ns"},
+		{"connections", func(c *apiclient.Config) { c.MaxConns = -1 }, "api client: want 0 (the default) or more connections, got -1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := good
+			tc.set(&cfg)
+			if _, err := apiclient.New(cfg); err == nil || err.Error() != tc.want {
+				t.Errorf("got  %v\nwant %s", err, tc.want)
+			}
+		})
+	}
+	c, err := apiclient.New(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Timeout(); got != 30*time.Second {
+		t.Errorf("default timeout %v, want 30s", got)
+	}
+}
+
+func TestRequestsOnTheWire(t *testing.T) {
+	verified := apiclient.StatusVerified
+	for _, tc := range []struct {
+		name   string
+		status int
+		body   string
+		call   func(ctx context.Context, c *apiclient.Client) error
+		want   seen
+	}{
+		{
+			"patch both", 200, domainRecord,
+			func(ctx context.Context, c *apiclient.Client) error {
+				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID,
+					apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: new(false)})
+				return err
+			},
+			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID, Body: `{"status":"verified","use_for_organization_discovery":false}`},
+		},
+		{
+			"patch the status alone", 200, domainRecord,
+			func(ctx context.Context, c *apiclient.Client) error {
+				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID, apiclient.DiscoveryDomainUpdate{Status: &verified})
+				return err
+			},
+			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID, Body: `{"status":"verified"}`},
+		},
+		{
+			"patch the flag alone", 200, domainRecord,
+			func(ctx context.Context, c *apiclient.Client) error {
+				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
+				return err
+			},
+			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID, Body: `{"use_for_organization_discovery":true}`},
+		},
+		{
+			"get", 200, domainRecord,
+			func(ctx context.Context, c *apiclient.Client) error {
+				_, err := c.DiscoveryDomain(ctx, "auth0|org", domainID)
+				return err
+			},
+			seen{Method: "GET", Path: "/organizations/auth0%7Corg/discovery-domains/" + domainID},
+		},
+		{
+			"delete with a body", 204, "",
+			func(ctx context.Context, c *apiclient.Client) error {
+				return c.RemoveOrganizationClients(ctx, orgID, []string{"a", "b"})
+			},
+			seen{Method: "DELETE", Path: "/organizations/" + orgID + "/clients", Body: `{"clients":["a","b"]}`},
+		},
+		{
+			"create", 201, `{"id":"vct_1"}`,
+			func(ctx context.Context, c *apiclient.Client) error {
+				_, err := c.CreateTemplate(ctx, goodTemplate())
+				return err
+			},
+			seen{Method: "POST", Path: "/verifiable-credentials/verification/templates", Body: `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`},
+		},
+		{
+			"create with everything", 201, `{"id":"vct_1"}`,
+			func(ctx context.Context, c *apiclient.Client) error {
+				r := goodTemplate()
+				r.Presentation.Claims = map[string]bool{"portrait": true, "birth_date": false}
+				r.CustomCertificateAuthority = new("PEM")
+				_, err := c.CreateTemplate(ctx, r)
+				return err
+			},
+			seen{Method: "POST", Path: "/verifiable-credentials/verification/templates", Body: `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"birth_date":false,"portrait":true}}},"well_known_trusted_issuers":"aamva","custom_certificate_authority":"PEM"}`},
+		},
+		{
+			"list organizations", 200, `{"organizations":[]}`,
+			func(ctx context.Context, c *apiclient.Client) error { return drain(c.Organizations(ctx)) },
+			seen{Method: "GET", Path: "/organizations", Query: "take=100"},
+		},
+		{
+			"list domains", 200, `{"domains":[]}`,
+			func(ctx context.Context, c *apiclient.Client) error { return drain(c.DiscoveryDomains(ctx, orgID)) },
+			seen{Method: "GET", Path: "/organizations/" + orgID + "/discovery-domains", Query: "take=100"},
+		},
+		{
+			"list clients", 200, `{"clients":[]}`,
+			func(ctx context.Context, c *apiclient.Client) error { return drain(c.OrganizationClients(ctx, orgID)) },
+			seen{Method: "GET", Path: "/organizations/" + orgID + "/clients", Query: "take=100"},
+		},
+		{
+			"list templates", 200, `{"templates":[]}`,
+			func(ctx context.Context, c *apiclient.Client) error { return drain(c.Templates(ctx)) },
+			seen{Method: "GET", Path: "/verifiable-credentials/verification/templates", Query: "take=100"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := serve(t, answer(tc.status, tc.body))
+			c := a.client(t, func(cfg *apiclient.Config) { cfg.UserAgent = "orgops-test/1" })
+			if err := tc.call(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]seen{tc.want}, a.asked()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			h := a.headers[0]
+			contentType := ""
+			if tc.want.Body != "" {
+				contentType = "application/json"
+			}
+			got := []string{h.Get("Authorization"), h.Get("Accept"), h.Get("User-Agent"), h.Get("Content-Type")}
+			want := []string{"Bearer " + testToken, "application/json", "orgops-test/1", contentType}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnyTwoHundredIsSuccess(t *testing.T) {
+	for _, status := range []int{200, 201, 202, 206, 299} {
+		a := serve(t, answer(status, domainRecord))
+		c := a.client(t)
+		d, err := c.DiscoveryDomain(t.Context(), orgID, domainID)
+		if err != nil {
+			t.Fatalf("%d: %v", status, err)
+		}
+		want := apiclient.DiscoveryDomain{
+			ID: domainID, Domain: "example.com", Status: apiclient.StatusVerified,
+			UseForOrganizationDiscovery: new(false),
+			VerificationTXT:             "0123456789abcdef0123456789abcdef",
+			VerificationHost:            "_ss-verification.org_0123456789abcdef.example.com",
+		}
+		if diff := cmp.Diff(want, d); diff != "" {
+			t.Errorf("%d (-want +got):\n%s", status, diff)
+		}
+		if err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err != nil {
+			t.Errorf("%d: removal: %v", status, err)
+		}
+	}
+}
+
+// A removal needs nothing of the body, so nothing in it can turn success into
+// failure.
+func TestRemovalIgnoresTheBody(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		handler http.HandlerFunc
+	}{
+		{"none", answer(204, "")},
+		{"html", answer(200, "<html>")},
+		{"endless", endless(200)},
+		{"cut", cutShort(200)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := serve(t, tc.handler)
+			if err := a.client(t).RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// gate is a Gate that records, and refuses when told.
+type gate struct {
+	mu     sync.Mutex
+	calls  []string
+	wait   func(ctx context.Context, operation string) error
+	header http.Header
+	ended  bool // the context of an Answered had ended
+}
+
+func (g *gate) Wait(ctx context.Context, operation string) error {
+	g.mu.Lock()
+	g.calls = append(g.calls, "wait "+operation)
+	wait := g.wait
+	g.mu.Unlock()
+	if wait != nil {
+		return wait(ctx, operation)
+	}
+	return nil
+}
+
+func (g *gate) Answered(ctx context.Context, operation string, status int, header http.Header) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls = append(g.calls, "answered "+operation+" "+http.StatusText(status))
+	g.header = header
+	g.ended = g.ended || ctx.Err() != nil
+}
+
+type noPermit struct{}
+
+func (noPermit) Error() string { return "no permit within 20s" }
+
+func TestGateSeesEveryRequest(t *testing.T) {
+	t.Run("pages", func(t *testing.T) {
+		pages := []string{`{"clients":[{"client_id":"a"}],"next":"n1"}`, `{"clients":[{"client_id":"b"}]}`}
+		a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			body := pages[0]
+			if r.URL.Query().Get("from") == "n1" {
+				body = pages[1]
+			}
+			w.Header().Set("X-Ratelimit-Remaining", "7")
+			_, _ = io.WriteString(w, body)
+		})
+		g := &gate{}
+		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g })
+		if err := drain(c.OrganizationClients(t.Context(), orgID)); err != nil {
+			t.Fatal(err)
+		}
+		op := apiclient.OpListOrganizationClients
+		want := []string{"wait " + op, "answered " + op + " OK", "wait " + op, "answered " + op + " OK"}
+		if diff := cmp.Diff(want, g.calls); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := g.header.Get("X-Ratelimit-Remaining"); got != "7" {
+			t.Errorf("header handed on: remaining %q, want 7", got)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		a := serve(t, answer(204, ""))
+		g := &gate{wait: func(context.Context, string) error { return noPermit{} }}
+		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g })
+		err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
+		if _, ok := errors.AsType[noPermit](err); !ok {
+			t.Errorf("the gate's error is not reached: %v", err)
+		}
+		want := "remove_organization_clients: DELETE /organizations/" + orgID + "/clients: no permit to send: no permit within 20s"
+		if err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		if n := len(a.asked()); n != 0 {
+			t.Errorf("%d requests sent without a permit", n)
+		}
+		if diff := cmp.Diff([]string{"wait remove_organization_clients"}, g.calls); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("no answer", func(t *testing.T) {
+		g := &gate{}
+		c := newClient(t, closedPort(t), func(cfg *apiclient.Config) { cfg.Gate = g })
+		if err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err == nil {
+			t.Fatal("a closed port answered")
+		}
+		want := []string{"wait remove_organization_clients", "answered remove_organization_clients "}
+		if diff := cmp.Diff(want, g.calls); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("no token", func(t *testing.T) {
+		a := serve(t, answer(204, ""))
+		g := &gate{}
+		c := a.client(t, func(cfg *apiclient.Config) {
+			cfg.Gate = g
+			cfg.Tokens = apiclient.StaticToken(apiclient.Secret{})
+		})
+		err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
+		if _, ok := errors.AsType[*apiclient.TokenError](err); !ok {
+			t.Errorf("want a TokenError, got %v", err)
+		}
+		want := []string{"wait remove_organization_clients", "answered remove_organization_clients "}
+		if diff := cmp.Diff(want, g.calls); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if n := len(a.asked()); n != 0 {
+			t.Errorf("%d requests sent without a token", n)
+		}
+	})
+	t.Run("the caller has gone", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			cancel()
+			<-r.Context().Done()
+		})
+		g := &gate{}
+		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g })
+		err := c.RemoveOrganizationClients(ctx, orgID, []string{"a"})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("want context.Canceled in it, got %v", err)
+		}
+		if len(g.calls) != 2 || g.ended {
+			t.Errorf("calls %v, context ended: %v; want two and false", g.calls, g.ended)
+		}
+	})
+}
+
+func TestObserveAndLog(t *testing.T) {
+	a := serve(t, answer(404, `{"statusCode":404,"error":"Not Found","message":"No organization found by that id or name"}`))
+	var observed []string
+	var logged bytes.Buffer
+	c := a.client(t, func(cfg *apiclient.Config) {
+		cfg.Observe = func(operation string, status int, took time.Duration) {
+			observed = append(observed, operation+" "+http.StatusText(status))
+			if took <= 0 {
+				t.Errorf("took %v", took)
+			}
+		}
+		cfg.Logger = slog.New(slog.NewJSONHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	if err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err == nil {
+		t.Fatal("no error for a 404")
+	}
+	if diff := cmp.Diff([]string{"remove_organization_clients Not Found"}, observed); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var line map[string]any
+	if err := json.Unmarshal(logged.Bytes(), &line); err != nil {
+		t.Fatalf("want one line of JSON, got %s", logged.String())
+	}
+	if line["operation"] != "remove_organization_clients" || line["status"] != 404.0 {
+		t.Errorf("logged %v", line)
+	}
+	if strings.Contains(logged.String(), testToken) {
+		t.Errorf("the token is in the log: %s", logged.String())
+	}
+}

@@ -1,0 +1,159 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// DomainStatus is the verification status of a discovery domain.
+type DomainStatus string
+
+// The two states of specification 3.
+const (
+	StatusPending  DomainStatus = "pending"
+	StatusVerified DomainStatus = "verified"
+)
+
+// DiscoveryDomain is a domain name that is attached to an organization
+// (specification 2.1).
+type DiscoveryDomain struct {
+	ID     string       `json:"id"`
+	Domain string       `json:"domain"`
+	Status DomainStatus `json:"status"`
+	// nil: the record did not say, which is neither true nor false
+	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
+	VerificationTXT             string `json:"verification_txt"`  // the token to be found in DNS, opaque
+	VerificationHost            string `json:"verification_host"` // where, in whatever case the service writes it
+}
+
+// DiscoveryDomainUpdate is the body of 4.1. A nil member is left out, and that
+// leaves the status as it is; of the flag the specification names a default of
+// true, so a caller who wants to keep it sends it.
+type DiscoveryDomainUpdate struct {
+	Status                      *DomainStatus `json:"status,omitempty"`
+	UseForOrganizationDiscovery *bool         `json:"use_for_organization_discovery,omitempty"`
+}
+
+// Validate wants one member at least (an empty body is legal and changes
+// nothing, so it is a mistake) and a status of the enumeration. The error is a
+// *ValidationError.
+func (u DiscoveryDomainUpdate) Validate() error { return invalid(u.check(nil)) }
+
+func (u DiscoveryDomainUpdate) check(broken []FieldError) []FieldError {
+	if u.Status == nil && u.UseForOrganizationDiscovery == nil {
+		return append(broken, FieldError{
+			Field: "update",
+			Rule:  "want at least one of status, use_for_organization_discovery",
+			Value: "{}",
+		})
+	}
+	if u.Status != nil && !u.Status.known() {
+		return append(broken, FieldError{Field: "status", Rule: "want pending or verified", Value: textValue(string(*u.Status))})
+	}
+	return broken
+}
+
+func (s DomainStatus) known() bool { return s == StatusPending || s == StatusVerified }
+
+// Length in characters and pattern of a domain (specification 2.1).
+const minDomain, maxDomain = 3, 255
+
+var domainPattern = regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)
+
+// check tells what the record lacks of 2.1. Without its required members, or
+// with a domain that is none, nothing could be proven of it.
+func (d DiscoveryDomain) check() error {
+	var missing []string
+	for _, m := range []struct{ name, value string }{
+		{"id", d.ID},
+		{"domain", d.Domain},
+		{"status", string(d.Status)},
+		{"verification_host", d.VerificationHost},
+		{"verification_txt", d.VerificationTXT},
+	} {
+		if m.value == "" {
+			missing = append(missing, m.name)
+		}
+	}
+	if missing != nil {
+		return errors.New("missing or empty: " + strings.Join(missing, ", "))
+	}
+	if !d.Status.known() {
+		return fmt.Errorf("status: want pending or verified, got %s", textValue(string(d.Status)))
+	}
+	if broken := (textRule{least: minDomain, most: maxDomain, pattern: domainPattern}).check(nil, "domain", d.Domain); broken != nil {
+		// Not a *ValidationError: that one says that a request was wrong.
+		return errors.New(broken[0].String())
+	}
+	return nil
+}
+
+// UpdateDiscoveryDomain changes status, flag or both (PATCH, specification 4.1)
+// and returns the updated record. It is idempotent. Setting a domain verified
+// makes no check of its own: that it is proven is the caller's duty.
+func (c *Client) UpdateDiscoveryDomain(ctx context.Context, org, id string, u DiscoveryDomainUpdate) (DiscoveryDomain, error) {
+	broken := u.check(checkDomainIDs(org, id))
+	return c.discoveryDomain(ctx, OpUpdateDiscoveryDomain, http.MethodPatch, org, id, u, broken)
+}
+
+// DiscoveryDomain reads one record. Reads are eventually consistent: a domain
+// just changed may read old.
+func (c *Client) DiscoveryDomain(ctx context.Context, org, id string) (DiscoveryDomain, error) {
+	return c.discoveryDomain(ctx, OpGetDiscoveryDomain, http.MethodGet, org, id, nil, checkDomainIDs(org, id))
+}
+
+func checkDomainIDs(org, id string) []FieldError {
+	return checkID(checkID(nil, "organization_id", org), "discovery_domain_id", id)
+}
+
+// discoveryDomain asks for one record, unless rules are broken.
+func (c *Client) discoveryDomain(ctx context.Context, operation, method, org, id string, body any, broken []FieldError) (DiscoveryDomain, error) {
+	if err := invalid(broken); err != nil {
+		return DiscoveryDomain{}, fmt.Errorf("%s: %w", operation, err)
+	}
+	k := request{
+		operation: operation,
+		method:    method,
+		path:      domainsPath(org) + "/" + url.PathEscape(id),
+		body:      body,
+		limit:     maxRecordBytes,
+	}
+	a, err := c.do(ctx, k)
+	if err != nil {
+		return DiscoveryDomain{}, err
+	}
+	var d DiscoveryDomain
+	if err := k.decode(a, &d, func() error { return d.checkIs(id) }); err != nil {
+		return DiscoveryDomain{}, err
+	}
+	return d, nil
+}
+
+// checkIs tells what the record lacks, and whether it is another one: a cache
+// or a gateway that mixes answers up must not have the wrong domain verified.
+func (d DiscoveryDomain) checkIs(id string) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	if d.ID != id {
+		return fmt.Errorf("it is the record of %s, not of the one asked for", quoted(d.ID, maxName))
+	}
+	return nil
+}
+
+// DiscoveryDomains lists the domains of an organization, in the service's
+// order, a hundred a request.
+func (c *Client) DiscoveryDomains(ctx context.Context, org string) iter.Seq2[DiscoveryDomain, error] {
+	if err := CheckID("organization_id", org); err != nil {
+		return failed[DiscoveryDomain](fmt.Errorf("%s: %w", OpListDiscoveryDomains, err))
+	}
+	return list(ctx, c, OpListDiscoveryDomains, domainsPath(org), "domains", DiscoveryDomain.check)
+}
+
+func domainsPath(org string) string { return organizationPath(org) + "/discovery-domains" }

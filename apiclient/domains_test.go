@@ -1,0 +1,113 @@
+package apiclient_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"orgops/apiclient"
+)
+
+// broken returns the rules that err names as "field: rule, got value"; nil for
+// no error.
+func broken(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*apiclient.ValidationError](err)
+	if !ok {
+		t.Fatalf("want a ValidationError, got %T: %v", err, err)
+	}
+	var all []string
+	for _, f := range e.Fields {
+		all = append(all, f.String())
+	}
+	return all
+}
+
+func TestDiscoveryDomainUpdateRules(t *testing.T) {
+	status := func(s string) *apiclient.DomainStatus { return new(apiclient.DomainStatus(s)) }
+	for _, tc := range []struct {
+		name   string
+		update apiclient.DiscoveryDomainUpdate
+		want   string
+	}{
+		{"pending", apiclient.DiscoveryDomainUpdate{Status: status("pending")}, ""},
+		{"verified", apiclient.DiscoveryDomainUpdate{Status: status("verified")}, ""},
+		{"the flag alone", apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(false)}, ""},
+		{"nothing", apiclient.DiscoveryDomainUpdate{}, "update: want at least one of status, use_for_organization_discovery, got {}"},
+		{"empty status", apiclient.DiscoveryDomainUpdate{Status: status("")}, `status: want pending or verified, got ""`},
+		{"another case", apiclient.DiscoveryDomainUpdate{Status: status("Verified")}, `status: want pending or verified, got "Verified"`},
+		{"unknown", apiclient.DiscoveryDomainUpdate{Status: status("failed\n"), UseForOrganizationDiscovery: new(true)}, `status: want pending or verified, got "failed\n"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := serve(t, answer(200, domainRecord))
+			_, err := a.client(t).UpdateDiscoveryDomain(t.Context(), orgID, domainID, tc.update)
+			if got := strings.Join(broken(t, err), "; "); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+			if sent := len(a.asked()) > 0; sent != (tc.want == "") {
+				t.Errorf("sent: %v", sent)
+			}
+		})
+	}
+}
+
+func TestDiscoveryDomainRecord(t *testing.T) {
+	with := func(old, other string) string {
+		if !strings.Contains(domainRecord, old) {
+			t.Fatalf("no %s in the record", old)
+		}
+		return strings.Replace(domainRecord, old, other, 1)
+	}
+	domain := func(d string) string { return with(`"example.com"`, `"`+d+`"`) }
+	for _, tc := range []struct{ name, body, want string }{
+		{"as specified", domainRecord, ""},
+		{"additional members", with(`{"id"`, `{"later":{"a":[1]},"id"`), ""},
+		{"flag left out", with(`"use_for_organization_discovery":false,`, ""), ""},
+		{"flag null", with(`_discovery":false`, `_discovery":null`), ""},
+		{"no id", with(`"id":`, `"_":`), "missing or empty: id"},
+		{"no domain", with(`"domain":`, `"_":`), "missing or empty: domain"},
+		{"no status", with(`"status":`, `"_":`), "missing or empty: status"},
+		{"no host", with(`"verification_host":`, `"_":`), "missing or empty: verification_host"},
+		{"no token", with(`"verification_txt":`, `"_":`), "missing or empty: verification_txt"},
+		{"empty token", with(`"0123456789abcdef0123456789abcdef"`, `""`), "missing or empty: verification_txt"},
+		{"null host", with(`"_ss-verification.org_0123456789abcdef.example.com"`, `null`), "missing or empty: verification_host"},
+		{"another id", with(domainID, "ord_other"), `it is the record of "ord_other", not of the one asked for`},
+		{"unknown status", with(`"verified"`, `"failed"`), `status: want pending or verified, got "failed"`},
+		{"domain of 3", domain("a.b"), ""},
+		{"domain of 2", domain("ab"), `domain: want 3 to 255 characters, got 2: "ab"`},
+		{"domain of 255", domain(strings.Repeat("a", 255)), ""},
+		{"domain of 256", domain(strings.Repeat("a", 256)), "domain: want 3 to 255 characters, got 256: "},
+		{"domain with an inner hyphen", domain("a-b.c-d"), ""},
+		{"domain with a hyphen at the end", domain("ab-.com"), "domain: must match "},
+		{"domain with an underscore", domain("a_b.com"), "domain: must match "},
+		{"domain with a last dot", domain("ab.com."), "domain: must match "},
+		{"domain with two dots", domain("ab..com"), "domain: must match "},
+		{"domain beyond ASCII", domain("bücher.example"), "domain: must match "},
+		{"flag of another type", with(`_discovery":false`, `_discovery":"false"`), "its body is not the JSON wanted"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := serve(t, answer(200, tc.body))
+			c := a.client(t)
+			_, read := c.DiscoveryDomain(t.Context(), orgID, domainID)
+			_, wrote := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
+			for _, err := range []error{read, wrote} {
+				if tc.want != "" {
+					wantAnswer(t, err, tc.want)
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestFlagThatWasNotSaid(t *testing.T) {
+	a := serve(t, answer(200, strings.Replace(domainRecord, `"use_for_organization_discovery":false,`, "", 1)))
+	d, err := a.client(t).DiscoveryDomain(t.Context(), orgID, domainID)
+	if err != nil || d.UseForOrganizationDiscovery != nil {
+		t.Errorf("got %v, %v; absent is neither true nor false", d.UseForOrganizationDiscovery, err)
+	}
+}

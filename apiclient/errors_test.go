@@ -1,0 +1,205 @@
+package apiclient_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/apiclient"
+)
+
+func TestErrorFromAnswer(t *testing.T) {
+	const path = "/organizations/" + orgID + "/discovery-domains/" + domainID
+	for _, tc := range []struct {
+		name   string
+		status int
+		body   string
+		want   apiclient.Error
+		text   string // behind "get_discovery_domain: GET <path>: "
+	}{
+		{
+			"no domain", 404, `{"statusCode":404,"error":"Not Found","message":"No organization domain found by that id"}`,
+			apiclient.Error{Title: "Not Found", Message: "No organization domain found by that id"},
+			"404 Not Found: No organization domain found by that id",
+		},
+		{
+			"scope", 403, `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: read:organization_clients","errorCode":"insufficient_scope"}`,
+			apiclient.Error{Title: "Forbidden", Message: "Insufficient scope, expected any of: read:organization_clients", Code: "insufficient_scope"},
+			"403 Forbidden: Insufficient scope, expected any of: read:organization_clients (insufficient_scope)",
+		},
+		{
+			"body invalid", 400, `{"statusCode":400,"error":"Bad Request","message":"Payload validation error: 'x'","errorCode":"invalid_body"}`,
+			apiclient.Error{Title: "Bad Request", Message: "Payload validation error: 'x'", Code: "invalid_body"},
+			"400 Bad Request: Payload validation error: 'x' (invalid_body)",
+		},
+		{
+			"members of other types", 422, `{"statusCode":"422","error":5,"message":["a","b"],"errorCode":null}`,
+			apiclient.Error{Title: "5", Message: `["a","b"]`},
+			`422 5: ["a","b"]`,
+		},
+		{
+			"the shape of OAuth", 400, `{"error":"invalid_request","error_description":"no"}`,
+			apiclient.Error{Title: "invalid_request", Message: "no"},
+			"400 invalid_request: no",
+		},
+		{
+			"html", 502, "<html>\n<h1>Bad Gateway</h1>",
+			apiclient.Error{Message: `"<html>\n<h1>Bad Gateway</h1>"`},
+			`502 Bad Gateway: "<html>\n<h1>Bad Gateway</h1>"`,
+		},
+		{"empty", 500, "", apiclient.Error{Message: "Internal Server Error"}, "500 Internal Server Error"},
+		{"blank", 500, " \n", apiclient.Error{Message: "Internal Server Error"}, "500 Internal Server Error"},
+		{"a status without a name", 599, "", apiclient.Error{}, "599"},
+		{"an array", 500, `[1]`, apiclient.Error{Message: `"[1]"`}, `500 Internal Server Error: "[1]"`},
+		{"null", 500, `null`, apiclient.Error{Message: `"null"`}, `500 Internal Server Error: "null"`},
+		{"an empty object", 500, `{}`, apiclient.Error{Message: `"{}"`}, `500 Internal Server Error: "{}"`},
+		{
+			"control characters", 400, `{"error":"Bad Request","message":"a\u0000b\u001b[31mc\nd\u202ee"}`,
+			apiclient.Error{Title: "Bad Request", Message: `a\x00b\x1b[31mc\nd\u202ee`},
+			`400 Bad Request: a\x00b\x1b[31mc\nd\u202ee`,
+		},
+		{
+			"a long message", 400, `{"message":"` + strings.Repeat("ä", 301) + `"}`,
+			apiclient.Error{Message: strings.Repeat("ä", 300) + "…"},
+			"400 Bad Request: " + strings.Repeat("ä", 300) + "…",
+		},
+		{
+			"a long page", 500, strings.Repeat("ä", 301),
+			apiclient.Error{Message: `"` + strings.Repeat("ä", 300) + `"…`},
+			`500 Internal Server Error: "` + strings.Repeat("ä", 300) + `"…`,
+		},
+		{
+			"it repeats the token", 401, `{"error":"Unauthorized","message":"Bad token ` + testToken + `","errorCode":"` + testToken[:30] + `"}`,
+			apiclient.Error{Title: "Unauthorized", Message: "Bad token [secret]", Code: "[secret]"},
+			"401 Unauthorized: Bad token [secret] ([secret])",
+		},
+		{
+			"a page repeats the token", 500, "<pre>Authorization: Bearer " + testToken + "</pre>",
+			apiclient.Error{Message: `"<pre>Authorization: Bearer [secret]</pre>"`},
+			`500 Internal Server Error: "<pre>Authorization: Bearer [secret]</pre>"`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := serve(t, answer(tc.status, tc.body))
+			err := get(t.Context(), a.client(t))
+			got, ok := errors.AsType[*apiclient.Error](err)
+			if !ok {
+				t.Fatalf("want an Error, got %T: %v", err, err)
+			}
+			want := tc.want
+			want.Operation, want.Method, want.Path, want.Status = apiclient.OpGetDiscoveryDomain, "GET", path, tc.status
+			if diff := cmp.Diff(want, *got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if text := "get_discovery_domain: GET " + path + ": " + tc.text; err.Error() != text {
+				t.Errorf("got  %v\nwant %s", err, text)
+			}
+		})
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		headers [][2]string
+		want    string
+	}{
+		{"none", nil, ""},
+		{"first", [][2]string{{"X-Correlation-Id", "c"}, {"X-Auth0-RequestId", "b"}, {"X-Request-Id", "a"}}, "a"},
+		{"second", [][2]string{{"X-Correlation-Id", "c"}, {"X-Auth0-RequestId", "b"}}, "b"},
+		{"third", [][2]string{{"X-Correlation-Id", "c"}}, "c"},
+		{"long", [][2]string{{"X-Request-Id", strings.Repeat("a", 200)}}, strings.Repeat("a", 128) + "…"},
+		{"the token", [][2]string{{"X-Request-Id", testToken}}, "[secret]"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				for _, h := range tc.headers {
+					w.Header().Set(h[0], h[1])
+				}
+				answer(500, "{}")(w, r)
+			})
+			err := get(t.Context(), a.client(t))
+			e, ok := errors.AsType[*apiclient.Error](err)
+			if !ok || e.RequestID != tc.want {
+				t.Fatalf("got %v, want the request id %q", err, tc.want)
+			}
+			if tc.want != "" && !strings.HasSuffix(err.Error(), " (request id "+tc.want+")") {
+				t.Errorf("not in the text: %v", err)
+			}
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	const date = "Fri, 20 Nov 2026 10:00:00 GMT" // Unix 1795168800
+	for _, tc := range []struct {
+		name    string
+		status  int
+		headers map[string]string
+		want    time.Duration
+	}{
+		{"nothing said", 429, nil, 0},
+		{"seconds", 429, map[string]string{"Retry-After": "7"}, 7 * time.Second},
+		{"seconds on a 503", 503, map[string]string{"Retry-After": "7"}, 7 * time.Second},
+		{"a date against the server's", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2026 10:00:09 GMT", "Date": date}, 9 * time.Second},
+		{"a date in the past", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2026 09:00:00 GMT", "Date": date}, 0},
+		{"negative", 429, map[string]string{"Retry-After": "-5"}, 0},
+		{"nonsense", 429, map[string]string{"Retry-After": "soon"}, 0},
+		{"huge", 429, map[string]string{"Retry-After": "9223372036854775807"}, 24 * time.Hour},
+		{"beyond numbers", 429, map[string]string{"Retry-After": "92233720368547758070"}, 0},
+		{"reset against the server's date", 429, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": date}, 11 * time.Second},
+		{"reset in the past", 429, map[string]string{"X-RateLimit-Reset": "1795168700", "Date": date}, 0},
+		{"reset without a date", 429, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": "-"}, 0},
+		{"reset far away", 429, map[string]string{"X-RateLimit-Reset": "9223372036854775807", "Date": date}, 24 * time.Hour},
+		{"reset where nothing was limited", 404, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": date}, 0},
+		{"Retry-After before reset", 429, map[string]string{"Retry-After": "3", "X-RateLimit-Reset": "1795168811", "Date": date}, 3 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				for name, value := range tc.headers {
+					w.Header().Set(name, value)
+				}
+				answer(tc.status, "{}")(w, r)
+			})
+			err := get(t.Context(), a.client(t))
+			e, ok := errors.AsType[*apiclient.Error](err)
+			if !ok || e.RetryAfter != tc.want {
+				t.Errorf("got %v with %v, want %v", err, e.RetryAfter, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzErrorBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"statusCode":404,"error":"Not Found","message":"No organization found by that id or name"}`,
+		`{"message":["a"],"errorCode":{"b":1}}`, `{"error":"x","error_description":"` + testToken + `"}`,
+		"<html>" + testToken, "", "null", "{", "\xff\x00", `{"message":"\ud800"}`,
+	} {
+		f.Add([]byte(seed), testToken)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, secret string) {
+		title, message, code := apiclient.ParseErrorBody(body, apiclient.NewSecret(secret))
+		for name, s := range map[string]string{"title": title, "message": message, "code": code} {
+			if !utf8.ValidString(s) {
+				t.Errorf("%s is no UTF-8: %q", name, s)
+			}
+			if n := utf8.RuneCountInString(s); n > 300*10+3 { // \U0010ffff is the longest escape
+				t.Errorf("%s has %d characters", name, n)
+			}
+			if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e }) {
+				t.Errorf("%s has control characters: %q", name, s)
+			}
+			// Of a secret of fewer characters the text around it may form
+			// another.
+			if len(secret) >= 16 && !strings.Contains("[secret]", secret) && strings.Contains(s, secret) {
+				t.Errorf("%s has the secret: %q", name, s)
+			}
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// How much of an answer is read, in octets after decompression: a record has
+// some hundreds, a page of a hundred templates with certificates half a
+// million.
+const (
+	maxRecordBytes  = 1 << 20
+	maxErrorBytes   = 1 << 20
+	maxPageBytes    = 16 << 20
+	maxIgnoredBytes = 64 << 10 // read only so that the connection can be used again
+)
+
+// request is one call of the API.
+type request struct {
+	operation string
+	method    string
+	path      string     // below the base URL, its parts already checked
+	query     url.Values // nil: none
+	body      any        // sent as JSON; nil: none
+	limit     int64      // of a 2xx's body, in octets; 0: the body does not matter
+}
+
+// answer is what came back, as far as it was read.
+type answer struct {
+	status  int
+	header  http.Header
+	body    []byte
+	bodyErr error // why body is not all of it; nil: it is
+	mask    mask  // of what must not be repeated from it
+}
+
+// do sends k, once more with a fresh token after a 401, and returns the 2xx.
+// Everything else is an error of the types that the package promises.
+func (c *Client) do(ctx context.Context, k request) (answer, error) {
+	a, used, err := c.attempt(ctx, k)
+	if err != nil {
+		return answer{}, err
+	}
+	if a.status == http.StatusUnauthorized {
+		c.tokens.Expire(used)
+		fresh, err := c.tokens.Token(ctx)
+		if err != nil {
+			return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w", k.operation, k.method, k.path, err)
+		}
+		if !fresh.Equal(used) {
+			if a, _, err = c.attempt(ctx, k); err != nil {
+				return answer{}, err
+			}
+		}
+	}
+	if a.status < 200 || a.status > 299 {
+		return answer{}, k.refusal(a)
+	}
+	if a.bodyErr != nil && k.limit > 0 {
+		return answer{}, k.unread(ctx, a)
+	}
+	return a, nil
+}
+
+// attempt waits for a permit, takes the token of that moment (others may have
+// renewed it meanwhile) and sends k once.
+func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error) {
+	if err := ctx.Err(); err != nil {
+		return answer{}, Secret{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
+	}
+	if err := c.gate.Wait(ctx, k.operation); err != nil {
+		return answer{}, Secret{}, fmt.Errorf("%s: %s %s: no permit to send: %w", k.operation, k.method, k.path, err)
+	}
+	token, err := c.tokens.Token(ctx)
+	if err == nil && !usableToken(token) {
+		err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
+	}
+	if err != nil {
+		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		return answer{}, Secret{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)
+	}
+	a, err := c.send(ctx, k, token)
+	return a, token, err
+}
+
+func usableToken(token Secret) bool {
+	v := token.Reveal()
+	return v != "" && httpguts.ValidHeaderFieldValue(v)
+}
+
+// errTimeout is the cause of the client's own limit, told apart from the end of
+// the caller's context.
+type errTimeout struct{ after time.Duration }
+
+func (e errTimeout) Error() string {
+	return fmt.Sprintf("timed out: no whole answer within %v", e.after)
+}
+
+// Timeout is true.
+func (errTimeout) Timeout() bool { return true }
+
+// send makes one exchange and tells the gate and the metrics of it.
+func (c *Client) send(ctx context.Context, k request, token Secret) (answer, error) {
+	started := time.Now()
+	m := newMask(append(withheld(c.tokens), token)...)
+	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout{c.timeout})
+	defer cancel()
+
+	var sent sending
+	req, err := c.newRequest(sent.watch(limited), k, token)
+	if err != nil {
+		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		return answer{}, k.transportError(false, m.err(err))
+	}
+	// The transport itself, not an http.Client: no redirect is followed, no
+	// cookie kept, and no error has the whole URL in it.
+	resp, err := c.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
+	if err != nil {
+		c.told(ctx, k, 0, nil, started)
+		return answer{}, k.transportError(sent.begun(), ownReason(ctx, m.err(withoutQuote(err))))
+	}
+	c.gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
+	a := answer{status: resp.StatusCode, header: resp.Header, mask: m}
+	a.body, a.bodyErr = readBody(resp, k.limit)
+	a.bodyErr = m.err(withoutQuote(a.bodyErr))
+	c.observed(ctx, k, a.status, a.header, started)
+	return a, nil
+}
+
+func (c *Client) told(ctx context.Context, k request, status int, header http.Header, started time.Time) {
+	c.gate.Answered(context.WithoutCancel(ctx), k.operation, status, header)
+	c.observed(ctx, k, status, header, started)
+}
+
+func (c *Client) observed(ctx context.Context, k request, status int, header http.Header, started time.Time) {
+	took := time.Since(started)
+	c.observe(k.operation, status, took)
+	c.logger.LogAttrs(ctx, slog.LevelDebug, "api request",
+		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
+		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", plain(requestID(header), maxName)))
+}
+
+func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http.Request, error) {
+	address := c.base + k.path
+	if len(k.query) > 0 {
+		address += "?" + k.query.Encode()
+	}
+	var body io.Reader
+	if k.body != nil {
+		encoded, err := json.Marshal(k.body)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the body: %w", err)
+		}
+		body = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(ctx, k.method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	if k.method == http.MethodPost {
+		// Without it net/http cannot send the body a second time. (It re-sends
+		// other methods where a kept connection turns out to be closed; those
+		// do no harm twice.)
+		req.GetBody = nil
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("Authorization", "Bearer "+token.Reveal())
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, nil
+}
+
+// errTooLong says that a body goes on beyond its bound.
+type errTooLong struct{ limit int64 }
+
+func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d octets", e.limit) }
+
+// readBody reads and closes the body, up to limit for a 2xx.
+func readBody(resp *http.Response, limit int64) (body []byte, err error) {
+	// What could be read counts; a failed close changes nothing.
+	defer func() { _ = resp.Body.Close() }()
+	success := resp.StatusCode >= 200 && resp.StatusCode <= 299
+	switch {
+	case !success:
+		limit = maxErrorBytes
+	case limit == 0:
+		limit = maxIgnoredBytes
+	}
+	body, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if int64(len(body)) > limit {
+		return body[:limit], errTooLong{limit}
+	}
+	return body, err
+}
+
+// decode reads the JSON of a 2xx into v and has it checked; any fault is an
+// *AnswerError.
+func (k request) decode(a answer, v any, check func() error) error {
+	if len(bytes.TrimSpace(a.body)) == 0 {
+		return k.answerError(a, errors.New("its body is empty, want JSON"))
+	}
+	if err := json.Unmarshal(a.body, v); err != nil {
+		return k.answerError(a, fmt.Errorf("its body is not the JSON wanted but %s: %w", a.describe(), err))
+	}
+	if err := check(); err != nil {
+		return k.answerError(a, err)
+	}
+	return nil
+}
+
+// describe says what a body that is not as wanted seems to be.
+func (a answer) describe() string {
+	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if err != nil {
+		media = "something without a type"
+	}
+	return fmt.Sprintf("%s beginning %s", plain(a.mask.text(media), maxName), quoted(a.mask.text(string(a.body)), maxValue))
+}
+
+func (k request) transportError(sent bool, err error) error {
+	return &TransportError{Operation: k.operation, Method: k.method, Path: k.path, Sent: sent, Err: err}
+}
+
+func (k request) answerError(a answer, err error) error {
+	return &AnswerError{
+		Operation: k.operation, Method: k.method, Path: k.path,
+		Status: a.status, RequestID: a.requestID(), Err: a.mask.err(err),
+	}
+}
+
+// unread is the error for a 2xx whose body did not come whole: that it took too
+// long, or that nobody waits any more, is the transport's; the rest is a fault
+// of the answer.
+func (k request) unread(ctx context.Context, a answer) error {
+	if ctx.Err() != nil || isTimeout(a.bodyErr) {
+		return k.transportError(true, ownReason(ctx, a.bodyErr))
+	}
+	return k.answerError(a, fmt.Errorf("reading its body: %w", a.bodyErr))
+}
+
+// refusal is the one place that turns a status which is not 2xx into an error.
+func (k request) refusal(a answer) error {
+	parsed := parseErrorBody(a.body, a.mask)
+	if location := a.header.Get("Location"); a.status/100 == 3 && location != "" {
+		parsed = errorBody{message: "redirects to " + quoted(a.mask.text(location), maxValue) + ", which is not followed: check the base URL"}
+	}
+	if parsed.message == "" {
+		parsed.message = http.StatusText(a.status)
+	}
+	return &Error{
+		Operation: k.operation, Method: k.method, Path: k.path,
+		Status: a.status, Title: parsed.title, Message: parsed.message, Code: parsed.code,
+		RequestID:  a.requestID(),
+		RetryAfter: retryAfter(a.status, a.header),
+	}
+}
+
+func (a answer) requestID() string {
+	return plain(a.mask.text(requestID(a.header)), maxName)
+}
+
+// requestID is what support asks for: the first of the headers that are in use.
+func requestID(header http.Header) string {
+	for _, name := range []string{"X-Request-Id", "X-Auth0-Requestid", "X-Correlation-Id"} {
+		if id := header.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}

@@ -1,0 +1,110 @@
+package apiclient
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// The two keys that a presentation's claims stand under (specification 2.3,
+// named after ISO/IEC 18013-5).
+const (
+	documentKey  = "org.iso.18013.5.1.mDL"
+	namespaceKey = "org.iso.18013.5.1"
+)
+
+// The claims of specification 2.3, in its order.
+var claims = []string{
+	"family_name", "given_name", "birth_date", "issue_date", "expiry_date",
+	"issuing_country", "issuing_authority", "portrait", "driving_privileges",
+	"resident_address", "portrait_capture_date", "age_in_years",
+	"age_birth_year", "issuing_jurisdiction", "nationality", "resident_city",
+	"resident_state", "resident_postal_code", "resident_country",
+	"family_name_national_character", "given_name_national_character",
+}
+
+// Claims returns the 21 claims that a presentation can request (specification
+// 2.3). The slice is the caller's.
+func Claims() []string { return slices.Clone(claims) }
+
+func isClaim(name string) bool { return slices.Contains(claims, name) }
+
+// Presentation is the simplified presentation request (specification 2.3):
+// which claims a verifier requests. In JSON they stand under two nested keys.
+type Presentation struct {
+	// Claims by name: true requests the claim; false is the same as leaving it
+	// out. None at all is legal.
+	Claims map[string]bool
+}
+
+// MarshalJSON writes the claims under their two keys; without any, an empty
+// object stands there.
+func (p Presentation) MarshalJSON() ([]byte, error) {
+	inner := p.Claims
+	if inner == nil {
+		inner = map[string]bool{}
+	}
+	return json.Marshal(map[string]map[string]map[string]bool{documentKey: {namespaceKey: inner}})
+}
+
+// UnmarshalJSON reads what the API answers: members that the specification does
+// not know are tolerated, and kept where they are a boolean claim. Where the two
+// keys are missing, Claims is nil: it is a presentation of another sort. (A
+// request is read strictly, by [DecodeTemplateRequest].)
+func (p *Presentation) UnmarshalJSON(data []byte) error {
+	var read struct {
+		Document struct {
+			Claims map[string]json.RawMessage `json:"org.iso.18013.5.1"`
+		} `json:"org.iso.18013.5.1.mDL"`
+	}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return fmt.Errorf("presentation: %w", err)
+	}
+	p.Claims = nil
+	if read.Document.Claims == nil {
+		return nil
+	}
+	p.Claims = make(map[string]bool, len(read.Document.Claims))
+	for name, raw := range read.Document.Claims {
+		var requested *bool
+		err := json.Unmarshal(raw, &requested)
+		if err != nil && isClaim(name) {
+			return fmt.Errorf("presentation: claim %s: %w", name, err)
+		}
+		if err == nil && requested != nil {
+			p.Claims[name] = *requested
+		}
+	}
+	return nil
+}
+
+// check finds claims that the specification does not know.
+func (p Presentation) check(broken []FieldError) []FieldError {
+	for _, name := range slices.Sorted(maps.Keys(p.Claims)) {
+		if !isClaim(name) {
+			broken = append(broken, FieldError{
+				Field: memberPath(claimsField, name),
+				Rule:  unknownClaim,
+				Value: fmt.Sprint(p.Claims[name]),
+			})
+		}
+	}
+	return broken
+}
+
+// differences names the claims that only one of both requests.
+func (p Presentation) differences(other Presentation) []string {
+	names := map[string]bool{}
+	for name, requested := range p.Claims {
+		if requested != other.Claims[name] {
+			names[name] = true
+		}
+	}
+	for name, requested := range other.Claims {
+		if requested != p.Claims[name] {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

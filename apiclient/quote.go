@@ -1,0 +1,63 @@
+package apiclient
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// How much of what others wrote is shown, in code points: a sentence of a
+// message, a name or value, an identifier.
+const (
+	maxMessage = 300
+	maxValue   = 100
+	maxName    = 128
+)
+
+// plain returns the first most code points of s on one line, control and
+// invisible characters written as escapes.
+func plain(s string, most int) string {
+	var b strings.Builder
+	for n := 0; s != ""; n++ {
+		if n == most {
+			b.WriteString("…")
+			break
+		}
+		r, width := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && width == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+		s = s[width:]
+	}
+	return b.String()
+}
+
+// quoted returns the first most code points of s between quotes, with an
+// ellipsis behind them where there are more.
+func quoted(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n == most {
+			return strconv.Quote(s[:i]) + "…"
+		}
+		n++
+	}
+	return strconv.Quote(s)
+}
+
+// jsonText is s as it stands between the quotes of a JSON string.
+func jsonText(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil || len(b) < 2 {
+		return s
+	}
+	return string(b[1 : len(b)-1])
+}

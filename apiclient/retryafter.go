@@ -1,0 +1,57 @@
+package apiclient
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxRetryAfter bounds what a header can ask for: beyond a day it is more
+// likely a wrong unit than a wish.
+const maxRetryAfter = 24 * time.Hour
+
+// retryAfter is how long an answer asks to wait; 0: it does not say. A time in
+// it is compared with the answer's own Date, never with our clock: an SDK that
+// did the latter waited too short.
+func retryAfter(status int, header http.Header) time.Duration {
+	if d := retryAfterHeader(header); d > 0 {
+		return d
+	}
+	// The reset stands on every answer of a limited endpoint; only a 429 says
+	// that there is something to wait for.
+	if status != http.StatusTooManyRequests {
+		return 0
+	}
+	seconds, err := strconv.ParseInt(strings.TrimSpace(header.Get("X-RateLimit-Reset")), 10, 64)
+	if err != nil {
+		return 0
+	}
+	// Beyond that, in the year 36812, differences of times would overflow.
+	return sinceDate(header, time.Unix(min(max(seconds, 0), 1<<40), 0))
+}
+
+// retryAfterHeader reads seconds or a date (RFC 9110 section 10.2.3).
+func retryAfterHeader(header http.Header) time.Duration {
+	value := strings.TrimSpace(header.Get("Retry-After"))
+	if value == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
+		seconds = min(max(seconds, 0), int64(maxRetryAfter/time.Second))
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return sinceDate(header, at)
+}
+
+func sinceDate(header http.Header, at time.Time) time.Duration {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(date), 0), maxRetryAfter)
+}

@@ -1,0 +1,137 @@
+package apiclient
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const secretText = "[secret]"
+
+// Secret holds a token or a client secret. However it is printed, logged or
+// marshalled, it is "[secret]"; only [Secret.Reveal] gives the content. The
+// zero Secret holds nothing.
+type Secret struct {
+	// A pointer, since fmt prints the unexported fields of a struct around it
+	// by reflection, past every method below: of a pointer it prints the
+	// address.
+	value *string
+}
+
+// NewSecret wraps value; an empty value gives the zero Secret.
+func NewSecret(value string) Secret {
+	if value == "" {
+		return Secret{}
+	}
+	return Secret{value: &value}
+}
+
+// Reveal returns the content. Its callers answer for where it goes.
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
+
+// IsZero reports whether there is no content.
+func (s Secret) IsZero() bool { return s.value == nil }
+
+// Equal reports whether both have the same content, in time that does not
+// depend on where they differ. (The == operator compares identity instead.)
+func (s Secret) Equal(other Secret) bool {
+	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
+}
+
+// String is "[secret]".
+func (s Secret) String() string { return secretText }
+
+// GoString is "[secret]".
+func (s Secret) GoString() string { return secretText }
+
+// Format writes "[secret]" for every verb and flag.
+func (s Secret) Format(f fmt.State, _ rune) {
+	// There is nobody to tell of a failed write in a Formatter.
+	_, _ = io.WriteString(f, secretText)
+}
+
+// LogValue is "[secret]".
+func (s Secret) LogValue() slog.Value { return slog.StringValue(secretText) }
+
+// MarshalText gives "[secret]", in JSON and YAML too.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(secretText), nil }
+
+// mask replaces secrets in what others wrote: a server or a proxy in between
+// may repeat the request in its error page.
+type mask struct {
+	forms []string
+}
+
+// recognisable is how many leading octets of a secret are enough to mask what
+// follows as well: pages and messages cut what they repeat.
+const recognisable = 16
+
+// newMask knows each secret as it is and as forms, JSON and Go write it.
+func newMask(secrets ...Secret) mask {
+	var forms []string
+	for _, s := range secrets {
+		v := s.Reveal()
+		if v == "" {
+			continue
+		}
+		goString := strconv.Quote(v)
+		asciiString := strconv.QuoteToASCII(v)
+		forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v), jsonText(v),
+			goString[1:len(goString)-1], asciiString[1:len(asciiString)-1])
+	}
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	return mask{forms: slices.Compact(forms)}
+}
+
+// text returns s with every secret, and every cut one of which at least the
+// recognisable beginning is there, replaced.
+func (m mask) text(s string) string {
+	for _, form := range m.forms {
+		s = maskOne(s, form)
+	}
+	return s
+}
+
+func maskOne(s, form string) string {
+	beginning := form[:min(len(form), recognisable)]
+	var b strings.Builder
+	for {
+		at := strings.Index(s, beginning)
+		if at < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:at])
+		b.WriteString(secretText)
+		s = s[at:]
+		n := len(beginning)
+		for n < len(s) && n < len(form) && s[n] == form[n] {
+			n++
+		}
+		s = s[n:]
+	}
+}
+
+// err returns e as it is where its text is free of secrets, otherwise an error
+// that has nothing of it but the masked text.
+func (m mask) err(e error) error {
+	if e == nil {
+		return nil
+	}
+	text := e.Error()
+	masked := m.text(text)
+	if masked == text {
+		return e
+	}
+	return &flatError{text: masked, timeout: isTimeout(e)}
+}

@@ -1,0 +1,190 @@
+package apiclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"regexp"
+	"time"
+)
+
+const templatesPath = "/verifiable-credentials/verification/templates"
+
+// TemplateRequest is the body that creates a verifiable credential template
+// (specification 4.3).
+type TemplateRequest struct {
+	Name                    string       `json:"name"`                       // 1 to 255 characters
+	Type                    string       `json:"type"`                       // 1 to 255 characters
+	Dialect                 string       `json:"dialect"`                    // ^simplified/1.0$
+	Presentation            Presentation `json:"presentation"`               // known claims, or none
+	WellKnownTrustedIssuers string       `json:"well_known_trusted_issuers"` // ^aamva$
+	// 1 to 4096 characters; nil: left out
+	CustomCertificateAuthority *string `json:"custom_certificate_authority,omitempty"`
+}
+
+// Template is a template as the API has it (specification 2.2). Only its ID is
+// always there.
+type Template struct {
+	ID                         string       `json:"id"`
+	Name                       string       `json:"name"`
+	Type                       string       `json:"type"`
+	Dialect                    string       `json:"dialect"`
+	Presentation               Presentation `json:"presentation"`
+	WellKnownTrustedIssuers    string       `json:"well_known_trusted_issuers"`
+	CustomCertificateAuthority *string      `json:"custom_certificate_authority,omitempty"`
+	CreatedAt                  time.Time    `json:"created_at,omitzero"` // zero: not said, or not to be read
+	UpdatedAt                  time.Time    `json:"updated_at,omitzero"` // the same
+}
+
+// The rules of the request's strings (specification 2.2, 4.3 and 8). The
+// patterns are the specification's own: the dot in the dialect's is any
+// character.
+var (
+	nameRule    = textRule{least: 1, most: 255}
+	typeRule    = textRule{least: 1, most: 255}
+	dialectRule = textRule{most: 255, pattern: regexp.MustCompile(`^simplified/1.0$`)}
+	issuersRule = textRule{least: 1, most: 255, pattern: regexp.MustCompile(`^aamva$`)}
+	customRule  = textRule{least: 1, most: 4096}
+)
+
+// The members of the request.
+const (
+	fieldName         = "name"
+	fieldType         = "type"
+	fieldDialect      = "dialect"
+	fieldPresentation = "presentation"
+	fieldIssuers      = "well_known_trusted_issuers"
+	fieldCustom       = "custom_certificate_authority"
+)
+
+// Validate checks every rule of the specification; the *ValidationError has all
+// that are broken. Lengths are counted in code points.
+func (r TemplateRequest) Validate() error {
+	broken := nameRule.check(nil, fieldName, r.Name)
+	broken = typeRule.check(broken, fieldType, r.Type)
+	broken = dialectRule.check(broken, fieldDialect, r.Dialect)
+	broken = r.Presentation.check(broken)
+	broken = issuersRule.check(broken, fieldIssuers, r.WellKnownTrustedIssuers)
+	if r.CustomCertificateAuthority != nil {
+		broken = customRule.check(broken, fieldCustom, *r.CustomCertificateAuthority)
+	}
+	return invalid(broken)
+}
+
+// UnmarshalJSON reads strictly, as [DecodeTemplateRequest] does.
+func (r *TemplateRequest) UnmarshalJSON(data []byte) error {
+	decoded, err := DecodeTemplateRequest(data)
+	if err != nil {
+		return err
+	}
+	*r = decoded
+	return nil
+}
+
+// Differences names the members whose content in t is another than the
+// request's, claims as "presentation.portrait"; none: t is what the request
+// would create. A claim that is false and one that is left out request the
+// same. A t without any claims object, such as a presentation of another sort
+// has, differs in "presentation".
+func (r TemplateRequest) Differences(t Template) []string {
+	var names []string
+	for _, m := range []struct {
+		name string
+		same bool
+	}{
+		{fieldName, r.Name == t.Name},
+		{fieldType, r.Type == t.Type},
+		{fieldDialect, r.Dialect == t.Dialect},
+		{fieldIssuers, r.WellKnownTrustedIssuers == t.WellKnownTrustedIssuers},
+		{fieldCustom, content(r.CustomCertificateAuthority) == content(t.CustomCertificateAuthority)},
+	} {
+		if !m.same {
+			names = append(names, m.name)
+		}
+	}
+	if t.Presentation.Claims == nil && r.Presentation.Claims != nil {
+		return append(names, fieldPresentation)
+	}
+	for _, claim := range r.Presentation.differences(t.Presentation) {
+		names = append(names, memberPath(fieldPresentation, claim))
+	}
+	return names
+}
+
+// content: an empty certificate authority cannot be requested, so in an answer
+// it means that there is none.
+func content(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// UnmarshalJSON reads an answer: additional members are tolerated, and times
+// that are not as ISO 8601 has them stay zero, since a template that was
+// created must not be taken for lost over its date.
+func (t *Template) UnmarshalJSON(data []byte) error {
+	type plainTemplate Template // without this method
+	read := struct {
+		*plainTemplate
+
+		CreatedAt any `json:"created_at"`
+		UpdatedAt any `json:"updated_at"`
+	}{plainTemplate: &plainTemplate{}}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err
+	}
+	*t = Template(*read.plainTemplate)
+	t.CreatedAt = readTime(read.CreatedAt)
+	t.UpdatedAt = readTime(read.UpdatedAt)
+	return nil
+}
+
+func readTime(v any) time.Time {
+	s, ok := v.(string)
+	if !ok {
+		return time.Time{}
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700"} { // both read fractions too
+		if at, err := time.Parse(layout, s); err == nil {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+func (t Template) check() error { return wantID("id", t.ID) }
+
+// CreateTemplate creates a template (POST, specification 4.3). It is not
+// idempotent: after a *TransportError with Sent, an *AnswerError or a 5xx the
+// template may exist, and the caller finds out from [Client.Templates] before
+// it tries again.
+func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Template, error) {
+	if err := r.Validate(); err != nil {
+		return Template{}, fmt.Errorf("%s: %w", OpCreateTemplate, err)
+	}
+	k := request{
+		operation: OpCreateTemplate,
+		method:    http.MethodPost,
+		path:      templatesPath,
+		body:      r,
+		limit:     maxRecordBytes,
+	}
+	a, err := c.do(ctx, k)
+	if err != nil {
+		return Template{}, err
+	}
+	var t Template
+	if err := k.decode(a, &t, func() error { return t.check() }); err != nil {
+		return Template{}, err
+	}
+	return t, nil
+}
+
+// Templates lists the templates of the tenant, in the service's order, a
+// hundred a request.
+func (c *Client) Templates(ctx context.Context) iter.Seq2[Template, error] {
+	return list(ctx, c, OpListTemplates, templatesPath, "templates", Template.check)
+}

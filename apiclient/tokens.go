@@ -1,0 +1,210 @@
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TokenSource gives the bearer token of a request. It must be safe for
+// concurrent use.
+type TokenSource interface {
+	// Token returns the token to send now. Its errors are *TokenError.
+	Token(ctx context.Context) (Secret, error)
+
+	// Expire says that the API answered 401 to refused. Where that is still the
+	// current token, the next Token gets a fresh one.
+	Expire(refused Secret)
+}
+
+// TokenError says that there is no token. No secret is in it.
+type TokenError struct {
+	Status      int           // of the token endpoint's answer; 0: it gave none, or was not asked
+	Code        string        // OAuth's "error", such as "access_denied"; may be empty
+	Description string        // OAuth's "error_description", or the quoted beginning of what came instead
+	RetryAfter  time.Duration // what the endpoint asks to wait; 0: unknown
+	Err         error         // which source, and why; may be nil
+}
+
+// Error says where the token was to come from, why it did not, and what to look
+// at.
+func (e *TokenError) Error() string {
+	parts := []string{"no token"}
+	if e.Err != nil {
+		parts = append(parts, plain(e.Err.Error(), maxMessage))
+	}
+	if e.Status != 0 {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("the token endpoint answered %d %s", e.Status, http.StatusText(e.Status))))
+	}
+	for _, s := range []string{e.Code, e.Description} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, ": ") + e.advice()
+}
+
+func (e *TokenError) advice() string {
+	switch {
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || e.Status == http.StatusBadRequest:
+		return " (check the client id, the client secret and the audience)"
+	case e.Status == http.StatusNotFound:
+		return " (check the token URL)"
+	case e.Status/100 == 3:
+		return " (redirects are not followed: check the token URL)"
+	}
+	return ""
+}
+
+// Unwrap gives the reason where there is one.
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// concealing is a token source that knows what must not be repeated from an
+// answer, beside the token sent.
+type concealing interface{ withheld() []Secret }
+
+func withheld(s TokenSource) []Secret {
+	if c, ok := s.(concealing); ok {
+		return c.withheld()
+	}
+	return nil
+}
+
+// StaticToken always gives the same token, also when it was refused.
+func StaticToken(token Secret) TokenSource { return &staticToken{token: token} }
+
+type staticToken struct{ token Secret }
+
+func (s *staticToken) Token(ctx context.Context) (Secret, error) {
+	if err := ctx.Err(); err != nil {
+		return Secret{}, &TokenError{Err: err}
+	}
+	if s.token.IsZero() {
+		return Secret{}, &TokenError{Err: errors.New("none was set")}
+	}
+	return s.token, nil
+}
+
+func (s *staticToken) Expire(Secret) {}
+
+const (
+	// maxTokenFile bounds a token's file; JWTs have some KiB, and a header has
+	// no place for more.
+	maxTokenFile = 64 << 10
+
+	// fileMargin is how long before its token's exp a file is looked at again
+	// on every use: whoever renews it does so in time, and reading is cheap.
+	fileMargin = time.Minute
+)
+
+// TokenFile gives the token that stands in a file, which another program
+// renews. It is read now, and again when the token (a JWT) nears its exp or was
+// refused. The error is a *TokenError.
+func TokenFile(path string) (TokenSource, error) {
+	f := &tokenFile{path: path}
+	if err := f.read(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+type tokenFile struct {
+	path string
+
+	mu      sync.Mutex
+	token   Secret
+	readAt  time.Time // from when on it is read again; zero: not by time
+	refused bool      // the API refused token
+}
+
+func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
+	if err := ctx.Err(); err != nil {
+		return Secret{}, &TokenError{Err: err}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	due := !f.readAt.IsZero() && !time.Now().Before(f.readAt)
+	if !due && !f.refused {
+		return f.token, nil
+	}
+	// While the file is being replaced it may be gone or empty for a moment:
+	// the token that is there still serves, unless it was refused.
+	if err := f.read(); err != nil && f.refused {
+		return Secret{}, err
+	}
+	return f.token, nil
+}
+
+func (f *tokenFile) Expire(refused Secret) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.token.Equal(refused) {
+		f.refused = true
+	}
+}
+
+// read takes the file's token; after it, refused no longer holds: what the file
+// has is what there is, and the API says again what it thinks of it.
+func (f *tokenFile) read() error {
+	token, err := readToken(f.path)
+	if err != nil {
+		return &TokenError{Err: fmt.Errorf("token file: %w", err)}
+	}
+	f.token, f.refused, f.readAt = token, false, time.Time{}
+	if exp := jwtExpiry(token); !exp.IsZero() {
+		f.readAt = exp.Add(-fileMargin)
+	}
+	return nil
+}
+
+func readToken(path string) (token Secret, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Secret{}, err
+	}
+	// Only read from: closing it can lose nothing.
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxTokenFile+1))
+	if err != nil {
+		return Secret{}, err
+	}
+	content = bytes.TrimSpace(content)
+	switch {
+	case len(content) > maxTokenFile:
+		return Secret{}, fmt.Errorf("%s: longer than %d octets: that is no token", path, maxTokenFile)
+	case len(content) == 0:
+		return Secret{}, fmt.Errorf("%s: it is empty", path)
+	case bytes.ContainsFunc(content, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return Secret{}, fmt.Errorf("%s: it has blanks or characters that no token has: want the token alone", path)
+	}
+	return NewSecret(string(content)), nil
+}
+
+// jwtExpiry reads the exp claim (RFC 7519 section 4.1.4) without checking the
+// signature: it only tells when to look for another. Zero: there is none.
+func jwtExpiry(token Secret) time.Time {
+	parts := strings.Split(token.Reveal(), ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil {
+		return time.Time{}
+	}
+	var claims struct {
+		Exp float64 `json:"exp"` // may have a fraction
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil || claims.Exp <= 0 || claims.Exp > 1<<40 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Exp), 0)
+}

@@ -1,0 +1,245 @@
+package apiclient_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"orgops/apiclient"
+)
+
+func tokenError(t *testing.T, err error) *apiclient.TokenError {
+	t.Helper()
+	e, ok := errors.AsType[*apiclient.TokenError](err)
+	if !ok {
+		t.Fatalf("want a TokenError, got %T: %v", err, err)
+	}
+	return e
+}
+
+func wantToken(t *testing.T, s apiclient.TokenSource, want string) {
+	t.Helper()
+	got, err := s.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Reveal() != want {
+		t.Errorf("got the token %q, want %q", got.Reveal(), want)
+	}
+}
+
+func TestStaticToken(t *testing.T) {
+	s := apiclient.StaticToken(apiclient.NewSecret("t"))
+	wantToken(t, s, "t")
+	s.Expire(apiclient.NewSecret("t"))
+	wantToken(t, s, "t")
+	_, err := apiclient.StaticToken(apiclient.Secret{}).Token(t.Context())
+	if got := tokenError(t, err).Error(); got != "no token: none was set" {
+		t.Errorf("got %s", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Token(ctx); !errors.Is(tokenError(t, err), context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func jwt(subject string, exp int64) string {
+	payload := fmt.Sprintf(`{"sub":%q,"exp":%d}`, subject, exp)
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTokenFile(t *testing.T) {
+	t.Run("read again near exp", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "token")
+			first := jwt("first", time.Now().Add(time.Hour).Unix())
+			second := jwt("second", time.Now().Add(3*time.Hour).Unix())
+			writeFile(t, path, "\n"+first+"\n")
+			s, err := apiclient.TokenFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, path, second)
+			time.Sleep(59*time.Minute - time.Second)
+			wantToken(t, s, first)
+			time.Sleep(time.Second)
+			wantToken(t, s, second)
+		})
+	})
+	t.Run("the old one while the file is away", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "token")
+			first := jwt("first", time.Now().Add(time.Hour).Unix())
+			writeFile(t, path, first)
+			s, err := apiclient.TokenFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour - time.Second)
+			writeFile(t, path, "")
+			wantToken(t, s, first)
+			writeFile(t, path, "next")
+			wantToken(t, s, "next")
+		})
+	})
+	t.Run("read again when refused", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "token")
+		writeFile(t, path, "first")
+		s, err := apiclient.TokenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, path, "second")
+		s.Expire(apiclient.NewSecret("another"))
+		wantToken(t, s, "first") // it was not that one
+		s.Expire(apiclient.NewSecret("first"))
+		wantToken(t, s, "second")
+		s.Expire(apiclient.NewSecret("second"))
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := s.Token(t.Context()); !errors.Is(tokenError(t, err), fs.ErrNotExist) {
+				t.Errorf("got %v", err)
+			}
+		}
+		writeFile(t, path, "third")
+		wantToken(t, s, "third")
+	})
+	for _, tc := range []struct{ name, content, want string }{
+		{"empty", " \n", "PATH: it is empty"},
+		{"two words", "Bearer abc", "PATH: it has blanks or characters that no token has: want the token alone"},
+		{"two lines", "abc\ndef", "PATH: it has blanks or characters that no token has: want the token alone"},
+		{"binary", "a\x00b", "PATH: it has blanks or characters that no token has: want the token alone"},
+		{"65536", strings.Repeat("a", 65536), ""},
+		{"65537", strings.Repeat("a", 65537), "PATH: longer than 65536 octets: that is no token"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "token")
+			writeFile(t, path, tc.content)
+			_, err := apiclient.TokenFile(path)
+			if tc.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if got, want := tokenError(t, err).Error(), "no token: token file: "+strings.Replace(tc.want, "PATH", path, 1); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+	t.Run("missing", func(t *testing.T) {
+		_, err := apiclient.TokenFile(filepath.Join(t.TempDir(), "token"))
+		if e := tokenError(t, err); !errors.Is(e, fs.ErrNotExist) {
+			t.Errorf("got %v", e)
+		}
+	})
+	t.Run("what is no JWT with an exp is kept", func(t *testing.T) {
+		for _, content := range []string{
+			"opaque", "a.b.c", "e30.e30.c2ln", "e30.!.x",
+			"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":"soon"}`)) + ".x",
+			"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":1e300}`)) + ".x",
+			"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":-1}`)) + ".x",
+		} {
+			path := filepath.Join(t.TempDir(), "token")
+			writeFile(t, path, content)
+			s, err := apiclient.TokenFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, path, "other")
+			wantToken(t, s, content)
+		}
+	})
+}
+
+// rotating gives the tokens in turn; Expire goes on to the next.
+type rotating struct {
+	tokens  []string
+	expired []string
+}
+
+func (r *rotating) Token(context.Context) (apiclient.Secret, error) {
+	if len(r.tokens) == 0 {
+		return apiclient.Secret{}, &apiclient.TokenError{Status: 503}
+	}
+	return apiclient.NewSecret(r.tokens[0]), nil
+}
+
+func (r *rotating) Expire(s apiclient.Secret) {
+	r.expired = append(r.expired, s.Reveal())
+	if len(r.tokens) > 0 && r.tokens[0] == s.Reveal() {
+		r.tokens = r.tokens[1:]
+	}
+}
+
+func TestUnauthorized(t *testing.T) {
+	const refusal = `{"statusCode":401,"error":"Unauthorized","message":"Expired token received for JSON Web Token validation"}`
+	// accepting answers 401 to every token but one.
+	accepting := func(t *testing.T, token string) *api {
+		return serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer "+token {
+				answer(401, refusal)(w, r)
+				return
+			}
+			answer(201, domainRecord)(w, r)
+		})
+	}
+	for _, tc := range []struct {
+		name     string
+		source   apiclient.TokenSource
+		requests int
+		status   int // of the *Error; 0: success, -1: a *TokenError
+	}{
+		{"a fresh token is accepted", &rotating{tokens: []string{"old", "good"}}, 2, 0},
+		{"the fresh one is refused too", &rotating{tokens: []string{"old", "older", "good"}}, 2, 401},
+		{"there is no other", apiclient.StaticToken(apiclient.NewSecret("old")), 1, 401},
+		{"the fresh one cannot be had", &rotating{tokens: []string{"old"}}, 1, -1},
+		{"accepted at once", &rotating{tokens: []string{"good"}}, 1, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := accepting(t, "good")
+			g := &gate{}
+			c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens, cfg.Gate = tc.source, g })
+			err := create(t.Context(), c) // a POST too: a 401 did nothing
+			e, isError := errors.AsType[*apiclient.Error](err)
+			_, isToken := errors.AsType[*apiclient.TokenError](err)
+			switch {
+			case tc.status == 0 && err != nil,
+				tc.status > 0 && (!isError || e.Status != tc.status),
+				tc.status < 0 && !isToken:
+				t.Errorf("got %v", err)
+			}
+			asked := a.asked()
+			if len(asked) != tc.requests || len(g.calls) != 2*tc.requests {
+				t.Errorf("%d requests, the gate saw %v; want %d", len(asked), g.calls, tc.requests)
+			}
+			for _, r := range asked {
+				if r.Body != asked[0].Body || r.Body == "" {
+					t.Errorf("the repeat has another body: %q", r.Body)
+				}
+			}
+			if r, ok := tc.source.(*rotating); ok && tc.requests == 2 && len(r.expired) != 1 {
+				t.Errorf("expired %v, want the first alone", r.expired)
+			}
+		})
+	}
+}

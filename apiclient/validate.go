@@ -1,0 +1,139 @@
+package apiclient
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxClientsPerRequest is the most clients that one removal may name
+// (specification 4.2).
+const MaxClientsPerRequest = 100
+
+// maxID bounds the identifiers that go into a path.
+const maxID = 128
+
+// maxFieldsShown bounds the text of one ValidationError: a hundred clients can
+// each be wrong, a hostile file could hold a hundred thousand unknown members.
+const maxFieldsShown = 100
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_|-]{1,128}$`)
+
+// ValidationError says that a request breaks rules of the specification.
+// Nothing was sent.
+type ValidationError struct {
+	Fields []FieldError // every broken rule, at least one
+}
+
+// FieldError is one broken rule.
+type FieldError struct {
+	Field string // the member with its path, such as "clients[3]" or "presentation.portrait"
+	Rule  string // what is wanted
+	Value string // what was there, as JSON writes it, at most 100 characters; empty: nothing was there
+}
+
+// Error names every field, its rule and its value.
+func (e *ValidationError) Error() string {
+	parts := make([]string, 0, min(len(e.Fields), maxFieldsShown)+1)
+	for i, f := range e.Fields {
+		if i == maxFieldsShown {
+			parts = append(parts, fmt.Sprintf("and %d more", len(e.Fields)-i))
+			break
+		}
+		parts = append(parts, f.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// String is "field: rule, got value".
+func (f FieldError) String() string {
+	if f.Value == "" {
+		return f.Field + ": " + f.Rule
+	}
+	return f.Field + ": " + f.Rule + ", got " + f.Value
+}
+
+// invalid returns nil where no rule is broken. (A typed nil pointer in an error
+// would not be nil.)
+func invalid(fields []FieldError) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	return &ValidationError{Fields: fields}
+}
+
+// CheckID checks an identifier of an organization, a discovery domain or a
+// client before it comes near a path: 1 to 128 letters, digits, "_", "|", "-".
+// field names it in the *ValidationError.
+func CheckID(field, id string) error {
+	return invalid(checkID(nil, field, id))
+}
+
+func checkID(broken []FieldError, field, id string) []FieldError {
+	if idPattern.MatchString(id) {
+		return broken
+	}
+	return append(broken, FieldError{
+		Field: field,
+		Rule:  fmt.Sprintf("want 1 to %d letters, digits, _, | or -", maxID),
+		Value: textValue(id),
+	})
+}
+
+// CheckClients checks the clients of one removal: 1 to most elements
+// (specification 4.2 says 100, a tenant may say less), each a client's
+// identifier. The error is a *ValidationError with every element at fault.
+func CheckClients(clients []string, most int) error {
+	var broken []FieldError
+	if len(clients) < 1 || len(clients) > most {
+		broken = append(broken, FieldError{
+			Field: "clients",
+			Rule:  fmt.Sprintf("want 1 to %d elements", most),
+			Value: strconv.Itoa(len(clients)) + " elements",
+		})
+	}
+	for i, id := range clients[:min(len(clients), max(most, 0))] {
+		broken = checkID(broken, fmt.Sprintf("clients[%d]", i), id)
+	}
+	return invalid(broken)
+}
+
+// textRule is what the specification says of one string: its length in code
+// points, and a pattern.
+type textRule struct {
+	least, most int
+	pattern     *regexp.Regexp // nil: none
+}
+
+func (r textRule) check(broken []FieldError, field, value string) []FieldError {
+	if n := utf8.RuneCountInString(value); n < r.least || n > r.most {
+		broken = append(broken, FieldError{
+			Field: field,
+			Rule:  r.lengthRule(),
+			Value: fmt.Sprintf("%d: %s", n, textValue(value)),
+		})
+	}
+	if r.pattern != nil && !r.pattern.MatchString(value) {
+		broken = append(broken, FieldError{
+			Field: field,
+			Rule:  "must match " + r.pattern.String(),
+			Value: textValue(value),
+		})
+	}
+	// JSON cannot carry it: it would be replaced on the way, silently.
+	if !utf8.ValidString(value) {
+		broken = append(broken, FieldError{Field: field, Rule: "want valid UTF-8", Value: textValue(value)})
+	}
+	return broken
+}
+
+func (r textRule) lengthRule() string {
+	if r.least == 0 {
+		return fmt.Sprintf("want at most %d characters", r.most)
+	}
+	return fmt.Sprintf("want %d to %d characters", r.least, r.most)
+}
+
+func textValue(s string) string { return quoted(s, maxValue) }
