@@ -1,0 +1,221 @@
+package dnscheck
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// maxAliases bounds how many CNAMEs are followed, as resolvers do (8 to 16); a verification host needs one or two.
+const maxAliases = 8
+
+// trail is the way from the host that was asked for along its CNAMEs, through one answer or several.
+type trail struct {
+	at      string          // the name to ask for now, or where the last answer led to; as it came, with the last dot
+	aliases []string        // the targets that were followed, as they came
+	seen    map[string]bool // canonical names that it has been at
+}
+
+func newTrail(host string) *trail {
+	at := dns.Fqdn(host)
+	return &trail{at: at, seen: map[string]bool{canonical(at): true}}
+}
+
+// finding is what one reply says. If askOn is set it says only where the trail goes on: nothing was said yet about the
+// name there.
+type finding struct {
+	state       State
+	reason      Reason
+	values      []string
+	negativeTTL time.Duration
+	askOn       bool
+	err         error
+}
+
+func unknown(reason Reason, err error) finding {
+	return finding{state: Unknown, reason: reason, err: err}
+}
+
+// read tells what a reply to a question for t.at says about the token, and moves t.at along the aliases in it.
+func (t *trail) read(r reply, token string) finding {
+	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
+		return failure(r)
+	}
+	if tampered, is := withheld(r); is {
+		return tampered
+	}
+	before := len(t.aliases)
+	if err := t.follow(r.answer); err != nil {
+		return unknown(ReasonAlias, err)
+	}
+	followed := len(t.aliases) > before
+	texts := textsAt(r.answer, t.at)
+	switch {
+	case len(texts) > 0 && r.rcode == dns.RcodeNameError:
+		return unknown(ReasonMalformed, errors.New("the answer says that the name does not exist, and has records of it"))
+	case len(texts) > 0:
+		return compare(texts, token)
+	case len(r.answer) > 0 && !followed:
+		return unknown(ReasonMalformed, errors.New("the answer has records, and none that answers the question"))
+	case r.rcode == dns.RcodeNameError: // of the last name, if there are aliases (RFC 6604 section 3)
+		return finding{state: Absent, reason: ReasonNoName, negativeTTL: negativeTTL(r.authority, t.at)}
+	case followed:
+		return finding{askOn: true}
+	case refersElsewhere(r):
+		return unknown(ReasonRefused, errors.New("the answer refers to other name servers; is this a recursive resolver?"))
+	}
+	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, t.at)}
+}
+
+// follow moves along the CNAMEs of one answer section, in whatever order they stand there.
+func (t *trail) follow(answer []dns.RR) error {
+	for {
+		target, found, err := aliasAt(answer, t.at)
+		if err != nil || !found {
+			return err
+		}
+		if err := t.step(target); err != nil {
+			return err
+		}
+	}
+}
+
+// step goes to one more target.
+func (t *trail) step(target string) error {
+	if t.seen[canonical(target)] {
+		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", shownHost(unrooted(target)))
+	}
+	if len(t.aliases) == maxAliases {
+		return fmt.Errorf("more than %d aliases (CNAME) in a row", maxAliases)
+	}
+	t.seen[canonical(target)] = true
+	t.aliases = append(t.aliases, unrooted(target))
+	t.at = target
+	return nil
+}
+
+// aliasAt finds the CNAME of a name. Where there are two different ones, or TXT records beside it, nobody can say
+// which holds (RFC 2181 section 10.1), and a guess could be the wrong one.
+func aliasAt(answer []dns.RR, name string) (target string, found bool, err error) {
+	for _, record := range answer {
+		alias, ok := record.(*dns.CNAME)
+		if !ok || !isAt(record, name) {
+			continue
+		}
+		if found && canonical(alias.Target) != canonical(target) {
+			return "", false, fmt.Errorf("%s has more than one alias (CNAME)", shownHost(unrooted(name)))
+		}
+		target, found = alias.Target, true
+	}
+	if found && len(textsAt(answer, name)) > 0 {
+		return "", false, fmt.Errorf("%s has an alias (CNAME) and TXT records", shownHost(unrooted(name)))
+	}
+	return target, found, nil
+}
+
+// textsAt gives the TXT records of a name.
+func textsAt(answer []dns.RR, name string) []*dns.TXT {
+	var texts []*dns.TXT
+	for _, record := range answer {
+		if text, ok := record.(*dns.TXT); ok && isAt(record, name) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func isAt(record dns.RR, name string) bool {
+	h := record.Header()
+	return h.Class == dns.ClassINET && canonical(h.Name) == canonical(name)
+}
+
+// compare looks for the token among the TXT records of the name. If it is not there, the resolver goes on saying so as
+// long as it keeps these records: the lowest TTL where they differ (RFC 2181 section 5.2).
+func compare(texts []*dns.TXT, token string) finding {
+	values := make([]string, len(texts))
+	ttl := seconds(texts[0].Hdr.Ttl)
+	for i, text := range texts {
+		values[i] = textOf(text)
+		ttl = min(ttl, seconds(text.Hdr.Ttl))
+	}
+	if holds(values, token) {
+		return finding{state: Present, reason: ReasonFound, values: values}
+	}
+	return finding{state: Absent, reason: ReasonOtherValue, values: values, negativeTTL: ttl}
+}
+
+// failure names the reason of a response code that is no answer.
+func failure(r reply) finding {
+	err := fmt.Errorf("the resolver answered %s", r.rcodeName())
+	switch r.rcode {
+	case dns.RcodeServerFailure:
+		if slices.ContainsFunc(r.errors, isBogus) {
+			return unknown(ReasonDNSSEC, err)
+		}
+		return unknown(ReasonServFail, err)
+	case dns.RcodeRefused:
+		return unknown(ReasonRefused, err)
+	}
+	return unknown(ReasonRCode, err)
+}
+
+// withheld tells of answers that are not the zone's word, yes or no: changed or withheld by policy, or old ones that
+// the resolver serves because it does not reach the zone (RFC 8914 section 4, RFC 8767).
+func withheld(r reply) (finding, bool) {
+	for _, ede := range r.errors {
+		switch ede.InfoCode {
+		case dns.ExtendedErrorCodeForgedAnswer, dns.ExtendedErrorCodeBlocked, dns.ExtendedErrorCodeCensored,
+			dns.ExtendedErrorCodeFiltered, dns.ExtendedErrorCodeProhibited:
+			return unknown(ReasonRefused, errors.New("the resolver's policy answers in place of the zone")), true
+		case dns.ExtendedErrorCodeStaleAnswer, dns.ExtendedErrorCodeStaleNXDOMAINAnswer:
+			return unknown(ReasonServFail, errors.New("the resolver has an old answer only: it does not reach the zone")), true
+		}
+	}
+	return finding{}, false
+}
+
+// isBogus tells whether an extended error blames DNSSEC (RFC 8914 section 4; RFC 9276 section 3.2 for the last).
+func isBogus(ede *dns.EDNS0_EDE) bool {
+	switch ede.InfoCode {
+	case dns.ExtendedErrorCodeUnsupportedDNSKEYAlgorithm, dns.ExtendedErrorCodeUnsupportedDSDigestType,
+		dns.ExtendedErrorCodeDNSSECIndeterminate, dns.ExtendedErrorCodeDNSBogus,
+		dns.ExtendedErrorCodeSignatureExpired, dns.ExtendedErrorCodeSignatureNotYetValid,
+		dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing,
+		dns.ExtendedErrorCodeNoZoneKeyBitSet, dns.ExtendedErrorCodeNSECMissing,
+		dns.ExtendedErrorCodeSignatureExpiredBeforeValid, dns.ExtendedErrorCodeUnsupportedNSEC3IterValue:
+		return true
+	}
+	return false
+}
+
+// refersElsewhere tells a referral from an empty answer (RFC 2308 section 2.2): a server that neither has the zone nor
+// looks further sends name servers, often the root's, and no SOA. It does not know, so it has not said no.
+func refersElsewhere(r reply) bool {
+	isSOA := func(rr dns.RR) bool { _, ok := rr.(*dns.SOA); return ok }
+	isNS := func(rr dns.RR) bool { _, ok := rr.(*dns.NS); return ok }
+	return !r.authoritative && !r.recursion &&
+		slices.ContainsFunc(r.authority, isNS) && !slices.ContainsFunc(r.authority, isSOA)
+}
+
+// negativeTTL is how long a resolver may remember that there is nothing: the lower of the SOA's own TTL and its MINIMUM
+// (RFC 2308 section 5). 0 without the SOA of a zone that the name lies in.
+func negativeTTL(authority []dns.RR, name string) time.Duration {
+	for _, record := range authority {
+		soa, ok := record.(*dns.SOA)
+		if ok && soa.Hdr.Class == dns.ClassINET && dns.IsSubDomain(canonical(soa.Hdr.Name), canonical(name)) {
+			return min(seconds(soa.Hdr.Ttl), seconds(soa.Minttl))
+		}
+	}
+	return 0
+}
+
+// seconds reads a TTL; one with its highest bit set counts as zero (RFC 2181 section 8).
+func seconds(ttl uint32) time.Duration {
+	if ttl >= 1<<31 {
+		return 0
+	}
+	return time.Duration(ttl) * time.Second
+}

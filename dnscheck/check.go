@@ -1,0 +1,259 @@
+package dnscheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// DefaultTimeout is how long one attempt over one transport may take. Public resolvers answer from their cache in
+// milliseconds and give up on a dead zone within two or three seconds.
+const DefaultTimeout = 3 * time.Second
+
+// Config says whom a Checker asks.
+type Config struct {
+	Resolvers []Resolver        // at least one, no address twice
+	Quorum    int               // how many must agree; 0: the majority; more than there are resolvers is refused
+	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
+	Observe   func(Observation) // told of each observation that counted, for metrics; may be called by several looks at once; nil: nobody
+}
+
+// Checker looks for verification tokens in the DNS. It keeps nothing from look to look and may be used by any number of
+// goroutines.
+type Checker struct {
+	vantages []vantage
+	quorum   int
+	told     func(Observation)
+}
+
+// New makes a Checker, or tells what is wrong with the Config.
+func New(c Config) (*Checker, error) {
+	if c.Timeout < 0 {
+		return nil, fmt.Errorf("dns timeout %s: must not be negative; leave it out to mean %s", c.Timeout, DefaultTimeout)
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	return assemble(c, &exchange{dialer: &net.Dialer{}, timeout: c.Timeout})
+}
+
+func assemble(c Config, x *exchange) (*Checker, error) {
+	if err := checkResolvers(c.Resolvers); err != nil {
+		return nil, err
+	}
+	quorum, err := quorumOf(c.Quorum, len(c.Resolvers))
+	if err != nil {
+		return nil, err
+	}
+	checker := &Checker{quorum: quorum, told: c.Observe}
+	for _, r := range c.Resolvers {
+		if r.Name == "" {
+			r.Name = r.String()
+		}
+		if r.Transport == "" {
+			r.Transport = transportUDP
+		}
+		checker.vantages = append(checker.vantages, recursive{resolver: r, exchange: x})
+	}
+	return checker, nil
+}
+
+func checkResolvers(resolvers []Resolver) error {
+	if len(resolvers) == 0 {
+		return errors.New("no resolvers: name at least one")
+	}
+	for i, r := range resolvers {
+		if err := r.check(); err != nil {
+			return err
+		}
+		same := func(other Resolver) bool { return other.Addr == r.Addr }
+		if slices.ContainsFunc(resolvers[:i], same) {
+			return fmt.Errorf("resolver %s is named twice: it would count twice for the quorum; name each once", r)
+		}
+	}
+	return nil
+}
+
+func quorumOf(wanted, resolvers int) (int, error) {
+	switch {
+	case wanted == 0:
+		return resolvers/2 + 1, nil
+	case wanted < 0 || wanted > resolvers:
+		return 0, fmt.Errorf("resolver quorum %d: want 1 to %d, the number of resolvers, or 0 for the majority", wanted, resolvers)
+	}
+	return wanted, nil
+}
+
+// Look asks whether the token is worth a proof. Present: at least one resolver sees it. Absent: a quorum of them has been
+// told by the zone that it is not there. Otherwise it is Unknown. All resolvers are asked at once, and none is waited
+// for once the answer is clear.
+//
+// The error is a *QuestionError, or the context's own, wrapped.
+func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error) {
+	return c.judge(ctx, host, token, tally.looked)
+}
+
+// Prove asks whether the token may be acted upon. Present: a quorum of the resolvers sees it. Absent: that cannot be, and a
+// quorum has been told by the zone that it is not there. Otherwise it is Unknown, with ReasonDisagree where some see it and
+// others see that it is not there. All resolvers are asked at once, and none is waited for once the answer is clear.
+//
+// The error is a *QuestionError, or the context's own, wrapped.
+func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
+	return c.judge(ctx, host, token, tally.proved)
+}
+
+// rule says what a tally comes to, and whether what is still out could change it.
+type rule func(tally) (state State, decided bool)
+
+func (c *Checker) judge(ctx context.Context, host, token string, decide rule) (Verdict, error) {
+	if err := CheckHost(host); err != nil {
+		return Verdict{}, err
+	}
+	if token == "" {
+		return Verdict{}, &QuestionError{Host: host, Problem: "there is no token to look for: any answer would do"}
+	}
+	if ctx.Err() != nil {
+		return Verdict{}, ended(ctx, host)
+	}
+	asking, cancel := context.WithCancel(ctx)
+	seen := c.askAll(asking, host, token)
+	defer seen.wait() // second, and at once: nobody outlives the call
+	defer cancel()    // first: those that are not needed any more leave
+
+	observations := make([]Observation, len(c.vantages))
+	count := tally{quorum: c.quorum, pending: len(c.vantages)}
+	for {
+		select {
+		case <-ctx.Done():
+			return Verdict{}, ended(ctx, host)
+		case s := <-seen.sightings:
+			if !s.counts {
+				return Verdict{}, ended(ctx, host)
+			}
+			observations[s.vantage] = s.observation
+			count.add(s.observation.State)
+			if c.told != nil {
+				c.told(s.observation)
+			}
+		}
+		if state, decided := decide(count); decided {
+			return verdictOf(state, host, observations), nil
+		}
+	}
+}
+
+func ended(ctx context.Context, host string) error {
+	return fmt.Errorf("look for the TXT record at %s: %w", shownHost(host), ctx.Err())
+}
+
+// sighting is what one vantage saw, by its number.
+type sighting struct {
+	vantage     int
+	observation Observation
+	counts      bool
+}
+
+// outing is all vantages looking at once.
+type outing struct {
+	sightings chan sighting
+	wait      func()
+}
+
+// askAll sends out all vantages. There is room for every sighting, so that none is held up by nobody listening.
+func (c *Checker) askAll(ctx context.Context, host, token string) outing {
+	var looking sync.WaitGroup
+	out := outing{sightings: make(chan sighting, len(c.vantages)), wait: looking.Wait}
+	for i, v := range c.vantages {
+		looking.Go(func() {
+			o, counts := v.observe(ctx, host, token)
+			out.sightings <- sighting{vantage: i, observation: o, counts: counts}
+		})
+	}
+	return out
+}
+
+// tally counts what has been seen so far.
+type tally struct {
+	quorum                            int
+	present, absent, unknown, pending int
+}
+
+func (t *tally) add(s State) {
+	t.pending--
+	switch s {
+	case Present:
+		t.present++
+	case Absent:
+		t.absent++
+	default:
+		t.unknown++
+	}
+}
+
+// looked is the rule of Look.
+func (t tally) looked() (State, bool) {
+	switch {
+	case t.present > 0:
+		return Present, true
+	case t.absent >= t.quorum:
+		return Absent, true
+	}
+	return Unknown, t.pending == 0
+}
+
+// proved is the rule of Prove. With a quorum that is no majority both sides could reach it; then seeing counts, whichever
+// answers come in first.
+func (t tally) proved() (State, bool) {
+	possible := t.present+t.pending >= t.quorum
+	switch {
+	case t.present >= t.quorum:
+		return Present, true
+	case t.absent >= t.quorum && !possible:
+		return Absent, true
+	}
+	return Unknown, !possible && t.absent+t.pending < t.quorum
+}
+
+// verdictOf gathers the observations that are in (the others have no reason yet).
+func verdictOf(state State, host string, observations []Observation) Verdict {
+	in := slices.DeleteFunc(observations, func(o Observation) bool { return o.Reason == "" })
+	v := Verdict{State: state, Host: host, Observations: in, Reason: reasonOf(state, in)}
+	if state == Absent {
+		for _, o := range in {
+			v.NegativeTTL = max(v.NegativeTTL, o.NegativeTTL)
+		}
+	}
+	return v
+}
+
+// reasonOf finds the reason of the whole: the one that tells the customer most, not the one that came first.
+func reasonOf(state State, observations []Observation) Reason {
+	seen := make(map[Reason]int)
+	for _, o := range observations {
+		seen[o.Reason]++
+	}
+	switch state {
+	case Present:
+		return ReasonFound
+	case Absent:
+		return firstOf(seen, ReasonOtherValue, ReasonNoRecord, ReasonNoName)
+	}
+	if seen[ReasonFound] > 0 && seen[ReasonOtherValue]+seen[ReasonNoRecord]+seen[ReasonNoName] > 0 {
+		return ReasonDisagree
+	}
+	// What lies with the domain comes before what may lie with us.
+	return firstOf(seen, ReasonDNSSEC, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable)
+}
+
+func firstOf(seen map[Reason]int, order ...Reason) Reason {
+	for _, reason := range order {
+		if seen[reason] > 0 {
+			return reason
+		}
+	}
+	return ReasonMalformed // not reached: each observation has one of these reasons
+}

@@ -1,0 +1,223 @@
+package dnscheck
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// ednsSize is how large a datagram may come back: what passes everywhere without fragments (RFC 6891 section
+	// 6.2.5, DNS flag day 2020).
+	ednsSize = 1232
+	// datagramOctets is what is read of a datagram: servers that heed no advertised size stay below it. One that fills it
+	// may have been cut, and is not used; TCP brings it whole.
+	datagramOctets = 4096
+)
+
+// dialer opens the connection for one query: a *net.Dialer, or in tests connections that live in memory under a clock of
+// their own. TLS would be another one.
+type dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// exchange carries questions to resolvers and brings replies back, as RFC 5452 section 9 wants it: each query has a socket
+// of its own on a random port, connected, so that the kernel drops what comes from elsewhere; each has a random id; what is
+// not its reply is passed over, and the reply is awaited till the time is up.
+type exchange struct {
+	dialer  dialer
+	timeout time.Duration // of one attempt over one transport
+}
+
+// exchangeError tells why no reply came that could be used.
+type exchangeError struct {
+	reason Reason
+	err    error
+}
+
+func (e *exchangeError) Error() string { return e.err.Error() }
+func (e *exchangeError) Unwrap() error { return e.err }
+
+// ask asks a resolver for the TXT records of name, over the transport given (and TCP, where UDP does not do), and
+// tells which one brought the reply. A server that stumbles over EDNS is asked again without (RFC 6891 section 7). The error
+// is the context's, or an *exchangeError.
+func (x *exchange) ask(ctx context.Context, to Resolver, transport, name string) (reply, string, error) {
+	r, transport, err := x.over(ctx, to, transport, query{name: name, edns: true})
+	if err != nil || !stumbles(r) {
+		return r, transport, err
+	}
+	return x.over(ctx, to, transport, query{name: name, edns: false})
+}
+
+func stumbles(r reply) bool {
+	return r.rcode == dns.RcodeFormatError || r.rcode == dns.RcodeNotImplemented || r.rcode == dns.RcodeBadVers
+}
+
+// over asks once over the transport given, and then over TCP if UDP brought a truncated reply, or none.
+func (x *exchange) over(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
+	if transport == transportTCP {
+		r, err := x.attempt(ctx, to, transportTCP, q)
+		return r, transportTCP, err
+	}
+	r, failed := x.attempt(ctx, to, transportUDP, q)
+	if failed == nil && !r.truncated || ctx.Err() != nil {
+		return r, transportUDP, failed
+	}
+	r, err := x.attempt(ctx, to, transportTCP, q)
+	return r, transportTCP, both(failed, err)
+}
+
+// both joins what went wrong over UDP and then over TCP. That TCP is closed says less than what UDP met.
+func both(udp, tcp error) error {
+	var first, second *exchangeError
+	if tcp == nil || !errors.As(udp, &first) || !errors.As(tcp, &second) {
+		return tcp
+	}
+	reason := second.reason
+	if reason == ReasonUnreachable {
+		reason = first.reason
+	}
+	return &exchangeError{reason: reason, err: fmt.Errorf("over UDP: %w; over TCP: %w", udp, tcp)}
+}
+
+// attempt sends one query over one transport and waits for its reply till the time is up, or the context ends.
+func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q query) (reply, error) {
+	limited, cancel := context.WithTimeout(ctx, x.timeout)
+	defer cancel()
+	conn, err := x.dialer.DialContext(limited, transport, to.Addr.String())
+	if err != nil {
+		return reply{}, x.fault(ctx, limited, err, nil)
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost with it: the reply is read, or given up
+	// One mechanism for both, the end of the time and of the context: reads and writes under way fail at once.
+	stop := context.AfterFunc(limited, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	r, passedOver, err := converse(conn, transport, q)
+	if err != nil {
+		return reply{}, x.fault(ctx, limited, err, passedOver)
+	}
+	if r.truncated && transport == transportTCP {
+		return reply{}, &exchangeError{reason: ReasonMalformed, err: errors.New("a reply over TCP that says it was truncated")}
+	}
+	return r, nil
+}
+
+// converse sends the query and reads until its reply comes. passedOver is the last message that had our id and was no
+// answer, if there was one: with the error that ended the wait, it tells a broken server from a silent one.
+func converse(conn net.Conn, transport string, q query) (r reply, passedOver, err error) {
+	id := randomID()
+	wire, err := q.pack(id)
+	if err != nil {
+		return reply{}, nil, err
+	}
+	receive := datagrams(conn)
+	if transport == transportTCP {
+		wire = append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...) // RFC 7766 section 8
+		receive = frames(conn)
+	}
+	if _, err := conn.Write(wire); err != nil {
+		return reply{}, nil, err
+	}
+	for {
+		raw, err := receive()
+		if err != nil {
+			return reply{}, passedOver, err
+		}
+		r, err := parseReply(raw, id, q.name)
+		if err == nil {
+			return r, nil, nil
+		}
+		if !errors.Is(err, errStray) {
+			passedOver = err
+		}
+	}
+}
+
+// datagrams reads one datagram a call; the octets hold until the next.
+func datagrams(conn net.Conn) func() ([]byte, error) {
+	buffer := make([]byte, datagramOctets)
+	return func() ([]byte, error) {
+		n, err := conn.Read(buffer)
+		if n == len(buffer) {
+			n = 0 // cut, maybe
+		}
+		return buffer[:n], err
+	}
+}
+
+// frames reads one message with its length before it a call.
+func frames(conn net.Conn) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		var length [2]byte
+		if _, err := io.ReadFull(conn, length[:]); err != nil {
+			return nil, err
+		}
+		message := make([]byte, binary.BigEndian.Uint16(length[:]))
+		if _, err := io.ReadFull(conn, message); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF // after a length, even no octet at all is a part only
+			}
+			return nil, err
+		}
+		return message, nil
+	}
+}
+
+// fault says what an error of the network means. The context's own end is given back as it is.
+func (x *exchange) fault(ctx, limited context.Context, err, passedOver error) error {
+	var timeout net.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		if passedOver != nil {
+			return &exchangeError{reason: ReasonMalformed, err: fmt.Errorf("no answer within %s but %w", x.timeout, passedOver)}
+		}
+		return &exchangeError{reason: ReasonTimeout, err: fmt.Errorf("no answer within %s", x.timeout)}
+	case passedOver != nil:
+		return &exchangeError{reason: ReasonMalformed, err: fmt.Errorf("no answer but %w", passedOver)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &exchangeError{reason: ReasonMalformed, err: errors.New("the connection was closed in the middle of a reply")}
+	case errors.Is(err, io.EOF):
+		return &exchangeError{reason: ReasonUnreachable, err: errors.New("the connection was closed without a reply")}
+	}
+	return &exchangeError{reason: ReasonUnreachable, err: err}
+}
+
+// query is a question for the TXT records of a name.
+type query struct {
+	name string // as it was given, with the last dot
+	edns bool
+}
+
+// pack writes the query. RD: the server shall resolve; AD: it shall tell whether it validated (RFC 6840 section 5.7).
+func (q query) pack(id uint16) ([]byte, error) {
+	m := new(dns.Msg)
+	m.SetQuestion(q.name, dns.TypeTXT)
+	m.Id = id
+	m.AuthenticatedData = true
+	if q.edns {
+		m.SetEdns0(ednsSize, false)
+	}
+	wire, err := m.Pack()
+	if err != nil {
+		return nil, fmt.Errorf("write the query for %s: %w", shownHost(unrooted(q.name)), err)
+	}
+	return wire, nil
+}
+
+// randomID is one that nobody can foresee (RFC 5452 section 4.3).
+func randomID() uint16 {
+	var id [2]byte
+	_, _ = rand.Read(id[:]) // never fails: it ends the program where there is no randomness
+	return binary.BigEndian.Uint16(id[:])
+}

@@ -1,0 +1,129 @@
+package dnscheck_test
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// Whatever comes in: no panic; what is taken for a reply is one by the codec's reading too, with the same records; and a yes
+// needs a record of that value.
+func FuzzReadReply(f *testing.F) {
+	query, err := dnscheck.PackQuery(host)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, z := range []zone{
+		yes, noValue, noRecord, noName, servfail, refused, bogus, records([]string{token[:3], token[3:]}),
+		chainOf(3, func(q *dns.Msg, at string) *dns.Msg { return answer(q, txt(at, token)) }, false),
+	} {
+		f.Add(z.octets(query))
+	}
+	for _, d := range damages() {
+		f.Add(d.make(yes.octets(query)))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var id uint16
+		if len(raw) >= 2 {
+			id = binary.BigEndian.Uint16(raw) // or hardly any would get past it
+		}
+		sections, state, reason, values, err := dnscheck.ReadReply(raw, id, host, token)
+		if err != nil || reason == "" {
+			if state != dnscheck.Unknown {
+				t.Fatalf("state %s without an answer", state)
+			}
+			return
+		}
+		m := new(dns.Msg)
+		if err := m.Unpack(raw); err != nil {
+			t.Fatalf("the codec refuses what was taken: %v", err)
+		}
+		if got := [3]int{len(m.Answer), len(m.Ns), len(m.Extra)}; got != sections {
+			t.Fatalf("sections of %v records, the codec has %v", sections, got)
+		}
+		if (state == dnscheck.Present) != (reason == dnscheck.ReasonFound) || state == dnscheck.Present != slices.Contains(values, token) {
+			t.Fatalf("state %s (%s) with values %q", state, reason, values)
+		}
+		if state == dnscheck.Present && !slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
+			record, ok := rr.(*dns.TXT)
+			return ok && strings.Join(record.Txt, "") == token // it needs no escapes
+		}) {
+			t.Fatal("present, and the codec has no such record")
+		}
+	})
+}
+
+// What the codec makes of octets is undone; and nothing makes unescape panic.
+func FuzzUnescape(f *testing.F) {
+	for _, s := range []string{"", token, `\`, `\\034`, `"`, "\x00\xff", "Grüße", `\25`, `\999`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if got := dnscheck.Unescape(s); len(got) > len(s) {
+			t.Fatalf("%q became longer: %q", s, got)
+		}
+		octets := s[:min(len(s), 255)]
+		wire, err := zoneReply(octets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := new(dns.Msg)
+		if err := m.Unpack(wire); err != nil {
+			t.Fatal(err)
+		}
+		if got := dnscheck.Unescape(m.Answer[0].(*dns.TXT).Txt[0]); got != octets {
+			t.Fatalf("%q came back as %q", octets, got)
+		}
+	})
+}
+
+// zoneReply is a message with one TXT record of one string, put together by hand.
+func zoneReply(octets string) ([]byte, error) {
+	wire, err := (&dns.Msg{Answer: []dns.RR{txt(host, "")}}).Pack()
+	if err != nil {
+		return nil, err
+	}
+	wire = wire[:len(wire)-3] // RDLENGTH, and the length of the empty string
+	wire = binary.BigEndian.AppendUint16(wire, uint16(len(octets)+1))
+	return append(append(wire, byte(len(octets))), octets...), nil
+}
+
+// What is taken for a host can be asked for, and its sentence can be shown; what is not, is refused with words that can.
+func FuzzCheckHost(f *testing.F) {
+	for _, s := range []string{host, "", ".", "a..b", "192.0.2.1", "bücher.example", "a b.c", "x.local", strings.Repeat("a.", 126) + "b", "\x1b"} {
+		f.Add(s, "example.com")
+	}
+	f.Fuzz(func(t *testing.T, name, domain string) {
+		err := dnscheck.CheckHost(name)
+		shown := dnscheck.Verdict{Host: name, Reason: dnscheck.ReasonTimeout}.Sentence()
+		if err != nil {
+			if !asQuestionError(err) {
+				t.Fatalf("error %v, want a QuestionError", err)
+			}
+			shown += err.Error()
+		} else {
+			if _, ok := dns.IsDomainName(name); !ok {
+				t.Fatalf("%q is no name for the codec", name)
+			}
+			if _, err := dnscheck.PackQuery(name); err != nil {
+				t.Fatalf("%q cannot be asked for: %v", name, err)
+			}
+			if !strings.Contains(shown, name) {
+				t.Fatalf("%q is not shown as it was given: %q", name, shown)
+			}
+		}
+		for _, r := range strings.ReplaceAll(shown, "…", "") {
+			if r < ' ' || r > '~' {
+				t.Fatalf("%q is shown as %q", name, shown)
+			}
+		}
+		if dnscheck.Within(name, domain) && len(name) <= len(strings.TrimSuffix(domain, ".")) {
+			t.Fatalf("%q within %q", name, domain)
+		}
+	})
+}

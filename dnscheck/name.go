@@ -1,0 +1,126 @@
+package dnscheck
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	maxName  = 253 // octets of a name in text without the last dot: 255 on the wire (RFC 1035 section 2.3.4)
+	maxLabel = 63  // octets of a label, same place
+)
+
+// QuestionError tells that a question cannot be asked, however often it is tried: the host is not a name
+// that the DNS could hold a verification record at, or the token is empty.
+type QuestionError struct {
+	Host    string // as it was given
+	Problem string // what is wrong, and what to do about it
+}
+
+// Error names the host, quoted and capped, and what is wrong with the question.
+func (e *QuestionError) Error() string {
+	return fmt.Sprintf("verification host %s: %s", shown(e.Host, maxName), e.Problem)
+}
+
+// CheckHost tells whether host can be asked for: two labels at least, each of 1 to 63 letters, digits,
+// hyphens and underscores, 253 octets in all, with or without a dot at the end. IP addresses are refused,
+// and so are names that the public DNS does not serve (localhost and local: RFC 6761, 6762; onion: RFC 7686) or
+// that belong to its machinery (arpa: RFC 3172). The error is a *QuestionError.
+func CheckHost(host string) error {
+	if problem := hostProblem(host); problem != "" {
+		return &QuestionError{Host: host, Problem: problem}
+	}
+	return nil
+}
+
+func hostProblem(host string) string {
+	name := strings.TrimSuffix(host, ".")
+	if name == "" {
+		return "is empty; give the full name of the TXT record"
+	}
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return "is an IP address; give the full name of the TXT record"
+	}
+	if len(name) > maxName {
+		return fmt.Sprintf("has %d octets; a name has at most %d", len(name), maxName)
+	}
+	labels := strings.Split(name, ".")
+	for _, label := range labels {
+		if problem := labelProblem(label); problem != "" {
+			return problem
+		}
+	}
+	if len(labels) < 2 {
+		return "has one label only; give the full name, with its domain"
+	}
+	return lastLabelProblem(labels[len(labels)-1])
+}
+
+func labelProblem(label string) string {
+	if label == "" {
+		return "has an empty label (a dot too many)"
+	}
+	if len(label) > maxLabel {
+		return fmt.Sprintf("has a label of %d octets (%s); a label has at most %d", len(label), shown(label, 20), maxLabel)
+	}
+	for _, r := range label {
+		switch {
+		case r >= 0x80:
+			return "has characters outside ASCII; write an internationalized name in its xn-- form"
+		case !isHostOctet(byte(r)):
+			return fmt.Sprintf("has %q in a label; letters, digits, hyphens and underscores are possible", r)
+		}
+	}
+	return ""
+}
+
+func isHostOctet(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+}
+
+func lastLabelProblem(label string) string {
+	if strings.Trim(label, "0123456789") == "" {
+		return "ends in a number as IP addresses do; give the full name of the TXT record"
+	}
+	switch canonical(label) {
+	case "localhost.", "local.", "onion.":
+		return fmt.Sprintf("ends in .%s, which the public DNS does not serve", label)
+	case "arpa.":
+		return "ends in .arpa, where no organization has its domain"
+	}
+	return ""
+}
+
+// Within tells whether host lies beneath domain: whether it ends in "." and the domain. ASCII case and a dot at
+// the end do not count; whole labels are compared, and a name that has an escape or an empty label in it
+// is within nothing. The domain itself does not lie beneath itself.
+func Within(host, domain string) bool {
+	inner, outer := plainLabels(host), plainLabels(domain)
+	if len(outer) == 0 || len(inner) <= len(outer) {
+		return false
+	}
+	return slices.Equal(inner[len(inner)-len(outer):], outer)
+}
+
+// plainLabels splits a name into its canonical labels, and gives none if they cannot be told by their dots.
+func plainLabels(name string) []string {
+	if strings.Contains(name, `\`) {
+		return nil
+	}
+	labels := strings.Split(strings.TrimSuffix(canonical(name), "."), ".")
+	if slices.Contains(labels, "") {
+		return nil
+	}
+	return labels
+}
+
+// canonical is the form in which names are compared, never shown: ASCII letters in lower case, with the last dot
+// (RFC 4343).
+func canonical(name string) string { return dns.CanonicalName(name) }
+
+// unrooted takes the last dot off a name that came off the wire, for showing it.
+func unrooted(name string) string { return strings.TrimSuffix(name, ".") }

@@ -1,0 +1,163 @@
+package dnscheck
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+const headerOctets = 12 // RFC 1035 section 4.1.1
+
+// The header's third and fourth octet (RFC 1035 section 4.1.1).
+const (
+	bitQR      = 1 << 15
+	bitAA      = 1 << 10
+	bitTC      = 1 << 9
+	bitRA      = 1 << 7
+	maskOpcode = 0xF << 11
+	maskRCode  = 0xF
+)
+
+// errStray marks octets that nothing ties to our question: what others sent, or the network made up.
+var errStray = errors.New("not a reply to the question")
+
+// reply is an answer to our question, taken apart.
+type reply struct {
+	truncated                     bool // then there is nothing more in it: whatever came along is not to be used
+	authoritative, recursion      bool // AA, RA
+	rcode                         int  // the extended one (RFC 6891 section 6.1.3)
+	answer, authority, additional []dns.RR
+	errors                        []*dns.EDNS0_EDE
+}
+
+// parseReply takes a reply apart, if it is the reply to the question with that id and name. It is stricter than the
+// codec's own reading, which takes any question for ours, lying counts for an empty section, and leaves out
+// what follows. The error is errStray if the octets are nobody's or another's reply; any other error is a reply that
+// has our id and is not an answer.
+func parseReply(raw []byte, id uint16, name string) (reply, error) {
+	if len(raw) < headerOctets {
+		return reply{}, fmt.Errorf("%w: %d octets", errStray, len(raw))
+	}
+	word := func(i int) uint16 { return binary.BigEndian.Uint16(raw[2*i:]) }
+	flags := word(1)
+	if word(0) != id || flags&bitQR == 0 {
+		return reply{}, fmt.Errorf("%w: another id, or a query", errStray)
+	}
+	if flags&maskOpcode != dns.OpcodeQuery<<11 {
+		return reply{}, errors.New("a reply with another opcode")
+	}
+	if word(2) != 1 {
+		return reply{}, fmt.Errorf("a reply with %d questions instead of one", word(2))
+	}
+	off, err := checkQuestion(raw, name)
+	if err != nil {
+		return reply{}, err
+	}
+	r := reply{
+		truncated:     flags&bitTC != 0,
+		authoritative: flags&bitAA != 0,
+		recursion:     flags&bitRA != 0,
+		rcode:         int(flags & maskRCode),
+	}
+	if r.truncated {
+		return r, nil
+	}
+	for i, section := range []*[]dns.RR{&r.answer, &r.authority, &r.additional} {
+		if *section, off, err = parseRecords(raw, off, int(word(3+i))); err != nil {
+			return reply{}, err
+		}
+	}
+	if off != len(raw) {
+		return reply{}, fmt.Errorf("a reply with %d octets after its end", len(raw)-off)
+	}
+	return r, r.takeOptions()
+}
+
+// checkQuestion compares the one question of a reply with ours, and tells where it ends.
+func checkQuestion(raw []byte, name string) (end int, err error) {
+	asked, off, err := dns.UnpackDomainName(raw, headerOctets)
+	if err != nil {
+		return 0, fmt.Errorf("a reply whose question cannot be read: %w", err)
+	}
+	if off+4 > len(raw) {
+		return 0, errors.New("a reply that ends in its question")
+	}
+	kind, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
+	if canonical(asked) != canonical(name) || kind != dns.TypeTXT || class != dns.ClassINET {
+		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(asked)), dns.Class(class), dns.Type(kind))
+	}
+	return off + 4, nil
+}
+
+// parseRecords reads exactly so many records.
+func parseRecords(raw []byte, off, count int) (records []dns.RR, end int, err error) {
+	for range count {
+		// The codec makes a record out of nothing where the octets end.
+		if off >= len(raw) {
+			return nil, 0, errors.New("a reply with fewer records than it counts")
+		}
+		record, next, err := dns.UnpackRR(raw, off)
+		if err != nil {
+			return nil, 0, fmt.Errorf("a reply with a record that cannot be read: %w", err)
+		}
+		records, off = append(records, record), next
+	}
+	return records, off, nil
+}
+
+// takeOptions reads the one OPT record that a reply may have (RFC 6891 section 6.1.1).
+func (r *reply) takeOptions() error {
+	var found *dns.OPT
+	for _, record := range r.additional {
+		opt, ok := record.(*dns.OPT)
+		if !ok {
+			continue
+		}
+		if found != nil {
+			return errors.New("a reply with two OPT records")
+		}
+		found = opt
+	}
+	if found == nil {
+		return nil
+	}
+	r.rcode |= found.ExtendedRcode()
+	for _, option := range found.Option {
+		if ede, ok := option.(*dns.EDNS0_EDE); ok {
+			r.errors = append(r.errors, ede)
+		}
+	}
+	return nil
+}
+
+// rcodeName is the response code's mnemonic, or RCODE and its number.
+func (r *reply) rcodeName() string {
+	if r.rcode == dns.RcodeBadVers { // shares its number with BADSIG, which belongs to TSIG
+		return "BADVERS"
+	}
+	if name, ok := dns.RcodeToString[r.rcode]; ok {
+		return name
+	}
+	return fmt.Sprintf("RCODE%d", r.rcode)
+}
+
+// errorText writes the extended errors for people: name, number, and the capped text that came along.
+func (r *reply) errorText() string {
+	const most = 3 // enough for every resolver that was seen; a reply could hold thousands
+	var texts []string
+	for _, ede := range r.errors[:min(len(r.errors), most)] {
+		name, ok := dns.ExtendedErrorCodeToString[ede.InfoCode]
+		if !ok {
+			name = "extended error"
+		}
+		text := fmt.Sprintf("%s (%d)", name, ede.InfoCode)
+		if ede.ExtraText != "" {
+			text += " " + shown(ede.ExtraText, 100)
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ") + andMore(len(r.errors)-most)
+}

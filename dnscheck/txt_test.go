@@ -1,0 +1,201 @@
+package dnscheck_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// records is the zone with these records, each given as its strings.
+func records(strings ...[]string) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := answer(q)
+		for _, parts := range strings {
+			m.Answer = append(m.Answer, txt(q.Question[0].Name, parts...))
+		}
+		return m
+	}
+}
+
+func TestTokenSplitAtEveryOffset(t *testing.T) {
+	var offset atomic.Int32
+	c := checker(t, both(t, func(q *dns.Msg) *dns.Msg {
+		at := offset.Load()
+		return records([]string{token[:at], token[at:]})(q)
+	}))
+	for at := range len(token) + 1 {
+		offset.Store(int32(at))
+		want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+	}
+}
+
+func TestStringsOfOneRecordAreJoined(t *testing.T) {
+	oneEach := strings.Split(token, "")
+	tests := []struct {
+		name  string
+		zone  zone
+		token string
+		state dnscheck.State
+	}{
+		{"an octet a string", records(oneEach), token, dnscheck.Present},
+		{"empty strings around and between", records([]string{"", token[:5], "", "", token[5:], ""}), token, dnscheck.Present},
+		{"empty string alone", records([]string{""}), token, dnscheck.Absent},
+		{"255 octets", records([]string{strings.Repeat("x", 255)}), strings.Repeat("x", 255), dnscheck.Present},
+		{"256 octets", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 256), dnscheck.Present},
+		{"2,000 octets", records(chunks(strings.Repeat("xyz!", 500))), strings.Repeat("xyz!", 500), dnscheck.Present},
+		{"one octet too many", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 255), dnscheck.Absent},
+		{"in the second record", records([]string{other}, []string{token}), token, dnscheck.Present},
+		{"halves in two records", records([]string{token[:16]}, []string{token[16:]}), token, dnscheck.Absent},
+		{"halves in two records, the other way round", records([]string{token[16:]}, []string{token[:16]}), token, dnscheck.Absent},
+		{"a blank between the strings", records([]string{token[:16], " ", token[16:]}), token, dnscheck.Absent},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			v, err := checker(t, both(t, test.zone)).Look(t.Context(), host, test.token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reason := dnscheck.ReasonFound
+			if test.state == dnscheck.Absent {
+				reason = dnscheck.ReasonOtherValue
+			}
+			want(t, v, test.state, reason)
+		})
+	}
+}
+
+func TestRecordWithoutStrings(t *testing.T) {
+	resolver := serve(t, func(query []byte, send func([]byte)) {
+		octets := holding("x").octets(query)
+		octets = octets[:len(octets)-2] // the string and its length
+		octets[len(octets)-1] = 0       // and RDLENGTH says so
+		send(octets)
+	}, nil)
+	want(t, look(t, checker(t, resolver)), dnscheck.Absent, dnscheck.ReasonOtherValue)
+}
+
+func TestThousandRecordsTheTokenLast(t *testing.T) {
+	z := holding(append(fillers(999), token)...)
+	truncated := func(query []byte, send func([]byte)) {
+		zone(func(q *dns.Msg) *dns.Msg {
+			m := answer(q)
+			m.Truncated = true
+			return m
+		}).udp(query, send)
+	}
+	v := look(t, checker(t, serve(t, truncated, z.tcp)))
+	want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+	if o := v.Observations[0]; len(o.Values) != 10 || o.MoreValues != 990 {
+		t.Errorf("%d values kept and %d more, want 10 and 990", len(o.Values), o.MoreValues)
+	}
+}
+
+func TestOnlyTheExactValueCounts(t *testing.T) {
+	tests := []struct{ name, value string }{
+		{"token as prefix", token + "x"},
+		{"token as suffix", "x" + token},
+		{"token as part", "verify=" + token + ";"},
+		{"all but its last octet", token[:31]},
+		{"twice", token + token},
+		{"in quotes", `"` + token + `"`},
+		{"in single quotes", "'" + token + "'"},
+		{"in typographic quotes", "\u201c" + token + "\u201d"},
+		{"blank before", " " + token},
+		{"blank after", token + " "},
+		{"tab after", token + "\t"},
+		{"no-break space after", token + "\u00a0"},
+		{"line break after", token + "\r\n"},
+		{"newline after", token + "\n"},
+		{"NUL after", token + "\x00"},
+		{"NUL within", token[:9] + "\x00" + token[9:]},
+		{"zero-width space within", token[:9] + "\u200b" + token[9:]},
+		{"zero-width joiner after", token + "\u200d"},
+		{"byte order mark before", "\ufeff" + token},
+		{"full-width digits", strings.ReplaceAll(token, "0", "\uff10")},
+		{"upper case", strings.ToUpper(token)},
+		{"URL-encoded", "%30" + token[1:]},
+		{"escaped as zone files are", `\048` + token[1:]},
+		{"backslash before", `\` + token},
+		{"as a zone file's line", host + `. IN TXT "` + token + `"`},
+		{"ellipsis", token[:8] + "\u2026"},
+		{"octets above ASCII", "\xff\xfe" + token},
+		{"empty", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			v := look(t, checker(t, both(t, holding(test.value))))
+			want(t, v, dnscheck.Absent, dnscheck.ReasonOtherValue)
+			if diff := cmp.Diff([]string{test.value}, v.Observations[0].Values); diff != "" {
+				t.Errorf("values must be the raw octets (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A token is opaque: one with odd octets in it is found exactly as it is.
+func TestOddTokensAreFound(t *testing.T) {
+	var every strings.Builder
+	for octet := range 256 {
+		every.WriteByte(byte(octet))
+	}
+	for _, odd := range []string{
+		"name=value", `with "quotes"`, `back\slash`, `\034`, `\\`, `\`, `"`, " blanks ", "tab\t", "line\r\n", "\x00", "\x7f", "Grüße", "\xff\xfe", "\u202e", every.String(),
+	} {
+		t.Run(fmt.Sprintf("%.20q", odd), func(t *testing.T) {
+			v, err := checker(t, both(t, records(chunks(odd)))).Look(t.Context(), host, odd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+		})
+	}
+}
+
+func TestAnotherOrganizationsTokenAtTheSameHost(t *testing.T) {
+	const theirs = "fedcba9876543210fedcba9876543210"
+	want(t, look(t, checker(t, both(t, holding(theirs)))), dnscheck.Absent, dnscheck.ReasonOtherValue)
+	want(t, look(t, checker(t, both(t, holding(theirs, token)))), dnscheck.Present, dnscheck.ReasonFound)
+}
+
+func TestLongValuesAreCapped(t *testing.T) {
+	v := look(t, checker(t, both(t, records(chunks(strings.Repeat("y", 1000))))))
+	if got := v.Observations[0].Values[0]; len(got) != 255 {
+		t.Errorf("%d octets kept, want 255", len(got))
+	}
+}
+
+func TestEmptyTokenIsRefused(t *testing.T) {
+	c := checker(t, both(t, records([]string{""})))
+	for name, ask := range asks(c) {
+		if _, err := ask(t.Context(), host, ""); !asQuestionError(err) {
+			t.Errorf("%s: error %v, want a QuestionError", name, err)
+		}
+	}
+}
+
+func TestUnescape(t *testing.T) {
+	tests := []struct{ escaped, octets string }{
+		{``, ``}, {`plain`, `plain`}, {`a\"b`, `a"b`}, {`a\\b`, `a\b`}, {`\000\255`, "\x00\xff"}, {`\\034`, `\034`}, {`\0341`, `"1`},
+		{`\`, `\`}, {`\1`, `\1`}, {`\12`, `\12`}, {`\256`, `\256`}, {`\x41`, `\x41`}, {`\\\"`, `\"`},
+	}
+	for _, test := range tests {
+		if got := dnscheck.Unescape(test.escaped); got != test.octets {
+			t.Errorf("unescape %q: %q, want %q", test.escaped, got, test.octets)
+		}
+	}
+}
+
+// chunks cuts a value into strings of 255 octets.
+func chunks(value string) []string {
+	var parts []string
+	for len(value) > 255 {
+		parts, value = append(parts, value[:255]), value[255:]
+	}
+	return append(parts, value)
+}

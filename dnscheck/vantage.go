@@ -1,0 +1,65 @@
+package dnscheck
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// vantage is a place from which the zone is looked at. Today that is a recursive resolver; the zone's own name servers can
+// be another.
+type vantage interface {
+	// observe looks for the token at the host. It returns at once when the context ends, and false then: what it has seen so
+	// far says nothing.
+	observe(ctx context.Context, host, token string) (Observation, bool)
+}
+
+// recursive is the view through one recursive resolver.
+type recursive struct {
+	resolver Resolver
+	exchange *exchange
+}
+
+// observe asks the resolver, and again for the target where an alias leads out of the answer.
+func (v recursive) observe(ctx context.Context, host, token string) (Observation, bool) {
+	began := time.Now()
+	path := newTrail(host)
+	o := Observation{Resolver: v.resolver.Name, Transport: v.resolver.Transport}
+	for {
+		var r reply
+		var err error
+		// Once UDP did not do for this name, TCP is asked right away.
+		r, o.Transport, err = v.exchange.ask(ctx, v.resolver, o.Transport, path.at)
+		if ctx.Err() != nil {
+			return Observation{}, false
+		}
+		found := unheard(err)
+		o.RCode, o.EDE = "", ""
+		if err == nil {
+			o.RCode, o.EDE = r.rcodeName(), r.errorText()
+			found = path.read(r, token)
+		}
+		if !found.askOn {
+			o.Aliases, o.Took = path.aliases, time.Since(began)
+			return o.with(found), true
+		}
+	}
+}
+
+// unheard is the finding where no reply came.
+func unheard(err error) finding {
+	if failed, ok := errors.AsType[*exchangeError](err); ok {
+		return unknown(failed.reason, failed)
+	}
+	return unknown(ReasonUnreachable, err)
+}
+
+// with writes a finding into the observation.
+func (o Observation) with(f finding) Observation {
+	o.State, o.Reason, o.NegativeTTL = f.state, f.reason, f.negativeTTL
+	o.Values, o.MoreValues = evidence(f.values)
+	if f.err != nil {
+		o.Err = f.err.Error()
+	}
+	return o
+}

@@ -1,0 +1,168 @@
+package dnscheck
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State is what is known of the token at the host.
+type State int
+
+// The states. The zero value is Unknown.
+const (
+	Unknown State = iota // nobody could say
+	Absent               // the zone says that it is not there
+	Present              // it is there
+)
+
+// String is "unknown", "absent" or "present".
+func (s State) String() string {
+	switch s {
+	case Absent:
+		return "absent"
+	case Present:
+		return "present"
+	default:
+		return "unknown"
+	}
+}
+
+// Reason says why a state was found. Its text is stable, for metrics and machines.
+type Reason string
+
+// The reasons. ReasonFound goes with Present; ReasonNoRecord, ReasonOtherValue and ReasonNoName with Absent; the others
+// with Unknown.
+const (
+	ReasonFound       Reason = "found"
+	ReasonNoRecord    Reason = "no_txt_record"       // the name exists, and has no TXT record (NODATA)
+	ReasonOtherValue  Reason = "other_value"         // TXT records, none with the token
+	ReasonNoName      Reason = "name_does_not_exist" // NXDOMAIN
+	ReasonServFail    Reason = "servfail"            // SERVFAIL; or an old answer served because the zone does not answer
+	ReasonRefused     Reason = "refused"             // REFUSED, a referral elsewhere, or an answer withheld by policy (RFC 8914 codes 4, 15 to 18)
+	ReasonTimeout     Reason = "timeout"             // no answer in time
+	ReasonUnreachable Reason = "unreachable"         // the resolver cannot be reached, or hung up
+	ReasonMalformed   Reason = "malformed_answer"    // an answer that cannot be read, or does not answer the question
+	ReasonAlias       Reason = "alias_chain"         // CNAMEs in a circle, too many in a row, or ambiguous
+	ReasonDisagree    Reason = "resolvers_disagree"  // some see the token, others see that it is not there
+	ReasonDNSSEC      Reason = "dnssec_bogus"        // SERVFAIL because signatures do not validate
+	ReasonRCode       Reason = "unexpected_rcode"    // another response code
+)
+
+// Observation is what one vantage point saw. Its texts are safe to show but for Values, which are raw.
+type Observation struct {
+	Resolver    string        // the resolver's name
+	Transport   string        // of the last question: "udp" or "tcp"
+	State       State         //
+	Reason      Reason        //
+	Values      []string      // values of the TXT records there: strings joined, raw octets of strangers, each capped to 255 octets; at most 10
+	MoreValues  int           // values beyond those 10
+	Aliases     []string      // targets of the CNAMEs that were followed, in order, as they came, without the last dot
+	RCode       string        // of the last answer: "NOERROR", "NXDOMAIN", …; empty without one
+	EDE         string        // extended errors of the last answer (RFC 8914), capped, control characters quoted
+	NegativeTTL time.Duration // how long the resolver may go on saying no; 0 when not absent, or not said
+	Took        time.Duration // from the first question to the last answer
+	Err         string        // what went wrong, for an operator; empty when the answer could be read
+}
+
+// Verdict is what the observations come to.
+type Verdict struct {
+	State        State
+	Reason       Reason
+	Host         string        // as it was given
+	Observations []Observation // of those resolvers that had answered when the verdict was clear, in the order of Config.Resolvers
+	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 when not absent
+}
+
+// Sentence says for the customer what was found: it names the host and, where another value is there, quotes the
+// first one (capped to 100 octets, control characters and whatever is not ASCII escaped).
+func (v Verdict) Sentence() string {
+	o := v.telling()
+	switch {
+	case v.Reason == ReasonOtherValue && len(o.Values) > 0:
+		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), shown(o.Values[0], 100), andMore(len(o.Values)-1+o.MoreValues))
+	case v.Reason == ReasonNoName && len(o.Aliases) > 0:
+		return fmt.Sprintf("%s is an alias (CNAME) of %s, which does not exist.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]))
+	case v.Reason == ReasonNoRecord && len(o.Aliases) > 0:
+		return fmt.Sprintf("%s is an alias (CNAME) of %s, which has no TXT record.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]))
+	case v.State == Unknown && o.EDE != "":
+		return fmt.Sprintf("%s The resolver says: %s.", v.Plain(), o.EDE)
+	}
+	return v.Plain()
+}
+
+// Plain says the same without anything that was found there: it names nothing but the host that was asked for.
+func (v Verdict) Plain() string {
+	host := shownHost(v.Host)
+	switch v.Reason {
+	case ReasonFound:
+		return "The TXT record at " + host + " holds the expected value."
+	case ReasonNoRecord:
+		return "There is no TXT record at " + host + "."
+	case ReasonOtherValue:
+		return "The TXT record at " + host + " holds another value than the expected one."
+	case ReasonNoName:
+		if len(v.telling().Aliases) > 0 { // then it is another name that does not exist
+			return "There is no TXT record at " + host + "."
+		}
+		return "There is no TXT record at " + host + ": the name does not exist."
+	case ReasonServFail:
+		return "The TXT record at " + host + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL)."
+	case ReasonRefused:
+		return "The TXT record at " + host + " could not be looked up: the resolver declined to answer for this name."
+	case ReasonTimeout:
+		return "The TXT record at " + host + " could not be looked up: no answer came in time."
+	case ReasonUnreachable:
+		return "The TXT record at " + host + " could not be looked up: the resolver cannot be reached."
+	case ReasonMalformed:
+		return "The TXT record at " + host + " could not be looked up: the answer could not be understood."
+	case ReasonAlias:
+		return "The TXT record at " + host + " could not be looked up: the aliases (CNAME) there are too many, run in a circle, or contradict other records."
+	case ReasonDisagree:
+		return "Resolvers disagree about the TXT record at " + host + ": some see the expected value and others do not (yet)."
+	case ReasonDNSSEC:
+		return "The TXT record at " + host + " could not be looked up: the domain's DNSSEC signatures do not validate."
+	case ReasonRCode:
+		return "The TXT record at " + host + " could not be looked up: the answer was an unexpected error."
+	}
+	return "Nothing is known yet of the TXT record at " + host + "."
+}
+
+// telling is the observation that the verdict's reason comes from; empty where it comes from all of them.
+func (v Verdict) telling() Observation {
+	for _, o := range v.Observations {
+		if o.Reason == v.Reason {
+			return o
+		}
+	}
+	return Observation{}
+}
+
+func andMore(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}
+
+// shown quotes what somebody else wrote: at most so many of its octets, and nothing but printable ASCII.
+func shown(s string, most int) string {
+	if len(s) > most {
+		return strconv.QuoteToASCII(s[:most]) + "…"
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+// shownHost leaves a name that looks like one as it is, for it reads better, and quotes any other.
+func shownHost(name string) string {
+	for _, c := range []byte(name) {
+		if !isHostOctet(c) && c != '.' {
+			return shown(name, maxName)
+		}
+	}
+	if name == "" || len(name) > maxName+1 {
+		return shown(name, maxName)
+	}
+	return name
+}

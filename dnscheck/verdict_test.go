@@ -1,0 +1,94 @@
+package dnscheck_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/dnscheck"
+)
+
+func TestSentences(t *testing.T) {
+	const h = "_Verify.Org-1.Example.com"
+	found := func(values ...string) dnscheck.Observation { return dnscheck.Observation{Values: values} }
+	tests := []struct {
+		name            string
+		state           dnscheck.State
+		reason          dnscheck.Reason
+		observation     dnscheck.Observation
+		sentence, plain string // plain empty: the same
+	}{
+		{"found", dnscheck.Present, dnscheck.ReasonFound, found("secret-looking"), "The TXT record at " + h + " holds the expected value.", ""},
+		{"no record", dnscheck.Absent, dnscheck.ReasonNoRecord, found(), "There is no TXT record at " + h + ".", ""},
+		{"no record behind an alias", dnscheck.Absent, dnscheck.ReasonNoRecord, dnscheck.Observation{Aliases: []string{"a.example", "B.example"}},
+			h + " is an alias (CNAME) of B.example, which has no TXT record.", "There is no TXT record at " + h + "."},
+		{"no name", dnscheck.Absent, dnscheck.ReasonNoName, found(), "There is no TXT record at " + h + ": the name does not exist.", ""},
+		{"no name behind an alias", dnscheck.Absent, dnscheck.ReasonNoName, dnscheck.Observation{Aliases: []string{"B.example"}},
+			h + " is an alias (CNAME) of B.example, which does not exist.", "There is no TXT record at " + h + "."},
+		{"other value", dnscheck.Absent, dnscheck.ReasonOtherValue, found("v=spf1 -all"),
+			`The TXT record at ` + h + ` holds another value than the expected one: "v=spf1 -all".`, "The TXT record at " + h + " holds another value than the expected one."},
+		{"other values", dnscheck.Absent, dnscheck.ReasonOtherValue, dnscheck.Observation{Values: []string{"a", "b", "c"}, MoreValues: 4},
+			`The TXT record at ` + h + ` holds another value than the expected one: "a" (and 6 more).`, "The TXT record at " + h + " holds another value than the expected one."},
+		{"control characters", dnscheck.Absent, dnscheck.ReasonOtherValue, found("\"x\"\r\n\x1b[31m\u202e\xff"),
+			`The TXT record at ` + h + ` holds another value than the expected one: "\"x\"\r\n\x1b[31m\u202e\xff".`, "The TXT record at " + h + " holds another value than the expected one."},
+		{"long value", dnscheck.Absent, dnscheck.ReasonOtherValue, found(strings.Repeat("x", 101)),
+			`The TXT record at ` + h + ` holds another value than the expected one: "` + strings.Repeat("x", 100) + `"….`, "The TXT record at " + h + " holds another value than the expected one."},
+		{"servfail", dnscheck.Unknown, dnscheck.ReasonServFail, dnscheck.Observation{EDE: `No Reachable Authority (22) "ns1"`},
+			"The TXT record at " + h + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL). The resolver says: No Reachable Authority (22) \"ns1\".",
+			"The TXT record at " + h + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL)."},
+		{"refused", dnscheck.Unknown, dnscheck.ReasonRefused, found(), "The TXT record at " + h + " could not be looked up: the resolver declined to answer for this name.", ""},
+		{"timeout", dnscheck.Unknown, dnscheck.ReasonTimeout, found(), "The TXT record at " + h + " could not be looked up: no answer came in time.", ""},
+		{"unreachable", dnscheck.Unknown, dnscheck.ReasonUnreachable, found(), "The TXT record at " + h + " could not be looked up: the resolver cannot be reached.", ""},
+		{"malformed", dnscheck.Unknown, dnscheck.ReasonMalformed, found(), "The TXT record at " + h + " could not be looked up: the answer could not be understood.", ""},
+		{"aliases", dnscheck.Unknown, dnscheck.ReasonAlias, found(), "The TXT record at " + h + " could not be looked up: the aliases (CNAME) there are too many, run in a circle, or contradict other records.", ""},
+		{"disagree", dnscheck.Unknown, dnscheck.ReasonDisagree, found(), "Resolvers disagree about the TXT record at " + h + ": some see the expected value and others do not (yet).", ""},
+		{"bogus", dnscheck.Unknown, dnscheck.ReasonDNSSEC, found(), "The TXT record at " + h + " could not be looked up: the domain's DNSSEC signatures do not validate.", ""},
+		{"odd code", dnscheck.Unknown, dnscheck.ReasonRCode, found(), "The TXT record at " + h + " could not be looked up: the answer was an unexpected error.", ""},
+		{"nothing yet", dnscheck.Unknown, "", found(), "Nothing is known yet of the TXT record at " + h + ".", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.observation.Reason = test.reason
+			v := dnscheck.Verdict{State: test.state, Reason: test.reason, Host: h, Observations: []dnscheck.Observation{
+				{Reason: "another", Values: []string{"not to be told"}, EDE: "not to be told"}, test.observation,
+			}}
+			if test.plain == "" {
+				test.plain = test.sentence
+			}
+			if diff := cmp.Diff(test.sentence, v.Sentence()); diff != "" {
+				t.Errorf("sentence (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.plain, v.Plain()); diff != "" {
+				t.Errorf("plain (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSentenceQuotesAHostThatIsNone(t *testing.T) {
+	v := dnscheck.Verdict{Reason: dnscheck.ReasonTimeout, Host: "a\x1b[31m"}
+	if got := v.Sentence(); !strings.Contains(got, `"a\x1b[31m"`) {
+		t.Errorf("sentence %q", got)
+	}
+}
+
+func TestStateString(t *testing.T) {
+	got := fmt.Sprint(dnscheck.Unknown, dnscheck.Absent, dnscheck.Present, dnscheck.State(7))
+	if got != "unknown absent present unknown" {
+		t.Error(got)
+	}
+}
+
+func ExampleVerdict_Sentence() {
+	v := dnscheck.Verdict{
+		State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Host: "_verify.example.com",
+		Observations: []dnscheck.Observation{{Reason: dnscheck.ReasonOtherValue, Values: []string{"google-site-verification=abc", "v=spf1 -all"}}},
+	}
+	fmt.Println(v.Sentence())
+	fmt.Println(v.Plain())
+	// Output:
+	// The TXT record at _verify.example.com holds another value than the expected one: "google-site-verification=abc" (and 1 more).
+	// The TXT record at _verify.example.com holds another value than the expected one.
+}
