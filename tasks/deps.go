@@ -1,0 +1,60 @@
+package tasks
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// API is what the handlers need of the Management API's client.
+type API interface {
+	DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error)
+	UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
+	RemoveOrganizationClients(ctx context.Context, organization string, clients []string) error
+	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error)
+	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
+}
+
+// DNS is what the handlers need of the DNS check: a look, which is quick,
+// and a proof, which a resolver alone cannot give.
+type DNS interface {
+	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+}
+
+// Ledger is what the handlers need of a run's ledger. An error for a run
+// that is not there has a method NotFound() bool.
+type Ledger interface {
+	// Settled says of each item whether it is settled.
+	Settled(ctx context.Context, run string, items []int64) ([]bool, error)
+	// Settle settles those of the items that are open; each counts once.
+	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
+	// Note keeps why rows are still open and when they are looked at next.
+	Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error
+	// Keep keeps a value for an open row across crashes; settling drops it.
+	Keep(ctx context.Context, run string, item int64, name string, value []byte) error
+	// Kept is what Keep kept.
+	Kept(ctx context.Context, run string, item int64, name string) (value []byte, ok bool, err error)
+}
+
+// Pace is told when the API does not let us do an operation at all.
+type Pace interface {
+	// Block holds back the operation ("*": every one) for the whole fleet,
+	// but for a probe now and then.
+	Block(ctx context.Context, operation, reason string) error
+}
+
+// Enqueuer is the part of *asynq.Client that enqueues.
+type Enqueuer interface {
+	EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error)
+}
+
+// Meter counts finished executions; a nil Meter counts nothing.
+type Meter interface {
+	Task(tenant, typ, outcome string, took time.Duration)
+}

@@ -1,0 +1,190 @@
+package tasks
+
+// A look only reads: the record once, then DNS. A second run of it looks
+// again, or finds its confirm enqueued under the same id.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// VerifyPayload asks for the proof of one discovery domain; it is the
+// payload of domain:verify, which looks, and of domain:confirm, which proves
+// and PATCHes. Host and token may be left out; then they are read from the
+// tenant's record.
+type VerifyPayload struct {
+	Envelope
+
+	OrganizationID              string    `json:"organization_id"`
+	DiscoveryDomainID           string    `json:"discovery_domain_id"`
+	VerificationHost            string    `json:"verification_host,omitempty"`
+	VerificationTXT             string    `json:"verification_txt,omitempty"`
+	UseForOrganizationDiscovery *bool     `json:"use_for_organization_discovery,omitempty"` // nil: as it is
+	GiveUpAt                    time.Time `json:"give_up_at"`
+}
+
+// Validate checks what does not need the tenant.
+func (p VerifyPayload) Validate() error {
+	if p.GiveUpAt.IsZero() {
+		return errors.New("give_up_at is missing")
+	}
+	return validateVerify(p.OrganizationID, p.DiscoveryDomainID, p.VerificationHost, p.VerificationTXT)
+}
+
+// longestToken bounds verification_txt. A TXT record of that many octets
+// does not fit a DNS message (RFC 1035 3.2.1), so a longer one cannot be proven.
+const longestToken = 4096
+
+func validateVerify(organization, domain, host, txt string) error {
+	if err := checkDomainIDs(organization, domain); err != nil {
+		return err
+	}
+	if host != "" {
+		if err := dnscheck.CheckHost(host); err != nil {
+			return fmt.Errorf("verification_host: %w", err)
+		}
+	}
+	if len(txt) > longestToken {
+		return fmt.Errorf("verification_txt: at most %d octets, got %d", longestToken, len(txt))
+	}
+	return nil
+}
+
+func checkDomainIDs(organization, domain string) error {
+	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
+}
+
+// moreForUnknown is how long past give_up_at a row stays open whose looks
+// were not answered: that is no word of the customer's zone.
+const moreForUnknown = 24 * time.Hour
+
+type verify struct {
+	cfg     Config
+	records records
+}
+
+func (h *verify) process(ctx context.Context, job Job, p VerifyPayload) (Result, error) {
+	at, known, err := h.target(ctx, job, p)
+	if err != nil {
+		return Result{}, err
+	}
+	verdict, err := h.cfg.DNS.Look(ctx, at.Host, at.TXT)
+	if err != nil {
+		return Result{}, err
+	}
+	if verdict.State == dnscheck.Present {
+		return h.handOn(ctx, job, p, at)
+	}
+	return Result{}, h.notThere(ctx, job, p, known, verdict)
+}
+
+// errVerified: the record says verified before anything was done.
+var errVerified = &settledError{Unchanged, "was verified before"}
+
+// target is where to look and for what, and whether the tenant's record has
+// confirmed it: the payload's word where it brings both, else the record's.
+func (h *verify) target(ctx context.Context, job Job, p VerifyPayload) (at target, known bool, err error) {
+	claimed := target{p.VerificationHost, p.VerificationTXT}
+	if rec, ok, err := h.records.kept(ctx, job); err != nil {
+		return at, false, err
+	} else if ok {
+		return target{rec.Host, rec.TXT}, true, h.records.matches(job, claimed, rec)
+	}
+	if claimed.Host != "" && claimed.TXT != "" {
+		return claimed, false, nil
+	}
+	if h.cfg.TrustPayload {
+		return at, false, refused("the tenant's settings trust the payload because its credentials may not read; then the row has to bring verification_host and verification_txt")
+	}
+	return h.ask(ctx, job, p)
+}
+
+// ask reads the record once and keeps it for the looks to come.
+func (h *verify) ask(ctx context.Context, job Job, p VerifyPayload) (at target, known bool, err error) {
+	d, err := h.records.read(ctx, job, p.OrganizationID, p.DiscoveryDomainID)
+	if err != nil {
+		return at, false, err
+	}
+	rec := record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+	if err := h.records.matches(job, target{p.VerificationHost, p.VerificationTXT}, rec); err != nil {
+		return at, false, err
+	}
+	if d.Status == apiclient.StatusVerified {
+		return at, false, errVerified
+	}
+	if err := below(d); err != nil {
+		return at, false, err
+	}
+	return target{rec.Host, rec.TXT}, true, h.records.keep(ctx, job, d)
+}
+
+// handOn enqueues the confirm with what was seen.
+func (h *verify) handOn(ctx context.Context, job Job, p VerifyPayload, at target) (Result, error) {
+	p.VerificationHost, p.VerificationTXT = at.Host, at.TXT
+	err := enqueue(ctx, h.cfg.Enqueuer, spec{
+		typ: TypeConfirm, payload: p, id: confirmTaskID(job.TaskID), queue: APIQueue(job.Tenant, job.Lane),
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("enqueue confirm: %w", err)
+	}
+	return Result{Outcome: HandedOn, Detail: "the token is there; to be proven"}, nil
+}
+
+// notThere says when to look again, or that the time is up.
+func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, known bool, v dnscheck.Verdict) error {
+	now := h.cfg.Now()
+	end := p.GiveUpAt
+	if v.State == dnscheck.Unknown {
+		end = end.Add(moreForUnknown)
+	}
+	over := !now.Before(end)
+	// What stands at a host that only the payload named is not quoted to
+	// anyone before the record has confirmed that host.
+	if !known && !h.cfg.TrustPayload && (over || v.Reason == dnscheck.ReasonOtherValue) {
+		if _, _, err := h.ask(ctx, job, p); err != nil {
+			return err
+		}
+		known = true
+	}
+	sentence := v.Plain()
+	if known {
+		sentence = v.Sentence()
+	}
+	if over {
+		return expired(sentence)
+	}
+	after := nextLook(now.Sub(job.CreatedAt), v.NegativeTTL)
+	if v.State == dnscheck.Absent {
+		// The last look is the one that may say that the time is up.
+		after = max(min(after, end.Sub(now)), min(v.NegativeTTL, longestNegativeTTL))
+	}
+	return notYet(sentence, wholeSeconds(after))
+}
+
+// wholeSeconds rounds up: asynq's schedule has whole seconds, and a look that
+// comes a moment early would meet the negative answer it was to outlive.
+func wholeSeconds(d time.Duration) time.Duration {
+	return max(d.Truncate(time.Second)+time.Second, time.Second)
+}
+
+// sameName compares names as DNS does (RFC 4343), a trailing dot aside.
+func sameName(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
+}
+
+// again enqueues the next look of a row whose confirm no longer saw the token.
+func again(ctx context.Context, e Enqueuer, job Job, p VerifyPayload, after time.Duration) error {
+	err := enqueue(ctx, e, spec{
+		typ: TypeVerify, payload: p, id: nextLookTaskID(job.TaskID), queue: DNSQueue(job.Tenant, job.Lane), after: after,
+	})
+	if err != nil {
+		return fmt.Errorf("enqueue look: %w", err)
+	}
+	return nil
+}

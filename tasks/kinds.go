@@ -1,0 +1,165 @@
+package tasks
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"orgops/apiclient"
+)
+
+// Column is a column that the rows of a kind may have.
+type Column struct {
+	Name     string
+	Bool     bool // true or false; text otherwise
+	Required bool
+}
+
+// Kind is what a run's rows are: which columns they have and how one becomes
+// work. Its name is the type of the task that does it.
+type Kind struct {
+	Name    string
+	Columns []Column
+	// WholeObject: a row is one JSON object with members of its own, and
+	// cannot come as CSV.
+	WholeObject bool
+
+	parse func(object json.RawMessage, d Defaults) (Row, error)
+}
+
+// Defaults are what rows of domain:update get where they say nothing.
+type Defaults struct {
+	Status          string
+	UseForDiscovery *bool
+}
+
+// Row is one row, checked; only [Kind.Parse] makes one. It is either a task
+// of its own, or one client of an organization's batch.
+type Row struct {
+	kind    string
+	payload func(e Envelope, giveUpAt time.Time) any
+
+	organization, client string
+}
+
+var kinds = map[string]Kind{
+	TypeVerify: {
+		Name: TypeVerify,
+		Columns: []Column{
+			{Name: "organization_id", Required: true}, {Name: "discovery_domain_id", Required: true},
+			{Name: "verification_host"}, {Name: "verification_txt"}, {Name: "use_for_organization_discovery", Bool: true},
+		},
+		parse: parseVerify,
+	},
+	TypeUpdate: {
+		Name: TypeUpdate,
+		Columns: []Column{
+			{Name: "organization_id", Required: true}, {Name: "discovery_domain_id", Required: true},
+			{Name: "status"}, {Name: "use_for_organization_discovery", Bool: true},
+		},
+		parse: parseUpdate,
+	},
+	TypeRemove: {
+		Name:    TypeRemove,
+		Columns: []Column{{Name: "organization_id", Required: true}, {Name: "client_id", Required: true}},
+		parse:   parseRemove,
+	},
+	TypeCreate: {Name: TypeCreate, WholeObject: true, parse: parseCreate},
+}
+
+// Kinds are all kinds of runs, by name.
+func Kinds() []Kind {
+	var all []Kind
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		all = append(all, kinds[name])
+	}
+	return all
+}
+
+// KindOf is the kind of that name.
+func KindOf(name string) (Kind, bool) {
+	k, ok := kinds[name]
+	return k, ok
+}
+
+// Parse checks one row, given as a JSON object with the kind's columns as
+// members. The error names the member, the rule and the value.
+func (k Kind) Parse(object json.RawMessage, d Defaults) (Row, error) { return k.parse(object, d) }
+
+type verifyRow struct {
+	OrganizationID              string `json:"organization_id"`
+	DiscoveryDomainID           string `json:"discovery_domain_id"`
+	VerificationHost            string `json:"verification_host"`
+	VerificationTXT             string `json:"verification_txt"`
+	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery"`
+}
+
+func parseVerify(object json.RawMessage, _ Defaults) (Row, error) {
+	var r verifyRow
+	if err := decodeStrict(object, &r); err != nil {
+		return Row{}, err
+	}
+	if err := validateVerify(r.OrganizationID, r.DiscoveryDomainID, r.VerificationHost, r.VerificationTXT); err != nil {
+		return Row{}, err
+	}
+	return Row{kind: TypeVerify, payload: func(e Envelope, giveUpAt time.Time) any {
+		return VerifyPayload{
+			Envelope: e, OrganizationID: r.OrganizationID, DiscoveryDomainID: r.DiscoveryDomainID,
+			VerificationHost: r.VerificationHost, VerificationTXT: r.VerificationTXT,
+			UseForOrganizationDiscovery: r.UseForOrganizationDiscovery, GiveUpAt: giveUpAt,
+		}
+	}}, nil
+}
+
+type updateRow struct {
+	OrganizationID              string `json:"organization_id"`
+	DiscoveryDomainID           string `json:"discovery_domain_id"`
+	Status                      string `json:"status"`
+	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery"`
+}
+
+func parseUpdate(object json.RawMessage, d Defaults) (Row, error) {
+	var r updateRow
+	if err := decodeStrict(object, &r); err != nil {
+		return Row{}, err
+	}
+	if r.Status == "" {
+		r.Status = d.Status
+	}
+	if r.UseForOrganizationDiscovery == nil {
+		r.UseForOrganizationDiscovery = d.UseForDiscovery
+	}
+	payload := func(e Envelope, _ time.Time) any { return r.payload(e) }
+	return Row{kind: TypeUpdate, payload: payload}, r.payload(Envelope{}).Validate()
+}
+
+func (r updateRow) payload(e Envelope) UpdatePayload {
+	p := UpdatePayload{Envelope: e, OrganizationID: r.OrganizationID, DiscoveryDomainID: r.DiscoveryDomainID, UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
+	if r.Status != "" {
+		status := apiclient.DomainStatus(r.Status)
+		p.Status = &status
+	}
+	return p
+}
+
+func parseRemove(object json.RawMessage, _ Defaults) (Row, error) {
+	var r struct {
+		OrganizationID string `json:"organization_id"`
+		ClientID       string `json:"client_id"`
+	}
+	if err := decodeStrict(object, &r); err != nil {
+		return Row{}, err
+	}
+	err := errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
+	return Row{kind: TypeRemove, organization: r.OrganizationID, client: r.ClientID}, err
+}
+
+func parseCreate(object json.RawMessage, _ Defaults) (Row, error) {
+	if _, err := apiclient.DecodeTemplateRequest(object); err != nil {
+		return Row{}, err
+	}
+	payload := func(e Envelope, _ time.Time) any { return CreatePayload{Envelope: e, Template: object} }
+	return Row{kind: TypeCreate, payload: payload}, nil
+}

@@ -1,0 +1,324 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// Config is what the handlers of one tenant work with. API, DNS, Ledger,
+// Pace, Enqueuer and Stopping are required.
+type Config struct {
+	Tenant   string
+	API      API
+	DNS      DNS
+	Ledger   Ledger
+	Pace     Pace
+	Enqueuer Enqueuer
+	Meter    Meter        // nil: nothing is measured
+	Logger   *slog.Logger // nil: slog.Default()
+
+	// MaxClientsPerRequest is the most clients that one DELETE names; 0: 100.
+	MaxClientsPerRequest int
+	// RequestTimeout is the API client's: after a lost answer twice this
+	// long passes before anyone looks whether the request landed.
+	RequestTimeout time.Duration
+	// TrustPayload waives the GET before a proof, for credentials that may
+	// not read: then the row has to bring host, token and the flag.
+	TrustPayload bool
+	// AllowUnproven lets domain:update set verified without any proof.
+	AllowUnproven bool
+
+	// Stopping is closed when the worker stops: handlers leave at the next
+	// place where that is safe.
+	Stopping <-chan struct{}
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Result is what a handler says when there was no error.
+type Result struct {
+	Outcome Outcome // Done, Unchanged or HandedOn
+	Detail  string  // a template's id, or what is to be known besides
+}
+
+// Job is what a handler gets beside its payload. Its rows are those of the
+// payload that are open.
+type Job struct {
+	Envelope
+	TaskID string
+	Lane   Lane
+}
+
+// leaveOut takes the settled ones out of a batch's rows.
+func (j *Job) leaveOut(settled []bool) {
+	var open []int64
+	for i, item := range j.Items {
+		if !settled[i] {
+			open = append(open, item)
+		}
+	}
+	j.Items = open
+}
+
+// work carries out one execution of a task.
+type work func(ctx context.Context, job Job, payload []byte) (Result, error)
+
+// Mux is the asynq handler of one tenant's tasks: it asks the ledger whether
+// there is anything to do, lets the type's handler do it, and settles, notes,
+// logs and measures what came of it.
+type Mux struct {
+	cfg   Config
+	works map[string]work
+}
+
+// NewMux returns the handler of the tenant's tasks.
+func NewMux(cfg Config) *Mux {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.MaxClientsPerRequest <= 0 {
+		cfg.MaxClientsPerRequest = MaxClients
+	}
+	records := records{api: cfg.API, ledger: cfg.Ledger, now: cfg.Now}
+	return &Mux{cfg: cfg, works: map[string]work{
+		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
+		TypeConfirm: decoded((&confirm{cfg: cfg, records: records}).process),
+		TypeUpdate:  decoded((&update{cfg: cfg, records: records}).process),
+		TypeRemove:  decoded(newRemove(cfg).process),
+		TypeCreate:  decoded((&create{cfg: cfg}).process),
+	}}
+}
+
+// payload is what all payloads can do.
+type payload interface{ Validate() error }
+
+// decoded makes a work of a handler that wants its payload read.
+func decoded[P payload](process func(context.Context, Job, P) (Result, error)) work {
+	return func(ctx context.Context, job Job, raw []byte) (Result, error) {
+		var p P
+		if err := decodeStrict(raw, &p); err != nil {
+			return Result{}, invalid(fmt.Errorf("payload: %w", err))
+		}
+		if err := p.Validate(); err != nil {
+			return Result{}, invalid(fmt.Errorf("payload: %w", err))
+		}
+		return process(ctx, job, p)
+	}
+}
+
+// delivery is what asynq says of an execution.
+type delivery struct {
+	taskID, queue string
+	retried       int // attempts that were used up before
+}
+
+func deliveryOf(ctx context.Context) delivery {
+	var d delivery
+	d.taskID, _ = asynq.GetTaskID(ctx)
+	d.queue, _ = asynq.GetQueueName(ctx)
+	d.retried, _ = asynq.GetRetryCount(ctx)
+	return d
+}
+
+// ProcessTask implements asynq.Handler.
+func (m *Mux) ProcessTask(ctx context.Context, t *asynq.Task) error {
+	return m.deliver(ctx, t, deliveryOf(ctx))
+}
+
+func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
+	start := m.cfg.Now()
+	env, err := readEnvelope(t.Payload())
+	if err != nil {
+		return m.unreadable(ctx, t, d, err)
+	}
+	job := Job{Envelope: env, TaskID: d.taskID, Lane: laneOf(d.queue)}
+
+	result, err := m.execute(ctx, t, &job, d.retried)
+	if errors.Is(err, errNothingToDo) {
+		return nil
+	}
+	return m.conclude(ctx, t, job, result, err, d.retried, m.cfg.Now().Sub(start))
+}
+
+// errNothingToDo: the rows are settled already.
+var errNothingToDo = errors.New("settled already")
+
+// execute asks whether there is work, and whether it may be tried once more,
+// before the type's handler gets it. Rows that are settled leave the job: what
+// becomes of the others is none of theirs.
+func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int) (Result, error) {
+	if stopping(m.cfg.Stopping) {
+		return Result{}, ErrStopping
+	}
+	settled, err := m.cfg.Ledger.Settled(ctx, job.Run, job.Rows())
+	if err != nil {
+		return Result{}, err
+	}
+	if !slices.Contains(settled, false) {
+		return Result{}, errNothingToDo
+	}
+	job.leaveOut(settled)
+	if job.Tenant != m.cfg.Tenant {
+		return Result{}, invalid(fmt.Errorf("payload: a task of tenant %.40q in a queue of tenant %q", job.Tenant, m.cfg.Tenant))
+	}
+	handle, known := m.works[t.Type()]
+	if !known || job.V > Version {
+		return Result{}, m.tooNew(t, *job)
+	}
+	// Before the work, so that a task which takes its worker down with it
+	// ends too: asynq counts an attempt for each lease that was lost.
+	if retried >= MaxAttempts {
+		return Result{}, &settledError{Failed, fmt.Sprintf("given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", retried)}
+	}
+	return protect(ctx, handle, *job, t.Payload())
+}
+
+// panicError is what a panic in a handler becomes.
+type panicError struct {
+	value string
+	stack []byte
+}
+
+func (e *panicError) Error() string { return "panic: " + e.value }
+
+// protect turns a panic of the handler into an error.
+func protect(ctx context.Context, handle work, job Job, payload []byte) (r Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{value: fmt.Sprint(p), stack: debug.Stack()}
+		}
+	}()
+	return handle(ctx, job, payload)
+}
+
+// Bounds of waiting for a newer worker.
+const (
+	unknownFor   = 24 * time.Hour
+	unknownAgain = 5 * time.Minute
+)
+
+// tooNew leaves a task that this worker cannot read for a newer one, for a day.
+func (m *Mux) tooNew(t *asynq.Task, job Job) error {
+	reason := fmt.Sprintf("no handler for type %.40q version %d in this worker; a newer one is needed", t.Type(), job.V)
+	if m.cfg.Now().Sub(job.CreatedAt) < unknownFor {
+		return later(reason, unknownAgain)
+	}
+	return &settledError{Invalid, reason}
+}
+
+// unreadable archives a task of which not even the rows are known.
+func (m *Mux) unreadable(ctx context.Context, t *asynq.Task, d delivery, err error) error {
+	m.cfg.Logger.ErrorContext(ctx, "task unreadable", "type", t.Type(), "task_id", d.taskID, "error", err)
+	m.measure(t.Type(), Invalid, 0)
+	return &verdictError{Judgement{Outcome: Invalid, Reason: err.Error()}}
+}
+
+// conclude settles or notes the rows, logs, measures, and tells asynq.
+func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, err error, attempt int, took time.Duration) error {
+	j := Judge(err)
+	if err == nil {
+		j.Outcome, j.Reason = r.Outcome, r.Detail
+	}
+	var p *panicError
+	if errors.As(err, &p) {
+		m.cfg.Logger.ErrorContext(ctx, "handler panicked", "task_id", job.TaskID, "panic", p.value, "stack", string(p.stack))
+	}
+	if j.Outcome == Transient && attempt+1 >= MaxAttempts {
+		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", attempt+1, j.Reason)}
+	}
+	if j.Outcome == Transient && j.After == 0 {
+		j.After = backoff(attempt)
+	}
+	// The rows' state is written even when the execution's own time is up.
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if lost := m.record(record, t.Type(), job, j); lost != nil {
+		m.cfg.Logger.WarnContext(ctx, "ledger not written", "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
+		j = Judge(lost) // a ledger that does not know the row archives it: there is nothing to settle
+	}
+	m.log(ctx, t, job, j, attempt, took)
+	m.measure(t.Type(), j.Outcome, took)
+	if j.Outcome == HandedOn || j.Outcome.Well() {
+		m.writeResult(t, j)
+		return nil
+	}
+	return &verdictError{j}
+}
+
+// record puts what happened into the ledger, and tells the pace of a block.
+func (m *Mux) record(ctx context.Context, typ string, job Job, j Judgement) error {
+	if j.Outcome.Settles() {
+		return m.cfg.Ledger.Settle(ctx, job.Run, kindOfType(typ), job.Rows(), string(j.Outcome), j.Reason)
+	}
+	if j.Outcome == HandedOn || j.Outcome == Stopping {
+		return nil
+	}
+	if j.Outcome == Blocked && j.Operation != "" {
+		if err := m.cfg.Pace.Block(ctx, j.Operation, j.Reason); err != nil {
+			return err
+		}
+	}
+	next := m.cfg.Now().Add(j.After)
+	return m.cfg.Ledger.Note(ctx, job.Run, job.Rows(), string(j.Outcome)+": "+j.Reason, next)
+}
+
+func (m *Mux) log(ctx context.Context, t *asynq.Task, job Job, j Judgement, attempt int, took time.Duration) {
+	attrs := []slog.Attr{
+		slog.String("type", t.Type()), slog.String("tenant", job.Tenant), slog.String("run", job.Run),
+		slog.String("task_id", job.TaskID), slog.String("outcome", string(j.Outcome)),
+		slog.Duration("took", took), slog.Int("attempt", attempt),
+	}
+	if j.Reason != "" {
+		attrs = append(attrs, slog.String("reason", j.Reason))
+	}
+	if !j.Outcome.Settles() && j.After > 0 {
+		attrs = append(attrs, slog.Duration("again_in", j.After.Round(time.Second)))
+	}
+	m.cfg.Logger.LogAttrs(ctx, j.Outcome.Level(), "task", attrs...)
+}
+
+func (m *Mux) measure(typ string, o Outcome, took time.Duration) {
+	if m.cfg.Meter != nil {
+		m.cfg.Meter.Task(m.cfg.Tenant, typ, string(o), took)
+	}
+}
+
+// writeResult leaves the outcome with the task, for whoever looks at the
+// queue. The ledger has it already, so that a lost write is no loss.
+func (m *Mux) writeResult(t *asynq.Task, j Judgement) {
+	w := t.ResultWriter()
+	if w == nil {
+		return
+	}
+	body, err := json.Marshal(struct {
+		Outcome Outcome `json:"outcome"`
+		Detail  string  `json:"detail,omitempty"`
+	}{j.Outcome, j.Reason})
+	if err == nil {
+		_, err = w.Write(body)
+	}
+	if err != nil {
+		m.cfg.Logger.Debug("task result not written", "task_id", w.TaskID(), "error", err)
+	}
+}
+
+// stopping says whether the channel is closed.
+func stopping(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

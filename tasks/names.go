@@ -1,0 +1,87 @@
+package tasks
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Lane says which of a group's two queues a task goes to.
+type Lane bool
+
+// The lanes. The fast one is for the rows of small runs, so that ten rows
+// handed in behind a million do not wait for them.
+const (
+	Normal Lane = false
+	Fast   Lane = true
+)
+
+// FastRows is the most rows that a run on the fast lane has.
+const FastRows = 500
+
+// fastWeight is how often the fast queue is looked at for once that the
+// normal one is.
+const fastWeight = 3
+
+const fastSuffix = ".fast"
+
+// DNSQueue is the queue of the tasks that only look in DNS.
+func DNSQueue(tenant string, lane Lane) string { return queue(tenant, "dns", lane) }
+
+// APIQueue is the queue of the tasks that spend the tenant's budget.
+func APIQueue(tenant string, lane Lane) string { return queue(tenant, "api", lane) }
+
+func queue(tenant, group string, lane Lane) string {
+	name := tenant + "." + group
+	if lane == Fast {
+		name += fastSuffix
+	}
+	return name
+}
+
+func laneOf(queue string) Lane { return Lane(strings.HasSuffix(queue, fastSuffix)) }
+
+// NewRunID makes an id that sorts by time: date, time and random letters.
+func NewRunID(now time.Time) string {
+	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
+}
+
+// rowTaskID names the task of one row: <run>-<item>-<generation>.
+func rowTaskID(run string, item int64, generation int) string {
+	return fmt.Sprintf("%s-%d-%d", run, item, generation)
+}
+
+// batchTaskID names the task of several rows by a hash of them, so that a
+// producer that is run again names the same batch the same.
+func batchTaskID(run string, items []int64, generation int) string {
+	h := sha256.New()
+	for _, i := range items {
+		h.Write(strconv.AppendInt(nil, i, 10))
+		h.Write([]byte{','})
+	}
+	return fmt.Sprintf("%s-%s-%d", run, hex.EncodeToString(h.Sum(nil)[:8]), generation)
+}
+
+// confirmTaskID names the confirm that a look asks for: the look's id and c.
+// Asked for twice, it is one task.
+func confirmTaskID(look string) string { return look + "c" }
+
+// nextLookTaskID names the look that follows a confirm which no longer saw
+// the token. The former look is still retained under its id, so the id of
+// the next one counts the rounds behind a dot, which no run's id has.
+func nextLookTaskID(confirm string) string {
+	look := strings.TrimSuffix(confirm, "c")
+	base, round, found := strings.Cut(look, ".")
+	if !found {
+		return base + ".1"
+	}
+	n, err := strconv.Atoi(round)
+	if err != nil {
+		return look + ".1"
+	}
+	return fmt.Sprintf("%s.%d", base, n+1)
+}

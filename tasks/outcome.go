@@ -1,0 +1,231 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// Outcome is what became of a row, or of one execution of its task.
+type Outcome string
+
+// Outcomes that settle a row.
+const (
+	Done      Outcome = "done"
+	Unchanged Outcome = "unchanged" // it was so before
+	Failed    Outcome = "failed"    // every attempt met trouble on the way
+	Refused   Outcome = "refused"   // the API, or proof, says no
+	Invalid   Outcome = "invalid"   // the payload cannot be read
+	Expired   Outcome = "expired"   // the token did not appear in time
+	Cancelled Outcome = "cancelled" // an operator cancelled the run
+)
+
+// Outcomes that leave a row open.
+const (
+	HandedOn  Outcome = "handed_on" // another task goes on with the row
+	NotYet    Outcome = "not_yet"   // DNS does not have the token yet
+	Paced     Outcome = "paced"     // the tenant's budget says later
+	Blocked   Outcome = "blocked"   // the credentials do not let us
+	Transient Outcome = "transient" // trouble on the way; tried again
+	Stopping  Outcome = "stopping"  // the worker stops; another goes on
+)
+
+// Settles says whether the outcome is a row's last.
+func (o Outcome) Settles() bool {
+	switch o {
+	case Done, Unchanged, Failed, Refused, Invalid, Expired, Cancelled:
+		return true
+	}
+	return false
+}
+
+// Well says whether the outcome is what the row asked for.
+func (o Outcome) Well() bool { return o == Done || o == Unchanged }
+
+// Level is the level at which an execution that ended so is logged.
+func (o Outcome) Level() slog.Level {
+	switch o {
+	case Done, Unchanged, HandedOn, Cancelled:
+		return slog.LevelInfo
+	case NotYet, Paced, Stopping:
+		return slog.LevelDebug
+	case Failed:
+		return slog.LevelError
+	}
+	return slog.LevelWarn
+}
+
+// Judgement is what the queue and the ledger do about an error.
+type Judgement struct {
+	Outcome   Outcome
+	Reason    string        // for people; of errors that hold no secret
+	After     time.Duration // when the task runs again; 0: at once, or by backoff where Counts
+	Counts    bool          // an attempt was used up
+	Operation string        // of Blocked: the API operation, "*" for all; "" when the pace has blocked it itself
+}
+
+// settledError settles the rows.
+type settledError struct {
+	outcome Outcome
+	reason  string
+}
+
+// laterError leaves the rows open without using up an attempt.
+type laterError struct {
+	outcome Outcome // NotYet, or Paced
+	reason  string
+	after   time.Duration
+}
+
+func (e *laterError) Error() string   { return e.reason }
+func (e *settledError) Error() string { return e.reason }
+
+func notYet(reason string, after time.Duration) error {
+	return &laterError{outcome: NotYet, reason: reason, after: after}
+}
+
+func later(reason string, after time.Duration) error {
+	return &laterError{outcome: Paced, reason: reason, after: after}
+}
+
+func refused(format string, a ...any) error {
+	return &settledError{outcome: Refused, reason: fmt.Sprintf(format, a...)}
+}
+
+func invalid(err error) error {
+	return &settledError{outcome: Invalid, reason: err.Error()}
+}
+
+func expired(reason string) error {
+	return &settledError{outcome: Expired, reason: reason}
+}
+
+// transientError makes trouble of what would otherwise be an answer: a 404
+// on a record that may be too young to be read, say.
+type transientError struct{ err error }
+
+func (e *transientError) Error() string { return e.err.Error() }
+
+func transient(err error) error { return &transientError{err} }
+
+// ErrStopping is returned where a handler leaves because the worker stops.
+var ErrStopping = errors.New("the worker is stopping")
+
+// ErrCancelled is returned where a handler finds that its run was cancelled.
+var ErrCancelled = errors.New("the run was cancelled")
+
+// blockedFor is when a task looks again whether its operation is still
+// blocked, where the block itself does not say.
+const blockedFor = time.Minute
+
+// Judge turns the error of an execution into its outcome. Everything that
+// depends on an error depends on it through this function.
+func Judge(err error) Judgement {
+	if err == nil {
+		return Judgement{Outcome: Done}
+	}
+	j := judge(err)
+	if j.Reason == "" {
+		j.Reason = err.Error()
+	}
+	return j
+}
+
+func judge(err error) Judgement {
+	var (
+		soon    *laterError
+		settled *settledError
+		trouble *transientError
+		pace    interface {
+			error
+			RetryIn() time.Duration
+		}
+		api     *apiclient.Error
+		token   *apiclient.TokenError
+		request *apiclient.ValidationError
+		missing interface{ NotFound() bool }
+		query   *dnscheck.QuestionError
+	)
+	switch {
+	case errors.Is(err, ErrStopping):
+		return Judgement{Outcome: Stopping}
+	case errors.Is(err, ErrCancelled):
+		return Judgement{Outcome: Cancelled}
+	case errors.As(err, &settled):
+		return Judgement{Outcome: settled.outcome}
+	case errors.As(err, &soon):
+		return Judgement{Outcome: soon.outcome, After: soon.after}
+	case errors.As(err, &trouble):
+		return Judgement{Outcome: Transient, Counts: true}
+	case errors.As(err, &pace):
+		return judgePace(pace, pace.RetryIn())
+	case errors.As(err, &token):
+		return judgeToken(token)
+	case errors.As(err, &api):
+		return judgeAnswer(api)
+	case errors.As(err, &request):
+		return Judgement{Outcome: Invalid}
+	case errors.As(err, &missing) && missing.NotFound():
+		return Judgement{Outcome: Invalid}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return Judgement{Outcome: Transient, Counts: true}
+	case errors.As(err, &query):
+		return Judgement{Outcome: Refused}
+	}
+	// Connections, answers that cannot be read, Redis, a lost lease, a panic.
+	return Judgement{Outcome: Transient, Counts: true}
+}
+
+func judgePace(err error, after time.Duration) Judgement {
+	var stops interface{ Stopping() bool }
+	if errors.As(err, &stops) && stops.Stopping() {
+		return Judgement{Outcome: Stopping}
+	}
+	var blocks interface{ Blocked() bool }
+	if errors.As(err, &blocks) && blocks.Blocked() {
+		return Judgement{Outcome: Blocked, After: after}
+	}
+	return Judgement{Outcome: Paced, After: max(after, time.Second)}
+}
+
+func judgeToken(err *apiclient.TokenError) Judgement {
+	switch {
+	case err.Status == http.StatusTooManyRequests:
+		return Judgement{Outcome: Paced, After: max(err.RetryAfter, time.Second)}
+	case err.Status == 0, err.Status == http.StatusRequestTimeout, err.Status >= 500:
+		return Judgement{Outcome: Transient, Counts: true}
+	case err.Status < 300:
+		return Judgement{Outcome: Transient, Counts: true} // an answer that is no token
+	}
+	return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation}
+}
+
+// everyOperation blocks all that the tenant's credentials are for.
+const everyOperation = "*"
+
+func judgeAnswer(err *apiclient.Error) Judgement {
+	switch {
+	case err.Status == http.StatusUnauthorized:
+		return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation}
+	case err.Status == http.StatusForbidden && lacksScope(err):
+		return Judgement{Outcome: Blocked, After: blockedFor, Operation: err.Operation}
+	case err.Status == http.StatusTooManyRequests:
+		return Judgement{Outcome: Paced, After: max(err.RetryAfter, time.Second)}
+	case err.Status == http.StatusRequestTimeout, err.Status >= 500:
+		return Judgement{Outcome: Transient, Counts: true}
+	}
+	return Judgement{Outcome: Refused}
+}
+
+// lacksScope tells the 403 that concerns the credentials from one that
+// concerns the row.
+func lacksScope(err *apiclient.Error) bool {
+	return err.Code == "insufficient_scope" || strings.HasPrefix(err.Message, "Insufficient scope")
+}

@@ -1,0 +1,332 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"golang.org/x/sync/errgroup"
+)
+
+// Store is what the producer needs of the ledger: the rows are stored there
+// before any task of theirs is enqueued, so that whatever happens to the
+// queue, what was asked for can be read.
+type Store interface {
+	// StoreRows stores up to ChunkRows rows, the first of which is a
+	// multiple of ChunkRows. Storing the same again is harmless.
+	StoreRows(ctx context.Context, run string, first int64, rows [][]byte) error
+	// Seal says that the run has total rows and no more are coming.
+	Seal(ctx context.Context, run string, total int64) error
+	// Settled says of each item whether it is settled.
+	Settled(ctx context.Context, run string, items []int64) ([]bool, error)
+}
+
+// Run is the run that rows are handed in for, as the ledger has it.
+type Run struct {
+	ID         string // see CheckRunID; NewRunID makes one
+	Kind       string // see Kinds
+	Tenant     string
+	CreatedAt  time.Time
+	Generation int
+	Existed    bool          // handed in before, perhaps not to its end
+	Rows       int64         // how many rows are coming; 0: not known
+	GiveUp     time.Duration // how long a token may take to appear; 0: DefaultGiveUp
+}
+
+// Sizes of what the producer holds at a time.
+const (
+	// ChunkRows is how many rows are stored in one value.
+	ChunkRows = 1000
+	// windowRows is within how many rows those of clients:remove are grouped
+	// by organization. The windows begin at fixed rows, so that a producer
+	// that is run again forms the same batches.
+	windowRows = 10 * ChunkRows
+	// enqueuers is how many enqueues are in flight at a time.
+	enqueuers = 32
+)
+
+// DefaultGiveUp is how long a token may take to appear.
+const DefaultGiveUp = 72 * time.Hour
+
+// Producer enqueues rows. It is safe for concurrent use; a [Submission] is not.
+type Producer struct {
+	client Enqueuer
+	store  Store
+}
+
+// NewProducer returns a producer that enqueues by client, an *asynq.Client,
+// and stores rows in store.
+func NewProducer(client Enqueuer, store Store) *Producer {
+	return &Producer{client: client, store: store}
+}
+
+// Summary is what a submission came to.
+type Summary struct {
+	Rows    int64 // all of the run
+	Tasks   int64 // enqueued now, or there already
+	Settled int64 // rows that an earlier submission has settled: left alone
+}
+
+// Submission is one run being handed in, row by row.
+type Submission struct {
+	producer *Producer
+	run      Run
+	lane     Lane
+
+	next   int64    // the item that comes next
+	chunk  [][]byte // sources not stored yet
+	window []Row    // rows not enqueued yet; window[0] is item next-len(window)
+	sum    Summary
+}
+
+// Begin begins to hand in the run's rows, or to hand them in again: what is
+// settled or enqueued already is then left alone.
+func (p *Producer) Begin(r Run) (*Submission, error) {
+	if err := errors.Join(CheckRunID(r.ID), CheckTenant(r.Tenant)); err != nil {
+		return nil, err
+	}
+	if _, ok := KindOf(r.Kind); !ok {
+		return nil, fmt.Errorf("kind: unknown %.40q", r.Kind)
+	}
+	if r.CreatedAt.IsZero() {
+		return nil, fmt.Errorf("run %s: created_at is missing", r.ID)
+	}
+	if r.GiveUp <= 0 {
+		r.GiveUp = DefaultGiveUp
+	}
+	return &Submission{producer: p, run: r, lane: Lane(r.Rows > 0 && r.Rows <= FastRows)}, nil
+}
+
+// Add hands in the next row: items count from 0 and none is left out. source
+// is the row as it came, kept for handing it back.
+func (s *Submission) Add(ctx context.Context, item int64, source []byte, row Row) error {
+	if item != s.next {
+		return fmt.Errorf("row %d handed in where row %d comes next", item, s.next)
+	}
+	if row.kind != s.run.Kind {
+		return fmt.Errorf("row %d is of kind %q, the run of kind %q", item, row.kind, s.run.Kind)
+	}
+	s.next++
+	s.chunk = append(s.chunk, source)
+	s.window = append(s.window, row)
+	if len(s.chunk) == ChunkRows {
+		if err := s.storeChunk(ctx); err != nil {
+			return err
+		}
+	}
+	if len(s.window) == s.windowSize() {
+		return s.enqueueWindow(ctx)
+	}
+	return nil
+}
+
+// Finish hands in what is still held and seals the run.
+func (s *Submission) Finish(ctx context.Context) (Summary, error) {
+	if err := s.storeChunk(ctx); err != nil {
+		return s.sum, err
+	}
+	if err := s.enqueueWindow(ctx); err != nil {
+		return s.sum, err
+	}
+	s.sum.Rows = s.next
+	if err := s.producer.store.Seal(ctx, s.run.ID, s.next); err != nil {
+		return s.sum, fmt.Errorf("seal run %s: %w", s.run.ID, err)
+	}
+	return s.sum, nil
+}
+
+func (s *Submission) windowSize() int {
+	if s.run.Kind == TypeRemove {
+		return windowRows
+	}
+	return ChunkRows
+}
+
+func (s *Submission) storeChunk(ctx context.Context) error {
+	if len(s.chunk) == 0 {
+		return nil
+	}
+	first := s.next - int64(len(s.chunk))
+	if err := s.producer.store.StoreRows(ctx, s.run.ID, first, s.chunk); err != nil {
+		return fmt.Errorf("store rows from %d of run %s: %w", first, s.run.ID, err)
+	}
+	s.chunk = s.chunk[:0]
+	return nil
+}
+
+// enqueueWindow enqueues the tasks of the rows held. Rows that an earlier
+// submission of this run has settled are left alone.
+func (s *Submission) enqueueWindow(ctx context.Context) error {
+	if len(s.window) == 0 {
+		return nil
+	}
+	first := s.next - int64(len(s.window))
+	settled, err := s.settled(ctx, first)
+	if err != nil {
+		return err
+	}
+	specs := s.rowTasks(first, settled)
+	if s.run.Kind == TypeRemove {
+		specs = s.batches(first, settled)
+	}
+	if err := s.enqueueAll(ctx, specs); err != nil {
+		return fmt.Errorf("enqueue rows from %d of run %s: %w", first, s.run.ID, err)
+	}
+	s.sum.Tasks += int64(len(specs))
+	s.window = s.window[:0]
+	return nil
+}
+
+// settled says which rows of the window are settled; of a run made just now
+// none is.
+func (s *Submission) settled(ctx context.Context, first int64) ([]bool, error) {
+	if !s.run.Existed {
+		return make([]bool, len(s.window)), nil
+	}
+	items := make([]int64, len(s.window))
+	for i := range items {
+		items[i] = first + int64(i)
+	}
+	settled, err := s.producer.store.Settled(ctx, s.run.ID, items)
+	if err != nil {
+		return nil, fmt.Errorf("ask which rows of run %s are settled: %w", s.run.ID, err)
+	}
+	for _, is := range settled {
+		if is {
+			s.sum.Settled++
+		}
+	}
+	return settled, nil
+}
+
+func (s *Submission) envelope() Envelope {
+	return Envelope{V: Version, Tenant: s.run.Tenant, Run: s.run.ID, CreatedAt: s.run.CreatedAt}
+}
+
+// rowTasks are the tasks of rows that are a task each.
+func (s *Submission) rowTasks(first int64, settled []bool) []spec {
+	queue := APIQueue(s.run.Tenant, s.lane)
+	if s.run.Kind == TypeVerify {
+		queue = DNSQueue(s.run.Tenant, s.lane)
+	}
+	var specs []spec
+	for i, row := range s.window {
+		if settled[i] || row.payload == nil {
+			continue
+		}
+		e := s.envelope()
+		e.Item = new(first + int64(i))
+		specs = append(specs, spec{
+			typ: row.kind, queue: queue, id: rowTaskID(e.Run, *e.Item, s.run.Generation),
+			payload: row.payload(e, e.CreatedAt.Add(s.run.GiveUp)),
+		})
+	}
+	return specs
+}
+
+// batches groups the window's rows by organization, in the order in which the
+// organizations first come, into batches of at most MaxClients. The grouping
+// is of all rows, also of settled ones, so that it is the same each time; a
+// batch of which everything is settled is left out.
+func (s *Submission) batches(first int64, settled []bool) []spec {
+	var order []string
+	open := map[string]*batch{}
+	var specs []spec
+	for i, row := range s.window {
+		b, ok := open[row.organization]
+		if !ok {
+			b = &batch{}
+			open[row.organization] = b
+			order = append(order, row.organization)
+		}
+		b.add(first+int64(i), row.client, settled[i])
+		if len(b.items) == MaxClients {
+			specs = b.appendTask(specs, s, row.organization)
+			*b = batch{}
+		}
+	}
+	for _, organization := range order {
+		specs = open[organization].appendTask(specs, s, organization)
+	}
+	return specs
+}
+
+// batch is up to MaxClients rows of one organization.
+type batch struct {
+	items   []int64
+	clients []string
+	open    int
+}
+
+func (b *batch) add(item int64, client string, settled bool) {
+	b.items = append(b.items, item)
+	b.clients = append(b.clients, client)
+	if !settled {
+		b.open++
+	}
+}
+
+func (b *batch) appendTask(specs []spec, s *Submission, organization string) []spec {
+	if b.open == 0 {
+		return specs
+	}
+	e := s.envelope()
+	e.Items = b.items
+	return append(specs, spec{
+		typ: TypeRemove, queue: APIQueue(s.run.Tenant, s.lane), id: batchTaskID(e.Run, e.Items, s.run.Generation),
+		payload: RemovePayload{Envelope: e, OrganizationID: organization, Clients: b.clients},
+	})
+}
+
+// enqueueAll enqueues with many requests in flight.
+func (s *Submission) enqueueAll(ctx context.Context, specs []spec) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(enqueuers)
+	for _, one := range specs {
+		g.Go(func() error { return enqueue(ctx, s.producer.client, one) })
+	}
+	return g.Wait()
+}
+
+// spec is a task to be enqueued.
+type spec struct {
+	typ     string
+	payload any
+	id      string
+	queue   string
+	after   time.Duration
+}
+
+// Times that asynq is given, in whole seconds: it knows no finer ones.
+const (
+	// retention keeps a finished task's id taken, so that a row handed in
+	// again within it is known to be there already.
+	retention = 15 * time.Minute
+	// taskTimeout is beyond the sum of the timeouts inside every handler.
+	taskTimeout = 10 * time.Minute
+)
+
+// enqueue enqueues one task with all of its options. A task of that id that
+// is there already is what was wanted: asynq says so also where it was this
+// very call that enqueued it and only the answer was lost.
+func enqueue(ctx context.Context, e Enqueuer, s spec) error {
+	body, err := json.Marshal(s.payload)
+	if err != nil {
+		return fmt.Errorf("payload of %s: %w", s.id, err)
+	}
+	options := []asynq.Option{
+		asynq.TaskID(s.id), asynq.Queue(s.queue), asynq.MaxRetry(maxRetry),
+		asynq.Timeout(taskTimeout), asynq.Retention(retention),
+	}
+	if s.after > 0 {
+		options = append(options, asynq.ProcessIn(s.after))
+	}
+	_, err = e.EnqueueContext(ctx, asynq.NewTask(s.typ, body), options...)
+	if errors.Is(err, asynq.ErrTaskIDConflict) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// young is how long a row's record may still be missing, or read as it was
+// before a change: reads of discovery domains are eventually consistent.
+const young = 5 * time.Minute
+
+// target is what a proof is about: the TXT record that has to be there.
+type target struct {
+	Host string
+	TXT  string
+}
+
+// record is what is kept of a discovery domain that was read for a row.
+type record struct {
+	Domain string `json:"domain"`
+	Host   string `json:"host"`
+	TXT    string `json:"txt"`
+}
+
+const keptRecord = "record"
+
+// records reads discovery domains for the handlers.
+type records struct {
+	api    API
+	ledger Ledger
+	now    func() time.Time
+}
+
+// read GETs the domain, keeps host and token for the row's later looks, and
+// takes a 404 on a young row for a read that is behind.
+func (r records) read(ctx context.Context, job Job, organization, id string) (apiclient.DiscoveryDomain, error) {
+	d, err := r.api.DiscoveryDomain(ctx, organization, id)
+	if err != nil {
+		var answer *apiclient.Error
+		if errors.As(err, &answer) && answer.Status == http.StatusNotFound && r.young(job) {
+			return d, transient(err)
+		}
+		return d, err
+	}
+	return d, nil
+}
+
+// below refuses a record whose host is not below its domain.
+func below(d apiclient.DiscoveryDomain) error {
+	if dnscheck.Within(d.VerificationHost, d.Domain) {
+		return nil
+	}
+	return refused("the record's verification host %.260q is not below its domain %.260q, so that a proof there would say nothing of it", d.VerificationHost, d.Domain)
+}
+
+// keep keeps what later looks of the row need of d.
+func (r records) keep(ctx context.Context, job Job, d apiclient.DiscoveryDomain) error {
+	value, err := json.Marshal(record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT})
+	if err != nil {
+		return fmt.Errorf("keep record: %w", err)
+	}
+	return r.ledger.Keep(ctx, job.Run, *job.Item, keptRecord, value)
+}
+
+// kept is what was kept of the row's domain.
+func (r records) kept(ctx context.Context, job Job) (record, bool, error) {
+	var rec record
+	value, ok, err := r.ledger.Kept(ctx, job.Run, *job.Item, keptRecord)
+	if err != nil || !ok {
+		return rec, false, err
+	}
+	if err := json.Unmarshal(value, &rec); err != nil {
+		return rec, false, nil // of another version: read again
+	}
+	return rec, true, nil
+}
+
+// matches refuses a payload whose host or token is not the record's. On a
+// young row the record may be read as it was before a change.
+func (r records) matches(job Job, claimed target, rec record) error {
+	var what string
+	switch {
+	case claimed.TXT != "" && claimed.TXT != rec.TXT:
+		what = "verification_txt"
+	case claimed.Host != "" && !sameName(claimed.Host, rec.Host):
+		what = "verification_host"
+	default:
+		return nil
+	}
+	err := refused("%s of the row is not what the tenant's record of this domain says; nothing was changed", what)
+	if r.young(job) {
+		return transient(err)
+	}
+	return err
+}
+
+func (r records) young(job Job) bool { return r.now().Sub(job.CreatedAt) < young }

@@ -1,0 +1,119 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// Intervals of asynq's polling.
+const (
+	// checkEvery is how often an idle worker asks for a task: enqueue to
+	// handler takes half of it, for under 1 % of a core of Redis.
+	checkEvery = 10 * time.Millisecond
+	// forwardEvery is how often tasks that are due again are made ready.
+	forwardEvery = 200 * time.Millisecond
+)
+
+// ServerConfig is what a tenant's servers are made of.
+type ServerConfig struct {
+	// Redis is a client whose commands outlive the context they are given:
+	// asynq acknowledges over contexts that have ended.
+	Redis  redis.UniversalClient
+	Tenant string
+	Mux    *Mux
+	// DNSConcurrency and APIConcurrency are how many tasks of each group run
+	// at a time.
+	DNSConcurrency, APIConcurrency int
+	ShutdownTimeout                time.Duration
+	Logger                         *slog.Logger
+}
+
+// Servers run one tenant's tasks: a server for those that look in DNS and one
+// for those that spend the tenant's budget, so that neither waits for the
+// other.
+type Servers struct {
+	mux     *Mux
+	servers []*asynq.Server
+}
+
+// NewServers returns the tenant's servers, not started.
+func NewServers(cfg ServerConfig) *Servers {
+	group := func(queue func(string, Lane) string, concurrency int) *asynq.Server {
+		return asynq.NewServerFromRedisClient(cfg.Redis, asynq.Config{
+			Concurrency:              concurrency,
+			Queues:                   map[string]int{queue(cfg.Tenant, Normal): 1, queue(cfg.Tenant, Fast): fastWeight},
+			TaskCheckInterval:        checkEvery,
+			DelayedTaskCheckInterval: forwardEvery,
+			RetryDelayFunc:           retryDelay,
+			IsFailure:                isFailure,
+			ShutdownTimeout:          cfg.ShutdownTimeout,
+			Logger:                   asynqLog{cfg.Logger.With("tenant", cfg.Tenant)},
+			LogLevel:                 asynq.DebugLevel,
+		})
+	}
+	return &Servers{mux: cfg.Mux, servers: []*asynq.Server{
+		group(DNSQueue, cfg.DNSConcurrency), group(APIQueue, cfg.APIConcurrency),
+	}}
+}
+
+// Start starts fetching tasks.
+func (s *Servers) Start() error {
+	for _, server := range s.servers {
+		if err := server.Start(s.mux); err != nil {
+			return fmt.Errorf("start queue server: %w", err)
+		}
+	}
+	return nil
+}
+
+// Stop fetches nothing more; what runs goes on.
+func (s *Servers) Stop() {
+	for _, server := range s.servers {
+		server.Stop()
+	}
+}
+
+// Shutdown waits for what runs, for the shutdown timeout at most, and hands
+// back the rest. Close the mux's Stopping channel between Stop and it.
+func (s *Servers) Shutdown() {
+	done := make(chan struct{}, len(s.servers))
+	for _, server := range s.servers {
+		go func() {
+			server.Shutdown()
+			done <- struct{}{}
+		}()
+	}
+	for range s.servers {
+		<-done
+	}
+}
+
+// asynqLog writes asynq's own log lines. What it warns of when a task is
+// archived or dropped is an outcome of ours, logged by the middleware.
+type asynqLog struct{ *slog.Logger }
+
+func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
+func (l asynqLog) Info(args ...any)  { l.write(slog.LevelDebug, args) }
+func (l asynqLog) Error(args ...any) { l.write(slog.LevelError, args) }
+
+func (l asynqLog) Warn(args ...any) {
+	level := slog.LevelWarn
+	if text := fmt.Sprint(args...); strings.HasPrefix(text, "Retry exhausted") || strings.HasPrefix(text, "revoke task") {
+		level = slog.LevelDebug
+	}
+	l.write(level, args)
+}
+
+// Fatal must not end the process, which is for cmd to do; asynq calls it
+// where it cannot happen here.
+func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
+
+func (l asynqLog) write(level slog.Level, args []any) {
+	l.Log(context.Background(), level, "queue", "message", fmt.Sprint(args...))
+}

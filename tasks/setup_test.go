@@ -1,0 +1,622 @@
+package tasks_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// clock stands still until it is told to go on.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// settings are what a test may change of its world before it is made.
+type settings struct {
+	sandbox sandbox.Options
+	tasks   tasks.Config
+	giveUp  time.Duration
+}
+
+// world is a tenant with its DNS, a ledger, and a queue that does what asynq
+// would do, on one clock that stands still.
+type world struct {
+	t        *testing.T
+	clock    *clock
+	sandbox  *sandbox.Sandbox
+	ledger   *runs.Ledger
+	queue    *queue
+	saboteur *saboteur
+	blocks   []string // operations that the pace was told of
+	stopping chan struct{}
+	log      *syncBuffer
+	giveUp   time.Duration
+	mux      *tasks.Mux
+	config   tasks.Config
+	token    string
+	runs     []string
+}
+
+func newWorld(t *testing.T, change ...func(*settings)) *world {
+	t.Helper()
+	w := &world{t: t, clock: &clock{t: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}, stopping: make(chan struct{}), log: &syncBuffer{}}
+	w.saboteur = &saboteur{at: -1}
+	w.queue = &queue{clock: w.clock}
+	w.ledger = runs.New(redistest.New(t))
+
+	s := settings{sandbox: sandbox.Options{Seed: 1, Clock: w.clock.now, TokenLifetime: 10_000 * time.Hour, NegativeTTL: time.Second}}
+	s.tasks = tasks.Config{
+		Tenant: "default", Ledger: sabotagedLedger{w.saboteur, w.ledger}, Pace: w, Enqueuer: sabotagedQueue{w.saboteur, w.queue},
+		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RequestTimeout: 30 * time.Second,
+		Stopping: w.stopping, Now: w.clock.now,
+	}
+	for _, f := range change {
+		f(&s)
+	}
+	w.giveUp = s.giveUp
+	w.startSandbox(s.sandbox)
+	s.tasks.API = sabotagedAPI{w.saboteur, w.client()}
+	s.tasks.DNS = sabotagedDNS{w.saboteur, w.checker()}
+	w.config = s.tasks
+	w.mux = tasks.NewMux(s.tasks)
+	return w
+}
+
+func (w *world) startSandbox(o sandbox.Options) {
+	w.t.Helper()
+	sb, err := sandbox.Start(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := sb.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.sandbox = sb
+}
+
+func (w *world) client() *apiclient.Client {
+	w.t.Helper()
+	w.token = w.sandbox.Token()
+	client, err := apiclient.New(apiclient.Config{BaseURL: w.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(w.token))})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(client.CloseIdle)
+	return client
+}
+
+func (w *world) checker() *dnscheck.Checker {
+	w.t.Helper()
+	resolver, err := dnscheck.ParseResolver(w.sandbox.DNSAddr())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, Quorum: 1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return checker
+}
+
+// Block implements tasks.Pace.
+func (w *world) Block(_ context.Context, operation, _ string) error {
+	return w.saboteur.call("pace.block", func() error {
+		w.blocks = append(w.blocks, operation)
+		return nil
+	})
+}
+
+// submit hands rows in as one run, by way of the producer.
+func (w *world) submit(kind string, rows ...string) (run string) {
+	w.t.Helper()
+	run = fmt.Sprintf("run%d", len(w.runs))
+	w.runs = append(w.runs, run)
+	r, _, err := w.ledger.Create(w.t.Context(), runs.Run{ID: run, Kind: kind, Tenant: "default", CreatedAt: w.clock.now()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	submission, err := tasks.NewProducer(w.queue, w.ledger).Begin(tasks.Run{
+		ID: run, Kind: kind, Tenant: "default", CreatedAt: r.CreatedAt, Rows: int64(len(rows)), GiveUp: w.giveUp,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	k, _ := tasks.KindOf(kind)
+	for i, source := range rows {
+		row, err := k.Parse(json.RawMessage(source), tasks.Defaults{})
+		if err != nil {
+			w.t.Fatalf("row %d: %v", i, err)
+		}
+		if err := submission.Add(w.t.Context(), int64(i), []byte(source), row); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if _, err := submission.Finish(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	return run
+}
+
+// reboot is the worker started again after Stop was closed, or with other
+// settings.
+func (w *world) reboot(change ...func(*tasks.Config)) {
+	w.stopping = make(chan struct{})
+	w.config.Stopping = w.stopping
+	for _, f := range change {
+		f(&w.config)
+	}
+	w.mux = tasks.NewMux(w.config)
+}
+
+// queued is a task in the queue.
+type queued struct {
+	typ, id, queue string
+	payload        []byte
+	at             time.Time // when it is due
+	retried        int
+	state          string // "", "completed", "archived", "revoked"
+	lastErr        error
+	after          time.Duration // what it was enqueued with
+	options        map[asynq.OptionType]any
+}
+
+func (q *queued) envelope(t *testing.T) (e tasks.VerifyPayload) {
+	t.Helper()
+	if err := json.Unmarshal(q.payload, &e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// queue is asynq's, as far as it can be seen from the tasks: an id is taken as
+// long as its task is there, in whatever state.
+type queue struct {
+	clock *clock
+	mu    sync.Mutex
+	tasks []*queued
+}
+
+func (q *queue) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := &queued{typ: task.Type(), payload: task.Payload(), at: q.clock.now(), options: map[asynq.OptionType]any{}}
+	for _, o := range opts {
+		n.options[o.Type()] = o.Value()
+	}
+	n.id, _ = n.options[asynq.TaskIDOpt].(string)
+	n.queue, _ = n.options[asynq.QueueOpt].(string)
+	n.after, _ = n.options[asynq.ProcessInOpt].(time.Duration)
+	n.at = n.at.Add(n.after)
+	if slices.ContainsFunc(q.tasks, func(o *queued) bool { return o.id == n.id }) {
+		return nil, fmt.Errorf("enqueue: %w", asynq.ErrTaskIDConflict)
+	}
+	q.tasks = append(q.tasks, n)
+	return &asynq.TaskInfo{ID: n.id}, nil
+}
+
+// next is the task that is due first; nil: none is left.
+func (q *queue) next() *queued {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var first *queued
+	for _, t := range q.tasks {
+		if t.state == "" && (first == nil || t.at.Before(first.at)) {
+			first = t
+		}
+	}
+	return first
+}
+
+func (q *queue) byType(typ string) (found []*queued) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range q.tasks {
+		if t.typ == typ {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// Times of asynq.
+const (
+	// leaseLost is when a task comes back whose worker was killed.
+	leaseLost = 110 * time.Second
+)
+
+// step runs the task that is due next, at its time, and does with it what
+// asynq would do. It returns nil when nothing is left.
+func (w *world) step() *queued {
+	w.t.Helper()
+	n := w.queue.next()
+	if n == nil {
+		return nil
+	}
+	if wait := n.at.Sub(w.clock.now()); wait > 0 {
+		w.clock.advance(wait)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	w.saboteur.execution(cancel)
+	err, died := w.run(ctx, n)
+	if died {
+		n.at, n.retried, n.lastErr = w.clock.now().Add(leaseLost), n.retried+1, errors.New("killed")
+		w.saboteur.revive()
+		return n
+	}
+	if ctx.Err() != nil { // asynq throws the handler's result away
+		err = ctx.Err()
+	}
+	n.lastErr = err
+	switch {
+	case err == nil:
+		n.state = "completed"
+	case errors.Is(err, asynq.RevokeTask):
+		n.state = "revoked"
+	case errors.Is(err, asynq.SkipRetry):
+		n.state = "archived"
+	default:
+		n.at = w.clock.now().Add(tasks.RetryDelay(n.retried, err, nil)).Truncate(time.Second)
+		if tasks.IsFailure(err) {
+			n.retried++
+		}
+	}
+	return n
+}
+
+// run delivers a task once; died: it was killed on the way.
+func (w *world) run(ctx context.Context, n *queued) (err error, died bool) { //nolint:revive // the error says less
+	defer func() {
+		if p := recover(); p != nil {
+			if p != killed {
+				panic(p)
+			}
+			died = true
+		}
+	}()
+	return w.mux.Deliver(ctx, asynq.NewTask(n.typ, n.payload), n.id, n.queue, n.retried), false
+}
+
+// drain runs tasks until none is left.
+func (w *world) drain() {
+	w.t.Helper()
+	const most = 400
+	for range most {
+		if w.step() == nil {
+			return
+		}
+	}
+	w.t.Fatalf("still at work after %d executions; the last error is %v", most, w.queue.next().lastErr)
+}
+
+// fate is what the ledger says of a row: its outcome and detail, or "open" and
+// the note.
+func (w *world) fate(run string, item int64) (outcome, detail string) {
+	w.t.Helper()
+	settled, err := w.ledger.Settled(w.t.Context(), run, []int64{item})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !settled[0] {
+		open, err := w.ledger.OpenRows(w.t.Context(), run, 1000)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, o := range open {
+			if o.Item == item {
+				return "open", o.Reason
+			}
+		}
+		return "open", ""
+	}
+	for f, err := range w.ledger.Fates(w.t.Context(), run) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if f.Item == item {
+			return f.Outcome, f.Detail
+		}
+	}
+	return "done", ""
+}
+
+func (w *world) wantFate(run string, item int64, outcome string, inDetail ...string) {
+	w.t.Helper()
+	got, detail := w.fate(run, item)
+	if got != outcome {
+		w.t.Errorf("row %d is %s (%s), want %s", item, got, detail, outcome)
+	}
+	for _, part := range inDetail {
+		if !strings.Contains(detail, part) {
+			w.t.Errorf("row %d: detail %q does not say %q", item, detail, part)
+		}
+	}
+}
+
+// wantEnded holds the run's book-keeping: every row settled and counted once.
+func (w *world) wantEnded(run string) runs.Run {
+	w.t.Helper()
+	r, err := w.ledger.Get(w.t.Context(), run)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var counted int64
+	for _, n := range r.Counts {
+		counted += n
+	}
+	if !r.Ended() || r.Settled != r.Total || counted != r.Total {
+		w.t.Errorf("run %s: ended %v, %d rows, %d settled, counts %v: want every row settled once", run, r.Ended(), r.Total, r.Settled, r.Counts)
+	}
+	return r
+}
+
+// requests are those of the operations; of all where none is named.
+func (w *world) requests(operations ...string) (found []sandbox.Request) {
+	for _, r := range w.sandbox.Requests() {
+		if len(operations) == 0 || slices.Contains(operations, r.Operation) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// writes are the requests that change something.
+func (w *world) writes() []sandbox.Request {
+	return w.requests(sandbox.OpUpdateDiscoveryDomain, sandbox.OpRemoveOrganizationClients, sandbox.OpCreateTemplate)
+}
+
+// toVerified are the PATCHes that asked for verified.
+func (w *world) toVerified() (found []sandbox.Request) {
+	for _, r := range w.requests(sandbox.OpUpdateDiscoveryDomain) {
+		if strings.Contains(r.Body, `"verified"`) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// domain is the tenant's record.
+func (w *world) domain(org, id string) sandbox.Domain {
+	w.t.Helper()
+	d, ok := w.sandbox.Domain(org, id)
+	if !ok {
+		w.t.Fatalf("domain %s is not there", id)
+	}
+	return d
+}
+
+func (w *world) wantStatus(org, id, status string) {
+	w.t.Helper()
+	if got := w.domain(org, id).Status; got != status {
+		w.t.Errorf("domain %s is %s, want %s", id, got, status)
+	}
+}
+
+// killed is what stands for kill -9 in these tests: from there on the process
+// does nothing any more.
+var killed = new("killed")
+
+// saboteur steps in at one of the calls that tasks make to what they depend
+// on: before the call, or after it was carried out.
+type saboteur struct {
+	mu     sync.Mutex
+	calls  []string
+	at     int // the call to step in at, from 0; below 0: none
+	after  bool
+	cancel bool // end the execution's context, instead of killing the process
+
+	stop context.CancelFunc
+	dead bool
+	done bool // it has stepped in
+}
+
+func (s *saboteur) execution(stop context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop = stop
+}
+
+func (s *saboteur) revive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead = false
+}
+
+func (s *saboteur) enter(name string) (number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		panic(killed)
+	}
+	s.calls = append(s.calls, name)
+	return len(s.calls) - 1
+}
+
+func (s *saboteur) strike(number int, after bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done || number != s.at || after != s.after {
+		return
+	}
+	s.done = true
+	if s.cancel {
+		s.stop()
+		return
+	}
+	s.dead = true
+	panic(killed)
+}
+
+func (s *saboteur) call(name string, do func() error) error {
+	n := s.enter(name)
+	s.strike(n, false)
+	err := do()
+	s.strike(n, true)
+	return err
+}
+
+func called[T any](s *saboteur, name string, do func() (T, error)) (v T, err error) {
+	err = s.call(name, func() error {
+		v, err = do()
+		return err
+	})
+	return v, err
+}
+
+type sabotagedAPI struct {
+	s   *saboteur
+	api tasks.API
+}
+
+func (a sabotagedAPI) DiscoveryDomain(ctx context.Context, org, id string) (apiclient.DiscoveryDomain, error) {
+	return called(a.s, "api.get", func() (apiclient.DiscoveryDomain, error) { return a.api.DiscoveryDomain(ctx, org, id) })
+}
+
+func (a sabotagedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+	return called(a.s, "api.patch", func() (apiclient.DiscoveryDomain, error) { return a.api.UpdateDiscoveryDomain(ctx, org, id, u) })
+}
+
+func (a sabotagedAPI) RemoveOrganizationClients(ctx context.Context, org string, clients []string) error {
+	return a.s.call("api.delete", func() error { return a.api.RemoveOrganizationClients(ctx, org, clients) })
+}
+
+func (a sabotagedAPI) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error) {
+	return called(a.s, "api.post", func() (apiclient.Template, error) { return a.api.CreateTemplate(ctx, r) })
+}
+
+func (a sabotagedAPI) Templates(ctx context.Context) iter.Seq2[apiclient.Template, error] {
+	return func(yield func(apiclient.Template, error) bool) {
+		n := a.s.enter("api.list")
+		a.s.strike(n, false)
+		a.api.Templates(ctx)(yield)
+		a.s.strike(n, true)
+	}
+}
+
+type sabotagedDNS struct {
+	s   *saboteur
+	dns tasks.DNS
+}
+
+func (d sabotagedDNS) Look(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return called(d.s, "dns.look", func() (dnscheck.Verdict, error) { return d.dns.Look(ctx, host, token) })
+}
+
+func (d sabotagedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return called(d.s, "dns.prove", func() (dnscheck.Verdict, error) { return d.dns.Prove(ctx, host, token) })
+}
+
+type sabotagedQueue struct {
+	s     *saboteur
+	queue tasks.Enqueuer
+}
+
+func (q sabotagedQueue) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
+	return called(q.s, "enqueue", func() (*asynq.TaskInfo, error) { return q.queue.EnqueueContext(ctx, task, opts...) })
+}
+
+type sabotagedLedger struct {
+	s      *saboteur
+	ledger tasks.Ledger
+}
+
+func (l sabotagedLedger) Settled(ctx context.Context, run string, items []int64) ([]bool, error) {
+	return called(l.s, "ledger.settled", func() ([]bool, error) { return l.ledger.Settled(ctx, run, items) })
+}
+
+func (l sabotagedLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
+	return l.s.call("ledger.settle", func() error { return l.ledger.Settle(ctx, run, kind, items, outcome, detail) })
+}
+
+func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error {
+	return l.s.call("ledger.note", func() error { return l.ledger.Note(ctx, run, items, reason, next) })
+}
+
+func (l sabotagedLedger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {
+	return l.s.call("ledger.keep", func() error { return l.ledger.Keep(ctx, run, item, name, value) })
+}
+
+func (l sabotagedLedger) Kept(ctx context.Context, run string, item int64, name string) (value []byte, ok bool, err error) {
+	err = l.s.call("ledger.kept", func() error {
+		value, ok, err = l.ledger.Kept(ctx, run, item, name)
+		return err
+	})
+	return value, ok, err
+}
+
+// syncBuffer is a buffer for several goroutines.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// row is one row's JSON.
+func row(members ...any) string {
+	m := map[string]any{}
+	for i := 0; i < len(members); i += 2 {
+		m[members[i].(string)] = members[i+1]
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// status is a fault that answers with it.
+func status(code int, header ...string) sandbox.Fault {
+	f := sandbox.Fault{Status: code, Header: http.Header{}}
+	for i := 0; i < len(header); i += 2 {
+		f.Header.Set(header[i], header[i+1])
+	}
+	return f
+}

@@ -1,0 +1,175 @@
+package tasks
+
+// POST is not idempotent, so a mark is set before it. A run that finds the
+// mark lists the templates first: one of that name is the row's, or another's;
+// only where there is none, a while after the mark, it POSTs again.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"orgops/apiclient"
+)
+
+// CreatePayload creates one template (specification 4.3).
+type CreatePayload struct {
+	Envelope
+
+	Template json.RawMessage `json:"template"`
+}
+
+// Validate holds the template against all rules of the specification.
+func (p CreatePayload) Validate() error {
+	_, err := apiclient.DecodeTemplateRequest(p.Template)
+	return err
+}
+
+// mark is what is kept before a POST.
+type mark struct {
+	At time.Time `json:"at"`
+}
+
+const keptMark = "post"
+
+type create struct{ cfg Config }
+
+func (h *create) process(ctx context.Context, job Job, p CreatePayload) (Result, error) {
+	request, err := apiclient.DecodeTemplateRequest(p.Template)
+	if err != nil {
+		return Result{}, err
+	}
+	former, err := h.marked(ctx, job)
+	if err != nil {
+		return Result{}, err
+	}
+	if former != nil {
+		if wait := former.At.Add(2 * h.cfg.RequestTimeout).Sub(h.cfg.Now()); wait > 0 {
+			return Result{}, later("a request to create the template had no answer; whether it landed is looked up", wholeSeconds(wait))
+		}
+		there, err := h.find(ctx, request.Name)
+		if err != nil {
+			return Result{}, err
+		}
+		if there != nil {
+			return h.compare(job, request, *there, true)
+		}
+	}
+	return h.post(ctx, job, request, former)
+}
+
+// marked is the mark of an earlier run, if one stands.
+func (h *create) marked(ctx context.Context, job Job) (*mark, error) {
+	value, ok, err := h.cfg.Ledger.Kept(ctx, job.Run, *job.Item, keptMark)
+	if err != nil || !ok || len(value) == 0 {
+		return nil, err
+	}
+	m := new(mark)
+	if err := json.Unmarshal(value, m); err != nil {
+		return nil, fmt.Errorf("mark kept for this row: %w", err)
+	}
+	return m, nil
+}
+
+// setMark sets the mark, or takes it away where it is nil.
+func (h *create) setMark(ctx context.Context, job Job, m *mark) error {
+	var value []byte
+	if m != nil {
+		var err error
+		if value, err = json.Marshal(m); err != nil {
+			return fmt.Errorf("mark: %w", err)
+		}
+	}
+	if err := h.cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptMark, value); err != nil {
+		return fmt.Errorf("set the mark before the request: %w", err)
+	}
+	return nil
+}
+
+// post sets the mark and creates the template. Where it is sure that nothing
+// was created the mark is put back to what it was, so that the next run need
+// not wait and list.
+func (h *create) post(ctx context.Context, job Job, request apiclient.TemplateRequest, former *mark) (Result, error) {
+	if stopping(h.cfg.Stopping) {
+		return Result{}, ErrStopping
+	}
+	if err := h.setMark(ctx, job, &mark{At: h.cfg.Now()}); err != nil {
+		return Result{}, err
+	}
+	created, err := h.cfg.API.CreateTemplate(ctx, request)
+	if err == nil {
+		return Result{Outcome: Done, Detail: created.ID}, nil
+	}
+	var answer *apiclient.Error
+	if errors.As(err, &answer) && answer.Status == http.StatusConflict {
+		return h.taken(ctx, job, request, former != nil, err)
+	}
+	if nothingCreated(err) {
+		if lost := h.setMark(ctx, job, former); lost != nil {
+			return Result{}, lost
+		}
+	}
+	return Result{}, err
+}
+
+// nothingCreated says whether the error proves that the request had no
+// effect: it was never sent, or it was refused. A 408, a 5xx or a lost answer
+// proves nothing.
+func nothingCreated(err error) bool {
+	var (
+		answer *apiclient.Error
+		lost   *apiclient.TransportError
+		odd    *apiclient.AnswerError
+	)
+	switch {
+	case errors.As(err, &answer):
+		return answer.Status >= 300 && answer.Status < 500 && answer.Status != http.StatusRequestTimeout
+	case errors.As(err, &lost):
+		return !lost.Sent
+	case errors.As(err, &odd):
+		return false
+	}
+	return true // no permit, no token, not valid: not sent
+}
+
+// taken looks at the template that has the name already.
+func (h *create) taken(ctx context.Context, job Job, request apiclient.TemplateRequest, ours bool, conflict error) (Result, error) {
+	there, err := h.find(ctx, request.Name)
+	if err != nil {
+		return Result{}, err
+	}
+	if there == nil {
+		return Result{}, transient(fmt.Errorf("the API says that the name is taken but does not list it: %w", conflict))
+	}
+	return h.compare(job, request, *there, ours)
+}
+
+// find reads the tenant's templates until one has the name.
+func (h *create) find(ctx context.Context, name string) (*apiclient.Template, error) {
+	for t, err := range h.cfg.API.Templates(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("look for the template: %w", err)
+		}
+		if t.Name == name {
+			return &t, nil
+		}
+	}
+	return nil, nil
+}
+
+// compare settles the row by the template that is there. The same content is
+// what the row asked for: it is done where an earlier run of the row may have
+// made it, and unchanged where it was there before.
+func (h *create) compare(job Job, request apiclient.TemplateRequest, there apiclient.Template, ours bool) (Result, error) {
+	if differing := request.Differences(there); len(differing) > 0 {
+		return Result{}, refused("a template named %.255q is there already as %.64q with other content (%s); rename one of the two", request.Name, there.ID, strings.Join(differing, ", "))
+	}
+	if !ours || there.CreatedAt.Before(job.CreatedAt) {
+		return Result{Outcome: Unchanged, Detail: there.ID}, nil
+	}
+	return Result{Outcome: Done, Detail: there.ID}, nil
+}

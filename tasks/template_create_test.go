@@ -1,0 +1,215 @@
+package tasks_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+func (w *world) posts() int { return len(w.requests(sandbox.OpCreateTemplate)) }
+func (w *world) lists() int { return len(w.requests(sandbox.OpListTemplates)) }
+
+// same is the template of the row, as it would be there before.
+func same(changes ...func(*sandbox.Template)) sandbox.Template {
+	m := sandbox.Template{Name: "mdl", Type: "mdl", Dialect: "simplified/1.0", Claims: map[string]bool{"portrait": true}, WellKnownTrustedIssuers: "aamva"}
+	for _, change := range changes {
+		change(&m)
+	}
+	return m
+}
+
+func TestCreateMarksBeforeThePost(t *testing.T) {
+	w := newWorld(t)
+	run := w.submit(tasks.TypeCreate, template)
+	w.sandbox.AddFault(sandbox.Fault{Match: func(sandbox.Request) bool {
+		if _, ok, err := w.ledger.Kept(t.Context(), run, 0, "post"); !ok || err != nil {
+			t.Errorf("no mark is there when the POST comes: %v", err)
+		}
+		return false
+	}})
+	w.drain()
+	w.wantFate(run, 0, "done", w.sandbox.Templates()[0].ID)
+	if w.posts() != 1 || w.lists() != 0 {
+		t.Errorf("%d POSTs and %d lists, want 1 and none", w.posts(), w.lists())
+	}
+}
+
+// TestCreateAnswerLost: whether the template is there is looked up, not before
+// twice the request's timeout, and it is not created twice.
+func TestCreateAnswerLost(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		fault sandbox.Fault
+		posts int
+	}{
+		{"after it was created", sandbox.Fault{DropAfter: true}, 1},
+		{"before it was created", sandbox.Fault{DropBefore: true}, 2},
+		{"crashed after it was created", sandbox.Fault{Status: 500, Handled: true}, 1},
+		{"crashed before", sandbox.Fault{Status: 500}, 2},
+		{"proxy timed out", sandbox.Fault{Status: 504, Handled: true}, 1},
+		{"request timeout", sandbox.Fault{Status: 408}, 2},
+		{"answer without an id", sandbox.Fault{Body: `{"name":"mdl"}`, Handled: true}, 1},
+		{"answer cut", sandbox.Fault{Truncate: true}, 1},
+	} {
+		for _, repeat := range []bool{false, true} {
+			name := test.name
+			if repeat {
+				name += ", names are not unique"
+			}
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, func(s *settings) { s.sandbox.RepeatTemplateNames = repeat })
+				test.fault.Operation, test.fault.Count = sandbox.OpCreateTemplate, 1
+				w.sandbox.AddFault(test.fault)
+				run := w.submit(tasks.TypeCreate, template)
+				first := w.clock.now()
+				n := w.step()
+				w.wantFate(run, 0, "open", "transient")
+				if n.retried != 1 {
+					t.Errorf("%d attempts counted, want 1", n.retried)
+				}
+				for w.queue.next() != nil {
+					w.step()
+					if waited := w.clock.now().Sub(first); w.lists() > 0 && waited < 2*w.config.RequestTimeout {
+						t.Errorf("looked up after %v, want %v at least", waited, 2*w.config.RequestTimeout)
+					}
+				}
+				made := w.sandbox.Templates()
+				if len(made) != 1 {
+					t.Fatalf("%d templates, want one", len(made))
+				}
+				w.wantFate(run, 0, "done", made[0].ID)
+				if w.posts() != test.posts || w.lists() != 1 {
+					t.Errorf("%d POSTs and %d lists, want %d and 1", w.posts(), w.lists(), test.posts)
+				}
+				if n.retried != 1 {
+					t.Errorf("%d attempts counted in the end, want 1: to wait is none", n.retried)
+				}
+			})
+		}
+	}
+}
+
+// TestCreateNothingWasCreated: where that is sure the mark is put back, and the
+// next execution POSTs at once.
+func TestCreateNothingWasCreated(t *testing.T) {
+	for _, code := range []int{http.StatusTooManyRequests, http.StatusUnauthorized} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			w := newWorld(t)
+			f := status(code, "Retry-After", "2")
+			f.Count = 1
+			w.sandbox.AddFault(f)
+			run := w.submit(tasks.TypeCreate, template)
+			w.step()
+			if value, _, err := w.ledger.Kept(t.Context(), run, 0, "post"); len(value) != 0 || err != nil {
+				t.Errorf("the mark %s is left, want it put back; %v", value, err)
+			}
+			w.drain()
+			w.wantFate(run, 0, "done")
+			if w.posts() != 2 || w.lists() != 0 {
+				t.Errorf("%d POSTs and %d lists, want 2 and none", w.posts(), w.lists())
+			}
+		})
+	}
+	t.Run("never sent", func(t *testing.T) {
+		w := newWorld(t)
+		run := w.submit(tasks.TypeCreate, template)
+		if err := w.sandbox.Close(); err != nil { // nobody listens: the connection is refused
+			t.Fatal(err)
+		}
+		w.step()
+		w.wantFate(run, 0, "open", "transient")
+		if value, _, err := w.ledger.Kept(t.Context(), run, 0, "post"); len(value) != 0 || err != nil {
+			t.Errorf("the mark %s is left, want it put back; %v", value, err)
+		}
+	})
+	t.Run("an older mark stays", func(t *testing.T) {
+		w := newWorld(t)
+		w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, DropBefore: true, Count: 1})
+		f := status(http.StatusTooManyRequests)
+		f.Operation, f.Count = sandbox.OpCreateTemplate, 1
+		w.sandbox.AddFault(f)
+		run := w.submit(tasks.TypeCreate, template)
+		for w.posts() < 2 {
+			w.step()
+		}
+		if value, _, err := w.ledger.Kept(t.Context(), run, 0, "post"); len(value) == 0 || err != nil {
+			t.Errorf("the mark of the lost answer is gone; %v", err)
+		}
+		w.drain()
+		w.wantFate(run, 0, "done")
+	})
+}
+
+func TestCreateNameIsTaken(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		there   sandbox.Template
+		outcome string
+		says    []string
+	}{
+		{"same content", same(), "unchanged", nil},
+		{"a claim that is false besides", same(func(m *sandbox.Template) { m.Claims["nationality"] = false }), "unchanged", nil},
+		{"another claim", same(func(m *sandbox.Template) { m.Claims["nationality"] = true }), "refused", []string{`"mdl"`, "presentation.nationality", "rename"}},
+		{"another type", same(func(m *sandbox.Template) { m.Type = "other" }), "refused", []string{"type"}},
+		{"an authority", same(func(m *sandbox.Template) { m.CustomCertificateAuthority = new("PEM") }), "refused", []string{"custom_certificate_authority"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			for range 120 { // it is on the second page
+				w.sandbox.AddTemplate(same(func(m *sandbox.Template) { m.Name = "other" }))
+			}
+			there := w.sandbox.AddTemplate(test.there)
+			w.clock.advance(time.Hour)
+			run := w.submit(tasks.TypeCreate, template)
+			w.drain()
+			w.wantFate(run, 0, test.outcome, append(test.says, there.ID)...)
+			if n := len(w.sandbox.Templates()); n != 121 {
+				t.Errorf("%d templates, want 121", n)
+			}
+		})
+	}
+}
+
+// TestCreateTakenBetween: while a lost answer was waited for, another made a
+// template of that name: it is not ours.
+func TestCreateTakenBetween(t *testing.T) {
+	w := newWorld(t)
+	w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, DropBefore: true, Count: 1})
+	run := w.submit(tasks.TypeCreate, template)
+	w.step()
+	w.sandbox.AddTemplate(same(func(m *sandbox.Template) { m.Type = "other" }))
+	w.drain()
+	w.wantFate(run, 0, "refused", "type")
+}
+
+// TestCreateTakenButNotListed: the list may be behind the names.
+func TestCreateTakenButNotListed(t *testing.T) {
+	w := newWorld(t)
+	f := status(http.StatusConflict)
+	f.Operation, f.Count = sandbox.OpCreateTemplate, 1
+	w.sandbox.AddFault(f)
+	run := w.submit(tasks.TypeCreate, template)
+	n := w.step()
+	w.wantFate(run, 0, "open", "transient", "does not list it")
+	if n.retried != 1 {
+		t.Errorf("%d attempts counted, want 1", n.retried)
+	}
+	w.drain()
+	w.wantFate(run, 0, "done")
+}
+
+func TestCreateInvalidTemplate(t *testing.T) {
+	w := newWorld(t)
+	run := w.submit(tasks.TypeCreate, template)
+	q := w.queue.tasks[0]
+	q.payload = []byte(strings.Replace(string(q.payload), `"aamva"`, `"other"`, 1))
+	w.drain()
+	w.wantFate(run, 0, "invalid", "well_known_trusted_issuers")
+	if n := len(w.requests()); n != 0 {
+		t.Errorf("%d requests, want none", n)
+	}
+}
