@@ -1,0 +1,180 @@
+package redistest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// EnvURL names the environment variable with the URL of a real Redis, without
+// a database number. Empty or unset: miniredis.
+const EnvURL = "ORGOPS_TEST_REDIS_URL"
+
+// lockTTL is how long a database stays taken when the process that took it
+// dies: longer than the ten minutes after which go test gives up on a package.
+const lockTTL = 15 * time.Minute
+
+// New returns a client on the database of this test, which is empty at the
+// first call; further calls in the same test give further clients on the same
+// database, as further processes would have. A subtest is a test of its own.
+// Client and database are cleaned up with the test.
+func New(t testing.TB) redis.UniversalClient {
+	t.Helper()
+	c := redis.NewClient(of(t).options)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// URL returns the redis:// URL of the database that New uses in this test, for
+// whoever opens clients itself. It may hold the password of EnvURL.
+func URL(t testing.TB) string {
+	t.Helper()
+	return of(t).url
+}
+
+// Mini returns the miniredis behind this test, whose clock can be set. On a
+// real Redis, whose clock cannot, it skips the test.
+func Mini(t testing.TB) *miniredis.Miniredis {
+	t.Helper()
+	d := of(t)
+	if d.mini == nil {
+		t.Skip("needs a Redis whose clock can be set: not run on a real one")
+	}
+	return d.mini
+}
+
+// database is what one test was given.
+type database struct {
+	url     string
+	options *redis.Options
+	mini    *miniredis.Miniredis // nil on a real Redis
+}
+
+// databases remembers, by test, what was given, so that New and URL agree.
+var databases sync.Map // testing.TB -> *database
+
+func of(t testing.TB) *database {
+	t.Helper()
+	if d, ok := databases.Load(t); ok {
+		return d.(*database)
+	}
+	var d *database
+	if server := os.Getenv(EnvURL); server != "" {
+		d = takeReal(t, server)
+	} else {
+		d = startMini(t)
+	}
+	databases.Store(t, d)
+	t.Cleanup(func() { databases.Delete(t) })
+	return d
+}
+
+func startMini(t testing.TB) *database {
+	t.Helper()
+	m := miniredis.RunT(t)
+	m.ClockTTL(true)
+	return &database{url: "redis://" + m.Addr() + "/0", options: options(m.Addr()), mini: m}
+}
+
+// takeReal finds a free database on the server, locks and empties it. Locks are
+// keys of database 0, which is handed to nobody.
+func takeReal(t testing.TB, server string) *database {
+	t.Helper()
+	base, err := redis.ParseURL(server)
+	if err != nil {
+		t.Fatalf("%s cannot be read as the URL of a Redis", EnvURL)
+	}
+	lockOptions := options(base.Addr)
+	lockOptions.Username, lockOptions.Password, lockOptions.TLSConfig = base.Username, base.Password, base.TLSConfig
+	locks := redis.NewClient(lockOptions)
+	t.Cleanup(func() { _ = locks.Close() })
+
+	n, unlock := lock(t, locks)
+	own := *lockOptions
+	own.DB = n
+	empty(t, &own)
+	t.Cleanup(func() {
+		empty(t, &own)
+		unlock()
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("%s cannot be read as a URL", EnvURL)
+	}
+	u.Path = "/" + strconv.Itoa(n)
+	return &database{url: u.String(), options: &own}
+}
+
+func lock(t testing.TB, locks *redis.Client) (n int, unlock func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), lockTTL)
+	defer cancel()
+	count, err := databaseCount(ctx, locks)
+	if err != nil {
+		t.Fatalf("ask %s how many databases it has: %v", EnvURL, err)
+	}
+	owner := rand.Text()
+	for {
+		for n := 1; n < count; n++ {
+			key := fmt.Sprintf("orgops-test-lock:%d", n)
+			err := locks.SetArgs(ctx, key, owner, redis.SetArgs{Mode: "NX", TTL: lockTTL}).Err()
+			if errors.Is(err, redis.Nil) {
+				continue
+			}
+			if err != nil {
+				t.Fatalf("lock a database of %s: %v", EnvURL, err)
+			}
+			return n, func() { release(t, locks, key, owner) }
+		}
+		select { // Every database is in use by other tests.
+		case <-ctx.Done():
+			t.Fatalf("no free database at %s: start the server with --databases 64", EnvURL)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func databaseCount(ctx context.Context, c *redis.Client) (int, error) {
+	got, err := c.ConfigGet(ctx, "databases").Result()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(got["databases"])
+}
+
+// release frees the lock if it is still this owner's. The test's own context
+// has ended by then.
+func release(t testing.TB, locks *redis.Client, key, owner string) {
+	t.Helper()
+	const ifOwn = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 0`
+	if err := locks.Eval(context.WithoutCancel(t.Context()), ifOwn, []string{key}, owner).Err(); err != nil {
+		t.Logf("free %s: %v", key, err)
+	}
+}
+
+func empty(t testing.TB, o *redis.Options) {
+	t.Helper()
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	if err := c.FlushDB(context.WithoutCancel(t.Context())).Err(); err != nil {
+		t.Errorf("empty database %d: %v", o.DB, err)
+	}
+}
+
+func options(addr string) *redis.Options {
+	return &redis.Options{
+		Addr:                     addr,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}

@@ -1,0 +1,37 @@
+// Package runs is the ledger: every bulk submission, its rows, and what became
+// of each row, in Redis.
+//
+// A run is created, its rows are stored in chunks of [ChunkRows] before any
+// work on them begins, and it is sealed once the producer knows how many there
+// are. Rows are settled one by one or many at a time, each counted once however
+// often that is repeated. A run has ended when it is sealed and every row is
+// settled, in whichever order the two come about; 30 days later Redis forgets
+// it.
+//
+//	            Create             Seal                last Settle
+//	(nothing) ----------> open ----------> sealed ----------------> ended
+//	                       |   Settle, Note, Keep ...   |     Retention |
+//	                       +----------------------------+               v
+//	                                                               (nothing)
+//
+// # Keys
+//
+// All keys of a run share the hash tag {run:<id>}, thus one slot of a Cluster,
+// and each change of a run is one script, thus atomic:
+//
+//	orgops:v1:{run:<id>}:run        hash: what Run says, count:<outcome> each
+//	orgops:v1:{run:<id>}:settled    bitmap: a bit for each settled row
+//	orgops:v1:{run:<id>}:cancelled  bitmap: those among them settled as cancelled
+//	orgops:v1:{run:<id>}:told       bitmap: rows that have an entry in fates
+//	orgops:v1:{run:<id>}:fates      hash: row -> outcome:detail
+//	orgops:v1:{run:<id>}:notes      hash: open row -> next look in ms:reason
+//	orgops:v1:{run:<id>}:kept       hash: row:name -> mark
+//	orgops:v1:{run:<id>}:rows       hash: first row of a chunk -> its SHA-256, then the chunk, compressed
+//	orgops:v1:runs                  sorted set: ids by creation in ms
+//	orgops:v1:runs:sealed           set: ids that are sealed and may not have ended
+//	orgops:schema                   version of all of this
+//
+// A million rows that are plainly done cost 125 KB and the rows themselves.
+//
+// Times are Redis's: several machines write one ledger.
+package runs

@@ -1,0 +1,76 @@
+package runs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+var (
+	// ErrNotFound says that there is no such run: it never was, or ended more
+	// than [Retention] ago.
+	ErrNotFound error = notFound{}
+	// ErrMismatch says that the run is there but another one than was meant; it
+	// is reached through a [MismatchError].
+	ErrMismatch = errors.New("not the same run")
+)
+
+// notFound is the type of ErrNotFound, told by its method where this package
+// is not imported.
+type notFound struct{}
+
+func (notFound) Error() string { return "no such run" }
+
+// NotFound is true.
+func (notFound) NotFound() bool { return true }
+
+// MismatchError says in what a run differs from what was asked of it. Nothing
+// has been changed.
+type MismatchError struct {
+	Run string
+	// Member is "kind", "tenant", "content" (the digest, or rows stored), "total"
+	// or "item" (no row of this run has that number).
+	Member string
+	// Have is what the run has, Want what was asked.
+	Have, Want string
+}
+
+// Error says what differs and what to do about it.
+func (e *MismatchError) Error() string {
+	switch e.Member {
+	case "item":
+		return fmt.Sprintf("run %s has no row %s", e.Run, e.Want)
+	case "total":
+		return fmt.Sprintf("run %s has %s rows, not %s", e.Run, e.Have, e.Want)
+	}
+	return fmt.Sprintf("run %s is there already with another %s (there: %s, given: %s): give this one an id of its own",
+		e.Run, e.Member, quote(e.Have, maxLabel), quote(e.Want, maxLabel))
+}
+
+// NotFound says whether it is a row that the run does not have: one of another
+// kind, or beyond its end.
+func (e *MismatchError) NotFound() bool { return e.Member == "kind" || e.Member == "item" }
+
+// Unwrap returns ErrMismatch.
+func (e *MismatchError) Unwrap() error { return ErrMismatch }
+
+var (
+	idPattern      = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	outcomePattern = regexp.MustCompile(`^[a-z_]{1,32}$`)
+	markPattern    = regexp.MustCompile(`^[a-z_]{1,32}$`)
+)
+
+func checkID(id string) error {
+	if !idPattern.MatchString(id) {
+		return fmt.Errorf("run id %s: want 1 to 64 letters, digits, - or _", quoted(id))
+	}
+	return nil
+}
+
+// checkItem holds a row's number to what any run can have.
+func checkItem(run string, item int64) error {
+	if item < 0 || item >= MaxRows {
+		return &MismatchError{Run: run, Member: "item", Want: fmt.Sprint(item)}
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+-- Begins every script of the ledger. KEYS are always the run's, in this order.
+-- ARGV[1] is the retention of ended runs in milliseconds.
+local run, settled, cancelled = KEYS[1], KEYS[2], KEYS[3]
+local told, fates, notes, kept, rows = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+
+local function now()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Ends the run if it is through. Of a run that has ended every key expires, also
+-- one that is written first after the end: hence this is every script's last step.
+local function conclude()
+  local r = redis.call('HMGET', run, 'sealed', 'total', 'settled', 'ended_at')
+  local ended = r[4] and tonumber(r[4])
+  if not ended then
+    if r[1] ~= '1' or tonumber(r[2]) ~= tonumber(r[3]) then
+      return
+    end
+    ended = now()
+    redis.call('HSET', run, 'ended_at', ended)
+  end
+  for i = 1, #KEYS do
+    redis.call('PEXPIREAT', KEYS[i], ended + tonumber(ARGV[1]))
+  end
+end

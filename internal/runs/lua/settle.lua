@@ -1,0 +1,48 @@
+-- ARGV: retention, kind, outcome, detail, then the rows.
+-- All is looked at before anything is written: a call that is refused changes nothing.
+local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks')
+if not r[1] then return {'missing'} end
+if r[1] ~= ARGV[2] then return {'mismatch', 'kind', r[1]} end
+if r[2] == '1' then
+  local total = tonumber(r[3])
+  for i = 5, #ARGV do
+    if tonumber(ARGV[i]) > total then return {'mismatch', 'item', ARGV[i]} end
+  end
+end
+
+local outcome, detail = ARGV[3], ARGV[4]
+local well = outcome == 'done' or outcome == 'unchanged'
+local keep = detail ~= '' or (outcome ~= 'done' and outcome ~= 'cancelled')
+local marks = {}
+for name in string.gmatch(r[4] or '', '%S+') do marks[#marks + 1] = name end
+
+local fresh, counted, corrected = 0, 0, 0
+for i = 5, #ARGV do
+  local item = ARGV[i]
+  local first = redis.call('SETBIT', settled, item, 1) == 0
+  -- What was under way when the run was cancelled, and went well, did go well.
+  local correction = not first and well and redis.call('GETBIT', cancelled, item) == 1
+  if first then fresh = fresh + 1 end
+  if correction then
+    corrected = corrected + 1
+    redis.call('SETBIT', cancelled, item, 0)
+  end
+  if first or correction then
+    counted = counted + 1
+    if outcome == 'cancelled' then redis.call('SETBIT', cancelled, item, 1) end
+    if keep then
+      redis.call('HSET', fates, item, outcome .. ':' .. detail)
+      redis.call('SETBIT', told, item, 1)
+    elseif correction then
+      redis.call('HDEL', fates, item)
+      redis.call('SETBIT', told, item, 0)
+    end
+  end
+  redis.call('HDEL', notes, item)
+  for _, name in ipairs(marks) do redis.call('HDEL', kept, item .. ':' .. name) end
+end
+if fresh > 0 then redis.call('HINCRBY', run, 'settled', fresh) end
+if counted > 0 then redis.call('HINCRBY', run, 'count:' .. outcome, counted) end
+if corrected > 0 then redis.call('HINCRBY', run, 'count:cancelled', -corrected) end
+conclude()
+return {'ok'}

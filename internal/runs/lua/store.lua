@@ -1,0 +1,20 @@
+-- ARGV: retention, first row, number of rows, SHA-256 of the chunk (32 octets), compressed chunk.
+local r = redis.call('HMGET', run, 'sealed', 'total', 'stored')
+if not r[1] then return {'missing'} end
+local past = tonumber(ARGV[2]) + tonumber(ARGV[3])
+if r[1] == '1' and past > tonumber(r[2]) then
+  return {'mismatch', 'total', r[2]}
+end
+local there = redis.call('HGET', rows, ARGV[2])
+if there then
+  if string.sub(there, 1, 32) ~= ARGV[4] then
+    return {'mismatch', 'content', 'other rows'}
+  end
+  return {'ok'}
+end
+redis.call('HSET', rows, ARGV[2], ARGV[4] .. ARGV[5])
+if past > tonumber(r[3]) then
+  redis.call('HSET', run, 'stored', past)
+end
+conclude()
+return {'ok'}

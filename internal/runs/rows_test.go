@@ -1,0 +1,182 @@
+package runs_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"orgops/internal/runs"
+)
+
+func store(t *testing.T, l *runs.Ledger, id string, first int64, rows ...string) {
+	t.Helper()
+	if err := l.StoreRows(t.Context(), id, first, octets(rows)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func octets(rows []string) [][]byte {
+	out := make([][]byte, len(rows))
+	for i, row := range rows {
+		out[i] = []byte(row)
+	}
+	return out
+}
+
+// numbered returns n rows that name themselves.
+func numbered(first int64, n int) []string {
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = fmt.Sprintf(`["org_%d","client"]`, first+int64(i))
+	}
+	return rows
+}
+
+func TestRowsAcrossChunks(t *testing.T) {
+	l, rdb := newLedger(t)
+	create(t, l, "a")
+	all := numbered(0, 2500)
+	store(t, l, "a", 2000, all[2000:]...) // in any order
+	store(t, l, "a", 0, all[:1000]...)
+	store(t, l, "a", 1000, all[1000:2000]...)
+	tests := []struct {
+		first int64
+		n     int
+		want  []string
+	}{
+		{0, 1, all[:1]},
+		{0, 1000, all[:1000]},
+		{999, 2, all[999:1001]},
+		{1000, 1000, all[1000:2000]},
+		{500, 1900, all[500:2400]},
+		{0, 9999, all},
+		{2499, 1, all[2499:]},
+		{2499, 5, all[2499:]},
+		{2500, 5, nil},
+		{9000, 5, nil},
+		{7, 0, nil},
+	}
+	for _, tt := range tests {
+		got, err := l.Rows(t.Context(), "a", tt.first, tt.n)
+		if diff := cmp.Diff(octets(tt.want), got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+			t.Errorf("%d rows from %d: %v (-want +got):\n%s", tt.n, tt.first, err, diff)
+		}
+	}
+	if n := rdb.HLen(t.Context(), "orgops:v1:{run:a}:rows").Val(); n != 3 {
+		t.Errorf("stored as %d values, want 3", n)
+	}
+	plain := len(strings.Join(all[:1000], ""))
+	if size := len(rdb.HGet(t.Context(), "orgops:v1:{run:a}:rows", "0").Val()); size > plain/2 {
+		t.Errorf("%d octets are stored as %d: not compressed", plain, size)
+	}
+}
+
+func TestStoreRowsRefuses(t *testing.T) {
+	sealed := func(t *testing.T, l *runs.Ledger) { seal(t, l, "a", 2) }
+	stored := func(t *testing.T, l *runs.Ledger) { store(t, l, "a", 0, "x", "y") }
+	nothing := func(*testing.T, *runs.Ledger) {}
+	tests := []struct {
+		name   string
+		before func(*testing.T, *runs.Ledger)
+		first  int64
+		rows   []string
+		want   string // what the error says, or empty
+	}{
+		{"the same again", stored, 0, []string{"x", "y"}, ""},
+		{"none", nothing, 0, nil, ""},
+		{"other rows in their place", stored, 0, []string{"x", "z"}, "another content (there: other rows, given: rows 0 to 1)"},
+		{"the same octets, cut otherwise", stored, 0, []string{"xy"}, "another content"},
+		{"more rows in their place", stored, 0, []string{"x", "y", "z"}, "another content"},
+		{"not at a chunk's beginning", nothing, 500, []string{"x"}, "from a multiple of that"},
+		{"below nothing", nothing, -1000, []string{"x"}, "from a multiple of that"},
+		{"beyond everything", nothing, runs.MaxRows, []string{"x"}, "below 100000000"},
+		{"too many", nothing, 0, numbered(0, runs.ChunkRows+1), "at most 1000"},
+		{"too long", nothing, 0, []string{strings.Repeat("x", 65<<20)}, "make the rows shorter"},
+		{"within the total", sealed, 0, []string{"x", "y"}, ""},
+		{"beyond the total", sealed, 0, []string{"x", "y", "z"}, "run a has 2 rows, not 3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l, _ := newLedger(t)
+			create(t, l, "a")
+			tt.before(t, l)
+			err := l.StoreRows(t.Context(), "a", tt.first, octets(tt.rows))
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRowsTellsOfAGap(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	store(t, l, "a", 1000, "x")
+	if _, err := l.Rows(t.Context(), "a", 0, 1); err == nil || !strings.Contains(err.Error(), "row 0 was never stored, though row 1000 was") {
+		t.Errorf("a chunk missing: %v", err)
+	}
+	store(t, l, "a", 0, "x", "y")
+	if _, err := l.Rows(t.Context(), "a", 0, 1001); err == nil || !strings.Contains(err.Error(), "row 2 was never stored") {
+		t.Errorf("a chunk too short: %v", err)
+	}
+	if rows, err := l.Rows(t.Context(), "a", 1, 1); err != nil || len(rows) != 1 {
+		t.Errorf("before the gap: %q, %v", rows, err)
+	}
+}
+
+func TestRowsTellsOfDamage(t *testing.T) {
+	for _, damage := range []func(value []byte) []byte{
+		func(value []byte) []byte { return value[:20] },
+		func(value []byte) []byte { return value[:len(value)-3] },
+		func(value []byte) []byte { value[0] ^= 1; return value },
+		func(value []byte) []byte { value[40] ^= 0x10; return value },
+	} {
+		l, rdb := newLedger(t)
+		id := "a"
+		if _, _, err := l.Create(t.Context(), runs.Run{ID: id, Kind: kind, Tenant: "default"}); err != nil {
+			t.Fatal(err)
+		}
+		rdb.HDel(t.Context(), "orgops:v1:{run:a}:rows", "0")
+		store(t, l, id, 0, numbered(0, 50)...)
+		value, err := rdb.HGet(t.Context(), "orgops:v1:{run:a}:rows", "0").Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rdb.HSet(t.Context(), "orgops:v1:{run:a}:rows", "0", damage(value))
+		if _, err := l.Rows(t.Context(), id, 0, 50); err == nil || !strings.Contains(err.Error(), "stored chunk") {
+			t.Errorf("got %v, want it to tell of the stored chunk", err)
+		}
+	}
+}
+
+func FuzzRowsComeBackAsTheyWere(f *testing.F) {
+	f.Add([]byte("a,b\r\n\x00\xff"), []byte("\n"))
+	f.Add([]byte(""), []byte(","))
+	f.Add([]byte("\n\n\n"), []byte("\n"))
+	f.Add(bytes.Repeat([]byte{0x80}, 300), []byte("x"))
+	f.Fuzz(func(t *testing.T, text, cut []byte) {
+		l, _ := newLedger(t)
+		create(t, l, "a")
+		rows := bytes.SplitN(text, cut, runs.ChunkRows)
+		if err := l.StoreRows(t.Context(), "a", 0, rows); err != nil {
+			t.Fatal(err)
+		}
+		got, err := l.Rows(t.Context(), "a", 0, runs.ChunkRows)
+		if err != nil || len(got) != len(rows) {
+			t.Fatalf("%d rows of %d, %v", len(got), len(rows), err)
+		}
+		for i := range rows {
+			if !bytes.Equal(got[i], rows[i]) {
+				t.Errorf("row %d: %q, want %q", i, got[i], rows[i])
+			}
+		}
+		if err := l.StoreRows(t.Context(), "a", 0, append(rows[:len(rows)-1:len(rows)-1], append([]byte("x"), rows[len(rows)-1]...))); !errors.Is(err, runs.ErrMismatch) {
+			t.Errorf("other rows: %v, want a mismatch", err)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Run is one bulk submission.
+type Run struct {
+	// ID is [A-Za-z0-9_-]{1,64}.
+	ID string
+	// Kind is the type of its row tasks, such as "domain:verify".
+	Kind string
+	// Tenant is whose budget and credentials it uses.
+	Tenant string
+	// Label is the submitter's own word for it; at most 200 characters are kept.
+	Label string
+	// Digest is the hexadecimal SHA-256 of the decompressed input, empty where
+	// that is not known when the run is created.
+	Digest string
+	// Format is the form of the stored rows: "csv", "jsonl", or empty for rows
+	// that no file held.
+	Format string
+	// Parent is the id of the run whose rows this one repeats, or empty.
+	Parent string
+	// Columns are the header's names as given, for CSV.
+	Columns []string
+	// Generation is raised each time that the run's tasks are enqueued anew.
+	Generation int
+	// Sealed says that the producer is through, and Total final. Create ignores
+	// it, as it does Total, Settled, Counts and EndedAt.
+	Sealed bool
+	// Total is the number of rows, bad ones included; 0 until sealed.
+	Total int64
+	// Settled is the number of rows of which the fate is known.
+	Settled int64
+	// Counts is that by outcome, without zeros.
+	Counts map[string]int64
+	// CreatedAt is Redis's time unless given to Create; to the millisecond, UTC.
+	CreatedAt time.Time
+	// EndedAt is zero until the run has ended.
+	EndedAt time.Time
+}
+
+// Ended says whether the run is sealed and every row settled.
+func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
+
+// Names of the hash's fields are beside their use: here, and in lua/.
+
+func (r Run) fields() ([]any, error) {
+	columns, err := json.Marshal(r.Columns)
+	if err != nil {
+		return nil, err
+	}
+	return []any{
+		"label", quote(r.Label, maxLabel),
+		"format", r.Format,
+		"parent", r.Parent,
+		"columns", columns,
+		"generation", r.Generation,
+	}, nil
+}
+
+func parseRun(id string, hash map[string]string) (Run, error) {
+	r := Run{
+		ID: id, Kind: hash["kind"], Tenant: hash["tenant"], Label: hash["label"], Digest: hash["digest"],
+		Format: hash["format"], Parent: hash["parent"], Sealed: hash["sealed"] == "1",
+	}
+	if err := json.Unmarshal([]byte(hash["columns"]), &r.Columns); err != nil {
+		return Run{}, fmt.Errorf("run %s: stored columns: %w", id, err)
+	}
+	read := numbers{hash: hash}
+	r.Generation = int(read.int("generation"))
+	r.Total = read.int("total")
+	r.Settled = read.int("settled")
+	r.CreatedAt = read.time("created_at")
+	r.EndedAt = read.time("ended_at")
+	r.Counts = map[string]int64{}
+	for field := range hash {
+		if outcome, ok := strings.CutPrefix(field, "count:"); ok {
+			r.Counts[outcome] = read.int(field)
+		}
+	}
+	maps.DeleteFunc(r.Counts, func(_ string, n int64) bool { return n == 0 })
+	if read.err != nil {
+		return Run{}, fmt.Errorf("run %s: %w", id, read.err)
+	}
+	return r, nil
+}
+
+// numbers reads a hash's decimal fields and keeps the first error. A field that
+// is not there is 0.
+type numbers struct {
+	hash map[string]string
+	err  error
+}
+
+func (n *numbers) int(field string) int64 {
+	text, ok := n.hash[field]
+	if !ok {
+		return 0
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && n.err == nil {
+		n.err = fmt.Errorf("stored %s: %w", field, err)
+	}
+	return v
+}
+
+func (n *numbers) time(field string) time.Time { return fromMillis(n.int(field)) }
+
+// fromMillis reads Unix milliseconds; 0 is the zero time.
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// toMillis is its inverse.
+func toMillis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

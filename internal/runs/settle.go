@@ -1,0 +1,122 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Settle says what became of rows of a run, in one step and for all of them or
+// none. A row is counted once: who settles it again changes nothing, save that
+// "done" and "unchanged" replace "cancelled". A detail is kept for each row
+// that has one, and the outcome for each that is not "done"; the row's note and
+// marks are dropped. A detail is cut to 500 characters, those that do not print
+// are escaped.
+//
+// Outcomes are words of [a-z_]. The error is [ErrNotFound] when there is no such
+// run, a [MismatchError] when it is of another kind or has no such row.
+func (l *Ledger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
+	if err := checkID(run); err != nil {
+		return err
+	}
+	if !outcomePattern.MatchString(outcome) {
+		return fmt.Errorf("run %s: settle: outcome %s: want 1 to 32 of a-z and _", run, quoted(outcome))
+	}
+	args, err := rowArgs(run, items, kind, outcome, quote(detail, maxDetail))
+	if err == nil {
+		_, _, err = l.do(ctx, settleScript, run, map[string]string{"kind": kind}, args...)
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: settle %d rows as %s: %w", run, len(items), outcome, err)
+	}
+	return nil
+}
+
+// Settled says of each of the rows whether its fate is known, or [ErrNotFound].
+// Of a row that the run does not have it says false.
+func (l *Ledger) Settled(ctx context.Context, run string, items []int64) ([]bool, error) {
+	if err := checkID(run); err != nil {
+		return nil, err
+	}
+	args, err := rowArgs(run, items)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: read which rows are settled: %w", run, err)
+	}
+	_, rest, err := l.do(ctx, settledScript, run, nil, args...)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: read which rows are settled: %w", run, err)
+	}
+	bits, _ := rest[0].(string)
+	if len(bits) != len(items) {
+		return nil, fmt.Errorf("run %s: read which rows are settled: redis answered for %d of %d rows", run, len(bits), len(items))
+	}
+	settled := make([]bool, len(items))
+	for i := range settled {
+		settled[i] = bits[i] == '1'
+	}
+	return settled, nil
+}
+
+// rowArgs are a script's arguments that end in rows.
+func rowArgs(run string, items []int64, before ...any) ([]any, error) {
+	args := make([]any, 0, len(before)+len(items))
+	args = append(args, before...)
+	for _, item := range items {
+		if err := checkItem(run, item); err != nil {
+			return nil, err
+		}
+		args = append(args, item)
+	}
+	return args, nil
+}
+
+// Note says of open rows why they are open, and when they are looked at next
+// (zero: not known). Of a settled row it says nothing and is ignored.
+func (l *Ledger) Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error {
+	if err := checkID(run); err != nil {
+		return err
+	}
+	args, err := rowArgs(run, items, toMillis(next), quote(reason, maxDetail))
+	if err == nil {
+		_, _, err = l.do(ctx, noteScript, run, nil, args...)
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: note on %d rows: %w", run, len(items), err)
+	}
+	return nil
+}
+
+// Keep sets a mark on a row, which outlives a crash: what is about to be done,
+// or was read, by name. Setting it again replaces it. Settling the row drops it.
+func (l *Ledger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {
+	if err := checkID(run); err != nil {
+		return err
+	}
+	if !markPattern.MatchString(name) {
+		return fmt.Errorf("run %s: keep: name %s: want 1 to 32 of a-z and _", run, quoted(name))
+	}
+	err := checkItem(run, item)
+	if err == nil {
+		_, _, err = l.do(ctx, keepScript, run, nil, item, name, value)
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: keep %s of row %d: %w", run, name, item, err)
+	}
+	return nil
+}
+
+// Kept returns a row's mark of that name; ok is false if there is none.
+func (l *Ledger) Kept(ctx context.Context, run string, item int64, name string) (value []byte, ok bool, err error) {
+	if err := checkID(run); err != nil {
+		return nil, false, err
+	}
+	value, err = l.rdb.HGet(ctx, key(run, "kept"), strconv.FormatInt(item, 10)+":"+name).Bytes()
+	if errAbsent(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("run %s: read %s of row %d: %w", run, name, item, err)
+	}
+	return value, true, nil
+}

@@ -1,0 +1,60 @@
+package runs_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+)
+
+const kind = "domain:verify"
+
+func newLedger(t *testing.T) (*runs.Ledger, redis.UniversalClient) {
+	t.Helper()
+	rdb := redistest.New(t)
+	return runs.New(rdb), rdb
+}
+
+func create(t *testing.T, l *runs.Ledger, id string) {
+	t.Helper()
+	if _, created, err := l.Create(t.Context(), runs.Run{ID: id, Kind: kind, Tenant: "default"}); err != nil || !created {
+		t.Fatalf("create %s: created %v, %v", id, created, err)
+	}
+}
+
+func seal(t *testing.T, l *runs.Ledger, id string, total int64) {
+	t.Helper()
+	if err := l.Seal(t.Context(), id, total); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func settle(t *testing.T, l *runs.Ledger, id, outcome, detail string, items ...int64) {
+	t.Helper()
+	if err := l.Settle(t.Context(), id, kind, items, outcome, detail); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, l *runs.Ledger, id string) runs.Run {
+	t.Helper()
+	r, err := l.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func fates(t *testing.T, l *runs.Ledger, id string) []runs.Fate {
+	t.Helper()
+	var all []runs.Fate
+	for f, err := range l.Fates(t.Context(), id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f)
+	}
+	return all
+}
