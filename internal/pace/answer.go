@@ -1,0 +1,73 @@
+package pace
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// shortestPause is also the pause when the API names none: whole seconds are
+	// all that its headers can tell, so 0 means somewhere within this one.
+	shortestPause = time.Second
+	// longestPause bounds what one answer can do to the fleet.
+	longestPause = time.Hour
+)
+
+// pauseOf reads from a 429 how long to send nothing: Retry-After, otherwise the
+// time at which the limit resets. Both are measured on the API's own clock, its
+// Date header, never on ours.
+func pauseOf(header http.Header) time.Duration {
+	pause, ok := retryAfter(header)
+	if !ok {
+		pause, _ = reset(header)
+	}
+	return min(max(pause, shortestPause), longestPause)
+}
+
+// retryAfter reads Retry-After: seconds or a date (RFC 9110 section 10.2.3).
+func retryAfter(header http.Header) (time.Duration, bool) {
+	value := strings.TrimSpace(header.Get("Retry-After"))
+	if d, ok := seconds(value); ok {
+		return d, true
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0, false
+	}
+	return sinceDate(header, at.Unix())
+}
+
+// reset reads x-ratelimit-reset, a Unix time. Whether the bucket is full by then
+// or has one token is not told: it is long enough.
+func reset(header http.Header) (time.Duration, bool) {
+	at, err := strconv.ParseInt(strings.TrimSpace(header.Get("X-Ratelimit-Reset")), 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return sinceDate(header, at)
+}
+
+// sinceDate returns how long after the answer's Date a Unix time is.
+func sinceDate(header http.Header, at int64) (time.Duration, bool) {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return 0, false
+	}
+	const most = int64(longestPause / time.Second)
+	// Held to sane numbers before they are multiplied.
+	return time.Duration(min(max(at, date.Unix()), date.Unix()+most)-date.Unix()) * time.Second, true
+}
+
+// seconds reads a number of seconds of any size, capped at longestPause.
+func seconds(digits string) (time.Duration, bool) {
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > int64(longestPause/time.Second) {
+		return longestPause, true
+	}
+	return time.Duration(n) * time.Second, true
+}

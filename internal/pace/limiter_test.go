@@ -1,0 +1,731 @@
+package pace_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+)
+
+const op = "update_discovery_domain"
+
+// fleet is a Redis whose clock is that of a synctest bubble, and whatever number
+// of processes on it: time passes at once, and exactly.
+type fleet struct {
+	t     *testing.T
+	redis *miniredis.Miniredis
+	limit pace.Limit
+}
+
+func newFleet(t *testing.T, limit pace.Limit) *fleet {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	t.Cleanup(m.Close)
+	return &fleet{t: t, redis: m, limit: limit}
+}
+
+func (f *fleet) client() redis.UniversalClient {
+	c := redis.NewClient(&redis.Options{
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return f.redis.Dial() },
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		MaxRetries:               -1,
+	})
+	f.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// process returns a limiter with a connection pool of its own.
+func (f *fleet) process(change ...func(*pace.Config)) *pace.Limiter {
+	c := pace.Config{Redis: f.client(), Tenant: "acme", Limit: f.limit}
+	for _, ch := range change {
+		ch(&c)
+	}
+	return pace.New(c)
+}
+
+func perSecond(n float64, burst int) pace.Limit {
+	return pace.Limit{Rate: pace.Rate{Count: n, Per: time.Second}, Burst: burst}
+}
+
+func wait(t *testing.T, l *pace.Limiter, operation string) {
+	t.Helper()
+	if err := l.Wait(t.Context(), operation); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestManyProcessesShareOneBudget(t *testing.T) {
+	tests := []struct {
+		name      string
+		limit     pace.Limit
+		processes int
+		seconds   int
+	}{
+		{"the default", perSecond(2, 2), 2, 240},
+		{"enterprise, with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 5, 40},
+		{"by the minute", pace.Limit{Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, 3, 180},
+		{"no burst", perSecond(50, 1), 4, 10},
+		{"fast", perSecond(250, 50), 4, 3},
+		{"one process alone", perSecond(16, 1), 1, 60},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, tt.limit)
+				length := time.Duration(tt.seconds) * time.Second
+				ctx, cancel := context.WithTimeout(t.Context(), length)
+				defer cancel()
+				var mu sync.Mutex
+				var given []time.Time
+				byProcess := make([]int, tt.processes)
+				var wg sync.WaitGroup
+				for p := range tt.processes {
+					l := f.process()
+					for range 8 {
+						wg.Go(func() {
+							for {
+								err := l.Wait(ctx, op)
+								if errors.Is(err, context.DeadlineExceeded) {
+									return
+								}
+								if err != nil {
+									if _, ok := errors.AsType[*pace.NoPermitError](err); !ok {
+										t.Error(err)
+										return
+									}
+									continue
+								}
+								mu.Lock()
+								given = append(given, time.Now())
+								byProcess[p]++
+								mu.Unlock()
+							}
+						})
+					}
+				}
+				wg.Wait()
+
+				rate, burst := tt.limit.Effective()
+				perSecond := rate.PerSecond()
+				for i, from := range given {
+					for j, to := range given[i:] {
+						if most := to.Sub(from).Seconds()*perSecond + float64(burst) + 1e-6; float64(j+1) > most {
+							t.Fatalf("%d permits within %v, want at most %v", j+1, to.Sub(from), most)
+						}
+					}
+				}
+				// The first burst is given at once, and must not hide what is lost later.
+				if later, most := float64(len(given)-burst), perSecond*length.Seconds(); later < 0.97*most {
+					t.Errorf("%v permits in %v after the first burst, want at least 97 %% of %v", later, length, most)
+				}
+				for p, n := range byProcess {
+					if n < len(given)/tt.processes/2 {
+						t.Errorf("process %d had %d permits of %d: not its share", p, n, len(given))
+					}
+				}
+			})
+		})
+	}
+}
+
+// The same on whatever Redis the tests run, with real time: the bound holds
+// however slow the machine is, since it is told by Redis's own clock.
+func TestTheBudgetHoldsInRealTime(t *testing.T) {
+	rdb := redistest.New(t)
+	limit := perSecond(1000, 10)
+	start := rdb.Time(t.Context()).Val()
+	var wg sync.WaitGroup
+	for range 4 {
+		l := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "acme", Limit: limit})
+		for range 4 {
+			wg.Go(func() {
+				for range 15 {
+					if err := l.Wait(t.Context(), op); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	took := rdb.Time(t.Context()).Val().Sub(start)
+	if most := took.Seconds()*1000 + 10; 240 > most {
+		t.Errorf("240 permits within %v, want at most %.0f", took, most)
+	}
+}
+
+func TestPermitsAreGivenInTheOrderOfAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFleet(t, perSecond(2, 1)).process()
+		wait(t, l, op)
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				if err := l.Wait(t.Context(), op); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i)
+			})
+			synctest.Wait() // i is in the line before i+1 comes
+		}
+		wg.Wait()
+		if !slices.IsSorted(order) || len(order) != 20 {
+			t.Errorf("served in the order %v", order)
+		}
+	})
+}
+
+func TestOnlyTheFirstInLineAsksRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(2, 1))
+		l := f.process()
+		wait(t, l, op)
+		before := f.redis.CommandCount()
+		for range 100 {
+			go func() { _ = l.Wait(t.Context(), op) }()
+		}
+		synctest.Wait()
+		if n := f.redis.CommandCount() - before; n > 5 { // each command in a script counts too
+			t.Errorf("100 waiting goroutines sent %d commands, want those of one", n)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestWhoGivesUpTakesNoPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFleet(t, perSecond(1, 1)).process()
+		wait(t, l, op)
+		start := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := make(chan error, 10)
+		for range 10 { // the first of them waits for Redis, the others in the line
+			go func() { errs <- l.Wait(ctx, op) }()
+			synctest.Wait()
+		}
+		served := make(chan time.Duration, 1)
+		go func() {
+			if err := l.Wait(t.Context(), op); err != nil {
+				t.Error(err)
+			}
+			served <- time.Since(start)
+		}()
+		synctest.Wait()
+		time.Sleep(500 * time.Millisecond)
+		cancel()
+		for range 10 {
+			if err := <-errs; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "wait for a permit to "+op) {
+				t.Errorf("got %v, want the context's end", err)
+			}
+		}
+		if took := <-served; took > 1100*time.Millisecond {
+			t.Errorf("the one behind them was served after %v, want 1s: a permit was wasted", took)
+		}
+	})
+}
+
+// cancelDuring cancels a context while the script's answer is on its way back.
+type cancelDuring struct {
+	cancel context.CancelFunc
+}
+
+func (h cancelDuring) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h cancelDuring) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h cancelDuring) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		h.cancel()
+		return err
+	}
+}
+
+func TestWhoGivesUpWhileRedisAnswersGivesThePermitBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(1, 2))
+		other := f.process()
+		if err := other.Block(t.Context(), op, "insufficient_scope"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		c := f.client()
+		if err := c.Ping(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.AddHook(cancelDuring{cancel})
+		if err := pace.New(pace.Config{Redis: c, Tenant: "acme", Limit: f.limit}).Wait(ctx, op); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v, want the context's end", err)
+		}
+		if s, err := other.State(t.Context()); err != nil || s.UsedLastMinute != 0 {
+			t.Errorf("%d permits count as used, %v; want none", s.UsedLastMinute, err)
+		}
+		start := time.Now()
+		wait(t, other, op) // the probe too is there again
+		wait(t, other, "another")
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the two permits of the burst took %v", took)
+		}
+		wait(t, other, "another")
+		if took := time.Since(start); took < time.Second {
+			t.Errorf("the third came after %v, want 1s: too much was given back", took)
+		}
+	})
+}
+
+func TestA429PausesEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(10, 50))
+		var log bytes.Buffer
+		first := f.process(func(c *pace.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+		others := []*pace.Limiter{f.process(), f.process()}
+		wait(t, others[0], op)
+		start := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // the request's own context may be over
+		for range 5 {
+			first.Answered(ctx, op, 429, http.Header{"Retry-After": {"5"}})
+		}
+		first.Answered(ctx, op, 429, http.Header{"Retry-After": {"2"}}) // does not shorten it
+		s, err := others[0].State(t.Context())
+		if err != nil || !s.PausedUntil.Equal(start.Add(5*time.Second)) {
+			t.Errorf("paused until %v, %v; want %v", s.PausedUntil, err, start.Add(5*time.Second))
+		}
+		if n := strings.Count(log.String(), `"tenant paused","tenant":"acme","operation":"update_discovery_domain","pause_seconds":5`); n != 1 {
+			t.Errorf("logged %d times, want once:\n%s", n, log.String())
+		}
+		var mu sync.Mutex
+		var given []time.Duration
+		var wg sync.WaitGroup
+		for _, l := range others {
+			for range 20 {
+				wg.Go(func() {
+					if err := l.Wait(t.Context(), "another_operation"); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					given = append(given, time.Since(start))
+				})
+			}
+		}
+		wg.Wait()
+		slices.Sort(given)
+		for i, at := range given {
+			// No stampede: a burst of 50 was allowed before, yet one by one they go.
+			if earliest := 5*time.Second + time.Duration(i)*100*time.Millisecond; at < earliest {
+				t.Errorf("permit %d after %v, want not before %v", i, at, earliest)
+			}
+		}
+		if last := given[len(given)-1]; last > 9100*time.Millisecond {
+			t.Errorf("the last permit after %v, want 8.9s", last)
+		}
+		if s, err := first.State(t.Context()); err != nil || !s.PausedUntil.IsZero() {
+			t.Errorf("afterwards: paused until %v, %v", s.PausedUntil, err)
+		}
+	})
+}
+
+func TestHowLongA429Pauses(t *testing.T) {
+	const date = "Fri, 20 Nov 2026 08:00:00 GMT"
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).Unix()
+	header := func(pairs ...string) http.Header {
+		h := http.Header{}
+		for pair := range slices.Chunk(pairs, 2) {
+			h.Set(pair[0], pair[1])
+		}
+		return h
+	}
+	tests := []struct {
+		name   string
+		header http.Header
+		want   time.Duration
+	}{
+		{"nothing said", header(), time.Second},
+		{"no headers", nil, time.Second},
+		{"Retry-After", header("Retry-After", "7"), 7 * time.Second},
+		{"Retry-After wins", header("Retry-After", "7", "Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)), 7 * time.Second},
+		{"Retry-After 0", header("Retry-After", "0"), time.Second},
+		{"Retry-After as a date", header("Retry-After", "Fri, 20 Nov 2026 08:00:12 GMT", "Date", date), 12 * time.Second},
+		{"Retry-After as a date, no Date", header("Retry-After", "Fri, 20 Nov 2026 08:00:12 GMT"), time.Second},
+		{"Retry-After unreadable", header("Retry-After", "soon", "Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)), 3 * time.Second},
+		{"Retry-After negative", header("Retry-After", "-5"), time.Second},
+		{"Retry-After of a day", header("Retry-After", "86400"), time.Hour},
+		{"Retry-After of ages", header("Retry-After", strings.Repeat("9", 40)), time.Hour},
+		{"reset", header("Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)), 3 * time.Second},
+		{"reset now", header("Date", date, "x-ratelimit-reset", fmt.Sprint(at)), time.Second},
+		{"reset in the past", header("Date", date, "x-ratelimit-reset", fmt.Sprint(at-9)), time.Second},
+		{"reset in ages", header("Date", date, "x-ratelimit-reset", "9223372036854775807"), time.Hour},
+		{"reset, no Date: our clock is not asked", header("x-ratelimit-reset", fmt.Sprint(at+3)), time.Second},
+		{"reset unreadable", header("Date", date, "x-ratelimit-reset", "soon"), time.Second},
+	}
+	m := redistest.Mini(t)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	m.SetTime(now)
+	rdb := redistest.New(t)
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := pace.New(pace.Config{Redis: rdb, Tenant: fmt.Sprintf("t%d", i)})
+			l.Answered(t.Context(), op, 429, tt.header)
+			s, err := l.State(t.Context())
+			if got := s.PausedUntil.Sub(now); got != tt.want || err != nil {
+				t.Errorf("paused for %v, %v; want %v", got, err, tt.want)
+			}
+		})
+	}
+	for _, status := range []int{0, 200, 204, 400, 401, 403, 500, 503} {
+		l := pace.New(pace.Config{Redis: rdb, Tenant: "other"})
+		l.Answered(t.Context(), op, status, http.Header{"Retry-After": {"7"}})
+		if s, err := l.State(t.Context()); err != nil || !s.PausedUntil.IsZero() {
+			t.Errorf("status %d pauses until %v, %v", status, s.PausedUntil, err)
+		}
+	}
+}
+
+func TestNoPermitInTime(t *testing.T) {
+	asNoPermit := func(t *testing.T, err error) *pace.NoPermitError {
+		t.Helper()
+		e, ok := errors.AsType[*pace.NoPermitError](err)
+		if !ok || e.Stopping() || e.RetryIn() != e.After {
+			t.Fatalf("got %v, want a NoPermitError that is not of stopping", err)
+		}
+		return e
+	}
+	t.Run("a pause longer than the wait is told at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newFleet(t, perSecond(10, 5)).process()
+			l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"90"}})
+			start := time.Now()
+			e := asNoPermit(t, l.Wait(t.Context(), op))
+			if e.After != 90*time.Second || time.Since(start) != 0 {
+				t.Errorf("%v, after %v; want 90s at once", e, time.Since(start))
+			}
+			if e.Error() != "no permit for a request: the API has asked this tenant to pause: again in 1m30s" {
+				t.Errorf("says %q", e)
+			}
+		})
+	})
+	t.Run("a wait longer than what is left", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Minute}})
+			l := f.process(func(c *pace.Config) { c.MaxWait = 59 * time.Second })
+			wait(t, l, op)
+			start := time.Now()
+			e := asNoPermit(t, l.Wait(t.Context(), op))
+			if e.After != time.Minute || time.Since(start) != 0 || !strings.Contains(e.Why, "the budget of 1/min is spent") {
+				t.Errorf("%v, after %v", e, time.Since(start))
+			}
+			if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute != 1 {
+				t.Errorf("%d permits used, %v; want 1", s.UsedLastMinute, err)
+			}
+		})
+	})
+	t.Run("in the line, by default after 20s", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newFleet(t, perSecond(0.2, 1)).process()
+			wait(t, l, op)
+			start := time.Now()
+			errs := make(chan error, 9)
+			for range 9 {
+				go func() { errs <- l.Wait(t.Context(), op) }()
+			}
+			served := 0
+			for range 9 {
+				err := <-errs
+				if err == nil {
+					served++
+					continue
+				}
+				if e := asNoPermit(t, err); e.After < time.Second || time.Since(start) > 20*time.Second {
+					t.Errorf("%v, after %v", e, time.Since(start))
+				}
+			}
+			if served < 3 || served > 4 { // after 5, 10, 15 and perhaps 20 s, each with jitter
+				t.Errorf("%d were served", served)
+			}
+		})
+	})
+}
+
+func TestStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan struct{})
+		l := newFleet(t, perSecond(0.1, 1)).process(func(c *pace.Config) { c.Stopping = stop })
+		wait(t, l, op)
+		start := time.Now()
+		errs := make(chan error, 3)
+		for range 3 {
+			go func() { errs <- l.Wait(t.Context(), op) }()
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		close(stop)
+		for i := range 4 {
+			var err error
+			if i < 3 {
+				err = <-errs
+			} else {
+				err = l.Wait(t.Context(), op) // who comes afterwards
+			}
+			e, ok := errors.AsType[*pace.NoPermitError](err)
+			if !ok || !e.Stopping() || e.RetryIn() != 0 || time.Since(start) != time.Second {
+				t.Errorf("got %v after %v, want the end of the process", err, time.Since(start))
+			}
+		}
+	})
+}
+
+func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(100, 100))
+		var log bytes.Buffer
+		a := f.process(func(c *pace.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+		b, c := f.process(), f.process()
+		const reason = "403 insufficient_scope:\x1b expected create:vdcs_templates"
+		for range 3 {
+			if err := a.Block(t.Context(), op, reason); err != nil {
+				t.Fatal(err)
+			}
+		}
+		blocked := func(l *pace.Limiter, after time.Duration) {
+			t.Helper()
+			err := l.Wait(t.Context(), op)
+			e, ok := errors.AsType[*pace.BlockedError](err)
+			if !ok || !e.Blocked() || e.Operation != op || e.Reason != strings.ReplaceAll(reason, "\x1b", `\x1b`) || e.RetryIn() != after {
+				t.Errorf("got %v, want it blocked for %v", err, after)
+			}
+		}
+		blocked(a, 30*time.Second)
+		blocked(b, 30*time.Second)
+		wait(t, b, "another") // others go on
+
+		time.Sleep(20 * time.Second)
+		if err := b.Block(t.Context(), op, reason); err != nil { // a straggler's answer
+			t.Fatal(err)
+		}
+		blocked(b, 10*time.Second) // does not put the probe off
+		time.Sleep(10 * time.Second)
+		wait(t, b, op) // one probe
+		blocked(b, 30*time.Second)
+		blocked(a, 30*time.Second)
+		b.Answered(t.Context(), op, 403, nil)
+		b.Answered(t.Context(), "another", 200, nil)
+		if err := b.Block(t.Context(), op, reason); err != nil {
+			t.Fatal(err)
+		}
+		blocked(c, 30*time.Second)
+
+		s, err := c.State(t.Context())
+		want := []pace.Block{{Operation: op, Reason: strings.ReplaceAll(reason, "\x1b", `\x1b`), NextProbe: time.Now().Add(30 * time.Second).UTC()}}
+		if diff := cmp.Diff(want, s.Blocks); diff != "" || err != nil {
+			t.Errorf("%v, blocks (-want +got):\n%s", err, diff)
+		}
+
+		time.Sleep(30 * time.Second)
+		wait(t, c, op)
+		c.Answered(t.Context(), op, 204, nil)
+		wait(t, a, op)
+		wait(t, b, op)
+		if s, err := a.State(t.Context()); err != nil || len(s.Blocks) != 0 {
+			t.Errorf("blocks left: %v, %v", s.Blocks, err)
+		}
+		if n := strings.Count(log.String(), "operation blocked"); n != 1 {
+			t.Errorf("logged %d times, want once:\n%s", n, log.String())
+		}
+	})
+}
+
+func TestBlockingAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(100, 100))
+		l := f.process()
+		if err := l.Block(t.Context(), pace.All, "401 invalid token"); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Block(t.Context(), "x", "403"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		if err := l.Block(t.Context(), "y", "403"); err != nil {
+			t.Fatal(err)
+		}
+		for operation, want := range map[string]string{
+			"x": "x is blocked: 403: tried again in 15s",
+			"y": "y is blocked: 403: tried again in 30s", // the longer of the two
+			"z": "z is blocked: 401 invalid token: tried again in 15s",
+		} {
+			if err := l.Wait(t.Context(), operation); err == nil || (err.Error() != want && operation != "x") {
+				t.Errorf("%s: got %v, want %q", operation, err, want)
+			}
+		}
+		time.Sleep(15 * time.Second)
+		wait(t, l, "x") // probes both blocks in its way
+		if err := l.Wait(t.Context(), "z"); err == nil {
+			t.Error("a second probe within 30s")
+		}
+		l.Answered(t.Context(), "x", 200, nil)
+		wait(t, l, "x")
+		wait(t, l, "z")
+		if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != 1 || s.Blocks[0].Operation != "y" {
+			t.Errorf("blocks %v, %v; want y's alone", s.Blocks, err)
+		}
+	})
+}
+
+// A success costs a round trip only where a block is known of.
+func TestASuccessAsksNothingOfRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(100, 100))
+		l := f.process()
+		wait(t, l, op)
+		before := f.redis.CommandCount()
+		for range 10 {
+			l.Answered(t.Context(), op, 200, nil)
+		}
+		if n := f.redis.CommandCount() - before; n != 0 {
+			t.Errorf("10 successes sent %d commands", n)
+		}
+		if err := l.Block(t.Context(), op, "why"); err != nil {
+			t.Fatal(err)
+		}
+		before = f.redis.CommandCount()
+		for range 10 {
+			l.Answered(t.Context(), op, 200, nil)
+		}
+		if n := f.redis.CommandCount() - before; n != 1 {
+			t.Errorf("10 successes after a block sent %d commands, want 1", n)
+		}
+		wait(t, l, op)
+	})
+}
+
+func TestAPauseHoldsProbesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFleet(t, perSecond(100, 100)).process()
+		if err := l.Block(t.Context(), op, "why"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"60"}})
+		if _, ok := errors.AsType[*pace.NoPermitError](l.Wait(t.Context(), op)); !ok {
+			t.Error("a probe went out in the pause")
+		}
+		time.Sleep(time.Minute)
+		wait(t, l, op) // the probe was not spent by the refusal
+	})
+}
+
+func TestUnlimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFleet(t, pace.Limit{Reserve: 0.2}).process()
+		start := time.Now()
+		for range 500 {
+			wait(t, l, op)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("500 permits took %v", took)
+		}
+		l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"3"}})
+		wait(t, l, op)
+		if took := time.Since(start); took < 3*time.Second || took > 3100*time.Millisecond {
+			t.Errorf("after a pause of 3s: %v", took)
+		}
+	})
+}
+
+func TestUsedInTheLastMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFleet(t, perSecond(100, 100)).process()
+		used := func(want int64) {
+			t.Helper()
+			if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute != want {
+				t.Errorf("used %d, %v; want %d", s.UsedLastMinute, err, want)
+			}
+		}
+		used(0)
+		for i := range 12 {
+			wait(t, l, op)
+			wait(t, l, op)
+			used(int64(2*i + 2))
+			time.Sleep(5 * time.Second)
+		}
+		used(22) // the first two are over a minute old
+		time.Sleep(5 * time.Second)
+		wait(t, l, op)
+		used(21)
+		time.Sleep(time.Minute)
+		used(0)
+	})
+}
+
+func TestTenantsDoNotMeet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(1, 1))
+		a := f.process()
+		b := f.process(func(c *pace.Config) { c.Tenant = "other" })
+		start := time.Now()
+		wait(t, a, op)
+		a.Answered(t.Context(), op, 429, nil)
+		if err := a.Block(t.Context(), op, "why"); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, b, op)
+		if time.Since(start) != 0 {
+			t.Errorf("the other tenant waited %v", time.Since(start))
+		}
+	})
+}
+
+func TestRedisIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(1, 1))
+		var log bytes.Buffer
+		l := f.process(func(c *pace.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+		if err := l.Block(t.Context(), op, "why"); err != nil {
+			t.Fatal(err)
+		}
+		f.redis.SetError("LOADING")
+		if err := l.Wait(t.Context(), op); err == nil || !strings.Contains(err.Error(), "ask redis for a permit to "+op) {
+			t.Errorf("Wait: %v", err)
+		}
+		if _, err := l.State(t.Context()); err == nil || !strings.Contains(err.Error(), "budget of tenant acme") {
+			t.Errorf("State: %v", err)
+		}
+		if err := l.Block(t.Context(), op, "why"); err == nil || !strings.Contains(err.Error(), "block "+op) {
+			t.Errorf("Block: %v", err)
+		}
+		l.Answered(t.Context(), op, 429, nil)
+		l.Answered(t.Context(), op, 200, nil)
+		for _, want := range []string{"pause not stored", "block not cleared"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%q is not logged:\n%s", want, log.String())
+			}
+		}
+		f.redis.SetError("")
+		l.Answered(t.Context(), op, 200, nil) // tried again
+		wait(t, l, op)
+	})
+}

@@ -1,0 +1,102 @@
+package pace
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rate is a number of requests per time. The zero Rate is no limit.
+type Rate struct {
+	Count float64
+	Per   time.Duration
+}
+
+// Rates outside of these are mistakes rather than wishes: the lower is what the
+// arithmetic can still tell from a standstill, the upper where one Redis ends.
+const (
+	minPerSecond = 1.0 / 3600
+	maxPerSecond = 100_000
+)
+
+var units = []struct {
+	name string
+	per  time.Duration
+}{{"s", time.Second}, {"min", time.Minute}, {"h", time.Hour}}
+
+// ParseRate reads "16/s", "0.5/s", "150/min", "1000/h" or "unlimited".
+func ParseRate(text string) (Rate, error) {
+	if text == "unlimited" {
+		return Rate{}, nil
+	}
+	wrong := func(rule string) (Rate, error) {
+		return Rate{}, fmt.Errorf("rate %s: %s", quoted(text), rule)
+	}
+	const forms = `want a form such as 16/s, 0.5/s, 150/min, 1000/h, or "unlimited"`
+	count, unit, ok := strings.Cut(text, "/")
+	// ParseFloat alone would also take "Inf", "0x1p4", "1e3" and "1_000".
+	if !ok || strings.Trim(count, "0123456789.") != "" {
+		return wrong(forms)
+	}
+	n, err := strconv.ParseFloat(count, 64)
+	if err != nil {
+		return wrong(forms)
+	}
+	for _, u := range units {
+		if u.name != unit {
+			continue
+		}
+		r := Rate{Count: n, Per: u.per}
+		if per := r.PerSecond(); per < minPerSecond || per > maxPerSecond {
+			return wrong(fmt.Sprintf("want at least 1/h and at most %d/s", int(maxPerSecond)))
+		}
+		return r, nil
+	}
+	return wrong(forms)
+}
+
+// IsUnlimited says whether the rate is none.
+func (r Rate) IsUnlimited() bool { return r.Count == 0 }
+
+// PerSecond returns the rate in requests per second, +Inf without a limit.
+func (r Rate) PerSecond() float64 {
+	if r.IsUnlimited() {
+		return math.Inf(1)
+	}
+	return r.Count / r.Per.Seconds()
+}
+
+// String writes the rate as ParseRate reads it.
+func (r Rate) String() string {
+	if r.IsUnlimited() {
+		return "unlimited"
+	}
+	for _, u := range units {
+		if u.per == r.Per {
+			return strconv.FormatFloat(r.Count, 'f', -1, 64) + "/" + u.name
+		}
+	}
+	return strconv.FormatFloat(r.PerSecond(), 'f', -1, 64) + "/s"
+}
+
+// Limit is what a tenant allows, and how much of that is left to others.
+type Limit struct {
+	Rate Rate
+	// Burst is how many requests may go out at once after a rest; at least 1.
+	Burst int
+	// Reserve is the share, 0 to 0.95, that is left to whatever else calls the
+	// tenant, its users' logins above all.
+	Reserve float64
+}
+
+// maxReserve leaves a twentieth: with less nothing would move.
+const maxReserve = 0.95
+
+// Effective returns what is left of rate and burst after the reserve.
+func (l Limit) Effective() (Rate, int) {
+	left := 1 - min(max(l.Reserve, 0), maxReserve)
+	const noise = 1e-9 // of binary fractions: 50 * (1 - 0.9) is 5
+	return Rate{Count: l.Rate.Count * left, Per: l.Rate.Per}, max(1, int(math.Floor(float64(l.Burst)*left+noise)))
+}

@@ -1,0 +1,32 @@
+package pace
+
+import (
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed lua/gcra.lua
+	gcraLua string
+	//go:embed lua/prelude.lua
+	preludeLua string
+	//go:embed lua/take.lua
+	takeLua string
+	//go:embed lua/refund.lua
+	refundLua string
+	//go:embed lua/pause.lua
+	pauseLua string
+	//go:embed lua/block.lua
+	blockLua string
+	//go:embed lua/state.lua
+	stateLua string
+)
+
+var (
+	takeScript   = redis.NewScript(gcraLua + preludeLua + takeLua)
+	refundScript = redis.NewScript(gcraLua + preludeLua + refundLua)
+	pauseScript  = redis.NewScript(gcraLua + preludeLua + pauseLua)
+	blockScript  = redis.NewScript(preludeLua + blockLua)
+	stateScript  = redis.NewScript(preludeLua + stateLua)
+)

@@ -1,0 +1,92 @@
+package pace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State is how a tenant's budget stands. Times are Redis's.
+type State struct {
+	// PausedUntil is zero unless the tenant is paused.
+	PausedUntil time.Time
+	// Blocks are the blocked operations, by name.
+	Blocks []Block
+	// UsedLastMinute counts the permits given in the last 55 to 60 seconds.
+	UsedLastMinute int64
+}
+
+// Block is an operation that is known not to work at present.
+type Block struct {
+	// Operation is its name, or [All].
+	Operation string
+	Reason    string
+	// NextProbe is when the next request is let through to see; in the past, if
+	// nobody has asked since.
+	NextProbe time.Time
+}
+
+// The fields of the tenant's hash; lua/ knows them too.
+const (
+	blockField = "blocked:"
+	usedField  = "used:"
+
+	slotLength = 5_000_000 // µs
+	slots      = 12
+)
+
+// State returns how the budget stands.
+func (l *Limiter) State(ctx context.Context) (State, error) {
+	s, err := l.state(ctx)
+	if err != nil {
+		return State{}, fmt.Errorf("read the budget of tenant %s: %w", l.tenant, err)
+	}
+	return s, nil
+}
+
+func (l *Limiter) state(ctx context.Context) (State, error) {
+	answer, err := stateScript.Run(ctx, l.rdb, []string{l.key}).Slice()
+	if err != nil {
+		return State{}, err
+	}
+	now, err := strconv.ParseInt(fmt.Sprint(answer[0]), 10, 64)
+	if err != nil {
+		return State{}, err
+	}
+	var s State
+	flat, _ := answer[1].([]any)
+	for pair := range slices.Chunk(flat, 2) {
+		if err := s.read(now, fmt.Sprint(pair[0]), fmt.Sprint(pair[1])); err != nil {
+			return State{}, fmt.Errorf("field %v: %w", pair[0], err)
+		}
+	}
+	slices.SortFunc(s.Blocks, func(a, b Block) int { return strings.Compare(a.Operation, b.Operation) })
+	return s, nil
+}
+
+// read takes in one field of the hash.
+func (s *State) read(now int64, field, value string) error {
+	before, after, _ := strings.Cut(value, ":")
+	n, err := strconv.ParseInt(before, 10, 64)
+	if err != nil {
+		return err
+	}
+	if operation, ok := strings.CutPrefix(field, blockField); ok {
+		s.Blocks = append(s.Blocks, Block{Operation: operation, Reason: after, NextProbe: time.UnixMicro(n).UTC()})
+		return nil
+	}
+	switch {
+	case field == "paused_until" && n > now:
+		s.PausedUntil = time.UnixMicro(n).UTC()
+	case strings.HasPrefix(field, usedField) && n > now/slotLength-slots:
+		used, err := strconv.ParseInt(after, 10, 64)
+		if err != nil {
+			return err
+		}
+		s.UsedLastMinute += used
+	}
+	return nil
+}

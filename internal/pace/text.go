@@ -1,0 +1,33 @@
+package pace
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// maxReason is how many runes of a block's reason are kept: it quotes an API's
+// message, and stands in logs and on pages.
+const maxReason = 300
+
+// quote returns s with whatever does not print escaped as in a Go string, cut
+// after about most runes.
+func quote(s string, most int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		if n++; n > most {
+			b.WriteString("…")
+			break
+		}
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// quoted is the beginning of s within quotation marks, for errors.
+func quoted(s string) string { return `"` + quote(s, 40) + `"` }
