@@ -1,0 +1,101 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Ready asks Redis for a sign of life. The error says which Redis, and whether
+// it does not answer, refuses the user, or is not ready.
+func Ready(ctx context.Context, client redis.UniversalClient) error {
+	return explain(client, client.Ping(ctx).Err())
+}
+
+// The oldest Redis that asynq's scripts and ours run on: 6.2.
+const (
+	oldestMajor = 6
+	oldestMinor = 2
+)
+
+// CheckVersion refuses a Redis older than 6.2. One that does not tell its
+// version is taken to be new enough.
+func CheckVersion(ctx context.Context, client redis.UniversalClient) error {
+	info, err := client.Info(ctx, "server").Result()
+	if _, answered := errors.AsType[redis.Error](err); answered && !redis.IsAuthError(err) {
+		return nil // Not allowed, not known: managed services and stand-ins for Redis.
+	}
+	if err != nil {
+		return explain(client, err)
+	}
+	version, ok := versionOf(info)
+	if !ok || isRecent(version) {
+		return nil
+	}
+	return fmt.Errorf("redis%s is version %.20q: want %d.%d or newer", at(client), version, oldestMajor, oldestMinor)
+}
+
+func versionOf(info string) (string, bool) {
+	for line := range strings.Lines(info) {
+		if version, ok := strings.CutPrefix(line, "redis_version:"); ok {
+			return strings.TrimSpace(version), true
+		}
+	}
+	return "", false
+}
+
+func isRecent(version string) bool {
+	first, rest, _ := strings.Cut(version, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	major, err := strconv.Atoi(first)
+	if err != nil {
+		return true // Not a version as Redis writes it.
+	}
+	minor, err := strconv.Atoi(second)
+	if err != nil {
+		minor = 0
+	}
+	return major > oldestMajor || major == oldestMajor && minor >= oldestMinor
+}
+
+// explain puts words to what came of a command.
+func explain(client redis.UniversalClient, err error) error {
+	if err == nil {
+		return nil
+	}
+	where := at(client)
+	if redis.IsAuthError(err) {
+		if strings.HasPrefix(err.Error(), "NOAUTH") {
+			return fmt.Errorf("redis%s wants a password: set one: %w", where, err)
+		}
+		return fmt.Errorf("redis%s refuses this user or password: %w", where, err)
+	}
+	if redis.IsPermissionError(err) {
+		return fmt.Errorf("redis%s does not let this user do what is needed: %w", where, err)
+	}
+	if _, answered := errors.AsType[redis.Error](err); answered {
+		return fmt.Errorf("redis%s is not ready: %w", where, err)
+	}
+	return fmt.Errorf("redis%s does not answer: %w", where, err)
+}
+
+// at says where the client's Redis is: " at host:port".
+func at(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		if addr := c.Options().Addr; addr != failoverAddr {
+			return " at " + addr
+		}
+		return " behind Sentinel"
+	case *redis.ClusterClient:
+		return " cluster at " + strings.Join(c.Options().Addrs, ",")
+	}
+	return ""
+}
+
+// failoverAddr is what go-redis has for an address where Sentinels name it.
+const failoverAddr = "FailoverClient"
