@@ -1,0 +1,575 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const basePath = "/api/v2"
+
+// The names of the operations, in the request log and in faults.
+const (
+	OpUpdateDiscoveryDomain     = "update_discovery_domain"
+	OpGetDiscoveryDomain        = "get_discovery_domain"
+	OpListDiscoveryDomains      = "list_discovery_domains"
+	OpListOrganizations         = "list_organizations"
+	OpRemoveOrganizationClients = "remove_organization_clients"
+	OpListOrganizationClients   = "list_organization_clients"
+	OpCreateTemplate            = "create_template"
+	OpListTemplates             = "list_templates"
+	OpToken                     = "token"
+)
+
+// operation is one method at one path. A * in the path is an identifier: the
+// first an organization's, the second a discovery domain's.
+type operation struct {
+	name, method, path, scope string
+	paged                     bool // takes from and take
+	bodied                    bool // wants a body
+	do                        func(*Sandbox, *call) answer
+}
+
+const (
+	domainPath    = "/organizations/*/discovery-domains/*"
+	templatesPath = "/verifiable-credentials/verification/templates"
+)
+
+var operations = []operation{
+	{
+		name: OpUpdateDiscoveryDomain, method: http.MethodPatch, path: domainPath,
+		scope: "update:organization_discovery_domains", bodied: true, do: (*Sandbox).updateDiscoveryDomain,
+	},
+	{
+		name: OpGetDiscoveryDomain, method: http.MethodGet, path: domainPath,
+		scope: "read:organization_discovery_domains", do: (*Sandbox).getDiscoveryDomain,
+	},
+	{
+		name: OpListDiscoveryDomains, method: http.MethodGet, path: "/organizations/*/discovery-domains",
+		scope: "read:organization_discovery_domains", paged: true, do: (*Sandbox).listDiscoveryDomains,
+	},
+	{
+		name: OpListOrganizations, method: http.MethodGet, path: "/organizations",
+		scope: "read:organizations", paged: true, do: (*Sandbox).listOrganizations,
+	},
+	{
+		name: OpRemoveOrganizationClients, method: http.MethodDelete, path: "/organizations/*/clients",
+		scope: "delete:organization_clients", bodied: true, do: (*Sandbox).removeOrganizationClients,
+	},
+	{
+		name: OpListOrganizationClients, method: http.MethodGet, path: "/organizations/*/clients",
+		scope: "read:organization_clients", paged: true, do: (*Sandbox).listOrganizationClients,
+	},
+	{
+		name: OpCreateTemplate, method: http.MethodPost, path: templatesPath,
+		scope: "create:vdcs_templates", bodied: true, do: (*Sandbox).createTemplate,
+	},
+	{
+		name: OpListTemplates, method: http.MethodGet, path: templatesPath,
+		scope: "read:vdcs_templates", paged: true, do: (*Sandbox).listTemplates,
+	},
+}
+
+// call is one request as far as it could be read.
+type call struct {
+	Request
+
+	http      *http.Request
+	op        *operation // nil: no operation of the API
+	allowed   []string   // methods that the path has; empty: no such path
+	body      []byte
+	tooLarge  bool
+	mediaType string
+	tree      any // the body; nil where treeErr is set
+	treeErr   error
+	query     url.Values
+	queryErr  error
+}
+
+// answer is what goes back. Discovery domains stand apart from the rest of
+// the body until it is encoded, so that a fault can change them.
+type answer struct {
+	status  int
+	header  http.Header
+	body    any      // nil and no domains: an empty body
+	domains []Domain // records in the answer
+	list    bool     // domains is a page of a list, next its continuation
+	next    string
+	raw     []byte // in place of body, with its Content-Type in header
+}
+
+// serveAPI reads, logs, answers and sends; a fault steps in where it says so.
+func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
+	c, err := s.read(r)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the caller broke off: nothing arrived, nobody to answer
+	}
+	c.Request = s.log.begin(c.Request)
+	f := s.faults.claim(c.Request)
+	s.pause(f.Latency)
+	if f.DropBefore {
+		s.log.finish(c.Seq, 0, false, true)
+		reset(w)
+		return
+	}
+	a, handled := s.faulty(c, f)
+	s.pause(f.AnswerLatency)
+	// Logged before it is sent: whoever has the answer finds it in the log.
+	s.log.finish(c.Seq, a.status, handled, f.DropAfter || f.Truncate)
+	s.logger.Debug("sandbox request", "operation", c.Operation, "method", c.Method, "path", c.Path, "status", a.status, "handled", handled)
+	if f.DropAfter {
+		reset(w)
+		return
+	}
+	s.send(w, r, a, f)
+}
+
+// read takes in a request and what the log tells of it. An error: the caller
+// did not send it whole.
+func (s *Sandbox) read(r *http.Request) (*call, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit+1))
+	if err != nil {
+		return nil, err
+	}
+	c := &call{http: r, body: body, tooLarge: len(body) > bodyLimit, mediaType: mediaType(r.Header)}
+	c.Request = Request{
+		At: s.now(), Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+		CorrelationID: r.Header.Get("X-Correlation-ID"),
+	}
+	c.query, c.queryErr = url.ParseQuery(r.URL.RawQuery)
+	if isTokenPath(c.Path) {
+		c.Operation = OpToken
+		c.Body = withoutSecrets(body)
+		return c, nil
+	}
+	c.route()
+	c.Body = string(body[:min(len(body), bodyKept)])
+	if !c.tooLarge && (c.mediaType == jsonType || c.mediaType == formType) {
+		c.tree, c.treeErr = parseBody(c.mediaType, body)
+		c.noteBody()
+	}
+	return c, nil
+}
+
+func isTokenPath(path string) bool { return path == "/oauth/token" || path == "/oauth/token/" }
+
+// withoutSecrets is a token request's form as it may be remembered.
+func withoutSecrets(body []byte) string {
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return ""
+	}
+	form.Del("client_secret")
+	form.Del("client_assertion")
+	kept := form.Encode()
+	return kept[:min(len(kept), bodyKept)]
+}
+
+// route finds the operation, or the methods that the path would have.
+func (c *call) route() {
+	path, ok := strings.CutPrefix(c.Path, basePath)
+	if !ok {
+		return
+	}
+	for i := range operations {
+		op := &operations[i]
+		ids, ok := match(op.path, path)
+		if !ok {
+			continue
+		}
+		c.Organization, c.Domain = ids[0], ids[1]
+		if op.method == c.Method {
+			c.op, c.Operation = op, op.name
+			return
+		}
+		c.allowed = append(c.allowed, op.method)
+	}
+}
+
+// match compares a path with its pattern, escaped slashes being part of an
+// identifier.
+func match(pattern, path string) (ids [2]string, ok bool) {
+	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return ids, false
+	}
+	n := 0
+	for i := range want {
+		if want[i] != "*" {
+			if want[i] != got[i] {
+				return ids, false
+			}
+			continue
+		}
+		id, err := url.PathUnescape(got[i])
+		if err != nil || id == "" {
+			return ids, false
+		}
+		ids[n] = id
+		n++
+	}
+	return ids, true
+}
+
+// noteBody puts into the log what the body names, whether or not it keeps the
+// rules.
+func (c *call) noteBody() {
+	members, ok := c.tree.(map[string]any)
+	if !ok {
+		return
+	}
+	switch c.Operation {
+	case OpRemoveOrganizationClients:
+		elements, err := array(members["clients"], "")
+		if err != nil {
+			return
+		}
+		for _, e := range elements[:min(len(elements), 2*maxClients)] {
+			if id, err := text(e, ""); err == nil {
+				c.Clients = append(c.Clients, id)
+			}
+		}
+	case OpCreateTemplate:
+		if name, err := text(members["name"], ""); err == nil {
+			c.Template = name[:min(len(name), bodyKept)]
+		}
+	}
+}
+
+// answer carries a request out.
+func (s *Sandbox) answer(c *call) answer {
+	if c.Operation == OpToken {
+		if c.Method != http.MethodPost {
+			return methodNotAllowed([]string{http.MethodPost})
+		}
+		return s.grant(c)
+	}
+	if c.op == nil {
+		if len(c.allowed) > 0 {
+			return methodNotAllowed(c.allowed)
+		}
+		return refuse(http.StatusNotFound, "Not Found", "")
+	}
+	claims, refused := s.authenticate(c.http)
+	if refused != nil {
+		return *refused
+	}
+	var limits http.Header
+	if s.bucket != nil {
+		ok, h := s.bucket.take(s.now())
+		if limits = h; !ok {
+			return refuse(http.StatusTooManyRequests, "", "").with(limits)
+		}
+	}
+	if !claims.may(c.op.scope) {
+		return insufficientScope(c.op.scope).with(limits)
+	}
+	if refused := c.check(); refused != nil {
+		return refused.with(limits)
+	}
+	return c.op.do(s, c).with(limits)
+}
+
+func (a answer) with(header http.Header) answer {
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	for name, values := range header {
+		a.header[http.CanonicalHeaderKey(name)] = values
+	}
+	return a
+}
+
+// check holds what is common to all operations: the path's identifiers, the
+// query, the correlation id, the body's type and form.
+func (c *call) check() *answer {
+	for _, p := range []struct{ property, id string }{{"id", c.Organization}, {"discovery_domain_id", c.Domain}} {
+		if p.id != "" && !idPattern.MatchString(p.id) {
+			return new(badRequest("Path", fmt.Errorf("'Object didn't pass validation: %s' on property %s", capped(p.id), p.property), "invalid_uri"))
+		}
+	}
+	if utf8.RuneCountInString(c.CorrelationID) > 64 {
+		return new(badRequest("Header", errors.New("'String is too long, maximum 64' on property X-Correlation-ID"), "invalid_headers"))
+	}
+	if err := c.checkQuery(); err != nil {
+		return new(badRequest("Query", err, "invalid_query_string"))
+	}
+	if !c.op.bodied {
+		return nil
+	}
+	switch {
+	case c.tooLarge:
+		return new(refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("Payload content length greater than maximum allowed: %d", bodyLimit), ""))
+	case c.mediaType != jsonType && c.mediaType != formType:
+		return new(refuse(http.StatusUnsupportedMediaType, "Unsupported Media Type", ""))
+	case c.treeErr != nil:
+		return new(badBody(c.treeErr))
+	}
+	return nil
+}
+
+func (c *call) checkQuery() error {
+	if c.queryErr != nil {
+		return errors.New("'query string cannot be read'")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.query)) {
+		if !c.op.paged || name != "from" && name != "take" {
+			return fmt.Errorf("'Additional properties not allowed: %s'", capped(name))
+		}
+		if len(c.query[name]) > 1 {
+			return fmt.Errorf("'Expected type string but found type array' on property %s", name)
+		}
+	}
+	if _, err := c.take(); err != nil {
+		return err
+	}
+	_, err := c.from()
+	return err
+}
+
+// take is the page's size, 1 to 100, 50 where it is not given.
+func (c *call) take() (int, error) {
+	if !c.query.Has("take") {
+		return 50, nil
+	}
+	n, err := strconv.Atoi(c.query.Get("take"))
+	if err != nil || n < 1 || n > 100 {
+		return 0, fmt.Errorf("'Expected an integer from 1 to 100 but found: %s' on property take", capped(c.query.Get("take")))
+	}
+	return n, nil
+}
+
+// A checkpoint names its list, so that one of another list is refused, and
+// the number after which the next page begins.
+func (c *call) checkpoint(after int64) string {
+	if after == 0 {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %s %d", c.Operation, c.Organization, after))
+}
+
+func (c *call) from() (int64, error) {
+	if !c.query.Has("from") {
+		return 0, nil
+	}
+	bad := fmt.Errorf("'Invalid checkpoint: %s' on property from", capped(c.query.Get("from")))
+	data, err := base64.RawURLEncoding.DecodeString(c.query.Get("from"))
+	if err != nil {
+		return 0, bad
+	}
+	number, ok := strings.CutPrefix(string(data), c.Operation+" "+c.Organization+" ")
+	if !ok {
+		return 0, bad
+	}
+	after, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || after < 1 {
+		return 0, bad
+	}
+	return after, nil
+}
+
+// pageAsked is the page that a checked query asks for.
+func (c *call) pageAsked() (after int64, take int) {
+	after, _ = c.from()
+	take, _ = c.take()
+	return after, take
+}
+
+func (s *Sandbox) updateDiscoveryDomain(c *call) answer {
+	update, err := checkDomainUpdate(c.tree)
+	if err != nil {
+		return badBody(err)
+	}
+	d, err := s.tenant.updateDomain(c.Organization, c.Domain, update)
+	if err != nil {
+		return refuseFor(err)
+	}
+	return answer{status: http.StatusOK, domains: []Domain{d}}
+}
+
+func (s *Sandbox) getDiscoveryDomain(c *call) answer {
+	d, err := s.tenant.domain(c.Organization, c.Domain)
+	if err != nil {
+		return refuseFor(err)
+	}
+	return answer{status: http.StatusOK, domains: []Domain{d}}
+}
+
+func (s *Sandbox) listDiscoveryDomains(c *call) answer {
+	after, take := c.pageAsked()
+	found, next, err := s.tenant.domainPage(c.Organization, after, take)
+	if err != nil {
+		return refuseFor(err)
+	}
+	return answer{status: http.StatusOK, domains: found, list: true, next: c.checkpoint(next)}
+}
+
+func (s *Sandbox) listOrganizations(c *call) answer {
+	after, take := c.pageAsked()
+	found, next := s.tenant.organizationPage(after, take)
+	return pageAnswer("organizations", found, c.checkpoint(next))
+}
+
+func (s *Sandbox) listOrganizationClients(c *call) answer {
+	after, take := c.pageAsked()
+	found, next, err := s.tenant.clientPage(c.Organization, after, take)
+	if err != nil {
+		return refuseFor(err)
+	}
+	return pageAnswer("clients", found, c.checkpoint(next))
+}
+
+func (s *Sandbox) removeOrganizationClients(c *call) answer {
+	clients, err := checkRemoval(c.tree, s.options.MaxClients)
+	if err != nil {
+		return badBody(err)
+	}
+	if err := s.tenant.removeClients(c.Organization, clients); err != nil {
+		return refuseFor(err)
+	}
+	return answer{status: http.StatusNoContent}
+}
+
+func (s *Sandbox) createTemplate(c *call) answer {
+	asked, err := checkTemplate(c.tree)
+	if err != nil {
+		return badBody(err)
+	}
+	made, err := s.tenant.createTemplate(asked)
+	if err != nil {
+		return refuseFor(err)
+	}
+	return answer{status: http.StatusCreated, body: templateRecordOf(made)}
+}
+
+func (s *Sandbox) listTemplates(c *call) answer {
+	after, take := c.pageAsked()
+	found, next := s.tenant.templatePage(after, take)
+	records := make([]templateRecord, len(found))
+	for i, t := range found {
+		records[i] = templateRecordOf(t)
+	}
+	return pageAnswer("templates", records, c.checkpoint(next))
+}
+
+// pageAnswer is one page of a list; next is left out at the end.
+func pageAnswer(name string, records any, next string) answer {
+	body := map[string]any{name: records}
+	if next != "" {
+		body["next"] = next
+	}
+	return answer{status: http.StatusOK, body: body}
+}
+
+// templateRecord is a template as the API shows it (specification 2.2).
+type templateRecord struct {
+	ID           string                                `json:"id"`
+	Name         string                                `json:"name"`
+	Type         string                                `json:"type"`
+	Dialect      string                                `json:"dialect"`
+	Presentation map[string]map[string]map[string]bool `json:"presentation"`
+	CA           *string                               `json:"custom_certificate_authority,omitempty"`
+	Issuers      string                                `json:"well_known_trusted_issuers"`
+	CreatedAt    string                                `json:"created_at"`
+	UpdatedAt    string                                `json:"updated_at"`
+}
+
+func templateRecordOf(t Template) templateRecord {
+	claims := t.Claims
+	if claims == nil {
+		claims = map[string]bool{} // an object, never null
+	}
+	return templateRecord{
+		ID: t.ID, Name: t.Name, Type: t.Type, Dialect: t.Dialect,
+		Presentation: presentation(claims),
+		CA:           t.CustomCertificateAuthority, Issuers: t.WellKnownTrustedIssuers,
+		CreatedAt: t.CreatedAt.UTC().Format(isoMillis), UpdatedAt: t.UpdatedAt.UTC().Format(isoMillis),
+	}
+}
+
+// isoMillis is ISO 8601 with milliseconds, always three digits of them.
+const isoMillis = "2006-01-02T15:04:05.000Z07:00"
+
+// presentation wraps claims as specification 2.3 does.
+func presentation(claims map[string]bool) map[string]map[string]map[string]bool {
+	return map[string]map[string]map[string]bool{documentType: {namespace: claims}}
+}
+
+// refuse is an error of the service's shape. An empty message is the one that
+// the service was seen to send with that status.
+func refuse(status int, message, code string) answer {
+	if status == http.StatusTooManyRequests && message == "" {
+		message, code = "Global limit has been reached", "too_many_requests"
+	}
+	if message == "" {
+		message = http.StatusText(status)
+	}
+	body := map[string]any{"statusCode": status, "error": http.StatusText(status), "message": message}
+	if code != "" {
+		body["errorCode"] = code
+	}
+	return answer{status: status, header: http.Header{}, body: body}
+}
+
+func badRequest(part string, err error, code string) answer {
+	return refuse(http.StatusBadRequest, part+" validation error: "+err.Error(), code)
+}
+
+func badBody(err error) answer { return badRequest("Payload", err, "invalid_body") }
+
+func methodNotAllowed(allowed []string) answer {
+	return refuse(http.StatusMethodNotAllowed, "", "").with(http.Header{"Allow": {strings.Join(allowed, ", ")}})
+}
+
+// refuseFor answers what the tenant's state has no place for.
+func refuseFor(err error) answer {
+	switch {
+	case errors.Is(err, errNoOrganization):
+		return refuse(http.StatusNotFound, "No organization found by that id or name", "")
+	case errors.Is(err, errNoDomain):
+		return refuse(http.StatusNotFound, "No organization domain found by that id", "")
+	default:
+		return refuse(http.StatusConflict, "A template with the same name already exists", "")
+	}
+}
+
+// encode gives the octets of an answer and their type.
+func (s *Sandbox) encode(a answer) ([]byte, string) {
+	switch {
+	case a.raw != nil:
+		return a.raw, a.header.Get("Content-Type")
+	case a.domains != nil:
+		a.body = s.domainBody(a)
+	case a.body == nil:
+		return nil, ""
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(a.body); err != nil {
+		return []byte(`{}`), jsonType // maps, strings and numbers always encode
+	}
+	return bytes.TrimSpace(b.Bytes()), "application/json; charset=utf-8"
+}
+
+func (s *Sandbox) domainBody(a answer) any {
+	if s.options.OldRecords {
+		for i := range a.domains {
+			a.domains[i].Use = nil
+		}
+	}
+	if !a.list {
+		return a.domains[0]
+	}
+	return pageAnswer("domains", a.domains, a.next).body
+}

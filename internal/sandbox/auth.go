@@ -1,0 +1,254 @@
+package sandbox
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// AllScopes are the scopes that the API's operations ask for, those of the
+// three of the specification and those of the reads.
+func AllScopes() []string {
+	var all []string
+	for _, op := range operations {
+		if !slices.Contains(all, op.scope) {
+			all = append(all, op.scope)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// tokens mints access tokens and checks them. They are JWTs signed with
+// HS256: whoever calls an API takes them as they come, so the algorithm is
+// the sandbox's own business.
+type tokens struct {
+	key        []byte
+	issuer     string
+	clock      func() time.Time
+	lifetime   time.Duration
+	minted     atomic.Int64
+	generation atomic.Int64 // tokens of an earlier one are revoked
+	granted    atomic.Pointer[[]string]
+}
+
+type claims struct {
+	Issuer     string `json:"iss"`
+	Subject    string `json:"sub"`
+	Audience   string `json:"aud"`
+	IssuedAt   int64  `json:"iat"`
+	Expires    int64  `json:"exp"`
+	Scope      string `json:"scope"`
+	GrantType  string `json:"gty"`
+	ID         string `json:"jti"`
+	Generation int64  `json:"gen"`
+}
+
+func newTokens(o Options, issuer string) *tokens {
+	t := &tokens{key: []byte(rand.Text() + rand.Text()), issuer: issuer, clock: o.Clock, lifetime: o.TokenLifetime}
+	t.granted.Store(new(slices.Clone(o.Scopes)))
+	return t
+}
+
+// seconds is the lifetime in whole seconds, rounded up.
+func (t *tokens) seconds() int64 { return int64((t.lifetime + time.Second - 1) / time.Second) }
+
+var jwtHeader = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`))
+
+func (t *tokens) mint(client, audience string, scopes []string) string {
+	now := t.clock().Unix()
+	payload, err := json.Marshal(claims{
+		Issuer: t.issuer, Subject: client + "@clients", Audience: audience,
+		IssuedAt: now, Expires: now + t.seconds(),
+		Scope: strings.Join(scopes, " "), GrantType: "client-credentials",
+		// Two tokens of one second differ, as a caller who was refused expects.
+		ID: strconv.FormatInt(t.minted.Add(1), 10), Generation: t.generation.Load(),
+	})
+	if err != nil {
+		return "" // strings and numbers always encode
+	}
+	signed := jwtHeader + "." + base64.RawURLEncoding.EncodeToString(payload)
+	return signed + "." + t.sign(signed)
+}
+
+func (t *tokens) sign(signed string) string {
+	mac := hmac.New(sha256.New, t.key)
+	mac.Write([]byte(signed))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// The words of the service's 401.
+const (
+	noToken      = "Missing authentication"
+	wrongScheme  = "Bad HTTP authentication header format"
+	badToken     = "Invalid token"
+	expiredToken = "Expired token received for JSON Web Token validation"
+	badAudience  = "Bad audience, expected one that ends in " + basePath + "/"
+)
+
+// check reads the Authorization header's token; its audience must be one of
+// those given. It answers with the words of the 401, or none.
+func (t *tokens) check(authorization string, audiences ...string) (c claims, refusal string) {
+	if authorization == "" {
+		return claims{}, noToken
+	}
+	scheme, token, ok := strings.Cut(authorization, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return claims{}, wrongScheme
+	}
+	header, rest, _ := strings.Cut(token, ".")
+	payload, signature, _ := strings.Cut(rest, ".")
+	if header != jwtHeader || !hmac.Equal([]byte(signature), []byte(t.sign(header+"."+payload))) {
+		return claims{}, badToken
+	}
+	data, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return claims{}, badToken
+	}
+	if json.Unmarshal(data, &c) != nil || c.Issuer != t.issuer || c.Generation != t.generation.Load() {
+		return claims{}, badToken
+	}
+	if !slices.Contains(audiences, c.Audience) {
+		return claims{}, badAudience
+	}
+	if t.clock().Unix() >= c.Expires {
+		return claims{}, expiredToken
+	}
+	return c, ""
+}
+
+// Token mints a bearer token with these scopes, or with AllScopes where none
+// is given. It lives as long as those of the token endpoint.
+func (s *Sandbox) Token(scopes ...string) string {
+	if len(scopes) == 0 {
+		scopes = AllScopes()
+	}
+	return s.tokens.mint(s.clientID, s.baseURL+"/", scopes)
+}
+
+// RevokeTokens makes every token minted so far invalid: the API answers 401.
+func (s *Sandbox) RevokeTokens() { s.tokens.generation.Add(1) }
+
+// SetScopes sets what the token endpoint grants from now on. Tokens already
+// minted keep theirs.
+func (s *Sandbox) SetScopes(scopes ...string) { s.tokens.granted.Store(new(slices.Clone(scopes))) }
+
+// audiences are the API's names: its own, and the one it was called by.
+func (s *Sandbox) audiences(r *http.Request) []string {
+	return []string{s.baseURL + "/", "http://" + r.Host + basePath + "/"}
+}
+
+// authenticate holds a request to its token. A nil answer lets it pass.
+func (s *Sandbox) authenticate(r *http.Request) (claims, *answer) {
+	given := r.Header.Values("Authorization")
+	if len(given) > 1 {
+		return claims{}, new(unauthorized(wrongScheme))
+	}
+	c, refusal := s.tokens.check(strings.Join(given, ""), s.audiences(r)...)
+	if refusal != "" {
+		return claims{}, new(unauthorized(refusal))
+	}
+	return c, nil
+}
+
+func unauthorized(refusal string) answer {
+	a := refuse(http.StatusUnauthorized, refusal, "")
+	a.header.Set("Www-Authenticate", `Bearer error="invalid_token"`)
+	return a
+}
+
+func (c claims) may(scope string) bool { return slices.Contains(strings.Fields(c.Scope), scope) }
+
+func insufficientScope(scope string) answer {
+	return refuse(http.StatusForbidden, "Insufficient scope, expected any of: "+scope, "insufficient_scope")
+}
+
+// oauthError is an answer of the shape of RFC 6749, section 5.2.
+func oauthError(status int, code, description string) answer {
+	return answer{
+		status: status,
+		header: http.Header{"Cache-Control": {"no-store"}},
+		body:   map[string]string{"error": code, "error_description": description},
+	}
+}
+
+// grant is the token endpoint (specification 5, RFC 6749 section 4.4).
+func (s *Sandbox) grant(c *call) answer {
+	if c.mediaType != formType {
+		return oauthError(http.StatusBadRequest, "invalid_request", "want a body of "+formType)
+	}
+	form, err := url.ParseQuery(string(c.body))
+	if err != nil {
+		return oauthError(http.StatusBadRequest, "invalid_request", "the form cannot be read")
+	}
+	for name, values := range form {
+		if len(values) > 1 {
+			return oauthError(http.StatusBadRequest, "invalid_request", "parameter given twice: "+capped(name))
+		}
+	}
+	if refused := s.checkClient(c.http, form); refused != nil {
+		return *refused
+	}
+	if g := form.Get("grant_type"); g != "client_credentials" {
+		return oauthError(http.StatusBadRequest, "unsupported_grant_type", "want grant_type client_credentials, got "+capped(g))
+	}
+	audience := form.Get("audience")
+	if audience == "" {
+		return oauthError(http.StatusForbidden, "access_denied", "No audience parameter was provided, and no default audience has been configured")
+	}
+	if !slices.Contains(s.audiences(c.http), audience) {
+		return oauthError(http.StatusForbidden, "access_denied", "Service not found: "+capped(audience))
+	}
+	scopes := *s.tokens.granted.Load()
+	if form.Has("scope") {
+		asked := strings.Fields(form.Get("scope"))
+		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !slices.Contains(asked, scope) })
+	}
+	return answer{
+		status: http.StatusOK,
+		header: http.Header{"Cache-Control": {"no-store"}, "Pragma": {"no-cache"}},
+		body: map[string]any{
+			"access_token": s.tokens.mint(s.clientID, audience, scopes),
+			"token_type":   "Bearer",
+			"expires_in":   s.tokens.seconds(),
+			"scope":        strings.Join(scopes, " "),
+		},
+	}
+}
+
+// checkClient holds the caller to the client's credentials, in the form or by
+// HTTP Basic, not both (RFC 6749, section 2.3).
+func (s *Sandbox) checkClient(r *http.Request, form url.Values) *answer {
+	id, secret := form.Get("client_id"), form.Get("client_secret")
+	if r.Header.Get("Authorization") != "" {
+		user, password, ok := r.BasicAuth()
+		if form.Has("client_secret") || form.Has("client_id") && id != user {
+			return new(oauthError(http.StatusBadRequest, "invalid_request", "credentials given twice: in the form and in the Authorization header"))
+		}
+		var errs [2]error
+		id, errs[0] = url.QueryUnescape(user) // both are form-encoded before Basic encodes them
+		secret, errs[1] = url.QueryUnescape(password)
+		if !ok || errors.Join(errs[:]...) != nil {
+			id, secret = "", ""
+		}
+	}
+	if same(id, s.clientID) && same(secret, s.clientSecret) {
+		return nil
+	}
+	a := oauthError(http.StatusUnauthorized, "invalid_client", "Unauthorized")
+	a.header.Set("Www-Authenticate", `Basic realm="sandbox"`)
+	return &a
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,212 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/miekg/dns"
+
+	"orgops/internal/sandbox"
+)
+
+func control(t *testing.T, s *sandbox.Sandbox, method, path, body string) reply {
+	t.Helper()
+	return do(t, s, ask{method: method, path: s.AuthURL() + "/_sandbox/" + path, token: "none", contentType: asJSON, body: body})
+}
+
+func logged(t *testing.T, s *sandbox.Sandbox, query string) []sandbox.Request {
+	t.Helper()
+	got := control(t, s, "GET", "requests"+query, "")
+	if got.status != 200 {
+		t.Fatal(got.status, got.raw)
+	}
+	var all []sandbox.Request
+	for lines := bufio.NewScanner(strings.NewReader(got.raw)); lines.Scan(); {
+		var r sandbox.Request
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestControlRequests(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	for scope, a := range operations(s) {
+		if scope != "" {
+			do(t, s, a)
+		}
+	}
+	want := s.Requests()
+	same := cmpopts.EquateApproxTime(0)
+	if diff := cmp.Diff(want, logged(t, s, ""), same); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want[3:], logged(t, s, "?since=3"), same); diff != "" {
+		t.Error(diff)
+	}
+	if got := logged(t, s, "?since=8"); got != nil {
+		t.Error(got)
+	}
+	if got := logged(t, s, "?operation=create_template"); len(got) != 1 || got[0].Template != "Age check" {
+		t.Error(got)
+	}
+	if len(want) != 8 || len(s.Requests()) != 8 {
+		t.Errorf("%d requests, then %d: the control paths are logged", len(want), len(s.Requests()))
+	}
+	for _, bad := range []string{"?since=x", "?since=-1"} {
+		if got := control(t, s, "GET", "requests"+bad, ""); got.status != 400 {
+			t.Error(bad, got.status)
+		}
+	}
+}
+
+func TestControlRows(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	rows := func(file string) [][]string {
+		t.Helper()
+		got := control(t, s, "GET", "rows/"+file, "")
+		all, err := csv.NewReader(strings.NewReader(got.raw)).ReadAll()
+		if got.status != 200 || err != nil {
+			t.Fatal(got.status, got.raw, err)
+		}
+		return all
+	}
+	domains := rows("domains.csv?n=120")
+	if diff := cmp.Diff([]string{"organization_id", "discovery_domain_id"}, domains[0]); diff != "" || len(domains) != 121 {
+		t.Error(len(domains), diff)
+	}
+	for _, row := range domains[1:] {
+		d, ok := s.Domain(row[0], row[1])
+		if !ok || d.Status != "pending" {
+			t.Fatalf("row %q: %+v", row, d)
+		}
+	}
+	d, _ := s.Domain(domains[120][0], domains[120][1])
+	if got := told(lookUp(t, s, "udp", d.Host, dns.TypeTXT)); !strings.Contains(got[1], d.TXT) {
+		t.Error("not published:", got)
+	}
+
+	updates := rows("updates.csv?n=3")
+	var changes [][]string
+	for _, row := range updates {
+		changes = append(changes, row[2:])
+	}
+	if diff := cmp.Diff([][]string{{"status", "use_for_organization_discovery"}, {"pending", "false"}, {"pending", ""}, {"", "false"}}, changes); diff != "" {
+		t.Error(diff)
+	}
+	if d, _ := s.Domain(updates[1][0], updates[1][1]); d.Status != "verified" || !*d.Use {
+		t.Errorf("%+v", d)
+	}
+
+	clients := rows("clients.csv?n=101")
+	if len(clients) != 102 || len(s.Clients(clients[1][0])) != 100 || len(s.Clients(clients[101][0])) != 1 || s.Clients(clients[1][0])[0] != clients[1][1] {
+		t.Error(len(clients))
+	}
+
+	templates := strings.Split(strings.TrimSpace(control(t, s, "GET", "rows/templates.jsonl", "").raw), "\n")
+	for _, line := range templates {
+		if got := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON, body: line}); got.status != 201 {
+			t.Fatalf("%s: %d %s", line, got.status, got.raw)
+		}
+	}
+	if len(templates) != 100 {
+		t.Errorf("%d templates", len(templates))
+	}
+	for _, bad := range []string{"rows/domains.csv?n=x", "rows/domains.csv?n=1000001"} {
+		if got := control(t, s, "GET", bad, ""); got.status != 400 {
+			t.Error(bad, got.status)
+		}
+	}
+	if got := control(t, s, "GET", "rows/other.csv", ""); got.status != 404 {
+		t.Error(got.status)
+	}
+}
+
+func TestControlState(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	d := s.AddDomain("org_a", sandbox.Domain{Use: new(false)})
+	s.AddClients("org_b", "a", "b")
+	s.AddTemplate(sandbox.Template{Name: "n"})
+	var got sandbox.State
+	if err := json.Unmarshal([]byte(control(t, s, "GET", "state", "").raw), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string][]sandbox.Domain{"org_a": {d}}, got.Domains); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string][]string{"org_b": {"a", "b"}}, got.Clients); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Templates) != 1 || !strings.Contains(string(got.Templates[0]), `"name":"n"`) {
+		t.Errorf("%s", got.Templates)
+	}
+}
+
+func TestControlFaults(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	list := ask{method: "GET", path: "/organizations"}
+	own := s.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Status: 500})
+	defer own()
+	for _, body := range []string{
+		`{"operation":"list_organizations","status":429,"count":1,"header":{"retry-after":"2"}}`,
+		`{"operation":"list_organizations","drop_after":true,"count":1,"latency_ms":1}`,
+		`{"status":503}`,
+	} {
+		if got := control(t, s, "POST", "faults", body); got.status != 201 {
+			t.Fatal(got.status, got.raw)
+		}
+	}
+	if got := do(t, s, list); got.status != 429 || got.header.Get("Retry-After") != "2" {
+		t.Error(got.status, got.header)
+	}
+	if _, err := try(t, s, list); err == nil {
+		t.Error("answered")
+	}
+	if got := do(t, s, list); got.status != 503 {
+		t.Error(got.status)
+	}
+	if got := control(t, s, "DELETE", "faults", ""); got.status != 204 {
+		t.Error(got.status, got.raw)
+	}
+	if got := do(t, s, list); got.status != 200 {
+		t.Error(got.status)
+	}
+	if got := do(t, s, ask{method: "GET", path: templatesPath}); got.status != 500 {
+		t.Error("a fault that was not posted is gone:", got.status)
+	}
+	for _, bad := range []string{`{"operation":"verify"}`, `{"status":99}`, `{"status":600}`, `{"count":-1}`, `{"latency_ms":-1}`, `{"wrong":true}`, `{`} {
+		if got := control(t, s, "POST", "faults", bad); got.status != 400 {
+			t.Error(bad, got.status)
+		}
+	}
+	plain := ask{method: "POST", path: s.AuthURL() + "/_sandbox/faults", contentType: "text/plain", body: `{"status":503}`}
+	if got := do(t, s, plain); got.status != http.StatusUnsupportedMediaType {
+		t.Error(got.status)
+	}
+}
+
+func TestControlIsForThisMachine(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	path := s.AuthURL() + "/_sandbox/state"
+	for host, status := range map[string]int{
+		"": 200, "localhost:1": 200, "localhost": 200, "127.0.0.1": 200, "[::1]:80": 200,
+		"evil.example": 404, "evil.example:80": 404, "192.0.2.1": 404,
+	} {
+		if got := do(t, s, ask{method: "GET", path: path, host: host}); got.status != status {
+			t.Errorf("host %q: %d, want %d", host, got.status, status)
+		}
+	}
+	for _, a := range []ask{{method: "POST", path: path}, {method: "GET", path: s.AuthURL() + "/_sandbox/"}, {method: "OPTIONS", path: s.AuthURL() + "/_sandbox/faults"}} {
+		if got := do(t, s, a); got.status != 404 {
+			t.Errorf("%s %s: %d", a.method, a.path, got.status)
+		}
+	}
+}

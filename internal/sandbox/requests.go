@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	requestsKept = 200_000 // a test of a few thousand rows of each kind fits many times over
+	bodyKept     = 1024    // octets of a body in the log: every PATCH and a DELETE of 25 clients whole
+)
+
+// Request is one request that arrived at the API or the token endpoint.
+type Request struct {
+	Seq           int64     `json:"seq"`                    // counts from 1 in order of arrival
+	At            time.Time `json:"at"`                     // when it had been read, by the sandbox's clock
+	Operation     string    `json:"operation"`              // one of the Op names; empty where the path or method is none
+	Method        string    `json:"method"`                 //
+	Path          string    `json:"path"`                   // as it was sent, escapes kept
+	Query         string    `json:"query,omitempty"`        // without the question mark
+	Organization  string    `json:"organization,omitempty"` // from the path
+	Domain        string    `json:"domain,omitempty"`       // the discovery domain's id, from the path
+	Clients       []string  `json:"clients,omitempty"`      // of a removal, as far as the body could be read
+	Template      string    `json:"template,omitempty"`     // name in a template's creation, as far as the body could be read
+	Body          string    `json:"body,omitempty"`         // its first 1,024 octets; of a token request without its secret
+	CorrelationID string    `json:"correlation_id,omitempty"`
+	Status        int       `json:"status"`   // of the answer; 0: none was made
+	Handled       bool      `json:"handled"`  // it came to the tenant; false where a fault answered in its place
+	Lost          bool      `json:"lost"`     // the caller was given no whole answer
+	Finished      bool      `json:"finished"` // Status, Handled and Lost are final
+}
+
+// requestLog remembers the latest requests.
+type requestLog struct {
+	mu      sync.Mutex
+	entries tail[Request]
+	waiting chan struct{} // closed at the next finish; nil: nobody waits
+}
+
+func newRequestLog() *requestLog { return &requestLog{entries: tail[Request]{kept: requestsKept}} }
+
+// begin logs an arrival and gives it its number.
+func (l *requestLog) begin(r Request) Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Seq = l.entries.next()
+	l.entries.add(r)
+	return r
+}
+
+// finish notes what became of a request.
+func (l *requestLog) finish(seq int64, status int, handled, lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries.at(seq); e != nil {
+		e.Status, e.Handled, e.Lost, e.Finished = status, handled, lost, true
+	}
+	if l.waiting != nil {
+		close(l.waiting)
+		l.waiting = nil
+	}
+}
+
+// since copies the entries with a number above seq.
+func (l *requestLog) since(seq int64) []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.entries.since(seq)
+}
+
+func (l *requestLog) await(ctx context.Context, match func(Request) bool) (Request, error) {
+	seen := int64(0) // every entry up to here is finished and was looked at
+	for {
+		l.mu.Lock()
+		if l.waiting == nil {
+			l.waiting = make(chan struct{})
+		}
+		changed := l.waiting
+		l.mu.Unlock()
+		whole := true
+		for _, r := range l.since(seen) {
+			if r.Finished && match(r) {
+				return r, nil
+			}
+			if whole = whole && r.Finished; whole {
+				seen = r.Seq
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Request{}, fmt.Errorf("sandbox: no such request came: %w", context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// SampleOptions are the measures of a sample.
+type SampleOptions struct {
+	Domains int           // rows of domains, at least 200; 0: 200. There is one organization for 5 of them
+	Late    time.Duration // after which late records appear, spread over the second that follows; 0: 3 s
+}
+
+// Sample is a run of each kind to try with, and what has to become of it.
+type Sample struct {
+	Domains   []byte // CSV: organization_id, discovery_domain_id, verification_host, verification_txt; most rows have the two ids only
+	Clients   []byte // CSV: organization_id, client_id; one organization's 230
+	Templates []byte // JSON Lines: 25 requests
+
+	DomainRows []SampleRow // the rows of Domains, in their order
+
+	ExpectDomains, ExpectClients, ExpectTemplates Expected
+}
+
+// SampleRow is a domain of the sample and its story.
+type SampleRow struct {
+	Organization, Domain string // ids
+	Case                 string // "at_once", "late", "servfail_first", "never", "other_value", "quoted", "doubled_host", "verified_before", "flag_false", "flag_absent", "split", "alias"
+	Outcome              string // "done", "unchanged" or "expired"
+}
+
+// Expected counts rows by their outcome, where each domain is proven before it
+// is marked and looked for until the run gives up.
+type Expected struct{ Done, Unchanged, Refused, Expired int }
+
+func (e *Expected) add(outcome string) {
+	switch outcome {
+	case outcomeDone:
+		e.Done++
+	case outcomeUnchanged:
+		e.Unchanged++
+	case outcomeRefused:
+		e.Refused++
+	case outcomeExpired:
+		e.Expired++
+	}
+}
+
+const (
+	outcomeDone      = "done"
+	outcomeUnchanged = "unchanged"
+	outcomeRefused   = "refused"
+	outcomeExpired   = "expired"
+
+	sampleDomains   = 200
+	sampleClients   = 230 // three DELETEs of at most 100
+	sampleTemplates = 25
+	perOrganization = 5 // domains
+)
+
+// sampleCase is one story that a domain can have: what stands in the record
+// before it is added, and what is published then.
+type sampleCase struct {
+	name, outcome string
+	of200         int // rows of 200; what is left over are at_once
+	record        func(*Domain)
+	publish       func(*Sandbox, Domain, time.Duration)
+}
+
+var sampleCases = []sampleCase{
+	{name: "late", outcome: outcomeDone, of200: 10, publish: func(s *Sandbox, d Domain, late time.Duration) { s.SetTXTAt(d.Host, late, d.TXT) }},
+	{name: "servfail_first", outcome: outcomeDone, of200: 6, publish: func(s *Sandbox, d Domain, _ time.Duration) {
+		s.SetTXT(d.Host, d.TXT)
+		s.SetRCode(d.Host, dns.RcodeServerFailure, 2)
+	}},
+	{name: "never", outcome: outcomeExpired, of200: 6, publish: func(*Sandbox, Domain, time.Duration) {}},
+	{name: "other_value", outcome: outcomeExpired, of200: 6, publish: func(s *Sandbox, d Domain, _ time.Duration) {
+		s.SetTXT(d.Host, "v=spf1 -all", s.names.token())
+	}},
+	{name: "quoted", outcome: outcomeExpired, of200: 4, publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host, `"`+d.TXT+`"`) }},
+	{name: "doubled_host", outcome: outcomeExpired, of200: 4, publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host+"."+d.Domain, d.TXT) }},
+	{name: "verified_before", outcome: outcomeUnchanged, of200: 10, record: func(d *Domain) { d.Status, d.Use = statusVerified, new(true) }},
+	{name: "flag_false", outcome: outcomeDone, of200: 8, record: func(d *Domain) { d.Use = new(false) }},
+	{name: "flag_absent", outcome: outcomeDone, of200: 8, record: func(d *Domain) { d.Use = nil }},
+	{name: "split", outcome: outcomeDone, of200: 8, publish: func(s *Sandbox, d Domain, _ time.Duration) {
+		s.SetTXTStrings(d.Host, []string{d.TXT[:10], "", d.TXT[10:]})
+	}},
+	{name: "alias", outcome: outcomeDone, of200: 8, publish: func(s *Sandbox, d Domain, _ time.Duration) {
+		target := "proof." + d.Domain
+		s.SetCNAME(d.Host, target)
+		s.SetTXT(target, d.TXT)
+	}},
+}
+
+var atOnce = sampleCase{name: "at_once", outcome: outcomeDone}
+
+// Seed adds a sample to the tenant and the zone. The late records' time
+// begins now.
+func (s *Sandbox) Seed(o SampleOptions) Sample {
+	if o.Late <= 0 {
+		o.Late = 3 * time.Second
+	}
+	var sample Sample
+	s.seedDomains(&sample, s.stories(max(o.Domains, sampleDomains)), o.Late)
+	s.seedClients(&sample)
+	s.seedTemplates(&sample)
+	return sample
+}
+
+// stories gives each row its case, all mixed.
+func (s *Sandbox) stories(rows int) []sampleCase {
+	stories := make([]sampleCase, 0, rows)
+	for _, c := range sampleCases {
+		for range c.of200 * rows / 200 {
+			stories = append(stories, c)
+		}
+	}
+	for len(stories) < rows {
+		stories = append(stories, atOnce)
+	}
+	s.names.shuffle(rows, func(i, j int) { stories[i], stories[j] = stories[j], stories[i] })
+	return stories
+}
+
+func (s *Sandbox) seedDomains(sample *Sample, stories []sampleCase, late time.Duration) {
+	rows := [][]string{{"organization_id", "discovery_domain_id", "verification_host", "verification_txt"}}
+	var org string
+	for i, story := range stories {
+		if i%perOrganization == 0 {
+			org = s.AddOrganization("", s.organizationName())
+		}
+		d := Domain{Use: new(true)}
+		if story.record != nil {
+			story.record(&d)
+		}
+		d = s.AddDomain(org, d)
+		if story.publish == nil {
+			s.SetTXT(d.Host, d.TXT)
+		} else {
+			story.publish(s, d, late+time.Duration(i%5)*200*time.Millisecond)
+		}
+		row := []string{org, d.ID, "", ""}
+		if i%8 == 0 {
+			row[2], row[3] = d.Host, d.TXT
+		}
+		rows = append(rows, row)
+		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID, Case: story.name, Outcome: story.outcome})
+		sample.ExpectDomains.add(story.outcome)
+	}
+	sample.Domains = csvOf(rows)
+}
+
+func (s *Sandbox) seedClients(sample *Sample) {
+	org := s.AddOrganization("", s.organizationName())
+	rows := [][]string{{"organization_id", "client_id"}}
+	for range sampleClients {
+		client := s.names.client()
+		s.AddClients(org, client)
+		rows = append(rows, []string{org, client})
+		sample.ExpectClients.add(outcomeDone)
+	}
+	sample.Clients = csvOf(rows)
+}
+
+// seedTemplates makes the requests, and takes two of their names before
+// anybody asks: one for other content, one for the same.
+func (s *Sandbox) seedTemplates(sample *Sample) {
+	for i := range sampleTemplates {
+		t := s.template(i)
+		outcome := outcomeDone
+		switch i {
+		case 7:
+			taken := t.copy()
+			taken.Claims["portrait"] = !taken.Claims["portrait"]
+			s.AddTemplate(taken)
+			outcome = outcomeRefused
+		case 14:
+			s.AddTemplate(t)
+			outcome = outcomeUnchanged
+		}
+		sample.Templates = append(sample.Templates, templateRow(t)...)
+		sample.ExpectTemplates.add(outcome)
+	}
+}
+
+// template is a request with a name of its own. The first has no claims at
+// all, which is the least that may be asked for.
+func (s *Sandbox) template(i int) Template {
+	t := Template{
+		Name: fmt.Sprintf("Licence check %d", s.names.count()), Type: "mdl", Dialect: "simplified/1.0",
+		WellKnownTrustedIssuers: "aamva", Claims: map[string]bool{},
+	}
+	for j := range i % len(claimNames) {
+		t.Claims[claimNames[j]] = j%4 != 3
+	}
+	return t
+}
+
+// templateRow is the template's request (specification 4.3) on a line.
+func templateRow(t Template) []byte {
+	line, err := json.Marshal(map[string]any{
+		"name": t.Name, "type": t.Type, "dialect": t.Dialect,
+		"presentation": presentation(t.Claims), "well_known_trusted_issuers": t.WellKnownTrustedIssuers,
+	})
+	if err != nil {
+		return nil // strings and booleans always encode
+	}
+	return append(line, '\n')
+}
+
+func csvOf(rows [][]string) []byte {
+	var b bytes.Buffer
+	_ = csv.NewWriter(&b).WriteAll(rows) // a buffer takes everything
+	return b.Bytes()
+}
+
+var words = []string{
+	"amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "harbour", "island", "juniper", "kestrel",
+	"lantern", "meadow", "north", "orchid", "pebble", "quarry", "river", "summit", "tundra", "umber", "valley",
+	"willow", "yarrow", "zephyr",
+}
+
+// domainName is a name below .example, which nobody can own (RFC 2606).
+func (s *Sandbox) domainName() string {
+	n := s.names.count()
+	return fmt.Sprintf("%s-%d.example", words[n%len(words)], n)
+}
+
+func (s *Sandbox) organizationName() string {
+	n := s.names.count()
+	return fmt.Sprintf("%s-%d", words[n%len(words)], n)
+}

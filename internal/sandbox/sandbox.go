@@ -1,0 +1,318 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// FlagReading is how the server reads the default of
+// use_for_organization_discovery in an update (specification 4.1), which can
+// be understood in two ways.
+type FlagReading int
+
+// The two readings.
+const (
+	KeepFlag FlagReading = iota // an update without the flag leaves it as it is
+	FlagTrue                    // an update without the flag sets it to true
+)
+
+// Options are the settings of a sandbox. The zero value is a tenant without a
+// rate limit, on free ports of loopback, without a Redis.
+type Options struct {
+	// APIAddr, DNSAddr and RedisAddr are the addresses to listen at, host:port.
+	// Empty: a free port of 127.0.0.1; for RedisAddr: no Redis.
+	APIAddr, DNSAddr, RedisAddr string
+
+	Seed uint64 // identifiers and tokens for domains are made from it: the same seed, the same names
+
+	// Resolvers is at how many addresses the zone is answered for, so that a
+	// quorum can be asked: DNSAddr, and free ports of its host; 0: 1.
+	Resolvers int
+
+	Rate          float64 // permits per second of the tenant's bucket; 0: no limit and no x-ratelimit headers
+	Burst         int     // the bucket's size; 0: what Rate gives in a second, at least 1
+	ResetWhenFull bool    // x-ratelimit-reset tells when the bucket is full, not when the next permit is there
+
+	NegativeTTL time.Duration // SOA TTL and MINIMUM in negative answers, and the TTL of every record; whole seconds, rounded up
+
+	FlagDefault         FlagReading   // the default of specification 4.1
+	TokenLifetime       time.Duration // of access tokens, whole seconds, rounded up; 0: 24 h
+	Scopes              []string      // what the token endpoint grants; nil: AllScopes
+	MaxClients          int           // most clients in one DELETE, at most 100; 0: 100
+	ReadLag             time.Duration // reads of discovery domains see a change, or a new domain, this much later
+	RepeatTemplateNames bool          // several templates may have one name; else a name that is taken is answered with 409
+	OldRecords          bool          // answers leave use_for_organization_discovery out, as older ones did
+
+	Clock  func() time.Time // nil: time.Now; latency and dripping always take real time
+	Logger *slog.Logger     // nil: silent
+}
+
+// Sandbox is a running tenant. All its methods may be called by several
+// goroutines at once. Methods that set state take whatever they are given:
+// only requests are held to the specification.
+type Sandbox struct {
+	options      Options
+	baseURL      string
+	authURL      string
+	clientID     string
+	clientSecret string
+
+	tenant *tenant
+	tokens *tokens
+	bucket *bucket // nil: no limit
+	faults *faults
+	log    *requestLog
+	zone   *zone
+	names  *names
+
+	api     *http.Server
+	dns     *dnsServer
+	redis   *miniredis.Miniredis // nil: none
+	logger  *slog.Logger
+	closing chan struct{}
+	serving sync.WaitGroup // the accepting loop of the API
+	conns   sync.WaitGroup // its connections
+	calls   sync.WaitGroup // its handlers, those of connections taken over too
+	once    sync.Once
+	closed  error
+}
+
+// Start opens the listeners and serves. The error tells which address could
+// not be had, or which option makes no sense; nothing is left running then.
+func Start(options Options) (*Sandbox, error) {
+	o, err := options.complete()
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	listener, err := net.Listen("tcp", o.APIAddr)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: API on %s: %w", o.APIAddr, err)
+	}
+	s := assemble(o, listener.Addr())
+	if s.dns, err = startDNS(o.DNSAddr, o.Resolvers, s.zone); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox: DNS on %s: %w", o.DNSAddr, err), listener.Close())
+	}
+	if o.RedisAddr != "" {
+		s.redis = miniredis.NewMiniRedis()
+		s.redis.ClockTTL(true) // else nothing ever expires
+		if err := s.redis.StartAddr(o.RedisAddr); err != nil {
+			return nil, errors.Join(fmt.Errorf("sandbox: Redis on %s: %w", o.RedisAddr, err), s.dns.close(), listener.Close())
+		}
+	}
+	s.serve(listener)
+	s.logger.Info("sandbox started", "base_url", s.baseURL, "dns", s.DNSAddr(), "redis", s.RedisURL())
+	return s, nil
+}
+
+// complete fills in defaults and refuses what makes no sense.
+func (o Options) complete() (Options, error) {
+	o.APIAddr = cmp.Or(o.APIAddr, "127.0.0.1:0")
+	o.DNSAddr = cmp.Or(o.DNSAddr, "127.0.0.1:0")
+	o.TokenLifetime = cmp.Or(o.TokenLifetime, 24*time.Hour)
+	o.MaxClients = cmp.Or(o.MaxClients, maxClients)
+	o.Resolvers = cmp.Or(o.Resolvers, 1)
+	if o.Scopes == nil {
+		o.Scopes = AllScopes()
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0):
+		return o, fmt.Errorf("rate %v: want permits per second, or 0 for no limit", o.Rate)
+	case o.Resolvers < 0:
+		return o, fmt.Errorf("resolvers %d: want 1 or more", o.Resolvers)
+	case o.Burst < 0:
+		return o, fmt.Errorf("burst %d: want 1 or more, or 0 for what the rate gives in a second", o.Burst)
+	case o.MaxClients < 1 || o.MaxClients > maxClients:
+		return o, fmt.Errorf("max clients %d: want 1 to %d", o.MaxClients, maxClients)
+	case o.NegativeTTL < 0 || o.TokenLifetime < 0 || o.ReadLag < 0:
+		return o, errors.New("negative TTL, token lifetime and read lag cannot be below zero")
+	}
+	return o, nil
+}
+
+func assemble(o Options, addr net.Addr) *Sandbox {
+	s := &Sandbox{
+		options: o,
+		authURL: "http://" + reachable(addr.String()),
+		tenant:  newTenant(o),
+		faults:  &faults{},
+		log:     newRequestLog(),
+		zone:    newZone(o),
+		names:   newNames(o.Seed),
+		logger:  o.Logger,
+		closing: make(chan struct{}),
+	}
+	s.baseURL = s.authURL + basePath
+	s.clientID = s.names.client()
+	s.clientSecret = rand.Text() + rand.Text()
+	s.tokens = newTokens(o, s.authURL+"/")
+	if o.Rate > 0 {
+		s.bucket = newBucket(o.Rate, o.Burst, o.ResetWhenFull, o.Clock())
+	}
+	return s
+}
+
+// reachable is an address that a client on this machine can dial: a listener
+// on every interface is called at loopback.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func (s *Sandbox) serve(listener net.Listener) {
+	s.api = &http.Server{
+		Handler:           http.HandlerFunc(s.serveHTTP),
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				s.conns.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				s.conns.Done()
+			}
+		},
+	}
+	s.serving.Go(func() {
+		if err := s.api.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.logger.Error("sandbox API stopped", "error", err)
+		}
+	})
+}
+
+func (s *Sandbox) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	s.calls.Add(1)
+	defer s.calls.Done()
+	if strings.HasPrefix(r.URL.Path, controlPrefix) {
+		s.serveControl(w, r)
+		return
+	}
+	s.serveAPI(w, r)
+}
+
+// Close ends the listeners and every connection, and returns when the last
+// goroutine of the sandbox has come to its end. A second call does nothing
+// and answers the same.
+func (s *Sandbox) Close() error {
+	s.once.Do(func() {
+		close(s.closing)
+		err := s.api.Close()
+		s.serving.Wait()
+		err = errors.Join(err, s.api.Close()) // a connection accepted meanwhile
+		s.conns.Wait()
+		s.calls.Wait()
+		s.closed = errors.Join(err, s.dns.close())
+		if s.redis != nil {
+			s.redis.Close()
+		}
+	})
+	return s.closed
+}
+
+// BaseURL is where the API is: http://127.0.0.1:port/api/v2.
+func (s *Sandbox) BaseURL() string { return s.baseURL }
+
+// AuthURL is the base of the token endpoint: http://127.0.0.1:port.
+func (s *Sandbox) AuthURL() string { return s.authURL }
+
+// DNSAddr is the host:port of the DNS server, the same over UDP and TCP; of
+// several, the first.
+func (s *Sandbox) DNSAddr() string { return s.DNSAddrs()[0] }
+
+// DNSAddrs are the addresses of all its resolvers.
+func (s *Sandbox) DNSAddrs() []string {
+	var all []string
+	for _, addr := range s.dns.addrs {
+		all = append(all, reachable(addr.String()))
+	}
+	return all
+}
+
+// RedisURL is redis://host:port/0, or empty where there is no Redis.
+func (s *Sandbox) RedisURL() string {
+	if s.redis == nil {
+		return ""
+	}
+	return (&url.URL{Scheme: "redis", Host: reachable(s.redis.Addr()), Path: "/0"}).String()
+}
+
+// ClientID is the client that the token endpoint knows.
+func (s *Sandbox) ClientID() string { return s.clientID }
+
+// ClientSecret is that client's secret, made anew by each Start.
+func (s *Sandbox) ClientSecret() string { return s.clientSecret }
+
+// Settings are the lines NAME=value, fit for an environment file, that point
+// a worker at this sandbox.
+func (s *Sandbox) Settings() []string {
+	lines := []string{
+		"ORGOPS_BASE_URL=" + s.BaseURL(),
+		"ORGOPS_AUTH_URL=" + s.AuthURL(),
+		"ORGOPS_CLIENT_ID=" + s.ClientID(),
+		"ORGOPS_CLIENT_SECRET=" + s.ClientSecret(),
+		"ORGOPS_RESOLVERS=" + strings.Join(s.DNSAddrs(), ","),
+	}
+	if s.redis != nil {
+		lines = append(lines, "ORGOPS_REDIS_URL="+s.RedisURL())
+	}
+	if s.bucket != nil {
+		lines = append(lines,
+			"ORGOPS_RATE="+strconv.FormatFloat(s.options.Rate, 'f', -1, 64)+"/s",
+			"ORGOPS_BURST="+strconv.Itoa(int(s.bucket.size)))
+	}
+	if s.options.MaxClients != maxClients {
+		lines = append(lines, "ORGOPS_MAX_CLIENTS_PER_REQUEST="+strconv.Itoa(s.options.MaxClients))
+	}
+	return lines
+}
+
+func (s *Sandbox) now() time.Time { return s.options.Clock() }
+
+// pause waits in real time, or until the sandbox closes. That the caller has
+// gone meanwhile changes nothing: servers do not notice either.
+func (s *Sandbox) pause(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.closing:
+	}
+}
+
+// Await returns the first finished request, of those logged already and those
+// to come, that match accepts; an error when ctx ends before.
+func (s *Sandbox) Await(ctx context.Context, match func(Request) bool) (Request, error) {
+	return s.log.await(ctx, match)
+}
+
+// Requests are the requests to API and token endpoint that are remembered,
+// oldest first: the last 200,000.
+func (s *Sandbox) Requests() []Request { return s.log.since(0) }

@@ -1,0 +1,435 @@
+package sandbox
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Domain is an organization's discovery domain, in the form of the API's
+// record (specification 2.1).
+type Domain struct {
+	ID     string `json:"id"`
+	Domain string `json:"domain"`
+	Status string `json:"status"`                                   // "pending" or "verified"
+	Use    *bool  `json:"use_for_organization_discovery,omitempty"` // nil: the record does not say
+	TXT    string `json:"verification_txt"`
+	Host   string `json:"verification_host"`
+}
+
+// Template is a verifiable credential template (specification 2.2).
+type Template struct {
+	ID                         string
+	Name, Type, Dialect        string
+	Claims                     map[string]bool // the innermost object of 2.3
+	WellKnownTrustedIssuers    string
+	CustomCertificateAuthority *string // nil: none
+	CreatedAt, UpdatedAt       time.Time
+}
+
+var (
+	errNoOrganization = errors.New("no organization found by that id or name")
+	errNoDomain       = errors.New("no organization domain found by that id")
+	errNameTaken      = errors.New("a template of that name already exists")
+)
+
+// tenant is the state. Its methods are what the operations do to it.
+type tenant struct {
+	clock       func() time.Time
+	lag         time.Duration
+	flag        FlagReading
+	repeatNames bool
+
+	mu            sync.Mutex
+	organizations shelf[*organization]
+	templates     shelf[Template]
+	templateNames map[string]int // how many templates have the name
+	lastTemplate  int
+}
+
+type organization struct {
+	id, name string
+	domains  shelf[*history]
+	clients  shelf[string]
+}
+
+func newTenant(o Options) *tenant {
+	return &tenant{
+		clock: o.Clock, lag: o.ReadLag, flag: o.FlagDefault, repeatNames: o.RepeatTemplateNames,
+		templateNames: map[string]int{},
+	}
+}
+
+// history is a domain as it is, and as readers that lag behind still see it.
+type history struct {
+	versions []version // oldest first, never empty
+}
+
+type version struct {
+	since  time.Time
+	domain Domain
+}
+
+func (h *history) current() Domain { return h.versions[len(h.versions)-1].domain }
+
+// asOf is what stood at that time; false: the domain was not there yet.
+func (h *history) asOf(at time.Time) (Domain, bool) {
+	for _, v := range slices.Backward(h.versions) {
+		if !v.since.After(at) {
+			return v.domain.copy(), true
+		}
+	}
+	return Domain{}, false
+}
+
+// change adds a version and forgets those that nobody can see any more.
+func (h *history) change(d Domain, now time.Time, lag time.Duration) {
+	kept := h.versions[:0:0]
+	if lag > 0 {
+		for i, v := range h.versions {
+			if i+1 == len(h.versions) || h.versions[i+1].since.After(now.Add(-lag)) {
+				kept = append(kept, v)
+			}
+		}
+	}
+	h.versions = append(kept, version{since: now, domain: d.copy()})
+}
+
+func (d Domain) copy() Domain {
+	if d.Use != nil {
+		d.Use = new(*d.Use)
+	}
+	return d
+}
+
+func (t Template) copy() Template {
+	t.Claims = maps.Clone(t.Claims)
+	if t.CustomCertificateAuthority != nil {
+		t.CustomCertificateAuthority = new(*t.CustomCertificateAuthority)
+	}
+	return t
+}
+
+// organization gives the organization, which is made where create is set.
+func (t *tenant) organization(id string, create bool) (*organization, error) {
+	if o, ok := t.organizations.get(id); ok {
+		return o, nil
+	}
+	if !create {
+		return nil, errNoOrganization
+	}
+	o := &organization{id: id, name: id}
+	t.organizations.put(id, o)
+	return o, nil
+}
+
+// domainUpdate is the body of an update that keeps the rules (specification 4.1).
+type domainUpdate struct {
+	status *string
+	use    *bool
+}
+
+func (t *tenant) updateDomain(org, id string, u domainUpdate) (Domain, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, err := t.organization(org, false)
+	if err != nil {
+		return Domain{}, err
+	}
+	h, ok := o.domains.get(id)
+	if !ok {
+		return Domain{}, errNoDomain
+	}
+	d := h.current().copy()
+	if u.status != nil {
+		d.Status = *u.status
+	}
+	switch {
+	case u.use != nil:
+		d.Use = new(*u.use)
+	case t.flag == FlagTrue:
+		d.Use = new(true)
+	}
+	h.change(d, t.clock(), t.lag)
+	return d.copy(), nil
+}
+
+// domain reads a record as lagging readers see it.
+func (t *tenant) domain(org, id string) (Domain, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, err := t.organization(org, false)
+	if err != nil {
+		return Domain{}, err
+	}
+	if h, ok := o.domains.get(id); ok {
+		if d, ok := h.asOf(t.clock().Add(-t.lag)); ok {
+			return d, nil
+		}
+	}
+	return Domain{}, errNoDomain
+}
+
+func (t *tenant) domainPage(org string, after int64, take int) ([]Domain, int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, err := t.organization(org, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	at := t.clock().Add(-t.lag)
+	found, next := page(&o.domains, after, take, func(h *history) (Domain, bool) { return h.asOf(at) })
+	return found, next, nil
+}
+
+type organizationRecord struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	DisplayName string `json:"display_name"`
+}
+
+func (t *tenant) organizationPage(after int64, take int) ([]organizationRecord, int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return page(&t.organizations, after, take, func(o *organization) (organizationRecord, bool) {
+		return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name}, true
+	})
+}
+
+type clientRecord struct {
+	ClientID string `json:"client_id"`
+}
+
+func (t *tenant) clientPage(org string, after int64, take int) ([]clientRecord, int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, err := t.organization(org, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	found, next := page(&o.clients, after, take, func(id string) (clientRecord, bool) { return clientRecord{id}, true })
+	return found, next, nil
+}
+
+// removeClients takes all of them away, or none where the organization is
+// gone. One that is not associated does no harm.
+func (t *tenant) removeClients(org string, clients []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, err := t.organization(org, false)
+	if err != nil {
+		return err
+	}
+	for _, c := range clients {
+		o.clients.remove(c)
+	}
+	return nil
+}
+
+func (t *tenant) createTemplate(asked Template) (Template, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.templateNames[asked.Name] > 0 && !t.repeatNames {
+		return Template{}, errNameTaken
+	}
+	return t.keepTemplate(asked), nil
+}
+
+// keepTemplate fills in what the server gives and keeps it.
+func (t *tenant) keepTemplate(asked Template) Template {
+	made := asked.copy()
+	for made.ID == "" {
+		t.lastTemplate++
+		if id := templateID(t.lastTemplate); !t.templates.has(id) {
+			made.ID = id
+		}
+	}
+	if made.CreatedAt.IsZero() {
+		made.CreatedAt = t.clock().UTC().Truncate(time.Millisecond)
+	}
+	if made.UpdatedAt.IsZero() {
+		made.UpdatedAt = made.CreatedAt
+	}
+	if old, ok := t.templates.get(made.ID); ok {
+		t.templateNames[old.Name]--
+	}
+	t.templateNames[made.Name]++
+	t.templates.put(made.ID, made)
+	return made.copy()
+}
+
+func (t *tenant) templatePage(after int64, take int) ([]Template, int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return page(&t.templates, after, take, func(m Template) (Template, bool) { return m.copy(), true })
+}
+
+// AddOrganization adds an organization, or renames the one of that id, and
+// returns its id. An empty id is made, in the shape org_ and 16 letters and
+// digits; an empty name is the id.
+func (s *Sandbox) AddOrganization(id, name string) string {
+	if id == "" {
+		id = s.names.organization()
+	}
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	o, _ := s.tenant.organization(id, true)
+	o.name = cmp.Or(name, id)
+	return id
+}
+
+// RemoveOrganization removes an organization with its domains and client
+// associations, at once for all readers.
+func (s *Sandbox) RemoveOrganization(id string) {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	s.tenant.organizations.remove(id)
+}
+
+// AddDomain adds a discovery domain to an organization, which is added too
+// where it is not there, and returns the record. Empty members are made: the
+// id, the domain's name, status pending, the token, and the host in the
+// shape _ss-verification.<organization>.<domain>. Nothing is published in
+// the zone. A record of that id is replaced.
+func (s *Sandbox) AddDomain(org string, d Domain) Domain {
+	if d.ID == "" {
+		d.ID = s.names.domain()
+	}
+	if d.Domain == "" {
+		d.Domain = s.domainName()
+	}
+	if d.TXT == "" {
+		d.TXT = s.names.token()
+	}
+	d.Status = cmp.Or(d.Status, statusPending)
+	d.Host = cmp.Or(d.Host, "_ss-verification."+org+"."+d.Domain)
+	s.SetDomain(org, d)
+	return d.copy()
+}
+
+// SetDomain sets the record of that id to exactly what is given. Reads see it
+// once the lag has passed.
+func (s *Sandbox) SetDomain(org string, d Domain) {
+	t := s.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, _ := t.organization(org, true)
+	h, ok := o.domains.get(d.ID)
+	if !ok {
+		h = &history{}
+		o.domains.put(d.ID, h)
+	}
+	h.change(d, t.clock(), t.lag)
+}
+
+// RemoveDomain removes a discovery domain, at once for all readers.
+func (s *Sandbox) RemoveDomain(org, id string) {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	if o, ok := s.tenant.organizations.get(org); ok {
+		o.domains.remove(id)
+	}
+}
+
+// Domain is the record as it is, without the readers' lag; false: there is
+// none.
+func (s *Sandbox) Domain(org, id string) (Domain, bool) {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	o, ok := s.tenant.organizations.get(org)
+	if !ok {
+		return Domain{}, false
+	}
+	h, ok := o.domains.get(id)
+	if !ok {
+		return Domain{}, false
+	}
+	return h.current().copy(), true
+}
+
+// Domains are an organization's records as they are, in the order in which
+// they were added.
+func (s *Sandbox) Domains(org string) []Domain {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	o, ok := s.tenant.organizations.get(org)
+	if !ok {
+		return nil
+	}
+	var found []Domain
+	for _, h := range o.domains.all() {
+		found = append(found, h.current().copy())
+	}
+	return found
+}
+
+// Organizations are the ids of all organizations, in the order in which they
+// were added.
+func (s *Sandbox) Organizations() []string {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	var found []string
+	for id := range s.tenant.organizations.all() {
+		found = append(found, id)
+	}
+	return found
+}
+
+// AddClients associates clients with an organization, which is added too
+// where it is not there.
+func (s *Sandbox) AddClients(org string, clients ...string) {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	o, _ := s.tenant.organization(org, true)
+	for _, c := range clients {
+		o.clients.put(c, c)
+	}
+}
+
+// Clients are the clients associated with an organization, in the order in
+// which they were added.
+func (s *Sandbox) Clients(org string) []string {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	o, ok := s.tenant.organizations.get(org)
+	if !ok {
+		return nil
+	}
+	var found []string
+	for id := range o.clients.all() {
+		found = append(found, id)
+	}
+	return found
+}
+
+// AddTemplate adds a template, whether or not its name is taken, and returns
+// it. Empty members are made where the server makes them: id and times.
+func (s *Sandbox) AddTemplate(t Template) Template {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	return s.tenant.keepTemplate(t)
+}
+
+// RemoveTemplate removes the template of that id.
+func (s *Sandbox) RemoveTemplate(id string) {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	if t, ok := s.tenant.templates.get(id); ok {
+		s.tenant.templateNames[t.Name]--
+		s.tenant.templates.remove(id)
+	}
+}
+
+// Templates are all templates, in the order in which they were made.
+func (s *Sandbox) Templates() []Template {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	var found []Template
+	for _, t := range s.tenant.templates.all() {
+		found = append(found, t.copy())
+	}
+	return found
+}

@@ -1,0 +1,264 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	queriesKept = 200_000
+	aliasHops   = 16  // CNAMEs that are followed before the answer is SERVFAIL, as resolvers do
+	stringMax   = 255 // octets of one string of a TXT record (RFC 1035, 3.3)
+)
+
+// Query is one DNS question that arrived.
+type Query struct {
+	Seq       int64     `json:"seq"` // counts from 1 in order of arrival
+	At        time.Time `json:"at"`
+	Name      string    `json:"name"` // as it was asked, case kept, with its last dot
+	Type      string    `json:"type"` // "TXT"
+	Transport string    `json:"transport"`
+	RCode     string    `json:"rcode"` // of the answer; empty: none was given
+}
+
+// zone is every name that the DNS server knows.
+type zone struct {
+	clock func() time.Time
+	ttl   uint32 // seconds
+
+	mu      sync.Mutex
+	names   map[string]*node // by canonical name
+	below   map[string]int   // how many names with data stand below this one
+	queries tail[Query]
+}
+
+// node is one name. Records that are not nil, though there be none of them,
+// make the name exist.
+type node struct {
+	records [][]string // TXT, each in its strings
+	cname   string
+
+	later [][]string // what records become
+	due   time.Time  // then; zero: nothing is to come
+
+	rcode  int
+	rcodes int // so many answers have that code; below 0: all
+	silent bool
+}
+
+func newZone(o Options) *zone {
+	ttl := (o.NegativeTTL + time.Second - 1) / time.Second
+	return &zone{
+		clock: o.Clock, ttl: uint32(min(ttl, 1<<31-1)),
+		names: map[string]*node{}, below: map[string]int{}, queries: tail[Query]{kept: queriesKept},
+	}
+}
+
+func (n *node) hasData() bool { return n.records != nil || n.cname != "" || !n.due.IsZero() }
+
+// edit changes a name, made where it is not there, and keeps count of what
+// stands below its parents. Data that is still to come counts already.
+func (z *zone) edit(host string, change func(*node)) {
+	name := dns.CanonicalName(host)
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	n, ok := z.names[name]
+	if !ok {
+		n = &node{}
+		z.names[name] = n
+	}
+	before := n.hasData()
+	change(n)
+	if now := n.hasData(); now != before {
+		step := 1
+		if before {
+			step = -1
+		}
+		for at, end := dns.NextLabel(name, 0); !end; at, end = dns.NextLabel(name, at) {
+			parent := name[at:]
+			if z.below[parent] += step; z.below[parent] == 0 {
+				delete(z.below, parent)
+			}
+		}
+	}
+	if !n.hasData() && n.rcodes == 0 && !n.silent {
+		delete(z.names, name)
+	}
+}
+
+// SetTXT sets the TXT records of a host, one for each value, at once; values
+// of more than 255 octets stand in several strings of one record. Without a
+// value the host exists and has no TXT record. A CNAME there is removed, what
+// was to come by SetTXTAt is forgotten.
+func (s *Sandbox) SetTXT(host string, values ...string) {
+	s.SetTXTStrings(host, wholeStrings(values)...)
+}
+
+// SetTXTStrings is SetTXT with each record's strings as they are to stand
+// there, at most 255 octets each.
+func (s *Sandbox) SetTXTStrings(host string, records ...[]string) {
+	s.zone.edit(host, func(n *node) {
+		n.records, n.cname, n.due = copyRecords(records), "", time.Time{}
+	})
+}
+
+// SetTXTAt is SetTXT after a time, by the sandbox's clock. Until then the
+// host stays as it is.
+func (s *Sandbox) SetTXTAt(host string, after time.Duration, values ...string) {
+	due := s.now().Add(after)
+	s.zone.edit(host, func(n *node) { n.later, n.due = copyRecords(wholeStrings(values)), due })
+}
+
+// SetCNAME makes a host an alias. Its TXT records are removed.
+func (s *Sandbox) SetCNAME(host, target string) {
+	s.zone.edit(host, func(n *node) { n.records, n.cname, n.due = nil, dns.Fqdn(target), time.Time{} })
+}
+
+// SetRCode has the next so many queries for a host answered with a response
+// code (dns.RcodeServerFailure and so on), whatever stands there; below 0:
+// every query; 0: none any more.
+func (s *Sandbox) SetRCode(host string, rcode, queries int) {
+	s.zone.edit(host, func(n *node) { n.rcode, n.rcodes = rcode, queries })
+}
+
+// Unresponsive leaves queries for a host without any answer, or ends that.
+func (s *Sandbox) Unresponsive(host string, silent bool) {
+	s.zone.edit(host, func(n *node) { n.silent = silent })
+}
+
+// Remove forgets everything about a host.
+func (s *Sandbox) Remove(host string) { s.zone.edit(host, func(n *node) { *n = node{} }) }
+
+// Queries are the DNS questions that are remembered, oldest first: the last
+// 200,000.
+func (s *Sandbox) Queries() []Query {
+	s.zone.mu.Lock()
+	defer s.zone.mu.Unlock()
+	return s.zone.queries.since(0)
+}
+
+// wholeStrings cuts each value into strings as long as they may be.
+func wholeStrings(values []string) [][]string {
+	records := make([][]string, len(values))
+	for i, v := range values {
+		for len(v) > stringMax {
+			records[i] = append(records[i], v[:stringMax])
+			v = v[stringMax:]
+		}
+		records[i] = append(records[i], v)
+	}
+	return records
+}
+
+// copyRecords is never nil: that would mean that there is no such name.
+func copyRecords(records [][]string) [][]string {
+	kept := make([][]string, len(records))
+	for i, r := range records {
+		kept[i] = slices.Clone(r)
+	}
+	return kept
+}
+
+// answer fills in the reply to one question; false: say nothing. The name
+// keeps the case in which it was asked.
+func (z *zone) answer(q dns.Question, transport string, m *dns.Msg) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	said := z.resolve(q, m)
+	entry := Query{
+		Seq: z.queries.next(), At: z.clock(), Name: q.Name,
+		Type: dns.Type(q.Qtype).String(), Transport: transport,
+	}
+	if said {
+		entry.RCode = dns.RcodeToString[m.Rcode]
+	}
+	z.queries.add(entry)
+	return said
+}
+
+func (z *zone) resolve(q dns.Question, m *dns.Msg) bool {
+	if n := z.at(dns.CanonicalName(q.Name)); n != nil {
+		if n.silent {
+			return false
+		}
+		if n.rcodes != 0 {
+			n.rcodes = max(n.rcodes-1, -1)
+			m.Rcode = n.rcode
+			return true
+		}
+	}
+	name := q.Name
+	for range aliasHops {
+		n := z.at(dns.CanonicalName(name))
+		if n == nil || n.cname == "" {
+			z.end(name, n, q.Qtype, m)
+			return true
+		}
+		m.Answer = append(m.Answer, &dns.CNAME{Hdr: z.header(name, dns.TypeCNAME), Target: n.cname})
+		if q.Qtype == dns.TypeCNAME {
+			return true
+		}
+		name = n.cname
+	}
+	m.Answer, m.Rcode = nil, dns.RcodeServerFailure // a loop, or a chain that no resolver follows
+	return true
+}
+
+// end answers at the end of the aliases.
+func (z *zone) end(name string, n *node, qtype uint16, m *dns.Msg) {
+	exists := n != nil && n.records != nil
+	if exists && (qtype == dns.TypeTXT || qtype == dns.TypeANY) {
+		for _, r := range n.records {
+			m.Answer = append(m.Answer, &dns.TXT{Hdr: z.header(name, dns.TypeTXT), Txt: presented(r)})
+		}
+		if len(n.records) > 0 {
+			return
+		}
+	}
+	if !exists && name != "." && z.below[dns.CanonicalName(name)] == 0 {
+		m.Rcode = dns.RcodeNameError
+	}
+	m.Ns = append(m.Ns, z.soa(name))
+}
+
+// at is the name's node, with what has become due; nil: there is none.
+func (z *zone) at(name string) *node {
+	n := z.names[name]
+	if n != nil && !n.due.IsZero() && !z.clock().Before(n.due) {
+		n.records, n.cname, n.later, n.due = n.later, "", nil, time.Time{}
+	}
+	return n
+}
+
+func (z *zone) header(name string, rrtype uint16) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: z.ttl}
+}
+
+// soa is that of the zone which a negative answer would come from: the last
+// two labels stand for it. Its TTL and its MINIMUM are how long a no may be
+// remembered (RFC 2308).
+func (z *zone) soa(name string) dns.RR {
+	apex := dns.CanonicalName(name)
+	if labels := dns.Split(apex); len(labels) > 2 {
+		apex = apex[labels[len(labels)-2]:]
+	}
+	return &dns.SOA{
+		Hdr: z.header(apex, dns.TypeSOA), Ns: "ns1." + strings.TrimPrefix(apex, "."),
+		Mbox:   "hostmaster." + strings.TrimPrefix(apex, "."),
+		Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400, Minttl: z.ttl,
+	}
+}
+
+// presented escapes strings as the codec wants them: it reads \ as the
+// beginning of an escape.
+func presented(strs []string) []string {
+	escaped := make([]string, len(strs))
+	for i, s := range strs {
+		escaped[i] = strings.ReplaceAll(s, `\`, `\\`)
+	}
+	return escaped
+}
