@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// IsTerminal says whether a stream, to read or to write, is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// NewLogger returns a logger to w. level is debug, info, warn or error;
+// format is json, text, or empty for text on a terminal and json elsewhere.
+func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, Usage(fmt.Errorf("log-level: want debug, info, warn or error, got %.20q", level))
+	}
+	options := &slog.HandlerOptions{Level: l}
+	if format == "text" || (format == "" && IsTerminal(w)) {
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	}
+	return slog.New(slog.NewJSONHandler(w, options)), nil
+}
+
+// RedisLog writes what go-redis has to say, at level debug: each of its
+// commands returns the same as an error. It is for [redis.SetLogger].
+//
+// [redis.SetLogger]: https://pkg.go.dev/github.com/redis/go-redis/v9#SetLogger
+type RedisLog struct{ Logger *slog.Logger }
+
+// Printf writes one line.
+func (l RedisLog) Printf(ctx context.Context, format string, args ...any) {
+	l.Logger.DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, args...))
+}

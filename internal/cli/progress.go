@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"orgops/internal/runs"
+)
+
+// Intervals of showing progress.
+const (
+	barEvery  = 200 * time.Millisecond
+	lineEvery = 5 * time.Second
+)
+
+// Follow shows how far the runs are until all have ended, or ctx is done:
+// live bars where out is a terminal, else a line now and then.
+func Follow(ctx context.Context, ledger *runs.Ledger, ids []string, out io.Writer) ([]runs.Run, error) {
+	show := follower(&lines{out: out})
+	if IsTerminal(out) {
+		show = newBars(ctx, out)
+	}
+	defer show.end()
+	tick := time.NewTicker(barEvery)
+	defer tick.Stop()
+	for {
+		all, err := read(ctx, ledger, ids)
+		if err != nil {
+			return nil, err
+		}
+		show.show(all)
+		if !slices.ContainsFunc(all, func(r runs.Run) bool { return !r.Ended() }) {
+			return all, nil
+		}
+		select {
+		case <-ctx.Done():
+			return all, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func read(ctx context.Context, ledger *runs.Ledger, ids []string) ([]runs.Run, error) {
+	all := make([]runs.Run, len(ids))
+	for i, id := range ids {
+		r, err := ledger.Get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = r
+	}
+	return all, nil
+}
+
+type follower interface {
+	show(all []runs.Run)
+	end()
+}
+
+// lines shows progress where nothing can be drawn over.
+type lines struct {
+	out  io.Writer
+	last time.Time
+}
+
+func (l *lines) show(all []runs.Run) {
+	if time.Since(l.last) < lineEvery {
+		return
+	}
+	l.last = time.Now()
+	for _, r := range all {
+		fmt.Fprintf(l.out, "run %s: %d of %s rows, %s\n", r.ID, r.Settled, Total(r), Counts(r))
+	}
+}
+
+func (l *lines) end() {}
+
+// bars shows a live bar per run.
+type bars struct {
+	progress *mpb.Progress
+	bars     map[string]*bar
+}
+
+type bar struct {
+	*mpb.Bar
+	counts atomic.Value // string
+}
+
+func newBars(ctx context.Context, out io.Writer) *bars {
+	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)), bars: map[string]*bar{}}
+}
+
+func (b *bars) show(all []runs.Run) {
+	for _, r := range all {
+		one, ok := b.bars[r.ID]
+		if !ok {
+			one = b.add(r)
+		}
+		one.counts.Store(Counts(r))
+		one.SetTotal(max(r.Total, 1), false)
+		one.SetCurrent(r.Settled)
+		if r.Ended() {
+			one.SetTotal(r.Total, true)
+		}
+	}
+}
+
+func (b *bars) add(r runs.Run) *bar {
+	one := &bar{}
+	one.counts.Store("")
+	one.Bar = b.progress.AddBar(r.Total,
+		mpb.PrependDecorators(decor.Name(r.Kind, decor.WCSyncSpaceR), decor.CountersNoUnit("%d/%d", decor.WCSyncSpace)),
+		mpb.AppendDecorators(decor.Percentage(decor.WCSyncSpace), decor.Any(func(decor.Statistics) string {
+			counts, _ := one.counts.Load().(string)
+			return "  " + counts
+		})),
+	)
+	b.bars[r.ID] = one
+	return one
+}
+
+// end leaves the bars as they are: also those of runs that go on.
+func (b *bars) end() {
+	for _, one := range b.bars {
+		one.Abort(false)
+	}
+	b.progress.Wait()
+}
+
+// Counts are a run's outcomes in words: "198 done, 3 expired".
+func Counts(r runs.Run) string {
+	var parts []string
+	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Counts[outcome], outcome))
+	}
+	if len(parts) == 0 {
+		return "none settled"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Total is the number of the run's rows, or ? while that is not known.
+func Total(r runs.Run) string {
+	if !r.Sealed {
+		return "?"
+	}
+	return fmt.Sprint(r.Total)
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"orgops/internal/runs"
+)
+
+// OpenRow is a row that is not settled. Name has its identifiers as they were
+// handed in.
+type OpenRow struct {
+	runs.OpenRow
+	Name string
+}
+
+// UnwellRow is a row that did not become what it asked for. Name has its
+// identifiers as they were handed in.
+type UnwellRow struct {
+	runs.Fate
+	Name string
+}
+
+// Open returns the first most rows that are not settled.
+func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
+	rows, err := ledger.OpenRows(ctx, r.ID, most)
+	if err != nil {
+		return nil, err
+	}
+	names := rowNames{ledger: ledger, run: r}
+	open := make([]OpenRow, len(rows))
+	for i, row := range rows {
+		name, err := names.of(ctx, row.Item)
+		if err != nil {
+			return nil, err
+		}
+		open[i] = OpenRow{row, name}
+	}
+	return open, nil
+}
+
+// UnwellOf returns the first most rows that did not become what they asked for.
+func UnwellOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]UnwellRow, error) {
+	if Unwell(r) == 0 {
+		return nil, nil
+	}
+	names := rowNames{ledger: ledger, run: r}
+	var unwell []UnwellRow
+	for fate, err := range ledger.Fates(ctx, r.ID) {
+		if err != nil {
+			return nil, err
+		}
+		if fate.Outcome == "done" || fate.Outcome == "unchanged" {
+			continue
+		}
+		if len(unwell) == most {
+			break
+		}
+		name, err := names.of(ctx, fate.Item)
+		if err != nil {
+			return nil, err
+		}
+		unwell = append(unwell, UnwellRow{fate, name})
+	}
+	return unwell, nil
+}
+
+// OpenRows writes a line for each row that is not settled, with why it was
+// last left open and when it is looked at next: at most most of them, and how
+// many more there are.
+func OpenRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
+	if r.Ended() {
+		return nil
+	}
+	open, err := Open(ctx, ledger, r, most)
+	if err != nil || (len(open) == 0 && most > 0) {
+		return err
+	}
+	fmt.Fprintf(out, "\nrun %s (%s), open rows:\n", r.ID, r.Kind)
+	for _, row := range open {
+		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, waiting(row))
+	}
+	if r.Sealed {
+		more(out, r.Total-r.Settled-int64(len(open)))
+	}
+	return nil
+}
+
+func waiting(row OpenRow) string {
+	reason := row.Reason
+	if reason == "" {
+		reason = "waiting for a worker"
+	}
+	if !row.Next.IsZero() {
+		reason += "; next look " + row.Next.UTC().Format(time.RFC3339)
+	}
+	return reason
+}
+
+// UnwellRows writes a line for each row that did not become what it asked
+// for, with its reason: at most most of them, and how many more there are.
+func UnwellRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
+	if Unwell(r) == 0 {
+		return nil
+	}
+	unwell, err := UnwellOf(ctx, ledger, r, most)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nrun %s (%s), rows that did not become what they asked for:\n", r.ID, r.Kind)
+	for _, row := range unwell {
+		fmt.Fprintf(out, "  row %d (%s): %s: %s\n", row.Item, row.Name, row.Outcome, row.Detail)
+	}
+	more(out, Unwell(r)-int64(len(unwell)))
+	return nil
+}
+
+func more(out io.Writer, n int64) {
+	if n > 0 {
+		fmt.Fprintf(out, "  and %d more\n", n)
+	}
+}
+
+// rowNames names rows by their identifiers, as they were handed in. It keeps
+// the last chunk read, since rows are asked for in their order.
+type rowNames struct {
+	ledger *runs.Ledger
+	run    runs.Run
+
+	first int64
+	chunk [][]byte
+}
+
+func (n *rowNames) of(ctx context.Context, item int64) (string, error) {
+	if first := item - item%runs.ChunkRows; n.chunk == nil || n.first != first {
+		chunk, err := n.ledger.Rows(ctx, n.run.ID, first, runs.ChunkRows)
+		if err != nil {
+			return "", err
+		}
+		n.first, n.chunk = first, chunk
+	}
+	at := item - n.first
+	if at >= int64(len(n.chunk)) {
+		return "not stored", nil
+	}
+	name, err := rowName(n.run, n.chunk[at])
+	if err != nil {
+		return "", fmt.Errorf("run %s: stored row %d: %w", n.run.ID, item, err)
+	}
+	return name, nil
+}
+
+func rowName(r runs.Run, source []byte) (string, error) {
+	values := map[string]string{}
+	if r.Format == "csv" {
+		var cells []string
+		if err := json.Unmarshal(source, &cells); err != nil {
+			return "", err
+		}
+		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
+			values[column] = cells[i]
+		}
+	} else {
+		var members map[string]any
+		if err := json.Unmarshal(source, &members); err != nil {
+			return "", err
+		}
+		for member, value := range members {
+			if text, ok := value.(string); ok {
+				values[member] = text
+			}
+		}
+	}
+	var names []string
+	for _, column := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
+		if values[column] != "" {
+			names = append(names, shown(values[column]))
+		}
+	}
+	return strings.Join(names, " "), nil
+}
+
+// longestShown is the most characters of a row's identifier that are shown.
+const longestShown = 80
+
+// shown caps what a stranger wrote, and quotes it if it would not print as it
+// stands.
+func shown(s string) string {
+	if utf8.RuneCountInString(s) > longestShown {
+		s = string([]rune(s)[:longestShown]) + "…"
+	}
+	if !utf8.ValidString(s) || slices.ContainsFunc([]rune(s), func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// longestSecret bounds a secret's file, in octets: tokens are some KB.
+const longestSecret = 64 << 10
+
+// Secret reads a secret from the environment: the variable name itself, or the
+// file named by name_FILE, less blanks and line ends around it. It is empty
+// where neither is set. The error is one of settings and never has the secret.
+func Secret(getenv func(string) string, name string) (string, error) {
+	value, file := getenv(name), getenv(name+"_FILE")
+	switch {
+	case file == "":
+		return value, nil
+	case value != "":
+		return "", Usage(fmt.Errorf("%s and %s_FILE are both set: unset one of them", name, name))
+	}
+	value, err := SecretFile(file)
+	if err != nil {
+		return "", Usage(fmt.Errorf("%s_FILE: %w", name, err))
+	}
+	return value, nil
+}
+
+// SecretFile reads a secret from a file, less blanks and line ends around it.
+func SecretFile(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, longestSecret+1))
+	if err != nil {
+		return "", err
+	}
+	if len(text) > longestSecret {
+		return "", fmt.Errorf("%s is longer than %d bytes, too long for a secret", file, longestSecret)
+	}
+	value := strings.TrimSpace(string(text))
+	if value == "" {
+		return "", errors.New(file + " is empty")
+	}
+	return value, nil
+}

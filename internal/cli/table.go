@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"orgops/internal/runs"
+)
+
+// RunTable writes one line per run.
+func RunTable(out io.Writer, all []runs.Run) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
+	for _, r := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled, State(r), Counts(r))
+	}
+	return w.Flush()
+}
+
+// State is a run's state in a word or two.
+func State(r runs.Run) string {
+	switch {
+	case r.Ended():
+		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
+	case !r.Sealed:
+		return "being handed in"
+	}
+	return "open"
+}
+
+// Unwell counts the run's rows that did not become what they asked for.
+func Unwell(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }

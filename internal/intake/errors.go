@@ -1,0 +1,96 @@
+package intake
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// RowError says what is wrong with one row. All that is wrong with it is in
+// Msg, in one line; what the row holds is quoted there, and cut.
+type RowError struct {
+	// File is the name given to Open.
+	File string
+	// Line is where the row begins, from 1.
+	Line int
+	// Item is the row's place among the records, from 0.
+	Item int64
+	Msg  string
+}
+
+// Error gives "rows.csv:17: what is wrong".
+func (e *RowError) Error() string {
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
+}
+
+// HeaderError says why the input as a whole cannot be what the schema expects;
+// no row of it has been handed out.
+type HeaderError struct {
+	// File is the name given to Open, Line where the header stands.
+	File string
+	Line int
+	// Missing, Unknown and Double are names of columns: required and not there,
+	// there and not in the schema, there more than once.
+	Missing, Unknown, Double []string
+	// Msg is what else is wrong; it may be empty if one of the lists is not.
+	Msg string
+	// Expected is the schema in words: "organization_id[, verification_host]".
+	Expected string
+}
+
+// Error names every column that does not fit, and what is expected.
+func (e *HeaderError) Error() string {
+	var broken []string
+	for _, list := range []struct {
+		what  string
+		names []string
+	}{{"missing", e.Missing}, {"unknown", e.Unknown}, {"double", e.Double}} {
+		if len(list.names) > 0 {
+			broken = append(broken, fmt.Sprintf("%s %s %s", list.what, plural(len(list.names), "column"), names(list.names)))
+		}
+	}
+	if e.Msg != "" {
+		broken = append(broken, e.Msg)
+	}
+	return fmt.Sprintf("%s:%d: %s; expected %s", e.File, e.Line, strings.Join(broken, "; "), e.Expected)
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+const (
+	// shownRunes is how much of a value an error shows: enough to recognise it,
+	// and a line of a terminal still holds it.
+	shownRunes = 60
+	// shownNames is how many columns an error lists before it counts the rest.
+	shownNames = 8
+)
+
+// quoted shows what a stranger wrote: quoted, control characters escaped, cut
+// with the length told.
+func quoted(s string) string {
+	runes := 0
+	for i := range s {
+		if runes == shownRunes {
+			return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(s[:i]), len(s))
+		}
+		runes++
+	}
+	return strconv.Quote(s)
+}
+
+func names(all []string) string {
+	shown := slices.Clone(all[:min(len(all), shownNames)])
+	for i := range shown {
+		shown[i] = quoted(shown[i])
+	}
+	if more := len(all) - len(shown); more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(shown, ", "), more)
+	}
+	return strings.Join(shown, ", ")
+}

@@ -1,0 +1,226 @@
+package intake
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// jsonlReader gives the rows of JSON Lines: an object a line, blank lines
+// skipped.
+type jsonlReader struct {
+	in     *bufio.Reader
+	number int // line that is read next, from 1
+	schema Schema
+}
+
+func (j *jsonlReader) line() int { return j.number }
+
+func (j *jsonlReader) next() (row, error) {
+	for {
+		got := row{line: j.number}
+		text, long, err := j.readLine()
+		if err != nil {
+			return row{}, err
+		}
+		j.number++
+		if long {
+			got.broken = []string{fmt.Sprintf("the line is longer than %d bytes", MaxRow)}
+			return got, nil
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		got.source = text
+		got.object, got.broken = j.object(bytes.TrimSpace(text))
+		return got, nil
+	}
+}
+
+// readLine returns the next line without its end, as a slice of its own; of a
+// line past MaxRow only that it is too long. At the end the error is io.EOF.
+func (j *jsonlReader) readLine() (text []byte, long bool, err error) {
+	size := 0
+	for {
+		part, err := j.in.ReadSlice('\n')
+		size += len(part)
+		if size <= MaxRow+len("\r\n") {
+			text = append(text, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && size > 0:
+		case err != nil:
+			return nil, false, err
+		}
+		break
+	}
+	if size > MaxRow+len("\r\n") {
+		return nil, true, nil
+	}
+	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})
+	return text, len(text) > MaxRow, nil
+}
+
+func (j *jsonlReader) object(text []byte) (json.RawMessage, []string) {
+	switch {
+	case !utf8.Valid(text):
+		return nil, []string{"the line is not UTF-8"}
+	case bytes.IndexByte(text, 0) >= 0:
+		return nil, []string{"the line has a NUL in it"}
+	}
+	members, err := decodeObject(text)
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
+	if j.schema.Object {
+		return whole(text, members), nil
+	}
+	return j.fit(members)
+}
+
+// whole is the object as it is, but for the members that an export added.
+func whole(text []byte, members []member) json.RawMessage {
+	if !slices.ContainsFunc(members, func(m member) bool { return ignored(m.name) }) {
+		return text
+	}
+	out := []byte{'{'}
+	for _, m := range members {
+		if ignored(m.name) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, jsonString(m.name)...)
+		out = append(out, ':')
+		out = append(out, m.value...)
+	}
+	return append(out, '}')
+}
+
+// fit holds the members against the schema.
+func (j *jsonlReader) fit(members []member) (json.RawMessage, []string) {
+	values := make(map[string]json.RawMessage, len(members))
+	var broken, unknown []string
+	for _, m := range members {
+		column, known := j.schema.column(m.name)
+		switch {
+		case ignored(m.name):
+			continue
+		case !known:
+			unknown = append(unknown, m.name)
+			continue
+		}
+		value, want := memberValue(column, m.value)
+		if want != "" {
+			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", m.name, want, shown(m.value)))
+			continue
+		}
+		values[m.name] = value
+	}
+	if len(unknown) > 0 {
+		broken = append(broken, fmt.Sprintf("unknown %s %s (expected %s)", plural(len(unknown), "member"), names(unknown), j.schema.expected()))
+	}
+	if len(broken) == 0 {
+		broken = j.schema.missing(values)
+	}
+	return j.schema.normalized(values), broken
+}
+
+// memberValue is a value in the form that CSV gives it too, or in words what it
+// should have been.
+func memberValue(column Column, value json.RawMessage) (normal json.RawMessage, want string) {
+	switch column.Type {
+	case Bool:
+		if text := string(value); text != "true" && text != "false" {
+			return nil, "true or false"
+		}
+		return value, ""
+	case JSONValue:
+		compact, err := compacted(value)
+		if err != nil {
+			return nil, "JSON"
+		}
+		return compact, ""
+	}
+	var text string
+	if value[0] != '"' || json.Unmarshal(value, &text) != nil {
+		return nil, "text"
+	}
+	switch {
+	case strings.IndexByte(text, 0) >= 0:
+		return nil, "text without NUL"
+	case loneSurrogate(value):
+		return nil, "text without half a surrogate pair"
+	case text == "" && column.Required:
+		return nil, "text that is not empty"
+	}
+	return jsonString(text), ""
+}
+
+// shown is a JSON value for an error: a string as it is quoted there, all else
+// as it was written.
+func shown(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
+		return quoted(text)
+	}
+	if runes := []rune(string(value)); len(runes) > shownRunes {
+		return string(runes[:shownRunes]) + "…"
+	}
+	return string(value)
+}
+
+// loneSurrogate tells of an escape such as "\ud800" that stands for no
+// character: decoding would quietly put another in its place.
+func loneSurrogate(literal []byte) bool {
+	for i := 0; i < len(literal); i++ {
+		if literal[i] != '\\' {
+			continue
+		}
+		i++ // what is escaped; a valid literal never ends in a backslash
+		unit, ok := escapedUnit(literal[i-1:])
+		if !ok {
+			continue
+		}
+		i += 4
+		if unit < 0xd800 || unit > 0xdfff {
+			continue
+		}
+		low, ok := escapedUnit(literal[i+1:])
+		if unit > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+// escapedUnit reads the \uXXXX that text begins with.
+func escapedUnit(text []byte) (unit rune, ok bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	for _, c := range text[2:6] {
+		unit <<= 4
+		switch {
+		case '0' <= c && c <= '9':
+			unit |= rune(c - '0')
+		case 'a' <= c && c <= 'f':
+			unit |= rune(c-'a') + 10
+		case 'A' <= c && c <= 'F':
+			unit |= rune(c-'A') + 10
+		default:
+			return 0, false
+		}
+	}
+	return unit, true
+}

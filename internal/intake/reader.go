@@ -1,0 +1,219 @@
+package intake
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+)
+
+// MaxRow is the most octets that one row may have: a line of JSON, or a CSV
+// record with the line breaks inside its quotes. It bounds the memory that a
+// quote left open takes.
+const MaxRow = 1 << 20
+
+// The formats that Reader.Format gives.
+const (
+	FormatCSV   = "csv"
+	FormatJSONL = "jsonl"
+)
+
+// Record is one row, good or bad.
+type Record struct {
+	// Item counts the records from 0, bad ones included; blank lines are none.
+	Item int64
+	// Line is where the record begins, from 1; the header is a line too.
+	Line int
+	// Source is the row to be kept: of CSV its cells as a JSON array of strings,
+	// in the order of Columns; of JSON Lines the line. It is nil where a row is
+	// too long or its quoting is broken, so that it has no cells. The caller may
+	// keep it.
+	Source []byte
+	// Object is the row as a JSON object with the members of the schema, nil if
+	// Err is set. Empty CSV cells are absent from it. It may share its memory
+	// with Source.
+	Object json.RawMessage
+	// Err is a *RowError if this row is bad.
+	Err error
+}
+
+// Reader hands out the rows of one input. It is for one goroutine.
+type Reader struct {
+	name    string
+	schema  Schema
+	format  string
+	columns []string
+	rows    rowReader
+	items   int64
+	sum     hash.Hash
+	ended   error
+}
+
+// row is what the reader of a format makes of a record; broken lists what is
+// wrong with it.
+type row struct {
+	line   int
+	source []byte
+	object json.RawMessage
+	broken []string
+}
+
+// rowReader is a format: next gives the rows in order, then io.EOF.
+type rowReader interface {
+	next() (row, error)
+	// line is the line that is read next, to say where a read error came.
+	line() int
+}
+
+// Open looks at the beginning of r (gzip, byte order mark, format, and in CSV
+// the header) and returns a reader of its rows. The name is for errors. An
+// input that does not fit the schema as a whole is a *HeaderError; other errors
+// are those of reading. Nothing has to be closed.
+func Open(name string, r io.Reader, s Schema) (*Reader, error) {
+	plain, err := decompressed(r)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	sum := sha256.New()
+	in := bufio.NewReaderSize(io.TeeReader(plain, sum), 64<<10)
+	refuse := func(line int, msg string) error {
+		return &HeaderError{File: name, Line: line, Msg: msg, Expected: s.expected()}
+	}
+	if msg, err := foreign(in); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	} else if msg != "" {
+		return nil, refuse(1, msg)
+	}
+	first, line, err := firstByte(in)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, refuse(line, "the input is empty")
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	case first == '[':
+		return nil, refuse(line, "this looks like a JSON array; write each object on a line of its own")
+	case first != '{' && s.Object:
+		return nil, refuse(line, fmt.Sprintf("the first line does not begin with { but with %s, and CSV cannot hold these rows", quoted(string(rune(first)))))
+	}
+
+	reader := &Reader{name: name, schema: s, sum: sum}
+	if first == '{' {
+		reader.format = FormatJSONL
+		reader.rows = &jsonlReader{in: in, number: line, schema: s}
+		return reader, nil
+	}
+	reader.format = FormatCSV
+	rows, err := openCSV(name, in, line, s)
+	if err != nil {
+		return nil, err
+	}
+	reader.rows, reader.columns = rows, rows.header
+	return reader, nil
+}
+
+// Format is FormatCSV or FormatJSONL.
+func (r *Reader) Format() string { return r.format }
+
+// Columns is the CSV header as it was given, ignored columns included; nil for
+// JSON Lines.
+func (r *Reader) Columns() []string { return r.columns }
+
+// Next returns the next row. A bad row is a Record with Err set, and no error;
+// after the last one the error is io.EOF, and any other error means that the
+// input cannot be read further.
+func (r *Reader) Next() (Record, error) {
+	if r.ended != nil {
+		return Record{}, r.ended
+	}
+	got, err := r.rows.next()
+	if err != nil {
+		r.ended = io.EOF
+		if !errors.Is(err, io.EOF) {
+			r.ended = fmt.Errorf("read %s at line %d: %w", r.name, r.rows.line(), err)
+		}
+		return Record{}, r.ended
+	}
+	record := Record{Item: r.items, Line: got.line, Source: got.source, Object: got.object}
+	if len(got.broken) > 0 {
+		record.Object = nil
+		record.Err = &RowError{File: r.name, Line: got.line, Item: r.items, Msg: strings.Join(got.broken, "; ")}
+	}
+	r.items++
+	return record, nil
+}
+
+// Digest is the SHA-256 of the decompressed input in hexadecimal. It is known
+// once Next has returned io.EOF, and empty before.
+func (r *Reader) Digest() string {
+	if !errors.Is(r.ended, io.EOF) {
+		return ""
+	}
+	return hex.EncodeToString(r.sum.Sum(nil))
+}
+
+// decompressed undoes gzip, known by its magic number (RFC 1952 2.3.1).
+func decompressed(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	magic, err := peek(in, 2)
+	if err != nil || !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return in, err
+	}
+	unzipped, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("it begins like gzip: %w", err)
+	}
+	return unzipped, nil
+}
+
+// foreign skips a UTF-8 byte order mark, and says in words which other kind of
+// file this is where its beginning tells, since "unknown column" would not.
+func foreign(in *bufio.Reader) (string, error) {
+	start, err := peek(in, 4)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case bytes.HasPrefix(start, []byte{0xef, 0xbb, 0xbf}):
+		_, err := in.Discard(3)
+		return "", err
+	case bytes.HasPrefix(start, []byte{0xff, 0xfe}), bytes.HasPrefix(start, []byte{0xfe, 0xff}):
+		return "this is UTF-16; save it as UTF-8", nil
+	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
+		return "this is a zip archive or a spreadsheet; save it as CSV", nil
+	}
+	return "", nil
+}
+
+// peek is Peek for inputs that may be shorter than n.
+func peek(in *bufio.Reader, n int) ([]byte, error) {
+	start, err := in.Peek(n)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return start, err
+}
+
+// firstByte skips blanks and blank lines, and gives the first other byte,
+// unread, with its line.
+func firstByte(in *bufio.Reader) (first byte, line int, err error) {
+	for line = 1; ; {
+		b, err := in.ReadByte()
+		if err != nil {
+			return 0, line, err
+		}
+		switch b {
+		case '\n':
+			line++
+		case ' ', '\t', '\r':
+		default:
+			return b, line, in.UnreadByte()
+		}
+	}
+}

@@ -1,0 +1,534 @@
+package intake_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/intake"
+)
+
+var domains = intake.Schema{Columns: []intake.Column{
+	{Name: "organization_id", Required: true},
+	{Name: "discovery_domain_id", Required: true},
+	{Name: "verification_txt"},
+	{Name: "use_for_organization_discovery", Type: intake.Bool},
+	{Name: "note", Type: intake.JSONValue},
+}}
+
+const domainsExpected = "organization_id, discovery_domain_id[, verification_txt, use_for_organization_discovery, note]"
+
+var templates = intake.Schema{Object: true}
+
+// seen is a Record with its parts as text.
+type seen struct {
+	Item   int64
+	Line   int
+	Source string
+	Object string
+	Err    string
+}
+
+func readAll(t *testing.T, r *intake.Reader) []seen {
+	t.Helper()
+	var all []seen
+	for {
+		record, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("Next: %v", err)
+		}
+		one := seen{Item: record.Item, Line: record.Line, Source: string(record.Source), Object: string(record.Object)}
+		if record.Err != nil {
+			rowErr, ok := errors.AsType[*intake.RowError](record.Err)
+			if !ok {
+				t.Fatalf("the row's error is a %T, want *RowError", record.Err)
+			}
+			if rowErr.Item != record.Item || rowErr.Line != record.Line || rowErr.File != "rows" {
+				t.Errorf("the error tells of %s:%d item %d, the record of line %d item %d", rowErr.File, rowErr.Line, rowErr.Item, record.Line, record.Item)
+			}
+			one.Err = record.Err.Error()
+		}
+		all = append(all, one)
+	}
+}
+
+func open(t *testing.T, text string, s intake.Schema) *intake.Reader {
+	t.Helper()
+	r, err := intake.Open("rows", strings.NewReader(text), s)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	return r
+}
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestCSV(t *testing.T) {
+	const header = "organization_id,discovery_domain_id,verification_txt,use_for_organization_discovery\n"
+	ok := func(item int64, line int) seen {
+		return seen{Item: item, Line: line, Source: `["o","d","",""]`, Object: `{"organization_id":"o","discovery_domain_id":"d"}`}
+	}
+	tests := []struct {
+		name, text string
+		want       []seen
+	}{
+		{"no rows", header, nil},
+		{"header without a line end", strings.TrimSuffix(header, "\n"), nil},
+		{"a row", header + "o,d,,\n", []seen{ok(0, 2)}},
+		{"the last line without its end", header + "o,d,,\no,d,,", []seen{ok(0, 2), ok(1, 3)}},
+		{"CR LF", strings.ReplaceAll(header+"o,d,,\no,d,,\n", "\n", "\r\n"), []seen{ok(0, 2), ok(1, 3)}},
+		{"a lone CR at the end", header + "o,d,,\r", []seen{ok(0, 2)}},
+		{"blank lines are no records", "\n\r\n" + header + "\n\r\no,d,,\n\n\n", []seen{ok(0, 6)}},
+		{"every cell", header + "o,d,t,true\n", []seen{{
+			Line: 2, Source: `["o","d","t","true"]`,
+			Object: `{"organization_id":"o","discovery_domain_id":"d","verification_txt":"t","use_for_organization_discovery":true}`,
+		}}},
+		{"columns in another order", "use_for_organization_discovery,discovery_domain_id,organization_id\nFALSE,d,o\n", []seen{{
+			Line: 2, Source: `["FALSE","d","o"]`,
+			Object: `{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":false}`,
+		}}},
+		{"quotes", "\"organization_id\",discovery_domain_id\n\"o\",\"d\"\n", []seen{{
+			Line: 2, Source: `["o","d"]`, Object: `{"organization_id":"o","discovery_domain_id":"d"}`,
+		}}},
+		{"commas, quotes and line ends inside of quotes", header + "o,d,\"a,\"\"b\"\"\r\nc\",\no,d,,\n", []seen{
+			{
+				Line: 2, Source: `["o","d","a,\"b\"\r\nc",""]`,
+				Object: `{"organization_id":"o","discovery_domain_id":"d","verification_txt":"a,\"b\"\r\nc"}`,
+			},
+			ok(1, 4),
+		}},
+		{"a quoted cell before CR LF", header + "o,d,,\"true\"\r\n", []seen{{
+			Line: 2, Source: `["o","d","","true"]`,
+			Object: `{"organization_id":"o","discovery_domain_id":"d","use_for_organization_discovery":true}`,
+		}}},
+		{"JSON in a cell", "organization_id,discovery_domain_id,note\no,d,\"{ \"\"a\"\": [1, 2.50] }\"\n", []seen{{
+			Line: 2, Source: `["o","d","{ \"a\": [1, 2.50] }"]`,
+			Object: `{"organization_id":"o","discovery_domain_id":"d","note":{"a":[1,2.50]}}`,
+		}}},
+		{"columns of an export are ignored", "orgops_outcome,organization_id,discovery_domain_id,orgops_error,orgops_error\nrefused,o,d,why,\n", []seen{{
+			Line: 2, Source: `["refused","o","d","why",""]`, Object: `{"organization_id":"o","discovery_domain_id":"d"}`,
+		}}},
+		{"a bad row does not end the reading", header + "o,,,yes\no,d,,\n", []seen{
+			{Line: 2, Source: `["o","","","yes"]`, Err: `rows:2: use_for_organization_discovery: want true or false, got "yes"`},
+			ok(1, 3),
+		}},
+		{"a required cell is empty", header + ",d,,\n", []seen{{Line: 2, Source: `["","d","",""]`, Err: "rows:2: organization_id is missing"}}},
+		{"nothing but commas", header + ",,,\n", []seen{{Line: 2, Source: `["","","",""]`, Err: "rows:2: every cell is empty"}}},
+		{"one quoted empty cell is a record", header + "\"\"\n", []seen{{Line: 2, Source: `[""]`, Err: "rows:2: 1 cell where the header has 4"}}},
+		{"too few cells, too many", header + "o,d\no,d,,,\n", []seen{
+			{Line: 2, Source: `["o","d"]`, Err: "rows:2: 2 cells where the header has 4"},
+			{Item: 1, Line: 3, Source: `["o","d","","",""]`, Err: "rows:3: 5 cells where the header has 4"},
+		}},
+		{"not UTF-8", header + "o,d,\xff,\no,d,,\n", []seen{
+			{Line: 2, Source: `["o","d","\ufffd",""]`, Err: `rows:2: column 3 ("verification_txt") is not UTF-8`},
+			ok(1, 3),
+		}},
+		{"two halves of a character in two cells", header + "o,d,\xc3,\xa9\n", []seen{{
+			Line: 2, Source: `["o","d","\ufffd","\ufffd"]`,
+			Err: `rows:2: column 3 ("verification_txt") is not UTF-8; column 4 ("use_for_organization_discovery") is not UTF-8`,
+		}}},
+		{"NUL, in an ignored column too", "organization_id,discovery_domain_id,orgops_error\no,d,a\x00b\n", []seen{{
+			Line: 2, Source: `["o","d","a\u0000b"]`, Err: `rows:2: column 3 ("orgops_error") has a NUL in it`,
+		}}},
+		{"bad JSON in a cell", "organization_id,discovery_domain_id,note\no,d,{\no,d,1 2\n", []seen{
+			{Line: 2, Source: `["o","d","{"]`, Err: `rows:2: note: want JSON (not JSON: it ends after 1 bytes in the middle of a value), got "{"`},
+			{Item: 1, Line: 3, Source: `["o","d","1 2"]`, Err: `rows:3: note: want JSON (not JSON: more follows the value that ends at byte 1), got "1 2"`},
+		}},
+		{"a quote in a plain cell", header + "o,d,a\"b,\no,d,,\n", []seen{
+			{Line: 2, Err: "rows:2: a quote in the middle of cell 3; put the whole cell in quotes and double each quote in it"},
+			ok(1, 3),
+		}},
+		{"text after a closing quote", header + "\"o\"x,d,,\no,d,,\n", []seen{
+			{Line: 2, Err: "rows:2: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"},
+			ok(1, 3),
+		}},
+		{"a CR after a closing quote", header + "\"o\"\rx,d,,\no,d,,\n", []seen{
+			{Line: 2, Err: "rows:2: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"},
+			ok(1, 3),
+		}},
+		{"a quote that is never closed", header + "o,d,,\no,\n\"d,,\no,d,,\n", []seen{
+			ok(0, 2),
+			{Item: 1, Line: 3, Source: `["o",""]`, Err: "rows:3: 2 cells where the header has 4"},
+			{Item: 2, Line: 4, Err: "rows:4: the quote opened in line 4 is never closed; all that follows it was taken for one cell"},
+		}},
+		{"control characters are quoted, long values cut", header + "o,d,,\"\x1b[31m" + strings.Repeat("x", 100) + "\"\n", []seen{{
+			Line: 2, Source: `["o","d","","\u001b[31m` + strings.Repeat("x", 100) + `"]`,
+			Err: `rows:2: use_for_organization_discovery: want true or false, got "\x1b[31m` + strings.Repeat("x", 55) + `"… (105 bytes)`,
+		}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, mark := range []string{"", "\ufeff"} {
+				r := open(t, mark+test.text, domains)
+				if r.Format() != intake.FormatCSV {
+					t.Errorf("Format() = %q, want csv", r.Format())
+				}
+				if diff := cmp.Diff(test.want, readAll(t, r)); diff != "" {
+					t.Errorf("with byte order mark %q, records (-want +got):\n%s", mark, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestCSVColumnsAsGiven(t *testing.T) {
+	r := open(t, "orgops_outcome,discovery_domain_id,\"organization_id\"\r\n", domains)
+	if diff := cmp.Diff([]string{"orgops_outcome", "discovery_domain_id", "organization_id"}, r.Columns()); diff != "" {
+		t.Errorf("Columns (-want +got):\n%s", diff)
+	}
+}
+
+func TestHeader(t *testing.T) {
+	manyColumns := make([]string, 12)
+	for i := range manyColumns {
+		manyColumns[i] = fmt.Sprintf("c%d", i)
+	}
+	const required = "organization_id,discovery_domain_id"
+	tests := []struct {
+		name, text string
+		schema     intake.Schema
+		want       string
+	}{
+		{"empty", "", domains, "rows:1: the input is empty; expected " + domainsExpected},
+		{"blanks alone", " \r\n\t\n", templates, "rows:3: the input is empty; expected one JSON object a line"},
+		{"a byte order mark alone", "\ufeff", domains, "rows:1: the input is empty; expected " + domainsExpected},
+		{"missing", "\n\norganization_id\n", domains, `rows:3: missing column "discovery_domain_id"; expected ` + domainsExpected},
+		{"unknown, as it stands", required + ", Verification_TXT\n", domains, `rows:1: unknown column " Verification_TXT"; expected ` + domainsExpected},
+		{"double", required + ",organization_id,organization_id\n", domains, `rows:1: double column "organization_id"; expected ` + domainsExpected},
+		{"all at once", "organization_id,organization_id,x\x1b\n", domains, `rows:1: missing column "discovery_domain_id"; unknown column "x\x1b"; double column "organization_id"; expected ` + domainsExpected},
+		{"many unknown", required + "," + strings.Join(manyColumns, ",") + "\n", domains, `rows:1: unknown columns "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7" and 4 more; expected ` + domainsExpected},
+		{"an empty name", required + ",\n", domains, `rows:1: unknown column ""; expected ` + domainsExpected},
+		{"semicolons", "organization_id;discovery_domain_id\n", domains, `rows:1: missing columns "organization_id", "discovery_domain_id"; unknown column "organization_id;discovery_domain_id"; the columns seem to be separated by ";"; separate them by commas; expected ` + domainsExpected},
+		{"not UTF-8", required + ",\xff\n", domains, "rows:1: the header's column 3 is not UTF-8; expected " + domainsExpected},
+		{"NUL", required + ",\x00\n", domains, "rows:1: the header's column 3 has a NUL in it; expected " + domainsExpected},
+		{"broken quoting", "\"organization_id,discovery_domain_id\n", domains, "rows:1: the quote opened in line 1 is never closed; all that follows it was taken for one cell; expected " + domainsExpected},
+		{"too long", strings.Repeat("x", intake.MaxRow+1) + "\n", domains, "rows:1: the row is longer than 1048576 bytes; expected " + domainsExpected},
+		{"a JSON array", "[{}]", domains, "rows:1: this looks like a JSON array; write each object on a line of its own; expected " + domainsExpected},
+		{"CSV for whole objects", "\nname,type\n", templates, `rows:2: the first line does not begin with { but with "n", and CSV cannot hold these rows; expected one JSON object a line`},
+		{"UTF-16", "\xff\xfeo\x00", domains, "rows:1: this is UTF-16; save it as UTF-8; expected " + domainsExpected},
+		{"a spreadsheet", "PK\x03\x04....", domains, "rows:1: this is a zip archive or a spreadsheet; save it as CSV; expected " + domainsExpected},
+		{"optional columns alone", "x\n", intake.Schema{Columns: []intake.Column{{Name: "a"}, {Name: "b"}}}, `rows:1: unknown column "x"; expected [a, b]`},
+		{"required columns alone", "x\n", intake.Schema{Columns: []intake.Column{{Name: "a", Required: true}}}, `rows:1: missing column "a"; unknown column "x"; expected a`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := intake.Open("rows", strings.NewReader(test.text), test.schema)
+			if _, ok := errors.AsType[*intake.HeaderError](err); !ok {
+				t.Fatalf("Open's error is %v (%T), want a *HeaderError", err, err)
+			}
+			if diff := cmp.Diff(test.want, err.Error()); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJSONLines(t *testing.T) {
+	const ok = `{"organization_id":"o","discovery_domain_id":"d"}`
+	with := func(more string) string { return strings.TrimSuffix(ok, "}") + "," + more + "}" }
+	bad := func(line, msg string) []seen {
+		return []seen{{Line: 1, Source: line, Err: "rows:1: " + msg}}
+	}
+	tests := []struct {
+		name, text string
+		want       []seen
+	}{
+		{"a row", ok + "\n", []seen{{Line: 1, Source: ok, Object: ok}}},
+		{"the last line without its end, blank lines, CR LF", "\n" + ok + "\r\n \t\r\n" + ok, []seen{
+			{Line: 2, Source: ok, Object: ok}, {Item: 1, Line: 4, Source: ok, Object: ok},
+		}},
+		{"members in another order, blanks, escapes, ignored members", `{ "note" : [ 1 ,"\u0041" ], "use_for_organization_discovery":true,"orgops_error":{"a":1}, "discovery_domain_id":"\u0064" ,"verification_txt":"","organization_id":"o" } `, []seen{{
+			Line:   1,
+			Source: `{ "note" : [ 1 ,"\u0041" ], "use_for_organization_discovery":true,"orgops_error":{"a":1}, "discovery_domain_id":"\u0064" ,"verification_txt":"","organization_id":"o" } `,
+			Object: `{"organization_id":"o","discovery_domain_id":"d","verification_txt":"","use_for_organization_discovery":true,"note":[1,"\u0041"]}`,
+		}}},
+		{"a pair of surrogates", with(`"verification_txt":"\ud83d\ude00\\ud800"`), []seen{{
+			Line: 1, Source: with(`"verification_txt":"\ud83d\ude00\\ud800"`), Object: with(`"verification_txt":"😀\\ud800"`),
+		}}},
+		{"half a pair", with(`"verification_txt":"\ud83dx"`), bad(with(`"verification_txt":"\ud83dx"`), `verification_txt: want text without half a surrogate pair, got "�x"`)},
+		{"the second half first", with(`"verification_txt":"\ude00\ud83d"`), bad(with(`"verification_txt":"\ude00\ud83d"`), `verification_txt: want text without half a surrogate pair, got "��"`)},
+		{"an escaped NUL", with(`"verification_txt":"\u0000"`), bad(with(`"verification_txt":"\u0000"`), `verification_txt: want text without NUL, got "\x00"`)},
+		{"a boolean as text", with(`"use_for_organization_discovery":"yes"`), bad(with(`"use_for_organization_discovery":"yes"`), `use_for_organization_discovery: want true or false, got "yes"`)},
+		{"null", with(`"use_for_organization_discovery":null,"verification_txt":null`), bad(with(`"use_for_organization_discovery":null,"verification_txt":null`), `use_for_organization_discovery: want true or false, got null; verification_txt: want text, got null`)},
+		{"a number for text", with(`"verification_txt":1e400`), bad(with(`"verification_txt":1e400`), `verification_txt: want text, got 1e400`)},
+		{"a long array for text", with(`"verification_txt":[` + strings.Repeat("1,", 50) + `1]`), bad(with(`"verification_txt":[`+strings.Repeat("1,", 50)+`1]`), `verification_txt: want text, got [`+strings.Repeat("1,", 29)+"1…")},
+		{"required and empty", `{"organization_id":"","discovery_domain_id":"d"}`, bad(`{"organization_id":"","discovery_domain_id":"d"}`, `organization_id: want text that is not empty, got ""`)},
+		{"missing", `{}`, bad(`{}`, "organization_id is missing; discovery_domain_id is missing")},
+		{"unknown", with(`"Note":1,"x\u001b":2`), bad(with(`"Note":1,"x\u001b":2`), `unknown members "Note", "x\x1b" (expected `+domainsExpected+`)`)},
+		{"double", with(`"organization_\u0069d":"p"`), bad(with(`"organization_\u0069d":"p"`), `member "organization_id" stands twice`)},
+		{"double, deep down", with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), bad(with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), `member "b" stands twice`)},
+		{"the same name on two levels", with(`"note":{"note":{"note":1},"a":[{"note":2}]}`), []seen{{
+			Line: 1, Source: with(`"note":{"note":{"note":1},"a":[{"note":2}]}`), Object: with(`"note":{"note":{"note":1},"a":[{"note":2}]}`),
+		}}},
+		{"broken JSON", `{"organization_id":"o",}`, bad(`{"organization_id":"o",}`, "not JSON: invalid character '}' looking for beginning of object key string at byte 24")},
+		{"cut", `{"organization_id":"o"`, bad(`{"organization_id":"o"`, "not JSON: it ends after 22 bytes in the middle of a value")},
+		{"two values in a line", ok + " " + ok, bad(ok+" "+ok, "not JSON: more follows the value that ends at byte 49")},
+		{"not an object", ok + "\n[]\nnull\n" + ok, []seen{
+			{Line: 1, Source: ok, Object: ok},
+			{Item: 1, Line: 2, Source: "[]", Err: "rows:2: not a JSON object: it must begin with {"},
+			{Item: 2, Line: 3, Source: "null", Err: "rows:3: not a JSON object: it must begin with {"},
+			{Item: 3, Line: 4, Source: ok, Object: ok},
+		}},
+		{"not UTF-8", with("\"verification_txt\":\"\xff\""), bad(with("\"verification_txt\":\"\xff\""), "the line is not UTF-8")},
+		{"NUL", "{\x00}", bad("{\x00}", "the line has a NUL in it")},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, mark := range []string{"", "\ufeff"} {
+				r := open(t, mark+test.text, domains)
+				if r.Format() != intake.FormatJSONL || r.Columns() != nil {
+					t.Errorf("Format() = %q, Columns() = %q, want jsonl and none", r.Format(), r.Columns())
+				}
+				if diff := cmp.Diff(test.want, readAll(t, r)); diff != "" {
+					t.Errorf("with byte order mark %q, records (-want +got):\n%s", mark, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestWholeObjects(t *testing.T) {
+	tests := []struct {
+		name, line, object, err string
+	}{
+		{name: "as it is", line: ` { "name" : "a",  "x": [1.0, null] }`, object: `{ "name" : "a",  "x": [1.0, null] }`},
+		{name: "without what an export added", line: `{"orgops_outcome":"failed", "name" : "a" ,"orgops_error":"why","x":{"orgops_y":1}}`, object: `{"name":"a","x":{"orgops_y":1}}`},
+		{name: "nothing left", line: `{"orgops_outcome":"failed"}`, object: `{}`},
+		{name: "double", line: `{"name":"a","name":"b"}`, err: `rows:1: member "name" stands twice`},
+		{name: "not an object", line: `{]`, err: "rows:1: not JSON: invalid character ']' looking for beginning of object key string at byte 2"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := readAll(t, open(t, test.line+"\n", templates))
+			want := []seen{{Line: 1, Source: strings.TrimLeft(test.line, " "), Object: test.object, Err: test.err}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSameObjectFromBothFormats(t *testing.T) {
+	csv := open(t, "note,verification_txt,organization_id,use_for_organization_discovery,discovery_domain_id\n\"[1, \"\"<é>\"\"]\",\"a\"\"<b>é\",o,TRUE,d\n", domains)
+	jsonl := open(t, `{"note":[1,"<é>"],"use_for_organization_discovery":true,"verification_txt":"a\"\u003cb>\u00e9","discovery_domain_id":"d","organization_id":"o"}`, domains)
+	fromCSV, fromJSON := readAll(t, csv), readAll(t, jsonl)
+	if fromCSV[0].Err != "" || fromJSON[0].Err != "" {
+		t.Fatalf("errors %q and %q, want none", fromCSV[0].Err, fromJSON[0].Err)
+	}
+	if diff := cmp.Diff(fromCSV[0].Object, fromJSON[0].Object); diff != "" {
+		t.Errorf("object from CSV and from JSON (-csv +jsonl):\n%s", diff)
+	}
+}
+
+func TestRowLimit(t *testing.T) {
+	const header = "organization_id,discovery_domain_id,verification_txt\n"
+	fill := func(n int) string { return strings.Repeat("x", n) }
+	quotedFill := "\"" + strings.Repeat("\n", intake.MaxRow) + "\"\n"
+	longLine := `{"organization_id":"o","discovery_domain_id":"d","verification_txt":"`
+	tests := []struct {
+		name, text string
+		schema     intake.Schema
+		line       int // of the good row that follows
+		err        string
+	}{
+		{"CSV cell", header + "o,d," + fill(intake.MaxRow) + "\no,d,\n", domains, 3, "rows:2: the row is longer than 1048576 bytes"},
+		{"CSV commas", header + strings.Repeat(",", intake.MaxRow+1) + "\no,d,\n", domains, 3, "rows:2: the row is longer than 1048576 bytes"},
+		{"CSV quoted lines", header + "o,d," + quotedFill + "o,d,\n", domains, 3 + intake.MaxRow, "rows:2: the row is longer than 1048576 bytes (is the quote in line 2 closed?)"},
+		{"JSON", longLine + fill(intake.MaxRow) + "\"}\n" + longLine + "\"}\n", domains, 2, "rows:1: the line is longer than 1048576 bytes"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := readAll(t, open(t, test.text, test.schema))
+			if len(got) != 2 {
+				t.Fatalf("%d records, want 2", len(got))
+			}
+			if got[0].Err != test.err || got[0].Source != "" {
+				t.Errorf("the long row: error %q with %d bytes of source, want %q and none", got[0].Err, len(got[0].Source), test.err)
+			}
+			if got[1].Err != "" || got[1].Line != test.line || got[1].Item != 1 {
+				t.Errorf("the row after it: item %d, line %d, error %q; want item 1, line %d, no error", got[1].Item, got[1].Line, got[1].Err, test.line)
+			}
+		})
+	}
+}
+
+// TestLongRowsAreNotKept streams rows of 4 MiB: what is allocated on the way is
+// bounded by MaxRow, whose million of cells take some 40 MiB while their list
+// grows, and not by the rows.
+func TestLongRowsAreNotKept(t *testing.T) {
+	const header = "organization_id,discovery_domain_id\n"
+	for name, test := range map[string]struct{ start, line string }{
+		"cells":        {header, ","},
+		"one cell":     {header, "x"},
+		"quoted lines": {header + "\"", "\n"},
+		"JSON":         {"{", " "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			long := io.LimitReader(endless{test.line}, 4<<20)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			r, err := intake.Open("rows", io.MultiReader(strings.NewReader(test.start), long), domains)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := readAll(t, r); len(got) != 1 || got[0].Err == "" {
+				t.Errorf("%d records, want one that is bad", len(got))
+			}
+			runtime.ReadMemStats(&after)
+			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 80 {
+				t.Errorf("%d MiB were allocated, want at most 80", allocated)
+			}
+		})
+	}
+}
+
+func TestRowAtTheLimitIsTaken(t *testing.T) {
+	const start, end = `{"organization_id":"o","discovery_domain_id":"d","verification_txt":"`, `"}`
+	fill := strings.Repeat("x", intake.MaxRow-len(start)-len(end))
+	for _, lineEnd := range []string{"", "\n", "\r\n"} {
+		got := readAll(t, open(t, start+fill+end+lineEnd, domains))
+		if len(got) != 1 || got[0].Err != "" {
+			t.Errorf("a JSON line of MaxRow bytes ending in %q: %d records, error %.100q", lineEnd, len(got), got[0].Err)
+		}
+	}
+	if got := readAll(t, open(t, start+fill+"x"+end, domains)); got[0].Err == "" {
+		t.Error("a JSON line of MaxRow+1 bytes was taken")
+	}
+	row := "o,d," + strings.Repeat("x", intake.MaxRow-len("o,d,")-len("\n")) + "\n"
+	if got := readAll(t, open(t, "organization_id,discovery_domain_id,verification_txt\n"+row, domains)); got[0].Err != "" {
+		t.Errorf("a CSV record of MaxRow bytes: %s", got[0].Err)
+	}
+}
+
+func TestGzipAndDigest(t *testing.T) {
+	const text = "\ufefforganization_id,discovery_domain_id\r\no,d\r\no,\r\n\r\n"
+	sum := sha256.Sum256([]byte(text))
+	want := hex.EncodeToString(sum[:])
+	twoMembers := append(zipped(t, text[:20]), zipped(t, text[20:])...)
+	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": zipped(t, text), "gzip of two members": twoMembers} {
+		t.Run(name, func(t *testing.T) {
+			r, err := intake.Open("rows", iotest.OneByteReader(bytes.NewReader(data)), domains)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Digest() != "" {
+				t.Error("a digest before the end")
+			}
+			if got := readAll(t, r); len(got) != 2 {
+				t.Errorf("%d records, want 2", len(got))
+			}
+			if got := r.Digest(); got != want {
+				t.Errorf("Digest() = %s, want %s", got, want)
+			}
+			if _, err := r.Next(); !errors.Is(err, io.EOF) {
+				t.Errorf("Next after the end: %v, want io.EOF", err)
+			}
+		})
+	}
+}
+
+func TestBrokenInput(t *testing.T) {
+	broken := errors.New("disk on fire")
+	const text = "organization_id,discovery_domain_id\no,d\no,d\n"
+	whole := zipped(t, strings.Repeat(text, 2000))
+	tests := []struct {
+		name  string
+		input io.Reader
+		is    error
+		want  string
+	}{
+		{"before the header", iotest.ErrReader(broken), broken, "read rows: disk on fire"},
+		{"in the header", io.MultiReader(strings.NewReader(text[:20]), iotest.ErrReader(broken)), broken, "read rows at line 1: disk on fire"},
+		{"in a CSV row", io.MultiReader(strings.NewReader(text[:42]), iotest.ErrReader(broken)), broken, "read rows at line 3: disk on fire"},
+		{"in a JSON row", io.MultiReader(strings.NewReader("{}\n{}\n{"), iotest.ErrReader(broken)), broken, "read rows at line 3: disk on fire"},
+		{"gzip cut", bytes.NewReader(whole[:len(whole)-10]), io.ErrUnexpectedEOF, ""},
+		{"gzip with junk after it", bytes.NewReader(append(bytes.Clone(whole), "junk that is longer than a header"...)), gzip.ErrHeader, ""},
+		{"gzip's header alone", bytes.NewReader(whole[:5]), io.ErrUnexpectedEOF, "read rows: it begins like gzip: unexpected EOF"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := intake.Open("rows", test.input, domains)
+			for err == nil {
+				_, err = r.Next()
+			}
+			if !errors.Is(err, test.is) || (test.want != "" && err.Error() != test.want) {
+				t.Errorf("error %q, want %q (%v)", err, test.want, test.is)
+			}
+			if r != nil {
+				if _, again := r.Next(); again == nil || again.Error() != err.Error() {
+					t.Errorf("Next once more: %v, want the same error", again)
+				}
+				if r.Digest() != "" {
+					t.Error("a digest of input that was not read to its end")
+				}
+			}
+		})
+	}
+}
+
+// endless is an input that never ends, in memory that does not grow.
+type endless struct{ line string }
+
+func (e endless) Read(p []byte) (int, error) {
+	n := 0
+	for n+len(e.line) <= len(p) {
+		n += copy(p[n:], e.line)
+	}
+	return n, nil
+}
+
+func TestSourceIsTheCallersToKeep(t *testing.T) {
+	for _, input := range []io.Reader{
+		io.MultiReader(strings.NewReader("organization_id,discovery_domain_id\n"), endless{"o,d\n"}),
+		endless{`{"organization_id":"o","discovery_domain_id":"d"}` + "\n"},
+	} {
+		r, err := intake.Open("rows", input, domains)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := r.Next()
+		if err != nil || first.Err != nil {
+			t.Fatalf("Next: %v, %v", err, first.Err)
+		}
+		source, object := string(first.Source), string(first.Object)
+		for range 10_000 {
+			if _, err := r.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if string(first.Source) != source || string(first.Object) != object {
+			t.Errorf("the first record has changed: %s, %s", first.Source, first.Object)
+		}
+	}
+}
+
+func TestErrorsNeverPassOnControlCharacters(t *testing.T) {
+	_, err := intake.Open("rows", strings.NewReader("a\x1b]0;x\x07,\u202e\n"), domains)
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b\x07\u202e") {
+		t.Errorf("error %q, want one without control characters", err)
+	}
+}

@@ -1,0 +1,116 @@
+package intake
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ColumnType says what a column's cells, or a member's values, must be.
+type ColumnType int
+
+// The types of columns.
+const (
+	// Text is any text without NUL: a CSV cell as it stands, a JSON string.
+	Text ColumnType = iota
+	// Bool is true or false: in CSV in any case, since spreadsheets write TRUE;
+	// in JSON a boolean.
+	Bool
+	// JSONValue is any JSON value; in CSV the cell holds its text.
+	JSONValue
+)
+
+// Column describes a CSV column and, by the same name, a JSON member.
+type Column struct {
+	Name string
+	Type ColumnType
+	// Required means that the header must have the column and every row a value
+	// that is not empty.
+	Required bool
+}
+
+// Schema says which rows are expected.
+type Schema struct {
+	Columns []Column
+	// Object means that each line of JSON is one whole object which is handed on
+	// as it is, members unchecked; Columns does not count and CSV is refused.
+	Object bool
+}
+
+// ignoredPrefix begins the names of columns and members that an export adds to
+// the rows, so that an exported file can be sent in again as it is.
+const ignoredPrefix = "orgops_"
+
+func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
+
+func (s Schema) column(name string) (Column, bool) {
+	i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
+	if i < 0 {
+		return Column{}, false
+	}
+	return s.Columns[i], true
+}
+
+// expected writes the columns as a usage line does: required ones first, then
+// the optional ones in brackets.
+func (s Schema) expected() string {
+	if s.Object {
+		return "one JSON object a line"
+	}
+	var required, optional []string
+	for _, c := range s.Columns {
+		if c.Required {
+			required = append(required, c.Name)
+		} else {
+			optional = append(optional, c.Name)
+		}
+	}
+	words := strings.Join(required, ", ")
+	switch {
+	case len(optional) == 0:
+		return words
+	case words == "":
+		return "[" + strings.Join(optional, ", ") + "]"
+	}
+	return words + "[, " + strings.Join(optional, ", ") + "]"
+}
+
+// normalized writes the object that a row stands for: the members of values in
+// the schema's order, so that equal rows are equal octets whether they came as
+// CSV or as JSON.
+func (s Schema) normalized(values map[string]json.RawMessage) json.RawMessage {
+	out := []byte{'{'}
+	for _, c := range s.Columns {
+		value, ok := values[c.Name]
+		if !ok {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, jsonString(c.Name)...)
+		out = append(out, ':')
+		out = append(out, value...)
+	}
+	return append(out, '}')
+}
+
+// missing says which required columns have no value.
+func (s Schema) missing(values map[string]json.RawMessage) []string {
+	var broken []string
+	for _, c := range s.Columns {
+		if _, ok := values[c.Name]; c.Required && !ok {
+			broken = append(broken, c.Name+" is missing")
+		}
+	}
+	return broken
+}
+
+func jsonString(s string) []byte {
+	out, err := json.Marshal(s)
+	if err != nil { // a string always has a JSON form
+		panic(fmt.Sprintf("intake: JSON of a string: %v", err))
+	}
+	return out
+}

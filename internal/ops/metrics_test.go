@@ -1,0 +1,217 @@
+package ops_test
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"orgops/internal/ops"
+)
+
+func newMetrics(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	m, err := ops.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, registry
+}
+
+// series gives the lines of /metrics that begin so, without comments and
+// buckets.
+func series(t *testing.T, m *ops.Metrics, prefixes ...string) []string {
+	t.Helper()
+	resp := get(ops.Probes(ops.Config{Metrics: m}), "/metrics")
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET /metrics: %s", resp.Status)
+	}
+	var lines []string
+	for line := range strings.Lines(text(t, resp)) {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(line, p) }) && !strings.Contains(line, "_bucket{") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+func TestMetrics(t *testing.T) {
+	m, _ := newMetrics(t)
+	m.Task("default", "domain:verify", "done", 1500*time.Millisecond)
+	m.Task("default", "domain:verify", "refused", 500*time.Millisecond)
+	m.APIRequest("default", "get_discovery_domain", 200, 20*time.Millisecond)
+	m.APIRequest("default", "get_discovery_domain", 0, 30*time.Second)
+	m.DNSQuery("1.1.1.1", "udp", "absent", "no_txt_record", 10*time.Millisecond)
+	m.PermitWait("default", 250*time.Millisecond)
+	m.Paused("default", true)
+	m.Paused("other", true)
+	m.Paused("other", false)
+	want := []string{
+		`orgops_api_request_duration_seconds_sum{operation="get_discovery_domain",tenant="default"} 30.02`,
+		`orgops_api_request_duration_seconds_count{operation="get_discovery_domain",tenant="default"} 2`,
+		`orgops_api_requests_total{operation="get_discovery_domain",status="200",tenant="default"} 1`,
+		`orgops_api_requests_total{operation="get_discovery_domain",status="none",tenant="default"} 1`,
+		`orgops_dns_queries_total{reason="no_txt_record",resolver="1.1.1.1",state="absent",transport="udp"} 1`,
+		`orgops_dns_query_duration_seconds_sum{resolver="1.1.1.1",transport="udp"} 0.01`,
+		`orgops_dns_query_duration_seconds_count{resolver="1.1.1.1",transport="udp"} 1`,
+		`orgops_paused{tenant="default"} 1`,
+		`orgops_paused{tenant="other"} 0`,
+		`orgops_permit_wait_seconds_sum{tenant="default"} 0.25`,
+		`orgops_permit_wait_seconds_count{tenant="default"} 1`,
+		`orgops_task_duration_seconds_sum{tenant="default",type="domain:verify"} 2`,
+		`orgops_task_duration_seconds_count{tenant="default",type="domain:verify"} 2`,
+		`orgops_tasks_total{outcome="done",tenant="default",type="domain:verify"} 1`,
+		`orgops_tasks_total{outcome="refused",tenant="default",type="domain:verify"} 1`,
+	}
+	if diff := cmp.Diff(want, series(t, m, "orgops_")); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	if got := series(t, m, "go_goroutines", "process_open_fds"); len(got) != 2 {
+		t.Errorf("the runtime's and the process's metrics: %q, want both", got)
+	}
+}
+
+func TestMetricsTakeAnyLabel(t *testing.T) {
+	m, _ := newMetrics(t)
+	m.Task("default", "\xff\"\n", "invalid", 0)
+	want := []string{"orgops_tasks_total{outcome=\"invalid\",tenant=\"default\",type=\"\ufffd\\\"\\n\"} 1"}
+	if diff := cmp.Diff(want, series(t, m, "orgops_tasks_total")); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+func TestMetricsAreRegisteredOnce(t *testing.T) {
+	_, registry := newMetrics(t)
+	if _, err := ops.NewMetrics(registry); err == nil {
+		t.Error("metrics registered twice without an error")
+	}
+}
+
+func TestQueues(t *testing.T) {
+	p := newPages(t)
+	p.enqueue(t, "domain:verify", `{}`)
+	p.enqueue(t, "domain:verify", `{}`)
+	client := asynq.NewClientFromRedisClient(p.rdb)
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("default.api"), asynq.ProcessIn(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := asynq.NewInspectorFromRedisClient(p.rdb).PauseQueue("default.api"); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := newMetrics(t)
+	if err := m.WatchQueues(p.rdb, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WatchQueues(p.rdb, nil); err == nil {
+		t.Error("the queues registered twice without an error")
+	}
+	var want []string
+	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"}, {"default.dns", "2", "0"}} {
+		for _, state := range []struct{ name, tasks string }{
+			{"active", "0"}, {"aggregating", "0"}, {"archived", "0"}, {"completed", "0"}, {"pending", queue.pending}, {"retry", "0"}, {"scheduled", queue.scheduled},
+		} {
+			want = append(want, `orgops_queue_tasks{queue="`+queue.name+`",state="`+state.name+`"} `+state.tasks)
+		}
+	}
+	if diff := cmp.Diff(want, series(t, m, "orgops_queue_tasks")); diff != "" {
+		t.Errorf("queue sizes (-want +got):\n%s", diff)
+	}
+	want = []string{`orgops_queue_paused{queue="default.api"} 1`, `orgops_queue_paused{queue="default.dns"} 0`, `orgops_queue_scrape_success 1`}
+	if diff := cmp.Diff(want, series(t, m, "orgops_queue_paused", "orgops_queue_scrape")); diff != "" {
+		t.Errorf("queue states (-want +got):\n%s", diff)
+	}
+	if got := series(t, m, "orgops_queue_latency_seconds"); len(got) != 2 {
+		t.Errorf("latencies %q, want those of two queues", got)
+	}
+}
+
+// inspector is asynq's, made of functions.
+type inspector struct {
+	queues func() ([]string, error)
+	info   func(string) (*asynq.QueueInfo, error)
+}
+
+func (i inspector) Queues() ([]string, error)                          { return i.queues() }
+func (i inspector) GetQueueInfo(name string) (*asynq.QueueInfo, error) { return i.info(name) }
+
+func TestQueuesThatCannotBeRead(t *testing.T) {
+	down := errors.New("connection refused")
+	tests := []struct {
+		name string
+		inspector
+		want []string
+		log  string
+	}{
+		{
+			"none at all",
+			inspector{queues: func() ([]string, error) { return nil, down }},
+			[]string{"orgops_queue_scrape_success 0"},
+			"list queues: connection refused",
+		},
+		{
+			"one of two",
+			inspector{
+				queues: func() ([]string, error) { return []string{"a", "b"}, nil },
+				info: func(name string) (*asynq.QueueInfo, error) {
+					if name == "a" {
+						return nil, down
+					}
+					return &asynq.QueueInfo{Queue: name, Latency: 90 * time.Second}, nil
+				},
+			},
+			[]string{`orgops_queue_latency_seconds{queue="b"} 90`, "orgops_queue_scrape_success 0"},
+			`queue \"a\": connection refused`,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var log strings.Builder
+			m, registry := newMetrics(t)
+			registry.MustRegister(ops.NewQueueCollector(test.inspector, slog.New(slog.NewTextHandler(&log, nil))))
+			m.Task("default", "x", "done", 0)
+			if diff := cmp.Diff(test.want, series(t, m, "orgops_queue_latency", "orgops_queue_scrape")); diff != "" {
+				t.Errorf("metrics (-want +got):\n%s", diff)
+			}
+			if got := series(t, m, "orgops_tasks_total"); len(got) != 1 {
+				t.Errorf("the other metrics: %q, want them all the same", got)
+			}
+			if !strings.Contains(log.String(), test.log) {
+				t.Errorf("log %q, want %q in it", log.String(), test.log)
+			}
+		})
+	}
+}
+
+func TestHangingRedisHoldsNothingUpForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
+		collector := ops.NewQueueCollector(hanging, slog.New(slog.DiscardHandler))
+		collect := func() (count int, took time.Duration) {
+			start := time.Now()
+			metrics := make(chan prometheus.Metric, 10)
+			collector.Collect(metrics)
+			return len(metrics), time.Since(start)
+		}
+		if count, took := collect(); count != 1 || took != 5*time.Second {
+			t.Errorf("first: %d metrics after %s, want 1 after 5s", count, took)
+		}
+		if count, took := collect(); count != 1 || took != 0 {
+			t.Errorf("while that one still hangs: %d metrics after %s, want 1 at once", count, took)
+		}
+		close(release)
+		synctest.Wait()
+		if count, took := collect(); count != 1 || took != 0 {
+			t.Errorf("after it: %d metrics after %s, want 1 at once", count, took)
+		}
+	})
+}
