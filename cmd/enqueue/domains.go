@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/tasks"
+)
+
+// oneDomain is a single domain in the place of a file.
+type oneDomain struct {
+	Org    string `noenv:"true" placeholder:"ORG" help:"Organization of a single domain, in the place of a file."`
+	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain of that organization."`
+}
+
+// row is the single row, or nil where a file is meant.
+func (o oneDomain) row() ([]byte, error) {
+	switch {
+	case o == oneDomain{}:
+		return nil, nil
+	case o.Org == "" || o.Domain == "":
+		return nil, cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	}
+	return json.Marshal(map[string]string{"organization_id": o.Org, "discovery_domain_id": o.Domain})
+}
+
+type verifyCommand struct {
+	submitFlags
+	oneDomain
+	GiveUp time.Duration `placeholder:"DURATION" help:"How long a TXT record may take to appear; by default what the tenant's worker says, else 72h."`
+}
+
+// Help names the columns.
+func (*verifyCommand) Help() string {
+	return "Columns: organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery]"
+}
+
+// Run hands the domains in to be looked for in DNS.
+func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
+	one, err := c.row()
+	if err != nil {
+		return err
+	}
+	if c.GiveUp < 0 || c.GiveUp%time.Second != 0 {
+		return cli.Usage(fmt.Errorf("give-up: want whole seconds, such as 72h, got %s", c.GiveUp))
+	}
+	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeVerify, one: one, giveUp: c.GiveUp})
+}
+
+type updateCommand struct {
+	submitFlags
+	oneDomain
+	Status          string `noenv:"true" placeholder:"STATUS" help:"pending, for rows that name no status; verified takes a proof, see domains verify."`
+	UseForDiscovery string `noenv:"true" placeholder:"BOOL" help:"true or false, for rows that say nothing of use_for_organization_discovery."`
+}
+
+// Help names the columns.
+func (*updateCommand) Help() string {
+	return "Columns: organization_id, discovery_domain_id[, status, use_for_organization_discovery]"
+}
+
+// Run hands the domains in to be set.
+func (c *updateCommand) Run(ctx context.Context, t *tool) error {
+	one, err := c.row()
+	if err != nil {
+		return err
+	}
+	defaults, err := c.defaults()
+	if err != nil {
+		return err
+	}
+	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeUpdate, one: one, defaults: defaults})
+}
+
+func (c *updateCommand) defaults() (tasks.Defaults, error) {
+	d := tasks.Defaults{Status: c.Status}
+	switch c.Status {
+	case "", "pending":
+	case "verified":
+		return d, cli.Usage(errors.New(`status: verified is not set without a proof; use "enqueue domains verify"`))
+	default:
+		return d, cli.Usage(fmt.Errorf("status: want pending, got %.40q", c.Status))
+	}
+	switch c.UseForDiscovery {
+	case "":
+	case "true", "false":
+		d.UseForDiscovery = new(c.UseForDiscovery == "true")
+	default:
+		return d, cli.Usage(fmt.Errorf("use-for-discovery: want true or false, got %.40q", c.UseForDiscovery))
+	}
+	return d, nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/cli"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+// grammar is what can be typed.
+type grammar struct {
+	RedisURL  string           `name:"redis-url" default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the workers: redis://, rediss://, redis-sentinel:// or redis-cluster://. Its password goes into $$ORGOPS_REDIS_PASSWORD, or a file named by $$ORGOPS_REDIS_PASSWORD_FILE."`
+	JSON      bool             `name:"json" noenv:"true" help:"Write JSON instead of text and tables."`
+	LogLevel  string           `default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"json or text; text on a terminal, json elsewhere."`
+	Version   kong.VersionFlag `help:"Say which version this is."`
+
+	Domains struct {
+		Verify verifyCommand `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark those verified."`
+		Update updateCommand `cmd:"" help:"Set the status, or the use for discovery, of discovery domains."`
+	} `cmd:"" help:"Discovery domains of organizations."`
+	Clients struct {
+		Remove removeCommand `cmd:"" help:"Remove clients from organizations."`
+	} `cmd:"" help:"Clients of organizations."`
+	Templates struct {
+		Create createCommand `cmd:"" help:"Create verifiable-credential templates."`
+	} `cmd:"" help:"Verifiable-credential templates."`
+	Runs struct {
+		List   listCommand   `cmd:"" help:"List all runs, the newest first."`
+		Show   showCommand   `cmd:"" help:"Show one run: its counts, its open rows, and those that did not settle well."`
+		Follow followCommand `cmd:"" help:"Show progress until the runs have ended."`
+	} `cmd:"" help:"What was handed in before."`
+}
+
+// tool is what the commands work with.
+type tool struct {
+	cli.Program
+	json        bool
+	redisURL    string
+	urlFromArgs bool
+	log         *slog.Logger
+
+	// Both are there after connect.
+	redis  redis.UniversalClient
+	ledger *runs.Ledger
+}
+
+// run is the command without the process around it.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	t := &tool{Program: cli.Program{
+		Name: "enqueue", Description: "Hands rows to the workers and tells what became of them.",
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Version: version,
+	}}
+	var g grammar
+	selected, done, err := t.Parse(&g)
+	if done {
+		return cli.StatusOK
+	}
+	if err == nil {
+		err = t.carryOut(ctx, selected, g)
+	}
+	return t.Fail(err)
+}
+
+func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) error {
+	log, err := cli.NewLogger(t.Stderr, g.LogLevel, g.LogFormat)
+	if err != nil {
+		return err
+	}
+	t.log, t.json = log, g.JSON
+	// It has one log for the whole process, and would write to stderr itself.
+	redis.SetLogger(cli.RedisLog{Logger: log})
+	t.redisURL, t.urlFromArgs = g.RedisURL, cli.Given(selected, "redis-url")
+	if err := redisconn.Check(t.redisURL, !t.urlFromArgs); err != nil {
+		return cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
+	defer t.disconnect()
+	selected.BindTo(ctx, (*context.Context)(nil))
+	return selected.Run(t)
+}
+
+// connections is how many connections to Redis are kept: one for each enqueue
+// that the producer has in flight, and a few for the ledger.
+const connections = 40
+
+// connect opens Redis and makes sure that it answers, and that its ledger is
+// one that this version understands.
+func (t *tool) connect(ctx context.Context) error {
+	password, err := cli.Secret(t.Getenv, cli.EnvName("redis-password"))
+	if err != nil {
+		return err
+	}
+	t.redis, err = redisconn.Open(redisconn.Config{
+		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: connections,
+	})
+	if err != nil {
+		return cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
+	if err := redisconn.Ready(ctx, t.redis); err != nil {
+		return err
+	}
+	t.ledger = runs.New(t.redis)
+	return t.ledger.CheckSchema(ctx)
+}
+
+func (t *tool) disconnect() {
+	if t.redis == nil {
+		return
+	}
+	if err := t.redis.Close(); err != nil {
+		t.log.Debug("close redis", "error", err)
+	}
+}
+
+// printJSON writes v as one line.
+func (t *tool) printJSON(v any) error {
+	e := json.NewEncoder(t.Stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

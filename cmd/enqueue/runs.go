@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+)
+
+type listCommand struct{}
+
+// Run lists all runs.
+func (*listCommand) Run(ctx context.Context, t *tool) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	all, err := t.ledger.List(ctx)
+	if err != nil {
+		return err
+	}
+	if !t.json {
+		return cli.RunTable(t.Stdout, all)
+	}
+	for _, r := range all {
+		if err := t.printJSON(runAsJSON(r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type showCommand struct {
+	ID   string `arg:"" name:"run" help:"Id of the run."`
+	Rows int    `noenv:"true" default:"20" help:"How many rows are shown: of the open ones, and of those that did not settle well."`
+}
+
+// Run shows one run.
+func (c *showCommand) Run(ctx context.Context, t *tool) error {
+	if c.Rows < 0 {
+		return cli.Usage(fmt.Errorf("rows: want 0 or more, got %d", c.Rows))
+	}
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	r, err := t.ledger.Get(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if t.json {
+		return t.printDetails(ctx, r, c.Rows)
+	}
+	if err := t.printRun(ctx, r); err != nil {
+		return err
+	}
+	if err := cli.OpenRows(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
+		return err
+	}
+	return cli.UnwellRows(ctx, t.Stdout, t.ledger, r, c.Rows)
+}
+
+func (t *tool) printRun(ctx context.Context, r runs.Run) error {
+	held, err := t.heldUp(ctx, r)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, value)
+		}
+	}
+	line("run", r.ID)
+	line("kind", r.Kind)
+	line("tenant", r.Tenant)
+	line("label", r.Label)
+	line("state", cli.State(r))
+	for _, b := range held.Blocks {
+		line("blocked", b.Operation+": "+b.Reason)
+	}
+	line("paused until", stamp(held.PausedUntil))
+	line("rows", cli.Total(r))
+	line("settled", fmt.Sprintf("%d: %s", r.Settled, cli.Counts(r)))
+	line("created", stamp(r.CreatedAt))
+	line("ended", stamp(r.EndedAt))
+	return w.Flush()
+}
+
+// heldUp is what keeps the tenant of an open run from going on.
+func (t *tool) heldUp(ctx context.Context, r runs.Run) (pace.State, error) {
+	if r.Ended() {
+		return pace.State{}, nil
+	}
+	return pace.New(pace.Config{Redis: t.redis, Tenant: r.Tenant}).State(ctx)
+}
+
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(time.RFC3339)
+}
+
+type followCommand struct {
+	IDs []string `arg:"" name:"run" help:"Ids of the runs."`
+}
+
+// Run follows runs to their ends.
+func (c *followCommand) Run(ctx context.Context, t *tool) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	return t.follow(ctx, c.IDs)
+}
+
+// unwellRowsTold is how many rows per run are told once it has ended; all are
+// had by runs show --rows.
+const unwellRowsTold = 50
+
+// follow shows progress until the runs have ended, then what became of them.
+// It is an error if a row settled badly.
+func (t *tool) follow(ctx context.Context, ids []string) error {
+	all, err := cli.Follow(ctx, t.ledger, ids, t.Stderr)
+	if err != nil && ctx.Err() != nil {
+		again := "enqueue runs follow " + strings.Join(ids, " ")
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: what was handed in goes on; to follow it again: %s", again)}
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.printOutcomes(ctx, all); err != nil {
+		return err
+	}
+	unwell := int64(0)
+	for _, r := range all {
+		unwell += cli.Unwell(r)
+	}
+	if unwell > 0 {
+		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("rows that did not become what they asked for: %d", unwell)}
+	}
+	return nil
+}
+
+func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) error {
+	if !t.json {
+		if err := cli.RunTable(t.Stdout, all); err != nil {
+			return err
+		}
+	}
+	for _, r := range all {
+		if err := t.printOutcome(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tool) printOutcome(ctx context.Context, r runs.Run) error {
+	if t.json {
+		return t.printDetails(ctx, r, unwellRowsTold)
+	}
+	return cli.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
+}
+
+// runJSON is a run as --json prints it.
+type runJSON struct {
+	Run       string           `json:"run"`
+	Kind      string           `json:"kind"`
+	Tenant    string           `json:"tenant"`
+	Label     string           `json:"label,omitempty"`
+	State     string           `json:"state"` // "being handed in", "open" or "ended"
+	Rows      *int64           `json:"rows"`  // null: not known yet
+	Settled   int64            `json:"settled"`
+	Counts    map[string]int64 `json:"counts"`
+	CreatedAt time.Time        `json:"created_at"`
+	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
+}
+
+func runAsJSON(r runs.Run) runJSON {
+	j := runJSON{
+		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, State: cli.State(r),
+		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt,
+	}
+	if r.Sealed {
+		j.Rows = &r.Total
+	}
+	if r.Ended() {
+		j.State, j.EndedAt = "ended", &r.EndedAt
+	}
+	return j
+}
+
+// detailsJSON is a run with rows of it.
+type detailsJSON struct {
+	runJSON
+	Blocked     []blockJSON     `json:"blocked"`      // what the tenant does not let us do
+	PausedUntil *time.Time      `json:"paused_until"` // null: it is not
+	OpenRows    []openRowJSON   `json:"open_rows"`
+	UnwellRows  []unwellRowJSON `json:"unwell_rows"`
+}
+
+type blockJSON struct {
+	Operation string `json:"operation"` // "*": all
+	Reason    string `json:"reason"`
+}
+
+type openRowJSON struct {
+	Item     int64      `json:"item"` // from 0
+	Row      string     `json:"row"`  // its identifiers
+	Reason   string     `json:"reason,omitempty"`
+	NextLook *time.Time `json:"next_look"` // null: not known
+}
+
+type unwellRowJSON struct {
+	Item    int64  `json:"item"` // from 0
+	Row     string `json:"row"`  // its identifiers
+	Outcome string `json:"outcome"`
+	Detail  string `json:"detail"`
+}
+
+// printDetails writes the run with at most most rows of either sort.
+func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
+	details := detailsJSON{runJSON: runAsJSON(r), Blocked: []blockJSON{}, OpenRows: []openRowJSON{}, UnwellRows: []unwellRowJSON{}}
+	held, err := t.heldUp(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, b := range held.Blocks {
+		details.Blocked = append(details.Blocked, blockJSON{b.Operation, b.Reason})
+	}
+	if !held.PausedUntil.IsZero() {
+		details.PausedUntil = &held.PausedUntil
+	}
+	open, err := cli.Open(ctx, t.ledger, r, most)
+	if err != nil {
+		return err
+	}
+	for _, row := range open {
+		j := openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason}
+		if !row.Next.IsZero() {
+			j.NextLook = &row.Next
+		}
+		details.OpenRows = append(details.OpenRows, j)
+	}
+	unwell, err := cli.UnwellOf(ctx, t.ledger, r, most)
+	if err != nil {
+		return err
+	}
+	for _, row := range unwell {
+		details.UnwellRows = append(details.UnwellRows, unwellRowJSON{row.Item, row.Name, row.Outcome, row.Detail})
+	}
+	return t.printJSON(details)
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"enqueue": main})
+}
+
+// TestScripts runs the command as it is typed, each script against a Redis of
+// its own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			mini := miniredis.NewMiniRedis()
+			if err := mini.Start(); err != nil {
+				return err
+			}
+			mini.ClockTTL(true)
+			client := redis.NewClient(&redis.Options{Addr: mini.Addr()})
+			env.Defer(func() {
+				_ = client.Close()
+				mini.Close()
+			})
+			env.Setenv("ADDR", mini.Addr())
+			env.Setenv("ORGOPS_REDIS_URL", "redis://"+mini.Addr()+"/0")
+			env.Values[world{}] = &world{mini: mini, client: client}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":          exits,
+			"redis-is-clean": redisIsClean,
+			"redis-down":     redisDown,
+			"redis-password": redisPassword,
+			"redis-set":      redisSet,
+			"runs":           countRuns,
+			"pending":        countPending,
+			"announce":       announce,
+			"settle":         settle,
+			"note":           note,
+			"watch":          watch,
+			"reached":        reached,
+			"block":          block,
+			"gzip":           gzipFile,
+			"lines":          lines,
+			"no-copy-left":   noCopyLeft,
+		},
+	})
+}
+
+// world is what stands around the command in one script.
+type world struct {
+	mini    *miniredis.Miniredis
+	client  *redis.Client
+	watched chan struct{}
+}
+
+func of(ts *testscript.TestScript) *world { return ts.Value(world{}).(*world) }
+
+func (w *world) ledger() *runs.Ledger { return runs.New(w.client) }
+
+// want refuses a command's misuse.
+func want(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
+	if neg || len(args) < least {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+// exits runs a program and holds its exit status.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "exits STATUS PROGRAM [ARG...]")
+	status := 0
+	err := ts.Exec(args[1], args[2:]...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		status = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(status) != args[0] {
+		ts.Fatalf("exit status %d, want %s", status, args[0])
+	}
+}
+
+// redisIsClean holds that Redis has no run and no task: nothing but the
+// ledger's version and what workers announced.
+func redisIsClean(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "redis-is-clean")
+	left := slices.DeleteFunc(of(ts).mini.Keys(), func(key string) bool {
+		return key == "orgops:schema" || strings.HasPrefix(key, "orgops:v1:{tenant:")
+	})
+	if len(left) > 0 {
+		ts.Fatalf("redis holds %q", left)
+	}
+}
+
+func redisDown(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "redis-down")
+	of(ts).mini.Close()
+}
+
+func redisPassword(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "redis-password PASSWORD")
+	of(ts).mini.RequireAuth(args[0])
+}
+
+func redisSet(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "redis-set KEY VALUE")
+	ts.Check(of(ts).mini.Set(args[0], args[1]))
+}
+
+func countRuns(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "runs NUMBER")
+	all, err := of(ts).ledger().List(context.Background())
+	ts.Check(err)
+	if fmt.Sprint(len(all)) != args[0] {
+		ts.Fatalf("%d runs, want %s", len(all), args[0])
+	}
+}
+
+func countPending(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "pending QUEUE NUMBER")
+	inspector := asynq.NewInspectorFromRedisClient(of(ts).client)
+	queues, err := inspector.Queues()
+	ts.Check(err)
+	n := 0
+	if slices.Contains(queues, args[0]) {
+		info, err := inspector.GetQueueInfo(args[0])
+		ts.Check(err)
+		n = info.Pending
+	}
+	if fmt.Sprint(n) != args[1] {
+		ts.Fatalf("%d tasks pending in %s, want %s", n, args[0], args[1])
+	}
+}
+
+func announce(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "announce TENANT GIVE-UP")
+	giveUp, err := time.ParseDuration(args[1])
+	ts.Check(err)
+	ts.Check(pace.Announce(context.Background(), of(ts).client, pace.Settings{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
+}
+
+func settle(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 4, "settle RUN ITEM OUTCOME DETAIL")
+	r, err := of(ts).ledger().Get(context.Background(), args[0])
+	ts.Check(err)
+	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(of(ts).ledger().Settle(context.Background(), r.ID, r.Kind, []int64{item}, args[2], args[3]))
+}
+
+func note(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 4, "note RUN ITEM REASON NEXT")
+	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	next, err := time.Parse(time.RFC3339, args[3])
+	ts.Check(err)
+	ts.Check(of(ts).ledger().Note(context.Background(), args[0], []int64{item}, args[2], next))
+}
+
+// watch has reached wait for the next command of that name at Redis.
+func watch(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "watch COMMAND")
+	w := of(ts)
+	seen := make(chan struct{})
+	once := sync.OnceFunc(func() { close(seen) })
+	w.watched = seen
+	w.mini.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		if command == args[0] {
+			once()
+		}
+		return false
+	})
+}
+
+func reached(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "reached")
+	select {
+	case <-of(ts).watched:
+	case <-time.After(time.Minute):
+		ts.Fatalf("it never came")
+	}
+}
+
+func block(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "block TENANT OPERATION REASON")
+	ts.Check(pace.New(pace.Config{Redis: of(ts).client, Tenant: args[0]}).Block(context.Background(), args[1], args[2]))
+}
+
+func gzipFile(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "gzip FROM TO")
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err := w.Write([]byte(ts.ReadFile(args[0])))
+	ts.Check(errors.Join(err, w.Close()))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), zipped.Bytes(), 0o600))
+}
+
+// lines appends N lines to a file; {n} in them is their number from 1.
+func lines(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "lines FILE N LINE")
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	ts.Check(err)
+	for i := range n {
+		_, err := fmt.Fprintln(f, strings.ReplaceAll(args[2], "{n}", strconv.Itoa(i+1)))
+		ts.Check(err)
+	}
+	ts.Check(f.Close())
+}
+
+// noCopyLeft holds that no copy of stdin was left behind.
+func noCopyLeft(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "no-copy-left")
+	found, err := filepath.Glob(filepath.Join(ts.Getenv("TMPDIR"), "orgops-*"))
+	ts.Check(err)
+	if len(found) > 0 {
+		ts.Fatalf("left behind: %q", found)
+	}
+}

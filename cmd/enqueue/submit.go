@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// submitFlags are what the commands that hand in rows have in common.
+type submitFlags struct {
+	File   string `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not; - or nothing: stdin."`
+	Tenant string `default:"default" placeholder:"NAME" help:"Tenant that the rows are for."`
+	ID     string `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same rows again under the same id are harmless."`
+	Label  string `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
+	Follow bool   `noenv:"true" help:"Stay until the run has ended, and tell what became of its rows."`
+}
+
+// order is one submission: what the arguments ask for.
+type order struct {
+	submitFlags
+	kind     string
+	one      []byte // a single row as JSON, in the place of a file
+	defaults tasks.Defaults
+	giveUp   time.Duration // 0: as the tenant's worker says
+}
+
+func (o order) check() error {
+	if err := tasks.CheckTenant(o.Tenant); err != nil {
+		return cli.Usage(err)
+	}
+	if o.ID != "" {
+		if err := tasks.CheckRunID(o.ID); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	return nil
+}
+
+// submit hands in the order's rows: all of them, or none if one is bad.
+func (t *tool) submit(ctx context.Context, o order) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	rows, err := t.open(o)
+	if err != nil {
+		return err
+	}
+	defer rows.close()
+	id, err := t.submitRows(ctx, o, rows)
+	if errors.Is(err, context.Canceled) {
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was handed in")}
+	}
+	if err != nil || !o.Follow {
+		return err
+	}
+	return t.follow(ctx, []string{id})
+}
+
+// submitRows returns the run's id. An error that is [context.Canceled] says
+// that nothing was handed in.
+func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id string, err error) {
+	kind, ok := tasks.KindOf(o.kind)
+	if !ok {
+		return "", fmt.Errorf("kind of rows: unknown %q", o.kind)
+	}
+	if err := t.connect(ctx); err != nil {
+		return "", err
+	}
+	if err := rows.spool(ctx); err != nil {
+		return "", err
+	}
+	in := intake.Input{Name: rows.name, Open: rows.opener(ctx), Kind: kind, Defaults: o.defaults}
+	checked, err := t.examine(in)
+	if err != nil {
+		return "", err
+	}
+	return t.handIn(ctx, o, in, checked)
+}
+
+// examine is the first reading: every row is checked, and nothing kept.
+func (t *tool) examine(in intake.Input) (intake.Checked, error) {
+	checked, err := in.Check()
+	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) {
+		return checked, cli.Usage(err)
+	}
+	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
+		return checked, t.reject(checked.Rows, bad)
+	}
+	if err == nil && checked.Rows > runs.MaxRows {
+		return checked, cli.Usage(fmt.Errorf("%s: %d rows, a run has at most %d: hand them in as several files", in.Name, checked.Rows, int64(runs.MaxRows)))
+	}
+	return checked, err
+}
+
+// reject tells the bad rows one a line, as editors know to jump to.
+func (t *tool) reject(rows int64, bad *intake.BadRows) error {
+	for _, row := range bad.First {
+		fmt.Fprintln(t.Stderr, row)
+	}
+	if more := bad.Total - int64(len(bad.First)); more > 0 {
+		fmt.Fprintf(t.Stderr, "and %d more\n", more)
+	}
+	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", bad.Total, rows)}
+}
+
+// handIn writes the run down, tells its id, and hands in the rows.
+func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked intake.Checked) (id string, err error) {
+	giveUp, seen, err := t.giveUp(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	if o.ID == "" {
+		o.ID = tasks.NewRunID(time.Now())
+	}
+	taker := intake.Intake{Ledger: t.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(t.redis), t.ledger)}
+	asked := checked
+	asked.Digest = digest(checked.Digest, o.defaults)
+	run, created, err := taker.Begin(ctx, in, asked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp})
+	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
+		return "", cli.Usage(mismatch)
+	}
+	if err != nil {
+		return "", err
+	}
+	if !seen {
+		t.log.Warn("no worker for this tenant has been seen on this Redis: the rows wait until one starts", "tenant", o.Tenant)
+	}
+	if !t.json {
+		fmt.Fprintln(t.Stdout, run.ID)
+	}
+	sum, err := t.handInRows(ctx, taker, in, checked, run, created, giveUp)
+	if err != nil {
+		return "", unfinished(ctx, run.ID, err)
+	}
+	if t.json {
+		err = t.printJSON(submittedJSON{Run: run.ID, Rows: sum.Rows, Tasks: sum.Tasks})
+	}
+	return run.ID, err
+}
+
+// submittedJSON is what --json prints of a submission.
+type submittedJSON struct {
+	Run   string `json:"run"`
+	Rows  int64  `json:"rows"`
+	Tasks int64  `json:"tasks"` // enqueued now, or there already
+}
+
+// handInRows is the second reading.
+func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.Input, checked intake.Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
+	if !created {
+		t.log.Info("this run was handed in before: what is there already is left alone", "run", run.ID, "settled", run.Settled)
+	}
+	if run.Ended() {
+		t.log.Info("this run has ended: nothing is left to hand in", "run", run.ID, "rows", run.Total)
+		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
+	}
+	sum, err := taker.HandIn(ctx, in, checked, run, created, giveUp)
+	if err != nil {
+		return sum, err
+	}
+	t.log.Info("rows handed in", "run", run.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
+	return sum, nil
+}
+
+// digest makes of a file's digest that of what is asked for: the same file
+// with other defaults is other content.
+func digest(file string, d tasks.Defaults) string {
+	if d == (tasks.Defaults{}) {
+		return file
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\nstatus=%s\n", file, d.Status)
+	if d.UseForDiscovery != nil {
+		fmt.Fprintf(h, "use_for_organization_discovery=%t\n", *d.UseForDiscovery)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// giveUp is how long a token may take to appear: as the arguments say, else as
+// the tenant's worker has told, else the default. seen says whether a worker
+// has told anything.
+func (t *tool) giveUp(ctx context.Context, o order) (giveUp time.Duration, seen bool, err error) {
+	settings, seen, err := pace.Announced(ctx, t.redis, o.Tenant)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case o.giveUp > 0:
+		return o.giveUp, seen, nil
+	case settings.GiveUp > 0:
+		return settings.GiveUp, seen, nil
+	}
+	return tasks.DefaultGiveUp, seen, nil
+}
+
+// unfinished says how to go on with a run of which only a part is handed in.
+func unfinished(ctx context.Context, id string, err error) error {
+	const goOn = "only a part of run %s is handed in; to hand in the rest, give the same command with the same rows again with --run %s"
+	if ctx.Err() != nil {
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+goOn, id, id)}
+	}
+	return fmt.Errorf("%w\n"+goOn, err, id, id)
+}

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"context"
+
+	"orgops/tasks"
+)
+
+type createCommand struct{ submitFlags }
+
+// Help says what a row is.
+func (*createCommand) Help() string {
+	return "JSON Lines only: one request body a line, with name, type, dialect, presentation, well_known_trusted_issuers[, custom_certificate_authority]"
+}
+
+// Run hands the templates in to be created.
+func (c *createCommand) Run(ctx context.Context, t *tool) error {
+	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeCreate})
+}

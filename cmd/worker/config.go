@@ -1,0 +1,350 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/cli"
+	"orgops/internal/ops"
+	"orgops/internal/pace"
+	"orgops/internal/redisconn"
+	"orgops/tasks"
+)
+
+// settings are the worker's flags; each has an environment variable.
+type settings struct {
+	RedisURL        string        `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. The password goes into ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0" placeholder:"URL"`
+	HTTPAddr        string        `name:"http-addr" help:"Operator's pages, asynqmon among them, on loopback; or off." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	ProbeAddr       string        `help:"/healthz, /readyz and /metrics; or off." default:"127.0.0.1:8081" placeholder:"ADDR"`
+	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at the end." default:"25s"`
+	LogLevel        string        `help:"debug, info, warn or error." default:"info"`
+	LogFormat       string        `help:"json or text (default: text on a terminal)." enum:"json,text," default:""`
+
+	Config      string `help:"Tenants from a YAML file, instead of the tenant's flags." placeholder:"FILE"`
+	CheckConfig bool   `help:"Say what would be used, and leave." noenv:"true"`
+	Sandbox     bool   `help:"Everything embedded: a tenant, a DNS server and a Redis, with a sample of each kind of run." noenv:"true"`
+	Drain       bool   `help:"Leave, with status 0, when every run that was handed in whole has ended." noenv:"true"`
+
+	tenantFlags `group:"The tenant"`
+}
+
+// tenantFlags are one tenant's settings as flags. The names of the members
+// in a file are in tenant.
+type tenantFlags struct {
+	Tenant               string        `help:"Name of the tenant." default:"default"`
+	BaseURL              string        `help:"Management API: https://TENANT/api/v2." placeholder:"URL"`
+	AuthURL              string        `help:"Authorization server (default: the base URL's host)." placeholder:"URL"`
+	TokenURL             string        `help:"Token endpoint (default: {auth-url}/oauth/token/)." placeholder:"URL"`
+	Audience             string        `help:"Audience of the token (default: the base URL's host with /api/v2/)." placeholder:"URL"`
+	ClientID             string        `help:"Client credentials' id. The secret goes into ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE; a bearer token, instead of both, into ORGOPS_TOKEN or ORGOPS_TOKEN_FILE." placeholder:"ID"`
+	Rate                 string        `help:"Requests that the tenant's plan allows: 16/s, 150/min, or unlimited." default:"2/s"`
+	Burst                int           `help:"Requests that it allows at once." default:"2"`
+	Reserve              float64       `help:"Share of rate and burst left to the tenant's own logins, in percent." default:"20"`
+	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
+	Resolvers            []string      `help:"Resolvers to ask, address or tcp://address." default:"1.1.1.1,8.8.8.8,9.9.9.9"`
+	ResolverQuorum       int           `help:"How many resolvers have to see a token (default: a majority)." default:"0"`
+	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
+	TrustPayload         bool          `help:"Do not read records: for credentials without read scopes. Rows then bring host, token and flag."`
+	AllowUnproven        bool          `help:"Let domains update set verified without a proof."`
+}
+
+// tenant is one tenant's settings as used; a file has them by these names.
+type tenant struct {
+	Name                 string   `yaml:"name"`
+	BaseURL              string   `yaml:"base_url"`
+	AuthURL              string   `yaml:"auth_url"`
+	TokenURL             string   `yaml:"token_url"`
+	Audience             string   `yaml:"audience"`
+	ClientID             string   `yaml:"client_id"`
+	ClientSecretFile     string   `yaml:"client_secret_file"`
+	ClientSecretEnv      string   `yaml:"client_secret_env"`
+	TokenFile            string   `yaml:"token_file"`
+	TokenEnv             string   `yaml:"token_env"`
+	Rate                 string   `yaml:"rate"`
+	Burst                int      `yaml:"burst"`
+	Reserve              *float64 `yaml:"reserve"` // percent
+	MaxClientsPerRequest int      `yaml:"max_clients_per_request"`
+	Resolvers            []string `yaml:"resolvers"`
+	ResolverQuorum       int      `yaml:"resolver_quorum"`
+	GiveUp               duration `yaml:"give_up"`
+	TrustPayload         bool     `yaml:"trust_payload"`
+	AllowUnproven        bool     `yaml:"allow_unproven"`
+
+	limit     pace.Limit
+	resolvers []dnscheck.Resolver
+	secret    apiclient.Secret
+	token     apiclient.Secret
+}
+
+// duration is a time.Duration that YAML writes as 72h.
+type duration time.Duration
+
+func (d *duration) UnmarshalYAML(node *yaml.Node) error {
+	value, err := time.ParseDuration(node.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: want a duration such as 72h, got %.40q", node.Line, node.Value)
+	}
+	*d = duration(value)
+	return nil
+}
+
+// environment is where secrets come from.
+type environment func(string) string
+
+// tenants are the tenants that the settings speak of, checked.
+func (s settings) tenants(env environment) ([]tenant, error) {
+	if s.Config == "" {
+		t := s.tenantFlags.tenant(env)
+		if err := t.complete(env); err != nil {
+			return nil, cli.Usage(err)
+		}
+		return []tenant{t}, nil
+	}
+	if s.BaseURL != "" {
+		return nil, cli.Usage(errors.New("base-url and config are both set: with a file, the tenants are in it"))
+	}
+	all, err := readConfig(s.Config, env)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("%s: %w", s.Config, err))
+	}
+	return all, nil
+}
+
+func (f tenantFlags) tenant(env environment) tenant {
+	t := tenant{
+		Name: f.Tenant, BaseURL: f.BaseURL, AuthURL: f.AuthURL, TokenURL: f.TokenURL, Audience: f.Audience, ClientID: f.ClientID,
+		Rate: f.Rate, Burst: f.Burst, Reserve: &f.Reserve, MaxClientsPerRequest: f.MaxClientsPerRequest,
+		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, GiveUp: duration(f.GiveUp),
+		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven,
+		ClientSecretEnv: "ORGOPS_CLIENT_SECRET", TokenEnv: "ORGOPS_TOKEN",
+	}
+	if path := env("ORGOPS_CLIENT_SECRET_FILE"); path != "" && env("ORGOPS_CLIENT_SECRET") == "" {
+		t.ClientSecretEnv, t.ClientSecretFile = "", path
+	}
+	if path := env("ORGOPS_TOKEN_FILE"); path != "" && env("ORGOPS_TOKEN") == "" {
+		t.TokenEnv, t.TokenFile = "", path
+	}
+	return t
+}
+
+// readConfig reads a file of tenants. Unknown members are refused.
+func readConfig(path string, env environment) ([]tenant, error) {
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Tenants []tenant `yaml:"tenants"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(body))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(file.Tenants) == 0 {
+		return nil, errors.New("tenants: there is none")
+	}
+	seen := map[string]bool{}
+	for i := range file.Tenants {
+		t := &file.Tenants[i]
+		if err := t.complete(env); err != nil {
+			return nil, fmt.Errorf("tenants[%d] %q: %w", i, t.Name, err)
+		}
+		if seen[t.Name] {
+			return nil, fmt.Errorf("tenants[%d] %q: there are two of that name", i, t.Name)
+		}
+		seen[t.Name] = true
+	}
+	return file.Tenants, nil
+}
+
+// complete fills in defaults and checks everything that can be checked
+// without asking anyone.
+func (t *tenant) complete(env environment) error {
+	t.defaults()
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkLimit(), t.checkResolvers())
+}
+
+func (t *tenant) defaults() {
+	const reserve = 20
+	if t.Name == "" {
+		t.Name = tasks.DefaultTenant
+	}
+	if t.Rate == "" {
+		t.Rate = "2/s"
+	}
+	if t.Burst == 0 {
+		t.Burst = 2
+	}
+	if t.Reserve == nil {
+		t.Reserve = new(float64(reserve))
+	}
+	if t.MaxClientsPerRequest == 0 {
+		t.MaxClientsPerRequest = tasks.MaxClients
+	}
+	if len(t.Resolvers) == 0 {
+		t.Resolvers = []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}
+	}
+	if t.GiveUp == 0 {
+		t.GiveUp = duration(tasks.DefaultGiveUp)
+	}
+}
+
+func (t *tenant) checkURLs() error {
+	if t.BaseURL == "" {
+		return errors.New("base-url is missing: the tenant's Management API, https://TENANT/api/v2 (or try --sandbox)")
+	}
+	if err := apiclient.CheckBaseURL(t.BaseURL); err != nil {
+		return err
+	}
+	if t.AuthURL == "" {
+		t.AuthURL = strings.TrimSuffix(strings.TrimSuffix(t.BaseURL, "/"), "/api/v2")
+	}
+	if t.TokenURL == "" {
+		t.TokenURL = apiclient.DefaultTokenURL(t.AuthURL)
+	}
+	if err := apiclient.CheckTokenURL(t.TokenURL); err != nil {
+		return err
+	}
+	if t.Audience == "" {
+		audience, err := apiclient.DefaultAudience(t.BaseURL)
+		if err != nil {
+			return fmt.Errorf("audience: %w", err)
+		}
+		t.Audience = audience
+	}
+	return nil
+}
+
+// readSecrets reads what the tenant authenticates with: a bearer token, or
+// the secret of its client credentials.
+func (t *tenant) readSecrets(env environment) (err error) {
+	if t.secret, err = fileOrEnv(env, t.ClientSecretFile, t.ClientSecretEnv, "client secret"); err != nil {
+		return err
+	}
+	if t.token, err = fileOrEnv(env, t.TokenFile, t.TokenEnv, "token"); err != nil {
+		return err
+	}
+	bearer := !t.token.IsZero()
+	switch {
+	case bearer && !t.secret.IsZero():
+		return errors.New("both a token and a client secret are set: which one is meant?")
+	case !bearer && t.secret.IsZero():
+		return errors.New("no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE, or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)")
+	case !bearer && t.ClientID == "":
+		return errors.New("client-id is missing: there is a client secret, but not whose")
+	}
+	return nil
+}
+
+func fileOrEnv(env environment, path, name, what string) (apiclient.Secret, error) {
+	switch {
+	case path != "" && name != "":
+		return apiclient.Secret{}, fmt.Errorf("%s: a file and an environment variable are both named: which one is meant?", what)
+	case path != "":
+		value, err := cli.SecretFile(path)
+		return apiclient.NewSecret(value), err
+	case name != "":
+		return apiclient.NewSecret(env(name)), nil
+	}
+	return apiclient.Secret{}, nil
+}
+
+func (t *tenant) checkLimit() error {
+	rate, err := pace.ParseRate(t.Rate)
+	if err != nil {
+		return fmt.Errorf("rate: %w", err)
+	}
+	if t.Burst < 1 {
+		return fmt.Errorf("burst: want at least 1, got %d", t.Burst)
+	}
+	if *t.Reserve < 0 || *t.Reserve > 95 {
+		return fmt.Errorf("reserve: want 0 to 95 percent, got %g", *t.Reserve)
+	}
+	if t.MaxClientsPerRequest < 1 || t.MaxClientsPerRequest > tasks.MaxClients {
+		return fmt.Errorf("max-clients-per-request: want 1 to %d, got %d", tasks.MaxClients, t.MaxClientsPerRequest)
+	}
+	if t.GiveUp <= 0 {
+		return fmt.Errorf("give-up: want a time above 0, got %s", time.Duration(t.GiveUp))
+	}
+	t.limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: *t.Reserve / 100}
+	return nil
+}
+
+func (t *tenant) checkResolvers() error {
+	t.resolvers = nil
+	for _, s := range t.Resolvers {
+		r, err := dnscheck.ParseResolver(s)
+		if err != nil {
+			return fmt.Errorf("resolvers: %w", err)
+		}
+		t.resolvers = append(t.resolvers, r)
+	}
+	if t.ResolverQuorum < 0 || t.ResolverQuorum > len(t.resolvers) {
+		return fmt.Errorf("resolver-quorum: want at most the %d resolvers, got %d", len(t.resolvers), t.ResolverQuorum)
+	}
+	return nil
+}
+
+// redis is the Redis that the settings name.
+func (s settings) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
+	if err := redisconn.Check(s.RedisURL, !fromArgs); err != nil {
+		return redisconn.Config{}, cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
+	password, err := cli.Secret(p.Getenv, cli.EnvName("redis-password"))
+	return redisconn.Config{URL: s.RedisURL, Password: password, AllowURLPassword: !fromArgs}, err
+}
+
+// check checks what does not concern a tenant.
+func (s settings) check() error {
+	if s.HTTPAddr != off {
+		if err := ops.CheckLoopback(s.HTTPAddr); err != nil {
+			return cli.Usage(fmt.Errorf("http-addr: %w", err))
+		}
+	}
+	if s.ShutdownTimeout < time.Second {
+		return cli.Usage(fmt.Errorf("shutdown-timeout: want at least 1s, got %s", s.ShutdownTimeout))
+	}
+	return nil
+}
+
+const (
+	// off turns a listener off.
+	off = "off"
+	// defaultLogLevel is --log-level's.
+	defaultLogLevel = "info"
+)
+
+// print says what would be used. Secrets are masked by their type.
+func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
+	fmt.Fprintf(out, "redis-url: %s\nhttp-addr: %s\nprobe-addr: %s\nshutdown-timeout: %s\n", redisconn.Mask(redis.URL), s.HTTPAddr, s.ProbeAddr, s.ShutdownTimeout)
+	for _, t := range all {
+		fmt.Fprintf(out, "tenant %s:\n", t.Name)
+		fmt.Fprintf(out, "  base-url: %s\n  token-url: %s\n  audience: %s\n", t.BaseURL, t.TokenURL, t.Audience)
+		if t.token.IsZero() {
+			fmt.Fprintf(out, "  client-id: %s\n  client secret: %s\n", t.ClientID, t.secret)
+		} else {
+			fmt.Fprintf(out, "  token: %s\n", t.token)
+		}
+		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%\n", t.Rate, t.Burst, *t.Reserve)
+		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
+		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum())
+	}
+}
+
+// quorum is how many resolvers have to see a token.
+func (t tenant) quorum() int {
+	if t.ResolverQuorum > 0 {
+		return t.ResolverQuorum
+	}
+	return len(t.resolvers)/2 + 1
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/hibiken/asynq"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/cli"
+	"orgops/internal/ops"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+type grammar struct {
+	Work    settings         `cmd:"" default:"withargs" help:"Carry out tasks (what worker does unless told otherwise)."`
+	Sandbox sandboxCommand   `cmd:"" help:"Serve a tenant and its DNS alone, without a worker, and print the settings that point at them."`
+	Version kong.VersionFlag `help:"Print the version." noenv:"true"`
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	p := cli.Program{
+		Name: "worker", Description: "Carries out bulk operations on an identity platform's Management API.",
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Version: version,
+	}
+	var g grammar
+	selected, done, err := p.Parse(&g)
+	if err != nil || done {
+		return p.Fail(err)
+	}
+	if selected.Command() == "sandbox" {
+		return p.Fail(g.Sandbox.run(ctx, p))
+	}
+	if g.Work.Sandbox {
+		return p.Fail(workInSandbox(ctx, p, g.Work))
+	}
+	return p.Fail(workForTenants(ctx, p, g.Work, cli.Given(selected, "redis-url")))
+}
+
+// workForTenants works for the tenants that the settings name.
+func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArgs bool) error {
+	tenants, err := s.tenants(p.Getenv)
+	if err != nil {
+		return err
+	}
+	redis, err := s.redis(p, redisFromArgs)
+	if err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	if s.CheckConfig {
+		s.print(p.Stdout, tenants, redis)
+		return nil
+	}
+	logger, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
+	if err != nil {
+		return err
+	}
+	w, err := newWorker(s, redis, logger)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	return w.work(ctx, tenants, func(ctx context.Context) error {
+		if s.Drain {
+			return w.drained(ctx)
+		}
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// worker is one process of the fleet.
+type worker struct {
+	settings settings
+	logger   *slog.Logger
+	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
+	queue    *asynq.Client
+	ledger   *runs.Ledger
+	metrics  *ops.Metrics
+
+	tenants  []*served
+	stopping chan struct{}
+	stops    []func(context.Context) error // of the HTTP listeners
+}
+
+func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
+	client, err := redisconn.ForServer(c)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
+	registry := prometheus.NewRegistry()
+	metrics, err := ops.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	if err := metrics.WatchQueues(client, logger); err != nil {
+		return nil, err
+	}
+	return &worker{
+		settings: s, logger: logger, redis: client, queue: asynq.NewClientFromRedisClient(client),
+		ledger: runs.New(client), metrics: metrics, stopping: make(chan struct{}),
+	}, nil
+}
+
+// work starts everything, waits until until returns or ctx is done, and stops
+// everything in order. Being stopped by ctx is no error.
+func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.Context) error) error {
+	if err := w.awaitRedis(ctx); err != nil {
+		return stopped(ctx, err)
+	}
+	for _, t := range tenants {
+		one, err := w.serve(t)
+		if err != nil {
+			return err
+		}
+		w.tenants = append(w.tenants, one)
+	}
+	if err := w.listen(ctx); err != nil {
+		return err
+	}
+	background, cancel := context.WithCancel(ctx)
+	var announcing sync.WaitGroup
+	announcing.Go(func() { w.announce(background) })
+	defer announcing.Wait()
+	defer cancel()
+	for i, t := range w.tenants {
+		if err := t.servers.Start(); err != nil {
+			w.tenants = w.tenants[:i]
+			w.stop()
+			return err
+		}
+	}
+	w.logger.Info("worker started", "version", version, "tenants", len(w.tenants))
+	err := until(ctx)
+	w.stop()
+	w.logger.Info("worker stopped")
+	return stopped(ctx, err)
+}
+
+// stopped makes nothing of an error that only says that we were told to stop.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())) {
+		return nil
+	}
+	return err
+}
+
+// Intervals of asking Redis.
+const (
+	redisAgain    = 2 * time.Second
+	announceEvery = time.Minute
+	drainEvery    = 500 * time.Millisecond
+)
+
+// awaitRedis waits until Redis answers and is one that this worker can use.
+func (w *worker) awaitRedis(ctx context.Context) error {
+	for {
+		err := redisconn.Ready(ctx, w.redis)
+		if err == nil {
+			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.CheckSchema(ctx))
+		}
+		w.logger.Error("waiting for Redis", "error", err, "again_in", redisAgain)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(redisAgain):
+		}
+	}
+}
+
+// drained waits until every sealed run has ended. A Redis that does not
+// answer now and then is asked again.
+func (w *worker) drained(ctx context.Context) error {
+	for {
+		open, err := w.ledger.Unsettled(ctx)
+		if err != nil {
+			w.logger.Warn("runs not read", "error", err)
+		} else if len(open) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(drainEvery):
+		}
+	}
+}
+
+// listen opens the operator's pages and the probes.
+func (w *worker) listen(ctx context.Context) error {
+	config := ops.Config{Redis: w.redis, Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger}
+	if w.settings.HTTPAddr != off {
+		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, config, true); err != nil {
+			return err
+		}
+	}
+	if w.settings.ProbeAddr != off {
+		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, config, false)
+	}
+	return nil
+}
+
+func (w *worker) listenAt(ctx context.Context, flag, addr string, config ops.Config, pages bool) error {
+	handler := ops.Probes(config)
+	if pages {
+		handler = ops.Pages(config)
+	}
+	at, stop, err := ops.Serve(context.WithoutCancel(ctx), addr, handler, w.logger)
+	if err != nil {
+		w.stopListening()
+		return cli.Usage(fmt.Errorf("%s: %w (another address, or off, may do)", flag, err))
+	}
+	w.stops = append(w.stops, stop)
+	w.logger.Info("listening", "for", flag, "url", "http://"+at+"/")
+	return nil
+}
+
+// ready is what /readyz looks at.
+func (w *worker) ready(ctx context.Context) []ops.Check {
+	checks := []ops.Check{{Name: "redis", Err: redisconn.Ready(ctx, w.redis)}}
+	for _, t := range w.tenants {
+		checks = append(checks, ops.Check{Name: "tenant " + t.name, Err: t.ready(ctx)})
+	}
+	return checks
+}
+
+// stop fetches nothing more, lets what runs finish within the shutdown
+// timeout, and hands back the rest.
+func (w *worker) stop() {
+	for _, t := range w.tenants {
+		t.servers.Stop()
+	}
+	close(w.stopping)
+	var down sync.WaitGroup
+	for _, t := range w.tenants {
+		down.Go(t.servers.Shutdown)
+	}
+	down.Wait()
+	for _, t := range w.tenants {
+		t.api.CloseIdle()
+	}
+	w.stopListening()
+}
+
+func (w *worker) stopListening() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, stop := range w.stops {
+		if err := stop(ctx); err != nil {
+			w.logger.Debug("pages closed with requests running", "error", err)
+		}
+	}
+	w.stops = nil
+}
+
+func (w *worker) close() {
+	if err := w.redis.Close(); err != nil {
+		w.logger.Debug("redis connections closed", "error", err)
+	}
+}
+
+// announce tells producers the tenants' settings, now and again: they need
+// Redis only.
+func (w *worker) announce(ctx context.Context) {
+	for {
+		for _, t := range w.tenants {
+			if err := t.announce(ctx, w.redis); err != nil && ctx.Err() == nil {
+				w.logger.Warn("settings not announced", "tenant", t.name, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(announceEvery):
+		}
+	}
+}

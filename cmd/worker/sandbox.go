@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// What the sandbox is like unless a flag says otherwise.
+const (
+	sandboxRate   = 50 // requests per second, as the tenant's bucket has them
+	sandboxRedis  = "127.0.0.1:16379"
+	sandboxAPI    = "127.0.0.1:16380"
+	sandboxGiveUp = 25 * time.Second
+	// sandboxResolvers make a quorum of two.
+	sandboxResolvers = 3
+	// sandboxNegativeTTL lets a record that appears late be seen soon.
+	sandboxNegativeTTL = time.Second
+)
+
+// workInSandbox works for a tenant inside the process, and hands in a sample
+// of each kind of run to it.
+func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
+	logger, err := cli.NewLogger(p.Stderr, sandboxLevel(s), s.LogFormat)
+	if err != nil {
+		return err
+	}
+	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate, Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
+	if s.Drain {
+		// Nobody comes to look, so no fixed address has to be free.
+		options.APIAddr, options.RedisAddr, s.HTTPAddr, s.ProbeAddr = "", "127.0.0.1:0", off, off
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	box, err := sandbox.Start(options)
+	if err != nil {
+		return err
+	}
+	t := sandboxTenant(box)
+	if err := t.complete(func(string) string { return box.ClientSecret() }); err != nil {
+		return errors.Join(err, box.Close())
+	}
+	w, err := newWorker(s, redisconn.Config{URL: box.RedisURL()}, logger)
+	if err != nil {
+		return errors.Join(err, box.Close())
+	}
+	defer w.close()
+	if !s.Drain {
+		defer fmt.Fprintln(p.Stderr, "The sandbox is gone, and with it everything that was in it: it held nothing but memory.")
+	}
+	err = w.work(ctx, []tenant{t}, func(ctx context.Context) error {
+		return w.showSample(ctx, p, box)
+	})
+	return errors.Join(err, box.Close())
+}
+
+// sandboxLevel keeps the log out of the way of the progress, unless it is
+// asked for: what becomes of each row is told at the end.
+func sandboxLevel(s settings) string {
+	if s.LogLevel == defaultLogLevel {
+		return "error"
+	}
+	return s.LogLevel
+}
+
+// sandboxTenant are the settings that fit the sandbox.
+func sandboxTenant(box *sandbox.Sandbox) tenant {
+	return tenant{
+		Name: tasks.DefaultTenant, BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecretEnv: "the sandbox's",
+		Rate: fmt.Sprintf("%d/s", sandboxRate), Burst: sandboxRate, GiveUp: duration(sandboxGiveUp),
+		Resolvers: box.DNSAddrs(),
+	}
+}
+
+// showSample hands in the sample and shows how far it is; then it stays, or
+// leaves where the worker is to drain.
+func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.Sandbox) error {
+	fmt.Fprintf(p.Stderr, "A sandbox: a tenant at %s, its DNS at %s, Redis at %s; all of it in memory.\n", box.BaseURL(), box.DNSAddr(), box.RedisURL())
+	if !w.settings.Drain {
+		fmt.Fprintf(p.Stderr, "Watch the queues at http://%s/monitor/, and hand in more from another shell:\n  go run ./cmd/enqueue --redis-url %s runs list\n", w.settings.HTTPAddr, box.RedisURL())
+	}
+	ids, err := w.submitSample(ctx, box.Seed(sandbox.SampleOptions{}))
+	if err != nil {
+		return fmt.Errorf("hand in the sample: %w", err)
+	}
+	all, err := cli.Follow(ctx, w.ledger, ids, p.Stderr)
+	if err != nil {
+		return err
+	}
+	if err := report(ctx, p.Stdout, w.ledger, all); err != nil {
+		return err
+	}
+	if w.settings.Drain {
+		return w.drained(ctx)
+	}
+	fmt.Fprintln(p.Stderr, "\nThe sample is through. The worker stays; end it with Ctrl-C.")
+	<-ctx.Done()
+	return nil
+}
+
+// report tells what became of the runs.
+func report(ctx context.Context, out io.Writer, ledger *runs.Ledger, all []runs.Run) error {
+	const most = 30 // reasons a run
+	if err := cli.RunTable(out, all); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if err := cli.UnwellRows(ctx, out, ledger, r, most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submitSample hands in a run of each kind.
+func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
+	in := intake.Intake{Ledger: w.ledger, Producer: tasks.NewProducer(w.queue, w.ledger)}
+	for _, one := range []struct {
+		id, kind string
+		rows     []byte
+	}{
+		{"sample-domains", tasks.TypeVerify, sample.Domains},
+		{"sample-clients", tasks.TypeRemove, sample.Clients},
+		{"sample-templates", tasks.TypeCreate, sample.Templates},
+	} {
+		kind, _ := tasks.KindOf(one.kind)
+		input := intake.Input{Name: one.id, Kind: kind, Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(one.rows)), nil
+		}}
+		checked, err := input.Check()
+		if err != nil {
+			return nil, err
+		}
+		run, created, err := in.Begin(ctx, input, checked, intake.Run{ID: one.id, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := in.HandIn(ctx, input, checked, run, created, sandboxGiveUp); err != nil {
+			return nil, err
+		}
+		ids = append(ids, run.ID)
+	}
+	return ids, nil
+}
+
+// sandboxCommand serves a tenant and its DNS without a worker.
+type sandboxCommand struct {
+	APIAddr   string        `help:"Where the API listens; port 0: any." default:"127.0.0.1:0" placeholder:"ADDR" noenv:"true"`
+	DNSAddr   string        `help:"Where the DNS server listens; port 0: any." default:"127.0.0.1:0" placeholder:"ADDR" noenv:"true"`
+	RedisAddr string        `help:"Where an embedded Redis listens too (default: none)." placeholder:"ADDR" noenv:"true"`
+	Rate      float64       `help:"Requests per second that the tenant allows; 0: no limit." default:"50" noenv:"true"`
+	Burst     int           `help:"Requests that it allows at once; 0: what the rate gives in a second." default:"0" noenv:"true"`
+	ReadLag   time.Duration `help:"How much later reads see a change." default:"0s" noenv:"true"`
+	LogLevel  string        `help:"debug, info, warn or error." default:"warn" noenv:"true"`
+}
+
+func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
+	logger, err := cli.NewLogger(p.Stderr, c.LogLevel, "")
+	if err != nil {
+		return err
+	}
+	box, err := sandbox.Start(sandbox.Options{
+		APIAddr: c.APIAddr, DNSAddr: c.DNSAddr, RedisAddr: c.RedisAddr, Rate: c.Rate, Burst: c.Burst,
+		Resolvers: sandboxResolvers, ReadLag: c.ReadLag, NegativeTTL: sandboxNegativeTTL, Logger: logger,
+	})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	for _, line := range box.Settings() {
+		fmt.Fprintln(p.Stdout, line)
+	}
+	fmt.Fprintf(p.Stderr, "Rows to hand in: %s/_sandbox/rows/domains.csv?n=1000 (clients.csv, updates.csv, templates.jsonl); what arrived: %s/_sandbox/requests\n", box.AuthURL(), box.AuthURL())
+	<-ctx.Done()
+	return box.Close()
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/pace"
+	"orgops/tasks"
+)
+
+// served is a tenant that this worker works for.
+type served struct {
+	name     string
+	settings pace.Settings
+	api      *apiclient.Client
+	limiter  *pace.Limiter
+	servers  *tasks.Servers
+}
+
+// dnsConcurrency is how many looks run at a time: they wait for servers that
+// do not answer, which costs little.
+const dnsConcurrency = 100
+
+// apiConcurrency is how many tasks that spend the budget run at a time: as
+// many as are under way when requests of 2 s use the whole rate, and a few.
+func apiConcurrency(rate pace.Rate) int {
+	const latency, few, most = 2, 8, 200
+	if rate.IsUnlimited() {
+		return most / 2
+	}
+	return min(int(math.Ceil(rate.PerSecond()*latency))+few, most)
+}
+
+// serve wires what the tenant's tasks need; its servers are not started.
+func (w *worker) serve(t tenant) (*served, error) {
+	logger := w.logger.With("tenant", t.Name)
+	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: t.Name, Limit: t.limit, Stopping: w.stopping, Logger: logger})
+	tokens, err := t.tokens()
+	if err != nil {
+		return nil, err
+	}
+	api, err := apiclient.New(apiclient.Config{
+		BaseURL: t.BaseURL, Tokens: tokens, Gate: measuredGate{limiter, w.metrics, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
+		Observe: func(operation string, status int, took time.Duration) {
+			w.metrics.APIRequest(t.Name, operation, status, took)
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	checker, err := dnscheck.New(dnscheck.Config{
+		Resolvers: t.resolvers, Quorum: t.quorum(),
+		Observe: func(o dnscheck.Observation) {
+			w.metrics.DNSQuery(o.Resolver, o.Transport, o.State.String(), string(o.Reason), o.Took)
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	if t.quorum() == 1 {
+		logger.Warn("one resolver is enough to prove a domain: whoever controls it, or the path to it, can prove any domain", "resolvers", t.Resolvers)
+	}
+	mux := tasks.NewMux(tasks.Config{
+		Tenant: t.Name, API: api, DNS: checker, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger,
+		MaxClientsPerRequest: t.MaxClientsPerRequest, RequestTimeout: api.Timeout(),
+		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Stopping: w.stopping,
+	})
+	return &served{
+		name: t.Name, settings: t.announced(), api: api, limiter: limiter,
+		servers: tasks.NewServers(tasks.ServerConfig{
+			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, ShutdownTimeout: w.settings.ShutdownTimeout,
+			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
+		}),
+	}, nil
+}
+
+// tokens is where the tenant's tokens come from.
+func (t tenant) tokens() (apiclient.TokenSource, error) {
+	switch {
+	case t.TokenFile != "":
+		source, err := apiclient.TokenFile(t.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("tenant %s: token: %w", t.Name, err)
+		}
+		return source, nil
+	case !t.token.IsZero():
+		return apiclient.StaticToken(t.token), nil
+	}
+	return apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+		TokenURL: t.TokenURL, Audience: t.Audience, ClientID: t.ClientID, ClientSecret: t.secret,
+	}), nil
+}
+
+func (t tenant) announced() pace.Settings {
+	return pace.Settings{
+		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: *t.Reserve / 100,
+		GiveUp: time.Duration(t.GiveUp), MaxClientsPerRequest: t.MaxClientsPerRequest,
+	}
+}
+
+func (s *served) announce(ctx context.Context, rdb redis.UniversalClient) error {
+	settings := s.settings
+	settings.UpdatedAt = time.Now().UTC()
+	return pace.Announce(ctx, rdb, settings)
+}
+
+// ready says in words what keeps the tenant's work from going on.
+func (s *served) ready(ctx context.Context) error {
+	state, err := s.limiter.State(ctx)
+	if err != nil {
+		return err
+	}
+	var blocks []error
+	for _, b := range state.Blocks {
+		blocks = append(blocks, fmt.Errorf("blocked: %s: %s", b.Operation, b.Reason))
+	}
+	return errors.Join(blocks...)
+}
+
+// measuredGate measures how long requests wait for their permits.
+type measuredGate struct {
+	*pace.Limiter
+	metrics interface {
+		PermitWait(tenant string, took time.Duration)
+	}
+	tenant string
+}
+
+func (g measuredGate) Wait(ctx context.Context, operation string) error {
+	start := time.Now()
+	err := g.Limiter.Wait(ctx, operation)
+	g.metrics.PermitWait(g.tenant, time.Since(start))
+	return err
+}
+
+var _ interface {
+	Answered(context.Context, string, int, http.Header)
+} = measuredGate{}
