@@ -102,6 +102,7 @@ func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, er
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
+	redis.SetLogger(cli.RedisLog{Logger: logger})
 	registry := prometheus.NewRegistry()
 	metrics, err := ops.NewMetrics(registry)
 	if err != nil {

@@ -729,3 +729,40 @@ func TestRedisIsGone(t *testing.T) {
 		wait(t, l, op)
 	})
 }
+
+// Everything once on whatever Redis the tests run: a real one's Lua writes large
+// numbers otherwise than the stand-in's.
+func TestOnARealRedisToo(t *testing.T) {
+	rdb := redistest.New(t)
+	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Hour}, Burst: 3}})
+	before := rdb.Time(t.Context()).Val()
+	for range 3 {
+		wait(t, l, op)
+	}
+	e, ok := errors.AsType[*pace.NoPermitError](l.Wait(t.Context(), op))
+	if !ok || e.After > time.Hour {
+		t.Errorf("a fourth permit: %v, want none within an hour", e)
+	}
+	if err := l.Block(t.Context(), op, "why: because"); err != nil {
+		t.Fatal(err)
+	}
+	b, ok := errors.AsType[*pace.BlockedError](l.Wait(t.Context(), op))
+	if !ok || b.Reason != "why: because" || b.After > 30*time.Second {
+		t.Errorf("got %v, want it blocked", b)
+	}
+	l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"1000"}})
+	s, err := l.State(t.Context())
+	if err != nil || s.UsedLastMinute != 3 || len(s.Blocks) != 1 || s.PausedUntil.Before(before.Add(1000*time.Second)) {
+		t.Errorf("state %+v, %v", s, err)
+	}
+	l.Answered(t.Context(), op, 200, nil)
+	if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != 0 {
+		t.Errorf("blocks left: %+v, %v", s, err)
+	}
+	for field, value := range rdb.HGetAll(t.Context(), "orgops:v1:{tenant:acme}:pace").Val() {
+		number, _, _ := strings.Cut(value, ":")
+		if digits := len(number); strings.Trim(number, "0123456789") != "" || digits != 16 && !strings.HasPrefix(field, "used:") {
+			t.Errorf("%s is stored as %q: want whole microseconds", field, value)
+		}
+	}
+}

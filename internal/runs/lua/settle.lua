@@ -6,7 +6,7 @@ if r[1] ~= ARGV[2] then return {'mismatch', 'kind', r[1]} end
 if r[2] == '1' then
   local total = tonumber(r[3])
   for i = 5, #ARGV do
-    if tonumber(ARGV[i]) > total then return {'mismatch', 'item', ARGV[i]} end
+    if tonumber(ARGV[i]) >= total then return {'mismatch', 'item', ARGV[i]} end
   end
 end
 
