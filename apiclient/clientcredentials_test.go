@@ -438,6 +438,26 @@ func TestTokenSettings(t *testing.T) {
 	}
 }
 
+func TestCheckTokenURL(t *testing.T) {
+	for _, tc := range []struct{ name, url, want string }{
+		{"https", "https://tenant.example/oauth/token/", ""},
+		{"http on loopback", "http://127.0.0.1:8080/oauth/token", ""},
+		{"http elsewhere", "http://tenant.example/oauth/token", `token URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
+		{"credentials", "https://u:hunter2@tenant.example/", "token URL: no user or password belongs in it"},
+		{"a query", "https://tenant.example/?audience=a", "token URL: no query belongs in it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := ""
+			if err := apiclient.CheckTokenURL(tc.url); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestQuotaIsNotAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{answer: func(_ context.Context, n int, _ *http.Request) (reply, error) {

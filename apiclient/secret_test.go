@@ -213,6 +213,21 @@ func TestNoSecretInAnyError(t *testing.T) {
 		_, err := credentials(origin).Token(t.Context())
 		leaks(t, err)
 	})
+	t.Run("a piece from the middle of the token for a status", func(t *testing.T) {
+		piece := testToken[30:60]
+		origin := wire(t, func(_ int, conn *net.TCPConn) {
+			if _, err := readRequest(conn); err == nil {
+				_, _ = io.WriteString(conn, "HTTP/1.1 "+piece+"\r\n\r\n")
+			}
+		})
+		err := get(t.Context(), newClient(t, origin))
+		wantTransport(t, err, true, false)
+		for way, out := range everyWay(t, err) {
+			if strings.Contains(out, piece) {
+				t.Errorf("%s: %s", way, out)
+			}
+		}
+	})
 	t.Run("no answer", func(t *testing.T) {
 		origin := closedPort(t)
 		leaks(t, get(t.Context(), newClient(t, origin)))

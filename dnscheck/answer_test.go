@@ -316,6 +316,25 @@ func TestAliasesThatEndInNothing(t *testing.T) {
 	})
 }
 
+// A circle ends where it closes, not at the bound.
+func TestCircleIsAskedAroundOnce(t *testing.T) {
+	var queries counter
+	v := look(t, checker(t, both(t, func(q *dns.Msg) *dns.Msg {
+		queries.add(q)
+		if name := q.Question[0].Name; name != "There.example." {
+			return answer(q, cname(name, "There.example"))
+		}
+		return answer(q, cname("there.example", host))
+	})))
+	want(t, v, dnscheck.Unknown, dnscheck.ReasonAlias)
+	if diff := cmp.Diff([]string{"There.example"}, v.Observations[0].Aliases); diff != "" {
+		t.Errorf("aliases (-want +got):\n%s", diff)
+	}
+	if n := len(queries.seen()); n != 2 {
+		t.Errorf("%d queries, want 2", n)
+	}
+}
+
 func TestAliasesThatCannotBeFollowed(t *testing.T) {
 	dname := &dns.DNAME{Hdr: header("example.com", dns.TypeDNAME, 300), Target: "example.net."}
 	tests := []struct {
@@ -340,10 +359,10 @@ func TestAliasesThatCannotBeFollowed(t *testing.T) {
 			m.Answer = []dns.RR{cname(name, name)}
 		}), dnscheck.Unknown, dnscheck.ReasonAlias},
 		{"alias beside the token", saying(func(m *dns.Msg, name string) {
-			m.Answer = []dns.RR{cname(name, "a.example"), txt(name, token)}
+			m.Answer = []dns.RR{cname(name, "a.example"), txt(name, token), txt("a.example", token)}
 		}), dnscheck.Unknown, dnscheck.ReasonAlias},
 		{"two aliases", saying(func(m *dns.Msg, name string) {
-			m.Answer = []dns.RR{cname(name, "a.example"), cname(name, "b.example"), txt("a.example", token)}
+			m.Answer = []dns.RR{cname(name, "a.example"), cname(name, "b.example"), txt("a.example", token), txt("b.example", token)}
 		}), dnscheck.Unknown, dnscheck.ReasonAlias},
 		{"the same alias twice", saying(func(m *dns.Msg, name string) {
 			m.Answer = []dns.RR{cname(name, "a.example"), cname(name, "A.example"), txt("a.example", token)}

@@ -329,6 +329,33 @@ func TestContextEnds(t *testing.T) {
 			t.Errorf("error %v, want the context's", err)
 		}
 	})
+	t.Run("while an answer is told of, others being cut short", func(t *testing.T) {
+		for range 40 { // two things happen at once then; either may be seen first
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				resolvers := anyResolver(2)
+				answers, hangs := memory{udp: memoryUDP(yes.udp)}.dial(t), memory{udp: unanswered}.dial(t)
+				c, err := dnscheck.NewOver(dnscheck.Config{
+					Resolvers: resolvers,
+					Observe: func(dnscheck.Observation) {
+						cancel()
+						synctest.Wait() // till the other has left
+					},
+				}, func(ctx context.Context, network, address string) (net.Conn, error) {
+					if address == resolvers[0].Addr.String() {
+						return answers(ctx, network, address)
+					}
+					return hangs(ctx, network, address)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v, err := c.Prove(ctx, host, token); !errors.Is(err, context.Canceled) {
+					t.Errorf("verdict %+v, error %v; want the context's", v, err)
+				}
+			})
+		}
+	})
 	t.Run("by its deadline, which is nearer than the timeout", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(3), Timeout: time.Hour}, memory{udp: unanswered}.dial(t))

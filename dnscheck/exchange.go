@@ -18,8 +18,8 @@ const (
 	// ednsSize is how large a datagram may come back: what passes everywhere without fragments (RFC 6891 section
 	// 6.2.5, DNS flag day 2020).
 	ednsSize = 1232
-	// datagramOctets is what is read of a datagram: servers that heed no advertised size stay below it. One that fills it
-	// may have been cut, and is not used; TCP brings it whole.
+	// datagramOctets is what is read of a datagram: servers that heed no advertised size stay below it. A longer one is cut
+	// and no reply any more (its counts lie); TCP brings it whole.
 	datagramOctets = 4096
 )
 
@@ -147,9 +147,6 @@ func datagrams(conn net.Conn) func() ([]byte, error) {
 	buffer := make([]byte, datagramOctets)
 	return func() ([]byte, error) {
 		n, err := conn.Read(buffer)
-		if n == len(buffer) {
-			n = 0 // cut, maybe
-		}
 		return buffer[:n], err
 	}
 }

@@ -75,6 +75,8 @@ func damages() []damage {
 		{"not a response", dnscheck.ReasonTimeout, octet(2, func(b byte) byte { return b &^ 0x80 })},
 		{"other opcode", dnscheck.ReasonMalformed, octet(2, func(b byte) byte { return b | 4<<3 })},
 		{"no question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question = nil })},
+		{"question that is not counted", dnscheck.ReasonMalformed, octet(5, func(byte) byte { return 0 })},
+		{"question that is counted twice", dnscheck.ReasonMalformed, octet(5, func(byte) byte { return 2 })},
 		{"two questions", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) })},
 		{"wrong name in the question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question[0].Name = "_verify.org-2.example.com." })},
 		{"parent name in the question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question[0].Name = "example.com." })},
@@ -305,6 +307,13 @@ func TestBrokenTCP(t *testing.T) {
 			octets := frame(holding(token).octets(query))
 			octets[1] -= 4
 			_, _ = conn.Write(octets)
+		}, dnscheck.Unknown, dnscheck.ReasonMalformed},
+		{"another question's reply and closed", func(query []byte, conn net.Conn) {
+			zone(func(q *dns.Msg) *dns.Msg {
+				m := yes(q)
+				m.Question[0].Name = "example.com."
+				return m
+			}).tcp(query, conn)
 		}, dnscheck.Unknown, dnscheck.ReasonMalformed},
 		{"octet by octet", func(query []byte, conn net.Conn) {
 			for _, octet := range frame(holding(token).octets(query)) {
