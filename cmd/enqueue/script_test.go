@@ -49,6 +49,7 @@ func TestScripts(t *testing.T) {
 				mini.Close()
 			})
 			env.Setenv("ADDR", mini.Addr())
+			env.Setenv("GORACE", "atexit_sleep_ms=10") // a second by default, for each run of the command
 			env.Setenv("ORGOPS_REDIS_URL", "redis://"+mini.Addr()+"/0")
 			env.Values[world{}] = &world{mini: mini, client: client}
 			return nil
@@ -124,9 +125,14 @@ func redisDown(ts *testscript.TestScript, neg bool, args []string) {
 	of(ts).mini.Close()
 }
 
+// redisPassword starts Redis anew: miniredis reads the password without a
+// lock.
 func redisPassword(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "redis-password PASSWORD")
-	of(ts).mini.RequireAuth(args[0])
+	mini := of(ts).mini
+	mini.Close()
+	mini.RequireAuth(args[0])
+	ts.Check(mini.Restart())
 }
 
 func redisSet(ts *testscript.TestScript, neg bool, args []string) {

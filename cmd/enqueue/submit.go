@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -91,14 +89,11 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 // examine is the first reading: every row is checked, and nothing kept.
 func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 	checked, err := in.Check()
-	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) {
+	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) || errors.Is(err, intake.ErrTooManyRows) {
 		return checked, cli.Usage(err)
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
 		return checked, t.reject(checked.Rows, bad)
-	}
-	if err == nil && checked.Rows > runs.MaxRows {
-		return checked, cli.Usage(fmt.Errorf("%s: %d rows, a run has at most %d: hand them in as several files", in.Name, checked.Rows, int64(runs.MaxRows)))
 	}
 	return checked, err
 }
@@ -124,9 +119,7 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 		o.ID = tasks.NewRunID(time.Now())
 	}
 	taker := intake.Intake{Ledger: t.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(t.redis), t.ledger)}
-	asked := checked
-	asked.Digest = digest(checked.Digest, o.defaults)
-	run, created, err := taker.Begin(ctx, in, asked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp})
+	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp})
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return "", cli.Usage(mismatch)
 	}
@@ -134,12 +127,15 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 		return "", err
 	}
 	if !seen {
-		t.log.Warn("no worker for this tenant has been seen on this Redis: the rows wait until one starts", "tenant", o.Tenant)
+		t.log.WarnContext(ctx, "no worker for this tenant has been seen on this Redis: the rows wait until one starts", "tenant", o.Tenant)
 	}
 	if !t.json {
 		fmt.Fprintln(t.Stdout, run.ID)
 	}
 	sum, err := t.handInRows(ctx, taker, in, checked, run, created, giveUp)
+	if errors.Is(err, intake.ErrChanged) {
+		return "", fmt.Errorf("run %s is handed in in part, and will not be completed: %w", run.ID, err)
+	}
 	if err != nil {
 		return "", unfinished(ctx, run.ID, err)
 	}
@@ -159,32 +155,18 @@ type submittedJSON struct {
 // handInRows is the second reading.
 func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.Input, checked intake.Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
 	if !created {
-		t.log.Info("this run was handed in before: what is there already is left alone", "run", run.ID, "settled", run.Settled)
+		t.log.InfoContext(ctx, "this run was handed in before: what is there already is left alone", "run", run.ID, "settled", run.Settled)
 	}
 	if run.Ended() {
-		t.log.Info("this run has ended: nothing is left to hand in", "run", run.ID, "rows", run.Total)
+		t.log.InfoContext(ctx, "this run has ended: nothing is left to hand in", "run", run.ID, "rows", run.Total)
 		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
 	sum, err := taker.HandIn(ctx, in, checked, run, created, giveUp)
 	if err != nil {
 		return sum, err
 	}
-	t.log.Info("rows handed in", "run", run.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
+	t.log.InfoContext(ctx, "rows handed in", "run", run.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
 	return sum, nil
-}
-
-// digest makes of a file's digest that of what is asked for: the same file
-// with other defaults is other content.
-func digest(file string, d tasks.Defaults) string {
-	if d == (tasks.Defaults{}) {
-		return file
-	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\nstatus=%s\n", file, d.Status)
-	if d.UseForDiscovery != nil {
-		fmt.Fprintf(h, "use_for_organization_discovery=%t\n", *d.UseForDiscovery)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // giveUp is how long a token may take to appear: as the arguments say, else as

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,7 +115,7 @@ func TestWireContract(t *testing.T) {
 			name: "a client to remove", args: []string{"clients", "remove"},
 			stdin: "client_id,organization_id\nclient_1,org_1\n",
 			// The hash is of the items: the first 8 octets of SHA-256("0,").
-			queue: "default.api.fast", id: "%s-35e38f63c6b9f2eb-0", typ: "clients:remove",
+			queue: "default.api.fast", id: "%s-0a5a2432405b31b9-0", typ: "clients:remove",
 			payload: map[string]any{"items": []any{0.0}, "organization_id": "org_1", "clients": []any{"client_1"}},
 		},
 		{
@@ -185,26 +185,29 @@ func clientRows(n int) string {
 	return b.String()
 }
 
-// at calls do before Redis carries out the nth command that is for it.
-func at(t *testing.T, nth int, is func(command string, args []string) bool, do func()) {
+// at calls do before Redis carries out the nth command of that sort.
+func at(t *testing.T, nth int32, is func(command string, args []string) bool, do func()) {
 	t.Helper()
-	var mu sync.Mutex
-	seen := 0
+	var seen atomic.Int32
 	redistest.Mini(t).Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if is(command, args) {
-			if seen++; seen == nth {
-				do()
-			}
+		if is(command, args) && seen.Add(1) == nth {
+			do()
 		}
 		return false
 	})
 }
 
-// enqueues tells asynq's enqueue, which registers its queue each time.
+// refuse lets Redis answer every command with an error.
+func refuse(t *testing.T) {
+	redistest.Mini(t).Server().SetPreHook(func(c *server.Peer, _ string, _ ...string) bool {
+		c.WriteError("ERR it is out of order")
+		return true
+	})
+}
+
+// enqueues tells the step in which asynq puts a task into its queue.
 func enqueues(command string, args []string) bool {
-	return command == "SADD" && len(args) > 0 && args[0] == "asynq:queues"
+	return command == "LPUSH" && strings.HasSuffix(args[0], ":pending")
 }
 
 func pendingIDs(t *testing.T, queue string) []string {
@@ -227,17 +230,16 @@ func TestInterruptedAndGoneOnWith(t *testing.T) {
 	const rows = 400
 	for _, tc := range []struct {
 		name   string
-		broken func(cancel func(), fail func(string))
+		broken func(t *testing.T, cancel func())
 		status int
 		want   string
 	}{
-		{"by a signal", func(cancel func(), _ func(string)) { cancel() }, 130, "enqueue: interrupted: only a part of run job is handed in; to hand in the rest, give the same command with the same rows again with --run job\n"},
-		{"by Redis", func(_ func(), fail func(string)) { fail("LOADING gone") }, 1, "give the same command with the same rows again with --run job\n"},
+		{"by a signal", func(_ *testing.T, cancel func()) { cancel() }, 130, "enqueue: interrupted: only a part of run job is handed in; to hand in the rest, give the same command with the same rows again with --run job\n"},
+		{"by Redis", func(t *testing.T, _ func()) { refuse(t) }, 1, "give the same command with the same rows again with --run job\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			mini := redistest.Mini(t)
-			at(t, 100, enqueues, func() { tc.broken(cancel, mini.SetError) })
+			at(t, 100, enqueues, func() { tc.broken(t, cancel) })
 			status, stdout, stderr := typed(ctx, t, clientRows(rows), "clients", "remove", "--run", "job", "--follow")
 			if status != tc.status {
 				t.Errorf("exit status %d, want %d", status, tc.status)
@@ -248,8 +250,7 @@ func TestInterruptedAndGoneOnWith(t *testing.T) {
 			if !strings.Contains(stderr, tc.want) {
 				t.Errorf("stderr %q, want %q", stderr, tc.want)
 			}
-			mini.SetError("")
-			mini.Server().SetPreHook(nil)
+			redistest.Mini(t).Server().SetPreHook(nil)
 			before := pendingIDs(t, "default.api.fast")
 			if len(before) == 0 || len(before) >= rows {
 				t.Fatalf("%d tasks are there, want a part of %d", len(before), rows)

@@ -99,7 +99,7 @@ func waiting(row OpenRow) string {
 		reason = "waiting for a worker"
 	}
 	if !row.Next.IsZero() {
-		reason += "; next look " + row.Next.UTC().Format(time.RFC3339)
+		reason += " (next look " + row.Next.UTC().Format(time.RFC3339) + ")"
 	}
 	return reason
 }

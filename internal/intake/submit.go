@@ -26,7 +26,7 @@ type Input struct {
 // Checked is what the first pass over an input found.
 type Checked struct {
 	Rows    int64
-	Digest  string // hexadecimal SHA-256 of the decompressed octets
+	Digest  string // hexadecimal SHA-256 of the decompressed octets, and of the defaults
 	Format  string
 	Columns []string
 }
@@ -57,11 +57,19 @@ func (e *BadRows) Error() string {
 	return b.String()
 }
 
-// ErrNoRows says that an input has a header at most.
-var ErrNoRows = errors.New("there are no rows")
+// Errors of an input as a whole.
+var (
+	// ErrNoRows says that an input has a header at most.
+	ErrNoRows = errors.New("there are no rows")
+	// ErrTooManyRows says that an input has more rows than a run can.
+	ErrTooManyRows = fmt.Errorf("there are more than the %d rows that a run can have: hand them in as several files", int64(runs.MaxRows))
+	// ErrChanged says that the second pass did not read what the first one did.
+	ErrChanged = errors.New("changed while it was being read: hand it in again when it is complete")
+)
 
 // Check reads the whole input and holds every row against its kind's rules.
-// The error is a *HeaderError, a *BadRows, [ErrNoRows], or one of reading.
+// The error is a *HeaderError, a *BadRows, [ErrNoRows], [ErrTooManyRows], or one
+// of reading.
 func (in Input) Check() (Checked, error) {
 	var bad BadRows
 	checked, err := in.each(func(r Record, _ tasks.Row) error {
@@ -81,6 +89,8 @@ func (in Input) Check() (Checked, error) {
 		return checked, &bad
 	case checked.Rows == 0:
 		return checked, fmt.Errorf("%s: %w", in.Name, ErrNoRows)
+	case checked.Rows > runs.MaxRows:
+		return checked, fmt.Errorf("%s: %w", in.Name, ErrTooManyRows)
 	}
 	return checked, nil
 }
@@ -97,6 +107,8 @@ func (in Input) each(take func(Record, tasks.Row) error) (checked Checked, err e
 	if err != nil {
 		return checked, err
 	}
+	filled := defaultsOf(in.Defaults)
+	checked.Format, checked.Columns = rows.Format(), filled.columns(rows.Format(), rows.Columns())
 	for {
 		record, err := rows.Next()
 		if errors.Is(err, io.EOF) {
@@ -111,12 +123,15 @@ func (in Input) each(take func(Record, tasks.Row) error) (checked Checked, err e
 			if row, err = in.Kind.Parse(record.Object, in.Defaults); err != nil {
 				record.Err = &RowError{File: in.Name, Line: record.Line, Item: record.Item, Msg: oneLine(err)}
 			}
+			if record.Source, err = filled.source(checked.Format, checked.Columns, record); err != nil {
+				return checked, err
+			}
 		}
 		if err := take(record, row); err != nil {
 			return checked, err
 		}
 	}
-	checked.Digest, checked.Format, checked.Columns = rows.Digest(), rows.Format(), rows.Columns()
+	checked.Digest = filled.digest(rows.Digest())
 	return checked, nil
 }
 
@@ -156,9 +171,6 @@ func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs
 	})
 }
 
-// errChanged: the second pass did not read what the first one did.
-var errChanged = errors.New("changed while it was being read: hand it in again when it is complete")
-
 // HandIn stores and enqueues the rows of a run that was begun. What an earlier
 // attempt has handed in or settled is left alone.
 func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
@@ -171,7 +183,7 @@ func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, c
 	}
 	again, err := in.each(func(r Record, row tasks.Row) error {
 		if r.Err != nil {
-			return fmt.Errorf("%s: %w", in.Name, errChanged)
+			return fmt.Errorf("%s: %w", in.Name, ErrChanged)
 		}
 		return submission.Add(ctx, r.Item, r.Source, row)
 	})
@@ -179,7 +191,7 @@ func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, c
 		return tasks.Summary{}, err
 	}
 	if again.Digest != c.Digest {
-		return tasks.Summary{}, fmt.Errorf("%s: %w", in.Name, errChanged)
+		return tasks.Summary{}, fmt.Errorf("%s: %w", in.Name, ErrChanged)
 	}
 	return submission.Finish(ctx)
 }
