@@ -2,7 +2,6 @@ package apiclient_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -253,7 +252,7 @@ func TestNoSecretInAnyError(t *testing.T) {
 		leaks(t, err)
 		leaks(t, fmt.Errorf("%v %+v %#v", cfg, cfg, cfg))
 		leaks(t, fmt.Errorf("%+v %#v", credentials("https://t.example/"), credentials("https://t.example/")))
-		_, err = credentials("https://u:" + url.QueryEscape(clientSecret) + "@t.example/").Token(context.Background())
+		_, err = credentials("https://u:" + url.QueryEscape(clientSecret) + "@t.example/").Token(t.Context())
 		leaks(t, err)
 	})
 }

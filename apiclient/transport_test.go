@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -182,7 +182,7 @@ func TestConnectTimeout(t *testing.T) {
 
 func TestCertificateRefused(t *testing.T) {
 	s := httptest.NewTLSServer(answer(200, domainRecord))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of our refusal
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // it would tell of our refusal
 	t.Cleanup(s.Close)
 	wantTransport(t, get(t.Context(), newClient(t, s.URL)), false, false)
 }
