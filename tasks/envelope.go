@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -69,6 +70,9 @@ func readEnvelope(payload []byte) (Envelope, error) {
 	}
 	if len(e.Rows()) == 0 || (e.Item != nil && len(e.Items) > 0) {
 		return e, errors.New("payload: want either item or items")
+	}
+	if first := slices.Min(e.Rows()); first < 0 {
+		return e, fmt.Errorf("payload: row %d: rows count from 0", first)
 	}
 	return e, nil
 }

@@ -230,8 +230,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if err == nil {
 		j.Outcome, j.Reason = r.Outcome, r.Detail
 	}
-	var p *panicError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*panicError](err); ok {
 		m.cfg.Logger.ErrorContext(ctx, "handler panicked", "task_id", job.TaskID, "panic", p.value, "stack", string(p.stack))
 	}
 	if j.Outcome == Transient && attempt+1 >= MaxAttempts {

@@ -190,7 +190,7 @@ func judgePace(err error, after time.Duration) Judgement {
 	}
 	var blocks interface{ Blocked() bool }
 	if errors.As(err, &blocks) && blocks.Blocked() {
-		return Judgement{Outcome: Blocked, After: after}
+		return Judgement{Outcome: Blocked, After: max(after, time.Second)}
 	}
 	return Judgement{Outcome: Paced, After: max(after, time.Second)}
 }

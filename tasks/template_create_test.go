@@ -174,6 +174,19 @@ func TestCreateNameIsTaken(t *testing.T) {
 	}
 }
 
+// TestCreateTwiceInOneRun: the second row finds what the first one made.
+func TestCreateTwiceInOneRun(t *testing.T) {
+	w := newWorld(t)
+	run := w.submit(tasks.TypeCreate, template, template)
+	w.drain()
+	id := w.sandbox.Templates()[0].ID
+	w.wantFate(run, 0, "done", id)
+	w.wantFate(run, 1, "unchanged", id)
+	if n := len(w.sandbox.Templates()); n != 1 {
+		t.Errorf("%d templates, want one", n)
+	}
+}
+
 // TestCreateTakenBetween: while a lost answer was waited for, another made a
 // template of that name: it is not ours.
 func TestCreateTakenBetween(t *testing.T) {
