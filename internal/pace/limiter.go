@@ -22,6 +22,9 @@ const (
 	probeEvery = 30 * time.Second
 	// redisTimeout bounds a round trip that must not end with the caller's context.
 	redisTimeout = 5 * time.Second
+	// unhinderedFor is how long a process with an unlimited rate goes on without
+	// asking whether another has paused or blocked the tenant.
+	unhinderedFor = 100 * time.Millisecond
 	// shortestRetry is what is told to those for whom no better time is known.
 	shortestRetry = time.Second
 )
@@ -57,6 +60,9 @@ type Limiter struct {
 	line     line
 
 	mu sync.Mutex
+	// unhindered is until when requests of an operation go without asking, where
+	// the rate is unlimited.
+	unhindered map[string]time.Time
 	// blocked are the operations that this process knows to have been blocked: a
 	// success of one of them clears the block, and others cost no round trip.
 	blocked map[string]bool
@@ -67,7 +73,7 @@ func New(c Config) *Limiter {
 	rate, burst := c.Limit.Effective()
 	l := &Limiter{
 		rdb: c.Redis, tenant: c.Tenant, key: key(c.Tenant, "pace"), rate: rate, gcra: newGCRA(rate, burst),
-		maxWait: c.MaxWait, stopping: c.Stopping, log: c.Logger, blocked: map[string]bool{},
+		maxWait: c.MaxWait, stopping: c.Stopping, log: c.Logger, blocked: map[string]bool{}, unhindered: map[string]time.Time{},
 	}
 	if l.maxWait == 0 {
 		l.maxWait = defaultMaxWait
@@ -81,7 +87,13 @@ func New(c Config) *Limiter {
 // Wait returns nil when one request of the operation may be sent now. Otherwise
 // nothing may be sent, and the error is a [NoPermitError], a [BlockedError],
 // ctx's own, or tells that Redis could not be asked. Who gives up takes no permit.
+//
+// Where the rate is unlimited only pauses and blocks are asked for, and not for
+// each request: the permits are not counted.
 func (l *Limiter) Wait(ctx context.Context, operation string) error {
+	if l.rate.IsUnlimited() && l.isUnhindered(operation) {
+		return l.interrupted(ctx, operation)
+	}
 	deadline := time.Now().Add(l.maxWait)
 	timer := time.NewTimer(l.maxWait)
 	defer timer.Stop()
@@ -177,6 +189,9 @@ func (l *Limiter) take(ctx context.Context, operation string) (attempt, error) {
 		if ctx.Err() != nil {
 			return attempt{}, l.giveBack(ctx, operation, probed)
 		}
+		if len(probed) == 0 {
+			l.setUnhindered(operation)
+		}
 		return attempt{ok: true}, nil
 	case "blocked":
 		l.remember(answer[2].(string))
@@ -212,6 +227,7 @@ func (l *Limiter) Answered(ctx context.Context, operation string, status int, he
 }
 
 func (l *Limiter) pause(ctx context.Context, operation string, pause time.Duration) {
+	l.hinder()
 	own, cancel := detached(ctx)
 	defer cancel()
 	fresh, err := pauseScript.Run(own, l.rdb, []string{l.key}, l.gcra.interval, l.gcra.burst, pause.Microseconds()).Bool()
@@ -228,6 +244,7 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 // request of it succeeds; every 30 s one is let through. The reason is shown to
 // operators; 300 characters of it are kept.
 func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
+	l.hinder()
 	fresh, err := blockScript.Run(ctx, l.rdb, []string{l.key}, operation, quote(reason, maxReason), probeEvery.Microseconds()).Bool()
 	if err != nil {
 		return fmt.Errorf("block %s of tenant %s: %w", operation, l.tenant, err)
@@ -255,6 +272,25 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	if n > 0 {
 		l.log.InfoContext(ctx, "operation works again", "tenant", l.tenant, "operation", operation)
 	}
+}
+
+func (l *Limiter) isUnhindered(operation string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.unhindered[operation])
+}
+
+func (l *Limiter) setUnhindered(operation string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unhindered[operation] = time.Now().Add(unhinderedFor)
+}
+
+// hinder has every request ask again.
+func (l *Limiter) hinder() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.unhindered)
 }
 
 func (l *Limiter) remember(operations ...string) {

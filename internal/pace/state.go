@@ -15,7 +15,8 @@ type State struct {
 	PausedUntil time.Time
 	// Blocks are the blocked operations, by name.
 	Blocks []Block
-	// UsedLastMinute counts the permits given in the last 55 to 60 seconds.
+	// UsedLastMinute counts the permits given in the last 55 to 60 seconds; not
+	// those of an unlimited rate.
 	UsedLastMinute int64
 }
 
