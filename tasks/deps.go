@@ -30,16 +30,16 @@ type DNS interface {
 // Ledger is what the handlers need of a run's ledger. An error for a run
 // that is not there has a method NotFound() bool.
 type Ledger interface {
-	// Settled says of each item whether it is settled.
-	Settled(ctx context.Context, run string, items []int64) ([]bool, error)
+	// Standing says of each item whether it is settled and, of a single one,
+	// what Keep keeps of it, by name. A run of another kind, or without such a
+	// row, is an error like that of no run; an empty kind asks for neither.
+	Standing(ctx context.Context, run, kind string, items []int64) (settled []bool, kept map[string][]byte, err error)
 	// Settle settles those of the items that are open; each counts once.
 	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
 	// Note keeps why rows are still open and when they are looked at next.
 	Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error
 	// Keep keeps a value for an open row across crashes; settling drops it.
 	Keep(ctx context.Context, run string, item int64, name string, value []byte) error
-	// Kept is what Keep kept.
-	Kept(ctx context.Context, run string, item int64, name string) (value []byte, ok bool, err error)
 }
 
 // Pace is told when the API does not let us do an operation at all.

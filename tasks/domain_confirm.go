@@ -22,6 +22,7 @@ type intent struct {
 	Host   string                 `json:"host"`
 	TXT    string                 `json:"txt"`
 	Former apiclient.DomainStatus `json:"former"`
+	Flag   *bool                  `json:"flag,omitempty"` // nil: not sent
 }
 
 const keptIntent = "intent"
@@ -40,7 +41,7 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 			ID: p.DiscoveryDomainID, VerificationHost: p.VerificationHost, VerificationTXT: p.VerificationTXT, Status: apiclient.StatusPending,
 		})
 	}
-	former, err := h.begun(ctx, job)
+	former, err := begun(job)
 	if err != nil {
 		return Result{}, err
 	}
@@ -52,12 +53,14 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 		if done, err := h.finish(ctx, p, *former, d); done || err != nil {
 			return Result{Outcome: Done}, err
 		}
+		if d.Status == apiclient.StatusVerified {
+			d.UseForOrganizationDiscovery = former.Flag // as it was before that PATCH
+		}
 	}
-	rec := record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
-	if err := h.records.matches(job, target{p.VerificationHost, p.VerificationTXT}, rec); err != nil {
+	if err := h.records.matches(job, target{p.VerificationHost, p.VerificationTXT}, recordOf(d)); err != nil {
 		return Result{}, err
 	}
-	if d.Status == apiclient.StatusVerified {
+	if d.Status == apiclient.StatusVerified && former == nil {
 		return Result{}, errVerified
 	}
 	if err := below(d); err != nil {
@@ -67,10 +70,10 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 }
 
 // begun is the intent of an earlier run, if one stands.
-func (h *confirm) begun(ctx context.Context, job Job) (*intent, error) {
-	value, ok, err := h.cfg.Ledger.Kept(ctx, job.Run, *job.Item, keptIntent)
-	if err != nil || !ok {
-		return nil, err
+func begun(job Job) (*intent, error) {
+	value, ok := job.kept[keptIntent]
+	if !ok {
+		return nil, nil
 	}
 	in := new(intent)
 	if err := json.Unmarshal(value, in); err != nil {
@@ -93,13 +96,16 @@ func stillOpen(former *intent, err error) error {
 // finish ends what an earlier run has begun: done where the record is
 // verified with what that run had proven; taken back where it names anything
 // else, also where it reads pending, for the read may be older than that
-// run's PATCH. A record that is pending and the proven one starts anew.
+// run's PATCH. What is the proven record but not all that was sent starts anew.
 func (h *confirm) finish(ctx context.Context, p VerifyPayload, former intent, d apiclient.DiscoveryDomain) (done bool, err error) {
 	if former.proves(d) {
-		return d.Status == apiclient.StatusVerified, nil
+		return d.Status == apiclient.StatusVerified && !differ(former.Flag, d.UseForOrganizationDiscovery), nil
 	}
 	return false, h.takeBack(ctx, p, d)
 }
+
+// differ says whether two flags differ that were both said.
+func differ(sent, got *bool) bool { return sent != nil && got != nil && *sent != *got }
 
 // proves says whether the record is the one whose proof was made.
 func (in intent) proves(d apiclient.DiscoveryDomain) bool {
@@ -122,7 +128,7 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, d
 	if stopping(h.cfg.Stopping) {
 		return Result{}, ErrStopping
 	}
-	in := intent{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT, Former: d.Status}
+	in := intent{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT, Former: d.Status, Flag: update.UseForOrganizationDiscovery}
 	value, err := json.Marshal(in)
 	if err != nil {
 		return Result{}, fmt.Errorf("intent: %w", err)
@@ -134,7 +140,7 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, d
 	if err != nil {
 		return Result{}, err
 	}
-	return h.compare(ctx, p, in, update, answer)
+	return h.compare(ctx, p, in, answer)
 }
 
 // update is the PATCH body. The flag is sent as it was read, because the
@@ -153,15 +159,15 @@ func (h *confirm) update(p VerifyPayload, d apiclient.DiscoveryDomain) (apiclien
 }
 
 // compare holds the answer against what was proven.
-func (h *confirm) compare(ctx context.Context, p VerifyPayload, in intent, u apiclient.DiscoveryDomainUpdate, answer apiclient.DiscoveryDomain) (Result, error) {
+func (h *confirm) compare(ctx context.Context, p VerifyPayload, in intent, answer apiclient.DiscoveryDomain) (Result, error) {
 	if !in.proves(answer) || !dnscheck.Within(answer.VerificationHost, answer.Domain) {
 		return Result{}, h.takeBack(ctx, p, answer)
 	}
 	if answer.Status != apiclient.StatusVerified {
 		return Result{}, transient(fmt.Errorf("the API answered the PATCH to verified with a record that is %.20q", string(answer.Status)))
 	}
-	if u.UseForOrganizationDiscovery != nil && answer.UseForOrganizationDiscovery != nil && *u.UseForOrganizationDiscovery != *answer.UseForOrganizationDiscovery {
-		return Result{}, transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *answer.UseForOrganizationDiscovery, *u.UseForOrganizationDiscovery))
+	if differ(in.Flag, answer.UseForOrganizationDiscovery) {
+		return Result{}, transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *answer.UseForOrganizationDiscovery, *in.Flag))
 	}
 	return Result{Outcome: Done}, nil
 }
@@ -188,7 +194,7 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, d apiclient.Dis
 // not by enough of the resolvers.
 func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict) (Result, error) {
 	if !h.cfg.TrustPayload {
-		if err := h.records.keep(ctx, job, d); err != nil {
+		if err := h.records.keep(ctx, job, recordOf(d)); err != nil {
 			return Result{}, err
 		}
 	}

@@ -72,8 +72,8 @@ func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDom
 	if sent.Status != nil && got.Status != *sent.Status {
 		return transient(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(got.Status), string(*sent.Status)))
 	}
-	if flag := sent.UseForOrganizationDiscovery; flag != nil && got.UseForOrganizationDiscovery != nil && *got.UseForOrganizationDiscovery != *flag {
-		return transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *got.UseForOrganizationDiscovery, *flag))
+	if differ(sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery) {
+		return transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *got.UseForOrganizationDiscovery, *sent.UseForOrganizationDiscovery))
 	}
 	return nil
 }

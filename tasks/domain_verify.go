@@ -69,8 +69,16 @@ type verify struct {
 	records records
 }
 
+// sight is where a look looks, for what, and on whose word.
+type sight struct {
+	target
+
+	known bool    // the tenant's record says so, not the payload alone
+	fresh *record // that record, where this execution has read it
+}
+
 func (h *verify) process(ctx context.Context, job Job, p VerifyPayload) (Result, error) {
-	at, known, err := h.target(ctx, job, p)
+	at, err := h.sight(ctx, job, p)
 	if err != nil {
 		return Result{}, err
 	}
@@ -79,49 +87,44 @@ func (h *verify) process(ctx context.Context, job Job, p VerifyPayload) (Result,
 		return Result{}, err
 	}
 	if verdict.State == dnscheck.Present {
-		return h.handOn(ctx, job, p, at)
+		return h.handOn(ctx, job, p, at.target)
 	}
-	return Result{}, h.notThere(ctx, job, p, known, verdict)
+	return Result{}, h.notThere(ctx, job, p, at, verdict)
 }
 
 // errVerified: the record says verified before anything was done.
 var errVerified = &settledError{Unchanged, "was verified before"}
 
-// target is where to look and for what, and whether the tenant's record has
-// confirmed it: the payload's word where it brings both, else the record's.
-func (h *verify) target(ctx context.Context, job Job, p VerifyPayload) (at target, known bool, err error) {
+// sight takes the payload's word where it brings host and token, else the
+// record's, kept from an earlier look or read now.
+func (h *verify) sight(ctx context.Context, job Job, p VerifyPayload) (sight, error) {
 	claimed := target{p.VerificationHost, p.VerificationTXT}
-	if rec, ok, err := h.records.kept(ctx, job); err != nil {
-		return at, false, err
-	} else if ok {
-		return target{rec.Host, rec.TXT}, true, h.records.matches(job, claimed, rec)
+	if rec := h.records.kept(job); rec != nil {
+		return sight{target: target{rec.Host, rec.TXT}, known: true}, h.records.matches(job, claimed, *rec)
 	}
 	if claimed.Host != "" && claimed.TXT != "" {
-		return claimed, false, nil
+		return sight{target: claimed}, nil
 	}
 	if h.cfg.TrustPayload {
-		return at, false, refused("the tenant's settings trust the payload because its credentials may not read; then the row has to bring verification_host and verification_txt")
+		return sight{}, refused("the tenant's settings trust the payload because its credentials may not read; then the row has to bring verification_host and verification_txt")
 	}
 	return h.ask(ctx, job, p)
 }
 
-// ask reads the record once and keeps it for the looks to come.
-func (h *verify) ask(ctx context.Context, job Job, p VerifyPayload) (at target, known bool, err error) {
+// ask reads the record, and refuses one that cannot, or need not, be proven.
+func (h *verify) ask(ctx context.Context, job Job, p VerifyPayload) (sight, error) {
 	d, err := h.records.read(ctx, job, p.OrganizationID, p.DiscoveryDomainID)
 	if err != nil {
-		return at, false, err
+		return sight{}, err
 	}
-	rec := record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+	rec := recordOf(d)
 	if err := h.records.matches(job, target{p.VerificationHost, p.VerificationTXT}, rec); err != nil {
-		return at, false, err
+		return sight{}, err
 	}
 	if d.Status == apiclient.StatusVerified {
-		return at, false, errVerified
+		return sight{}, errVerified
 	}
-	if err := below(d); err != nil {
-		return at, false, err
-	}
-	return target{rec.Host, rec.TXT}, true, h.records.keep(ctx, job, d)
+	return sight{target: target{rec.Host, rec.TXT}, known: true, fresh: &rec}, below(d)
 }
 
 // handOn enqueues the confirm with what was seen.
@@ -137,7 +140,7 @@ func (h *verify) handOn(ctx context.Context, job Job, p VerifyPayload, at target
 }
 
 // notThere says when to look again, or that the time is up.
-func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, known bool, v dnscheck.Verdict) error {
+func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sight, v dnscheck.Verdict) error {
 	now := h.cfg.Now()
 	end := p.GiveUpAt
 	if v.State == dnscheck.Unknown {
@@ -146,18 +149,23 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, known b
 	over := !now.Before(end)
 	// What stands at a host that only the payload named is not quoted to
 	// anyone before the record has confirmed that host.
-	if !known && !h.cfg.TrustPayload && (over || v.Reason == dnscheck.ReasonOtherValue) {
-		if _, _, err := h.ask(ctx, job, p); err != nil {
+	if !at.known && !h.cfg.TrustPayload && (over || v.Reason == dnscheck.ReasonOtherValue) {
+		var err error
+		if at, err = h.ask(ctx, job, p); err != nil {
 			return err
 		}
-		known = true
 	}
 	sentence := v.Plain()
-	if known {
+	if at.known {
 		sentence = v.Sentence()
 	}
 	if over {
 		return expired(sentence)
+	}
+	if at.fresh != nil { // one GET serves all looks to come
+		if err := h.records.keep(ctx, job, *at.fresh); err != nil {
+			return err
+		}
 	}
 	after := nextLook(now.Sub(job.CreatedAt), v.NegativeTTL)
 	if v.State == dnscheck.Absent {

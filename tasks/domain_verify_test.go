@@ -145,8 +145,8 @@ func TestAnswerNamesAnotherAndKilled(t *testing.T) {
 				}})
 				run := w.submit(tasks.TypeVerify, verifyRow())
 				w.step() // the look
-				// The calls are settled, kept, get, prove, keep, patch.
-				w.saboteur.at, w.saboteur.after = len(w.saboteur.calls)+5, true
+				// The calls are standing, get, prove, keep, patch.
+				w.saboteur.at, w.saboteur.after = len(w.saboteur.calls)+4, true
 				w.step()
 				if calls := w.saboteur.calls; !w.saboteur.done || calls[len(calls)-1] != "api.patch" {
 					t.Fatalf("killed after %v, want after the PATCH", calls)
@@ -162,6 +162,30 @@ func TestAnswerNamesAnotherAndKilled(t *testing.T) {
 				w.wantStatus(org, dom, "pending")
 			})
 		}
+	}
+}
+
+// TestFlagFlippedAndKilled: the server has turned the flag under the PATCH, and
+// the worker died before it saw the answer.
+func TestFlagFlippedAndKilled(t *testing.T) {
+	w := newWorld(t)
+	w.proven(sandbox.Domain{Use: new(false)})
+	run := w.submit(tasks.TypeVerify, verifyRow())
+	w.step() // the look
+	w.saboteur.at, w.saboteur.after = len(w.saboteur.calls)+4, true
+	w.step()
+	if calls := w.saboteur.calls; !w.saboteur.done || calls[len(calls)-1] != "api.patch" {
+		t.Fatalf("killed after %v, want after the PATCH", calls)
+	}
+	d := w.domain(org, dom)
+	d.Use = new(true)
+	w.sandbox.SetDomain(org, d)
+
+	w.drain()
+	w.wantFate(run, 0, "done")
+	w.wantStatus(org, dom, "verified")
+	if d := w.domain(org, dom); d.Use == nil || *d.Use {
+		t.Errorf("use_for_organization_discovery is %v, want the false that was read", d.Use)
 	}
 }
 

@@ -55,6 +55,8 @@ type Job struct {
 	Envelope
 	TaskID string
 	Lane   Lane
+
+	kept map[string][]byte // of its row by earlier executions, by name
 }
 
 // leaveOut takes the settled ones out of a batch's rows.
@@ -161,10 +163,16 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if stopping(m.cfg.Stopping) {
 		return Result{}, ErrStopping
 	}
-	settled, err := m.cfg.Ledger.Settled(ctx, job.Run, job.Rows())
+	handle, known := m.works[t.Type()]
+	kind := "" // a newer worker's task may be of a kind of its own
+	if known {
+		kind = kindOfType(t.Type())
+	}
+	settled, kept, err := m.cfg.Ledger.Standing(ctx, job.Run, kind, job.Rows())
 	if err != nil {
 		return Result{}, err
 	}
+	job.kept = kept
 	if !slices.Contains(settled, false) {
 		return Result{}, errNothingToDo
 	}
@@ -172,7 +180,6 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if job.Tenant != m.cfg.Tenant {
 		return Result{}, invalid(fmt.Errorf("payload: a task of tenant %.40q in a queue of tenant %q", job.Tenant, m.cfg.Tenant))
 	}
-	handle, known := m.works[t.Type()]
 	if !known || job.V > Version {
 		return Result{}, m.tooNew(t, *job)
 	}
@@ -249,7 +256,9 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	m.log(ctx, t, job, j, attempt, took)
 	m.measure(t.Type(), j.Outcome, took)
 	if j.Outcome == HandedOn || j.Outcome.Well() {
-		m.writeResult(t, j)
+		if j.Outcome.Settles() && j.Reason != "" {
+			m.writeResult(t, j)
+		}
 		return nil
 	}
 	return &verdictError{j}
@@ -293,8 +302,8 @@ func (m *Mux) measure(typ string, o Outcome, took time.Duration) {
 	}
 }
 
-// writeResult leaves the outcome with the task, for whoever looks at the
-// queue. The ledger has it already, so that a lost write is no loss.
+// writeResult leaves what is to be known beyond done with the task, for whoever
+// looks at the queue. The ledger has it already: a lost write is no loss.
 func (m *Mux) writeResult(t *asynq.Task, j Judgement) {
 	w := t.ResultWriter()
 	if w == nil {

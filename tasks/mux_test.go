@@ -237,11 +237,11 @@ type failingLedger struct {
 
 var errDown = errors.New("dial tcp: connection refused")
 
-func (l failingLedger) Settled(ctx context.Context, run string, items []int64) ([]bool, error) {
-	if l.down("settled") {
-		return nil, errDown
+func (l failingLedger) Standing(ctx context.Context, run, kind string, items []int64) ([]bool, map[string][]byte, error) {
+	if l.down("standing") {
+		return nil, nil, errDown
 	}
-	return l.Ledger.Settled(ctx, run, items)
+	return l.Ledger.Standing(ctx, run, kind, items)
 }
 
 func (l failingLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
@@ -261,7 +261,7 @@ func (l failingLedger) Note(ctx context.Context, run string, items []int64, reas
 // TestLedgerIsDown: the task comes back, whatever call it was, and the row is
 // settled once the ledger is there again.
 func TestLedgerIsDown(t *testing.T) {
-	for _, call := range []string{"settled", "settle", "note", "all"} {
+	for _, call := range []string{"standing", "settle", "note", "all"} {
 		t.Run(call, func(t *testing.T) {
 			w, run, q := ofUpdate(t)
 			direct := w.config.Ledger

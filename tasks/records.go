@@ -38,8 +38,7 @@ type records struct {
 	now    func() time.Time
 }
 
-// read GETs the domain, keeps host and token for the row's later looks, and
-// takes a 404 on a young row for a read that is behind.
+// read GETs the domain. A 404 on a young row is taken for a read that is behind.
 func (r records) read(ctx context.Context, job Job, organization, id string) (apiclient.DiscoveryDomain, error) {
 	d, err := r.api.DiscoveryDomain(ctx, organization, id)
 	if err != nil {
@@ -60,26 +59,26 @@ func below(d apiclient.DiscoveryDomain) error {
 	return refused("the record's verification host %.260q is not below its domain %.260q, so that a proof there would say nothing of it", d.VerificationHost, d.Domain)
 }
 
-// keep keeps what later looks of the row need of d.
-func (r records) keep(ctx context.Context, job Job, d apiclient.DiscoveryDomain) error {
-	value, err := json.Marshal(record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT})
+func recordOf(d apiclient.DiscoveryDomain) record {
+	return record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+}
+
+// keep keeps what later looks of the row need.
+func (r records) keep(ctx context.Context, job Job, rec record) error {
+	value, err := json.Marshal(rec)
 	if err != nil {
 		return fmt.Errorf("keep record: %w", err)
 	}
 	return r.ledger.Keep(ctx, job.Run, *job.Item, keptRecord, value)
 }
 
-// kept is what was kept of the row's domain.
-func (r records) kept(ctx context.Context, job Job) (record, bool, error) {
-	var rec record
-	value, ok, err := r.ledger.Kept(ctx, job.Run, *job.Item, keptRecord)
-	if err != nil || !ok {
-		return rec, false, err
+// kept is what was kept of the row's domain, nil if nothing was.
+func (r records) kept(job Job) *record {
+	rec := new(record)
+	if value, ok := job.kept[keptRecord]; !ok || json.Unmarshal(value, rec) != nil {
+		return nil // none, or of another version: read again
 	}
-	if err := json.Unmarshal(value, &rec); err != nil {
-		return rec, false, nil // of another version: read again
-	}
-	return rec, true, nil
+	return rec
 }
 
 // matches refuses a payload whose host or token is not the record's. On a

@@ -325,6 +325,20 @@ func (w *world) run(ctx context.Context, n *queued) (err error, died bool) { //n
 }
 
 // drain runs tasks until none is left.
+// mark is what is kept of a row under that name; empty if nothing is.
+func (w *world) mark(run string, item int64, name string) []byte {
+	w.t.Helper()
+	r, err := w.ledger.Get(w.t.Context(), run)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, kept, err := w.ledger.Standing(w.t.Context(), run, r.Kind, []int64{item})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return kept[name]
+}
+
 func (w *world) drain() {
 	w.t.Helper()
 	for w.step() != nil {
@@ -553,8 +567,12 @@ type sabotagedLedger struct {
 	ledger tasks.Ledger
 }
 
-func (l sabotagedLedger) Settled(ctx context.Context, run string, items []int64) ([]bool, error) {
-	return called(l.s, "ledger.settled", func() ([]bool, error) { return l.ledger.Settled(ctx, run, items) })
+func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, items []int64) (settled []bool, kept map[string][]byte, err error) {
+	err = l.s.call("ledger.standing", func() error {
+		settled, kept, err = l.ledger.Standing(ctx, run, kind, items)
+		return err
+	})
+	return settled, kept, err
 }
 
 func (l sabotagedLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
@@ -567,14 +585,6 @@ func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, re
 
 func (l sabotagedLedger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {
 	return l.s.call("ledger.keep", func() error { return l.ledger.Keep(ctx, run, item, name, value) })
-}
-
-func (l sabotagedLedger) Kept(ctx context.Context, run string, item int64, name string) (value []byte, ok bool, err error) {
-	err = l.s.call("ledger.kept", func() error {
-		value, ok, err = l.ledger.Kept(ctx, run, item, name)
-		return err
-	})
-	return value, ok, err
 }
 
 // syncBuffer is a buffer for several goroutines.

@@ -43,7 +43,7 @@ func (h *create) process(ctx context.Context, job Job, p CreatePayload) (Result,
 	if err != nil {
 		return Result{}, err
 	}
-	former, err := h.marked(ctx, job)
+	former, err := marked(job)
 	if err != nil {
 		return Result{}, err
 	}
@@ -63,10 +63,10 @@ func (h *create) process(ctx context.Context, job Job, p CreatePayload) (Result,
 }
 
 // marked is the mark of an earlier run, if one stands.
-func (h *create) marked(ctx context.Context, job Job) (*mark, error) {
-	value, ok, err := h.cfg.Ledger.Kept(ctx, job.Run, *job.Item, keptMark)
-	if err != nil || !ok || len(value) == 0 {
-		return nil, err
+func marked(job Job) (*mark, error) {
+	value := job.kept[keptMark]
+	if len(value) == 0 {
+		return nil, nil
 	}
 	m := new(mark)
 	if err := json.Unmarshal(value, m); err != nil {

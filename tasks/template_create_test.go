@@ -26,8 +26,8 @@ func TestCreateMarksBeforeThePost(t *testing.T) {
 	w := newWorld(t)
 	run := w.submit(tasks.TypeCreate, template)
 	w.sandbox.AddFault(sandbox.Fault{Match: func(sandbox.Request) bool {
-		if _, ok, err := w.ledger.Kept(t.Context(), run, 0, "post"); !ok || err != nil {
-			t.Errorf("no mark is there when the POST comes: %v", err)
+		if len(w.mark(run, 0, "post")) == 0 {
+			t.Error("no mark is there when the POST comes")
 		}
 		return false
 	}})
@@ -104,8 +104,8 @@ func TestCreateNothingWasCreated(t *testing.T) {
 			w.sandbox.AddFault(f)
 			run := w.submit(tasks.TypeCreate, template)
 			w.step()
-			if value, _, err := w.ledger.Kept(t.Context(), run, 0, "post"); len(value) != 0 || err != nil {
-				t.Errorf("the mark %s is left, want it put back; %v", value, err)
+			if value := w.mark(run, 0, "post"); len(value) != 0 {
+				t.Errorf("the mark %s is left, want it put back", value)
 			}
 			w.drain()
 			w.wantFate(run, 0, "done")
@@ -122,8 +122,8 @@ func TestCreateNothingWasCreated(t *testing.T) {
 		}
 		w.step()
 		w.wantFate(run, 0, "open", "transient")
-		if value, _, err := w.ledger.Kept(t.Context(), run, 0, "post"); len(value) != 0 || err != nil {
-			t.Errorf("the mark %s is left, want it put back; %v", value, err)
+		if value := w.mark(run, 0, "post"); len(value) != 0 {
+			t.Errorf("the mark %s is left, want it put back", value)
 		}
 	})
 	t.Run("an older mark stays", func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestCreateNothingWasCreated(t *testing.T) {
 		for w.posts() < 2 {
 			w.step()
 		}
-		if value, _, err := w.ledger.Kept(t.Context(), run, 0, "post"); len(value) == 0 || err != nil {
-			t.Errorf("the mark of the lost answer is gone; %v", err)
+		if len(w.mark(run, 0, "post")) == 0 {
+			t.Error("the mark of the lost answer is gone")
 		}
 		w.drain()
 		w.wantFate(run, 0, "done")

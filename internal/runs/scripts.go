@@ -19,8 +19,8 @@ var (
 	sealLua string
 	//go:embed lua/settle.lua
 	settleLua string
-	//go:embed lua/settled.lua
-	settledLua string
+	//go:embed lua/standing.lua
+	standingLua string
 	//go:embed lua/note.lua
 	noteLua string
 	//go:embed lua/keep.lua
@@ -30,14 +30,14 @@ var (
 )
 
 var (
-	createScript  = redis.NewScript(preludeLua + createLua)
-	storeScript   = redis.NewScript(preludeLua + storeLua)
-	sealScript    = redis.NewScript(preludeLua + sealLua)
-	settleScript  = redis.NewScript(preludeLua + settleLua)
-	settledScript = redis.NewScript(preludeLua + settledLua)
-	noteScript    = redis.NewScript(preludeLua + noteLua)
-	keepScript    = redis.NewScript(preludeLua + keepLua)
-	forgetScript  = redis.NewScript(forgetLua)
+	createScript   = redis.NewScript(preludeLua + createLua)
+	storeScript    = redis.NewScript(preludeLua + storeLua)
+	sealScript     = redis.NewScript(preludeLua + sealLua)
+	settleScript   = redis.NewScript(preludeLua + settleLua)
+	standingScript = redis.NewScript(preludeLua + standingLua)
+	noteScript     = redis.NewScript(preludeLua + noteLua)
+	keepScript     = redis.NewScript(preludeLua + keepLua)
+	forgetScript   = redis.NewScript(forgetLua)
 )
 
 // Keys outside of runs.

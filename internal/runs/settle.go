@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -36,26 +35,39 @@ func (l *Ledger) Settle(ctx context.Context, run, kind string, items []int64, ou
 // Settled says of each of the rows whether its fate is known, or [ErrNotFound].
 // Of a row that the run does not have it says false.
 func (l *Ledger) Settled(ctx context.Context, run string, items []int64) ([]bool, error) {
+	settled, _, err := l.Standing(ctx, run, "", items)
+	return settled, err
+}
+
+// Standing is what whoever is about to work on rows has to know, in one step:
+// which of them are settled and, of a single row, its marks by name. The error
+// is [ErrNotFound] when there is no such run, a [MismatchError] when it is of
+// another kind or has no such row; an empty kind asks for neither, nor for marks.
+func (l *Ledger) Standing(ctx context.Context, run, kind string, items []int64) (settled []bool, marks map[string][]byte, err error) {
 	if err := checkID(run); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	args, err := rowArgs(run, items)
+	args, err := rowArgs(run, items, kind)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: read which rows are settled: %w", run, err)
+		return nil, nil, fmt.Errorf("run %s: read which rows are settled: %w", run, err)
 	}
-	_, rest, err := l.do(ctx, settledScript, run, nil, args...)
+	_, rest, err := l.do(ctx, standingScript, run, map[string]string{"kind": kind}, args...)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: read which rows are settled: %w", run, err)
+		return nil, nil, fmt.Errorf("run %s: read which rows are settled: %w", run, err)
 	}
 	bits, _ := rest[0].(string)
 	if len(bits) != len(items) {
-		return nil, fmt.Errorf("run %s: read which rows are settled: redis answered for %d of %d rows", run, len(bits), len(items))
+		return nil, nil, fmt.Errorf("run %s: read which rows are settled: redis answered for %d of %d rows", run, len(bits), len(items))
 	}
-	settled := make([]bool, len(items))
+	settled = make([]bool, len(items))
 	for i := range settled {
 		settled[i] = bits[i] == '1'
 	}
-	return settled, nil
+	marks = map[string][]byte{}
+	for name, value := range pairs(rest[1:]) {
+		marks[name] = []byte(value)
+	}
+	return settled, marks, nil
 }
 
 // rowArgs are a script's arguments that end in rows.
@@ -104,19 +116,4 @@ func (l *Ledger) Keep(ctx context.Context, run string, item int64, name string, 
 		return fmt.Errorf("run %s: keep %s of row %d: %w", run, name, item, err)
 	}
 	return nil
-}
-
-// Kept returns a row's mark of that name; ok is false if there is none.
-func (l *Ledger) Kept(ctx context.Context, run string, item int64, name string) (value []byte, ok bool, err error) {
-	if err := checkID(run); err != nil {
-		return nil, false, err
-	}
-	value, err = l.rdb.HGet(ctx, key(run, "kept"), strconv.FormatInt(item, 10)+":"+name).Bytes()
-	if errAbsent(err) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("run %s: read %s of row %d: %w", run, name, item, err)
-	}
-	return value, true, nil
 }

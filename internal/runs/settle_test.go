@@ -181,6 +181,31 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+func TestStandingIsOfTheRightRun(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	settle(t, l, "a", "done", "", 1)
+	for _, tt := range []struct {
+		name, kind string
+		items      []int64
+		want       []bool
+		mismatch   bool
+	}{
+		{"its kind", kind, []int64{0, 1, 9}, []bool{false, true, false}, false},
+		{"any kind", "", []int64{1}, []bool{true}, false},
+		{"another kind", "clients:remove", []int64{0}, nil, true},
+	} {
+		got, _, err := l.Standing(t.Context(), "a", tt.kind, tt.items)
+		if !slices.Equal(got, tt.want) || errors.Is(err, runs.ErrMismatch) != tt.mismatch {
+			t.Errorf("%s: got %v, %v", tt.name, got, err)
+		}
+	}
+	seal(t, l, "a", 5)
+	if _, _, err := l.Standing(t.Context(), "a", kind, []int64{4, 5}); !errors.Is(err, runs.ErrMismatch) {
+		t.Errorf("a row beyond the end: %v", err)
+	}
+}
+
 func TestDetailsAreMadeHarmless(t *testing.T) {
 	long := strings.Repeat("ü", 500)
 	tests := []struct{ name, detail, want string }{
@@ -267,10 +292,11 @@ func TestMarksSurviveUntilTheRowIsSettled(t *testing.T) {
 	}
 	kept := func(item int64, name string) string {
 		t.Helper()
-		value, ok, err := l.Kept(t.Context(), "a", item, name)
+		_, marks, err := l.Standing(t.Context(), "a", kind, []int64{item})
 		if err != nil {
 			t.Fatal(err)
 		}
+		value, ok := marks[name]
 		if !ok {
 			return "(none)"
 		}
