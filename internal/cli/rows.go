@@ -57,7 +57,7 @@ func UnwellOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([
 		if err != nil {
 			return nil, err
 		}
-		if fate.Outcome == "done" || fate.Outcome == "unchanged" {
+		if fate.Well() {
 			continue
 		}
 		if len(unwell) == most {

@@ -20,6 +20,9 @@ type csvReader struct {
 	schema Schema
 	header []string
 	types  []Column // of each column; the zero Column for ignored ones
+	// exported says that the header has a column of ours, so that the cells are
+	// as inert wrote them.
+	exported bool
 }
 
 // openCSV reads the header and holds it against the schema.
@@ -38,6 +41,7 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, err
 		return nil, refusal
 	}
 	c.header = cells
+	c.exported = slices.ContainsFunc(cells, ignored)
 	c.types = make([]Column, len(cells))
 	for i, cell := range cells {
 		column, known := s.column(cell)
@@ -90,6 +94,11 @@ func (c *csvReader) next() (row, error) {
 	if msg != "" {
 		got.broken = []string{msg}
 		return got, nil
+	}
+	if c.exported {
+		for i, cell := range cells {
+			cells[i] = lively(cell)
+		}
 	}
 	if got.source, err = json.Marshal(cells); err != nil {
 		return row{}, fmt.Errorf("cells as JSON: %w", err)

@@ -91,19 +91,7 @@ func whole(text []byte, members []member) json.RawMessage {
 	if !slices.ContainsFunc(members, func(m member) bool { return ignored(m.name) }) {
 		return text
 	}
-	out := []byte{'{'}
-	for _, m := range members {
-		if ignored(m.name) {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, jsonString(m.name)...)
-		out = append(out, ':')
-		out = append(out, m.value...)
-	}
-	return append(out, '}')
+	return objectOf(slices.DeleteFunc(members, func(m member) bool { return ignored(m.name) }))
 }
 
 // fit holds the members against the schema.

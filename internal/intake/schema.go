@@ -39,7 +39,8 @@ type Schema struct {
 }
 
 // ignoredPrefix begins the names of columns and members that an export adds to
-// the rows, so that an exported file can be sent in again as it is.
+// the rows, so that an exported file can be sent in again as it is. In CSV they
+// also tell that cells were made inert, which is undone.
 const ignoredPrefix = "orgops_"
 
 func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }

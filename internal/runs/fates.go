@@ -19,6 +19,9 @@ type Fate struct {
 	Detail string
 }
 
+// Well says whether the row became what it asked for.
+func (f Fate) Well() bool { return f.Outcome == "done" || f.Outcome == "unchanged" }
+
 // OpenRow is a row that is not settled.
 type OpenRow struct {
 	Item int64

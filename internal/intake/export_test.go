@@ -1,0 +1,228 @@
+package intake_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// handInAs hands text in as run id.
+func handInAs(t *testing.T, id, kind, text string) runs.Run {
+	t.Helper()
+	rdb := redistest.New(t)
+	ledger := runs.New(rdb)
+	in := input(t, kind, text, tasks.Defaults{})
+	checked, err := in.Check()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
+	run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: id, Tenant: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := taker.HandIn(t.Context(), in, checked, run, created, 0); err != nil {
+		t.Fatal(err)
+	}
+	if run, err = ledger.Get(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func settleAs(t *testing.T, run runs.Run, outcome, detail string, items ...int64) {
+	t.Helper()
+	if err := runs.New(redistest.New(t)).Settle(t.Context(), run.ID, run.Kind, items, outcome, detail); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func export(t *testing.T, run runs.Run, asJSON bool) (text string, rows int64) {
+	t.Helper()
+	var out strings.Builder
+	rows, err := intake.ExportUnwell(t.Context(), runs.New(redistest.New(t)), run, asJSON, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), rows
+}
+
+// hostile are cells that spreadsheets, CSV and JSON may take for something else.
+var hostile = []string{
+	`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'=x", "''+x", "'plain", "'", `"`, `a "b", c`,
+	"two\nlines", "two\r\nlines", "\r\n", " =x", "=", "ünï \u2028 code", `\.`, "{}", "<script>&",
+}
+
+// TestExportOfHostileCells: what comes out is harmless in a spreadsheet and,
+// handed in again, is what went in.
+func TestExportOfHostileCells(t *testing.T) {
+	var in strings.Builder
+	w := csv.NewWriter(&in)
+	write := func(record ...string) {
+		if err := w.Write(record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("verification_txt", "organization_id", "discovery_domain_id")
+	for i, cell := range hostile {
+		write(cell, fmt.Sprint("o", i), "d1")
+	}
+	w.Flush()
+	first := handInAs(t, "first", tasks.TypeVerify, in.String())
+	for i := range hostile {
+		settleAs(t, first, "refused", "-2+3 was \"said\"", int64(i))
+	}
+
+	out, rows := export(t, first, false)
+	if rows != int64(len(hostile)) {
+		t.Errorf("%d rows, want %d", rows, len(hostile))
+	}
+	records, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"verification_txt", "organization_id", "discovery_domain_id", "orgops_outcome", "orgops_error"}
+	if diff := cmp.Diff(want, records[0]); diff != "" {
+		t.Errorf("header (-want +got):\n%s", diff)
+	}
+	for _, record := range records[1:] {
+		for _, cell := range record {
+			if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+				t.Errorf("the cell %q is a formula", cell)
+			}
+		}
+	}
+	if got := records[1][3:]; got[0] != "refused" || got[1] != `'-2+3 was "said"` {
+		t.Errorf("outcome and error are %q", got)
+	}
+
+	// Again, and once more: what an export added does not add up.
+	second := handInAs(t, "second", tasks.TypeVerify, out)
+	for i := range hostile {
+		settleAs(t, second, "refused", "-2+3 was \"said\"", int64(i))
+	}
+	ledger := runs.New(redistest.New(t))
+	for i, cell := range hostile {
+		stored, err := ledger.Rows(t.Context(), "second", int64(i), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cells []string
+		if err := json.Unmarshal(stored[0], &cells); err != nil {
+			t.Fatal(err)
+		}
+		if cells[0] != cell {
+			t.Errorf("%q came back as %q", cell, cells[0])
+		}
+	}
+	again, _ := export(t, second, false)
+	if diff := cmp.Diff(out, again); diff != "" {
+		t.Errorf("exported again (-first +second):\n%s", diff)
+	}
+}
+
+// TestQuotesOfAFileOfOnesOwn: only a file that we wrote had quotes added.
+func TestQuotesOfAFileOfOnesOwn(t *testing.T) {
+	run := handInAs(t, "a", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_txt\no1,d1,'=x\n")
+	settleAs(t, run, "failed", "", 0)
+	out, _ := export(t, run, true)
+	want := `{"organization_id":"o1","discovery_domain_id":"d1","verification_txt":"'=x","orgops_outcome":"failed","orgops_error":""}` + "\n"
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestExportForms(t *testing.T) {
+	const shape = `"type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
+	tests := []struct {
+		name, kind, text string
+		asJSON           bool
+		want             string // of row 1, refused for "why"
+	}{
+		{
+			name: "csv", kind: tasks.TypeRemove, text: "client_id,organization_id\nc0,o0\nc1,o1\n",
+			want: "client_id,organization_id,orgops_outcome,orgops_error\nc1,o1,refused,why\n",
+		},
+		{
+			name: "csv with columns of ours in the middle", kind: tasks.TypeRemove,
+			text: "client_id,orgops_error,organization_id,orgops_x\nc0,,o0,\nc1,old,o1,y\n",
+			want: "client_id,organization_id,orgops_outcome,orgops_error\nc1,o1,refused,why\n",
+		},
+		{
+			name: "csv as json", kind: tasks.TypeRemove, text: "client_id,organization_id\nc0,o0\nc1,o1\n", asJSON: true,
+			want: `{"organization_id":"o1","client_id":"c1","orgops_outcome":"refused","orgops_error":"why"}` + "\n",
+		},
+		{
+			name: "json lines, as they were written", kind: tasks.TypeUpdate,
+			text: `{"organization_id":"o0","discovery_domain_id":"d0","status":"pending"}` + "\n" +
+				` {"orgops_error":"old", "discovery_domain_id": "d1","organization_id":"o1" ,"status":"pending"}` + "\r\n",
+			want: `{"discovery_domain_id":"d1","organization_id":"o1","status":"pending","orgops_outcome":"refused","orgops_error":"why"}` + "\n",
+		},
+		{
+			name: "a whole object", kind: tasks.TypeCreate,
+			text: `{"name":"n0",` + shape + "\n" + `{"orgops_outcome":"failed","orgops_error":"<x>","name":"=n1",` + shape + "\n",
+			want: `{"name":"=n1",` + strings.TrimSuffix(shape, "}") + `,"orgops_outcome":"refused","orgops_error":"why"}` + "\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run := handInAs(t, "a", tt.kind, tt.text)
+			settleAs(t, run, "done", "", 0)
+			settleAs(t, run, "refused", "why", 1)
+			out, rows := export(t, run, tt.asJSON)
+			if diff := cmp.Diff(tt.want, out); diff != "" || rows != 1 {
+				t.Errorf("%d rows (-want +got):\n%s", rows, diff)
+			}
+			if again := handInAs(t, "b", tt.kind, out); again.Total != 1 {
+				t.Errorf("handed in again: %d rows", again.Total)
+			}
+		})
+	}
+}
+
+// TestExportedTemplateIsSentAsItWas: what an export added to a whole object
+// reaches neither its check nor the API.
+func TestExportedTemplateIsSentAsItWas(t *testing.T) {
+	const template = `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
+	handInAs(t, "a", tasks.TypeCreate, strings.TrimSuffix(template, "}")+`,"orgops_outcome":"failed","orgops_error":"x"}`)
+	info, err := asynq.NewInspectorFromRedisClient(redistest.New(t)).GetTaskInfo("default.api.fast", "a-0-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var payload struct{ Template json.RawMessage }
+	if err := json.Unmarshal(info.Payload, &payload); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(template, string(payload.Template)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestExportAcrossChunks: rows far apart, and cancelled ones without a reason.
+func TestExportAcrossChunks(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("organization_id,client_id\n")
+	for i := range 2500 {
+		fmt.Fprintf(&text, "o%d,c\n", i)
+	}
+	run := handInAs(t, "a", tasks.TypeRemove, text.String())
+	settleAs(t, run, "done", "", 1, 1000)
+	settleAs(t, run, "unchanged", "", 2)
+	settleAs(t, run, "failed", "late", 0, 2499)
+	settleAs(t, run, "cancelled", "", 999, 1001)
+	out, rows := export(t, run, false)
+	want := "organization_id,client_id,orgops_outcome,orgops_error\no0,c,failed,late\no999,c,cancelled,\no1001,c,cancelled,\no2499,c,failed,late\n"
+	if diff := cmp.Diff(want, out); diff != "" || rows != 4 {
+		t.Errorf("%d rows (-want +got):\n%s", rows, diff)
+	}
+}
