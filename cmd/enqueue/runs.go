@@ -178,12 +178,13 @@ type runJSON struct {
 	Counts    map[string]int64 `json:"counts"`
 	CreatedAt time.Time        `json:"created_at"`
 	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
+	Cancelled bool             `json:"cancelled,omitempty"`
 }
 
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
 		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, State: cli.State(r),
-		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt,
+		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
 	}
 	if r.Sealed {
 		j.Rows = &r.Total

@@ -133,6 +133,9 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 		fmt.Fprintln(t.Stdout, run.ID)
 	}
 	sum, err := t.handInRows(ctx, taker, in, checked, run, created, giveUp)
+	if errors.Is(err, runs.ErrCancelled) {
+		return "", fmt.Errorf("run %s was cancelled: hand these rows in under another id, if they are still wanted", run.ID)
+	}
 	if errors.Is(err, intake.ErrChanged) {
 		return "", fmt.Errorf("run %s is handed in in part, and will not be completed: %w", run.ID, err)
 	}
@@ -156,6 +159,9 @@ type submittedJSON struct {
 func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.Input, checked intake.Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
 	if !created {
 		t.log.InfoContext(ctx, "this run was handed in before: what is there already is left alone", "run", run.ID, "settled", run.Settled)
+	}
+	if !run.CancelledAt.IsZero() {
+		return tasks.Summary{}, runs.ErrCancelled
 	}
 	if run.Ended() {
 		t.log.InfoContext(ctx, "this run has ended: nothing is left to hand in", "run", run.ID, "rows", run.Total)

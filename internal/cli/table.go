@@ -22,6 +22,8 @@ func RunTable(out io.Writer, all []runs.Run) error {
 // State is a run's state in a word or two.
 func State(r runs.Run) string {
 	switch {
+	case r.Ended() && !r.CancelledAt.IsZero():
+		return "cancelled after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
 	case r.Ended():
 		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
 	case !r.Sealed:

@@ -6,7 +6,7 @@
 // are. Rows are settled one by one or many at a time, each counted once however
 // often that is repeated. A run has ended when it is sealed and every row is
 // settled, in whichever order the two come about; 30 days later Redis forgets
-// it.
+// it. To cancel a run is to seal it as it is and to settle what is open.
 //
 //	            Create             Seal                last Settle
 //	(nothing) ----------> open ----------> sealed ----------------> ended
@@ -27,6 +27,7 @@
 //	orgops:v1:{run:<id>}:notes      hash: open row -> next look in ms:reason
 //	orgops:v1:{run:<id>}:kept       hash: row:name -> mark
 //	orgops:v1:{run:<id>}:rows       hash: first row of a chunk -> its SHA-256, then the chunk, compressed
+//	orgops:v1:{run:<id>}:scratch    bitmap: only while a script runs
 //	orgops:v1:runs                  sorted set: ids by creation in ms
 //	orgops:v1:runs:sealed           set: ids that are sealed and may not have ended
 //	orgops:schema                   version of all of this

@@ -44,6 +44,8 @@ type Run struct {
 	CreatedAt time.Time
 	// EndedAt is zero until the run has ended.
 	EndedAt time.Time
+	// CancelledAt is zero unless the run was cancelled.
+	CancelledAt time.Time
 }
 
 // Ended says whether the run is sealed and every row settled.
@@ -79,6 +81,7 @@ func parseRun(id string, hash map[string]string) (Run, error) {
 	r.Settled = read.int("settled")
 	r.CreatedAt = read.time("created_at")
 	r.EndedAt = read.time("ended_at")
+	r.CancelledAt = read.time("cancelled_at")
 	r.Counts = map[string]int64{}
 	for field := range hash {
 		if outcome, ok := strings.CutPrefix(field, "count:"); ok {

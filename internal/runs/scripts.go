@@ -25,6 +25,10 @@ var (
 	noteLua string
 	//go:embed lua/keep.lua
 	keepLua string
+	//go:embed lua/cancel.lua
+	cancelLua string
+	//go:embed lua/delete.lua
+	deleteLua string
 	//go:embed lua/forget.lua
 	forgetLua string
 )
@@ -37,6 +41,8 @@ var (
 	standingScript = redis.NewScript(preludeLua + standingLua)
 	noteScript     = redis.NewScript(preludeLua + noteLua)
 	keepScript     = redis.NewScript(preludeLua + keepLua)
+	cancelScript   = redis.NewScript(preludeLua + cancelLua)
+	deleteScript   = redis.NewScript(preludeLua + deleteLua)
 	forgetScript   = redis.NewScript(forgetLua)
 )
 
@@ -55,6 +61,7 @@ func keys(run string) []string {
 	return []string{
 		key(run, "run"), key(run, "settled"), key(run, "cancelled"), key(run, "told"),
 		key(run, "fates"), key(run, "notes"), key(run, "kept"), key(run, "rows"),
+		key(run, "scratch"),
 	}
 }
 
@@ -71,6 +78,8 @@ func (l *Ledger) do(ctx context.Context, script *redis.Script, run string, want 
 	switch status {
 	case "missing":
 		return "", nil, ErrNotFound
+	case "cancelled":
+		return "", nil, ErrCancelled
 	case "mismatch":
 		member, have := fmt.Sprint(answer[1]), fmt.Sprint(answer[2])
 		e := &MismatchError{Run: run, Member: member, Have: have, Want: want[member]}

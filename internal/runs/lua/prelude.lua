@@ -2,10 +2,21 @@
 -- ARGV[1] is the retention of ended runs in milliseconds.
 local run, settled, cancelled = KEYS[1], KEYS[2], KEYS[3]
 local told, fates, notes, kept, rows = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local scratch = KEYS[9] -- there only while a script runs
 
 local function now()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Is a row settled that a run of this many rows does not have? Its number, or nil.
+local function beyond(total)
+  local byte = math.floor(total / 8)
+  for bit = total, byte * 8 + 7 do
+    if redis.call('GETBIT', settled, bit) == 1 then return tostring(bit) end
+  end
+  local first = redis.call('BITPOS', settled, 1, byte + 1)
+  if first >= 0 then return tostring(first) end
 end
 
 -- Ends the run if it is through. Of a run that has ended every key expires, also

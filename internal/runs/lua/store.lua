@@ -1,6 +1,7 @@
 -- ARGV: retention, first row, number of rows, SHA-256 of the chunk (32 octets), compressed chunk.
-local r = redis.call('HMGET', run, 'sealed', 'total', 'stored')
+local r = redis.call('HMGET', run, 'sealed', 'total', 'stored', 'cancelled_at')
 if not r[1] then return {'missing'} end
+if r[4] then return {'cancelled'} end
 local past = tonumber(ARGV[2]) + tonumber(ARGV[3])
 if r[1] == '1' and past > tonumber(r[2]) then
   return {'mismatch', 'total', r[2]}

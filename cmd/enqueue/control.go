@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"orgops/internal/cli"
+	"orgops/internal/runs"
+)
+
+// oneRun is the argument of commands that do something to a run.
+type oneRun struct {
+	ID string `arg:"" name:"run" help:"Id of the run."`
+}
+
+// told writes what was done to the run: a line, or with --json the run.
+func (t *tool) told(ctx context.Context, run, format string, a ...any) error {
+	if !t.json {
+		_, err := fmt.Fprintf(t.Stdout, "run "+run+": "+format+"\n", a...)
+		return err
+	}
+	r, err := t.ledger.Get(ctx, run)
+	if err != nil {
+		return err
+	}
+	return t.printJSON(runAsJSON(r))
+}
+
+type cancelCommand struct{ oneRun }
+
+// Help says what cancelling does not do.
+func (*cancelCommand) Help() string {
+	return "What has not started does not start any more; what is under way goes on, and is told as done if it is. " +
+		"A run that is still being handed in takes no more rows."
+}
+
+// Run cancels the run.
+func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	rows, err := t.ledger.Cancel(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if rows > 0 {
+		return t.told(ctx, c.ID, "cancelled; rows that were open: %d", rows)
+	}
+	r, err := t.ledger.Get(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	return t.told(ctx, c.ID, "nothing is left to cancel: %s", cli.State(r))
+}
+
+type deleteCommand struct{ oneRun }
+
+// Run deletes the run.
+func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	r, err := t.ledger.Get(ctx, c.ID)
+	if err == nil {
+		err = t.ledger.Delete(ctx, c.ID)
+	}
+	if errors.Is(err, runs.ErrOpen) {
+		return fmt.Errorf("run %s has not ended: to end it first: enqueue runs cancel %s", c.ID, c.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if t.json {
+		return t.printJSON(runAsJSON(r))
+	}
+	return t.told(ctx, c.ID, "deleted")
+}

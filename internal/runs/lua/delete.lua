@@ -1,0 +1,6 @@
+-- ARGV: retention. Forgets a run that has ended.
+local r = redis.call('HMGET', run, 'kind', 'ended_at')
+if not r[1] then return {'missing'} end
+if not r[2] then return {'open'} end
+for i = 1, #KEYS do redis.call('UNLINK', KEYS[i]) end
+return {'ok'}
