@@ -33,7 +33,9 @@ type Ledger interface {
 	// Standing says of each item whether it is settled and, of a single one,
 	// what Keep keeps of it, by name. A run of another kind, or without such a
 	// row, is an error like that of no run; an empty kind asks for neither.
-	Standing(ctx context.Context, run, kind string, items []int64) (settled []bool, kept map[string][]byte, err error)
+	// drop says why a task of that generation is to be dropped although rows
+	// are open: "paused", "superseded", or nothing.
+	Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error)
 	// Settle settles those of the items that are open; each counts once.
 	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
 	// Note keeps why rows are still open and when they are looked at next.

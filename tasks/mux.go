@@ -168,13 +168,19 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if known {
 		kind = kindOfType(t.Type())
 	}
-	settled, kept, err := m.cfg.Ledger.Standing(ctx, job.Run, kind, job.Rows())
+	settled, kept, drop, err := m.cfg.Ledger.Standing(ctx, job.Run, kind, job.Generation, job.Rows())
 	if err != nil {
 		return Result{}, err
 	}
 	job.kept = kept
 	if !slices.Contains(settled, false) {
 		return Result{}, errNothingToDo
+	}
+	switch drop {
+	case string(Paused):
+		return Result{}, errPaused
+	case string(Superseded):
+		return Result{}, errSuperseded
 	}
 	job.leaveOut(settled)
 	if job.Tenant != m.cfg.Tenant {
@@ -269,7 +275,8 @@ func (m *Mux) record(ctx context.Context, typ string, job Job, j Judgement) erro
 	if j.Outcome.Settles() {
 		return m.cfg.Ledger.Settle(ctx, job.Run, kindOfType(typ), job.Rows(), string(j.Outcome), j.Reason)
 	}
-	if j.Outcome == HandedOn || j.Outcome == Stopping {
+	switch j.Outcome {
+	case HandedOn, Stopping, Paused, Superseded: // the ledger knows, or another task tells
 		return nil
 	}
 	if j.Outcome == Blocked && j.Operation != "" {

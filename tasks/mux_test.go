@@ -237,11 +237,11 @@ type failingLedger struct {
 
 var errDown = errors.New("dial tcp: connection refused")
 
-func (l failingLedger) Standing(ctx context.Context, run, kind string, items []int64) ([]bool, map[string][]byte, error) {
+func (l failingLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) ([]bool, map[string][]byte, string, error) {
 	if l.down("standing") {
-		return nil, nil, errDown
+		return nil, nil, "", errDown
 	}
-	return l.Ledger.Standing(ctx, run, kind, items)
+	return l.Ledger.Standing(ctx, run, kind, generation, items)
 }
 
 func (l failingLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {

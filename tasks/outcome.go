@@ -35,6 +35,9 @@ const (
 	Blocked   Outcome = "blocked"   // the credentials do not let us
 	Transient Outcome = "transient" // trouble on the way; tried again
 	Stopping  Outcome = "stopping"  // the worker stops; another goes on
+
+	Paused     Outcome = "paused"     // the run is paused: the task is dropped, and made anew when it is resumed
+	Superseded Outcome = "superseded" // the run was resumed, and has another task for the rows
 )
 
 // Settles says whether the outcome is a row's last.
@@ -54,7 +57,7 @@ func (o Outcome) Level() slog.Level {
 	switch o {
 	case Done, Unchanged, HandedOn, Cancelled:
 		return slog.LevelInfo
-	case NotYet, Paced, Stopping:
+	case NotYet, Paced, Stopping, Paused, Superseded:
 		return slog.LevelDebug
 	case Failed:
 		return slog.LevelError
@@ -121,6 +124,12 @@ var ErrStopping = errors.New("the worker is stopping")
 // ErrCancelled is returned where a handler finds that its run was cancelled.
 var ErrCancelled = errors.New("the run was cancelled")
 
+// Why a task is dropped although its rows are open.
+var (
+	errPaused     = errors.New("the run is paused")
+	errSuperseded = errors.New("the run was resumed, and has another task for these rows")
+)
+
 // blockedFor is when a task looks again whether its operation is still
 // blocked, where the block itself does not say.
 const blockedFor = time.Minute
@@ -156,6 +165,10 @@ func judge(err error) Judgement {
 	switch {
 	case errors.Is(err, ErrStopping):
 		return Judgement{Outcome: Stopping}
+	case errors.Is(err, errPaused):
+		return Judgement{Outcome: Paused}
+	case errors.Is(err, errSuperseded):
+		return Judgement{Outcome: Superseded}
 	case errors.Is(err, ErrCancelled):
 		return Judgement{Outcome: Cancelled}
 	case errors.As(err, &settled):

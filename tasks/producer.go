@@ -31,6 +31,7 @@ type Run struct {
 	Tenant     string
 	CreatedAt  time.Time
 	Generation int
+	Stored     bool          // its rows are stored, all of them: they are enqueued anew
 	Existed    bool          // handed in before, perhaps not to its end
 	Rows       int64         // how many rows are coming; 0: not known
 	GiveUp     time.Duration // how long a token may take to appear; 0: DefaultGiveUp
@@ -132,6 +133,9 @@ func (s *Submission) Finish(ctx context.Context) (Summary, error) {
 		return s.sum, err
 	}
 	s.sum.Rows = s.next
+	if s.run.Stored {
+		return s.sum, nil
+	}
 	if err := s.producer.store.Seal(ctx, s.run.ID, s.next); err != nil {
 		return s.sum, fmt.Errorf("seal run %s: %w", s.run.ID, err)
 	}
@@ -146,6 +150,9 @@ func (s *Submission) windowSize() int {
 }
 
 func (s *Submission) storeChunk(ctx context.Context) error {
+	if s.run.Stored {
+		s.chunk = s.chunk[:0]
+	}
 	if len(s.chunk) == 0 {
 		return nil
 	}
@@ -203,7 +210,7 @@ func (s *Submission) settled(ctx context.Context, first int64) ([]bool, error) {
 }
 
 func (s *Submission) envelope() Envelope {
-	return Envelope{V: Version, Tenant: s.run.Tenant, Run: s.run.ID, CreatedAt: s.run.CreatedAt}
+	return Envelope{V: Version, Tenant: s.run.Tenant, Run: s.run.ID, CreatedAt: s.run.CreatedAt, Generation: s.run.Generation}
 }
 
 // rowTasks are the tasks of rows that are a task each.

@@ -190,7 +190,7 @@ func TestProducerTask(t *testing.T) {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
 	task := s.tasks["run-0-3"]
-	const payload = `{"v":1,"tenant":"default","run":"run","item":0,"created_at":"2026-11-20T12:00:00Z","organization_id":"org_1","discovery_domain_id":"ord_1","verification_host":"_x.a.example","verification_txt":"t","use_for_organization_discovery":false,"give_up_at":"2026-11-20T13:00:00Z"}`
+	const payload = `{"v":1,"tenant":"default","run":"run","item":0,"created_at":"2026-11-20T12:00:00Z","generation":3,"organization_id":"org_1","discovery_domain_id":"ord_1","verification_host":"_x.a.example","verification_txt":"t","use_for_organization_discovery":false,"give_up_at":"2026-11-20T13:00:00Z"}`
 	if task.Type() != tasks.TypeVerify || string(task.Payload()) != payload {
 		t.Errorf("type %s, payload\n%s\nwant\n%s", task.Type(), task.Payload(), payload)
 	}

@@ -79,7 +79,7 @@ func (e *verdictError) Is(target error) bool {
 	case asynq.SkipRetry:
 		return e.Outcome.Settles() && e.Outcome != Cancelled
 	case asynq.RevokeTask:
-		return e.Outcome == Cancelled
+		return e.Outcome == Cancelled || e.Outcome == Paused || e.Outcome == Superseded
 	}
 	return false
 }

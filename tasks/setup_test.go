@@ -332,7 +332,7 @@ func (w *world) mark(run string, item int64, name string) []byte {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_, kept, err := w.ledger.Standing(w.t.Context(), run, r.Kind, []int64{item})
+	_, kept, _, err := w.ledger.Standing(w.t.Context(), run, r.Kind, r.Generation, []int64{item})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -567,12 +567,12 @@ type sabotagedLedger struct {
 	ledger tasks.Ledger
 }
 
-func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, items []int64) (settled []bool, kept map[string][]byte, err error) {
+func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error) {
 	err = l.s.call("ledger.standing", func() error {
-		settled, kept, err = l.ledger.Standing(ctx, run, kind, items)
+		settled, kept, drop, err = l.ledger.Standing(ctx, run, kind, generation, items)
 		return err
 	})
-	return settled, kept, err
+	return settled, kept, drop, err
 }
 
 func (l sabotagedLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {

@@ -40,6 +40,8 @@ type grammar struct {
 		List   listCommand   `cmd:"" help:"List all runs, the newest first."`
 		Show   showCommand   `cmd:"" help:"Show one run: its counts, its open rows, and those that did not settle well."`
 		Follow followCommand `cmd:"" help:"Show progress until the runs have ended."`
+		Pause  pauseCommand  `cmd:"" help:"Let what has not started of a run wait."`
+		Resume resumeCommand `cmd:"" help:"Go on with a paused run."`
 		Cancel cancelCommand `cmd:"" help:"Settle all open rows of a run as cancelled."`
 		Delete deleteCommand `cmd:"" help:"Forget a run that has ended."`
 		Failed failedCommand `cmd:"" help:"Write the rows that did not settle well to stdout, ready to be handed in again."`

@@ -172,7 +172,7 @@ type runJSON struct {
 	Kind      string           `json:"kind"`
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
-	State     string           `json:"state"` // "being handed in", "open" or "ended"
+	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed" or "ended"
 	Rows      *int64           `json:"rows"`  // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`

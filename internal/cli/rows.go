@@ -41,9 +41,20 @@ func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]Ope
 		if err != nil {
 			return nil, err
 		}
+		if r.Paused {
+			row.Reason, row.Next = paused(row.Reason), time.Time{}
+		}
 		open[i] = OpenRow{row, name}
 	}
 	return open, nil
+}
+
+// paused is the reason of a row whose run is paused.
+func paused(before string) string {
+	if before == "" {
+		return "paused"
+	}
+	return "paused; before: " + before
 }
 
 // UnwellOf returns the first most rows that did not become what they asked for.

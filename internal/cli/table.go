@@ -26,6 +26,10 @@ func State(r runs.Run) string {
 		return "cancelled after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
 	case r.Ended():
 		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
+	case r.Paused:
+		return "paused"
+	case r.Resuming:
+		return "being resumed"
 	case !r.Sealed:
 		return "being handed in"
 	}

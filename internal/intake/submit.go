@@ -168,6 +168,7 @@ type Run struct {
 func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs.Run, created bool, err error) {
 	return i.Ledger.Create(ctx, runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Digest: c.Digest, Format: c.Format, Columns: c.Columns,
+		GiveUp: r.GiveUp,
 	})
 }
 

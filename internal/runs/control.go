@@ -14,6 +14,10 @@ var (
 	ErrCancelled = errors.New("the run was cancelled: no more of its rows can be handed in")
 	// ErrOpen says that what was asked takes a run that has ended.
 	ErrOpen = errors.New("the run has not ended")
+	// ErrEnded says that what was asked takes a run that has not ended.
+	ErrEnded = errors.New("the run has ended")
+	// ErrUnsealed says that what was asked takes a run of which all rows are in.
+	ErrUnsealed = errors.New("the run is still being handed in")
 )
 
 // Cancel settles every open row as "cancelled", in one step whatever their
@@ -54,6 +58,62 @@ func (l *Ledger) Delete(ctx context.Context, run string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("run %s: delete: %w", run, err)
+	}
+	return nil
+}
+
+// Why a task is dropped although its rows are open, as Standing says it.
+const (
+	DropPaused     = "paused"     // its run is paused
+	DropSuperseded = "superseded" // its run was resumed since, and has other tasks
+)
+
+// Pause lets the tasks of the run drop as they come up; their rows stay open. To
+// pause again is harmless. The error is [ErrEnded] if the run has ended.
+func (l *Ledger) Pause(ctx context.Context, run string) error {
+	if err := checkID(run); err != nil {
+		return err
+	}
+	status, _, err := l.do(ctx, pauseScript, run, nil)
+	if err == nil && status == "ended" {
+		err = ErrEnded
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: pause: %w", run, err)
+	}
+	return nil
+}
+
+// Resume ends the pause and raises the run's generation: tasks of an older one
+// are dropped from here on, and the caller enqueues what is open, then calls
+// [Ledger.Resumed]. todo is false where there is nothing to enqueue: the run was
+// not paused. Where a caller died in between, todo is true again, and the
+// generation is the same. The error is [ErrEnded] if the run has ended,
+// [ErrUnsealed] if it is still being handed in.
+func (l *Ledger) Resume(ctx context.Context, run string) (todo bool, err error) {
+	if err := checkID(run); err != nil {
+		return false, err
+	}
+	status, rest, err := l.do(ctx, resumeScript, run, nil)
+	switch {
+	case err != nil:
+	case status == "ended":
+		err = ErrEnded
+	case status == "unsealed":
+		err = ErrUnsealed
+	default:
+		return rest[0] == int64(1), nil
+	}
+	return false, fmt.Errorf("run %s: resume: %w", run, err)
+}
+
+// Resumed says that every open row of the run has a task of that generation.
+func (l *Ledger) Resumed(ctx context.Context, run string, generation int) error {
+	if err := checkID(run); err != nil {
+		return err
+	}
+	if _, _, err := l.do(ctx, resumedScript, run, nil, generation); err != nil {
+		return fmt.Errorf("run %s: resume: %w", run, err)
 	}
 	return nil
 }

@@ -233,3 +233,74 @@ func TestDelete(t *testing.T) {
 		t.Errorf("settle afterwards: %v", err)
 	}
 }
+
+// standing is why a task of that generation is dropped.
+func standing(t *testing.T, l *runs.Ledger, id string, generation int) string {
+	t.Helper()
+	_, _, drop, err := l.Standing(t.Context(), id, kind, generation, []int64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return drop
+}
+
+func TestPauseAndResume(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	if err := l.Pause(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Resume(t.Context(), "a"); !errors.Is(err, runs.ErrUnsealed) {
+		t.Errorf("resume while it is handed in: %v, want ErrUnsealed", err)
+	}
+	seal(t, l, "a", 3)
+	for range 2 {
+		if err := l.Pause(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := standing(t, l, "a", 0); got != runs.DropPaused {
+		t.Errorf("a task of the paused run: %q", got)
+	}
+	settle(t, l, "a", "done", "", 0) // it was under way
+	for name, generation := range map[string]int{"first": 1, "after one that was killed": 1} {
+		todo, err := l.Resume(t.Context(), "a")
+		if r := get(t, l, "a"); err != nil || !todo || r.Generation != generation || r.Paused || !r.Resuming {
+			t.Errorf("%s: todo %v, %v, run %+v", name, todo, err, r)
+		}
+	}
+	if old, fresh := standing(t, l, "a", 0), standing(t, l, "a", 1); old != runs.DropSuperseded || fresh != "" {
+		t.Errorf("resumed: the old task %q, the new one %q", old, fresh)
+	}
+	// Paused anew before that is through: what it says no longer counts.
+	if err := l.Pause(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if todo, err := l.Resume(t.Context(), "a"); err != nil || !todo || get(t, l, "a").Generation != 2 {
+		t.Errorf("todo %v, %v, generation %d; want 2", todo, err, get(t, l, "a").Generation)
+	}
+	if err := l.Resumed(t.Context(), "a", 1); err != nil || !get(t, l, "a").Resuming {
+		t.Errorf("the older resume ended the younger one: %v", err)
+	}
+	if err := l.Resumed(t.Context(), "a", 2); err != nil || get(t, l, "a").Resuming {
+		t.Errorf("it is still being resumed: %v", err)
+	}
+	if todo, err := l.Resume(t.Context(), "a"); err != nil || todo {
+		t.Errorf("a run that is not paused: todo %v, %v", todo, err)
+	}
+	wantCounts(t, l, "a", map[string]int64{"done": 1})
+
+	if err := l.Pause(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	cancel(t, l, "a")
+	if r := wantCounts(t, l, "a", map[string]int64{"done": 1, "cancelled": 2}); !r.Ended() || r.Paused {
+		t.Errorf("cancelled while paused: %+v", r)
+	}
+	if _, err := l.Resume(t.Context(), "a"); !errors.Is(err, runs.ErrEnded) {
+		t.Errorf("resume after the end: %v", err)
+	}
+	if err := l.Pause(t.Context(), "a"); !errors.Is(err, runs.ErrEnded) {
+		t.Errorf("pause after the end: %v", err)
+	}
+}

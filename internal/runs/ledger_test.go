@@ -144,7 +144,7 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 		"Settle":      func() error { return l.Settle(ctx, "a", kind, []int64{0}, "done", "") },
 		"Settle none": func() error { return l.Settle(ctx, "a", kind, nil, "done", "") },
 		"Settled":     func() error { _, err := l.Settled(ctx, "a", []int64{0}); return err },
-		"Standing":    func() error { _, _, err := l.Standing(ctx, "a", "domain:verify", []int64{0}); return err },
+		"Standing":    func() error { _, _, _, err := l.Standing(ctx, "a", "domain:verify", 0, []int64{0}); return err },
 		"Note":        func() error { return l.Note(ctx, "a", []int64{0}, "why", time.Time{}) },
 		"Keep":        func() error { return l.Keep(ctx, "a", 0, "intent", nil) },
 		"StoreRows":   func() error { return l.StoreRows(ctx, "a", 0, [][]byte{[]byte("x")}) },

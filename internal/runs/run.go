@@ -44,6 +44,12 @@ type Run struct {
 	CreatedAt time.Time
 	// EndedAt is zero until the run has ended.
 	EndedAt time.Time
+	// Paused says that its tasks are dropped as they come up.
+	Paused bool
+	// Resuming says that it was paused, and that open rows may still lack a task.
+	Resuming bool
+	// GiveUp is how long a token may take to appear; 0: not said.
+	GiveUp time.Duration
 	// CancelledAt is zero unless the run was cancelled.
 	CancelledAt time.Time
 }
@@ -64,6 +70,7 @@ func (r Run) fields() ([]any, error) {
 		"parent", r.Parent,
 		"columns", columns,
 		"generation", r.Generation,
+		"give_up_ms", r.GiveUp.Milliseconds(),
 	}, nil
 }
 
@@ -71,6 +78,7 @@ func parseRun(id string, hash map[string]string) (Run, error) {
 	r := Run{
 		ID: id, Kind: hash["kind"], Tenant: hash["tenant"], Label: hash["label"], Digest: hash["digest"],
 		Format: hash["format"], Parent: hash["parent"], Sealed: hash["sealed"] == "1",
+		Paused: hash["paused"] == "1", Resuming: hash["resuming"] != "",
 	}
 	if err := json.Unmarshal([]byte(hash["columns"]), &r.Columns); err != nil {
 		return Run{}, fmt.Errorf("run %s: stored columns: %w", id, err)
@@ -81,6 +89,7 @@ func parseRun(id string, hash map[string]string) (Run, error) {
 	r.Settled = read.int("settled")
 	r.CreatedAt = read.time("created_at")
 	r.EndedAt = read.time("ended_at")
+	r.GiveUp = time.Duration(read.int("give_up_ms")) * time.Millisecond
 	r.CancelledAt = read.time("cancelled_at")
 	r.Counts = map[string]int64{}
 	for field := range hash {

@@ -29,6 +29,12 @@ var (
 	cancelLua string
 	//go:embed lua/delete.lua
 	deleteLua string
+	//go:embed lua/pause.lua
+	pauseLua string
+	//go:embed lua/resume.lua
+	resumeLua string
+	//go:embed lua/resumed.lua
+	resumedLua string
 	//go:embed lua/forget.lua
 	forgetLua string
 )
@@ -43,6 +49,9 @@ var (
 	keepScript     = redis.NewScript(preludeLua + keepLua)
 	cancelScript   = redis.NewScript(preludeLua + cancelLua)
 	deleteScript   = redis.NewScript(preludeLua + deleteLua)
+	pauseScript    = redis.NewScript(preludeLua + pauseLua)
+	resumeScript   = redis.NewScript(preludeLua + resumeLua)
+	resumedScript  = redis.NewScript(preludeLua + resumedLua)
 	forgetScript   = redis.NewScript(forgetLua)
 )
 

@@ -35,39 +35,42 @@ func (l *Ledger) Settle(ctx context.Context, run, kind string, items []int64, ou
 // Settled says of each of the rows whether its fate is known, or [ErrNotFound].
 // Of a row that the run does not have it says false.
 func (l *Ledger) Settled(ctx context.Context, run string, items []int64) ([]bool, error) {
-	settled, _, err := l.Standing(ctx, run, "", items)
+	settled, _, _, err := l.Standing(ctx, run, "", 0, items)
 	return settled, err
 }
 
 // Standing is what whoever is about to work on rows has to know, in one step:
-// which of them are settled and, of a single row, its marks by name. The error
+// which of them are settled; of a single row its marks by name; and why a task of
+// that generation is to be dropped although rows are open, [DropPaused] or
+// [DropSuperseded], empty if it is not. The error
 // is [ErrNotFound] when there is no such run, a [MismatchError] when it is of
 // another kind or has no such row; an empty kind asks for neither, nor for marks.
-func (l *Ledger) Standing(ctx context.Context, run, kind string, items []int64) (settled []bool, marks map[string][]byte, err error) {
+func (l *Ledger) Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, marks map[string][]byte, drop string, err error) {
 	if err := checkID(run); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
-	args, err := rowArgs(run, items, kind)
+	args, err := rowArgs(run, items, kind, generation)
 	if err != nil {
-		return nil, nil, fmt.Errorf("run %s: read which rows are settled: %w", run, err)
+		return nil, nil, "", fmt.Errorf("run %s: read which rows are settled: %w", run, err)
 	}
 	_, rest, err := l.do(ctx, standingScript, run, map[string]string{"kind": kind}, args...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("run %s: read which rows are settled: %w", run, err)
+		return nil, nil, "", fmt.Errorf("run %s: read which rows are settled: %w", run, err)
 	}
 	bits, _ := rest[0].(string)
 	if len(bits) != len(items) {
-		return nil, nil, fmt.Errorf("run %s: read which rows are settled: redis answered for %d of %d rows", run, len(bits), len(items))
+		return nil, nil, "", fmt.Errorf("run %s: read which rows are settled: redis answered for %d of %d rows", run, len(bits), len(items))
 	}
 	settled = make([]bool, len(items))
 	for i := range settled {
 		settled[i] = bits[i] == '1'
 	}
 	marks = map[string][]byte{}
-	for name, value := range pairs(rest[1:]) {
+	drop, _ = rest[1].(string)
+	for name, value := range pairs(rest[2:]) {
 		marks[name] = []byte(value)
 	}
-	return settled, marks, nil
+	return settled, marks, drop, nil
 }
 
 // rowArgs are a script's arguments that end in rows.

@@ -195,13 +195,13 @@ func TestStandingIsOfTheRightRun(t *testing.T) {
 		{"any kind", "", []int64{1}, []bool{true}, false},
 		{"another kind", "clients:remove", []int64{0}, nil, true},
 	} {
-		got, _, err := l.Standing(t.Context(), "a", tt.kind, tt.items)
+		got, _, _, err := l.Standing(t.Context(), "a", tt.kind, 0, tt.items)
 		if !slices.Equal(got, tt.want) || errors.Is(err, runs.ErrMismatch) != tt.mismatch {
 			t.Errorf("%s: got %v, %v", tt.name, got, err)
 		}
 	}
 	seal(t, l, "a", 5)
-	if _, _, err := l.Standing(t.Context(), "a", kind, []int64{4, 5}); !errors.Is(err, runs.ErrMismatch) {
+	if _, _, _, err := l.Standing(t.Context(), "a", kind, 0, []int64{4, 5}); !errors.Is(err, runs.ErrMismatch) {
 		t.Errorf("a row beyond the end: %v", err)
 	}
 }
@@ -292,7 +292,7 @@ func TestMarksSurviveUntilTheRowIsSettled(t *testing.T) {
 	}
 	kept := func(item int64, name string) string {
 		t.Helper()
-		_, marks, err := l.Standing(t.Context(), "a", kind, []int64{item})
+		_, marks, _, err := l.Standing(t.Context(), "a", kind, 0, []int64{item})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,7 @@ if fresh > 0 then
   redis.call('HINCRBY', run, 'settled', fresh)
   redis.call('HINCRBY', run, 'count:cancelled', fresh)
 end
+redis.call('HDEL', run, 'paused', 'resuming')
 redis.call('UNLINK', notes, kept)
 conclude()
 return {'ok', fresh}

@@ -1,25 +1,29 @@
--- ARGV: retention, kind or nothing, then the rows. Answers a string of 0 and 1 and,
--- of a single row where a kind is given, its marks: name, value, name, value.
-local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks')
+-- ARGV: retention, kind or nothing, generation, then the rows. Answers a string of 0
+-- and 1, why a task of that generation is dropped or '' and, of a single row where a
+-- kind is given, its marks: name, value, name, value.
+local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks', 'generation', 'paused')
 if not r[1] then return {'missing'} end
 local kind = ARGV[2]
 if kind ~= '' then
   if r[1] ~= kind then return {'mismatch', 'kind', r[1]} end
-  for i = 3, #ARGV do
+  for i = 4, #ARGV do
     if r[2] == '1' and tonumber(ARGV[i]) >= tonumber(r[3]) then return {'mismatch', 'item', ARGV[i]} end
   end
 end
 local bits = {}
-for i = 3, #ARGV do bits[i - 2] = redis.call('GETBIT', settled, ARGV[i]) end
+for i = 4, #ARGV do bits[i - 3] = redis.call('GETBIT', settled, ARGV[i]) end
 local marks = {}
-if kind ~= '' and #ARGV == 3 then
+if kind ~= '' and #ARGV == 4 then
   for name in string.gmatch(r[4] or '', '%S+') do
-    local value = redis.call('HGET', kept, ARGV[3] .. ':' .. name)
+    local value = redis.call('HGET', kept, ARGV[4] .. ':' .. name)
     if value then
       marks[#marks + 1] = name
       marks[#marks + 1] = value
     end
   end
 end
+local drop = ''
+if tonumber(ARGV[3]) < tonumber(r[5] or 0) then drop = 'superseded' end
+if r[6] == '1' then drop = 'paused' end
 -- A concat of one number is a number in some interpreters, and then no string.
-return {'ok', tostring(table.concat(bits)), marks}
+return {'ok', tostring(table.concat(bits)), drop, marks}

@@ -1,0 +1,6 @@
+-- ARGV: retention.
+local r = redis.call('HMGET', run, 'kind', 'ended_at')
+if not r[1] then return {'missing'} end
+if r[2] then return {'ended'} end
+redis.call('HSET', run, 'paused', 1)
+return {'ok'}
