@@ -101,7 +101,7 @@ func (t tenant) tokens() (apiclient.TokenSource, error) {
 
 func (t tenant) announced() pace.Settings {
 	return pace.Settings{
-		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: *t.Reserve / 100,
+		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100,
 		GiveUp: time.Duration(t.GiveUp), MaxClientsPerRequest: t.MaxClientsPerRequest,
 	}
 }
