@@ -144,7 +144,7 @@ func (f *fleet) work(name string) *running {
 	go func() { r.ended <- r.cmd.Wait() }()
 	f.t.Cleanup(func() {
 		_ = r.cmd.Process.Kill()
-		_ = <-r.ended
+		<-r.ended //nolint:errcheck // it was killed
 		if f.t.Failed() {
 			lines := f.log(name)
 			for _, line := range lines[max(0, len(lines)-20):] {
@@ -213,6 +213,17 @@ func (f *fleet) enqueueAll(rows int) (wait func()) {
 	return all.Wait
 }
 
+// slow has the tenant take so many milliseconds before it carries out a
+// request, and before it answers: then requests are always under way, some of
+// them carried out already.
+func (f *fleet) slow(before, after int) {
+	f.t.Helper()
+	body := fmt.Sprintf(`{"latency_ms":%d,"answer_latency_ms":%d}`, before, after)
+	if status, answer := fetch(f.t, http.MethodPost, f.authURL+"/_sandbox/faults", body); status != http.StatusCreated {
+		f.t.Fatalf("faults: %d %s", status, answer)
+	}
+}
+
 // settled counts the settled rows of all runs, those that are not begun yet
 // too.
 func (f *fleet) settled() (n int64) {
@@ -240,6 +251,7 @@ func (f *fleet) awaitEnds() {
 func TestFleet(t *testing.T) {
 	const rows = 2000
 	f := assemble(t)
+	f.slow(20, 30)
 	one := f.work("one")
 	other := f.work("other")
 	handedIn := f.enqueueAll(rows)
@@ -274,10 +286,7 @@ const apiTasks = 100
 func TestFleetStopped(t *testing.T) {
 	const rows = 400
 	f := assemble(t)
-	// So that there always are requests under way.
-	if status, body := fetch(t, http.MethodPost, f.authURL+"/_sandbox/faults", `{"latency_ms":100,"answer_latency_ms":100}`); status != http.StatusCreated {
-		t.Fatalf("faults: %d %s", status, body)
-	}
+	f.slow(100, 100)
 	first := f.work("one")
 	f.enqueueAll(rows)()
 	all := int64(len(submissions) * rows)
