@@ -70,7 +70,7 @@ func TestAttemptLimitComesFirst(t *testing.T) {
 	w.wantFate(run, 0, "open")
 	before := len(w.requests())
 	w.step()
-	w.wantFate(run, 0, "failed", "15 attempts", "its worker died")
+	w.wantFate(run, 0, "failed", "17 attempts", "its worker died")
 	if q.state != "archived" || len(w.requests()) != before {
 		t.Errorf("state %q, %d requests more, want it archived without another", q.state, len(w.requests())-before)
 	}
@@ -214,7 +214,7 @@ func TestPanicIsTrouble(t *testing.T) {
 		t.Errorf("%d attempts counted, want 1", q.retried)
 	}
 	w.drain()
-	w.wantFate(run, 0, "failed", "15 attempts", "panic: boom")
+	w.wantFate(run, 0, "failed", "17 attempts", "panic: boom")
 	if !strings.Contains(w.log.String(), "panickingAPI") {
 		t.Error("no stack in the log")
 	}

@@ -12,7 +12,7 @@ import (
 // before its rows settle as failed. With the delays of backoff that is an
 // outage of about three hours. Looks that find nothing and waits for the
 // tenant's budget are not counted.
-const MaxAttempts = 15
+const MaxAttempts = 17
 
 // maxRetry is asynq's own limit, put out of reach: asynq asks it before it
 // asks whether an error counts, so a small one would archive a task that
