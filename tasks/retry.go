@@ -55,6 +55,7 @@ const (
 // by a tenth; never before a negative answer that came from a cache can
 // have expired (RFC 2308).
 func nextLook(age, negativeTTL time.Duration) time.Duration {
+	age = max(age, 0) // the producer's clock may be ahead of ours
 	at := firstLook
 	for at <= age && at < looksDouble {
 		at *= 2

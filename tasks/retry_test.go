@@ -43,7 +43,7 @@ func TestNextLook(t *testing.T) {
 		{32 * m, h},
 		{3 * h, h},
 		{1000 * h, h},
-		{-m, m + 15*s}, // a clock that is behind
+		{-m, 15 * s}, // a clock that is behind
 	} {
 		t.Run(test.age.String(), func(t *testing.T) {
 			wantSpread(t, test.want, func() time.Duration { return tasks.NextLook(test.age, 0) })
