@@ -287,6 +287,9 @@ func (t *tenant) checkLimit() error {
 		return fmt.Errorf("give-up: want a time above 0, got %s", time.Duration(t.GiveUp))
 	}
 	t.limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve / 100}
+	if left, _ := t.limit.Effective(); left.PerSecond() < slowestRate {
+		return fmt.Errorf("rate: %s less the reserve of %g percent is less than one request in 30 s: a task that needs several could not end", t.Rate, t.Reserve)
+	}
 	return nil
 }
 
@@ -340,6 +343,9 @@ func (s settings) check() error {
 }
 
 const (
+	// slowestRate, in requests per second, lets a task that needs two requests
+	// have both permits within the time that it waits for one.
+	slowestRate = 1.0 / 30
 	// off turns a listener off.
 	off = "off"
 	// defaultLogLevel is --log-level's.

@@ -39,10 +39,18 @@ func apiConcurrency(rate pace.Rate) int {
 	return min(int(math.Ceil(rate.PerSecond()*latency))+few, most)
 }
 
+// longestWait is how long a request waits for its permit before its task goes
+// back to the queue: long enough for whoever needs two where permits are rare.
+func longestWait(limit pace.Limit) time.Duration {
+	const wait = 20 * time.Second
+	left, _ := limit.Effective()
+	return wait + time.Duration(2/left.PerSecond()*float64(time.Second))
+}
+
 // serve wires what the tenant's tasks need; its servers are not started.
 func (w *worker) serve(t tenant) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
-	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: t.Name, Limit: t.limit, Stopping: w.stopping, Logger: logger})
+	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Stopping: w.stopping, Logger: logger})
 	tokens, err := t.tokens()
 	if err != nil {
 		return nil, err
