@@ -214,7 +214,7 @@ func (s *Submission) rowTasks(first int64, settled []bool) []spec {
 	}
 	var specs []spec
 	for i, row := range s.window {
-		if settled[i] || row.payload == nil {
+		if settled[i] {
 			continue
 		}
 		e := s.envelope()
@@ -242,7 +242,7 @@ func (s *Submission) batches(first int64, settled []bool) []spec {
 			open[row.organization] = b
 			order = append(order, row.organization)
 		}
-		b.add(first+int64(i), row.client, settled[i])
+		b.add(first+int64(i), row.id, settled[i])
 		if len(b.items) == MaxClients {
 			specs = b.appendTask(specs, s, row.organization)
 			*b = batch{}

@@ -55,22 +55,23 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":          exits,
-			"redis-is-clean": redisIsClean,
-			"redis-down":     redisDown,
-			"redis-password": redisPassword,
-			"redis-set":      redisSet,
-			"runs":           countRuns,
-			"pending":        countPending,
-			"announce":       announce,
-			"settle":         settle,
-			"note":           note,
-			"watch":          watch,
-			"reached":        reached,
-			"block":          block,
-			"gzip":           gzipFile,
-			"lines":          lines,
-			"no-copy-left":   noCopyLeft,
+			"exits":              exits,
+			"redis-is-clean":     redisIsClean,
+			"redis-is-untouched": redisIsUntouched,
+			"redis-down":         redisDown,
+			"redis-password":     redisPassword,
+			"redis-set":          redisSet,
+			"runs":               countRuns,
+			"pending":            countPending,
+			"announce":           announce,
+			"settle":             settle,
+			"note":               note,
+			"watch":              watch,
+			"reached":            reached,
+			"block":              block,
+			"gzip":               gzipFile,
+			"lines":              lines,
+			"no-copy-left":       noCopyLeft,
 		},
 	})
 }
@@ -116,6 +117,14 @@ func redisIsClean(ts *testscript.TestScript, neg bool, args []string) {
 		return key == "orgops:schema" || strings.HasPrefix(key, "orgops:v1:{tenant:")
 	})
 	if len(left) > 0 {
+		ts.Fatalf("redis holds %q", left)
+	}
+}
+
+// redisIsUntouched holds that Redis has nothing at all.
+func redisIsUntouched(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "redis-is-untouched")
+	if left := of(ts).mini.Keys(); len(left) > 0 {
 		ts.Fatalf("redis holds %q", left)
 	}
 }

@@ -22,6 +22,7 @@ type submitFlags struct {
 	ID     string `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same rows again under the same id are harmless."`
 	Label  string `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
 	Follow bool   `noenv:"true" help:"Stay until the run has ended, and tell what became of its rows."`
+	DryRun bool   `noenv:"true" help:"Say what would be handed in and how long it would take; change nothing. Redis is asked for the tenant's settings alone, and need not be there."`
 }
 
 // order is one submission: what the arguments ask for.
@@ -42,6 +43,9 @@ func (o order) check() error {
 			return cli.Usage(err)
 		}
 	}
+	if o.DryRun && o.Follow {
+		return cli.Usage(errors.New("--dry-run and --follow do not go together: nothing is handed in that could be followed"))
+	}
 	return nil
 }
 
@@ -55,6 +59,9 @@ func (t *tool) submit(ctx context.Context, o order) error {
 		return err
 	}
 	defer rows.close()
+	if o.DryRun {
+		return t.dryRun(ctx, o, rows)
+	}
 	id, err := t.submitRows(ctx, o, rows)
 	if errors.Is(err, context.Canceled) {
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was handed in")}
@@ -68,17 +75,13 @@ func (t *tool) submit(ctx context.Context, o order) error {
 // submitRows returns the run's id. An error that is [context.Canceled] says
 // that nothing was handed in.
 func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id string, err error) {
-	kind, ok := tasks.KindOf(o.kind)
-	if !ok {
-		return "", fmt.Errorf("kind of rows: unknown %q", o.kind)
-	}
 	if err := t.connect(ctx); err != nil {
 		return "", err
 	}
-	if err := rows.spool(ctx); err != nil {
+	in, err := rows.input(ctx, o)
+	if err != nil {
 		return "", err
 	}
-	in := intake.Input{Name: rows.name, Open: rows.opener(ctx), Kind: kind, Defaults: o.defaults}
 	checked, err := t.examine(in)
 	if err != nil {
 		return "", err

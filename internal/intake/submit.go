@@ -135,6 +135,20 @@ func (in Input) each(take func(Record, tasks.Row) error) (checked Checked, err e
 	return checked, nil
 }
 
+// again is the second pass. It hands every row to work.
+func (in Input) again(c Checked, work func(item int64, source []byte, row tasks.Row) error) error {
+	second, err := in.each(func(r Record, row tasks.Row) error {
+		if r.Err != nil {
+			return fmt.Errorf("%s: %w", in.Name, ErrChanged)
+		}
+		return work(r.Item, r.Source, row)
+	})
+	if err == nil && second.Digest != c.Digest {
+		err = fmt.Errorf("%s: %w", in.Name, ErrChanged)
+	}
+	return err
+}
+
 // schemaOf is the schema of a kind's rows.
 func schemaOf(k tasks.Kind) Schema {
 	s := Schema{Object: k.WholeObject}
@@ -181,17 +195,11 @@ func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, c
 	if err != nil {
 		return tasks.Summary{}, err
 	}
-	again, err := in.each(func(r Record, row tasks.Row) error {
-		if r.Err != nil {
-			return fmt.Errorf("%s: %w", in.Name, ErrChanged)
-		}
-		return submission.Add(ctx, r.Item, r.Source, row)
+	err = in.again(c, func(item int64, source []byte, row tasks.Row) error {
+		return submission.Add(ctx, item, source, row)
 	})
 	if err != nil {
 		return tasks.Summary{}, err
-	}
-	if again.Digest != c.Digest {
-		return tasks.Summary{}, fmt.Errorf("%s: %w", in.Name, ErrChanged)
 	}
 	return submission.Finish(ctx)
 }
