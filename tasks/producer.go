@@ -22,6 +22,8 @@ type Store interface {
 	Seal(ctx context.Context, run string, total int64) error
 	// Settled says of each item whether it is settled.
 	Settled(ctx context.Context, run string, items []int64) ([]bool, error)
+	// Settle settles those of the items that are open; each counts once.
+	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
 }
 
 // Run is the run that rows are handed in for, as the ledger has it.
@@ -78,8 +80,16 @@ type Submission struct {
 
 	next   int64    // the item that comes next
 	chunk  [][]byte // sources not stored yet
-	window []Row    // rows not enqueued yet; window[0] is item next-len(window)
+	window []held   // rows not enqueued yet; window[0] is item next-len(window)
 	sum    Summary
+}
+
+// held is a row whose window is not full yet: one that becomes work, or one
+// whose outcome is known already.
+type held struct {
+	row     Row
+	outcome Outcome // empty: it becomes work
+	detail  string
 }
 
 // Begin begins to hand in the run's rows, or to hand them in again: what is
@@ -103,15 +113,28 @@ func (p *Producer) Begin(r Run) (*Submission, error) {
 // Add hands in the next row: items count from 0 and none is left out. source
 // is the row as it came, kept for handing it back.
 func (s *Submission) Add(ctx context.Context, item int64, source []byte, row Row) error {
+	return s.add(ctx, item, source, held{row: row})
+}
+
+// AddSettled hands in the next row as one that becomes no work, since its
+// outcome is known: it is stored and counted like any other.
+func (s *Submission) AddSettled(ctx context.Context, item int64, source []byte, outcome Outcome, detail string) error {
+	if !outcome.Settles() {
+		return fmt.Errorf("row %d: outcome %q settles no row", item, outcome)
+	}
+	return s.add(ctx, item, source, held{outcome: outcome, detail: detail})
+}
+
+func (s *Submission) add(ctx context.Context, item int64, source []byte, h held) error {
 	if item != s.next {
 		return fmt.Errorf("row %d handed in where row %d comes next", item, s.next)
 	}
-	if row.kind != s.run.Kind {
-		return fmt.Errorf("row %d is of kind %q, the run of kind %q", item, row.kind, s.run.Kind)
+	if h.outcome == "" && h.row.kind != s.run.Kind {
+		return fmt.Errorf("row %d is of kind %q, the run of kind %q", item, h.row.kind, s.run.Kind)
 	}
 	s.next++
 	s.chunk = append(s.chunk, source)
-	s.window = append(s.window, row)
+	s.window = append(s.window, h)
 	if len(s.chunk) == ChunkRows {
 		if err := s.storeChunk(ctx); err != nil {
 			return err
@@ -168,6 +191,9 @@ func (s *Submission) enqueueWindow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.settleKnown(ctx, first, settled); err != nil {
+		return err
+	}
 	specs := s.rowTasks(first, settled)
 	if s.run.Kind == TypeRemove {
 		specs = s.batches(first, settled)
@@ -178,6 +204,29 @@ func (s *Submission) enqueueWindow(ctx context.Context) error {
 	s.sum.Tasks += int64(len(specs))
 	s.window = s.window[:0]
 	return nil
+}
+
+// settleKnown settles the rows of the window whose outcome is known already.
+func (s *Submission) settleKnown(ctx context.Context, first int64, settled []bool) error {
+	type fate struct {
+		outcome Outcome
+		detail  string
+	}
+	items := map[fate][]int64{}
+	for i, h := range s.window {
+		if h.outcome != "" && !settled[i] {
+			f := fate{h.outcome, h.detail}
+			items[f] = append(items[f], first+int64(i))
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(enqueuers)
+	for f, alike := range items {
+		g.Go(func() error {
+			return s.producer.store.Settle(ctx, s.run.ID, s.run.Kind, alike, string(f.outcome), f.detail)
+		})
+	}
+	return g.Wait()
 }
 
 // settled says which rows of the window are settled; of a run made just now
@@ -213,10 +262,11 @@ func (s *Submission) rowTasks(first int64, settled []bool) []spec {
 		queue = DNSQueue(s.run.Tenant, s.lane)
 	}
 	var specs []spec
-	for i, row := range s.window {
-		if settled[i] {
+	for i, h := range s.window {
+		if settled[i] || h.outcome != "" {
 			continue
 		}
+		row := h.row
 		e := s.envelope()
 		e.Item = new(first + int64(i))
 		specs = append(specs, spec{
@@ -229,13 +279,17 @@ func (s *Submission) rowTasks(first int64, settled []bool) []spec {
 
 // batches groups the window's rows by organization, in the order in which the
 // organizations first come, into batches of at most MaxClients. The grouping
-// is of all rows, also of settled ones, so that it is the same each time; a
-// batch of which everything is settled is left out.
+// is of all rows that become work, also of settled ones, so that it is the same
+// each time; a batch of which everything is settled is left out.
 func (s *Submission) batches(first int64, settled []bool) []spec {
 	var order []string
 	open := map[string]*batch{}
 	var specs []spec
-	for i, row := range s.window {
+	for i, h := range s.window {
+		if h.outcome != "" {
+			continue
+		}
+		row := h.row
 		b, ok := open[row.organization]
 		if !ok {
 			b = &batch{}

@@ -39,7 +39,10 @@ func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	if err != nil {
 		return interruptedOr(err)
 	}
-	return t.printPlan(o, plan, settings, announced)
+	if err := t.printPlan(o, plan, settings, announced); err != nil || plan.Invalid == 0 {
+		return err
+	}
+	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", plan.Invalid, plan.Rows)}
 }
 
 func interruptedOr(err error) error {
@@ -74,6 +77,7 @@ type planJSON struct {
 	Kind          string        `json:"kind"`
 	Tenant        string        `json:"tenant"`
 	Rows          int64         `json:"rows"`
+	Invalid       int64         `json:"invalid,omitempty"` // of these, those that are bad and left out
 	Tasks         int64         `json:"tasks"`
 	APICalls      int64         `json:"api_calls"` // where nothing is tried again
 	Rate          string        `json:"rate"`      // of the tenant
@@ -98,7 +102,7 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 	takes := timeAt(pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}, plan.Calls)
 	if t.json {
 		j := planJSON{
-			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Tasks: plan.Tasks, APICalls: plan.Calls,
+			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid, Tasks: plan.Tasks, APICalls: plan.Calls,
 			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
 			Organizations: []planOrgJSON{}, More: plan.More, Further: plan.Further,
 		}
@@ -109,6 +113,9 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 	}
 	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)
+	if plan.Invalid > 0 {
+		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid)
+	}
 	fmt.Fprintf(w, "tasks\t%d\n", plan.Tasks)
 	fmt.Fprintf(w, "API calls\t%d, where nothing has to be tried again\n", plan.Calls)
 	fmt.Fprintf(w, "time\t%s\n", inWords(takes, settings, announced))

@@ -116,7 +116,9 @@ func (f *rowsFile) input(ctx context.Context, o order) (intake.Input, error) {
 	if err := f.spool(ctx); err != nil {
 		return intake.Input{}, err
 	}
-	return intake.Input{Name: f.name, Open: f.opener(ctx), Kind: kind, Defaults: o.defaults}, nil
+	return intake.Input{
+		Name: f.name, Open: f.opener(ctx), Kind: kind, Defaults: o.defaults, Ignore: o.IgnoreColumns, SkipInvalid: o.SkipInvalid,
+	}, nil
 }
 
 // opener returns what opens the rows from their beginning, for one reader at a

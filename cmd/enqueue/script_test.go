@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"redis-set":          redisSet,
 			"runs":               countRuns,
 			"pending":            countPending,
+			"stored":             storedRow,
 			"announce":           announce,
 			"settle":             settle,
 			"note":               note,
@@ -171,6 +172,18 @@ func countPending(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if fmt.Sprint(n) != args[1] {
 		ts.Fatalf("%d tasks pending in %s, want %s", n, args[0], args[1])
+	}
+}
+
+// storedRow holds how the ledger has a row.
+func storedRow(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "stored RUN ITEM ROW")
+	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	rows, err := of(ts).ledger().Rows(context.Background(), args[0], item, 1)
+	ts.Check(err)
+	if len(rows) != 1 || string(rows[0]) != args[2] {
+		ts.Fatalf("stored is %q, want %s", rows, args[2])
 	}
 }
 

@@ -17,12 +17,15 @@ import (
 
 // submitFlags are what the commands that hand in rows have in common.
 type submitFlags struct {
-	File   string `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not; - or nothing: stdin."`
-	Tenant string `default:"default" placeholder:"NAME" help:"Tenant that the rows are for."`
-	ID     string `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same rows again under the same id are harmless."`
-	Label  string `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
-	Follow bool   `noenv:"true" help:"Stay until the run has ended, and tell what became of its rows."`
-	DryRun bool   `noenv:"true" help:"Say what would be handed in and how long it would take; change nothing. Redis is asked for the tenant's settings alone, and need not be there."`
+	File          string   `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not; - or nothing: stdin."`
+	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant that the rows are for."`
+	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same rows again under the same id are harmless."`
+	Label         string   `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
+	Follow        bool     `noenv:"true" help:"Stay until the run has ended, and tell what became of its rows."`
+	SkipInvalid   bool     `noenv:"true" help:"Hand in the good rows where others are bad. Those are told, settle as invalid, and the exit status is 3."`
+	Rejected      string   `noenv:"true" placeholder:"FILE" help:"Write the bad rows to this file as they came, with orgops_error. Takes --skip-invalid."`
+	IgnoreColumns []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, to leave out of the rows as if they were not there."`
+	DryRun        bool     `noenv:"true" help:"Say what would be handed in and how long it would take; change nothing. Redis is asked for the tenant's settings alone, and need not be there."`
 }
 
 // order is one submission: what the arguments ask for.
@@ -46,10 +49,14 @@ func (o order) check() error {
 	if o.DryRun && o.Follow {
 		return cli.Usage(errors.New("--dry-run and --follow do not go together: nothing is handed in that could be followed"))
 	}
+	if o.Rejected != "" && !o.SkipInvalid {
+		return cli.Usage(errors.New("--rejected takes --skip-invalid: without it no row is handed in where one is bad"))
+	}
 	return nil
 }
 
-// submit hands in the order's rows: all of them, or none if one is bad.
+// submit hands in the order's rows: all of them, or none if one is bad, unless
+// the bad ones are to be skipped.
 func (t *tool) submit(ctx context.Context, o order) error {
 	if err := o.check(); err != nil {
 		return err
@@ -82,11 +89,29 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 	if err != nil {
 		return "", err
 	}
-	checked, err := t.examine(in)
+	checked, err := t.examineTo(o, in, rows)
 	if err != nil {
 		return "", err
 	}
-	return t.handIn(ctx, o, in, checked)
+	id, err = t.handIn(ctx, o, in, checked)
+	if bad := checked.Invalid.Total; err == nil && bad > 0 && !o.Follow {
+		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were handed in", bad, checked.Rows)}
+	}
+	return id, err
+}
+
+// examineTo examines and, where the order says so, writes the bad rows to a file.
+func (t *tool) examineTo(o order, in intake.Input, rows *rowsFile) (checked intake.Checked, err error) {
+	if o.Rejected == "" {
+		return t.examine(in)
+	}
+	file, err := createRejected(o.Rejected, rows)
+	if err != nil {
+		return checked, err
+	}
+	defer func() { err = file.end(err) }()
+	in.Rejected = file
+	return t.examine(in)
 }
 
 // examine is the first reading: every row is checked, and nothing kept.
@@ -96,20 +121,21 @@ func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 		return checked, cli.Usage(err)
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
-		return checked, t.reject(checked.Rows, bad)
+		t.tellBad(bad)
+		return checked, &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", bad.Total, checked.Rows)}
 	}
+	t.tellBad(&checked.Invalid)
 	return checked, err
 }
 
-// reject tells the bad rows one a line, as editors know to jump to.
-func (t *tool) reject(rows int64, bad *intake.BadRows) error {
+// tellBad tells the bad rows one a line, as editors know to jump to.
+func (t *tool) tellBad(bad *intake.BadRows) {
 	for _, row := range bad.First {
 		fmt.Fprintln(t.Stderr, row)
 	}
 	if more := bad.Total - int64(len(bad.First)); more > 0 {
 		fmt.Fprintf(t.Stderr, "and %d more\n", more)
 	}
-	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", bad.Total, rows)}
 }
 
 // handIn writes the run down, tells its id, and hands in the rows.
@@ -143,16 +169,17 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 		return "", unfinished(ctx, run.ID, err)
 	}
 	if t.json {
-		err = t.printJSON(submittedJSON{Run: run.ID, Rows: sum.Rows, Tasks: sum.Tasks})
+		err = t.printJSON(submittedJSON{Run: run.ID, Rows: sum.Rows, Tasks: sum.Tasks, Invalid: checked.Invalid.Total})
 	}
 	return run.ID, err
 }
 
 // submittedJSON is what --json prints of a submission.
 type submittedJSON struct {
-	Run   string `json:"run"`
-	Rows  int64  `json:"rows"`
-	Tasks int64  `json:"tasks"` // enqueued now, or there already
+	Run     string `json:"run"`
+	Rows    int64  `json:"rows"`
+	Tasks   int64  `json:"tasks"`             // enqueued now, or there already
+	Invalid int64  `json:"invalid,omitempty"` // of the rows, those that are bad
 }
 
 // handInRows is the second reading.

@@ -36,7 +36,14 @@ type Schema struct {
 	// Object means that each line of JSON is one whole object which is handed on
 	// as it is, members unchecked; Columns does not count and CSV is refused.
 	Object bool
+	// Ignore names columns, or members, that are left out of the rows as if they
+	// were not there.
+	Ignore []string
 }
+
+// leftOut says whether the input's column of that name is one to ignore by the
+// caller's wish. Those that begin orgops_ are ignored too, and stay in Source.
+func (s Schema) leftOut(name string) bool { return slices.Contains(s.Ignore, name) }
 
 // ignoredPrefix begins the names of columns and members that an export adds to
 // the rows, so that an exported file can be sent in again as it is.
