@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -46,6 +47,9 @@ const (
 	// by organization. The windows begin at fixed rows, so that a producer
 	// that is run again forms the same batches.
 	windowRows = 10 * ChunkRows
+	// askRows is how many rows one request to the ledger names: Redis does
+	// nothing else meanwhile.
+	askRows = 1000
 	// enqueuers is how many enqueues are in flight at a time.
 	enqueuers = 32
 )
@@ -222,9 +226,11 @@ func (s *Submission) settleKnown(ctx context.Context, first int64, settled []boo
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(enqueuers)
 	for f, alike := range items {
-		g.Go(func() error {
-			return s.producer.store.Settle(ctx, s.run.ID, s.run.Kind, alike, string(f.outcome), f.detail)
-		})
+		for some := range slices.Chunk(alike, askRows) {
+			g.Go(func() error {
+				return s.producer.store.Settle(ctx, s.run.ID, s.run.Kind, some, string(f.outcome), f.detail)
+			})
+		}
 	}
 	return g.Wait()
 }
@@ -239,9 +245,13 @@ func (s *Submission) settled(ctx context.Context, first int64) ([]bool, error) {
 	for i := range items {
 		items[i] = first + int64(i)
 	}
-	settled, err := s.producer.store.Settled(ctx, s.run.ID, items)
-	if err != nil {
-		return nil, fmt.Errorf("ask which rows of run %s are settled: %w", s.run.ID, err)
+	settled := make([]bool, 0, len(items))
+	for some := range slices.Chunk(items, askRows) {
+		are, err := s.producer.store.Settled(ctx, s.run.ID, some)
+		if err != nil {
+			return nil, fmt.Errorf("ask which rows of run %s are settled: %w", s.run.ID, err)
+		}
+		settled = append(settled, are...)
 	}
 	for _, is := range settled {
 		if is {

@@ -31,6 +31,7 @@ func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	if err != nil {
 		return interruptedOr(err)
 	}
+	defer t.close(checked)
 	settings, announced, err := t.announced(ctx, o.Tenant)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	if err != nil {
 		return interruptedOr(err)
 	}
-	if err := t.printPlan(o, plan, settings, announced); err != nil || plan.Invalid == 0 {
+	if err := t.printPlan(o, checked, plan, settings, announced); err != nil || plan.Invalid == 0 {
 		return err
 	}
 	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", plan.Invalid, plan.Rows)}
@@ -73,20 +74,21 @@ func (t *tool) announced(ctx context.Context, tenant string) (settings pace.Sett
 
 // planJSON is what --json prints of a dry run.
 type planJSON struct {
-	DryRun        bool          `json:"dry_run"`
-	Kind          string        `json:"kind"`
-	Tenant        string        `json:"tenant"`
-	Rows          int64         `json:"rows"`
-	Invalid       int64         `json:"invalid,omitempty"` // of these, those that are bad and left out
-	Tasks         int64         `json:"tasks"`
-	APICalls      int64         `json:"api_calls"` // where nothing is tried again
-	Rate          string        `json:"rate"`      // of the tenant
-	Reserve       float64       `json:"reserve"`   // the share of it that is left to others
-	RateAnnounced bool          `json:"rate_announced"`
-	Seconds       int64         `json:"seconds"` // that the calls take at what is left of the rate; 0: it is unlimited
-	Organizations []planOrgJSON `json:"organizations"`
-	More          int64         `json:"more_organizations"`
-	Further       int64         `json:"rows_of_further_organizations"` // beyond those counted one by one
+	DryRun        bool            `json:"dry_run"`
+	Kind          string          `json:"kind"`
+	Tenant        string          `json:"tenant"`
+	Rows          int64           `json:"rows"`
+	Invalid       int64           `json:"invalid,omitempty"` // of these, those that are bad and left out
+	Duplicates    *duplicatesJSON `json:"duplicates,omitempty"`
+	Tasks         int64           `json:"tasks"`
+	APICalls      int64           `json:"api_calls"` // where nothing is tried again
+	Rate          string          `json:"rate"`      // of the tenant
+	Reserve       float64         `json:"reserve"`   // the share of it that is left to others
+	RateAnnounced bool            `json:"rate_announced"`
+	Seconds       int64           `json:"seconds"` // that the calls take at what is left of the rate; 0: it is unlimited
+	Organizations []planOrgJSON   `json:"organizations"`
+	More          int64           `json:"more_organizations"`
+	Further       int64           `json:"rows_of_further_organizations"` // beyond those counted one by one
 }
 
 type planOrgJSON struct {
@@ -94,7 +96,7 @@ type planOrgJSON struct {
 	Rows int64  `json:"rows"`
 }
 
-func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, announced bool) error {
+func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, settings pace.Settings, announced bool) error {
 	rate, err := pace.ParseRate(settings.Rate)
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", o.Tenant, err)
@@ -102,7 +104,7 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 	takes := timeAt(pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}, plan.Calls)
 	if t.json {
 		j := planJSON{
-			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid, Tasks: plan.Tasks, APICalls: plan.Calls,
+			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid, Duplicates: duplicatesAsJSON(checked.Duplicates), Tasks: plan.Tasks, APICalls: plan.Calls,
 			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
 			Organizations: []planOrgJSON{}, More: plan.More, Further: plan.Further,
 		}
@@ -115,6 +117,9 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)
 	if plan.Invalid > 0 {
 		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid)
+	}
+	if plan.Duplicates > 0 {
+		fmt.Fprintf(w, "duplicates\t%d, no work of their own\n", plan.Duplicates)
 	}
 	fmt.Fprintf(w, "tasks\t%d\n", plan.Tasks)
 	fmt.Fprintf(w, "API calls\t%d, where nothing has to be tried again\n", plan.Calls)

@@ -93,6 +93,7 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 	if err != nil {
 		return "", err
 	}
+	defer t.close(checked)
 	id, err = t.handIn(ctx, o, in, checked)
 	if bad := checked.Invalid.Total; err == nil && bad > 0 && !o.Follow {
 		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were handed in", bad, checked.Rows)}
@@ -125,7 +126,28 @@ func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 		return checked, &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", bad.Total, checked.Rows)}
 	}
 	t.tellBad(&checked.Invalid)
+	t.tellDuplicates(in.Name, checked.Duplicates)
 	return checked, err
+}
+
+// tellDuplicates tells the first rows that repeat others, and how many there are.
+func (t *tool) tellDuplicates(name string, d intake.Duplicates) {
+	for _, one := range d.First {
+		fmt.Fprintf(t.Stderr, "%s:%d: the same as line %d\n", name, one.Line, one.SameAs)
+	}
+	if more := d.Total - int64(len(d.First)); more > 0 {
+		fmt.Fprintf(t.Stderr, "and %d more\n", more)
+	}
+	if d.Total > 0 {
+		fmt.Fprintf(t.Stderr, "duplicate rows: %d; each settles as unchanged, and is no work of its own\n", d.Total)
+	}
+}
+
+// close lets go of what was found of the rows.
+func (t *tool) close(checked intake.Checked) {
+	if err := checked.Close(); err != nil {
+		t.log.Debug("close temporary file", "error", err)
+	}
 }
 
 // tellBad tells the bad rows one a line, as editors know to jump to.
@@ -169,17 +191,31 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 		return "", unfinished(ctx, run.ID, err)
 	}
 	if t.json {
-		err = t.printJSON(submittedJSON{Run: run.ID, Rows: sum.Rows, Tasks: sum.Tasks, Invalid: checked.Invalid.Total})
+		err = t.printJSON(submittedJSON{Run: run.ID, Rows: sum.Rows, Tasks: sum.Tasks, Invalid: checked.Invalid.Total, Duplicates: duplicatesAsJSON(checked.Duplicates)})
 	}
 	return run.ID, err
 }
 
 // submittedJSON is what --json prints of a submission.
 type submittedJSON struct {
-	Run     string `json:"run"`
-	Rows    int64  `json:"rows"`
-	Tasks   int64  `json:"tasks"`             // enqueued now, or there already
-	Invalid int64  `json:"invalid,omitempty"` // of the rows, those that are bad
+	Run        string          `json:"run"`
+	Rows       int64           `json:"rows"`
+	Tasks      int64           `json:"tasks"`             // enqueued now, or there already
+	Invalid    int64           `json:"invalid,omitempty"` // of the rows, those that are bad
+	Duplicates *duplicatesJSON `json:"duplicates,omitempty"`
+}
+
+// duplicatesJSON are the rows that repeat others.
+type duplicatesJSON struct {
+	Rows  int64              `json:"rows"`
+	First []intake.Duplicate `json:"first"` // at most ten
+}
+
+func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
+	if d.Total == 0 {
+		return nil
+	}
+	return &duplicatesJSON{Rows: d.Total, First: d.First}
 }
 
 // handInRows is the second reading.

@@ -11,9 +11,10 @@ import (
 
 // Plan is what handing an input in would come to.
 type Plan struct {
-	Rows    int64 // all of the input
-	Invalid int64 // of these, those that are bad and left out
-	Tasks   int64
+	Rows       int64 // all of the input
+	Invalid    int64 // of these, those that are bad and left out
+	Duplicates int64 // and those that ask for the same as one before them
+	Tasks      int64
 	// Calls is how many requests to the API there would be where nothing has to
 	// be tried again, and where every token that is looked for is there.
 	Calls int64
@@ -42,7 +43,7 @@ const (
 // Plan reads the checked input once more and counts what it would come to, for
 // a tenant whose requests name at most maxClients clients (0: all that fit).
 func (in Input) Plan(c Checked, maxClients int) (Plan, error) {
-	plan := Plan{Rows: c.Rows, Invalid: c.Invalid.Total}
+	plan := Plan{Rows: c.Rows, Invalid: c.Invalid.Total, Duplicates: c.Duplicates.Total}
 	work := tasks.NewPlan(in.Kind.Name, maxClients)
 	count := map[string]int64{}
 	err := in.again(c, func(item int64, _ []byte, row tasks.Row) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +43,12 @@ type Checked struct {
 	Format  string
 	Columns []string
 	Invalid BadRows // that SkipInvalid has let pass
+	// Duplicates are rows that become no work, since a row before them does.
+	Duplicates Duplicates
 }
+
+// Close lets go of the temporary file that many duplicates may take.
+func (c Checked) Close() error { return c.Duplicates.close() }
 
 // BadRows is the error of an input of which rows are bad.
 type BadRows struct {
@@ -82,16 +88,17 @@ var (
 
 // Check reads the whole input and holds every row against its kind's rules.
 // The error is a *HeaderError, a *BadRows, [ErrNoRows], [ErrTooManyRows], or one
-// of reading.
-func (in Input) Check() (Checked, error) {
+// of reading. What was found is to be closed.
+func (in Input) Check() (checked Checked, err error) {
 	if err := in.checkIgnored(); err != nil {
 		return Checked{}, err
 	}
 	var bad BadRows
 	var rejected *rejectedRows
-	checked, err := in.each(func(rows *Reader, r Record, _ tasks.Row) error {
+	seen := newDuplicateFinder(mostMarks)
+	checked, err = in.each(func(rows *Reader, r Record, row tasks.Row) error {
 		if r.Err == nil {
-			return nil
+			return seen.add(r, row)
 		}
 		bad.Total++
 		if len(bad.First) < mostBadRows {
@@ -105,10 +112,11 @@ func (in Input) Check() (Checked, error) {
 		}
 		return rejected.write(rows, r.Err)
 	})
-	err = errors.Join(err, rejected.flush())
-	switch {
-	case err != nil:
+	defer func() { err = errors.Join(err, seen.close()) }()
+	if err := errors.Join(err, rejected.flush()); err != nil {
 		return checked, err
+	}
+	switch {
 	case bad.Total > 0 && !in.SkipInvalid:
 		return checked, &bad
 	case checked.Rows == 0:
@@ -117,7 +125,8 @@ func (in Input) Check() (Checked, error) {
 		return checked, fmt.Errorf("%s: %w", in.Name, ErrTooManyRows)
 	}
 	checked.Invalid = bad
-	return checked, nil
+	checked.Duplicates, err = seen.found()
+	return checked, err
 }
 
 // checkIgnored refuses to leave out what the rows are made of.
@@ -200,8 +209,17 @@ type fate struct {
 // again is the second pass. It hands every row to work, or, if it becomes no
 // work, to known.
 func (in Input) again(c Checked, work func(item int64, source []byte, row tasks.Row) error, known func(item int64, source []byte, f fate) error) error {
-	second, err := in.each(func(_ *Reader, r Record, row tasks.Row) error {
+	next, stop := iter.Pull2(c.Duplicates.inOrder())
+	defer stop()
+	same, err, more := next()
+	second, failed := in.each(func(_ *Reader, r Record, row tasks.Row) error {
 		switch {
+		case err != nil:
+			return err
+		case r.Err == nil && more && same.item == r.Item:
+			f := same.fate()
+			same, err, more = next()
+			return known(r.Item, r.Source, f)
 		case r.Err == nil:
 			return work(r.Item, r.Source, row)
 		case !in.SkipInvalid:
@@ -209,10 +227,13 @@ func (in Input) again(c Checked, work func(item int64, source []byte, row tasks.
 		}
 		return known(r.Item, r.Source, fate{tasks.Invalid, invalidDetail(r.Err)})
 	})
-	if err == nil && second.Digest != c.Digest {
-		err = fmt.Errorf("%s: %w", in.Name, ErrChanged)
+	if failed == nil && err != nil {
+		failed = err
 	}
-	return err
+	if failed == nil && second.Digest != c.Digest {
+		failed = fmt.Errorf("%s: %w", in.Name, ErrChanged)
+	}
+	return failed
 }
 
 // schemaOf is the schema of a kind's rows.
