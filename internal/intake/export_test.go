@@ -22,7 +22,10 @@ func FindDuplicates(most int, rows []tasks.Row) (all []Repeated, again int, d Du
 		}
 		all = append(all, Repeated{r.item, r.same})
 	}
-	for range d.inOrder() { // it can be asked for again
+	for _, err := range d.inOrder() { // it can be asked for again
+		if err != nil {
+			return nil, 0, d, err
+		}
 		again++
 	}
 	return all, again, d, d.close()
