@@ -86,6 +86,7 @@ type Submission struct {
 	chunk  [][]byte // sources not stored yet
 	window []held   // rows not enqueued yet; window[0] is item next-len(window)
 	sum    Summary
+	flying chan error // the end of the window before, which is on its way; nil: none is
 }
 
 // held is a row whose window is not full yet: one that becomes work, or one
@@ -145,17 +146,48 @@ func (s *Submission) add(ctx context.Context, item int64, source []byte, h held)
 		}
 	}
 	if len(s.window) == s.windowSize() {
-		return s.enqueueWindow(ctx)
+		return s.launch(ctx)
 	}
 	return nil
 }
 
+// launch enqueues the window while the caller goes on to read the rows of the
+// next, once the window before has landed: at most two are held.
+func (s *Submission) launch(ctx context.Context) error {
+	if err := s.landed(); err != nil {
+		return err
+	}
+	window, first, flying := s.window, s.next-int64(len(s.window)), make(chan error, 1)
+	s.window, s.flying = make([]held, 0, cap(window)), flying
+	go func() { flying <- s.enqueueWindow(ctx, window, first) }()
+	return nil
+}
+
+// landed waits for the window that is on its way.
+func (s *Submission) landed() error {
+	if s.flying == nil {
+		return nil
+	}
+	err := <-s.flying
+	s.flying = nil
+	return err
+}
+
+// Close waits for what is on its way. It is for submissions that are given up;
+// after Finish it does nothing.
+func (s *Submission) Close() {
+	if err := s.landed(); err != nil {
+		return // whoever gives up has an error already
+	}
+}
+
 // Finish hands in what is still held and seals the run.
 func (s *Submission) Finish(ctx context.Context) (Summary, error) {
-	if err := s.storeChunk(ctx); err != nil {
-		return s.sum, err
+	err := s.storeChunk(ctx)
+	if err == nil {
+		err = s.launch(ctx)
 	}
-	if err := s.enqueueWindow(ctx); err != nil {
+	if err := errors.Join(err, s.landed()); err != nil {
 		return s.sum, err
 	}
 	s.sum.Rows = s.next
@@ -184,40 +216,40 @@ func (s *Submission) storeChunk(ctx context.Context) error {
 	return nil
 }
 
-// enqueueWindow enqueues the tasks of the rows held. Rows that an earlier
-// submission of this run has settled are left alone.
-func (s *Submission) enqueueWindow(ctx context.Context) error {
-	if len(s.window) == 0 {
+// enqueueWindow enqueues the tasks of the window's rows, the first of which is
+// row first. Rows that an earlier submission of this run has settled are left
+// alone. Beside it only the reading goes on: what it counts is read once it has
+// landed.
+func (s *Submission) enqueueWindow(ctx context.Context, window []held, first int64) error {
+	if len(window) == 0 {
 		return nil
 	}
-	first := s.next - int64(len(s.window))
-	settled, err := s.settled(ctx, first)
+	settled, err := s.settled(ctx, window, first)
 	if err != nil {
 		return err
 	}
-	if err := s.settleKnown(ctx, first, settled); err != nil {
+	if err := s.settleKnown(ctx, window, first, settled); err != nil {
 		return err
 	}
-	specs := s.rowTasks(first, settled)
+	specs := s.rowTasks(window, first, settled)
 	if s.run.Kind == TypeRemove {
-		specs = s.batches(first, settled)
+		specs = s.batches(window, first, settled)
 	}
 	if err := s.enqueueAll(ctx, specs); err != nil {
 		return fmt.Errorf("enqueue rows from %d of run %s: %w", first, s.run.ID, err)
 	}
 	s.sum.Tasks += int64(len(specs))
-	s.window = s.window[:0]
 	return nil
 }
 
 // settleKnown settles the rows of the window whose outcome is known already.
-func (s *Submission) settleKnown(ctx context.Context, first int64, settled []bool) error {
+func (s *Submission) settleKnown(ctx context.Context, window []held, first int64, settled []bool) error {
 	type fate struct {
 		outcome Outcome
 		detail  string
 	}
 	items := map[fate][]int64{}
-	for i, h := range s.window {
+	for i, h := range window {
 		if h.outcome != "" && !settled[i] {
 			f := fate{h.outcome, h.detail}
 			items[f] = append(items[f], first+int64(i))
@@ -237,11 +269,11 @@ func (s *Submission) settleKnown(ctx context.Context, first int64, settled []boo
 
 // settled says which rows of the window are settled; of a run made just now
 // none is.
-func (s *Submission) settled(ctx context.Context, first int64) ([]bool, error) {
+func (s *Submission) settled(ctx context.Context, window []held, first int64) ([]bool, error) {
 	if !s.run.Existed {
-		return make([]bool, len(s.window)), nil
+		return make([]bool, len(window)), nil
 	}
-	items := make([]int64, len(s.window))
+	items := make([]int64, len(window))
 	for i := range items {
 		items[i] = first + int64(i)
 	}
@@ -266,13 +298,13 @@ func (s *Submission) envelope() Envelope {
 }
 
 // rowTasks are the tasks of rows that are a task each.
-func (s *Submission) rowTasks(first int64, settled []bool) []spec {
+func (s *Submission) rowTasks(window []held, first int64, settled []bool) []spec {
 	queue := APIQueue(s.run.Tenant, s.lane)
 	if s.run.Kind == TypeVerify {
 		queue = DNSQueue(s.run.Tenant, s.lane)
 	}
 	var specs []spec
-	for i, h := range s.window {
+	for i, h := range window {
 		if settled[i] || h.outcome != "" {
 			continue
 		}
@@ -291,11 +323,11 @@ func (s *Submission) rowTasks(first int64, settled []bool) []spec {
 // organizations first come, into batches of at most MaxClients. The grouping
 // is of all rows that become work, also of settled ones, so that it is the same
 // each time; a batch of which everything is settled is left out.
-func (s *Submission) batches(first int64, settled []bool) []spec {
+func (s *Submission) batches(window []held, first int64, settled []bool) []spec {
 	var order []string
 	open := map[string]*batch{}
 	var specs []spec
-	for i, h := range s.window {
+	for i, h := range window {
 		if h.outcome != "" {
 			continue
 		}

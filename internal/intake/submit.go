@@ -282,6 +282,7 @@ func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, c
 	if err != nil {
 		return tasks.Summary{}, err
 	}
+	defer submission.Close()
 	err = in.again(c, func(item int64, source []byte, row tasks.Row) error {
 		return submission.Add(ctx, item, source, row)
 	}, func(item int64, source []byte, f fate) error {
