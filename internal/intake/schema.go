@@ -115,9 +115,23 @@ func (s Schema) missing(values map[string]json.RawMessage) []string {
 }
 
 func jsonString(s string) []byte {
+	if isPlain(s) {
+		return append(append(append(make([]byte, 0, len(s)+2), '"'), s...), '"')
+	}
 	out, err := json.Marshal(s)
 	if err != nil { // a string always has a JSON form
 		panic(fmt.Sprintf("intake: JSON of a string: %v", err))
 	}
 	return out
+}
+
+// isPlain says whether the JSON form of s is s in quotes, as it is of nearly
+// every cell: that spares most rows the general way.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte("\"\\<>&", c) >= 0 {
+			return false
+		}
+	}
+	return true
 }
