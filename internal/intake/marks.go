@@ -15,9 +15,9 @@ import (
 // mark is what is kept of a row to find its like; marks sort by their octets.
 type mark [24]byte
 
-// mostMarks is how many marks are held in memory: 25 MB. Beyond, they are
+// mostMarks is how many marks are held in memory: 6 MB. Beyond, they are
 // sorted into a temporary file.
-const mostMarks = 1 << 20
+const mostMarks = 1 << 18
 
 // marks sorts any number of marks within bounded memory.
 type marks struct {
