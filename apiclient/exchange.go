@@ -79,19 +79,40 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error)
 	if err := ctx.Err(); err != nil {
 		return answer{}, Secret{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
 	}
-	if err := c.gate.Wait(ctx, k.operation); err != nil {
-		return answer{}, Secret{}, fmt.Errorf("%s: %s %s: no permit to send: %w", k.operation, k.method, k.path, err)
-	}
-	token, err := c.tokens.Token(ctx)
+	token, err := c.permitted(ctx, k)
 	if err == nil && !usableToken(token) {
 		err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
 	}
 	if err != nil {
-		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
 		return answer{}, Secret{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)
 	}
 	a, err := c.send(ctx, k, token)
 	return a, token, err
+}
+
+// freshPermit is how long after its permit a request may be sent: requests that
+// had theirs and then all waited for one token would go out at once.
+const freshPermit = 100 * time.Millisecond
+
+// permitted waits for a permit, then takes the token; where that had to be
+// fetched, it lets the permit lapse and waits for another. The permit comes
+// first because an operation that is blocked must not ask for tokens either.
+func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
+	for {
+		if err := c.gate.Wait(ctx, k.operation); err != nil {
+			return Secret{}, fmt.Errorf("no permit to send: %w", err)
+		}
+		began := time.Now()
+		token, err := c.tokens.Token(ctx)
+		if err != nil {
+			c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+			return Secret{}, err
+		}
+		if time.Since(began) < freshPermit {
+			return token, nil
+		}
+		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+	}
 }
 
 func usableToken(token Secret) bool {

@@ -530,3 +530,48 @@ func TestHeaderIsBounded(t *testing.T) {
 	})
 	wantTransport(t, get(t.Context(), a.client(t)), true, false)
 }
+
+// slowFirst gives the first token late, as one that has to be fetched.
+type slowFirst struct {
+	calls atomic.Int32
+}
+
+func (s *slowFirst) Token(context.Context) (apiclient.Secret, error) {
+	if s.calls.Add(1) == 1 {
+		time.Sleep(time.Second)
+	}
+	return apiclient.NewSecret("token"), nil
+}
+
+func (*slowFirst) Expire(apiclient.Secret) {}
+
+// counting lets everything pass and counts it.
+type counting struct{ waits, answers atomic.Int32 }
+
+func (g *counting) Wait(context.Context, string) error { g.waits.Add(1); return nil }
+
+func (g *counting) Answered(context.Context, string, int, http.Header) { g.answers.Add(1) }
+
+// TestPermitsDoNotWaitForTheToken: many requests with a permit each would go out
+// at once when the token that they all wait for is there. A permit that has
+// waited lapses.
+func TestPermitsDoNotWaitForTheToken(t *testing.T) {
+	gate, tokens := &counting{}, &slowFirst{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"id":"d","domain":"a.example","status":"pending","verification_txt":"t","verification_host":"_x.a.example"}`)
+	}))
+	defer server.Close()
+	client, err := apiclient.New(apiclient.Config{BaseURL: server.URL + "/api/v2", Tokens: tokens, Gate: gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdle()
+	for range 2 {
+		if _, err := client.DiscoveryDomain(t.Context(), "o", "d"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if waits, answers := gate.waits.Load(), gate.answers.Load(); waits != 3 || answers != 3 {
+		t.Errorf("%d permits and %d answers for two requests, one of which waited for its token; want 3 and 3", waits, answers)
+	}
+}

@@ -418,7 +418,7 @@ func TestTroubleThatDoesNotEnd(t *testing.T) {
 			if r.Counts["failed"] != r.Total {
 				t.Errorf("counts %v, want all failed", r.Counts)
 			}
-			w.wantFate("run0", 0, "failed", "15 attempts", "503")
+			w.wantFate("run0", 0, "failed", "17 attempts", "503")
 			s.safe(w)
 		})
 	}

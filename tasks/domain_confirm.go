@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -23,6 +24,7 @@ type intent struct {
 	TXT    string                 `json:"txt"`
 	Former apiclient.DomainStatus `json:"former"`
 	Flag   *bool                  `json:"flag,omitempty"` // nil: not sent
+	At     time.Time              `json:"at"`
 }
 
 const keptIntent = "intent"
@@ -36,14 +38,14 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 	if p.VerificationHost == "" || p.VerificationTXT == "" {
 		return Result{}, invalid(fmt.Errorf("payload: a confirm without the host and token that were seen"))
 	}
-	if h.cfg.TrustPayload {
-		return h.proveAndPatch(ctx, job, p, apiclient.DiscoveryDomain{
-			ID: p.DiscoveryDomainID, VerificationHost: p.VerificationHost, VerificationTXT: p.VerificationTXT, Status: apiclient.StatusPending,
-		})
-	}
 	former, err := begun(job)
 	if err != nil {
 		return Result{}, err
+	}
+	if h.cfg.TrustPayload {
+		return h.proveAndPatch(ctx, job, p, former, apiclient.DiscoveryDomain{
+			ID: p.DiscoveryDomainID, VerificationHost: p.VerificationHost, VerificationTXT: p.VerificationTXT, Status: apiclient.StatusPending,
+		})
 	}
 	d, err := h.records.read(ctx, job, p.OrganizationID, p.DiscoveryDomainID)
 	if err != nil {
@@ -66,13 +68,13 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 	if err := below(d); err != nil {
 		return Result{}, err
 	}
-	return h.proveAndPatch(ctx, job, p, d)
+	return h.proveAndPatch(ctx, job, p, former, d)
 }
 
 // begun is the intent of an earlier run, if one stands.
 func begun(job Job) (*intent, error) {
-	value, ok := job.kept[keptIntent]
-	if !ok {
+	value := job.kept[keptIntent]
+	if len(value) == 0 {
 		return nil, nil
 	}
 	in := new(intent)
@@ -94,14 +96,25 @@ func stillOpen(former *intent, err error) error {
 }
 
 // finish ends what an earlier run has begun: done where the record is
-// verified with what that run had proven; taken back where it names anything
-// else, also where it reads pending, for the read may be older than that
-// run's PATCH. What is the proven record but not all that was sent starts anew.
+// verified with what that run had proven. What is the proven record but not
+// all that was sent starts anew. A record that names anything else is taken
+// back; but where it reads pending the read may be older than that run's
+// PATCH, so it is given time to catch up first.
 func (h *confirm) finish(ctx context.Context, p VerifyPayload, former intent, d apiclient.DiscoveryDomain) (done bool, err error) {
 	if former.proves(d) {
 		return d.Status == apiclient.StatusVerified && !differ(former.Flag, d.UseForOrganizationDiscovery), nil
 	}
-	return false, h.takeBack(ctx, p, d)
+	if d.Status != apiclient.StatusVerified && h.cfg.Now().Sub(former.At) < young {
+		return false, transient(errors.New("the record reads otherwise than what was proven; what became of the PATCH is looked at again"))
+	}
+	answer, err := h.takeBack(ctx, p, former, d)
+	if err != nil {
+		return false, err
+	}
+	if former.proves(answer) {
+		return false, transient(errors.New("the record was read as it was before; it is proven again"))
+	}
+	return false, errTakenBack
 }
 
 // differ says whether two flags differ that were both said.
@@ -113,7 +126,8 @@ func (in intent) proves(d apiclient.DiscoveryDomain) bool {
 }
 
 // proveAndPatch looks once more, with the quorum, and only then PATCHes.
-func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain) (Result, error) {
+// former is the intent of an earlier run, if one stands.
+func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, former *intent, d apiclient.DiscoveryDomain) (Result, error) {
 	update, err := h.update(p, d)
 	if err != nil {
 		return Result{}, err
@@ -123,24 +137,61 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, d
 		return Result{}, err
 	}
 	if verdict.State != dnscheck.Present {
+		if err := h.undo(ctx, job, p, former, d); err != nil {
+			return Result{}, err
+		}
 		return h.back(ctx, job, p, d, verdict)
 	}
 	if stopping(h.cfg.Stopping) {
 		return Result{}, ErrStopping
 	}
-	in := intent{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT, Former: d.Status, Flag: update.UseForOrganizationDiscovery}
-	value, err := json.Marshal(in)
-	if err != nil {
-		return Result{}, fmt.Errorf("intent: %w", err)
+	in := intent{
+		Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT, Former: d.Status,
+		Flag: update.UseForOrganizationDiscovery, At: h.cfg.Now(),
 	}
-	if err := h.cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptIntent, value); err != nil {
-		return Result{}, fmt.Errorf("write down the intent: %w", err)
+	if err := h.writeDown(ctx, job, &in); err != nil {
+		return Result{}, err
 	}
 	answer, err := h.cfg.API.UpdateDiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID, update)
 	if err != nil {
+		if noEffect(err) { // the next run must not answer for a PATCH that never was
+			err = errors.Join(err, h.writeDown(ctx, job, former))
+		}
 		return Result{}, err
 	}
 	return h.compare(ctx, p, in, answer)
+}
+
+// writeDown keeps the intent, or takes it away where it is nil.
+func (h *confirm) writeDown(ctx context.Context, job Job, in *intent) error {
+	var value []byte
+	if in != nil {
+		var err error
+		if value, err = json.Marshal(in); err != nil {
+			return fmt.Errorf("intent: %w", err)
+		}
+	}
+	if err := h.cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptIntent, value); err != nil {
+		return fmt.Errorf("write down the intent: %w", err)
+	}
+	return nil
+}
+
+// undo sets the domain to pending where an earlier run's PATCH may have landed
+// and its proof can no longer be made: the row goes back to looking, and says
+// no more than is so.
+func (h *confirm) undo(ctx context.Context, job Job, p VerifyPayload, former *intent, d apiclient.DiscoveryDomain) error {
+	if former == nil {
+		return nil
+	}
+	answer, err := h.takeBack(ctx, p, *former, d)
+	if err != nil {
+		return err
+	}
+	if !former.proves(answer) {
+		return errTakenBack
+	}
+	return h.writeDown(ctx, job, nil)
 }
 
 // update is the PATCH body. The flag is sent as it was read, because the
@@ -161,7 +212,10 @@ func (h *confirm) update(p VerifyPayload, d apiclient.DiscoveryDomain) (apiclien
 // compare holds the answer against what was proven.
 func (h *confirm) compare(ctx context.Context, p VerifyPayload, in intent, answer apiclient.DiscoveryDomain) (Result, error) {
 	if !in.proves(answer) || !dnscheck.Within(answer.VerificationHost, answer.Domain) {
-		return Result{}, h.takeBack(ctx, p, answer)
+		if _, err := h.takeBack(ctx, p, in, answer); err != nil {
+			return Result{}, err
+		}
+		return Result{}, errTakenBack
 	}
 	if answer.Status != apiclient.StatusVerified {
 		return Result{}, transient(fmt.Errorf("the API answered the PATCH to verified with a record that is %.20q", string(answer.Status)))
@@ -172,22 +226,28 @@ func (h *confirm) compare(ctx context.Context, p VerifyPayload, in intent, answe
 	return Result{Outcome: Done}, nil
 }
 
-// takeBack PATCHes a domain to pending that is verified with another host or
-// token than the proven ones. The error is what settles the row; trouble on
-// the way, a refusal too, leaves the intent for the next run.
-func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, d apiclient.DiscoveryDomain) error {
+// errTakenBack settles a row whose domain was set back to pending.
+var errTakenBack = refused("the tenant's record changed while it was being verified: its host or token is no longer the one that was proven; it was set back to pending")
+
+// takeBack PATCHes a domain to pending that is, or may be, verified with
+// another host or token than the proven ones. Trouble on the way, a refusal
+// too, leaves the intent for the next run.
+func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d apiclient.DiscoveryDomain) (apiclient.DiscoveryDomain, error) {
 	pending := apiclient.StatusPending
-	_, err := h.cfg.API.UpdateDiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID, apiclient.DiscoveryDomainUpdate{
-		Status: &pending, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
+	flag := d.UseForOrganizationDiscovery
+	if flag == nil {
+		flag = in.Flag
+	}
+	answer, err := h.cfg.API.UpdateDiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID, apiclient.DiscoveryDomainUpdate{
+		Status: &pending, UseForOrganizationDiscovery: flag,
 	})
 	if err != nil {
 		err = fmt.Errorf("take back an unproven verification: %w", err)
 		if Judge(err).Outcome == Refused {
-			return transient(err)
+			return answer, transient(err)
 		}
-		return err
 	}
-	return refused("the tenant's record changed while it was being verified: its host or token is no longer the one that was proven; it was set back to pending")
+	return answer, err
 }
 
 // back gives the row back to looking: the token is no longer to be seen, or

@@ -38,24 +38,28 @@ func (h *update) process(ctx context.Context, job Job, p UpdatePayload) (Result,
 	if p.Status != nil && *p.Status == apiclient.StatusVerified && !h.cfg.AllowUnproven {
 		return Result{}, refused("status verified is not set without a proof: hand the domain in with `enqueue domains verify`")
 	}
-	change := p.change()
+	change, outcome := p.change(), Done
 	if change.Status != nil && change.UseForOrganizationDiscovery == nil {
-		unchanged, err := h.readFlag(ctx, job, p, &change)
-		if unchanged || err != nil {
-			return Result{Outcome: Unchanged}, err
+		same, err := h.readFlag(ctx, job, p, &change)
+		if err != nil {
+			return Result{}, err
+		}
+		if same {
+			outcome = Unchanged
 		}
 	}
 	answer, err := h.cfg.API.UpdateDiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID, change)
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Outcome: Done}, carriedOut(change, answer)
+	return Result{Outcome: outcome}, carriedOut(change, answer)
 }
 
 // readFlag fills in the flag as the record has it, because the specification
 // gives it a default of true (4.1): a PATCH of the status alone could turn a
-// false into a true. A status that is set already is left alone.
-func (h *update) readFlag(ctx context.Context, job Job, p UpdatePayload, change *apiclient.DiscoveryDomainUpdate) (unchanged bool, err error) {
+// false into a true. same says that the status reads as it is to be; it is set
+// all the same, for the read may be older than the last change.
+func (h *update) readFlag(ctx context.Context, job Job, p UpdatePayload, change *apiclient.DiscoveryDomainUpdate) (same bool, err error) {
 	if h.cfg.TrustPayload {
 		return false, refused("the tenant's credentials may not read; then a row that sets status has to bring use_for_organization_discovery too, or a false could turn into a true")
 	}

@@ -23,7 +23,7 @@ func TestUpdate(t *testing.T) {
 		{name: "to verified with the flag is refused", domain: sandbox.Domain{Use: new(false)}, row: []any{"status", "verified", "use_for_organization_discovery", true}, outcome: "refused", status: "pending"},
 		{name: "to verified where that is allowed", unproven: true, domain: sandbox.Domain{Use: new(false)}, row: []any{"status", "verified"}, outcome: "done", status: "verified", patches: 1},
 		{name: "status alone sends the flag as read", domain: sandbox.Domain{Status: "verified", Use: new(false)}, row: []any{"status", "pending"}, outcome: "done", status: "pending", patches: 1},
-		{name: "status that is so already", domain: sandbox.Domain{Use: new(false)}, row: []any{"status", "pending"}, outcome: "unchanged", status: "pending"},
+		{name: "status that is so already", domain: sandbox.Domain{Use: new(false)}, row: []any{"status", "pending"}, outcome: "unchanged", status: "pending", patches: 1},
 		{name: "flag alone", domain: sandbox.Domain{Status: "verified", Use: new(false)}, row: []any{"use_for_organization_discovery", true}, outcome: "done", status: "verified", flag: true, patches: 1},
 		{name: "both", domain: sandbox.Domain{Status: "verified", Use: new(true)}, row: []any{"status", "pending", "use_for_organization_discovery", false}, outcome: "done", status: "pending", patches: 1},
 	} {

@@ -48,7 +48,7 @@ func (e Envelope) Rows() []int64 {
 	return e.Items
 }
 
-// Kind is the kind of the run that a task of type typ belongs to.
+// kindOfType is the kind of the run that a task of type typ belongs to.
 func kindOfType(typ string) string {
 	if typ == TypeConfirm {
 		return TypeVerify

@@ -177,6 +177,9 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 		return Result{}, errNothingToDo
 	}
 	job.leaveOut(settled)
+	if known && (job.Item == nil) != (t.Type() == TypeRemove) {
+		return Result{}, invalid(fmt.Errorf("payload: want item for one row and items for a batch, and %s is the other", t.Type()))
+	}
 	if job.Tenant != m.cfg.Tenant {
 		return Result{}, invalid(fmt.Errorf("payload: a task of tenant %.40q in a queue of tenant %q", job.Tenant, m.cfg.Tenant))
 	}
@@ -273,7 +276,7 @@ func (m *Mux) record(ctx context.Context, typ string, job Job, j Judgement) erro
 		return nil
 	}
 	if j.Outcome == Blocked && j.Operation != "" {
-		if err := m.cfg.Pace.Block(ctx, j.Operation, j.Reason); err != nil {
+		if err := m.cfg.Pace.Block(ctx, j.Operation, j.Cause); err != nil {
 			return err
 		}
 	}
@@ -297,6 +300,9 @@ func (m *Mux) log(ctx context.Context, t *asynq.Task, job Job, j Judgement, atte
 }
 
 func (m *Mux) measure(typ string, o Outcome, took time.Duration) {
+	if _, known := m.works[typ]; !known {
+		typ = "unknown" // whoever writes to Redis chooses it: no label of theirs
+	}
 	if m.cfg.Meter != nil {
 		m.cfg.Meter.Task(m.cfg.Tenant, typ, string(o), took)
 	}

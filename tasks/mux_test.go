@@ -70,7 +70,7 @@ func TestAttemptLimitComesFirst(t *testing.T) {
 	w.wantFate(run, 0, "open")
 	before := len(w.requests())
 	w.step()
-	w.wantFate(run, 0, "failed", "15 attempts", "its worker died")
+	w.wantFate(run, 0, "failed", "17 attempts", "its worker died")
 	if q.state != "archived" || len(w.requests()) != before {
 		t.Errorf("state %q, %d requests more, want it archived without another", q.state, len(w.requests())-before)
 	}
@@ -214,7 +214,7 @@ func TestPanicIsTrouble(t *testing.T) {
 		t.Errorf("%d attempts counted, want 1", q.retried)
 	}
 	w.drain()
-	w.wantFate(run, 0, "failed", "15 attempts", "panic: boom")
+	w.wantFate(run, 0, "failed", "17 attempts", "panic: boom")
 	if !strings.Contains(w.log.String(), "panickingAPI") {
 		t.Error("no stack in the log")
 	}
@@ -333,8 +333,8 @@ func TestBlocked(t *testing.T) {
 			t.Errorf("blocked %v, which the pace knows already", w.blocks)
 		}
 		w.wantFate(run, 0, "open", "blocked: ", "for all")
-		if wait := q.at.Sub(w.clock.now()); wait != 25*time.Second || q.retried != 0 {
-			t.Errorf("due in %v with %d attempts, want 25s and none", wait, q.retried)
+		if wait := q.at.Sub(w.clock.now()); wait != 2*time.Minute || q.retried != 0 {
+			t.Errorf("due in %v with %d attempts, want 2m and none", wait, q.retried)
 		}
 	})
 }
@@ -447,7 +447,7 @@ func TestMeter(t *testing.T) {
 	if err := w.mux.Deliver(t.Context(), asynq.NewTask("x", nil), "id", "q", 0); err == nil {
 		t.Error("an empty payload is taken")
 	}
-	if last := m.told[len(m.told)-1]; last != "default x invalid" {
+	if last := m.told[len(m.told)-1]; last != "default unknown invalid" {
 		t.Errorf("measured %q", last)
 	}
 }

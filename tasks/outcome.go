@@ -69,6 +69,7 @@ type Judgement struct {
 	After     time.Duration // when the task runs again; 0: at once, or by backoff where Counts
 	Counts    bool          // an attempt was used up
 	Operation string        // of Blocked: the API operation, "*" for all; "" when the pace has blocked it itself
+	Cause     string        // of Blocked with an Operation: why, without the row's identifiers
 }
 
 // settledError settles the rows.
@@ -121,9 +122,15 @@ var ErrStopping = errors.New("the worker is stopping")
 // ErrCancelled is returned where a handler finds that its run was cancelled.
 var ErrCancelled = errors.New("the run was cancelled")
 
-// blockedFor is when a task looks again whether its operation is still
-// blocked, where the block itself does not say.
-const blockedFor = time.Minute
+// Bounds of waiting for what others say.
+const (
+	// blockedFor is when a task looks again whether its operation is still
+	// blocked: each time may cost requests before the blocked one.
+	blockedFor = 2 * time.Minute
+	// longestRetryAfter bounds what a header can ask for; the tenant's pause has
+	// the same bound.
+	longestRetryAfter = time.Hour
+)
 
 // Judge turns the error of an execution into its outcome. Everything that
 // depends on an error depends on it through this function.
@@ -190,7 +197,7 @@ func judgePace(err error, after time.Duration) Judgement {
 	}
 	var blocks interface{ Blocked() bool }
 	if errors.As(err, &blocks) && blocks.Blocked() {
-		return Judgement{Outcome: Blocked, After: max(after, time.Second)}
+		return Judgement{Outcome: Blocked, After: max(after, blockedFor)}
 	}
 	return Judgement{Outcome: Paced, After: max(after, time.Second)}
 }
@@ -198,13 +205,13 @@ func judgePace(err error, after time.Duration) Judgement {
 func judgeToken(err *apiclient.TokenError) Judgement {
 	switch {
 	case err.Status == http.StatusTooManyRequests:
-		return Judgement{Outcome: Paced, After: max(err.RetryAfter, time.Second)}
+		return Judgement{Outcome: Paced, After: min(max(err.RetryAfter, time.Second), longestRetryAfter)}
 	case err.Status == 0, err.Status == http.StatusRequestTimeout, err.Status >= 500:
 		return Judgement{Outcome: Transient, Counts: true}
 	case err.Status < 300:
 		return Judgement{Outcome: Transient, Counts: true} // an answer that is no token
 	}
-	return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation}
+	return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
 }
 
 // everyOperation blocks all that the tenant's credentials are for.
@@ -213,15 +220,21 @@ const everyOperation = "*"
 func judgeAnswer(err *apiclient.Error) Judgement {
 	switch {
 	case err.Status == http.StatusUnauthorized:
-		return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation}
+		return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause(err)}
 	case err.Status == http.StatusForbidden && lacksScope(err):
-		return Judgement{Outcome: Blocked, After: blockedFor, Operation: err.Operation}
+		return Judgement{Outcome: Blocked, After: blockedFor, Operation: err.Operation, Cause: cause(err)}
 	case err.Status == http.StatusTooManyRequests:
-		return Judgement{Outcome: Paced, After: max(err.RetryAfter, time.Second)}
+		return Judgement{Outcome: Paced, After: min(max(err.RetryAfter, time.Second), longestRetryAfter)}
 	case err.Status == http.StatusRequestTimeout, err.Status >= 500:
 		return Judgement{Outcome: Transient, Counts: true}
 	}
 	return Judgement{Outcome: Refused}
+}
+
+// cause is an answer without the path: what blocks an operation is shown where
+// no row belongs.
+func cause(err *apiclient.Error) string {
+	return fmt.Sprintf("%d %s: %s", err.Status, http.StatusText(err.Status), err.Message)
 }
 
 // lacksScope tells the 403 that concerns the credentials from one that

@@ -75,8 +75,8 @@ func TestJudge(t *testing.T) {
 	refused := judged{tasks.Refused, 0, false, "", warn}
 	invalid := judged{tasks.Invalid, 0, false, "", warn}
 	stopping := judged{tasks.Stopping, 0, false, "", debug}
-	all := judged{tasks.Blocked, time.Minute, false, "*", warn}
-	one := judged{tasks.Blocked, time.Minute, false, apiclient.OpGetDiscoveryDomain, warn}
+	all := judged{tasks.Blocked, 2 * time.Minute, false, "*", warn}
+	one := judged{tasks.Blocked, 2 * time.Minute, false, apiclient.OpGetDiscoveryDomain, warn}
 	paced := func(after time.Duration) judged { return judged{tasks.Paced, after, false, "", debug} }
 
 	for _, test := range []struct {
@@ -101,9 +101,9 @@ func TestJudge(t *testing.T) {
 		{"no permit, at once", noPermit{}, paced(s)},
 		{"no permit, stopping", noPermit{after: 20 * s, stopping: true}, stopping},
 		{"no permit of package pace", &pace.NoPermitError{After: 5 * s, Why: "it is used up"}, paced(5 * s)},
-		{"blocked", blocked{30 * s}, judged{tasks.Blocked, 30 * s, false, "", warn}},
-		{"blocked, the probe is due", blocked{}, judged{tasks.Blocked, s, false, "", warn}},
-		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s}, judged{tasks.Blocked, 12 * s, false, "", warn}},
+		{"blocked", blocked{30 * s}, judged{tasks.Blocked, 120 * s, false, "", warn}},
+		{"blocked, the probe is due", blocked{}, judged{tasks.Blocked, 120 * s, false, "", warn}},
+		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s}, judged{tasks.Blocked, 120 * s, false, "", warn}},
 
 		{"token: no answer", &apiclient.TokenError{}, trouble},
 		{"token: 400", &apiclient.TokenError{Status: 400}, all},

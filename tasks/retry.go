@@ -12,7 +12,7 @@ import (
 // before its rows settle as failed. With the delays of backoff that is an
 // outage of about three hours. Looks that find nothing and waits for the
 // tenant's budget are not counted.
-const MaxAttempts = 15
+const MaxAttempts = 17
 
 // maxRetry is asynq's own limit, put out of reach: asynq asks it before it
 // asks whether an error counts, so a small one would archive a task that
@@ -55,6 +55,7 @@ const (
 // by a tenth; never before a negative answer that came from a cache can
 // have expired (RFC 2308).
 func nextLook(age, negativeTTL time.Duration) time.Duration {
+	age = max(age, 0) // the producer's clock may be ahead of ours
 	at := firstLook
 	for at <= age && at < looksDouble {
 		at *= 2

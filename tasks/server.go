@@ -35,8 +35,8 @@ type ServerConfig struct {
 }
 
 // Servers run one tenant's tasks: a server for those that look in DNS and one
-// for those that spend the tenant's budget, so that neither waits for the
-// other.
+// for those that write, so that looks which wait for name servers take no place
+// that a write could have.
 type Servers struct {
 	mux     *Mux
 	servers []*asynq.Server

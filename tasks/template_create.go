@@ -104,36 +104,18 @@ func (h *create) post(ctx context.Context, job Job, request apiclient.TemplateRe
 	if err == nil {
 		return Result{Outcome: Done, Detail: created.ID}, nil
 	}
+	after := former
+	if !noEffect(err) {
+		after = &mark{At: h.cfg.Now()} // the wait is counted from the lost answer
+	}
+	if lost := h.setMark(ctx, job, after); lost != nil {
+		return Result{}, lost
+	}
 	var answer *apiclient.Error
 	if errors.As(err, &answer) && answer.Status == http.StatusConflict {
 		return h.taken(ctx, job, request, former != nil, err)
 	}
-	if nothingCreated(err) {
-		if lost := h.setMark(ctx, job, former); lost != nil {
-			return Result{}, lost
-		}
-	}
 	return Result{}, err
-}
-
-// nothingCreated says whether the error proves that the request had no
-// effect: it was never sent, or it was refused. A 408, a 5xx or a lost answer
-// proves nothing.
-func nothingCreated(err error) bool {
-	var (
-		answer *apiclient.Error
-		lost   *apiclient.TransportError
-		odd    *apiclient.AnswerError
-	)
-	switch {
-	case errors.As(err, &answer):
-		return answer.Status >= 300 && answer.Status < 500 && answer.Status != http.StatusRequestTimeout
-	case errors.As(err, &lost):
-		return !lost.Sent
-	case errors.As(err, &odd):
-		return false
-	}
-	return true // no permit, no token, not valid: not sent
 }
 
 // taken looks at the template that has the name already.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,9 +24,9 @@ import (
 
 // settings are the worker's flags; each has an environment variable.
 type settings struct {
-	RedisURL        string        `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. The password goes into ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0" placeholder:"URL"`
-	HTTPAddr        string        `name:"http-addr" help:"Operator's pages, asynqmon among them, on loopback; or off." default:"127.0.0.1:8080" placeholder:"ADDR"`
-	ProbeAddr       string        `help:"/healthz, /readyz and /metrics; or off." default:"127.0.0.1:8081" placeholder:"ADDR"`
+	RedisURL        string        `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. The password goes into ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
+	HTTPAddr        string        `name:"http-addr" help:"Operator's pages, asynqmon among them, on loopback; or off." default:"127.0.0.1:8080"`
+	ProbeAddr       string        `help:"/healthz, /readyz and /metrics; or off." default:"127.0.0.1:8081"`
 	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at the end." default:"25s"`
 	LogLevel        string        `help:"debug, info, warn or error." default:"info"`
 	LogFormat       string        `help:"json or text (default: text on a terminal)." enum:"json,text," default:""`
@@ -71,7 +73,7 @@ type tenant struct {
 	TokenEnv             string   `yaml:"token_env"`
 	Rate                 string   `yaml:"rate"`
 	Burst                int      `yaml:"burst"`
-	Reserve              *float64 `yaml:"reserve"` // percent
+	Reserve              float64  `yaml:"reserve"` // percent
 	MaxClientsPerRequest int      `yaml:"max_clients_per_request"`
 	Resolvers            []string `yaml:"resolvers"`
 	ResolverQuorum       int      `yaml:"resolver_quorum"`
@@ -83,6 +85,24 @@ type tenant struct {
 	resolvers []dnscheck.Resolver
 	secret    apiclient.Secret
 	token     apiclient.Secret
+}
+
+// defaultTenant has what is used where a file says nothing; the flags say the
+// same.
+func defaultTenant() tenant {
+	return tenant{
+		Name: tasks.DefaultTenant, Rate: "2/s", Burst: 2, Reserve: 20, MaxClientsPerRequest: tasks.MaxClients,
+		Resolvers: []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}, GiveUp: duration(tasks.DefaultGiveUp),
+	}
+}
+
+// UnmarshalYAML reads over the defaults, so that a 0 which the file says is
+// seen. Of YAML's two interfaces this is the one that refuses unknown members
+// further down.
+func (t *tenant) UnmarshalYAML(unmarshal func(any) error) error {
+	type plain tenant
+	*t = defaultTenant()
+	return unmarshal((*plain)(t))
 }
 
 // duration is a time.Duration that YAML writes as 72h.
@@ -103,7 +123,7 @@ type environment func(string) string
 // tenants are the tenants that the settings speak of, checked.
 func (s settings) tenants(env environment) ([]tenant, error) {
 	if s.Config == "" {
-		t := s.tenantFlags.tenant(env)
+		t := s.tenant(env)
 		if err := t.complete(env); err != nil {
 			return nil, cli.Usage(err)
 		}
@@ -122,16 +142,16 @@ func (s settings) tenants(env environment) ([]tenant, error) {
 func (f tenantFlags) tenant(env environment) tenant {
 	t := tenant{
 		Name: f.Tenant, BaseURL: f.BaseURL, AuthURL: f.AuthURL, TokenURL: f.TokenURL, Audience: f.Audience, ClientID: f.ClientID,
-		Rate: f.Rate, Burst: f.Burst, Reserve: &f.Reserve, MaxClientsPerRequest: f.MaxClientsPerRequest,
+		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, MaxClientsPerRequest: f.MaxClientsPerRequest,
 		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, GiveUp: duration(f.GiveUp),
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven,
-		ClientSecretEnv: "ORGOPS_CLIENT_SECRET", TokenEnv: "ORGOPS_TOKEN",
+		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
 	}
-	if path := env("ORGOPS_CLIENT_SECRET_FILE"); path != "" && env("ORGOPS_CLIENT_SECRET") == "" {
-		t.ClientSecretEnv, t.ClientSecretFile = "", path
+	if env("ORGOPS_CLIENT_SECRET") != "" {
+		t.ClientSecretEnv = "ORGOPS_CLIENT_SECRET"
 	}
-	if path := env("ORGOPS_TOKEN_FILE"); path != "" && env("ORGOPS_TOKEN") == "" {
-		t.TokenEnv, t.TokenFile = "", path
+	if env("ORGOPS_TOKEN") != "" {
+		t.TokenEnv = "ORGOPS_TOKEN"
 	}
 	return t
 }
@@ -148,7 +168,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 	d := yaml.NewDecoder(bytes.NewReader(body))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, plainly(err)
 	}
 	if len(file.Tenants) == 0 {
 		return nil, errors.New("tenants: there is none")
@@ -167,36 +187,21 @@ func readConfig(path string, env environment) ([]tenant, error) {
 	return file.Tenants, nil
 }
 
-// complete fills in defaults and checks everything that can be checked
-// without asking anyone.
-func (t *tenant) complete(env environment) error {
-	t.defaults()
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkLimit(), t.checkResolvers())
+var unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
+
+// plainly says what YAML found without naming Go's types.
+func plainly(err error) error {
+	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
+		text := unknownMember.ReplaceAllString(strings.Join(wrong.Errors, "\n"), "unknown member $1")
+		return errors.New(strings.ReplaceAll(text, "main.", ""))
+	}
+	return err
 }
 
-func (t *tenant) defaults() {
-	const reserve = 20
-	if t.Name == "" {
-		t.Name = tasks.DefaultTenant
-	}
-	if t.Rate == "" {
-		t.Rate = "2/s"
-	}
-	if t.Burst == 0 {
-		t.Burst = 2
-	}
-	if t.Reserve == nil {
-		t.Reserve = new(float64(reserve))
-	}
-	if t.MaxClientsPerRequest == 0 {
-		t.MaxClientsPerRequest = tasks.MaxClients
-	}
-	if len(t.Resolvers) == 0 {
-		t.Resolvers = []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}
-	}
-	if t.GiveUp == 0 {
-		t.GiveUp = duration(tasks.DefaultGiveUp)
-	}
+// complete reads the secrets, fills in what follows from the rest, and checks
+// everything that can be checked without asking anyone.
+func (t *tenant) complete(env environment) error {
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkLimit(), t.checkResolvers())
 }
 
 func (t *tenant) checkURLs() error {
@@ -252,7 +257,12 @@ func fileOrEnv(env environment, path, name, what string) (apiclient.Secret, erro
 		return apiclient.Secret{}, fmt.Errorf("%s: a file and an environment variable are both named: which one is meant?", what)
 	case path != "":
 		value, err := cli.SecretFile(path)
-		return apiclient.NewSecret(value), err
+		if err != nil {
+			return apiclient.Secret{}, fmt.Errorf("%s: %w", what, err)
+		}
+		return apiclient.NewSecret(value), nil
+	case name != "" && env(name) == "":
+		return apiclient.Secret{}, fmt.Errorf("%s: the environment variable %.80q is not set, or empty", what, name)
 	case name != "":
 		return apiclient.NewSecret(env(name)), nil
 	}
@@ -267,8 +277,8 @@ func (t *tenant) checkLimit() error {
 	if t.Burst < 1 {
 		return fmt.Errorf("burst: want at least 1, got %d", t.Burst)
 	}
-	if *t.Reserve < 0 || *t.Reserve > 95 {
-		return fmt.Errorf("reserve: want 0 to 95 percent, got %g", *t.Reserve)
+	if !(t.Reserve >= 0 && t.Reserve <= 95) { // NaN is neither
+		return fmt.Errorf("reserve: want 0 to 95 percent, got %g", t.Reserve)
 	}
 	if t.MaxClientsPerRequest < 1 || t.MaxClientsPerRequest > tasks.MaxClients {
 		return fmt.Errorf("max-clients-per-request: want 1 to %d, got %d", tasks.MaxClients, t.MaxClientsPerRequest)
@@ -276,11 +286,17 @@ func (t *tenant) checkLimit() error {
 	if t.GiveUp <= 0 {
 		return fmt.Errorf("give-up: want a time above 0, got %s", time.Duration(t.GiveUp))
 	}
-	t.limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: *t.Reserve / 100}
+	t.limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve / 100}
+	if left, _ := t.limit.Effective(); left.PerSecond() < slowestRate {
+		return fmt.Errorf("rate: %s less the reserve of %g percent is less than one request in 30 s: a task that needs several could not end", t.Rate, t.Reserve)
+	}
 	return nil
 }
 
 func (t *tenant) checkResolvers() error {
+	if len(t.Resolvers) == 0 {
+		return errors.New("resolvers: there is none")
+	}
 	t.resolvers = nil
 	for _, s := range t.Resolvers {
 		r, err := dnscheck.ParseResolver(s)
@@ -291,6 +307,10 @@ func (t *tenant) checkResolvers() error {
 	}
 	if t.ResolverQuorum < 0 || t.ResolverQuorum > len(t.resolvers) {
 		return fmt.Errorf("resolver-quorum: want at most the %d resolvers, got %d", len(t.resolvers), t.ResolverQuorum)
+	}
+	// The checker has rules of its own; made here, it asks nobody.
+	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.quorum()}); err != nil {
+		return fmt.Errorf("resolvers: %w", err)
 	}
 	return nil
 }
@@ -311,6 +331,11 @@ func (s settings) check() error {
 			return cli.Usage(fmt.Errorf("http-addr: %w", err))
 		}
 	}
+	if s.ProbeAddr != off {
+		if _, _, err := net.SplitHostPort(s.ProbeAddr); err != nil {
+			return cli.Usage(fmt.Errorf("probe-addr: %w: want host:port, such as 127.0.0.1:8081", err))
+		}
+	}
 	if s.ShutdownTimeout < time.Second {
 		return cli.Usage(fmt.Errorf("shutdown-timeout: want at least 1s, got %s", s.ShutdownTimeout))
 	}
@@ -318,6 +343,9 @@ func (s settings) check() error {
 }
 
 const (
+	// slowestRate, in requests per second, lets a task that needs two requests
+	// have both permits within the time that it waits for one.
+	slowestRate = 1.0 / 30
 	// off turns a listener off.
 	off = "off"
 	// defaultLogLevel is --log-level's.
@@ -335,9 +363,10 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		} else {
 			fmt.Fprintf(out, "  token: %s\n", t.token)
 		}
-		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%\n", t.Rate, t.Burst, *t.Reserve)
+		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%\n", t.Rate, t.Burst, t.Reserve)
 		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
 		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum())
+		fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
 	}
 }
 

@@ -36,6 +36,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var g grammar
 	selected, done, err := p.Parse(&g)
+	if done && len(args) == 1 && (args[0] == "--help" || args[0] == "-h") {
+		// Whoever asks has typed no command, and that means work: its flags are wanted.
+		fmt.Fprintln(stdout)
+		p.Args = []string{"work", "--help"}
+		_, _, err = p.Parse(&g)
+	}
 	if err != nil || done {
 		return p.Fail(err)
 	}
@@ -61,13 +67,13 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 	if err := s.check(); err != nil {
 		return err
 	}
-	if s.CheckConfig {
-		s.print(p.Stdout, tenants, redis)
-		return nil
-	}
 	logger, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
 	if err != nil {
 		return err
+	}
+	if s.CheckConfig {
+		s.print(p.Stdout, tenants, redis)
+		return nil
 	}
 	w, err := newWorker(s, redis, logger)
 	if err != nil {
@@ -98,11 +104,12 @@ type worker struct {
 }
 
 func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
+	// It has one log for the whole process, and would write to stderr itself.
+	redis.SetLogger(cli.RedisLog{Logger: logger})
 	client, err := redisconn.ForServer(c)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
-	redis.SetLogger(cli.RedisLog{Logger: logger})
 	registry := prometheus.NewRegistry()
 	metrics, err := ops.NewMetrics(registry)
 	if err != nil {
@@ -120,9 +127,6 @@ func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, er
 // work starts everything, waits until until returns or ctx is done, and stops
 // everything in order. Being stopped by ctx is no error.
 func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.Context) error) error {
-	if err := w.awaitRedis(ctx); err != nil {
-		return stopped(ctx, err)
-	}
 	for _, t := range tenants {
 		one, err := w.serve(t)
 		if err != nil {
@@ -132,6 +136,10 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	}
 	if err := w.listen(ctx); err != nil {
 		return err
+	}
+	if err := w.awaitRedis(ctx); err != nil {
+		w.stopListening()
+		return stopped(ctx, err)
 	}
 	background, cancel := context.WithCancel(ctx)
 	var announcing sync.WaitGroup
@@ -145,10 +153,10 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 			return err
 		}
 	}
-	w.logger.Info("worker started", "version", version, "tenants", len(w.tenants))
+	w.logger.InfoContext(ctx, "worker started", "version", version, "tenants", len(w.tenants))
 	err := until(ctx)
 	w.stop()
-	w.logger.Info("worker stopped")
+	w.logger.InfoContext(ctx, "worker stopped")
 	return stopped(ctx, err)
 }
 
@@ -174,7 +182,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 		if err == nil {
 			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.CheckSchema(ctx))
 		}
-		w.logger.Error("waiting for Redis", "error", err, "again_in", redisAgain)
+		w.logger.ErrorContext(ctx, "waiting for Redis", "error", err, "again_in", redisAgain)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -189,7 +197,7 @@ func (w *worker) drained(ctx context.Context) error {
 	for {
 		open, err := w.ledger.Unsettled(ctx)
 		if err != nil {
-			w.logger.Warn("runs not read", "error", err)
+			w.logger.WarnContext(ctx, "runs not read", "error", err)
 		} else if len(open) == 0 {
 			return nil
 		}
@@ -226,7 +234,7 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, config ops.Con
 		return cli.Usage(fmt.Errorf("%s: %w (another address, or off, may do)", flag, err))
 	}
 	w.stops = append(w.stops, stop)
-	w.logger.Info("listening", "for", flag, "url", "http://"+at+"/")
+	w.logger.InfoContext(ctx, "listening", "for", flag, "url", "http://"+at+"/")
 	return nil
 }
 
@@ -280,7 +288,7 @@ func (w *worker) announce(ctx context.Context) {
 	for {
 		for _, t := range w.tenants {
 			if err := t.announce(ctx, w.redis); err != nil && ctx.Err() == nil {
-				w.logger.Warn("settings not announced", "tenant", t.name, "error", err)
+				w.logger.WarnContext(ctx, "settings not announced", "tenant", t.name, "error", err)
 			}
 		}
 		select {

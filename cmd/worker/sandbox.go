@@ -76,11 +76,11 @@ func sandboxLevel(s settings) string {
 
 // sandboxTenant are the settings that fit the sandbox.
 func sandboxTenant(box *sandbox.Sandbox) tenant {
-	return tenant{
-		Name: tasks.DefaultTenant, BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecretEnv: "the sandbox's",
-		Rate: fmt.Sprintf("%d/s", sandboxRate), Burst: sandboxRate, GiveUp: duration(sandboxGiveUp),
-		Resolvers: box.DNSAddrs(),
-	}
+	t := defaultTenant()
+	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
+	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, duration(sandboxGiveUp)
+	t.Resolvers = box.DNSAddrs()
+	return t
 }
 
 // showSample hands in the sample and shows how far it is; then it stays, or

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,6 +21,9 @@ import (
 const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 5 * time.Second
+	// mostMissed is how many looks in a row may fail before following ends: a
+	// minute and more, with the time that each takes.
+	mostMissed = 300
 )
 
 // Follow shows how far the runs are until all have ended, or ctx is done:
@@ -32,13 +36,21 @@ func Follow(ctx context.Context, ledger *runs.Ledger, ids []string, out io.Write
 	defer show.end()
 	tick := time.NewTicker(barEvery)
 	defer tick.Stop()
+	missed := 0
 	for {
 		all, err := read(ctx, ledger, ids)
-		if err != nil {
+		switch {
+		case errors.Is(err, runs.ErrNotFound):
 			return nil, err
+		case err == nil:
+			missed = 0
+			show.show(all)
+		default: // a Redis that is restarted is there again soon
+			if missed++; missed == mostMissed {
+				return nil, err
+			}
 		}
-		show.show(all)
-		if !slices.ContainsFunc(all, func(r runs.Run) bool { return !r.Ended() }) {
+		if err == nil && !slices.ContainsFunc(all, func(r runs.Run) bool { return !r.Ended() }) {
 			return all, nil
 		}
 		select {

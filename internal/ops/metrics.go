@@ -27,7 +27,6 @@ type Metrics struct {
 	queries      *prometheus.CounterVec
 	queryTime    *prometheus.HistogramVec
 	permitWait   *prometheus.HistogramVec
-	paused       *prometheus.GaugeVec
 	registration []error
 }
 
@@ -51,7 +50,6 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m.queries = m.counter("orgops_dns_queries_total", "DNS look-ups, by what a resolver's answer meant.", "resolver", "transport", "state", "reason")
 	m.queryTime = m.histogram("orgops_dns_query_duration_seconds", "How long a resolver took.", queryBuckets, "resolver", "transport")
 	m.permitWait = m.histogram("orgops_permit_wait_seconds", "How long a request waited for its permit under the tenant's rate.", waitBuckets, "tenant")
-	m.paused = m.gauge("orgops_paused", "1 while the tenant is paused, for this worker's knowledge.", "tenant")
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -98,15 +96,6 @@ func (m *Metrics) PermitWait(tenant string, took time.Duration) {
 	m.permitWait.WithLabelValues(labels(tenant)...).Observe(took.Seconds())
 }
 
-// Paused says whether a tenant is paused, by a 429 or a block.
-func (m *Metrics) Paused(tenant string, paused bool) {
-	value := 0.0
-	if paused {
-		value = 1
-	}
-	m.paused.WithLabelValues(labels(tenant)...).Set(value)
-}
-
 // labels makes values fit to be labels: the library panics at octets that are
 // not UTF-8, and task types come from whoever writes to Redis.
 func labels(values ...string) []string {
@@ -120,12 +109,6 @@ func (m *Metrics) counter(name, help string, labels ...string) *prometheus.Count
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.register(c)
 	return c
-}
-
-func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	m.register(g)
-	return g
 }
 
 func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {

@@ -52,9 +52,6 @@ func TestMetrics(t *testing.T) {
 	m.APIRequest("default", "get_discovery_domain", 0, 30*time.Second)
 	m.DNSQuery("1.1.1.1", "udp", "absent", "no_txt_record", 10*time.Millisecond)
 	m.PermitWait("default", 250*time.Millisecond)
-	m.Paused("default", true)
-	m.Paused("other", true)
-	m.Paused("other", false)
 	want := []string{
 		`orgops_api_request_duration_seconds_sum{operation="get_discovery_domain",tenant="default"} 30.02`,
 		`orgops_api_request_duration_seconds_count{operation="get_discovery_domain",tenant="default"} 2`,
@@ -63,8 +60,6 @@ func TestMetrics(t *testing.T) {
 		`orgops_dns_queries_total{reason="no_txt_record",resolver="1.1.1.1",state="absent",transport="udp"} 1`,
 		`orgops_dns_query_duration_seconds_sum{resolver="1.1.1.1",transport="udp"} 0.01`,
 		`orgops_dns_query_duration_seconds_count{resolver="1.1.1.1",transport="udp"} 1`,
-		`orgops_paused{tenant="default"} 1`,
-		`orgops_paused{tenant="other"} 0`,
 		`orgops_permit_wait_seconds_sum{tenant="default"} 0.25`,
 		`orgops_permit_wait_seconds_count{tenant="default"} 1`,
 		`orgops_task_duration_seconds_sum{tenant="default",type="domain:verify"} 2`,

@@ -280,7 +280,9 @@ func (s *Sandbox) Settings() []string {
 	if s.redis != nil {
 		lines = append(lines, "ORGOPS_REDIS_URL="+s.RedisURL())
 	}
-	if s.bucket != nil {
+	if s.bucket == nil {
+		lines = append(lines, "ORGOPS_RATE=unlimited")
+	} else {
 		lines = append(lines,
 			"ORGOPS_RATE="+strconv.FormatFloat(s.options.Rate, 'f', -1, 64)+"/s",
 			"ORGOPS_BURST="+strconv.Itoa(int(s.bucket.size)))

@@ -205,7 +205,7 @@ func TestSettings(t *testing.T) {
 		t.Error(diff)
 	}
 	bare := start(t, sandbox.Options{})
-	if diff := cmp.Diff(5, len(bare.Settings())); diff != "" {
+	if diff := cmp.Diff(6, len(bare.Settings())); diff != "" {
 		t.Error(bare.Settings(), diff)
 	}
 }

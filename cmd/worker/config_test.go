@@ -1,0 +1,316 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// typed runs the command inside the test with an environment of its own. It
+// was told to stop before it began, so that settings which are taken by
+// mistake do not make a worker of it.
+func typed(t *testing.T, env map[string]string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	status = run(ctx, args, strings.NewReader(""), &out, &errs, func(name string) string { return env[name] })
+	return status, out.String(), errs.String()
+}
+
+// enough are settings with which nothing is wrong.
+func enough(with map[string]string) map[string]string {
+	env := map[string]string{
+		"ORGOPS_BASE_URL": "https://acme.example.com/api/v2", "ORGOPS_CLIENT_ID": "id", "ORGOPS_CLIENT_SECRET": "s3cret",
+		"ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off",
+	}
+	maps.Copy(env, with)
+	return env
+}
+
+const (
+	noBaseURL     = "base-url is missing: the tenant's Management API, https://TENANT/api/v2 (or try --sandbox)"
+	noCredentials = "no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE, or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)"
+	badRate       = `rate: rate "fast": want a form such as 16/s, 0.5/s, 150/min, 1000/h, or "unlimited"`
+	badResolver   = `resolvers: resolver "dns.example.com": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first`
+	urlPassword   = "redis-url: redis url: a password does not belong here, where every user of this machine can read it: set ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE and leave only the user, redis://user@host"
+	forHelp       = "\nrun \"worker --help\" for what there is"
+)
+
+// settingsCase is one thing wrong with otherwise complete settings, by flags
+// or by the environment, and all that is said about it.
+type settingsCase struct {
+	name string
+	env  map[string]string
+	args []string
+	want string
+}
+
+func TestWrongSettings(t *testing.T) {
+	for _, tc := range slices.Concat(wrongFlags, wrongTenant, wrongSecrets) {
+		t.Run(tc.name, func(t *testing.T) {
+			// The same whether it is to be checked or to be used.
+			for _, how := range []string{"--check-config", "--drain"} {
+				status, stdout, stderr := typed(t, enough(tc.env), append(slices.Clone(tc.args), how)...)
+				if diff := cmp.Diff("worker: "+tc.want+"\n", stderr); diff != "" || status != 2 || stdout != "" {
+					t.Errorf("%s: status %d, stdout %q, stderr (-want +got):\n%s", how, status, stdout, diff)
+				}
+			}
+		})
+	}
+}
+
+var wrongFlags = []settingsCase{
+	{name: "unknown flag", args: []string{"--frob"}, want: "unknown flag --frob" + forHelp},
+	{name: "unknown command", args: []string{"play"}, want: "unexpected argument play" + forHelp},
+	{name: "bad duration", args: []string{"--give-up", "soon"}, want: `--give-up: expected duration but got "soon": time: invalid duration "soon"` + forHelp},
+	{name: "bad duration in the environment", env: map[string]string{"ORGOPS_GIVE_UP": "soon"}, want: `--give-up: expected duration but got "soon": time: invalid duration "soon"` + forHelp},
+	{name: "burst is no number", args: []string{"--burst", "many"}, want: `--burst: expected a valid 64 bit int but got "many"` + forHelp},
+	{name: "log format", args: []string{"--log-format", "xml"}, want: `--log-format must be one of "json","text","" but got "xml"` + forHelp},
+	{name: "log level", args: []string{"--log-level", "loud"}, want: `log-level: want debug, info, warn or error, got "loud"`},
+	{name: "http-addr on every interface", args: []string{"--http-addr", "0.0.0.0:8080"}, want: `http-addr: address "0.0.0.0:8080": the operator's pages ask nobody who they are, so they are served on loopback only: use 127.0.0.1:8080, and forward the port to see them from elsewhere (ssh -L)`},
+	{name: "http-addr without a port", args: []string{"--http-addr", "localhost"}, want: `http-addr: address "localhost": want host:port, such as 127.0.0.1:8080`},
+	{name: "probe-addr without a port", args: []string{"--probe-addr", "localhost"}, want: "probe-addr: address localhost: missing port in address: want host:port, such as 127.0.0.1:8081"},
+	{name: "shutdown-timeout 0", args: []string{"--shutdown-timeout", "0s"}, want: "shutdown-timeout: want at least 1s, got 0s"},
+	{name: "redis-url of another kind", args: []string{"--redis-url", "http://127.0.0.1"}, want: `redis-url: redis url: scheme "http": want redis, rediss, redis-sentinel or redis-cluster`},
+	{name: "password in --redis-url", args: []string{"--redis-url", "redis://:s3cret@127.0.0.1/0"}, want: urlPassword},
+	{name: "redis password twice", env: map[string]string{"ORGOPS_REDIS_PASSWORD": "s3cret", "ORGOPS_REDIS_PASSWORD_FILE": "testdata/empty"}, want: "ORGOPS_REDIS_PASSWORD and ORGOPS_REDIS_PASSWORD_FILE are both set: unset one of them"},
+	{name: "base-url with a file", args: []string{"--config", "testdata/two.yaml"}, want: "base-url and config are both set: with a file, the tenants are in it"},
+	{name: "unreadable file", env: map[string]string{"ORGOPS_BASE_URL": ""}, args: []string{"--config", "testdata/nowhere.yaml"}, want: "testdata/nowhere.yaml: open testdata/nowhere.yaml: no such file or directory"},
+}
+
+var wrongTenant = []settingsCase{
+	{name: "nothing at all", env: map[string]string{"ORGOPS_BASE_URL": "", "ORGOPS_CLIENT_ID": "", "ORGOPS_CLIENT_SECRET": ""}, want: noBaseURL + "\n" + noCredentials},
+	{name: "base-url missing", env: map[string]string{"ORGOPS_BASE_URL": ""}, want: noBaseURL},
+	{name: "base-url http", args: []string{"--base-url", "http://acme.example.com/api/v2"}, want: `base URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
+	{name: "base-url without /api/v2", args: []string{"--base-url", "https://acme.example.com"}, want: `base URL: want a path that ends in /api/v2, got ""`},
+	{name: "base-url with a slash", args: []string{"--base-url", "https://acme.example.com/api/v2/"}, want: `base URL: want a path that ends in /api/v2, got "/api/v2/": leave the last / out`},
+	{name: "base-url with a password", args: []string{"--base-url", "https://me:s3cret@acme.example.com/api/v2"}, want: "base URL: no user or password belongs in it"},
+	{name: "auth-url http", args: []string{"--auth-url", "http://acme.example.com"}, want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
+	{name: "token-url http", args: []string{"--token-url", "http://acme.example.com/oauth/token"}, want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
+	{name: "tenant", args: []string{"--tenant", "Acme"}, want: `tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Acme"`},
+	{name: "rate fast", args: []string{"--rate", "fast"}, want: badRate},
+	{name: "rate in the environment", env: map[string]string{"ORGOPS_RATE": "fast"}, want: badRate},
+	{name: "rate below what a task needs", args: []string{"--rate", "2/min", "--reserve", "50"}, want: "rate: 2/min less the reserve of 50 percent is less than one request in 30 s: a task that needs several could not end"},
+	{name: "burst 0", args: []string{"--burst", "0"}, want: "burst: want at least 1, got 0"},
+	{name: "reserve 99", args: []string{"--reserve", "99"}, want: "reserve: want 0 to 95 percent, got 99"},
+	{name: "reserve below 0", args: []string{"--reserve=-1"}, want: "reserve: want 0 to 95 percent, got -1"},
+	{name: "reserve no number", args: []string{"--reserve", "NaN"}, want: "reserve: want 0 to 95 percent, got NaN"},
+	{name: "max-clients-per-request 0", args: []string{"--max-clients-per-request", "0"}, want: "max-clients-per-request: want 1 to 100, got 0"},
+	{name: "max-clients-per-request 101", args: []string{"--max-clients-per-request", "101"}, want: "max-clients-per-request: want 1 to 100, got 101"},
+	{name: "give-up 0", args: []string{"--give-up", "0s"}, want: "give-up: want a time above 0, got 0s"},
+	{name: "no resolvers", args: []string{"--resolvers="}, want: "resolvers: there is none"},
+	{name: "resolver is a host name", args: []string{"--resolvers", "1.1.1.1,dns.example.com"}, want: badResolver},
+	{name: "resolver by TLS", args: []string{"--resolvers", "tls://1.1.1.1"}, want: `resolvers: resolver "tls://1.1.1.1": tls:// is not supported yet; use an address, or tcp:// and an address`},
+	{name: "resolver by HTTPS", args: []string{"--resolvers", "https://1.1.1.1/dns-query"}, want: `resolvers: resolver "https://1.1.1.1/dns-query": https:// is not supported yet; use an address, or tcp:// and an address`},
+	{name: "resolver twice", args: []string{"--resolvers", "1.1.1.1,tcp://1.1.1.1:53"}, want: "resolvers: resolver tcp://1.1.1.1:53 is named twice: it would count twice for the quorum; name each once"},
+	{name: "quorum above the resolvers", args: []string{"--resolver-quorum", "4"}, want: "resolver-quorum: want at most the 3 resolvers, got 4"},
+	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"}, want: "resolver-quorum: want at most the 3 resolvers, got -1"},
+	{name: "several at once", args: []string{"--rate", "fast", "--resolvers", "dns.example.com"}, want: badRate + "\n" + badResolver},
+}
+
+var wrongSecrets = []settingsCase{
+	{name: "no credentials", env: map[string]string{"ORGOPS_CLIENT_SECRET": ""}, want: noCredentials},
+	{name: "secret and token", env: map[string]string{"ORGOPS_TOKEN": "t0ken"}, want: "both a token and a client secret are set: which one is meant?"},
+	{name: "secret without client-id", env: map[string]string{"ORGOPS_CLIENT_ID": ""}, want: "client-id is missing: there is a client secret, but not whose"},
+	{name: "secret twice", env: map[string]string{"ORGOPS_CLIENT_SECRET_FILE": "testdata/empty"}, want: "client secret: a file and an environment variable are both named: which one is meant?"},
+	{name: "secret file missing", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_SECRET_FILE": "testdata/nowhere"}, want: "client secret: open testdata/nowhere: no such file or directory"},
+	{name: "secret file empty", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_SECRET_FILE": "testdata/empty"}, want: "client secret: testdata/empty is empty"},
+	{name: "token file missing", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN_FILE": "testdata/nowhere"}, want: "token: open testdata/nowhere: no such file or directory"},
+	{name: "token file empty", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN_FILE": "testdata/empty"}, want: "token: testdata/empty is empty"},
+	{name: "redis password file missing", env: map[string]string{"ORGOPS_REDIS_PASSWORD_FILE": "testdata/nowhere"}, want: "ORGOPS_REDIS_PASSWORD_FILE: open testdata/nowhere: no such file or directory"},
+}
+
+// invalidFiles has for each testdata/invalid-*.yml what is said about it,
+// after its name. Each breaks one rule.
+var invalidFiles = map[string]string{
+	"not-yaml":            "yaml: line 1: did not find expected node content",
+	"empty":               "tenants: there is none",
+	"no-tenants":          "tenants: there is none",
+	"tenants-no-list":     "line 1: cannot unmarshal !!str `acme` into []tenant",
+	"unknown-section":     "line 1: unknown member tenant",
+	"unknown-member":      "line 6: unknown member grace",
+	"member-as-the-flag":  "line 6: unknown member give-up",
+	"member-twice":        `line 7: mapping key "rate" already defined at line 6`,
+	"two-of-one-name":     `tenants[1] "acme": there are two of that name`,
+	"name":                `tenants[0] "Acme": tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Acme"`,
+	"base-url-missing":    `tenants[0] "acme": ` + noBaseURL,
+	"base-url-http":       `tenants[0] "acme": base URL: http is for loopback addresses only, and "acme.example.com" is none: want https`,
+	"base-url-path":       `tenants[0] "acme": base URL: want a path that ends in /api/v2, got ""`,
+	"base-url-user":       `tenants[0] "acme": base URL: no user or password belongs in it`,
+	"auth-url-http":       `tenants[0] "acme": token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`,
+	"token-url-http":      `tenants[0] "acme": token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`,
+	"no-credentials":      `tenants[0] "acme": ` + noCredentials,
+	"secret-in-the-file":  "line 6: unknown member client_secret",
+	"secret-and-token":    `tenants[0] "acme": both a token and a client secret are set: which one is meant?`,
+	"secret-without-id":   `tenants[0] "acme": client-id is missing: there is a client secret, but not whose`,
+	"secret-file-and-env": `tenants[0] "acme": client secret: a file and an environment variable are both named: which one is meant?`,
+	"secret-file-missing": `tenants[0] "acme": client secret: open testdata/nowhere: no such file or directory`,
+	"secret-file-empty":   `tenants[0] "acme": client secret: testdata/empty is empty`,
+	"secret-env-unset":    `tenants[0] "acme": client secret: the environment variable "NOT_SET" is not set, or empty`,
+	"token-file-missing":  `tenants[0] "acme": token: open testdata/nowhere: no such file or directory`,
+	"token-env-unset":     `tenants[0] "acme": token: the environment variable "NOT_SET" is not set, or empty`,
+	"rate":                `tenants[0] "acme": ` + badRate,
+	"rate-too-high":       `tenants[0] "acme": rate: rate "1000000/s": want at least 1/h and at most 100000/s`,
+	"rate-too-low":        `tenants[0] "acme": rate: 100/h less the reserve of 20 percent is less than one request in 30 s: a task that needs several could not end`,
+	"burst-zero":          `tenants[0] "acme": burst: want at least 1, got 0`,
+	"burst-no-number":     "line 6: cannot unmarshal !!str `many` into int",
+	"reserve":             `tenants[0] "acme": reserve: want 0 to 95 percent, got 99`,
+	"reserve-nan":         `tenants[0] "acme": reserve: want 0 to 95 percent, got NaN`,
+	"max-clients":         `tenants[0] "acme": max-clients-per-request: want 1 to 100, got 101`,
+	"max-clients-zero":    `tenants[0] "acme": max-clients-per-request: want 1 to 100, got 0`,
+	"give-up":             `line 6: want a duration such as 72h, got "soon"`,
+	"give-up-zero":        `tenants[0] "acme": give-up: want a time above 0, got 0s`,
+	"resolvers-none":      `tenants[0] "acme": resolvers: there is none`,
+	"resolver-host-name":  `tenants[0] "acme": ` + badResolver,
+	"resolver-tls":        `tenants[0] "acme": resolvers: resolver "tls://1.1.1.1": tls:// is not supported yet; use an address, or tcp:// and an address`,
+	"resolver-https":      `tenants[0] "acme": resolvers: resolver "https://1.1.1.1/dns-query": https:// is not supported yet; use an address, or tcp:// and an address`,
+	"resolver-port":       `tenants[0] "acme": resolvers: resolver 1.1.1.1:0: port 0 cannot be asked; leave the port out to mean 53`,
+	"resolver-twice":      `tenants[0] "acme": resolvers: resolver 1.1.1.1:53 is named twice: it would count twice for the quorum; name each once`,
+	"quorum":              `tenants[0] "acme": resolver-quorum: want at most the 3 resolvers, got 4`,
+	"quorum-negative":     `tenants[0] "acme": resolver-quorum: want at most the 3 resolvers, got -1`,
+	"several-rules":       `tenants[1] "other": ` + noBaseURL + "\n" + noCredentials + "\n" + badRate + "\nresolvers: there is none",
+}
+
+func TestInvalidFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/invalid-*.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(invalidFiles) {
+		t.Errorf("%d files, but %d are told of", len(files), len(invalidFiles))
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "invalid-"), ".yml")
+		t.Run(name, func(t *testing.T) {
+			want, ok := invalidFiles[name]
+			if !ok {
+				t.Fatal("nothing is known of this file")
+			}
+			env := map[string]string{"SECRET": "s3cret", "ORGOPS_CONFIG": file, "ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off"}
+			status, stdout, stderr := typed(t, env)
+			if diff := cmp.Diff("worker: "+file+": "+want+"\n", stderr); diff != "" || status != 2 || stdout != "" {
+				t.Errorf("status %d, stdout %q, stderr (-want +got):\n%s", status, stdout, diff)
+			}
+		})
+	}
+}
+
+// TestDeployedConfig reads the file that people copy, with its secrets put
+// where it looks for them.
+func TestDeployedConfig(t *testing.T) {
+	body, err := os.ReadFile("../../deploy/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	here := strings.ReplaceAll(string(body), "/etc/orgops/production-client-secret", filepath.Join(dir, "secret"))
+	if err := os.WriteFile(file, []byte(here), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	status, stdout, stderr := typed(t, map[string]string{"STAGING_TOKEN": "t0ken"}, "--config", file, "--check-config")
+	const want = `redis-url: redis://127.0.0.1:6379/0
+http-addr: 127.0.0.1:8080
+probe-addr: 127.0.0.1:8081
+shutdown-timeout: 25s
+tenant production:
+  base-url: https://login.example.com/api/v2
+  token-url: https://example.eu.auth.example.net/oauth/token
+  audience: https://example.eu.auth.example.net/api/v2/
+  client-id: EXAMPLEcLiEnTiD00000000000000000
+  client secret: [secret]
+  rate: 16/s, burst 50, reserve 25 %
+  max-clients-per-request: 10
+  give-up: 168h0m0s
+  resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
+  trust-payload: false
+  allow-unproven: false
+tenant staging:
+  base-url: https://staging.example.com/api/v2
+  token-url: https://staging.example.com/oauth/token/
+  audience: https://staging.example.com/api/v2/
+  token: [secret]
+  rate: 2/s, burst 2, reserve 20 %
+  max-clients-per-request: 100
+  give-up: 72h0m0s
+  resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
+  trust-payload: false
+  allow-unproven: false
+`
+	if diff := cmp.Diff(want, stdout); diff != "" || status != 0 || stderr != "" {
+		t.Errorf("status %d, stderr %q, stdout (-want +got):\n%s", status, stderr, diff)
+	}
+	for field := range reflect.TypeFor[tenant]().Fields() {
+		if member := field.Tag.Get("yaml"); member != "" && !strings.Contains(string(body), member) {
+			t.Errorf("the file says nothing of %s", member)
+		}
+	}
+}
+
+// TestFlagsSayTheDefaults holds that a tenant of the environment and one of a
+// file are the same where nothing is said.
+func TestFlagsSayTheDefaults(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	const body = "tenants:\n  - base_url: https://acme.example.com/api/v2\n    client_id: id\n    client_secret_env: SECRET\n"
+	if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, byFlags, _ := typed(t, enough(nil), "--check-config")
+	_, byFile, _ := typed(t, map[string]string{"SECRET": "s3cret"}, "--config", file, "--check-config", "--http-addr=off", "--probe-addr=off")
+	if diff := cmp.Diff(byFlags, byFile); diff != "" || byFlags == "" {
+		t.Errorf("(-by flags +by file):\n%s", diff)
+	}
+}
+
+// TestNoSecretIsShown has secrets everywhere that they may be, and looks for
+// them in everything that is said.
+func TestNoSecretIsShown(t *testing.T) {
+	secrets := map[string]string{
+		"ORGOPS_CLIENT_SECRET": "s3cret-client", "ORGOPS_TOKEN": "s3cret-token", "ORGOPS_REDIS_PASSWORD": "s3cret-redis",
+		"ORGOPS_REDIS_URL": "redis://me:s3cret-url@127.0.0.1:1/0",
+	}
+	for _, tc := range []struct {
+		name    string
+		without []string
+		args    []string
+		status  int
+	}{
+		{name: "help", args: []string{"--help"}},
+		{name: "help of work", args: []string{"work", "--help"}},
+		{name: "help of sandbox", args: []string{"sandbox", "--help"}},
+		{name: "version", args: []string{"--version"}},
+		{name: "client secret", without: []string{"ORGOPS_TOKEN"}, args: []string{"--check-config"}},
+		{name: "token", without: []string{"ORGOPS_CLIENT_SECRET"}, args: []string{"--check-config"}},
+		{name: "both", args: []string{"--check-config"}, status: 2},
+		{name: "two passwords of Redis", without: []string{"ORGOPS_TOKEN"}, args: []string{"--drain"}, status: 2},
+		{name: "at work", without: []string{"ORGOPS_TOKEN", "ORGOPS_REDIS_PASSWORD"}, args: []string{"--log-level=debug"}},
+		{name: "at work, without the password in the URL", without: []string{"ORGOPS_TOKEN", "ORGOPS_REDIS_URL"}, args: []string{"--log-level=debug", "--redis-url=redis://127.0.0.1:1/0"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			env := enough(secrets)
+			for _, name := range tc.without {
+				env[name] = ""
+			}
+			status, stdout, stderr := typed(t, env, tc.args...)
+			if status != tc.status {
+				t.Errorf("status %d, want %d; stderr: %s", status, tc.status, stderr)
+			}
+			if strings.Contains(stdout+stderr, "s3cret") {
+				t.Errorf("a secret is shown:\n%s%s", stdout, stderr)
+			}
+		})
+	}
+}

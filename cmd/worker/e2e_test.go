@@ -1,0 +1,592 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+)
+
+// recovery is how long a run may take one of whose workers was killed: asynq
+// gives its tasks to others after the lease (30 s), a cushion (30 s), and at
+// the next of its rounds (each 60 s); a request to create that was lost is
+// looked for not before a minute has passed.
+const recovery = 5 * time.Minute
+
+// fleet is a tenant, a Redis and workers, each in a process of its own.
+type fleet struct {
+	desk
+	dir     string
+	env     map[string]string
+	authURL string
+}
+
+// assemble builds the commands and starts the tenant. It skips the test where
+// there is no real Redis: what is shown is about processes that share one.
+func assemble(t *testing.T) *fleet {
+	t.Helper()
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("processes of their own need a Redis of their own: set " + redistest.EnvURL)
+	}
+	if testing.Short() {
+		t.Skip("builds the commands, and waits for a killed worker's tasks")
+	}
+	f := &fleet{desk: newDesk(t), dir: t.TempDir()}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", f.dir, "orgops/cmd/worker", "orgops/cmd/enqueue").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	f.startTenant()
+	return f
+}
+
+// startTenant starts `worker sandbox` without a rate limit, and reads the
+// settings that it prints.
+func (f *fleet) startTenant() {
+	f.t.Helper()
+	cmd := f.command("sandbox", "worker", "sandbox", "--rate=0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	var lines []string
+	for scan := bufio.NewScanner(out); len(lines) < 5 && scan.Scan(); {
+		lines = append(lines, scan.Text())
+	}
+	f.env = settingsOf(lines)
+	maps.Copy(f.env, map[string]string{
+		"ORGOPS_REDIS_URL": redistest.URL(f.t), "ORGOPS_RATE": "unlimited", "ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_PROBE_ADDR": "127.0.0.1:0",
+	})
+	f.authURL = f.env["ORGOPS_AUTH_URL"]
+	if f.authURL == "" {
+		f.t.Fatalf("the sandbox printed %q", lines)
+	}
+}
+
+// command is one of ours, whose stderr goes to the end of the name's log.
+func (f *fleet) command(name, program string, args ...string) *exec.Cmd {
+	f.t.Helper()
+	log, err := os.OpenFile(f.logOf(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = log.Close() })
+	// The test's context ends before its clean-up, which wants an order.
+	cmd := exec.CommandContext(context.WithoutCancel(f.t.Context()), filepath.Join(f.dir, program), args...)
+	cmd.Env = []string{}
+	for variable, value := range f.env {
+		cmd.Env = append(cmd.Env, variable+"="+value)
+	}
+	cmd.Stderr = log
+	return cmd
+}
+
+func (f *fleet) logOf(name string) string { return filepath.Join(f.dir, name+".log") }
+
+// log is what the process of that name has logged so far.
+func (f *fleet) log(name string) []map[string]any {
+	f.t.Helper()
+	text, err := os.ReadFile(f.logOf(name))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return logLines(string(text))
+}
+
+// worker is one that runs.
+type running struct {
+	fleet *fleet
+	cmd   *exec.Cmd
+	ended chan error
+}
+
+// work starts a worker; one of the same name before has ended.
+func (f *fleet) work(name string) *running {
+	f.t.Helper()
+	started := func() (n int) {
+		for _, line := range f.log(name) {
+			if line["msg"] == "worker started" {
+				n++
+			}
+		}
+		return n
+	}
+	r := &running{f, f.command(name, "worker"), make(chan error, 1)}
+	before := started()
+	if err := r.cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	go func() { r.ended <- r.cmd.Wait() }()
+	f.t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		<-r.ended //nolint:errcheck // it was killed
+		if f.t.Failed() {
+			lines := f.log(name)
+			for _, line := range lines[max(0, len(lines)-20):] {
+				f.t.Logf("%s: %v", name, line)
+			}
+		}
+	})
+	await(f.t, "the start of worker "+name, func() bool { return started() > before })
+	return r
+}
+
+// wait waits for the worker to end; nil: with status 0.
+func (r *running) wait(most time.Duration) error {
+	r.fleet.t.Helper()
+	select {
+	case err := <-r.ended:
+		r.ended <- err
+		return err
+	case <-time.After(most):
+		r.fleet.t.Fatalf("the worker did not end within %v", most)
+	}
+	return nil
+}
+
+func (r *running) signal(s os.Signal) {
+	r.fleet.t.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil {
+		r.fleet.t.Fatal(err)
+	}
+}
+
+// submission is a run as it is typed, and the file that it reads.
+type submission struct {
+	run, file string
+	command   []string
+}
+
+var submissions = []submission{
+	{"domains", "domains.csv", []string{"domains", "verify"}},
+	{"updates", "updates.csv", []string{"domains", "update"}},
+	{"clients", "clients.csv", []string{"clients", "remove"}},
+	{"templates", "templates.jsonl", []string{"templates", "create"}},
+}
+
+// enqueueAll hands in so many rows of every kind, all at the same time, and
+// returns what waits until all of it is handed in.
+func (f *fleet) enqueueAll(rows int) (wait func()) {
+	f.t.Helper()
+	for _, s := range submissions {
+		status, body := fetch(f.t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/%s?n=%d", f.authURL, s.file, rows), "")
+		if status != http.StatusOK {
+			f.t.Fatalf("rows: %d %s", status, body)
+		}
+		write(f.t, filepath.Join(f.dir, s.file), body)
+	}
+	var all sync.WaitGroup
+	for _, s := range submissions {
+		cmd := f.command("enqueue", "enqueue", append(slices.Clone(s.command), "--run", s.run, filepath.Join(f.dir, s.file))...)
+		all.Go(func() {
+			if out, err := cmd.Output(); err != nil || string(out) != s.run+"\n" {
+				f.t.Errorf("enqueue %s: %v, stdout %q; stderr in %s", s.run, err, out, f.logOf("enqueue"))
+			}
+		})
+	}
+	f.t.Cleanup(all.Wait)
+	return all.Wait
+}
+
+// slow has the tenant take so many milliseconds before it carries out a
+// request, and before it answers: then requests are always under way, some of
+// them carried out already.
+func (f *fleet) slow(before, after int) {
+	f.t.Helper()
+	body := fmt.Sprintf(`{"latency_ms":%d,"answer_latency_ms":%d}`, before, after)
+	if status, answer := fetch(f.t, http.MethodPost, f.authURL+"/_sandbox/faults", body); status != http.StatusCreated {
+		f.t.Fatalf("faults: %d %s", status, answer)
+	}
+}
+
+// settled counts the settled rows of all runs, those that are not begun yet
+// too.
+func (f *fleet) settled() (n int64) {
+	f.t.Helper()
+	for _, s := range submissions {
+		r, err := f.ledger.Get(f.t.Context(), s.run)
+		if err != nil && !errors.Is(err, runs.ErrNotFound) {
+			f.t.Fatal(err)
+		}
+		n += r.Settled
+	}
+	return n
+}
+
+func (f *fleet) awaitEnds() {
+	f.t.Helper()
+	for _, s := range submissions {
+		awaitFor(f.t, recovery, "the end of run "+s.run, func() bool { return f.run(s.run).Ended() })
+	}
+}
+
+// killedAt is after how many percent of the rows a worker is killed: early,
+// amid looks and updates, and late, amid confirms and templates.
+var killedAt = []int64{30, 75}
+
+// TestFleet has two workers do 2,000 rows of every kind, kills one of them in
+// the middle, twice, and starts it again, and compares the ledger with what the
+// tenant was asked for, row by row.
+func TestFleet(t *testing.T) {
+	const rows = 2000
+	f := assemble(t)
+	f.slow(20, 30)
+	one := f.work("one")
+	other := f.work("other")
+	handedIn := f.enqueueAll(rows)
+	all := int64(len(submissions) * rows)
+	for _, percent := range killedAt {
+		await(t, fmt.Sprintf("%d %% of the rows", percent), func() bool { return f.settled() > all*percent/100 })
+		one.signal(syscall.SIGKILL)
+		_ = one.wait(patience) // it says that it was killed
+		if f.settled() == all {
+			t.Error("all was done before the worker was killed: the test shows nothing")
+		}
+		one = f.work("one")
+	}
+	handedIn()
+	f.awaitEnds()
+	for _, r := range []*running{one, other} {
+		r.signal(syscall.SIGTERM)
+		if err := r.wait(patience); err != nil {
+			t.Errorf("a worker without work ended with %v", err)
+		}
+	}
+	// What the killed worker had under way was done again: at most as much as
+	// it runs at a time.
+	f.compare(rows, apiTasks*len(killedAt))
+	f.shared("one", "other")
+}
+
+// apiTasks is how many tasks that send requests a worker runs at a time where
+// the rate is not limited.
+const apiTasks = 100
+
+// TestFleetStopped stops the only worker in the middle, as a deployment does,
+// and starts another: every request is made once, and no attempt counted.
+func TestFleetStopped(t *testing.T) {
+	const rows = 400
+	f := assemble(t)
+	f.slow(100, 100)
+	first := f.work("one")
+	f.enqueueAll(rows)()
+	all := int64(len(submissions) * rows)
+	await(t, "a quarter of the rows", func() bool { return f.settled() > all/4 })
+	first.signal(syscall.SIGTERM)
+	if err := first.wait(25 * time.Second); err != nil { // the default of --shutdown-timeout
+		t.Errorf("the worker ended with %v", err)
+	}
+	if settled := f.settled(); settled == all {
+		t.Error("all was done before the worker was stopped: the test shows nothing")
+	}
+	f.work("one")
+	f.awaitEnds()
+	f.compare(rows, 0)
+	if most, seen := f.attempts(); most != 0 {
+		t.Errorf("%d attempts are counted of one of %d tasks", most, seen)
+	}
+}
+
+// compare holds the ledger against the tenant and its request log. again is
+// how many requests may have been made once more than needed.
+func (f *fleet) compare(rows, again int) {
+	f.t.Helper()
+	log, state := f.requests(), f.state()
+	f.compareDomains(rows, again, log, state)
+	f.compareUpdates(rows, again, log, state)
+	f.compareClients(rows, again, log, state)
+	f.compareTemplates(rows, log, state)
+	f.settledOnce()
+}
+
+func (f *fleet) requests() []sandbox.Request {
+	f.t.Helper()
+	_, body := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/requests", "")
+	var all []sandbox.Request
+	for line := range strings.Lines(body) {
+		var r sandbox.Request
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			f.t.Fatal(err)
+		}
+		if r.Handled { // not: what the death of its caller cut off
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func (f *fleet) state() sandbox.State {
+	f.t.Helper()
+	_, body := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/state", "")
+	var s sandbox.State
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+// outcomes are the fates of a run's rows, in their order. Counts, rows and
+// fates have to agree.
+func (f *fleet) outcomes(id string, rows int) []runs.Fate {
+	f.t.Helper()
+	fates := make([]runs.Fate, rows)
+	for i := range fates {
+		fates[i] = runs.Fate{Item: int64(i), Outcome: "done"}
+	}
+	for fate, err := range f.ledger.Fates(f.t.Context(), id) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		fates[fate.Item] = fate
+	}
+	counts := map[string]int64{}
+	for _, fate := range fates {
+		counts[fate.Outcome]++
+	}
+	r := f.run(id)
+	if diff := cmp.Diff(r.Counts, counts); diff != "" || r.Total != int64(rows) || r.Settled != r.Total {
+		f.t.Errorf("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", id, r.Total, r.Settled, rows, diff)
+	}
+	return fates
+}
+
+// rowsOf are the file's rows below its header.
+func (f *fleet) rowsOf(file string) [][]string {
+	f.t.Helper()
+	text, err := os.ReadFile(filepath.Join(f.dir, file))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return rows[1:]
+}
+
+// asked are the requests of an operation that went well, by domain.
+func asked(log []sandbox.Request, operation string) map[string][]sandbox.Request {
+	by := map[string][]sandbox.Request{}
+	for _, r := range log {
+		if r.Operation == operation && r.Status == http.StatusOK {
+			by[r.Organization+" "+r.Domain] = append(by[r.Organization+" "+r.Domain], r)
+		}
+	}
+	return by
+}
+
+func domainsOf(s sandbox.State) map[string]sandbox.Domain {
+	by := map[string]sandbox.Domain{}
+	for organization, all := range s.Domains {
+		for _, d := range all {
+			by[organization+" "+d.ID] = d
+		}
+	}
+	return by
+}
+
+// compareDomains: each is verified, and was PATCHed after it was read.
+func (f *fleet) compareDomains(rows, again int, log []sandbox.Request, state sandbox.State) {
+	f.t.Helper()
+	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain), asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
+	fates, extra := f.outcomes("domains", rows), 0
+	for i, row := range f.rowsOf("domains.csv") {
+		key := row[0] + " " + row[1]
+		d := domains[key]
+		if fates[i].Outcome != "done" || d.Status != "verified" || d.Use == nil || !*d.Use {
+			f.t.Errorf("row %d (%s) is %s (%s), the domain %s", i, key, fates[i].Outcome, fates[i].Detail, d.Status)
+		}
+		extra += len(patches[key]) - 1
+		var last int64
+		for _, p := range patches[key] {
+			if p.Body != `{"status":"verified","use_for_organization_discovery":true}` {
+				f.t.Errorf("row %d (%s): PATCHed with %s", i, key, p.Body)
+			}
+			read := slices.ContainsFunc(reads[key], func(r sandbox.Request) bool { return r.Seq > last && r.Seq < p.Seq })
+			if !read {
+				f.t.Errorf("row %d (%s): PATCHed by request %d without a GET since request %d", i, key, p.Seq, last)
+			}
+			last = p.Seq
+		}
+		if len(patches[key]) == 0 {
+			f.t.Errorf("row %d (%s) was never PATCHed", i, key)
+		}
+	}
+	f.few("domains", extra, again)
+}
+
+func (f *fleet) few(run string, extra, again int) {
+	f.t.Helper()
+	if extra < 0 || extra > again {
+		f.t.Errorf("run %s: %d requests more than rows, want at most %d", run, extra, again)
+	}
+	f.t.Logf("run %s: %d requests were made again", run, extra)
+}
+
+// compareUpdates: each domain is as its row says. One whose worker was killed
+// after the PATCH is found to be so already.
+func (f *fleet) compareUpdates(rows, again int, log []sandbox.Request, state sandbox.State) {
+	f.t.Helper()
+	patches, domains := asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
+	fates, extra, unchanged := f.outcomes("updates", rows), 0, 0
+	for i, row := range f.rowsOf("updates.csv") {
+		key := row[0] + " " + row[1]
+		status, use := "verified", "true"
+		if row[2] != "" {
+			status = row[2]
+		}
+		if row[3] != "" {
+			use = row[3]
+		}
+		d := domains[key]
+		if d.Status != status || d.Use == nil || fmt.Sprint(*d.Use) != use {
+			f.t.Errorf("row %d (%s) asks for %q %q, the domain is %+v", i, key, row[2], row[3], d)
+		}
+		switch fates[i].Outcome {
+		case "done":
+		case "unchanged":
+			unchanged++
+		default:
+			f.t.Errorf("row %d (%s) is %s: %s", i, key, fates[i].Outcome, fates[i].Detail)
+		}
+		if len(patches[key]) == 0 {
+			f.t.Errorf("row %d (%s) was never PATCHed", i, key)
+		}
+		extra += len(patches[key]) - 1
+	}
+	f.few("updates", extra+unchanged, again)
+}
+
+// compareClients: each is gone, by a DELETE that named it.
+func (f *fleet) compareClients(rows, again int, log []sandbox.Request, state sandbox.State) {
+	f.t.Helper()
+	removed := map[string]int{}
+	requests := 0
+	for _, r := range log {
+		if r.Operation != sandbox.OpRemoveOrganizationClients || r.Status != http.StatusNoContent {
+			continue
+		}
+		requests++
+		for _, client := range r.Clients {
+			removed[r.Organization+" "+client]++
+		}
+	}
+	fates := f.outcomes("clients", rows)
+	for i, row := range f.rowsOf("clients.csv") {
+		if fates[i].Outcome != "done" || removed[row[0]+" "+row[1]] == 0 || slices.Contains(state.Clients[row[0]], row[1]) {
+			f.t.Errorf("row %d (%s %s) is %s (%s), named by %d requests", i, row[0], row[1], fates[i].Outcome, fates[i].Detail, removed[row[0]+" "+row[1]])
+		}
+	}
+	f.few("clients", requests-rows/100, again)
+}
+
+// compareTemplates: there is one for each row, which was created once and has
+// the id that the ledger tells.
+func (f *fleet) compareTemplates(rows int, log []sandbox.Request, state sandbox.State) {
+	f.t.Helper()
+	type named struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	there := map[string][]string{} // ids by name
+	for _, record := range state.Templates {
+		var n named
+		if err := json.Unmarshal(record, &n); err != nil {
+			f.t.Fatal(err)
+		}
+		there[n.Name] = append(there[n.Name], n.ID)
+	}
+	created := map[string]int{}
+	for _, r := range log {
+		if r.Operation == sandbox.OpCreateTemplate && r.Status == http.StatusCreated {
+			created[r.Template]++
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(f.dir, "templates.jsonl"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	fates, i := f.outcomes("templates", rows), 0
+	for line := range strings.Lines(string(text)) {
+		var n named
+		if err := json.Unmarshal([]byte(line), &n); err != nil {
+			f.t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{fates[i].Detail}, there[n.Name]); diff != "" || fates[i].Outcome != "done" || created[n.Name] != 1 {
+			f.t.Errorf("row %d (%s) is %s, created %d times (-ledger +tenant):\n%s", i, n.Name, fates[i].Outcome, created[n.Name], diff)
+		}
+		i++
+	}
+	if len(there) != rows {
+		f.t.Errorf("%d templates are there, want %d", len(there), rows)
+	}
+}
+
+// settledOnce holds that no worker told of settling what another had settled.
+func (f *fleet) settledOnce() {
+	f.t.Helper()
+	times := map[string]int{}
+	for _, name := range []string{"one", "other"} {
+		if _, err := os.Stat(f.logOf(name)); err != nil {
+			continue
+		}
+		for _, line := range f.log(name) {
+			if line["msg"] == "task" && (line["outcome"] == "done" || line["outcome"] == "unchanged") {
+				times[fmt.Sprint(line["task_id"])]++
+			}
+		}
+	}
+	for task, n := range times {
+		if n > 1 {
+			f.t.Errorf("task %s was settled %d times", task, n)
+		}
+	}
+}
+
+// shared holds that each of the workers did at least a quarter of the tasks.
+func (f *fleet) shared(names ...string) {
+	f.t.Helper()
+	did, all, again := map[string]int{}, 0, map[string]int{}
+	for _, name := range names {
+		for _, line := range f.log(name) {
+			if line["msg"] == "task" {
+				did[name]++
+				all++
+				if attempt, _ := line["attempt"].(float64); attempt > 0 {
+					again[fmt.Sprint(line["type"])]++
+				}
+			}
+		}
+	}
+	for _, name := range names {
+		if did[name]*4 < all {
+			f.t.Errorf("worker %s did %d of %d tasks, want a quarter", name, did[name], all)
+		}
+	}
+	f.t.Logf("tasks by worker: %v; taken over from the killed one: %v", did, again)
+}

@@ -1,0 +1,436 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// TestSandboxDrain is what somebody sees who tries this out: all of it, with
+// nothing but the binary.
+func TestSandboxDrain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the sample takes half a minute: rows give up after 25 s")
+	}
+	t.Parallel()
+	want := sampleReport(t)
+	p := begin(t, nil, "--sandbox", "--drain")
+	if status := p.wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	if diff := cmp.Diff(want, evened(p.stdout.String())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, word := range []string{"A sandbox: a tenant at http://127.0.0.1:", "run sample-domains: ", "run sample-clients: 230 of 230 rows, 230 done"} {
+		if !strings.Contains(p.stderr.String(), word) {
+			t.Errorf("stderr has no %q", word)
+		}
+	}
+	if strings.Contains(p.stderr.String(), `"level"`) {
+		t.Error("the log is in the way of the progress")
+	}
+}
+
+// sampleReport is the report of the sample, made of its stories alone: another
+// sandbox with the same seed has the same names.
+func sampleReport(t *testing.T) string {
+	box := startBox(t, sandbox.Options{})
+	sample := box.Seed(sandbox.SampleOptions{})
+	var b strings.Builder
+	d, c, f := sample.ExpectDomains, sample.ExpectClients, sample.ExpectTemplates
+	fmt.Fprintln(&b, "RUN  KIND  TENANT  ROWS  SETTLED  STATE  OUTCOMES")
+	fmt.Fprintf(&b, "sample-domains  domain:verify  default  %d  %[1]d  ended  %d done, %d expired, %d unchanged\n", len(sample.DomainRows), d.Done, d.Expired, d.Unchanged)
+	fmt.Fprintf(&b, "sample-clients  clients:remove  default  %d  %[1]d  ended  %[1]d done\n", c.Done)
+	fmt.Fprintf(&b, "sample-templates  template:create  default  %d  %[1]d  ended  %d done, %d refused, %d unchanged\n", f.Done+f.Refused+f.Unchanged, f.Done, f.Refused, f.Unchanged)
+	fmt.Fprintln(&b, "\nrun sample-domains (domain:verify), rows that did not become what they asked for:")
+	for i, row := range sample.DomainRows {
+		if row.Outcome == "expired" {
+			domain, _ := box.Domain(row.Organization, row.Domain)
+			fmt.Fprintf(&b, "  row %d (%s %s): expired: %s\n", i, row.Organization, row.Domain, sentence(t, row.Case, domain))
+		}
+	}
+	taken := box.Templates()[0]
+	fmt.Fprintln(&b, "\nrun sample-templates (template:create), rows that did not become what they asked for:")
+	fmt.Fprintf(&b, "  row 7 (%s): refused: a template named %q is there already as %q with other content (presentation.portrait); rename one of the two\n", taken.Name, taken.Name, taken.ID)
+	return b.String()
+}
+
+// sentence is what the customer is told of a domain that expired.
+func sentence(t *testing.T, story string, d sandbox.Domain) string {
+	switch story {
+	case "never", "doubled_host":
+		return "There is no TXT record at " + d.Host + ": the name does not exist."
+	case "other_value":
+		return "The TXT record at " + d.Host + ` holds another value than the expected one: "v=spf1 -all" (and 1 more).`
+	case "quoted":
+		return "The TXT record at " + d.Host + ` holds another value than the expected one: "\"` + d.TXT + `\"".`
+	}
+	t.Fatalf("story %q is not known to expire", story)
+	return ""
+}
+
+var (
+	took = regexp.MustCompile(`ended after \S+`)
+	gaps = regexp.MustCompile(`(\S) {2,}`)
+)
+
+// evened is a table without what depends on the time that runs took.
+func evened(table string) string {
+	return gaps.ReplaceAllString(took.ReplaceAllString(table, "ended"), "$1  ")
+}
+
+// TestSandboxSettings holds that a worker takes the settings which the sandbox
+// prints.
+func TestSandboxSettings(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{
+			name: "a tenant alone", args: []string{"--rate=0"},
+			want: []string{"redis-url: redis://127.0.0.1:6379/0"},
+		},
+		{
+			name: "with a rate limit and a Redis", args: []string{"--rate=20", "--burst=7", "--redis-addr=127.0.0.1:0"},
+			want: []string{"rate: 20/s, burst 7, reserve 20 %", "redis-url: redis://127.0.0.1:"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := begin(t, nil, append([]string{"sandbox"}, tc.args...)...)
+			await(t, "the last of what is printed", func() bool { return strings.Contains(p.stderr.String(), "Rows to hand in: ") })
+			env := settingsOf(strings.Split(strings.TrimSuffix(p.stdout.String(), "\n"), "\n"))
+			status, stdout, stderr := typed(t, env, "--check-config")
+			if status != 0 || stderr != "" {
+				t.Errorf("status %d, stderr %s", status, stderr)
+			}
+			for _, line := range append(tc.want, "base-url: "+env["ORGOPS_BASE_URL"], "quorum 2") {
+				if !strings.Contains(stdout, line) {
+					t.Errorf("no %q in\n%s", line, stdout)
+				}
+			}
+			if secret := env["ORGOPS_CLIENT_SECRET"]; secret == "" || strings.Contains(stdout, secret) {
+				t.Errorf("the secret is missing in the settings, or shown")
+			}
+			if status := p.stop(); status != 0 {
+				t.Errorf("stopped with status %d", status)
+			}
+		})
+	}
+}
+
+// TestTwoTenants works for two tenants that a file names, each with rows, a
+// budget and credentials of its own.
+func TestTwoTenants(t *testing.T) {
+	t.Parallel()
+	one, other := startBox(t, sandbox.Options{}), startBox(t, sandbox.Options{Seed: 7})
+	env := map[string]string{
+		"ONE_SECRET": one.ClientSecret(), "ORGOPS_REDIS_URL": redistest.URL(t), "ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "127.0.0.1:0",
+		"ORGOPS_CONFIG": filepath.Join(t.TempDir(), "config.yaml"),
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	write(t, secret, other.ClientSecret()+"\n")
+	entry := func(name string, box *sandbox.Sandbox, secret string) string {
+		return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, %s, rate: unlimited, resolvers: [%q], resolver_quorum: 1}\n", name, box.BaseURL(), box.ClientID(), secret, box.DNSAddr())
+	}
+	write(t, env["ORGOPS_CONFIG"], "tenants:\n"+entry("one", one, "client_secret_env: ONE_SECRET")+entry("other", other, "client_secret_file: "+secret))
+
+	p, d := begin(t, env), newDesk(t)
+	p.says("one resolver is enough to prove a domain: whoever controls it, or the path to it, can prove any domain", nil)
+	d.handIn(intake.Run{ID: "of-one", Tenant: "one"}, tasks.TypeVerify, one.SeedDomains(20))
+	d.handIn(intake.Run{ID: "of-other", Tenant: "other"}, tasks.TypeVerify, other.SeedDomains(30))
+	if got, want := d.ended("of-one").Counts["done"], int64(20); got != want {
+		t.Errorf("%d rows of one are done, want %d", got, want)
+	}
+	if got, want := d.ended("of-other").Counts["done"], int64(30); got != want {
+		t.Errorf("%d rows of the other are done, want %d", got, want)
+	}
+	if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK || !strings.Contains(body, "tenant one: ok\ntenant other: ok\n") {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// batch are rows of one kind.
+type batch struct {
+	kind string
+	rows []byte
+}
+
+// ofEachKind are n rows of each kind, by the run that they are handed in as.
+func ofEachKind(box *sandbox.Sandbox, n int) map[string]batch {
+	return map[string]batch{
+		"domains":   {tasks.TypeVerify, box.SeedDomains(n)},
+		"updates":   {tasks.TypeUpdate, box.SeedUpdates(n)},
+		"clients":   {tasks.TypeRemove, box.SeedClients(n)},
+		"templates": {tasks.TypeCreate, box.SeedTemplates(n)},
+	}
+}
+
+// well holds that a run has ended with so many rows done, or as they were
+// asked to be before.
+func (d desk) well(id string, rows int64) {
+	d.t.Helper()
+	r := d.ended(id)
+	if r.Total != rows || r.Settled != rows || r.Counts["done"]+r.Counts["unchanged"] != rows {
+		d.t.Errorf("run %s: %d rows, %d settled, %v; want %d, all well", id, r.Total, r.Settled, r.Counts, rows)
+	}
+}
+
+// TestRedisAwayAtStart starts a worker before its Redis.
+func TestRedisAwayAtStart(t *testing.T) {
+	t.Parallel()
+	box, d, way := startBox(t, sandbox.Options{}), newDesk(t), layCable(t, true)
+	p := begin(t, pointedAt(box, way.url, map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+	absent := "redis at " + way.addr + " does not answer"
+	p.says("waiting for Redis", map[string]string{"level": "ERROR", "error": absent})
+	if status, body := p.page("probe-addr", "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, absent) {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if status, _ := p.page("probe-addr", "/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz: %d", status)
+	}
+
+	d.handIn(intake.Run{ID: "clients"}, tasks.TypeRemove, box.SeedClients(10))
+	way.putBack()
+	d.well("clients", 10)
+	if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestStoppedBeforeRedis stops a worker that still waits.
+func TestStoppedBeforeRedis(t *testing.T) {
+	t.Parallel()
+	box, way := startBox(t, sandbox.Options{}), layCable(t, true)
+	p := begin(t, pointedAt(box, way.url, nil))
+	p.says("waiting for Redis", nil)
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestRedisPulledAway takes Redis away in the middle of the work, for some
+// seconds.
+func TestRedisPulledAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	t.Parallel()
+	const rows = 300
+	box, d, way := startBox(t, sandbox.Options{}), newDesk(t), layCable(t, false)
+	batches := ofEachKind(box, rows)
+	// A template whose mark cannot be taken back is not tried for a minute.
+	delete(batches, "templates")
+	for id, b := range batches {
+		d.handIn(intake.Run{ID: id}, b.kind, b.rows)
+	}
+	p := begin(t, pointedAt(box, way.url, nil))
+	settled := func() (n int64) {
+		for id := range batches {
+			n += d.run(id).Settled
+		}
+		return n
+	}
+	await(t, "a tenth of the rows", func() bool { return settled() > rows*3/10 })
+	way.pull()
+	if settled() == rows*3 {
+		t.Error("all was done before Redis was taken away: the test shows nothing")
+	}
+	await(t, "trouble with the queue, told again 3 s later", func() bool {
+		return strings.Count(p.stderr.String(), "Dequeue error") > 2 // by each of the two servers
+	})
+	way.putBack()
+	for id := range batches {
+		d.well(id, rows)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// eachTemplateOnce holds that no request to create was carried out twice.
+func eachTemplateOnce(t *testing.T, box *sandbox.Sandbox) {
+	t.Helper()
+	made := map[string]int{}
+	for _, r := range box.Requests() {
+		if r.Operation == sandbox.OpCreateTemplate && r.Status == http.StatusCreated {
+			made[r.Template]++
+		}
+	}
+	for name, n := range made {
+		if n != 1 {
+			t.Errorf("template %q was created %d times", name, n)
+		}
+	}
+	if all := box.Templates(); len(all) != len(made) {
+		t.Errorf("%d templates are there, %d were created", len(all), len(made))
+	}
+}
+
+// TestAPIDown has the API fail for a while: rows stay open and say why.
+func TestAPIDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		fault sandbox.Fault
+		warm  bool // the worker has a token already
+		words []string
+	}{
+		{name: "503", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, words: []string{"transient: ", "503"}},
+		{name: "503 in the middle", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, warm: true, words: []string{"transient: ", "503"}},
+		{name: "a proxy's page", fault: sandbox.Fault{HTML: true}, warm: true, words: []string{"transient: ", "502"}},
+		{name: "connections are dropped", fault: sandbox.Fault{DropBefore: true}, words: []string{"transient: "}},
+		{name: "connections are dropped in the middle", fault: sandbox.Fault{DropBefore: true}, warm: true, words: []string{"transient: "}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			const rows = 20
+			box, d := startBox(t, sandbox.Options{}), newDesk(t)
+			p := begin(t, pointedAt(box, redistest.URL(t), nil))
+			batches := ofEachKind(box, rows)
+			if tc.warm {
+				// A request to create that was lost is not repeated for a minute.
+				delete(batches, "templates")
+				d.handIn(intake.Run{ID: "warm"}, tasks.TypeRemove, box.SeedClients(1))
+				d.well("warm", 1)
+			}
+			up := box.AddFault(tc.fault)
+			for id, b := range batches {
+				d.handIn(intake.Run{ID: id}, b.kind, b.rows)
+			}
+			for id := range batches {
+				d.openFor(id, rows, tc.words...)
+			}
+			up()
+			for id := range batches {
+				d.well(id, rows)
+			}
+			eachTemplateOnce(t, box)
+			if status := p.stop(); status != 0 {
+				t.Errorf("status %d", status)
+			}
+		})
+	}
+}
+
+// TestDNSDown has no resolver answer: whether a token is there is not known
+// then, so that no row expires, though its time is up from the beginning.
+func TestDNSDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a second look comes after 15 s")
+	}
+	t.Parallel()
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	rows := box.SeedDomains(6)
+	mute := func(on bool) {
+		i := 0
+		for _, org := range box.Organizations() {
+			for _, domain := range box.Domains(org) {
+				if i++; i%2 == 0 {
+					box.Unresponsive(domain.Host, on)
+				} else {
+					box.SetRCode(domain.Host, 2, map[bool]int{true: -1}[on]) // SERVFAIL
+				}
+			}
+		}
+	}
+	mute(true)
+	p := begin(t, pointedAt(box, redistest.URL(t), nil))
+	d.handIn(intake.Run{ID: "domains", GiveUp: 1}, tasks.TypeVerify, rows)
+	d.openFor("domains", 6, "not_yet: ", "could not")
+	mute(false)
+	d.well("domains", 6)
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestStopped stops a worker in the middle of requests that are answered late,
+// and lets another one go on: what runs is finished, what waits is handed
+// back, and none of it is an attempt.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	const rows = 500
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 300 * time.Millisecond})
+	env := pointedAt(box, redistest.URL(t), nil)
+	p := begin(t, env)
+	d.handIn(intake.Run{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
+	if _, err := box.Await(t.Context(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpCreateTemplate }); err != nil {
+		t.Fatal(err)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	if settled := d.run("templates").Settled; settled == 0 || settled == rows {
+		t.Errorf("%d rows are settled: the test shows nothing", settled)
+	}
+	begin(t, env)
+	d.well("templates", rows)
+	eachTemplateOnce(t, box)
+	if most, seen := d.attempts(); most != 0 || seen != rows {
+		t.Errorf("%d attempts are counted of a task, want none; %d tasks, want %d", most, seen, rows)
+	}
+}
+
+// TestStoppedInTime stops a worker whose request is not answered: it ends when
+// the shutdown timeout is over, not when the request is.
+func TestStoppedInTime(t *testing.T) {
+	t.Parallel()
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	answers := box.AddFault(sandbox.Fault{Operation: sandbox.OpRemoveOrganizationClients, Latency: patience})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_SHUTDOWN_TIMEOUT": "1s"})
+	p := begin(t, env)
+	d.handIn(intake.Run{ID: "clients"}, tasks.TypeRemove, box.SeedClients(3))
+	await(t, "the request", func() bool {
+		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpRemoveOrganizationClients })
+	})
+	p.cancel()
+	select {
+	case <-p.ended:
+	case <-time.After(20 * time.Second): // the request's own timeout is 30 s
+		t.Fatal("it waits for the request")
+	}
+	if p.status != 0 {
+		t.Errorf("status %d", p.status)
+	}
+	if settled := d.run("clients").Settled; settled != 0 {
+		t.Errorf("%d rows are settled", settled)
+	}
+	answers()
+	begin(t, env)
+	d.well("clients", 3)
+	if most, _ := d.attempts(); most != 0 {
+		t.Errorf("%d attempts are counted, want none", most)
+	}
+}

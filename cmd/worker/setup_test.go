@@ -1,0 +1,431 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// patience is how long a test waits for what has to come: far longer than it
+// takes, on a machine that does much else.
+const patience = 2 * time.Minute
+
+// await asks until ok says yes.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	awaitFor(t, patience, what, ok)
+}
+
+func awaitFor(t *testing.T, patience time.Duration, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// transcript is what a command has written so far.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *transcript) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *transcript) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// process is the command running inside the test.
+type process struct {
+	t              *testing.T
+	cancel         context.CancelFunc
+	ended          chan struct{}
+	status         int
+	stdout, stderr transcript
+}
+
+// begin runs the command until it ends or is stopped, at the end of the test
+// at the latest.
+func begin(t *testing.T, env map[string]string, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	p := &process{t: t, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		p.status = run(ctx, args, strings.NewReader(""), &p.stdout, &p.stderr, func(name string) string { return env[name] })
+	}()
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			t.Logf("stderr of %q:\n%s", args, &p.stderr)
+		}
+	})
+	return p
+}
+
+// wait waits for the command to end by itself.
+func (p *process) wait() (status int) {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		p.t.Fatal("the command did not end")
+	}
+	return p.status
+}
+
+// stop does what SIGTERM does.
+func (p *process) stop() (status int) {
+	p.t.Helper()
+	p.cancel()
+	return p.wait()
+}
+
+// says waits until the log has a line with that message whose members are
+// these, and returns it.
+func (p *process) says(msg string, members map[string]string) map[string]any {
+	p.t.Helper()
+	var found map[string]any
+	await(p.t, "a log line "+msg, func() bool {
+		for _, line := range logLines(p.stderr.String()) {
+			if line["msg"] == msg && has(line, members) {
+				found = line
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+func has(line map[string]any, members map[string]string) bool {
+	for name, want := range members {
+		if text, _ := line[name].(string); !strings.Contains(text, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// logLines are the lines of a log that are JSON and whole.
+func logLines(log string) (lines []map[string]any) {
+	for text := range strings.Lines(log) {
+		var line map[string]any
+		if json.Unmarshal([]byte(text), &line) == nil {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// page fetches one from the listener that the log tells of.
+func (p *process) page(listener, path string) (status int, body string) {
+	p.t.Helper()
+	url, _ := p.says("listening", map[string]string{"for": listener})["url"].(string)
+	return fetch(p.t, http.MethodGet, strings.TrimSuffix(url, "/")+path, "")
+}
+
+// fetch makes a request on a connection of its own.
+func fetch(t *testing.T, method, url, jsonBody string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(jsonBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// startBox starts a tenant and its DNS, at three resolvers, without a rate
+// limit unless the options have one.
+func startBox(t *testing.T, o sandbox.Options) *sandbox.Sandbox {
+	t.Helper()
+	o.Resolvers, o.NegativeTTL = 3, time.Second
+	box, err := sandbox.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return box
+}
+
+// pointedAt are settings of a worker for a sandbox, as fast as both can.
+func pointedAt(box *sandbox.Sandbox, redisURL string, with map[string]string) map[string]string {
+	env := settingsOf(box.Settings())
+	maps.Copy(env, map[string]string{
+		"ORGOPS_REDIS_URL": redisURL, "ORGOPS_RATE": "unlimited", "ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off",
+	})
+	maps.Copy(env, with)
+	return env
+}
+
+func settingsOf(lines []string) map[string]string {
+	env := map[string]string{}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, "=")
+		env[name] = value
+	}
+	return env
+}
+
+// desk is where a test hands rows in, and reads what became of them.
+type desk struct {
+	t      *testing.T
+	redis  redis.UniversalClient
+	ledger *runs.Ledger
+}
+
+func newDesk(t *testing.T) desk {
+	rdb := redistest.New(t)
+	return desk{t, rdb, runs.New(rdb)}
+}
+
+// handIn hands in rows as enqueue does.
+func (d desk) handIn(r intake.Run, kind string, rows []byte) {
+	d.t.Helper()
+	k, ok := tasks.KindOf(kind)
+	if !ok {
+		d.t.Fatalf("no kind %s", kind)
+	}
+	if r.Tenant == "" {
+		r.Tenant = tasks.DefaultTenant
+	}
+	in := intake.Input{Name: r.ID, Kind: k, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(rows)), nil }}
+	checked, err := in.Check()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	taker := intake.Intake{Ledger: d.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(d.redis), d.ledger)}
+	begun, created, err := taker.Begin(d.t.Context(), in, checked, r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := taker.HandIn(d.t.Context(), in, checked, begun, created, r.GiveUp); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d desk) run(id string) runs.Run {
+	d.t.Helper()
+	r, err := d.ledger.Get(d.t.Context(), id)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// ended waits until the run has ended.
+func (d desk) ended(id string) runs.Run {
+	d.t.Helper()
+	await(d.t, "the end of run "+id, func() bool { return d.run(id).Ended() })
+	return d.run(id)
+}
+
+// reasons are why rows are open, by row.
+func (d desk) reasons(id string) map[int64]string {
+	d.t.Helper()
+	open, err := d.ledger.OpenRows(d.t.Context(), id, 10_000)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	why := map[int64]string{}
+	for _, row := range open {
+		why[row.Item] = row.Reason
+	}
+	return why
+}
+
+// openFor waits until so many rows are open for a reason with these words.
+func (d desk) openFor(id string, rows int, words ...string) {
+	d.t.Helper()
+	await(d.t, "rows open for "+strings.Join(words, ", "), func() bool {
+		n := 0
+		for _, why := range d.reasons(id) {
+			found := true
+			for _, word := range words {
+				found = found && strings.Contains(why, word)
+			}
+			if found {
+				n++
+			}
+		}
+		return n == rows
+	})
+}
+
+// attempts is the most attempts that asynq has counted of any task, and how
+// many tasks there are.
+func (d desk) attempts() (most, seen int) {
+	d.t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(d.redis)
+	queues, err := inspector.Queues()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, queue := range queues {
+		for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
+			inspector.ListPendingTasks, inspector.ListScheduledTasks, inspector.ListRetryTasks,
+			inspector.ListActiveTasks, inspector.ListCompletedTasks, inspector.ListArchivedTasks,
+		} {
+			all, err := list(queue, asynq.PageSize(100_000))
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			for _, task := range all {
+				most, seen = max(most, task.Retried), seen+1
+			}
+		}
+	}
+	return most, seen
+}
+
+// cable is the way to the test's Redis, which can be pulled out.
+type cable struct {
+	url      string
+	addr     string
+	listener net.Listener
+	target   string
+	carrying sync.WaitGroup
+
+	mu    sync.Mutex
+	out   bool
+	pairs map[*pair]bool
+}
+
+// pair is a connection from both sides.
+type pair struct{ near, far *net.TCPConn }
+
+// layCable lays one to the test's Redis; out says that it is not plugged in
+// yet.
+func layCable(t *testing.T, out bool) *cable {
+	t.Helper()
+	options, err := redis.ParseURL(redistest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	c := &cable{
+		url: strings.Replace(redistest.URL(t), options.Addr, addr, 1), addr: addr,
+		listener: listener, target: options.Addr, out: out, pairs: map[*pair]bool{},
+	}
+	c.carrying.Go(c.accept)
+	t.Cleanup(func() {
+		_ = listener.Close()
+		c.pull()
+		c.carrying.Wait()
+	})
+	return c
+}
+
+func (c *cable) accept() {
+	for {
+		near, err := c.listener.Accept()
+		if err != nil {
+			return
+		}
+		c.carrying.Go(func() { c.connect(near.(*net.TCPConn)) })
+	}
+}
+
+func (c *cable) connect(near *net.TCPConn) {
+	defer func() { _ = near.Close() }()
+	far, err := net.Dial("tcp", c.target)
+	if err != nil {
+		return
+	}
+	defer func() { _ = far.Close() }()
+	p := &pair{near, far.(*net.TCPConn)}
+	if !c.plug(p) {
+		_ = near.SetLinger(0) // refused, as far as TCP can say so now
+		return
+	}
+	var requests sync.WaitGroup
+	requests.Go(func() {
+		_, _ = io.Copy(p.far, p.near)
+		_ = p.far.CloseWrite()
+	})
+	_, _ = io.Copy(p.near, p.far)
+	_ = p.near.Close()
+	requests.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pairs, p)
+}
+
+func (c *cable) plug(p *pair) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.out {
+		c.pairs[p] = true
+	}
+	return !c.out
+}
+
+// pull lets no further request through, and no connection, until the cable is
+// put back. Replies to what went through before still arrive: asynq cannot know
+// of a task that Redis has given it in a reply which was lost, and finds it
+// again two minutes later.
+func (c *cable) pull() {
+	const lastReplies = 200 * time.Millisecond
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = true
+	for p := range c.pairs {
+		_ = p.near.SetReadDeadline(time.Now())
+		_ = p.far.SetReadDeadline(time.Now().Add(lastReplies))
+	}
+}
+
+func (c *cable) putBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = false
+}

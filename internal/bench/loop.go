@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// loop is as many goroutines as the worker has handlers, without queue,
+// ledger, pace and metrics.
+type loop struct {
+	calls calls
+	rows  []row
+}
+
+func prepareLoop(_ context.Context, _ *store, t *tenant, file []byte) (contender, error) {
+	rows, err := rowsOf(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	c, err := callsTo(t.endpoint, nil, nil)
+	return &loop{calls: c, rows: rows}, err
+}
+
+func (l *loop) close() error {
+	l.calls.api.CloseIdle()
+	return nil
+}
+
+func (l *loop) carryOut(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, tooLong)
+	defer cancel()
+	next := make(chan row, len(l.rows))
+	for _, r := range l.rows {
+		next <- r
+	}
+	close(next)
+	start := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	for range dnsConcurrency + apiConcurrency {
+		g.Go(func() error {
+			for r := range next {
+				if err := l.calls.verify(ctx, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	return time.Since(start), err
+}
+
+// verify makes the calls that a row costs: read, look; read again, prove,
+// PATCH.
+func (c calls) verify(ctx context.Context, r row) error {
+	d, err := c.api.DiscoveryDomain(ctx, r.organization, r.domain)
+	if err != nil {
+		return err
+	}
+	if err := present(c.dns.Look(ctx, d.VerificationHost, d.VerificationTXT)); err != nil {
+		return err
+	}
+	if d, err = c.api.DiscoveryDomain(ctx, r.organization, r.domain); err != nil {
+		return err
+	}
+	if err := present(c.dns.Prove(ctx, d.VerificationHost, d.VerificationTXT)); err != nil {
+		return err
+	}
+	verified := apiclient.StatusVerified
+	d, err = c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain, apiclient.DiscoveryDomainUpdate{
+		Status: &verified, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
+	})
+	if err == nil && d.Status != verified {
+		err = fmt.Errorf("domain %s is %s after its PATCH", d.ID, d.Status)
+	}
+	return err
+}
+
+func present(v dnscheck.Verdict, err error) error {
+	if err == nil && v.State != dnscheck.Present {
+		err = fmt.Errorf("%s: the token is %s (%s), though it is published", v.Host, v.State, v.Reason)
+	}
+	return err
+}

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"context"
+	"runtime"
+)
+
+// machine is what the figures depend on.
+type machine struct {
+	Cores int    `json:"cores"`
+	OS    string `json:"os"`
+	Arch  string `json:"arch"`
+	Go    string `json:"go"`
+	Redis string `json:"redis"`
+}
+
+func machineOf(ctx context.Context, s *store) machine {
+	return machine{Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), Redis: s.version(ctx)}
+}

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain lets the test binary be started as the sandbox, as the command
+// starts itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == sandboxCommand {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}

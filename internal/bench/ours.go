@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/intake"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+const (
+	runID = "bench"
+	// tooLong ends a round in which rows got stuck.
+	tooLong = 10 * time.Minute
+)
+
+// ours is a worker that has not yet started, with rows waiting for it.
+type ours struct {
+	worker  *worker
+	ledger  *runs.Ledger
+	watched *watchedLedger
+}
+
+func prepareOurs(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
+	rows, err := handIn(ctx, s, file)
+	if err != nil {
+		return nil, fmt.Errorf("hand in: %w", err)
+	}
+	watched := &watchedLedger{ended: make(chan struct{})}
+	watched.open.Store(rows)
+	w, err := newWorker(s, t.endpoint, watched)
+	if err != nil {
+		return nil, err
+	}
+	ledger := runs.New(w.redis)
+	watched.Ledger = ledger
+	return &ours{worker: w, ledger: ledger, watched: watched}, nil
+}
+
+func (o *ours) close() error { return o.worker.close() }
+
+// carryOut starts the worker, and fails where not all rows become verified.
+func (o *ours) carryOut(ctx context.Context) (time.Duration, error) {
+	if err := o.worker.servers.Start(); err != nil {
+		return 0, err
+	}
+	defer o.worker.stop()
+	ctx, cancel := context.WithTimeout(ctx, tooLong)
+	defer cancel()
+	select {
+	case <-o.watched.ended:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%d rows are still open: %w", o.watched.open.Load(), ctx.Err())
+	}
+	run, err := o.ledger.Get(ctx, runID)
+	if err != nil {
+		return 0, err
+	}
+	if run.Counts[string(tasks.Done)] != run.Total {
+		return 0, fmt.Errorf("of %d rows not all were verified: %v", run.Total, run.Counts)
+	}
+	return o.watched.end.Sub(o.watched.start), nil
+}
+
+// handIn hands the rows in as a producer does, and says how many there are.
+func handIn(ctx context.Context, s *store, file []byte) (rows int64, err error) {
+	const connections = 40 // as cmd/enqueue has them
+	rdb, err := redisconn.Open(redisconn.Config{URL: s.url, AllowURLPassword: true, PoolSize: connections})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rdb.Close()) }()
+	kind, _ := tasks.KindOf(tasks.TypeVerify)
+	input := intake.Input{Name: "domains.csv", Kind: kind, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(file)), nil
+	}}
+	checked, err := input.Check()
+	if err != nil {
+		return 0, err
+	}
+	ledger := runs.New(rdb)
+	in := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
+	run, created, err := in.Begin(ctx, input, checked, intake.Run{ID: runID, Tenant: tenantName, Label: "benchmark"})
+	if err != nil {
+		return 0, err
+	}
+	sum, err := in.HandIn(ctx, input, checked, run, created, 0)
+	return sum.Rows, err
+}
+
+// watchedLedger is the ledger, and takes the time at which the first task
+// begins and the last row settles.
+type watchedLedger struct {
+	tasks.Ledger
+
+	began sync.Once
+	start time.Time
+	open  atomic.Int64 // rows
+	end   time.Time    // once ended is closed
+	ended chan struct{}
+}
+
+// Standing is what a worker asks first of all about a task.
+func (l *watchedLedger) Standing(ctx context.Context, run, kind string, items []int64) ([]bool, map[string][]byte, error) {
+	l.began.Do(func() { l.start = time.Now() })
+	return l.Ledger.Standing(ctx, run, kind, items)
+}
+
+// Settle counts the rows that are left.
+func (l *watchedLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
+	err := l.Ledger.Settle(ctx, run, kind, items, outcome, detail)
+	if err == nil && l.open.Add(-int64(len(items))) == 0 {
+		l.end = time.Now()
+		close(l.ended)
+	}
+	return err
+}

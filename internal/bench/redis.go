@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redisconn"
+)
+
+// store is the Redis that is measured on.
+type store struct {
+	url   string
+	admin redis.UniversalClient // for what is not measured
+}
+
+// client opens connections as a worker does: what they run outlives its
+// context.
+func (s *store) client() (redis.UniversalClient, error) {
+	return redisconn.ForServer(redisconn.Config{URL: s.url, AllowURLPassword: true})
+}
+
+// empty forgets everything, so that each measurement begins alike.
+func (s *store) empty(ctx context.Context) error {
+	if err := s.admin.FlushDB(ctx).Err(); err != nil {
+		return fmt.Errorf("empty %s: %w", redisconn.Mask(s.url), err)
+	}
+	return nil
+}
+
+// version is the server's, or "unknown" for a stand-in that has none.
+func (s *store) version(ctx context.Context) string {
+	if v, ok := s.info(ctx, "server")["redis_version"]; ok {
+		return v
+	}
+	return "unknown"
+}
+
+// cpu is the processor time that the server has used so far; 0 where it does
+// not say.
+func (s *store) cpu(ctx context.Context) time.Duration {
+	var total float64
+	info := s.info(ctx, "cpu")
+	for _, field := range []string{"used_cpu_sys", "used_cpu_user"} {
+		if seconds, err := strconv.ParseFloat(info[field], 64); err == nil {
+			total += seconds
+		}
+	}
+	return time.Duration(total * float64(time.Second))
+}
+
+// info are a section's fields; none where the server has no such section.
+func (s *store) info(ctx context.Context, section string) map[string]string {
+	fields := map[string]string{}
+	text, err := s.admin.Info(ctx, section).Result()
+	if err != nil {
+		return fields
+	}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// redisUp is how long a redis-server may take to answer.
+const redisUp = 10 * time.Second
+
+// startRedis starts a redis-server on a free port of loopback that keeps
+// nothing on disk.
+func startRedis(ctx context.Context) (*store, func() error, error) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, nil, errors.New("redis-server is not installed: install it (apt-get install redis-server, brew install redis), or name a Redis with an empty database by --redis-url redis://host:port/number")
+	}
+	dir, err := os.MkdirTemp("", "orgops-bench-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("folder for redis-server: %w", err)
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	log := filepath.Join(dir, "redis.log")
+	server := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--logfile", log,
+		"--save", "", "--appendonly", "no")
+	if err := server.Start(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start %s: %w", program, err), os.RemoveAll(dir))
+	}
+	stop := func() error {
+		_ = server.Process.Kill() // nothing in it could be lost; it may have ended before, by the same Ctrl-C
+		_ = server.Wait()         // says only that it was killed
+		return os.RemoveAll(dir)
+	}
+	s := &store{url: "redis://127.0.0.1:" + port + "/0"}
+	if s.admin, err = redisconn.Open(redisconn.Config{URL: s.url}); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	if err := s.awaitUp(ctx); err != nil {
+		err = fmt.Errorf("redis-server did not come up: %w; it said last: %q", err, lastLine(log))
+		return nil, nil, errors.Join(err, s.admin.Close(), stop())
+	}
+	return s, func() error { return errors.Join(s.admin.Close(), stop()) }, nil
+}
+
+// awaitUp returns when the server answers, or when it has taken too long.
+func (s *store) awaitUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, redisUp)
+	defer cancel()
+	for {
+		err := redisconn.Ready(ctx, s.admin)
+		if err == nil {
+			return redisconn.CheckVersion(ctx, s.admin)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// freePort is a port that nobody listened at just now.
+func freePort(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, errors.Join(err, listener.Close())
+}
+
+func lastLine(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	var last string
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		last = lines.Text()
+	}
+	return last
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/cli"
+	"orgops/internal/redisconn"
+)
+
+// grammar is what can be typed. No flag has an environment variable: who has
+// set one for a worker does not want the benchmark's rows in that Redis.
+type grammar struct {
+	RedisURL string `name:"redis-url" noenv:"true" placeholder:"URL" help:"A Redis to use, redis:// or rediss://, its database empty: it is emptied again. Default: a redis-server of its own."`
+	JSON     bool   `name:"json" noenv:"true" help:"Write one JSON object a line instead of tables."`
+	Tasks    int    `noenv:"true" default:"2000" help:"Tasks of pickup."`
+	Rows     int    `noenv:"true" default:"3000" help:"Rows of each round of verify. Runs of up to 500 go by the fast lane."`
+	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify; medians of them are told."`
+	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of verify to this folder, for go tool pprof."`
+
+	Pickup  struct{} `cmd:"" help:"How long an idle worker leaves a task lying."`
+	Verify  struct{} `cmd:"" help:"Verified domains a second, beside asynq alone and the calls alone."`
+	All     struct{} `cmd:"" default:"1" help:"Both (what is done unless told otherwise)."`
+	Sandbox struct{} `cmd:"" hidden:"" help:"Serve the tenant for verify, told what to do by stdin."`
+}
+
+func (g grammar) check() error {
+	switch {
+	case g.Tasks < 1:
+		return cli.Usage(fmt.Errorf("tasks: want 1 or more, got %d", g.Tasks))
+	case g.Rows < 1:
+		return cli.Usage(fmt.Errorf("rows: want 1 or more, got %d", g.Rows))
+	case g.Rounds < 1:
+		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
+	}
+	return nil
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := cli.Program{
+		Name: "bench", Description: "Measures the queue's latency and the worker's throughput on this machine.",
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: func(string) string { return "" },
+	}
+	var g grammar
+	selected, done, err := p.Parse(&g)
+	if err == nil && !done {
+		if selected.Command() == sandboxCommand {
+			err = serveSandbox(stdin, stdout)
+		} else {
+			err = measure(ctx, g, selected.Command(), p)
+		}
+	}
+	return p.Fail(err)
+}
+
+// measure carries out the benchmarks asked for.
+func measure(ctx context.Context, g grammar, which string, p cli.Program) (err error) {
+	if err := g.check(); err != nil {
+		return err
+	}
+	// It has one log for the whole process, and would write to stderr itself.
+	redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
+	store, stop, err := openStore(ctx, g.RedisURL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	out := &report{
+		out: p.Stdout, json: g.JSON,
+		about: about{Command: strings.Join(append([]string{"go run ./internal/bench"}, p.Args...), " "), Machine: machineOf(ctx, store)},
+	}
+	if err := out.begin(); err != nil {
+		return err
+	}
+	if which != "verify" {
+		fmt.Fprintln(p.Stderr, "measuring pickup; 2,000 tasks take about a minute and a half")
+		if err := pickup(ctx, store, g.Tasks, out); err != nil {
+			return fmt.Errorf("pickup: %w", err)
+		}
+	}
+	if which != "pickup" {
+		if err := compare(ctx, store, g, out, p.Stderr); err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+	}
+	return nil
+}
+
+// openStore is the Redis to use, empty, and how to be done with it.
+func openStore(ctx context.Context, url string) (*store, func() error, error) {
+	if url == "" {
+		return startRedis(ctx)
+	}
+	client, err := redisconn.Open(redisconn.Config{URL: url})
+	if err != nil {
+		return nil, nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
+	s := &store{url: url, admin: client}
+	if err := s.claim(ctx); err != nil {
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	return s, func() error {
+		// Also where ctx has ended: what was written goes.
+		return errors.Join(s.empty(context.WithoutCancel(ctx)), client.Close())
+	}, nil
+}
+
+// claim refuses a Redis that is not the benchmark's to empty.
+func (s *store) claim(ctx context.Context) error {
+	if _, ok := s.admin.(*redis.Client); !ok {
+		return cli.Usage(errors.New("redis-url: want redis:// or rediss://: the benchmark empties its database, of a Cluster it would be all"))
+	}
+	if err := redisconn.Ready(ctx, s.admin); err != nil {
+		return err
+	}
+	keys, err := s.admin.DBSize(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("count the keys in %s: %w", redisconn.Mask(s.url), err)
+	}
+	if keys > 0 {
+		return cli.Usage(fmt.Errorf("redis-url: %s has %d keys; the benchmark empties its database, so name one that is empty (another number at the URL's end)", redisconn.Mask(s.url), keys))
+	}
+	return nil
+}
+
+// executable is this program, to be started a second time as the sandbox.
+func executable() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program, to start the sandbox by it: %w", err)
+	}
+	return path, nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/cli"
+	"orgops/internal/redisconn"
+	"orgops/internal/redistest"
+)
+
+// typed runs the command as it is typed.
+func typed(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// measured is what all lines of JSON have.
+type measured struct {
+	Benchmark, Variant, Command string
+	Machine                     machine
+	Tasks, Rows, Round          int
+	PerSecond                   float64 `json:"rows_per_second"`
+	P50                         float64 `json:"p50_ms"`
+	Ratio                       float64
+}
+
+func lines(t *testing.T, out string) []measured {
+	t.Helper()
+	var all []measured
+	for line := range strings.Lines(out) {
+		var m measured
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if m.Machine.Cores < 1 || m.Machine.Go == "" || m.Machine.Redis == "" || !strings.HasPrefix(m.Command, "go run ./internal/bench ") {
+			t.Errorf("a line that does not say where it was measured: %s", line)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func TestVerify(t *testing.T) {
+	status, out, errs := typed(t, "verify", "--rows", "12", "--rounds", "2", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var order []string
+	for _, m := range lines(t, out) {
+		if m.Benchmark == "verify_summary" {
+			order = append(order, m.Benchmark)
+			if m.Ratio <= 0 {
+				t.Errorf("a ratio of %v", m.Ratio)
+			}
+			continue
+		}
+		order = append(order, m.Variant)
+		if m.Benchmark != "verify" || m.Rows != 12 || m.PerSecond <= 0 {
+			t.Errorf("got %+v", m)
+		}
+	}
+	want := []string{
+		variantOurs, variantNoop, variantLoop,
+		variantNoop, variantLoop, variantOurs,
+		"verify_summary",
+	}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if keys := redistest.New(t).DBSize(t.Context()).Val(); keys != 0 {
+		t.Errorf("%d keys were left behind", keys)
+	}
+}
+
+func TestPickup(t *testing.T) {
+	status, out, errs := typed(t, "pickup", "--tasks", "3", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	counts := map[string]int{}
+	for _, m := range lines(t, out) {
+		counts[m.Variant] = m.Tasks
+		if m.Benchmark != "pickup" || m.P50 <= 0 {
+			t.Errorf("got %+v", m)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{variantOurs: 3, variantDefault: sideBySide}, counts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTables(t *testing.T) {
+	var out bytes.Buffer
+	r := &report{out: &out, about: about{Command: "go run ./internal/bench", Machine: machine{Cores: 2, OS: "linux", Arch: "amd64", Go: "go1.26", Redis: "7.0.15"}}}
+	steps := []error{
+		r.begin(),
+		r.pickups(pickupResult{Variant: variantOurs, Tasks: 2000, P50: 5.51, P90: 9.5, P99: 12.5, Max: 20, RedisShare: 0.007}),
+		r.round(verifyResult{Variant: variantLoop, Round: 1, Rows: 1000, Seconds: 0.5, PerSecond: 2000, CPU: cpu{Bench: 0.4, Sandbox: 0.25}}),
+		r.round(verifyResult{Variant: variantOurs, Round: 1, Rows: 1000, Seconds: 0.625, PerSecond: 1600, CPU: cpu{Bench: 0.5, Redis: 0.1, Sandbox: 0.25}}),
+		r.summary(verifySummary{Ours: 1600, Noop: 6000, Loop: 2000, Ratio: 0.8}),
+	}
+	for _, err := range steps {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `go run ./internal/bench
+2 cores, linux/amd64, go1.26, Redis 7.0.15
+
+pickup: from the enqueue to the handler of an idle worker, in ms
+TASKS      P50      P90      P99      MAX  REDIS, OF A CORE   VARIANT
+ 2000      5.5      9.5     12.5     20.0             0.7 %   orgops
+           6.0              15.0                              (aimed at)
+
+verify: from two ids to a verified domain; processor time in µs a row
+ROUND    ROWS   SECONDS     ROWS/S  CPU OF BENCH      OF REDIS    OF SANDBOX   VARIANT
+    1    1000      0.50       2000           400             0           250   plain loop
+    1    1000      0.62       1600           500           100           250   orgops
+medians, rows/s: orgops 1600; asynq, no-op handler 6000; plain loop 2000
+orgops to plain loop: 0.80 (aimed at: 0.80)
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	used := redistest.New(t)
+	if err := used.Set(t.Context(), "somebody's", "value", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		args   []string
+		status int
+		want   string
+	}{
+		{"a database with keys", []string{"--redis-url", redistest.URL(t)}, cli.StatusUsage, "has 1 keys; the benchmark empties its database"},
+		{"a cluster", []string{"--redis-url", "redis-cluster://127.0.0.1:1"}, cli.StatusUsage, "want redis:// or rediss://"},
+		{"no URL", []string{"--redis-url", "cache:6379"}, cli.StatusUsage, "redis-url: redis url has no scheme"},
+		{"no rows", []string{"verify", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
+		{"no rounds", []string{"verify", "--rounds", "0"}, cli.StatusUsage, "rounds: want 1 or more, got 0"},
+		{"no tasks", []string{"pickup", "--tasks", "0"}, cli.StatusUsage, "tasks: want 1 or more, got 0"},
+		{"an unknown benchmark", []string{"speed"}, cli.StatusUsage, "speed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			status, out, errs := typed(t, tt.args...)
+			if status != tt.status || !strings.Contains(errs, tt.want) || out != "" {
+				t.Errorf("status %d, %q, %q: want status %d and %q", status, out, errs, tt.status, tt.want)
+			}
+		})
+	}
+	if value := used.Get(t.Context(), "somebody's").Val(); value != "value" {
+		t.Error("what was in the database is gone")
+	}
+}
+
+func TestWithoutRedisServer(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	status, _, errs := typed(t)
+	if status != cli.StatusFailed || !strings.Contains(errs, "redis-server is not installed: install it") {
+		t.Errorf("status %d, %q", status, errs)
+	}
+}
+
+func TestOwnRedis(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("needs redis-server")
+	}
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	s, stop, err := startRedis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := s.version(t.Context()); v == "unknown" {
+		t.Error("its version is not known")
+	}
+	if s.cpu(t.Context()) <= 0 {
+		t.Error("its processor time is not known")
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	client, err := redisconn.Open(redisconn.Config{URL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if redisconn.Ready(t.Context(), client) == nil {
+		t.Error("it still answers")
+	}
+}

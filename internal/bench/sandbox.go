@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"time"
+
+	"orgops/internal/sandbox"
+)
+
+// sandboxCommand makes of this program the sandbox, in a process of its own,
+// so that its work is not taken for the worker's.
+const sandboxCommand = "sandbox"
+
+// resolvers is how many addresses the zone is answered for: as many as a
+// worker asks by default, for a quorum of two.
+const resolvers = 3
+
+// endpoint is the first line that the sandbox's process writes.
+type endpoint struct {
+	BaseURL      string   `json:"base_url"`
+	AuthURL      string   `json:"auth_url"`
+	ClientID     string   `json:"client_id"`
+	ClientSecret string   `json:"client_secret"`
+	Resolvers    []string `json:"resolvers"`
+}
+
+// usage is what it answers to each line that it reads.
+type usage struct {
+	CPU time.Duration `json:"cpu_nanoseconds"`
+}
+
+// serveSandbox is the sandbox's process. It ends when its stdin does, also
+// where whoever started it was killed.
+func serveSandbox(stdin io.Reader, stdout io.Writer) (err error) {
+	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, box.Close()) }()
+	answers := json.NewEncoder(stdout)
+	err = answers.Encode(endpoint{
+		BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecret: box.ClientSecret(), Resolvers: box.DNSAddrs(),
+	})
+	for lines := bufio.NewScanner(stdin); err == nil && lines.Scan(); {
+		err = answers.Encode(usage{ownCPU()})
+	}
+	return err
+}
+
+// tenant is the sandbox's process, seen from here.
+type tenant struct {
+	endpoint
+
+	process *exec.Cmd
+	ask     io.WriteCloser
+	answers *json.Decoder
+}
+
+// startTenant starts program as the sandbox. Close it.
+func startTenant(program string, stderr io.Writer) (*tenant, error) {
+	t := &tenant{process: exec.Command(program, sandboxCommand)}
+	t.process.Stderr = stderr
+	ask, err := t.process.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the sandbox: %w", err)
+	}
+	answers, err := t.process.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the sandbox: %w", err)
+	}
+	if err := t.process.Start(); err != nil {
+		return nil, fmt.Errorf("start the sandbox: %w", err)
+	}
+	t.ask, t.answers = ask, json.NewDecoder(answers)
+	if err := t.answers.Decode(&t.endpoint); err != nil {
+		return nil, errors.Join(fmt.Errorf("the sandbox did not start: %w", err), t.close())
+	}
+	return t, nil
+}
+
+func (t *tenant) close() error {
+	closed := t.ask.Close()
+	return errors.Join(closed, t.process.Wait())
+}
+
+// cpu is the processor time that the sandbox has used so far.
+func (t *tenant) cpu() (time.Duration, error) {
+	if _, err := io.WriteString(t.ask, "\n"); err != nil {
+		return 0, fmt.Errorf("ask the sandbox for its processor time: %w", err)
+	}
+	var u usage
+	if err := t.answers.Decode(&u); err != nil {
+		return 0, fmt.Errorf("read the sandbox's processor time: %w", err)
+	}
+	return u.CPU, nil
+}
+
+// seed adds n pending domains whose tokens are published, and returns the
+// input file to verify them.
+func (t *tenant) seed(ctx context.Context, n int) (file []byte, err error) {
+	address := fmt.Sprintf("%s/_sandbox/rows/domains.csv?n=%d", t.AuthURL, n)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("seed the sandbox: %w", err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("seed the sandbox: %w", err)
+	}
+	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("seed the sandbox: %s", answer.Status)
+	}
+	if file, err = io.ReadAll(answer.Body); err != nil {
+		return nil, fmt.Errorf("seed the sandbox: %w", err)
+	}
+	return file, nil
+}
+
+// row is a domain to verify: the two ids.
+type row struct{ organization, domain string }
+
+// rowsOf reads an input file of seed.
+func rowsOf(file io.Reader) ([]row, error) {
+	records, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("read the seeded rows: %w", err)
+	}
+	rows := make([]row, 0, len(records))
+	for _, r := range records[1:] {
+		rows = append(rows, row{organization: r[0], domain: r[1]})
+	}
+	return rows, nil
+}
