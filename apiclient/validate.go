@@ -19,8 +19,6 @@ const maxID = 128
 // each be wrong, a hostile file could hold a hundred thousand unknown members.
 const maxFieldsShown = 100
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_|-]{1,128}$`)
-
 // ValidationError says that a request breaks rules of the specification.
 // Nothing was sent.
 type ValidationError struct {
@@ -72,7 +70,7 @@ func CheckID(field, id string) error {
 }
 
 func checkID(broken []FieldError, field, id string) []FieldError {
-	if idPattern.MatchString(id) {
+	if isID(id) {
 		return broken
 	}
 	return append(broken, FieldError{
@@ -80,6 +78,18 @@ func checkID(broken []FieldError, field, id string) []FieldError {
 		Rule:  fmt.Sprintf("want 1 to %d letters, digits, _, | or -", maxID),
 		Value: textValue(id),
 	})
+}
+
+// isID is a loop, since a pattern takes a fifth of the time of reading a row.
+func isID(id string) bool {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '|', c == '-':
+		default:
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxID
 }
 
 // CheckClients checks the clients of one removal: 1 to most elements

@@ -38,10 +38,61 @@ type Defaults struct {
 // Row is one row, checked; only [Kind.Parse] makes one. It is either a task
 // of its own, or one client of an organization's batch.
 type Row struct {
-	kind    string
-	payload func(e Envelope, giveUpAt time.Time) any
+	kind         string
+	organization string
+	id           string // of the discovery domain, or of the client
+	host, txt    string
+	status       string
+	use          *bool
+	template     json.RawMessage
+}
 
-	organization, client string
+// Organization is the organization that the row is about; empty for templates.
+func (r Row) Organization() string { return r.organization }
+
+// AppendIdentity appends to b what makes the row the work that it is: rows with
+// the same identity are the same work. A template has none: two equal requests
+// are two requests.
+func (r Row) AppendIdentity(b []byte) []byte {
+	if r.kind == TypeCreate {
+		return b
+	}
+	// No text has a NUL in it, so that each part ends where it seems to.
+	for _, part := range []string{r.organization, r.id, r.host, r.txt, r.status} {
+		b = append(b, part...)
+		b = append(b, 0)
+	}
+	switch {
+	case r.use == nil:
+		return b
+	case *r.use:
+		return append(b, 1)
+	}
+	return append(b, 2)
+}
+
+// payload is that of the row's task; clients are removed in batches, and have
+// none of their own.
+func (r Row) payload(e Envelope, giveUpAt time.Time) any {
+	switch r.kind {
+	case TypeVerify:
+		return VerifyPayload{
+			Envelope: e, OrganizationID: r.organization, DiscoveryDomainID: r.id,
+			VerificationHost: r.host, VerificationTXT: r.txt,
+			UseForOrganizationDiscovery: r.use, GiveUpAt: giveUpAt,
+		}
+	case TypeUpdate:
+		return r.update(e)
+	}
+	return CreatePayload{Envelope: e, Template: r.template}
+}
+
+func (r Row) update(e Envelope) UpdatePayload {
+	p := UpdatePayload{Envelope: e, OrganizationID: r.organization, DiscoveryDomainID: r.id, UseForOrganizationDiscovery: r.use}
+	if r.status != "" {
+		p.Status = new(apiclient.DomainStatus(r.status))
+	}
+	return p
 }
 
 var kinds = map[string]Kind{
@@ -104,13 +155,10 @@ func parseVerify(object json.RawMessage, _ Defaults) (Row, error) {
 	if err := validateVerify(r.OrganizationID, r.DiscoveryDomainID, r.VerificationHost, r.VerificationTXT); err != nil {
 		return Row{}, err
 	}
-	return Row{kind: TypeVerify, payload: func(e Envelope, giveUpAt time.Time) any {
-		return VerifyPayload{
-			Envelope: e, OrganizationID: r.OrganizationID, DiscoveryDomainID: r.DiscoveryDomainID,
-			VerificationHost: r.VerificationHost, VerificationTXT: r.VerificationTXT,
-			UseForOrganizationDiscovery: r.UseForOrganizationDiscovery, GiveUpAt: giveUpAt,
-		}
-	}}, nil
+	return Row{
+		kind: TypeVerify, organization: r.OrganizationID, id: r.DiscoveryDomainID,
+		host: r.VerificationHost, txt: r.VerificationTXT, use: r.UseForOrganizationDiscovery,
+	}, nil
 }
 
 type updateRow struct {
@@ -131,17 +179,11 @@ func parseUpdate(object json.RawMessage, d Defaults) (Row, error) {
 	if r.UseForOrganizationDiscovery == nil {
 		r.UseForOrganizationDiscovery = d.UseForDiscovery
 	}
-	payload := func(e Envelope, _ time.Time) any { return r.payload(e) }
-	return Row{kind: TypeUpdate, payload: payload}, r.payload(Envelope{}).Validate()
-}
-
-func (r updateRow) payload(e Envelope) UpdatePayload {
-	p := UpdatePayload{Envelope: e, OrganizationID: r.OrganizationID, DiscoveryDomainID: r.DiscoveryDomainID, UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
-	if r.Status != "" {
-		status := apiclient.DomainStatus(r.Status)
-		p.Status = &status
+	row := Row{
+		kind: TypeUpdate, organization: r.OrganizationID, id: r.DiscoveryDomainID,
+		status: r.Status, use: r.UseForOrganizationDiscovery,
 	}
-	return p
+	return row, row.update(Envelope{}).Validate()
 }
 
 func parseRemove(object json.RawMessage, _ Defaults) (Row, error) {
@@ -153,13 +195,12 @@ func parseRemove(object json.RawMessage, _ Defaults) (Row, error) {
 		return Row{}, err
 	}
 	err := errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
-	return Row{kind: TypeRemove, organization: r.OrganizationID, client: r.ClientID}, err
+	return Row{kind: TypeRemove, organization: r.OrganizationID, id: r.ClientID}, err
 }
 
 func parseCreate(object json.RawMessage, _ Defaults) (Row, error) {
 	if _, err := apiclient.DecodeTemplateRequest(object); err != nil {
 		return Row{}, err
 	}
-	payload := func(e Envelope, _ time.Time) any { return CreatePayload{Envelope: e, Template: object} }
-	return Row{kind: TypeCreate, payload: payload}, nil
+	return Row{kind: TypeCreate, template: object}, nil
 }

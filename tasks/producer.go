@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -22,6 +23,8 @@ type Store interface {
 	Seal(ctx context.Context, run string, total int64) error
 	// Settled says of each item whether it is settled.
 	Settled(ctx context.Context, run string, items []int64) ([]bool, error)
+	// Settle settles those of the items that are open; each counts once.
+	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
 }
 
 // Run is the run that rows are handed in for, as the ledger has it.
@@ -45,6 +48,9 @@ const (
 	// by organization. The windows begin at fixed rows, so that a producer
 	// that is run again forms the same batches.
 	windowRows = 10 * ChunkRows
+	// askRows is how many rows one request to the ledger names: Redis does
+	// nothing else meanwhile.
+	askRows = 1000
 	// enqueuers is how many enqueues are in flight at a time.
 	enqueuers = 32
 )
@@ -79,8 +85,17 @@ type Submission struct {
 
 	next   int64    // the item that comes next
 	chunk  [][]byte // sources not stored yet
-	window []Row    // rows not enqueued yet; window[0] is item next-len(window)
+	window []held   // rows not enqueued yet; window[0] is item next-len(window)
 	sum    Summary
+	flying chan error // the end of the window before, which is on its way; nil: none is
+}
+
+// held is a row whose window is not full yet: one that becomes work, or one
+// whose outcome is known already.
+type held struct {
+	row     Row
+	outcome Outcome // empty: it becomes work
+	detail  string
 }
 
 // Begin begins to hand in the run's rows, or to hand them in again: what is
@@ -104,32 +119,76 @@ func (p *Producer) Begin(r Run) (*Submission, error) {
 // Add hands in the next row: items count from 0 and none is left out. source
 // is the row as it came, kept for handing it back.
 func (s *Submission) Add(ctx context.Context, item int64, source []byte, row Row) error {
+	return s.add(ctx, item, source, held{row: row})
+}
+
+// AddSettled hands in the next row as one that becomes no work, since its
+// outcome is known: it is stored and counted like any other.
+func (s *Submission) AddSettled(ctx context.Context, item int64, source []byte, outcome Outcome, detail string) error {
+	if !outcome.Settles() {
+		return fmt.Errorf("row %d: outcome %q settles no row", item, outcome)
+	}
+	return s.add(ctx, item, source, held{outcome: outcome, detail: detail})
+}
+
+func (s *Submission) add(ctx context.Context, item int64, source []byte, h held) error {
 	if item != s.next {
 		return fmt.Errorf("row %d handed in where row %d comes next", item, s.next)
 	}
-	if row.kind != s.run.Kind {
-		return fmt.Errorf("row %d is of kind %q, the run of kind %q", item, row.kind, s.run.Kind)
+	if h.outcome == "" && h.row.kind != s.run.Kind {
+		return fmt.Errorf("row %d is of kind %q, the run of kind %q", item, h.row.kind, s.run.Kind)
 	}
 	s.next++
 	s.chunk = append(s.chunk, source)
-	s.window = append(s.window, row)
+	s.window = append(s.window, h)
 	if len(s.chunk) == ChunkRows {
 		if err := s.storeChunk(ctx); err != nil {
 			return err
 		}
 	}
 	if len(s.window) == s.windowSize() {
-		return s.enqueueWindow(ctx)
+		return s.launch(ctx)
 	}
 	return nil
 }
 
+// launch enqueues the window while the caller goes on to read the rows of the
+// next, once the window before has landed: at most two are held.
+func (s *Submission) launch(ctx context.Context) error {
+	if err := s.landed(); err != nil {
+		return err
+	}
+	window, first, flying := s.window, s.next-int64(len(s.window)), make(chan error, 1)
+	s.window, s.flying = make([]held, 0, cap(window)), flying
+	go func() { flying <- s.enqueueWindow(ctx, window, first) }()
+	return nil
+}
+
+// landed waits for the window that is on its way.
+func (s *Submission) landed() error {
+	if s.flying == nil {
+		return nil
+	}
+	err := <-s.flying
+	s.flying = nil
+	return err
+}
+
+// Close waits for what is on its way. It is for submissions that are given up;
+// after Finish it does nothing.
+func (s *Submission) Close() {
+	if err := s.landed(); err != nil {
+		return // whoever gives up has an error already
+	}
+}
+
 // Finish hands in what is still held and seals the run.
 func (s *Submission) Finish(ctx context.Context) (Summary, error) {
-	if err := s.storeChunk(ctx); err != nil {
-		return s.sum, err
+	err := s.storeChunk(ctx)
+	if err == nil {
+		err = s.launch(ctx)
 	}
-	if err := s.enqueueWindow(ctx); err != nil {
+	if err := errors.Join(err, s.landed()); err != nil {
 		return s.sum, err
 	}
 	s.sum.Rows = s.next
@@ -164,42 +223,74 @@ func (s *Submission) storeChunk(ctx context.Context) error {
 	return nil
 }
 
-// enqueueWindow enqueues the tasks of the rows held. Rows that an earlier
-// submission of this run has settled are left alone.
-func (s *Submission) enqueueWindow(ctx context.Context) error {
-	if len(s.window) == 0 {
+// enqueueWindow enqueues the tasks of the window's rows, the first of which is
+// row first. Rows that an earlier submission of this run has settled are left
+// alone. Beside it only the reading goes on: what it counts is read once it has
+// landed.
+func (s *Submission) enqueueWindow(ctx context.Context, window []held, first int64) error {
+	if len(window) == 0 {
 		return nil
 	}
-	first := s.next - int64(len(s.window))
-	settled, err := s.settled(ctx, first)
+	settled, err := s.settled(ctx, window, first)
 	if err != nil {
 		return err
 	}
-	specs := s.rowTasks(first, settled)
+	if err := s.settleKnown(ctx, window, first, settled); err != nil {
+		return err
+	}
+	specs := s.rowTasks(window, first, settled)
 	if s.run.Kind == TypeRemove {
-		specs = s.batches(first, settled)
+		specs = s.batches(window, first, settled)
 	}
 	if err := s.enqueueAll(ctx, specs); err != nil {
 		return fmt.Errorf("enqueue rows from %d of run %s: %w", first, s.run.ID, err)
 	}
 	s.sum.Tasks += int64(len(specs))
-	s.window = s.window[:0]
 	return nil
+}
+
+// settleKnown settles the rows of the window whose outcome is known already.
+func (s *Submission) settleKnown(ctx context.Context, window []held, first int64, settled []bool) error {
+	type fate struct {
+		outcome Outcome
+		detail  string
+	}
+	items := map[fate][]int64{}
+	for i, h := range window {
+		if h.outcome != "" && !settled[i] {
+			f := fate{h.outcome, h.detail}
+			items[f] = append(items[f], first+int64(i))
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(enqueuers)
+	for f, alike := range items {
+		for some := range slices.Chunk(alike, askRows) {
+			g.Go(func() error {
+				return s.producer.store.Settle(ctx, s.run.ID, s.run.Kind, some, string(f.outcome), f.detail)
+			})
+		}
+	}
+	return g.Wait()
 }
 
 // settled says which rows of the window are settled; of a run made just now
 // none is.
-func (s *Submission) settled(ctx context.Context, first int64) ([]bool, error) {
+func (s *Submission) settled(ctx context.Context, window []held, first int64) ([]bool, error) {
 	if !s.run.Existed {
-		return make([]bool, len(s.window)), nil
+		return make([]bool, len(window)), nil
 	}
-	items := make([]int64, len(s.window))
+	items := make([]int64, len(window))
 	for i := range items {
 		items[i] = first + int64(i)
 	}
-	settled, err := s.producer.store.Settled(ctx, s.run.ID, items)
-	if err != nil {
-		return nil, fmt.Errorf("ask which rows of run %s are settled: %w", s.run.ID, err)
+	settled := make([]bool, 0, len(items))
+	for some := range slices.Chunk(items, askRows) {
+		are, err := s.producer.store.Settled(ctx, s.run.ID, some)
+		if err != nil {
+			return nil, fmt.Errorf("ask which rows of run %s are settled: %w", s.run.ID, err)
+		}
+		settled = append(settled, are...)
 	}
 	for _, is := range settled {
 		if is {
@@ -214,16 +305,17 @@ func (s *Submission) envelope() Envelope {
 }
 
 // rowTasks are the tasks of rows that are a task each.
-func (s *Submission) rowTasks(first int64, settled []bool) []spec {
+func (s *Submission) rowTasks(window []held, first int64, settled []bool) []spec {
 	queue := APIQueue(s.run.Tenant, s.lane)
 	if s.run.Kind == TypeVerify {
 		queue = DNSQueue(s.run.Tenant, s.lane)
 	}
 	var specs []spec
-	for i, row := range s.window {
-		if settled[i] || row.payload == nil {
+	for i, h := range window {
+		if settled[i] || h.outcome != "" {
 			continue
 		}
+		row := h.row
 		e := s.envelope()
 		e.Item = new(first + int64(i))
 		specs = append(specs, spec{
@@ -236,20 +328,24 @@ func (s *Submission) rowTasks(first int64, settled []bool) []spec {
 
 // batches groups the window's rows by organization, in the order in which the
 // organizations first come, into batches of at most MaxClients. The grouping
-// is of all rows, also of settled ones, so that it is the same each time; a
-// batch of which everything is settled is left out.
-func (s *Submission) batches(first int64, settled []bool) []spec {
+// is of all rows that become work, also of settled ones, so that it is the same
+// each time; a batch of which everything is settled is left out.
+func (s *Submission) batches(window []held, first int64, settled []bool) []spec {
 	var order []string
 	open := map[string]*batch{}
 	var specs []spec
-	for i, row := range s.window {
+	for i, h := range window {
+		if h.outcome != "" {
+			continue
+		}
+		row := h.row
 		b, ok := open[row.organization]
 		if !ok {
 			b = &batch{}
 			open[row.organization] = b
 			order = append(order, row.organization)
 		}
-		b.add(first+int64(i), row.client, settled[i])
+		b.add(first+int64(i), row.id, settled[i])
 		if len(b.items) == MaxClients {
 			specs = b.appendTask(specs, s, row.organization)
 			*b = batch{}

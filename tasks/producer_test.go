@@ -33,12 +33,13 @@ type shop struct {
 
 	stored  map[int64][]byte
 	settled map[int64]bool
+	fates   map[int64]string
 	total   int64
 	early   []string
 }
 
 func newShop(t *testing.T) *shop {
-	return &shop{t: t, tasks: map[string]*asynq.Task{}, options: map[string]map[asynq.OptionType]any{}, failAt: -1, stored: map[int64][]byte{}, settled: map[int64]bool{}, total: -1}
+	return &shop{t: t, tasks: map[string]*asynq.Task{}, options: map[string]map[asynq.OptionType]any{}, failAt: -1, stored: map[int64][]byte{}, settled: map[int64]bool{}, fates: map[int64]string{}, total: -1}
 }
 
 var errEnqueue = errors.New("redis is gone")
@@ -104,7 +105,21 @@ func (s *shop) Settled(_ context.Context, _ string, items []int64) ([]bool, erro
 	return settled, nil
 }
 
-// handIn hands in n rows of the kind.
+func (s *shop) Settle(_ context.Context, _, kind string, items []int64, outcome, detail string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, item := range items {
+		if _, ok := s.stored[item]; !ok || s.total >= 0 {
+			s.t.Errorf("row %d is settled before it is stored or after the run is sealed", item)
+		}
+		s.settled[item] = true
+		s.fates[item] = fmt.Sprint(kind, " ", outcome, ": ", detail)
+	}
+	return nil
+}
+
+// handIn hands in n rows of the kind; a source such as "invalid:why" is a row
+// whose outcome is known.
 func (s *shop) handIn(kind string, n int, source func(i int) string, change ...func(*tasks.Run)) (tasks.Summary, error) {
 	s.t.Helper()
 	r := tasks.Run{ID: "run", Kind: kind, Tenant: "default", CreatedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Rows: int64(n)}
@@ -117,6 +132,12 @@ func (s *shop) handIn(kind string, n int, source func(i int) string, change ...f
 	}
 	k, _ := tasks.KindOf(kind)
 	for i := range n {
+		if outcome, detail, known := strings.Cut(source(i), ":"); known && tasks.Outcome(outcome).Settles() {
+			if err := submission.AddSettled(s.t.Context(), int64(i), []byte(source(i)), tasks.Outcome(outcome), detail); err != nil {
+				return tasks.Summary{}, err
+			}
+			continue
+		}
 		row, err := k.Parse(json.RawMessage(source(i)), tasks.Defaults{})
 		if err != nil {
 			s.t.Fatal(err)
@@ -230,6 +251,43 @@ func TestProducerLanes(t *testing.T) {
 	}
 }
 
+// between puts bad rows and duplicates between those of source: each third.
+func between(source func(int) string) func(int) string {
+	return func(i int) string {
+		switch {
+		case i%3 != 1:
+			return source(i)
+		case i%2 == 0:
+			return fmt.Sprintf("invalid:line %d: why", i)
+		}
+		return "unchanged:the same as another"
+	}
+}
+
+// TestProducerSettlesWhatIsKnown: such rows are stored, counted and settled, and
+// become no task; the others keep their numbers.
+func TestProducerSettlesWhatIsKnown(t *testing.T) {
+	s := newShop(t)
+	rows := []string{domainRow(0), "invalid:no", domainRow(2), "unchanged:the same as line 2", "invalid:no"}
+	sum, err := s.handIn(tasks.TypeVerify, len(rows), func(i int) string { return rows[i] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tasks.Summary{Rows: 5, Tasks: 2}, sum); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"run-0-0", "run-2-0"}, s.names()); diff != "" {
+		t.Error(diff)
+	}
+	want := map[int64]string{1: "domain:verify invalid: no", 3: "domain:verify unchanged: the same as line 2", 4: "domain:verify invalid: no"}
+	if diff := cmp.Diff(want, s.fates); diff != "" {
+		t.Error(diff)
+	}
+	if len(s.stored) != 5 || s.total != 5 {
+		t.Errorf("%d rows stored, sealed with %d", len(s.stored), s.total)
+	}
+}
+
 // TestProducerBatches: windows of 10,000 rows, batches of one organization and
 // at most 100 clients, each row in one of them.
 func TestProducerBatches(t *testing.T) {
@@ -280,6 +338,8 @@ func TestProducerBatches(t *testing.T) {
 
 // TestProducerKilled: handed in again after it failed at any enqueue, a run has
 // the same tasks as if it had not failed, and each once.
+//
+// The rows between the others whose outcome is known do not change that.
 func TestProducerKilled(t *testing.T) {
 	for _, test := range []struct {
 		kind   string
@@ -289,6 +349,8 @@ func TestProducerKilled(t *testing.T) {
 	}{
 		{tasks.TypeVerify, 2100, domainRow, []int{0, 1, 31, 32, 33, 999, 1000, 1001, 2099}},
 		{tasks.TypeRemove, 21_000, clientRow, []int{0, 1, 50, 99, 100, 101, 102, 103, 104, 105, 106, 107, 200, 211}},
+		{tasks.TypeVerify, 2100, between(domainRow), []int{0, 1, 31, 700, 701, 1399}},
+		{tasks.TypeRemove, 21_000, between(clientRow), []int{0, 1, 50, 70, 71, 72, 73, 74, 75, 76, 140, 141}},
 		{tasks.TypeCreate, 40, func(int) string { return template }, func() (all []int) {
 			for k := range 40 {
 				all = append(all, k)
@@ -322,6 +384,9 @@ func TestProducerKilled(t *testing.T) {
 						if string(task.Payload()) != string(whole.tasks[id].Payload()) {
 							t.Fatalf("task %s differs: %s, want %s", id, task.Payload(), whole.tasks[id].Payload())
 						}
+					}
+					if diff := cmp.Diff(whole.fates, s.fates); diff != "" {
+						t.Errorf("rows that are settled at once differ from those of a run that never failed:\n%s", diff)
 					}
 					if s.total != int64(test.n) || sum.Tasks != int64(len(whole.tasks)) {
 						t.Errorf("sealed with %d, summary %+v", s.total, sum)

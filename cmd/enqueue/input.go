@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/tasks"
 )
 
 // rowsFile is rows that can be read twice: a file, stdin or a pipe by way of a
@@ -103,6 +105,20 @@ func (f *rowsFile) copyOnce(ctx context.Context) (*os.File, error) {
 	case err := <-copied:
 		return to, err
 	}
+}
+
+// input is what the rows are to be taken for. They can be read twice then.
+func (f *rowsFile) input(ctx context.Context, o order) (intake.Input, error) {
+	kind, ok := tasks.KindOf(o.kind)
+	if !ok {
+		return intake.Input{}, fmt.Errorf("kind of rows: unknown %q", o.kind)
+	}
+	if err := f.spool(ctx); err != nil {
+		return intake.Input{}, err
+	}
+	return intake.Input{
+		Name: f.name, Open: f.opener(ctx), Kind: kind, Defaults: o.defaults, Ignore: o.IgnoreColumns, SkipInvalid: o.SkipInvalid,
+	}, nil
 }
 
 // opener returns what opens the rows from their beginning, for one reader at a

@@ -102,6 +102,18 @@ const connections = 40
 // connect opens Redis and makes sure that it answers, and that its ledger is
 // one that this version understands.
 func (t *tool) connect(ctx context.Context) error {
+	if err := t.openRedis(); err != nil {
+		return err
+	}
+	if err := redisconn.Ready(ctx, t.redis); err != nil {
+		return err
+	}
+	t.ledger = runs.New(t.redis)
+	return t.ledger.CheckSchema(ctx)
+}
+
+// openRedis makes the client, which does not connect yet.
+func (t *tool) openRedis() error {
 	password, err := cli.Secret(t.Getenv, cli.EnvName("redis-password"))
 	if err != nil {
 		return err
@@ -112,11 +124,7 @@ func (t *tool) connect(ctx context.Context) error {
 	if err != nil {
 		return cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
-	if err := redisconn.Ready(ctx, t.redis); err != nil {
-		return err
-	}
-	t.ledger = runs.New(t.redis)
-	return t.ledger.CheckSchema(ctx)
+	return nil
 }
 
 func (t *tool) disconnect() {

@@ -55,22 +55,24 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":          exits,
-			"redis-is-clean": redisIsClean,
-			"redis-down":     redisDown,
-			"redis-password": redisPassword,
-			"redis-set":      redisSet,
-			"runs":           countRuns,
-			"pending":        countPending,
-			"announce":       announce,
-			"settle":         settle,
-			"note":           note,
-			"watch":          watch,
-			"reached":        reached,
-			"block":          block,
-			"gzip":           gzipFile,
-			"lines":          lines,
-			"no-copy-left":   noCopyLeft,
+			"exits":              exits,
+			"redis-is-clean":     redisIsClean,
+			"redis-is-untouched": redisIsUntouched,
+			"redis-down":         redisDown,
+			"redis-password":     redisPassword,
+			"redis-set":          redisSet,
+			"runs":               countRuns,
+			"pending":            countPending,
+			"stored":             storedRow,
+			"announce":           announce,
+			"settle":             settle,
+			"note":               note,
+			"watch":              watch,
+			"reached":            reached,
+			"block":              block,
+			"gzip":               gzipFile,
+			"lines":              lines,
+			"no-copy-left":       noCopyLeft,
 		},
 	})
 }
@@ -120,6 +122,14 @@ func redisIsClean(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// redisIsUntouched holds that Redis has nothing at all.
+func redisIsUntouched(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "redis-is-untouched")
+	if left := of(ts).mini.Keys(); len(left) > 0 {
+		ts.Fatalf("redis holds %q", left)
+	}
+}
+
 func redisDown(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "redis-down")
 	of(ts).mini.Close()
@@ -162,6 +172,18 @@ func countPending(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if fmt.Sprint(n) != args[1] {
 		ts.Fatalf("%d tasks pending in %s, want %s", n, args[0], args[1])
+	}
+}
+
+// storedRow holds how the ledger has a row.
+func storedRow(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "stored RUN ITEM ROW")
+	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	rows, err := of(ts).ledger().Rows(context.Background(), args[0], item, 1)
+	ts.Check(err)
+	if len(rows) != 1 || string(rows[0]) != args[2] {
+		ts.Fatalf("stored is %q, want %s", rows, args[2])
 	}
 }
 

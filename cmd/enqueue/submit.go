@@ -17,11 +17,15 @@ import (
 
 // submitFlags are what the commands that hand in rows have in common.
 type submitFlags struct {
-	File   string `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not; - or nothing: stdin."`
-	Tenant string `default:"default" placeholder:"NAME" help:"Tenant that the rows are for."`
-	ID     string `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same rows again under the same id are harmless."`
-	Label  string `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
-	Follow bool   `noenv:"true" help:"Stay until the run has ended, and tell what became of its rows."`
+	File          string   `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not; - or nothing: stdin."`
+	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant that the rows are for."`
+	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same rows again under the same id are harmless."`
+	Label         string   `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
+	Follow        bool     `noenv:"true" help:"Stay until the run has ended, and tell what became of its rows."`
+	SkipInvalid   bool     `noenv:"true" help:"Hand in the good rows where others are bad. Those are told, settle as invalid, and the exit status is 3."`
+	Rejected      string   `noenv:"true" placeholder:"FILE" help:"Write the bad rows to this file as they came, with orgops_error. Takes --skip-invalid."`
+	IgnoreColumns []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, to leave out of the rows as if they were not there."`
+	DryRun        bool     `noenv:"true" help:"Say what would be handed in and how long it would take; change nothing. Redis is asked for the tenant's settings alone, and need not be there."`
 }
 
 // order is one submission: what the arguments ask for.
@@ -42,10 +46,17 @@ func (o order) check() error {
 			return cli.Usage(err)
 		}
 	}
+	if o.DryRun && o.Follow {
+		return cli.Usage(errors.New("--dry-run and --follow do not go together: nothing is handed in that could be followed"))
+	}
+	if o.Rejected != "" && !o.SkipInvalid {
+		return cli.Usage(errors.New("--rejected takes --skip-invalid: without it no row is handed in where one is bad"))
+	}
 	return nil
 }
 
-// submit hands in the order's rows: all of them, or none if one is bad.
+// submit hands in the order's rows: all of them, or none if one is bad, unless
+// the bad ones are to be skipped.
 func (t *tool) submit(ctx context.Context, o order) error {
 	if err := o.check(); err != nil {
 		return err
@@ -55,6 +66,9 @@ func (t *tool) submit(ctx context.Context, o order) error {
 		return err
 	}
 	defer rows.close()
+	if o.DryRun {
+		return t.dryRun(ctx, o, rows)
+	}
 	id, err := t.submitRows(ctx, o, rows)
 	if errors.Is(err, context.Canceled) {
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was handed in")}
@@ -68,22 +82,37 @@ func (t *tool) submit(ctx context.Context, o order) error {
 // submitRows returns the run's id. An error that is [context.Canceled] says
 // that nothing was handed in.
 func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id string, err error) {
-	kind, ok := tasks.KindOf(o.kind)
-	if !ok {
-		return "", fmt.Errorf("kind of rows: unknown %q", o.kind)
-	}
 	if err := t.connect(ctx); err != nil {
 		return "", err
 	}
-	if err := rows.spool(ctx); err != nil {
-		return "", err
-	}
-	in := intake.Input{Name: rows.name, Open: rows.opener(ctx), Kind: kind, Defaults: o.defaults}
-	checked, err := t.examine(in)
+	in, err := rows.input(ctx, o)
 	if err != nil {
 		return "", err
 	}
-	return t.handIn(ctx, o, in, checked)
+	checked, err := t.examineTo(o, in, rows)
+	if err != nil {
+		return "", err
+	}
+	defer t.close(checked)
+	id, err = t.handIn(ctx, o, in, checked)
+	if bad := checked.Invalid.Total; err == nil && bad > 0 && !o.Follow {
+		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were handed in", bad, checked.Rows)}
+	}
+	return id, err
+}
+
+// examineTo examines and, where the order says so, writes the bad rows to a file.
+func (t *tool) examineTo(o order, in intake.Input, rows *rowsFile) (checked intake.Checked, err error) {
+	if o.Rejected == "" {
+		return t.examine(in)
+	}
+	file, err := createRejected(o.Rejected, rows)
+	if err != nil {
+		return checked, err
+	}
+	defer func() { err = file.end(err) }()
+	in.Rejected = file
+	return t.examine(in)
 }
 
 // examine is the first reading: every row is checked, and nothing kept.
@@ -93,20 +122,42 @@ func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 		return checked, cli.Usage(err)
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
-		return checked, t.reject(checked.Rows, bad)
+		t.tellBad(bad)
+		return checked, &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", bad.Total, checked.Rows)}
 	}
+	t.tellBad(&checked.Invalid)
+	t.tellDuplicates(in.Name, checked.Duplicates)
 	return checked, err
 }
 
-// reject tells the bad rows one a line, as editors know to jump to.
-func (t *tool) reject(rows int64, bad *intake.BadRows) error {
+// tellDuplicates tells the first rows that repeat others, and how many there are.
+func (t *tool) tellDuplicates(name string, d intake.Duplicates) {
+	for _, one := range d.First {
+		fmt.Fprintf(t.Stderr, "%s:%d: the same as line %d\n", name, one.Line, one.SameAs)
+	}
+	if more := d.Total - int64(len(d.First)); more > 0 {
+		fmt.Fprintf(t.Stderr, "and %d more\n", more)
+	}
+	if d.Total > 0 {
+		fmt.Fprintf(t.Stderr, "duplicate rows: %d; each settles as unchanged, and is no work of its own\n", d.Total)
+	}
+}
+
+// close lets go of what was found of the rows.
+func (t *tool) close(checked intake.Checked) {
+	if err := checked.Close(); err != nil {
+		t.log.Debug("close temporary file", "error", err)
+	}
+}
+
+// tellBad tells the bad rows one a line, as editors know to jump to.
+func (t *tool) tellBad(bad *intake.BadRows) {
 	for _, row := range bad.First {
 		fmt.Fprintln(t.Stderr, row)
 	}
 	if more := bad.Total - int64(len(bad.First)); more > 0 {
 		fmt.Fprintf(t.Stderr, "and %d more\n", more)
 	}
-	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", bad.Total, rows)}
 }
 
 // handIn writes the run down, tells its id, and hands in the rows.
@@ -143,16 +194,31 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 		return "", unfinished(ctx, run.ID, err)
 	}
 	if t.json {
-		err = t.printJSON(submittedJSON{Run: run.ID, Rows: sum.Rows, Tasks: sum.Tasks})
+		err = t.printJSON(submittedJSON{Run: run.ID, Rows: sum.Rows, Tasks: sum.Tasks, Invalid: checked.Invalid.Total, Duplicates: duplicatesAsJSON(checked.Duplicates)})
 	}
 	return run.ID, err
 }
 
 // submittedJSON is what --json prints of a submission.
 type submittedJSON struct {
-	Run   string `json:"run"`
-	Rows  int64  `json:"rows"`
-	Tasks int64  `json:"tasks"` // enqueued now, or there already
+	Run        string          `json:"run"`
+	Rows       int64           `json:"rows"`
+	Tasks      int64           `json:"tasks"`             // enqueued now, or there already
+	Invalid    int64           `json:"invalid,omitempty"` // of the rows, those that are bad
+	Duplicates *duplicatesJSON `json:"duplicates,omitempty"`
+}
+
+// duplicatesJSON are the rows that repeat others.
+type duplicatesJSON struct {
+	Rows  int64              `json:"rows"`
+	First []intake.Duplicate `json:"first"` // at most ten
+}
+
+func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
+	if d.Total == 0 {
+		return nil
+	}
+	return &duplicatesJSON{Rows: d.Total, First: d.First}
 }
 
 // handInRows is the second reading.

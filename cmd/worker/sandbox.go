@@ -146,7 +146,8 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		if err != nil {
 			return nil, err
 		}
-		if _, err := in.HandIn(ctx, input, checked, run, created, sandboxGiveUp); err != nil {
+		_, err = in.HandIn(ctx, input, checked, run, created, sandboxGiveUp)
+		if err := errors.Join(err, checked.Close()); err != nil {
 			return nil, err
 		}
 		ids = append(ids, run.ID)

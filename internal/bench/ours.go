@@ -111,9 +111,9 @@ type watchedLedger struct {
 }
 
 // Standing is what a worker asks first of all about a task.
-func (l *watchedLedger) Standing(ctx context.Context, run, kind string, items []int64) ([]bool, map[string][]byte, error) {
+func (l *watchedLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) ([]bool, map[string][]byte, string, error) {
 	l.began.Do(func() { l.start = time.Now() })
-	return l.Ledger.Standing(ctx, run, kind, items)
+	return l.Ledger.Standing(ctx, run, kind, generation, items)
 }
 
 // Settle counts the rows that are left.

@@ -125,9 +125,9 @@ func (p *probe) EnqueueContext(ctx context.Context, task *asynq.Task, options ..
 
 // Standing takes the time at which the handler has the task, and says that
 // there is nothing to do.
-func (p *probe) Standing(_ context.Context, _, _ string, items []int64) ([]bool, map[string][]byte, error) {
+func (p *probe) Standing(_ context.Context, _, _ string, _ int, items []int64) ([]bool, map[string][]byte, string, error) {
 	p.arrived <- time.Now()
-	return slices.Repeat([]bool{true}, len(items)), nil, nil
+	return slices.Repeat([]bool{true}, len(items)), nil, "", nil
 }
 
 // measure starts servers and returns how long each of n tasks took to its
@@ -204,6 +204,8 @@ type nowhere struct{}
 func (nowhere) StoreRows(context.Context, string, int64, [][]byte) error { return nil }
 
 func (nowhere) Seal(context.Context, string, int64) error { return nil }
+
+func (nowhere) Settle(context.Context, string, string, []int64, string, string) error { return nil }
 
 func (nowhere) Settled(_ context.Context, _ string, items []int64) ([]bool, error) {
 	return make([]bool, len(items)), nil

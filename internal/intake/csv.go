@@ -23,6 +23,8 @@ type csvReader struct {
 	// exported says that the header has a column of ours, so that the cells are
 	// as inert wrote them.
 	exported bool
+	kept     []int    // the columns that are not left out; nil: all
+	cells    []string // of the record read last
 }
 
 // openCSV reads the header and holds it against the schema.
@@ -46,7 +48,7 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, err
 	for i, cell := range cells {
 		column, known := s.column(cell)
 		switch {
-		case ignored(cell):
+		case ignored(cell), s.leftOut(cell):
 		case !known:
 			refusal.Unknown = append(refusal.Unknown, cell)
 		case slices.Contains(cells[:i], cell):
@@ -60,6 +62,13 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, err
 	for _, column := range s.Columns {
 		if column.Required && !slices.Contains(cells, column.Name) {
 			refusal.Missing = append(refusal.Missing, column.Name)
+		}
+	}
+	if slices.ContainsFunc(cells, s.leftOut) {
+		for i, cell := range cells {
+			if !s.leftOut(cell) {
+				c.kept = append(c.kept, i)
+			}
 		}
 	}
 	if len(refusal.Unknown)+len(refusal.Missing)+len(refusal.Double) == 0 {
@@ -90,6 +99,7 @@ func (c *csvReader) next() (row, error) {
 	if err != nil {
 		return row{}, err
 	}
+	c.cells = cells
 	got := row{line: line}
 	if msg != "" {
 		got.broken = []string{msg}
@@ -100,7 +110,7 @@ func (c *csvReader) next() (row, error) {
 			cells[i] = lively(cell)
 		}
 	}
-	if got.source, err = json.Marshal(cells); err != nil {
+	if got.source, err = json.Marshal(c.keep(cells)); err != nil {
 		return row{}, fmt.Errorf("cells as JSON: %w", err)
 	}
 	switch {
@@ -112,6 +122,26 @@ func (c *csvReader) next() (row, error) {
 		got.object, got.broken = c.object(cells)
 	}
 	return got, nil
+}
+
+// last is the record read last, with its cells if it has as many as the header.
+func (c *csvReader) last() (text []byte, cells []string) {
+	if len(c.cells) == len(c.header) {
+		cells = c.cells
+	}
+	return c.split.text(), cells
+}
+
+// keep leaves the columns out that are to be ignored.
+func (c *csvReader) keep(cells []string) []string {
+	if c.kept == nil || len(cells) != len(c.header) {
+		return cells
+	}
+	kept := make([]string, len(c.kept))
+	for i, from := range c.kept {
+		kept[i] = cells[from]
+	}
+	return kept
 }
 
 func (c *csvReader) object(cells []string) (json.RawMessage, []string) {
@@ -189,6 +219,7 @@ type cellSplitter struct {
 	number int // line of the next byte, from 1
 
 	state  cellState
+	raw    []byte // this record as it came
 	data   []byte // the cells of this record, one after the other
 	ends   []int  // where each cell ends in data
 	size   int    // octets of this record
@@ -202,6 +233,7 @@ type cellSplitter struct {
 func (s *cellSplitter) record() (cells []string, line int, broken string, err error) {
 	for {
 		line = s.number
+		s.raw = s.raw[:0]
 		s.state, s.data, s.ends, s.size, s.opened, s.broken = cellStart, s.data[:0], s.ends[:0], 0, 0, ""
 		if err := s.run(); err != nil {
 			return nil, line, "", err
@@ -223,6 +255,12 @@ func (s *cellSplitter) record() (cells []string, line int, broken string, err er
 	return cells, line, "", nil
 }
 
+// text is the record that was read last as it came, without its line's end; of
+// one past MaxRow the beginning.
+func (s *cellSplitter) text() []byte {
+	return bytes.Clone(bytes.TrimSuffix(bytes.TrimSuffix(s.raw, []byte{'\n'}), []byte{'\r'}))
+}
+
 // run reads one record.
 func (s *cellSplitter) run() error {
 	for {
@@ -239,6 +277,8 @@ func (s *cellSplitter) run() error {
 		}
 		if s.size++; s.size > MaxRow {
 			s.tooLong()
+		} else {
+			s.raw = append(s.raw, b)
 		}
 		if s.step(b) {
 			return nil

@@ -18,9 +18,12 @@ type jsonlReader struct {
 	in     *bufio.Reader
 	number int // line that is read next, from 1
 	schema Schema
+	text   []byte // read last; nil where it is too long
 }
 
 func (j *jsonlReader) line() int { return j.number }
+
+func (j *jsonlReader) last() (text []byte, cells []string) { return j.text, nil }
 
 func (j *jsonlReader) next() (row, error) {
 	for {
@@ -30,6 +33,7 @@ func (j *jsonlReader) next() (row, error) {
 			return row{}, err
 		}
 		j.number++
+		j.text = text
 		if long {
 			got.broken = []string{fmt.Sprintf("the line is longer than %d bytes", MaxRow)}
 			return got, nil
@@ -39,6 +43,9 @@ func (j *jsonlReader) next() (row, error) {
 		}
 		got.source = text
 		got.object, got.broken = j.object(bytes.TrimSpace(text))
+		if len(j.schema.Ignore) > 0 && len(got.broken) == 0 {
+			got.source = got.object
+		}
 		return got, nil
 	}
 }
@@ -81,17 +88,18 @@ func (j *jsonlReader) object(text []byte) (json.RawMessage, []string) {
 		return nil, []string{err.Error()}
 	}
 	if j.schema.Object {
-		return whole(text, members), nil
+		return whole(text, members, j.schema), nil
 	}
 	return j.fit(members)
 }
 
-// whole is the object as it is, but for the members that an export added.
-func whole(text []byte, members []member) json.RawMessage {
-	if !slices.ContainsFunc(members, func(m member) bool { return ignored(m.name) }) {
+// whole is the object as it is, but for the members that an export added and
+// those to ignore.
+func whole(text []byte, members []member, s Schema) json.RawMessage {
+	if !slices.ContainsFunc(members, func(m member) bool { return ignored(m.name) || s.leftOut(m.name) }) {
 		return text
 	}
-	return objectOf(slices.DeleteFunc(members, func(m member) bool { return ignored(m.name) }))
+	return objectOf(slices.DeleteFunc(members, func(m member) bool { return ignored(m.name) || s.leftOut(m.name) }))
 }
 
 // fit holds the members against the schema.
@@ -101,7 +109,7 @@ func (j *jsonlReader) fit(members []member) (json.RawMessage, []string) {
 	for _, m := range members {
 		column, known := j.schema.column(m.name)
 		switch {
-		case ignored(m.name):
+		case ignored(m.name), j.schema.leftOut(m.name):
 			continue
 		case !known:
 			unknown = append(unknown, m.name)

@@ -49,6 +49,7 @@ type Reader struct {
 	name    string
 	schema  Schema
 	format  string
+	header  []string
 	columns []string
 	rows    rowReader
 	items   int64
@@ -70,6 +71,8 @@ type rowReader interface {
 	next() (row, error)
 	// line is the line that is read next, to say where a read error came.
 	line() int
+	// last is the row read last as it came.
+	last() (text []byte, cells []string)
 }
 
 // Open looks at the beginning of r (gzip, byte order mark, format, and in CSV
@@ -114,16 +117,24 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader.rows, reader.columns = rows, rows.header
+	reader.rows, reader.header, reader.columns = rows, rows.header, rows.keep(rows.header)
 	return reader, nil
 }
 
 // Format is FormatCSV or FormatJSONL.
 func (r *Reader) Format() string { return r.format }
 
-// Columns is the CSV header as it was given, ignored columns included; nil for
-// JSON Lines.
+// Columns are those of Source: the CSV header as it was given, but for the
+// columns that the schema has ignored; nil for JSON Lines.
 func (r *Reader) Columns() []string { return r.columns }
+
+// Header is the CSV header as it was given; nil for JSON Lines.
+func (r *Reader) Header() []string { return r.header }
+
+// Last is the row that Next gave last as it came, without its line's end: of
+// CSV that is past MaxRow the beginning, of such JSON Lines nothing. The cells
+// are there where a row of CSV has as many as the header.
+func (r *Reader) Last() (text []byte, cells []string) { return r.rows.last() }
 
 // Next returns the next row. A bad row is a Record with Err set, and no error;
 // after the last one the error is io.EOF, and any other error means that the

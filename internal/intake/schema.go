@@ -36,7 +36,14 @@ type Schema struct {
 	// Object means that each line of JSON is one whole object which is handed on
 	// as it is, members unchecked; Columns does not count and CSV is refused.
 	Object bool
+	// Ignore names columns, or members, that are left out of the rows as if they
+	// were not there.
+	Ignore []string
 }
+
+// leftOut says whether the input's column of that name is one to ignore by the
+// caller's wish. Those that begin orgops_ are ignored too, and stay in Source.
+func (s Schema) leftOut(name string) bool { return slices.Contains(s.Ignore, name) }
 
 // ignoredPrefix begins the names of columns and members that an export adds to
 // the rows, so that an exported file can be sent in again as it is. In CSV they
@@ -109,9 +116,23 @@ func (s Schema) missing(values map[string]json.RawMessage) []string {
 }
 
 func jsonString(s string) []byte {
+	if isPlain(s) {
+		return append(append(append(make([]byte, 0, len(s)+2), '"'), s...), '"')
+	}
 	out, err := json.Marshal(s)
 	if err != nil { // a string always has a JSON form
 		panic(fmt.Sprintf("intake: JSON of a string: %v", err))
 	}
 	return out
+}
+
+// isPlain says whether the JSON form of s is s in quotes, as it is of nearly
+// every cell: that spares most rows the general way.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte("\"\\<>&", c) >= 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -2,9 +2,13 @@ package intake
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +25,15 @@ type Input struct {
 	Open     func() (io.ReadCloser, error)
 	Kind     tasks.Kind
 	Defaults tasks.Defaults
+	// Ignore names columns, or members, that are left out of the rows.
+	Ignore []string
+	// SkipInvalid lets the good rows be handed in where others are bad. The bad
+	// ones are part of the run, and settled as invalid.
+	SkipInvalid bool
+	// Rejected gets the bad rows as they came while the rows are checked, with
+	// orgops_error, and with orgops_row for what does not fit the header or is no
+	// JSON object. nil: nobody wants them.
+	Rejected io.Writer
 }
 
 // Checked is what the first pass over an input found.
@@ -29,7 +42,13 @@ type Checked struct {
 	Digest  string // hexadecimal SHA-256 of the decompressed octets, and of the defaults
 	Format  string
 	Columns []string
+	Invalid BadRows // that SkipInvalid has let pass
+	// Duplicates are rows that become no work, since a row before them does.
+	Duplicates Duplicates
 }
+
+// Close lets go of the temporary file that many duplicates may take.
+func (c Checked) Close() error { return c.Duplicates.close() }
 
 // BadRows is the error of an input of which rows are bad.
 type BadRows struct {
@@ -69,41 +88,68 @@ var (
 
 // Check reads the whole input and holds every row against its kind's rules.
 // The error is a *HeaderError, a *BadRows, [ErrNoRows], [ErrTooManyRows], or one
-// of reading.
-func (in Input) Check() (Checked, error) {
+// of reading. What was found is to be closed.
+func (in Input) Check() (checked Checked, err error) {
+	if err := in.checkIgnored(); err != nil {
+		return Checked{}, err
+	}
 	var bad BadRows
-	checked, err := in.each(func(r Record, _ tasks.Row) error {
+	var rejected *rejectedRows
+	seen := newDuplicateFinder(mostMarks)
+	checked, err = in.each(func(rows *Reader, r Record, row tasks.Row) error {
 		if r.Err == nil {
-			return nil
+			return seen.add(r, row)
 		}
 		bad.Total++
 		if len(bad.First) < mostBadRows {
 			bad.First = append(bad.First, r.Err)
 		}
-		return nil
+		if in.Rejected == nil {
+			return nil
+		}
+		if rejected == nil {
+			rejected = newRejectedRows(in.Rejected, rows)
+		}
+		return rejected.write(rows, r.Err)
 	})
-	switch {
-	case err != nil:
+	defer func() { err = errors.Join(err, seen.close()) }()
+	if err := errors.Join(err, rejected.flush()); err != nil {
 		return checked, err
-	case bad.Total > 0:
+	}
+	switch {
+	case bad.Total > 0 && !in.SkipInvalid:
 		return checked, &bad
 	case checked.Rows == 0:
 		return checked, fmt.Errorf("%s: %w", in.Name, ErrNoRows)
 	case checked.Rows > runs.MaxRows:
 		return checked, fmt.Errorf("%s: %w", in.Name, ErrTooManyRows)
 	}
-	return checked, nil
+	checked.Invalid = bad
+	checked.Duplicates, err = seen.found()
+	return checked, err
+}
+
+// checkIgnored refuses to leave out what the rows are made of.
+func (in Input) checkIgnored() error {
+	for _, c := range in.Kind.Columns {
+		if slices.Contains(in.Ignore, c.Name) {
+			return &HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s is what these rows are made of, and cannot be ignored", c.Name), Expected: schemaOf(in.Kind).expected()}
+		}
+	}
+	return nil
 }
 
 // each hands every row to take, with what its kind makes of it; what the kind
 // finds wrong becomes the record's error.
-func (in Input) each(take func(Record, tasks.Row) error) (checked Checked, err error) {
+func (in Input) each(take func(*Reader, Record, tasks.Row) error) (checked Checked, err error) {
 	file, err := in.Open()
 	if err != nil {
 		return checked, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	rows, err := Open(in.Name, file, schemaOf(in.Kind))
+	schema := schemaOf(in.Kind)
+	schema.Ignore = in.Ignore
+	rows, err := Open(in.Name, file, schema)
 	if err != nil {
 		return checked, err
 	}
@@ -123,16 +169,71 @@ func (in Input) each(take func(Record, tasks.Row) error) (checked Checked, err e
 			if row, err = in.Kind.Parse(record.Object, in.Defaults); err != nil {
 				record.Err = &RowError{File: in.Name, Line: record.Line, Item: record.Item, Msg: oneLine(err)}
 			}
-			if record.Source, err = filled.source(checked.Format, checked.Columns, record); err != nil {
-				return checked, err
-			}
 		}
-		if err := take(record, row); err != nil {
+		if record.Err != nil {
+			record.Source, err = storedBad(checked, rows, record)
+		} else {
+			record.Source, err = filled.source(checked.Format, checked.Columns, record)
+		}
+		if err != nil {
+			return checked, err
+		}
+		if err := take(rows, record, row); err != nil {
 			return checked, err
 		}
 	}
-	checked.Digest = filled.digest(rows.Digest())
+	checked.Digest = filled.digest(in.digest(rows.Digest()))
 	return checked, nil
+}
+
+// digest is that of the file, and of what is left out of it where that may
+// change what the rows ask for: of a whole object any member may.
+func (in Input) digest(file string) string {
+	if !in.Kind.WholeObject || len(in.Ignore) == 0 {
+		return file
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, file)
+	for _, name := range slices.Sorted(slices.Values(in.Ignore)) {
+		fmt.Fprintf(h, "without %q\n", name)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// fate is the outcome of a row that becomes no work.
+type fate struct {
+	outcome tasks.Outcome
+	detail  string
+}
+
+// again is the second pass. It hands every row to work, or, if it becomes no
+// work, to known.
+func (in Input) again(c Checked, work func(item int64, source []byte, row tasks.Row) error, known func(item int64, source []byte, f fate) error) error {
+	next, stop := iter.Pull2(c.Duplicates.inOrder())
+	defer stop()
+	same, err, more := next()
+	second, failed := in.each(func(_ *Reader, r Record, row tasks.Row) error {
+		switch {
+		case err != nil:
+			return err
+		case r.Err == nil && more && same.item == r.Item:
+			f := same.fate()
+			same, err, more = next()
+			return known(r.Item, r.Source, f)
+		case r.Err == nil:
+			return work(r.Item, r.Source, row)
+		case !in.SkipInvalid:
+			return fmt.Errorf("%s: %w", in.Name, ErrChanged)
+		}
+		return known(r.Item, r.Source, fate{tasks.Invalid, invalidDetail(r.Err)})
+	})
+	if failed == nil && err != nil {
+		failed = err
+	}
+	if failed == nil && second.Digest != c.Digest {
+		failed = fmt.Errorf("%s: %w", in.Name, ErrChanged)
+	}
+	return failed
 }
 
 // schemaOf is the schema of a kind's rows.
@@ -182,17 +283,14 @@ func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, c
 	if err != nil {
 		return tasks.Summary{}, err
 	}
-	again, err := in.each(func(r Record, row tasks.Row) error {
-		if r.Err != nil {
-			return fmt.Errorf("%s: %w", in.Name, ErrChanged)
-		}
-		return submission.Add(ctx, r.Item, r.Source, row)
+	defer submission.Close()
+	err = in.again(c, func(item int64, source []byte, row tasks.Row) error {
+		return submission.Add(ctx, item, source, row)
+	}, func(item int64, source []byte, f fate) error {
+		return submission.AddSettled(ctx, item, source, f.outcome, f.detail)
 	})
 	if err != nil {
 		return tasks.Summary{}, err
-	}
-	if again.Digest != c.Digest {
-		return tasks.Summary{}, fmt.Errorf("%s: %w", in.Name, ErrChanged)
 	}
 	return submission.Finish(ctx)
 }

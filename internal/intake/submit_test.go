@@ -19,9 +19,22 @@ import (
 // handIn hands text in as run "a" and returns its stored rows and columns.
 func handIn(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, run runs.Run) {
 	t.Helper()
+	ledger, run, _ := handInAll(t, input(t, kind, text, d))
+	stored, err := ledger.Rows(t.Context(), "a", 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range stored {
+		rows = append(rows, string(row))
+	}
+	return rows, run
+}
+
+// handInAll hands the input in as run "a", to a Redis of its own.
+func handInAll(t *testing.T, in intake.Input) (*runs.Ledger, runs.Run, tasks.Summary) {
+	t.Helper()
 	rdb := redistest.New(t)
 	ledger := runs.New(rdb)
-	in := input(t, kind, text, d)
 	checked, err := in.Check()
 	if err != nil {
 		t.Fatal(err)
@@ -31,17 +44,11 @@ func handIn(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, r
 	if err != nil || !created {
 		t.Fatal(created, err)
 	}
-	if _, err := taker.HandIn(t.Context(), in, checked, run, created, 0); err != nil {
-		t.Fatal(err)
-	}
-	stored, err := ledger.Rows(t.Context(), "a", 0, 10)
+	sum, err := taker.HandIn(t.Context(), in, checked, run, created, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range stored {
-		rows = append(rows, string(row))
-	}
-	return rows, run
+	return ledger, run, sum
 }
 
 func input(t *testing.T, kind, text string, d tasks.Defaults) intake.Input {

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"text/tabwriter"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/pace"
+)
+
+// assumed is the pace of a tenant whose worker has announced none: the
+// worker's own defaults.
+var assumed = pace.Settings{Rate: "2/s", Burst: 2, Reserve: 0.2}
+
+// longestAsk is how long a dry run waits for Redis, which it can do without.
+const longestAsk = 3 * time.Second
+
+// dryRun tells what handing the order's rows in would come to. It changes
+// nothing, in Redis either.
+func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
+	in, err := rows.input(ctx, o)
+	if err != nil {
+		return interruptedOr(err)
+	}
+	checked, err := t.examine(in)
+	if err != nil {
+		return interruptedOr(err)
+	}
+	defer t.close(checked)
+	settings, announced, err := t.announced(ctx, o.Tenant)
+	if err != nil {
+		return err
+	}
+	plan, err := in.Plan(checked, settings.MaxClientsPerRequest)
+	if err != nil {
+		return interruptedOr(err)
+	}
+	if err := t.printPlan(o, checked, plan, settings, announced); err != nil || plan.Invalid == 0 {
+		return err
+	}
+	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", plan.Invalid, plan.Rows)}
+}
+
+func interruptedOr(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was handed in")}
+	}
+	return err
+}
+
+// announced are the tenant's settings as its worker announced them, else the
+// worker's defaults.
+func (t *tool) announced(ctx context.Context, tenant string) (settings pace.Settings, announced bool, err error) {
+	if err := t.openRedis(); err != nil {
+		return assumed, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestAsk)
+	defer cancel()
+	settings, announced, err = pace.Announced(ctx, t.redis, tenant)
+	switch {
+	case err != nil:
+		t.log.WarnContext(ctx, "the tenant's settings cannot be read: the default rate is assumed", "tenant", tenant, "rate", assumed.Rate, "error", err)
+		return assumed, false, nil
+	case !announced:
+		return assumed, false, nil
+	}
+	return settings, true, nil
+}
+
+// planJSON is what --json prints of a dry run.
+type planJSON struct {
+	DryRun        bool            `json:"dry_run"`
+	Kind          string          `json:"kind"`
+	Tenant        string          `json:"tenant"`
+	Rows          int64           `json:"rows"`
+	Invalid       int64           `json:"invalid,omitempty"` // of these, those that are bad and left out
+	Duplicates    *duplicatesJSON `json:"duplicates,omitempty"`
+	Tasks         int64           `json:"tasks"`
+	APICalls      int64           `json:"api_calls"` // where nothing is tried again
+	Rate          string          `json:"rate"`      // of the tenant
+	Reserve       float64         `json:"reserve"`   // the share of it that is left to others
+	RateAnnounced bool            `json:"rate_announced"`
+	Seconds       int64           `json:"seconds"` // that the calls take at what is left of the rate; 0: it is unlimited
+	Organizations []planOrgJSON   `json:"organizations"`
+	More          int64           `json:"more_organizations"`
+	Further       int64           `json:"rows_of_further_organizations"` // beyond those counted one by one
+}
+
+type planOrgJSON struct {
+	ID   string `json:"organization_id"`
+	Rows int64  `json:"rows"`
+}
+
+func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, settings pace.Settings, announced bool) error {
+	rate, err := pace.ParseRate(settings.Rate)
+	if err != nil {
+		return fmt.Errorf("settings of tenant %s: %w", o.Tenant, err)
+	}
+	takes := timeAt(pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}, plan.Calls)
+	if t.json {
+		j := planJSON{
+			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid, Duplicates: duplicatesAsJSON(checked.Duplicates), Tasks: plan.Tasks, APICalls: plan.Calls,
+			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
+			Organizations: []planOrgJSON{}, More: plan.More, Further: plan.Further,
+		}
+		for _, org := range plan.Organizations {
+			j.Organizations = append(j.Organizations, planOrgJSON(org))
+		}
+		return t.printJSON(j)
+	}
+	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)
+	if plan.Invalid > 0 {
+		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid)
+	}
+	if plan.Duplicates > 0 {
+		fmt.Fprintf(w, "duplicates\t%d, no work of their own\n", plan.Duplicates)
+	}
+	fmt.Fprintf(w, "tasks\t%d\n", plan.Tasks)
+	fmt.Fprintf(w, "API calls\t%d, where nothing has to be tried again\n", plan.Calls)
+	fmt.Fprintf(w, "time\t%s\n", inWords(takes, settings, announced))
+	if err := w.Flush(); err != nil || len(plan.Organizations) == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "\nORGANIZATION\tROWS")
+	for _, org := range plan.Organizations {
+		fmt.Fprintf(w, "%s\t%d\n", org.ID, org.Rows)
+	}
+	if plan.More > 0 {
+		fmt.Fprintf(w, "and %d more\n", plan.More)
+	}
+	if plan.Further > 0 {
+		fmt.Fprintf(w, "and further ones that are not told apart\t%d\n", plan.Further)
+	}
+	return w.Flush()
+}
+
+// timeAt is how long that many calls take, in whole seconds, rounded up.
+func timeAt(limit pace.Limit, calls int64) time.Duration {
+	rate, burst := limit.Effective()
+	if rate.IsUnlimited() {
+		return 0
+	}
+	waiting := max(0, calls-int64(burst))
+	const most = math.MaxInt64 / int64(time.Second) // about 292 years
+	seconds := math.Ceil(float64(waiting) / rate.PerSecond())
+	return time.Duration(min(seconds, float64(most))) * time.Second
+}
+
+func inWords(takes time.Duration, settings pace.Settings, announced bool) string {
+	if settings.Rate == "unlimited" {
+		return "as fast as the API answers: the tenant's rate is unlimited"
+	}
+	whose := "the tenant's rate"
+	if !announced {
+		whose = "the default rate, since no worker has announced the tenant's"
+	}
+	return fmt.Sprintf("at least %s, at %s (%s, %g %% of it left to others)", takes, whose, settings.Rate, 100*settings.Reserve)
+}

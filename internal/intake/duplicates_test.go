@@ -1,0 +1,240 @@
+package intake_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+func parsed(t *testing.T, kind, object string) tasks.Row {
+	t.Helper()
+	k, _ := tasks.KindOf(kind)
+	row, err := k.Parse(json.RawMessage(object), tasks.Defaults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+// TestFindDuplicates: the same ones are found however little fits into memory,
+// and no file is left behind.
+func TestFindDuplicates(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	random := rand.New(rand.NewPCG(1, 2))
+	var rows []tasks.Row
+	var want []intake.Repeated
+	first := map[int]int64{}
+	for i := range int64(5000) {
+		n := random.IntN(3000)
+		rows = append(rows, parsed(t, tasks.TypeRemove, fmt.Sprintf(`{"organization_id":"o%d","client_id":"c%d"}`, n%7, n)))
+		if same, there := first[n]; there {
+			want = append(want, intake.Repeated{Item: i, Same: same})
+		} else {
+			first[n] = i
+		}
+	}
+	for _, most := range []int{1, 2, 3, 100, 4999, 5000, 5001} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			got, again, d, err := intake.FindDuplicates(most, rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			told := intake.Duplicate{Line: int(want[0].Item) + 2, SameAs: int(want[0].Same) + 2}
+			if d.Total != int64(len(want)) || again != len(want) || len(d.First) != 10 || d.First[0] != told {
+				t.Errorf("%d duplicates, %d of them again, the first %+v; want %d and %+v", d.Total, again, d.First, len(want), told)
+			}
+		})
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// TestSameWork holds which rows are one piece of work.
+func TestSameWork(t *testing.T) {
+	for _, test := range []struct {
+		name, kind, text string
+		flags            tasks.Defaults
+		want             int64
+	}{
+		{"other quotes and columns that are empty", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,\n\"o\",d,\n", tasks.Defaults{}, 1},
+		{"another host", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_host\no,d,_a.example.com\no,d,_b.example.com\n", tasks.Defaults{}, 0},
+		{"ids that are one text", tasks.TypeRemove, "organization_id,client_id\nab,c\na,bc\n", tasks.Defaults{}, 0},
+		{"what a flag says and what the row says", tasks.TypeUpdate, "organization_id,discovery_domain_id,status\no,d,\no,d,pending\n", tasks.Defaults{Status: "pending"}, 1},
+		{"true, false and nothing", tasks.TypeUpdate, "organization_id,discovery_domain_id,status,use_for_organization_discovery\no,d,pending,true\no,d,pending,false\no,d,pending,\n", tasks.Defaults{}, 0},
+		{"three of one", tasks.TypeRemove, "organization_id,client_id\na,b\na,b\na,b\n", tasks.Defaults{}, 2},
+		{"templates", tasks.TypeCreate, strings.Repeat(`{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`+"\n", 2), tasks.Defaults{}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			checked, err := input(t, test.kind, test.text, test.flags).Check()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if checked.Duplicates.Total != test.want {
+				t.Errorf("%d duplicates, want %d", checked.Duplicates.Total, test.want)
+			}
+		})
+	}
+}
+
+// mixed are rows of clients, each fourth of them bad or a duplicate.
+func mixed(n int) string {
+	var b strings.Builder
+	b.WriteString("organization_id,client_id\n")
+	for i := range n {
+		switch i % 8 {
+		case 3:
+			fmt.Fprintf(&b, "org_%d,\n", i%5)
+		case 7:
+			fmt.Fprintf(&b, "org_%d,c_%d\n", (i-1)%5, i-1)
+		default:
+			fmt.Fprintf(&b, "org_%d,c_%d\n", i%5, i)
+		}
+	}
+	return b.String()
+}
+
+// failing is a queue that is gone after so many tasks.
+type failing struct {
+	tasks.Enqueuer
+	left int
+}
+
+var errGone = errors.New("redis is gone")
+
+func (f *failing) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
+	if f.left--; f.left < 0 {
+		return nil, errGone
+	}
+	return f.Enqueuer.EnqueueContext(ctx, task, opts...)
+}
+
+// TestResumedWithBadRowsAndDuplicates: wherever the first attempt ended, the
+// second leaves the tasks of one that never failed, and the counts add up.
+func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
+	const n = 12_000
+	rdb := redistest.New(t)
+	ledger := runs.New(rdb)
+	in := input(t, tasks.TypeRemove, mixed(n), tasks.Defaults{})
+	in.SkipInvalid = true
+	checked, err := in.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := in.Plan(checked, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole []string
+	for _, failsAt := range []int{1000, 0, 1, 60, 93, 94, 95} {
+		redistest.Mini(t).FlushAll()
+		client := asynq.NewClientFromRedisClient(rdb)
+		handIn := func(e tasks.Enqueuer) error {
+			taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(e, ledger)}
+			run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: "a", Tenant: "default"})
+			if err != nil {
+				return err
+			}
+			sum, err := taker.HandIn(t.Context(), in, checked, run, created, 0)
+			if err == nil && (sum.Rows != plan.Rows || sum.Tasks != plan.Tasks) {
+				t.Errorf("failed at %d: %+v, want what was planned: %+v", failsAt, sum, plan)
+			}
+			return err
+		}
+		// One at a time, so that it fails where it is told to.
+		if err := handIn(&serial{next: &failing{client, failsAt}, turn: make(chan struct{}, 1)}); err != nil && !errors.Is(err, errGone) {
+			t.Fatal(err)
+		} else if err != nil {
+			if err := handIn(client); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := pendingTasks(t, rdb)
+		if whole == nil {
+			whole = got
+		}
+		if diff := cmp.Diff(whole, got); diff != "" {
+			t.Errorf("failed at %d: tasks differ:\n%s", failsAt, diff)
+		}
+		run, err := ledger.Get(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]int64{"invalid": n / 8, "unchanged": n / 8}, run.Counts); diff != "" || run.Total != n || run.Settled != n/4 {
+			t.Errorf("failed at %d: total %d, settled %d, counts:\n%s", failsAt, run.Total, run.Settled, diff)
+		}
+	}
+	for fate, err := range ledger.Fates(t.Context(), "a") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "line 5: client_id is missing"
+		if fate.Item == 7 {
+			want = "the same as row 6 (line 8)"
+		}
+		if fate.Detail != want {
+			t.Errorf("row %d: %s, want %s", fate.Item, fate.Detail, want)
+		}
+		if fate.Item == 7 {
+			break
+		}
+	}
+	if plan.Invalid != n/8 || plan.Duplicates != n/8 || len(whole) == 0 {
+		t.Errorf("plan %+v, %d tasks", plan, len(whole))
+	}
+}
+
+// serial lets one enqueue in at a time.
+type serial struct {
+	next tasks.Enqueuer
+	turn chan struct{}
+}
+
+func (s *serial) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.next.EnqueueContext(ctx, task, opts...)
+}
+
+// pendingTasks are rows and clients of all tasks.
+func pendingTasks(t *testing.T, rdb redis.UniversalClient) (all []string) {
+	t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(rdb)
+	for page := 1; ; page++ {
+		pending, err := inspector.ListPendingTasks("default.api", asynq.PageSize(500), asynq.Page(page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pending) == 0 {
+			slices.Sort(all)
+			return all
+		}
+		for _, one := range pending {
+			var p tasks.RemovePayload
+			if err := json.Unmarshal(one.Payload, &p); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, fmt.Sprint(one.ID, p.Items, p.Clients))
+		}
+	}
+}

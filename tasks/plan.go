@@ -1,0 +1,68 @@
+package tasks
+
+// Plan counts what rows would become if they were handed in.
+type Plan struct {
+	kind       string
+	maxClients int
+
+	// Tasks is how many tasks there would be.
+	Tasks int64
+	// Calls is how many requests to the API they would make where nothing has to
+	// be tried again, and where every token that is looked for is there.
+	Calls int64
+
+	window int64          // the number of the window of clients
+	held   map[string]int // clients of the window by organization
+}
+
+// NewPlan returns the plan of rows of that kind for a tenant whose requests
+// name at most maxClients clients (0: MaxClients).
+func NewPlan(kind string, maxClients int) *Plan {
+	if maxClients <= 0 {
+		maxClients = MaxClients
+	}
+	return &Plan{kind: kind, maxClients: min(maxClients, MaxClients), held: map[string]int{}}
+}
+
+// Add counts one row that would become work. Items come in their order; those
+// left out would become none.
+func (p *Plan) Add(item int64, row Row) {
+	if p.kind == TypeRemove {
+		p.addClient(item/windowRows, row.organization)
+		return
+	}
+	p.Tasks++
+	p.Calls++ // PATCH or POST
+	if p.kind == TypeVerify {
+		p.Calls++ // GET, to prove it
+		if row.host == "" || row.txt == "" {
+			p.Calls++ // GET, to know what to look for
+		}
+	}
+}
+
+// addClient counts batches as the producer forms them.
+func (p *Plan) addClient(window int64, organization string) {
+	if window != p.window {
+		p.Close()
+		p.window = window
+	}
+	p.held[organization]++
+	if p.held[organization] == MaxClients {
+		p.batch(MaxClients)
+		delete(p.held, organization)
+	}
+}
+
+func (p *Plan) batch(clients int) {
+	p.Tasks++
+	p.Calls += int64((clients + p.maxClients - 1) / p.maxClients) // DELETEs
+}
+
+// Close counts what is held. It is called after the last row.
+func (p *Plan) Close() {
+	for _, clients := range p.held {
+		p.batch(clients)
+	}
+	clear(p.held)
+}
