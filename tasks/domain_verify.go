@@ -78,6 +78,15 @@ type sight struct {
 }
 
 func (h *verify) process(ctx context.Context, job Job, p VerifyPayload) (Result, error) {
+	// A PATCH of this row may have landed, as where the run was paused and
+	// resumed meanwhile: what became of it is the confirm's to see to, whatever
+	// the record reads.
+	if former, err := begun(job); err != nil || former != nil {
+		if err != nil {
+			return Result{}, err
+		}
+		return h.handOn(ctx, job, p, target{former.Host, former.TXT})
+	}
 	at, err := h.sight(ctx, job, p)
 	if err != nil {
 		return Result{}, err

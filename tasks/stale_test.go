@@ -98,6 +98,23 @@ func TestTrustedPayloadIsTakenBack(t *testing.T) {
 	w.wantStatus(org, dom, "pending")
 }
 
+// TestALookLeavesNoIntentBehind: the run was paused and resumed after a PATCH
+// that landed on a record of another token. To a look the domain reads verified.
+func TestALookLeavesNoIntentBehind(t *testing.T) {
+	w := newWorld(t)
+	d := w.proven(sandbox.Domain{Use: new(false)})
+	run := w.submit(tasks.TypeVerify, verifyRow())
+	in := row("domain", d.Domain, "host", d.Host, "txt", d.TXT, "former", "pending", "at", w.clock.now().Format(time.RFC3339))
+	if err := w.ledger.Keep(t.Context(), run, 0, "intent", []byte(in)); err != nil {
+		t.Fatal(err)
+	}
+	d.TXT, d.Status = "another", "verified"
+	w.sandbox.SetDomain(org, d)
+	w.drain()
+	w.wantFate(run, 0, "refused")
+	w.wantStatus(org, dom, "pending")
+}
+
 // TestUpdateIsSetThoughItReadsSo: a stale read must not keep a revocation from
 // being carried out.
 func TestUpdateIsSetThoughItReadsSo(t *testing.T) {
