@@ -1,0 +1,53 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/cli"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+)
+
+// down fails the first commands, as a Redis that is being restarted does.
+type down struct{ left int }
+
+func (d *down) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d *down) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if d.left > 0 {
+			d.left--
+			return errors.New("connection refused")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (d *down) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestFollowRidesOutARestart(t *testing.T) {
+	rdb := redistest.New(t)
+	ledger := runs.New(rdb)
+	if _, _, err := ledger.Create(t.Context(), runs.Run{ID: "a", Kind: "clients:remove", Tenant: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Seal(t.Context(), "a", 0); err != nil {
+		t.Fatal(err)
+	}
+	trouble := &down{left: 2}
+	rdb.AddHook(trouble)
+	all, err := cli.Follow(t.Context(), ledger, []string{"a"}, io.Discard)
+	if err != nil || len(all) != 1 || !all[0].Ended() || trouble.left != 0 {
+		t.Errorf("got %v, %v with %d failures to come; want the run ended", all, err, trouble.left)
+	}
+	if _, err := cli.Follow(t.Context(), ledger, []string{"never-was"}, io.Discard); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("a run that there is not: %v", err)
+	}
+}
