@@ -237,6 +237,13 @@ type failingLedger struct {
 
 var errDown = errors.New("dial tcp: connection refused")
 
+func (l failingLedger) Adopt(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
+	if l.down("adopt") {
+		return errDown
+	}
+	return l.Ledger.Adopt(ctx, run, kind, tenant, createdAt, rows)
+}
+
 func (l failingLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) ([]bool, map[string][]byte, string, error) {
 	if l.down("standing") {
 		return nil, nil, "", errDown

@@ -13,6 +13,8 @@ var (
 	preludeLua string
 	//go:embed lua/create.lua
 	createLua string
+	//go:embed lua/adopt.lua
+	adoptLua string
 	//go:embed lua/store.lua
 	storeLua string
 	//go:embed lua/seal.lua
@@ -41,6 +43,7 @@ var (
 
 var (
 	createScript   = redis.NewScript(preludeLua + createLua)
+	adoptScript    = redis.NewScript(preludeLua + adoptLua)
 	storeScript    = redis.NewScript(preludeLua + storeLua)
 	sealScript     = redis.NewScript(preludeLua + sealLua)
 	settleScript   = redis.NewScript(preludeLua + settleLua)
