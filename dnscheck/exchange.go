@@ -50,11 +50,18 @@ func (e *exchangeError) Unwrap() error { return e.err }
 // tells which one brought the reply. A server that stumbles over EDNS is asked again without (RFC 6891 section 7). The error
 // is the context's, or an *exchangeError.
 func (x *exchange) ask(ctx context.Context, to Resolver, transport, name string) (reply, string, error) {
-	r, transport, err := x.over(ctx, to, transport, query{name: name, edns: true})
+	return x.askFor(ctx, to, transport, query{name: name, kind: dns.TypeTXT})
+}
+
+// askFor is ask for any question.
+func (x *exchange) askFor(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
+	q.edns = true
+	r, transport, err := x.over(ctx, to, transport, q)
 	if err != nil || !stumbles(r) {
 		return r, transport, err
 	}
-	return x.over(ctx, to, transport, query{name: name, edns: false})
+	q.edns = false
+	return x.over(ctx, to, transport, q)
 }
 
 func stumbles(r reply) bool {
@@ -132,7 +139,7 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 		if err != nil {
 			return reply{}, passedOver, err
 		}
-		r, err := parseReply(raw, id, q.name)
+		r, err := parseReply(raw, id, q.name, q.kind)
 		if err == nil {
 			return r, nil, nil
 		}
@@ -190,17 +197,20 @@ func (x *exchange) fault(ctx, limited context.Context, err, passedOver error) er
 	return &exchangeError{reason: ReasonUnreachable, err: err}
 }
 
-// query is a question for the TXT records of a name.
+// query is a question for the records of one kind at a name.
 type query struct {
-	name string // as it was given, with the last dot
-	edns bool
+	name     string // as it was given, with the last dot
+	kind     uint16
+	edns     bool
+	straight bool // what the server itself knows is asked for; it shall not resolve
 }
 
 // pack writes the query. RD: the server shall resolve; AD: it shall tell whether it validated (RFC 6840 section 5.7).
 func (q query) pack(id uint16) ([]byte, error) {
 	m := new(dns.Msg)
-	m.SetQuestion(q.name, dns.TypeTXT)
+	m.SetQuestion(q.name, q.kind)
 	m.Id = id
+	m.RecursionDesired = !q.straight
 	m.AuthenticatedData = true
 	if q.edns {
 		m.SetEdns0(ednsSize, false)

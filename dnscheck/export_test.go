@@ -3,6 +3,8 @@ package dnscheck
 import (
 	"context"
 	"net"
+
+	"github.com/miekg/dns"
 )
 
 // What tests outside the package may see of its inside.
@@ -30,7 +32,7 @@ func NewOver(c Config, d DialFunc) (*Checker, error) {
 // ReadReply takes the way of a reply that comes in for (id, host): what is parsed of it, and what that says of the token.
 func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, state State, reason Reason, values []string, err error) {
 	path := newTrail(host)
-	r, err := parseReply(raw, id, path.at)
+	r, err := parseReply(raw, id, path.at, dns.TypeTXT)
 	if err != nil || r.truncated {
 		return sections, Unknown, "", nil, err
 	}
@@ -41,5 +43,5 @@ func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, stat
 
 // PackQuery writes a query for the host.
 func PackQuery(host string) ([]byte, error) {
-	return query{name: newTrail(host).at, edns: true}.pack(randomID())
+	return query{name: newTrail(host).at, kind: dns.TypeTXT, edns: true}.pack(randomID())
 }

@@ -33,11 +33,11 @@ type reply struct {
 	errors                        []*dns.EDNS0_EDE
 }
 
-// parseReply takes a reply apart, if it is the reply to the question with that id and name. It is stricter than the
+// parseReply takes a reply apart, if it is the reply to the question with that id, name and kind. It is stricter than the
 // codec's own reading, which takes any question for ours, lying counts for an empty section, and leaves out
 // what follows. The error is errStray if the octets are nobody's or another's reply; any other error is a reply that
 // has our id and is not an answer.
-func parseReply(raw []byte, id uint16, name string) (reply, error) {
+func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) {
 	if len(raw) < headerOctets {
 		return reply{}, fmt.Errorf("%w: %d octets", errStray, len(raw))
 	}
@@ -52,7 +52,7 @@ func parseReply(raw []byte, id uint16, name string) (reply, error) {
 	if word(2) != 1 {
 		return reply{}, fmt.Errorf("a reply with %d questions instead of one", word(2))
 	}
-	off, err := checkQuestion(raw, name)
+	off, err := checkQuestion(raw, name, kind)
 	if err != nil {
 		return reply{}, err
 	}
@@ -77,7 +77,7 @@ func parseReply(raw []byte, id uint16, name string) (reply, error) {
 }
 
 // checkQuestion compares the one question of a reply with ours, and tells where it ends.
-func checkQuestion(raw []byte, name string) (end int, err error) {
+func checkQuestion(raw []byte, name string, kind uint16) (end int, err error) {
 	asked, off, err := dns.UnpackDomainName(raw, headerOctets)
 	if err != nil {
 		return 0, fmt.Errorf("a reply whose question cannot be read: %w", err)
@@ -85,9 +85,9 @@ func checkQuestion(raw []byte, name string) (end int, err error) {
 	if off+4 > len(raw) {
 		return 0, errors.New("a reply that ends in its question")
 	}
-	kind, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
-	if canonical(asked) != canonical(name) || kind != dns.TypeTXT || class != dns.ClassINET {
-		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(asked)), dns.Class(class), dns.Type(kind))
+	of, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
+	if canonical(asked) != canonical(name) || of != kind || class != dns.ClassINET {
+		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(asked)), dns.Class(class), dns.Type(of))
 	}
 	return off + 4, nil
 }
