@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"context"
 	"net"
+	"net/netip"
 
 	"github.com/miekg/dns"
 )
@@ -44,4 +45,13 @@ func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, stat
 // PackQuery writes a query for the host.
 func PackQuery(host string) ([]byte, error) {
 	return query{name: newTrail(host).at, kind: dns.TypeTXT, edns: true}.pack(randomID())
+}
+
+// RememberFolders has n servers remembered that do not keep letters, and tells how many are kept at the end.
+func RememberFolders(n int) (kept, most int) {
+	var f folders
+	for i := range n {
+		f.add(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), uint16(i)))
+	}
+	return len(f.until), mostFolders
 }
