@@ -127,7 +127,7 @@ func (q *inquiry) follow(ctx context.Context) word {
 	for {
 		p, err := q.descend(ctx, q.path.at)
 		if err != nil {
-			return word{reason: reasonFor(err), note: err.Error(), observations: q.observe(p)}
+			return word{reason: reasonFor(err), note: cmp.Or(q.reach.blame(), err.Error()), observations: q.observe(p)}
 		}
 		sure = sure && p.majority()
 		if p.alias == "" || p.conflict() {

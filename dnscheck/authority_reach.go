@@ -14,6 +14,15 @@ const (
 	closedFor = 5 * time.Minute
 )
 
+// news is what was told last.
+type news int
+
+const (
+	toldNothing news = iota
+	toldReached
+	toldClosed
+)
+
 // reach knows whether name servers can be reached from here at all: many networks let DNS out to their own resolvers only.
 // The zero value does not know yet, and lets look.
 type reach struct {
@@ -23,7 +32,7 @@ type reach struct {
 	reached time.Time // when a name server last answered
 	closed  time.Time // nobody shall try before; zero: they may
 	why     string
-	state   int // 0: not told yet, 1: told reached, -1: told closed
+	news    news
 }
 
 // shut says why nobody shall try now; empty: go ahead. Once the time of waiting is over one tries, and the others go on waiting
@@ -41,13 +50,20 @@ func (r *reach) shut(now time.Time) string {
 	return ""
 }
 
+// blame says why name servers are out of reach; empty where they are not.
+func (r *reach) blame() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
 // opened notes that a name server has answered as one.
 func (r *reach) opened(now time.Time) {
 	r.mu.Lock()
-	news := r.state != 1
-	r.reached, r.closed, r.why, r.state = now, time.Time{}, "", 1
+	changed := r.news != toldReached
+	r.reached, r.closed, r.why, r.news = now, time.Time{}, "", toldReached
 	r.mu.Unlock()
-	if news && r.told != nil {
+	if changed && r.told != nil {
 		r.told(true, "")
 	}
 }
@@ -59,10 +75,10 @@ func (r *reach) silent(now time.Time, why string) {
 		r.mu.Unlock()
 		return
 	}
-	news := r.state != -1
-	r.closed, r.why, r.state = now.Add(closedFor), why, -1
+	changed := r.news != toldClosed
+	r.closed, r.why, r.news = now.Add(closedFor), why, toldClosed
 	r.mu.Unlock()
-	if news && r.told != nil {
+	if changed && r.told != nil {
 		r.told(false, why)
 	}
 }
