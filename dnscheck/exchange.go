@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -30,11 +31,13 @@ type dialer interface {
 }
 
 // exchange carries questions to resolvers and brings replies back, as RFC 5452 section 9 wants it: each query has a socket
-// of its own on a random port, connected, so that the kernel drops what comes from elsewhere; each has a random id; what is
-// not its reply is passed over, and the reply is awaited till the time is up.
+// of its own on a random port, connected, so that the kernel drops what comes from elsewhere; each has a random id, and
+// letters of random case where the server keeps them; what is not its reply is passed over, and the reply is awaited
+// till the time is up.
 type exchange struct {
 	dialer  dialer
 	timeout time.Duration // of one attempt over one transport
+	folders folders
 }
 
 // exchangeError tells why no reply came that could be used.
@@ -74,12 +77,45 @@ func (x *exchange) over(ctx context.Context, to Resolver, transport string, q qu
 		r, err := x.attempt(ctx, to, transportTCP, q)
 		return r, transportTCP, err
 	}
+	q.mixed = !x.folders.has(to.Addr)
 	r, failed := x.attempt(ctx, to, transportUDP, q)
-	if failed == nil && !r.truncated || ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return r, transportUDP, failed
+	case failed == nil && r.folded && q.mixed:
+		return x.onceMore(ctx, to, q)
+	case failed == nil && !r.truncated:
+		return r, transportUDP, nil
 	}
 	r, err := x.attempt(ctx, to, transportTCP, q)
 	return r, transportTCP, both(failed, err)
+}
+
+// onceMore asks again where a reply over UDP had not the letters that were sent: the server does not keep them, or somebody
+// has guessed all but them. Over TCP nobody gets by with guesses; where it is closed, they would have to guess
+// right a second time. A server that does the same again is known from then on not to keep letters.
+func (x *exchange) onceMore(ctx context.Context, to Resolver, q query) (reply, string, error) {
+	r, failed := x.attempt(ctx, to, transportTCP, q)
+	if failed == nil || ctx.Err() != nil {
+		x.learn(to, r)
+		return r, transportTCP, failed
+	}
+	r, err := x.attempt(ctx, to, transportUDP, q)
+	switch {
+	case err != nil:
+		return r, transportUDP, both(err, failed)
+	case r.truncated: // and TCP has just failed
+		return reply{}, transportTCP, failed
+	}
+	x.learn(to, r)
+	return r, transportUDP, nil
+}
+
+// learn remembers a server by whose reply it does not keep letters.
+func (x *exchange) learn(server Resolver, r reply) {
+	if r.folded {
+		x.folders.add(server.Addr)
+	}
 }
 
 // both joins what went wrong over UDP and then over TCP. That TCP is closed says less than what UDP met.
@@ -126,6 +162,11 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 	if err != nil {
 		return reply{}, nil, err
 	}
+	given := bytes.Clone(questionName(wire))
+	if q.mixed {
+		mixLetters(questionName(wire))
+	}
+	sent := bytes.Clone(questionName(wire))
 	receive := datagrams(conn)
 	if transport == transportTCP {
 		wire = append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...) // RFC 7766 section 8
@@ -139,8 +180,10 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 		if err != nil {
 			return reply{}, passedOver, err
 		}
+		folded := !restoreLetters(raw, sent, given)
 		r, err := parseReply(raw, id, q.name, q.kind)
 		if err == nil {
+			r.folded = folded
 			return r, nil, nil
 		}
 		if !errors.Is(err, errStray) {
@@ -202,6 +245,7 @@ type query struct {
 	name     string // as it was given, with the last dot
 	kind     uint16
 	edns     bool
+	mixed    bool // the letters go out in upper or lower case at random
 	straight bool // what the server itself knows is asked for; it shall not resolve
 }
 

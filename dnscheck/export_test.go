@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"context"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/miekg/dns"
@@ -101,4 +102,13 @@ func (m Memory) Find(ctx context.Context, name string, look func() (int, time.Du
 // PackQuery writes a query for the host.
 func PackQuery(host string) ([]byte, error) {
 	return query{name: newTrail(host).at, kind: dns.TypeTXT, edns: true}.pack(randomID())
+}
+
+// RememberFolders has n servers remembered that do not keep letters, and tells how many are kept at the end.
+func RememberFolders(n int) (kept, most int) {
+	var f folders
+	for i := range n {
+		f.add(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), uint16(i)))
+	}
+	return len(f.until), mostFolders
 }

@@ -26,6 +26,7 @@ var errStray = errors.New("not a reply to the question")
 
 // reply is an answer to our question, taken apart.
 type reply struct {
+	folded                        bool // the question came back in other letters than it was sent in
 	truncated                     bool // then there is nothing more in it: whatever came along is not to be used
 	authoritative, recursion      bool // AA, RA
 	rcode                         int  // the extended one (RFC 6891 section 6.1.3)

@@ -160,6 +160,11 @@ func (z zone) octets(query []byte) []byte {
 	return octets
 }
 
+// asksFor compares the name that is asked for as servers do: its letters come in any case.
+func asksFor(q *dns.Msg, name string) bool {
+	return dns.CanonicalName(q.Question[0].Name) == dns.CanonicalName(name)
+}
+
 // both serves a zone over UDP and TCP.
 func both(t *testing.T, z zone) dnscheck.Resolver {
 	t.Helper()

@@ -1,0 +1,227 @@
+package dnscheck_test
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// inLower gives the question back in lower case.
+func inLower(z zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := z(q)
+		m.Question[0].Name = strings.ToLower(m.Question[0].Name)
+		return m
+	}
+}
+
+// heard counts what came over each transport, and in which letters.
+type heard struct {
+	mu       sync.Mutex
+	udp, tcp []string
+}
+
+func (h *heard) over(transport *[]string, z zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		*transport = append(*transport, q.Question[0].Name)
+		return z(q)
+	}
+}
+
+func (h *heard) want(t *testing.T, udp, tcp int) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.udp) != udp || len(h.tcp) != tcp {
+		t.Errorf("%d queries over UDP and %d over TCP, want %d and %d", len(h.udp), len(h.tcp), udp, tcp)
+	}
+}
+
+func (h *heard) lastUDP() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.udp[len(h.udp)-1]
+}
+
+func TestLettersGoOutAtRandom(t *testing.T) {
+	var h heard
+	c := checker(t, serve(t, h.over(&h.udp, yes).udp, nil))
+	const looks = 20
+	for range looks {
+		want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+	}
+	h.want(t, looks, 0)
+	ways := map[string]bool{}
+	for _, name := range h.udp {
+		if !strings.EqualFold(name, host+".") {
+			t.Errorf("asked for %q", name)
+		}
+		ways[name] = true
+	}
+	if len(ways) != looks { // of 2 to the power of 20
+		t.Errorf("%d ways of writing the name in %d queries", len(ways), looks)
+	}
+}
+
+// A server compresses names by pointing to the question; people shall see them in their own letters all the same.
+func TestLettersAreShownAsTheyWereGiven(t *testing.T) {
+	v := look(t, checker(t, both(t, func(q *dns.Msg) *dns.Msg {
+		name := q.Question[0].Name
+		target := "alias" + name[strings.Index(name, "."):]
+		m := answer(q, cname(name, target), txt(target, token))
+		m.Compress = true
+		return m
+	})))
+	want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+	if diff := cmp.Diff([]string{"alias.Org-1.Example.com"}, v.Observations[0].Aliases); diff != "" {
+		t.Errorf("aliases (-want +got):\n%s", diff)
+	}
+}
+
+// The forger has guessed port and id, not the letters.
+func TestForgeryInOtherLettersIsNotTaken(t *testing.T) {
+	sides := []struct {
+		name          string
+		forged, right zone
+		state         dnscheck.State
+		reason        dnscheck.Reason
+	}{
+		{"a forged yes before a no", yes, noValue, dnscheck.Absent, dnscheck.ReasonOtherValue},
+		{"a forged no before a yes", noName, yes, dnscheck.Present, dnscheck.ReasonFound},
+	}
+	for _, side := range sides {
+		for _, open := range []bool{true, false} {
+			name := side.name + ", TCP open"
+			if !open {
+				name = side.name + ", TCP closed"
+			}
+			t.Run(name, func(t *testing.T) {
+				var h heard
+				right := h.over(&h.udp, side.right)
+				forge := true
+				udp := func(query []byte, send func([]byte)) {
+					reply := right.octets(query)
+					h.mu.Lock()
+					defer h.mu.Unlock()
+					if forge {
+						forge = false
+						send(inLower(side.forged).octets(query))
+					}
+					send(reply)
+				}
+				tcp := h.over(&h.tcp, side.right).tcp
+				wantTransport, wantUDP, wantTCP := "tcp", 1, 1
+				if !open {
+					tcp, wantTransport, wantUDP, wantTCP = nil, "udp", 2, 0
+				}
+				c := checker(t, serve(t, udp, tcp))
+				v := look(t, c)
+				want(t, v, side.state, side.reason)
+				if got := v.Observations[0].Transport; got != wantTransport {
+					t.Errorf("answered over %s, want %s", got, wantTransport)
+				}
+				h.want(t, wantUDP, wantTCP)
+				// A forger cannot have the letters left out from then on.
+				want(t, look(t, c), side.state, side.reason)
+				h.want(t, wantUDP+1, wantTCP)
+				if name := h.lastUDP(); name == host+"." || name == strings.ToLower(host)+"." {
+					t.Errorf("asked for %q: the letters are not mixed any more", name)
+				}
+			})
+		}
+	}
+}
+
+// A server that does not keep letters costs one query more, once.
+func TestServerThatDoesNotKeepLetters(t *testing.T) {
+	t.Run("with TCP", func(t *testing.T) {
+		var h heard
+		c := checker(t, serve(t, h.over(&h.udp, inLower(yes)).udp, h.over(&h.tcp, inLower(yes)).tcp))
+		v := look(t, c)
+		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+		if got := v.Observations[0].Transport; got != "tcp" {
+			t.Errorf("answered over %s, want tcp", got)
+		}
+		h.want(t, 1, 1)
+		want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+		h.want(t, 2, 1)
+		if name := h.lastUDP(); name != host+"." {
+			t.Errorf("asked for %q, want it as it was given", name)
+		}
+	})
+	t.Run("without TCP", func(t *testing.T) {
+		var h heard
+		c := checker(t, serve(t, h.over(&h.udp, inLower(yes)).udp, nil))
+		for queries := range 3 {
+			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+			h.want(t, queries+2, 0)
+		}
+	})
+	t.Run("over UDP only: something in the way does it", func(t *testing.T) {
+		var h heard
+		c := checker(t, serve(t, h.over(&h.udp, inLower(yes)).udp, h.over(&h.tcp, yes).tcp))
+		for queries := range 3 {
+			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+			h.want(t, queries+1, queries+1)
+		}
+	})
+	t.Run("truncated, without TCP", func(t *testing.T) {
+		truncated := zone(func(q *dns.Msg) *dns.Msg {
+			m := yes(q)
+			m.Truncated = true
+			return m
+		})
+		v := look(t, checker(t, serve(t, inLower(truncated).udp, nil)))
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+	})
+	t.Run("silent the second time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			asked := false
+			v := lookInMemory(t, memory{udp: func(conn net.Conn) {
+				if !asked {
+					asked = true
+					memoryUDP(inLower(yes).udp)(conn)
+					return
+				}
+				unanswered(conn)
+			}})
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
+		})
+	})
+}
+
+func TestLettersAreTriedAgainLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h heard
+		c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(1)}, memory{
+			udp: memoryUDP(h.over(&h.udp, inLower(yes)).udp), tcp: memoryTCP(h.over(&h.tcp, inLower(yes)).tcp),
+		}.dial(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			wait     time.Duration
+			udp, tcp int
+		}{{0, 1, 1}, {59 * time.Minute, 2, 1}, {time.Minute, 3, 2}, {time.Minute, 4, 2}} {
+			time.Sleep(step.wait)
+			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+			h.want(t, step.udp, step.tcp)
+		}
+	})
+}
+
+func TestServersThatDoNotKeepLettersAreBounded(t *testing.T) {
+	if kept, most := dnscheck.RememberFolders(5000); kept != most {
+		t.Errorf("%d servers remembered, want at most %d", kept, most)
+	}
+}
