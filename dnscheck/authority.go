@@ -67,8 +67,7 @@ func (s spending) DialContext(ctx context.Context, network, address string) (net
 type authority struct {
 	resolvers  []recursive // for the names of name servers, never for the host
 	quorum     int         // of them
-	dialer     dialer
-	timeout    time.Duration // of one attempt over one transport
+	exchange   *exchange   // straight to name servers
 	port       uint16
 	anyAddress bool // also those that are not public unicast
 	cuts       *memory[delegation]
@@ -90,7 +89,7 @@ type inquiry struct {
 	*authority
 	token    string
 	path     *trail
-	exchange *exchange
+	straight *exchange // as far as its queries last
 	lookups  *budget
 }
 
@@ -106,7 +105,7 @@ func (a *authority) consult(ctx context.Context, host, token string, told func(O
 	lookups.left.Store(maxLookups)
 	q := &inquiry{
 		authority: a, token: token, path: newTrail(host), lookups: lookups,
-		exchange: &exchange{dialer: spending{a.dialer, queries}, timeout: a.timeout},
+		straight: a.exchange.through(spending{a.exchange.dialer, queries}),
 	}
 	w := q.follow(limited)
 	if ctx.Err() != nil {
@@ -455,7 +454,7 @@ func (h *hearing) ask(ctx context.Context, server int, addr netip.Addr) (heard, 
 func (h *hearing) question(ctx context.Context, addr netip.Addr) (statement, Observation) {
 	began := time.Now()
 	to := Resolver{Addr: netip.AddrPortFrom(addr, h.port), Transport: transportUDP}
-	r, transport, err := h.exchange.askFor(ctx, to, transportUDP, query{name: h.name, kind: dns.TypeTXT, straight: true})
+	r, transport, err := h.straight.askFor(ctx, to, transportUDP, query{name: h.name, kind: dns.TypeTXT, straight: true})
 	o := Observation{Address: to.Addr.String(), Transport: transport, Authority: true}
 	var said statement
 	switch {

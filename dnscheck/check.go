@@ -45,7 +45,7 @@ func New(c Config) (*Checker, error) {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
 	}
-	return assemble(c, &exchange{dialer: &net.Dialer{}, timeout: c.Timeout})
+	return assemble(c, newExchange(&net.Dialer{}, c.Timeout))
 }
 
 func assemble(c Config, x *exchange) (*Checker, error) {

@@ -40,7 +40,7 @@ func NewOver(c Config, d DialFunc) (*Checker, error) {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
 	}
-	return assemble(c, &exchange{dialer: d, timeout: c.Timeout})
+	return assemble(c, newExchange(d, c.Timeout))
 }
 
 // ReadReply takes the way of a reply that comes in for (id, host): what is parsed of it, and what that says of the token.

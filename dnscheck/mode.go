@@ -48,7 +48,7 @@ func (c *Checker) take(from Config, d dialer) error {
 		return nil
 	}
 	a := &authority{
-		quorum: c.quorum, dialer: d, timeout: min(from.Timeout, authorityAttempt), port: from.NameServerPort, anyAddress: from.AnyNameServer,
+		quorum: c.quorum, exchange: newExchange(d, min(from.Timeout, authorityAttempt)), port: from.NameServerPort, anyAddress: from.AnyNameServer,
 		cuts: newMemory[delegation](), hosts: newMemory[[]netip.Addr](), reach: reach{told: from.Reach},
 	}
 	if a.port == 0 {
