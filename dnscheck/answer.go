@@ -147,9 +147,11 @@ func compare(texts []*dns.TXT, token string) finding {
 	return finding{state: Absent, reason: ReasonOtherValue, values: values, negativeTTL: ttl}
 }
 
-// failure names the reason of a response code that is no answer.
-func failure(r reply) finding {
-	err := fmt.Errorf("the resolver answered %s", r.rcodeName())
+// failure names the reason of a resolver's response code that is no answer.
+func failure(r reply) finding { return failureOf("resolver", r) }
+
+func failureOf(who string, r reply) finding {
+	err := fmt.Errorf("the %s answered %s", who, r.rcodeName())
 	switch r.rcode {
 	case dns.RcodeServerFailure:
 		if slices.ContainsFunc(r.errors, isBogus) {
@@ -194,7 +196,6 @@ func isBogus(ede *dns.EDNS0_EDE) bool {
 // refersElsewhere tells a referral from an empty answer (RFC 2308 section 2.2): a server that neither has the zone nor
 // looks further sends name servers, often the root's, and no SOA. It does not know, so it has not said no.
 func refersElsewhere(r reply) bool {
-	isSOA := func(rr dns.RR) bool { _, ok := rr.(*dns.SOA); return ok }
 	isNS := func(rr dns.RR) bool { _, ok := rr.(*dns.NS); return ok }
 	return !r.authoritative && !r.recursion &&
 		slices.ContainsFunc(r.authority, isNS) && !slices.ContainsFunc(r.authority, isSOA)

@@ -20,14 +20,21 @@ type Config struct {
 	Quorum    int               // how many must agree; 0: the majority; more than there are resolvers is refused
 	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
 	Observe   func(Observation) // told of each observation that counted, for metrics; may be called by several looks at once; nil: nobody
+
+	Mode           Mode                           // who is asked; 0: the resolvers alone
+	Reach          func(reached bool, why string) // told when it turns out, or changes, whether name servers can be reached from here; nil: nobody
+	NameServerPort uint16                         // of the zones' name servers; 0: 53
+	AnyNameServer  bool                           // ask name servers at addresses that are not public unicast too: for tests, and for a DNS of one's own
 }
 
-// Checker looks for verification tokens in the DNS. It keeps nothing from look to look and may be used by any number of
-// goroutines.
+// Checker looks for verification tokens in the DNS. From look to look it remembers zones' name servers, and nothing of what
+// they said; it may be used by any number of goroutines.
 type Checker struct {
-	vantages []vantage
-	quorum   int
-	told     func(Observation)
+	vantages  []vantage
+	quorum    int
+	told      func(Observation)
+	mode      Mode
+	authority *authority // nil in ModeResolvers
 }
 
 // New makes a Checker, or tells what is wrong with the Config.
@@ -38,7 +45,7 @@ func New(c Config) (*Checker, error) {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
 	}
-	return assemble(c, &exchange{dialer: &net.Dialer{}, timeout: c.Timeout})
+	return assemble(c, newExchange(&net.Dialer{}, c.Timeout))
 }
 
 func assemble(c Config, x *exchange) (*Checker, error) {
@@ -59,7 +66,7 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 		}
 		checker.vantages = append(checker.vantages, recursive{resolver: r, exchange: x})
 	}
-	return checker, nil
+	return checker, checker.take(c, x.dialer)
 }
 
 func checkResolvers(resolvers []Resolver) error {
@@ -88,28 +95,37 @@ func quorumOf(wanted, resolvers int) (int, error) {
 	return wanted, nil
 }
 
-// Look asks whether the token is worth a proof. Present: at least one resolver sees it. Absent: a quorum of them has been
-// told by the zone that it is not there. Otherwise it is Unknown. All resolvers are asked at once, and none is waited
-// for once the answer is clear.
+// Look asks whether the token is worth a proof.
 //
-// The error is a *QuestionError, or the context's own, wrapped.
+// At the resolvers: Present if at least one sees it; Absent if a quorum of them has been told by the zone that it is not
+// there; otherwise Unknown. At the zone's name servers ([ModeAuto], [ModeAuthority]): Present if all that answer have it; Absent if
+// all that answer do not, and they are most; otherwise Unknown. No cache stands between them and us, so there is nothing to wait
+// for after a no. In ModeAuto the resolvers are asked where no name server had anything to say.
+//
+// All are asked at once, and none is waited for once the answer is clear. The error is a *QuestionError, or the context's own,
+// wrapped.
 func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error) {
-	return c.judge(ctx, host, token, tally.looked)
+	return c.judge(ctx, host, token, tally.looked, false)
 }
 
-// Prove asks whether the token may be acted upon. Present: a quorum of the resolvers sees it. Absent: that cannot be, and a
-// quorum has been told by the zone that it is not there. Otherwise it is Unknown, with ReasonDisagree where some see it and
-// others see that it is not there. All resolvers are asked at once, and none is waited for once the answer is clear.
+// Prove asks whether the token may be acted upon.
 //
-// The error is a *QuestionError, or the context's own, wrapped.
+// At the resolvers: Present if a quorum sees it; Absent if that cannot be, and a quorum has been told by the zone that
+// it is not there; otherwise Unknown, with ReasonDisagree where some see it and others see that it is not there. In the other
+// modes the zone's name servers come first: where they say no, or contradict each other, the resolvers are not asked, so
+// that they do not begin to remember a no. Where they say yes a quorum of the resolvers must say so too; until then it is Unknown,
+// with ReasonLag.
+//
+// All are asked at once, and none is waited for once the answer is clear. The error is a *QuestionError, or the context's own,
+// wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	return c.judge(ctx, host, token, tally.proved)
+	return c.judge(ctx, host, token, tally.proved, true)
 }
 
 // rule says what a tally comes to, and whether what is still out could change it.
 type rule func(tally) (state State, decided bool)
 
-func (c *Checker) judge(ctx context.Context, host, token string, decide rule) (Verdict, error) {
+func (c *Checker) judge(ctx context.Context, host, token string, decide rule, proof bool) (Verdict, error) {
 	if err := CheckHost(host); err != nil {
 		return Verdict{}, err
 	}
@@ -119,6 +135,14 @@ func (c *Checker) judge(ctx context.Context, host, token string, decide rule) (V
 	if ctx.Err() != nil {
 		return Verdict{}, ended(ctx, host)
 	}
+	if c.authority == nil {
+		return c.poll(ctx, host, token, decide)
+	}
+	return c.judgeByAuthority(ctx, host, token, decide, proof)
+}
+
+// poll asks the resolvers.
+func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Verdict, error) {
 	asking, cancel := context.WithCancel(ctx)
 	seen := c.askAll(asking, host, token)
 	defer seen.wait() // second, and at once: nobody outlives the call
@@ -221,7 +245,7 @@ func (t tally) proved() (State, bool) {
 // verdictOf gathers the observations that are in (the others have no reason yet).
 func verdictOf(state State, host string, observations []Observation) Verdict {
 	in := slices.DeleteFunc(observations, func(o Observation) bool { return o.Reason == "" })
-	v := Verdict{State: state, Host: host, Observations: in, Reason: reasonOf(state, in)}
+	v := Verdict{State: state, Host: host, Observations: in, Reason: reasonOf(state, in), Basis: ByResolvers}
 	if state == Absent {
 		for _, o := range in {
 			v.NegativeTTL = max(v.NegativeTTL, o.NegativeTTL)
@@ -246,7 +270,7 @@ func reasonOf(state State, observations []Observation) Reason {
 		return ReasonDisagree
 	}
 	// What lies with the domain comes before what may lie with us.
-	return firstOf(seen, ReasonDNSSEC, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable)
+	return firstOf(seen, ReasonDNSSEC, ReasonDelegation, ReasonLame, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable)
 }
 
 func firstOf(seen map[Reason]int, order ...Reason) Reason {

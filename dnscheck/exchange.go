@@ -37,7 +37,16 @@ type dialer interface {
 type exchange struct {
 	dialer  dialer
 	timeout time.Duration // of one attempt over one transport
-	folders folders
+	folders *folders
+}
+
+func newExchange(d dialer, timeout time.Duration) *exchange {
+	return &exchange{dialer: d, timeout: timeout, folders: new(folders)}
+}
+
+// through is the same exchange over another dialer; what is known of servers is shared.
+func (x *exchange) through(d dialer) *exchange {
+	return &exchange{dialer: d, timeout: x.timeout, folders: x.folders}
 }
 
 // exchangeError tells why no reply came that could be used.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/miekg/dns"
 )
@@ -13,6 +14,18 @@ import (
 var (
 	Unescape   = unescape
 	MaxAliases = maxAliases
+)
+
+const (
+	MaxQueries    = maxQueries
+	MaxLookups    = maxLookups
+	MaxShown      = maxShown
+	AuthorityTime = authorityTime
+	Hedge         = hedge
+	Grace         = grace
+	ClosedFor     = closedFor
+	MaxServers    = maxServers
+	MaxRemembered = maxRemembered
 )
 
 // DialFunc stands in for the network.
@@ -27,7 +40,7 @@ func NewOver(c Config, d DialFunc) (*Checker, error) {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
 	}
-	return assemble(c, &exchange{dialer: d, timeout: c.Timeout})
+	return assemble(c, newExchange(d, c.Timeout))
 }
 
 // ReadReply takes the way of a reply that comes in for (id, host): what is parsed of it, and what that says of the token.
@@ -40,6 +53,50 @@ func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, stat
 	found := path.read(r, token)
 	sections = [3]int{len(r.answer), len(r.authority), len(r.additional)}
 	return sections, found.state, found.reason, found.values, nil
+}
+
+// Statement is what the reply of a zone's name server says.
+type Statement struct {
+	State   State
+	Alias   string
+	Down    string   // the zone below that it refers to
+	Servers []string // its name servers
+	Glue    []string // those of them that came with addresses
+}
+
+// ReadStatement takes the way of a reply that comes in from a name server of zone.
+func ReadStatement(raw []byte, id uint16, zone, host, token string) (Statement, error) {
+	name := newTrail(host).at
+	r, err := parseReply(raw, id, name, dns.TypeTXT)
+	if err != nil || r.truncated {
+		return Statement{}, err
+	}
+	said := readStatement(r, zone, name, token)
+	s := Statement{State: said.finding.state, Alias: said.alias}
+	if said.down != nil {
+		s.Down = said.down.zone
+		for _, server := range said.down.servers {
+			s.Servers = append(s.Servers, server.name)
+			if len(server.glue) > 0 {
+				s.Glue = append(s.Glue, server.name)
+			}
+		}
+	}
+	return s, nil
+}
+
+// NewMemory is a cache, with the bound that it has.
+func NewMemory() Memory { return Memory{newMemory[int]()} }
+
+// Memory is a cache of numbers.
+type Memory struct{ m *memory[int] }
+
+func (m Memory) Put(name string, value int, ttl time.Duration) { m.m.put(name, value, ttl) }
+func (m Memory) Get(name string) (int, bool)                   { return m.m.get(name) }
+func (m Memory) Forget(name string)                            { m.m.forget(name) }
+func (m Memory) Len() int                                      { return len(m.m.held) + m.m.order.Len() + len(m.m.flights) }
+func (m Memory) Find(ctx context.Context, name string, look func() (int, time.Duration, error)) (int, error) {
+	return m.m.find(ctx, name, look)
 }
 
 // PackQuery writes a query for the host.

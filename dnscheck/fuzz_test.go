@@ -163,3 +163,55 @@ func FuzzCheckDomain(f *testing.F) {
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
+
+// Whatever a server of example.com sends: no panic, a referral leads strictly down and toward the host, glue is the
+// referred zone's own, and nothing is said without authority.
+func FuzzReadStatement(f *testing.F) {
+	query, err := dnscheck.PackQuery(host)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, z := range []zone{
+		zoneOf(start("example.com"), txt(host, token)),
+		zoneOf(start("example.com"), cname(host, "b.example.com")),
+		zoneOf(start("example.com"), ns("org-1.example.com", "ns.org-1.example.com"), address("ns.org-1.example.com", nsOne), ns("org-1.example.com", "ns.hoster.net")),
+		zoneOf(start("com"), ns(host, "ns."+host), address("ns."+host, "2a00::1")),
+		zoneOf(start("example.com"), dname("org-1.example.com", "elsewhere.com")),
+		refused, servfail, noName,
+	} {
+		f.Add(z.octets(query))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var id uint16
+		if len(raw) >= 2 {
+			id = binary.BigEndian.Uint16(raw)
+		}
+		said, err := dnscheck.ReadStatement(raw, id, "example.com.", host, token)
+		if err != nil || said.State == dnscheck.Unknown && said.Alias == "" && said.Down == "" {
+			return
+		}
+		if said.Down != "" {
+			if said.Down == "example.com." || !dns.IsSubDomain("example.com.", said.Down) || !dns.IsSubDomain(said.Down, dns.CanonicalName(host)) {
+				t.Fatalf("referred to %q", said.Down)
+			}
+			if len(said.Servers) > dnscheck.MaxServers {
+				t.Fatalf("%d servers", len(said.Servers))
+			}
+			for _, name := range said.Glue {
+				if !dns.IsSubDomain(said.Down, name) {
+					t.Fatalf("glue for %q with a referral to %q", name, said.Down)
+				}
+			}
+		}
+		m := new(dns.Msg)
+		if err := m.Unpack(raw); err != nil {
+			t.Fatalf("the codec refuses what was taken: %v", err)
+		}
+		if (said.State != dnscheck.Unknown || said.Alias != "") && !m.Authoritative {
+			t.Fatalf("%+v without authority", said)
+		}
+		if said.State != dnscheck.Unknown && (said.Alias != "" || said.Down != "") {
+			t.Fatalf("two things at once: %+v", said)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package dnscheck
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,11 +49,29 @@ const (
 	ReasonDisagree    Reason = "resolvers_disagree"  // some see the token, others see that it is not there
 	ReasonDNSSEC      Reason = "dnssec_bogus"        // SERVFAIL because signatures do not validate
 	ReasonRCode       Reason = "unexpected_rcode"    // another response code
+
+	// These come of asking the zone's own name servers.
+	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
+	ReasonLag             Reason = "resolvers_lag"         // the name servers have the token, and too few of the resolvers see it yet
+	ReasonLame            Reason = "lame_delegation"       // servers that are named as the zone's and do not hold it
+	ReasonDelegation      Reason = "endless_delegation"    // the way to the zone's name servers takes too many referrals or queries
+)
+
+// Basis says by whose word a verdict was reached.
+type Basis string
+
+// The bases.
+const (
+	ByResolvers Basis = "resolvers"
+	ByAuthority Basis = "authority"               // the zone's own name servers
+	ByBoth      Basis = "authority_and_resolvers" // a proof: first those, then these
 )
 
 // Observation is what one vantage point saw. Its texts are safe to show but for Values, which are raw.
 type Observation struct {
-	Resolver    string        // the resolver's name
+	Resolver    string        // the resolver's name, or the name server's
+	Authority   bool          // it is one of the zone's own name servers
+	Address     string        // of a name server: "192.0.2.1:53"; empty where it has none that could be asked
 	Transport   string        // of the last question: "udp" or "tcp"
 	State       State         //
 	Reason      Reason        //
@@ -71,8 +90,10 @@ type Verdict struct {
 	State        State
 	Reason       Reason
 	Host         string        // as it was given
-	Observations []Observation // of those resolvers that had answered when the verdict was clear, in the order of Config.Resolvers
-	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 when not absent
+	Basis        Basis         // who was asked
+	Note         string        // why the zone's name servers have not said anything, where they were to be asked; for an operator
+	Observations []Observation // of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in the order of Config.Resolvers
+	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 where none that was asked said so
 }
 
 // Sentence says for the customer what was found: it names the host and, where another value is there, quotes the
@@ -86,10 +107,43 @@ func (v Verdict) Sentence() string {
 		return fmt.Sprintf("%s is an alias (CNAME) of %s, which does not exist.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]))
 	case v.Reason == ReasonNoRecord && len(o.Aliases) > 0:
 		return fmt.Sprintf("%s is an alias (CNAME) of %s, which has no TXT record.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]))
+	case v.Reason == ReasonServersDisagree:
+		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
 	case v.State == Unknown && o.EDE != "":
-		return fmt.Sprintf("%s The resolver says: %s.", v.Plain(), o.EDE)
+		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), o.role(), o.EDE)
 	}
 	return v.Plain()
+}
+
+// sides tells which name servers have the token and which do not.
+func (v Verdict) sides() string {
+	var with, without []string
+	for _, o := range v.Observations {
+		name := o.Resolver
+		switch {
+		case !o.Authority || slices.Contains(with, name) || slices.Contains(without, name):
+		case o.State == Present:
+			with = append(with, name)
+		case o.State == Absent || o.Reason == ReasonAlias:
+			without = append(without, name)
+		}
+	}
+	if len(with) == 0 {
+		return "they name different aliases (CNAME), or only some have one"
+	}
+	return someNames(with) + " has it, " + someNames(without) + " does not"
+}
+
+func someNames(names []string) string {
+	const most = 4 // name servers are two to four nearly everywhere
+	return strings.Join(names[:min(len(names), most)], ", ") + andMore(len(names)-most)
+}
+
+func (o Observation) role() string {
+	if o.Authority {
+		return "name server"
+	}
+	return "resolver"
 }
 
 // Plain says the same without anything that was found there: it names nothing but the host that was asked for.
@@ -110,11 +164,19 @@ func (v Verdict) Plain() string {
 	case ReasonServFail:
 		return "The TXT record at " + host + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL)."
 	case ReasonRefused:
-		return "The TXT record at " + host + " could not be looked up: the resolver declined to answer for this name."
+		return "The TXT record at " + host + " could not be looked up: the " + v.telling().role() + " declined to answer for this name."
 	case ReasonTimeout:
 		return "The TXT record at " + host + " could not be looked up: no answer came in time."
 	case ReasonUnreachable:
-		return "The TXT record at " + host + " could not be looked up: the resolver cannot be reached."
+		return "The TXT record at " + host + " could not be looked up: the " + v.telling().role() + " cannot be reached."
+	case ReasonServersDisagree:
+		return "The domain's name servers disagree about the TXT record at " + host + "."
+	case ReasonLag:
+		return "The domain's name servers have the expected value at " + host + "; not enough of the public resolvers see it yet."
+	case ReasonLame:
+		return "The TXT record at " + host + " could not be looked up: the servers that are named as the domain's name servers do not hold it."
+	case ReasonDelegation:
+		return "The TXT record at " + host + " could not be looked up: the way to the domain's name servers does not end."
 	case ReasonMalformed:
 		return "The TXT record at " + host + " could not be looked up: the answer could not be understood."
 	case ReasonAlias:
@@ -129,10 +191,11 @@ func (v Verdict) Plain() string {
 	return "Nothing is known yet of the TXT record at " + host + "."
 }
 
-// telling is the observation that the verdict's reason comes from; empty where it comes from all of them.
+// telling is the observation that the verdict's reason comes from; empty where it comes from all of them. Where resolvers were
+// asked too the last word was theirs.
 func (v Verdict) telling() Observation {
 	for _, o := range v.Observations {
-		if o.Reason == v.Reason {
+		if o.Reason == v.Reason && o.Authority == (v.Basis == ByAuthority) {
 			return o
 		}
 	}

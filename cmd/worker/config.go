@@ -58,6 +58,7 @@ type tenantFlags struct {
 	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
 	Resolvers            []string      `help:"Resolvers to ask, address or tcp://address." default:"1.1.1.1,8.8.8.8,9.9.9.9"`
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default: a majority)." default:"0"`
+	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both), authority (never the resolvers alone), or resolvers." default:"auto"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
 	TrustPayload         bool          `help:"Do not read records: for credentials without read scopes. Rows then bring host, token and flag."`
 	AllowUnproven        bool          `help:"Let domains update set verified without a proof."`
@@ -81,12 +82,14 @@ type tenant struct {
 	MaxClientsPerRequest int      `yaml:"max_clients_per_request"`
 	Resolvers            []string `yaml:"resolvers"`
 	ResolverQuorum       int      `yaml:"resolver_quorum"`
+	DNSMode              string   `yaml:"dns_mode"`
 	GiveUp               duration `yaml:"give_up"`
 	TrustPayload         bool     `yaml:"trust_payload"`
 	AllowUnproven        bool     `yaml:"allow_unproven"`
 
 	limit     pace.Limit
 	resolvers []dnscheck.Resolver
+	dnsMode   dnscheck.Mode
 	secret    apiclient.Secret
 	token     apiclient.Secret
 }
@@ -96,7 +99,7 @@ type tenant struct {
 func defaultTenant() tenant {
 	return tenant{
 		Name: tasks.DefaultTenant, Rate: "2/s", Burst: 2, Reserve: 20, MaxClientsPerRequest: tasks.MaxClients,
-		Resolvers: []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}, GiveUp: duration(tasks.DefaultGiveUp),
+		Resolvers: []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}, DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
 	}
 }
 
@@ -168,7 +171,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 	t := tenant{
 		Name: f.Tenant, BaseURL: f.BaseURL, AuthURL: f.AuthURL, TokenURL: f.TokenURL, Audience: f.Audience, ClientID: f.ClientID,
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, MaxClientsPerRequest: f.MaxClientsPerRequest,
-		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, GiveUp: duration(f.GiveUp),
+		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, DNSMode: f.DNSMode, GiveUp: duration(f.GiveUp),
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
 	}
@@ -226,7 +229,7 @@ func plainly(err error) error {
 // complete reads the secrets, fills in what follows from the rest, and checks
 // everything that can be checked without asking anyone.
 func (t *tenant) complete(env environment) error {
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkLimit(), t.checkResolvers())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkLimit(), t.checkResolvers(), t.checkDNSMode())
 }
 
 func (t *tenant) checkURLs() error {
@@ -340,6 +343,15 @@ func (t *tenant) checkResolvers() error {
 	return nil
 }
 
+func (t *tenant) checkDNSMode() error {
+	mode, err := dnscheck.ParseMode(t.DNSMode)
+	if err != nil {
+		return fmt.Errorf("dns-mode: want auto, authority or resolvers, got %.40q", t.DNSMode)
+	}
+	t.dnsMode = mode
+	return nil
+}
+
 // redis is the Redis that the settings name.
 func (s settings) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 	if err := redisconn.Check(s.RedisURL, !fromArgs); err != nil {
@@ -391,6 +403,7 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%\n", t.Rate, t.Burst, t.Reserve)
 		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
 		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum())
+		fmt.Fprintf(out, "  dns-mode: %s\n", t.dnsMode)
 		fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
 	}
 }

@@ -118,6 +118,7 @@ var wrongTenant = []settingsCase{
 	{name: "resolver twice", args: []string{"--resolvers", "1.1.1.1,tcp://1.1.1.1:53"}, want: "resolvers: resolver tcp://1.1.1.1:53 is named twice: it would count twice for the quorum; name each once"},
 	{name: "quorum above the resolvers", args: []string{"--resolver-quorum", "4"}, want: "resolver-quorum: want at most the 3 resolvers, got 4"},
 	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"}, want: "resolver-quorum: want at most the 3 resolvers, got -1"},
+	{name: "no such dns mode", args: []string{"--dns-mode", "always"}, want: `dns-mode: want auto, authority or resolvers, got "always"`},
 	{name: "several at once", args: []string{"--rate", "fast", "--resolvers", "dns.example.com"}, want: badRate + "\n" + badResolver},
 }
 
@@ -181,6 +182,7 @@ var invalidFiles = map[string]string{
 	"resolver-twice":      `tenants[0] "acme": resolvers: resolver 1.1.1.1:53 is named twice: it would count twice for the quorum; name each once`,
 	"quorum":              `tenants[0] "acme": resolver-quorum: want at most the 3 resolvers, got 4`,
 	"quorum-negative":     `tenants[0] "acme": resolver-quorum: want at most the 3 resolvers, got -1`,
+	"dns-mode":            `tenants[0] "acme": dns-mode: want auto, authority or resolvers, got "sometimes"`,
 	"several-rules":       `tenants[1] "other": ` + noBaseURL + "\n" + noCredentials + "\n" + badRate + "\nresolvers: there is none",
 }
 
@@ -240,6 +242,7 @@ tenant production:
   max-clients-per-request: 10
   give-up: 168h0m0s
   resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
+  dns-mode: auto
   trust-payload: false
   allow-unproven: false
 tenant staging:
@@ -251,6 +254,7 @@ tenant staging:
   max-clients-per-request: 100
   give-up: 72h0m0s
   resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
+  dns-mode: auto
   trust-payload: false
   allow-unproven: false
 `

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/redisconn"
@@ -79,7 +80,7 @@ func sandboxTenant(box *sandbox.Sandbox) tenant {
 	t := defaultTenant()
 	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
 	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, duration(sandboxGiveUp)
-	t.Resolvers = box.DNSAddrs()
+	t.Resolvers, t.DNSMode = box.DNSAddrs(), dnscheck.ModeResolvers.String() // its zone has no name servers
 	return t
 }
 

@@ -145,7 +145,7 @@ func TestTwoTenants(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	write(t, secret, other.ClientSecret()+"\n")
 	entry := func(name string, box *sandbox.Sandbox, secret string) string {
-		return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, %s, rate: unlimited, resolvers: [%q], resolver_quorum: 1}\n", name, box.BaseURL(), box.ClientID(), secret, box.DNSAddr())
+		return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, %s, rate: unlimited, resolvers: [%q], resolver_quorum: 1, dns_mode: resolvers}\n", name, box.BaseURL(), box.ClientID(), secret, box.DNSAddr())
 	}
 	write(t, env["ORGOPS_CONFIG"], "tenants:\n"+entry("one", one, "client_secret_env: ONE_SECRET")+entry("other", other, "client_secret_file: "+secret))
 

@@ -29,6 +29,9 @@ type served struct {
 // do not answer, which costs little.
 const dnsConcurrency = 100
 
+// nameServersLabel stands for all of them in metrics.
+const nameServersLabel = "authority"
+
 // apiConcurrency is how many tasks that spend the budget run at a time: as
 // many as are under way when requests of 2 s use the whole rate, and a few.
 func apiConcurrency(rate pace.Rate) int {
@@ -66,9 +69,20 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	checker, err := dnscheck.New(dnscheck.Config{
-		Resolvers: t.resolvers, Quorum: t.quorum(),
+		Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode,
 		Observe: func(o dnscheck.Observation) {
-			w.metrics.DNSQuery(o.Resolver, o.Transport, o.State.String(), string(o.Reason), o.Took)
+			who := o.Resolver
+			if o.Authority {
+				who = nameServersLabel // their names are strangers', and without number
+			}
+			w.metrics.DNSQuery(who, o.Transport, o.State.String(), string(o.Reason), o.Took)
+		},
+		Reach: func(reached bool, why string) {
+			if reached {
+				logger.Info("looking at the domains' own name servers")
+				return
+			}
+			logger.Warn("name servers cannot be reached from here: looking at the resolvers alone", "dns_mode", t.dnsMode.String(), "error", why)
 		},
 	})
 	if err != nil {

@@ -276,6 +276,7 @@ func (s *Sandbox) Settings() []string {
 		"ORGOPS_CLIENT_ID=" + s.ClientID(),
 		"ORGOPS_CLIENT_SECRET=" + s.ClientSecret(),
 		"ORGOPS_RESOLVERS=" + strings.Join(s.DNSAddrs(), ","),
+		"ORGOPS_DNS_MODE=resolvers", // its zone has no name servers
 	}
 	if s.redis != nil {
 		lines = append(lines, "ORGOPS_REDIS_URL="+s.RedisURL())

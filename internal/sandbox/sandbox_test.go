@@ -196,6 +196,7 @@ func TestSettings(t *testing.T) {
 		"ORGOPS_CLIENT_ID=" + s.ClientID(),
 		"ORGOPS_CLIENT_SECRET=" + s.ClientSecret(),
 		"ORGOPS_RESOLVERS=" + s.DNSAddr(),
+		"ORGOPS_DNS_MODE=resolvers",
 		"ORGOPS_REDIS_URL=" + s.RedisURL(),
 		"ORGOPS_RATE=2.5/s",
 		"ORGOPS_BURST=7",
@@ -205,7 +206,7 @@ func TestSettings(t *testing.T) {
 		t.Error(diff)
 	}
 	bare := start(t, sandbox.Options{})
-	if diff := cmp.Diff(6, len(bare.Settings())); diff != "" {
+	if diff := cmp.Diff(7, len(bare.Settings())); diff != "" {
 		t.Error(bare.Settings(), diff)
 	}
 }

@@ -1,0 +1,56 @@
+package dnscheck
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// notPublic are the addresses within the unicast space that no name server of the public DNS has. A zone's delegation is a
+// stranger's to write: it must not choose which host inside our network gets a datagram (and the IANA special-purpose
+// registries, RFC 6890, list no other).
+var notPublic = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),       // this network: RFC 791 section 3.2
+	netip.MustParsePrefix("10.0.0.0/8"),      // private: RFC 1918
+	netip.MustParsePrefix("100.64.0.0/10"),   // shared behind carriers' NAT: RFC 6598
+	netip.MustParsePrefix("127.0.0.0/8"),     // loopback: RFC 1122 section 3.2.1.3
+	netip.MustParsePrefix("169.254.0.0/16"),  // link-local, clouds' metadata among them: RFC 3927
+	netip.MustParsePrefix("172.16.0.0/12"),   // private: RFC 1918
+	netip.MustParsePrefix("192.0.0.0/24"),    // protocol assignments: RFC 6890 section 2.1
+	netip.MustParsePrefix("192.0.2.0/24"),    // documentation: RFC 5737
+	netip.MustParsePrefix("192.88.99.0/24"),  // 6to4 relays, given up: RFC 7526
+	netip.MustParsePrefix("192.168.0.0/16"),  // private: RFC 1918
+	netip.MustParsePrefix("198.18.0.0/15"),   // benchmarks: RFC 2544
+	netip.MustParsePrefix("198.51.100.0/24"), // documentation: RFC 5737
+	netip.MustParsePrefix("203.0.113.0/24"),  // documentation: RFC 5737
+	netip.MustParsePrefix("224.0.0.0/4"),     // multicast: RFC 5771
+	netip.MustParsePrefix("240.0.0.0/4"),     // reserved, and broadcast: RFC 1112 section 4, RFC 919
+	netip.MustParsePrefix("2001::/23"),       // protocol assignments, Teredo among them: RFC 2928, RFC 4380
+	netip.MustParsePrefix("2001:db8::/32"),   // documentation: RFC 3849
+	netip.MustParsePrefix("3fff::/20"),       // documentation: RFC 9637
+}
+
+var (
+	// globalUnicast is all of IPv6 that is given out to be reached (RFC 4291 section 2.4, RFC 3513); loopback,
+	// link-local, unique local, site-local, multicast, discard-only and mapped addresses lie outside.
+	globalUnicast = netip.MustParsePrefix("2000::/3")
+	nat64         = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in the last four octets: RFC 6052
+	sixToFour     = netip.MustParsePrefix("2002::/16")    // an IPv4 address in octets 2 to 5: RFC 3056
+)
+
+// isPublic tells whether the address is public unicast. One that carries an IPv4 address is what that is.
+func isPublic(addr netip.Addr) bool {
+	addr = addr.Unmap()
+	if addr.Zone() != "" {
+		return false
+	}
+	octets := addr.AsSlice()
+	switch {
+	case nat64.Contains(addr):
+		return isPublic(netip.AddrFrom4([4]byte(octets[12:16])))
+	case sixToFour.Contains(addr):
+		return isPublic(netip.AddrFrom4([4]byte(octets[2:6])))
+	case addr.Is6() && !globalUnicast.Contains(addr):
+		return false
+	}
+	return addr.IsValid() && !slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(addr) })
+}

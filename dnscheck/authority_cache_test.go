@@ -1,0 +1,140 @@
+package dnscheck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"orgops/dnscheck"
+)
+
+func TestMemoryIsBounded(t *testing.T) {
+	m := dnscheck.NewMemory()
+	for i := range dnscheck.MaxRemembered + 10 {
+		m.Put(fmt.Sprint(i), i, time.Hour)
+	}
+	if got := m.Len(); got != 2*dnscheck.MaxRemembered { // by name, and by age
+		t.Errorf("%d entries", got)
+	}
+	if _, ok := m.Get("9"); ok {
+		t.Error("the oldest is still there")
+	}
+	if v, ok := m.Get("10"); !ok || v != 10 {
+		t.Errorf("%d, %t", v, ok)
+	}
+	for range 3 {
+		m.Put("10", 11, time.Hour) // no second entry
+	}
+	if got := m.Len(); got != 2*dnscheck.MaxRemembered {
+		t.Errorf("%d entries", got)
+	}
+}
+
+func TestMemoryForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := dnscheck.NewMemory()
+		tests := []struct {
+			name      string
+			ttl, kept time.Duration
+		}{
+			{"a TTL of its own", time.Minute, time.Minute},
+			{"no TTL", 0, 5 * time.Second},
+			{"a TTL of days", 48 * time.Hour, 15 * time.Minute},
+		}
+		for _, test := range tests {
+			m.Put(test.name, 1, test.ttl)
+			time.Sleep(test.kept - time.Nanosecond)
+			if _, ok := m.Get(test.name); !ok {
+				t.Errorf("%s: forgotten before %s", test.name, test.kept)
+			}
+			time.Sleep(time.Nanosecond)
+			if _, ok := m.Get(test.name); ok {
+				t.Errorf("%s: remembered after %s", test.name, test.kept)
+			}
+		}
+		if m.Len() != 0 {
+			t.Errorf("%d entries are left", m.Len())
+		}
+		m.Put("a", 1, time.Minute)
+		m.Forget("a")
+		m.Forget("a")
+		if m.Len() != 0 {
+			t.Errorf("%d entries are left", m.Len())
+		}
+	})
+}
+
+func TestMemoryHasOneLookAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := dnscheck.NewMemory()
+		var looks atomic.Int32
+		look := func() (int, time.Duration, error) {
+			looks.Add(1)
+			time.Sleep(time.Second)
+			m.Put("other", 2, time.Minute) // no lock is held meanwhile
+			return 1, time.Minute, nil
+		}
+		var finding sync.WaitGroup
+		for range 100 {
+			finding.Go(func() {
+				if v, err := m.Find(t.Context(), "a", look); v != 1 || err != nil {
+					t.Errorf("%d, %v", v, err)
+				}
+			})
+		}
+		finding.Wait()
+		if got := looks.Load(); got != 1 {
+			t.Errorf("%d looks", got)
+		}
+	})
+}
+
+func TestMemoryKeepsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := dnscheck.NewMemory()
+		broken := errors.New("broken")
+		var finding sync.WaitGroup
+		for range 3 { // one looks, the others hear of it
+			finding.Go(func() {
+				_, err := m.Find(t.Context(), "a", func() (int, time.Duration, error) {
+					time.Sleep(time.Second)
+					return 0, time.Minute, broken
+				})
+				if !errors.Is(err, broken) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		finding.Wait()
+		if v, err := m.Find(t.Context(), "a", func() (int, time.Duration, error) { return 1, time.Minute, nil }); v != 1 || err != nil {
+			t.Errorf("%d, %v", v, err)
+		}
+	})
+}
+
+func TestMemoryWaitsAsLongAsItsAskerDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := dnscheck.NewMemory()
+		var looking sync.WaitGroup
+		looking.Go(func() {
+			_, _ = m.Find(t.Context(), "a", func() (int, time.Duration, error) {
+				time.Sleep(time.Hour)
+				return 1, time.Minute, nil
+			})
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := m.Find(ctx, "a", nil)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("error %v after %s", err, time.Since(began))
+		}
+		looking.Wait()
+	})
+}

@@ -1,0 +1,232 @@
+package dnscheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// tldServers is how many of a top-level domain's name servers are asked: they are up to 13 that all hold the same, and one
+	// that answers is enough to go down.
+	tldServers = 4
+	// lookupTime is how long the resolvers have to find the name servers of a top-level domain, or the addresses of a name
+	// server: well under authorityTime, for a name that nobody answers for must not take the time of the others.
+	lookupTime = 2 * time.Second
+	// unfoundMemory is how long nobody asks again for the addresses of a name server that has none. A dead one is often
+	// named by thousands of zones.
+	unfoundMemory = 30 * time.Second
+)
+
+// top finds the name servers of the top-level domain that a name ends in. That they exist is sure, unlike anything between
+// the name and its zone, for which no resolver is ever asked: an NXDOMAIN that it then keeps would deny the record for as long
+// after it was published (RFC 2308, RFC 8020).
+func (q *inquiry) top(ctx context.Context, name string) (delegation, error) {
+	labels := dns.SplitDomainName(canonical(name))
+	tld := dns.Fqdn(labels[len(labels)-1])
+	return q.cuts.find(ctx, tld, func() (delegation, time.Duration, error) {
+		names, ttl, err := q.agreed(ctx, tld, dns.TypeNS)
+		if err != nil {
+			return delegation{}, 0, fmt.Errorf("find the name servers of %s: %w", shownHost(unrooted(tld)), err)
+		}
+		d := delegation{zone: tld}
+		for _, name := range someOf(names, tldServers) {
+			d.servers = append(d.servers, nameServer{name: name})
+		}
+		return d, ttl, nil
+	})
+}
+
+// addresses gives the addresses at which a name server can be asked, or why there are none.
+func (q *inquiry) addresses(ctx context.Context, zone string, server nameServer) ([]netip.Addr, error) {
+	found := server.glue
+	if len(found) == 0 {
+		if err := q.mayLookUp(zone, server.name); err != nil {
+			return nil, err
+		}
+		var err error
+		if found, err = q.lookUp(ctx, server.name); err != nil {
+			return nil, err
+		}
+	}
+	return q.allowed(found)
+}
+
+// mayLookUp refuses what no resolver is to be asked for: a name on the way from the host, or from an alias of it, up to its top-level
+// domain, since its NXDOMAIN would deny what we look for; and a name in the zone itself whose address did not come with the
+// referral, since a resolver could only find it there.
+func (q *inquiry) mayLookUp(zone, name string) error {
+	for seen := range q.path.seen {
+		if dns.IsSubDomain(name, seen) {
+			return errors.New("its name is the host's own, or above it: no address is looked up there")
+		}
+	}
+	if dns.CountLabel(zone) > 1 && dns.IsSubDomain(zone, name) {
+		return errors.New("its name lies in the zone, and no address (glue) came with the delegation")
+	}
+	return nil
+}
+
+func (q *inquiry) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
+	found, err := q.hosts.find(ctx, name, func() ([]netip.Addr, time.Duration, error) {
+		if !q.lookups.take() {
+			return nil, 0, errors.Join(errAbandoned, errSpent)
+		}
+		var four, six family
+		var looking sync.WaitGroup
+		looking.Go(func() { four = q.family(ctx, name, dns.TypeA) })
+		looking.Go(func() { six = q.family(ctx, name, dns.TypeAAAA) })
+		looking.Wait()
+		return together(four, six)
+	})
+	if err == nil && len(found) == 0 {
+		err = errors.New("it has no address")
+	}
+	return found, err
+}
+
+// family is what was found of one kind of addresses.
+type family struct {
+	addrs []netip.Addr
+	ttl   time.Duration
+	err   error
+}
+
+func (q *inquiry) family(ctx context.Context, name string, kind uint16) family {
+	values, ttl, err := q.agreed(ctx, name, kind)
+	f := family{ttl: ttl, err: err}
+	for _, value := range values {
+		if addr, err := netip.ParseAddr(value); err == nil {
+			f.addrs = append(f.addrs, addr)
+		}
+	}
+	return f
+}
+
+// together joins both families; one is enough.
+func together(four, six family) ([]netip.Addr, time.Duration, error) {
+	addrs := slices.Concat(four.addrs, six.addrs)
+	switch {
+	case len(four.addrs) > 0 && len(six.addrs) > 0:
+		return addrs, min(four.ttl, six.ttl), nil
+	case len(addrs) > 0:
+		return addrs, max(four.ttl, six.ttl), nil
+	case errors.Is(four.err, errAbandoned) || errors.Is(six.err, errAbandoned):
+		return nil, 0, errors.Join(four.err, six.err)
+	}
+	return nil, unfoundMemory, nil
+}
+
+// allowed takes the addresses that may be asked, at most maxAddrs of each family.
+func (q *inquiry) allowed(found []netip.Addr) ([]netip.Addr, error) {
+	var four, six []netip.Addr
+	for _, addr := range found {
+		switch {
+		case !q.anyAddress && !isPublic(addr):
+		case addr.Is4() && len(four) < maxAddrs:
+			four = append(four, addr)
+		case addr.Is6() && len(six) < maxAddrs:
+			six = append(six, addr)
+		}
+	}
+	if len(four)+len(six) == 0 {
+		return nil, fmt.Errorf("its address %s is not public unicast: not asked", found[0])
+	}
+	var mixed []netip.Addr // so that whoever asks one after another sees both families soon
+	for i := range max(len(four), len(six)) {
+		mixed = append(mixed, four[min(i, len(four)):min(i+1, len(four))]...)
+		mixed = append(mixed, six[min(i, len(six)):min(i+1, len(six))]...)
+	}
+	return mixed, nil
+}
+
+// errUnfound: the resolvers could be asked, and do not agree on anything.
+var errUnfound = errors.New("no quorum of the resolvers gives an answer")
+
+// agreed asks all resolvers for the records of a name, and gives the values that a quorum of them has told: one resolver that
+// lies must not choose whose word we take for the zone's. Nobody is waited for once there are such values.
+func (q *inquiry) agreed(ctx context.Context, name string, kind uint16) ([]string, time.Duration, error) {
+	limited, cancel := context.WithTimeout(ctx, lookupTime)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	told := make(chan ballot, len(q.resolvers))
+	for _, v := range q.resolvers {
+		asking.Go(func() { told <- v.valuesOf(limited, name, kind) })
+	}
+	votes := make(map[string]int)
+	empty, ttl := 0, longestMemory
+	for range q.resolvers {
+		b := <-told
+		if b.counts && len(b.values) == 0 {
+			empty++
+		}
+		for _, value := range b.values {
+			votes[value]++
+			ttl = min(ttl, b.ttl)
+		}
+		if winners := reaching(votes, q.quorum); len(winners) > 0 {
+			return winners, ttl, nil
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, 0, errors.Join(errAbandoned, ctx.Err())
+	case empty >= q.quorum:
+		return nil, 0, errors.New("there are none")
+	}
+	return nil, 0, errUnfound
+}
+
+func reaching(votes map[string]int, quorum int) []string {
+	var winners []string
+	for value, n := range votes {
+		if n >= quorum {
+			winners = append(winners, value)
+		}
+	}
+	slices.Sort(winners)
+	return winners
+}
+
+// ballot is what one resolver says of a name, each value once.
+type ballot struct {
+	values []string
+	ttl    time.Duration
+	counts bool // the resolver has answered, be it that there is nothing
+}
+
+func (v recursive) valuesOf(ctx context.Context, name string, kind uint16) ballot {
+	r, _, err := v.exchange.askFor(ctx, v.resolver, v.resolver.Transport, query{name: name, kind: kind})
+	if err != nil || r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
+		return ballot{}
+	}
+	b := ballot{counts: true, ttl: longestMemory}
+	for _, record := range r.answer {
+		if !isAt(record, name) || record.Header().Rrtype != kind {
+			continue
+		}
+		if value := valueOf(record); value != "" && !slices.Contains(b.values, value) {
+			b.values = append(b.values, value)
+			b.ttl = min(b.ttl, seconds(record.Header().Ttl))
+		}
+	}
+	return b
+}
+
+func valueOf(record dns.RR) string {
+	if ns, ok := record.(*dns.NS); ok {
+		return strings.TrimPrefix(canonical(ns.Ns), ".") // the root serves nobody
+	}
+	if addr, ok := addressIn(record); ok {
+		return addr.String()
+	}
+	return ""
+}

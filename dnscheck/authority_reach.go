@@ -1,0 +1,84 @@
+package dnscheck
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// reachedLately is how long an answer from any name server shows that port 53 is open outwards: when the servers of one
+	// top-level domain are silent within that time, it is they.
+	reachedLately = 10 * time.Minute
+	// closedFor is how long nobody tries after the servers of a top-level domain, anycast by the dozen, were all silent. A look
+	// that tries waits seconds for nothing; a rule that was changed in a firewall counts five minutes later.
+	closedFor = 5 * time.Minute
+)
+
+// news is what was told last.
+type news int
+
+const (
+	toldNothing news = iota
+	toldReached
+	toldClosed
+)
+
+// reach knows whether name servers can be reached from here at all: many networks let DNS out to their own resolvers only.
+// The zero value does not know yet, and lets look.
+type reach struct {
+	told func(reached bool, why string)
+
+	mu      sync.Mutex
+	reached time.Time // when a name server last answered
+	closed  time.Time // nobody shall try before; zero: they may
+	why     string
+	news    news
+}
+
+// shut says why nobody shall try now; empty: go ahead. Once the time of waiting is over one tries, and the others go on waiting
+// for as long as that can take.
+func (r *reach) shut(now time.Time) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed.IsZero() {
+		return ""
+	}
+	if now.Before(r.closed) {
+		return r.why
+	}
+	r.closed = now.Add(authorityTime)
+	return ""
+}
+
+// blame says why name servers are out of reach; empty where they are not.
+func (r *reach) blame() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
+// opened notes that a name server has answered as one.
+func (r *reach) opened(now time.Time) {
+	r.mu.Lock()
+	changed := r.news != toldReached
+	r.reached, r.closed, r.why, r.news = now, time.Time{}, "", toldReached
+	r.mu.Unlock()
+	if changed && r.told != nil {
+		r.told(true, "")
+	}
+}
+
+// silent notes that none of a top-level domain's servers has answered as one.
+func (r *reach) silent(now time.Time, why string) {
+	r.mu.Lock()
+	if !r.reached.IsZero() && now.Sub(r.reached) < reachedLately {
+		r.mu.Unlock()
+		return
+	}
+	changed := r.news != toldClosed
+	r.closed, r.why, r.news = now.Add(closedFor), why, toldClosed
+	r.mu.Unlock()
+	if changed && r.told != nil {
+		r.told(false, why)
+	}
+}

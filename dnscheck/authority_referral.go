@@ -1,0 +1,198 @@
+package dnscheck
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// maxServers is how many name servers of a zone are asked: few zones have more than eight, and a stranger's referral may
+	// name hundreds (NXNSAttack, 2020). Of more, chance takes eight.
+	maxServers = 8
+	// maxAddrs is how many addresses of each family are asked of one name server: a second one helps where the first is
+	// down; more are the same machines again.
+	maxAddrs = 2
+)
+
+// nameServer is one of a zone's, as its delegation names it.
+type nameServer struct {
+	name string       // with the last dot
+	glue []netip.Addr // addresses that came with the referral; only for a name within the delegated zone
+}
+
+// delegation is a zone and its name servers.
+type delegation struct {
+	zone    string // canonical
+	servers []nameServer
+}
+
+// statement is what a name server's reply says about a name: a finding, or the alias there, or that another zone begins.
+type statement struct {
+	finding finding
+	alias   string      // the target of the CNAME there
+	down    *delegation // the zone below that the name lies in
+	ttl     time.Duration
+}
+
+// definite tells whether the server has said something about the name with authority.
+func (s statement) definite() bool { return s.alias != "" || s.finding.state != Unknown }
+
+// leads tells whether what was said goes on anywhere.
+func (s statement) leads() bool { return s.definite() || s.down != nil }
+
+func says(f finding) statement { return statement{finding: f} }
+
+// readStatement tells what the reply of a server of zone says about the TXT records at name, and about the token.
+// Records of any other name are not the server's to tell: where an alias leads is asked for at its own zone.
+func readStatement(r reply, zone, name, token string) statement {
+	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
+		return says(failureOf("name server", r))
+	}
+	if tampered, is := withheld(r); is {
+		return says(tampered)
+	}
+	if down, ttl, err := referral(r, zone, name); err != nil {
+		return says(unknown(ReasonLame, err))
+	} else if down != nil {
+		return statement{down: down, ttl: ttl}
+	}
+	if !r.authoritative {
+		return says(unknown(ReasonLame, errors.New("the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
+	}
+	target, found, err := aliasAt(r.answer, name)
+	if err != nil {
+		return says(unknown(ReasonAlias, err))
+	}
+	if found { // then the response code is about the target (RFC 6604 section 3)
+		return statement{alias: target}
+	}
+	return says(readNoAlias(r, name, token))
+}
+
+func readNoAlias(r reply, name, token string) finding {
+	texts := textsAt(r.answer, name)
+	switch {
+	case len(texts) > 0 && r.rcode == dns.RcodeNameError:
+		return unknown(ReasonMalformed, errors.New("the answer says that the name does not exist, and has records of it"))
+	case len(texts) > 0:
+		found := compare(texts, token)
+		found.negativeTTL = 0 // who is asked directly keeps nothing back
+		return found
+	case len(r.answer) > 0:
+		return unknown(ReasonMalformed, errors.New("the answer has records, and none that answers the question"))
+	case r.rcode == dns.RcodeNameError:
+		return finding{state: Absent, reason: ReasonNoName}
+	}
+	return finding{state: Absent, reason: ReasonNoRecord}
+}
+
+// referral reads a reply that says who else is to be asked (RFC 1034 section 4.3.2): no answer, and the NS records of one
+// zone, which must lie strictly below the server's own and on the way to the name. Any other one, upward, sideways or to itself,
+// is an error: following it would go in circles, or wherever a stranger wants. nil without an error: it is no referral.
+func referral(r reply, zone, name string) (*delegation, time.Duration, error) {
+	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || slices.ContainsFunc(r.authority, isSOA) {
+		return nil, 0, nil
+	}
+	records := nsRecords(r.authority)
+	if len(records) == 0 {
+		return nil, 0, nil
+	}
+	cut := canonical(records[0].Hdr.Name)
+	other := func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != cut }
+	problem := ""
+	switch {
+	case slices.ContainsFunc(records, other):
+		problem = "refers to several zones at once"
+	case cut == zone:
+		problem = "refers to itself"
+	case !dns.IsSubDomain(zone, cut):
+		problem = "refers upward or sideways, to " + shownHost(unrooted(cut))
+	case !dns.IsSubDomain(cut, canonical(name)):
+		problem = "refers to " + shownHost(unrooted(cut)) + ", where the name does not lie"
+	}
+	switch {
+	case problem == "":
+		return delegationOf(cut, records, r.additional), lowestTTL(records), nil
+	case r.authoritative: // it says "nothing there", and names servers beside it
+		return nil, 0, nil
+	}
+	return nil, 0, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
+}
+
+func isSOA(rr dns.RR) bool { _, ok := rr.(*dns.SOA); return ok }
+
+func nsRecords(section []dns.RR) []*dns.NS {
+	var found []*dns.NS
+	for _, record := range section {
+		if ns, ok := record.(*dns.NS); ok && ns.Hdr.Class == dns.ClassINET {
+			found = append(found, ns)
+		}
+	}
+	return found
+}
+
+func lowestTTL(records []*dns.NS) time.Duration {
+	lowest := seconds(records[0].Hdr.Ttl)
+	for _, ns := range records {
+		lowest = min(lowest, seconds(ns.Hdr.Ttl))
+	}
+	return lowest
+}
+
+// delegationOf takes at most maxServers of the servers, with the addresses that came along for those whose names lie in the zone
+// itself: nobody else could tell them. Those of other names are not the referring server's to tell.
+func delegationOf(zone string, records []*dns.NS, additional []dns.RR) *delegation {
+	names := make([]string, 0, len(records))
+	for _, ns := range records {
+		if name := canonical(ns.Ns); name != "." && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	d := &delegation{zone: zone}
+	for _, name := range someOf(names, maxServers) {
+		server := nameServer{name: name}
+		if dns.IsSubDomain(zone, name) {
+			server.glue = addressesAt(additional, name)
+		}
+		d.servers = append(d.servers, server)
+	}
+	return d
+}
+
+// someOf takes as many at random, in an order that changes, so that no server is always asked first.
+func someOf(names []string, most int) []string {
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:min(len(names), most)]
+}
+
+// addressesAt gives the addresses that a section has of a name.
+func addressesAt(section []dns.RR, name string) []netip.Addr {
+	var found []netip.Addr
+	for _, record := range section {
+		if !isAt(record, name) {
+			continue
+		}
+		if addr, ok := addressIn(record); ok && !slices.Contains(found, addr) {
+			found = append(found, addr)
+		}
+	}
+	return found
+}
+
+func addressIn(record dns.RR) (netip.Addr, bool) {
+	var octets []byte
+	switch record := record.(type) {
+	case *dns.A:
+		octets = record.A.To4()
+	case *dns.AAAA:
+		octets = record.AAAA.To16()
+	}
+	addr, ok := netip.AddrFromSlice(octets)
+	return addr.Unmap(), ok
+}

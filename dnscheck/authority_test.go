@@ -1,0 +1,1082 @@
+package dnscheck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// The zones of most tests: com. at 5.0.0.1 delegates example.com. to two servers with glue.
+const (
+	tldAddr = "5.0.0.1"
+	nsOne   = "5.1.0.1"
+	nsTwo   = "5.1.0.2"
+)
+
+// overTLD puts com. there, with these records in it.
+func overTLD(t *testing.T, records ...dns.RR) *internet {
+	n := newInternet(t)
+	n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+	n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, records...)...))
+	return n
+}
+
+// delegated has example.com. at both of its servers, with the same records.
+func delegated(t *testing.T, records ...dns.RR) *internet {
+	n := overTLD(t, twoServers()...)
+	z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
+	n.at(nsOne, z)
+	n.at(nsTwo, z)
+	return n
+}
+
+func twoServers() []dns.RR {
+	return []dns.RR{
+		ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne),
+		ns("example.com", "ns2.example.com"), address("ns2.example.com", nsTwo),
+	}
+}
+
+// expected is what a look and a proof come to.
+type expected struct {
+	state  dnscheck.State
+	reason dnscheck.Reason
+}
+
+// Authority's own verdicts: who holds the host's zone is found, and what its servers say is the word, whatever the way.
+func TestAuthorityFindsTheZone(t *testing.T) {
+	found := expected{dnscheck.Present, dnscheck.ReasonFound}
+	noRecord := expected{dnscheck.Absent, dnscheck.ReasonNoRecord}
+	noName := expected{dnscheck.Absent, dnscheck.ReasonNoName}
+	has := func(owner string) []dns.RR { return []dns.RR{start(owner), txt(host, token)} }
+	one := func(zone string) []dns.RR { return []dns.RR{ns(zone, "ns."+zone), address("ns."+zone, nsOne)} }
+	tests := []struct {
+		name  string
+		build func(t *testing.T) *internet
+		want  expected
+	}{
+		{"the domain is delegated, the record is there", func(t *testing.T) *internet { return delegated(t, txt(host, token)) }, found},
+		{"another value", func(t *testing.T) *internet { return delegated(t, txt(host, other)) }, expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
+		{"no such name", func(t *testing.T) *internet { return delegated(t) }, noName},
+		{"a name without TXT records", func(t *testing.T) *internet { return delegated(t, address(host, "5.5.5.5")) }, noRecord},
+		{"a name that others lie below", func(t *testing.T) *internet { return delegated(t, txt("x."+host, token)) }, noRecord},
+		{"one of many, split", func(t *testing.T) *internet {
+			return delegated(t, txt(host, other), txt(host, token[:5], "", token[5:]))
+		}, found},
+		{"the domain does not exist", func(t *testing.T) *internet { return overTLD(t) }, noName},
+		{"the verification label itself is delegated", func(t *testing.T) *internet {
+			n := delegated(t, one(host)...)
+			n.at("5.2.0.1", zoneOf(has(host)...))
+			z := zoneOf(append([]dns.RR{start("example.com")}, ns(host, "ns."+host), address("ns."+host, "5.2.0.1"))...)
+			n.at(nsOne, z)
+			n.at(nsTwo, z)
+			return n
+		}, found},
+		{"every label is delegated", func(t *testing.T) *internet {
+			n := overTLD(t, ns("example.com", "ns.example.com"), address("ns.example.com", "5.1.1.1"))
+			n.at("5.1.1.1", zoneOf(start("example.com"), ns("org-1.example.com", "ns.org-1.example.com"), address("ns.org-1.example.com", "5.1.1.2")))
+			n.at("5.1.1.2", zoneOf(start("org-1.example.com"), ns(host, "ns."+host), address("ns."+host, "5.1.1.3")))
+			n.at("5.1.1.3", zoneOf(has(host)...))
+			return n
+		}, found},
+		{"parent and child at the same server, which answers for the child at once", func(t *testing.T) *internet {
+			n := overTLD(t, one("example.com")...)
+			n.at(nsOne, zoneOf(start("example.com"), ns(host, "ns1.example.com"), start(host), txt(host, token)))
+			return n
+		}, found},
+		{"the child at only one of the parent's servers", func(t *testing.T) *internet {
+			n := overTLD(t, twoServers()...)
+			parent := []dns.RR{start("example.com"), ns(host, "sub."+host), address("sub."+host, nsOne)}
+			n.at(nsOne, zoneOf(append(parent, has(host)...)...))
+			n.at(nsTwo, zoneOf(parent...))
+			return n
+		}, found},
+		{"servers without glue, outside the zone", func(t *testing.T) *internet {
+			n := overTLD(t, ns("example.com", "ns1.hoster.net"), ns("example.com", "ns2.hoster.org"))
+			n.know(address("ns1.hoster.net", nsOne), address("ns2.hoster.org", nsTwo))
+			z := zoneOf(start("example.com"), txt(host, token))
+			n.at(nsOne, z)
+			n.at(nsTwo, z)
+			return n
+		}, found},
+		{"glue for a name outside the zone is not believed", func(t *testing.T) *internet {
+			n := overTLD(t)
+			n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
+				m := straight(answer(q))
+				m.Ns = []dns.RR{ns("example.com", "ns1.hoster.net")}
+				m.Extra = []dns.RR{address("ns1.hoster.net", "6.6.6.6")}
+				return m
+			})
+			n.at("6.6.6.6", zoneOf(start("example.com"), txt(host, token)))
+			n.know(address("ns1.hoster.net", nsOne))
+			n.at(nsOne, zoneOf(start("example.com")))
+			return n
+		}, noName},
+		{"servers with IPv6 addresses only", func(t *testing.T) *internet {
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", "2a00::1"))
+			n.know(address("a.registry.net", "2a00::53"))
+			n.at("2a00::1", zoneOf(start("example.com"), txt(host, token)))
+			return n
+		}, found},
+		{"two names at one address", func(t *testing.T) *internet {
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), ns("example.com", "ns2.example.com"), address("ns2.example.com", nsOne))
+			n.at(nsOne, zoneOf(start("example.com"), txt(host, token)))
+			return n
+		}, found},
+		{"an alias into another zone and top-level domain", func(t *testing.T) *internet {
+			n := delegated(t, cname(host, "_v.target.org"))
+			n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
+			n.at("5.0.0.2", zoneOf(start("org"), ns("target.org", "ns.target.org"), address("ns.target.org", "5.3.0.1")))
+			n.at("5.3.0.1", zoneOf(start("target.org"), txt("_v.target.org", token)))
+			return n
+		}, found},
+		{"an alias whose target does not exist", func(t *testing.T) *internet {
+			n := delegated(t, cname(host, "_v.target.org"))
+			n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
+			n.at("5.0.0.2", zoneOf(start("org")))
+			return n
+		}, noName},
+		{"an alias within the zone, with the target's record beside it", func(t *testing.T) *internet {
+			return delegated(t, cname(host, "_v.example.com"), txt("_v.example.com", token))
+		}, found},
+		{"what a zone says of another's names is not heard", func(t *testing.T) *internet {
+			n := delegated(t)
+			lies := func(q *dns.Msg) *dns.Msg {
+				m := straight(answer(q, cname(q.Question[0].Name, "_v.target.org"), txt("_v.target.org", token)))
+				m.Authoritative = true
+				return m
+			}
+			n.at(nsOne, lies)
+			n.at(nsTwo, lies)
+			n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
+			n.at("5.0.0.2", zoneOf(start("org"), ns("target.org", "ns.target.org"), address("ns.target.org", "5.3.0.1")))
+			n.at("5.3.0.1", zoneOf(start("target.org")))
+			return n
+		}, noName},
+		{"a DNAME above the host", func(t *testing.T) *internet {
+			n := delegated(t, dname("org-1.example.com", "elsewhere.com"))
+			n.at(tldAddr, zoneOf(append(append([]dns.RR{start("com")}, twoServers()...), ns("elsewhere.com", "ns.elsewhere.com"), address("ns.elsewhere.com", "5.3.0.1"))...))
+			n.at("5.3.0.1", zoneOf(start("elsewhere.com"), txt("_verify.elsewhere.com", token)))
+			return n
+		}, found},
+		{"aliases in a circle", func(t *testing.T) *internet {
+			return delegated(t, cname(host, "b.example.com"), cname("b.example.com", host))
+		}, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+		{"an alias of itself", func(t *testing.T) *internet { return delegated(t, cname(host, host)) }, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+		{"as many aliases as are followed", func(t *testing.T) *internet { return delegated(t, aliases(dnscheck.MaxAliases)...) }, found},
+		{"an alias more", func(t *testing.T) *internet { return delegated(t, aliases(dnscheck.MaxAliases+1)...) }, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+		{"an alias beside a TXT record", func(t *testing.T) *internet { return delegated(t, cname(host, "b.example.com"), txt(host, token)) }, expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := test.build(t)
+				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want(t, v, test.want.state, test.want.reason)
+				if v.NegativeTTL != 0 {
+					t.Errorf("negative TTL %s: nobody keeps a no back", v.NegativeTTL)
+				}
+				n.quietAbout(host)
+				for _, a := range n.everythingAsked() {
+					if resolver := slices.Contains(resolverAddrs, a.address); resolver != a.recursion {
+						t.Errorf("recursion desired of %s: %t", a.address, a.recursion)
+					}
+				}
+			})
+		})
+	}
+}
+
+// aliases is a chain of so many, with the token at its end.
+func aliases(count int) []dns.RR {
+	var records []dns.RR
+	at := host
+	for i := range count {
+		next := fmt.Sprintf("a%d.example.com", i)
+		records = append(records, cname(at, next))
+		at = next
+	}
+	return append(records, txt(at, token))
+}
+
+func TestAuthorityOverTCPWhereUDPIsTruncated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := delegated(t)
+		whole := zoneOf(start("example.com"), txt(host, token))
+		for _, address := range []string{nsOne, nsTwo} {
+			n.at(address, func(q *dns.Msg) *dns.Msg {
+				m := whole(q)
+				n.mu.Lock()
+				m.Truncated = n.log[len(n.log)-1].network == "udp"
+				n.mu.Unlock()
+				return m
+			})
+		}
+		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+		for _, o := range v.Observations {
+			if o.Transport != "tcp" {
+				t.Errorf("%s was heard over %s, want tcp", o.Resolver, o.Transport)
+			}
+		}
+	})
+}
+
+// What servers say that do not hold the zone, or refer where nobody should go, is no answer: the others' word holds.
+func TestServersThatLeadNowhere(t *testing.T) {
+	refer := func(owner string, aa bool) zone {
+		return func(q *dns.Msg) *dns.Msg {
+			m := straight(answer(q))
+			m.Authoritative = aa
+			m.Ns = []dns.RR{ns(owner, "ns.evil.net")}
+			m.Extra = []dns.RR{address("ns.evil.net", "6.6.6.6")}
+			return m
+		}
+	}
+	servers := []struct {
+		name   string
+		zone   zone
+		reason dnscheck.Reason
+	}{
+		{"refers to the root", refer(".", false), dnscheck.ReasonLame},
+		{"refers upward", refer("com", false), dnscheck.ReasonLame},
+		{"refers to itself", refer("example.com", false), dnscheck.ReasonLame},
+		{"refers sideways", refer("example.net", false), dnscheck.ReasonLame},
+		{"refers to a zone beside the name", refer("org-2.example.com", false), dnscheck.ReasonLame},
+		{"refers below the name", refer("x."+host, false), dnscheck.ReasonLame},
+		{"refers to several zones", func(q *dns.Msg) *dns.Msg {
+			m := refer("org-1.example.com", false)(q)
+			m.Ns = append(m.Ns, ns(host, "ns.evil.net"))
+			return m
+		}, dnscheck.ReasonLame},
+		{"answers without authority", func(q *dns.Msg) *dns.Msg { return holding(token)(q) }, dnscheck.ReasonLame},
+		{"says no without authority", func(q *dns.Msg) *dns.Msg { return nothing(q) }, dnscheck.ReasonLame},
+		{"refuses", refused, dnscheck.ReasonRefused},
+		{"fails", servfail, dnscheck.ReasonServFail},
+		{"serves a stale answer", func(q *dns.Msg) *dns.Msg {
+			m := zoneOf(start("example.com"), txt(host, token))(q)
+			m.SetEdns0(1232, false)
+			m.IsEdns0().Option = append(m.IsEdns0().Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeStaleAnswer})
+			return m
+		}, dnscheck.ReasonServFail},
+		{"never answers", nil, dnscheck.ReasonTimeout},
+	}
+	for _, s := range servers {
+		t.Run(s.name, func(t *testing.T) {
+			for name, records := range map[string][]dns.RR{"beside two that say no": nil, "beside two that say yes": {txt(host, token)}} {
+				t.Run(name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+						z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
+						n.at(nsOne, z)
+						n.at(nsTwo, z)
+						n.at("5.1.0.3", s.zone)
+						n.at("6.6.6.6", holding(token))
+						n.know(address("ns.evil.net", "6.6.6.6"))
+						v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+						if len(records) == 0 {
+							want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+						} else {
+							want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+						}
+						if n.dials("6.6.6.6") != 0 {
+							t.Error("the referral was followed")
+						}
+					})
+				})
+			}
+			t.Run("alone", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := overTLD(t, twoServers()...)
+					n.at(nsOne, s.zone)
+					n.at(nsTwo, s.zone)
+					n.at("6.6.6.6", holding(token))
+					n.know(address("ns.evil.net", "6.6.6.6"))
+					v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+					want(t, v, dnscheck.Unknown, s.reason)
+					if n.dials("6.6.6.6") != 0 {
+						t.Error("the referral was followed")
+					}
+					if v.Note == "" {
+						t.Error("nothing is said of why")
+					}
+				})
+			})
+		})
+	}
+}
+
+// A server that says "nothing there" with authority may name name servers beside it; that is no referral.
+func TestNoDataWithNameServersBesideIsNo(t *testing.T) {
+	for _, owner := range []string{".", "example.com"} {
+		t.Run(owner, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := delegated(t)
+				z := func(q *dns.Msg) *dns.Msg {
+					m := straight(answer(q))
+					m.Authoritative = true
+					m.Ns = []dns.RR{ns(owner, "ns1.example.com")}
+					return m
+				}
+				n.at(nsOne, z)
+				n.at(nsTwo, z)
+				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoRecord)
+			})
+		})
+	}
+}
+
+func TestServersThatDisagree(t *testing.T) {
+	tests := []struct {
+		name        string
+		first, then zone
+		sentence    string
+	}{
+		{"one has it, one does not know the name", zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com")), "ns1.example.com has it, ns2.example.com does not."},
+		{"one has it, one another value", zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"), txt(host, other)), "ns1.example.com has it, ns2.example.com does not."},
+		{"one has it, one an alias", zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"), cname(host, "b.example.com")), "ns1.example.com has it, ns2.example.com does not."},
+		{"two aliases", zoneOf(start("example.com"), cname(host, "a.example.com")), zoneOf(start("example.com"), cname(host, "b.example.com")), "they name different aliases (CNAME), or only some have one."},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+				for way, ask := range ways {
+					t.Run(mode.String()+" "+way, func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							n := overTLD(t, twoServers()...)
+							n.at(nsOne, test.first)
+							n.at(nsTwo, test.then)
+							n.know(txt(host, token)) // whatever the resolvers have
+							v, err := ask(n.checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
+							if err != nil {
+								t.Fatal(err)
+							}
+							want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+							want := "The domain's name servers disagree about the TXT record at " + host + ": " + test.sentence
+							if diff := cmp.Diff(want, v.Sentence()); diff != "" {
+								t.Errorf("sentence (-want +got):\n%s", diff)
+							}
+							n.quietAbout(host)
+						})
+					})
+				}
+			}
+		})
+	}
+}
+
+// ways are both questions of a checker.
+var ways = map[string]func(*dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error){
+	"look": func(c *dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error) {
+		return c.Look
+	},
+	"prove": func(c *dnscheck.Checker) func(context.Context, string, string) (dnscheck.Verdict, error) {
+		return c.Prove
+	},
+}
+
+// A name server's two addresses that say different things are a disagreement as well.
+func TestAddressesOfOneServerThatDisagree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), address("ns1.example.com", "2a00::1"))
+		n.at(nsOne, zoneOf(start("example.com"), txt(host, token)))
+		n.at("2a00::1", zoneOf(start("example.com")))
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+	})
+}
+
+// How many of four servers must be heard: for a no most of them, for a look's yes one.
+func TestServersOutOfReach(t *testing.T) {
+	tests := []struct {
+		name    string
+		up      int
+		records []dns.RR
+		want    expected
+	}{
+		{"three of four say no", 3, nil, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"two of four say no", 2, nil, expected{dnscheck.Unknown, dnscheck.ReasonUnreachable}},
+		{"one of four says no", 1, nil, expected{dnscheck.Unknown, dnscheck.ReasonUnreachable}},
+		{"three of four say yes", 3, []dns.RR{txt(host, token)}, expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"one of four says yes", 1, []dns.RR{txt(host, token)}, expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"none of four", 0, nil, expected{dnscheck.Unknown, dnscheck.ReasonUnreachable}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var servers []dns.RR
+				for i := range 4 {
+					name := fmt.Sprintf("ns%d.example.com", i)
+					servers = append(servers, ns("example.com", name), address(name, fmt.Sprintf("5.1.0.%d", i+1)))
+				}
+				n := overTLD(t, servers...)
+				for i := range test.up {
+					n.at(fmt.Sprintf("5.1.0.%d", i+1), zoneOf(append([]dns.RR{start("example.com")}, test.records...)...))
+				}
+				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), test.want.state, test.want.reason)
+			})
+		})
+	}
+}
+
+// The clock of the bubble tells: who is silent costs the others' verdict half a second at most.
+func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
+	for name, records := range map[string][]dns.RR{"absent": nil, "present": {txt(host, token)}} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // servers are taken in an order of chance
+				synctest.Test(t, func(t *testing.T) {
+					n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+					z := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
+					n.at(nsOne, z)
+					n.at(nsTwo, z)
+					n.at("5.1.0.3", nil)
+					began := time.Now()
+					v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+					if v.State.String() != name {
+						t.Errorf("state %s", v.State)
+					}
+					if took := time.Since(began); took > dnscheck.Hedge+dnscheck.Grace {
+						t.Errorf("took %s", took)
+					}
+				})
+			}
+		})
+	}
+	t.Run("a disagreement is not waited out", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+			n.at(nsOne, zoneOf(start("example.com")))
+			n.at(nsTwo, zoneOf(start("example.com"), txt(host, token)))
+			n.at("5.1.0.3", nil)
+			began := time.Now()
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+			if took := time.Since(began); took > dnscheck.Hedge {
+				t.Errorf("took %s", took)
+			}
+		})
+	})
+	t.Run("a late no is heard while there is time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", "5.1.0.3"))...)
+			z := zoneOf(start("example.com"), txt(host, token))
+			n.at(nsOne, z)
+			n.at(nsTwo, z)
+			n.at("5.1.0.3", func(q *dns.Msg) *dns.Msg {
+				time.Sleep(dnscheck.Grace - time.Millisecond)
+				return zoneOf(start("example.com"))(q)
+			})
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+		})
+	})
+	t.Run("all silent: bounded", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t, twoServers()...)
+			n.at(nsOne, nil)
+			n.at(nsTwo, nil)
+			began := time.Now()
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonTimeout)
+			if took := time.Since(began); took > dnscheck.AuthorityTime {
+				t.Errorf("took %s", took)
+			}
+		})
+	})
+}
+
+// Nothing is sent to addresses that a stranger's delegation has no business with.
+func TestAddressesThatAreNotAsked(t *testing.T) {
+	refused := []string{
+		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.1.1",
+		"198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
+		"::", "::1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:a00:1::1", "2002:7f00:1::1", "3fff::1", "5f00::1", "fc00::1", "fd12::1", "fe80::1", "fec0::1", "ff02::1",
+	}
+	for _, addr := range refused {
+		t.Run(addr, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr), ns("example.com", "ns1.hoster.net"))
+				n.know(address("ns1.hoster.net", addr))
+				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+				if got := n.straight(); got != 1 { // the top-level domain's
+					t.Errorf("dialled %q", n.dialled)
+				}
+			})
+		})
+	}
+	for _, addr := range []string{"1.1.1.1", "9.9.9.9", "172.32.0.1", "192.0.1.1", "223.255.255.255", "2606:4700::1", "2a00::1", "64:ff9b::101:101", "2002:101:101::1"} {
+		t.Run(addr+" is", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", addr))
+				n.at(addr, zoneOf(start("example.com"), txt(host, token)))
+				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Present, dnscheck.ReasonFound)
+			})
+		})
+	}
+	t.Run("a top-level domain's too", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := newInternet(t)
+			n.know(ns("com", "a.registry.net"), address("a.registry.net", "10.0.0.1"))
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+			if n.straight() != 0 {
+				t.Errorf("dialled %q", n.dialled)
+			}
+		})
+	})
+	t.Run("unless the settings allow it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", "10.0.0.1"))
+			n.at("10.0.0.1", zoneOf(start("example.com"), txt(host, token)))
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority, AnyNameServer: true})), dnscheck.Present, dnscheck.ReasonFound)
+		})
+	})
+}
+
+// Whatever a delegation says, it costs so many queries and so much time, and no more.
+func TestHostileDelegationsAreBounded(t *testing.T) {
+	many := func(zone string, count int, name func(i int) string) []dns.RR {
+		var records []dns.RR
+		for i := range count {
+			records = append(records, ns(zone, name(i)))
+		}
+		return records
+	}
+	deeper := func(fan int) zone { // a server that refers one label further, whatever it is asked
+		return func(q *dns.Msg) *dns.Msg {
+			m := straight(answer(q))
+			name := dns.CanonicalName(q.Question[0].Name)
+			offs := dns.Split(name)
+			depth := len(offs) - 3
+			if v, ok := level.Load(name); ok {
+				depth = v.(int)
+			}
+			level.Store(name, max(depth-1, 0))
+			cut := name[offs[depth]:]
+			for i := range fan {
+				target := fmt.Sprintf("n%d-%d.%s", depth, i, cut)
+				m.Ns = append(m.Ns, ns(cut, target))
+				m.Extra = append(m.Extra, address(target, fmt.Sprintf("6.%d.%d.1", depth, i)))
+			}
+			return m
+		}
+	}
+	long := strings.Repeat("a.", 60) + "example.com"
+	tests := []struct {
+		name, host string
+		build      func(t *testing.T) *internet
+		reason     dnscheck.Reason
+	}{
+		{"a referral to hundreds of names that nobody knows (NXNS)", host, func(t *testing.T) *internet {
+			return overTLD(t, many("example.com", 300, func(i int) string { return fmt.Sprintf("n%d.victim.net", i) })...)
+		}, dnscheck.ReasonUnreachable},
+		{"such referrals one below the other, each from a server that is there", host, func(t *testing.T) *internet {
+			n := overTLD(t, append(many("example.com", 100, func(i int) string { return fmt.Sprintf("n%d.victim.net", i) }), ns("example.com", "ns.example.com"), address("ns.example.com", nsOne))...)
+			n.at(nsOne, zoneOf(append(many("org-1.example.com", 100, func(i int) string { return fmt.Sprintf("m%d.victim.net", i) }), start("example.com"))...))
+			return n
+		}, ""},
+		{"a referral to hundreds of addresses", host, func(t *testing.T) *internet {
+			var records []dns.RR
+			for i := range 50 {
+				name := fmt.Sprintf("ns%d.example.com", i)
+				records = append(records, ns("example.com", name))
+				for j := range 5 {
+					records = append(records, address(name, fmt.Sprintf("6.6.%d.%d", i, j)))
+				}
+			}
+			return overTLD(t, records...)
+		}, dnscheck.ReasonUnreachable},
+		{"a referral for every one of sixty labels", long, func(t *testing.T) *internet {
+			n := overTLD(t, ns("example.com", "ns.example.com"), address("ns.example.com", "6.0.0.1"))
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			for i := range 70 {
+				n.servers[fmt.Sprintf("6.%d.0.1", i)] = deeper(1)
+			}
+			return n
+		}, dnscheck.ReasonDelegation},
+		{"aliases from zone to zone", host, func(t *testing.T) *internet {
+			n := overTLD(t)
+			records := []dns.RR{start("com")}
+			for i := range 30 {
+				zone := fmt.Sprintf("z%d.com", i)
+				for j := range 8 {
+					name := fmt.Sprintf("ns%d.%s", j, zone)
+					records = append(records, ns(zone, name), address(name, fmt.Sprintf("6.1.%d.%d", i, j)))
+				}
+			}
+			records = append(records, twoServers()...)
+			n.at(tldAddr, zoneOf(records...))
+			jump := func(q *dns.Msg) *dns.Msg {
+				var i int
+				if _, err := fmt.Sscanf(q.Question[0].Name, "z%d.com.", &i); err != nil {
+					i = -1
+				}
+				m := straight(answer(q, cname(q.Question[0].Name, fmt.Sprintf("z%d.com", i+1))))
+				m.Authoritative = true
+				return m
+			}
+			n.at(nsOne, jump)
+			n.at(nsTwo, jump)
+			for i := range 30 {
+				for j := range 8 {
+					n.at(fmt.Sprintf("6.1.%d.%d", i, j), jump)
+				}
+			}
+			return n
+		}, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				level.Clear()
+				n := test.build(t)
+				began := time.Now()
+				v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}).Look(t.Context(), test.host, token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v.State != dnscheck.Unknown || test.reason != "" && v.Reason != test.reason {
+					t.Errorf("verdict %s (%s, %s), want unknown (%s)", v.State, v.Reason, v.Note, test.reason)
+				}
+				if took := time.Since(began); took > dnscheck.AuthorityTime {
+					t.Errorf("took %s", took)
+				}
+				if got := n.straight(); got > dnscheck.MaxQueries {
+					t.Errorf("%d queries to name servers, want at most %d", got, dnscheck.MaxQueries)
+				}
+				names := make(map[string]bool)
+				for _, a := range n.askedOf(resolverAddrs...) {
+					names[a.name] = true
+				}
+				if len(names) > dnscheck.MaxLookups+2 {
+					t.Errorf("the resolvers were asked for %d names", len(names))
+				}
+				if len(v.Observations) > dnscheck.MaxShown {
+					t.Errorf("%d observations", len(v.Observations))
+				}
+			})
+		})
+	}
+}
+
+// level is how deep a name was referred, for a hostile server.
+var level sync.Map
+
+// Of two looks that go the same way the second asks nobody but the zone's servers.
+func TestNameServersAreRemembered(t *testing.T) {
+	t.Run("till their time is up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			look(t, c)
+			resolvers, tld := len(n.askedOf(resolverAddrs...)), len(n.askedOf(tldAddr))
+			look(t, c)
+			if len(n.askedOf(resolverAddrs...)) != resolvers || len(n.askedOf(tldAddr)) != tld {
+				t.Error("the second look asked for the way again")
+			}
+			time.Sleep(301 * time.Second) // the records' TTL
+			look(t, c)
+			if len(n.askedOf(tldAddr)) == tld {
+				t.Error("the TTL is over, and nobody was asked")
+			}
+		})
+	})
+	t.Run("no longer than a quarter of an hour", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t)
+			n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
+				m := straight(answer(q))
+				cut := ns("example.com", "ns1.example.com")
+				cut.Hdr.Ttl = 172800
+				m.Ns, m.Extra = []dns.RR{cut}, []dns.RR{address("ns1.example.com", nsOne)}
+				return m
+			})
+			n.at(nsOne, zoneOf(start("example.com")))
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			look(t, c)
+			tld := len(n.askedOf(tldAddr))
+			time.Sleep(14 * time.Minute)
+			look(t, c)
+			if len(n.askedOf(tldAddr)) != tld {
+				t.Error("asked again within it")
+			}
+			time.Sleep(time.Minute)
+			look(t, c)
+			if len(n.askedOf(tldAddr)) == tld {
+				t.Error("not asked again")
+			}
+		})
+	})
+	t.Run("not those that do not hold the zone any more", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+			n.at(nsOne, refused)
+			n.at(nsTwo, refused)
+			n.at(tldAddr, zoneOf(start("com"), ns("example.com", "new.example.com"), address("new.example.com", "5.7.0.1")))
+			n.at("5.7.0.1", zoneOf(start("example.com"), txt(host, token)))
+			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+		})
+	})
+}
+
+// Many looks at once share what they must find, none waits for another's servers, and nothing is locked meanwhile.
+func TestLooksShareTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := overTLD(t, ns("example.com", "ns1.hoster.net"), ns("slow.com", "ns1.slow.net"))
+		n.know(address("ns1.hoster.net", nsOne), address("ns1.slow.net", "5.9.0.1"))
+		n.at(nsOne, zoneOf(start("example.com"), txt(host, token)))
+		n.at("5.9.0.1", nil)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		var looking sync.WaitGroup
+		slow, stop := context.WithCancel(t.Context())
+		looking.Go(func() {
+			if _, err := c.Look(slow, "_v.slow.com", token); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want the context's", err)
+			}
+		})
+		synctest.Wait()
+		began := time.Now()
+		var fast sync.WaitGroup
+		for range 50 {
+			fast.Go(func() { want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound) })
+		}
+		fast.Wait()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("waited %s for another name's server", took)
+		}
+		stop()
+		looking.Wait()
+		// The name servers of com, and two addresses of each of three names, of three resolvers.
+		if got := len(n.askedOf(resolverAddrs...)); got > 3+3*2*3 {
+			t.Errorf("the resolvers were asked %d times", got)
+		}
+	})
+}
+
+// Who waits for another's look does not fall with it.
+func TestALookThatIsGivenUpTakesNobodyAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := overTLD(t, ns("example.com", "ns1.hoster.net"))
+		n.know(address("ns1.hoster.net", nsOne))
+		n.at(nsOne, zoneOf(start("example.com"), txt(host, token)))
+		for _, address := range resolverAddrs {
+			n.at(address, func(q *dns.Msg) *dns.Msg {
+				time.Sleep(100 * time.Millisecond)
+				return n.resolver(q)
+			})
+		}
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		ctx, cancel := context.WithCancel(t.Context())
+		var looking sync.WaitGroup
+		looking.Go(func() {
+			if _, err := c.Look(ctx, host, token); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want the context's", err)
+			}
+		})
+		synctest.Wait()
+		looking.Go(func() { want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound) })
+		synctest.Wait()
+		cancel()
+		looking.Wait()
+	})
+}
+
+// One resolver that lies about who a zone's name servers are leads nobody astray.
+func TestOneLyingResolverDoesNotChooseTheNameServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := overTLD(t, ns("example.com", "ns1.hoster.net"))
+		n.know(address("ns1.hoster.net", nsOne))
+		n.at(nsOne, zoneOf(start("example.com")))
+		n.at(resolverAddrs[0], func(q *dns.Msg) *dns.Msg {
+			if q.Question[0].Qtype == dns.TypeNS {
+				return answer(q, ns(q.Question[0].Name, "evil.net"))
+			}
+			return answer(q, address(q.Question[0].Name, "6.6.6.6"))
+		})
+		n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoName)
+		if n.dials("6.6.6.6") != 0 {
+			t.Error("the liar's server was asked")
+		}
+	})
+}
+
+func TestNamesThatNoResolverIsAskedFor(t *testing.T) {
+	for _, name := range []string{host, "org-1.example.com", "ns.example.com", "ns." + host} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t)
+				n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
+					m := straight(answer(q))
+					m.Ns = []dns.RR{ns("example.com", name)} // and no glue
+					return m
+				})
+				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+				for _, a := range n.askedOf(resolverAddrs...) {
+					if a.name != "com." && a.name != "a.registry.net." {
+						t.Errorf("a resolver was asked for %s", a.name)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What auto makes of name servers and resolvers.
+func TestModeAuto(t *testing.T) {
+	type zones struct{ authority, resolvers []dns.RR }
+	has, lacks := []dns.RR{txt(host, token)}, []dns.RR(nil)
+	tests := []struct {
+		name        string
+		zones       zones
+		look, prove expected
+		basis       dnscheck.Basis // of the proof
+		lookAsks    bool           // the resolvers for the host
+		proofAsks   bool
+	}{
+		{"both have it", zones{has, has}, expected{dnscheck.Present, dnscheck.ReasonFound}, expected{dnscheck.Present, dnscheck.ReasonFound}, dnscheck.ByBoth, false, true},
+		{"neither has it", zones{lacks, lacks}, expected{dnscheck.Absent, dnscheck.ReasonNoName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}, dnscheck.ByAuthority, false, false},
+		{"the resolvers do not see it yet", zones{has, lacks}, expected{dnscheck.Present, dnscheck.ReasonFound}, expected{dnscheck.Unknown, dnscheck.ReasonLag}, dnscheck.ByBoth, false, true},
+		{"the resolvers still see it", zones{lacks, has}, expected{dnscheck.Absent, dnscheck.ReasonNoName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}, dnscheck.ByAuthority, false, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for way, ask := range ways {
+				t.Run(way, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						n := delegated(t, test.zones.authority...)
+						n.know(test.zones.resolvers...)
+						v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
+						if err != nil {
+							t.Fatal(err)
+						}
+						wanted, asks, basis := test.look, test.lookAsks, dnscheck.ByAuthority
+						if way == "prove" {
+							wanted, asks, basis = test.prove, test.proofAsks, test.basis
+						}
+						want(t, v, wanted.state, wanted.reason)
+						if v.Basis != basis {
+							t.Errorf("basis %s, want %s", v.Basis, basis)
+						}
+						if !asks {
+							n.quietAbout(host)
+						} else if got := hostAsked(n); got == 0 {
+							t.Error("the resolvers were not asked for the host")
+						}
+					})
+				})
+			}
+		})
+	}
+	t.Run("servers that have nothing to say: the resolvers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t, twoServers()...)
+			n.at(nsOne, nil)
+			n.at(nsTwo, refused)
+			n.know(txt(host, token))
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			v := look(t, c)
+			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+			if v.Basis != dnscheck.ByResolvers || v.Note == "" {
+				t.Errorf("basis %q, note %q", v.Basis, v.Note)
+			}
+			v, err := c.Prove(t.Context(), host, token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+		})
+	})
+	t.Run("too few of the servers say no: nobody else is asked", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t)
+			n.at(nsTwo, refused)
+			n.know(txt(host, token))
+			for _, ask := range ways {
+				v, err := ask(n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))(t.Context(), host, token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
+			}
+			n.quietAbout(host)
+		})
+	})
+	t.Run("a top-level domain that does not exist: the resolvers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := newInternet(t)
+			v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+			if v.Basis != dnscheck.ByResolvers {
+				t.Errorf("basis %s", v.Basis)
+			}
+		})
+	})
+	t.Run("a negative answer that resolvers keep is told", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			for _, address := range resolverAddrs {
+				n.at(address, func(q *dns.Msg) *dns.Msg {
+					m := n.resolver(q)
+					if m.Rcode == dns.RcodeNameError {
+						m.Ns = []dns.RR{soa("example.com", 600, 600)}
+					}
+					return m
+				})
+			}
+			v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Prove(t.Context(), host, token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonLag)
+			if v.NegativeTTL != 600*time.Second {
+				t.Errorf("negative TTL %s", v.NegativeTTL)
+			}
+		})
+	})
+}
+
+// hostAsked counts how often resolvers were asked for the host.
+func hostAsked(n *internet) int {
+	count := 0
+	for _, a := range n.askedOf(resolverAddrs...) {
+		if sameName(a.name, host) {
+			count++
+		}
+	}
+	return count
+}
+
+// told is what a checker tells of its reach.
+type told struct {
+	mu   sync.Mutex
+	news []bool
+}
+
+func (o *told) tell(reached bool, _ string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.news = append(o.news, reached)
+}
+
+func TestPort53Closed(t *testing.T) {
+	// Some networks let DNS out nowhere, others answer in the place of whoever is asked.
+	hijacked := func(q *dns.Msg) *dns.Msg { return holding(token)(q) }
+	for name, tld := range map[string]zone{"nothing comes back": nil, "somebody else answers": hijacked} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := delegated(t, txt(host, token))
+				open := n.servers[tldAddr]
+				n.at(tldAddr, tld)
+				n.know(txt(host, token))
+				var news told
+				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.tell})
+				v := look(t, c)
+				want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+				if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, "port 53") {
+					t.Errorf("basis %q, note %q", v.Basis, v.Note)
+				}
+				before, began := n.straight(), time.Now()
+				v = look(t, c)
+				if n.straight() != before || time.Since(began) != 0 {
+					t.Error("tried again at once")
+				}
+				if !strings.Contains(v.Note, "port 53") {
+					t.Errorf("note %q", v.Note)
+				}
+				n.at(tldAddr, open)
+				time.Sleep(dnscheck.ClosedFor)
+				if v = look(t, c); v.Basis != dnscheck.ByAuthority {
+					t.Errorf("not tried again: basis %q, note %q", v.Basis, v.Note)
+				}
+				if diff := cmp.Diff([]bool{false, true}, news.news); diff != "" {
+					t.Errorf("told (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+	t.Run("one top-level domain's servers do not close it for others", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			n.know(ns("broken", "a.broken"), address("a.broken", "5.0.0.9"))
+			n.at("5.0.0.9", nil)
+			var news told
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.tell})
+			look(t, c)
+			if _, err := c.Look(t.Context(), "_v.example.broken", token); err != nil {
+				t.Fatal(err)
+			}
+			if v := look(t, c); v.Basis != dnscheck.ByAuthority {
+				t.Errorf("basis %q, note %q", v.Basis, v.Note)
+			}
+			if diff := cmp.Diff([]bool{true}, news.news); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	})
+	t.Run("an asker in a hurry closes nothing", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			open := n.servers[tldAddr]
+			n.at(tldAddr, nil)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			hurry, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if _, err := c.Look(hurry, host, token); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want the context's", err)
+			}
+			n.at(tldAddr, open)
+			if v := look(t, c); v.Basis != dnscheck.ByAuthority {
+				t.Errorf("basis %q, note %q", v.Basis, v.Note)
+			}
+		})
+	})
+}
+
+// What is kept of a name server's answer.
+func TestWhatAnObservationOfANameServerHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), ns("example.com", "ns2.example.com"), address("ns2.example.com", "10.0.0.1"))
+		n.at(nsOne, zoneOf(start("example.com"), txt(host, other)))
+		var seen []dnscheck.Observation
+		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority, Observe: func(o dnscheck.Observation) { seen = append(seen, o) }}))
+		byName := func(a, b dnscheck.Observation) int { return strings.Compare(a.Resolver, b.Resolver) }
+		slices.SortFunc(v.Observations, byName)
+		wanted := []dnscheck.Observation{
+			{Resolver: "ns1.example.com", Authority: true, Address: nsOne + ":53", Transport: "udp", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Values: []string{other}, RCode: "NOERROR"},
+			{Resolver: "ns2.example.com", Authority: true, Reason: dnscheck.ReasonUnreachable, Err: "its address 10.0.0.1 is not public unicast: not asked"},
+		}
+		if diff := cmp.Diff(wanted, v.Observations); diff != "" {
+			t.Errorf("observations (-want +got):\n%s", diff)
+		}
+		if len(seen) != 2 {
+			t.Errorf("told of %d observations", len(seen))
+		}
+		if v.Basis != dnscheck.ByAuthority {
+			t.Errorf("basis %q", v.Basis)
+		}
+	})
+}
+
+func TestParseMode(t *testing.T) {
+	for _, m := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority, dnscheck.ModeResolvers} {
+		if got, err := dnscheck.ParseMode(m.String()); err != nil || got != m {
+			t.Errorf("%s: %v, %v", m, got, err)
+		}
+	}
+	_, err := dnscheck.ParseMode("sometimes")
+	if err == nil || err.Error() != `dns mode "sometimes": want auto, authority or resolvers` {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,287 @@
+package dnscheck_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// internet is a network inside the process, for a synctest bubble: servers by address, and a log of what they were asked.
+// Its recursive resolvers know what they were told and nothing else; nobody is at an address without a server.
+type internet struct {
+	t       *testing.T
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	servers map[string]zone // by address without port; nil: takes queries and never answers
+	known   []dns.RR        // what the resolvers give to whoever asks
+	log     []asked
+	dialled []string
+}
+
+// asked is one query that a server read.
+type asked struct {
+	address, network, name string
+	kind                   uint16
+	recursion              bool
+}
+
+// The resolvers' addresses.
+var resolverAddrs = []string{"9.0.0.1", "9.0.0.2", "9.0.0.3"}
+
+func newInternet(t *testing.T) *internet {
+	n := &internet{t: t, servers: make(map[string]zone)}
+	for _, address := range resolverAddrs {
+		n.at(address, n.resolver)
+	}
+	t.Cleanup(n.running.Wait)
+	return n
+}
+
+// at puts a server at an address.
+func (n *internet) at(address string, z zone) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.servers[address] = z
+}
+
+// know tells the resolvers these records.
+func (n *internet) know(records ...dns.RR) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known = append(n.known, records...)
+}
+
+func (n *internet) resolver(q *dns.Msg) *dns.Msg {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	m := answer(q)
+	exists := false
+	for _, record := range n.known {
+		if sameName(record.Header().Name, q.Question[0].Name) {
+			exists = true
+			if record.Header().Rrtype == q.Question[0].Qtype {
+				m.Answer = append(m.Answer, record)
+			}
+		}
+	}
+	if !exists {
+		m.Rcode = dns.RcodeNameError
+	}
+	return m
+}
+
+func (n *internet) dial(_ context.Context, network, address string) (net.Conn, error) {
+	at := netip.MustParseAddrPort(address)
+	n.mu.Lock()
+	n.dialled = append(n.dialled, address)
+	serve, there := n.servers[at.Addr().String()]
+	n.mu.Unlock()
+	if !there || at.Port() != 53 {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	near, far := net.Pipe()
+	n.running.Go(func() {
+		defer func() { _ = far.Close() }()
+		logged := func(q *dns.Msg) *dns.Msg {
+			n.note(at.Addr().String(), network, q)
+			return serve(q)
+		}
+		switch {
+		case serve == nil:
+			unanswered(far)
+		case network == "tcp":
+			memoryTCP(zone(logged).tcp)(far)
+		default:
+			memoryUDP(zone(logged).udp)(far)
+		}
+	})
+	return near, nil
+}
+
+func (n *internet) note(address, network string, q *dns.Msg) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.log = append(n.log, asked{address, network, strings.ToLower(q.Question[0].Name), q.Question[0].Qtype, q.RecursionDesired})
+}
+
+// askedOf gives the queries that came in at these addresses.
+func (n *internet) askedOf(addresses ...string) []asked {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var found []asked
+	for _, a := range n.log {
+		if slices.Contains(addresses, a.address) {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+func (n *internet) everythingAsked() []asked {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.log)
+}
+
+// dials counts the connections to an address, any port.
+func (n *internet) dials(address string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := 0
+	for _, d := range n.dialled {
+		if netip.MustParseAddrPort(d).Addr() == netip.MustParseAddr(address) {
+			count++
+		}
+	}
+	return count
+}
+
+// straight counts the connections to other addresses than the resolvers'.
+func (n *internet) straight() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := 0
+	for _, d := range n.dialled {
+		if !slices.Contains(resolverAddrs, netip.MustParseAddrPort(d).Addr().String()) {
+			count++
+		}
+	}
+	return count
+}
+
+// checker looks at this internet.
+func (n *internet) checker(c dnscheck.Config) *dnscheck.Checker {
+	n.t.Helper()
+	for _, address := range resolverAddrs {
+		c.Resolvers = append(c.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(address), 53)})
+	}
+	checker, err := dnscheck.NewOver(c, n.dial)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return checker
+}
+
+// quietAbout fails the test if a resolver was asked for anything at or above the host, its top-level domain aside, or below it.
+func (n *internet) quietAbout(name string) {
+	n.t.Helper()
+	name = dns.CanonicalName(name)
+	for _, a := range n.askedOf(resolverAddrs...) {
+		onTheWay := dns.IsSubDomain(a.name, name) && dns.CountLabel(a.name) > 1
+		if onTheWay || dns.IsSubDomain(name, a.name) {
+			n.t.Errorf("a resolver was asked for %s %s: its NXDOMAIN would deny %s", a.name, dns.TypeToString[a.kind], name)
+		}
+	}
+}
+
+func sameName(a, b string) bool { return dns.CanonicalName(a) == dns.CanonicalName(b) }
+
+// zoneOf is an authoritative server of these zones, each begun by its SOA record, with the records after it.
+func zoneOf(records ...dns.RR) zone {
+	zones := make(map[string][]dns.RR)
+	origin := ""
+	for _, record := range records {
+		if _, ok := record.(*dns.SOA); ok {
+			origin = dns.CanonicalName(record.Header().Name)
+		}
+		zones[origin] = append(zones[origin], record)
+	}
+	return func(q *dns.Msg) *dns.Msg {
+		name := dns.CanonicalName(q.Question[0].Name)
+		best := ""
+		for origin := range zones {
+			if dns.IsSubDomain(origin, name) && len(origin) > len(best) {
+				best = origin
+			}
+		}
+		if best == "" {
+			return straight(rcode(q, dns.RcodeRefused))
+		}
+		return authoritative(q, best, zones[best])
+	}
+}
+
+func straight(m *dns.Msg) *dns.Msg {
+	m.RecursionAvailable = false
+	return m
+}
+
+func authoritative(q *dns.Msg, origin string, records []dns.RR) *dns.Msg {
+	m := straight(answer(q))
+	name := dns.CanonicalName(q.Question[0].Name)
+	exists := false
+	for _, record := range records {
+		owner := dns.CanonicalName(record.Header().Name)
+		switch record := record.(type) {
+		case *dns.NS:
+			if owner != origin && dns.IsSubDomain(owner, name) {
+				m.Ns = append(m.Ns, record)
+				m.Extra = append(m.Extra, at(records, record.Ns)...)
+			}
+		case *dns.DNAME:
+			if owner != name && dns.IsSubDomain(owner, name) {
+				target := strings.TrimSuffix(name, owner) + record.Target
+				m.Answer = append(m.Answer, record, cname(name, target))
+			}
+		case *dns.CNAME:
+			if owner == name {
+				m.Answer = append(m.Answer, record)
+			}
+		default:
+			if owner == name && record.Header().Rrtype == q.Question[0].Qtype {
+				m.Answer = append(m.Answer, record)
+			}
+		}
+		exists = exists || dns.IsSubDomain(name, owner)
+	}
+	if len(m.Ns) > 0 {
+		m.Answer = nil
+		return m
+	}
+	m.Authoritative = true
+	if len(m.Answer) > 0 {
+		return m
+	}
+	if !exists {
+		m.Rcode = dns.RcodeNameError
+	}
+	m.Ns = []dns.RR{records[0]}
+	return m
+}
+
+// at gives the addresses of a name.
+func at(records []dns.RR, name string) []dns.RR {
+	var found []dns.RR
+	for _, record := range records {
+		kind := record.Header().Rrtype
+		if sameName(record.Header().Name, name) && (kind == dns.TypeA || kind == dns.TypeAAAA) {
+			found = append(found, record)
+		}
+	}
+	return found
+}
+
+// address is an A or AAAA record.
+func address(owner, addr string) dns.RR {
+	a := netip.MustParseAddr(addr)
+	if a.Is4() {
+		return &dns.A{Hdr: header(owner, dns.TypeA, 300), A: a.AsSlice()}
+	}
+	return &dns.AAAA{Hdr: header(owner, dns.TypeAAAA, 300), AAAA: a.AsSlice()}
+}
+
+func dname(owner, target string) *dns.DNAME {
+	return &dns.DNAME{Hdr: header(owner, dns.TypeDNAME, 300), Target: dns.Fqdn(target)}
+}
+
+func start(origin string) *dns.SOA { return soa(origin, 3600, 3600) }
