@@ -22,6 +22,11 @@ type Config struct {
 	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
 	RootCAs   *x509.CertPool    // whose certificates resolvers over TLS and HTTPS may have; nil: those that the system trusts
 	Observe   func(Observation) // told of each observation that counted, for metrics; may be called by several looks at once; nil: nobody
+	// CanaryZone is a zone in which no name exists but its own, and which says NXDOMAIN to any other. Each resolver is asked now
+	// and then for a random name there: one that has an answer makes answers up, and loses its vote till it has none; the
+	// quorum stays as it is. One that cannot say keeps its vote. Empty: none is asked.
+	CanaryZone string
+	Vote       func(resolver string, trusted bool, why string) // told when a resolver loses its vote so, and when it has it back; nil: nobody
 
 	Mode           Mode                           // who is asked; 0: the resolvers alone
 	Reach          func(reached bool, why string) // told when it turns out, or changes, whether name servers can be reached from here; nil: nobody
@@ -56,6 +61,9 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 	if err := checkResolvers(c.Resolvers); err != nil {
 		return nil, err
 	}
+	if err := checkCanaryZone(c.CanaryZone); err != nil {
+		return nil, err
+	}
 	quorum, err := quorumOf(c.Quorum, len(c.Resolvers))
 	if err != nil {
 		return nil, err
@@ -69,7 +77,7 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 			r.Transport = transportUDP
 		}
 		x.keep(r, c.RootCAs)
-		checker.vantages = append(checker.vantages, recursive{resolver: r, exchange: x})
+		checker.vantages = append(checker.vantages, recursive{resolver: r, exchange: x, canary: newCanary(c)})
 	}
 	return checker, checker.take(c, x.dialer)
 }
@@ -278,7 +286,7 @@ func reasonOf(state State, observations []Observation) Reason {
 		return ReasonDisagree
 	}
 	// What lies with the domain comes before what may lie with us.
-	return firstOf(seen, ReasonDNSSEC, ReasonDelegation, ReasonLame, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable)
+	return firstOf(seen, ReasonDNSSEC, ReasonDelegation, ReasonLame, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable, ReasonUntrusted)
 }
 
 func firstOf(seen map[Reason]int, order ...Reason) Reason {

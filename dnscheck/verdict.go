@@ -49,6 +49,7 @@ const (
 	ReasonDisagree    Reason = "resolvers_disagree"  // some see the token, others see that it is not there
 	ReasonDNSSEC      Reason = "dnssec_bogus"        // SERVFAIL because signatures do not validate
 	ReasonRCode       Reason = "unexpected_rcode"    // another response code
+	ReasonUntrusted   Reason = "resolver_untrusted"  // the resolver makes answers up, as the canary has told
 
 	// These come of asking the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
@@ -186,6 +187,8 @@ func (v Verdict) Plain() string {
 		return "Resolvers disagree about the TXT record at " + host + ": some see the expected value and others do not (yet)."
 	case ReasonDNSSEC:
 		return "The TXT record at " + host + " could not be looked up: the domain's DNSSEC signatures do not validate."
+	case ReasonUntrusted:
+		return "The TXT record at " + host + " could not be looked up: the resolver answers for names that do not exist, so that nothing it says counts."
 	case ReasonRCode:
 		return "The TXT record at " + host + " could not be looked up: the answer was an unexpected error."
 	}

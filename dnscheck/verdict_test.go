@@ -46,6 +46,7 @@ func TestSentences(t *testing.T) {
 		{"disagree", dnscheck.Unknown, dnscheck.ReasonDisagree, found(), "Resolvers disagree about the TXT record at " + h + ": some see the expected value and others do not (yet).", ""},
 		{"bogus", dnscheck.Unknown, dnscheck.ReasonDNSSEC, found(), "The TXT record at " + h + " could not be looked up: the domain's DNSSEC signatures do not validate.", ""},
 		{"odd code", dnscheck.Unknown, dnscheck.ReasonRCode, found(), "The TXT record at " + h + " could not be looked up: the answer was an unexpected error.", ""},
+		{"untrusted", dnscheck.Unknown, dnscheck.ReasonUntrusted, found(), "The TXT record at " + h + " could not be looked up: the resolver answers for names that do not exist, so that nothing it says counts.", ""},
 		{"nothing yet", dnscheck.Unknown, "", found(), "Nothing is known yet of the TXT record at " + h + ".", ""},
 	}
 	for _, test := range tests {
