@@ -583,6 +583,10 @@ func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, re
 	return l.s.call("ledger.note", func() error { return l.ledger.Note(ctx, run, items, reason, next) })
 }
 
+func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (string, error) {
+	return called(l.s, "ledger.begin", func() (string, error) { return l.ledger.Begin(ctx, run, item, generation, name, value) })
+}
+
 func (l sabotagedLedger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {
 	return l.s.call("ledger.keep", func() error { return l.ledger.Keep(ctx, run, item, name, value) })
 }

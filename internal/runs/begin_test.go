@@ -79,6 +79,12 @@ func TestBeginIsRefused(t *testing.T) {
 			if got := begin(t, l, "a", 1, "late"); got != want || len(marks(t, l, "a", 1)) > 0 {
 				t.Errorf("a row that had not begun: %q, marks %v; want %q and none", got, marks(t, l, "a", 1), want)
 			}
+			if tt.want == runs.DropSuperseded { // the mark is another task's by now
+				if got := begin(t, l, "a", 0, ""); got != tt.want || marks(t, l, "a", 0)["post"] != "before" {
+					t.Errorf("one that had: %q, marks %v; want %q and the mark as it was", got, marks(t, l, "a", 0), tt.want)
+				}
+				return
+			}
 			if got := begin(t, l, "a", 0, "anew"); got != tt.want || marks(t, l, "a", 0)["post"] != "anew" {
 				t.Errorf("one that had: %q, marks %v; want %q and the new one", got, marks(t, l, "a", 0), tt.want)
 			}

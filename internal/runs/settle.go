@@ -123,8 +123,8 @@ func (l *Ledger) Keep(ctx context.Context, run string, item int64, name string, 
 //
 // against is what stands against it, as [Ledger.Standing] says it for a task of
 // that generation, or [AlreadySettled]; empty: nothing. A row that had not begun has not
-// then, and nothing must be sent. The mark of one that had is replaced whatever
-// stands against it.
+// then, and nothing must be sent. The mark of one that had is replaced, or taken
+// away, all the same, except by a task that is superseded.
 func (l *Ledger) Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (against string, err error) {
 	if err := checkMark(run, item, name); err != nil {
 		return "", err
