@@ -450,7 +450,9 @@ type saboteur struct {
 	calls  []string
 	at     int // the call to step in at, from 0; below 0: none
 	after  bool
-	cancel bool // end the execution's context, instead of killing the process
+	cancel bool   // end the execution's context, instead of killing the process
+	act    func() // done as it steps in; nil: nothing is
+	spare  bool   // only that: neither the context nor the process ends
 
 	stop context.CancelFunc
 	dead bool
@@ -486,6 +488,12 @@ func (s *saboteur) strike(number int, after bool) {
 		return
 	}
 	s.done = true
+	if s.act != nil {
+		s.act()
+	}
+	if s.spare {
+		return
+	}
 	if s.cancel {
 		s.stop()
 		return

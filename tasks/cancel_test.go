@@ -1,0 +1,225 @@
+package tasks_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// interruption is a cancel, and what comes with it.
+type interruption struct {
+	name   string
+	wait   time.Duration // passes at the call, as in a wait for a permit
+	killed bool          // the worker dies there too
+}
+
+// TestRunCancelledAnywhere cancels the run before and after each call that a task
+// makes to what it depends on. Where the worker dies there, or what it waits for
+// takes long, nothing new is sent; what its rows are told to be is what the tenant
+// shows.
+func TestRunCancelledAnywhere(t *testing.T) {
+	for _, i := range []interruption{
+		{"at_once", 0, false},
+		{"in_a_long_wait", 30 * time.Second, false},
+		{"and_killed", 0, true},
+		{"in_a_long_wait_and_killed", 30 * time.Second, true},
+	} {
+		t.Run(i.name, func(t *testing.T) {
+			for _, s := range scenarios() {
+				t.Run(s.name, func(t *testing.T) { cancelledAnywhere(t, s, i) })
+			}
+		})
+	}
+}
+
+func cancelledAnywhere(t *testing.T, s scenario, i interruption) {
+	calls := callsOf(t, s)
+	for k, call := range calls {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d_%s_after_%t", k, call, after), func(t *testing.T) {
+				w := s.world(t)
+				before := 0
+				w.saboteur.at, w.saboteur.after, w.saboteur.spare = k, after, !i.killed
+				w.saboteur.act = func() {
+					w.cancelRun()
+					w.clock.advance(i.wait)
+					before = len(w.requests())
+				}
+				w.drain()
+				if !w.saboteur.done {
+					t.Fatal("the call was not reached")
+				}
+				w.wantEnded("run0")
+				s.told(w, i.killed)
+				if i.wait > 0 || i.killed {
+					w.wantNothingBegun(before)
+				}
+			})
+		}
+	}
+}
+
+func (w *world) cancelRun() {
+	w.t.Helper()
+	if _, err := w.ledger.Cancel(w.t.Context(), "run0"); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// wantNothingBegun holds that of the requests after the first so many none begins
+// anything: to take back what is not proven, and to look, is finishing.
+func (w *world) wantNothingBegun(before int) {
+	w.t.Helper()
+	for _, r := range w.requests()[before:] {
+		takesBack := r.Operation == sandbox.OpUpdateDiscoveryDomain && strings.Contains(r.Body, `"status":"pending"`)
+		if r.Method != http.MethodGet && !takesBack {
+			w.t.Errorf("after the cancel: %s %s %s", r.Method, r.Path, r.Body)
+		}
+	}
+}
+
+// TestCancelAfterALostAnswer: the write's answer is lost, and the run cancelled
+// before anybody has looked what became of it.
+func TestCancelAfterALostAnswer(t *testing.T) {
+	for name, lost := range map[string]sandbox.Fault{
+		"landed":        {DropAfter: true},
+		"never arrived": {DropBefore: true},
+		"landed, 500":   {Status: http.StatusInternalServerError, Handled: true},
+	} {
+		for _, s := range scenarios() {
+			t.Run(name+"/"+s.name, func(t *testing.T) {
+				w := s.world(t)
+				lost := lost
+				seen := false
+				lost.Count = 1
+				lost.Match = func(r sandbox.Request) bool {
+					seen = seen || r.Method != http.MethodGet
+					return r.Method != http.MethodGet
+				}
+				w.sandbox.AddFault(lost)
+				for !seen && w.step() != nil {
+					continue
+				}
+				w.cancelRun()
+				before := len(w.requests())
+				w.drain()
+				w.wantEnded("run0")
+				s.told(w, true) // of an update nobody looks
+				w.wantNothingBegun(before)
+			})
+		}
+	}
+}
+
+// TestCancelAndAStaleRead: the PATCH has landed, and reads as if it had not.
+func TestCancelAndAStaleRead(t *testing.T) {
+	w := newWorld(t)
+	w.proven(sandbox.Domain{Use: new(false)})
+	w.lostPatch()
+	run := w.submit(tasks.TypeVerify, verifyRow())
+	w.step() // the look
+	w.step() // the confirm whose answer is lost
+	w.cancelRun()
+	w.stale(0, func(d *sandbox.Domain) { d.Status = "pending" })
+	w.step()
+	w.wantFate(run, 0, "open", "cancelled", "looked at again")
+	w.drain()
+	w.wantFate(run, 0, "done")
+	w.wantStatus(org, dom, "verified")
+}
+
+// TestCancelWithoutAnythingBegun: whoever takes up a task that a cancel has not
+// settled, as of a PATCH that turned out never to have been sent, settles it.
+func TestCancelWithoutAnythingBegun(t *testing.T) {
+	w := newWorld(t)
+	run := w.submit(tasks.TypeCreate, template)
+	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "post", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	w.cancelRun()
+	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "post", nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.step(); n.state != "revoked" {
+		t.Errorf("the task is %q, %v; want it dropped", n.state, n.lastErr)
+	}
+	w.wantEnded(run)
+	w.wantFate(run, 0, "cancelled")
+	if strings.Contains(w.log.String(), "ERROR") || strings.Contains(w.log.String(), "WARN") {
+		t.Errorf("logged %s", w.log.String())
+	}
+}
+
+// TestPauseFinishesWhatHasBegun: it begins nothing, and loses sight of nothing.
+func TestPauseFinishesWhatHasBegun(t *testing.T) {
+	w := newWorld(t)
+	w.proven(sandbox.Domain{Use: new(false)})
+	w.lostPatch()
+	run := w.submit(tasks.TypeVerify, verifyRow())
+	w.step() // the look
+	w.step() // the confirm whose answer is lost
+	if err := w.ledger.Pause(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	w.drain()
+	w.wantFate(run, 0, "done")
+	w.wantStatus(org, dom, "verified")
+}
+
+// TestGivenUpWithARequestUnderWay: the reason says what may be so all the same.
+func TestGivenUpWithARequestUnderWay(t *testing.T) {
+	for _, tt := range []struct {
+		name, operation string
+		begin           func(*world)
+		want            string
+	}{
+		{
+			"verify", sandbox.OpUpdateDiscoveryDomain,
+			func(w *world) {
+				w.proven(sandbox.Domain{Use: new(false)})
+				w.submit(tasks.TypeVerify, verifyRow())
+			},
+			"the domain may have been marked verified all the same: look at the tenant's record, then retry the row; given up after 17 attempts",
+		},
+		{
+			"create", sandbox.OpCreateTemplate,
+			func(w *world) { w.submit(tasks.TypeCreate, template) },
+			"the template may have been created all the same: look whether it is there, then retry the row; given up after 17 attempts",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			tt.begin(w)
+			met := false
+			w.sandbox.AddFault(sandbox.Fault{Operation: tt.operation, Count: 1, DropAfter: true, Match: func(sandbox.Request) bool {
+				met = true
+				return true
+			}})
+			for !met {
+				w.step()
+			}
+			w.sandbox.AddFault(status(http.StatusServiceUnavailable))
+			w.drain()
+			w.wantFate("run0", 0, "failed", tt.want)
+		})
+	}
+}
+
+// TestGivenUpWithNothingUnderWay: the row had not begun, so nothing can be so.
+func TestGivenUpWithNothingUnderWay(t *testing.T) {
+	w := newWorld(t)
+	w.proven(sandbox.Domain{Use: new(false)})
+	run := w.submit(tasks.TypeVerify, verifyRow())
+	f := status(http.StatusServiceUnavailable)
+	f.Operation = sandbox.OpGetDiscoveryDomain
+	w.sandbox.AddFault(f)
+	w.drain()
+	if _, detail := w.fate(run, 0); !strings.HasPrefix(detail, "given up") {
+		t.Errorf("reason %q", detail)
+	}
+}
