@@ -1,12 +1,15 @@
 package tasks_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"orgops/internal/intake"
+	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -32,9 +35,20 @@ func TestRunCancelledAnywhere(t *testing.T) {
 		t.Run(i.name, func(t *testing.T) {
 			for _, s := range scenarios() {
 				t.Run(s.name, func(t *testing.T) { cancelledAnywhere(t, s, i) })
+				t.Run(s.name+"_begun_before", func(t *testing.T) { cancelledAnywhere(t, s.losingAWrite(), i) })
 			}
 		})
 	}
+}
+
+// losingAWrite is the scenario with its first write lost on its way.
+func (s scenario) losingAWrite() scenario {
+	begin := s.begin
+	s.begin = func(w *world) {
+		begin(w)
+		w.sandbox.AddFault(sandbox.Fault{DropBefore: true, Count: 1, Match: func(r sandbox.Request) bool { return r.Method != http.MethodGet }})
+	}
+	return s
 }
 
 func cancelledAnywhere(t *testing.T, s scenario, i interruption) {
@@ -62,6 +76,42 @@ func cancelledAnywhere(t *testing.T, s scenario, i interruption) {
 			})
 		}
 	}
+}
+
+// TestRunPausedAnywhere: nothing begins while it is paused, and resumed it ends
+// as if nothing had been in the way.
+func TestRunPausedAnywhere(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			for k, call := range callsOf(t, s) {
+				for _, after := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%d_%s_after_%t", k, call, after), func(t *testing.T) { pausedAt(t, s, k, after) })
+				}
+			}
+		})
+	}
+}
+
+func pausedAt(t *testing.T, s scenario, call int, after bool) {
+	w := s.world(t)
+	before := 0
+	w.saboteur.at, w.saboteur.after, w.saboteur.spare = call, after, true
+	w.saboteur.act = func() {
+		if err := w.ledger.Pause(t.Context(), "run0"); err != nil && !errors.Is(err, runs.ErrEnded) {
+			t.Error(err)
+		}
+		w.clock.advance(30 * time.Second)
+		before = len(w.requests())
+	}
+	w.drain()
+	w.wantNothingBegun(before)
+	taker := intake.Intake{Ledger: w.ledger, Producer: tasks.NewProducer(w.queue, w.ledger)}
+	if _, _, err := taker.Resume(t.Context(), "run0"); err != nil && !errors.Is(err, runs.ErrEnded) {
+		t.Fatal(err)
+	}
+	w.drain()
+	s.end(w)
+	s.safe(w)
 }
 
 func (w *world) cancelRun() {
