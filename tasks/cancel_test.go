@@ -1,6 +1,7 @@
 package tasks_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/internal/intake"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -271,5 +275,123 @@ func TestGivenUpWithNothingUnderWay(t *testing.T) {
 	w.drain()
 	if _, detail := w.fate(run, 0); !strings.HasPrefix(detail, "given up") {
 		t.Errorf("reason %q", detail)
+	}
+}
+
+// lineGate is the pace, whose door for one operation the test opens; it counts the
+// permits that were taken there and not used.
+type lineGate struct {
+	*pace.Limiter
+	held   string // the operation
+	came   chan struct{}
+	door   chan struct{}
+	unused chan struct{}
+}
+
+func (g lineGate) Wait(ctx context.Context, operation string) error {
+	if operation == g.held {
+		g.came <- struct{}{}
+		<-g.door
+	}
+	return g.Limiter.Wait(ctx, operation)
+}
+
+func (g lineGate) Answered(ctx context.Context, operation string, status int, header http.Header) {
+	if operation == g.held && status == 0 {
+		g.unused <- struct{}{}
+	}
+	g.Limiter.Answered(ctx, operation, status, header)
+}
+
+// TestNothingIsSentOfWhatWaits: four handlers wait for their permits when the run
+// is cancelled, or paused, and have them after a while.
+func TestNothingIsSentOfWhatWaits(t *testing.T) {
+	const waiting, rows = 4, 9
+	cancelRun := func(o *office, run string) error { _, err := o.ledger.Cancel(t.Context(), run); return err }
+	pauseRun := func(o *office, run string) error { return o.ledger.Pause(t.Context(), run) }
+	own := func(i int) string { return fmt.Sprintf("org_%d", i) }
+	domainRow := func(o *office, i int, more ...any) string {
+		d := o.sandbox.AddDomain(own(i), sandbox.Domain{Use: new(false)})
+		o.sandbox.SetTXT(d.Host, d.TXT)
+		for j, m := range more {
+			if pick, ok := m.(func(sandbox.Domain) string); ok {
+				more[j] = pick(d)
+			}
+		}
+		return row(append([]any{"organization_id", own(i), "discovery_domain_id", d.ID}, more...)...)
+	}
+	seen := func(o *office, i int) string {
+		return domainRow(o, i, "verification_host", func(d sandbox.Domain) string { return d.Host }, "verification_txt", func(d sandbox.Domain) string { return d.TXT })
+	}
+	templateRow := func(_ *office, i int) string {
+		return strings.Replace(template, `"mdl"`, fmt.Sprintf(`"mdl %d"`, i), 1)
+	}
+	for _, tt := range []struct {
+		name, kind, held string
+		row              func(o *office, i int) string
+		stop             func(o *office, run string) error
+	}{
+		{"look's GET", tasks.TypeVerify, apiclient.OpGetDiscoveryDomain, func(o *office, i int) string { return domainRow(o, i) }, cancelRun},
+		{"confirm's GET", tasks.TypeVerify, apiclient.OpGetDiscoveryDomain, seen, cancelRun},
+		{"confirm's PATCH", tasks.TypeVerify, apiclient.OpUpdateDiscoveryDomain, seen, cancelRun},
+		{"confirm's PATCH, paused", tasks.TypeVerify, apiclient.OpUpdateDiscoveryDomain, seen, pauseRun},
+		{"update's PATCH", tasks.TypeUpdate, apiclient.OpUpdateDiscoveryDomain, func(o *office, i int) string {
+			return domainRow(o, i, "use_for_organization_discovery", true)
+		}, cancelRun},
+		{"removal", tasks.TypeRemove, apiclient.OpRemoveOrganizationClients, func(o *office, i int) string {
+			o.sandbox.AddClients(own(i), "client")
+			return row("organization_id", own(i), "client_id", "client")
+		}, cancelRun},
+		{"template's POST", tasks.TypeCreate, apiclient.OpCreateTemplate, templateRow, cancelRun},
+		{"template's POST, paused", tasks.TypeCreate, apiclient.OpCreateTemplate, templateRow, pauseRun},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOffice(t)
+			slow := pace.Limit{Rate: pace.Rate{Count: 40, Per: time.Second}, Burst: 1}
+			gate := lineGate{
+				pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default", Limit: slow}), tt.held,
+				make(chan struct{}, rows), make(chan struct{}), make(chan struct{}, rows),
+			}
+			client, err := apiclient.New(apiclient.Config{
+				BaseURL: o.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(o.token)), Gate: gate,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(client.CloseIdle)
+			var lines []string
+			for i := range rows {
+				lines = append(lines, tt.row(o, i))
+			}
+			run := o.submit(tt.kind, lines...)
+			o.open(func(c *tasks.Config) { c.API, c.Pace = client, gate })
+			for range waiting {
+				<-gate.came
+			}
+			if err := tt.stop(o, run); err != nil {
+				t.Fatal(err)
+			}
+			o.clock.advance(2 * time.Second)
+			close(gate.door)
+			for range waiting {
+				<-gate.unused
+			}
+			o.close()
+			if sent := o.requests(tt.held); len(sent) > 0 {
+				t.Errorf("sent all the same: %v", sent)
+			}
+			r, err := o.ledger.Get(t.Context(), run)
+			if err != nil || r.Paused && r.Settled > 0 || !r.Paused && (!r.Ended() || r.Counts["cancelled"] != rows) {
+				t.Errorf("run is %+v, %v", r, err)
+			}
+			for i := range r.Total {
+				if kept := o.mark(run, i, "intent"); len(kept) > 0 {
+					t.Errorf("row %d has begun: %s", i, kept)
+				}
+				if kept := o.mark(run, i, "post"); len(kept) > 0 {
+					t.Errorf("row %d has begun: %s", i, kept)
+				}
+			}
+		})
 	}
 }
