@@ -35,6 +35,8 @@ var (
 	resumeLua string
 	//go:embed lua/resumed.lua
 	resumedLua string
+	//go:embed lua/children.lua
+	childrenLua string
 	//go:embed lua/forget.lua
 	forgetLua string
 )
@@ -52,6 +54,7 @@ var (
 	pauseScript    = redis.NewScript(preludeLua + pauseLua)
 	resumeScript   = redis.NewScript(preludeLua + resumeLua)
 	resumedScript  = redis.NewScript(preludeLua + resumedLua)
+	childrenScript = redis.NewScript(preludeLua + childrenLua)
 	forgetScript   = redis.NewScript(forgetLua)
 )
 
