@@ -145,7 +145,7 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 		return m.unrecorded(ctx, t, d, Judgement{Outcome: Invalid, Reason: err.Error()})
 	}
 	if env.Alone {
-		if j := m.adopted(ctx, t, env, d); j != nil {
+		if j := m.registered(ctx, t, env, d); j != nil {
 			return m.unrecorded(ctx, t, d, *j)
 		}
 	}
@@ -158,14 +158,14 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 	return m.conclude(ctx, t, job, result, err, d.retried, m.cfg.Now().Sub(start))
 }
 
-// adopted makes sure that the ledger has the rows of a task that came alone; why
+// registered makes sure that the ledger has the rows of a task that came alone; why
 // it has not is what it returns.
-func (m *Mux) adopted(ctx context.Context, t *asynq.Task, e Envelope, d delivery) *Judgement {
+func (m *Mux) registered(ctx context.Context, t *asynq.Task, e Envelope, d delivery) *Judgement {
 	var err error
 	if _, known := m.works[t.Type()]; !known || e.V > Version {
 		err = m.tooNew(t, Job{Envelope: e})
 	} else {
-		err = m.adopt(ctx, t.Type(), e, t.Payload())
+		err = m.register(ctx, t.Type(), e, t.Payload())
 	}
 	if err == nil {
 		return nil

@@ -581,8 +581,8 @@ type sabotagedLedger struct {
 	ledger tasks.Ledger
 }
 
-func (l sabotagedLedger) Adopt(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
-	return l.s.call("ledger.adopt", func() error { return l.ledger.Adopt(ctx, run, kind, tenant, createdAt, rows) })
+func (l sabotagedLedger) Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
+	return l.s.call("ledger.register", func() error { return l.ledger.Register(ctx, run, kind, tenant, createdAt, rows) })
 }
 
 func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error) {

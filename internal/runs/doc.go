@@ -8,7 +8,7 @@
 // settled, in whichever order the two come about; 30 days later Redis forgets
 // it. To cancel a run is to seal it as it is and to settle what is open. Rows that
 // came to the queue by themselves are a run of their own, which List leaves out
-// (see [Ledger.Adopt]).
+// (see [Ledger.Register]).
 //
 //	            Create             Seal                last Settle
 //	(nothing) ----------> open ----------> sealed ----------------> ended
