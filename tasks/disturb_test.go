@@ -24,7 +24,8 @@ type scenario struct {
 	safe func(*world)
 	// told holds what must be so of a run that was cancelled on the way: what its
 	// rows are told to be is what the tenant shows. Where the worker was killed, a
-	// request that nobody wrote down before may have had its effect.
+	// request that nobody wrote down before may have had its effect. nil: the run is
+	// there only from its first execution on, so that it is not cancelled before.
 	told func(w *world, killed bool)
 }
 
@@ -111,6 +112,14 @@ func scenarios() []scenario {
 				w.submit(tasks.TypeVerify, row("organization_id", org, "discovery_domain_id", dom))
 			},
 			end: verified, safe: unproven, told: verifiedIfDone,
+		},
+		{
+			name: "verify_alone",
+			begin: func(w *world) {
+				published = w.proven(sandbox.Domain{Use: new(false)})
+				w.submitAlone(tasks.TypeVerify, row("organization_id", org, "discovery_domain_id", dom))
+			},
+			end: verified, safe: unproven,
 		},
 		{
 			name: "verify_with_host_and_token_late",
@@ -237,30 +246,37 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "create",
-			begin: func(w *world) {
-				w.submit(tasks.TypeCreate, template)
-			},
-			end: func(w *world) {
-				w.wantEnded("run0")
-				made := w.sandbox.Templates()
-				if len(made) != 1 {
-					w.t.Fatalf("%d templates, want one", len(made))
-				}
-				w.wantFate("run0", 0, "done", made[0].ID)
-			},
-			safe: func(w *world) {
-				if made := w.sandbox.Templates(); len(made) > 1 {
-					w.t.Errorf("%d templates of one row", len(made))
-				}
-			},
-			told: func(w *world, _ bool) {
-				outcome, detail := w.fate("run0", 0)
-				if made := w.sandbox.Templates(); (outcome == "done") != (len(made) == 1) {
-					w.t.Errorf("row 0 is %s (%s), and there are %d templates", outcome, detail, len(made))
-				}
-			},
+			name:  "create",
+			begin: func(w *world) { w.submit(tasks.TypeCreate, template) },
+			end:   created, safe: oneTemplate, told: oneTemplateIfDone,
 		},
+		{
+			name:  "create_alone",
+			begin: func(w *world) { w.submitAlone(tasks.TypeCreate, template) },
+			end:   created, safe: oneTemplate,
+		},
+	}
+}
+
+func created(w *world) {
+	w.wantEnded("run0")
+	made := w.sandbox.Templates()
+	if len(made) != 1 {
+		w.t.Fatalf("%d templates, want one", len(made))
+	}
+	w.wantFate("run0", 0, "done", made[0].ID)
+}
+
+func oneTemplate(w *world) {
+	if made := w.sandbox.Templates(); len(made) > 1 {
+		w.t.Errorf("%d templates of one row", len(made))
+	}
+}
+
+func oneTemplateIfDone(w *world, _ bool) {
+	outcome, detail := w.fate("run0", 0)
+	if made := w.sandbox.Templates(); (outcome == "done") != (len(made) == 1) {
+		w.t.Errorf("row 0 is %s (%s), and there are %d templates", outcome, detail, len(made))
 	}
 }
 

@@ -9,6 +9,9 @@
 // it. To cancel a run is to seal it as it is and to settle what is open, but for
 // the rows that have begun: what became of their requests is found out first.
 //
+// Rows that came to the queue by themselves are a run of their own, which List
+// leaves out (see [Ledger.Register]).
+//
 //	            Create             Seal                last Settle
 //	(nothing) ----------> open ----------> sealed ----------------> ended
 //	                       |   Settle, Note, Keep ...   |     Retention |
