@@ -193,6 +193,35 @@ func TestCancelAndAStaleRead(t *testing.T) {
 	w.wantStatus(org, dom, "verified")
 }
 
+// TestCancelAndAnotherFlag: the domain is verified, but not all that the row asked
+// for is so any more, and is not set after a cancel.
+func TestCancelAndAnotherFlag(t *testing.T) {
+	for _, tt := range []struct {
+		name, row, want string
+	}{
+		{"asked for", verifyRow("use_for_organization_discovery", true), "refused"},
+		{"not asked for", verifyRow(), "done"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.proven(sandbox.Domain{Use: new(true)})
+			w.lostPatch()
+			run := w.submit(tasks.TypeVerify, tt.row)
+			w.step() // the look
+			w.step() // the confirm whose answer is lost
+			w.cancelRun()
+			d := w.domain(org, dom)
+			d.Use = new(false) // by another
+			w.sandbox.SetDomain(org, d)
+			before := len(w.requests())
+			w.drain()
+			w.wantFate(run, 0, tt.want)
+			w.wantStatus(org, dom, "verified")
+			w.wantNothingBegun(before)
+		})
+	}
+}
+
 // TestCancelWithoutAnythingBegun: whoever takes up a task that a cancel has not
 // settled, as of a PATCH that turned out never to have been sent, settles it.
 func TestCancelWithoutAnythingBegun(t *testing.T) {
@@ -252,21 +281,27 @@ func TestGivenUpWithARequestUnderWay(t *testing.T) {
 			"the template may have been created all the same: look whether it is there, then retry the row; given up after 17 attempts",
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t)
-			tt.begin(w)
-			met := false
-			w.sandbox.AddFault(sandbox.Fault{Operation: tt.operation, Count: 1, DropAfter: true, Match: func(sandbox.Request) bool {
-				met = true
-				return true
-			}})
-			for !met {
-				w.step()
-			}
-			w.sandbox.AddFault(status(http.StatusServiceUnavailable))
-			w.drain()
-			w.wantFate("run0", 0, "failed", tt.want)
-		})
+		for _, cancelled := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cancelled %t", tt.name, cancelled), func(t *testing.T) {
+				w := newWorld(t)
+				tt.begin(w)
+				met := false
+				w.sandbox.AddFault(sandbox.Fault{Operation: tt.operation, Count: 1, DropAfter: true, Match: func(sandbox.Request) bool {
+					met = true
+					return true
+				}})
+				for !met {
+					w.step()
+				}
+				if cancelled {
+					w.cancelRun()
+				}
+				w.sandbox.AddFault(status(http.StatusServiceUnavailable))
+				w.drain()
+				w.wantEnded("run0")
+				w.wantFate("run0", 0, "failed", tt.want)
+			})
+		}
 	}
 }
 
