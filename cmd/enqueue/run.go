@@ -137,9 +137,11 @@ func (t *tool) disconnect() {
 	}
 }
 
-// printJSON writes v as one line.
-func (t *tool) printJSON(v any) error {
-	e := json.NewEncoder(t.Stdout)
+// printJSON writes v to stdout as one line.
+func (t *tool) printJSON(v any) error { return writeJSON(t.Stdout, v) }
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,23 +32,38 @@ type UnwellRow struct {
 
 // Open returns the first most rows that are not settled.
 func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
-	rows, err := ledger.OpenRows(ctx, r.ID, most)
-	if err != nil {
-		return nil, err
+	var open []OpenRow
+	if most == 0 {
+		return nil, nil
 	}
-	names := rowNames{ledger: ledger, run: r}
-	open := make([]OpenRow, len(rows))
-	for i, row := range rows {
-		name, err := names.of(ctx, row.Item)
+	for row, err := range AllOpen(ctx, ledger, r) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Paused {
-			row.Reason, row.Next = paused(row.Reason), time.Time{}
+		if open = append(open, row); len(open) == most {
+			break
 		}
-		open[i] = OpenRow{row, name}
 	}
 	return open, nil
+}
+
+// AllOpen returns all rows that are not settled, and holds few of them at a time.
+func AllOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run) iter.Seq2[OpenRow, error] {
+	return func(yield func(OpenRow, error) bool) {
+		names := rowNames{ledger: ledger, run: r}
+		for row, err := range ledger.Open(ctx, r.ID) {
+			var name string
+			if err == nil {
+				name, err = names.of(ctx, row.Item)
+			}
+			if r.Paused {
+				row.Reason, row.Next = paused(row.Reason), time.Time{}
+			}
+			if !yield(OpenRow{row, name}, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // paused is the reason of a row whose run is paused.
@@ -96,7 +113,7 @@ func OpenRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Ru
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), open rows:\n", r.ID, r.Kind)
 	for _, row := range open {
-		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, waiting(row))
+		fmt.Fprintf(out, "  %s\n", row)
 	}
 	if r.Sealed {
 		more(out, r.Total-r.Settled-int64(len(open)))
@@ -104,15 +121,20 @@ func OpenRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Ru
 	return nil
 }
 
-func waiting(row OpenRow) string {
-	reason := row.Reason
-	if reason == "" {
-		reason = "waiting for a worker"
+// forWorker is what rows wait for to which no worker has come yet.
+const forWorker = "waiting for a worker"
+
+// String is the row with why it is open.
+func (row OpenRow) String() string {
+	return fmt.Sprintf("row %d (%s): %s%s", row.Item, row.Name, cmp.Or(row.Reason, forWorker), nextLook(row.Next))
+}
+
+// nextLook says when that is, if it is known.
+func nextLook(next time.Time) string {
+	if next.IsZero() {
+		return ""
 	}
-	if !row.Next.IsZero() {
-		reason += " (next look " + row.Next.UTC().Format(time.RFC3339) + ")"
-	}
-	return reason
+	return " (next look " + next.UTC().Format(time.RFC3339) + ")"
 }
 
 // UnwellRows writes a line for each row that did not become what it asked
