@@ -143,7 +143,7 @@ const unwellRowsTold = 50
 // follow shows progress until the runs have ended, then what became of them.
 // It is an error if a row settled badly.
 func (t *tool) follow(ctx context.Context, ids []string) error {
-	all, err := cli.Follow(ctx, t.ledger, ids, t.Stderr)
+	all, err := cli.Follow(ctx, t.redis, ids, t.Stderr)
 	if err != nil && ctx.Err() != nil {
 		again := "enqueue runs follow " + strings.Join(ids, " ")
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: what was handed in goes on; to follow it again: %s", again)}
