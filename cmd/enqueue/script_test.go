@@ -67,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"announce":           announce,
 			"settle":             settle,
 			"note":               note,
+			"keep":               keep,
 			"watch":              watch,
 			"reached":            reached,
 			"block":              block,
@@ -210,6 +211,13 @@ func note(ts *testscript.TestScript, neg bool, args []string) {
 	next, err := time.Parse(time.RFC3339, args[3])
 	ts.Check(err)
 	ts.Check(of(ts).ledger().Note(context.Background(), args[0], []int64{item}, args[2], next))
+}
+
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 4, "keep RUN ITEM NAME VALUE")
+	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(of(ts).ledger().Keep(context.Background(), args[0], item, args[2], []byte(args[3])))
 }
 
 // watch has reached wait for the next command of that name at Redis.

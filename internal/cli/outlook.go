@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (o Outlook) Waits() string {
 		if o.DNS == 1 {
 			word = "waits"
 		}
-		parts = append(parts[:len(parts):len(parts)], fmt.Sprintf("%d %s for DNS, until %s at most", o.DNS, word, clock(o.Until)))
+		parts = append(slices.Clip(parts), fmt.Sprintf("%d %s for DNS, until %s at most", o.DNS, word, clock(o.Until)))
 	}
 	return strings.Join(parts, "; ")
 }

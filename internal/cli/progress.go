@@ -94,13 +94,9 @@ func (l *lines) show(all []runs.Run, ahead []Outlook) {
 	}
 	l.last = time.Now()
 	for i, r := range all {
-		line := fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled, Total(r), Counts(r))
-		for _, more := range []string{ahead[i].Figures(), ahead[i].Waits()} {
-			if more != "" {
-				line += "; " + more
-			}
-		}
-		fmt.Fprintln(l.out, line)
+		told := []string{fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled, Total(r), Counts(r)), ahead[i].Figures(), ahead[i].Waits()}
+		told = slices.DeleteFunc(told, func(part string) bool { return part == "" })
+		fmt.Fprintln(l.out, strings.Join(told, "; "))
 	}
 }
 

@@ -56,22 +56,29 @@ func AllOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run) iter.Seq2[Ope
 			if err == nil {
 				name, err = names.of(ctx, row.Item)
 			}
-			if r.Paused {
-				row.Reason, row.Next = paused(row.Reason), time.Time{}
-			}
-			if !yield(OpenRow{row, name}, err) || err != nil {
+			if !yield(OpenRow{AsOf(r, row), name}, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// paused is the reason of a row whose run is paused.
-func paused(before string) string {
-	if before == "" {
-		return "paused"
+// AsOf is the open row as it stands in its run: where that is paused, so is it.
+func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
+	switch {
+	case !r.Paused:
+	case row.Reason == "":
+		row.Reason, row.Next = "paused", time.Time{}
+	default:
+		row.Reason, row.Next = "paused; before: "+row.Reason, time.Time{}
 	}
-	return "paused; before: " + before
+	return row
+}
+
+// Waits says why the open row of that run is open, and when it is looked at next.
+func Waits(r runs.Run, row runs.OpenRow) string {
+	row = AsOf(r, row)
+	return cmp.Or(row.Reason, forWorker) + nextLook(row.Next)
 }
 
 // UnwellOf returns the first most rows that did not become what they asked for.
@@ -126,7 +133,7 @@ const forWorker = "waiting for a worker"
 
 // String is the row with why it is open.
 func (row OpenRow) String() string {
-	return fmt.Sprintf("row %d (%s): %s%s", row.Item, row.Name, cmp.Or(row.Reason, forWorker), nextLook(row.Next))
+	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, Waits(runs.Run{}, row.OpenRow))
 }
 
 // nextLook says when that is, if it is known.
@@ -214,7 +221,7 @@ func rowName(r runs.Run, source []byte) (string, error) {
 	var names []string
 	for _, column := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
 		if values[column] != "" {
-			names = append(names, shown(values[column]))
+			names = append(names, Shown(values[column]))
 		}
 	}
 	return strings.Join(names, " "), nil
@@ -223,9 +230,9 @@ func rowName(r runs.Run, source []byte) (string, error) {
 // longestShown is the most characters of a row's identifier that are shown.
 const longestShown = 80
 
-// shown caps what a stranger wrote, and quotes it if it would not print as it
+// Shown caps what a stranger wrote, and quotes it if it would not print as it
 // stands.
-func shown(s string) string {
+func Shown(s string) string {
 	if utf8.RuneCountInString(s) > longestShown {
 		s = string([]rune(s)[:longestShown]) + "…"
 	}

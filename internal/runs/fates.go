@@ -76,14 +76,9 @@ func (l *Ledger) eachFate(ctx context.Context, run string, yield func(Fate) bool
 				return err
 			}
 			for i, item := range page {
-				f := Fate{Item: item}
-				switch text, ok := texts[i].(string); {
-				case ok:
-					f.Outcome, f.Detail, _ = strings.Cut(text, ":")
-				case isSet(cancelled, item-start*8):
-					f.Outcome = "cancelled"
-				default: // Put right between the two reads: plainly done now.
-					continue
+				f := fateOf(item, texts[i], isSet(cancelled, item-start*8))
+				if f.Outcome == "done" && f.Detail == "" {
+					continue // put right between the two reads: plainly done now
 				}
 				if !yield(f) {
 					return nil
@@ -91,6 +86,17 @@ func (l *Ledger) eachFate(ctx context.Context, run string, yield func(Fate) bool
 			}
 		}
 	}
+}
+
+// fateOf is what became of a settled row. What is kept of it is a string, or nil.
+func fateOf(item int64, kept any, cancelled bool) Fate {
+	f := Fate{Item: item, Outcome: "done"}
+	if text, ok := kept.(string); ok {
+		f.Outcome, f.Detail, _ = strings.Cut(text, ":")
+	} else if cancelled {
+		f.Outcome = "cancelled"
+	}
+	return f
 }
 
 // OpenRows returns the first most rows that are not settled, as [Ledger.Open]
