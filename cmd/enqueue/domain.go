@@ -17,8 +17,8 @@ import (
 )
 
 type domainCommand struct {
-	Org    string `required:"" noenv:"true" placeholder:"ORG" help:"Organization of the domain."`
-	Domain string `required:"" noenv:"true" placeholder:"ID" help:"Discovery domain of that organization."`
+	Org    string `required:"true" noenv:"true" placeholder:"ORG" help:"Organization of the domain."`
+	Domain string `required:"true" noenv:"true" placeholder:"ID" help:"Discovery domain of that organization."`
 	Tenant string `default:"default" placeholder:"NAME" help:"Tenant of the organization."`
 	Rows   int    `noenv:"true" default:"20" help:"How many rows are shown, the newest first."`
 }

@@ -116,17 +116,20 @@ func (w Waiting) Write(out io.Writer) error {
 	if w.Looked == 0 {
 		return nil
 	}
-	heading := "its open rows wait for"
+	heading, about := "its open rows wait for", rowsOf
 	if w.Looked < w.Noted {
-		heading = fmt.Sprintf("of its open rows %d have a reason; %d of these, taken at random, wait for", w.Noted, w.Looked)
+		heading = fmt.Sprintf("its open rows wait for (judged by %d of %d)", w.Looked, w.Noted)
+		about = func(n int64) string {
+			return fmt.Sprintf("about %.0f rows", float64(n)/float64(w.Looked)*float64(w.Noted))
+		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s:\n", heading)
 	for _, one := range w.Reasons {
-		fmt.Fprintf(&b, "  %s: %s%s\n", rowsOf(one.Rows), one.Reason, nextLook(one.Next))
+		fmt.Fprintf(&b, "  %s: %s%s\n", about(one.Rows), one.Reason, nextLook(one.Next))
 	}
 	if w.Further > 0 {
-		fmt.Fprintf(&b, "  %s: other reasons\n", rowsOf(w.Further))
+		fmt.Fprintf(&b, "  %s: other reasons\n", about(w.Further))
 	}
 	if w.Unnoted > 0 {
 		fmt.Fprintf(&b, "  %s: a worker\n", rowsOf(w.Unnoted))

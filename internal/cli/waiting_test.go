@@ -71,3 +71,19 @@ its open rows wait for:
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// TestWaitingOfASample: what is told of many rows is an estimate, and says so.
+func TestWaitingOfASample(t *testing.T) {
+	w := cli.Waiting{
+		Looked: 100, Noted: 1000, Unnoted: 7, Further: 1,
+		Reasons: []cli.WaitingFor{{Reason: "not_yet: There is no TXT record at ….", Rows: 99}},
+	}
+	var out strings.Builder
+	if err := w.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = "\nits open rows wait for (judged by 100 of 1000):\n  about 990 rows: not_yet: There is no TXT record at ….\n  about 10 rows: other reasons\n  7 rows: a worker\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
