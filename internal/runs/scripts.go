@@ -13,6 +13,8 @@ var (
 	preludeLua string
 	//go:embed lua/create.lua
 	createLua string
+	//go:embed lua/register.lua
+	registerLua string
 	//go:embed lua/store.lua
 	storeLua string
 	//go:embed lua/seal.lua
@@ -43,6 +45,7 @@ var (
 
 var (
 	createScript   = redis.NewScript(preludeLua + createLua)
+	registerScript = redis.NewScript(preludeLua + registerLua)
 	storeScript    = redis.NewScript(preludeLua + storeLua)
 	sealScript     = redis.NewScript(preludeLua + sealLua)
 	settleScript   = redis.NewScript(preludeLua + settleLua)
