@@ -26,7 +26,8 @@ type domainCommand struct {
 // Help says what it reads.
 func (*domainCommand) Help() string {
 	return "It needs Redis alone: what is told is what the workers have found, not what the API says now. " +
-		"All stored rows of the tenant's runs about domains are read for it, which takes about a second for a million."
+		"All stored rows of the tenant's runs about domains are read for it, which takes about a second for a million. " +
+		"Rows that came to the queue by themselves, without a run, are told while they are open."
 }
 
 func (c *domainCommand) check() error {

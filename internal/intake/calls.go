@@ -7,9 +7,14 @@ import (
 	"orgops/tasks"
 )
 
-// judgedBy is how many rows tell what the others of their run come to: those of
-// a window, within which clients are grouped.
-const judgedBy = 10 * runs.ChunkRows
+// judgedBy is how many rows tell what the others of their run come to: a chunk,
+// which is read whole anyway, or the window within which clients are grouped.
+func judgedBy(kind string) int {
+	if kind == tasks.TypeRemove {
+		return 10 * runs.ChunkRows
+	}
+	return runs.ChunkRows
+}
 
 // CallsPerRow is how many requests to the API a row of the run comes to where
 // nothing has to be tried again, as [Input.Plan] counts them, on the average of
@@ -19,7 +24,7 @@ func CallsPerRow(ctx context.Context, ledger *runs.Ledger, r runs.Run, maxClient
 	if err != nil {
 		return 0, err
 	}
-	sources, err := ledger.Rows(ctx, r.ID, 0, judgedBy)
+	sources, err := ledger.Rows(ctx, r.ID, 0, judgedBy(r.Kind))
 	if err != nil {
 		return 0, err
 	}

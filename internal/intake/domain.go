@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -22,10 +23,11 @@ type DomainRow struct {
 // DomainRows returns the rows about a discovery domain in all runs of the tenant
 // that are about domains, those of the newest run first, whatever organization
 // they name. There is no index: every stored row of these runs is read, but only
-// those in which the domain's id stands are taken apart.
+// those in which the domain's id stands are taken apart. Rows that came to the
+// queue by themselves are among them as long as they are open.
 func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
-		all, err := ledger.List(ctx)
+		all, err := withAlone(ctx, ledger)
 		if err != nil {
 			yield(DomainRow{}, err)
 			return
@@ -39,6 +41,38 @@ func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string)
 			}
 		}
 	}
+}
+
+// withAlone returns all runs, the newest first, with those that List leaves out
+// and that have not ended.
+func withAlone(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
+	all, err := ledger.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	open, err := ledger.Unsettled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{}
+	for _, r := range all {
+		listed[r.ID] = true
+	}
+	for _, id := range open {
+		if listed[id] {
+			continue
+		}
+		r, err := ledger.Get(ctx, id)
+		if errors.Is(err, runs.ErrNotFound) {
+			continue // ended and forgotten meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	slices.SortStableFunc(all, func(a, b runs.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return all, nil
 }
 
 // domainRowsOf yields the rows of one run, and says whether more are wanted.

@@ -8,7 +8,8 @@
 // settled, in whichever order the two come about; 30 days later Redis forgets
 // it. To cancel a run is to seal it as it is and to settle what is open. Rows that
 // came to the queue by themselves are a run of their own, which List leaves out
-// (see [Ledger.Register]).
+// (see [Ledger.Register]). A run that has ended may be retried: it keeps the ids
+// of its children, which repeat rows of it (see [Ledger.Adopt]).
 //
 //	            Create             Seal                last Settle
 //	(nothing) ----------> open ----------> sealed ----------------> ended
