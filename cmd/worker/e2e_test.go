@@ -333,7 +333,7 @@ func (f *fleet) compare(rows, again int) {
 	f.compareDomains(rows, again, log, state)
 	f.compareUpdates(rows, again, log, state)
 	f.compareClients(rows, again, log, state)
-	f.compareTemplates(rows, log, state)
+	f.compareTemplates(rows, "done", log, state)
 	f.settledOnce()
 }
 
@@ -519,8 +519,8 @@ func (f *fleet) compareClients(rows, again int, log []sandbox.Request, state san
 }
 
 // compareTemplates: there is one for each row, which was created once and has
-// the id that the ledger tells.
-func (f *fleet) compareTemplates(rows int, log []sandbox.Request, state sandbox.State) {
+// the id that the ledger tells, with one of those outcomes.
+func (f *fleet) compareTemplates(rows int, outcomes string, log []sandbox.Request, state sandbox.State) {
 	f.t.Helper()
 	type named struct {
 		ID   string `json:"id"`
@@ -550,7 +550,7 @@ func (f *fleet) compareTemplates(rows int, log []sandbox.Request, state sandbox.
 		if err := json.Unmarshal([]byte(line), &n); err != nil {
 			f.t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{fates[i].Detail}, there[n.Name]); diff != "" || fates[i].Outcome != "done" || created[n.Name] != 1 {
+		if diff := cmp.Diff([]string{fates[i].Detail}, there[n.Name]); diff != "" || !strings.Contains(outcomes, fates[i].Outcome) || created[n.Name] != 1 {
 			f.t.Errorf("row %d (%s) is %s, created %d times (-ledger +tenant):\n%s", i, n.Name, fates[i].Outcome, created[n.Name], diff)
 		}
 		i++
