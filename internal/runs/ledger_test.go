@@ -136,7 +136,7 @@ func TestCreateRefuses(t *testing.T) {
 }
 
 func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
-	l, rdb := newLedger(t)
+	l, _ := newLedger(t)
 	ctx := t.Context()
 	calls := map[string]func() error{
 		"Get":         func() error { _, err := l.Get(ctx, "a"); return err },
@@ -163,7 +163,7 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrNotFound", name, err)
 		}
 	}
-	if keys := rdb.Keys(ctx, "orgops:v1:{run:*").Val(); len(keys) > 0 {
+	if keys := redistest.Keys(t, "orgops:v1:{run:*"); len(keys) > 0 {
 		t.Errorf("refused calls left keys behind: %v", keys)
 	}
 }
@@ -404,11 +404,11 @@ func TestCheckSchema(t *testing.T) {
 }
 
 func TestEveryKeyOfARunIsInItsSlot(t *testing.T) {
-	l, rdb := newLedger(t)
+	l, _ := newLedger(t)
 	create(t, l, "a")
 	store(t, l, "a", 0, "x")
 	settle(t, l, "a", "cancelled", "why", 0)
-	for _, key := range rdb.Keys(t.Context(), "*").Val() {
+	for _, key := range redistest.Keys(t, "*") {
 		index := key == "orgops:v1:runs" || key == "orgops:v1:runs:sealed"
 		if !index && !strings.HasPrefix(key, "orgops:v1:{run:a}:") {
 			t.Errorf("key %s", key)
