@@ -59,6 +59,15 @@ func (s *store) cpu(ctx context.Context) time.Duration {
 	return time.Duration(total * float64(time.Second))
 }
 
+// memory is how many octets the server holds; 0 where it does not say.
+func (s *store) memory(ctx context.Context) int64 {
+	octets, err := strconv.ParseInt(s.info(ctx, "memory")["used_memory"], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return octets
+}
+
 // info are a section's fields; none where the server has no such section.
 func (s *store) info(ctx context.Context, section string) map[string]string {
 	fields := map[string]string{}
