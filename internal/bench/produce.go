@@ -79,7 +79,7 @@ func inputOf(name string, rows opener) intake.Input {
 // how many there are.
 func handIn(ctx context.Context, url, name string, rows opener) (n int64, err error) {
 	const connections = 40 // as cmd/enqueue has them
-	rdb, err := redisconn.Open(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: connections})
+	rdb, err := redisconn.ForProducer(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: connections})
 	if err != nil {
 		return 0, err
 	}
