@@ -30,6 +30,10 @@ type DNS interface {
 // Ledger is what the handlers need of a run's ledger. An error for a run
 // that is not there has a method NotFound() bool.
 type Ledger interface {
+	// Register writes down rows that came with their task, in no bulk run, under an
+	// id of their own; where they are there already it does nothing. The error for
+	// an id that other rows have has a method Mismatch() bool.
+	Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error
 	// Standing says of each item whether it is settled and, of a single one,
 	// what Keep keeps of it, by name. A run of another kind, or without such a
 	// row, is an error like that of no run; an empty kind asks for neither.

@@ -96,6 +96,14 @@ func scenarios() []scenario {
 			end: verified, safe: unproven,
 		},
 		{
+			name: "verify_alone",
+			begin: func(w *world) {
+				published = w.proven(sandbox.Domain{Use: new(false)})
+				w.submitAlone(tasks.TypeVerify, row("organization_id", org, "discovery_domain_id", dom))
+			},
+			end: verified, safe: unproven,
+		},
+		{
 			name: "verify_with_host_and_token_late",
 			begin: func(w *world) {
 				published = w.sandbox.AddDomain(org, sandbox.Domain{ID: dom, Use: new(false)})
@@ -203,24 +211,30 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "create",
-			begin: func(w *world) {
-				w.submit(tasks.TypeCreate, template)
-			},
-			end: func(w *world) {
-				w.wantEnded("run0")
-				made := w.sandbox.Templates()
-				if len(made) != 1 {
-					w.t.Fatalf("%d templates, want one", len(made))
-				}
-				w.wantFate("run0", 0, "done", made[0].ID)
-			},
-			safe: func(w *world) {
-				if made := w.sandbox.Templates(); len(made) > 1 {
-					w.t.Errorf("%d templates of one row", len(made))
-				}
-			},
+			name:  "create",
+			begin: func(w *world) { w.submit(tasks.TypeCreate, template) },
+			end:   created, safe: oneTemplate,
 		},
+		{
+			name:  "create_alone",
+			begin: func(w *world) { w.submitAlone(tasks.TypeCreate, template) },
+			end:   created, safe: oneTemplate,
+		},
+	}
+}
+
+func created(w *world) {
+	w.wantEnded("run0")
+	made := w.sandbox.Templates()
+	if len(made) != 1 {
+		w.t.Fatalf("%d templates, want one", len(made))
+	}
+	w.wantFate("run0", 0, "done", made[0].ID)
+}
+
+func oneTemplate(w *world) {
+	if made := w.sandbox.Templates(); len(made) > 1 {
+		w.t.Errorf("%d templates of one row", len(made))
 	}
 }
 

@@ -142,7 +142,12 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 	start := m.cfg.Now()
 	env, err := readEnvelope(t.Payload())
 	if err != nil {
-		return m.unreadable(ctx, t, d, err)
+		return m.unrecorded(ctx, t, d, Judgement{Outcome: Invalid, Reason: err.Error()})
+	}
+	if env.Alone {
+		if j := m.registered(ctx, t, env, d); j != nil {
+			return m.unrecorded(ctx, t, d, *j)
+		}
 	}
 	job := Job{Envelope: env, TaskID: d.taskID, Lane: laneOf(d.queue)}
 
@@ -151,6 +156,29 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 		return nil
 	}
 	return m.conclude(ctx, t, job, result, err, d.retried, m.cfg.Now().Sub(start))
+}
+
+// registered makes sure that the ledger has the rows of a task that came alone; why
+// it has not is what it returns.
+func (m *Mux) registered(ctx context.Context, t *asynq.Task, e Envelope, d delivery) *Judgement {
+	var err error
+	if _, known := m.works[t.Type()]; !known || e.V > Version {
+		err = m.tooNew(t, Job{Envelope: e})
+	} else {
+		err = m.register(ctx, t.Type(), e, t.Payload())
+	}
+	if err == nil {
+		return nil
+	}
+	j := Judge(err)
+	var mismatch interface{ Mismatch() bool }
+	if errors.As(err, &mismatch) && mismatch.Mismatch() {
+		j = Judgement{Outcome: Invalid, Reason: err.Error()}
+	}
+	if j.Outcome == Transient && d.retried+1 >= MaxAttempts {
+		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", d.retried+1, j.Reason)}
+	}
+	return &j
 }
 
 // errNothingToDo: the rows are settled already.
@@ -233,11 +261,16 @@ func (m *Mux) tooNew(t *asynq.Task, job Job) error {
 	return &settledError{Invalid, reason}
 }
 
-// unreadable archives a task of which not even the rows are known.
-func (m *Mux) unreadable(ctx context.Context, t *asynq.Task, d delivery, err error) error {
-	m.cfg.Logger.ErrorContext(ctx, "task unreadable", "type", t.Type(), "task_id", d.taskID, "error", err)
-	m.measure(t.Type(), Invalid, 0)
-	return &verdictError{Judgement{Outcome: Invalid, Reason: err.Error()}}
+// unrecorded ends an execution of which the ledger cannot be told, since it has
+// no row that the task stands for: not even the rows are known, or those are
+// others'.
+func (m *Mux) unrecorded(ctx context.Context, t *asynq.Task, d delivery, j Judgement) error {
+	if j.Counts && j.After == 0 {
+		j.After = backoff(d.retried)
+	}
+	m.cfg.Logger.Log(ctx, j.Outcome.Level(), "task without a row in the ledger", "type", t.Type(), "task_id", d.taskID, "outcome", j.Outcome, "reason", j.Reason)
+	m.measure(t.Type(), j.Outcome, 0)
+	return &verdictError{j}
 }
 
 // conclude settles or notes the rows, logs, measures, and tells asynq.

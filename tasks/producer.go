@@ -83,6 +83,7 @@ type Submission struct {
 	producer *Producer
 	run      Run
 	lane     Lane
+	alone    bool // see Envelope.Alone
 
 	next   int64    // the item that comes next
 	chunk  [][]byte // sources not stored yet
@@ -302,7 +303,7 @@ func (s *Submission) settled(ctx context.Context, window []held, first int64) ([
 }
 
 func (s *Submission) envelope() Envelope {
-	return Envelope{V: Version, Tenant: s.run.Tenant, Run: s.run.ID, CreatedAt: s.run.CreatedAt, Generation: s.run.Generation}
+	return Envelope{V: Version, Tenant: s.run.Tenant, Run: s.run.ID, CreatedAt: s.run.CreatedAt, Generation: s.run.Generation, Alone: s.alone}
 }
 
 // rowTasks are the tasks of rows that are a task each.

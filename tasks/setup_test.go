@@ -177,6 +177,20 @@ func (w *world) submit(kind string, rows ...string) (run string) {
 	return run
 }
 
+// submitAlone hands one row in by itself, as run0.
+func (w *world) submitAlone(kind, source string) {
+	w.t.Helper()
+	k, _ := tasks.KindOf(kind)
+	row, err := k.Parse(json.RawMessage(source), tasks.Defaults{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	producer := tasks.NewProducer(w.enqueuer, nil)
+	if _, err := producer.Enqueue(w.t.Context(), tasks.Alone{ID: "run0", Row: row, GiveUp: w.giveUp, CreatedAt: w.clock.now()}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // reboot is the worker started again after Stop was closed, or with other
 // settings.
 func (w *world) reboot(change ...func(*tasks.Config)) {
@@ -565,6 +579,10 @@ func (q sabotagedQueue) EnqueueContext(ctx context.Context, task *asynq.Task, op
 type sabotagedLedger struct {
 	s      *saboteur
 	ledger tasks.Ledger
+}
+
+func (l sabotagedLedger) Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
+	return l.s.call("ledger.register", func() error { return l.ledger.Register(ctx, run, kind, tenant, createdAt, rows) })
 }
 
 func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error) {

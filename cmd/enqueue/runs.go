@@ -78,6 +78,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("kind", r.Kind)
 	line("tenant", r.Tenant)
 	line("label", r.Label)
+	line("parent", r.Parent)
 	line("state", cli.State(r))
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)

@@ -43,6 +43,10 @@ func (l *Ledger) Delete(ctx context.Context, run string) error {
 	if err := checkID(run); err != nil {
 		return err
 	}
+	parent, err := l.rdb.HGet(ctx, key(run, "run"), "parent").Result()
+	if err != nil && !errAbsent(err) {
+		return fmt.Errorf("run %s: delete: %w", run, err)
+	}
 	// Read before, so that a run of the same id made meanwhile keeps its entry.
 	score, err := l.rdb.ZScore(ctx, indexKey, run).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -55,6 +59,9 @@ func (l *Ledger) Delete(ctx context.Context, run string) error {
 	if err == nil {
 		// Whoever dies before this leaves an entry that List trims.
 		err = forgetScript.Run(ctx, l.rdb, []string{indexKey}, run, strconv.FormatFloat(score, 'f', -1, 64)).Err()
+	}
+	if err == nil && parent != "" {
+		err = l.disown(ctx, parent, run)
 	}
 	if err != nil {
 		return fmt.Errorf("run %s: delete: %w", run, err)

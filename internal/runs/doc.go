@@ -6,7 +6,9 @@
 // are. Rows are settled one by one or many at a time, each counted once however
 // often that is repeated. A run has ended when it is sealed and every row is
 // settled, in whichever order the two come about; 30 days later Redis forgets
-// it. To cancel a run is to seal it as it is and to settle what is open.
+// it. To cancel a run is to seal it as it is and to settle what is open. Rows that
+// came to the queue by themselves are a run of their own, which List leaves out
+// (see [Ledger.Register]).
 //
 //	            Create             Seal                last Settle
 //	(nothing) ----------> open ----------> sealed ----------------> ended

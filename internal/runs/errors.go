@@ -51,6 +51,9 @@ func (e *MismatchError) Error() string {
 // kind, or beyond its end.
 func (e *MismatchError) NotFound() bool { return e.Member == "kind" || e.Member == "item" }
 
+// Mismatch is true, told by its method where this package is not imported.
+func (e *MismatchError) Mismatch() bool { return true }
+
 // Unwrap returns ErrMismatch.
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 

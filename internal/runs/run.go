@@ -27,6 +27,10 @@ type Run struct {
 	Format string
 	// Parent is the id of the run whose rows this one repeats, or empty.
 	Parent string
+	// Children are the ids of the runs that repeat rows of this one, in the order
+	// in which they were begun. One that is not there was cut off before it was
+	// created. Create ignores it.
+	Children []string
 	// Columns are the header's names as given, for CSV.
 	Columns []string
 	// Generation is raised each time that the run's tasks are enqueued anew.
@@ -77,7 +81,7 @@ func (r Run) fields() ([]any, error) {
 func parseRun(id string, hash map[string]string) (Run, error) {
 	r := Run{
 		ID: id, Kind: hash["kind"], Tenant: hash["tenant"], Label: hash["label"], Digest: hash["digest"],
-		Format: hash["format"], Parent: hash["parent"], Sealed: hash["sealed"] == "1",
+		Format: hash["format"], Parent: hash["parent"], Children: append([]string(nil), strings.Fields(hash["children"])...), Sealed: hash["sealed"] == "1",
 		Paused: hash["paused"] == "1", Resuming: hash["resuming"] != "",
 	}
 	if err := json.Unmarshal([]byte(hash["columns"]), &r.Columns); err != nil {

@@ -13,6 +13,8 @@ var (
 	preludeLua string
 	//go:embed lua/create.lua
 	createLua string
+	//go:embed lua/register.lua
+	registerLua string
 	//go:embed lua/store.lua
 	storeLua string
 	//go:embed lua/seal.lua
@@ -35,12 +37,15 @@ var (
 	resumeLua string
 	//go:embed lua/resumed.lua
 	resumedLua string
+	//go:embed lua/children.lua
+	childrenLua string
 	//go:embed lua/forget.lua
 	forgetLua string
 )
 
 var (
 	createScript   = redis.NewScript(preludeLua + createLua)
+	registerScript = redis.NewScript(preludeLua + registerLua)
 	storeScript    = redis.NewScript(preludeLua + storeLua)
 	sealScript     = redis.NewScript(preludeLua + sealLua)
 	settleScript   = redis.NewScript(preludeLua + settleLua)
@@ -52,6 +57,7 @@ var (
 	pauseScript    = redis.NewScript(preludeLua + pauseLua)
 	resumeScript   = redis.NewScript(preludeLua + resumeLua)
 	resumedScript  = redis.NewScript(preludeLua + resumedLua)
+	childrenScript = redis.NewScript(preludeLua + childrenLua)
 	forgetScript   = redis.NewScript(forgetLua)
 )
 
