@@ -49,7 +49,7 @@ func (a *answering) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.alone++
-		return answer(cmd)
+		return echo(cmd)
 	}
 }
 
@@ -61,7 +61,7 @@ func (a *answering) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 		<-a.let
 		for _, cmd := range cmds {
 			if a.refuse == nil {
-				_ = answer(cmd)
+				_ = echo(cmd)
 			} else {
 				cmd.SetErr(a.refuse(cmd))
 			}
@@ -70,8 +70,8 @@ func (a *answering) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// answer answers a script with its last argument.
-func answer(cmd redis.Cmder) error {
+// echo answers a script with its last argument.
+func echo(cmd redis.Cmder) error {
 	args := cmd.Args()
 	if s, ok := cmd.(*redis.Cmd); ok {
 		s.SetVal(args[len(args)-1])
@@ -79,8 +79,8 @@ func answer(cmd redis.Cmder) error {
 	return nil
 }
 
-// run runs a script that Redis would answer with arg.
-func run(ctx context.Context, client redis.UniversalClient, arg string) (string, error) {
+// runScript runs a script that Redis would answer with arg.
+func runScript(ctx context.Context, client redis.UniversalClient, arg string) (string, error) {
 	return client.EvalSha(ctx, "0123456789012345678901234567890123456789", []string{"k"}, arg).Text()
 }
 
@@ -94,7 +94,7 @@ func TestScriptsOfOneMomentShareAPipeline(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range callers {
 			all.Go(func() {
-				text, err := run(t.Context(), client, strconv.Itoa(i))
+				text, err := runScript(t.Context(), client, strconv.Itoa(i))
 				if err != nil {
 					t.Error(err)
 				}
@@ -127,8 +127,8 @@ func TestWhoNoLongerWaitsForAPipeline(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var left, stays error
 		var all sync.WaitGroup
-		all.Go(func() { _, left = run(ctx, client, "leaves") })
-		all.Go(func() { _, stays = run(t.Context(), client, "stays") })
+		all.Go(func() { _, left = runScript(ctx, client, "leaves") })
+		all.Go(func() { _, stays = runScript(t.Context(), client, "stays") })
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
@@ -165,7 +165,7 @@ func TestWhatAPipelineDoesNotAnswerIsSentAlone(t *testing.T) {
 			server := &answering{let: make(chan struct{}), refuse: func(redis.Cmder) error { return tt.err }}
 			close(server.let)
 			client.AddHook(server)
-			if got, err := run(t.Context(), client, "said"); got != "said" || err != nil || server.alone != 1 {
+			if got, err := runScript(t.Context(), client, "said"); got != "said" || err != nil || server.alone != 1 {
 				t.Errorf("got %q, %v after %d commands sent alone: want the answer that one gets", got, err, server.alone)
 			}
 		})
