@@ -173,7 +173,7 @@ type runJSON struct {
 	Kind      string           `json:"kind"`
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
-	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed" or "ended"
+	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`  // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
@@ -190,8 +190,11 @@ func runAsJSON(r runs.Run) runJSON {
 	if r.Sealed {
 		j.Rows = &r.Total
 	}
-	if r.Ended() {
+	switch {
+	case r.Ended():
 		j.State, j.EndedAt = "ended", &r.EndedAt
+	case j.Cancelled:
+		j.State = "being cancelled"
 	}
 	return j
 }

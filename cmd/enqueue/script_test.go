@@ -67,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"announce":           announce,
 			"settle":             settle,
 			"note":               note,
+			"begin":              begin,
 			"watch":              watch,
 			"reached":            reached,
 			"block":              block,
@@ -210,6 +211,15 @@ func note(ts *testscript.TestScript, neg bool, args []string) {
 	next, err := time.Parse(time.RFC3339, args[3])
 	ts.Check(err)
 	ts.Check(of(ts).ledger().Note(context.Background(), args[0], []int64{item}, args[2], next))
+}
+
+// begin has a row begin, as a worker does before its request.
+func begin(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "begin RUN ITEM")
+	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	_, err = of(ts).ledger().Begin(context.Background(), args[0], item, 0, "post", []byte("x"))
+	ts.Check(err)
 }
 
 // watch has reached wait for the next command of that name at Redis.

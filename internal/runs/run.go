@@ -54,7 +54,8 @@ type Run struct {
 	Resuming bool
 	// GiveUp is how long a token may take to appear; 0: not said.
 	GiveUp time.Duration
-	// CancelledAt is zero unless the run was cancelled.
+	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
+	// open rows are those that had begun.
 	CancelledAt time.Time
 }
 

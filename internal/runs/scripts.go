@@ -27,6 +27,8 @@ var (
 	noteLua string
 	//go:embed lua/keep.lua
 	keepLua string
+	//go:embed lua/begin.lua
+	beginLua string
 	//go:embed lua/cancel.lua
 	cancelLua string
 	//go:embed lua/delete.lua
@@ -52,6 +54,7 @@ var (
 	standingScript = redis.NewScript(preludeLua + standingLua)
 	noteScript     = redis.NewScript(preludeLua + noteLua)
 	keepScript     = redis.NewScript(preludeLua + keepLua)
+	beginScript    = redis.NewScript(preludeLua + beginLua)
 	cancelScript   = redis.NewScript(preludeLua + cancelLua)
 	deleteScript   = redis.NewScript(preludeLua + deleteLua)
 	pauseScript    = redis.NewScript(preludeLua + pauseLua)
@@ -76,7 +79,7 @@ func keys(run string) []string {
 	return []string{
 		key(run, "run"), key(run, "settled"), key(run, "cancelled"), key(run, "told"),
 		key(run, "fates"), key(run, "notes"), key(run, "kept"), key(run, "rows"),
-		key(run, "scratch"),
+		key(run, "scratch"), key(run, "begun"), key(run, "intents"),
 	}
 }
 
