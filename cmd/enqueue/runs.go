@@ -79,6 +79,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("tenant", r.Tenant)
 	line("label", r.Label)
 	line("parent", r.Parent)
+	line("handed in by", r.Caller)
 	line("state", cli.State(r))
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)
@@ -173,8 +174,9 @@ type runJSON struct {
 	Kind      string           `json:"kind"`
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
-	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed" or "ended"
-	Rows      *int64           `json:"rows"`  // null: not known yet
+	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
+	State     string           `json:"state"`            // "being handed in", "open", "paused", "being resumed" or "ended"
+	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
 	CreatedAt time.Time        `json:"created_at"`
@@ -184,7 +186,7 @@ type runJSON struct {
 
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
-		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, State: cli.State(r),
+		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller, State: cli.State(r),
 		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
 	}
 	if r.Sealed {
