@@ -1,0 +1,45 @@
+package intakeapi
+
+import (
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// Routes are those that there are.
+func Routes() []string {
+	var all []string
+	for _, one := range new(Server).table() {
+		all = append(all, one.pattern)
+	}
+	return all
+}
+
+// Problems are the words of all problems.
+func Problems() []string { return slices.Sorted(maps.Keys(titles)) }
+
+// ReadTokensAt is ReadTokens by a clock.
+func ReadTokensAt(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
+	return readTokens(file, log, now)
+}
+
+// Find is the name of a token's caller.
+func (t *Tokens) Find(secret string) (string, bool) {
+	caller, known := t.find(secret)
+	return caller.Name, known
+}
+
+// FailWrites has the spool's writes fail.
+func (s *Server) FailWrites(err error) {
+	s.spool.write = func(*os.File, []byte) (int, error) { return 0, err }
+}
+
+// HoldHandIns has nothing handed in until it is undone.
+func (s *Server) HoldHandIns() (release func()) {
+	if !s.handIns.TryAcquire(handInsAtOnce) {
+		panic("a hand-in is under way")
+	}
+	return func() { s.handIns.Release(handInsAtOnce) }
+}
