@@ -1,6 +1,7 @@
 package intakeapi
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"maps"
 	"os"
@@ -42,4 +43,20 @@ func (s *Server) HoldHandIns() (release func()) {
 		panic("a hand-in is under way")
 	}
 	return func() { s.handIns.Release(handInsAtOnce) }
+}
+
+// TryHoldHandIns does so, unless one is under way, for good.
+func (s *Server) TryHoldHandIns() bool { return s.handIns.TryAcquire(handInsAtOnce) }
+
+// HoldChecks has nothing checked until it is undone.
+func (s *Server) HoldChecks() (release func()) {
+	if !s.checks.TryAcquire(checksAtOnce) {
+		panic("a check is under way")
+	}
+	return func() { s.checks.Release(checksAtOnce) }
+}
+
+// TLSAt is TLS by a clock.
+func TLSAt(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls.Config, error) {
+	return tlsAt(certFile, keyFile, log, now)
 }

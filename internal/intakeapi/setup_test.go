@@ -72,6 +72,7 @@ type world struct {
 	spool  string
 	log    *log
 	client *http.Client
+	server *intakeapi.Server
 	stop   func() // ends the server as SIGTERM does, and waits
 }
 
@@ -146,6 +147,7 @@ func (w *world) start() {
 }
 
 func (w *world) run(server *intakeapi.Server, listener net.Listener) {
+	w.server = server
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx, listener) }()
@@ -332,20 +334,26 @@ func (w *world) sealed(id string) runs.Run {
 	return w.until(id, func(r runs.Run) bool { return r.Sealed })
 }
 
-// until asks the ledger until a run is so. Where it never is, the test ends by
-// its own time limit.
-func (w *world) until(id string, so func(runs.Run) bool) runs.Run {
+// until asks the ledger until a run is so.
+func (w *world) until(id string, so func(runs.Run) bool) (r runs.Run) {
+	w.t.Helper()
+	w.eventually(func() bool {
+		var err error
+		if r, err = w.ledger.Get(w.t.Context(), id); err != nil {
+			w.t.Fatal(err)
+		}
+		return so(r)
+	})
+	return r
+}
+
+// eventually waits until it is so. Where it never is, the test's own time limit
+// ends it.
+func (w *world) eventually(so func() bool) {
 	w.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		r, err := w.ledger.Get(w.t.Context(), id)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if so(r) {
-			return r
-		}
+	for !so() {
 		select {
 		case <-w.t.Context().Done():
 			w.t.Fatal(w.t.Context().Err())

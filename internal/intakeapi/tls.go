@@ -10,6 +10,10 @@ import (
 // TLS is a server's configuration with the certificate of two PEM files, which
 // are read again when they change.
 func TLS(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
+	return tlsAt(certFile, keyFile, log, time.Now)
+}
+
+func tlsAt(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls.Config, error) {
 	load := func() (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
@@ -17,7 +21,7 @@ func TLS(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
 		}
 		return &c, nil
 	}
-	certificate, err := newReloaded(load, log, time.Now, certFile, keyFile)
+	certificate, err := newReloaded(load, log, now, certFile, keyFile)
 	if err != nil {
 		return nil, err
 	}
