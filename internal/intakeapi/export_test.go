@@ -60,3 +60,13 @@ func (s *Server) HoldChecks() (release func()) {
 func TLSAt(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls.Config, error) {
 	return tlsAt(certFile, keyFile, log, now)
 }
+
+// ParseTokens are the callers' names of a file's text.
+func ParseTokens(text []byte) ([]string, error) {
+	list, err := parseTokens(text)
+	var names []string
+	for _, one := range list {
+		names = append(names, one.caller.Name)
+	}
+	return names, err
+}
