@@ -3,6 +3,7 @@ package intakeapi
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -64,19 +65,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = out.rc.SetReadDeadline(start.Add(s.limits.Request))
 	defer func() {
 		broken := recover()
-		if broken != nil && broken != http.ErrAbortHandler {
-			s.log.ErrorContext(r.Context(), "panic", "request_id", it.id, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
-		}
-		if broken != nil && out.status == 0 && broken != http.ErrAbortHandler {
-			s.fail(out, r, newProblem(http.StatusInternalServerError, "internal", "It is in the server's log under the id of this request."))
-			broken = nil
+		if broken != nil {
+			s.panicked(out, r, broken)
 		}
 		s.logLine(r, it, out, start)
-		if broken != nil { // a part is written: only a broken connection tells
+		if broken != nil && out.cut {
 			panic(http.ErrAbortHandler)
 		}
 	}()
 	s.admit(out, r)
+}
+
+// panicked answers where a handler broke. Where a part is written already, or the
+// handler says so, only a broken connection tells that it is not all.
+func (s *Server) panicked(out *answer, r *http.Request, broken any) {
+	err, _ := broken.(error)
+	out.cut = out.status != 0 || errors.Is(err, http.ErrAbortHandler)
+	if errors.Is(err, http.ErrAbortHandler) {
+		return
+	}
+	s.log.ErrorContext(r.Context(), "panic", "request_id", aboutOf(r.Context()).id, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
+	if !out.cut {
+		s.fail(out, r, newProblem(http.StatusInternalServerError, "internal", "It is in the server's log under the id of this request."))
+	}
 }
 
 // admit refuses what is too much, or comes from a page of another site.
@@ -169,6 +180,7 @@ type answer struct {
 	patience time.Duration
 	status   int
 	bytes    int64
+	cut      bool // it ends before its end
 }
 
 // Unwrap is for [http.ResponseController].

@@ -2,7 +2,6 @@ package intakeapi_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -196,7 +195,9 @@ func TestStopCutsOff(t *testing.T) {
 	w.eventually(func() bool { return len(w.spooled()) == 1 })
 	w.stop()
 	_ = rest.CloseWithError(io.ErrUnexpectedEOF)
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("it was answered")
+	}
 	if left := w.spooled(); len(left) > 0 {
 		t.Errorf("left in the spool: %q", left)
 	}
@@ -320,7 +321,7 @@ func TestAllAtOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	all, _, err := w.ledger.Page(context.Background(), "billing", runs.Place{}, 100)
+	all, _, err := w.ledger.Page(t.Context(), "billing", runs.Place{}, 100)
 	if err != nil || len(all) != 12 {
 		t.Errorf("%d runs, %v; want 12", len(all), err)
 	}

@@ -185,7 +185,9 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, stopWork func
 		s.log.WarnContext(ctx, "requests were cut off", "after", s.limits.Stop)
 		err = server.Close()
 	}
-	<-ended
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
 	return err
 }
 

@@ -263,7 +263,7 @@ func holdToDescription(t testing.TB, r *http.Request, got *http.Response, body [
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	}
 	input.SetBodyBytes(body)
-	if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil {
+	if err := openapi3filter.ValidateResponse(t.Context(), input); err != nil {
 		t.Errorf("%s %s: the answer is not as openapi.yaml says: %v\n%d %s", r.Method, r.URL.Path, err, got.StatusCode, body)
 	}
 }

@@ -188,4 +188,3 @@ func TestSpoolIsPrivate(t *testing.T) {
 		})
 	}
 }
-
