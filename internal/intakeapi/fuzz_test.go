@@ -22,7 +22,7 @@ func fuzzed(t *testing.T, w *world, r *http.Request) *httptest.ResponseRecorder 
 	out := httptest.NewRecorder()
 	w.server.ServeHTTP(out, r)
 	if !slices.Contains(documented, out.Code) {
-		t.Fatalf("status %d: %s", out.Code, out.Body)
+		t.Fatalf("status %d: %s\n%s", out.Code, out.Body, w.log)
 	}
 	if out.Code >= 400 && out.Header().Get("Content-Type") != "application/problem+json" {
 		t.Fatalf("status %d as %s: %s", out.Code, out.Header().Get("Content-Type"), out.Body)
@@ -88,7 +88,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		if out.Code != http.StatusNoContent && out.Code != http.StatusNotAcceptable && out.Code != http.StatusConflict && !slices.Contains(documented, out.Code) {
-			t.Fatalf("status %d: %s", out.Code, out.Body)
+			t.Fatalf("status %d: %s\n%s", out.Code, out.Body, w.log)
 		}
 		if got := out.Header().Get("X-Request-Id"); got == "" || strings.ContainsAny(got, "\r\n\x00 ") {
 			t.Fatalf("request id %q", got)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"strconv"
@@ -90,6 +91,9 @@ func problemOf(err error) *problem {
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
 		return badRows(bad)
+	}
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return spoolProblem(file)
 	}
 	_, header := errors.AsType[*intake.HeaderError](err)
 	_, retried := errors.AsType[*intake.OpenRetryError](err)

@@ -99,15 +99,16 @@ type Server struct {
 	limits Limits
 	log    *slog.Logger
 	spool  *spool
+	left   []*job // by an earlier server on the same spool
 	mux    *http.ServeMux
 
 	requests, uploads, streams *semaphore.Weighted
 	checks, handIns            *semaphore.Weighted
 
-	stopping chan struct{}  // closed when the server begins to stop
-	under    sync.WaitGroup // requests under way
+	work  context.Context // of hand-ins and event streams; ends when the server begins to stop
+	stop  context.CancelFunc
+	under sync.WaitGroup // requests under way
 
-	work    context.Context // of hand-ins; ends when the server begins to stop
 	jobs    sync.WaitGroup
 	mu      sync.Mutex
 	pending map[string]*job // by run: received, and not handed in whole
@@ -117,9 +118,10 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger,
-		stopping: make(chan struct{}), pending: map[string]*job{},
-		checks: semaphore.NewWeighted(checksAtOnce), handIns: semaphore.NewWeighted(handInsAtOnce),
+		pending: map[string]*job{},
+		checks:  semaphore.NewWeighted(checksAtOnce), handIns: semaphore.NewWeighted(handInsAtOnce),
 	}
+	s.work, s.stop = context.WithCancel(context.Background())
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -132,32 +134,30 @@ func New(cfg Config) (*Server, error) {
 		dir = DefaultSpool()
 	}
 	var err error
-	s.spool, err = openSpool(dir)
-	return s, err
+	if s.spool, err = openSpool(dir); err != nil {
+		return nil, err
+	}
+	if s.left, err = s.spool.jobs(s.log); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // Run serves on the listener, and first of all goes on with what an earlier
 // server on the same spool has left. When ctx ends it lets the requests under
 // way finish, for a time, and leaves what is not handed in to the next one.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
-	left, err := s.spool.jobs(s.log)
-	if err != nil {
-		return errors.Join(err, listener.Close(), s.spool.close())
-	}
-	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	s.work = working
-	for _, j := range left {
+	for _, j := range s.left {
 		s.log.InfoContext(ctx, "a submission that was left is handed in", "run", j.Run, "caller", j.Caller)
 		s.start(j)
 	}
-	err = s.serve(ctx, listener, stop)
+	err := s.serve(ctx, listener)
 	s.under.Wait()
 	s.jobs.Wait()
-	return errors.Join(err, s.spool.close())
+	return errors.Join(err, s.Close())
 }
 
-func (s *Server) serve(ctx context.Context, listener net.Listener, stopWork func()) error {
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout,
@@ -171,13 +171,11 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, stopWork func
 	go func() { ended <- server.Serve(listener) }()
 	select {
 	case err := <-ended:
-		stopWork()
-		close(s.stopping)
+		s.stop()
 		return errors.Join(fmt.Errorf("serve: %w", err), server.Close())
 	case <-ctx.Done():
 	}
-	stopWork()
-	close(s.stopping)
+	s.stop()
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Stop)
 	defer cancel()
 	err := server.Shutdown(patience)
@@ -192,4 +190,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, stopWork func
 }
 
 // Close gives the spool back, of a server that is not run.
-func (s *Server) Close() error { return s.spool.close() }
+func (s *Server) Close() error {
+	s.stop()
+	return s.spool.close()
+}
