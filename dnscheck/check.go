@@ -2,6 +2,7 @@ package dnscheck
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -19,6 +20,7 @@ type Config struct {
 	Resolvers []Resolver        // at least one, no address twice
 	Quorum    int               // how many must agree; 0: the majority; more than there are resolvers is refused
 	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
+	RootCAs   *x509.CertPool    // whose certificates resolvers over TLS and HTTPS may have; nil: those that the system trusts
 	Observe   func(Observation) // told of each observation that counted, for metrics; may be called by several looks at once; nil: nobody
 
 	Mode           Mode                           // who is asked; 0: the resolvers alone
@@ -28,13 +30,15 @@ type Config struct {
 }
 
 // Checker looks for verification tokens in the DNS. From look to look it remembers zones' name servers, and nothing of what
-// they said; it may be used by any number of goroutines.
+// they said; it may be used by any number of goroutines. Connections to resolvers over TCP, TLS and HTTPS are kept for some
+// seconds: Close closes them.
 type Checker struct {
 	vantages  []vantage
 	quorum    int
 	told      func(Observation)
 	mode      Mode
 	authority *authority // nil in ModeResolvers
+	exchange  *exchange
 }
 
 // New makes a Checker, or tells what is wrong with the Config.
@@ -56,7 +60,7 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker := &Checker{quorum: quorum, told: c.Observe}
+	checker := &Checker{quorum: quorum, told: c.Observe, exchange: x}
 	for _, r := range c.Resolvers {
 		if r.Name == "" {
 			r.Name = r.String()
@@ -64,10 +68,15 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 		if r.Transport == "" {
 			r.Transport = transportUDP
 		}
+		x.keep(r, c.RootCAs)
 		checker.vantages = append(checker.vantages, recursive{resolver: r, exchange: x})
 	}
 	return checker, checker.take(c, x.dialer)
 }
+
+// Close closes what connections are kept, and returns when nothing of the Checker is running any more. Looks have to have
+// ended; one that comes later finds resolvers over TCP, TLS and HTTPS unreachable.
+func (c *Checker) Close() { c.exchange.close() }
 
 func checkResolvers(resolvers []Resolver) error {
 	if len(resolvers) == 0 {
@@ -77,8 +86,7 @@ func checkResolvers(resolvers []Resolver) error {
 		if err := r.check(); err != nil {
 			return err
 		}
-		same := func(other Resolver) bool { return other.Addr == r.Addr }
-		if slices.ContainsFunc(resolvers[:i], same) {
+		if slices.ContainsFunc(resolvers[:i], r.isSame) {
 			return fmt.Errorf("resolver %s is named twice: it would count twice for the quorum; name each once", r)
 		}
 	}

@@ -19,14 +19,17 @@
 //
 // Values are compared octet by octet, after the strings of one record were joined (RFC 1035 section
 // 3.3.14, RFC 7208 section 3.3): no trimming, no folding of case. Names are compared without regard to
-// ASCII case, but are asked for and shown as they were given.
+// ASCII case, and shown as they were given; over UDP their letters go out in upper or lower case at random (letters.go).
+//
+// [CheckDomain] tells domains that an organization can hold from public suffixes and the like, and [Within] whether a
+// host lies beneath one: a proof at a host that does not says nothing of the domain.
 //
 // # How it is laid out
 //
 // check.go asks the vantage points and counts (quorum); vantage.go is one of them, a recursive resolver,
 // which it asks again where an alias leads out of the answer. exchange.go carries one question over UDP and TCP
 // and reads on past whatever is not its answer; reply.go takes octets apart; answer.go reads what an
-// answer says; txt.go joins, unescapes and compares TXT strings; name.go knows host names,
+// answer says; txt.go joins, unescapes and compares TXT strings; name.go knows host names and domain.go domains,
 // resolver.go how resolvers are written, verdict.go the reasons and their sentences.
 //
 // A further kind of vantage point (the zone's own name servers) is another vantage beside vantage.go; a

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -38,6 +39,7 @@ type exchange struct {
 	dialer  dialer
 	timeout time.Duration // of one attempt over one transport
 	folders *folders
+	kept    map[netip.AddrPort]carrier // of resolvers over TCP, TLS and HTTPS
 }
 
 func newExchange(d dialer, timeout time.Duration) *exchange {
@@ -82,9 +84,9 @@ func stumbles(r reply) bool {
 
 // over asks once over the transport given, and then over TCP if UDP brought a truncated reply, or none.
 func (x *exchange) over(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
-	if transport == transportTCP {
-		r, err := x.attempt(ctx, to, transportTCP, q)
-		return r, transportTCP, err
+	if transport != transportUDP {
+		r, err := x.attempt(ctx, to, transport, q)
+		return r, transport, err
 	}
 	q.mixed = !x.folders.has(to.Addr)
 	r, failed := x.attempt(ctx, to, transportUDP, q)
@@ -144,23 +146,33 @@ func both(udp, tcp error) error {
 func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q query) (reply, error) {
 	limited, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
-	conn, err := x.dialer.DialContext(limited, transport, to.Addr.String())
-	if err != nil {
-		return reply{}, x.fault(ctx, limited, err, nil)
-	}
-	defer func() { _ = conn.Close() }() // nothing is lost with it: the reply is read, or given up
-	// One mechanism for both, the end of the time and of the context: reads and writes under way fail at once.
-	stop := context.AfterFunc(limited, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-
-	r, passedOver, err := converse(conn, transport, q)
+	carry := x.carrying(to, transport)
+	r, passedOver, err := carry(limited, q)
 	if err != nil {
 		return reply{}, x.fault(ctx, limited, err, passedOver)
 	}
-	if r.truncated && transport == transportTCP {
-		return reply{}, &exchangeError{reason: ReasonMalformed, err: errors.New("a reply over TCP that says it was truncated")}
+	if r.truncated && transport != transportUDP {
+		return reply{}, &exchangeError{reason: ReasonMalformed, err: errors.New("a reply over a stream that says it was truncated")}
 	}
 	return r, nil
+}
+
+// carrying is how a query gets there: over connections that are kept, or over one of its own.
+func (x *exchange) carrying(to Resolver, transport string) func(context.Context, query) (reply, error, error) {
+	if kept := x.kept[to.Addr]; kept != nil && transport == to.Transport {
+		return kept.carry
+	}
+	return func(ctx context.Context, q query) (r reply, passedOver, err error) {
+		conn, err := x.dialer.DialContext(ctx, transport, to.Addr.String())
+		if err != nil {
+			return reply{}, nil, err
+		}
+		defer func() { _ = conn.Close() }() // nothing is lost with it: the reply is read, or given up
+		// One mechanism for both, the end of the time and of the context: reads and writes under way fail at once.
+		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		defer stop()
+		return converse(conn, transport, q)
+	}
 }
 
 // converse sends the query and reads until its reply comes. passedOver is the last message that had our id and was no
@@ -178,7 +190,7 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 	sent := bytes.Clone(questionName(wire))
 	receive := datagrams(conn)
 	if transport == transportTCP {
-		wire = append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...) // RFC 7766 section 8
+		wire = framed(wire)
 		receive = frames(conn)
 	}
 	if _, err := conn.Write(wire); err != nil {
@@ -211,7 +223,7 @@ func datagrams(conn net.Conn) func() ([]byte, error) {
 }
 
 // frames reads one message with its length before it a call.
-func frames(conn net.Conn) func() ([]byte, error) {
+func frames(conn io.Reader) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		var length [2]byte
 		if _, err := io.ReadFull(conn, length[:]); err != nil {
@@ -231,9 +243,12 @@ func frames(conn net.Conn) func() ([]byte, error) {
 // fault says what an error of the network means. The context's own end is given back as it is.
 func (x *exchange) fault(ctx, limited context.Context, err, passedOver error) error {
 	var timeout net.Error
+	var plain *exchangeError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.As(err, &plain):
+		return plain
 	case limited.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		if passedOver != nil {
 			return &exchangeError{reason: ReasonMalformed, err: fmt.Errorf("no answer within %s but %w", x.timeout, passedOver)}
@@ -254,6 +269,7 @@ type query struct {
 	name     string // as it was given, with the last dot
 	kind     uint16
 	edns     bool
+	padded   bool // to a length that tells less of the name
 	mixed    bool // the letters go out in upper or lower case at random
 	straight bool // what the server itself knows is asked for; it shall not resolve
 }
@@ -268,11 +284,21 @@ func (q query) pack(id uint16) ([]byte, error) {
 	if q.edns {
 		m.SetEdns0(ednsSize, false)
 	}
+	if q.edns && q.padded {
+		pad(m)
+	}
 	wire, err := m.Pack()
 	if err != nil {
 		return nil, fmt.Errorf("write the query for %s: %w", shownHost(unrooted(q.name)), err)
 	}
 	return wire, nil
+}
+
+// pad fills a query up to the next multiple of 128 octets (RFC 8467 section 4.1).
+func pad(m *dns.Msg) {
+	const block, option = 128, 4
+	opt := m.IsEdns0()
+	opt.Option = append(opt.Option, &dns.EDNS0_PADDING{Padding: make([]byte, block-1-(m.Len()+option-1)%block)})
 }
 
 // randomID is one that nobody can foresee (RFC 5452 section 4.3).

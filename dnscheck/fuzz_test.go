@@ -2,6 +2,7 @@ package dnscheck_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -122,10 +123,45 @@ func FuzzCheckHost(f *testing.F) {
 				t.Fatalf("%q is shown as %q", name, shown)
 			}
 		}
-		if dnscheck.Within(name, domain) && len(name) <= len(strings.TrimSuffix(domain, ".")) {
+		// An xn-- label is longer than what it stands for.
+		if dnscheck.Within(name, domain) && isASCII(name+domain) && len(name) <= len(strings.TrimSuffix(domain, ".")) {
 			t.Fatalf("%q within %q", name, domain)
 		}
 	})
+}
+
+// What is taken for a domain is in the form that it is asked for in, and stays so; what is not, is refused with words that can be shown.
+func FuzzCheckDomain(f *testing.F) {
+	for _, s := range []string{"example.com", "Bücher.example", "xn--bcher-kva.example", "co.uk", "foo.ck", "192.0.2.1", "例え.テスト", "a。b", "faß.de", "\u200d.x", "א1.example", "_x.y.z", "x.invalid", strings.Repeat("ü", 60) + ".de"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, domain string) {
+		ascii, err := dnscheck.CheckDomain(domain)
+		if err != nil {
+			if refused, ok := errors.AsType[*dnscheck.DomainError](err); !ok || refused.Domain != domain || ascii != "" {
+				t.Fatalf("%q, error %v, want a DomainError", ascii, err)
+			}
+			for _, r := range strings.ReplaceAll(err.Error(), "…", "") {
+				if r < ' ' || r > '~' {
+					t.Fatalf("%q is refused with %q", domain, err)
+				}
+			}
+			return
+		}
+		if again, err := dnscheck.CheckDomain(ascii); again != ascii || err != nil {
+			t.Fatalf("%q became %q, which became %q, %v", domain, ascii, again, err)
+		}
+		if err := dnscheck.CheckHost(ascii); err != nil {
+			t.Fatalf("%q became %q: %v", domain, ascii, err)
+		}
+		if !dnscheck.Within("_x."+ascii, ascii) || dnscheck.Within(ascii, ascii) {
+			t.Fatalf("%q is not above _x.%s", ascii, ascii)
+		}
+	})
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
 // Whatever a server of example.com sends: no panic, a referral leads strictly down and toward the host, glue is the

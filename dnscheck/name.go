@@ -28,22 +28,23 @@ func (e *QuestionError) Error() string {
 
 // CheckHost tells whether host can be asked for: two labels at least, each of 1 to 63 letters, digits,
 // hyphens and underscores, 253 octets in all, with or without a dot at the end. IP addresses are refused,
-// and so are names that the public DNS does not serve (localhost and local: RFC 6761, 6762; onion: RFC 7686) or
+// and so are names that the public DNS does not serve (localhost, invalid and local: RFC 6761, 6762; onion: RFC 7686) or
 // that belong to its machinery (arpa: RFC 3172). The error is a *QuestionError.
 func CheckHost(host string) error {
-	if problem := hostProblem(host); problem != "" {
+	if problem := nameProblem(host, "the full name of the TXT record"); problem != "" {
 		return &QuestionError{Host: host, Problem: problem}
 	}
 	return nil
 }
 
-func hostProblem(host string) string {
-	name := strings.TrimSuffix(host, ".")
+// nameProblem says what is wrong with a name, and what is wanted.
+func nameProblem(name, wanted string) string {
+	name = strings.TrimSuffix(name, ".")
 	if name == "" {
-		return "is empty; give the full name of the TXT record"
+		return "is empty; give " + wanted
 	}
-	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
-		return "is an IP address; give the full name of the TXT record"
+	if problem := addressProblem(name, wanted); problem != "" {
+		return problem
 	}
 	if len(name) > maxName {
 		return fmt.Sprintf("has %d octets; a name has at most %d", len(name), maxName)
@@ -57,7 +58,14 @@ func hostProblem(host string) string {
 	if len(labels) < 2 {
 		return "has one label only; give the full name, with its domain"
 	}
-	return lastLabelProblem(labels[len(labels)-1])
+	return lastLabelProblem(labels[len(labels)-1], wanted)
+}
+
+func addressProblem(name, wanted string) string {
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return "is an IP address; give " + wanted
+	}
+	return ""
 }
 
 func labelProblem(label string) string {
@@ -82,12 +90,12 @@ func isHostOctet(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-func lastLabelProblem(label string) string {
+func lastLabelProblem(label, wanted string) string {
 	if strings.Trim(label, "0123456789") == "" {
-		return "ends in a number as IP addresses do; give the full name of the TXT record"
+		return "ends in a number as IP addresses do; give " + wanted
 	}
 	switch canonical(label) {
-	case "localhost.", "local.", "onion.":
+	case "localhost.", "local.", "onion.", "invalid.":
 		return fmt.Sprintf("ends in .%s, which the public DNS does not serve", label)
 	case "arpa.":
 		return "ends in .arpa, where no organization has its domain"
@@ -96,7 +104,7 @@ func lastLabelProblem(label string) string {
 }
 
 // Within tells whether host lies beneath domain: whether it ends in "." and the domain. ASCII case and a dot at
-// the end do not count; whole labels are compared, and a name that has an escape or an empty label in it
+// the end do not count, and an internationalized label is its xn-- form; whole labels are compared, and a name that has an escape or an empty label in it
 // is within nothing. The domain itself does not lie beneath itself.
 func Within(host, domain string) bool {
 	inner, outer := plainLabels(host), plainLabels(domain)
@@ -114,6 +122,9 @@ func plainLabels(name string) []string {
 	labels := strings.Split(strings.TrimSuffix(canonical(name), "."), ".")
 	if slices.Contains(labels, "") {
 		return nil
+	}
+	for i, label := range labels {
+		labels[i] = aLabel(label)
 	}
 	return labels
 }

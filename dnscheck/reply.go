@@ -17,6 +17,7 @@ const (
 	bitAA      = 1 << 10
 	bitTC      = 1 << 9
 	bitRA      = 1 << 7
+	bitAD      = 1 << 5 // RFC 4035 section 3.2.3
 	maskOpcode = 0xF << 11
 	maskRCode  = 0xF
 )
@@ -29,6 +30,7 @@ type reply struct {
 	folded                        bool // the question came back in other letters than it was sent in
 	truncated                     bool // then there is nothing more in it: whatever came along is not to be used
 	authoritative, recursion      bool // AA, RA
+	authenticated                 bool // AD
 	rcode                         int  // the extended one (RFC 6891 section 6.1.3)
 	answer, authority, additional []dns.RR
 	errors                        []*dns.EDNS0_EDE
@@ -61,6 +63,7 @@ func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) 
 		truncated:     flags&bitTC != 0,
 		authoritative: flags&bitAA != 0,
 		recursion:     flags&bitRA != 0,
+		authenticated: flags&bitAD != 0,
 		rcode:         int(flags & maskRCode),
 	}
 	if r.truncated {

@@ -4,64 +4,145 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
 // The transports by which a resolver is asked.
 const (
-	transportUDP = "udp" // and TCP where an answer does not fit, or none comes
-	transportTCP = "tcp" // only
+	transportUDP   = "udp"   // and TCP where an answer does not fit, or none comes
+	transportTCP   = "tcp"   // only
+	transportTLS   = "tls"   // DNS over TLS (RFC 7858), never in the clear
+	transportHTTPS = "https" // DNS over HTTPS (RFC 8484)
 )
 
-const defaultPort = 53 // RFC 1035 section 4.2
+// The ports where none is given.
+const (
+	defaultPort      = 53  // RFC 1035 section 4.2
+	defaultTLSPort   = 853 // RFC 7858 section 3.1
+	defaultHTTPSPort = 443
+)
+
+// defaultPath is where resolvers over HTTPS are (RFC 8484 section 4.1.1 has it in its examples; all the public ones follow).
+const defaultPath = "/dns-query"
 
 // Resolver is a recursive resolver to ask.
 type Resolver struct {
-	Addr      netip.AddrPort // never a host name: it would have to be resolved first, by whom?
-	Transport string         // "udp" (TCP where that does not do; also when empty) or "tcp"
-	Name      string         // how observations call it; empty: String()
+	Addr       netip.AddrPort // never a host name: it would have to be resolved first, by whom?
+	Transport  string         // "udp" (TCP where that does not do; also when empty), "tcp", "tls" or "https"
+	ServerName string         // tls, https: what the certificate has to name (RFC 8310 section 8); empty: the address
+	Path       string         // https: where queries are posted to; empty: "/dns-query"
+	Name       string         // how observations call it; empty: String()
 }
 
-// String writes the resolver as [ParseResolver] reads it: "1.1.1.1:53", "tcp://[::1]:53".
+// String writes the resolver as [ParseResolver] reads it: "1.1.1.1:53", "tcp://[::1]:53", "tls://1.1.1.1:853#one.one.one.one",
+// "https://8.8.8.8:443/dns-query#dns.google".
 func (r Resolver) String() string {
-	if r.Transport == transportTCP {
-		return "tcp://" + r.Addr.String()
+	text := r.Addr.String()
+	switch r.Transport {
+	case transportTCP, transportTLS:
+		text = r.Transport + "://" + text
+	case transportHTTPS:
+		text = r.Transport + "://" + text + r.path()
 	}
-	return r.Addr.String()
+	if r.ServerName != "" {
+		text += "#" + r.ServerName
+	}
+	return text
+}
+
+// shown is String where that has nothing but an address in it, and quoted where it may have anything.
+func (r Resolver) shown() string {
+	if r.ServerName == "" && r.Path == "" {
+		return r.String()
+	}
+	return shown(r.String(), 100)
+}
+
+func (r Resolver) path() string {
+	if r.Path == "" {
+		return defaultPath
+	}
+	return r.Path
+}
+
+// certified is the name, or the address, that the certificate has to have.
+func (r Resolver) certified() string {
+	if r.ServerName == "" {
+		return r.Addr.Addr().WithZone("").String()
+	}
+	return r.ServerName
 }
 
 // ParseResolver reads an IP address with or without a port (53 is meant where there is none), which may be
 // preceded by udp:// or tcp://: "1.1.1.1", "1.1.1.1:53", "2606:4700:4700::1111", "[::1]:5353", "tcp://9.9.9.9".
+//
+// With tls:// it is DNS over TLS (port 853), with https:// and a path DNS over HTTPS (port 443, path /dns-query). The certificate
+// has to hold for the address, or for the name given after a #: "tls://1.1.1.1", "tls://9.9.9.9:853#dns.quad9.net",
+// "https://1.1.1.1/dns-query", "https://8.8.8.8/dns-query#dns.google". The name is never looked up.
 func ParseResolver(s string) (Resolver, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
 		scheme, rest = transportUDP, s
 	}
-	switch strings.ToLower(scheme) {
+	r := Resolver{Transport: strings.ToLower(scheme)}
+	var err error
+	switch r.Transport {
 	case transportUDP, transportTCP:
-	case "tls", "https":
-		return Resolver{}, fmt.Errorf("resolver %s: %s:// is not supported yet; use an address, or tcp:// and an address", shown(s, 100), strings.ToLower(scheme))
+		r.Addr, err = parseAddr(rest, defaultPort)
+	case transportTLS:
+		rest, r.ServerName, err = cutServerName(rest)
+		if err == nil {
+			r.Addr, err = parseAddr(rest, defaultTLSPort)
+		}
+	case transportHTTPS:
+		rest, r.ServerName, err = cutServerName(rest)
+		rest, path, _ := strings.Cut(rest, "/")
+		r.Path = "/" + path
+		if path == "" {
+			r.Path = defaultPath
+		}
+		if err == nil {
+			r.Addr, err = parseAddr(rest, defaultHTTPSPort)
+		}
 	default:
-		return Resolver{}, fmt.Errorf("resolver %s: unknown scheme %s; use an address, or tcp:// and an address", shown(s, 100), shown(scheme, 20))
+		err = fmt.Errorf("unknown scheme %s; use an address, or tcp://, tls:// or https:// and an address", shown(scheme, 20))
 	}
-	addr, err := parseAddr(rest)
 	if err != nil {
 		return Resolver{}, fmt.Errorf("resolver %s: %w", shown(s, 100), err)
 	}
-	r := Resolver{Addr: addr, Transport: strings.ToLower(scheme)}
 	r.Name = r.String()
 	return r, r.check()
 }
 
-func parseAddr(s string) (netip.AddrPort, error) {
+// cutServerName takes off the name after a #.
+func cutServerName(s string) (rest, name string, err error) {
+	rest, name, found := strings.Cut(s, "#")
+	if found && name == "" {
+		return "", "", errors.New("there is no name after the #")
+	}
+	return rest, name, nil
+}
+
+func parseAddr(s string, port uint16) (netip.AddrPort, error) {
 	if addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")); err == nil {
-		return netip.AddrPortFrom(addr.Unmap(), defaultPort), nil
+		return netip.AddrPortFrom(addr.Unmap(), port), nil
 	}
 	addr, err := netip.ParseAddrPort(s)
 	if err != nil {
-		return netip.AddrPort{}, errors.New("want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first")
+		text := "want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first"
+		if port != defaultPort {
+			text += " (tls:// and https:// take the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)"
+		}
+		return netip.AddrPort{}, errors.New(text)
 	}
 	return netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()), nil
+}
+
+// isSame tells whether another one is the same server, by whatever port and transport: on a loopback address, where several are
+// tried out beside each other, each port is one.
+func (r Resolver) isSame(other Resolver) bool {
+	return r.Addr == other.Addr || r.Addr.Addr() == other.Addr.Addr() && !r.Addr.Addr().IsLoopback()
 }
 
 // check tells what would keep the resolver from being asked.
@@ -70,11 +151,37 @@ func (r Resolver) check() error {
 	case !r.Addr.IsValid():
 		return errors.New("a resolver has no address")
 	case r.Addr.Port() == 0:
-		return fmt.Errorf("resolver %s: port 0 cannot be asked; leave the port out to mean %d", r, defaultPort)
+		return fmt.Errorf("resolver %s: port 0 cannot be asked; leave the port out to mean the transport's own", r.shown())
 	case r.Addr.Addr().IsUnspecified() || r.Addr.Addr().IsMulticast():
-		return fmt.Errorf("resolver %s: is not the address of one server", r)
-	case r.Transport != "" && r.Transport != transportUDP && r.Transport != transportTCP:
-		return fmt.Errorf("resolver %s: unknown transport %s; use udp or tcp", r, shown(r.Transport, 20))
+		return fmt.Errorf("resolver %s: is not the address of one server", r.shown())
+	}
+	switch r.Transport {
+	case "", transportUDP, transportTCP:
+		if r.ServerName != "" || r.Path != "" {
+			return fmt.Errorf("resolver %s: a certificate's name and a path go with tls and https only", r.shown())
+		}
+		return nil
+	case transportTLS:
+		if r.Path != "" {
+			return fmt.Errorf("resolver %s: a path goes with https only", r.shown())
+		}
+	case transportHTTPS:
+		if !isPlainPath(r.path()) {
+			return fmt.Errorf("resolver %s: want a plain path, such as %s", r.shown(), defaultPath)
+		}
+	default:
+		return fmt.Errorf("resolver %s: unknown transport %s; use udp, tcp, tls or https", r.Addr, shown(r.Transport, 20))
+	}
+	if r.ServerName != "" {
+		if problem := nameProblem(r.ServerName, "the name in its certificate"); problem != "" {
+			return fmt.Errorf("resolver %s: the name after the # %s", r.shown(), problem)
+		}
 	}
 	return nil
+}
+
+// isPlainPath tells a path from what has a query, a template, or needs escapes.
+func isPlainPath(path string) bool {
+	u, err := url.Parse(path)
+	return err == nil && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && u.Path == path && u.EscapedPath() == path
 }

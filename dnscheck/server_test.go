@@ -295,6 +295,7 @@ func build(t *testing.T, c dnscheck.Config) *dnscheck.Checker {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(checker.Close) // before its servers go
 	return checker
 }
 
@@ -327,4 +328,10 @@ func anyResolver(n int) []dnscheck.Resolver {
 		resolvers = append(resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 53)})
 	}
 	return resolvers
+}
+
+// isFor is asksFor of a query as it came.
+func isFor(query []byte, name string) bool {
+	q := new(dns.Msg)
+	return q.Unpack(query) == nil && asksFor(q, name)
 }

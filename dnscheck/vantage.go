@@ -24,6 +24,7 @@ type recursive struct {
 func (v recursive) observe(ctx context.Context, host, token string) (Observation, bool) {
 	began := time.Now()
 	path := newTrail(host)
+	authenticated := true
 	o := Observation{Resolver: v.resolver.Name, Transport: v.resolver.Transport}
 	for {
 		var r reply
@@ -34,9 +35,11 @@ func (v recursive) observe(ctx context.Context, host, token string) (Observation
 			return Observation{}, false
 		}
 		found := unheard(err)
-		o.RCode, o.EDE = "", ""
+		o.RCode, o.EDE, o.Authenticated = "", "", false
 		if err == nil {
 			o.RCode, o.EDE = r.rcodeName(), r.errorText()
+			authenticated = authenticated && r.authenticated
+			o.Authenticated = authenticated
 			found = path.read(r, token)
 		}
 		if !found.askOn {

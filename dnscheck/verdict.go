@@ -69,20 +69,21 @@ const (
 
 // Observation is what one vantage point saw. Its texts are safe to show but for Values, which are raw.
 type Observation struct {
-	Resolver    string        // the resolver's name, or the name server's
-	Authority   bool          // it is one of the zone's own name servers
-	Address     string        // of a name server: "192.0.2.1:53"; empty where it has none that could be asked
-	Transport   string        // of the last question: "udp" or "tcp"
-	State       State         //
-	Reason      Reason        //
-	Values      []string      // values of the TXT records there: strings joined, raw octets of strangers, each capped to 255 octets; at most 10
-	MoreValues  int           // values beyond those 10
-	Aliases     []string      // targets of the CNAMEs that were followed, in order, as they came, without the last dot
-	RCode       string        // of the last answer: "NOERROR", "NXDOMAIN", …; empty without one
-	EDE         string        // extended errors of the last answer (RFC 8914), capped, control characters quoted
-	NegativeTTL time.Duration // how long the resolver may go on saying no; 0 when not absent, or not said
-	Took        time.Duration // from the first question to the last answer
-	Err         string        // what went wrong, for an operator; empty when the answer could be read
+	Resolver      string        // the resolver's name, or the name server's
+	Authority     bool          // it is one of the zone's own name servers
+	Address       string        // of a name server: "192.0.2.1:53"; empty where it has none that could be asked
+	Transport     string        // of the last question: "udp", "tcp", "tls" or "https"
+	State         State         //
+	Reason        Reason        //
+	Values        []string      // values of the TXT records there: strings joined, raw octets of strangers, each capped to 255 octets; at most 10
+	MoreValues    int           // values beyond those 10
+	Aliases       []string      // targets of the CNAMEs that were followed, in order, as they came, without the last dot
+	RCode         string        // of the last answer: "NOERROR", "NXDOMAIN", …; empty without one
+	EDE           string        // extended errors of the last answer (RFC 8914), capped, control characters quoted
+	Authenticated bool          // each answer had AD: the resolver says that it validated (RFC 4035 section 3.2.3); worth what resolver and transport are
+	NegativeTTL   time.Duration // how long the resolver may go on saying no; 0 when not absent, or not said
+	Took          time.Duration // from the first question to the last answer
+	Err           string        // what went wrong, for an operator; empty when the answer could be read
 }
 
 // Verdict is what the observations come to.

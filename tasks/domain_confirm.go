@@ -231,7 +231,7 @@ func (h *confirm) update(p VerifyPayload, d apiclient.DiscoveryDomain) (apiclien
 
 // compare holds the answer against what was proven.
 func (h *confirm) compare(ctx context.Context, p VerifyPayload, in intent, answer apiclient.DiscoveryDomain) (Result, error) {
-	if !in.proves(answer) || !dnscheck.Within(answer.VerificationHost, answer.Domain) {
+	if !in.proves(answer) || below(answer) != nil {
 		if _, err := h.takeBack(ctx, p, in, answer); err != nil {
 			return Result{}, err
 		}

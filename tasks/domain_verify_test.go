@@ -295,6 +295,39 @@ func TestHostNotBelowTheDomain(t *testing.T) {
 	}
 }
 
+// TestDomainThatNobodyCanHold: a proof beneath a public suffix would hand its
+// organization the logins of strangers.
+func TestDomainThatNobodyCanHold(t *testing.T) {
+	for _, test := range []struct{ domain, host, reason string }{
+		{"co.uk", "_ss.co.uk", "is a public suffix"},
+		{"xn--gmqw5a.xn--j6w193g", "_ss.xn--gmqw5a.xn--j6w193g", "is a public suffix"},
+		{"foo.ck", "_ss.foo.ck", "is a public suffix"},
+		{"xn--0.example", "_ss.xn--0.example", `"xn--0"`},
+		{"com", "_ss.shop.com", "one label"},
+		{"shop.invalid", "_ss.shop.example", "public DNS does not serve"},
+		{"192.0.2.1", "_ss.shop.example", "is an IP address"},
+	} {
+		for _, directly := range []bool{false, true} {
+			t.Run(test.domain, func(t *testing.T) {
+				w := newWorld(t)
+				d := w.proven(sandbox.Domain{Domain: test.domain, Host: test.host})
+				run := w.submit(tasks.TypeVerify, verifyRow())
+				if directly {
+					w.enqueueConfirm(run, d.Host, d.TXT)
+				}
+				w.drain()
+				w.wantFate(run, 0, "refused", test.reason)
+				if n := len(w.writes()); n != 0 {
+					t.Errorf("%d PATCHes, want none", n)
+				}
+				if n := len(w.sandbox.Queries()); n != 0 {
+					t.Errorf("%d questions, want none", n)
+				}
+			})
+		}
+	}
+}
+
 // TestDomainIsNotThere: a 404 on a young row may be a read that is behind.
 func TestDomainIsNotThere(t *testing.T) {
 	t.Run("comes yet", func(t *testing.T) {
@@ -580,6 +613,14 @@ func TestTrustPayload(t *testing.T) {
 	t.Run("takes back where the host is not below the domain", func(t *testing.T) {
 		w := newWorld(t, trusting)
 		d := w.proven(sandbox.Domain{Domain: "shop.example", Host: "_ss.elsewhere.example", Use: new(false)})
+		run := w.submit(tasks.TypeVerify, verifyRow(full(d)...))
+		w.drain()
+		w.wantFate(run, 0, "refused", "set back to pending")
+		w.wantStatus(org, dom, "pending")
+	})
+	t.Run("takes back where nobody can hold the domain", func(t *testing.T) {
+		w := newWorld(t, trusting)
+		d := w.proven(sandbox.Domain{Domain: "co.uk", Host: "_ss.co.uk", Use: new(false)})
 		run := w.submit(tasks.TypeVerify, verifyRow(full(d)...))
 		w.drain()
 		w.wantFate(run, 0, "refused", "set back to pending")

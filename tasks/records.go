@@ -58,8 +58,12 @@ func (r records) read(ctx context.Context, job Job, organization, id string) (ap
 	return d, nil
 }
 
-// below refuses a record whose host is not below its domain.
+// below refuses a record whose domain cannot be any organization's, a public
+// suffix for one, and one whose host is not below its domain.
 func below(d apiclient.DiscoveryDomain) error {
+	if _, err := dnscheck.CheckDomain(d.Domain); err != nil {
+		return refused("the record's domain cannot be proven: %v", err)
+	}
 	if dnscheck.Within(d.VerificationHost, d.Domain) {
 		return nil
 	}

@@ -56,7 +56,7 @@ type tenantFlags struct {
 	Burst                int           `help:"Requests that it allows at once." default:"2"`
 	Reserve              float64       `help:"Share of rate and burst left to the tenant's own logins, in percent." default:"20"`
 	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
-	Resolvers            []string      `help:"Resolvers to ask, address or tcp://address." default:"1.1.1.1,8.8.8.8,9.9.9.9"`
+	Resolvers            []string      `help:"Resolvers to ask: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME. NAME is what the certificate has to say, if not the address; it is never looked up." default:"1.1.1.1,8.8.8.8,9.9.9.9"`
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default: a majority)." default:"0"`
 	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both), authority (never the resolvers alone), or resolvers." default:"auto"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`

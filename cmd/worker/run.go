@@ -264,6 +264,7 @@ func (w *worker) stop() {
 	down.Wait()
 	for _, t := range w.tenants {
 		t.api.CloseIdle()
+		t.dns.Close()
 	}
 	w.stopListening()
 }

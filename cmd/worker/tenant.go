@@ -22,6 +22,7 @@ type served struct {
 	settings pace.Settings
 	api      *apiclient.Client
 	limiter  *pace.Limiter
+	dns      *dnscheck.Checker
 	servers  *tasks.Servers
 }
 
@@ -97,7 +98,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Stopping: w.stopping,
 	})
 	return &served{
-		name: t.Name, settings: t.announced(), api: api, limiter: limiter,
+		name: t.Name, settings: t.announced(), api: api, limiter: limiter, dns: checker,
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
