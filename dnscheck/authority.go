@@ -216,7 +216,7 @@ func (q *inquiry) descend(ctx context.Context, name string) (*poll, error) {
 		if err == nil || dns.CountLabel(at.zone) == 1 || errors.Is(err, errTooDeep) || ctx.Err() != nil {
 			return p, err
 		}
-		q.cuts.forget(at.zone) // the zone may have moved: from the top once more
+		// The zone may have moved to other servers: from the top once more.
 	}
 	at, err := q.top(ctx, name)
 	if err != nil {

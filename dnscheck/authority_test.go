@@ -262,6 +262,16 @@ func TestServersThatLeadNowhere(t *testing.T) {
 		}, dnscheck.ReasonLame},
 		{"answers without authority", func(q *dns.Msg) *dns.Msg { return holding(token)(q) }, dnscheck.ReasonLame},
 		{"says no without authority", func(q *dns.Msg) *dns.Msg { return nothing(q) }, dnscheck.ReasonLame},
+		{"says that the name does not exist, and has its record", func(q *dns.Msg) *dns.Msg {
+			m := straight(answer(q, txt(host, token)))
+			m.Authoritative, m.Rcode = true, dns.RcodeNameError
+			return m
+		}, dnscheck.ReasonMalformed},
+		{"answers about another name", func(q *dns.Msg) *dns.Msg {
+			m := straight(answer(q, txt("_verify.org-2.example.com", token)))
+			m.Authoritative = true
+			return m
+		}, dnscheck.ReasonMalformed},
 		{"refuses", refused, dnscheck.ReasonRefused},
 		{"fails", servfail, dnscheck.ReasonServFail},
 		{"serves a stale answer", func(q *dns.Msg) *dns.Msg {
@@ -319,14 +329,18 @@ func TestServersThatLeadNowhere(t *testing.T) {
 
 // A server that says "nothing there" with authority may name name servers beside it; that is no referral.
 func TestNoDataWithNameServersBesideIsNo(t *testing.T) {
-	for _, owner := range []string{".", "example.com"} {
-		t.Run(owner, func(t *testing.T) {
+	for name, authority := range map[string][]dns.RR{
+		"the root's":             {ns(".", "ns1.example.com")},
+		"its own":                {ns("example.com", "ns1.example.com")},
+		"another's, and its SOA": {ns("org-1.example.com", "ns1.example.com"), start("example.com")},
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := delegated(t)
 				z := func(q *dns.Msg) *dns.Msg {
 					m := straight(answer(q))
 					m.Authoritative = true
-					m.Ns = []dns.RR{ns(owner, "ns1.example.com")}
+					m.Ns = authority
 					return m
 				}
 				n.at(nsOne, z)
@@ -602,6 +616,35 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			}
 			return n
 		}, dnscheck.ReasonDelegation},
+		{"seven dead names at each of twelve zones", long, func(t *testing.T) *internet {
+			n := newInternet(t)
+			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+			n.at(tldAddr, deeper(1))
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			for i := range 70 {
+				n.servers[fmt.Sprintf("6.%d.0.1", i)] = func(q *dns.Msg) *dns.Msg {
+					m := deeper(1)(q)
+					for j := range 7 {
+						m.Ns = append(m.Ns, ns(m.Ns[0].Header().Name, fmt.Sprintf("n%d-%d.victim.net", i, j)))
+					}
+					return m
+				}
+			}
+			return n
+		}, dnscheck.ReasonDelegation},
+		{"servers that take their time, one zone after the other", long, func(t *testing.T) *internet {
+			n := overTLD(t, ns("example.com", "ns.example.com"), address("ns.example.com", "6.0.0.1"))
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			for i := range 70 {
+				n.servers[fmt.Sprintf("6.%d.0.1", i)] = func(q *dns.Msg) *dns.Msg {
+					time.Sleep(900 * time.Millisecond)
+					return deeper(1)(q)
+				}
+			}
+			return n
+		}, dnscheck.ReasonTimeout},
 		{"aliases from zone to zone", host, func(t *testing.T) *internet {
 			n := overTLD(t)
 			records := []dns.RR{start("com")}
@@ -609,14 +652,14 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 				zone := fmt.Sprintf("z%d.com", i)
 				for j := range 8 {
 					name := fmt.Sprintf("ns%d.%s", j, zone)
-					records = append(records, ns(zone, name), address(name, fmt.Sprintf("6.1.%d.%d", i, j)))
+					records = append(records, ns(zone, name), address(name, fmt.Sprintf("6.1.%d.%d", i, j)), address(name, fmt.Sprintf("6.2.%d.%d", i, j)))
 				}
 			}
 			records = append(records, twoServers()...)
 			n.at(tldAddr, zoneOf(records...))
 			jump := func(q *dns.Msg) *dns.Msg {
 				var i int
-				if _, err := fmt.Sscanf(q.Question[0].Name, "z%d.com.", &i); err != nil {
+				if _, err := fmt.Sscanf(strings.ToLower(q.Question[0].Name), "z%d.com.", &i); err != nil {
 					i = -1
 				}
 				m := straight(answer(q, cname(q.Question[0].Name, fmt.Sprintf("z%d.com", i+1))))
@@ -628,6 +671,7 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			for i := range 30 {
 				for j := range 8 {
 					n.at(fmt.Sprintf("6.1.%d.%d", i, j), jump)
+					n.at(fmt.Sprintf("6.2.%d.%d", i, j), jump)
 				}
 			}
 			return n
@@ -665,6 +709,67 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of a server's many addresses some are asked, and some of what they say is kept.
+func TestManyAddressesOfEachServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var records []dns.RR
+		n := overTLD(t)
+		for i := range 8 {
+			name := fmt.Sprintf("ns%d.example.com", i)
+			records = append(records, ns("example.com", name))
+			for j := range 10 {
+				four, six := fmt.Sprintf("6.6.%d.%d", i, j+1), fmt.Sprintf("2a00::%x:%x", i+1, j+1)
+				records = append(records, address(name, four), address(name, six))
+				n.at(four, zoneOf(start("example.com")))
+				n.at(six, zoneOf(start("example.com")))
+			}
+		}
+		n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, records...)...))
+		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+		if got := n.straight(); got > 2+8*4 { // the top-level domain's, which refers by TCP, and two of each family
+			t.Errorf("%d queries", got)
+		}
+		if got := len(v.Observations); got != dnscheck.MaxShown {
+			t.Errorf("%d observations, want %d", got, dnscheck.MaxShown)
+		}
+	})
+}
+
+// Resolvers that never answer for a name server's address cost so much and no more.
+func TestAddressesThatNobodyKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := overTLD(t, ns("example.com", "ns1.dead.net"))
+		for _, address := range resolverAddrs {
+			n.at(address, func(q *dns.Msg) *dns.Msg {
+				if sameName(q.Question[0].Name, "ns1.dead.net") {
+					time.Sleep(time.Minute)
+				}
+				return n.resolver(q)
+			})
+		}
+		began := time.Now()
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		if took := time.Since(began); took != dnscheck.LookupTime {
+			t.Errorf("took %s, want %s", took, dnscheck.LookupTime)
+		}
+	})
+}
+
+// A no at an alias's end is no more sure than the alias.
+func TestAliasOfTooFewServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := delegated(t, cname(host, "_v.target.org"))
+		n.at(nsTwo, refused)
+		n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
+		n.at("5.0.0.2", zoneOf(start("org")))
+		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		if v.State != dnscheck.Unknown || v.Basis != dnscheck.ByAuthority {
+			t.Errorf("%s by %s", v.State, v.Basis)
+		}
+	})
 }
 
 // level is how deep a name was referred, for a hostile server.
@@ -804,6 +909,12 @@ func TestOneLyingResolverDoesNotChooseTheNameServers(t *testing.T) {
 			return answer(q, address(q.Question[0].Name, "6.6.6.6"))
 		})
 		n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
+		for _, address := range resolverAddrs[1:] { // the liar comes first
+			n.at(address, func(q *dns.Msg) *dns.Msg {
+				time.Sleep(10 * time.Millisecond)
+				return n.resolver(q)
+			})
+		}
 		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoName)
 		if n.dials("6.6.6.6") != 0 {
 			t.Error("the liar's server was asked")
@@ -812,6 +923,15 @@ func TestOneLyingResolverDoesNotChooseTheNameServers(t *testing.T) {
 }
 
 func TestNamesThatNoResolverIsAskedFor(t *testing.T) {
+	t.Run("of a zone that the host is an alias into", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, cname(host, "_v.target.org"))
+			n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
+			n.at("5.0.0.2", zoneOf(start("org"), ns("target.org", host), ns("target.org", "org-1.example.com")))
+			want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+			n.quietAbout(host)
+		})
+	})
 	for _, name := range []string{host, "org-1.example.com", "ns.example.com", "ns." + host} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -995,6 +1115,16 @@ func TestPort53Closed(t *testing.T) {
 				if !strings.Contains(v.Note, "port 53") {
 					t.Errorf("note %q", v.Note)
 				}
+				time.Sleep(dnscheck.ClosedFor)
+				before = n.dials(tldAddr)
+				var looking sync.WaitGroup
+				for range 10 {
+					looking.Go(func() { look(t, c) })
+				}
+				looking.Wait()
+				if got := n.dials(tldAddr) - before; got < 1 || got > 2 { // over UDP, and TCP
+					t.Errorf("%d tries when the time was up, want one", got)
+				}
 				n.at(tldAddr, open)
 				time.Sleep(dnscheck.ClosedFor)
 				if v = look(t, c); v.Basis != dnscheck.ByAuthority {
@@ -1028,10 +1158,12 @@ func TestPort53Closed(t *testing.T) {
 	t.Run("an asker in a hurry closes nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := delegated(t, txt(host, token))
+			n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.9"))
 			open := n.servers[tldAddr]
 			n.at(tldAddr, nil)
+			n.at("5.0.0.9", nil)
 			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			hurry, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			hurry, cancel := context.WithTimeout(t.Context(), 2100*time.Millisecond) // one of the two has been given up by then
 			defer cancel()
 			if _, err := c.Look(hurry, host, token); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v, want the context's", err)

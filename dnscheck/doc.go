@@ -10,6 +10,9 @@
 // resolver that sees the token is enough to go on. [Checker.Prove] is the one to act upon: a quorum of
 // the resolvers has to see the token.
 //
+// By [Config.Mode] the zone's own name servers are asked as well: they know a record as soon as it is published, while
+// a resolver that was asked before it was goes on denying it. See below.
+//
 //	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
 //	verdict, err := checker.Prove(ctx, "_verify.example.com", token)
 //	if verdict.State == dnscheck.Present { … }
@@ -24,15 +27,42 @@
 // [CheckDomain] tells domains that an organization can hold from public suffixes and the like, and [Within] whether a
 // host lies beneath one: a proof at a host that does not says nothing of the domain.
 //
+// # The zone's own name servers
+//
+// [ModeAuto] and [ModeAuthority] find them from the top-level domain downward, without guessing where a zone
+// begins: the resolvers are asked for the top-level domain's name servers, a quorum of them having to agree;
+// then each zone's servers are asked, without recursion, for the host's TXT records, and refer to the next zone,
+// be it one that begins at the verification label, till some answer with authority (AA). All of those are asked,
+// at each address. An alias is followed at the zone that its target lies in. No resolver is ever asked for a
+// name between the host and its top-level domain, so that our looking leaves no negative answer in its cache
+// (RFC 2308, RFC 8020).
+//
+// All that answer have the token: Present, for a look. None that answers has it, and more than half of the
+// servers have answered: Absent. They contradict each other: Unknown, ReasonServersDisagree, and
+// [Verdict.Sentence] says which. Nobody has anything to say, lame servers included: in ModeAuto the resolvers
+// are asked instead, and [Verdict.Note] says why. A proof wants no name server to deny the token, and then the
+// resolvers' quorum as well: an authoritative answer alone proves nothing, for one query can be spoofed.
+//
+// Everything here is a stranger's to choose, so everything is bounded (the constants of authority.go say by what
+// and why): queries and look-ups of one verdict, referrals, servers of a zone, addresses of a server, time. Name
+// servers at addresses that are not public unicast are not asked. A referral must lead strictly down and toward
+// the host, and glue is believed for names in the referred zone only. Zones' name servers are remembered by
+// their TTL, at most a quarter of an hour.
+//
+// Where the servers of a top-level domain are all silent, port 53 outwards is taken to be closed for five
+// minutes: [Config.Reach] is told, and the resolvers answer alone.
+//
 // # How it is laid out
 //
-// check.go asks the vantage points and counts (quorum); vantage.go is one of them, a recursive resolver,
-// which it asks again where an alias leads out of the answer. exchange.go carries one question over UDP and TCP
-// and reads on past whatever is not its answer; reply.go takes octets apart; answer.go reads what an
-// answer says; txt.go joins, unescapes and compares TXT strings; name.go knows host names and domain.go domains,
+// check.go asks the vantage points and counts (quorum); vantage.go is one of them, a recursive resolver, which
+// it asks again where an alias leads out of the answer. exchange.go carries one question over UDP and TCP and
+// reads on past whatever is not its answer; reply.go takes octets apart; answer.go reads what an answer says;
+// txt.go joins, unescapes and compares TXT strings; name.go knows host names and domain.go domains, mode.go
+// joins the name servers' word with the resolvers': authority.go asks a zone's servers and counts,
+// authority_find.go finds them, authority_referral.go reads what they say, authority_cache.go remembers them,
+// authority_reach.go knows whether they can be reached, authority_address.go which addresses are not asked;
 // resolver.go how resolvers are written, verdict.go the reasons and their sentences.
 //
-// A further kind of vantage point (the zone's own name servers) is another vantage beside vantage.go; a
-// further transport (DNS over TLS or HTTPS) is another way to carry a query in exchange.go, and a
-// scheme in resolver.go; advice on what the customer did wrong grows from [Verdict.Sentence].
+// A further transport is another way to carry a query in exchange.go, and a scheme in resolver.go; advice on
+// what the customer did wrong grows from [Verdict.Sentence].
 package dnscheck

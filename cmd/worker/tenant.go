@@ -30,8 +30,14 @@ type served struct {
 // do not answer, which costs little.
 const dnsConcurrency = 100
 
-// nameServersLabel stands for all of them in metrics.
-const nameServersLabel = "authority"
+// resolverLabel says in metrics who was asked: zones' own name servers are one,
+// for their names are strangers', and without number.
+func resolverLabel(o dnscheck.Observation) string {
+	if o.Authority {
+		return "authority"
+	}
+	return o.Resolver
+}
 
 // apiConcurrency is how many tasks that spend the budget run at a time: as
 // many as are under way when requests of 2 s use the whole rate, and a few.
@@ -72,11 +78,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	checker, err := dnscheck.New(dnscheck.Config{
 		Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode,
 		Observe: func(o dnscheck.Observation) {
-			who := o.Resolver
-			if o.Authority {
-				who = nameServersLabel // their names are strangers', and without number
-			}
-			w.metrics.DNSQuery(who, o.Transport, o.State.String(), string(o.Reason), o.Took)
+			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.State.String(), string(o.Reason), o.Took)
 		},
 		Reach: func(reached bool, why string) {
 			if reached {

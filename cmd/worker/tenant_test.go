@@ -4,8 +4,22 @@ import (
 	"testing"
 	"time"
 
+	"orgops/dnscheck"
 	"orgops/internal/pace"
 )
+
+// TestNameServersAreOneInMetrics: a label per name server would be one per
+// customer, and theirs to choose.
+func TestNameServersAreOneInMetrics(t *testing.T) {
+	for want, o := range map[string]dnscheck.Observation{
+		"authority": {Resolver: "ns1.customer.example", Authority: true},
+		"1.1.1.1":   {Resolver: "1.1.1.1"},
+	} {
+		if got := resolverLabel(o); got != want {
+			t.Errorf("%+v is labelled %q, want %q", o, got, want)
+		}
+	}
+}
 
 // TestLongestWaitHasTwoPermits: a confirm that waits for less than its second
 // permit takes begins at its GET again and again, and its run never ends.

@@ -2,7 +2,6 @@ package intake
 
 import (
 	"context"
-	"fmt"
 
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -40,23 +39,24 @@ func (i Intake) enqueueStored(ctx context.Context, run runs.Run) (tasks.Summary,
 	if err != nil {
 		return tasks.Summary{}, err
 	}
-	kind, _ := tasks.KindOf(run.Kind)
 	for item := range run.Total {
 		source, err := stored.source(ctx, item)
 		if err != nil {
 			return tasks.Summary{}, err
 		}
-		object, err := stored.object(source)
-		if err != nil {
-			return tasks.Summary{}, fmt.Errorf("run %s: stored row %d: %w", run.ID, item, err)
-		}
-		row, err := kind.Parse(object, tasks.Defaults{})
-		if err != nil {
-			return tasks.Summary{}, fmt.Errorf("run %s: stored row %d: %w", run.ID, item, err)
-		}
-		if err := submission.Add(ctx, item, source, row); err != nil {
+		if err := addStored(ctx, submission, item, source, stored); err != nil {
 			return tasks.Summary{}, err
 		}
 	}
 	return submission.Finish(ctx)
+}
+
+// addStored hands in a stored row as row item. A bad one becomes no work, as when
+// it was first handed in: batches are formed of the others alone.
+func addStored(ctx context.Context, to *tasks.Submission, item int64, source []byte, stored *storedRows) error {
+	row, bad := stored.row(source)
+	if bad != nil {
+		return to.AddSettled(ctx, item, source, tasks.Invalid, oneLine(bad))
+	}
+	return to.Add(ctx, item, source, row)
 }

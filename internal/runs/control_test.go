@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
 
@@ -78,10 +79,16 @@ func TestCancelOfAMillion(t *testing.T) {
 	seal(t, l, "a", total)
 	settle(t, l, "a", "done", "", 5, 500_000, total-1)
 	settle(t, l, "a", "failed", "late", 6)
-	if got := cancel(t, l, "a"); got != total-4 {
-		t.Errorf("cancelled %d rows, want %d", got, total-4)
+	begin(t, l, "a", 7, "under way")
+	begin(t, l, "a", total-2, "under way")
+	if got := cancel(t, l, "a"); got != total-6 {
+		t.Errorf("cancelled %d rows, want %d", got, total-6)
 	}
-	wantCounts(t, l, "a", map[string]int64{"done": 3, "failed": 1, "cancelled": total - 4})
+	wantCounts(t, l, "a", map[string]int64{"done": 3, "failed": 1, "cancelled": total - 6})
+	settle(t, l, "a", "cancelled", "not made", 7, total-2)
+	if r := wantCounts(t, l, "a", map[string]int64{"done": 3, "failed": 1, "cancelled": total - 4}); !r.Ended() {
+		t.Errorf("run is %+v, want it ended", r)
+	}
 	settle(t, l, "a", "done", "", 0)
 	wantCounts(t, l, "a", map[string]int64{"done": 4, "failed": 1, "cancelled": total - 5})
 }
@@ -223,8 +230,8 @@ func TestDelete(t *testing.T) {
 	if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs[:]...), runs.ErrNotFound) {
 		t.Errorf("two at once: %v; want one of them to find nothing", errs)
 	}
-	if left, err := rdb.Keys(t.Context(), "*{run:a}*").Result(); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+	if left := redistest.Keys(t, "*{run:a}*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 	if n, err := rdb.ZCard(t.Context(), "orgops:v1:runs").Result(); err != nil || n != 0 {
 		t.Errorf("%d runs in the index, %v", n, err)

@@ -136,7 +136,7 @@ func TestCreateRefuses(t *testing.T) {
 }
 
 func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
-	l, rdb := newLedger(t)
+	l, _ := newLedger(t)
 	ctx := t.Context()
 	calls := map[string]func() error{
 		"Get":         func() error { _, err := l.Get(ctx, "a"); return err },
@@ -147,6 +147,7 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 		"Standing":    func() error { _, _, _, err := l.Standing(ctx, "a", "domain:verify", 0, []int64{0}); return err },
 		"Note":        func() error { return l.Note(ctx, "a", []int64{0}, "why", time.Time{}) },
 		"Keep":        func() error { return l.Keep(ctx, "a", 0, "intent", nil) },
+		"Begin":       func() error { _, err := l.Begin(ctx, "a", 0, 0, "intent", nil); return err },
 		"StoreRows":   func() error { return l.StoreRows(ctx, "a", 0, [][]byte{[]byte("x")}) },
 		"Rows":        func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
 		"OpenRows":    func() error { _, err := l.OpenRows(ctx, "a", 1); return err },
@@ -162,7 +163,7 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrNotFound", name, err)
 		}
 	}
-	if keys := rdb.Keys(ctx, "orgops:v1:{run:*").Val(); len(keys) > 0 {
+	if keys := redistest.Keys(t, "orgops:v1:{run:*"); len(keys) > 0 {
 		t.Errorf("refused calls left keys behind: %v", keys)
 	}
 }
@@ -281,6 +282,7 @@ func TestAnEndedRunIsForgotten(t *testing.T) {
 		if err := l.Note(t.Context(), id, []int64{2}, "not there", start); err != nil {
 			t.Fatal(err)
 		}
+		begin(t, l, id, 2, "x")
 		settle(t, l, id, "cancelled", "by you", 0)
 		settle(t, l, id, "refused", "404", 1)
 		seal(t, l, id, 3)
@@ -296,8 +298,8 @@ func TestAnEndedRunIsForgotten(t *testing.T) {
 			t.Errorf("%s is kept for another %v, want %v", key, ttl, runs.Retention)
 		}
 	}
-	if n := len(rdb.Keys(t.Context(), "orgops:v1:{run:open}:*").Val()); n != 8 {
-		t.Errorf("the open run has %d keys, want all 8 for this test to mean something", n)
+	if n := len(rdb.Keys(t.Context(), "orgops:v1:{run:open}:*").Val()); n != 10 {
+		t.Errorf("the open run has %d keys, want all 10 for this test to mean something", n)
 	}
 
 	m.SetTime(start.Add(runs.Retention - time.Second))
@@ -311,8 +313,8 @@ func TestAnEndedRunIsForgotten(t *testing.T) {
 	if keys := rdb.Keys(t.Context(), "orgops:v1:{run:ended}:*").Val(); len(keys) > 0 {
 		t.Errorf("left behind: %v", keys)
 	}
-	if n := len(rdb.Keys(t.Context(), "orgops:v1:{run:open}:*").Val()); n != 8 {
-		t.Errorf("the open run has %d keys left of 8", n)
+	if n := len(rdb.Keys(t.Context(), "orgops:v1:{run:open}:*").Val()); n != 10 {
+		t.Errorf("the open run has %d keys left of 10", n)
 	}
 	list, err := l.List(t.Context())
 	if err != nil || len(list) != 1 || list[0].ID != "open" {
@@ -402,11 +404,11 @@ func TestCheckSchema(t *testing.T) {
 }
 
 func TestEveryKeyOfARunIsInItsSlot(t *testing.T) {
-	l, rdb := newLedger(t)
+	l, _ := newLedger(t)
 	create(t, l, "a")
 	store(t, l, "a", 0, "x")
 	settle(t, l, "a", "cancelled", "why", 0)
-	for _, key := range rdb.Keys(t.Context(), "*").Val() {
+	for _, key := range redistest.Keys(t, "*") {
 		index := key == "orgops:v1:runs" || key == "orgops:v1:runs:sealed"
 		if !index && !strings.HasPrefix(key, "orgops:v1:{run:a}:") {
 			t.Errorf("key %s", key)
@@ -426,5 +428,33 @@ func TestErrorsSayWhatWasAskedWhenRedisIsGone(t *testing.T) {
 	m.SetError("")
 	if got := get(t, l, "a").Settled; got != 0 {
 		t.Errorf("%d rows settled, want none", got)
+	}
+}
+
+// TestNotes: of many notes some are enough, each once, and all are counted.
+func TestNotes(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	const noted = 5000
+	items := make([]int64, noted)
+	for i := range items {
+		items[i] = int64(i)
+	}
+	if err := l.Note(t.Context(), "a", items, "why", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	rows, total, err := l.Notes(t.Context(), "a", 2000)
+	if err != nil || total != noted || len(rows) < 2000 {
+		t.Errorf("%d of %d, %v", len(rows), total, err)
+	}
+	seen := map[int64]bool{}
+	for _, row := range rows {
+		if seen[row.Item] || row.Reason != "why" {
+			t.Fatalf("row %+v, seen before: %v", row, seen[row.Item])
+		}
+		seen[row.Item] = true
+	}
+	if rows, total, err := l.Notes(t.Context(), "none", 1); len(rows) != 0 || total != 0 || err != nil {
+		t.Errorf("of no run: %v, %d, %v", rows, total, err)
 	}
 }
