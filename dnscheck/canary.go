@@ -81,6 +81,16 @@ func (c *canary) lying(ctx context.Context, v recursive) string {
 	}
 }
 
+// isLying is what is known now; nobody is asked. Without a canary nothing is.
+func (c *canary) isLying() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lies != ""
+}
+
 // ask asks, and writes down what is known then. What is cut short by its context has said nothing.
 func (c *canary) ask(ctx context.Context, v recursive) {
 	limited, cancel := context.WithTimeout(ctx, v.exchange.timeout)
