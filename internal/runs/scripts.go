@@ -37,6 +37,12 @@ var (
 	resumeLua string
 	//go:embed lua/resumed.lua
 	resumedLua string
+	//go:embed lua/repair.lua
+	repairLua string
+	//go:embed lua/lost.lua
+	lostLua string
+	//go:embed lua/marked.lua
+	markedLua string
 	//go:embed lua/forget.lua
 	forgetLua string
 )
@@ -55,6 +61,9 @@ var (
 	pauseScript    = redis.NewScript(preludeLua + pauseLua)
 	resumeScript   = redis.NewScript(preludeLua + resumeLua)
 	resumedScript  = redis.NewScript(preludeLua + resumedLua)
+	repairScript   = redis.NewScript(preludeLua + repairLua)
+	lostScript     = redis.NewScript(preludeLua + lostLua)
+	markedScript   = redis.NewScript(preludeLua + markedLua)
 	forgetScript   = redis.NewScript(forgetLua)
 )
 
@@ -62,6 +71,7 @@ var (
 const (
 	indexKey  = "orgops:v1:runs"
 	sealedKey = "orgops:v1:runs:sealed"
+	turnKey   = "orgops:v1:runs:reconciled"
 	schemaKey = "orgops:schema"
 )
 

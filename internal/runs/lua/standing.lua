@@ -1,7 +1,7 @@
 -- ARGV: retention, kind or nothing, generation, then the rows. Answers a string of 0
 -- and 1, why a task of that generation is dropped or '' and, of a single row where a
 -- kind is given, its marks: name, value, name, value.
-local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks', 'generation', 'paused')
+local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks', 'floor', 'paused')
 if not r[1] then return {'missing'} end
 local kind = ARGV[2]
 if kind ~= '' then
