@@ -24,7 +24,11 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if !t.json {
-		return cli.RunTable(t.Stdout, all)
+		if err := cli.RunTable(t.Stdout, all); err != nil {
+			return err
+		}
+		t.printTrouble(all)
+		return nil
 	}
 	for _, r := range all {
 		if err := t.printJSON(runAsJSON(r)); err != nil {
@@ -79,6 +83,8 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("tenant", r.Tenant)
 	line("label", r.Label)
 	line("state", cli.State(r))
+	line("lost", lostOf(r))
+	line("producer", silentOf(r, time.Now()))
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)
 	}
@@ -172,13 +178,16 @@ type runJSON struct {
 	Kind      string           `json:"kind"`
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
-	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed" or "ended"
+	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed", "being repaired" or "ended"
 	Rows      *int64           `json:"rows"`  // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
 	CreatedAt time.Time        `json:"created_at"`
 	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
 	Cancelled bool             `json:"cancelled,omitempty"`
+	Lost      int64            `json:"lost_rows,omitempty"`    // open ones without a task, at lost_at
+	LostAt    *time.Time       `json:"lost_at,omitempty"`      // null: none was
+	Silent    *time.Time       `json:"silent_since,omitempty"` // null: its producer is at work, or through
 }
 
 func runAsJSON(r runs.Run) runJSON {
@@ -188,6 +197,12 @@ func runAsJSON(r runs.Run) runJSON {
 	}
 	if r.Sealed {
 		j.Rows = &r.Total
+	}
+	if lostOf(r) != "" {
+		j.Lost, j.LostAt = r.Lost, &r.LostAt
+	}
+	if since := r.SilentSince(time.Now()); !since.IsZero() {
+		j.Silent = &since
 	}
 	if r.Ended() {
 		j.State, j.EndedAt = "ended", &r.EndedAt
