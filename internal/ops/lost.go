@@ -10,7 +10,9 @@ var lostRows = prometheus.NewDesc("orgops_lost_rows",
 	"Open rows for which no task stands, as the fleet found last: every worker tells the same.", []string{"tenant"}, nil)
 
 // lostCollector tells what LostRows was told last.
-type lostCollector struct{ byTenant atomic.Pointer[map[string]int64] }
+type lostCollector struct {
+	byTenant atomic.Pointer[map[string]int64]
+}
 
 // Describe names the metric.
 func (c *lostCollector) Describe(ch chan<- *prometheus.Desc) { ch <- lostRows }
