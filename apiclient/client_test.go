@@ -479,6 +479,62 @@ func TestGateSeesEveryRequest(t *testing.T) {
 	})
 }
 
+var errUnwanted = errors.New("the run was cancelled")
+
+// TestBeforeSending: asked with the permit in hand, each time that a request is
+// about to go out; what is not wanted then is not sent.
+func TestBeforeSending(t *testing.T) {
+	const op = "list_organization_clients"
+	waited, sent := "wait "+op, "answered "+op+" OK"
+	for _, tt := range []struct {
+		name   string
+		unwant int // the time it is asked at which it says no, from 1; 0: never
+		asks   bool
+		want   []string
+		sent   int
+	}{
+		{"wanted", 0, true, []string{waited, "asked", sent, waited, "asked", sent}, 2},
+		{"unwanted", 1, true, []string{waited, "asked", "answered " + op + " "}, 0},
+		{"unwanted at the second page", 2, true, []string{waited, "asked", sent, waited, "asked", "answered " + op + " "}, 1},
+		{"nobody asks", 1, false, []string{waited, sent, waited, sent}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				body := `{"clients":[{"client_id":"a"}],"next":"n1"}`
+				if r.URL.Query().Get("from") == "n1" {
+					body = `{"clients":[{"client_id":"b"}]}`
+				}
+				_, _ = io.WriteString(w, body)
+			})
+			g := &gate{}
+			c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g })
+			asked := 0
+			ctx := apiclient.BeforeSending(t.Context(), func(context.Context) error {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.calls = append(g.calls, "asked")
+				if asked++; asked == tt.unwant {
+					return errUnwanted
+				}
+				return nil
+			})
+			if !tt.asks {
+				ctx = apiclient.BeforeSending(ctx, nil)
+			}
+			err := drain(c.OrganizationClients(ctx, orgID))
+			if refused := errors.Is(err, errUnwanted); refused != (tt.asks && tt.unwant > 0) {
+				t.Errorf("got %v", err)
+			}
+			if diff := cmp.Diff(tt.want, g.calls); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if n := len(a.asked()); n != tt.sent {
+				t.Errorf("%d requests sent, want %d", n, tt.sent)
+			}
+		})
+	}
+}
+
 func TestObserveAndLog(t *testing.T) {
 	a := serve(t, answer(404, `{"statusCode":404,"error":"Not Found","message":"No organization found by that id or name"}`))
 	var observed []string

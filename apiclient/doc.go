@@ -16,7 +16,8 @@
 // What goes wrong has one of these types, all reached by [errors.As]:
 //
 //   - [*ValidationError]: nothing was sent; the request breaks a rule.
-//   - the error of the [Gate], as it is: nothing was sent.
+//   - the error of the [Gate], or of who asked to be asked ([BeforeSending]), as
+//     it is: nothing was sent.
 //   - [*TokenError]: there is no token; nothing was sent to the API.
 //   - [*TransportError]: no answer, or not the whole of it in time. Its Sent
 //     tells whether the API may have acted.

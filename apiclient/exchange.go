@@ -74,7 +74,7 @@ func (c *Client) do(ctx context.Context, k request) (answer, error) {
 }
 
 // attempt waits for a permit, takes the token of that moment (others may have
-// renewed it meanwhile) and sends k once.
+// renewed it meanwhile), asks whether k is still wanted, and sends it once.
 func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, Secret{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
@@ -82,6 +82,11 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error)
 	token, err := c.permitted(ctx, k)
 	if err == nil && !usableToken(token) {
 		err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
+	}
+	if err == nil {
+		if err = stillWanted(ctx); err != nil {
+			c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		}
 	}
 	if err != nil {
 		return answer{}, Secret{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)

@@ -60,10 +60,10 @@ func (a Alone) task() spec {
 	return s.rowTasks(window, 0, []bool{false})[0].task
 }
 
-// adopt writes down the rows of a task that came alone. Each execution does: it
+// register writes down the rows of a task that came alone. Each execution does: it
 // is one step where they are there already, and a task whose id other rows have
 // does nothing.
-func (m *Mux) adopt(ctx context.Context, typ string, e Envelope, payload []byte) error {
+func (m *Mux) register(ctx context.Context, typ string, e Envelope, payload []byte) error {
 	if _, ok := kinds[typ]; !ok {
 		return invalid(fmt.Errorf("payload: a task of type %.40q does not come alone", typ))
 	}
@@ -79,7 +79,7 @@ func (m *Mux) adopt(ctx context.Context, typ string, e Envelope, payload []byte)
 			return invalid(errors.New("payload: the rows of a task that came alone count from 0"))
 		}
 	}
-	return m.cfg.Ledger.Adopt(ctx, e.Run, typ, e.Tenant, e.CreatedAt, rows)
+	return m.cfg.Ledger.Register(ctx, e.Run, typ, e.Tenant, e.CreatedAt, rows)
 }
 
 // rowsOf are the rows of a payload, as they would stand in a file.

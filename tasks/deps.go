@@ -30,20 +30,25 @@ type DNS interface {
 // Ledger is what the handlers need of a run's ledger. An error for a run
 // that is not there has a method NotFound() bool.
 type Ledger interface {
-	// Adopt writes down rows that came with their task, in no bulk run, under an
+	// Register writes down rows that came with their task, in no bulk run, under an
 	// id of their own; where they are there already it does nothing. The error for
 	// an id that other rows have has a method Mismatch() bool.
-	Adopt(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error
+	Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error
 	// Standing says of each item whether it is settled and, of a single one,
 	// what Keep keeps of it, by name. A run of another kind, or without such a
 	// row, is an error like that of no run; an empty kind asks for neither.
 	// drop says why a task of that generation is to be dropped although rows
-	// are open: "paused", "superseded", or nothing.
+	// are open: "cancelled", "paused", "superseded", or nothing.
 	Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error)
 	// Settle settles those of the items that are open; each counts once.
 	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
 	// Note keeps why rows are still open and when they are looked at next.
 	Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error
+	// Begin keeps a value likewise, and that the row has begun: a cancel leaves
+	// it open. An empty value says that it has not after all. against says what
+	// stands against it, as drop does, or "settled": a row that had not begun
+	// then has not.
+	Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (against string, err error)
 	// Keep keeps a value for an open row across crashes; settling drops it.
 	Keep(ctx context.Context, run string, item int64, name string, value []byte) error
 }

@@ -22,6 +22,11 @@ type scenario struct {
 	end func(*world)
 	// safe holds what must be so even where the API has refused a request.
 	safe func(*world)
+	// told holds what must be so of a run that was cancelled on the way: what its
+	// rows are told to be is what the tenant shows. Where the worker was killed, a
+	// request that nobody wrote down before may have had its effect. nil: the run is
+	// there only from its first execution on, so that it is not cancelled before.
+	told func(w *world, killed bool)
 }
 
 func (s scenario) world(t *testing.T) *world {
@@ -85,6 +90,19 @@ func scenarios() []scenario {
 		}
 	}
 	unproven := func(w *world) { w.wantNoneUnproven(published) }
+	verifiedIfDone := func(w *world, _ bool) {
+		w.wantNoneUnproven(published)
+		outcome, detail := w.fate("run0", 0)
+		if d := w.domain(org, dom); (outcome == "done") != (d.Status == "verified") || d.Use != nil && *d.Use {
+			w.t.Errorf("row 0 is %s (%s), its domain %s, use_for_organization_discovery %v", outcome, detail, d.Status, *d.Use)
+		}
+	}
+	pendingIfDone := func(w *world, killed bool) {
+		outcome, _ := w.fate("run0", 0)
+		if d := w.domain(org, dom); outcome != "cancelled" && d.Status != "pending" || !killed && outcome == "cancelled" && d.Status != "verified" {
+			w.t.Errorf("row 0 is %s, its domain %s", outcome, d.Status)
+		}
+	}
 	return []scenario{
 		{
 			name:   "verify",
@@ -93,7 +111,7 @@ func scenarios() []scenario {
 				published = w.proven(sandbox.Domain{Use: new(false)})
 				w.submit(tasks.TypeVerify, row("organization_id", org, "discovery_domain_id", dom))
 			},
-			end: verified, safe: unproven,
+			end: verified, safe: unproven, told: verifiedIfDone,
 		},
 		{
 			name: "verify_alone",
@@ -111,7 +129,7 @@ func scenarios() []scenario {
 				w.sandbox.SetTXTAt(published.Host, 10*time.Second, published.TXT)
 				w.submit(tasks.TypeVerify, row("organization_id", org, "discovery_domain_id", dom, "verification_host", published.Host, "verification_txt", published.TXT))
 			},
-			end: verified, safe: unproven,
+			end: verified, safe: unproven, told: verifiedIfDone,
 		},
 		{
 			// The record changes under the PATCH: verified is then unproven, and
@@ -134,7 +152,16 @@ func scenarios() []scenario {
 				w.wantFate("run0", 0, "refused")
 				w.wantStatus(org, dom, "pending")
 			},
-			safe: unproven,
+			safe: unproven, told: verifiedIfDone,
+		},
+		{
+			name:   "verify_trusted",
+			change: func(s *settings) { s.tasks.TrustPayload = true },
+			begin: func(w *world) {
+				published = w.proven(sandbox.Domain{Use: new(false)})
+				w.submit(tasks.TypeVerify, verifyRow("verification_host", published.Host, "verification_txt", published.TXT, "use_for_organization_discovery", false))
+			},
+			end: verified, safe: unproven, told: verifiedIfDone,
 		},
 		{
 			name:   "verify_expires",
@@ -148,7 +175,7 @@ func scenarios() []scenario {
 				w.wantFate("run0", 0, "expired", published.Host)
 				w.wantStatus(org, dom, "pending")
 			},
-			safe: unproven,
+			safe: unproven, told: verifiedIfDone,
 		},
 		{
 			name: "update",
@@ -164,7 +191,7 @@ func scenarios() []scenario {
 					w.t.Error("use_for_organization_discovery is true, want false")
 				}
 			},
-			safe: unproven,
+			safe: unproven, told: pendingIfDone,
 		},
 		{
 			name:   "update_status_alone",
@@ -184,7 +211,7 @@ func scenarios() []scenario {
 					w.t.Errorf("use_for_organization_discovery is %v, want it kept false", d.Use)
 				}
 			},
-			safe: unproven,
+			safe: unproven, told: pendingIfDone,
 		},
 		{
 			name:   "remove",
@@ -209,11 +236,19 @@ func scenarios() []scenario {
 					}
 				}
 			},
+			told: func(w *world, killed bool) {
+				for i, c := range w.names() {
+					outcome, _ := w.fate("run0", int64(i))
+					if gone := !slices.Contains(w.sandbox.Clients(org), c); outcome == "done" && !gone || !killed && outcome == "cancelled" && gone {
+						w.t.Errorf("%s is gone: %v, its row %s", c, gone, outcome)
+					}
+				}
+			},
 		},
 		{
 			name:  "create",
 			begin: func(w *world) { w.submit(tasks.TypeCreate, template) },
-			end:   created, safe: oneTemplate,
+			end:   created, safe: oneTemplate, told: oneTemplateIfDone,
 		},
 		{
 			name:  "create_alone",
@@ -235,6 +270,13 @@ func created(w *world) {
 func oneTemplate(w *world) {
 	if made := w.sandbox.Templates(); len(made) > 1 {
 		w.t.Errorf("%d templates of one row", len(made))
+	}
+}
+
+func oneTemplateIfDone(w *world, _ bool) {
+	outcome, detail := w.fate("run0", 0)
+	if made := w.sandbox.Templates(); (outcome == "done") != (len(made) == 1) {
+		w.t.Errorf("row 0 is %s (%s), and there are %d templates", outcome, detail, len(made))
 	}
 }
 

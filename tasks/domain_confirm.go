@@ -3,7 +3,8 @@ package tasks
 // A confirm may be killed anywhere. Before its PATCH it writes down what it
 // is about to do; a second run that finds this reads the record and either
 // settles what has happened, or takes it back. PATCH is idempotent
-// (specification 4.1), so doing it twice is doing it once.
+// (specification 4.1), so doing it twice is doing it once. After a cancel it
+// finds that out, and PATCHes nothing to verified.
 
 import (
 	"context"
@@ -43,9 +44,13 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 		return Result{}, err
 	}
 	if h.cfg.TrustPayload {
-		return h.proveAndPatch(ctx, job, p, former, apiclient.DiscoveryDomain{
+		d := apiclient.DiscoveryDomain{
 			ID: p.DiscoveryDomainID, VerificationHost: p.VerificationHost, VerificationTXT: p.VerificationTXT, Status: apiclient.StatusPending,
-		})
+		}
+		if job.ending {
+			return Result{}, h.undoUnseen(ctx, job, p, former, d)
+		}
+		return h.proveAndPatch(ctx, job, p, former, d)
 	}
 	d, err := h.records.read(ctx, job, p.OrganizationID, p.DiscoveryDomainID)
 	if err != nil {
@@ -54,6 +59,9 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 	if former != nil {
 		if done, err := h.finish(ctx, p, *former, d); done || err != nil {
 			return Result{Outcome: Done}, err
+		}
+		if job.ending {
+			return h.settleAsRead(p, *former, d)
 		}
 		if d.Status == apiclient.StatusVerified {
 			d.UseForOrganizationDiscovery = former.Flag // as it was before that PATCH
@@ -149,32 +157,43 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, f
 		Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT, Former: d.Status,
 		Flag: update.UseForOrganizationDiscovery, At: h.cfg.Now(),
 	}
-	if err := h.writeDown(ctx, job, &in); err != nil {
+	if err := begin(ctx, h.cfg.Ledger, job, keptIntent, in); err != nil {
 		return Result{}, err
 	}
-	answer, err := h.cfg.API.UpdateDiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID, update)
+	answer, err := h.cfg.API.UpdateDiscoveryDomain(job.beginning(ctx), p.OrganizationID, p.DiscoveryDomainID, update)
 	if err != nil {
 		if noEffect(err) { // the next run must not answer for a PATCH that never was
-			err = errors.Join(err, h.writeDown(ctx, job, former))
+			err = notBegun(ctx, h.cfg.Ledger, job, keptIntent, former, err)
 		}
 		return Result{}, err
 	}
 	return h.compare(ctx, p, in, answer)
 }
 
-// writeDown keeps the intent, or takes it away where it is nil.
-func (h *confirm) writeDown(ctx context.Context, job Job, in *intent) error {
-	var value []byte
-	if in != nil {
-		var err error
-		if value, err = json.Marshal(in); err != nil {
-			return fmt.Errorf("intent: %w", err)
-		}
+// settleAsRead settles a row of a cancelled run whose PATCH may have landed, by
+// the record, which is the proven one. What reads as it was before the PATCH is
+// given time to catch up.
+func (h *confirm) settleAsRead(p VerifyPayload, former intent, d apiclient.DiscoveryDomain) (Result, error) {
+	if wait := former.At.Add(young).Sub(h.cfg.Now()); wait > 0 {
+		const again = time.Minute // costs a request
+		return Result{}, later("the run was cancelled; what became of the PATCH that was under way is looked at again", wholeSeconds(min(wait, again)))
 	}
-	if err := h.cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptIntent, value); err != nil {
-		return fmt.Errorf("write down the intent: %w", err)
+	if d.Status != apiclient.StatusVerified {
+		return Result{}, cancelled("the run was cancelled; a PATCH was under way, and the domain is not verified")
 	}
-	return nil
+	if differ(p.UseForOrganizationDiscovery, d.UseForOrganizationDiscovery) {
+		return Result{}, refused("the run was cancelled; the domain is verified, but its use_for_organization_discovery is %t and was not set any more: retry the row", *d.UseForOrganizationDiscovery)
+	}
+	return Result{Outcome: Done}, nil
+}
+
+// undoUnseen settles a row of a cancelled run whose PATCH may have landed where
+// nothing can be read: only a PATCH tells what the domain is.
+func (h *confirm) undoUnseen(ctx context.Context, job Job, p VerifyPayload, former *intent, d apiclient.DiscoveryDomain) error {
+	if err := h.undo(ctx, job, p, former, d); err != nil {
+		return err
+	}
+	return cancelled("the run was cancelled; a PATCH to verified was under way, and the domain was set back to pending")
 }
 
 // undo sets the domain to pending where an earlier run's PATCH may have landed
@@ -191,7 +210,8 @@ func (h *confirm) undo(ctx context.Context, job Job, p VerifyPayload, former *in
 	if !former.proves(answer) {
 		return errTakenBack
 	}
-	return h.writeDown(ctx, job, nil)
+	_, err = writeDown[intent](ctx, h.cfg.Ledger, job, keptIntent, nil)
+	return err
 }
 
 // update is the PATCH body. The flag is sent as it was read, because the
@@ -238,7 +258,7 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 	if flag == nil {
 		flag = in.Flag
 	}
-	answer, err := h.cfg.API.UpdateDiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID, apiclient.DiscoveryDomainUpdate{
+	answer, err := h.cfg.API.UpdateDiscoveryDomain(goingOn(ctx), p.OrganizationID, p.DiscoveryDomainID, apiclient.DiscoveryDomainUpdate{
 		Status: &pending, UseForOrganizationDiscovery: flag,
 	})
 	if err != nil {

@@ -57,6 +57,10 @@ type Job struct {
 	Lane   Lane
 
 	kept map[string][]byte // of its row by earlier executions, by name
+	// ending says that the run was cancelled and the row has begun: what became
+	// of that is found out, and nothing else begins.
+	ending bool
+	look   func(context.Context) error // asks the ledger once more
 }
 
 // leaveOut takes the settled ones out of a batch's rows.
@@ -145,7 +149,7 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 		return m.unrecorded(ctx, t, d, Judgement{Outcome: Invalid, Reason: err.Error()})
 	}
 	if env.Alone {
-		if j := m.adopted(ctx, t, env, d); j != nil {
+		if j := m.registered(ctx, t, env, d); j != nil {
 			return m.unrecorded(ctx, t, d, *j)
 		}
 	}
@@ -158,14 +162,14 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 	return m.conclude(ctx, t, job, result, err, d.retried, m.cfg.Now().Sub(start))
 }
 
-// adopted makes sure that the ledger has the rows of a task that came alone; why
+// registered makes sure that the ledger has the rows of a task that came alone; why
 // it has not is what it returns.
-func (m *Mux) adopted(ctx context.Context, t *asynq.Task, e Envelope, d delivery) *Judgement {
+func (m *Mux) registered(ctx context.Context, t *asynq.Task, e Envelope, d delivery) *Judgement {
 	var err error
 	if _, known := m.works[t.Type()]; !known || e.V > Version {
 		err = m.tooNew(t, Job{Envelope: e})
 	} else {
-		err = m.adopt(ctx, t.Type(), e, t.Payload())
+		err = m.register(ctx, t.Type(), e, t.Payload())
 	}
 	if err == nil {
 		return nil
@@ -196,6 +200,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if known {
 		kind = kindOfType(t.Type())
 	}
+	asked := m.cfg.Now()
 	settled, kept, drop, err := m.cfg.Ledger.Standing(ctx, job.Run, kind, job.Generation, job.Rows())
 	if err != nil {
 		return Result{}, err
@@ -204,11 +209,9 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if !slices.Contains(settled, false) {
 		return Result{}, errNothingToDo
 	}
-	switch drop {
-	case string(Paused):
-		return Result{}, errPaused
-	case string(Superseded):
-		return Result{}, errSuperseded
+	job.ending = drop == string(Cancelled) && job.hasBegun()
+	if err := job.stop(drop); err != nil && !job.ending {
+		return Result{}, err
 	}
 	job.leaveOut(settled)
 	if known && (job.Item == nil) != (t.Type() == TypeRemove) {
@@ -224,6 +227,10 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	// ends too: asynq counts an attempt for each lease that was lost.
 	if retried >= MaxAttempts {
 		return Result{}, &settledError{Failed, fmt.Sprintf("given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", retried)}
+	}
+	job.look = m.secondLook(*job, kind, asked)
+	if !job.hasBegun() {
+		ctx = job.beginning(ctx)
 	}
 	return protect(ctx, handle, *job, t.Payload())
 }
@@ -291,6 +298,9 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	// The rows' state is written even when the execution's own time is up.
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
+	if j.Outcome == Failed {
+		j.Reason = m.inDoubt(record, t.Type(), job) + j.Reason
+	}
 	if lost := m.record(record, t.Type(), job, j); lost != nil {
 		m.cfg.Logger.WarnContext(ctx, "ledger not written", "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
 		j = Judge(lost) // a ledger that does not know the row archives it: there is nothing to settle

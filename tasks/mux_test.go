@@ -237,11 +237,11 @@ type failingLedger struct {
 
 var errDown = errors.New("dial tcp: connection refused")
 
-func (l failingLedger) Adopt(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
-	if l.down("adopt") {
+func (l failingLedger) Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
+	if l.down("register") {
 		return errDown
 	}
-	return l.Ledger.Adopt(ctx, run, kind, tenant, createdAt, rows)
+	return l.Ledger.Register(ctx, run, kind, tenant, createdAt, rows)
 }
 
 func (l failingLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) ([]bool, map[string][]byte, string, error) {

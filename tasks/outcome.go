@@ -103,6 +103,10 @@ func refused(format string, a ...any) error {
 	return &settledError{outcome: Refused, reason: fmt.Sprintf(format, a...)}
 }
 
+func cancelled(reason string) error {
+	return &settledError{outcome: Cancelled, reason: reason}
+}
+
 func invalid(err error) error {
 	return &settledError{outcome: Invalid, reason: err.Error()}
 }

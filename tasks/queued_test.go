@@ -149,8 +149,10 @@ func wantStanding(t *testing.T, queue string, want map[string]bool) {
 func TestRepairWithAsynq(t *testing.T) {
 	const rows, queue = 12, "default.api.fast"
 	for name, lose := range map[string]func(o *office, id string) error{
-		"deleted":  func(o *office, id string) error { return o.inspector.DeleteTask(queue, id) },
-		"evicted":  func(o *office, id string) error { return redistest.New(o.t).Del(o.t.Context(), "asynq:{"+queue+"}:t:"+id).Err() },
+		"deleted": func(o *office, id string) error { return o.inspector.DeleteTask(queue, id) },
+		"evicted": func(o *office, id string) error {
+			return redistest.New(o.t).Del(o.t.Context(), "asynq:{"+queue+"}:t:"+id).Err()
+		},
 		"archived": func(o *office, id string) error { return o.inspector.ArchiveTask(queue, id) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -482,7 +482,9 @@ type saboteur struct {
 	calls  []string
 	at     int // the call to step in at, from 0; below 0: none
 	after  bool
-	cancel bool // end the execution's context, instead of killing the process
+	cancel bool   // end the execution's context, instead of killing the process
+	act    func() // done as it steps in; nil: nothing is
+	spare  bool   // only that: neither the context nor the process ends
 
 	watch func() // called before and after each call; nil: nobody does
 
@@ -523,6 +525,12 @@ func (s *saboteur) strike(number int, after bool) {
 		return
 	}
 	s.done = true
+	if s.act != nil {
+		s.act()
+	}
+	if s.spare {
+		return
+	}
 	if s.cancel {
 		s.stop()
 		return
@@ -604,8 +612,8 @@ type sabotagedLedger struct {
 	ledger tasks.Ledger
 }
 
-func (l sabotagedLedger) Adopt(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
-	return l.s.call("ledger.adopt", func() error { return l.ledger.Adopt(ctx, run, kind, tenant, createdAt, rows) })
+func (l sabotagedLedger) Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
+	return l.s.call("ledger.register", func() error { return l.ledger.Register(ctx, run, kind, tenant, createdAt, rows) })
 }
 
 func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error) {
@@ -622,6 +630,10 @@ func (l sabotagedLedger) Settle(ctx context.Context, run, kind string, items []i
 
 func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error {
 	return l.s.call("ledger.note", func() error { return l.ledger.Note(ctx, run, items, reason, next) })
+}
+
+func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (string, error) {
+	return called(l.s, "ledger.begin", func() (string, error) { return l.ledger.Begin(ctx, run, item, generation, name, value) })
 }
 
 func (l sabotagedLedger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {

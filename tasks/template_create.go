@@ -2,7 +2,8 @@ package tasks
 
 // POST is not idempotent, so a mark is set before it. A run that finds the
 // mark lists the templates first: one of that name is the row's, or another's;
-// only where there is none, a while after the mark, it POSTs again.
+// only where there is none, a while after the mark, it POSTs again, and after a
+// cancel not even then.
 
 import (
 	"context"
@@ -58,6 +59,9 @@ func (h *create) process(ctx context.Context, job Job, p CreatePayload) (Result,
 		if there != nil {
 			return h.compare(job, request, *there, true)
 		}
+		if job.ending {
+			return Result{}, cancelled("the run was cancelled; a request to create the template had no answer, and it was not created")
+		}
 	}
 	return h.post(ctx, job, request, former)
 }
@@ -75,21 +79,6 @@ func marked(job Job) (*mark, error) {
 	return m, nil
 }
 
-// setMark sets the mark, or takes it away where it is nil.
-func (h *create) setMark(ctx context.Context, job Job, m *mark) error {
-	var value []byte
-	if m != nil {
-		var err error
-		if value, err = json.Marshal(m); err != nil {
-			return fmt.Errorf("mark: %w", err)
-		}
-	}
-	if err := h.cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptMark, value); err != nil {
-		return fmt.Errorf("set the mark before the request: %w", err)
-	}
-	return nil
-}
-
 // post sets the mark and creates the template. Where it is sure that nothing
 // was created the mark is put back to what it was, so that the next run need
 // not wait and list.
@@ -97,20 +86,18 @@ func (h *create) post(ctx context.Context, job Job, request apiclient.TemplateRe
 	if stopping(h.cfg.Stopping) {
 		return Result{}, ErrStopping
 	}
-	if err := h.setMark(ctx, job, &mark{At: h.cfg.Now()}); err != nil {
+	if err := begin(ctx, h.cfg.Ledger, job, keptMark, mark{At: h.cfg.Now()}); err != nil {
 		return Result{}, err
 	}
-	created, err := h.cfg.API.CreateTemplate(ctx, request)
+	created, err := h.cfg.API.CreateTemplate(job.beginning(ctx), request)
 	if err == nil {
 		return Result{Outcome: Done, Detail: created.ID}, nil
 	}
-	after := former
-	if !noEffect(err) {
-		after = &mark{At: h.cfg.Now()} // the wait is counted from the lost answer
+	if !noEffect(err) { // the wait is counted from the lost answer
+		_, lost := writeDown(ctx, h.cfg.Ledger, job, keptMark, &mark{At: h.cfg.Now()})
+		return Result{}, errors.Join(err, lost)
 	}
-	if lost := h.setMark(ctx, job, after); lost != nil {
-		return Result{}, lost
-	}
+	err = notBegun(ctx, h.cfg.Ledger, job, keptMark, former, err)
 	var answer *apiclient.Error
 	if errors.As(err, &answer) && answer.Status == http.StatusConflict {
 		return h.taken(ctx, job, request, former != nil, err)

@@ -31,7 +31,8 @@ type cancelCommand struct{ oneRun }
 
 // Help says what cancelling does not do.
 func (*cancelCommand) Help() string {
-	return "What has not started does not start any more; what is under way goes on, and is told as done if it is. " +
+	return "What has not started does not start any more. Where a request is under way, what became of it is found out first, " +
+		"and the row is told as what it has become; nothing more is verified or created. " +
 		"A run that is still being handed in takes no more rows."
 }
 
@@ -44,12 +45,14 @@ func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	if rows > 0 {
-		return t.told(ctx, c.ID, "cancelled; rows that were open: %d", rows)
-	}
 	r, err := t.ledger.Get(ctx, c.ID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case rows > 0 && r.Ended():
+		return t.told(ctx, c.ID, "cancelled; rows that were open: %d", rows)
+	case rows > 0:
+		return t.told(ctx, c.ID, "cancelled; rows that were open: %d; %s", rows, cli.UnderWay(r))
 	}
 	return t.told(ctx, c.ID, "nothing is left to cancel: %s", cli.State(r))
 }

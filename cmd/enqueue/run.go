@@ -46,6 +46,7 @@ type grammar struct {
 		Cancel cancelCommand `cmd:"" help:"Settle all open rows of a run as cancelled."`
 		Delete deleteCommand `cmd:"" help:"Forget a run that has ended."`
 		Failed failedCommand `cmd:"" help:"Write the rows that did not settle well to stdout, ready to be handed in again."`
+		Retry  retryCommand  `cmd:"" help:"Hand the rows that did not settle well in once more, as a run of their own."`
 	} `cmd:"" help:"What was handed in before."`
 }
 

@@ -82,6 +82,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("kind", r.Kind)
 	line("tenant", r.Tenant)
 	line("label", r.Label)
+	line("parent", r.Parent)
 	line("state", cli.State(r))
 	line("lost", lostOf(r))
 	line("producer", silentOf(r, time.Now()))
@@ -178,7 +179,7 @@ type runJSON struct {
 	Kind      string           `json:"kind"`
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
-	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed", "being repaired" or "ended"
+	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed", "being repaired", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`  // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
@@ -204,8 +205,11 @@ func runAsJSON(r runs.Run) runJSON {
 	if since := r.SilentSince(time.Now()); !since.IsZero() {
 		j.Silent = &since
 	}
-	if r.Ended() {
+	switch {
+	case r.Ended():
 		j.State, j.EndedAt = "ended", &r.EndedAt
+	case j.Cancelled:
+		j.State = "being cancelled"
 	}
 	return j
 }

@@ -67,11 +67,12 @@ func TestScripts(t *testing.T) {
 			"pending":            countPending,
 			"stored":             storedRow,
 			"announce":           announce,
-			"begin":              begin,
+			"half":               half,
 			"delete-task":        deleteTask,
 			"reconcile":          reconcile,
 			"settle":             settle,
 			"note":               note,
+			"begin":              begin,
 			"watch":              watch,
 			"reached":            reached,
 			"block":              block,
@@ -199,9 +200,9 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(pace.Announce(context.Background(), of(ts).client, pace.Settings{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
 }
 
-// begin makes a run of which no rows come.
-func begin(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 3, "begin RUN KIND CREATED-AT")
+// half makes a run of which no rows come.
+func half(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "half RUN KIND CREATED-AT")
 	at, err := time.Parse(time.RFC3339, args[2])
 	ts.Check(err)
 	_, _, err = of(ts).ledger().Create(context.Background(), runs.Run{ID: args[0], Kind: args[1], Tenant: "default", CreatedAt: at})
@@ -236,6 +237,15 @@ func note(ts *testscript.TestScript, neg bool, args []string) {
 	next, err := time.Parse(time.RFC3339, args[3])
 	ts.Check(err)
 	ts.Check(of(ts).ledger().Note(context.Background(), args[0], []int64{item}, args[2], next))
+}
+
+// begin has a row begin, as a worker does before its request.
+func begin(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "begin RUN ITEM")
+	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	_, err = of(ts).ledger().Begin(context.Background(), args[0], item, 0, "post", []byte("x"))
+	ts.Check(err)
 }
 
 // watch has reached wait for the next command of that name at Redis.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 
 	"orgops/apiclient"
@@ -36,8 +37,11 @@ type settings struct {
 	Sandbox     bool   `help:"Everything embedded: a tenant, a DNS server and a Redis, with a sample of each kind of run." noenv:"true"`
 	Drain       bool   `help:"Leave, with status 0, when every run that was handed in whole has ended." noenv:"true"`
 
-	tenantFlags `group:"The tenant"`
+	tenantFlags `group:"The tenant"` // tenantGroup
 }
+
+// tenantGroup is the group of the flags that describe one tenant.
+const tenantGroup = "The tenant"
 
 // tenantFlags are one tenant's settings as flags. The names of the members
 // in a file are in tenant.
@@ -114,6 +118,27 @@ func (d *duration) UnmarshalYAML(node *yaml.Node) error {
 		return fmt.Errorf("line %d: want a duration such as 72h, got %.40q", node.Line, node.Value)
 	}
 	*d = duration(value)
+	return nil
+}
+
+// checkTogether refuses flags that would be left aside. What the environment
+// says is: it is often there for other commands.
+func checkTogether(selected *kong.Context, s settings) error {
+	given := cli.GivenIn(selected, tenantGroup)
+	switch {
+	case s.Sandbox && cli.Given(selected, "config"):
+		given = append(given, "config")
+	case s.Sandbox && cli.Given(selected, "redis-url"):
+		given = append(given, "redis-url")
+	}
+	switch {
+	case len(given) == 0:
+		return nil
+	case s.Sandbox:
+		return cli.Usage(fmt.Errorf("--%s and --sandbox do not go together: the sandbox brings its own tenant and Redis", given[0]))
+	case s.Config != "":
+		return cli.Usage(fmt.Errorf("--%s and --config do not go together: with a file, the tenants' settings are in it", given[0]))
+	}
 	return nil
 }
 

@@ -84,6 +84,10 @@ var wrongFlags = []settingsCase{
 	{name: "password in --redis-url", args: []string{"--redis-url", "redis://:s3cret@127.0.0.1/0"}, want: urlPassword},
 	{name: "redis password twice", env: map[string]string{"ORGOPS_REDIS_PASSWORD": "s3cret", "ORGOPS_REDIS_PASSWORD_FILE": "testdata/empty"}, want: "ORGOPS_REDIS_PASSWORD and ORGOPS_REDIS_PASSWORD_FILE are both set: unset one of them"},
 	{name: "base-url with a file", args: []string{"--config", "testdata/two.yaml"}, want: "base-url and config are both set: with a file, the tenants are in it"},
+	{name: "a tenant's flag with a file", env: map[string]string{"ORGOPS_BASE_URL": ""}, args: []string{"--config", "testdata/two.yaml", "--rate", "5/s"}, want: "--rate and --config do not go together: with a file, the tenants' settings are in it"},
+	{name: "a tenant's flag with the sandbox", args: []string{"--sandbox", "--base-url", "https://acme.example.com/api/v2"}, want: "--base-url and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
+	{name: "a file with the sandbox", args: []string{"--sandbox", "--config", "testdata/two.yaml"}, want: "--config and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
+	{name: "a Redis with the sandbox", args: []string{"--redis-url", "redis://127.0.0.1/0", "--sandbox"}, want: "--redis-url and --sandbox do not go together: the sandbox brings its own tenant and Redis"},
 	{name: "unreadable file", env: map[string]string{"ORGOPS_BASE_URL": ""}, args: []string{"--config", "testdata/nowhere.yaml"}, want: "testdata/nowhere.yaml: open testdata/nowhere.yaml: no such file or directory"},
 }
 

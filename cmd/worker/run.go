@@ -49,6 +49,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if selected.Command() == "sandbox" {
 		return p.Fail(g.Sandbox.run(ctx, p))
 	}
+	if err := checkTogether(selected, g.Work); err != nil {
+		return p.Fail(err)
+	}
 	if g.Work.Sandbox {
 		return p.Fail(workInSandbox(ctx, p, g.Work))
 	}

@@ -17,7 +17,8 @@ func IsTerminal(stream any) bool {
 }
 
 // NewLogger returns a logger to w. level is debug, info, warn or error;
-// format is json, text, or empty for text on a terminal and json elsewhere.
+// format is json, text, or empty for text on a terminal and json elsewhere. In
+// JSON a duration is a number of seconds.
 func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -27,7 +28,17 @@ func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	if format == "text" || (format == "" && IsTerminal(w)) {
 		return slog.New(slog.NewTextHandler(w, options)), nil
 	}
+	options.ReplaceAttr = inSeconds
 	return slog.New(slog.NewJSONHandler(w, options)), nil
+}
+
+// inSeconds writes a duration as a number of seconds: JSON has no unit, and
+// slog would count nanoseconds.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
+	}
+	return a
 }
 
 // RedisLog writes what go-redis has to say, at level debug: each of its

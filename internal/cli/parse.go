@@ -115,6 +115,16 @@ func Given(selected *kong.Context, flag string) bool {
 	})
 }
 
+// GivenIn are the flags of a group that were among the arguments.
+func GivenIn(selected *kong.Context, group string) (flags []string) {
+	for _, p := range selected.Path {
+		if p.Flag != nil && !p.Resolved && p.Flag.Group != nil && p.Flag.Group.Key == group {
+			flags = append(flags, p.Flag.Name)
+		}
+	}
+	return flags
+}
+
 // resolve gives a flag its value from the environment.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if !hasEnv(flag) {

@@ -24,6 +24,8 @@ func State(r runs.Run) string {
 	switch {
 	case r.Ended() && !r.CancelledAt.IsZero():
 		return "cancelled after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
+	case !r.CancelledAt.IsZero():
+		return "cancelled; " + UnderWay(r)
 	case r.Ended():
 		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
 	case r.Paused:
@@ -36,6 +38,14 @@ func State(r runs.Run) string {
 		return "being handed in"
 	}
 	return "open"
+}
+
+// UnderWay tells of the rows of a cancelled run that had begun.
+func UnderWay(r runs.Run) string {
+	if rows := r.Total - r.Settled; rows != 1 {
+		return fmt.Sprintf("%d rows are under way and are finished first", rows)
+	}
+	return "1 row is under way and is finished first"
 }
 
 // Unwell counts the run's rows that did not become what they asked for.

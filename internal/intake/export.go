@@ -62,14 +62,20 @@ func (s *storedRows) exporter(asJSON bool, out *bufio.Writer) (func(source []byt
 		return s.csvExporter(out)
 	case s.csv != nil:
 		return func(source []byte, f runs.Fate) error {
-			object, err := s.object(source)
+			members, err := s.cellMembers(source)
 			if err != nil {
 				return err
 			}
-			return s.writeMembers(out, object, f)
+			return writeMembers(out, members, f)
 		}, nil
 	}
-	return func(source []byte, f runs.Fate) error { return s.writeMembers(out, source, f) }, nil
+	return func(source []byte, f runs.Fate) error {
+		members, err := s.members(source)
+		if err != nil {
+			return err
+		}
+		return writeMembers(out, members, f)
+	}, nil
 }
 
 func (s *storedRows) csvExporter(out *bufio.Writer) (func(source []byte, f runs.Fate) error, error) {
@@ -106,14 +112,11 @@ func (s *storedRows) csvExporter(out *bufio.Writer) (func(source []byte, f runs.
 	}, nil
 }
 
-// writeMembers writes an object on a line of its own, its values as they stand.
-func (s *storedRows) writeMembers(out *bufio.Writer, object []byte, f runs.Fate) error {
-	members, err := s.members(object)
-	if err != nil {
-		return err
-	}
+// writeMembers writes a row as an object on a line of its own, its values as they
+// stand.
+func writeMembers(out *bufio.Writer, members []member, f runs.Fate) error {
 	members = append(members, member{outcomeName, jsonString(f.Outcome)}, member{errorName, jsonString(f.Detail)})
-	_, err = out.Write(append(objectOf(members), '\n'))
+	_, err := out.Write(append(objectOf(members), '\n'))
 	return err
 }
 

@@ -130,15 +130,11 @@ func (w *windowRows) row(ctx context.Context, item int64) (tasks.StoredRow, erro
 	if err != nil {
 		return tasks.StoredRow{}, err
 	}
-	kind, _ := tasks.KindOf(w.stored.run.Kind)
-	object, err := w.stored.object(source)
-	if err == nil {
-		var row tasks.Row
-		if row, err = kind.Parse(object, tasks.Defaults{}); err == nil {
-			return w.work(ctx, item, row)
-		}
+	row, bad := w.stored.row(source)
+	if bad != nil {
+		return tasks.StoredRow{Outcome: tasks.Invalid, Detail: oneLine(bad)}, nil
 	}
-	return tasks.StoredRow{Outcome: tasks.Invalid, Detail: oneLine(err)}, nil
+	return w.work(ctx, item, row)
 }
 
 // work tells a duplicate from work, where that decides on who shares a batch. No

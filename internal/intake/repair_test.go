@@ -214,20 +214,6 @@ func TestAnOutcomeThatWasForgotten(t *testing.T) {
 	}
 }
 
-// TestResumeOfARunWithBadRows: they are settled, and nothing is made of them.
-func TestResumeOfARunWithBadRows(t *testing.T) {
-	in := input(t, tasks.TypeVerify, verifyRows(6), tasks.Defaults{})
-	in.SkipInvalid = true
-	c := newCounter(t, in)
-	c.mustHandIn()
-	if err := c.ledger.Pause(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	if sum, resumed, err := c.taker.Resume(t.Context(), "a"); err != nil || !resumed || sum.Tasks != 4 {
-		t.Errorf("resumed %v with %+v, %v; want 4 tasks", resumed, sum, err)
-	}
-}
-
 // TestAProducerRunAgain puts back what is lost, and nothing else.
 func TestAProducerRunAgain(t *testing.T) {
 	const queue = "default.dns.fast"

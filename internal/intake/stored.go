@@ -18,6 +18,7 @@ import (
 type storedRows struct {
 	ledger *runs.Ledger
 	run    runs.Run
+	kind   tasks.Kind
 	csv    *csvReader // of rows that came as CSV
 	jsonl  *jsonlReader
 
@@ -31,7 +32,7 @@ func newStoredRows(ledger *runs.Ledger, r runs.Run) (*storedRows, error) {
 		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one", r.ID, quoted(r.Kind))
 	}
 	schema := schemaOf(kind)
-	s := &storedRows{ledger: ledger, run: r}
+	s := &storedRows{ledger: ledger, run: r, kind: kind}
 	if r.Format != FormatCSV {
 		s.jsonl = &jsonlReader{schema: schema}
 		return s, nil
@@ -87,6 +88,38 @@ func (s *storedRows) object(source []byte) (object json.RawMessage, err error) {
 		return nil, errors.New(strings.Join(broken, "; "))
 	}
 	return object, nil
+}
+
+// row is the work that a stored row stands for. bad is why it stands for none: it
+// was handed in where bad rows are skipped, or the rules are stricter since.
+func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
+	object, err := s.object(source)
+	if err != nil {
+		return tasks.Row{}, err
+	}
+	return s.kind.Parse(object, tasks.Defaults{})
+}
+
+// cellMembers are those of a stored row of CSV: its cells by the names of the
+// schema, in its order. What a bad row holds in the place of a value is text.
+func (s *storedRows) cellMembers(source []byte) ([]member, error) {
+	cells, err := s.cells(source)
+	if err != nil {
+		return nil, err
+	}
+	var members []member
+	for _, column := range s.csv.schema.Columns {
+		i := slices.Index(s.run.Columns, column.Name)
+		if i < 0 || cells[i] == "" {
+			continue
+		}
+		value, want := cellValue(column.Type, cells[i])
+		if want != "" {
+			value = jsonString(cells[i])
+		}
+		members = append(members, member{column.Name, value})
+	}
+	return members, nil
 }
 
 // members are those of a stored row of JSON, but for the ones that an export

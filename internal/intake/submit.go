@@ -290,17 +290,23 @@ func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs
 // The error is [runs.ErrPaused] for such a run that is paused, [runs.ErrGap] where
 // Redis has lost rows on the way: then it is to be called again.
 func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
+	return i.complete(ctx, run, created, func(lost *tasks.Search) (tasks.Summary, error) {
+		return i.handInRows(ctx, in, c, run, created, giveUp, lost)
+	})
+}
+
+// complete hands in a run: of one that was handed in before, what is lost.
+func (i Intake) complete(ctx context.Context, run runs.Run, created bool, handIn func(lost *tasks.Search) (tasks.Summary, error)) (tasks.Summary, error) {
 	if created || i.Queue == nil {
-		return i.handInRows(ctx, in, c, run, created, giveUp)
+		return handIn(nil)
 	}
 	if !run.Sealed {
-		sum, err := i.handInRows(ctx, in, c, run, created, giveUp)
+		sum, err := handIn(i.search())
 		if err != nil || run.Paused { // to resume it makes tasks anew
 			return sum, err
 		}
 		// A task that ended before its row was settled, archived say, keeps its id.
-		_, err = i.Repair(ctx, run.ID)
-		if errors.Is(err, runs.ErrEnded) {
+		if _, err = i.Repair(ctx, run.ID); errors.Is(err, runs.ErrEnded) {
 			err = nil
 		}
 		return sum, err
@@ -313,15 +319,11 @@ func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, c
 }
 
 // handInRows is the second reading.
-func (i Intake) handInRows(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
-	r := tasks.Run{
+func (i Intake) handInRows(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration, lost *tasks.Search) (tasks.Summary, error) {
+	submission, err := i.Producer.Begin(tasks.Run{
 		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation, Floor: run.Floor,
-		Existed: !created, Rows: c.Rows, GiveUp: giveUp,
-	}
-	if !created {
-		r.Lost = i.search()
-	}
-	submission, err := i.Producer.Begin(r)
+		Existed: !created, Rows: c.Rows, GiveUp: giveUp, Lost: lost,
+	})
 	if err != nil {
 		return tasks.Summary{}, err
 	}

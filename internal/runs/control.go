@@ -23,13 +23,19 @@ var (
 )
 
 // Cancel settles every open row as "cancelled", in one step whatever their
-// number, and ends the run thereby. A run that is not sealed is sealed with the
-// rows that are stored, and takes no more. rows is how many were open; of a run
-// that has ended none is. What is under way goes on, and is told by a "done" that
-// replaces the "cancelled".
+// number, but for those that have begun ([Ledger.Begin]): they stay open until it
+// is known what became of them, and the run ends with the last of them. A run
+// that is not sealed is sealed with the rows that are stored, and takes no more.
+// rows is how many were settled; of a run that has ended none is. What is under
+// way without having said so goes on too, and is told by a "done" that replaces
+// the "cancelled".
 func (l *Ledger) Cancel(ctx context.Context, run string) (rows int64, err error) {
 	if err := checkID(run); err != nil {
 		return 0, err
+	}
+	// As in Seal: it may stay open for a while, and Unsettled has to know of it.
+	if err := l.rdb.SAdd(ctx, sealedKey, run).Err(); err != nil {
+		return 0, fmt.Errorf("run %s: cancel: %w", run, err)
 	}
 	_, rest, err := l.do(ctx, cancelScript, run, nil)
 	if err != nil {
@@ -45,6 +51,10 @@ func (l *Ledger) Delete(ctx context.Context, run string) error {
 	if err := checkID(run); err != nil {
 		return err
 	}
+	parent, err := l.rdb.HGet(ctx, key(run, "run"), "parent").Result()
+	if err != nil && !errAbsent(err) {
+		return fmt.Errorf("run %s: delete: %w", run, err)
+	}
 	// Read before, so that a run of the same id made meanwhile keeps its entry.
 	score, err := l.rdb.ZScore(ctx, indexKey, run).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -58,6 +68,9 @@ func (l *Ledger) Delete(ctx context.Context, run string) error {
 		// Whoever dies before this leaves an entry that List trims.
 		err = forgetScript.Run(ctx, l.rdb, []string{indexKey}, run, strconv.FormatFloat(score, 'f', -1, 64)).Err()
 	}
+	if err == nil && parent != "" {
+		err = l.disown(ctx, parent, run)
+	}
 	if err != nil {
 		return fmt.Errorf("run %s: delete: %w", run, err)
 	}
@@ -66,12 +79,17 @@ func (l *Ledger) Delete(ctx context.Context, run string) error {
 
 // Why a task is dropped although its rows are open, as Standing says it.
 const (
+	DropCancelled  = "cancelled"  // its run was cancelled; a row that has begun is finished all the same
 	DropPaused     = "paused"     // its run is paused
 	DropSuperseded = "superseded" // its run was resumed since, and has other tasks
 )
 
+// AlreadySettled stands against beginning a row of which the fate is known.
+const AlreadySettled = "settled"
+
 // Pause lets the tasks of the run drop as they come up; their rows stay open. To
-// pause again is harmless. The error is [ErrEnded] if the run has ended.
+// pause again is harmless. The error is [ErrEnded] if the run has ended, or was
+// cancelled.
 func (l *Ledger) Pause(ctx context.Context, run string) error {
 	if err := checkID(run); err != nil {
 		return err

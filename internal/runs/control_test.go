@@ -78,10 +78,16 @@ func TestCancelOfAMillion(t *testing.T) {
 	seal(t, l, "a", total)
 	settle(t, l, "a", "done", "", 5, 500_000, total-1)
 	settle(t, l, "a", "failed", "late", 6)
-	if got := cancel(t, l, "a"); got != total-4 {
-		t.Errorf("cancelled %d rows, want %d", got, total-4)
+	begin(t, l, "a", 7, "under way")
+	begin(t, l, "a", total-2, "under way")
+	if got := cancel(t, l, "a"); got != total-6 {
+		t.Errorf("cancelled %d rows, want %d", got, total-6)
 	}
-	wantCounts(t, l, "a", map[string]int64{"done": 3, "failed": 1, "cancelled": total - 4})
+	wantCounts(t, l, "a", map[string]int64{"done": 3, "failed": 1, "cancelled": total - 6})
+	settle(t, l, "a", "cancelled", "not made", 7, total-2)
+	if r := wantCounts(t, l, "a", map[string]int64{"done": 3, "failed": 1, "cancelled": total - 4}); !r.Ended() {
+		t.Errorf("run is %+v, want it ended", r)
+	}
 	settle(t, l, "a", "done", "", 0)
 	wantCounts(t, l, "a", map[string]int64{"done": 4, "failed": 1, "cancelled": total - 5})
 }

@@ -6,9 +6,11 @@
 // are. Rows are settled one by one or many at a time, each counted once however
 // often that is repeated. A run has ended when it is sealed and every row is
 // settled, in whichever order the two come about; 30 days later Redis forgets
-// it. To cancel a run is to seal it as it is and to settle what is open. Rows that
-// came to the queue by themselves are a run of their own, which List leaves out
-// (see [Ledger.Adopt]).
+// it. To cancel a run is to seal it as it is and to settle what is open, but for
+// the rows that have begun: what became of their requests is found out first.
+//
+// Rows that came to the queue by themselves are a run of their own, which List
+// leaves out (see [Ledger.Register]).
 //
 //	            Create             Seal                last Settle
 //	(nothing) ----------> open ----------> sealed ----------------> ended
@@ -28,6 +30,8 @@
 //	orgops:v1:{run:<id>}:fates      hash: row -> outcome:detail
 //	orgops:v1:{run:<id>}:notes      hash: open row -> next look in ms:reason
 //	orgops:v1:{run:<id>}:kept       hash: row:name -> mark
+//	orgops:v1:{run:<id>}:begun      bitmap: open rows whose one request may be under way
+//	orgops:v1:{run:<id>}:intents    hash: row that has begun -> name:mark
 //	orgops:v1:{run:<id>}:rows       hash: first row of a chunk -> its SHA-256, then the chunk, compressed
 //	orgops:v1:{run:<id>}:scratch    bitmap: only while a script runs
 //	orgops:v1:runs                  sorted set: ids by creation in ms

@@ -27,6 +27,10 @@ type Run struct {
 	Format string
 	// Parent is the id of the run whose rows this one repeats, or empty.
 	Parent string
+	// Children are the ids of the runs that repeat rows of this one, in the order
+	// in which they were begun. One that is not there was cut off before it was
+	// created. Create ignores it.
+	Children []string
 	// Columns are the header's names as given, for CSV.
 	Columns []string
 	// Generation names the tasks that were enqueued last; it is raised when the run
@@ -60,7 +64,8 @@ type Run struct {
 	LostAt time.Time
 	// GiveUp is how long a token may take to appear; 0: not said.
 	GiveUp time.Duration
-	// CancelledAt is zero unless the run was cancelled.
+	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
+	// open rows are those that had begun.
 	CancelledAt time.Time
 }
 
@@ -107,7 +112,7 @@ func (r Run) fields() ([]any, error) {
 func parseRun(id string, hash map[string]string) (Run, error) {
 	r := Run{
 		ID: id, Kind: hash["kind"], Tenant: hash["tenant"], Label: hash["label"], Digest: hash["digest"],
-		Format: hash["format"], Parent: hash["parent"], Sealed: hash["sealed"] == "1",
+		Format: hash["format"], Parent: hash["parent"], Children: append([]string(nil), strings.Fields(hash["children"])...), Sealed: hash["sealed"] == "1",
 		Paused: hash["paused"] == "1", Resuming: hash["resuming"] != "",
 	}
 	if err := json.Unmarshal([]byte(hash["columns"]), &r.Columns); err != nil {

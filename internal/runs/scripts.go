@@ -13,8 +13,8 @@ var (
 	preludeLua string
 	//go:embed lua/create.lua
 	createLua string
-	//go:embed lua/adopt.lua
-	adoptLua string
+	//go:embed lua/register.lua
+	registerLua string
 	//go:embed lua/store.lua
 	storeLua string
 	//go:embed lua/seal.lua
@@ -27,6 +27,8 @@ var (
 	noteLua string
 	//go:embed lua/keep.lua
 	keepLua string
+	//go:embed lua/begin.lua
+	beginLua string
 	//go:embed lua/cancel.lua
 	cancelLua string
 	//go:embed lua/delete.lua
@@ -43,19 +45,22 @@ var (
 	lostLua string
 	//go:embed lua/marked.lua
 	markedLua string
+	//go:embed lua/children.lua
+	childrenLua string
 	//go:embed lua/forget.lua
 	forgetLua string
 )
 
 var (
 	createScript   = redis.NewScript(preludeLua + createLua)
-	adoptScript    = redis.NewScript(preludeLua + adoptLua)
+	registerScript = redis.NewScript(preludeLua + registerLua)
 	storeScript    = redis.NewScript(preludeLua + storeLua)
 	sealScript     = redis.NewScript(preludeLua + sealLua)
 	settleScript   = redis.NewScript(preludeLua + settleLua)
 	standingScript = redis.NewScript(preludeLua + standingLua)
 	noteScript     = redis.NewScript(preludeLua + noteLua)
 	keepScript     = redis.NewScript(preludeLua + keepLua)
+	beginScript    = redis.NewScript(preludeLua + beginLua)
 	cancelScript   = redis.NewScript(preludeLua + cancelLua)
 	deleteScript   = redis.NewScript(preludeLua + deleteLua)
 	pauseScript    = redis.NewScript(preludeLua + pauseLua)
@@ -64,6 +69,7 @@ var (
 	repairScript   = redis.NewScript(preludeLua + repairLua)
 	lostScript     = redis.NewScript(preludeLua + lostLua)
 	markedScript   = redis.NewScript(preludeLua + markedLua)
+	childrenScript = redis.NewScript(preludeLua + childrenLua)
 	forgetScript   = redis.NewScript(forgetLua)
 )
 
@@ -83,7 +89,7 @@ func keys(run string) []string {
 	return []string{
 		key(run, "run"), key(run, "settled"), key(run, "cancelled"), key(run, "told"),
 		key(run, "fates"), key(run, "notes"), key(run, "kept"), key(run, "rows"),
-		key(run, "scratch"),
+		key(run, "scratch"), key(run, "begun"), key(run, "intents"),
 	}
 }
 

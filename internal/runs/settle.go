@@ -40,11 +40,12 @@ func (l *Ledger) Settled(ctx context.Context, run string, items []int64) ([]bool
 }
 
 // Standing is what whoever is about to work on rows has to know, in one step:
-// which of them are settled; of a single row its marks by name; and why a task of
-// that generation is to be dropped although rows are open, [DropPaused] or
-// [DropSuperseded], empty if it is not. The error
-// is [ErrNotFound] when there is no such run, a [MismatchError] when it is of
-// another kind or has no such row; an empty kind asks for neither, nor for marks.
+// which of them are settled; of a single row its marks by name, that of
+// [Ledger.Begin] too; and why a task of that generation is to be dropped although
+// rows are open, [DropCancelled], [DropPaused] or [DropSuperseded], empty if it is
+// not. The error is [ErrNotFound] when there is no such run, a [MismatchError]
+// when it is of another kind or has no such row; an empty kind asks for neither,
+// nor for marks.
 func (l *Ledger) Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, marks map[string][]byte, drop string, err error) {
 	if err := checkID(run); err != nil {
 		return nil, nil, "", err
@@ -105,18 +106,46 @@ func (l *Ledger) Note(ctx context.Context, run string, items []int64, reason str
 // Keep sets a mark on a row, which outlives a crash: what is about to be done,
 // or was read, by name. Setting it again replaces it. Settling the row drops it.
 func (l *Ledger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {
+	if err := checkMark(run, item, name); err != nil {
+		return err
+	}
+	if _, _, err := l.do(ctx, keepScript, run, nil, item, name, value); err != nil {
+		return fmt.Errorf("run %s: keep %s of row %d: %w", run, name, item, err)
+	}
+	return nil
+}
+
+// Begin keeps the mark of a row whose one request is about to be sent, and that
+// the row has begun: a cancel leaves it open from here on, until it is known what
+// became of the request. An empty value says that it has not begun after all.
+// There is one such mark a row; [Ledger.Standing] tells it beside those that
+// [Ledger.Keep] keeps, and settling the row drops it.
+//
+// against is what stands against it, as [Ledger.Standing] says it for a task of
+// that generation, or [AlreadySettled]; empty: nothing. A row that had not begun has not
+// then, and nothing must be sent. The mark of one that had is replaced, or taken
+// away, all the same, except by a task that is superseded.
+func (l *Ledger) Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (against string, err error) {
+	if err := checkMark(run, item, name); err != nil {
+		return "", err
+	}
+	_, rest, err := l.do(ctx, beginScript, run, nil, item, generation, name, value)
+	if err != nil {
+		return "", fmt.Errorf("run %s: begin %s of row %d: %w", run, name, item, err)
+	}
+	against, _ = rest[0].(string)
+	return against, nil
+}
+
+func checkMark(run string, item int64, name string) error {
 	if err := checkID(run); err != nil {
 		return err
 	}
 	if !markPattern.MatchString(name) {
-		return fmt.Errorf("run %s: keep: name %s: want 1 to 32 of a-z and _", run, quoted(name))
+		return fmt.Errorf("run %s: mark %s: want 1 to 32 of a-z and _", run, quoted(name))
 	}
-	err := checkItem(run, item)
-	if err == nil {
-		_, _, err = l.do(ctx, keepScript, run, nil, item, name, value)
-	}
-	if err != nil {
-		return fmt.Errorf("run %s: keep %s of row %d: %w", run, name, item, err)
+	if err := checkItem(run, item); err != nil {
+		return fmt.Errorf("run %s: mark %s of row %d: %w", run, name, item, err)
 	}
 	return nil
 }

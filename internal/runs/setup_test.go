@@ -77,3 +77,27 @@ func fates(t *testing.T, l *runs.Ledger, id string) []runs.Fate {
 	}
 	return all
 }
+
+// begin has the row begin, and returns what stands against it.
+func begin(t *testing.T, l *runs.Ledger, id string, item int64, mark string) (against string) {
+	t.Helper()
+	against, err := l.Begin(t.Context(), id, item, 0, "post", []byte(mark))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return against
+}
+
+// marks are those of a row.
+func marks(t *testing.T, l *runs.Ledger, id string, item int64) map[string]string {
+	t.Helper()
+	_, kept, _, err := l.Standing(t.Context(), id, kind, 0, []int64{item})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for name, value := range kept {
+		texts[name] = string(value)
+	}
+	return texts
+}

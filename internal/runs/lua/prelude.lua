@@ -3,6 +3,7 @@
 local run, settled, cancelled = KEYS[1], KEYS[2], KEYS[3]
 local told, fates, notes, kept, rows = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local scratch = KEYS[9] -- there only while a script runs
+local begun, intents = KEYS[10], KEYS[11]
 
 local function now()
   local t = redis.call('TIME')
@@ -17,6 +18,17 @@ local function beyond(total)
   end
   local first = redis.call('BITPOS', settled, 1, byte + 1)
   if first >= 0 then return tostring(first) end
+end
+
+-- What stands against work of a task of that generation, '' if nothing does. In a
+-- run that was cancelled nothing begins, so no generation there is too old to find
+-- out what became of what had begun.
+local function against(generation)
+  local r = redis.call('HMGET', run, 'cancelled_at', 'paused', 'floor')
+  if r[1] then return 'cancelled' end
+  if r[2] == '1' then return 'paused' end
+  if tonumber(generation) < tonumber(r[3] or 0) then return 'superseded' end
+  return ''
 end
 
 -- Ends the run if it is through. Of a run that has ended every key expires, also

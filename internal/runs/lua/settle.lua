@@ -40,6 +40,10 @@ for i = 5, #ARGV do
   end
   redis.call('HDEL', notes, item)
   for _, name in ipairs(marks) do redis.call('HDEL', kept, item .. ':' .. name) end
+  if redis.call('GETBIT', begun, item) == 1 then
+    redis.call('SETBIT', begun, item, 0)
+    redis.call('HDEL', intents, item)
+  end
 end
 if fresh > 0 then redis.call('HINCRBY', run, 'settled', fresh) end
 if counted > 0 then redis.call('HINCRBY', run, 'count:' .. outcome, counted) end

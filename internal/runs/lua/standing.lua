@@ -1,7 +1,7 @@
 -- ARGV: retention, kind or nothing, generation, then the rows. Answers a string of 0
--- and 1, why a task of that generation is dropped or '' and, of a single row where a
--- kind is given, its marks: name, value, name, value.
-local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks', 'floor', 'paused')
+-- and 1, what stands against a task of that generation or '' and, of a single row where
+-- a kind is given, its marks: name, value, name, value.
+local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks')
 if not r[1] then return {'missing'} end
 local kind = ARGV[2]
 if kind ~= '' then
@@ -21,9 +21,12 @@ if kind ~= '' and #ARGV == 4 then
       marks[#marks + 1] = value
     end
   end
+  local intent = redis.call('HGET', intents, ARGV[4])
+  if intent then
+    local colon = string.find(intent, ':', 1, true)
+    marks[#marks + 1] = string.sub(intent, 1, colon - 1)
+    marks[#marks + 1] = string.sub(intent, colon + 1)
+  end
 end
-local drop = ''
-if tonumber(ARGV[3]) < tonumber(r[5] or 0) then drop = 'superseded' end
-if r[6] == '1' then drop = 'paused' end
 -- A concat of one number is a number in some interpreters, and then no string.
-return {'ok', tostring(table.concat(bits)), drop, marks}
+return {'ok', tostring(table.concat(bits)), against(ARGV[3]), marks}

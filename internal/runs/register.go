@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Adopt writes down rows that came with their task, in no bulk run: at most
+// Register writes down rows that came with their task, in no bulk run: at most
 // [ChunkRows], each a JSON object. They are a run like any, sealed at once, that
 // List leaves out, as there may be very many. Where the same rows are there
 // already nothing changes; where others are, the error is a [MismatchError].
-func (l *Ledger) Adopt(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
+func (l *Ledger) Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
 	if len(rows) == 0 || len(rows) > ChunkRows {
-		return fmt.Errorf("run %s: adopt %d rows: want 1 to %d", run, len(rows), ChunkRows)
+		return fmt.Errorf("run %s: register %d rows: want 1 to %d", run, len(rows), ChunkRows)
 	}
 	plain := join(rows)
 	sum := sha256.Sum256(plain)
@@ -25,21 +25,21 @@ func (l *Ledger) Adopt(ctx context.Context, run, kind, tenant string, createdAt 
 	}
 	packed, err := deflate(plain)
 	if err != nil {
-		return fmt.Errorf("run %s: adopt: %w", run, err)
+		return fmt.Errorf("run %s: register: %w", run, err)
 	}
 	fields, err := r.fields()
 	if err != nil {
-		return fmt.Errorf("run %s: adopt: %w", run, err)
+		return fmt.Errorf("run %s: register: %w", run, err)
 	}
 	want := map[string]string{"kind": kind, "tenant": tenant, "content": r.Digest}
 	created := strconv.FormatInt(toMillis(createdAt), 10)
 	args := append([]any{kind, tenant, r.Digest, created, len(rows), sum[:], packed}, fields...)
-	status, _, err := l.do(ctx, adoptScript, run, want, args...)
+	status, _, err := l.do(ctx, registerScript, run, want, args...)
 	if err == nil && status == "created" {
 		err = l.rdb.SAdd(ctx, sealedKey, run).Err()
 	}
 	if err != nil {
-		return fmt.Errorf("run %s: adopt: %w", run, err)
+		return fmt.Errorf("run %s: register: %w", run, err)
 	}
 	return nil
 }

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+type retryCommand struct {
+	oneRun
+
+	Child    string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the new run, else one is made. The same command again under the same id completes a retry that was cut off."`
+	Outcomes []string `name:"outcome" noenv:"true" placeholder:"A,B" help:"Only rows that settled so: cancelled, expired, failed or refused; by default all of these."`
+	Label    string   `noenv:"true" placeholder:"TEXT" help:"Your own word for the new run."`
+	Follow   bool     `noenv:"true" help:"Stay until the new run has ended, and tell what became of its rows."`
+}
+
+// Help says what is left out.
+func (*retryCommand) Help() string {
+	return "The rows are handed in as a run of their own, which names the run that they come from. Rows that settled as invalid are left out: " +
+		"what is wrong is their form. \"enqueue runs failed\" writes them to a file, to be put right. " +
+		"Where no row is left to retry, no run is made, and the exit status is 0."
+}
+
+// Run retries the rows.
+func (c *retryCommand) Run(ctx context.Context, t *tool) error {
+	o := intake.RetryOptions{ID: c.Child, Outcomes: c.Outcomes, Label: c.Label}
+	if err := o.Check(); err != nil {
+		return cli.Usage(err)
+	}
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	child, err := t.retry(ctx, c, o)
+	if err != nil || child == "" || !c.Follow {
+		return err
+	}
+	return t.follow(ctx, []string{child})
+}
+
+// retry returns the child's id, empty where there was nothing to retry.
+func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions) (child string, err error) {
+	o.Begun = func(run runs.Run) {
+		child = run.ID
+		if !t.json {
+			fmt.Fprintln(t.Stdout, run.ID)
+		}
+	}
+	taker := intake.Intake{Ledger: t.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(t.redis), t.ledger)}
+	run, sum, err := taker.Retry(ctx, c.ID, o)
+	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
+		return "", c.explain(ctx, child, err)
+	}
+	from, got := t.ledger.Get(ctx, c.ID)
+	if got != nil {
+		return "", got
+	}
+	t.tellLeftOut(from)
+	if err == nil {
+		t.log.InfoContext(ctx, "rows handed in again", "run", run.ID, "parent", from.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
+	} else if !t.json {
+		fmt.Fprintln(t.Stdout, err)
+	}
+	if t.json {
+		return child, t.printJSON(retriedJSON{
+			Run: child, Parent: from.ID, Rows: sum.Rows, Tasks: sum.Tasks, LeftOut: from.Counts[string(tasks.Invalid)],
+		})
+	}
+	return child, nil
+}
+
+// tellLeftOut says which rows are not retried, and how to have them.
+func (t *tool) tellLeftOut(from runs.Run) {
+	if n := from.Counts[string(tasks.Invalid)]; n > 0 {
+		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out, since their form is what is wrong; to put them right: enqueue runs failed %s\n", n, from.ID)
+	}
+}
+
+// retriedJSON is what --json prints of a retry.
+type retriedJSON struct {
+	Run     string `json:"run,omitempty"` // the new one; none where there was nothing to retry
+	Parent  string `json:"parent"`
+	Rows    int64  `json:"rows"`
+	Tasks   int64  `json:"tasks"`            // enqueued now, or there already
+	LeftOut int64  `json:"invalid_left_out"` // rows of the parent
+}
+
+// explain says what to do about the error. child is empty unless it was begun.
+func (c *retryCommand) explain(ctx context.Context, child string, err error) error {
+	again := "enqueue runs retry " + c.ID
+	if len(c.Outcomes) > 0 {
+		again += " --outcome " + strings.Join(c.Outcomes, ",")
+	}
+	if open, ok := errors.AsType[*intake.OpenRetryError](err); ok {
+		if open.Incomplete {
+			return fmt.Errorf("%w: complete it (%s --run %s), or end it (enqueue runs cancel %s)", err, again, open.Child, open.Child)
+		}
+		return fmt.Errorf("%w: follow it to its end: enqueue runs follow %s", err, open.Child)
+	}
+	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok && child == "" {
+		return cli.Usage(fmt.Errorf("%w; a retry is completed by the same command as before, the same outcomes too", mismatch))
+	}
+	if errors.Is(err, runs.ErrOpen) {
+		return fmt.Errorf("run %s has not ended, and its open rows may still go well: follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", c.ID, c.ID, c.ID)
+	}
+	if errors.Is(err, runs.ErrCancelled) {
+		return fmt.Errorf("run %s was cancelled: retry these rows under another id, if they are still wanted", child)
+	}
+	if child == "" {
+		return err
+	}
+	const goOn = "only a part of run %s is handed in; to hand in the rest: %s --run %s"
+	if ctx.Err() != nil {
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+goOn, child, again, child)}
+	}
+	return fmt.Errorf("%w\n"+goOn, err, child, again, child)
+}

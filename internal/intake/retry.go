@@ -1,0 +1,250 @@
+package intake
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// RetryOptions say which rows of a run are handed in once more, and as what.
+type RetryOptions struct {
+	// ID is the new run's, empty: one is made. That of a retry which was cut off
+	// completes it.
+	ID string
+	// Outcomes are those of the rows to hand in; empty: all that are not well,
+	// but invalid ones, whose form is what is wrong.
+	Outcomes []string
+	Label    string
+	// Begun is told of the new run before its first row is handed in. nil: nobody
+	// wants to know.
+	Begun func(runs.Run)
+}
+
+// ErrNothingToRetry says that a run has no rows of the outcomes that are asked
+// for. No run was made.
+var ErrNothingToRetry = errors.New("there is nothing to retry")
+
+// retryable are the outcomes of which rows can be handed in once more as they are.
+var retryable = []string{string(tasks.Cancelled), string(tasks.Expired), string(tasks.Failed), string(tasks.Refused)}
+
+// Check says what is wrong with the options, whatever the run is.
+func (o RetryOptions) Check() error {
+	for _, outcome := range o.Outcomes {
+		switch {
+		case outcome == string(tasks.Invalid):
+			return errors.New("outcome invalid: the form of these rows is wrong, and would be again: export them, put them right and hand them in as a file")
+		case !slices.Contains(retryable, outcome):
+			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(retryable, ", "))
+		}
+	}
+	if o.ID == "" {
+		return nil
+	}
+	return tasks.CheckRunID(o.ID)
+}
+
+// OpenRetryError says that rows of a run are being retried already, by a run
+// that has not ended. Nothing was changed.
+type OpenRetryError struct {
+	Run, Child string
+	// Incomplete says that not all rows of the child are in: its producer goes on
+	// with that, or was cut off.
+	Incomplete bool
+}
+
+// Error names the child.
+func (e *OpenRetryError) Error() string {
+	state := "has not ended"
+	if e.Incomplete {
+		state = "is being handed in, or was cut off on the way"
+	}
+	return fmt.Sprintf("run %s is being retried already by run %s, which %s", e.Run, e.Child, state)
+}
+
+// Retry hands rows of a run that has ended, and that did not settle well, in
+// once more, as a run of their own: a child, of the same kind, tenant and form.
+// Who is killed on the way leaves a child that the same call with its ID
+// completes; each row is handed in once.
+//
+// The error is [runs.ErrNotFound], [runs.ErrOpen] where the run has not ended, an
+// *[OpenRetryError], [ErrNothingToRetry], a *[runs.MismatchError] where there is
+// another run of that ID, or a retry of other rows, [runs.ErrCancelled] where the
+// child was cancelled, or what [RetryOptions.Check] says. run is the child as far
+// as it has come, where there is one.
+func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run runs.Run, sum tasks.Summary, err error) {
+	if err := o.Check(); err != nil {
+		return runs.Run{}, sum, err
+	}
+	if o.ID == "" {
+		o.ID = tasks.NewRunID(time.Now())
+	}
+	from, err := i.Ledger.Get(ctx, parent)
+	if err == nil && !from.Ended() {
+		err = fmt.Errorf("run %s: retry: %w", parent, runs.ErrOpen)
+	}
+	if err == nil {
+		err = i.notRetried(ctx, from, o.ID)
+	}
+	if err != nil {
+		return runs.Run{}, sum, err
+	}
+	rows, err := i.choose(ctx, from, o.Outcomes)
+	if err != nil {
+		return runs.Run{}, sum, err
+	}
+	run, created, err := i.beginChild(ctx, from, runs.Run{
+		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant, Label: o.Label, Digest: rows.digest(parent), Format: from.Format,
+		Parent: parent, Columns: from.Columns, GiveUp: from.GiveUp,
+	})
+	if err != nil {
+		return runs.Run{}, sum, err
+	}
+	if o.Begun != nil {
+		o.Begun(run)
+	}
+	switch {
+	case !run.CancelledAt.IsZero():
+		return run, sum, fmt.Errorf("run %s: %w", run.ID, runs.ErrCancelled)
+	case run.Ended():
+		return run, tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
+	}
+	sum, err = i.complete(ctx, run, created, func(lost *tasks.Search) (tasks.Summary, error) {
+		return i.handInChosen(ctx, from, run, !created, rows, lost)
+	})
+	return run, sum, err
+}
+
+// notRetried refuses a run of which another child has not ended, unless it is to
+// go on with one that it has.
+func (i Intake) notRetried(ctx context.Context, from runs.Run, child string) error {
+	if slices.Contains(from.Children, child) {
+		return nil
+	}
+	for _, id := range from.Children {
+		other, err := i.Ledger.Get(ctx, id)
+		switch {
+		case errors.Is(err, runs.ErrNotFound):
+			return &OpenRetryError{Run: from.ID, Child: id, Incomplete: true}
+		case err != nil:
+			return err
+		case !other.Ended() && other.Parent == from.ID:
+			return &OpenRetryError{Run: from.ID, Child: id, Incomplete: !other.Sealed}
+		}
+	}
+	return nil
+}
+
+// beginChild makes the child, or finds it where it was begun before.
+func (i Intake) beginChild(ctx context.Context, from, child runs.Run) (run runs.Run, created bool, err error) {
+	// One that differs is refused before the parent is told of it.
+	if _, err = i.Ledger.Get(ctx, child.ID); err == nil {
+		_, _, err = i.Ledger.Create(ctx, child)
+	}
+	if err != nil && !errors.Is(err, runs.ErrNotFound) {
+		return runs.Run{}, false, err
+	}
+	for {
+		err := i.Ledger.Adopt(ctx, from, child.ID)
+		if err == nil {
+			return i.Ledger.Create(ctx, child)
+		}
+		if !errors.Is(err, runs.ErrRaced) {
+			return runs.Run{}, false, err
+		}
+		if from, err = i.Ledger.Get(ctx, from.ID); err == nil {
+			err = i.notRetried(ctx, from, child.ID)
+		}
+		if err != nil {
+			return runs.Run{}, false, err
+		}
+	}
+}
+
+// chosenRows are rows of a run: a bit for each, since there may be a hundred
+// million of them.
+type chosenRows struct {
+	bits []byte
+	rows int64
+}
+
+// choose reads once which rows those are, so that what settles meanwhile
+// changes nothing.
+func (i Intake) choose(ctx context.Context, from runs.Run, outcomes []string) (chosenRows, error) {
+	if len(outcomes) == 0 {
+		outcomes = retryable
+	}
+	chosen := chosenRows{bits: make([]byte, (from.Total+7)/8)}
+	for fate, err := range i.Ledger.Fates(ctx, from.ID) {
+		if err != nil {
+			return chosenRows{}, err
+		}
+		if slices.Contains(outcomes, fate.Outcome) && fate.Item < from.Total {
+			chosen.bits[fate.Item/8] |= 1 << (fate.Item % 8)
+			chosen.rows++
+		}
+	}
+	if chosen.rows == 0 {
+		return chosenRows{}, fmt.Errorf("run %s: %w", from.ID, ErrNothingToRetry)
+	}
+	return chosen, nil
+}
+
+// digest names the parent and the rows of it that were chosen.
+func (c chosenRows) digest(parent string) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "rows of run %s\n", parent)
+	h.Write(c.bits)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// handInChosen stores and enqueues the child's rows, in the order of the parent's.
+func (i Intake) handInChosen(ctx context.Context, from, child runs.Run, existed bool, rows chosenRows, lost *tasks.Search) (tasks.Summary, error) {
+	stored, err := newStoredRows(i.Ledger, from)
+	if err != nil {
+		return tasks.Summary{}, err
+	}
+	submission, err := i.Producer.Begin(tasks.Run{
+		ID: child.ID, Kind: child.Kind, Tenant: child.Tenant, CreatedAt: child.CreatedAt, Generation: child.Generation, Floor: child.Floor,
+		Existed: existed, Rows: rows.rows, GiveUp: child.GiveUp, Lost: lost,
+	})
+	if err != nil {
+		return tasks.Summary{}, err
+	}
+	defer submission.Close()
+	next := int64(0)
+	for item := range from.Total {
+		if rows.bits[item/8]&(1<<(item%8)) == 0 {
+			continue
+		}
+		source, err := stored.source(ctx, item)
+		if err != nil {
+			return tasks.Summary{}, err
+		}
+		// It shares its memory with all rows of its chunk, and few of these may be
+		// chosen: held as it is, it would hold them all.
+		if err := addStored(ctx, submission, next, bytes.Clone(source), stored); err != nil {
+			return tasks.Summary{}, err
+		}
+		next++
+	}
+	return submission.Finish(ctx)
+}
+
+// addStored hands in a stored row as row item. A bad one becomes no work, as when
+// it was first handed in: batches are formed of the others alone.
+func addStored(ctx context.Context, to *tasks.Submission, item int64, source []byte, stored *storedRows) error {
+	row, bad := stored.row(source)
+	if bad != nil {
+		return to.AddSettled(ctx, item, source, tasks.Invalid, oneLine(bad))
+	}
+	return to.Add(ctx, item, source, row)
+}

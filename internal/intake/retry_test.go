@@ -1,0 +1,350 @@
+package intake_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// ended hands rows of clients in as run "a" and settles row i as outcomes[i%len].
+func ended(t *testing.T, rows int, outcomes ...string) runs.Run {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("organization_id,client_id\n")
+	for i := range rows {
+		fmt.Fprintf(&text, "o%d,c%d\n", i%7, i)
+	}
+	run := handInAs(t, "a", tasks.TypeRemove, text.String())
+	items := map[string][]int64{}
+	for i := range rows {
+		outcome := outcomes[i%len(outcomes)]
+		items[outcome] = append(items[outcome], int64(i))
+	}
+	for outcome, some := range items {
+		settleAs(t, run, outcome, "", some...)
+	}
+	return run
+}
+
+// taker hands in over the test's Redis; enqueuer stands before it, if there is one.
+func taker(t *testing.T, enqueuer tasks.Enqueuer) intake.Intake {
+	t.Helper()
+	rdb := redistest.New(t)
+	ledger := runs.New(rdb)
+	if enqueuer == nil {
+		enqueuer = asynq.NewClientFromRedisClient(rdb)
+	}
+	return intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(enqueuer, ledger)}
+}
+
+func storedOf(t *testing.T, l *runs.Ledger, id string) []string {
+	t.Helper()
+	r, err := l.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := l.Rows(t.Context(), id, 0, int(r.Total))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, row := range rows {
+		all = append(all, string(row))
+	}
+	return all
+}
+
+func TestRetryChooses(t *testing.T) {
+	all := []string{"done", "unchanged", "failed", "refused", "invalid", "expired", "cancelled"}
+	tests := []struct {
+		name     string
+		outcomes []string
+		want     []string
+	}{
+		{"what is not well, but what is invalid", nil, []string{`["o2","c2"]`, `["o3","c3"]`, `["o5","c5"]`, `["o6","c6"]`}},
+		{"some outcomes", []string{"cancelled", "failed"}, []string{`["o2","c2"]`, `["o6","c6"]`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ended(t, 7, all...)
+			i := taker(t, nil)
+			var begun runs.Run
+			child, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Begun: func(r runs.Run) { begun = r }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, storedOf(t, i.Ledger, "b")); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+			if want := int64(len(tt.want)); child.Parent != "a" || begun.ID != "b" || child.Label != "l" || sum.Rows != want || sum.Tasks != want {
+				t.Errorf("child %+v, begun %q, %+v", child, begun.ID, sum)
+			}
+			parent, err := i.Ledger.Get(t.Context(), "a")
+			if err != nil || !cmp.Equal(parent.Children, []string{"b"}) {
+				t.Errorf("children %q, %v", parent.Children, err)
+			}
+		})
+	}
+}
+
+func TestRetryRefuses(t *testing.T) {
+	open := func(t *testing.T) { handInAs(t, "a", tasks.TypeRemove, "organization_id,client_id\no,c\n") }
+	failed := func(t *testing.T) { ended(t, 2, "failed", "expired") }
+	tests := []struct {
+		name  string
+		setup func(*testing.T)
+		o     intake.RetryOptions
+		want  func(error) bool
+	}{
+		{"no such run", func(*testing.T) {}, intake.RetryOptions{}, is(runs.ErrNotFound)},
+		{"a run that is open", open, intake.RetryOptions{}, is(runs.ErrOpen)},
+		{"nothing to retry", func(t *testing.T) { ended(t, 2, "done", "invalid") }, intake.RetryOptions{}, is(intake.ErrNothingToRetry)},
+		{"none of that outcome", failed, intake.RetryOptions{Outcomes: []string{"refused"}}, is(intake.ErrNothingToRetry)},
+		{"the run itself", failed, intake.RetryOptions{ID: "a"}, is(runs.ErrMismatch)},
+		{"an outcome of which rows do not change", failed, intake.RetryOptions{Outcomes: []string{"invalid"}}, func(err error) bool { return err != nil }},
+		{"no outcome at all", failed, intake.RetryOptions{Outcomes: []string{"broken"}}, func(err error) bool { return err != nil }},
+		{"other rows than before", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) }, intake.RetryOptions{ID: "b", Outcomes: []string{"failed"}}, is(runs.ErrMismatch)},
+		{
+			"a child that has not ended", func(t *testing.T) { failed(t); retry(t, intake.RetryOptions{ID: "b"}) }, intake.RetryOptions{},
+			func(err error) bool {
+				open, ok := errors.AsType[*intake.OpenRetryError](err)
+				return ok && cmp.Equal(*open, intake.OpenRetryError{Run: "a", Child: "b"})
+			},
+		},
+		{"a child that was cancelled", func(t *testing.T) {
+			failed(t)
+			retry(t, intake.RetryOptions{ID: "b"})
+			if _, err := taker(t, nil).Ledger.Cancel(t.Context(), "b"); err != nil {
+				t.Fatal(err)
+			}
+		}, intake.RetryOptions{ID: "b"}, is(runs.ErrCancelled)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.setup(t)
+			i := taker(t, nil)
+			before, err := i.Ledger.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := i.Retry(t.Context(), "a", tt.o); !tt.want(err) {
+				t.Errorf("got %v", err)
+			}
+			after, err := i.Ledger.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Errorf("runs changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func is(want error) func(error) bool { return func(err error) bool { return errors.Is(err, want) } }
+
+func retry(t *testing.T, o intake.RetryOptions) {
+	t.Helper()
+	if _, _, err := taker(t, nil).Retry(t.Context(), "a", o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dying enqueues a number of tasks and then no more.
+type dying struct {
+	tasks.Enqueuer
+
+	mu   sync.Mutex
+	left int
+}
+
+var errKilled = errors.New("killed")
+
+func (d *dying) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left == 0 {
+		return nil, errKilled
+	}
+	d.left--
+	return d.Enqueuer.EnqueueContext(ctx, task, opts...)
+}
+
+// TestRetryIsCompleted: cut off anywhere, the same call completes it, in the same
+// batches; until then another is refused, and says which one to complete.
+func TestRetryIsCompleted(t *testing.T) {
+	const all = 10_050
+	ended(t, all, append(slices.Repeat([]string{"failed"}, 1004), "done")...)
+	for _, left := range []int{3, 106} {
+		d := &dying{Enqueuer: asynq.NewClientFromRedisClient(redistest.New(t)), left: left}
+		if _, _, err := taker(t, d).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"}); !errors.Is(err, errKilled) {
+			t.Fatalf("after %d tasks: %v", left, err)
+		}
+		_, _, err := taker(t, nil).Retry(t.Context(), "a", intake.RetryOptions{ID: "c"})
+		if open, ok := errors.AsType[*intake.OpenRetryError](err); !ok || open.Child != "b" || !open.Incomplete {
+			t.Errorf("another one meanwhile: %v", err)
+		}
+	}
+	i := taker(t, nil)
+	const rows = all - 10
+	for range 2 {
+		_, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
+		// Two windows of seven organizations each: of the first 15 batches each.
+		if want := (tasks.Summary{Rows: rows, Tasks: 7*15 + 7}); err != nil || sum != want {
+			t.Errorf("got %+v, %v, want %+v", sum, err, want)
+		}
+	}
+	info, err := asynq.NewInspectorFromRedisClient(redistest.New(t)).GetQueueInfo("default.api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 2 * (7*15 + 7); info.Pending != want {
+		t.Errorf("%d tasks pending, want those of the parent and of the child once each: %d", info.Pending, want)
+	}
+	stored := storedOf(t, i.Ledger, "b")
+	if len(stored) != rows || stored[0] != `["o0","c0"]` || stored[1003] != `["o2","c1003"]` || stored[1004] != `["o4","c1005"]` {
+		t.Errorf("%d stored, among them %q", len(stored), stored[1003:1005])
+	}
+}
+
+// TestRetryThatWasNeverCreated: who dies between telling the parent of the child
+// and making it leaves nothing that could not be completed.
+func TestRetryThatWasNeverCreated(t *testing.T) {
+	run := ended(t, 2, "failed")
+	i := taker(t, nil)
+	run, err := i.Ledger.Get(t.Context(), run.ID)
+	if err == nil {
+		err = i.Ledger.Adopt(t.Context(), run, "b")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = i.Retry(t.Context(), "a", intake.RetryOptions{})
+	if open, ok := errors.AsType[*intake.OpenRetryError](err); !ok || open.Child != "b" || !open.Incomplete {
+		t.Errorf("another one: %v", err)
+	}
+	retry(t, intake.RetryOptions{ID: "b"})
+}
+
+// TestRetriesAtOnce: of several at the same moment one is made.
+func TestRetriesAtOnce(t *testing.T) {
+	ended(t, 5, "failed")
+	var group sync.WaitGroup
+	errs := make([]error, 8)
+	for n := range errs {
+		i := taker(t, nil)
+		group.Go(func() { _, _, errs[n] = i.Retry(t.Context(), "a", intake.RetryOptions{}) })
+	}
+	group.Wait()
+	made := 0
+	for _, err := range errs {
+		if _, refused := errors.AsType[*intake.OpenRetryError](err); err == nil {
+			made++
+		} else if !refused {
+			t.Error(err)
+		}
+	}
+	all, err := taker(t, nil).Ledger.List(t.Context())
+	if made != 1 || len(all) != 2 || err != nil {
+		t.Errorf("%d retries were made, %d runs are there, %v", made, len(all), err)
+	}
+}
+
+// skipped hands text with bad rows in as run "a", and cancels the good ones.
+func skipped(t *testing.T, kind, text string) runs.Run {
+	t.Helper()
+	in := input(t, kind, text, tasks.Defaults{})
+	in.SkipInvalid = true
+	ledger, run, _ := handInAll(t, in)
+	if _, err := ledger.Cancel(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	run, err := ledger.Get(t.Context(), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// TestBadRowsComeBack: every row of a run with bad rows is given back, in each
+// form, and the good ones are retried.
+func TestBadRowsComeBack(t *testing.T) {
+	const csvText = "organization_id,discovery_domain_id,use_for_organization_discovery\n" +
+		"o0,d0,true\no1,,\no2,d2,perhaps\no3,d3,,more\no\"4,d4,\n,,\no6,\x00,\no7,\xff,\no8,d8,\"no end\n"
+	const jsonText = `{"organization_id":"o0","discovery_domain_id":"d0"}` + "\n" + `{"organization_id":"o1","colour":1}` + "\nnot JSON\n" +
+		`{"organization_id":"o3","organization_id":"o4"}` + "\n[]\n" + `{"organization_id":"o5","discovery_domain_id":"` + "\xff\"}\n"
+	tests := []struct {
+		name, text string
+		asJSON     bool
+		want       []string
+		retried    string
+	}{
+		{"csv", csvText, false, []string{
+			"organization_id,discovery_domain_id,use_for_organization_discovery,orgops_outcome,orgops_error",
+			"o0,d0,true,cancelled,", "o1,,,invalid,line 3: discovery_domain_id is missing",
+			"o2,d2,perhaps,invalid,\"line 4: use_for_organization_discovery: want true or false, got \"\"perhaps\"\"\"",
+			",,,invalid,line 5: 4 cells where the header has 3", ",,,invalid,line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it",
+			",,,invalid,line 7: every cell is empty", "o6,\x00,,invalid,\"line 8: column 2 (\"\"discovery_domain_id\"\") has a NUL in it\"",
+			"o7,\ufffd,,invalid,\"line 9: column 2 (\"\"discovery_domain_id\"\") is not UTF-8\"",
+			",,,invalid,line 10: the quote opened in line 10 is never closed; all that follows it was taken for one cell",
+		}, `["o0","d0","true"]`},
+		{"csv as json", csvText, true, []string{
+			`{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true,"orgops_outcome":"cancelled","orgops_error":""}`,
+			`{"organization_id":"o1","orgops_outcome":"invalid","orgops_error":"line 3: discovery_domain_id is missing"}`,
+			`{"organization_id":"o2","discovery_domain_id":"d2","use_for_organization_discovery":"perhaps","orgops_outcome":"invalid","orgops_error":"line 4: use_for_organization_discovery: want true or false, got \"perhaps\""}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 5: 4 cells where the header has 3"}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 7: every cell is empty"}`,
+			`{"organization_id":"o6","discovery_domain_id":"\u0000","orgops_outcome":"invalid","orgops_error":"line 8: column 2 (\"discovery_domain_id\") has a NUL in it"}`,
+			`{"organization_id":"o7","discovery_domain_id":"` + "\ufffd" + `","orgops_outcome":"invalid","orgops_error":"line 9: column 2 (\"discovery_domain_id\") is not UTF-8"}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 10: the quote opened in line 10 is never closed; all that follows it was taken for one cell"}`,
+		}, `["o0","d0","true"]`},
+		{"json lines", jsonText, false, []string{
+			`{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"cancelled","orgops_error":""}`,
+			`{"organization_id":"o1","colour":1,"orgops_outcome":"invalid","orgops_error":"line 2: unknown member \"colour\" (expected organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery])"}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 3: not a JSON object: it must begin with {"}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 4: member \"organization_id\" stands twice"}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 5: not a JSON object: it must begin with {"}`,
+			`{"organization_id":"o5","discovery_domain_id":"` + "\xff" + `","orgops_outcome":"invalid","orgops_error":"line 6: the line is not UTF-8"}`,
+		}, `{"organization_id":"o0","discovery_domain_id":"d0"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run := skipped(t, tasks.TypeVerify, tt.text)
+			out, _ := export(t, run, tt.asJSON)
+			if diff := cmp.Diff(tt.want, strings.Split(strings.TrimSuffix(out, "\n"), "\n")); diff != "" {
+				t.Errorf("exported (-want +got):\n%s", diff)
+			}
+			retry(t, intake.RetryOptions{ID: "b"})
+			if diff := cmp.Diff([]string{tt.retried}, storedOf(t, taker(t, nil).Ledger, "b")); diff != "" {
+				t.Errorf("retried (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestResumeOfARunWithBadRows: what was left out stays left out.
+func TestResumeOfARunWithBadRows(t *testing.T) {
+	in := input(t, tasks.TypeRemove, "organization_id,client_id\no0,c0\no1,\no2,c2,more\n", tasks.Defaults{})
+	in.SkipInvalid = true
+	ledger, run, _ := handInAll(t, in)
+	if err := ledger.Pause(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	sum, resumed, err := taker(t, nil).Resume(t.Context(), run.ID)
+	if want := (tasks.Summary{Rows: 3, Tasks: 1, Settled: 2}); err != nil || !resumed || sum != want {
+		t.Errorf("resumed %v, %+v, %v, want %+v", resumed, sum, err, want)
+	}
+}

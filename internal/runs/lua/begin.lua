@@ -1,0 +1,19 @@
+-- ARGV: retention, row, generation, name, value. Answers what stands against it; a
+-- row that has not begun does not begin then.
+local r = redis.call('HMGET', run, 'sealed', 'total')
+if not r[1] then return {'missing'} end
+if r[1] == '1' and tonumber(ARGV[2]) >= tonumber(r[2]) then return {'mismatch', 'item', ARGV[2]} end
+if redis.call('GETBIT', settled, ARGV[2]) == 1 then return {'ok', 'settled'} end
+local word = against(ARGV[3])
+if word == 'superseded' then return {'ok', word} end -- the mark is another task's by now
+local has = redis.call('GETBIT', begun, ARGV[2]) == 1
+if ARGV[5] == '' then
+  if has then
+    redis.call('SETBIT', begun, ARGV[2], 0)
+    redis.call('HDEL', intents, ARGV[2])
+  end
+elseif has or word == '' then
+  redis.call('SETBIT', begun, ARGV[2], 1)
+  redis.call('HSET', intents, ARGV[2], ARGV[4] .. ':' .. ARGV[5])
+end
+return {'ok', word}

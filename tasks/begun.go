@@ -1,0 +1,136 @@
+package tasks
+
+// A row has begun once a request of its own that cannot be taken for granted may
+// be under way: a confirm's PATCH, a template's POST. What became of it is found
+// out whatever is said of the run meanwhile; everything else stops. A handler may
+// wait long for a permit, so the ledger is asked in three places: before the
+// execution, in the step that begins a row, and right before each request.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"orgops/apiclient"
+)
+
+// alreadySettled stands against beginning a row that is settled.
+const alreadySettled = "settled"
+
+// errFindOut leaves a row that has begun to an execution that begins nothing.
+var errFindOut = later("the run was cancelled; what became of the request that was under way is looked at", time.Second)
+
+// hasBegun says whether an earlier execution has begun the row.
+func (j Job) hasBegun() bool { return hasBegun(j.kept) }
+
+func hasBegun(kept map[string][]byte) bool {
+	return len(kept[keptIntent]) > 0 || len(kept[keptMark]) > 0
+}
+
+// stop is what that which stands against its rows means for the job; nil: it goes
+// on. To a row that has begun a pause means nothing.
+func (j Job) stop(against string) error {
+	switch {
+	case against == alreadySettled:
+		return errNothingToDo
+	case against == string(Superseded):
+		return errSuperseded
+	case against == string(Paused) && !j.hasBegun():
+		return errPaused
+	case against == string(Cancelled) && !j.hasBegun():
+		return ErrCancelled
+	case against == string(Cancelled):
+		return errFindOut
+	}
+	return nil
+}
+
+// lookedAt is how long what the ledger has said is good for: a row that was
+// cancelled starts no later than that.
+const lookedAt = time.Second
+
+// secondLook asks the ledger once more right before a request, where it was not
+// asked just now. seen is when it was. One execution's requests go out one after
+// the other.
+func (m *Mux) secondLook(job Job, kind string, seen time.Time) func(context.Context) error {
+	return func(ctx context.Context) error {
+		now := m.cfg.Now()
+		if now.Sub(seen) < lookedAt {
+			return nil
+		}
+		settled, _, against, err := m.cfg.Ledger.Standing(ctx, job.Run, kind, job.Generation, job.Rows())
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(settled, false) {
+			return errNothingToDo
+		}
+		seen = now
+		return job.stop(against)
+	}
+}
+
+// beginning is for requests that begin something. Those of a row that has begun
+// are not asked about otherwise: they find out what became of it.
+func (j Job) beginning(ctx context.Context) context.Context {
+	return apiclient.BeforeSending(ctx, j.look)
+}
+
+// goingOn is for requests that have to go out once the row has begun.
+func goingOn(ctx context.Context) context.Context { return apiclient.BeforeSending(ctx, nil) }
+
+// begin writes the mark down before the request, unless something stands against
+// it: then the error says what, and nothing must be sent.
+func begin[M any](ctx context.Context, l Ledger, job Job, name string, mark M) error {
+	against, err := writeDown(ctx, l, job, name, &mark)
+	if err != nil {
+		return err
+	}
+	return job.stop(against)
+}
+
+// notBegun puts the mark back to what it was, nil where there was none, after a
+// request that has had no effect; cause says why, and is the error unless a cancel
+// has come meanwhile.
+func notBegun[M any](ctx context.Context, l Ledger, job Job, name string, former *M, cause error) error {
+	against, err := writeDown(ctx, l, job, name, former)
+	if err != nil {
+		return fmt.Errorf("%w; %w", cause, err)
+	}
+	if against == string(Cancelled) && !job.hasBegun() && !Judge(cause).Outcome.Settles() {
+		return ErrCancelled
+	}
+	return cause
+}
+
+// writeDown keeps the mark, or takes it away where it is nil.
+func writeDown[M any](ctx context.Context, l Ledger, job Job, name string, mark *M) (against string, err error) {
+	var value []byte
+	if mark != nil {
+		if value, err = json.Marshal(mark); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if against, err = l.Begin(ctx, job.Run, *job.Item, job.Generation, name, value); err != nil {
+		return "", fmt.Errorf("write down the %s: %w", name, err)
+	}
+	return against, nil
+}
+
+// inDoubt begins the reason of a row that is given up although a request of it may
+// have had its effect.
+func (m *Mux) inDoubt(ctx context.Context, typ string, job Job) string {
+	if job.Item == nil {
+		return ""
+	}
+	_, kept, _, err := m.cfg.Ledger.Standing(ctx, job.Run, kindOfType(typ), job.Generation, job.Rows())
+	if err != nil || !hasBegun(kept) {
+		return "" // settling meets the same error, and comes back here
+	}
+	if typ == TypeCreate {
+		return "the template may have been created all the same: look whether it is there, then retry the row; "
+	}
+	return "the domain may have been marked verified all the same: look at the tenant's record, then retry the row; "
+}
