@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"orgops/dnscheck"
@@ -218,6 +219,45 @@ func TestLostAnywhere(t *testing.T) {
 						s.safe(w)
 					})
 				}
+			}
+		})
+	}
+}
+
+// TestLostAfterACancel: what had begun before it is found out all the same.
+func TestLostAfterACancel(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			left := 0
+			for k := range callsOf(t, s) {
+				t.Run(fmt.Sprint(k), func(t *testing.T) {
+					w := s.world(t)
+					w.saboteur.at, w.saboteur.after = k, true
+					for !w.saboteur.done && w.step() != nil {
+						continue
+					}
+					if _, err := w.ledger.Cancel(t.Context(), "run0"); errors.Is(err, runs.ErrNotFound) {
+						t.Skip("it came alone, and nobody has taken it up yet")
+					} else if err != nil {
+						t.Fatal(err)
+					}
+					run, err := w.ledger.Get(t.Context(), "run0")
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.queue.lose()
+					open := run.Total - run.Settled
+					left += int(open)
+					if lost := w.repair(); lost != open {
+						t.Errorf("%d rows put back, want %d", lost, open)
+					}
+					w.drain()
+					w.wantEnded("run0")
+					s.safe(w)
+				})
+			}
+			if begins := strings.HasPrefix(s.name, "create") || s.name == "verify"; begins && left == 0 {
+				t.Error("no row had begun at any of the calls")
 			}
 		})
 	}
