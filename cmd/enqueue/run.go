@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,7 @@ type grammar struct {
 	Domains struct {
 		Verify verifyCommand `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark those verified."`
 		Update updateCommand `cmd:"" help:"Set the status, or the use for discovery, of discovery domains."`
+		Show   domainCommand `cmd:"" help:"Show what became of one discovery domain in all runs: its open row, why it is open, and its history."`
 	} `cmd:"" help:"Discovery domains of organizations."`
 	Clients struct {
 		Remove removeCommand `cmd:"" help:"Remove clients from organizations."`
@@ -48,6 +50,7 @@ type grammar struct {
 		Failed failedCommand `cmd:"" help:"Write the rows that did not settle well to stdout, ready to be handed in again."`
 		Retry  retryCommand  `cmd:"" help:"Hand the rows that did not settle well in once more, as a run of their own."`
 	} `cmd:"" help:"What was handed in before."`
+	Serve serveCommand `cmd:"" help:"Take rows in over HTTP, from systems in any language."`
 }
 
 // tool is what the commands work with.
@@ -57,6 +60,7 @@ type tool struct {
 	redisURL    string
 	urlFromArgs bool
 	log         *slog.Logger
+	connections int // to Redis; 0: as many as a producer takes
 
 	// Both are there after connect.
 	redis  redis.UniversalClient
@@ -97,8 +101,8 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	return selected.Run(t)
 }
 
-// connections is how many connections to Redis are kept: one for each enqueue
-// that the producer has in flight, and a few for the ledger.
+// connections is the most connections to Redis: what the producer enqueues shares
+// a few, and what does not go through there is tried again over more.
 const connections = 40
 
 // connect opens Redis and makes sure that it answers, and that its ledger is
@@ -120,8 +124,8 @@ func (t *tool) openRedis() error {
 	if err != nil {
 		return err
 	}
-	t.redis, err = redisconn.Open(redisconn.Config{
-		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: connections,
+	t.redis, err = redisconn.ForProducer(redisconn.Config{
+		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: cmp.Or(t.connections, connections),
 	})
 	if err != nil {
 		return cli.Usage(fmt.Errorf("redis-url: %w", err))
@@ -138,9 +142,11 @@ func (t *tool) disconnect() {
 	}
 }
 
-// printJSON writes v as one line.
-func (t *tool) printJSON(v any) error {
-	e := json.NewEncoder(t.Stdout)
+// printJSON writes v to stdout as one line.
+func (t *tool) printJSON(v any) error { return writeJSON(t.Stdout, v) }
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }

@@ -174,7 +174,7 @@ func (in Input) each(take func(*Reader, Record, tasks.Row) error) (checked Check
 			}
 		}
 		if record.Err != nil {
-			record.Source, err = storedBad(checked, rows, record)
+			record.Source, err = in.storedBad(checked, rows, record)
 		} else {
 			record.Source, err = filled.source(checked.Format, checked.Columns, record)
 		}
@@ -272,6 +272,7 @@ func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
 // Run says what the run of an input is.
 type Run struct {
 	ID, Tenant, Label string
+	Caller            string        // who hands it in over HTTP, else empty
 	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
 }
 
@@ -280,7 +281,7 @@ type Run struct {
 func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs.Run, created bool, err error) {
 	return i.Ledger.Create(ctx, runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Digest: c.Digest, Format: c.Format, Columns: c.Columns,
-		GiveUp: r.GiveUp,
+		Caller: r.Caller, GiveUp: r.GiveUp,
 	})
 }
 
@@ -302,11 +303,12 @@ func (i Intake) complete(ctx context.Context, run runs.Run, created bool, handIn
 	}
 	if !run.Sealed {
 		sum, err := handIn(i.search())
-		if err != nil || run.Paused { // to resume it makes tasks anew
+		if err != nil {
 			return sum, err
 		}
 		// A task that ended before its row was settled, archived say, keeps its id.
-		if _, err = i.Repair(ctx, run.ID); errors.Is(err, runs.ErrEnded) {
+		_, err = i.Repair(ctx, run.ID)
+		if errors.Is(err, runs.ErrEnded) || errors.Is(err, runs.ErrPaused) { // to resume it makes tasks anew
 			err = nil
 		}
 		return sum, err
