@@ -303,11 +303,12 @@ func (i Intake) complete(ctx context.Context, run runs.Run, created bool, handIn
 	}
 	if !run.Sealed {
 		sum, err := handIn(i.search())
-		if err != nil || run.Paused { // to resume it makes tasks anew
+		if err != nil {
 			return sum, err
 		}
 		// A task that ended before its row was settled, archived say, keeps its id.
-		if _, err = i.Repair(ctx, run.ID); errors.Is(err, runs.ErrEnded) {
+		_, err = i.Repair(ctx, run.ID)
+		if errors.Is(err, runs.ErrEnded) || errors.Is(err, runs.ErrPaused) { // to resume it makes tasks anew
 			err = nil
 		}
 		return sum, err
