@@ -343,6 +343,7 @@ type pair struct{ near, far *net.TCPConn }
 // yet.
 func layCable(t *testing.T, out bool) *cable {
 	t.Helper()
+	redistest.Single(t, "the cable leads to one")
 	options, err := redis.ParseURL(redistest.URL(t))
 	if err != nil {
 		t.Fatal(err)

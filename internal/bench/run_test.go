@@ -49,7 +49,11 @@ func lines(t *testing.T, out string) []measured {
 	return all
 }
 
+// ofACluster is why there are no benchmarks on one.
+const ofACluster = "a benchmark empties its database, of a Cluster it would be all"
+
 func TestVerify(t *testing.T) {
+	redistest.Single(t, ofACluster)
 	status, out, errs := typed(t, "verify", "--rows", "12", "--rounds", "2", "--json", "--redis-url", redistest.URL(t))
 	if status != cli.StatusOK {
 		t.Fatalf("status %d: %s", status, errs)
@@ -119,6 +123,7 @@ func TestDryRun(t *testing.T) {
 }
 
 func TestPickup(t *testing.T) {
+	redistest.Single(t, ofACluster)
 	status, out, errs := typed(t, "pickup", "--tasks", "3", "--json", "--redis-url", redistest.URL(t))
 	if status != cli.StatusOK {
 		t.Fatalf("status %d: %s", status, errs)
@@ -181,6 +186,7 @@ highest peak of orgops: 51.2 MB (aimed at: below 96)
 }
 
 func TestRefusals(t *testing.T) {
+	redistest.Single(t, ofACluster)
 	used := redistest.New(t)
 	if err := used.Set(t.Context(), "somebody's", "value", 0).Err(); err != nil {
 		t.Fatal(err)

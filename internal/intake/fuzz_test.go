@@ -10,7 +10,12 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/hibiken/asynq"
+
 	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/tasks"
 )
 
 // drain reads all of it and holds every record against what is promised of one.
@@ -42,7 +47,7 @@ func drain(t *testing.T, data []byte, s intake.Schema) []intake.Record {
 			}
 			continue
 		}
-		var members map[string]any
+		var members map[string]json.RawMessage
 		if err := json.Unmarshal(record.Object, &members); err != nil {
 			t.Fatalf("object %q of a good row: %v", record.Object, err)
 		}
@@ -122,4 +127,167 @@ func FuzzJSONLines(f *testing.F) {
 			}
 		}
 	})
+}
+
+// FuzzGzip: what is gzipped is read as if it were not, and a stream that is cut
+// short or damaged is an error, not a shorter file.
+func FuzzGzip(f *testing.F) {
+	f.Add([]byte("organization_id,discovery_domain_id\no,d\n"), uint16(3), byte(0))
+	f.Add([]byte(`{"organization_id":"o","discovery_domain_id":"d"}`), uint16(60), byte(1))
+	f.Add([]byte(strings.Repeat("organization_id,discovery_domain_id\n", 100)), uint16(20), byte(0x80))
+	f.Fuzz(func(t *testing.T, text []byte, at uint16, flip byte) {
+		if bytes.HasPrefix(text, []byte("\x1f\x8b")) {
+			return // gzipped twice is not unpacked twice
+		}
+		packed := zipped(t, string(text))
+		plain, whole := drain(t, text, domains), drain(t, packed, domains)
+		if len(plain) != len(whole) {
+			t.Fatalf("%d records of %q, gzipped %d", len(plain), text, len(whole))
+		}
+		for i := range plain {
+			if !bytes.Equal(plain[i].Source, whole[i].Source) || !bytes.Equal(plain[i].Object, whole[i].Object) {
+				t.Fatalf("record %d of %q is %q, gzipped %q", i, text, plain[i].Source, whole[i].Source)
+			}
+		}
+		n := int(at) % len(packed)
+		if err := readThrough(packed[:n]); err == nil {
+			t.Fatalf("%q cut to %d of %d octets is no error", packed, n, len(packed))
+		}
+		damaged := bytes.Clone(packed)
+		damaged[n] ^= flip
+		drain(t, damaged, domains)
+	})
+}
+
+// readThrough is how the reading of a whole input ends; nil: at its end.
+func readThrough(data []byte) error {
+	r, err := intake.Open("rows", bytes.NewReader(data), domains)
+	for err == nil {
+		_, err = r.Next()
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// FuzzCSVThereAndBack: rows that did not settle well come out, as CSV and as
+// JSON Lines, as what they went in as, good or bad.
+func FuzzCSVThereAndBack(f *testing.F) {
+	for _, cell := range hostile {
+		var b bytes.Buffer
+		w := csv.NewWriter(&b)
+		if err := w.Write([]string{cell, "o", "d"}); err != nil {
+			f.Fatal(err)
+		}
+		w.Flush()
+		f.Add(b.Bytes(), cell)
+	}
+	f.Add([]byte(",o,d\n,o,d\nx,o\n,,\n\"\"\"\",o,d2\nv,o/,d\n"), "why")
+	f.Fuzz(func(t *testing.T, rows []byte, detail string) {
+		thereAndBack(t, tasks.TypeVerify, "verification_txt,organization_id,discovery_domain_id\n"+string(rows), detail)
+	})
+}
+
+// FuzzJSONLinesThereAndBack is the same of JSON Lines, whose rows are taken
+// member by member, or whole.
+func FuzzJSONLinesThereAndBack(f *testing.F) {
+	for _, line := range []string{
+		`"organization_id":"o","discovery_domain_id":"d","verification_txt":"\u0000\ud83d\ude00"}`, `} ` + "\n{\n[]\n" + `{"organization_id":"o"}`,
+		`"organization_id":"o","discovery_domain_id":"d","orgops_error":{"a":[1e400]}}` + "\r\n",
+		`"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{},"well_known_trusted_issuers":"aamva"}`,
+	} {
+		f.Add([]byte(line), "why")
+	}
+	f.Fuzz(func(t *testing.T, rest []byte, detail string) {
+		thereAndBack(t, tasks.TypeVerify, "{"+string(rest), detail)
+		thereAndBack(t, tasks.TypeCreate, "{"+string(rest), detail)
+	})
+}
+
+func thereAndBack(t *testing.T, kind, text, detail string) {
+	t.Helper()
+	in := input(t, kind, text, tasks.Defaults{})
+	in.SkipInvalid = true
+	checked, err := in.Check()
+	if err != nil {
+		checkWords(t, err)
+		return
+	}
+	defer func() { _ = checked.Close() }()
+	rdb := redistest.New(t)
+	ledger := runs.New(rdb)
+	defer rdb.FlushDB(t.Context()) // the next of this test begins anew
+	taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
+	run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: "first", Tenant: "default"})
+	if err == nil {
+		_, err = taker.HandIn(t.Context(), in, checked, run, created, 0)
+	}
+	if err == nil {
+		run, err = ledger.Get(t.Context(), "first")
+	}
+	if err != nil {
+		t.Fatalf("%v of %q", err, text)
+	}
+	open, err := ledger.OpenRows(t.Context(), "first", int(run.Total))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range open {
+		settleAs(t, run, "refused", detail, row.Item)
+	}
+	schema := schemaFor(in.Kind)
+	rows := drain(t, []byte(text), schema)
+	var want []intake.Record
+	for fate, err := range ledger.Fates(t.Context(), "first") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !fate.Well() {
+			want = append(want, rows[fate.Item])
+		}
+	}
+	for _, asJSON := range []bool{false, true} {
+		out, _ := export(t, run, asJSON)
+		same(t, in.Kind, want, drain(t, []byte(out), schema), out)
+	}
+}
+
+// same holds that rows which came out are those that went in, and that none
+// which was bad has become good.
+func same(t *testing.T, k tasks.Kind, want, got []intake.Record, out string) {
+	t.Helper()
+	if len(want) != len(got) {
+		t.Fatalf("%d rows came out, want %d: %q", len(got), len(want), out)
+	}
+	for i := range want {
+		in, back := work(k, want[i]), work(k, got[i])
+		if in != back {
+			t.Fatalf("row %d went in as %q (%v), and came out as %q (%v): %q", want[i].Item, in, want[i].Err, back, got[i].Err, out)
+		}
+	}
+}
+
+// work is what the row asks for; empty where it is bad.
+func work(k tasks.Kind, r intake.Record) string {
+	if r.Err != nil {
+		return ""
+	}
+	if _, err := k.Parse(r.Object, tasks.Defaults{}); err != nil {
+		return ""
+	}
+	return string(r.Object)
+}
+
+// schemaFor is what the kind's rows are made of.
+func schemaFor(k tasks.Kind) intake.Schema {
+	s := intake.Schema{Object: k.WholeObject}
+	for _, c := range k.Columns {
+		column := intake.Column{Name: c.Name, Required: c.Required}
+		if c.Bool {
+			column.Type = intake.Bool
+		}
+		s.Columns = append(s.Columns, column)
+	}
+	return s
 }

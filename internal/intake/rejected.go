@@ -116,8 +116,8 @@ func invalidDetail(bad error) string {
 
 // storedBad is a bad row as it is stored: a cell for each of the run's columns,
 // or an object, like every stored row. One that cannot be that is stored empty:
-// cut or filled up to fit, it could be taken for a good one later.
-func storedBad(c Checked, rows *Reader, r Record) ([]byte, error) {
+// cut, filled up or put right to fit, it could be taken for a good one later.
+func (in Input) storedBad(c Checked, rows *Reader, r Record) ([]byte, error) {
 	text, fits := rows.Last()
 	if c.Format == FormatCSV {
 		var cells []string
@@ -125,6 +125,9 @@ func storedBad(c Checked, rows *Reader, r Record) ([]byte, error) {
 			if err := json.Unmarshal(r.Source, &cells); err != nil {
 				return nil, fmt.Errorf("cells of a row: %w", err)
 			}
+		}
+		if fits != nil && in.good(rows, cells) { // JSON has put right what was no UTF-8
+			cells = nil
 		}
 		return json.Marshal(append(cells, make([]string, len(c.Columns)-len(cells))...))
 	}
@@ -134,4 +137,18 @@ func storedBad(c Checked, rows *Reader, r Record) ([]byte, error) {
 		return []byte("{}"), nil
 	}
 	return whole(text, members, rows.schema), nil
+}
+
+// good says whether cells would be taken for a row.
+func (in Input) good(rows *Reader, cells []string) bool {
+	csv, ok := rows.rows.(*csvReader)
+	if !ok {
+		return false
+	}
+	object, broken := csv.object(cells)
+	if len(broken) > 0 {
+		return false
+	}
+	_, err := in.Kind.Parse(object, in.Defaults)
+	return err == nil
 }

@@ -171,7 +171,7 @@ func (in Input) each(take func(*Reader, Record, tasks.Row) error) (checked Check
 			}
 		}
 		if record.Err != nil {
-			record.Source, err = storedBad(checked, rows, record)
+			record.Source, err = in.storedBad(checked, rows, record)
 		} else {
 			record.Source, err = filled.source(checked.Format, checked.Columns, record)
 		}

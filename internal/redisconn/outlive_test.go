@@ -139,7 +139,7 @@ func TestAnAcknowledgementIsTriedAgain(t *testing.T) {
 		t.Fatal("no acknowledgement was sent")
 	}
 	srv.Shutdown() // tries what is left to try before it returns
-	if left := rdb.Keys(t.Context(), "asynq:{default}:*").Val(); holds(left, ":t:a") || holds(left, ":active") || holds(left, ":lease") {
+	if left := redistest.Keys(t, "asynq:{default}:*"); holds(left, ":t:a") || holds(left, ":active") || holds(left, ":lease") {
 		t.Errorf("the task is still there, to be run again: %v", left)
 	}
 	if n := handled.Load(); n != 1 {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ import (
 )
 
 // EnvURL names the environment variable with the URL of a real Redis, without
-// a database number. Empty or unset: miniredis.
+// a database number, or of a Cluster. Empty or unset: miniredis.
 const EnvURL = "ORGOPS_TEST_REDIS_URL"
 
 // lockTTL is how long a database stays taken when the process that took it
@@ -31,13 +33,38 @@ const lockTTL = 15 * time.Minute
 // Client and database are cleaned up with the test.
 func New(t testing.TB) redis.UniversalClient {
 	t.Helper()
-	c := redis.NewClient(of(t).options)
+	c := of(t).open()
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// URL returns the redis:// URL of the database that New uses in this test, for
-// whoever opens clients itself. It may hold the password of EnvURL.
+// Keys returns the keys of this test's database that match the pattern, on
+// whichever node of a Cluster they are.
+func Keys(t testing.TB, pattern string) []string {
+	t.Helper()
+	c := New(t)
+	cluster, ok := c.(*redis.ClusterClient)
+	if !ok {
+		return keysOf(t, c, pattern)
+	}
+	var all []string
+	for _, master := range masters(t, cluster) {
+		all = append(all, keysOf(t, master, pattern)...)
+	}
+	return slices.DeleteFunc(all, func(key string) bool { return key == clusterLock })
+}
+
+func keysOf(t testing.TB, c redis.Cmdable, pattern string) []string {
+	t.Helper()
+	keys, err := c.Keys(context.WithoutCancel(t.Context()), pattern).Result()
+	if err != nil {
+		t.Fatalf("list keys like %s: %v", pattern, err)
+	}
+	return keys
+}
+
+// URL returns the URL of the database that New uses in this test, for whoever
+// opens clients itself. It may hold the password of EnvURL.
 func URL(t testing.TB) string {
 	t.Helper()
 	return of(t).url
@@ -54,11 +81,20 @@ func Mini(t testing.TB) *miniredis.Miniredis {
 	return d.mini
 }
 
+// Single skips the test on a Cluster: it needs one server, for the reason that
+// is given.
+func Single(t testing.TB, reason string) {
+	t.Helper()
+	if strings.HasPrefix(os.Getenv(EnvURL), clusterScheme) {
+		t.Skip("needs a single server: " + reason)
+	}
+}
+
 // database is what one test was given.
 type database struct {
-	url     string
-	options *redis.Options
-	mini    *miniredis.Miniredis // nil on a real Redis
+	url  string
+	open func() redis.UniversalClient
+	mini *miniredis.Miniredis // nil on a real Redis
 }
 
 // databases remembers, by test, what was given, so that New and URL agree.
@@ -70,10 +106,13 @@ func of(t testing.TB) *database {
 		return d.(*database)
 	}
 	var d *database
-	if server := os.Getenv(EnvURL); server != "" {
-		d = takeReal(t, server)
-	} else {
+	switch server := os.Getenv(EnvURL); {
+	case server == "":
 		d = startMini(t)
+	case strings.HasPrefix(server, clusterScheme):
+		d = takeCluster(t, server)
+	default:
+		d = takeReal(t, server)
 	}
 	databases.Store(t, d)
 	t.Cleanup(func() { databases.Delete(t) })
@@ -84,7 +123,11 @@ func startMini(t testing.TB) *database {
 	t.Helper()
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
-	return &database{url: "redis://" + m.Addr() + "/0", options: options(m.Addr()), mini: m}
+	return &database{url: "redis://" + m.Addr() + "/0", open: opening(options(m.Addr())), mini: m}
+}
+
+func opening(o *redis.Options) func() redis.UniversalClient {
+	return func() redis.UniversalClient { return redis.NewClient(o) }
 }
 
 // takeReal finds a free database on the server, locks and empties it. Locks are
@@ -113,7 +156,7 @@ func takeReal(t testing.TB, server string) *database {
 		t.Fatalf("%s cannot be read as a URL", EnvURL)
 	}
 	u.Path = "/" + strconv.Itoa(n)
-	return &database{url: u.String(), options: &own}
+	return &database{url: u.String(), open: opening(&own)}
 }
 
 func lock(t testing.TB, locks *redis.Client) (n int, unlock func()) {
@@ -155,7 +198,7 @@ func databaseCount(ctx context.Context, c *redis.Client) (int, error) {
 
 // release frees the lock if it is still this owner's. The test's own context
 // has ended by then.
-func release(t testing.TB, locks *redis.Client, key, owner string) {
+func release(t testing.TB, locks redis.UniversalClient, key, owner string) {
 	t.Helper()
 	const ifOwn = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 0`
 	if err := locks.Eval(context.WithoutCancel(t.Context()), ifOwn, []string{key}, owner).Err(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
 
@@ -229,8 +230,8 @@ func TestDelete(t *testing.T) {
 	if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs[:]...), runs.ErrNotFound) {
 		t.Errorf("two at once: %v; want one of them to find nothing", errs)
 	}
-	if left, err := rdb.Keys(t.Context(), "*{run:a}*").Result(); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+	if left := redistest.Keys(t, "*{run:a}*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 	if n, err := rdb.ZCard(t.Context(), "orgops:v1:runs").Result(); err != nil || n != 0 {
 		t.Errorf("%d runs in the index, %v", n, err)

@@ -136,7 +136,7 @@ func TestCreateRefuses(t *testing.T) {
 }
 
 func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
-	l, rdb := newLedger(t)
+	l, _ := newLedger(t)
 	ctx := t.Context()
 	calls := map[string]func() error{
 		"Get":         func() error { _, err := l.Get(ctx, "a"); return err },
@@ -163,7 +163,7 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrNotFound", name, err)
 		}
 	}
-	if keys := rdb.Keys(ctx, "orgops:v1:{run:*").Val(); len(keys) > 0 {
+	if keys := redistest.Keys(t, "orgops:v1:{run:*"); len(keys) > 0 {
 		t.Errorf("refused calls left keys behind: %v", keys)
 	}
 }
@@ -404,11 +404,11 @@ func TestCheckSchema(t *testing.T) {
 }
 
 func TestEveryKeyOfARunIsInItsSlot(t *testing.T) {
-	l, rdb := newLedger(t)
+	l, _ := newLedger(t)
 	create(t, l, "a")
 	store(t, l, "a", 0, "x")
 	settle(t, l, "a", "cancelled", "why", 0)
-	for _, key := range rdb.Keys(t.Context(), "*").Val() {
+	for _, key := range redistest.Keys(t, "*") {
 		index := key == "orgops:v1:runs" || key == "orgops:v1:runs:sealed"
 		if !index && !strings.HasPrefix(key, "orgops:v1:{run:a}:") {
 			t.Errorf("key %s", key)
@@ -428,5 +428,33 @@ func TestErrorsSayWhatWasAskedWhenRedisIsGone(t *testing.T) {
 	m.SetError("")
 	if got := get(t, l, "a").Settled; got != 0 {
 		t.Errorf("%d rows settled, want none", got)
+	}
+}
+
+// TestNotes: of many notes some are enough, each once, and all are counted.
+func TestNotes(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	const noted = 5000
+	items := make([]int64, noted)
+	for i := range items {
+		items[i] = int64(i)
+	}
+	if err := l.Note(t.Context(), "a", items, "why", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	rows, total, err := l.Notes(t.Context(), "a", 2000)
+	if err != nil || total != noted || len(rows) < 2000 {
+		t.Errorf("%d of %d, %v", len(rows), total, err)
+	}
+	seen := map[int64]bool{}
+	for _, row := range rows {
+		if seen[row.Item] || row.Reason != "why" {
+			t.Fatalf("row %+v, seen before: %v", row, seen[row.Item])
+		}
+		seen[row.Item] = true
+	}
+	if rows, total, err := l.Notes(t.Context(), "none", 1); len(rows) != 0 || total != 0 || err != nil {
+		t.Errorf("of no run: %v, %d, %v", rows, total, err)
 	}
 }

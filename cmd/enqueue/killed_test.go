@@ -1,0 +1,425 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+)
+
+// gate is the way to the test's Redis, which lets so many octets of requests
+// through and then nothing, until it is opened: a process whose requests end at
+// a chosen octet can be killed there, whatever the machine does meanwhile.
+type gate struct {
+	url      string
+	listener net.Listener
+	target   string
+	carrying sync.WaitGroup
+	opened   chan struct{}
+	reached  chan struct{}
+	over     chan struct{} // nobody waits any longer
+
+	mu   sync.Mutex
+	seen int64 // octets of requests
+	most int64
+}
+
+// newGate lets most octets through; 0: all.
+func newGate(t *testing.T, most int64) *gate {
+	t.Helper()
+	options, err := redis.ParseURL(redistest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{
+		url:      strings.Replace(redistest.URL(t), options.Addr, listener.Addr().String(), 1),
+		listener: listener, target: options.Addr, most: most,
+		opened: make(chan struct{}), reached: make(chan struct{}), over: make(chan struct{}),
+	}
+	g.carrying.Go(g.accept)
+	t.Cleanup(g.close)
+	return g
+}
+
+func (g *gate) close() {
+	select {
+	case <-g.over:
+		return
+	default:
+	}
+	close(g.over)
+	_ = g.listener.Close()
+	g.carrying.Wait()
+}
+
+func (g *gate) accept() {
+	for {
+		near, err := g.listener.Accept()
+		if err != nil {
+			return
+		}
+		g.carrying.Go(func() { g.carry(near) })
+	}
+}
+
+func (g *gate) carry(near net.Conn) {
+	defer func() { _ = near.Close() }()
+	far, err := net.Dial("tcp", g.target)
+	if err != nil {
+		return
+	}
+	defer func() { _ = far.Close() }()
+	var requests sync.WaitGroup
+	requests.Go(func() {
+		_, _ = io.Copy(far, io.TeeReader(near, g))
+		_ = far.Close() // as the death of the process does
+	})
+	_, _ = io.Copy(near, far)
+	_ = near.Close()
+	requests.Wait()
+}
+
+// Write counts what goes through. What goes beyond the limit waits, and where
+// the gate closes is never sent: TeeReader passes nothing on after an error.
+func (g *gate) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	g.seen += int64(len(p))
+	shut := g.most > 0 && g.seen > g.most
+	if shut && g.seen-int64(len(p)) <= g.most {
+		close(g.reached)
+	}
+	g.mu.Unlock()
+	if shut {
+		select {
+		case <-g.opened:
+		case <-g.over:
+			return 0, io.ErrClosedPipe
+		}
+	}
+	return len(p), nil
+}
+
+func (g *gate) octets() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seen
+}
+
+// producing is the command in a process of its own.
+type producing struct {
+	cmd         *exec.Cmd
+	out, errors bytes.Buffer
+}
+
+func produce(t *testing.T, url string, args ...string) *producing {
+	t.Helper()
+	p := &producing{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), "enqueue", args...)}
+	p.cmd.Env = append(os.Environ(), "ORGOPS_REDIS_URL="+url, "GORACE=atexit_sleep_ms=10")
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errors
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // it has ended where all went well
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+// ends waits for the command to end well.
+func (p *producing) ends(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Wait(); err != nil || p.out.String() != "job\n" {
+		t.Fatalf("%v, stdout %q, stderr: %s", err, &p.out, &p.errors)
+	}
+}
+
+// floor is where rows are taken up: a worker that does nothing but settle
+// them, as many as it is let.
+type floor struct {
+	queue  string
+	ledger *runs.Ledger
+	let    chan struct{}
+	finish func()         // lets everything be run
+	ran    []atomic.Int32 // by row
+}
+
+// work is what a task has of its rows.
+type work struct {
+	Item  *int64  `json:"item"`
+	Items []int64 `json:"items"`
+}
+
+func (w work) rows() []int64 {
+	if w.Item != nil {
+		return []int64{*w.Item}
+	}
+	return w.Items
+}
+
+func (f *floor) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	<-f.let
+	var w work
+	if err := json.Unmarshal(task.Payload(), &w); err != nil {
+		return err
+	}
+	for _, item := range w.rows() {
+		f.ran[item].Add(1)
+	}
+	return f.ledger.Settle(ctx, "job", task.Type(), w.rows(), "done", "")
+}
+
+// openFloor starts the worker for a queue, which at first is let do nothing.
+func openFloor(t *testing.T, queue string, rows int) *floor {
+	t.Helper()
+	f := &floor{queue: queue, ledger: runs.New(redistest.New(t)), let: make(chan struct{}, rows), ran: make([]atomic.Int32, rows)}
+	f.finish = sync.OnceFunc(func() { close(f.let) })
+	server := asynq.NewServerFromRedisClient(redistest.New(t), asynq.Config{
+		Concurrency: 32, Queues: map[string]int{queue: 1}, TaskCheckInterval: 10 * time.Millisecond, LogLevel: asynq.FatalLevel,
+	})
+	if err := server.Start(f); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.finish()
+		server.Shutdown()
+	})
+	return f
+}
+
+// allow lets so many tasks more be run.
+func (f *floor) allow(n int) {
+	for range n {
+		f.let <- struct{}{}
+	}
+}
+
+const (
+	// killings is how often a producer is killed.
+	killings = 20
+	// patience is how long a test waits for what has to come: far longer than it
+	// takes, on a machine that does much else.
+	patience = 2 * time.Minute
+)
+
+// outside skips a test of processes where there is no one Redis outside of them.
+func outside(t *testing.T) {
+	t.Helper()
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("processes of their own need a Redis outside of them: set " + redistest.EnvURL)
+	}
+	redistest.Single(t, "a gate leads to one")
+}
+
+// seeded is chance that can be had again.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// TestKilledAnywhere kills the producer of a file of 100,000 rows with -9 at
+// twenty random octets of what it says to Redis, hands the file in again each
+// time, and holds that every row is run once.
+func TestKilledAnywhere(t *testing.T) {
+	for _, tc := range []struct {
+		name, queue string
+		args        []string
+		row         string // of organization and number
+		meanwhile   bool   // rows are worked on between the deaths
+	}{
+		{"domains to verify, worked on meanwhile", "default.dns", []string{"domains", "verify"}, "org_%d,dom_%d\n", true},
+		{"clients to remove, in batches", "default.api", []string{"clients", "remove"}, "org_%d,client_%d\n", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			outside(t)
+			if testing.Short() {
+				t.Skip("hands in 100,000 rows twenty times")
+			}
+			const rows = 100_000
+			random := seeded(t)
+			const sample = rows / 10
+			perRow := passOf(t, tc.args, rowFile(t, tc.args, tc.row, sample)) / sample
+			file := rowFile(t, tc.args, tc.row, rows)
+			job := append(tc.args[:2:2], "--run", "job", file)
+			f := openFloor(t, tc.queue, rows)
+			done := 0
+			for range killings {
+				// Of rows that are settled, little is said.
+				killAt(t, 1+random.Int64N(perRow*int64(rows-done)*9/10), job)
+				if tc.meanwhile {
+					f.allow(rows / killings / 2)
+					done += rows / killings / 2
+				}
+			}
+			last := produce(t, redistest.URL(t), job...)
+			last.ends(t)
+			f.finish()
+			f.ranOnce(t)
+		})
+	}
+}
+
+// rowFile writes a file of so many rows, ten of each organization.
+func rowFile(t *testing.T, args []string, row string, rows int) string {
+	t.Helper()
+	var b strings.Builder
+	id := map[string]string{"domains": "discovery_domain_id", "clients": "client_id"}[args[0]]
+	fmt.Fprintf(&b, "organization_id,%s\n", id)
+	for i := range rows {
+		fmt.Fprintf(&b, row, i/10, i)
+	}
+	file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.csv", rows))
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// passOf is how many octets a producer says to Redis of a file. What it handed
+// in is forgotten.
+func passOf(t *testing.T, args []string, file string) int64 {
+	t.Helper()
+	g := newGate(t, 0)
+	produce(t, g.url, append(args[:2:2], "--run", "job", file)...).ends(t)
+	g.close()
+	if err := redistest.New(t).FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return g.octets()
+}
+
+// killAt kills a producer with -9 when so many octets of it have gone to Redis.
+func killAt(t *testing.T, octet int64, args []string) {
+	t.Helper()
+	g := newGate(t, octet)
+	p := produce(t, g.url, args...)
+	ended := make(chan error, 1)
+	go func() { ended <- p.cmd.Wait() }()
+	select {
+	case <-g.reached:
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-ended //nolint:errcheck // it was killed
+	case <-time.After(patience):
+		t.Fatalf("it never came to octet %d, but to %d", octet, g.octets())
+	case err := <-ended:
+		t.Fatalf("it was not to end before octet %d, after %d: %v, %s", octet, g.octets(), err, &p.errors)
+	}
+	g.close()
+}
+
+// ranOnce waits for the end of the run and of its tasks, and holds that all of
+// its rows were run once and are counted.
+func (f *floor) ranOnce(t *testing.T) {
+	t.Helper()
+	rows := int64(len(f.ran))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r := f.emptied(ctx, t)
+	if !r.Ended() || r.Total != rows || r.Counts["done"] != rows {
+		t.Errorf("ended %v: %d rows, %d settled, counts %v: want %d done", r.EndedAt, r.Total, r.Settled, r.Counts, rows)
+	}
+	for item := range f.ran {
+		if n := f.ran[item].Load(); n != 1 {
+			t.Fatalf("row %d was run %d times", item, n)
+		}
+	}
+	if all, err := f.ledger.List(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%d runs, %v: want one", len(all), err)
+	}
+}
+
+// emptied waits until no task is left to be run, and returns the run as it is
+// then.
+func (f *floor) emptied(ctx context.Context, t *testing.T) runs.Run {
+	t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(redistest.New(t))
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		info, err := inspector.GetQueueInfo(f.queue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := f.ledger.Get(ctx, "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := info.Pending + info.Active + info.Scheduled + info.Retry
+		if left == 0 {
+			return r
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%d tasks are left, %d of %d rows are settled", left, r.Settled, r.Total)
+		}
+	}
+}
+
+// TestTwoProducersAtOnce hands the same file in under the same id twice at
+// once: each stops at a random octet until the other has stopped too.
+func TestTwoProducersAtOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name, queue string
+		args        []string
+		row         string
+	}{
+		{"domains to verify", "default.dns", []string{"domains", "verify"}, "org_%d,dom_%d\n"},
+		{"clients to remove", "default.api", []string{"clients", "remove"}, "org_%d,client_%d\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			outside(t)
+			const rows = 20_000
+			random := seeded(t)
+			file := rowFile(t, tc.args, tc.row, rows)
+			pass := passOf(t, tc.args, file)
+			var gates [2]*gate
+			var producers [2]*producing
+			for i := range gates {
+				gates[i] = newGate(t, 1+random.Int64N(pass*9/10))
+				producers[i] = produce(t, gates[i].url, append(tc.args[:2:2], "--run", "job", file)...)
+			}
+			for i, g := range gates {
+				select {
+				case <-g.reached:
+				case <-time.After(patience):
+					t.Fatalf("producer %d never came to octet %d of %d", i, g.most, pass)
+				}
+			}
+			for i := range gates {
+				close(gates[i].opened)
+			}
+			for i := range producers {
+				producers[i].ends(t)
+			}
+			f := openFloor(t, tc.queue, rows)
+			f.finish()
+			f.ranOnce(t)
+		})
+	}
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/redisconn"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+)
+
+// survivors is how many rows of each kind the runs have whose Redis is killed.
+const survivors = 1000
+
+// outlasting is the desk at a Redis that comes and goes.
+func outlasting(t *testing.T, url string) desk {
+	t.Helper()
+	client, err := redisconn.Open(redisconn.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	redisconn.Outlast(client, patience, func(err error) { t.Logf("the test waits for Redis: %v", err) })
+	return desk{t, client, runs.New(client)}
+}
+
+// percent waits until so many percent of all rows are settled.
+func (f *fleet) percent(n int64) {
+	f.t.Helper()
+	all := int64(len(submissions) * survivors)
+	await(f.t, fmt.Sprintf("%d %% of the rows", n), func() bool { return f.settled() >= all*n/100 })
+	if f.settled() == all {
+		f.t.Error("all was done before: the test shows nothing")
+	}
+}
+
+// TestRedisKilledAlways: what a Redis with "appendfsync always" has acknowledged
+// outlives its death, and that of a worker, without a repair. The producers go
+// on by themselves.
+func TestRedisKilledAlways(t *testing.T) {
+	inProcesses(t)
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	f := assembleOn(outlasting(t, server.URL()), server.URL())
+	f.slow(20, 30)
+	one, other := f.work("one"), f.work("other")
+	handedIn := f.enqueueAll(survivors)
+	f.percent(5)
+	server.Kill() // amid the producers, and looks
+	server.Restart()
+	f.percent(25)
+	one.signal(syscall.SIGKILL)
+	_ = one.wait(patience) // it says that it was killed
+	f.percent(50)
+	server.Kill()
+	other.signal(syscall.SIGKILL)
+	_ = other.wait(patience)
+	server.Restart()
+	f.work("one")
+	f.work("other")
+	f.percent(75)
+	server.Kill()
+	server.Restart()
+	handedIn()
+	f.awaitEnds()
+	// Each death may have cost what was under way: at most as much as both
+	// workers run at a time.
+	f.compare(survivors, 4*2*apiTasks)
+}
+
+// TestRedisLosesTheLastSecond: a Redis with "appendfsync everysec" that dies with
+// its machine comes back without its last moments. What was acknowledged in
+// them is lost; the same submission again, and a repair, bring back all of it.
+func TestRedisLosesTheLastSecond(t *testing.T) {
+	inProcesses(t)
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
+	f := assembleOn(outlasting(t, server.URL()), server.URL())
+	f.slow(20, 30)
+	one := f.work("one")
+	f.work("other")
+	handedIn := f.enqueueAll(survivors)
+	for _, at := range []int64{10, 40, 70} {
+		f.percent(at)
+		info, err := os.Stat(server.AOF())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.percent(at + 3)
+		server.Kill()
+		forget(t, server.AOF(), info.Size())
+		server.Restart()
+		if at == 40 {
+			one.signal(syscall.SIGKILL)
+			_ = one.wait(patience) // it says that it was killed
+			one = f.work("one")
+		}
+	}
+	handedIn()
+	f.bringBack()
+	f.compareLoosely()
+}
+
+// forget cuts the file to what it was.
+func forget(t *testing.T, file string, size int64) {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err == nil {
+		err = os.Truncate(file, size)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() == size {
+		t.Error("nothing was written meanwhile: the test shows nothing")
+	}
+	t.Logf("of %d octets the last %d are lost", info.Size(), info.Size()-size)
+}
+
+// bringBack does what an operator does after a loss: hands in again what was
+// not handed in whole, and repairs, until all runs have ended.
+func (f *fleet) bringBack() {
+	f.t.Helper()
+	for _, s := range submissions {
+		if r, err := f.ledger.Get(f.t.Context(), s.run); err != nil || !r.Sealed {
+			f.t.Logf("run %s is not handed in whole (%v): once more", s.run, err)
+			f.typed(append(slices.Clone(s.command), "--run", s.run, f.dir+"/"+s.file)...)
+		}
+	}
+	for range recovery / repairEvery {
+		f.awaitSome(repairEvery, func() bool { return len(f.open()) == 0 })
+		open := f.open()
+		if len(open) == 0 {
+			return
+		}
+		for _, run := range open {
+			f.t.Logf("repair: %s", strings.TrimSpace(f.typed("runs", "repair", run)))
+		}
+	}
+	f.t.Fatalf("open after %v of repairs: %v", recovery, f.open())
+}
+
+// repairEvery is how long a run is left alone before it is repaired once more.
+const repairEvery = 10 * time.Second
+
+// open are the runs that have not ended.
+func (f *fleet) open() (ids []string) {
+	f.t.Helper()
+	for _, s := range submissions {
+		if !f.run(s.run).Ended() {
+			ids = append(ids, s.run)
+		}
+	}
+	return ids
+}
+
+// awaitSome waits until ok says yes, or for so long.
+func (f *fleet) awaitSome(most time.Duration, ok func() bool) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), most)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// typed is enqueue with these arguments, which ends well, and what it writes.
+func (f *fleet) typed(args ...string) string {
+	f.t.Helper()
+	out, err := f.command("enqueue", "enqueue", args...).Output()
+	if err != nil {
+		log, _ := os.ReadFile(f.logOf("enqueue")) // it is told as far as it can be read
+		f.t.Fatalf("enqueue %q: %v; its log:\n%s", args, err, log)
+	}
+	return string(out)
+}
+
+// compareLoosely holds the ledger against the tenant where Redis has forgotten
+// some of what was done: then rows are done again, and found to be so already.
+// No row is lost, none is counted twice, each domain was read before it was
+// verified, and there is one template for each row.
+func (f *fleet) compareLoosely() {
+	f.t.Helper()
+	log, state := f.requests(), f.state()
+	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain), asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
+	for i, fate := range f.well("domains") {
+		row := f.rowsOf("domains.csv")[i]
+		key := row[0] + " " + row[1]
+		if d := domains[key]; d.Status != "verified" || len(patches[key]) == 0 {
+			f.t.Errorf("row %d (%s) is %s, the domain %s after %d PATCHes", i, key, fate.Outcome, d.Status, len(patches[key]))
+		}
+		var last int64
+		for _, p := range patches[key] {
+			if !slices.ContainsFunc(reads[key], func(r sandbox.Request) bool { return r.Seq > last && r.Seq < p.Seq }) {
+				f.t.Errorf("row %d (%s): PATCHed by request %d without a GET since request %d", i, key, p.Seq, last)
+			}
+			last = p.Seq
+		}
+	}
+	f.well("updates")
+	f.compareUpdates(survivors, len(log), log, state)
+	for i := range f.well("clients") {
+		row := f.rowsOf("clients.csv")[i]
+		if slices.Contains(state.Clients[row[0]], row[1]) {
+			f.t.Errorf("row %d: client %s is still of %s", i, row[1], row[0])
+		}
+	}
+	f.well("templates")
+	f.compareTemplates(survivors, "done unchanged", log, state)
+}
+
+// well are the fates of a run's rows, all of which are done or were so before.
+func (f *fleet) well(run string) []runs.Fate {
+	f.t.Helper()
+	fates := f.outcomes(run, survivors)
+	counts := map[string]int{}
+	for i, fate := range fates {
+		counts[fate.Outcome]++
+		if !fate.Well() {
+			f.t.Errorf("run %s: row %d is %s: %s", run, i, fate.Outcome, fate.Detail)
+		}
+	}
+	f.t.Logf("run %s: %v", run, counts)
+	return fates
+}
+
+// TestSentinelFailover kills the master amid a run: Sentinel makes the replica
+// the master, workers and producers go on by themselves. In the second case the
+// replica had lost its master before: what it never got is lost, and repaired.
+func TestSentinelFailover(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		loses bool
+	}{{"a replica that is in step", false}, {"a replica that has fallen behind", true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			inProcesses(t)
+			t.Parallel()
+			master := redistest.Start(t)
+			replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1), "--repl-diskless-sync-delay", "0")
+			await(t, "the replica's link", func() bool {
+				info, err := replica.Client().Info(t.Context(), "replication").Result()
+				return err == nil && strings.Contains(info, "master_link_status:up")
+			})
+			sentinel := redistest.StartSentinel(t, "main", master)
+			await(t, "the Sentinel to know the replica", func() bool {
+				known, err := sentinel.Client().Do(t.Context(), "SENTINEL", "REPLICAS", "main").Slice()
+				return err == nil && len(known) == 1
+			})
+			url := "redis-sentinel://" + sentinel.Addr + "/main"
+			f := assembleOn(outlasting(t, url), url)
+			f.slow(20, 30)
+			f.work("one")
+			f.work("other")
+			handedIn := f.enqueueAll(survivors)
+			if tc.loses {
+				f.percent(20)
+				cut(t, master, replica)
+			}
+			f.percent(25)
+			master.Kill()
+			handedIn()
+			f.bringBack() // replication lags: even of a replica in step a moment may be lost
+			f.compareLoosely()
+			if diff := cmp.Diff("master", roleOf(t, replica)); diff != "" {
+				t.Errorf("role of the replica (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// cut has the replica lose its master for good: it is dropped, and offers a
+// password where none is known when it comes back.
+func cut(t *testing.T, master, replica *redistest.Server) {
+	t.Helper()
+	if err := replica.Client().ConfigSet(t.Context(), "masterauth", "wrong").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := master.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func roleOf(t *testing.T, s *redistest.Server) string {
+	t.Helper()
+	role, err := s.Client().Do(t.Context(), "ROLE").Slice()
+	if err != nil || len(role) == 0 {
+		t.Fatalf("role: %v, %v", role, err)
+	}
+	return fmt.Sprint(role[0])
+}

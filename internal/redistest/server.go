@@ -1,0 +1,147 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a redis-server, or a Sentinel, of the test's own: a process that can
+// be killed. It is killed with the test.
+type Server struct {
+	// Addr is its host:port, Dir where its files are.
+	Addr, Dir string
+
+	t     testing.TB
+	args  []string
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// serverUp is how long a redis-server may take to answer.
+const serverUp = 30 * time.Second
+
+// Start starts a redis-server with those settings, each a word of its command
+// line, as "--appendonly", "yes"; it writes no RDB. The test is skipped where
+// none is installed.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s := prepare(t)
+	s.args = append(s.args, "--save", "")
+	s.args = append(s.args, settings...)
+	s.Restart()
+	return s
+}
+
+// StartSentinel starts a Sentinel that watches a master by that name, and calls
+// it down after a second. Replicas are there already: they are asked for once.
+func StartSentinel(t testing.TB, name string, master *Server) *Server {
+	t.Helper()
+	s := prepare(t)
+	host, port, err := net.SplitHostPort(master.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(s.Dir, "sentinel.conf") // it writes there what it knows
+	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 1\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, host, port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.args = append([]string{config, "--sentinel"}, s.args...)
+	s.Restart()
+	return s
+}
+
+func prepare(t testing.TB) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("needs a redis-server of its own: none is installed")
+	}
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, Addr: free.Addr().String(), Dir: t.TempDir()}
+	_, port, _ := net.SplitHostPort(s.Addr)
+	s.args = []string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--logfile", filepath.Join(s.Dir, "log")}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// URL is that of its database 0.
+func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
+
+// Client returns a client, closed with the test.
+func (s *Server) Client() *redis.Client {
+	c := redis.NewClient(options(s.Addr))
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Kill kills it with -9, and returns when it is gone. Killed before, it does
+// nothing.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	<-s.ended
+	s.cmd = nil
+}
+
+// Restart starts it on its address and its files, and returns when it answers.
+func (s *Server) Restart() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), serverUp)
+	defer cancel()
+	// It is to live longer than this context.
+	s.cmd = exec.Command("redis-server", s.args...) //nolint:noctx // see above
+	endWithTest(s.cmd)
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		s.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	s.ended = ended
+	go func(cmd *exec.Cmd) {
+		defer close(ended)
+		_ = cmd.Wait() // says only that it was killed
+	}(s.cmd)
+	c := redis.NewClient(options(s.Addr))
+	defer func() { _ = c.Close() }()
+	for {
+		err := c.Ping(ctx).Err()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-ended:
+		case <-time.After(10 * time.Millisecond):
+			continue
+		}
+		log, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // it is told as far as it can be read
+		s.t.Fatalf("redis-server at %s does not come up: %v; its log:\n%s", s.Addr, err, log)
+	}
+}
+
+// AOF is the file to which it appends, of a server that is started with
+// "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0".
+func (s *Server) AOF() string {
+	s.t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.incr.aof"))
+	if err != nil || len(files) != 1 {
+		s.t.Fatalf("append-only files %q, %v: want one", files, err)
+	}
+	return files[0]
+}
