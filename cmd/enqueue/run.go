@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,6 +49,7 @@ type grammar struct {
 		Failed failedCommand `cmd:"" help:"Write the rows that did not settle well to stdout, ready to be handed in again."`
 		Retry  retryCommand  `cmd:"" help:"Hand the rows that did not settle well in once more, as a run of their own."`
 	} `cmd:"" help:"What was handed in before."`
+	Serve serveCommand `cmd:"" help:"Take rows in over HTTP, from systems in any language."`
 }
 
 // tool is what the commands work with.
@@ -57,6 +59,7 @@ type tool struct {
 	redisURL    string
 	urlFromArgs bool
 	log         *slog.Logger
+	connections int // to Redis; 0: as many as a producer takes
 
 	// Both are there after connect.
 	redis  redis.UniversalClient
@@ -121,7 +124,7 @@ func (t *tool) openRedis() error {
 		return err
 	}
 	t.redis, err = redisconn.ForProducer(redisconn.Config{
-		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: connections,
+		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: cmp.Or(t.connections, connections),
 	})
 	if err != nil {
 		return cli.Usage(fmt.Errorf("redis-url: %w", err))

@@ -94,6 +94,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("tenant", r.Tenant)
 	line("label", r.Label)
 	line("parent", r.Parent)
+	line("handed in by", r.Caller)
 	line("state", cli.State(r))
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)
@@ -192,6 +193,7 @@ type runJSON struct {
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
+	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
 	State     string           `json:"state"`            // "being handed in", "open", "paused", "being resumed", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
@@ -203,7 +205,7 @@ type runJSON struct {
 
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
-		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, State: cli.State(r),
+		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, Caller: r.Caller, State: cli.State(r),
 		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
 	}
 	if r.Sealed {

@@ -275,6 +275,8 @@ func (o *oracle) held(now time.Time, r runs.Run) (why []string) {
 	switch {
 	case r.Paused:
 		return []string{"paused; to go on: enqueue runs resume " + r.ID}
+	case !r.CancelledAt.IsZero():
+		why = append(why, "being cancelled; what had begun is finished first")
 	case r.Resuming:
 		why = append(why, "being resumed")
 	case !r.Sealed:

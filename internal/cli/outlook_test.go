@@ -208,6 +208,14 @@ func TestHeld(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		}, "paused; to go on: enqueue runs resume a"},
+		{"a cancel that is not through", eight, func(f *followed, _ *pace.Limiter) {
+			if _, err := f.ledger.Begin(f.t.Context(), "a", 3, 0, "intent", []byte("x")); err != nil {
+				f.t.Fatal(err)
+			}
+			if _, err := f.ledger.Cancel(f.t.Context(), "a"); err != nil {
+				f.t.Fatal(err)
+			}
+		}, "being cancelled; what had begun is finished first"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

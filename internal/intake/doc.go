@@ -10,6 +10,6 @@
 // package tasks.
 //
 // An [Intake] hands an [Input] in: a first pass checks every row and changes
-// nothing, a second one stores and enqueues. HTTP for producers will live here
-// too, on the same two.
+// nothing, a second one stores and enqueues. Package intakeapi does the same for
+// what comes over HTTP.
 package intake

@@ -71,7 +71,7 @@ func (e *OpenRetryError) Error() string {
 }
 
 // Retry hands rows of a run that has ended, and that did not settle well, in
-// once more, as a run of their own: a child, of the same kind, tenant and form.
+// once more, as a run of their own: a child, of the same kind, tenant, caller and form.
 // Who is killed on the way leaves a child that the same call with its ID
 // completes; each row is handed in once.
 //
@@ -103,7 +103,7 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	}
 	run, created, err := i.beginChild(ctx, from, runs.Run{
 		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant, Label: o.Label, Digest: rows.digest(parent), Format: from.Format,
-		Parent: parent, Columns: from.Columns, GiveUp: from.GiveUp,
+		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp,
 	})
 	if err != nil {
 		return runs.Run{}, sum, err

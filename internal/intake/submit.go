@@ -261,6 +261,7 @@ type Intake struct {
 // Run says what the run of an input is.
 type Run struct {
 	ID, Tenant, Label string
+	Caller            string        // who hands it in over HTTP, else empty
 	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
 }
 
@@ -269,7 +270,7 @@ type Run struct {
 func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs.Run, created bool, err error) {
 	return i.Ledger.Create(ctx, runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Digest: c.Digest, Format: c.Format, Columns: c.Columns,
-		GiveUp: r.GiveUp,
+		Caller: r.Caller, GiveUp: r.GiveUp,
 	})
 }
 

@@ -163,31 +163,43 @@ func (l *Ledger) List(ctx context.Context) ([]Run, error) {
 	}
 	list := make([]Run, 0, len(index))
 	for page := range slices.Chunk(index, listPage) {
-		hashes := make([]*redis.MapStringStringCmd, len(page))
-		_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, entry := range page {
-				hashes[i] = p.HGetAll(ctx, key(entry.Member.(string), "run"))
-			}
-			return nil
-		})
+		some, err := l.read(ctx, page)
 		if err != nil {
-			return nil, fmt.Errorf("list runs: %w", err)
+			return nil, err
 		}
-		for i, entry := range page {
-			id := entry.Member.(string)
-			if len(hashes[i].Val()) == 0 {
-				score := strconv.FormatFloat(entry.Score, 'f', -1, 64)
-				if err := forgetScript.Run(ctx, l.rdb, []string{indexKey}, id, score).Err(); err != nil {
-					return nil, fmt.Errorf("list runs: trim %s: %w", id, err)
-				}
-				continue
-			}
-			r, err := parseRun(id, hashes[i].Val())
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, r)
+		list = append(list, some...)
+	}
+	return list, nil
+}
+
+// read returns the runs of entries of the index, less those that Redis has
+// forgotten, which are taken out of it.
+func (l *Ledger) read(ctx context.Context, index []redis.Z) ([]Run, error) {
+	hashes := make([]*redis.MapStringStringCmd, len(index))
+	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, entry := range index {
+			hashes[i] = p.HGetAll(ctx, key(entry.Member.(string), "run"))
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	list := make([]Run, 0, len(index))
+	for i, entry := range index {
+		id := entry.Member.(string)
+		if len(hashes[i].Val()) == 0 {
+			score := strconv.FormatFloat(entry.Score, 'f', -1, 64)
+			if err := forgetScript.Run(ctx, l.rdb, []string{indexKey}, id, score).Err(); err != nil {
+				return nil, fmt.Errorf("list runs: trim %s: %w", id, err)
+			}
+			continue
+		}
+		r, err := parseRun(id, hashes[i].Val())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
 	}
 	return list, nil
 }

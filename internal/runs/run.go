@@ -31,6 +31,8 @@ type Run struct {
 	// in which they were begun. One that is not there was cut off before it was
 	// created. Create ignores it.
 	Children []string
+	// Caller is who handed it in over HTTP, or empty.
+	Caller string
 	// Columns are the header's names as given, for CSV.
 	Columns []string
 	// Generation is raised each time that the run's tasks are enqueued anew.
@@ -73,6 +75,7 @@ func (r Run) fields() ([]any, error) {
 		"label", quote(r.Label, maxLabel),
 		"format", r.Format,
 		"parent", r.Parent,
+		"caller", quote(r.Caller, maxLabel),
 		"columns", columns,
 		"generation", r.Generation,
 		"give_up_ms", r.GiveUp.Milliseconds(),
@@ -82,7 +85,7 @@ func (r Run) fields() ([]any, error) {
 func parseRun(id string, hash map[string]string) (Run, error) {
 	r := Run{
 		ID: id, Kind: hash["kind"], Tenant: hash["tenant"], Label: hash["label"], Digest: hash["digest"],
-		Format: hash["format"], Parent: hash["parent"], Children: append([]string(nil), strings.Fields(hash["children"])...), Sealed: hash["sealed"] == "1",
+		Format: hash["format"], Parent: hash["parent"], Caller: hash["caller"], Children: append([]string(nil), strings.Fields(hash["children"])...), Sealed: hash["sealed"] == "1",
 		Paused: hash["paused"] == "1", Resuming: hash["resuming"] != "",
 	}
 	if err := json.Unmarshal([]byte(hash["columns"]), &r.Columns); err != nil {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+)
+
+// urlInLog gives the address that is told once, as it is written.
+type urlInLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	url  chan string
+}
+
+var servedAt = regexp.MustCompile(`"url":"(http[^"]+)"`)
+
+func (l *urlInLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if found := servedAt.FindSubmatch(p); found != nil {
+		l.url <- string(found[1])
+	}
+	return l.text.Write(p)
+}
+
+// TestServe hands a row in to the command, and ends it as SIGTERM does.
+func TestServe(t *testing.T) {
+	redisURL := redistest.URL(t)
+	env := func(name string) string { return map[string]string{"ORGOPS_REDIS_URL": redisURL}[name] }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	log := &urlInLog{url: make(chan string, 1)}
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"serve", "--no-auth", "--addr", "127.0.0.1:0", "--spool", filepath.Join(t.TempDir(), "spool"), "--log-format", "json"}
+		ended <- run(ctx, args, strings.NewReader(""), io.Discard, log, env)
+	}()
+	var url string
+	select {
+	case url = <-log.url:
+	case status := <-ended:
+		t.Fatalf("ended with status %d:\n%s", status, log.text.String())
+	}
+	const row = `{"organization_id":"org_0000000000000000","client_id":"c"}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/runs/clients:remove", strings.NewReader(row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Idempotency-Key", "k")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	got, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = got.Body.Close()
+	if got.StatusCode != http.StatusAccepted {
+		t.Errorf("status %d, want 202", got.StatusCode)
+	}
+	cancel()
+	if status := <-ended; status != 0 {
+		t.Errorf("exit status %d, want 0:\n%s", status, log.text.String())
+	}
+	all, err := runs.New(redistest.New(t)).List(t.Context())
+	if err != nil || len(all) != 1 || all[0].Caller != "anybody" {
+		t.Errorf("runs %+v, %v; want one, anybody's", all, err)
+	}
+}

@@ -1,0 +1,254 @@
+package intakeapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"orgops/tasks"
+)
+
+// Caller is who makes a request, and what he may hand in. Runs belong to the
+// caller of that name.
+type Caller struct {
+	Name    string
+	kinds   []string // all: "*"
+	tenants []string
+}
+
+// anybody is the caller where nobody is asked who he is.
+var anybody = Caller{Name: "anybody", kinds: []string{all}, tenants: []string{all}}
+
+// all stands for every kind, or every tenant.
+const all = "*"
+
+func (c Caller) mayKind(kind string) bool {
+	return slices.Contains(c.kinds, kind) || slices.Contains(c.kinds, all)
+}
+
+func (c Caller) mayTenant(tenant string) bool {
+	return slices.Contains(c.tenants, tenant) || slices.Contains(c.tenants, all)
+}
+
+// tenant is the one that is meant where a request names none.
+func (c Caller) tenant() string {
+	if len(c.tenants) == 1 && c.tenants[0] != all {
+		return c.tenants[0]
+	}
+	return tasks.DefaultTenant
+}
+
+// check refuses what the caller may not hand in.
+func (c Caller) check(kind, tenant string) error {
+	switch {
+	case !c.mayKind(kind):
+		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s is not for runs of kind %s.", c.Name, kind)
+	case !c.mayTenant(tenant):
+		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s is not for tenant %s.", c.Name, tenant)
+	}
+	return nil
+}
+
+// Tokens are the callers of a file, which is read again when it changes.
+type Tokens struct{ list *reloaded[[]token] }
+
+// token is an entry of the file. Entries of one name are one caller: that is
+// how a token is replaced by another without a gap.
+type token struct {
+	caller Caller
+	sum    [sha256.Size]byte
+}
+
+// ReadTokens reads the file. Its tokens are hashed once, without salt: they are
+// long and random, so that nobody finds one by guessing, or by a table.
+func ReadTokens(file string, log *slog.Logger) (*Tokens, error) {
+	return readTokens(file, log, time.Now)
+}
+
+func readTokens(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
+	list, err := newReloaded(func() ([]token, error) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := parseTokens(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		return parsed, nil
+	}, log, now, file)
+	if err != nil {
+		return nil, err
+	}
+	return &Tokens{list}, nil
+}
+
+// tokenEntry is a token as the file has it. YAML reads JSON too.
+type tokenEntry struct {
+	Name    string   `yaml:"name"`
+	SHA256  string   `yaml:"sha256"`
+	Kinds   []string `yaml:"kinds"`
+	Tenants []string `yaml:"tenants"`
+}
+
+// parseTokens reads the file's text. Errors name the line, never a hash.
+func parseTokens(text []byte) ([]token, error) {
+	var file struct {
+		Tokens []tokenEntry `yaml:"tokens"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	switch err := d.Decode(&file); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return nil, plainly(err)
+	}
+	if len(file.Tokens) == 0 {
+		return nil, errors.New("line 1: tokens: there is none")
+	}
+	var places struct {
+		Tokens []yaml.Node `yaml:"tokens"`
+	}
+	if err := yaml.Unmarshal(text, &places); err != nil {
+		return nil, plainly(err)
+	}
+	list := make([]token, 0, len(file.Tokens))
+	for i, entry := range file.Tokens {
+		one, err := entry.token()
+		if err == nil && slices.ContainsFunc(list, func(t token) bool { return t.sum == one.sum }) {
+			err = errors.New("sha256: another entry has the same")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", places.Tokens[i].Line, err)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+var callerPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+func (e tokenEntry) token() (token, error) {
+	t := token{caller: Caller{Name: e.Name, kinds: e.Kinds, tenants: e.Tenants}}
+	if !callerPattern.MatchString(e.Name) {
+		return t, fmt.Errorf("name: want 1 to 64 letters, digits, _, . or -, got %s", shown(e.Name))
+	}
+	sum, err := hex.DecodeString(e.SHA256)
+	if err != nil || len(sum) != sha256.Size {
+		return t, errors.New("sha256: want the SHA-256 of the token, 64 hexadecimal digits, such as sha256sum prints")
+	}
+	copy(t.sum[:], sum)
+	if t.sum == sha256.Sum256(nil) || t.sum == sha256.Sum256([]byte("\n")) {
+		return t, errors.New("sha256: this is the hash of nothing; was the token's variable empty?")
+	}
+	return t, errors.Join(checkKinds(e.Kinds), checkTenants(e.Tenants))
+}
+
+func checkKinds(kinds []string) error {
+	if len(kinds) == 0 {
+		return errors.New(`kinds: there is none; want a list such as [domain:verify], or ["*"]`)
+	}
+	for _, kind := range kinds {
+		if _, known := tasks.KindOf(kind); !known && kind != all {
+			return fmt.Errorf("kinds: there is no kind %s; there are %s", shown(kind), strings.Join(kindNames(), ", "))
+		}
+	}
+	return nil
+}
+
+func checkTenants(tenants []string) error {
+	if len(tenants) == 0 {
+		return errors.New(`tenants: there is none; want a list such as [default], or ["*"]`)
+	}
+	for _, tenant := range tenants {
+		if tenant == all {
+			continue
+		}
+		if err := tasks.CheckTenant(tenant); err != nil {
+			return fmt.Errorf("tenants: %w", err)
+		}
+	}
+	return nil
+}
+
+func kindNames() []string {
+	var names []string
+	for _, kind := range tasks.Kinds() {
+		names = append(names, kind.Name)
+	}
+	return names
+}
+
+var unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
+
+// plainly says what YAML found without naming Go's types.
+func plainly(err error) error {
+	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
+		text := unknownMember.ReplaceAllString(strings.Join(wrong.Errors, "; "), "unknown member $1")
+		text = regexp.MustCompile(` into \S+$`).ReplaceAllString(text, "")
+		return errors.New(text)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+}
+
+// find is the caller of a token. It looks at all entries, whichever fits, so
+// that the time it takes tells nothing.
+func (t *Tokens) find(secret string) (caller Caller, known bool) {
+	sum := sha256.Sum256([]byte(secret))
+	for _, one := range t.list.get() {
+		if subtle.ConstantTimeCompare(one.sum[:], sum[:]) == 1 {
+			caller, known = one.caller, true
+		}
+	}
+	return caller, known
+}
+
+const challenge = `Bearer realm="orgops"`
+
+// authenticate says who makes the request.
+func (s *Server) authenticate(r *http.Request) (Caller, error) {
+	if s.cfg.Tokens == nil {
+		return anybody, nil
+	}
+	given := r.Header.Values("Authorization")
+	if len(given) == 0 {
+		return Caller{}, unauthenticated(challenge, "Send a token of yours: Authorization: Bearer TOKEN.")
+	}
+	scheme, secret, _ := strings.Cut(given[0], " ")
+	if len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || secret == "" {
+		return Caller{}, unauthenticated(challenge, "The Authorization header is not of the form: Bearer TOKEN.")
+	}
+	caller, known := s.cfg.Tokens.find(strings.TrimSpace(secret))
+	if !known {
+		return Caller{}, unauthenticated(challenge+`, error="invalid_token"`, "The token is not known here.")
+	}
+	return caller, nil
+}
+
+func unauthenticated(challenge, detail string) *problem {
+	p := newProblem(http.StatusUnauthorized, "unauthenticated", "%s", detail)
+	p.challenge = challenge
+	return p
+}
+
+type callerKey struct{}
+
+// callerOf is who makes the request, once that is known.
+func callerOf(ctx context.Context) Caller {
+	caller, _ := ctx.Value(callerKey{}).(Caller)
+	return caller
+}

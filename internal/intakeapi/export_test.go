@@ -1,0 +1,72 @@
+package intakeapi
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// Routes are those that there are.
+func Routes() []string {
+	var all []string
+	for _, one := range new(Server).table() {
+		all = append(all, one.pattern)
+	}
+	return all
+}
+
+// Problems are the words of all problems.
+func Problems() []string { return slices.Sorted(maps.Keys(titles)) }
+
+// ReadTokensAt is ReadTokens by a clock.
+func ReadTokensAt(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
+	return readTokens(file, log, now)
+}
+
+// Find is the name of a token's caller.
+func (t *Tokens) Find(secret string) (string, bool) {
+	caller, known := t.find(secret)
+	return caller.Name, known
+}
+
+// FailWrites has the spool's writes fail.
+func (s *Server) FailWrites(err error) {
+	s.spool.write = func(*os.File, []byte) (int, error) { return 0, err }
+}
+
+// HoldHandIns has nothing handed in until it is undone.
+func (s *Server) HoldHandIns() (release func()) {
+	if !s.handIns.TryAcquire(handInsAtOnce) {
+		panic("a hand-in is under way")
+	}
+	return func() { s.handIns.Release(handInsAtOnce) }
+}
+
+// TryHoldHandIns does so, unless one is under way, for good.
+func (s *Server) TryHoldHandIns() bool { return s.handIns.TryAcquire(handInsAtOnce) }
+
+// HoldChecks has nothing checked until it is undone.
+func (s *Server) HoldChecks() (release func()) {
+	if !s.checks.TryAcquire(checksAtOnce) {
+		panic("a check is under way")
+	}
+	return func() { s.checks.Release(checksAtOnce) }
+}
+
+// TLSAt is TLS by a clock.
+func TLSAt(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls.Config, error) {
+	return tlsAt(certFile, keyFile, log, now)
+}
+
+// ParseTokens are the callers' names of a file's text.
+func ParseTokens(text []byte) ([]string, error) {
+	list, err := parseTokens(text)
+	var names []string
+	for _, one := range list {
+		names = append(names, one.caller.Name)
+	}
+	return names, err
+}

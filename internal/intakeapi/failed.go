@@ -1,0 +1,108 @@
+package intakeapi
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"orgops/internal/intake"
+	"orgops/internal/runs"
+)
+
+// Media types of rows. JSON Lines has no registered one; the first is what is
+// used most where the other is not asked for.
+const (
+	csvType      = "text/csv; charset=utf-8; header=present"
+	jsonlType    = "application/jsonl"
+	oldJSONLType = "application/x-ndjson"
+)
+
+// failed gives back the rows that did not settle well: GET /v1/runs/{run}/failed.
+func (s *Server) failed(w http.ResponseWriter, r *http.Request) error {
+	if _, err := queryOf(r); err != nil {
+		return err
+	}
+	run, err := s.own(r.Context(), r.PathValue("run"))
+	if err != nil {
+		return err
+	}
+	form, err := formOf(r, run)
+	if err != nil {
+		return err
+	}
+	// A long export reads nothing from the client, and he may take his time.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	out := &export{w: w, form: form, run: run.ID}
+	_, err = intake.ExportUnwell(r.Context(), s.cfg.Ledger, run, form != csvType, out)
+	switch {
+	case err != nil && out.begun:
+		s.log.WarnContext(r.Context(), "an export broke off", "request_id", aboutOf(r.Context()).id, "run", run.ID, "error", err)
+		panic(http.ErrAbortHandler) // only a broken connection tells that the rest is missing
+	case err != nil:
+		return err
+	}
+	out.begin()
+	return nil
+}
+
+// formOf is the form that the client accepts: the run's own, if any does.
+func formOf(r *http.Request, run runs.Run) (string, error) {
+	forms := []string{jsonlType, oldJSONLType}
+	if run.Format == intake.FormatCSV {
+		forms = []string{csvType, jsonlType, oldJSONLType}
+	}
+	accepted := r.Header.Values("Accept")
+	if len(accepted) == 0 {
+		return forms[0], nil
+	}
+	ranges := strings.Split(strings.Join(accepted, ","), ",")
+	for _, form := range forms {
+		mediaType, _, _ := strings.Cut(form, ";")
+		if slices.ContainsFunc(ranges, func(one string) bool { return accepts(one, mediaType) }) {
+			return form, nil
+		}
+	}
+	return "", newProblem(http.StatusNotAcceptable, "not-acceptable", "The rows of this run are given as: %s.", strings.Join(forms, ", "))
+}
+
+// accepts says whether a range of the Accept header has that type in it. Of
+// weights only the zero counts.
+func accepts(one, mediaType string) bool {
+	asked, params, err := mime.ParseMediaType(one)
+	if err != nil || strings.Trim(params["q"], "0.") == "" && params["q"] != "" {
+		return false
+	}
+	major, _, _ := strings.Cut(mediaType, "/")
+	return asked == mediaType || asked == "*/*" || asked == major+"/*"
+}
+
+// export is the answer's body. Its head is written with the first octets, so
+// that what goes wrong before them can be told.
+type export struct {
+	w         http.ResponseWriter
+	form, run string
+	begun     bool
+}
+
+func (e *export) begin() {
+	if e.begun {
+		return
+	}
+	e.begun = true
+	ending := "jsonl"
+	if e.form == csvType {
+		ending = "csv"
+	}
+	e.w.Header().Set("Content-Type", e.form)
+	e.w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", e.run+"-failed."+ending))
+	e.w.Header().Set("Vary", "Accept")
+	e.w.WriteHeader(http.StatusOK)
+}
+
+func (e *export) Write(p []byte) (int, error) {
+	e.begin()
+	return e.w.Write(p)
+}

@@ -1,0 +1,208 @@
+package intakeapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// about is what is known of a request, for its log line and its answer.
+type about struct {
+	id     string
+	caller string
+	run    string // the run that it is about
+	fault  error  // why it was not served
+}
+
+type aboutKey struct{}
+
+func aboutOf(ctx context.Context) *about {
+	a, ok := ctx.Value(aboutKey{}).(*about)
+	if !ok {
+		return &about{}
+	}
+	return a
+}
+
+func withCaller(ctx context.Context, caller Caller) context.Context {
+	aboutOf(ctx).caller = caller.Name
+	return context.WithValue(ctx, callerKey{}, caller)
+}
+
+var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// requestID is the client's, so that his log and ours go together, else a new one.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get("X-Request-Id"); requestIDPattern.MatchString(id) {
+		return id
+	}
+	return strings.ToLower(rand.Text())
+}
+
+// ServeHTTP answers a request, and writes a line of log on it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.under.Add(1)
+	defer s.under.Done()
+	start := time.Now()
+	it := &about{id: requestID(r)}
+	r = r.WithContext(context.WithValue(r.Context(), aboutKey{}, it))
+	out := &answer{ResponseWriter: w, rc: http.NewResponseController(w), patience: s.limits.Request}
+	header := out.Header()
+	header.Set("X-Request-Id", it.id)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	// Whoever takes longer says so: bodies, and streams of events.
+	_ = out.rc.SetReadDeadline(start.Add(s.limits.Request))
+	defer func() {
+		broken := recover()
+		if broken != nil {
+			s.panicked(out, r, broken)
+		}
+		s.logLine(r, it, out, start)
+		if broken != nil && out.cut {
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	s.admit(out, r)
+}
+
+// panicked answers where a handler broke. Where a part is written already, or the
+// handler says so, only a broken connection tells that it is not all.
+func (s *Server) panicked(out *answer, r *http.Request, broken any) {
+	err, _ := broken.(error)
+	out.cut = out.status != 0 || errors.Is(err, http.ErrAbortHandler)
+	if errors.Is(err, http.ErrAbortHandler) {
+		return
+	}
+	s.log.ErrorContext(r.Context(), "panic", "request_id", aboutOf(r.Context()).id, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
+	if !out.cut {
+		s.fail(out, r, newProblem(http.StatusInternalServerError, "internal", "It is in the server's log under the id of this request."))
+	}
+}
+
+// admit refuses what is too much, or comes from a page of another site.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/healthz" {
+		if !s.requests.TryAcquire(1) {
+			s.fail(w, r, busy("requests"))
+			return
+		}
+		defer s.requests.Release(1)
+	}
+	if s.cfg.Tokens == nil {
+		if err := fromHere(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+	}
+	s.route(w, r)
+}
+
+func busy(what string) *problem {
+	p := newProblem(http.StatusServiceUnavailable, "busy", "The server has as many %s as it takes at a time. Try again in a moment.", what)
+	p.retryAfter = 5 * time.Second
+	return p
+}
+
+// fromHere refuses, where nobody is asked who he is, what a page of another site
+// could have a browser on this machine ask: by a name of its own that it points
+// here, or by a form that is sent here.
+func fromHere(r *http.Request) error {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if !strings.EqualFold(host, "localhost") && (err != nil || !ip.Unmap().IsLoopback()) {
+		return newProblem(http.StatusForbidden, "not-allowed", "Without tokens only requests to localhost are answered, not to %s.", shown(r.Host))
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return newProblem(http.StatusForbidden, "not-allowed", "Without tokens no request from a page of another site is carried out.")
+	}
+	return nil
+}
+
+// fail answers with what the error is to a client, and keeps it for the log.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	it := aboutOf(r.Context())
+	it.fault = err
+	problemOf(err).write(w, it.id)
+}
+
+// logLine tells of a request; of its path only the route, since anybody may
+// write anything into the rest.
+func (s *Server) logLine(r *http.Request, it *about, out *answer, start time.Time) {
+	level := slog.LevelInfo
+	args := []any{
+		"request_id", it.id, "method", shownMethod(r.Method), "route", r.Pattern, "status", out.status, "bytes", out.bytes,
+		"seconds", time.Since(start).Seconds(), "remote", r.RemoteAddr,
+	}
+	if it.caller != "" {
+		args = append(args, "caller", it.caller)
+	}
+	if it.run != "" {
+		args = append(args, "run", it.run)
+	}
+	if it.fault != nil {
+		p := problemOf(it.fault)
+		args = append(args, "problem", strings.TrimPrefix(p.Type, typePrefix))
+		if p.cause != nil {
+			args = append(args, "error", p.cause)
+		}
+		if p.Status >= http.StatusInternalServerError {
+			level = slog.LevelWarn
+		}
+	}
+	s.log.Log(r.Context(), level, "request", args...)
+}
+
+func shownMethod(method string) string {
+	if len(method) > 16 {
+		return method[:16] + "…"
+	}
+	return method
+}
+
+// answer writes to a client who may be slow, for so long each time, and counts.
+type answer struct {
+	http.ResponseWriter
+	rc       *http.ResponseController
+	patience time.Duration
+	status   int
+	bytes    int64
+	cut      bool // it ends before its end
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.wait()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	a.wait()
+	n, err := a.ResponseWriter.Write(p)
+	a.bytes += int64(n)
+	return n, err
+}
+
+// wait gives the client until then to take what is written next.
+func (a *answer) wait() { _ = a.rc.SetWriteDeadline(time.Now().Add(a.patience)) }

@@ -1,0 +1,190 @@
+package intakeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/intake"
+	"orgops/internal/runs"
+)
+
+// problem is an error as a client gets it: a problem document of RFC 9457.
+type problem struct {
+	Type     string    `json:"type"` // typePrefix and a word that programs may rely on
+	Title    string    `json:"title"`
+	Status   int       `json:"status"`
+	Detail   string    `json:"detail,omitempty"`
+	Instance string    `json:"instance"`       // the request's id
+	Rows     []rowJSON `json:"rows,omitempty"` // bad rows, the first of them
+	BadRows  int64     `json:"bad_rows,omitempty"`
+
+	allow      string        // methods that there are, with 405
+	challenge  string        // what to authenticate with, with 401
+	retryAfter time.Duration // with 503
+	cause      error         // for the log alone
+}
+
+// rowJSON is a bad row.
+type rowJSON struct {
+	Line    int    `json:"line"` // from 1
+	Message string `json:"message"`
+}
+
+const typePrefix = "urn:orgops:problem:"
+
+func (p *problem) Error() string {
+	if p.cause != nil {
+		return fmt.Sprintf("%s: %v", p.Title, p.cause)
+	}
+	return p.Title + ": " + p.Detail
+}
+
+func (p *problem) Unwrap() error { return p.cause }
+
+// titles has every problem there is; openapi.yaml lists them too.
+var titles = map[string]string{
+	"bad-request":        "The request cannot be read",
+	"unauthenticated":    "A token is needed",
+	"not-allowed":        "The token does not allow this",
+	"not-found":          "There is no such thing",
+	"method-not-allowed": "Not with this method",
+	"not-acceptable":     "Not in this form",
+	"body-timeout":       "The body came too slowly",
+	"state":              "The run is not in a state for this",
+	"too-large":          "Too much",
+	"unsupported-type":   "Not rows",
+	"bad-rows":           "Rows are bad; nothing was handed in",
+	"bad-input":          "The rows cannot be read; nothing was handed in",
+	"key-reused":         "The Idempotency-Key stands for another run",
+	"busy":               "Too many requests at a time",
+	"store":              "The store does not answer",
+	"spool":              "The rows cannot be kept",
+	"internal":           "A fault of the server",
+}
+
+func newProblem(status int, word, detail string, a ...any) *problem {
+	return &problem{Type: typePrefix + word, Title: titles[word], Status: status, Detail: fmt.Sprintf(detail, a...)}
+}
+
+func badRequest(detail string, a ...any) *problem {
+	return newProblem(http.StatusBadRequest, "bad-request", detail, a...)
+}
+
+func noSuchRun(id string) *problem {
+	return newProblem(http.StatusNotFound, "not-found", "There is no run %s of yours: it never was, or ended more than 30 days ago.", shown(id))
+}
+
+// problemOf says what an error means to a client. It is the one place that does.
+func problemOf(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
+		return badRows(bad)
+	}
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return spoolProblem(file)
+	}
+	_, header := errors.AsType[*intake.HeaderError](err)
+	_, retried := errors.AsType[*intake.OpenRetryError](err)
+	mismatch, differs := errors.AsType[*runs.MismatchError](err)
+	switch {
+	case header, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows):
+		return newProblem(http.StatusUnprocessableEntity, "bad-input", "%s", err)
+	case differs:
+		return newProblem(http.StatusUnprocessableEntity, "key-reused",
+			"You have used this key for a run with another %s: %s. Use a key of its own for each submission.", mismatch.Member, mismatch.Run)
+	case errors.Is(err, runs.ErrNotFound):
+		return newProblem(http.StatusNotFound, "not-found", "The run is no longer there.")
+	case retried, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, runs.ErrOpen), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrUnsealed), errors.Is(err, runs.ErrCancelled):
+		return newProblem(http.StatusConflict, "state", "%s", err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), isStore(err):
+		return &problem{
+			Type: typePrefix + "store", Title: titles["store"], Status: http.StatusServiceUnavailable,
+			Detail: "Ask again in a moment; the same Idempotency-Key makes that harmless.", retryAfter: 5 * time.Second, cause: err,
+		}
+	}
+	p := newProblem(http.StatusInternalServerError, "internal", "It is in the server's log under the id of this request.")
+	p.cause = err
+	return p
+}
+
+// isStore says whether it is Redis that failed, or the way to it.
+func isStore(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[redis.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
+}
+
+func badRows(bad *intake.BadRows) *problem {
+	p := newProblem(http.StatusUnprocessableEntity, "bad-rows",
+		"Put right the rows below and send all of them again, or send them with ?skip_invalid=1 to hand in the good ones.")
+	p.Rows, p.BadRows = rowsAsJSON(bad.First), bad.Total
+	return p
+}
+
+func rowsAsJSON(bad []error) []rowJSON {
+	rows := make([]rowJSON, 0, len(bad))
+	for _, err := range bad {
+		if row, ok := errors.AsType[*intake.RowError](err); ok {
+			rows = append(rows, rowJSON{Line: row.Line, Message: row.Msg})
+		}
+	}
+	return rows
+}
+
+// write answers with the problem.
+func (p *problem) write(w http.ResponseWriter, request string) {
+	told := *p
+	told.Instance = request
+	header := w.Header()
+	header.Set("Content-Type", "application/problem+json")
+	if p.allow != "" {
+		header.Set("Allow", p.allow)
+	}
+	if p.challenge != "" {
+		header.Set("WWW-Authenticate", p.challenge)
+	}
+	if p.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
+	}
+	w.WriteHeader(p.Status)
+	writeJSON(w, told)
+}
+
+// writeJSON writes v on a line. A client who has gone cannot be told that
+// writing to him did not work.
+func writeJSON(w io.Writer, v any) {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+}
+
+// shownRunes is how much of what a client wrote an error shows.
+const shownRunes = 64
+
+// shown is what a client wrote, quoted and cut.
+func shown(s string) string {
+	runes := 0
+	for i := range s {
+		if runes == shownRunes {
+			return strconv.Quote(s[:i]) + "…"
+		}
+		runes++
+	}
+	return strconv.Quote(s)
+}

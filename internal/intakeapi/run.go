@@ -1,0 +1,171 @@
+package intakeapi
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"orgops/internal/runs"
+)
+
+// runJSON is a run, by the names that enqueue's --json has.
+type runJSON struct {
+	Run       string           `json:"run"`
+	Kind      string           `json:"kind"`
+	Tenant    string           `json:"tenant"`
+	Label     string           `json:"label,omitempty"`
+	Parent    string           `json:"parent,omitempty"` // of a retry
+	State     string           `json:"state"`            // "being handed in", "open", "paused", "being resumed" or "ended"
+	Rows      *int64           `json:"rows"`             // null: not known yet
+	Settled   int64            `json:"settled"`
+	Counts    map[string]int64 `json:"counts"` // of settled rows, by outcome
+	CreatedAt time.Time        `json:"created_at"`
+	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
+	Cancelled bool             `json:"cancelled"`
+	// Submission is there in the answer to a body.
+	Submission *submittedJSON `json:"submission,omitempty"`
+}
+
+func runAsJSON(r runs.Run) runJSON {
+	j := runJSON{
+		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, State: state(r),
+		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
+	}
+	if r.Sealed {
+		j.Rows = &r.Total
+	}
+	if r.Ended() {
+		j.EndedAt = &r.EndedAt
+	}
+	return j
+}
+
+func state(r runs.Run) string {
+	switch {
+	case r.Ended():
+		return "ended"
+	case r.Paused:
+		return "paused"
+	case r.Resuming:
+		return "being resumed"
+	case !r.Sealed:
+		return "being handed in"
+	}
+	return "open"
+}
+
+// own is the run of that id, if it is the caller's. Those of others are not
+// there, for him.
+func (s *Server) own(ctx context.Context, id string) (runs.Run, error) {
+	if !keyPattern.MatchString(id) {
+		return runs.Run{}, noSuchRun(id)
+	}
+	aboutOf(ctx).run = id
+	run, err := s.cfg.Ledger.Get(ctx, id)
+	if isNotFound(err) || (err == nil && run.Caller != callerOf(ctx).Name) {
+		return runs.Run{}, noSuchRun(id)
+	}
+	return run, err
+}
+
+// show tells of a run: GET /v1/runs/{run}.
+func (s *Server) show(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
+	defer cancel()
+	if _, err := queryOf(r); err != nil {
+		return err
+	}
+	run, err := s.own(ctx, r.PathValue("run"))
+	if err != nil {
+		return err
+	}
+	answerJSON(w, http.StatusOK, runAsJSON(run))
+	return nil
+}
+
+// cancel settles what is open: POST /v1/runs/{run}/cancel. Cancelling twice is
+// cancelling once, and a run that has ended stays as it is.
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
+	defer cancel()
+	if _, err := queryOf(r); err != nil {
+		return err
+	}
+	run, err := s.own(ctx, r.PathValue("run"))
+	if err != nil {
+		return err
+	}
+	if _, err := s.cfg.Ledger.Cancel(ctx, run.ID); err != nil {
+		return err
+	}
+	if run, err = s.own(ctx, run.ID); err != nil {
+		return err
+	}
+	answerJSON(w, http.StatusOK, runAsJSON(run))
+	return nil
+}
+
+// Sizes of a page of the list.
+const (
+	usualPage = 50
+	mostRuns  = 500
+)
+
+type listJSON struct {
+	Runs []runJSON `json:"runs"`
+	Next *string   `json:"next"` // path of the next page; null: there is none
+}
+
+// list tells of the caller's runs: GET /v1/runs.
+func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
+	defer cancel()
+	query, err := queryOf(r, "limit", "after")
+	if err != nil {
+		return err
+	}
+	most := usualPage
+	if text := query.Get("limit"); text != "" {
+		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > mostRuns {
+			return badRequest("The parameter limit is a number from 1 to %d, not %s.", mostRuns, shown(text))
+		}
+	}
+	after, ok := placeOf(query.Get("after"))
+	if !ok {
+		return badRequest("The parameter after is not from a list's next.")
+	}
+	page, more, err := s.cfg.Ledger.Page(ctx, callerOf(ctx).Name, after, most)
+	if err != nil {
+		return err
+	}
+	told := listJSON{Runs: make([]runJSON, 0, len(page))}
+	for _, run := range page {
+		told.Runs = append(told.Runs, runAsJSON(run))
+	}
+	if more {
+		next := url.Values{"limit": {strconv.Itoa(most)}, "after": {placeText(page[len(page)-1].Place())}}
+		told.Next = new("/v1/runs?" + next.Encode())
+	}
+	answerJSON(w, http.StatusOK, told)
+	return nil
+}
+
+// placeText writes a place of the list as a parameter; placeOf reads it.
+func placeText(p runs.Place) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.CreatedAt.UnixMilli(), p.ID))
+}
+
+func placeOf(text string) (runs.Place, bool) {
+	if text == "" {
+		return runs.Place{}, true
+	}
+	plain, err := base64.RawURLEncoding.DecodeString(text)
+	at, id, found := strings.Cut(string(plain), " ")
+	ms, wrong := strconv.ParseInt(at, 10, 64)
+	return runs.Place{CreatedAt: time.UnixMilli(ms).UTC(), ID: id}, err == nil && wrong == nil && found && keyPattern.MatchString(id)
+}

@@ -1,0 +1,294 @@
+package intakeapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/intakeapi"
+	"orgops/internal/runs"
+)
+
+func TestList(t *testing.T) {
+	w := newWorld(t)
+	for i := range 7 {
+		caller := []string{"billing", "crm"}[i%2]
+		_, _, err := w.ledger.Create(t.Context(), runs.Run{
+			ID: fmt.Sprint("run", i), Kind: "domain:verify", Tenant: "default", Caller: caller, CreatedAt: time.UnixMilli(1_700_000_000_000 + int64(i/4)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	pages := 0
+	for path := "/v1/runs?limit=2"; path != ""; pages++ {
+		answer := w.do(call{path: path, token: billing})
+		answer.want(t, 200, "")
+		var page struct {
+			Runs []run
+			Next string
+		}
+		if err := json.Unmarshal([]byte(answer.body), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.Runs {
+			got = append(got, r.Run)
+		}
+		path = page.Next
+	}
+	if diff := cmp.Diff([]string{"run6", "run4", "run2", "run0"}, got); diff != "" || pages != 2 {
+		t.Errorf("%d pages, want 2; runs (-want +got):\n%s", pages, diff)
+	}
+	for _, bad := range []string{"?limit=0", "?limit=501", "?limit=x", "?after=x", "?after=MTIz", "?page=2"} {
+		w.do(call{path: "/v1/runs" + bad, token: billing}).want(t, 400, "bad-request")
+	}
+}
+
+func TestShow(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit("k", rows(2)).Run
+	w.sealed(id)
+	w.settle(id, "refused", "no such domain", 1)
+	got := w.do(call{path: "/v1/runs/" + id, token: billing})
+	got.want(t, 200, "")
+	r := got.run(t)
+	if r.State != "open" || *r.Rows != 2 || r.Settled != 1 || r.Counts["refused"] != 1 {
+		t.Errorf("run %+v", r)
+	}
+	if err := w.ledger.Pause(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.do(call{path: "/v1/runs/" + id, token: billing}).run(t); r.State != "paused" {
+		t.Errorf("state %s, want paused", r.State)
+	}
+	for _, path := range []string{"none", "a%2Fb", strings.Repeat("x", 65), "%00", "..%2f..%2fx"} {
+		w.do(call{path: "/v1/runs/" + path, token: billing}).want(t, 404, "not-found")
+	}
+	w.do(call{path: "/v1/runs/" + id + "?x=1", token: billing}).want(t, 400, "bad-request")
+}
+
+func TestCancel(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit("k", rows(3)).Run
+	w.sealed(id)
+	w.settle(id, "done", "", 0)
+	for range 2 { // the second time it changes nothing
+		got := w.do(call{method: "POST", path: "/v1/runs/" + id + "/cancel", token: billing})
+		got.want(t, 200, "")
+		if r := got.run(t); !r.Cancelled || r.State != "ended" || r.Counts["cancelled"] != 2 || r.Counts["done"] != 1 {
+			t.Errorf("run %+v, want 2 rows cancelled", r)
+		}
+	}
+}
+
+func TestFailed(t *testing.T) {
+	w := newWorld(t)
+	csv := w.submit("csv", rows(3)).Run
+	jsonl := w.submit("jsonl", `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`).Run
+	for _, id := range []string{csv, jsonl} {
+		w.sealed(id)
+		w.settle(id, "expired", `=cmd|' /C calc'!A0`, 0)
+	}
+	const csvRows = "organization_id,discovery_domain_id,orgops_outcome,orgops_error\n" +
+		"org_0000000000000000,ord_0000000000000000000000,expired,'=cmd|' /C calc'!A0\n"
+	const jsonRows = `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000",` +
+		`"orgops_outcome":"expired","orgops_error":"=cmd|' /C calc'!A0"}` + "\n"
+	tests := []struct {
+		name, run, accept string
+		status            int
+		mediaType, body   string
+	}{
+		{"CSV as it came", csv, "", 200, "text/csv; charset=utf-8; header=present", csvRows},
+		{"CSV, anything accepted", csv, "*/*", 200, "text/csv; charset=utf-8; header=present", csvRows},
+		{"CSV, both accepted", csv, "application/jsonl, text/csv", 200, "text/csv; charset=utf-8; header=present", csvRows},
+		{"CSV as JSON", csv, "application/jsonl", 200, "application/jsonl", jsonRows},
+		{"CSV as older JSON", csv, "text/html, application/x-ndjson;q=0.5", 200, "application/x-ndjson", jsonRows},
+		{"CSV refused", csv, "text/csv;q=0, */*", 200, "text/csv; charset=utf-8; header=present", csvRows},
+		{"JSON as it came", jsonl, "", 200, "application/jsonl", jsonRows},
+		{"JSON as CSV", jsonl, "text/csv", 406, "application/problem+json", ""},
+		{"neither", csv, "image/png", 406, "application/problem+json", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			header := http.Header{}
+			if test.accept != "" {
+				header.Set("Accept", test.accept)
+			}
+			got := w.do(call{path: "/v1/runs/" + test.run + "/failed", token: billing, header: header})
+			got.want(t, test.status, map[int]string{406: "not-acceptable"}[test.status])
+			if got.Header.Get("Content-Type") != test.mediaType || (test.body != "" && got.body != test.body) {
+				t.Errorf("%s %q\nwant %s %q", got.Header.Get("Content-Type"), got.body, test.mediaType, test.body)
+			}
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		id := w.submit("none", `{"organization_id":"org_0000000000000001","discovery_domain_id":"ord_0000000000000000000000"}`).Run
+		w.sealed(id)
+		got := w.do(call{path: "/v1/runs/" + id + "/failed", token: billing})
+		got.want(t, 200, "")
+		if got.body != "" || got.Header.Get("Content-Type") != "application/jsonl" {
+			t.Errorf("%s %q, want no rows", got.Header.Get("Content-Type"), got.body)
+		}
+	})
+	t.Run("back in", func(t *testing.T) {
+		got := w.do(call{path: "/v1/runs/" + csv + "/failed", token: billing})
+		if r := w.submit("again", got.body); w.sealed(r.Run).Total != 1 {
+			t.Errorf("run %+v, want a row", r)
+		}
+	})
+}
+
+func TestRetry(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit("k", rows(4)).Run
+	w.sealed(id)
+	retry := func(key, more string) response {
+		return w.do(call{method: "POST", path: "/v1/runs/" + id + "/retry" + more, token: billing, key: key})
+	}
+	retry("r1", "").want(t, 409, "state") // it has not ended
+	w.settle(id, "done", "", 0)
+	w.settle(id, "expired", "not there", 1, 2)
+	w.settle(id, "refused", "no such domain", 3)
+	retry("", "").want(t, 400, "bad-request")
+	retry("r1", "?outcomes=invalid").want(t, 400, "bad-request")
+	retry("r1", "?colour=red").want(t, 400, "bad-request")
+	retry("r1", "?outcomes=failed").want(t, 409, "state") // there are none
+	retry("k", "").want(t, 422, "key-reused")
+
+	got := retry("r1", "?outcomes=expired&label=again")
+	got.want(t, 202, "")
+	child := got.run(t)
+	if child.Parent != id || child.Label != "again" || got.Header.Get("Location") != "/v1/runs/"+child.Run {
+		t.Errorf("run %+v at %s, want a child of %s", child, got.Header.Get("Location"), id)
+	}
+	if r := w.sealed(child.Run); r.Total != 2 || r.Caller != "billing" {
+		t.Errorf("run %+v, want billing's with 2 rows", r)
+	}
+	again := retry("r1", "?outcomes=expired")
+	again.want(t, 202, "")
+	if again.run(t).Run != child.Run {
+		t.Errorf("the same key is run %s, want %s", again.run(t).Run, child.Run)
+	}
+	retry("r2", "").want(t, 409, "state") // the child has not ended
+	w.settle(child.Run, "done", "", 0, 1)
+	retry("r1", "?outcomes=expired").want(t, 200, "")
+	retry("r1", "?outcomes=refused").want(t, 422, "key-reused")
+	got = retry("r2", "")
+	got.want(t, 202, "")
+	w.sealed(got.run(t).Run)
+	w.eventually(func() bool { return len(w.spooled()) == 0 })
+}
+
+// TestRetryByNextServer stops the server before a retry has begun.
+func TestRetryByNextServer(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit("k", rows(2)).Run
+	w.sealed(id)
+	w.settle(id, "expired", "not there", 0, 1)
+	w.eventually(func() bool { return len(w.spooled()) == 0 })
+	w.eventually(func() bool { return w.server.TryHoldHandIns() })
+	answered := make(chan response)
+	go func() {
+		answered <- w.do(call{method: "POST", path: "/v1/runs/" + id + "/retry", token: billing, key: "r"})
+	}()
+	w.eventually(func() bool { return strings.Contains(strings.Join(w.spooled(), " "), ".json") })
+	w.stop()
+	(<-answered).want(t, 503, "store")
+	w.start()
+	w.eventually(func() bool { return len(w.spooled()) == 0 })
+	got := w.do(call{method: "POST", path: "/v1/runs/" + id + "/retry", token: billing, key: "r"})
+	got.want(t, 202, "")
+	if r := w.sealed(got.run(t).Run); r.Total != 2 || r.Parent != id {
+		t.Errorf("run %+v, want 2 rows of %s", r, id)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit("k", rows(2)).Run
+	w.sealed(id)
+	r := w.request(call{path: "/v1/runs/" + id + "/events", token: billing})
+	got, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%d %s", got.StatusCode, got.Header.Get("Content-Type"))
+	}
+	var ids []string
+	stream := events(got.Body)
+	next := func() (settled int64, beats int) {
+		t.Helper()
+		for stream.Scan() {
+			text := stream.Text()
+			if strings.HasPrefix(text, ":") {
+				if beats++; beats == 2 {
+					return -1, beats
+				}
+				continue
+			}
+			lines := strings.Split(text, "\n")
+			if len(lines) != 3 || lines[0] != "event: run" || !strings.HasPrefix(lines[1], "id: ") || !strings.HasPrefix(lines[2], "data: ") {
+				t.Fatalf("event %q", text)
+			}
+			ids = append(ids, strings.TrimPrefix(lines[1], "id: "))
+			var told run
+			if err := json.Unmarshal([]byte(strings.TrimPrefix(lines[2], "data: ")), &told); err != nil {
+				t.Fatal(err)
+			}
+			return told.Settled, beats
+		}
+		if err := stream.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return -1, beats
+	}
+	if n, _ := next(); n != 0 {
+		t.Fatalf("first %d settled, want 0", n)
+	}
+	if _, beats := next(); beats != 2 {
+		t.Fatalf("%d comments while nothing changed, want 2", beats)
+	}
+	w.settle(id, "done", "", 0)
+	if n, _ := next(); n != 1 {
+		t.Fatalf("then %d settled, want 1", n)
+	}
+	w.settle(id, "done", "", 1)
+	if n, _ := next(); n != 2 {
+		t.Fatalf("at last %d settled, want 2", n)
+	}
+	if n, beats := next(); n != -1 || beats != 0 {
+		t.Fatal("it goes on after the run's end")
+	}
+
+	last := http.Header{"Last-Event-Id": {ids[2]}}
+	w.do(call{path: "/v1/runs/" + id + "/events", token: billing, header: last}).want(t, 204, "")
+	for _, known := range []string{ids[0], "garbage", ""} {
+		again := w.do(call{path: "/v1/runs/" + id + "/events", token: billing, header: http.Header{"Last-Event-Id": {known}}})
+		again.want(t, 200, "")
+		if !strings.Contains(again.body, ids[2]) {
+			t.Errorf("after event %q comes %q, want the end", known, again.body)
+		}
+	}
+}
+
+func TestStreams(t *testing.T) {
+	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Streams = 1 })
+	id := w.submit("k", rows(1)).Run
+	open, err := w.client.Do(w.request(call{path: "/v1/runs/" + id + "/events", token: billing}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Body.Close()
+	w.do(call{path: "/v1/runs/" + id + "/events", token: billing}).want(t, 503, "busy")
+	w.stop() // ends the stream; it would wait for ever otherwise
+	for stream := events(open.Body); stream.Scan(); {
+	}
+}

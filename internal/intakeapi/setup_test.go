@@ -1,0 +1,424 @@
+package intakeapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"orgops/internal/intake"
+	"orgops/internal/intakeapi"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Tokens of the tests' callers.
+const (
+	billing = "billing-token-0123456789abcdef0123456789abcdef"
+	crm     = "crm-token-0123456789abcdef0123456789abcdef0123"
+)
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// billing may do all, crm verify domains of acme.
+var tokensFile = fmt.Sprintf(`
+tokens:
+  - name: billing
+    sha256: %s
+    kinds: ["*"]
+    tenants: ["*"]
+  - name: crm
+    sha256: %s
+    kinds: [domain:verify]
+    tenants: [acme]
+`, hashOf(billing), hashOf(crm))
+
+// world is a server and what stands around it.
+type world struct {
+	t      testing.TB
+	config intakeapi.Config
+	url    string
+	rdb    redis.UniversalClient
+	ledger *runs.Ledger
+	spool  string
+	log    *log
+	client *http.Client
+	server *intakeapi.Server
+	stop   func() // ends the server as SIGTERM does, and waits
+}
+
+// log is what the server has written.
+type log struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// newWorld starts a server with tokens. Each of change changes its settings.
+func newWorld(t testing.TB, change ...func(*intakeapi.Config)) *world {
+	t.Helper()
+	rdb := redistest.New(t)
+	w := &world{t: t, rdb: rdb, ledger: runs.New(rdb), spool: filepath.Join(t.TempDir(), "spool"), log: &log{}}
+	w.config = intakeapi.Config{
+		Redis: rdb, Ledger: w.ledger, Spool: w.spool, Version: "test",
+		Tokens: tokens(t, tokensFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		Intake: intake.Intake{Ledger: w.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), w.ledger)},
+		// A test that waits for nothing to happen cannot fail; these are for those in
+		// which it does.
+		Limits: intakeapi.Limits{Look: 5 * time.Millisecond, Again: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
+	}
+	for _, c := range change {
+		c(&w.config)
+	}
+	w.client = &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(func() {
+		w.client.CloseIdleConnections()
+		w.stop()
+	})
+	w.start()
+	return w
+}
+
+func tokens(t testing.TB, text string) *intakeapi.Tokens {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := intakeapi.ReadTokens(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// start starts a server, or another one on the same spool.
+func (w *world) start() {
+	w.t.Helper()
+	server, err := intakeapi.New(w.config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.run(server, listener)
+}
+
+func (w *world) run(server *intakeapi.Server, listener net.Listener) {
+	w.server = server
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, listener) }()
+	w.url = "http://" + listener.Addr().String()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Errorf("the server ended: %v", err)
+		}
+	})
+}
+
+// response is an answer, read.
+type response struct {
+	*http.Response
+	body string
+}
+
+// call is a request. Zero members are left out.
+type call struct {
+	method, path, token, key, body string
+	header                         http.Header
+	reader                         io.Reader // in the place of body
+}
+
+func (w *world) request(c call) *http.Request {
+	w.t.Helper()
+	var body io.Reader = strings.NewReader(c.body)
+	if c.reader != nil {
+		body = c.reader
+	}
+	if c.method == "" {
+		c.method = http.MethodGet
+	}
+	r, err := http.NewRequestWithContext(w.t.Context(), c.method, w.url+c.path, body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if c.header != nil {
+		r.Header = c.header.Clone()
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.key != "" {
+		r.Header.Set("Idempotency-Key", c.key)
+	}
+	return r
+}
+
+// do sends a request and holds the answer against openapi.yaml.
+func (w *world) do(c call) response {
+	w.t.Helper()
+	r := w.request(c)
+	got, err := w.client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.read(r, got)
+}
+
+func (w *world) read(r *http.Request, got *http.Response) response {
+	w.t.Helper()
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
+	}
+	holdToDescription(w.t, r, got, body)
+	return response{got, string(body)}
+}
+
+// description is openapi.yaml as it is served, and what finds routes in it.
+var description = sync.OnceValues(func() (*openapi3.T, routers.Router) {
+	doc, err := openapi3.NewLoader().LoadFromFile("openapi.yaml")
+	if err != nil {
+		panic(err)
+	}
+	doc.Servers = nil
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		panic(err)
+	}
+	text := func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
+		all, err := io.ReadAll(body)
+		return string(all), err
+	}
+	for _, mediaType := range []string{"text/csv", "application/jsonl", "application/x-ndjson", "text/event-stream"} {
+		openapi3filter.RegisterBodyDecoder(mediaType, text)
+	}
+	return doc, router
+})
+
+// holdToDescription is an error unless openapi.yaml has the answer's status, its
+// headers and the form of its body. Answers to what is no route are problems.
+func holdToDescription(t testing.TB, r *http.Request, got *http.Response, body []byte) {
+	t.Helper()
+	_, router := description()
+	route, params, err := router.FindRoute(r)
+	if errors.Is(err, routers.ErrPathNotFound) || errors.Is(err, routers.ErrMethodNotAllowed) {
+		if got.StatusCode != http.StatusNotFound && got.StatusCode != http.StatusMethodNotAllowed && got.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s %s: status %d of what openapi.yaml does not know", r.Method, r.URL.Path, got.StatusCode)
+		}
+		return
+	}
+	if err != nil {
+		t.Errorf("%s %s: %v", r.Method, r.URL.Path, err)
+		return
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
+		Status:                 got.StatusCode, Header: got.Header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	input.SetBodyBytes(body)
+	if err := openapi3filter.ValidateResponse(t.Context(), input); err != nil {
+		t.Errorf("%s %s: the answer is not as openapi.yaml says: %v\n%d %s", r.Method, r.URL.Path, err, got.StatusCode, body)
+	}
+}
+
+// want holds the status, and of a problem its type.
+func (r response) want(t testing.TB, status int, problem string) {
+	t.Helper()
+	if r.StatusCode != status {
+		t.Fatalf("%s %s: status %d, want %d: %s", r.Request.Method, r.Request.URL, r.StatusCode, status, r.body)
+	}
+	if problem == "" {
+		return
+	}
+	var got struct{ Type, Instance string }
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+		t.Fatalf("%v: %s", err, r.body)
+	}
+	if got.Type != "urn:orgops:problem:"+problem {
+		t.Fatalf("problem %s, want %s: %s", got.Type, problem, r.body)
+	}
+	if got.Instance == "" || got.Instance != r.Header.Get("X-Request-Id") {
+		t.Errorf("instance %q, want the request's id %q", got.Instance, r.Header.Get("X-Request-Id"))
+	}
+}
+
+// run is what an answer says of a run.
+type run struct {
+	Run, Kind, Tenant, Label, Parent, State string
+	Rows                                    *int64
+	Settled                                 int64
+	Counts                                  map[string]int64
+	Cancelled                               bool
+	Submission                              *struct {
+		Rows, Invalid, Duplicates int64
+	}
+}
+
+func (r response) run(t testing.TB) run {
+	t.Helper()
+	var got run
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+		t.Fatalf("%v: %s", err, r.body)
+	}
+	return got
+}
+
+// rows are n rows of domain:verify in CSV.
+func rows(n int) string {
+	var b strings.Builder
+	b.WriteString("organization_id,discovery_domain_id\n")
+	for i := range n {
+		fmt.Fprintf(&b, "org_%016d,ord_%022d\n", i, i)
+	}
+	return b.String()
+}
+
+// submit hands rows of domain:verify in for billing, and returns the run.
+func (w *world) submit(key, body string) run {
+	w.t.Helper()
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: key, body: body})
+	got.want(w.t, http.StatusAccepted, "")
+	return got.run(w.t)
+}
+
+// sealed waits until all rows of a run are in, by its events.
+func (w *world) sealed(id string) runs.Run {
+	w.t.Helper()
+	return w.until(id, func(r runs.Run) bool { return r.Sealed })
+}
+
+// until asks the ledger until a run is so.
+func (w *world) until(id string, so func(runs.Run) bool) (r runs.Run) {
+	w.t.Helper()
+	w.eventually(func() bool {
+		var err error
+		if r, err = w.ledger.Get(w.t.Context(), id); err != nil {
+			w.t.Fatal(err)
+		}
+		return so(r)
+	})
+	return r
+}
+
+// eventually waits until it is so. Where it never is, the test's own time limit
+// ends it.
+func (w *world) eventually(so func() bool) {
+	w.t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-w.t.Context().Done():
+			w.t.Fatal(w.t.Context().Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// settle settles rows of a run as a worker does.
+func (w *world) settle(id, outcome, detail string, items ...int64) {
+	w.t.Helper()
+	r, err := w.ledger.Get(w.t.Context(), id)
+	if err == nil {
+		err = w.ledger.Settle(w.t.Context(), id, r.Kind, items, outcome, detail)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// spooled are the files in the spool but for the lock.
+func (w *world) spooled() []string {
+	w.t.Helper()
+	entries, err := os.ReadDir(w.spool)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.Name() != "lock" {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+// tasksOf counts the tasks that are enqueued.
+func (w *world) tasksOf(queue string) int {
+	w.t.Helper()
+	info, err := asynq.NewInspectorFromRedisClient(w.rdb).GetQueueInfo(queue)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return info.Size
+}
+
+// events reads server-sent events.
+func events(body io.Reader) *bufio.Scanner {
+	s := bufio.NewScanner(body)
+	s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		if i := bytes.Index(data, []byte("\n\n")); i >= 0 {
+			return i + 2, data[:i], nil
+		}
+		if atEOF {
+			return len(data), nil, nil
+		}
+		return 0, nil, nil
+	})
+	return s
+}
+
+func query(pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		values.Set(pairs[i], pairs[i+1])
+	}
+	return "?" + values.Encode()
+}

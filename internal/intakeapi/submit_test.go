@@ -1,0 +1,416 @@
+package intakeapi_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/intakeapi"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+)
+
+func zipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestSubmit(t *testing.T) {
+	const jsonl = `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}` + "\n"
+	tests := []struct {
+		name   string
+		body   string
+		header http.Header
+	}{
+		{"CSV", rows(1), http.Header{"Content-Type": {"text/csv; charset=utf-8"}}},
+		{"JSON Lines", jsonl, http.Header{"Content-Type": {"application/jsonl"}}},
+		{"no type", rows(1), nil},
+		{"as curl sends it", rows(1), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}},
+		{"a gzipped file", zipped(t, rows(1)), http.Header{"Content-Type": {"application/gzip"}}},
+		{"a gzipped transfer", zipped(t, rows(1)), http.Header{"Content-Encoding": {"gzip"}}},
+		{"a gzipped file in a gzipped transfer", zipped(t, zipped(t, rows(1))), http.Header{"Content-Encoding": {"gzip"}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify" + query("label", "spring"), token: billing, key: "k1", body: test.body, header: test.header})
+			got.want(t, http.StatusAccepted, "")
+			told := got.run(t)
+			if got.Header.Get("Location") != "/v1/runs/"+told.Run || told.Label != "spring" || told.Tenant != "default" || told.Submission.Rows != 1 {
+				t.Errorf("Location %q, run %+v", got.Header.Get("Location"), told)
+			}
+			r := w.sealed(told.Run)
+			if r.Total != 1 || r.Caller != "billing" || w.tasksOf("default.dns.fast") != 1 {
+				t.Errorf("run %+v, %d tasks; want a row, billing's, and a task", r, w.tasksOf("default.dns.fast"))
+			}
+			w.stop()
+			if left := w.spooled(); len(left) > 0 {
+				t.Errorf("left in the spool: %q", left)
+			}
+		})
+	}
+}
+
+func TestSubmitRefuses(t *testing.T) {
+	big := rows(2000) // 82 KB
+	tests := []struct {
+		name    string
+		call    call
+		status  int
+		problem string
+		detail  string
+	}{
+		{"an unknown kind", call{path: "/v1/runs/domain:delete", key: "k"}, 404, "not-found", "domain:verify"},
+		{"no key", call{path: "/v1/runs/domain:verify"}, 400, "bad-request", "Idempotency-Key"},
+		{"a key with blanks", call{path: "/v1/runs/domain:verify", key: "a b"}, 400, "bad-request", "Idempotency-Key"},
+		{"a key too long", call{path: "/v1/runs/domain:verify", key: strings.Repeat("k", 65)}, 400, "bad-request", "64"},
+		{"an unknown parameter", call{path: "/v1/runs/domain:verify?skip_inavlid=1", key: "k"}, 400, "bad-request", "skip_invalid"},
+		{"a parameter given twice", call{path: "/v1/runs/domain:verify?label=a&label=b", key: "k"}, 400, "bad-request", "more than once"},
+		{"a query that is none", call{path: "/v1/runs/domain:verify?label=%zz", key: "k"}, 400, "bad-request", "query"},
+		{"a flag that is none", call{path: "/v1/runs/domain:verify?skip_invalid=yes", key: "k"}, 400, "bad-request", "1 or 0"},
+		{"a tenant that is none", call{path: "/v1/runs/domain:verify?tenant=A%20B", key: "k"}, 400, "bad-request", "tenant"},
+		{"half a second", call{path: "/v1/runs/domain:verify?give_up=0.5s", key: "k"}, 400, "bad-request", "whole seconds"},
+		{"give_up of another kind", call{path: "/v1/runs/clients:remove?give_up=1h", key: "k"}, 400, "bad-request", "domain:verify"},
+		{"a long label", call{path: "/v1/runs/domain:verify?label=" + strings.Repeat("x", 201), key: "k"}, 400, "bad-request", "200"},
+		{"a column that rows are made of", call{path: "/v1/runs/domain:verify?ignore_columns=organization_id", key: "k", body: rows(1)}, 422, "bad-input", "cannot be ignored"},
+		{"a form", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}}, 415, "unsupported-type", "--data-binary"},
+		{"a picture", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"image/png"}}}, 415, "unsupported-type", "text/csv"},
+		{"a type that is none", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"; ;"}}}, 415, "unsupported-type", ""},
+		{"another charset", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"text/csv; charset=latin1"}}}, 415, "unsupported-type", "UTF-8"},
+		{"another coding", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1), header: http.Header{"Content-Encoding": {"br"}}}, 415, "unsupported-type", "gzip"},
+		{"gzip that is none", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1), header: http.Header{"Content-Encoding": {"gzip"}}}, 400, "bad-request", "does not begin"},
+		{"gzip that is cut off", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, rows(9))[:40]}, 400, "bad-request", "cut off"},
+		{"gzip that is broken", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, rows(9))[:60] + strings.Repeat("x", 60)}, 400, "bad-request", ""},
+		{"gzip in gzip", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, zipped(t, rows(1)))}, 400, "bad-request", "more than once"},
+		{"no rows", call{path: "/v1/runs/domain:verify", key: "k", body: rows(0)}, 422, "bad-input", "no rows"},
+		{"nothing", call{path: "/v1/runs/domain:verify", key: "k"}, 422, "bad-input", "empty"},
+		{"an array", call{path: "/v1/runs/domain:verify", key: "k", body: "[{}]"}, 422, "bad-input", "line of its own"},
+		{"another header", call{path: "/v1/runs/domain:verify", key: "k", body: "organization_id,colour\na,b\n"}, 422, "bad-input", "colour"},
+		{"too many bytes, told at once", call{path: "/v1/runs/domain:verify", key: "k", body: big}, 413, "too-large", "50000 bytes"},
+		{"too many bytes, told by nobody", call{path: "/v1/runs/domain:verify", key: "k", reader: io.MultiReader(strings.NewReader(big))}, 413, "too-large", "50000 bytes"},
+		{"gzip that expands", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, big)}, 413, "too-large", "expanded"},
+		{"gzip of empty gzips", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, strings.Repeat(zipped(t, ""), 4000)), header: http.Header{"Content-Encoding": {"gzip"}}}, 413, "too-large", "expanded"},
+		{"too many rows", call{path: "/v1/runs/domain:verify", key: "k", body: rows(101)}, 413, "too-large", "at most 100"},
+	}
+	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.MaxBytes, c.Limits.MaxRows = 50_000, 100 })
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.call.method, test.call.token = "POST", billing
+			got := w.do(test.call)
+			got.want(t, test.status, test.problem)
+			if !strings.Contains(got.body, test.detail) {
+				t.Errorf("%q is not in %s", test.detail, got.body)
+			}
+			if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 {
+				t.Errorf("runs %v, %v; want none", all, err)
+			}
+			if left := w.spooled(); len(left) > 0 {
+				t.Errorf("left in the spool: %q", left)
+			}
+		})
+	}
+}
+
+func TestBadRows(t *testing.T) {
+	var body strings.Builder
+	body.WriteString(rows(1))
+	for range 60 {
+		body.WriteString("org_0000000000000000,\n")
+	}
+	w := newWorld(t)
+	c := call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: body.String()}
+	got := w.do(c)
+	got.want(t, 422, "bad-rows")
+	var told struct {
+		BadRows int64 `json:"bad_rows"`
+		Rows    []struct {
+			Line    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal([]byte(got.body), &told); err != nil {
+		t.Fatal(err)
+	}
+	if told.BadRows != 60 || len(told.Rows) != 50 || told.Rows[0].Line != 3 || told.Rows[0].Message != "discovery_domain_id is missing" {
+		t.Errorf("told of %d rows, %d of them: %+v", told.BadRows, len(told.Rows), told.Rows[0])
+	}
+	if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 || len(w.spooled()) > 0 {
+		t.Fatalf("runs %v, %v, spool %q; want nothing", all, err, w.spooled())
+	}
+
+	// The key is free still, and the good row can go in without the bad ones.
+	c.path += "?skip_invalid=1"
+	got = w.do(c)
+	got.want(t, 202, "")
+	if run := got.run(t); run.Submission.Invalid != 60 || run.Submission.Rows != 61 {
+		t.Errorf("submission %+v, want 60 of 61 rows bad", run.Submission)
+	}
+	if r := w.sealed(got.run(t).Run); r.Total != 61 || r.Counts["invalid"] != 60 {
+		t.Errorf("%d rows, counts %v; want 61 with 60 invalid", r.Total, r.Counts)
+	}
+}
+
+func TestSameKey(t *testing.T) {
+	w := newWorld(t)
+	first := w.submit("k", rows(3))
+	w.sealed(first.Run)
+
+	t.Run("the same content", func(t *testing.T) {
+		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: `"k"`, body: zipped(t, rows(3))})
+		got.want(t, 202, "")
+		if run := got.run(t); run.Run != first.Run || run.State != "open" {
+			t.Errorf("run %+v, want %s as it stands", run, first.Run)
+		}
+	})
+	t.Run("other content", func(t *testing.T) {
+		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(4)})
+		got.want(t, 422, "key-reused")
+		if !strings.Contains(got.body, "content") {
+			t.Errorf("what differs is not told: %s", got.body)
+		}
+	})
+	t.Run("another tenant", func(t *testing.T) {
+		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?tenant=acme", token: billing, key: "k", body: rows(3)})
+		got.want(t, 422, "key-reused")
+	})
+	t.Run("another caller", func(t *testing.T) {
+		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: crm, key: "k", body: rows(5)})
+		got.want(t, 202, "")
+		if got.run(t).Run == first.Run {
+			t.Error("it is billing's run")
+		}
+		w.sealed(got.run(t).Run)
+	})
+	t.Run("after its end", func(t *testing.T) {
+		w.settle(first.Run, "done", "", 0, 1, 2)
+		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(3)})
+		got.want(t, 200, "")
+		if run := got.run(t); run.Run != first.Run || run.State != "ended" || run.Counts["done"] != 3 {
+			t.Errorf("run %+v, want it ended", run)
+		}
+	})
+}
+
+// TestAtOnce has one submission sent by many at once: one run, each row once.
+func TestAtOnce(t *testing.T) {
+	w := newWorld(t)
+	body := rows(1500)
+	var senders sync.WaitGroup
+	var mu sync.Mutex
+	ids := map[string]int{}
+	for range 8 {
+		senders.Go(func() {
+			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: body})
+			got.want(t, 202, "")
+			mu.Lock()
+			defer mu.Unlock()
+			ids[got.run(t).Run]++
+		})
+	}
+	senders.Wait()
+	if len(ids) != 1 {
+		t.Fatalf("runs %v, want one", ids)
+	}
+	for id := range ids {
+		if r := w.sealed(id); r.Total != 1500 || w.tasksOf("default.dns") != 1500 {
+			t.Errorf("%d rows, %d tasks; want 1500 of each", r.Total, w.tasksOf("default.dns"))
+		}
+	}
+	w.stop()
+	if left := w.spooled(); len(left) > 0 {
+		t.Errorf("left in the spool: %q", left)
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	w := newWorld(t)
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?dry_run=1&skip_invalid=1", token: billing, body: rows(3) + "org_x\n"})
+	got.want(t, 200, "")
+	var plan map[string]any
+	if err := json.Unmarshal([]byte(got.body), &plan); err != nil {
+		t.Fatal(err)
+	}
+	delete(plan, "invalid_rows")
+	want := map[string]any{
+		"dry_run": true, "kind": "domain:verify", "tenant": "default", "rows": 4.0, "invalid": 1.0, "duplicates": 0.0, "tasks": 3.0, "api_calls": 9.0,
+	}
+	if diff := cmp.Diff(want, plan); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 || len(w.spooled()) > 0 {
+		t.Errorf("runs %v, %v, spool %q; want nothing", all, err, w.spooled())
+	}
+}
+
+func TestGiveUp(t *testing.T) {
+	w := newWorld(t)
+	if err := pace.Announce(t.Context(), w.rdb, pace.Settings{Tenant: "default", Rate: "2/s", GiveUp: 5 * time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.sealed(w.submit("announced", rows(1)).Run); r.GiveUp != 5*time.Hour {
+		t.Errorf("gives up after %s, want what the worker says, 5h", r.GiveUp)
+	}
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?give_up=90m", token: billing, key: "given", body: rows(1)})
+	got.want(t, 202, "")
+	if r := w.sealed(got.run(t).Run); r.GiveUp != 90*time.Minute {
+		t.Errorf("gives up after %s, want 90m", r.GiveUp)
+	}
+	if !strings.Contains(got.body, `"worker_seen":true`) {
+		t.Errorf("the worker was not seen: %s", got.body)
+	}
+}
+
+// TestDisk holds that a disk which takes nothing leaves nothing.
+func TestDisk(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		status int
+	}{{syscall.ENOSPC, 507}, {syscall.EIO, 503}} {
+		t.Run(test.err.Error(), func(t *testing.T) {
+			w := newWorld(t)
+			w.server.FailWrites(test.err)
+			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)})
+			got.want(t, test.status, "spool")
+			if got.Header.Get("Retry-After") == "" {
+				t.Error("it is not told when to try again")
+			}
+			if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 || len(w.spooled()) > 0 {
+				t.Errorf("runs %v, %v, spool %q; want nothing", all, err, w.spooled())
+			}
+		})
+	}
+}
+
+// TestSlowBody sends a part of a body, and no more.
+func TestSlowBody(t *testing.T) {
+	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Idle = 20 * time.Millisecond })
+	body, rest := io.Pipe()
+	defer rest.Close()
+	go func() { _, _ = io.WriteString(rest, rows(2)) }()
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", reader: body})
+	got.want(t, 408, "body-timeout")
+	if left := w.spooled(); len(left) > 0 {
+		t.Errorf("left in the spool: %q", left)
+	}
+}
+
+// TestPatience holds that the pause for the next octets is no limit on the
+// request: the check and the answer come after them.
+func TestPatience(t *testing.T) {
+	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Idle = 200 * time.Millisecond })
+	release := w.server.HoldChecks()
+	answered := make(chan response)
+	go func() {
+		answered <- w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(2)})
+	}()
+	select {
+	case got := <-answered:
+		t.Fatalf("answered before the check: %d %s", got.StatusCode, got.body)
+	case <-time.After(400 * time.Millisecond):
+	}
+	release()
+	got := <-answered
+	got.want(t, 202, "")
+}
+
+// TestUploads holds the number of bodies at a time.
+func TestUploads(t *testing.T) {
+	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Uploads = 1 })
+	body, rest := io.Pipe()
+	answered := make(chan response)
+	go func() {
+		answered <- w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "first", reader: body})
+	}()
+	if _, err := io.WriteString(rest, rows(1)); err != nil { // returns when it is being received
+		t.Fatal(err)
+	}
+	w.eventually(func() bool { return len(w.spooled()) == 1 })
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "second", body: rows(1)})
+	got.want(t, 503, "busy")
+	if got.Header.Get("Retry-After") != "5" {
+		t.Errorf("Retry-After %q, want 5", got.Header.Get("Retry-After"))
+	}
+	_ = rest.Close()
+	(<-answered).want(t, 202, "")
+}
+
+// TestPending holds the number of submissions that wait.
+func TestPending(t *testing.T) {
+	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Pending = 2 })
+	release := w.server.HoldHandIns()
+	for i := range 2 {
+		w.submit(fmt.Sprint("k", i), rows(1))
+	}
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k2", body: rows(1)})
+	got.want(t, 503, "busy")
+	release()
+}
+
+// TestRedisAway holds that a submission is refused, and can be sent again.
+func TestRedisAway(t *testing.T) {
+	mini := redistest.Mini(t)
+	w := newWorld(t)
+	mini.SetError("LOADING Redis is loading the dataset in memory")
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)})
+	got.want(t, 503, "store")
+	if strings.Contains(got.body, "LOADING") {
+		t.Errorf("a stranger is told of the store's insides: %s", got.body)
+	}
+	if left := w.spooled(); len(left) > 0 {
+		t.Errorf("left in the spool: %q", left)
+	}
+	mini.SetError("")
+	w.sealed(w.submit("k", rows(1)).Run)
+}
+
+// TestHandInIsTriedAgain has Redis away between 202 and the hand-in.
+func TestHandInIsTriedAgain(t *testing.T) {
+	mini := redistest.Mini(t)
+	w := newWorld(t)
+	release := w.server.HoldHandIns()
+	run := w.submit("k", rows(3))
+	mini.SetError("LOADING Redis is loading the dataset in memory")
+	release()
+	w.eventually(func() bool { return strings.Contains(w.log.String(), "a hand-in failed, and is tried again") })
+	mini.SetError("")
+	if r := w.sealed(run.Run); r.Total != 3 {
+		t.Errorf("%d rows, want 3", r.Total)
+	}
+}
+
+// TestCancelledOnTheWay has a run cancelled before its rows are in.
+func TestCancelledOnTheWay(t *testing.T) {
+	w := newWorld(t)
+	release := w.server.HoldHandIns()
+	run := w.submit("k", rows(3))
+	got := w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/cancel", token: billing})
+	got.want(t, 200, "")
+	if !got.run(t).Cancelled || got.run(t).State != "ended" {
+		t.Errorf("run %+v, want it cancelled", got.run(t))
+	}
+	release()
+	w.eventually(func() bool { return len(w.spooled()) == 0 })
+	r, err := w.ledger.Get(t.Context(), run.Run)
+	if err != nil || r.Total != 0 || r.CancelledAt.IsZero() {
+		t.Errorf("run %+v, %v; want it cancelled without rows", r, err)
+	}
+	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(3)}).want(t, 200, "")
+}
