@@ -85,6 +85,7 @@ func TestRedisLosesTheLastSecond(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
 	f := assembleOn(outlasting(t, server.URL()), server.URL())
+	f.forgets = true
 	f.slow(20, 30)
 	one := f.work("one")
 	f.work("other")
@@ -150,7 +151,7 @@ func (f *fleet) bringBack() {
 }
 
 // repairEvery is how long a run is left alone before it is repaired once more.
-const repairEvery = 10 * time.Second
+const repairEvery = 20 * time.Second
 
 // open are the runs that have not ended.
 func (f *fleet) open() (ids []string) {
@@ -263,6 +264,7 @@ func TestSentinelFailover(t *testing.T) {
 			})
 			url := "redis-sentinel://" + sentinel.Addr + "/main"
 			f := assembleOn(outlasting(t, url), url)
+			f.forgets = tc.loses
 			f.slow(20, 30)
 			f.work("one")
 			f.work("other")
