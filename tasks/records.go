@@ -31,6 +31,13 @@ type record struct {
 
 const keptRecord = "record"
 
+// Record is what the ledger keeps of an open row's discovery domain, as JSON and
+// by the name of RecordMark, once a worker has read it.
+type Record = record
+
+// RecordMark is that name.
+const RecordMark = keptRecord
+
 // records reads discovery domains for the handlers.
 type records struct {
 	api    API

@@ -29,6 +29,7 @@ type grammar struct {
 	Domains struct {
 		Verify verifyCommand `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark those verified."`
 		Update updateCommand `cmd:"" help:"Set the status, or the use for discovery, of discovery domains."`
+		Show   domainCommand `cmd:"" help:"Show what became of one discovery domain in all runs: its open row, why it is open, and its history."`
 	} `cmd:"" help:"Discovery domains of organizations."`
 	Clients struct {
 		Remove removeCommand `cmd:"" help:"Remove clients from organizations."`
@@ -137,9 +138,11 @@ func (t *tool) disconnect() {
 	}
 }
 
-// printJSON writes v as one line.
-func (t *tool) printJSON(v any) error {
-	e := json.NewEncoder(t.Stdout)
+// printJSON writes v to stdout as one line.
+func (t *tool) printJSON(v any) error { return writeJSON(t.Stdout, v) }
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }

@@ -37,6 +37,7 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 type showCommand struct {
 	ID   string `arg:"" name:"run" help:"Id of the run."`
 	Rows int    `noenv:"true" default:"20" help:"How many rows are shown: of the open ones, and of those that did not settle well."`
+	Open bool   `noenv:"true" help:"Show the open rows alone, all of them, one a line, with why they are open and when they are looked at next."`
 }
 
 // Run shows one run.
@@ -51,10 +52,20 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
+	if c.Open {
+		return t.printOpen(ctx, r)
+	}
 	if t.json {
 		return t.printDetails(ctx, r, c.Rows)
 	}
 	if err := t.printRun(ctx, r); err != nil {
+		return err
+	}
+	waiting, err := cli.WaitingOf(ctx, t.ledger, r)
+	if err == nil {
+		err = waiting.Write(t.Stdout)
+	}
+	if err != nil {
 		return err
 	}
 	if err := cli.OpenRows(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
@@ -65,6 +76,10 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 
 func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	held, err := t.heldUp(ctx, r)
+	if err != nil {
+		return err
+	}
+	children, err := t.children(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -88,6 +103,9 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("settled", fmt.Sprintf("%d: %s", r.Settled, cli.Counts(r)))
 	line("created", stamp(r.CreatedAt))
 	line("ended", stamp(r.EndedAt))
+	for _, c := range children {
+		line("retried by", c.String())
+	}
 	return w.Flush()
 }
 
@@ -125,7 +143,7 @@ const unwellRowsTold = 50
 // follow shows progress until the runs have ended, then what became of them.
 // It is an error if a row settled badly.
 func (t *tool) follow(ctx context.Context, ids []string) error {
-	all, err := cli.Follow(ctx, t.ledger, ids, t.Stderr)
+	all, err := cli.Follow(ctx, t.redis, ids, t.Stderr)
 	if err != nil && ctx.Err() != nil {
 		again := "enqueue runs follow " + strings.Join(ids, " ")
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: what was handed in goes on; to follow it again: %s", again)}
@@ -173,8 +191,9 @@ type runJSON struct {
 	Kind      string           `json:"kind"`
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
-	State     string           `json:"state"` // "being handed in", "open", "paused", "being resumed", "being cancelled" or "ended"
-	Rows      *int64           `json:"rows"`  // null: not known yet
+	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
+	State     string           `json:"state"`            // "being handed in", "open", "paused", "being resumed", "being cancelled" or "ended"
+	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
 	CreatedAt time.Time        `json:"created_at"`
@@ -184,7 +203,7 @@ type runJSON struct {
 
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
-		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, State: cli.State(r),
+		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, State: cli.State(r),
 		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
 	}
 	if r.Sealed {
@@ -202,8 +221,10 @@ func runAsJSON(r runs.Run) runJSON {
 // detailsJSON is a run with rows of it.
 type detailsJSON struct {
 	runJSON
-	Blocked     []blockJSON     `json:"blocked"`      // what the tenant does not let us do
-	PausedUntil *time.Time      `json:"paused_until"` // null: it is not
+	Blocked     []blockJSON     `json:"blocked"`               // what the tenant does not let us do
+	PausedUntil *time.Time      `json:"paused_until"`          // null: it is not
+	Children    []childJSON     `json:"children,omitempty"`    // the runs that repeat rows of it
+	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"` // what its open rows wait for; not there where none is known
 	OpenRows    []openRowJSON   `json:"open_rows"`
 	UnwellRows  []unwellRowJSON `json:"unwell_rows"`
 }
@@ -240,16 +261,15 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 	if !held.PausedUntil.IsZero() {
 		details.PausedUntil = &held.PausedUntil
 	}
+	if err := t.addWaiting(ctx, r, &details); err != nil {
+		return err
+	}
 	open, err := cli.Open(ctx, t.ledger, r, most)
 	if err != nil {
 		return err
 	}
 	for _, row := range open {
-		j := openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason}
-		if !row.Next.IsZero() {
-			j.NextLook = &row.Next
-		}
-		details.OpenRows = append(details.OpenRows, j)
+		details.OpenRows = append(details.OpenRows, openRowAsJSON(row))
 	}
 	unwell, err := cli.UnwellOf(ctx, t.ledger, r, most)
 	if err != nil {

@@ -68,6 +68,8 @@ func TestScripts(t *testing.T) {
 			"settle":             settle,
 			"note":               note,
 			"begin":              begin,
+			"keep":               keep,
+			"alone":              alone,
 			"watch":              watch,
 			"reached":            reached,
 			"block":              block,
@@ -220,6 +222,20 @@ func begin(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = of(ts).ledger().Begin(context.Background(), args[0], item, 0, "post", []byte("x"))
 	ts.Check(err)
+}
+
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 4, "keep RUN ITEM NAME VALUE")
+	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(of(ts).ledger().Keep(context.Background(), args[0], item, args[2], []byte(args[3])))
+}
+
+// alone writes a row down as a worker does that came in no run.
+func alone(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "alone ID KIND ROW")
+	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	ts.Check(of(ts).ledger().Register(context.Background(), args[0], args[1], "default", at, [][]byte{[]byte(args[2])}))
 }
 
 // watch has reached wait for the next command of that name at Redis.

@@ -94,7 +94,7 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if err != nil {
 		return fmt.Errorf("hand in the sample: %w", err)
 	}
-	all, err := cli.Follow(ctx, w.ledger, ids, p.Stderr)
+	all, err := cli.Follow(ctx, w.redis, ids, p.Stderr)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		if err != nil {
 			return nil, err
 		}
-		run, created, err := in.Begin(ctx, input, checked, intake.Run{ID: one.id, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"})
+		run, created, err := in.Begin(ctx, input, checked, intake.Run{ID: one.id, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample", GiveUp: sandboxGiveUp})
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
@@ -26,9 +27,12 @@ const (
 	mostMissed = 300
 )
 
-// Follow shows how far the runs are until all have ended, or ctx is done:
-// live bars where out is a terminal, else a line now and then.
-func Follow(ctx context.Context, ledger *runs.Ledger, ids []string, out io.Writer) ([]runs.Run, error) {
+// Follow shows how far the runs in that Redis are, how long they take and what
+// they wait for, until all have ended, or ctx is done: live bars where out is a
+// terminal, else a line now and then.
+func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer) ([]runs.Run, error) {
+	ledger := runs.New(rdb)
+	ahead := newOracle(rdb, ledger)
 	show := follower(&lines{out: out})
 	if IsTerminal(out) {
 		show = newBars(ctx, out)
@@ -44,7 +48,7 @@ func Follow(ctx context.Context, ledger *runs.Ledger, ids []string, out io.Write
 			return nil, err
 		case err == nil:
 			missed = 0
-			show.show(all)
+			show.show(all, ahead.see(ctx, time.Now(), all))
 		default: // a Redis that is restarted is there again soon
 			if missed++; missed == mostMissed {
 				return nil, err
@@ -74,7 +78,7 @@ func read(ctx context.Context, ledger *runs.Ledger, ids []string) ([]runs.Run, e
 }
 
 type follower interface {
-	show(all []runs.Run)
+	show(all []runs.Run, ahead []Outlook)
 	end()
 }
 
@@ -84,13 +88,15 @@ type lines struct {
 	last time.Time
 }
 
-func (l *lines) show(all []runs.Run) {
+func (l *lines) show(all []runs.Run, ahead []Outlook) {
 	if time.Since(l.last) < lineEvery {
 		return
 	}
 	l.last = time.Now()
-	for _, r := range all {
-		fmt.Fprintf(l.out, "run %s: %d of %s rows, %s\n", r.ID, r.Settled, Total(r), Counts(r))
+	for i, r := range all {
+		told := []string{fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled, Total(r), Counts(r)), ahead[i].Figures(), ahead[i].Waits()}
+		told = slices.DeleteFunc(told, func(part string) bool { return part == "" })
+		fmt.Fprintln(l.out, strings.Join(told, "; "))
 	}
 }
 
@@ -104,20 +110,23 @@ type bars struct {
 
 type bar struct {
 	*mpb.Bar
-	counts atomic.Value // string
+	told atomic.Pointer[told]
 }
+
+// told is what stands beside a bar, and in a line of its own below it.
+type told struct{ beside, below string }
 
 func newBars(ctx context.Context, out io.Writer) *bars {
 	return &bars{progress: mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(40), mpb.WithRefreshRate(barEvery)), bars: map[string]*bar{}}
 }
 
-func (b *bars) show(all []runs.Run) {
-	for _, r := range all {
+func (b *bars) show(all []runs.Run, ahead []Outlook) {
+	for i, r := range all {
 		one, ok := b.bars[r.ID]
 		if !ok {
 			one = b.add(r)
 		}
-		one.counts.Store(Counts(r))
+		one.told.Store(&told{beside: beside(r, ahead[i]), below: ahead[i].Waits()})
 		one.SetTotal(max(r.Total, 1), false)
 		one.SetCurrent(r.Settled)
 		if r.Ended() {
@@ -126,18 +135,41 @@ func (b *bars) show(all []runs.Run) {
 	}
 }
 
+func beside(r runs.Run, ahead Outlook) string {
+	if figures := ahead.Figures(); figures != "" {
+		return Counts(r) + "; " + figures
+	}
+	return Counts(r)
+}
+
 func (b *bars) add(r runs.Run) *bar {
 	one := &bar{}
-	one.counts.Store("")
+	one.told.Store(&told{})
 	one.Bar = b.progress.AddBar(r.Total,
 		mpb.PrependDecorators(decor.Name(r.Kind, decor.WCSyncSpaceR), decor.CountersNoUnit("%d/%d", decor.WCSyncSpace)),
 		mpb.AppendDecorators(decor.Percentage(decor.WCSyncSpace), decor.Any(func(decor.Statistics) string {
-			counts, _ := one.counts.Load().(string)
-			return "  " + counts
+			return "  " + one.told.Load().beside
 		})),
+		mpb.BarExtender(mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
+			return writeBelow(w, one.told.Load().below, s.AvailableWidth)
+		}), false),
 	)
 	b.bars[r.ID] = one
 	return one
+}
+
+// writeBelow writes a line that no terminal of that width breaks in two: what is
+// drawn over it later counts on that.
+func writeBelow(w io.Writer, text string, width int) error {
+	if text == "" {
+		return nil
+	}
+	runes := []rune("  " + text)
+	if most := max(width-1, 1); len(runes) > most {
+		runes = append(runes[:most-1], '…')
+	}
+	_, err := io.WriteString(w, string(runes)+"\n")
+	return err
 }
 
 // end leaves the bars as they are: also those of runs that go on.

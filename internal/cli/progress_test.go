@@ -43,11 +43,11 @@ func TestFollowRidesOutARestart(t *testing.T) {
 	}
 	trouble := &down{left: 2}
 	rdb.AddHook(trouble)
-	all, err := cli.Follow(t.Context(), ledger, []string{"a"}, io.Discard)
+	all, err := cli.Follow(t.Context(), rdb, []string{"a"}, io.Discard)
 	if err != nil || len(all) != 1 || !all[0].Ended() || trouble.left != 0 {
 		t.Errorf("got %v, %v with %d failures to come; want the run ended", all, err, trouble.left)
 	}
-	if _, err := cli.Follow(t.Context(), ledger, []string{"never-was"}, io.Discard); !errors.Is(err, runs.ErrNotFound) {
+	if _, err := cli.Follow(t.Context(), rdb, []string{"never-was"}, io.Discard); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("a run that there is not: %v", err)
 	}
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,31 +32,53 @@ type UnwellRow struct {
 
 // Open returns the first most rows that are not settled.
 func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
-	rows, err := ledger.OpenRows(ctx, r.ID, most)
-	if err != nil {
-		return nil, err
+	var open []OpenRow
+	if most == 0 {
+		return nil, nil
 	}
-	names := rowNames{ledger: ledger, run: r}
-	open := make([]OpenRow, len(rows))
-	for i, row := range rows {
-		name, err := names.of(ctx, row.Item)
+	for row, err := range AllOpen(ctx, ledger, r) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Paused {
-			row.Reason, row.Next = paused(row.Reason), time.Time{}
+		if open = append(open, row); len(open) == most {
+			break
 		}
-		open[i] = OpenRow{row, name}
 	}
 	return open, nil
 }
 
-// paused is the reason of a row whose run is paused.
-func paused(before string) string {
-	if before == "" {
-		return "paused"
+// AllOpen returns all rows that are not settled, and holds few of them at a time.
+func AllOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run) iter.Seq2[OpenRow, error] {
+	return func(yield func(OpenRow, error) bool) {
+		names := rowNames{ledger: ledger, run: r}
+		for row, err := range ledger.Open(ctx, r.ID) {
+			var name string
+			if err == nil {
+				name, err = names.of(ctx, row.Item)
+			}
+			if !yield(OpenRow{AsOf(r, row), name}, err) || err != nil {
+				return
+			}
+		}
 	}
-	return "paused; before: " + before
+}
+
+// AsOf is the open row as it stands in its run: where that is paused, so is it.
+func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
+	switch {
+	case !r.Paused:
+	case row.Reason == "":
+		row.Reason, row.Next = "paused", time.Time{}
+	default:
+		row.Reason, row.Next = "paused; before: "+row.Reason, time.Time{}
+	}
+	return row
+}
+
+// Waits says why the open row of that run is open, and when it is looked at next.
+func Waits(r runs.Run, row runs.OpenRow) string {
+	row = AsOf(r, row)
+	return cmp.Or(row.Reason, forWorker) + nextLook(row.Next)
 }
 
 // UnwellOf returns the first most rows that did not become what they asked for.
@@ -96,7 +120,7 @@ func OpenRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Ru
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), open rows:\n", r.ID, r.Kind)
 	for _, row := range open {
-		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, waiting(row))
+		fmt.Fprintf(out, "  %s\n", row)
 	}
 	if r.Sealed {
 		more(out, r.Total-r.Settled-int64(len(open)))
@@ -104,15 +128,20 @@ func OpenRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Ru
 	return nil
 }
 
-func waiting(row OpenRow) string {
-	reason := row.Reason
-	if reason == "" {
-		reason = "waiting for a worker"
+// forWorker is what rows wait for to which no worker has come yet.
+const forWorker = "waiting for a worker"
+
+// String is the row with why it is open.
+func (row OpenRow) String() string {
+	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, Waits(runs.Run{}, row.OpenRow))
+}
+
+// nextLook says when that is, if it is known.
+func nextLook(next time.Time) string {
+	if next.IsZero() {
+		return ""
 	}
-	if !row.Next.IsZero() {
-		reason += " (next look " + row.Next.UTC().Format(time.RFC3339) + ")"
-	}
-	return reason
+	return " (next look " + next.UTC().Format(time.RFC3339) + ")"
 }
 
 // UnwellRows writes a line for each row that did not become what it asked
@@ -192,7 +221,7 @@ func rowName(r runs.Run, source []byte) (string, error) {
 	var names []string
 	for _, column := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
 		if values[column] != "" {
-			names = append(names, shown(values[column]))
+			names = append(names, Shown(values[column]))
 		}
 	}
 	return strings.Join(names, " "), nil
@@ -201,9 +230,9 @@ func rowName(r runs.Run, source []byte) (string, error) {
 // longestShown is the most characters of a row's identifier that are shown.
 const longestShown = 80
 
-// shown caps what a stranger wrote, and quotes it if it would not print as it
+// Shown caps what a stranger wrote, and quotes it if it would not print as it
 // stands.
-func shown(s string) string {
+func Shown(s string) string {
 	if utf8.RuneCountInString(s) > longestShown {
 		s = string([]rune(s)[:longestShown]) + "…"
 	}

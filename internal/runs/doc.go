@@ -10,7 +10,8 @@
 // the rows that have begun: what became of their requests is found out first.
 //
 // Rows that came to the queue by themselves are a run of their own, which List
-// leaves out (see [Ledger.Register]).
+// leaves out (see [Ledger.Register]). A run that has ended may be retried: it
+// keeps the ids of its children, which repeat rows of it (see [Ledger.Adopt]).
 //
 //	            Create             Seal                last Settle
 //	(nothing) ----------> open ----------> sealed ----------------> ended

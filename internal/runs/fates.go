@@ -76,14 +76,9 @@ func (l *Ledger) eachFate(ctx context.Context, run string, yield func(Fate) bool
 				return err
 			}
 			for i, item := range page {
-				f := Fate{Item: item}
-				switch text, ok := texts[i].(string); {
-				case ok:
-					f.Outcome, f.Detail, _ = strings.Cut(text, ":")
-				case isSet(cancelled, item-start*8):
-					f.Outcome = "cancelled"
-				default: // Put right between the two reads: plainly done now.
-					continue
+				f := fateOf(item, texts[i], isSet(cancelled, item-start*8))
+				if f.Outcome == "done" && f.Detail == "" {
+					continue // put right between the two reads: plainly done now
 				}
 				if !yield(f) {
 					return nil
@@ -93,60 +88,128 @@ func (l *Ledger) eachFate(ctx context.Context, run string, yield func(Fate) bool
 	}
 }
 
-// OpenRows returns the first most rows that are not settled, in their order, or
-// [ErrNotFound]. Before the run is sealed these are among the rows stored so far.
+// fateOf is what became of a settled row. What is kept of it is a string, or nil.
+func fateOf(item int64, kept any, cancelled bool) Fate {
+	f := Fate{Item: item, Outcome: "done"}
+	if text, ok := kept.(string); ok {
+		f.Outcome, f.Detail, _ = strings.Cut(text, ":")
+	} else if cancelled {
+		f.Outcome = "cancelled"
+	}
+	return f
+}
+
+// OpenRows returns the first most rows that are not settled, as [Ledger.Open]
+// tells them, or [ErrNotFound].
 func (l *Ledger) OpenRows(ctx context.Context, run string, most int) ([]OpenRow, error) {
-	r, err := l.Get(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	past := r.Total
-	if !r.Sealed {
-		if past, err = l.extent(ctx, run, "stored"); err != nil {
-			return nil, err
-		}
-	}
-	items, err := l.openItems(ctx, run, past, most)
-	if err != nil {
-		return nil, err
-	}
-	open := make([]OpenRow, 0, len(items))
-	for page := range slices.Chunk(items, hashPage) {
-		notes, err := l.fields(ctx, run, "notes", page)
+	open := []OpenRow{}
+	for row, err := range l.Open(ctx, run) {
 		if err != nil {
 			return nil, err
 		}
-		for i, item := range page {
-			row := OpenRow{Item: item}
-			if text, ok := notes[i].(string); ok {
-				next, reason, _ := strings.Cut(text, ":")
-				ms, err := strconv.ParseInt(next, 10, 64)
-				if err != nil {
-					return nil, fmt.Errorf("run %s: note on row %d: %w", run, item, err)
-				}
-				row.Reason, row.Next = reason, fromMillis(ms)
-			}
-			open = append(open, row)
+		if len(open) == most {
+			break
 		}
+		open = append(open, row)
 	}
 	return open, nil
 }
 
-// openItems returns the first most rows below past whose settled bit is not set.
-func (l *Ledger) openItems(ctx context.Context, run string, past int64, most int) ([]int64, error) {
-	var items []int64
-	for start := int64(0); start*8 < past && len(items) < most; start += bitmapPage {
+// Open returns the rows that are not settled, in their order. Before the run is
+// sealed these are among the rows stored so far. It reads in pages; what settles
+// meanwhile may or may not be among them. An error, such as [ErrNotFound], ends it.
+func (l *Ledger) Open(ctx context.Context, run string) iter.Seq2[OpenRow, error] {
+	return func(yield func(OpenRow, error) bool) {
+		if err := l.eachOpen(ctx, run, func(row OpenRow) bool { return yield(row, nil) }); err != nil {
+			yield(OpenRow{}, err)
+		}
+	}
+}
+
+func (l *Ledger) eachOpen(ctx context.Context, run string, yield func(OpenRow) bool) error {
+	r, err := l.Get(ctx, run)
+	if err != nil {
+		return err
+	}
+	past := r.Total
+	if !r.Sealed {
+		if past, err = l.extent(ctx, run, "stored"); err != nil {
+			return err
+		}
+	}
+	for start := int64(0); start*8 < past; start += bitmapPage {
 		settled, err := l.bitmap(ctx, run, "settled", start)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for item := start * 8; item < min(past, (start+bitmapPage)*8) && len(items) < most; item++ {
-			if !isSet(settled, item-start*8) {
-				items = append(items, item)
+		items := unset(settled, start*8, min(past, (start+bitmapPage)*8))
+		for page := range slices.Chunk(items, hashPage) {
+			notes, err := l.fields(ctx, run, "notes", page)
+			if err != nil {
+				return err
+			}
+			for i, item := range page {
+				row, err := openRow(run, item, notes[i])
+				if err != nil {
+					return err
+				}
+				if !yield(row) {
+					return nil
+				}
 			}
 		}
 	}
-	return items, nil
+	return nil
+}
+
+// openRow is a row with its note, a string, or nil where it has none.
+func openRow(run string, item int64, note any) (OpenRow, error) {
+	text, ok := note.(string)
+	if !ok {
+		return OpenRow{Item: item}, nil
+	}
+	next, reason, _ := strings.Cut(text, ":")
+	ms, err := strconv.ParseInt(next, 10, 64)
+	if err != nil {
+		return OpenRow{}, fmt.Errorf("run %s: note on row %d: %w", run, item, err)
+	}
+	return OpenRow{Item: item, Reason: reason, Next: fromMillis(ms)}, nil
+}
+
+// Notes returns open rows of the run that have a note, in no order, and how many
+// of them there are: about most of them at the most, whichever Redis comes upon
+// first, which is a fair sample of many. Of a run that there is not there are none.
+func (l *Ledger) Notes(ctx context.Context, run string, most int) (rows []OpenRow, total int64, err error) {
+	if err := checkID(run); err != nil {
+		return nil, 0, err
+	}
+	if total, err = l.rdb.HLen(ctx, key(run, "notes")).Result(); err != nil {
+		return nil, 0, fmt.Errorf("run %s: read notes: %w", run, err)
+	}
+	seen := map[int64]bool{} // a field may come twice while others come and go
+	for cursor, more := uint64(0), true; more && len(rows) < most; more = cursor != 0 {
+		var page []string
+		page, cursor, err = l.rdb.HScan(ctx, key(run, "notes"), cursor, "", hashPage).Result()
+		if err != nil {
+			return nil, 0, fmt.Errorf("run %s: read notes: %w", run, err)
+		}
+		for pair := range slices.Chunk(page, 2) {
+			item, err := strconv.ParseInt(pair[0], 10, 64)
+			if err != nil || len(pair) < 2 {
+				return nil, 0, fmt.Errorf("run %s: note on row %s, which is no number", run, quoted(pair[0]))
+			}
+			if seen[item] {
+				continue
+			}
+			seen[item] = true
+			row, err := openRow(run, item, pair[1])
+			if err != nil {
+				return nil, 0, err
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, total, nil
 }
 
 // bitmap reads a page of a bitmap from octet start on; it is shorter, or empty,
@@ -175,6 +238,17 @@ func (l *Ledger) fields(ctx context.Context, run, part string, items []int64) ([
 // isSet reads a bit as Redis numbers them: the first is an octet's highest.
 func isSet(bitmap []byte, bit int64) bool {
 	return bit/8 < int64(len(bitmap)) && bitmap[bit/8]&(0x80>>(bit%8)) != 0
+}
+
+// unset returns first plus the number of each bit that is not set, below past.
+func unset(bitmap []byte, first, past int64) []int64 {
+	var items []int64
+	for item := first; item < past; item++ {
+		if !isSet(bitmap, item-first) {
+			items = append(items, item)
+		}
+	}
+	return items
 }
 
 // union returns first plus the number of each bit that is set in a or in b.

@@ -430,3 +430,31 @@ func TestErrorsSayWhatWasAskedWhenRedisIsGone(t *testing.T) {
 		t.Errorf("%d rows settled, want none", got)
 	}
 }
+
+// TestNotes: of many notes some are enough, each once, and all are counted.
+func TestNotes(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	const noted = 5000
+	items := make([]int64, noted)
+	for i := range items {
+		items[i] = int64(i)
+	}
+	if err := l.Note(t.Context(), "a", items, "why", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	rows, total, err := l.Notes(t.Context(), "a", 2000)
+	if err != nil || total != noted || len(rows) < 2000 {
+		t.Errorf("%d of %d, %v", len(rows), total, err)
+	}
+	seen := map[int64]bool{}
+	for _, row := range rows {
+		if seen[row.Item] || row.Reason != "why" {
+			t.Fatalf("row %+v, seen before: %v", row, seen[row.Item])
+		}
+		seen[row.Item] = true
+	}
+	if rows, total, err := l.Notes(t.Context(), "none", 1); len(rows) != 0 || total != 0 || err != nil {
+		t.Errorf("of no run: %v, %d, %v", rows, total, err)
+	}
+}

@@ -110,6 +110,11 @@ func (l *Ledger) chunk(ctx context.Context, run string, start int64) ([][]byte, 
 	if err != nil {
 		return nil, err
 	}
+	return unpack(value)
+}
+
+// unpack returns the rows of a chunk as it is stored.
+func unpack(value []byte) ([][]byte, error) {
 	if len(value) < sha256.Size {
 		return nil, errors.New("stored chunk is cut short")
 	}

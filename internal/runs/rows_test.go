@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -179,4 +180,84 @@ func FuzzRowsComeBackAsTheyWere(f *testing.F) {
 			t.Errorf("other rows: %v, want a mismatch", err)
 		}
 	})
+}
+
+// TestSearch: rows are found wherever they stand, also while the run is being
+// handed in and a chunk before theirs is missing.
+func TestSearch(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	for _, first := range []int64{0, 2000, 9000} {
+		rows := make([][]byte, runs.ChunkRows)
+		for i := range rows {
+			rows[i] = fmt.Appendf(nil, `["o","dom_%d"]`, first+int64(i))
+		}
+		if err := l.StoreRows(t.Context(), "a", first, rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		name    string
+		needles []string
+		want    []int64
+	}{
+		{"one", []string{`"dom_2345"`}, []int64{2345}},
+		{"in several chunks", []string{`_999"`, `m_9999`, `dom_0`}, []int64{0, 999, 9999}},
+		{"over the end of a row", []string{`"]["`}, nil},
+		{"never stored", []string{"dom_1500"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var needles [][]byte
+			for _, n := range tt.needles {
+				needles = append(needles, []byte(n))
+			}
+			var got []int64
+			for row, err := range l.Search(t.Context(), "a", needles...) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := fmt.Sprintf(`["o","dom_%d"]`, row.Item); string(row.Source) != want {
+					t.Errorf("row %d is %s", row.Item, row.Source)
+				}
+				got = append(got, row.Item)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	for _, err := range l.Search(t.Context(), "none", []byte("x")) {
+		if !errors.Is(err, runs.ErrNotFound) {
+			t.Errorf("in no run: %v", err)
+		}
+	}
+}
+
+func TestRow(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	settle(t, l, "a", "done", "", 0)
+	settle(t, l, "a", "refused", "no: never", 1)
+	settle(t, l, "a", "cancelled", "", 2)
+	if err := l.Note(t.Context(), "a", []int64{3}, "paced: later", at); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Keep(t.Context(), "a", 3, "record", []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	want := []runs.RowState{
+		{Fate: &runs.Fate{Item: 0, Outcome: "done"}},
+		{Fate: &runs.Fate{Item: 1, Outcome: "refused", Detail: "no: never"}},
+		{Fate: &runs.Fate{Item: 2, Outcome: "cancelled"}},
+		{Open: runs.OpenRow{Item: 3, Reason: "paced: later", Next: at}, Kept: []byte("kept")},
+		{Open: runs.OpenRow{Item: 4}},
+	}
+	for item, want := range want {
+		got, err := l.Row(t.Context(), "a", int64(item), "record")
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("row %d: %v (-want +got):\n%s", item, err, diff)
+		}
+	}
 }

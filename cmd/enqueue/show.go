@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/runs"
+)
+
+// printOpen writes all open rows of the run, one a line.
+func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
+	out := bufio.NewWriter(t.Stdout)
+	defer func() { err = errors.Join(err, out.Flush()) }()
+	for row, err := range cli.AllOpen(ctx, t.ledger, r) {
+		if err != nil {
+			return err
+		}
+		if t.json {
+			err = writeJSON(out, openRowAsJSON(row))
+		} else {
+			_, err = fmt.Fprintln(out, row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func openRowAsJSON(row cli.OpenRow) openRowJSON {
+	j := openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason}
+	if !row.Next.IsZero() {
+		j.NextLook = &row.Next
+	}
+	return j
+}
+
+// child is a run that repeats rows of another.
+type child struct {
+	runs.Run
+
+	missing bool // it was cut off before it was made
+}
+
+// String is the child's id with how far it is.
+func (c child) String() string {
+	if c.missing {
+		return fmt.Sprintf("%s (cut off before it began; to complete it: enqueue runs retry %s --run %s)", c.ID, c.Parent, c.ID)
+	}
+	return fmt.Sprintf("%s (%s; %s)", c.ID, cli.State(c.Run), cli.Counts(c.Run))
+}
+
+// children are the runs that repeat rows of this one, as they stand.
+func (t *tool) children(ctx context.Context, r runs.Run) ([]child, error) {
+	var all []child
+	for _, id := range r.Children {
+		one, err := t.ledger.Get(ctx, id)
+		switch {
+		case errors.Is(err, runs.ErrNotFound):
+			all = append(all, child{runs.Run{ID: id, Parent: r.ID}, true})
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, child{Run: one})
+		}
+	}
+	return all, nil
+}
+
+// childJSON is a child as --json prints it.
+type childJSON struct {
+	Run    string           `json:"run"`
+	State  string           `json:"state"` // as of a run, or "not begun": it was cut off before
+	Counts map[string]int64 `json:"counts,omitempty"`
+}
+
+// waitingJSON is what the open rows of a run wait for.
+type waitingJSON struct {
+	Reasons []reasonJSON `json:"reasons"` // the most frequent ones
+	Further int64        `json:"rows_of_other_reasons"`
+	Looked  int64        `json:"rows_looked_at"`     // which these numbers are of
+	Noted   int64        `json:"rows_with_a_reason"` // more than were looked at: the numbers are those of a sample
+	Unnoted int64        `json:"rows_without"`       // no worker has come to them
+}
+
+type reasonJSON struct {
+	Rows     int64      `json:"rows"`
+	Reason   string     `json:"reason"`    // … stands for what differs from row to row
+	NextLook *time.Time `json:"next_look"` // the earliest; null: not known
+}
+
+// addWaiting adds to the details what the run's rows wait for, and its children.
+func (t *tool) addWaiting(ctx context.Context, r runs.Run, details *detailsJSON) error {
+	children, err := t.children(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, c := range children {
+		j := childJSON{Run: c.ID, State: "not begun"}
+		if !c.missing {
+			as := runAsJSON(c.Run)
+			j.State, j.Counts = as.State, as.Counts
+		}
+		details.Children = append(details.Children, j)
+	}
+	w, err := cli.WaitingOf(ctx, t.ledger, r)
+	if err != nil || w.Looked == 0 {
+		return err
+	}
+	details.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Looked, Noted: w.Noted, Unnoted: w.Unnoted}
+	for _, one := range w.Reasons {
+		j := reasonJSON{Rows: one.Rows, Reason: one.Reason}
+		if !one.Next.IsZero() {
+			j.NextLook = &one.Next
+		}
+		details.WaitingFor.Reasons = append(details.WaitingFor.Reasons, j)
+	}
+	return nil
+}

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/intake"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// Outlook is what is said of a run beside its counts.
+type Outlook struct {
+	// Rate is how many rows have been settled a second of late; 0: none, or not
+	// known yet.
+	Rate float64
+	// Left is how long the rest takes at the tenant's pace, but for rows that wait
+	// for DNS; 0: not known, or no such rows.
+	Left time.Duration
+	// DNS is how many rows wait for their token to appear, Until when they are
+	// given up.
+	DNS   int64
+	Until time.Time
+	// Held are the reasons why nothing moves, in words.
+	Held []string
+}
+
+// Figures are how fast the run is, and how long it takes: "12.3 rows/s, about
+// 3m10s left"; empty where nothing is known.
+func (o Outlook) Figures() string {
+	var parts []string
+	if o.Rate > 0 {
+		parts = append(parts, rateText(o.Rate)+" rows/s")
+	}
+	if o.Left > 0 {
+		parts = append(parts, "about "+leftText(o.Left)+" left")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Waits are what the run waits for, in words; empty where that is nothing but its turn.
+func (o Outlook) Waits() string {
+	parts := o.Held
+	if o.DNS > 0 {
+		word := "wait"
+		if o.DNS == 1 {
+			word = "waits"
+		}
+		parts = append(slices.Clip(parts), fmt.Sprintf("%d %s for DNS, until %s at most", o.DNS, word, clock(o.Until)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func rateText(rate float64) string {
+	if rate < 10 {
+		return fmt.Sprintf("%.1f", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
+}
+
+// leftText is an estimate, and no more exact than one is.
+func leftText(left time.Duration) string {
+	switch {
+	case left >= 48*time.Hour:
+		return fmt.Sprintf("%d days", int(math.Round(left.Hours()/24)))
+	case left >= time.Hour:
+		return strings.TrimSuffix(left.Round(time.Minute).String(), "0s")
+	}
+	return max(left, time.Second).Round(time.Second).String()
+}
+
+// clock is a time for somebody who watches: without its date where that is today's.
+func clock(at time.Time) string {
+	at = at.UTC()
+	if time.Until(at).Abs() < 20*time.Hour {
+		return at.Format("15:04:05 UTC")
+	}
+	return at.Format("2006-01-02 15:04 UTC")
+}
+
+const (
+	// ofLate is the time over which the rate is taken.
+	ofLate = 30 * time.Second
+	// leastSpan is the time that a rate takes to be told at all.
+	leastSpan = 2 * time.Second
+	// lookEvery is how often the tenants' budgets and the rows' notes are read.
+	lookEvery = 2 * time.Second
+	// notesSeen is how many notes tell how many rows wait for DNS.
+	notesSeen = 1000
+)
+
+// oracle makes outlooks of what it sees of runs over time.
+type oracle struct {
+	rdb    redis.UniversalClient
+	ledger *runs.Ledger
+
+	looked  time.Time
+	moves   map[string][]move
+	calls   map[string]float64 // a row, by run
+	dns     map[string]int64   // rows that wait for it, by run
+	tenants map[string]tenant
+}
+
+// move is how far a run was at a time.
+type move struct {
+	at      time.Time
+	settled int64
+}
+
+// tenant is how its budget stands.
+type tenant struct {
+	settings  pace.Settings
+	announced bool
+	state     pace.State
+}
+
+func newOracle(rdb redis.UniversalClient, ledger *runs.Ledger) *oracle {
+	return &oracle{
+		rdb: rdb, ledger: ledger,
+		moves: map[string][]move{}, calls: map[string]float64{}, dns: map[string]int64{}, tenants: map[string]tenant{},
+	}
+}
+
+// see takes in how the runs stand now, and says what is to be expected of each.
+// What cannot be read is as it was before: following does not depend on it.
+func (o *oracle) see(ctx context.Context, now time.Time, all []runs.Run) []Outlook {
+	if now.Sub(o.looked) >= lookEvery {
+		o.looked = now
+		o.look(ctx, all)
+	}
+	outlooks := make([]Outlook, len(all))
+	for i, r := range all {
+		outlooks[i].Rate = o.rate(now, r)
+	}
+	for i, r := range all {
+		if r.Ended() {
+			outlooks[i] = Outlook{}
+			continue
+		}
+		outlooks[i].Left = o.left(now, r, all, outlooks[i].Rate)
+		outlooks[i].DNS = o.waiting(r)
+		outlooks[i].Until = r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp))
+		outlooks[i].Held = o.held(now, r)
+	}
+	return outlooks
+}
+
+// rate is how many rows of the run were settled a second of late.
+func (o *oracle) rate(now time.Time, r runs.Run) float64 {
+	moves := o.moves[r.ID]
+	if n := len(moves); n == 0 || now.Sub(moves[n-1].at) >= time.Second {
+		moves = append(moves, move{now, r.Settled})
+	}
+	for len(moves) > 1 && now.Sub(moves[1].at) >= ofLate {
+		moves = moves[1:]
+	}
+	o.moves[r.ID] = moves
+	span := now.Sub(moves[0].at)
+	if span < leastSpan {
+		return 0
+	}
+	return max(float64(r.Settled-moves[0].settled), 0) / span.Seconds()
+}
+
+// look reads what changes slowly.
+func (o *oracle) look(ctx context.Context, all []runs.Run) {
+	seen := map[string]bool{}
+	for _, r := range all {
+		if r.Ended() {
+			continue
+		}
+		if !seen[r.Tenant] {
+			seen[r.Tenant] = true
+			o.lookAtTenant(ctx, r.Tenant)
+		}
+		if o.calls[r.ID] == 0 {
+			if calls, err := intake.CallsPerRow(ctx, o.ledger, r, o.tenants[r.Tenant].settings.MaxClientsPerRequest); err == nil {
+				o.calls[r.ID] = calls
+			}
+		}
+		o.lookAtNotes(ctx, r)
+	}
+}
+
+func (o *oracle) lookAtTenant(ctx context.Context, name string) {
+	t := o.tenants[name]
+	if settings, announced, err := pace.Announced(ctx, o.rdb, name); err == nil {
+		t.settings, t.announced = settings, announced
+	}
+	if state, err := pace.New(pace.Config{Redis: o.rdb, Tenant: name}).State(ctx); err == nil {
+		t.state = state
+	}
+	o.tenants[name] = t
+}
+
+func (o *oracle) lookAtNotes(ctx context.Context, r runs.Run) {
+	if r.Kind != tasks.TypeVerify {
+		return
+	}
+	notes, noted, err := o.ledger.Notes(ctx, r.ID, notesSeen)
+	if err != nil {
+		return
+	}
+	there := int64(0)
+	for _, row := range notes {
+		if strings.HasPrefix(row.Reason, string(tasks.NotYet)+":") {
+			there++
+		}
+	}
+	o.dns[r.ID] = there
+	if seen := int64(len(notes)); seen < noted {
+		o.dns[r.ID] = int64(float64(there) / float64(seen) * float64(noted))
+	}
+}
+
+// waiting is how many rows of the run wait for DNS.
+func (o *oracle) waiting(r runs.Run) int64 {
+	if !r.Sealed {
+		return o.dns[r.ID]
+	}
+	return min(o.dns[r.ID], r.Total-r.Settled)
+}
+
+// ahead is how many requests the run still comes to, but for rows that wait for
+// DNS; 0: none, or not known.
+func (o *oracle) ahead(r runs.Run) float64 {
+	if !r.Sealed || r.Ended() || r.Paused {
+		return 0
+	}
+	return float64(r.Total-r.Settled-o.waiting(r)) * o.calls[r.ID]
+}
+
+// left is how long the run takes at the tenant's pace. Runs that are followed
+// together and share a tenant share its rate, each as much as the others, as
+// long as they last.
+func (o *oracle) left(now time.Time, r runs.Run, all []runs.Run, rate float64) time.Duration {
+	t, own := o.tenants[r.Tenant], o.ahead(r)
+	parsed, err := pace.ParseRate(t.settings.Rate)
+	if !t.announced || err != nil || own == 0 {
+		return 0
+	}
+	if parsed.IsUnlimited() {
+		if rate == 0 {
+			return 0
+		}
+		return seconds(own / o.calls[r.ID] / rate)
+	}
+	effective, _ := pace.Limit{Rate: parsed, Burst: t.settings.Burst, Reserve: t.settings.Reserve}.Effective()
+	calls := 0.0
+	for _, other := range all {
+		if other.Tenant == r.Tenant {
+			calls += min(own, o.ahead(other))
+		}
+	}
+	return seconds(calls/effective.PerSecond()) + max(t.state.PausedUntil.Sub(now), 0)
+}
+
+// seconds is that long, for what may be beyond all bounds.
+func seconds(s float64) time.Duration {
+	const most = 100 * 365 * 24 * 60 * 60
+	return time.Duration(min(s, most) * float64(time.Second))
+}
+
+// held says why nothing of the run moves, if so.
+func (o *oracle) held(now time.Time, r runs.Run) (why []string) {
+	t := o.tenants[r.Tenant]
+	switch {
+	case r.Paused:
+		return []string{"paused; to go on: enqueue runs resume " + r.ID}
+	case r.Resuming:
+		why = append(why, "being resumed")
+	case !r.Sealed:
+		why = append(why, "still being handed in")
+	}
+	if !t.announced {
+		why = append(why, "no worker for tenant "+r.Tenant+" has been seen on this Redis")
+	}
+	if t.state.PausedUntil.After(now) {
+		why = append(why, "the API has asked this tenant to pause (429) until "+clock(t.state.PausedUntil))
+	}
+	for _, b := range t.state.Blocks {
+		operation := b.Operation
+		if operation == pace.All {
+			operation = "every operation"
+		}
+		why = append(why, operation+" is blocked: "+b.Reason)
+	}
+	return why
+}

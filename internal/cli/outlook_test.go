@@ -1,0 +1,244 @@
+package cli_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/cli"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+)
+
+// followed is what a test sees of runs that are followed.
+type followed struct {
+	t      *testing.T
+	ledger *runs.Ledger
+	now    time.Time
+	ids    []string
+	see    func(now time.Time) []cli.Outlook
+}
+
+// follow announces a tenant, if s has one, and follows runs that the test makes.
+func follow(t *testing.T, s pace.Settings) *followed {
+	t.Helper()
+	rdb := redistest.New(t)
+	f := &followed{t: t, ledger: runs.New(rdb), now: time.Now()}
+	if s.Tenant != "" {
+		if err := pace.Announce(t.Context(), rdb, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	see := cli.Outlooks(rdb, f.ledger)
+	f.see = func(now time.Time) []cli.Outlook {
+		var all []runs.Run
+		for _, id := range f.ids {
+			r, err := f.ledger.Get(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		return see(t.Context(), now, all)
+	}
+	return f
+}
+
+// run makes a sealed run of that many rows; %d in a row is its number.
+func (f *followed) run(id, kind string, rows int, columns, row string) {
+	f.t.Helper()
+	r := runs.Run{
+		ID: id, Kind: kind, Tenant: "default", Format: "csv", Columns: strings.Split(columns, ","),
+		CreatedAt: time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC), GiveUp: time.Hour,
+	}
+	_, _, err := f.ledger.Create(f.t.Context(), r)
+	var stored [][]byte
+	for i := range rows {
+		text := strings.ReplaceAll(row, "%d", strconv.Itoa(i))
+		stored = append(stored, []byte(`["`+strings.ReplaceAll(text, ",", `","`)+`"]`))
+	}
+	if err == nil {
+		err = f.ledger.StoreRows(f.t.Context(), id, 0, stored)
+	}
+	if err == nil {
+		err = f.ledger.Seal(f.t.Context(), id, int64(rows))
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.ids = append(f.ids, id)
+}
+
+// verify makes a run of domains of which neither host nor token is known.
+func (f *followed) verify(id string, rows int) {
+	f.run(id, "domain:verify", rows, "organization_id,discovery_domain_id", "o1,d%d")
+}
+
+func (f *followed) settle(id, kind string, from, past int64) {
+	f.t.Helper()
+	if err := f.ledger.Settle(f.t.Context(), id, kind, span(from, past), "done", ""); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *followed) note(reason string, from, past int64) {
+	f.t.Helper()
+	if err := f.ledger.Note(f.t.Context(), "a", span(from, past), reason, time.Time{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func span(from, past int64) (items []int64) {
+	for i := from; i < past; i++ {
+		items = append(items, i)
+	}
+	return items
+}
+
+// eight requests a second are left to us.
+var eight = pace.Settings{Tenant: "default", Rate: "10/s", Burst: 1, Reserve: 0.2}
+
+// TestLeft: how long runs take at the tenant's pace.
+func TestLeft(t *testing.T) {
+	const ids = "organization_id,discovery_domain_id,"
+	tests := []struct {
+		name     string
+		settings pace.Settings
+		setup    func(f *followed)
+		want     []time.Duration
+	}{
+		{"three calls a row", eight, func(f *followed) { f.verify("a", 80) }, []time.Duration{30 * time.Second}},
+		{"two where the record is known", eight, func(f *followed) {
+			f.run("a", "domain:verify", 80, ids+"verification_host,verification_txt", "o,d%d,h%d.example,t")
+		}, []time.Duration{20 * time.Second}},
+		{"half of it is settled", eight, func(f *followed) {
+			f.verify("a", 80)
+			f.settle("a", "domain:verify", 0, 40)
+		}, []time.Duration{15 * time.Second}},
+		{"a part of it waits for DNS", eight, func(f *followed) {
+			f.verify("a", 80)
+			f.note("not_yet: There is no TXT record at x.example.", 0, 40)
+			f.note("transient: no answer", 40, 60)
+		}, []time.Duration{15 * time.Second}},
+		{"two runs share the tenant", eight, func(f *followed) {
+			f.run("a", "domain:update", 80, ids+"status", "o,d%d,pending")
+			f.run("b", "domain:update", 40, ids+"status", "o,d%d,pending")
+		}, []time.Duration{15 * time.Second, 10 * time.Second}},
+		{"clients go in batches", eight, func(f *followed) {
+			f.run("a", "clients:remove", 800, "client_id,organization_id", "c%d,o")
+		}, []time.Duration{time.Second}},
+		{"it is paused", eight, func(f *followed) {
+			f.verify("a", 80)
+			if err := f.ledger.Pause(f.t.Context(), "a"); err != nil {
+				f.t.Fatal(err)
+			}
+		}, []time.Duration{0}},
+		{"nobody has announced the tenant", pace.Settings{}, func(f *followed) { f.verify("a", 80) }, []time.Duration{0}},
+		{"no limit, and nothing seen yet", pace.Settings{Tenant: "default", Rate: "unlimited"}, func(f *followed) { f.verify("a", 80) }, []time.Duration{0}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := follow(t, tt.settings)
+			tt.setup(f)
+			var got []time.Duration
+			for _, o := range f.see(f.now) {
+				got = append(got, o.Left)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRate: it is that of the last half minute, and of a run that has ended none.
+func TestRate(t *testing.T) {
+	f := follow(t, pace.Settings{Tenant: "default", Rate: "unlimited"})
+	f.verify("a", 100)
+	at := func(seconds int) cli.Outlook { return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0] }
+	if got := at(0); got.Rate != 0 || got.Figures() != "" {
+		t.Errorf("at first: %v, %q", got.Rate, got.Figures())
+	}
+	f.settle("a", "domain:verify", 0, 50)
+	if got := at(10); got.Rate != 5 || got.Left != 10*time.Second || got.Figures() != "5.0 rows/s, about 10s left" {
+		t.Errorf("after 10 s: %v, %v, %q", got.Rate, got.Left, got.Figures())
+	}
+	if got := at(25); got.Rate != 2 {
+		t.Errorf("after 25 s: %v", got.Rate)
+	}
+	if got := at(60); got.Rate != 0 {
+		t.Errorf("after a minute: %v", got.Rate)
+	}
+	f.settle("a", "domain:verify", 50, 100)
+	if diff := cmp.Diff(cli.Outlook{}, at(62)); diff != "" {
+		t.Errorf("ended (-want +got):\n%s", diff)
+	}
+}
+
+// TestHeld: it says what a run waits for, and why nothing moves.
+func TestHeld(t *testing.T) {
+	tests := []struct {
+		name     string
+		settings pace.Settings
+		setup    func(f *followed, budget *pace.Limiter)
+		want     string
+	}{
+		{"nothing", eight, func(*followed, *pace.Limiter) {}, ""},
+		{"no worker", pace.Settings{}, func(*followed, *pace.Limiter) {}, "no worker for tenant default has been seen on this Redis"},
+		{"DNS", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 0, 12) }, "12 wait for DNS, until 2031-02-03 05:05 UTC at most"},
+		{"DNS, a row", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 3, 4) }, "1 waits for DNS, until 2031-02-03 05:05 UTC at most"},
+		{"a block", eight, func(f *followed, budget *pace.Limiter) {
+			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {
+				f.t.Fatal(err)
+			}
+		}, "get_discovery_domain is blocked: 403 Forbidden"},
+		{"all is blocked", eight, func(f *followed, budget *pace.Limiter) {
+			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
+				f.t.Fatal(err)
+			}
+			f.note("not_yet: there is none", 0, 2)
+		}, "every operation is blocked: 401; 2 wait for DNS, until 2031-02-03 05:05 UTC at most"},
+		{"a pause of the run", eight, func(f *followed, _ *pace.Limiter) {
+			if err := f.ledger.Pause(f.t.Context(), "a"); err != nil {
+				f.t.Fatal(err)
+			}
+		}, "paused; to go on: enqueue runs resume a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := follow(t, tt.settings)
+			f.verify("a", 20)
+			tt.setup(f, pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default"}))
+			if got := f.see(f.now)[0].Waits(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestHeldByAPauseOfTheAPI: a 429 is told, and its time is part of what is left.
+func TestHeldByAPauseOfTheAPI(t *testing.T) {
+	f := follow(t, eight)
+	f.verify("a", 80)
+	budget := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1}})
+	budget.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
+	got := f.see(time.Now())[0]
+	if !strings.HasPrefix(got.Waits(), "the API has asked this tenant to pause (429) until ") || got.Left < 10*time.Minute {
+		t.Errorf("%q, %v", got.Waits(), got.Left)
+	}
+}
+
+// TestLineBelowABar: it never breaks in two, since it is drawn over.
+func TestLineBelowABar(t *testing.T) {
+	for width, want := range map[int]string{80: "  paused; wait\n", 14: "  paused; wa…\n", 1: "…\n", 0: "…\n"} {
+		var out strings.Builder
+		if err := cli.WriteBelow(&out, "paused; wait", width); err != nil || out.String() != want {
+			t.Errorf("%d: %q, %v, want %q", width, out.String(), err, want)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"orgops/internal/runs"
+)
+
+// Waiting says what the open rows of a run wait for.
+type Waiting struct {
+	// Reasons are the most frequent ones, the first of them that of most rows.
+	Reasons []WaitingFor
+	// Further is how many rows have other reasons.
+	Further int64
+	// Looked is how many rows were looked at, Noted of how many that have a reason.
+	// Where they differ, the counts are those of a sample.
+	Looked, Noted int64
+	// Unnoted is how many open rows have no reason: no worker has come to them.
+	Unnoted int64
+	// Next and Last are the earliest and the latest of all next looks; zero where
+	// there is none.
+	Next, Last time.Time
+}
+
+// WaitingFor is a reason that rows have in common, without what is each row's own.
+type WaitingFor struct {
+	Reason string
+	Rows   int64
+	Next   time.Time // the earliest next look; zero: not known
+}
+
+const (
+	// lookedAt is how many notes are looked at: a few MB, in less than a second.
+	// The shares of the reasons among so many are within a percent of the truth.
+	lookedAt = 20_000
+	// mostReasons is how many reasons are told one by one.
+	mostReasons = 5
+)
+
+// WaitingOf says what the open rows of the run wait for. Its cost is bounded,
+// however many there are.
+func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run) (Waiting, error) {
+	if r.Ended() || r.Paused {
+		return Waiting{}, nil
+	}
+	notes, noted, err := ledger.Notes(ctx, r.ID, lookedAt)
+	if err != nil {
+		return Waiting{}, err
+	}
+	w := Waiting{Looked: int64(len(notes)), Noted: max(noted, int64(len(notes)))}
+	if r.Sealed {
+		w.Unnoted = max(r.Total-r.Settled-w.Noted, 0)
+	}
+	count := map[string]WaitingFor{}
+	for _, row := range notes {
+		one := count[common(row.Reason)]
+		one.Reason = common(row.Reason)
+		one.Rows++
+		one.Next = earlier(one.Next, row.Next)
+		count[one.Reason] = one
+		w.Next = earlier(w.Next, row.Next)
+		if row.Next.After(w.Last) {
+			w.Last = row.Next
+		}
+	}
+	w.Reasons = slices.SortedFunc(maps.Values(count), func(a, b WaitingFor) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), strings.Compare(a.Reason, b.Reason))
+	})
+	if len(w.Reasons) > mostReasons {
+		for _, one := range w.Reasons[mostReasons:] {
+			w.Further += one.Rows
+		}
+		w.Reasons = w.Reasons[:mostReasons]
+	}
+	return w, nil
+}
+
+// earlier is the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+var (
+	quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
+	andMore    = regexp.MustCompile(`: "…"…?(?: \(and \d+ more\))?`)
+	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
+)
+
+// common is a reason without what differs from row to row: what is quoted,
+// names of hosts, addresses and numbers.
+func common(reason string) string {
+	reason = andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), "")
+	words := strings.Split(reason, " ")
+	for i, word := range words {
+		core := strings.TrimRight(word, ".,:;)")
+		if strings.ContainsAny(core, "./0123456789") && !httpStatus.MatchString(core) {
+			words[i] = "…" + word[len(core):]
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Write writes a line for each reason, under a heading; nothing where no row has one.
+func (w Waiting) Write(out io.Writer) error {
+	if w.Looked == 0 {
+		return nil
+	}
+	heading, about := "its open rows wait for", rowsOf
+	if w.Looked < w.Noted {
+		heading = fmt.Sprintf("its open rows wait for (judged by %d of %d)", w.Looked, w.Noted)
+		about = func(n int64) string {
+			return fmt.Sprintf("about %.0f rows", float64(n)/float64(w.Looked)*float64(w.Noted))
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s:\n", heading)
+	for _, one := range w.Reasons {
+		fmt.Fprintf(&b, "  %s: %s%s\n", about(one.Rows), one.Reason, nextLook(one.Next))
+	}
+	if w.Further > 0 {
+		fmt.Fprintf(&b, "  %s: other reasons\n", about(w.Further))
+	}
+	if w.Unnoted > 0 {
+		fmt.Fprintf(&b, "  %s: a worker\n", rowsOf(w.Unnoted))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func rowsOf(n int64) string {
+	if n == 1 {
+		return "1 row"
+	}
+	return fmt.Sprintf("%d rows", n)
+}

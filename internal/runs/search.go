@@ -1,0 +1,124 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// StoredRow is a row as it was stored.
+type StoredRow struct {
+	Item   int64
+	Source []byte
+}
+
+// chunksAtOnce is how many chunks one request reads: some 100 KB.
+const chunksAtOnce = 8
+
+// Search returns the stored rows of the run in which one of the needles stands,
+// in their order. There is no index: it reads all of the run's rows, a few chunks
+// at a time, and takes those apart in which a needle stands. An error, such as
+// [ErrNotFound], ends it.
+func (l *Ledger) Search(ctx context.Context, run string, needles ...[]byte) iter.Seq2[StoredRow, error] {
+	return func(yield func(StoredRow, error) bool) {
+		if err := l.search(ctx, run, needles, func(row StoredRow) bool { return yield(row, nil) }); err != nil {
+			yield(StoredRow{}, fmt.Errorf("run %s: search rows: %w", run, err))
+		}
+	}
+}
+
+func (l *Ledger) search(ctx context.Context, run string, needles [][]byte, yield func(StoredRow) bool) error {
+	if err := checkID(run); err != nil {
+		return err
+	}
+	stored, err := l.extent(ctx, run, "stored")
+	if err != nil {
+		return err
+	}
+	within := func(text []byte) bool {
+		return slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) })
+	}
+	for first := int64(0); first < stored; first += chunksAtOnce * ChunkRows {
+		var fields []string
+		for start := first; start < min(stored, first+chunksAtOnce*ChunkRows); start += ChunkRows {
+			fields = append(fields, strconv.FormatInt(start, 10))
+		}
+		chunks, err := l.rdb.HMGet(ctx, key(run, "rows"), fields...).Result()
+		if err != nil {
+			return err
+		}
+		for i, chunk := range chunks {
+			text, ok := chunk.(string)
+			if !ok || len(text) < sha256.Size {
+				continue // not stored yet: chunks come in any order
+			}
+			plain, err := inflate([]byte(text[sha256.Size:]))
+			if err != nil {
+				return fmt.Errorf("chunk from row %s: %w", fields[i], err)
+			}
+			if !within(plain) {
+				continue
+			}
+			rows, err := unpack([]byte(text))
+			if err != nil {
+				return fmt.Errorf("chunk from row %s: %w", fields[i], err)
+			}
+			for at, source := range rows {
+				if within(source) && !yield(StoredRow{Item: first + int64(i)*ChunkRows + int64(at), Source: source}) {
+					return nil
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// RowState is how a row stands.
+type RowState struct {
+	// Fate is what became of it, nil while it is open.
+	Fate *Fate
+	// Open says why it is open, where it is.
+	Open OpenRow
+	// Kept is what is kept of it under the name that was asked for, of an open row;
+	// nil if nothing is.
+	Kept []byte
+}
+
+// Row returns how a row of the run stands, and what is kept of it by that name.
+// Of a run that there is not every row is open.
+func (l *Ledger) Row(ctx context.Context, run string, item int64, name string) (RowState, error) {
+	if err := checkID(run); err != nil {
+		return RowState{}, err
+	}
+	if err := checkItem(run, item); err != nil {
+		return RowState{}, err
+	}
+	field := strconv.FormatInt(item, 10)
+	var settled, cancelled *redis.IntCmd
+	var fate, note, kept *redis.SliceCmd
+	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		settled, cancelled = p.GetBit(ctx, key(run, "settled"), item), p.GetBit(ctx, key(run, "cancelled"), item)
+		fate, note = p.HMGet(ctx, key(run, "fates"), field), p.HMGet(ctx, key(run, "notes"), field)
+		kept = p.HMGet(ctx, key(run, "kept"), field+":"+name)
+		return nil
+	})
+	if err != nil {
+		return RowState{}, fmt.Errorf("run %s: read row %d: %w", run, item, err)
+	}
+	if settled.Val() == 1 {
+		f := fateOf(item, fate.Val()[0], cancelled.Val() == 1)
+		return RowState{Fate: &f}, nil
+	}
+	state := RowState{}
+	if text, ok := kept.Val()[0].(string); ok && text != "" {
+		state.Kept = []byte(text)
+	}
+	state.Open, err = openRow(run, item, note.Val()[0])
+	return state, err
+}
