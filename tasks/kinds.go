@@ -147,9 +147,25 @@ type verifyRow struct {
 	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery"`
 }
 
+func (r *verifyRow) field(name string) any {
+	switch name {
+	case "organization_id":
+		return &r.OrganizationID
+	case "discovery_domain_id":
+		return &r.DiscoveryDomainID
+	case "verification_host":
+		return &r.VerificationHost
+	case "verification_txt":
+		return &r.VerificationTXT
+	case "use_for_organization_discovery":
+		return &r.UseForOrganizationDiscovery
+	}
+	return nil
+}
+
 func parseVerify(object json.RawMessage, _ Defaults) (Row, error) {
-	var r verifyRow
-	if err := decodeStrict(object, &r); err != nil {
+	r, err := decodeRow[verifyRow](object)
+	if err != nil {
 		return Row{}, err
 	}
 	if err := validateVerify(r.OrganizationID, r.DiscoveryDomainID, r.VerificationHost, r.VerificationTXT); err != nil {
@@ -168,9 +184,23 @@ type updateRow struct {
 	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery"`
 }
 
+func (r *updateRow) field(name string) any {
+	switch name {
+	case "organization_id":
+		return &r.OrganizationID
+	case "discovery_domain_id":
+		return &r.DiscoveryDomainID
+	case "status":
+		return &r.Status
+	case "use_for_organization_discovery":
+		return &r.UseForOrganizationDiscovery
+	}
+	return nil
+}
+
 func parseUpdate(object json.RawMessage, d Defaults) (Row, error) {
-	var r updateRow
-	if err := decodeStrict(object, &r); err != nil {
+	r, err := decodeRow[updateRow](object)
+	if err != nil {
 		return Row{}, err
 	}
 	if r.Status == "" {
@@ -186,15 +216,27 @@ func parseUpdate(object json.RawMessage, d Defaults) (Row, error) {
 	return row, row.update(Envelope{}).Validate()
 }
 
-func parseRemove(object json.RawMessage, _ Defaults) (Row, error) {
-	var r struct {
-		OrganizationID string `json:"organization_id"`
-		ClientID       string `json:"client_id"`
+type removeRow struct {
+	OrganizationID string `json:"organization_id"`
+	ClientID       string `json:"client_id"`
+}
+
+func (r *removeRow) field(name string) any {
+	switch name {
+	case "organization_id":
+		return &r.OrganizationID
+	case "client_id":
+		return &r.ClientID
 	}
-	if err := decodeStrict(object, &r); err != nil {
+	return nil
+}
+
+func parseRemove(object json.RawMessage, _ Defaults) (Row, error) {
+	r, err := decodeRow[removeRow](object)
+	if err != nil {
 		return Row{}, err
 	}
-	err := errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
+	err = errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
 	return Row{kind: TypeRemove, organization: r.OrganizationID, id: r.ClientID}, err
 }
 

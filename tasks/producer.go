@@ -51,8 +51,9 @@ const (
 	// askRows is how many rows one request to the ledger names: Redis does
 	// nothing else meanwhile.
 	askRows = 1000
-	// enqueuers is how many enqueues are in flight at a time.
-	enqueuers = 32
+	// enqueuers is how many enqueues are in flight at a time: as many as make
+	// pipelines worth while, where the client forms such of them.
+	enqueuers = 256
 )
 
 // DefaultGiveUp is how long a token may take to appear.

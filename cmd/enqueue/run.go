@@ -97,8 +97,8 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	return selected.Run(t)
 }
 
-// connections is how many connections to Redis are kept: one for each enqueue
-// that the producer has in flight, and a few for the ledger.
+// connections is the most connections to Redis: what the producer enqueues shares
+// a few, and what does not go through there is tried again over more.
 const connections = 40
 
 // connect opens Redis and makes sure that it answers, and that its ledger is
@@ -120,7 +120,7 @@ func (t *tool) openRedis() error {
 	if err != nil {
 		return err
 	}
-	t.redis, err = redisconn.Open(redisconn.Config{
+	t.redis, err = redisconn.ForProducer(redisconn.Config{
 		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: connections,
 	})
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command bench measures the project's real parts against what they are made
 // of, on this machine:
 //
-//	go run ./internal/bench [pickup|verify|all] [--redis-url URL] [--rows N] [--rounds N] [--json]
+//	go run ./internal/bench [pickup|verify|enqueue|all] [--redis-url URL] [--rows N] [--rounds N] [--json]
 //
 // pickup is how long an idle worker leaves a task lying: from the enqueue to
 // the handler, beside a server with asynq's own interval of asking.
@@ -13,6 +13,13 @@
 // queue alone allows) and a plain loop of as many goroutines that makes the
 // same DNS and HTTP calls with the same clients (what the calls alone allow).
 // The ratio to that loop is what queue, ledger and pace cost.
+//
+// enqueue is how many rows of domains verify (the two ids) a second a producer
+// checks, stores and enqueues, both of its passes, and what memory it and Redis
+// take for that. Beside it, alternating, 64 goroutines call asynq.Client.Enqueue
+// with as many tasks of the same size, and read, check and store nothing. Each
+// producer has a process of its own. With --dry-run the rows are read alone, as
+// enqueue --dry-run does.
 //
 // Without --redis-url it starts a redis-server of its own on a private port,
 // which writes nothing to disk.

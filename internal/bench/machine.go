@@ -1,9 +1,6 @@
 package main
 
-import (
-	"context"
-	"runtime"
-)
+import "runtime"
 
 // machine is what the figures depend on.
 type machine struct {
@@ -14,6 +11,6 @@ type machine struct {
 	Redis string `json:"redis"`
 }
 
-func machineOf(ctx context.Context, s *store) machine {
-	return machine{Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), Redis: s.version(ctx)}
+func machineOf(redisVersion string) machine {
+	return machine{Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), Redis: redisVersion}
 }

@@ -1,19 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/hibiken/asynq"
-
-	"orgops/internal/intake"
-	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -32,7 +25,7 @@ type ours struct {
 }
 
 func prepareOurs(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
-	rows, err := handIn(ctx, s, file)
+	rows, err := handIn(ctx, s.url, "domains.csv", opened(file))
 	if err != nil {
 		return nil, fmt.Errorf("hand in: %w", err)
 	}
@@ -70,32 +63,6 @@ func (o *ours) carryOut(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("of %d rows not all were verified: %v", run.Total, run.Counts)
 	}
 	return o.watched.end.Sub(o.watched.start), nil
-}
-
-// handIn hands the rows in as a producer does, and says how many there are.
-func handIn(ctx context.Context, s *store, file []byte) (rows int64, err error) {
-	const connections = 40 // as cmd/enqueue has them
-	rdb, err := redisconn.Open(redisconn.Config{URL: s.url, AllowURLPassword: true, PoolSize: connections})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, rdb.Close()) }()
-	kind, _ := tasks.KindOf(tasks.TypeVerify)
-	input := intake.Input{Name: "domains.csv", Kind: kind, Open: func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(file)), nil
-	}}
-	checked, err := input.Check()
-	if err != nil {
-		return 0, err
-	}
-	ledger := runs.New(rdb)
-	in := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
-	run, created, err := in.Begin(ctx, input, checked, intake.Run{ID: runID, Tenant: tenantName, Label: "benchmark"})
-	if err != nil {
-		return 0, err
-	}
-	sum, err := in.HandIn(ctx, input, checked, run, created, 0)
-	return sum.Rows, err
 }
 
 // watchedLedger is the ledger, and takes the time at which the first task

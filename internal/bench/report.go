@@ -14,6 +14,8 @@ const (
 	variantDefault = "asynq_default"
 	variantNoop    = "asynq_noop"
 	variantLoop    = "plain_loop"
+	variantPlain   = "asynq_enqueue"
+	variantDryRun  = "orgops_dry_run"
 )
 
 // titles are the variants' names for people.
@@ -22,12 +24,16 @@ var titles = map[string]string{
 	variantDefault: "asynq's own interval",
 	variantNoop:    "asynq, no-op handler",
 	variantLoop:    "plain loop",
+	variantPlain:   "asynq.Client.Enqueue, 64 goroutines",
+	variantDryRun:  "orgops, dry run",
 }
 
 // What is aimed at.
 const (
 	aimP50, aimP99 = 6 * time.Millisecond, 15 * time.Millisecond
 	aimRatio       = 0.8
+	aimEnqueued    = 60_000 // rows a second
+	aimPeak        = 96     // MB
 )
 
 // about is in every object, so that one alone can be understood.
@@ -62,7 +68,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // cpu is processor time by process, in seconds; 0: not known.
 type cpu struct {
-	Bench   float64 `json:"bench"` // worker, server or loop, which run in this process
+	Bench   float64 `json:"bench"` // worker, server or loop, which run in this process; or the producer
 	Redis   float64 `json:"redis"`
 	Sandbox float64 `json:"sandbox"`
 }
@@ -101,22 +107,70 @@ func summarize(results []verifyResult) verifySummary {
 	for _, r := range slices.SortedFunc(slices.Values(results), func(a, b verifyResult) int { return a.Round - b.Round }) {
 		rates[r.Variant] = append(rates[r.Variant], r.PerSecond)
 	}
-	ratios := make([]float64, len(rates[variantOurs]))
-	for i, ours := range rates[variantOurs] {
-		ratios[i] = ours / rates[variantLoop][i]
-	}
 	return verifySummary{
-		Benchmark: "verify_summary", Rounds: len(ratios), Ratio: median(ratios),
+		Benchmark: "verify_summary", Rounds: len(rates[variantOurs]), Ratio: median(ratios(rates[variantOurs], rates[variantLoop])),
 		Ours: median(rates[variantOurs]), Noop: median(rates[variantNoop]), Loop: median(rates[variantLoop]),
 	}
 }
 
+// enqueueResult is what one round of one producer came to.
+type enqueueResult struct {
+	Benchmark string  `json:"benchmark"` // "enqueue"
+	Variant   string  `json:"variant"`
+	Round     int     `json:"round"`
+	Rows      int     `json:"rows"`
+	Seconds   float64 `json:"seconds"` // both passes over the rows
+	PerSecond float64 `json:"rows_per_second"`
+	CPU       cpu     `json:"cpu_seconds"`
+	// Peak is the most memory that the producer had resident, in MB; 0: not known.
+	Peak float64 `json:"peak_mb"`
+	// RedisBytes is what Redis holds for one row that is enqueued and open; 0: not
+	// known.
+	RedisBytes float64 `json:"redis_bytes_per_row"`
+	about
+}
+
+// enqueueSummary are the medians over the rounds, and the highest peak.
+type enqueueSummary struct {
+	Benchmark string  `json:"benchmark"` // "enqueue_summary"
+	Rounds    int     `json:"rounds"`
+	Ours      float64 `json:"orgops_rows_per_second"`
+	Plain     float64 `json:"asynq_enqueue_rows_per_second"`
+	Ratio     float64 `json:"ratio"` // ours to plain, the median of the rounds' ratios
+	Peak      float64 `json:"orgops_peak_mb"`
+	about
+}
+
+func summarizeEnqueue(results []enqueueResult) enqueueSummary {
+	rates := map[string][]float64{}
+	var peak float64
+	for _, r := range results { // in each round there is one of either
+		rates[r.Variant] = append(rates[r.Variant], r.PerSecond)
+		if r.Variant == variantOurs {
+			peak = max(peak, r.Peak)
+		}
+	}
+	return enqueueSummary{
+		Benchmark: "enqueue_summary", Rounds: len(rates[variantOurs]), Peak: peak,
+		Ours: median(rates[variantOurs]), Plain: median(rates[variantPlain]), Ratio: median(ratios(rates[variantOurs], rates[variantPlain])),
+	}
+}
+
+// ratios are those of each round.
+func ratios(ours, theirs []float64) []float64 {
+	each := make([]float64, len(ours))
+	for i := range ours {
+		each[i] = ours[i] / theirs[i]
+	}
+	return each
+}
+
 // report writes results as they come.
 type report struct {
-	out    io.Writer
-	json   bool
-	about  about
-	rounds bool // the heading of the rounds is written
+	out     io.Writer
+	json    bool
+	about   about
+	heading string // of the rounds that were told last
 }
 
 // begin says what the figures depend on.
@@ -155,7 +209,21 @@ func (r *report) pickups(results ...pickupResult) error {
 const (
 	pickupLine = "%5v  %7v  %7v  %7v  %7v  %16v   %v\n"
 	roundLine  = "%5v  %6v  %8v  %9v  %12v  %12v  %12v   %v\n"
+	handInLine = "%5v  %8v  %8v  %9v  %15v  %8v  %8v  %17v   %v\n"
 )
+
+// head writes a table's heading before the first of its rounds.
+func (r *report) head(heading, layout string, columns ...any) {
+	if r.heading == heading {
+		return
+	}
+	r.heading = heading
+	fmt.Fprintf(r.out, "\n%s; processor time in µs a row\n", heading)
+	fmt.Fprintf(r.out, layout, columns...)
+}
+
+// each is a total of all rows as that of one row, in millionths.
+func each(total float64, rows int) string { return fmt.Sprintf("%.0f", total*1e6/float64(rows)) }
 
 func (r *report) round(result verifyResult) error {
 	result.Benchmark = "verify"
@@ -163,14 +231,10 @@ func (r *report) round(result verifyResult) error {
 		result.about = r.about
 		return r.encode(result)
 	}
-	if !r.rounds {
-		r.rounds = true
-		fmt.Fprintln(r.out, "\nverify: from two ids to a verified domain; processor time in µs a row")
-		fmt.Fprintf(r.out, roundLine, "ROUND", "ROWS", "SECONDS", "ROWS/S", "CPU OF BENCH", "OF REDIS", "OF SANDBOX", "VARIANT")
-	}
-	each := func(seconds float64) string { return fmt.Sprintf("%.0f", seconds*1e6/float64(result.Rows)) }
+	r.head("verify: from two ids to a verified domain", roundLine,
+		"ROUND", "ROWS", "SECONDS", "ROWS/S", "CPU OF BENCH", "OF REDIS", "OF SANDBOX", "VARIANT")
 	_, err := fmt.Fprintf(r.out, roundLine, result.Round, result.Rows, fmt.Sprintf("%.2f", result.Seconds), fmt.Sprintf("%.0f", result.PerSecond),
-		each(result.CPU.Bench), each(result.CPU.Redis), each(result.CPU.Sandbox), titles[result.Variant])
+		each(result.CPU.Bench, result.Rows), each(result.CPU.Redis, result.Rows), each(result.CPU.Sandbox, result.Rows), titles[result.Variant])
 	return err
 }
 
@@ -182,5 +246,33 @@ func (r *report) summary(s verifySummary) error {
 	_, err := fmt.Fprintf(r.out, "medians, rows/s: %s %.0f; %s %.0f; %s %.0f\n%s to %s: %.2f (aimed at: %.2f)\n",
 		titles[variantOurs], s.Ours, titles[variantNoop], s.Noop, titles[variantLoop], s.Loop,
 		titles[variantOurs], titles[variantLoop], s.Ratio, aimRatio)
+	return err
+}
+
+func (r *report) enqueueRound(result enqueueResult) error {
+	result.Benchmark = "enqueue"
+	if r.json {
+		result.about = r.about
+		return r.encode(result)
+	}
+	heading := "enqueue: rows checked, stored and enqueued"
+	if result.Variant == variantDryRun {
+		heading = "enqueue: rows checked and counted"
+	}
+	r.head(heading, handInLine,
+		"ROUND", "ROWS", "SECONDS", "ROWS/S", "CPU OF PRODUCER", "OF REDIS", "PEAK, MB", "REDIS BYTES A ROW", "VARIANT")
+	_, err := fmt.Fprintf(r.out, handInLine, result.Round, result.Rows, fmt.Sprintf("%.2f", result.Seconds), fmt.Sprintf("%.0f", result.PerSecond),
+		each(result.CPU.Bench, result.Rows), each(result.CPU.Redis, result.Rows), fmt.Sprintf("%.1f", result.Peak), fmt.Sprintf("%.0f", result.RedisBytes),
+		titles[result.Variant])
+	return err
+}
+
+func (r *report) enqueueSummary(s enqueueSummary) error {
+	if r.json {
+		s.about = r.about
+		return r.encode(s)
+	}
+	_, err := fmt.Fprintf(r.out, "medians, rows/s: %s %.0f (aimed at: %d); %s %.0f; ratio %.2f\nhighest peak of %s: %.1f MB (aimed at: below %d)\n",
+		titles[variantOurs], s.Ours, aimEnqueued, titles[variantPlain], s.Plain, s.Ratio, titles[variantOurs], s.Peak, aimPeak)
 	return err
 }

@@ -21,22 +21,34 @@ type grammar struct {
 	RedisURL string `name:"redis-url" noenv:"true" placeholder:"URL" help:"A Redis to use, redis:// or rediss://, its database empty: it is emptied again. Default: a redis-server of its own."`
 	JSON     bool   `name:"json" noenv:"true" help:"Write one JSON object a line instead of tables."`
 	Tasks    int    `noenv:"true" default:"2000" help:"Tasks of pickup."`
-	Rows     int    `noenv:"true" default:"3000" help:"Rows of each round of verify. Runs of up to 500 go by the fast lane."`
-	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify; medians of them are told."`
-	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of verify to this folder, for go tool pprof."`
+	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run. Runs of up to 500 go by the fast lane."`
+	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are told."`
+	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of verify and enqueue to this folder, for go tool pprof."`
 
 	Pickup  struct{} `cmd:"" help:"How long an idle worker leaves a task lying."`
 	Verify  struct{} `cmd:"" help:"Verified domains a second, beside asynq alone and the calls alone."`
-	All     struct{} `cmd:"" default:"1" help:"Both (what is done unless told otherwise)."`
-	Sandbox struct{} `cmd:"" hidden:"" help:"Serve the tenant for verify, told what to do by stdin."`
+	Enqueue struct {
+		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
+	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
+	All     struct{}   `cmd:"" default:"1" help:"All three (what is done unless told otherwise)."`
+	Sandbox struct{}   `cmd:"" hidden:"" help:"Serve the tenant for verify, told what to do by stdin."`
+	Produce production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
+}
+
+// rows is how many are asked for, or else what the benchmark has.
+func (g grammar) rows(usual int) int {
+	if g.Rows != nil {
+		return *g.Rows
+	}
+	return usual
 }
 
 func (g grammar) check() error {
 	switch {
 	case g.Tasks < 1:
 		return cli.Usage(fmt.Errorf("tasks: want 1 or more, got %d", g.Tasks))
-	case g.Rows < 1:
-		return cli.Usage(fmt.Errorf("rows: want 1 or more, got %d", g.Rows))
+	case g.rows(1) < 1:
+		return cli.Usage(fmt.Errorf("rows: want 1 or more, got %d", *g.Rows))
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
@@ -45,15 +57,20 @@ func (g grammar) check() error {
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := cli.Program{
-		Name: "bench", Description: "Measures the queue's latency and the worker's throughput on this machine.",
+		Name: "bench", Description: "Measures the queue's latency, and the worker's and the producer's throughput, on this machine.",
 		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: func(string) string { return "" },
 	}
 	var g grammar
 	selected, done, err := p.Parse(&g)
 	if err == nil && !done {
-		if selected.Command() == sandboxCommand {
+		// It has one log for the whole process, and would write to stderr itself.
+		redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
+		switch selected.Command() {
+		case sandboxCommand:
 			err = serveSandbox(stdin, stdout)
-		} else {
+		case produceCommand:
+			err = produce(ctx, g.Produce, g.RedisURL, g.rows(0), stdout)
+		default:
 			err = measure(ctx, g, selected.Command(), p)
 		}
 	}
@@ -65,32 +82,43 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if err := g.check(); err != nil {
 		return err
 	}
-	// It has one log for the whole process, and would write to stderr itself.
-	redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
+	if g.Enqueue.DryRun {
+		return dryRun(ctx, g, newReport(p, g, "not used"), p.Stderr)
+	}
 	store, stop, err := openStore(ctx, g.RedisURL)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	out := &report{
-		out: p.Stdout, json: g.JSON,
-		about: about{Command: strings.Join(append([]string{"go run ./internal/bench"}, p.Args...), " "), Machine: machineOf(ctx, store)},
-	}
+	out := newReport(p, g, store.version(ctx))
 	if err := out.begin(); err != nil {
 		return err
 	}
-	if which != "verify" {
+	all := which == "all"
+	if all || which == "pickup" {
 		fmt.Fprintln(p.Stderr, "measuring pickup; 2,000 tasks take about a minute and a half")
 		if err := pickup(ctx, store, g.Tasks, out); err != nil {
 			return fmt.Errorf("pickup: %w", err)
 		}
 	}
-	if which != "pickup" {
+	if all || which == "verify" {
 		if err := compare(ctx, store, g, out, p.Stderr); err != nil {
 			return fmt.Errorf("verify: %w", err)
 		}
 	}
+	if all || which == "enqueue" {
+		if err := enqueue(ctx, store, g, out, p.Stderr); err != nil {
+			return fmt.Errorf("enqueue: %w", err)
+		}
+	}
 	return nil
+}
+
+func newReport(p cli.Program, g grammar, redisVersion string) *report {
+	return &report{
+		out: p.Stdout, json: g.JSON,
+		about: about{Command: strings.Join(append([]string{"go run ./internal/bench"}, p.Args...), " "), Machine: machineOf(redisVersion)},
+	}
 }
 
 // openStore is the Redis to use, empty, and how to be done with it.
@@ -130,11 +158,12 @@ func (s *store) claim(ctx context.Context) error {
 	return nil
 }
 
-// executable is this program, to be started a second time as the sandbox.
+// executable is this program, to be started a second time as the sandbox or as a
+// producer.
 func executable() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find this program, to start the sandbox by it: %w", err)
+		return "", fmt.Errorf("find this program, to start it once more: %w", err)
 	}
 	return path, nil
 }

@@ -85,6 +85,43 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+func TestEnqueue(t *testing.T) {
+	status, out, errs := typed(t, "enqueue", "--rows", "1200", "--rounds", "2", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var order []string
+	for _, m := range lines(t, out) {
+		if m.Benchmark == "enqueue_summary" {
+			order = append(order, m.Benchmark)
+			if m.Ratio <= 0 {
+				t.Errorf("a ratio of %v", m.Ratio)
+			}
+			continue
+		}
+		order = append(order, m.Variant)
+		if m.Benchmark != "enqueue" || m.Rows != 1200 || m.PerSecond <= 0 {
+			t.Errorf("got %+v", m)
+		}
+	}
+	want := []string{variantOurs, variantPlain, variantPlain, variantOurs, "enqueue_summary"}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no redis-server
+	status, out, errs := typed(t, "enqueue", "--dry-run", "--rows", "1200", "--json")
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	all := lines(t, out)
+	if len(all) != 1 || all[0].Variant != variantDryRun || all[0].Rows != 1200 || all[0].PerSecond <= 0 {
+		t.Errorf("got %+v", all)
+	}
+}
+
 func TestPickup(t *testing.T) {
 	redistest.Single(t, ofACluster)
 	status, out, errs := typed(t, "pickup", "--tasks", "3", "--json", "--redis-url", redistest.URL(t))
@@ -112,6 +149,9 @@ func TestTables(t *testing.T) {
 		r.round(verifyResult{Variant: variantLoop, Round: 1, Rows: 1000, Seconds: 0.5, PerSecond: 2000, CPU: cpu{Bench: 0.4, Sandbox: 0.25}}),
 		r.round(verifyResult{Variant: variantOurs, Round: 1, Rows: 1000, Seconds: 0.625, PerSecond: 1600, CPU: cpu{Bench: 0.5, Redis: 0.1, Sandbox: 0.25}}),
 		r.summary(verifySummary{Ours: 1600, Noop: 6000, Loop: 2000, Ratio: 0.8}),
+		r.enqueueRound(enqueueResult{Variant: variantPlain, Round: 1, Rows: 1_000_000, Seconds: 20, PerSecond: 50_000, CPU: cpu{Bench: 12, Redis: 10}, Peak: 25.04, RedisBytes: 756}),
+		r.enqueueRound(enqueueResult{Variant: variantOurs, Round: 1, Rows: 1_000_000, Seconds: 16, PerSecond: 62_500, CPU: cpu{Bench: 15, Redis: 8}, Peak: 51.2, RedisBytes: 722}),
+		r.enqueueSummary(enqueueSummary{Ours: 62_500, Plain: 50_000, Ratio: 1.25, Peak: 51.2}),
 	}
 	for _, err := range steps {
 		if err != nil {
@@ -132,6 +172,13 @@ ROUND    ROWS   SECONDS     ROWS/S  CPU OF BENCH      OF REDIS    OF SANDBOX   V
     1    1000      0.62       1600           500           100           250   orgops
 medians, rows/s: orgops 1600; asynq, no-op handler 6000; plain loop 2000
 orgops to plain loop: 0.80 (aimed at: 0.80)
+
+enqueue: rows checked, stored and enqueued; processor time in µs a row
+ROUND      ROWS   SECONDS     ROWS/S  CPU OF PRODUCER  OF REDIS  PEAK, MB  REDIS BYTES A ROW   VARIANT
+    1   1000000     20.00      50000               12        10      25.0                756   asynq.Client.Enqueue, 64 goroutines
+    1   1000000     16.00      62500               15         8      51.2                722   orgops
+medians, rows/s: orgops 62500 (aimed at: 60000); asynq.Client.Enqueue, 64 goroutines 50000; ratio 1.25
+highest peak of orgops: 51.2 MB (aimed at: below 96)
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -154,6 +201,7 @@ func TestRefusals(t *testing.T) {
 		{"a cluster", []string{"--redis-url", "redis-cluster://127.0.0.1:1"}, cli.StatusUsage, "want redis:// or rediss://"},
 		{"no URL", []string{"--redis-url", "cache:6379"}, cli.StatusUsage, "redis-url: redis url has no scheme"},
 		{"no rows", []string{"verify", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
+		{"no rows of enqueue", []string{"enqueue", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rounds", []string{"verify", "--rounds", "0"}, cli.StatusUsage, "rounds: want 1 or more, got 0"},
 		{"no tasks", []string{"pickup", "--tasks", "0"}, cli.StatusUsage, "tasks: want 1 or more, got 0"},
 		{"an unknown benchmark", []string{"speed"}, cli.StatusUsage, "speed"},

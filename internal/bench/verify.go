@@ -32,6 +32,9 @@ func variants() []variant {
 	return []variant{{variantOurs, prepareOurs}, {variantNoop, prepareNoop}, {variantLoop, prepareLoop}}
 }
 
+// verifyRows is how many rows a round has where nothing else is asked for.
+const verifyRows = 3000
+
 // warmUp is the part of a round's rows that each variant does before anything
 // is measured: scripts are loaded, memory is there, code has been run.
 const warmUp = 4
@@ -51,7 +54,7 @@ func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Wr
 
 	all := variants()
 	for _, v := range all {
-		if _, err := round(ctx, s, t, v, max(g.Rows/warmUp, 1), ""); err != nil {
+		if _, err := round(ctx, s, t, v, max(g.rows(verifyRows)/warmUp, 1), ""); err != nil {
 			return fmt.Errorf("warm up %s: %w", v.name, err)
 		}
 	}
@@ -59,7 +62,7 @@ func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Wr
 	for n := range g.Rounds {
 		for i := range all {
 			v := all[(n+i)%len(all)]
-			r, err := round(ctx, s, t, v, g.Rows, profileName(g.Profile, v.name, n))
+			r, err := round(ctx, s, t, v, g.rows(verifyRows), profileName(g.Profile, v.name, n))
 			if err != nil {
 				return fmt.Errorf("round %d of %s: %w", n+1, v.name, err)
 			}

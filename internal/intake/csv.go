@@ -19,7 +19,7 @@ type csvReader struct {
 	split  *cellSplitter
 	schema Schema
 	header []string
-	types  []Column // of each column; the zero Column for ignored ones
+	places []int // of each column in the schema's; -1: it is ignored
 	// exported says that the header has a column of ours, so that the cells are
 	// as inert wrote them.
 	exported bool
@@ -44,19 +44,17 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, err
 	}
 	c.header = cells
 	c.exported = slices.ContainsFunc(cells, ignored)
-	c.types = make([]Column, len(cells))
+	c.places = s.places(cells)
 	for i, cell := range cells {
-		column, known := s.column(cell)
 		switch {
 		case ignored(cell), s.leftOut(cell):
-		case !known:
+			c.places[i] = -1
+		case c.places[i] < 0:
 			refusal.Unknown = append(refusal.Unknown, cell)
 		case slices.Contains(cells[:i], cell):
 			if !slices.Contains(refusal.Double, cell) {
 				refusal.Double = append(refusal.Double, cell)
 			}
-		default:
-			c.types[i] = column
 		}
 	}
 	for _, column := range s.Columns {
@@ -110,9 +108,7 @@ func (c *csvReader) next() (row, error) {
 			cells[i] = lively(cell)
 		}
 	}
-	if got.source, err = json.Marshal(c.keep(cells)); err != nil {
-		return row{}, fmt.Errorf("cells as JSON: %w", err)
-	}
+	got.source = jsonStrings(c.keep(cells))
 	switch {
 	case len(cells) != len(c.header):
 		got.broken = []string{fmt.Sprintf("%d %s where the header has %d", len(cells), plural(len(cells), "cell"), len(c.header))}
@@ -145,23 +141,24 @@ func (c *csvReader) keep(cells []string) []string {
 }
 
 func (c *csvReader) object(cells []string) (json.RawMessage, []string) {
-	values := make(map[string]json.RawMessage, len(cells))
+	values := make([]json.RawMessage, len(c.schema.Columns))
 	var broken []string
 	for i, cell := range cells {
 		if reason := unclean(cell); reason != "" {
 			broken = append(broken, fmt.Sprintf("column %d (%s) %s", i+1, quoted(c.header[i]), reason))
 			continue
 		}
-		column := c.types[i]
-		if cell == "" || column.Name == "" {
+		place := c.places[i]
+		if cell == "" || place < 0 {
 			continue
 		}
+		column := c.schema.Columns[place]
 		value, want := cellValue(column.Type, cell)
 		if want != "" {
 			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", column.Name, want, quoted(cell)))
 			continue
 		}
-		values[column.Name] = value
+		values[place] = value
 	}
 	if len(broken) == 0 {
 		broken = c.schema.missing(values)
@@ -215,8 +212,9 @@ const (
 // cellSplitter splits text into records and cells, a byte at a time, so that a
 // record past the limit is skipped to its true end without being kept.
 type cellSplitter struct {
-	in     *bufio.Reader
-	number int // line of the next byte, from 1
+	in       *bufio.Reader
+	number   int  // line of the next byte, from 1
+	stepwise bool // plain lines go through the states too
 
 	state  cellState
 	raw    []byte // this record as it came
@@ -247,9 +245,9 @@ func (s *cellSplitter) record() (cells []string, line int, broken string, err er
 		return nil, line, s.broken, nil
 	}
 	cells = make([]string, len(s.ends))
-	start := 0
+	data, start := string(s.data), 0
 	for i, end := range s.ends {
-		cells[i] = string(s.data[start:end])
+		cells[i] = data[start:end]
 		start = end
 	}
 	return cells, line, "", nil
@@ -264,29 +262,59 @@ func (s *cellSplitter) text() []byte {
 // run reads one record.
 func (s *cellSplitter) run() error {
 	for {
-		b, err := s.in.ReadByte()
-		if errors.Is(err, io.EOF) && s.size > 0 {
+		// No record goes on past the end of a line that ends it.
+		part, err := s.in.ReadSlice('\n')
+		if s.size == 0 && !s.stepwise && isPlainLine(part) {
+			s.plainLine(part)
+			return nil
+		}
+		if slices.ContainsFunc(part, s.take) {
+			return nil
+		}
+		switch {
+		case errors.Is(err, io.EOF) && s.size > 0:
 			s.atEnd()
 			return nil
-		}
-		if err != nil {
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return err
-		}
-		if b == '\n' {
-			s.number++
-		}
-		if s.size++; s.size > MaxRow {
-			s.tooLong()
-		} else {
-			s.raw = append(s.raw, b)
-		}
-		if s.step(b) {
-			return nil
 		}
 	}
 }
 
-// step takes one byte and says whether it ended the record.
+// isPlainLine says whether a record begins and ends with the line and every cell
+// in it is as it stands, as is so of nearly every record: that spares those the
+// way through the states.
+func isPlainLine(line []byte) bool {
+	return len(line) > 0 && len(line) <= MaxRow && line[len(line)-1] == '\n' && bytes.IndexByte(line, '"') < 0
+}
+
+// plainLine takes a line of which that is so.
+func (s *cellSplitter) plainLine(line []byte) {
+	s.number++
+	s.raw = append(s.raw, line...)
+	rest := bytes.TrimSuffix(line[:len(line)-1], []byte{'\r'})
+	for more := true; more; {
+		var cell []byte
+		cell, rest, more = bytes.Cut(rest, []byte{','})
+		s.data = append(s.data, cell...)
+		s.ends = append(s.ends, len(s.data))
+	}
+}
+
+// take takes one byte and says whether it ended the record.
+func (s *cellSplitter) take(b byte) (ended bool) {
+	if b == '\n' {
+		s.number++
+	}
+	if s.size++; s.size > MaxRow {
+		s.tooLong()
+	} else {
+		s.raw = append(s.raw, b)
+	}
+	return s.step(b)
+}
+
+// step goes on from one state to the next.
 func (s *cellSplitter) step(b byte) (ended bool) {
 	switch s.state {
 	case cellStart:

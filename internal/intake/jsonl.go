@@ -104,23 +104,23 @@ func whole(text []byte, members []member, s Schema) json.RawMessage {
 
 // fit holds the members against the schema.
 func (j *jsonlReader) fit(members []member) (json.RawMessage, []string) {
-	values := make(map[string]json.RawMessage, len(members))
+	values := make([]json.RawMessage, len(j.schema.Columns))
 	var broken, unknown []string
 	for _, m := range members {
-		column, known := j.schema.column(m.name)
+		place := j.schema.place(m.name)
 		switch {
 		case ignored(m.name), j.schema.leftOut(m.name):
 			continue
-		case !known:
+		case place < 0:
 			unknown = append(unknown, m.name)
 			continue
 		}
-		value, want := memberValue(column, m.value)
+		value, want := memberValue(j.schema.Columns[place], m.value)
 		if want != "" {
 			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", m.name, want, shown(m.value)))
 			continue
 		}
-		values[m.name] = value
+		values[place] = value
 	}
 	if len(unknown) > 0 {
 		broken = append(broken, fmt.Sprintf("unknown %s %s (expected %s)", plural(len(unknown), "member"), names(unknown), j.schema.expected()))

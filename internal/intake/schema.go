@@ -52,12 +52,17 @@ const ignoredPrefix = "orgops_"
 
 func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
 
-func (s Schema) column(name string) (Column, bool) {
-	i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
-	if i < 0 {
-		return Column{}, false
+// place is where among the columns the one of that name is, -1 if it is none.
+func (s Schema) place(name string) int {
+	return slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
+}
+
+func (s Schema) places(names []string) []int {
+	all := make([]int, len(names))
+	for i, name := range names {
+		all[i] = s.place(name)
 	}
-	return s.Columns[i], true
+	return all
 }
 
 // expected writes the columns as a usage line does: required ones first, then
@@ -84,46 +89,67 @@ func (s Schema) expected() string {
 	return words + "[, " + strings.Join(optional, ", ") + "]"
 }
 
-// normalized writes the object that a row stands for: the members of values in
-// the schema's order, so that equal rows are equal octets whether they came as
-// CSV or as JSON.
-func (s Schema) normalized(values map[string]json.RawMessage) json.RawMessage {
-	out := []byte{'{'}
-	for _, c := range s.Columns {
-		value, ok := values[c.Name]
-		if !ok {
+// normalized writes the object that a row stands for: the members of values, one
+// for each of the schema's columns and nil where the row says nothing, so that
+// equal rows are equal octets whether they came as CSV or as JSON.
+func (s Schema) normalized(values []json.RawMessage) json.RawMessage {
+	size := len("{}")
+	for i, c := range s.Columns {
+		size += len(c.Name) + len(`"":,`) + len(values[i])
+	}
+	out := append(make([]byte, 0, size), '{')
+	for i, c := range s.Columns {
+		if values[i] == nil {
 			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(out, jsonString(c.Name)...)
-		out = append(out, ':')
-		out = append(out, value...)
+		out = append(appendJSON(out, c.Name), ':')
+		out = append(out, values[i]...)
 	}
 	return append(out, '}')
 }
 
 // missing says which required columns have no value.
-func (s Schema) missing(values map[string]json.RawMessage) []string {
+func (s Schema) missing(values []json.RawMessage) []string {
 	var broken []string
-	for _, c := range s.Columns {
-		if _, ok := values[c.Name]; c.Required && !ok {
+	for i, c := range s.Columns {
+		if c.Required && values[i] == nil {
 			broken = append(broken, c.Name+" is missing")
 		}
 	}
 	return broken
 }
 
-func jsonString(s string) []byte {
+func jsonString(s string) []byte { return appendJSON(make([]byte, 0, len(s)+len(`""`)), s) }
+
+// jsonStrings is a JSON array of strings.
+func jsonStrings(all []string) []byte {
+	size := len("[]")
+	for _, s := range all {
+		size += len(s) + len(`"",`)
+	}
+	out := append(make([]byte, 0, size), '[')
+	for i, s := range all {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendJSON(out, s)
+	}
+	return append(out, ']')
+}
+
+// appendJSON appends a string to JSON.
+func appendJSON(to []byte, s string) []byte {
 	if isPlain(s) {
-		return append(append(append(make([]byte, 0, len(s)+2), '"'), s...), '"')
+		return append(append(append(to, '"'), s...), '"')
 	}
 	out, err := json.Marshal(s)
 	if err != nil { // a string always has a JSON form
 		panic(fmt.Sprintf("intake: JSON of a string: %v", err))
 	}
-	return out
+	return append(to, out...)
 }
 
 // isPlain says whether the JSON form of s is s in quotes, as it is of nearly

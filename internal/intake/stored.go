@@ -37,10 +37,7 @@ func newStoredRows(ledger *runs.Ledger, r runs.Run) (*storedRows, error) {
 		s.jsonl = &jsonlReader{schema: schema}
 		return s, nil
 	}
-	s.csv = &csvReader{schema: schema, header: r.Columns, types: make([]Column, len(r.Columns))}
-	for i, name := range r.Columns {
-		s.csv.types[i], _ = schema.column(name)
-	}
+	s.csv = &csvReader{schema: schema, header: r.Columns, places: schema.places(r.Columns)}
 	return s, nil
 }
 

@@ -10,7 +10,7 @@
 // password may be percent-encoded; they are Redis's own, a Sentinel is asked
 // without. asynq has a parser of its own, which loses the user's name, and with
 // Sentinel the database: hand its FromRedisClient constructors a client of
-// [ForServer] instead.
+// [ForServer], or for a producer of [ForProducer], instead.
 //
 // No error, and nothing that [Mask] returns, holds the password.
 package redisconn

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"golang.org/x/sync/errgroup"
+
+	"orgops/internal/intake"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// produceCommand makes of this program one producer.
+const produceCommand = "produce"
+
+// production says what a producer's process does, beside --redis-url and --rows.
+type production struct {
+	As         string `noenv:"true" help:"The variant."`
+	File       string `noenv:"true" help:"Its rows."`
+	CPUProfile string `noenv:"true" help:"The file to write a CPU profile to."`
+}
+
+// produced is what the process says of its work when it is done.
+type produced struct {
+	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpu_seconds"`
+	Peak    int64   `json:"peak_bytes"` // the most memory that was resident; 0: not known
+}
+
+// produce is the process of one producer.
+func produce(ctx context.Context, p production, url string, rows int, stdout io.Writer) (err error) {
+	stop, err := startProfile(p.CPUProfile)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	switch p.As {
+	case variantPlain:
+		err = enqueuePlainly(ctx, url, rows)
+	case variantDryRun:
+		err = planFile(p.File)
+	default:
+		_, err = handIn(ctx, url, p.File, open(p.File))
+	}
+	did := produced{Seconds: time.Since(began).Seconds(), CPU: ownCPU().Seconds(), Peak: peakMemory()}
+	if err := errors.Join(err, stop()); err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(did)
+}
+
+// opener opens rows from their beginning.
+type opener func() (io.ReadCloser, error)
+
+func open(file string) opener { return func() (io.ReadCloser, error) { return os.Open(file) } }
+
+func opened(rows []byte) opener {
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(rows)), nil }
+}
+
+func inputOf(name string, rows opener) intake.Input {
+	kind, _ := tasks.KindOf(tasks.TypeVerify)
+	return intake.Input{Name: name, Kind: kind, Open: rows}
+}
+
+// handIn hands the rows in as the enqueue command does, both passes, and says
+// how many there are.
+func handIn(ctx context.Context, url, name string, rows opener) (n int64, err error) {
+	const connections = 40 // as cmd/enqueue has them
+	rdb, err := redisconn.ForProducer(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: connections})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rdb.Close()) }()
+	in := inputOf(name, rows)
+	checked, err := in.Check()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, checked.Close()) }()
+	ledger := runs.New(rdb)
+	taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
+	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: runID, Tenant: tenantName, Label: "benchmark"})
+	if err != nil {
+		return 0, err
+	}
+	sum, err := taker.HandIn(ctx, in, checked, run, created, 0)
+	return sum.Rows, err
+}
+
+// planFile does what enqueue --dry-run does.
+func planFile(file string) (err error) {
+	in := inputOf(file, open(file))
+	checked, err := in.Check()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, checked.Close()) }()
+	_, err = in.Plan(checked, 0)
+	return err
+}
+
+// plainGoroutines is how many the plain loop enqueues from.
+const plainGoroutines = 64
+
+// enqueuePlainly enqueues tasks with payloads as ours have them, and does
+// nothing else: no row is read, checked or stored.
+func enqueuePlainly(ctx context.Context, url string, rows int) (err error) {
+	rdb, err := redisconn.Open(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: plainGoroutines})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rdb.Close()) }()
+	client := asynq.NewClientFromRedisClient(rdb)
+	queue := asynq.Queue(tasks.DNSQueue(tenantName, tasks.Normal))
+	var next atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	for range plainGoroutines {
+		g.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < rows; i = int(next.Add(1)) - 1 {
+				body := fmt.Appendf(nil, `{"v":1,"tenant":"default","run":"bench","item":%d,"created_at":"2026-11-20T12:00:00.123Z","organization_id":"org_%016d","discovery_domain_id":"ord_%016d","give_up_at":"2026-11-23T12:00:00.123Z"}`, i, i/10, i)
+				if _, err := client.EnqueueContext(ctx, asynq.NewTask(tasks.TypeVerify, body), queue); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// peakMemory is the most octets that this process has had resident; 0 where
+// the system does not say.
+func peakMemory() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kB, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			if err == nil {
+				return kB * 1024
+			}
+		}
+	}
+	return 0
+}
