@@ -233,19 +233,19 @@ func TestSecureTransports(t *testing.T) {
 }
 
 func TestAuthenticatedIsWhatAllAnswersSay(t *testing.T) {
-	for _, last := range []bool{false, true} {
+	for _, test := range []struct{ first, last bool }{{true, true}, {true, false}, {false, true}} {
 		v := look(t, checker(t, both(t, func(q *dns.Msg) *dns.Msg {
 			if asksFor(q, "target.example") {
 				m := yes(q)
-				m.AuthenticatedData = last
+				m.AuthenticatedData = test.last
 				return m
 			}
 			m := answer(q, cname(host, "target.example"))
-			m.AuthenticatedData = true
+			m.AuthenticatedData = test.first
 			return m
 		})))
-		if got := v.Observations[0].Authenticated; got != last {
-			t.Errorf("authenticated %t, want %t", got, last)
+		if got, wanted := v.Observations[0].Authenticated, test.first && test.last; got != wanted {
+			t.Errorf("%+v: authenticated %t, want %t", test, got, wanted)
 		}
 	}
 }
