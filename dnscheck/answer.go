@@ -164,8 +164,9 @@ func failureOf(who string, r reply) finding {
 	return unknown(ReasonRCode, err)
 }
 
-// withheld tells of answers that are not the zone's word, yes or no: changed or withheld by policy, or old ones that
-// the resolver serves because it does not reach the zone (RFC 8914 section 4, RFC 8767).
+// withheld tells of answers that are not the zone's word, yes or no: changed or withheld by policy, old ones that
+// the resolver serves because it does not reach the zone (RFC 8914 section 4, RFC 8767), or bogus ones, as a resolver gives
+// that only warns.
 func withheld(r reply) (finding, bool) {
 	for _, ede := range r.errors {
 		switch ede.InfoCode {
@@ -174,6 +175,11 @@ func withheld(r reply) (finding, bool) {
 			return unknown(ReasonRefused, errors.New("the resolver's policy answers in place of the zone")), true
 		case dns.ExtendedErrorCodeStaleAnswer, dns.ExtendedErrorCodeStaleNXDOMAINAnswer:
 			return unknown(ReasonServFail, errors.New("the resolver has an old answer only: it does not reach the zone")), true
+		case dns.ExtendedErrorCodeDNSBogus, dns.ExtendedErrorCodeSignatureExpired, dns.ExtendedErrorCodeSignatureNotYetValid,
+			dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing, dns.ExtendedErrorCodeNoZoneKeyBitSet,
+			dns.ExtendedErrorCodeNSECMissing, dns.ExtendedErrorCodeSignatureExpiredBeforeValid:
+			// Signatures that cannot be checked (codes 1, 2, 5, 27) are no more than a missing AD; these were, and do not hold.
+			return unknown(ReasonDNSSEC, errors.New("the resolver has found that the answer's signatures do not hold, and gives it all the same")), true
 		}
 	}
 	return finding{}, false

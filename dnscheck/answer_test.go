@@ -190,6 +190,18 @@ func TestExtendedErrors(t *testing.T) {
 			})
 		}
 	}
+	for name, z := range map[string]zone{"yes": holding(token), "NXDOMAIN": nothing, "NODATA": holding(), "another value": holding(other)} {
+		for _, code := range []uint16{6, 7, 8, 9, 10, 11, 12, 25} {
+			t.Run(fmt.Sprintf("%s, found bogus, %d", name, code), func(t *testing.T) {
+				want(t, look(t, checker(t, both(t, extended(z, code, "")))), dnscheck.Unknown, dnscheck.ReasonDNSSEC)
+			})
+		}
+	}
+	for _, code := range []uint16{1, 2, 5, 27} {
+		t.Run(fmt.Sprintf("yes, not validated, %d", code), func(t *testing.T) {
+			want(t, look(t, checker(t, both(t, extended(holding(token), code, "")))), dnscheck.Present, dnscheck.ReasonFound)
+		})
+	}
 	t.Run("a remark does not change a yes", func(t *testing.T) {
 		want(t, look(t, checker(t, both(t, extended(holding(token), dns.ExtendedErrorCodeSynthesized, "")))), dnscheck.Present, dnscheck.ReasonFound)
 	})

@@ -63,22 +63,34 @@ func (c *canary) lying(ctx context.Context, v recursive) string {
 	for {
 		c.mu.Lock()
 		due, flight := !time.Now().Before(c.asked), c.flight
-		if !due || flight != nil && c.known || ctx.Err() != nil {
-			defer c.mu.Unlock()
-			return c.lies
-		}
-		if flight == nil {
+		known, lies := c.known, c.lies
+		mine := due && flight == nil && ctx.Err() == nil
+		if mine {
 			c.flight = make(chan struct{})
-			c.mu.Unlock()
-			c.ask(ctx, v)
-			continue
 		}
 		c.mu.Unlock()
+		switch {
+		case mine:
+			c.ask(ctx, v)
+			continue
+		case !due, known, ctx.Err() != nil:
+			return lies
+		}
 		select {
 		case <-flight:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// isLying is what is known now; nobody is asked. Without a canary nothing is.
+func (c *canary) isLying() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lies != ""
 }
 
 // ask asks, and writes down what is known then. What is cut short by its context has said nothing.

@@ -22,7 +22,7 @@
 //
 // Values are compared octet by octet, after the strings of one record were joined (RFC 1035 section
 // 3.3.14, RFC 7208 section 3.3): no trimming, no folding of case. Names are compared without regard to
-// ASCII case, and shown as they were given; over UDP their letters go out in upper or lower case at random (letters.go).
+// ASCII case, and shown as they were given.
 //
 // [CheckDomain] tells domains that an organization can hold from public suffixes and the like, and [Within] whether a
 // host lies beneath one: a proof at a host that does not says nothing of the domain.
@@ -52,17 +52,28 @@
 // Where the servers of a top-level domain are all silent, port 53 outwards is taken to be closed for five
 // minutes: [Config.Reach] is told, and the resolvers answer alone.
 //
+// # How resolvers are asked
+//
+// Over UDP each query has a port, an id and letters of its own, chosen at random; what comes back in other letters is asked for
+// again over TCP (letters.go). Over TCP, TLS (RFC 7858) and HTTPS (RFC 8484) connections are kept for ten seconds, also from look
+// to look: [Checker.Close] closes them. [ParseResolver] says how such resolvers are written. Certificates always have to hold,
+// and nothing falls back to the clear (RFC 8310, strict). [Observation].Authenticated says whether the resolver claims to have
+// validated.
+//
+// With [Config.CanaryZone] a resolver that makes answers up loses its vote, and [Config.Vote] is told; the quorum stays as it is.
+//
 // # How it is laid out
 //
 // check.go asks the vantage points and counts (quorum); vantage.go is one of them, a recursive resolver, which
 // it asks again where an alias leads out of the answer. exchange.go carries one question over UDP and TCP and
-// reads on past whatever is not its answer; reply.go takes octets apart; answer.go reads what an answer says;
+// reads on past whatever is not its answer; letters.go mixes case, stream.go keeps connections over TCP and TLS, secure.go
+// knows certificates and HTTPS; canary.go finds out resolvers that make answers up; reply.go takes octets apart; answer.go reads what an answer says;
 // txt.go joins, unescapes and compares TXT strings; name.go knows host names and domain.go domains, mode.go
 // joins the name servers' word with the resolvers': authority.go asks a zone's servers and counts,
 // authority_find.go finds them, authority_referral.go reads what they say, authority_cache.go remembers them,
 // authority_reach.go knows whether they can be reached, authority_address.go which addresses are not asked;
 // resolver.go how resolvers are written, verdict.go the reasons and their sentences.
 //
-// A further transport is another way to carry a query in exchange.go, and a scheme in resolver.go; advice on
-// what the customer did wrong grows from [Verdict.Sentence].
+// A further transport is another carrier (stream.go), and a scheme in resolver.go; advice on what the customer did
+// wrong grows from [Verdict.Sentence].
 package dnscheck

@@ -11,7 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -149,7 +149,7 @@ func postsTo(t *testing.T, cert tls.Certificate, http2 bool, handle http.Handler
 	p := &posted{Server: httptest.NewUnstartedServer(handle)}
 	p.EnableHTTP2 = http2
 	p.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
-	p.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of each handshake that fails
+	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // it tells of each handshake that fails
 	p.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			p.connections.Add(1)

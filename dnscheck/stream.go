@@ -269,6 +269,13 @@ func (p *lines) release(l *line) {
 	l.idle.Reset(idleLine)
 }
 
+// breakOff ends a line that cannot go on.
+func (p *lines) breakOff(l *line, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(l, why)
+}
+
 // drop ends a line.
 func (p *lines) drop(l *line, why error) {
 	if !p.all[l] {
@@ -295,9 +302,7 @@ func hangUp(conn net.Conn) {
 func (p *lines) run(l *line) {
 	conn, err := p.open(l)
 	if err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.drop(l, err)
+		p.breakOff(l, err)
 		return
 	}
 	p.running.Go(func() { p.write(l, conn) })
@@ -305,9 +310,7 @@ func (p *lines) run(l *line) {
 	for {
 		raw, err := receive()
 		if err != nil {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.drop(l, err)
+			p.breakOff(l, err)
 			return
 		}
 		p.deliver(l, raw)
@@ -354,9 +357,7 @@ func (p *lines) write(l *line, conn net.Conn) {
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(p.timeout)) // if it fails, so does what follows
 		if _, err := conn.Write(batch); err != nil {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.drop(l, err)
+			p.breakOff(l, err)
 			return
 		}
 	}

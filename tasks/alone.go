@@ -55,9 +55,9 @@ func (a Alone) task() spec {
 	s := Submission{lane: Fast, run: Run{ID: a.ID, Kind: a.Row.kind, Tenant: a.Tenant, CreatedAt: a.CreatedAt.UTC(), GiveUp: a.GiveUp}, alone: true}
 	window := []held{{row: a.Row}}
 	if a.Row.kind == TypeRemove {
-		return s.batches(window, 0, []bool{false})[0]
+		return s.batches(window, 0, []bool{false})[0].task
 	}
-	return s.rowTasks(window, 0, []bool{false})[0]
+	return s.rowTasks(window, 0, []bool{false})[0].task
 }
 
 // register writes down the rows of a task that came alone. Each execution does: it

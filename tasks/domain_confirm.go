@@ -287,7 +287,7 @@ func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclien
 	if err := h.cfg.Ledger.Note(ctx, job.Run, job.Rows(), string(NotYet)+": "+sentence, now.Add(after)); err != nil {
 		return Result{}, err
 	}
-	if err := again(ctx, h.cfg.Enqueuer, job, p, after); err != nil {
+	if err := again(ctx, h.cfg, job, p, after); err != nil {
 		return Result{}, err
 	}
 	return Result{Outcome: HandedOn, Detail: "looked for again: " + sentence}, nil

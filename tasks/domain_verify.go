@@ -196,10 +196,15 @@ func sameName(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// again enqueues the next look of a row whose confirm no longer saw the token.
-func again(ctx context.Context, e Enqueuer, job Job, p VerifyPayload, after time.Duration) error {
-	err := enqueue(ctx, e, spec{
-		typ: TypeVerify, payload: p, id: nextLookTaskID(job.TaskID), queue: DNSQueue(job.Tenant, job.Lane), after: after,
+// again enqueues the next look of a row whose confirm no longer saw the token. Its
+// id is written down before, for whoever asks whether a task stands for the row.
+func again(ctx context.Context, cfg Config, job Job, p VerifyPayload, after time.Duration) error {
+	id := nextLookTaskID(job.TaskID)
+	if err := cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptNextLook, []byte(id)); err != nil {
+		return fmt.Errorf("write down the next look: %w", err)
+	}
+	err := enqueue(ctx, cfg.Enqueuer, spec{
+		typ: TypeVerify, payload: p, id: id, queue: DNSQueue(job.Tenant, job.Lane), after: after,
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue look: %w", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -33,12 +34,18 @@ type Run struct {
 	Kind       string // see Kinds
 	Tenant     string
 	CreatedAt  time.Time
-	Generation int
-	Stored     bool          // its rows are stored, all of them: they are enqueued anew
+	Generation int           // of the tasks enqueued now
+	Floor      int           // the least one whose tasks are not dropped
 	Existed    bool          // handed in before, perhaps not to its end
 	Rows       int64         // how many rows are coming; 0: not known
 	GiveUp     time.Duration // how long a token may take to appear; 0: DefaultGiveUp
+	// Lost looks for tasks: only rows for which none stands are enqueued. nil: every
+	// open row is, and stays as it is where there is a task of the same generation.
+	Lost *Search
 }
+
+// lane is where the run's tasks go.
+func (r Run) lane() Lane { return Lane(r.Rows > 0 && r.Rows <= FastRows) }
 
 // Sizes of what the producer holds at a time.
 const (
@@ -115,7 +122,7 @@ func (p *Producer) Begin(r Run) (*Submission, error) {
 	if r.GiveUp <= 0 {
 		r.GiveUp = DefaultGiveUp
 	}
-	return &Submission{producer: p, run: r, lane: Lane(r.Rows > 0 && r.Rows <= FastRows)}, nil
+	return &Submission{producer: p, run: r, lane: r.lane()}, nil
 }
 
 // Add hands in the next row: items count from 0 and none is left out. source
@@ -148,7 +155,7 @@ func (s *Submission) add(ctx context.Context, item int64, source []byte, h held)
 			return err
 		}
 	}
-	if len(s.window) == s.windowSize() {
+	if len(s.window) == s.run.WindowRows() {
 		return s.launch(ctx)
 	}
 	return nil
@@ -194,26 +201,13 @@ func (s *Submission) Finish(ctx context.Context) (Summary, error) {
 		return s.sum, err
 	}
 	s.sum.Rows = s.next
-	if s.run.Stored {
-		return s.sum, nil
-	}
 	if err := s.producer.store.Seal(ctx, s.run.ID, s.next); err != nil {
 		return s.sum, fmt.Errorf("seal run %s: %w", s.run.ID, err)
 	}
 	return s.sum, nil
 }
 
-func (s *Submission) windowSize() int {
-	if s.run.Kind == TypeRemove {
-		return windowRows
-	}
-	return ChunkRows
-}
-
 func (s *Submission) storeChunk(ctx context.Context) error {
-	if s.run.Stored {
-		s.chunk = s.chunk[:0]
-	}
 	if len(s.chunk) == 0 {
 		return nil
 	}
@@ -240,14 +234,19 @@ func (s *Submission) enqueueWindow(ctx context.Context, window []held, first int
 	if err := s.settleKnown(ctx, window, first, settled); err != nil {
 		return err
 	}
-	specs := s.rowTasks(window, first, settled)
+	units := s.rowTasks(window, first, settled)
 	if s.run.Kind == TypeRemove {
-		specs = s.batches(window, first, settled)
+		units = s.batches(window, first, settled)
 	}
-	if err := s.enqueueAll(ctx, specs); err != nil {
+	s.sum.Tasks += int64(len(units))
+	if s.run.Lost != nil {
+		if units, err = s.run.Lost.lost(ctx, s.run, units); err != nil {
+			return err
+		}
+	}
+	if err := s.enqueueAll(ctx, tasksOf(units)); err != nil {
 		return fmt.Errorf("enqueue rows from %d of run %s: %w", first, s.run.ID, err)
 	}
-	s.sum.Tasks += int64(len(specs))
 	return nil
 }
 
@@ -307,12 +306,12 @@ func (s *Submission) envelope() Envelope {
 }
 
 // rowTasks are the tasks of rows that are a task each.
-func (s *Submission) rowTasks(window []held, first int64, settled []bool) []spec {
+func (s *Submission) rowTasks(window []held, first int64, settled []bool) []unit {
 	queue := APIQueue(s.run.Tenant, s.lane)
 	if s.run.Kind == TypeVerify {
 		queue = DNSQueue(s.run.Tenant, s.lane)
 	}
-	var specs []spec
+	var units []unit
 	for i, h := range window {
 		if settled[i] || h.outcome != "" {
 			continue
@@ -320,22 +319,22 @@ func (s *Submission) rowTasks(window []held, first int64, settled []bool) []spec
 		row := h.row
 		e := s.envelope()
 		e.Item = new(first + int64(i))
-		specs = append(specs, spec{
+		units = append(units, unit{items: []int64{*e.Item}, open: 1, task: spec{
 			typ: row.kind, queue: queue, id: rowTaskID(e.Run, *e.Item, s.run.Generation),
 			payload: row.payload(e, e.CreatedAt.Add(s.run.GiveUp)),
-		})
+		}})
 	}
-	return specs
+	return units
 }
 
 // batches groups the window's rows by organization, in the order in which the
 // organizations first come, into batches of at most MaxClients. The grouping
 // is of all rows that become work, also of settled ones, so that it is the same
 // each time; a batch of which everything is settled is left out.
-func (s *Submission) batches(window []held, first int64, settled []bool) []spec {
+func (s *Submission) batches(window []held, first int64, settled []bool) []unit {
 	var order []string
 	open := map[string]*batch{}
-	var specs []spec
+	var units []unit
 	for i, h := range window {
 		if h.outcome != "" {
 			continue
@@ -349,21 +348,21 @@ func (s *Submission) batches(window []held, first int64, settled []bool) []spec 
 		}
 		b.add(first+int64(i), row.id, settled[i])
 		if len(b.items) == MaxClients {
-			specs = b.appendTask(specs, s, row.organization)
+			units = b.appendTask(units, s, row.organization)
 			*b = batch{}
 		}
 	}
 	for _, organization := range order {
-		specs = open[organization].appendTask(specs, s, organization)
+		units = open[organization].appendTask(units, s, organization)
 	}
-	return specs
+	return units
 }
 
 // batch is up to MaxClients rows of one organization.
 type batch struct {
 	items   []int64
 	clients []string
-	open    int
+	open    int64
 }
 
 func (b *batch) add(item int64, client string, settled bool) {
@@ -374,24 +373,39 @@ func (b *batch) add(item int64, client string, settled bool) {
 	}
 }
 
-func (b *batch) appendTask(specs []spec, s *Submission, organization string) []spec {
+func (b *batch) appendTask(units []unit, s *Submission, organization string) []unit {
 	if b.open == 0 {
-		return specs
+		return units
 	}
 	e := s.envelope()
 	e.Items = b.items
-	return append(specs, spec{
+	return append(units, unit{items: b.items, open: b.open, task: spec{
 		typ: TypeRemove, queue: APIQueue(s.run.Tenant, s.lane), id: batchTaskID(e.Run, e.Items, s.run.Generation),
 		payload: RemovePayload{Envelope: e, OrganizationID: organization, Clients: b.clients},
-	})
+	}})
+}
+
+func tasksOf(units []unit) []spec {
+	specs := make([]spec, len(units))
+	for i, u := range units {
+		specs[i] = u.task
+	}
+	return specs
 }
 
 // enqueueAll enqueues with many requests in flight.
 func (s *Submission) enqueueAll(ctx context.Context, specs []spec) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(enqueuers)
-	for _, one := range specs {
-		g.Go(func() error { return enqueue(ctx, s.producer.client, one) })
+	var taken atomic.Int64
+	for range min(enqueuers, len(specs)) {
+		g.Go(func() error {
+			for i := taken.Add(1); i <= int64(len(specs)); i = taken.Add(1) {
+				if err := enqueue(ctx, s.producer.client, specs[i-1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return g.Wait()
 }

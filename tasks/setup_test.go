@@ -251,6 +251,24 @@ func (q *queue) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...as
 	return &asynq.TaskInfo{ID: n.id}, nil
 }
 
+// Stand implements tasks.Queue.
+func (q *queue) Stand(_ context.Context, queue string, ids []string) ([]bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	stand := make([]bool, len(ids))
+	for i, id := range ids {
+		stand[i] = slices.ContainsFunc(q.tasks, func(t *queued) bool { return t.queue == queue && t.id == id && t.state == "" })
+	}
+	return stand, nil
+}
+
+// lose loses every task that stands.
+func (q *queue) lose() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tasks = slices.DeleteFunc(q.tasks, func(t *queued) bool { return t.state == "" })
+}
+
 // next is the task that is due first; nil: none is left.
 func (q *queue) next() *queued {
 	q.mu.Lock()
@@ -468,6 +486,8 @@ type saboteur struct {
 	act    func() // done as it steps in; nil: nothing is
 	spare  bool   // only that: neither the context nor the process ends
 
+	watch func() // called before and after each call; nil: nobody does
+
 	stop context.CancelFunc
 	dead bool
 	done bool // it has stepped in
@@ -496,6 +516,9 @@ func (s *saboteur) enter(name string) (number int) {
 }
 
 func (s *saboteur) strike(number int, after bool) {
+	if s.watch != nil {
+		s.watch()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done || number != s.at || after != s.after {

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
-	"orgops/tasks"
 )
 
 type pauseCommand struct{ oneRun }
@@ -33,8 +30,7 @@ func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	taker := intake.Intake{Ledger: t.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(t.redis), t.ledger)}
-	sum, resumed, err := taker.Resume(ctx, c.ID)
+	sum, resumed, err := intake.New(t.redis, t.ledger).Resume(ctx, c.ID)
 	switch {
 	case errors.Is(err, runs.ErrUnsealed):
 		return fmt.Errorf("%w: hand in the rest, with the same rows and --run %s, then resume it", err, c.ID)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
@@ -54,7 +52,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 			fmt.Fprintln(t.Stdout, run.ID)
 		}
 	}
-	taker := intake.Intake{Ledger: t.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(t.redis), t.ledger)}
+	taker := intake.New(t.redis, t.ledger)
 	run, sum, err := taker.Retry(ctx, c.ID, o)
 	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
 		return "", c.explain(ctx, child, err)

@@ -44,6 +44,7 @@ type grammar struct {
 		Follow followCommand `cmd:"" help:"Show progress until the runs have ended."`
 		Pause  pauseCommand  `cmd:"" help:"Let what has not started of a run wait."`
 		Resume resumeCommand `cmd:"" help:"Go on with a paused run."`
+		Repair repairCommand `cmd:"" help:"Put rows back whose tasks were lost."`
 		Cancel cancelCommand `cmd:"" help:"Settle all open rows of a run as cancelled."`
 		Delete deleteCommand `cmd:"" help:"Forget a run that has ended."`
 		Failed failedCommand `cmd:"" help:"Write the rows that did not settle well to stdout, ready to be handed in again."`

@@ -24,7 +24,11 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if !t.json {
-		return cli.RunTable(t.Stdout, all)
+		if err := cli.RunTable(t.Stdout, all); err != nil {
+			return err
+		}
+		t.printTrouble(all)
+		return nil
 	}
 	for _, r := range all {
 		if err := t.printJSON(runAsJSON(r)); err != nil {
@@ -96,6 +100,8 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("parent", r.Parent)
 	line("handed in by", r.Caller)
 	line("state", cli.State(r))
+	line("lost", lostOf(r))
+	line("producer", silentOf(r, time.Now()))
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)
 	}
@@ -194,13 +200,16 @@ type runJSON struct {
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
 	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
-	State     string           `json:"state"`            // "being handed in", "open", "paused", "being resumed", "being cancelled" or "ended"
+	State     string           `json:"state"`            // "being handed in", "open", "paused", "being resumed", "being repaired", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
 	CreatedAt time.Time        `json:"created_at"`
 	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
 	Cancelled bool             `json:"cancelled,omitempty"`
+	Lost      int64            `json:"lost_rows,omitempty"`    // open ones without a task, at lost_at
+	LostAt    *time.Time       `json:"lost_at,omitempty"`      // null: none was
+	Silent    *time.Time       `json:"silent_since,omitempty"` // null: its producer is at work, or through
 }
 
 func runAsJSON(r runs.Run) runJSON {
@@ -210,6 +219,12 @@ func runAsJSON(r runs.Run) runJSON {
 	}
 	if r.Sealed {
 		j.Rows = &r.Total
+	}
+	if lostOf(r) != "" {
+		j.Lost, j.LostAt = r.Lost, &r.LostAt
+	}
+	if since := r.SilentSince(time.Now()); !since.IsZero() {
+		j.Silent = &since
 	}
 	switch {
 	case r.Ended():

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 )
@@ -65,6 +67,9 @@ func TestScripts(t *testing.T) {
 			"pending":            countPending,
 			"stored":             storedRow,
 			"announce":           announce,
+			"half":               half,
+			"delete-task":        deleteTask,
+			"reconcile":          reconcile,
 			"settle":             settle,
 			"note":               note,
 			"begin":              begin,
@@ -195,6 +200,27 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	giveUp, err := time.ParseDuration(args[1])
 	ts.Check(err)
 	ts.Check(pace.Announce(context.Background(), of(ts).client, pace.Settings{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
+}
+
+// half makes a run of which no rows come.
+func half(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "half RUN KIND CREATED-AT")
+	at, err := time.Parse(time.RFC3339, args[2])
+	ts.Check(err)
+	_, _, err = of(ts).ledger().Create(context.Background(), runs.Run{ID: args[0], Kind: args[1], Tenant: "default", CreatedAt: at})
+	ts.Check(err)
+}
+
+func deleteTask(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "delete-task QUEUE ID")
+	ts.Check(asynq.NewInspectorFromRedisClient(of(ts).client).DeleteTask(args[0], args[1]))
+}
+
+// reconcile does what the workers do now and again.
+func reconcile(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "reconcile")
+	r := intake.Reconciler{Intake: intake.New(of(ts).client, of(ts).ledger()), Logger: slog.New(slog.DiscardHandler)}
+	ts.Check(r.Once(context.Background(), time.Millisecond))
 }
 
 func settle(ts *testscript.TestScript, neg bool, args []string) {

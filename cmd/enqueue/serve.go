@@ -10,13 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/intakeapi"
 	"orgops/internal/runs"
-	"orgops/tasks"
 )
 
 type serveCommand struct {
@@ -55,7 +52,7 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	}
 	server, err := intakeapi.New(intakeapi.Config{
 		Redis: t.redis, Ledger: t.ledger, Tokens: tokens, Spool: c.Spool, Version: version, Logger: t.log,
-		Intake: intake.Intake{Ledger: t.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(t.redis), t.ledger)},
+		Intake: intake.New(t.redis, t.ledger),
 		Limits: intakeapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout, Stop: c.ShutdownTimeout},
 	})
 	if err != nil {

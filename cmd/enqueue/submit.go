@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
@@ -177,7 +175,7 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 	if o.ID == "" {
 		o.ID = tasks.NewRunID(time.Now())
 	}
-	taker := intake.Intake{Ledger: t.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(t.redis), t.ledger)}
+	taker := intake.New(t.redis, t.ledger)
 	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp})
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return "", cli.Usage(mismatch)
@@ -233,6 +231,10 @@ func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
 func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.Input, checked intake.Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
 	if !created {
 		t.log.InfoContext(ctx, "this run was handed in before: what is there already is left alone", "run", run.ID, "settled", run.Settled)
+	}
+	if run.Sealed && run.Paused {
+		t.log.WarnContext(ctx, "this run is paused, and all of its rows are in: to go on, resume it", "run", run.ID, "command", "enqueue runs resume "+run.ID)
+		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
 	if !run.CancelledAt.IsZero() {
 		return tasks.Summary{}, runs.ErrCancelled

@@ -59,6 +59,7 @@ type tenantFlags struct {
 	Resolvers            []string      `help:"Resolvers to ask: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME. NAME is what the certificate has to say, if not the address; it is never looked up." default:"1.1.1.1,8.8.8.8,9.9.9.9"`
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default: a majority)." default:"0"`
 	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both), authority (never the resolvers alone), or resolvers." default:"auto"`
+	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
 	TrustPayload         bool          `help:"Do not read records: for credentials without read scopes. Rows then bring host, token and flag."`
 	AllowUnproven        bool          `help:"Let domains update set verified without a proof."`
@@ -83,6 +84,7 @@ type tenant struct {
 	Resolvers            []string `yaml:"resolvers"`
 	ResolverQuorum       int      `yaml:"resolver_quorum"`
 	DNSMode              string   `yaml:"dns_mode"`
+	CanaryZone           string   `yaml:"canary_zone"`
 	GiveUp               duration `yaml:"give_up"`
 	TrustPayload         bool     `yaml:"trust_payload"`
 	AllowUnproven        bool     `yaml:"allow_unproven"`
@@ -171,7 +173,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 	t := tenant{
 		Name: f.Tenant, BaseURL: f.BaseURL, AuthURL: f.AuthURL, TokenURL: f.TokenURL, Audience: f.Audience, ClientID: f.ClientID,
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, MaxClientsPerRequest: f.MaxClientsPerRequest,
-		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, DNSMode: f.DNSMode, GiveUp: duration(f.GiveUp),
+		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
 	}
@@ -340,6 +342,9 @@ func (t *tenant) checkResolvers() error {
 	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.quorum()}); err != nil {
 		return fmt.Errorf("resolvers: %w", err)
 	}
+	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, CanaryZone: t.CanaryZone}); err != nil {
+		return fmt.Errorf("canary-zone: %w", err)
+	}
 	return nil
 }
 
@@ -404,6 +409,9 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
 		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum())
 		fmt.Fprintf(out, "  dns-mode: %s\n", t.dnsMode)
+		if t.CanaryZone != "" {
+			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
+		}
 		fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
 	}
 }

@@ -119,6 +119,7 @@ var wrongTenant = []settingsCase{
 	{name: "quorum above the resolvers", args: []string{"--resolver-quorum", "4"}, want: "resolver-quorum: want at most the 3 resolvers, got 4"},
 	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"}, want: "resolver-quorum: want at most the 3 resolvers, got -1"},
 	{name: "no such dns mode", args: []string{"--dns-mode", "always"}, want: `dns-mode: want auto, authority or resolvers, got "always"`},
+	{name: "canary zone of one label", args: []string{"--canary-zone", "canary"}, want: `canary-zone: canary zone "canary" has one label only; give the full name, with its domain`},
 	{name: "several at once", args: []string{"--rate", "fast", "--resolvers", "dns.example.com"}, want: badRate + "\n" + badResolver},
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/intake"
 	"orgops/internal/ops"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
@@ -145,9 +146,10 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 		return stopped(ctx, err)
 	}
 	background, cancel := context.WithCancel(ctx)
-	var announcing sync.WaitGroup
-	announcing.Go(func() { w.announce(background) })
-	defer announcing.Wait()
+	var besides sync.WaitGroup
+	besides.Go(func() { w.announce(background) })
+	besides.Go(func() { w.reconcile(background) })
+	defer besides.Wait()
 	defer cancel()
 	for i, t := range w.tenants {
 		if err := t.servers.Start(); err != nil {
@@ -301,4 +303,11 @@ func (w *worker) announce(ctx context.Context) {
 		case <-time.After(announceEvery):
 		}
 	}
+}
+
+// reconcile looks for rows that are neither settled nor queued, now and again, and
+// tells of them.
+func (w *worker) reconcile(ctx context.Context) {
+	r := intake.Reconciler{Intake: intake.New(w.redis, w.ledger), Logger: w.logger, Lost: w.metrics.LostRows}
+	r.Run(ctx)
 }

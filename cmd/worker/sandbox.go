@@ -126,7 +126,7 @@ func report(ctx context.Context, out io.Writer, ledger *runs.Ledger, all []runs.
 
 // submitSample hands in a run of each kind.
 func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
-	in := intake.Intake{Ledger: w.ledger, Producer: tasks.NewProducer(w.queue, w.ledger)}
+	in := intake.New(w.redis, w.ledger)
 	for _, one := range []struct {
 		id, kind string
 		rows     []byte

@@ -76,9 +76,16 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	checker, err := dnscheck.New(dnscheck.Config{
-		Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode,
+		Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode, CanaryZone: t.CanaryZone,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.State.String(), string(o.Reason), o.Took)
+		},
+		Vote: func(resolver string, trusted bool, why string) {
+			if trusted {
+				logger.Info("resolver has its vote back", "resolver", resolver)
+				return
+			}
+			logger.Error("resolver has lost its vote: it makes answers up", "resolver", resolver, "error", why)
 		},
 		Reach: func(reached bool, why string) {
 			if reached {

@@ -30,6 +30,8 @@ func State(r runs.Run) string {
 		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
 	case r.Paused:
 		return "paused"
+	case r.Repairing():
+		return "being repaired"
 	case r.Resuming:
 		return "being resumed"
 	case !r.Sealed:

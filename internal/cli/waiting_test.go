@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,9 @@ func TestWaiting(t *testing.T) {
 	note(1, "paced: two", at)
 	note(1, "transient: three", at)
 	note(1, "transient: zero", at)
+	if err := ledger.StoreRows(t.Context(), "a", 0, slices.Repeat([][]byte{[]byte("{}")}, int(item+5))); err != nil {
+		t.Fatal(err)
+	}
 	if err := ledger.Seal(t.Context(), "a", item+5); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,8 @@ import (
 // Resume goes on with a paused run: it enqueues every open row anew, as the
 // ledger has it and in the batches in which it was handed in. resumed is false
 // where the run was not paused. Who is killed on the way leaves a run that is
-// being resumed; to resume it again, or twice at once, enqueues nothing twice.
+// being resumed; to resume it again, or twice at once, enqueues nothing twice. A
+// repair that was killed is completed as a repair.
 func (i Intake) Resume(ctx context.Context, id string) (sum tasks.Summary, resumed bool, err error) {
 	todo, err := i.Ledger.Resume(ctx, id)
 	if err != nil || !todo {
@@ -20,43 +21,42 @@ func (i Intake) Resume(ctx context.Context, id string) (sum tasks.Summary, resum
 	if err != nil {
 		return tasks.Summary{}, false, err
 	}
-	if sum, err = i.enqueueStored(ctx, run); err != nil {
-		return sum, false, err
+	sum = tasks.Summary{Rows: run.Total, Settled: run.Settled}
+	if run.Repairing() { // What stands of it must not be doubled.
+		repaired, err := i.Repair(ctx, id)
+		sum.Tasks = repaired.Tasks
+		return sum, true, err
 	}
+	found, err := i.walk(ctx, run, nil, i.Producer.PutBack)
+	if err != nil {
+		return tasks.Summary{}, false, err
+	}
+	sum.Tasks, sum.Settled = found.Tasks, run.Total-found.Open
 	return sum, true, i.Ledger.Resumed(ctx, id, run.Generation)
 }
 
-// enqueueStored enqueues the run's open rows from the ledger.
-func (i Intake) enqueueStored(ctx context.Context, run runs.Run) (tasks.Summary, error) {
+// walk has each part of the run in which a row is open looked at.
+func (i Intake) walk(ctx context.Context, run runs.Run, search *tasks.Search, look func(context.Context, tasks.Run, tasks.Window) (tasks.Found, error)) (sum tasks.Found, err error) {
 	stored, err := newStoredRows(i.Ledger, run)
 	if err != nil {
-		return tasks.Summary{}, err
+		return sum, err
 	}
-	submission, err := i.Producer.Begin(tasks.Run{
-		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation,
-		Existed: true, Stored: true, Rows: run.Total, GiveUp: run.GiveUp,
-	})
-	if err != nil {
-		return tasks.Summary{}, err
+	r := tasks.Run{
+		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation, Floor: run.Floor,
+		Rows: run.Total, GiveUp: run.GiveUp, Lost: search,
 	}
-	for item := range run.Total {
-		source, err := stored.source(ctx, item)
+	for open, err := range i.Ledger.OpenWindows(ctx, run.ID, run.Total, int64(r.WindowRows())) {
+		if err == nil {
+			err = ctx.Err() // a worker's client does not ask
+		}
 		if err != nil {
-			return tasks.Summary{}, err
+			return sum, err
 		}
-		if err := addStored(ctx, submission, item, source, stored); err != nil {
-			return tasks.Summary{}, err
+		found, err := look(ctx, r, tasks.Window{First: open.First, Past: open.Past, Open: open.Open, Stored: stored.window(open).row})
+		if err != nil {
+			return sum, err
 		}
+		sum.Add(found)
 	}
-	return submission.Finish(ctx)
-}
-
-// addStored hands in a stored row as row item. A bad one becomes no work, as when
-// it was first handed in: batches are formed of the others alone.
-func addStored(ctx context.Context, to *tasks.Submission, item int64, source []byte, stored *storedRows) error {
-	row, bad := stored.row(source)
-	if bad != nil {
-		return to.AddSettled(ctx, item, source, tasks.Invalid, oneLine(bad))
-	}
-	return to.Add(ctx, item, source, row)
+	return sum, nil
 }

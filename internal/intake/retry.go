@@ -117,7 +117,9 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	case run.Ended():
 		return run, tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
-	sum, err = i.handInChosen(ctx, from, run, !created, rows)
+	sum, err = i.complete(ctx, run, created, func(lost *tasks.Search) (tasks.Summary, error) {
+		return i.handInChosen(ctx, from, run, !created, rows, lost)
+	})
 	return run, sum, err
 }
 
@@ -205,14 +207,14 @@ func (c chosenRows) digest(parent string) string {
 }
 
 // handInChosen stores and enqueues the child's rows, in the order of the parent's.
-func (i Intake) handInChosen(ctx context.Context, from, child runs.Run, existed bool, rows chosenRows) (tasks.Summary, error) {
+func (i Intake) handInChosen(ctx context.Context, from, child runs.Run, existed bool, rows chosenRows, lost *tasks.Search) (tasks.Summary, error) {
 	stored, err := newStoredRows(i.Ledger, from)
 	if err != nil {
 		return tasks.Summary{}, err
 	}
 	submission, err := i.Producer.Begin(tasks.Run{
-		ID: child.ID, Kind: child.Kind, Tenant: child.Tenant, CreatedAt: child.CreatedAt, Generation: child.Generation,
-		Existed: existed, Rows: rows.rows, GiveUp: child.GiveUp,
+		ID: child.ID, Kind: child.Kind, Tenant: child.Tenant, CreatedAt: child.CreatedAt, Generation: child.Generation, Floor: child.Floor,
+		Existed: existed, Rows: rows.rows, GiveUp: child.GiveUp, Lost: lost,
 	})
 	if err != nil {
 		return tasks.Summary{}, err
@@ -235,4 +237,14 @@ func (i Intake) handInChosen(ctx context.Context, from, child runs.Run, existed 
 		next++
 	}
 	return submission.Finish(ctx)
+}
+
+// addStored hands in a stored row as row item. A bad one becomes no work, as when
+// it was first handed in: batches are formed of the others alone.
+func addStored(ctx context.Context, to *tasks.Submission, item int64, source []byte, stored *storedRows) error {
+	row, bad := stored.row(source)
+	if bad != nil {
+		return to.AddSettled(ctx, item, source, tasks.Invalid, oneLine(bad))
+	}
+	return to.Add(ctx, item, source, row)
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -256,6 +259,14 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 type Intake struct {
 	Ledger   *runs.Ledger
 	Producer *tasks.Producer
+	// Queue is where tasks are looked for before a row gets another one. nil: they
+	// are not, and nothing can be repaired.
+	Queue tasks.Queue
+}
+
+// New returns what hands inputs in to the queues and the ledger of one Redis.
+func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
+	return Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger), Queue: tasks.NewQueued(rdb)}
 }
 
 // Run says what the run of an input is.
@@ -274,12 +285,46 @@ func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs
 	})
 }
 
-// HandIn stores and enqueues the rows of a run that was begun. What an earlier
-// attempt has handed in or settled is left alone.
+// HandIn stores and enqueues the rows of a run that was begun. Of what an earlier
+// attempt has handed in, nothing that is settled, or that has a task, is touched:
+// of a run all of whose rows are in, only what is lost is put back, as by Repair.
+// The error is [runs.ErrPaused] for such a run that is paused, [runs.ErrGap] where
+// Redis has lost rows on the way: then it is to be called again.
 func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
+	return i.complete(ctx, run, created, func(lost *tasks.Search) (tasks.Summary, error) {
+		return i.handInRows(ctx, in, c, run, created, giveUp, lost)
+	})
+}
+
+// complete hands in a run: of one that was handed in before, what is lost.
+func (i Intake) complete(ctx context.Context, run runs.Run, created bool, handIn func(lost *tasks.Search) (tasks.Summary, error)) (tasks.Summary, error) {
+	if created || i.Queue == nil {
+		return handIn(nil)
+	}
+	if !run.Sealed {
+		sum, err := handIn(i.search())
+		if err != nil {
+			return sum, err
+		}
+		// A task that ended before its row was settled, archived say, keeps its id.
+		_, err = i.Repair(ctx, run.ID)
+		if errors.Is(err, runs.ErrEnded) || errors.Is(err, runs.ErrPaused) { // to resume it makes tasks anew
+			err = nil
+		}
+		return sum, err
+	}
+	repaired, err := i.Repair(ctx, run.ID)
+	if errors.Is(err, runs.ErrEnded) {
+		return tasks.Summary{Rows: run.Total, Settled: run.Total}, nil
+	}
+	return tasks.Summary{Rows: run.Total, Settled: run.Total - repaired.Open, Tasks: repaired.Standing + repaired.Tasks}, err
+}
+
+// handInRows is the second reading.
+func (i Intake) handInRows(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration, lost *tasks.Search) (tasks.Summary, error) {
 	submission, err := i.Producer.Begin(tasks.Run{
-		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation,
-		Existed: !created, Rows: c.Rows, GiveUp: giveUp,
+		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation, Floor: run.Floor,
+		Existed: !created, Rows: c.Rows, GiveUp: giveUp, Lost: lost,
 	})
 	if err != nil {
 		return tasks.Summary{}, err

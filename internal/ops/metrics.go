@@ -27,6 +27,7 @@ type Metrics struct {
 	queries      *prometheus.CounterVec
 	queryTime    *prometheus.HistogramVec
 	permitWait   *prometheus.HistogramVec
+	lost         lostCollector
 	registration []error
 }
 
@@ -50,6 +51,7 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m.queries = m.counter("orgops_dns_queries_total", "DNS look-ups, by what a resolver's answer meant.", "resolver", "transport", "state", "reason")
 	m.queryTime = m.histogram("orgops_dns_query_duration_seconds", "How long a resolver took.", queryBuckets, "resolver", "transport")
 	m.permitWait = m.histogram("orgops_permit_wait_seconds", "How long a request waited for its permit under the tenant's rate.", waitBuckets, "tenant")
+	m.register(&m.lost)
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

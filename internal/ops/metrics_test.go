@@ -52,6 +52,8 @@ func TestMetrics(t *testing.T) {
 	m.APIRequest("default", "get_discovery_domain", 0, 30*time.Second)
 	m.DNSQuery("1.1.1.1", "udp", "absent", "no_txt_record", 10*time.Millisecond)
 	m.PermitWait("default", 250*time.Millisecond)
+	m.LostRows(map[string]int64{"gone": 1})
+	m.LostRows(map[string]int64{"default": 3})
 	want := []string{
 		`orgops_api_request_duration_seconds_sum{operation="get_discovery_domain",tenant="default"} 30.02`,
 		`orgops_api_request_duration_seconds_count{operation="get_discovery_domain",tenant="default"} 2`,
@@ -60,6 +62,7 @@ func TestMetrics(t *testing.T) {
 		`orgops_dns_queries_total{reason="no_txt_record",resolver="1.1.1.1",state="absent",transport="udp"} 1`,
 		`orgops_dns_query_duration_seconds_sum{resolver="1.1.1.1",transport="udp"} 0.01`,
 		`orgops_dns_query_duration_seconds_count{resolver="1.1.1.1",transport="udp"} 1`,
+		`orgops_lost_rows{tenant="default"} 3`,
 		`orgops_permit_wait_seconds_sum{tenant="default"} 0.25`,
 		`orgops_permit_wait_seconds_count{tenant="default"} 1`,
 		`orgops_task_duration_seconds_sum{tenant="default",type="domain:verify"} 2`,

@@ -18,6 +18,8 @@ var (
 	ErrEnded = errors.New("the run has ended")
 	// ErrUnsealed says that what was asked takes a run of which all rows are in.
 	ErrUnsealed = errors.New("the run is still being handed in")
+	// ErrPaused says that what was asked takes a run that is not paused.
+	ErrPaused = errors.New("the run is paused")
 )
 
 // Cancel settles every open row as "cancelled", in one step whatever their
@@ -102,8 +104,8 @@ func (l *Ledger) Pause(ctx context.Context, run string) error {
 	return nil
 }
 
-// Resume ends the pause and raises the run's generation: tasks of an older one
-// are dropped from here on, and the caller enqueues what is open, then calls
+// Resume ends the pause and raises the run's generation and its floor: tasks of an
+// older one are dropped from here on, and the caller enqueues what is open, then calls
 // [Ledger.Resumed]. todo is false where there is nothing to enqueue: the run was
 // not paused. Where a caller died in between, todo is true again, and the
 // generation is the same. The error is [ErrEnded] if the run has ended,
@@ -125,7 +127,32 @@ func (l *Ledger) Resume(ctx context.Context, run string) (todo bool, err error) 
 	return false, fmt.Errorf("run %s: resume: %w", run, err)
 }
 
-// Resumed says that every open row of the run has a task of that generation.
+// Repair raises the generation of a run that has lost tasks; those that still
+// stand are not dropped. The caller enqueues what is lost, then calls
+// [Ledger.Resumed]. Where a caller died in between, or another is at it, the
+// generation is the same. The error is [ErrEnded] if the run has ended,
+// [ErrPaused] if it is paused, [ErrUnsealed] if it is still being handed in.
+func (l *Ledger) Repair(ctx context.Context, run string) error {
+	if err := checkID(run); err != nil {
+		return err
+	}
+	status, _, err := l.do(ctx, repairScript, run, nil)
+	switch {
+	case err != nil:
+	case status == "ended":
+		err = ErrEnded
+	case status == "paused":
+		err = ErrPaused
+	case status == "unsealed":
+		err = ErrUnsealed
+	default:
+		return nil
+	}
+	return fmt.Errorf("run %s: repair: %w", run, err)
+}
+
+// Resumed says that every open row of the run has a task: of that generation, or
+// of one before it that is not dropped.
 func (l *Ledger) Resumed(ctx context.Context, run string, generation int) error {
 	if err := checkID(run); err != nil {
 		return err

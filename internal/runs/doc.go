@@ -37,6 +37,7 @@
 //	orgops:v1:{run:<id>}:scratch    bitmap: only while a script runs
 //	orgops:v1:runs                  sorted set: ids by creation in ms
 //	orgops:v1:runs:sealed           set: ids that are sealed and may not have ended
+//	orgops:v1:runs:reconciled       string: there until it is someone's turn again to look for lost rows
 //	orgops:schema                   version of all of this
 //
 // A million rows that are plainly done cost 125 KB and the rows themselves.

@@ -10,6 +10,8 @@ var (
 	// ErrNotFound says that there is no such run: it never was, or ended more
 	// than [Retention] ago.
 	ErrNotFound error = notFound{}
+	// ErrGap says that rows which were stored are not there any more.
+	ErrGap = errors.New("rows that were handed in are lost (was Redis restarted?)")
 	// ErrMismatch says that the run is there but another one than was meant; it
 	// is reached through a [MismatchError].
 	ErrMismatch = errors.New("not the same run")

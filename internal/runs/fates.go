@@ -215,7 +215,12 @@ func (l *Ledger) Notes(ctx context.Context, run string, most int) (rows []OpenRo
 // bitmap reads a page of a bitmap from octet start on; it is shorter, or empty,
 // where the bitmap ends.
 func (l *Ledger) bitmap(ctx context.Context, run, part string, start int64) ([]byte, error) {
-	page, err := l.rdb.GetRange(ctx, key(run, part), start, start+bitmapPage-1).Bytes()
+	return l.bits(ctx, run, part, start, bitmapPage)
+}
+
+// bits reads n octets of a bitmap.
+func (l *Ledger) bits(ctx context.Context, run, part string, start, n int64) ([]byte, error) {
+	page, err := l.rdb.GetRange(ctx, key(run, part), start, start+n-1).Bytes()
 	if err != nil {
 		return nil, fmt.Errorf("run %s: read %s rows: %w", run, part, err)
 	}

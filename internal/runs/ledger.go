@@ -117,6 +117,8 @@ func pairs(rest []any) map[string]string {
 // Seal says that the run has total rows and no more will come. If all are
 // settled already, the run ends here. To seal again is harmless; with another
 // total, or with fewer rows than were stored or settled, it is a [MismatchError].
+// Where rows below total are not stored, since Redis has lost them, it is an
+// [ErrGap], and the run stays as it was.
 func (l *Ledger) Seal(ctx context.Context, run string, total int64) error {
 	if err := checkID(run); err != nil {
 		return err
@@ -130,7 +132,11 @@ func (l *Ledger) Seal(ctx context.Context, run string, total int64) error {
 		return fmt.Errorf("run %s: seal: %w", run, err)
 	}
 	want := map[string]string{"total": strconv.FormatInt(total, 10)}
-	if _, _, err := l.do(ctx, sealScript, run, want, total); err != nil {
+	status, rest, err := l.do(ctx, sealScript, run, want, total, ChunkRows)
+	if err == nil && status == "gap" {
+		err = fmt.Errorf("from row %v on: %w", rest[0], ErrGap)
+	}
+	if err != nil {
 		return fmt.Errorf("run %s: seal: %w", run, err)
 	}
 	return nil

@@ -150,6 +150,9 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 		"Begin":       func() error { _, err := l.Begin(ctx, "a", 0, 0, "intent", nil); return err },
 		"StoreRows":   func() error { return l.StoreRows(ctx, "a", 0, [][]byte{[]byte("x")}) },
 		"Rows":        func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
+		"Repair":      func() error { return l.Repair(ctx, "a") },
+		"NoteLost":    func() error { return l.NoteLost(ctx, "a", 1) },
+		"Marked":      func() error { _, _, err := l.Marked(ctx, "a", "intent", []int64{0}); return err },
 		"OpenRows":    func() error { _, err := l.OpenRows(ctx, "a", 1); return err },
 		"Fates": func() error {
 			for _, err := range l.Fates(ctx, "a") {
@@ -180,8 +183,11 @@ func TestSeal(t *testing.T) {
 		{"below what is stored", func(t *testing.T, l *runs.Ledger) { store(t, l, "a", 0, "x", "y") }, 1, "run a has 2 rows, not 1"},
 		{"at a row that is settled", func(t *testing.T, l *runs.Ledger) { settle(t, l, "a", "done", "", 6) }, 6, "no row 6"},
 		{"far below a row that is settled", func(t *testing.T, l *runs.Ledger) { settle(t, l, "a", "done", "", 4711) }, 6, "no row 4711"},
-		{"just above a row that is settled", func(t *testing.T, l *runs.Ledger) { settle(t, l, "a", "done", "", 6) }, 7, ""},
-		{"at an octet's edge", func(t *testing.T, l *runs.Ledger) { settle(t, l, "a", "done", "", 7) }, 8, ""},
+		{"just above a row that is settled", func(t *testing.T, l *runs.Ledger) { storeUpTo(t, l, "a", 7); settle(t, l, "a", "done", "", 6) }, 7, ""},
+		{"at an octet's edge", func(t *testing.T, l *runs.Ledger) { storeUpTo(t, l, "a", 8); settle(t, l, "a", "done", "", 7) }, 8, ""},
+		{"above what is stored", func(t *testing.T, l *runs.Ledger) { storeUpTo(t, l, "a", 7) }, 8, "from row 7 on: rows that were handed in are lost"},
+		{"above all that is stored", func(t *testing.T, l *runs.Ledger) { storeUpTo(t, l, "a", runs.ChunkRows) }, runs.ChunkRows + 1, "from row 1000 on"},
+		{"with nothing stored", func(*testing.T, *runs.Ledger) {}, 1, "from row 0 on"},
 		{"below nothing", func(*testing.T, *runs.Ledger) {}, -1, "want 0 to"},
 		{"above everything", func(*testing.T, *runs.Ledger) {}, runs.MaxRows + 1, "want 0 to"},
 	}
@@ -248,6 +254,7 @@ func TestSealAndSettleAtOnce(t *testing.T) {
 	for i := range 20 {
 		id := fmt.Sprintf("run-%d", i)
 		create(t, l, id)
+		storeUpTo(t, l, id, 4)
 		var wg sync.WaitGroup
 		for item := range int64(4) {
 			wg.Go(func() {

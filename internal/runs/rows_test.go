@@ -78,8 +78,8 @@ func TestRowsAcrossChunks(t *testing.T) {
 }
 
 func TestStoreRowsRefuses(t *testing.T) {
-	sealed := func(t *testing.T, l *runs.Ledger) { seal(t, l, "a", 2) }
 	stored := func(t *testing.T, l *runs.Ledger) { store(t, l, "a", 0, "x", "y") }
+	sealed := func(t *testing.T, l *runs.Ledger) { stored(t, l); seal(t, l, "a", 2) }
 	nothing := func(*testing.T, *runs.Ledger) {}
 	tests := []struct {
 		name   string

@@ -35,8 +35,11 @@ type Run struct {
 	Caller string
 	// Columns are the header's names as given, for CSV.
 	Columns []string
-	// Generation is raised each time that the run's tasks are enqueued anew.
+	// Generation names the tasks that were enqueued last; it is raised when the run
+	// is resumed or repaired.
 	Generation int
+	// Floor is the least generation whose tasks are not dropped.
+	Floor int
 	// Sealed says that the producer is through, and Total final. Create ignores
 	// it, as it does Total, Settled, Counts and EndedAt.
 	Sealed bool
@@ -52,8 +55,15 @@ type Run struct {
 	EndedAt time.Time
 	// Paused says that its tasks are dropped as they come up.
 	Paused bool
-	// Resuming says that it was paused, and that open rows may still lack a task.
+	// Resuming says that it is being resumed, or repaired, and that open rows may
+	// still lack a task.
 	Resuming bool
+	// StoredAt is when rows came last; zero if none have.
+	StoredAt time.Time
+	// Lost is the number of open rows for which no task stood at LostAt, which is
+	// zero where there was none.
+	Lost   int64
+	LostAt time.Time
 	// GiveUp is how long a token may take to appear; 0: not said.
 	GiveUp time.Duration
 	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
@@ -63,6 +73,26 @@ type Run struct {
 
 // Ended says whether the run is sealed and every row settled.
 func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
+
+// Repairing says that it is being repaired, or that who did so has died.
+func (r Run) Repairing() bool { return r.Resuming && r.Floor < r.Generation }
+
+// silentAfter is how long a producer may take from one chunk of rows to the next,
+// a hundred times over.
+const silentAfter = 5 * time.Minute
+
+// SilentSince is when the last rows came of a run that is still being handed in
+// and of which nothing has been heard for five minutes: zero of any other.
+func (r Run) SilentSince(now time.Time) time.Time {
+	last := r.StoredAt
+	if last.IsZero() {
+		last = r.CreatedAt
+	}
+	if r.Sealed || now.Sub(last) < silentAfter {
+		return time.Time{}
+	}
+	return last
+}
 
 // Names of the hash's fields are beside their use: here, and in lua/.
 
@@ -93,6 +123,10 @@ func parseRun(id string, hash map[string]string) (Run, error) {
 	}
 	read := numbers{hash: hash}
 	r.Generation = int(read.int("generation"))
+	r.Floor = int(read.int("floor"))
+	r.StoredAt = read.time("stored_at")
+	r.Lost = read.int("lost")
+	r.LostAt = read.time("lost_at")
 	r.Total = read.int("total")
 	r.Settled = read.int("settled")
 	r.CreatedAt = read.time("created_at")

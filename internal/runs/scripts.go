@@ -39,6 +39,12 @@ var (
 	resumeLua string
 	//go:embed lua/resumed.lua
 	resumedLua string
+	//go:embed lua/repair.lua
+	repairLua string
+	//go:embed lua/lost.lua
+	lostLua string
+	//go:embed lua/marked.lua
+	markedLua string
 	//go:embed lua/children.lua
 	childrenLua string
 	//go:embed lua/forget.lua
@@ -60,6 +66,9 @@ var (
 	pauseScript    = redis.NewScript(preludeLua + pauseLua)
 	resumeScript   = redis.NewScript(preludeLua + resumeLua)
 	resumedScript  = redis.NewScript(preludeLua + resumedLua)
+	repairScript   = redis.NewScript(preludeLua + repairLua)
+	lostScript     = redis.NewScript(preludeLua + lostLua)
+	markedScript   = redis.NewScript(preludeLua + markedLua)
 	childrenScript = redis.NewScript(preludeLua + childrenLua)
 	forgetScript   = redis.NewScript(forgetLua)
 )
@@ -68,6 +77,7 @@ var (
 const (
 	indexKey  = "orgops:v1:runs"
 	sealedKey = "orgops:v1:runs:sealed"
+	turnKey   = "orgops:v1:runs:reconciled"
 	schemaKey = "orgops:schema"
 )
 

@@ -24,7 +24,7 @@ end
 -- run that was cancelled nothing begins, so no generation there is too old to find
 -- out what became of what had begun.
 local function against(generation)
-  local r = redis.call('HMGET', run, 'cancelled_at', 'paused', 'generation')
+  local r = redis.call('HMGET', run, 'cancelled_at', 'paused', 'floor')
   if r[1] then return 'cancelled' end
   if r[2] == '1' then return 'paused' end
   if tonumber(generation) < tonumber(r[3] or 0) then return 'superseded' end

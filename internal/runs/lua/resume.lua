@@ -8,6 +8,6 @@ if r[2] then return {'ended'} end
 if r[4] ~= '1' then return {'ok', r[5] and 1 or 0} end
 if r[3] ~= '1' then return {'unsealed'} end
 local generation = redis.call('HINCRBY', run, 'generation', 1)
-redis.call('HSET', run, 'resuming', generation)
+redis.call('HSET', run, 'resuming', generation, 'floor', generation)
 redis.call('HDEL', run, 'paused')
 return {'ok', 1}

@@ -11,11 +11,11 @@ if there then
   if string.sub(there, 1, 32) ~= ARGV[4] then
     return {'mismatch', 'content', 'other rows'}
   end
+  -- A producer that is run again comes to new rows later, and is no silent one.
+  if r[1] ~= '1' then redis.call('HSET', run, 'stored_at', now()) end
   return {'ok'}
 end
 redis.call('HSET', rows, ARGV[2], ARGV[4] .. ARGV[5])
-if past > tonumber(r[3]) then
-  redis.call('HSET', run, 'stored', past)
-end
+redis.call('HSET', run, 'stored', math.max(past, tonumber(r[3])), 'stored_at', now())
 conclude()
 return {'ok'}

@@ -1,0 +1,149 @@
+package intake_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+const twoDomains = "organization_id,discovery_domain_id\norg,d0\norg,d1\n"
+
+// reconciler looks at what the counter has; lost is what it told last.
+func reconciler(c *counter) (r *intake.Reconciler, log *bytes.Buffer, lost *map[string]int64) {
+	log, lost = &bytes.Buffer{}, &map[string]int64{}
+	return &intake.Reconciler{
+		Intake: c.taker, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Lost: func(byTenant map[string]int64) { *lost = byTenant },
+	}, log, lost
+}
+
+func TestReconcilerTellsWhatIsLost(t *testing.T) {
+	c := newCounter(t, input(t, tasks.TypeVerify, twoDomains, tasks.Defaults{}))
+	c.mustHandIn()
+	r, log, lost := reconciler(c)
+	once := func(rows int64, inLog string) {
+		t.Helper()
+		log.Reset()
+		if err := c.redis.Del(t.Context(), "orgops:v1:runs:reconciled").Err(); err != nil { // its time has come again
+			t.Fatal(err)
+		}
+		if err := r.Once(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if _, run := c.open(); run.Lost != rows || run.LostAt.IsZero() != (rows == 0) {
+			t.Errorf("the run says %d at %v, want %d", run.Lost, run.LostAt, rows)
+		}
+		if diff := cmp.Diff(map[string]int64{"default": rows}, *lost); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		if (inLog == "") != (log.Len() == 0) || !strings.Contains(log.String(), inLog) {
+			t.Errorf("the log says %q, want %q in it", log, inLog)
+		}
+	}
+	once(0, "")
+	c.delete("default.dns.fast", "a-1-0")
+	once(1, `level=WARN msg="rows of a run are lost: they are open, and no task stands for them" run=a rows=1 command="enqueue runs repair a"`)
+	once(1, "rows=1")
+	if _, err := c.taker.Repair(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	once(0, "")
+	c.delete("default.dns.fast", "a-1-1")
+	if err := c.ledger.Pause(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	once(0, "") // none has to have a task
+}
+
+// TestOneReconcilerOfTheFleet: the others tell what it has found.
+func TestOneReconcilerOfTheFleet(t *testing.T) {
+	c := newCounter(t, input(t, tasks.TypeVerify, twoDomains, tasks.Defaults{}))
+	c.mustHandIn()
+	c.delete("default.dns.fast", "a-1-0")
+	looked := 0
+	for range 3 {
+		r, log, lost := reconciler(c)
+		if err := r.Once(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if log.Len() > 0 {
+			looked++
+		}
+		if (*lost)["default"] != 1 {
+			t.Errorf("told %v, want 1 lost row", *lost)
+		}
+	}
+	if looked != 1 {
+		t.Errorf("%d of three looked for it, want one", looked)
+	}
+}
+
+func TestReconcilerTellsSilentProducersOnce(t *testing.T) {
+	rdb := redistest.New(t)
+	ledger := runs.New(rdb)
+	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	if _, _, err := ledger.Create(t.Context(), runs.Run{ID: "half", Kind: tasks.TypeVerify, Tenant: "default", CreatedAt: start}); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	now := start.Add(time.Minute)
+	r := intake.Reconciler{Intake: intake.New(rdb, ledger), Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }}
+	once := func() string {
+		t.Helper()
+		log.Reset()
+		if err := rdb.Del(t.Context(), "orgops:v1:runs:reconciled").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Once(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		return log.String()
+	}
+	if got := once(); got != "" {
+		t.Errorf("after a minute: %s", got)
+	}
+	now = start.Add(6 * time.Minute)
+	if got := once(); !strings.Contains(got, "its producer is silent") || !strings.Contains(got, `run=half tenant=default since=2026-11-20T08:00:00.000Z command="enqueue runs cancel half"`) {
+		t.Errorf("after six: %s", got)
+	}
+	if got := once(); got != "" {
+		t.Errorf("told again: %s", got)
+	}
+}
+
+// TestReconcilerGoesOnUntilItIsStopped has its turn again and again.
+func TestReconcilerGoesOnUntilItIsStopped(t *testing.T) {
+	c := newCounter(t, input(t, tasks.TypeVerify, twoDomains, tasks.Defaults{}))
+	c.mustHandIn()
+	looked := make(chan struct{})
+	r, _, _ := reconciler(c)
+	r.Every = 20 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r.Lost = func(map[string]int64) {
+		select {
+		case looked <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	for range 3 {
+		<-looked
+	}
+	stop()
+	<-ended
+}
