@@ -113,3 +113,9 @@ func RememberFolders(n int) (kept, most int) {
 	}
 	return len(f.until), mostFolders
 }
+
+// QuestionName and RestoreLetters take octets from the network.
+var (
+	QuestionName   = questionName
+	RestoreLetters = restoreLetters
+)

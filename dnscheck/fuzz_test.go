@@ -1,6 +1,7 @@
 package dnscheck_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -212,6 +213,60 @@ func FuzzReadStatement(f *testing.F) {
 		}
 		if said.State != dnscheck.Unknown && (said.Alias != "" || said.Down != "") {
 			t.Fatalf("two things at once: %+v", said)
+		}
+	})
+}
+
+// What is taken for a resolver is written as it is read, and whatever is refused is refused with words that can be shown.
+func FuzzParseResolver(f *testing.F) {
+	for _, s := range []string{"1.1.1.1", "tcp://[::1]:5353", "tls://9.9.9.9:853#dns.quad9.net", "https://8.8.8.8/dns-query#dns.google", "https://[2606::1]:8443/a/b", "https://dns.google/", "tls://1.1.1.1#", "fe80::1%eth0", "https://1.1.1.1/%2e?x#y#z"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := dnscheck.ParseResolver(text)
+		if err != nil {
+			for _, c := range strings.ReplaceAll(err.Error(), "…", "") {
+				if c < ' ' || c > '~' {
+					t.Fatalf("%q is refused with %q", text, err)
+				}
+			}
+			return
+		}
+		again, err := dnscheck.ParseResolver(r.String())
+		if err != nil || again != r {
+			t.Fatalf("%q became %+v, which became %+v, %v", text, r, again, err)
+		}
+		if c, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{r}}); err != nil {
+			t.Fatalf("%+v cannot be asked: %v", r, err)
+		} else {
+			c.Close()
+		}
+	})
+}
+
+// Whatever comes in: no panic; what is taken to name the question in the letters that were sent does, and nothing but its
+// letters is changed.
+func FuzzRestoreLetters(f *testing.F) {
+	query, err := dnscheck.PackQuery(host)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(query)
+	f.Add(yes.octets(query))
+	f.Add(append(query[:12:12], 0xC0, 12))
+	f.Add(append(query[:12:12], 63))
+	given := slices.Clone(dnscheck.QuestionName(query))
+	sent := bytes.ToUpper(given)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		before := slices.Clone(raw)
+		if !dnscheck.RestoreLetters(raw, sent, given) {
+			if !bytes.Equal(raw, before) {
+				t.Fatal("changed what it does not take")
+			}
+			return
+		}
+		if !bytes.Equal(before[12:12+len(sent)], sent) || !bytes.Equal(dnscheck.QuestionName(raw), given) || !bytes.EqualFold(raw, before) {
+			t.Fatalf("%q became %q", before, raw)
 		}
 	})
 }

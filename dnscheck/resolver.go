@@ -125,11 +125,17 @@ func cutServerName(s string) (rest, name string, err error) {
 }
 
 func parseAddr(s string, port uint16) (netip.AddrPort, error) {
-	if addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")); err == nil {
-		return netip.AddrPortFrom(addr.Unmap(), port), nil
-	}
 	addr, err := netip.ParseAddrPort(s)
 	if err != nil {
+		if inner, found := strings.CutPrefix(s, "["); found {
+			s = strings.TrimSuffix(inner, "]")
+		}
+		var alone netip.Addr
+		alone, err = netip.ParseAddr(s)
+		addr = netip.AddrPortFrom(alone, port)
+	}
+	odd := func(c rune) bool { return c >= 0x80 || !isHostOctet(byte(c)) && c != '.' }
+	if err != nil || strings.ContainsFunc(addr.Addr().Zone(), odd) {
 		text := "want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first"
 		if port != defaultPort {
 			text += " (tls:// and https:// take the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)"

@@ -9,6 +9,8 @@ import (
 
 func TestParseResolver(t *testing.T) {
 	tests := []struct{ text, addr, transport, name string }{
+		{"fe80::1%eth0", "[fe80::1%eth0]:53", "udp", "[fe80::1%eth0]:53"},
+		{"[fe80::1%eth0]:54", "[fe80::1%eth0]:54", "udp", "[fe80::1%eth0]:54"},
 		{"tls://1.1.1.1", "1.1.1.1:853", "tls", "tls://1.1.1.1:853"},
 		{"TLS://[2620:fe::fe]:8853#dns.quad9.net", "[2620:fe::fe]:8853", "tls", "tls://[2620:fe::fe]:8853#dns.quad9.net"},
 		{"https://1.1.1.1", "1.1.1.1:443", "https", "https://1.1.1.1:443/dns-query"},
@@ -53,6 +55,8 @@ func TestParseResolverRefuses(t *testing.T) {
 		{"1.1.1.1:65536", "want an IP address"},
 		{"1.1.1.1:0", "port 0 cannot be asked"},
 		{"1.1.1", "want an IP address"},
+		{"fe80::1%eth0]:53", "want an IP address"},
+		{"fe80::1%\x1b[31m", "want an IP address"},
 		{" 1.1.1.1", "want an IP address"},
 		{"0.0.0.0", "is not the address of one server"},
 		{"[::]:53", "is not the address of one server"},
