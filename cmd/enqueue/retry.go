@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"

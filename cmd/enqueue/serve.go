@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/intakeapi"
