@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -395,9 +396,16 @@ func tasksOf(units []unit) []spec {
 // enqueueAll enqueues with many requests in flight.
 func (s *Submission) enqueueAll(ctx context.Context, specs []spec) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(enqueuers)
-	for _, one := range specs {
-		g.Go(func() error { return enqueue(ctx, s.producer.client, one) })
+	var taken atomic.Int64
+	for range min(enqueuers, len(specs)) {
+		g.Go(func() error {
+			for i := taken.Add(1); i <= int64(len(specs)); i = taken.Add(1) {
+				if err := enqueue(ctx, s.producer.client, specs[i-1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return g.Wait()
 }

@@ -41,10 +41,15 @@ type gate struct {
 	most int64
 }
 
-// newGate lets most octets through; 0: all.
+// newGate leads to the test's Redis, and lets most octets through; 0: all.
 func newGate(t *testing.T, most int64) *gate {
 	t.Helper()
-	options, err := redis.ParseURL(redistest.URL(t))
+	return newGateTo(t, redistest.URL(t), most)
+}
+
+func newGateTo(t *testing.T, url string, most int64) *gate {
+	t.Helper()
+	options, err := redis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +58,7 @@ func newGate(t *testing.T, most int64) *gate {
 		t.Fatal(err)
 	}
 	g := &gate{
-		url:      strings.Replace(redistest.URL(t), options.Addr, listener.Addr().String(), 1),
+		url:      strings.Replace(url, options.Addr, listener.Addr().String(), 1),
 		listener: listener, target: options.Addr, most: most,
 		opened: make(chan struct{}), reached: make(chan struct{}), over: make(chan struct{}),
 	}
@@ -129,7 +134,25 @@ func (g *gate) octets() int64 {
 // producing is the command in a process of its own.
 type producing struct {
 	cmd         *exec.Cmd
-	out, errors bytes.Buffer
+	out, errors written
+}
+
+// written is what a process has written so far.
+type written struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }
 
 func produce(t *testing.T, url string, args ...string) *producing {
@@ -421,5 +444,53 @@ func TestTwoProducersAtOnce(t *testing.T) {
 			f.finish()
 			f.ranOnce(t)
 		})
+	}
+}
+
+// TestRedisKilledUnderAProducer kills Redis with -9 while rows are handed in, at
+// a random octet, and starts it again: the producer goes on by itself, says so,
+// and every row has one task.
+func TestRedisKilledUnderAProducer(t *testing.T) {
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("processes of their own are tested where one Redis outside of them is: set " + redistest.EnvURL)
+	}
+	const rows = 20_000
+	random := seeded(t)
+	args := []string{"domains", "verify"}
+	file := rowFile(t, args, "org_%d,dom_%d\n", rows)
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	// What a row takes at the least: its payload alone is longer.
+	const perRow = 200
+	g := newGateTo(t, server.URL(), 1+random.Int64N(rows*perRow))
+	p := produce(t, g.url, append(args, "--run", "job", file)...)
+	select {
+	case <-g.reached:
+	case <-time.After(patience):
+		t.Fatalf("it never came to octet %d, but to %d", g.most, g.octets())
+	}
+	server.Kill()
+	close(g.opened)
+	await(t, "the producer to say that Redis is away", func() bool { return strings.Contains(p.errors.String(), "Redis is away: trying again") })
+	server.Restart()
+	p.ends(t)
+	tasks, err := asynq.NewInspectorFromRedisClient(server.Client()).ListPendingTasks("default.dns", asynq.PageSize(2*rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := runs.New(server.Client()).Get(t.Context(), "job")
+	if err != nil || !r.Sealed || r.Total != rows || len(tasks) != rows {
+		t.Errorf("sealed %v with %d rows, %d tasks, %v: want %d", r.Sealed, r.Total, len(tasks), err, rows)
+	}
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end := time.After(patience)
+	for tick := time.Tick(10 * time.Millisecond); !ok(); {
+		select {
+		case <-tick:
+		case <-end:
+			t.Fatalf("waited in vain for: %s", what)
+		}
 	}
 }

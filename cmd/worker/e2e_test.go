@@ -38,6 +38,7 @@ type fleet struct {
 	dir     string
 	env     map[string]string
 	authURL string
+	forgets bool // its Redis: then a producer may find its run gone, and end
 }
 
 // inProcesses skips a test where there is no real Redis: what is shown is about
@@ -217,7 +218,10 @@ func (f *fleet) enqueueAll(rows int) (wait func()) {
 	for _, s := range submissions {
 		cmd := f.command("enqueue", "enqueue", append(slices.Clone(s.command), "--run", s.run, filepath.Join(f.dir, s.file))...)
 		all.Go(func() {
-			if out, err := cmd.Output(); err != nil || string(out) != s.run+"\n" {
+			out, err := cmd.Output()
+			if err != nil && f.forgets {
+				f.t.Logf("enqueue %s: %v", s.run, err)
+			} else if err != nil || string(out) != s.run+"\n" {
 				f.t.Errorf("enqueue %s: %v, stdout %q; stderr in %s", s.run, err, out, f.logOf("enqueue"))
 			}
 		})

@@ -239,7 +239,7 @@ func (d desk) handIn(r intake.Run, kind string, rows []byte) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	taker := intake.Intake{Ledger: d.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(d.redis), d.ledger)}
+	taker := intake.New(d.redis, d.ledger)
 	begun, created, err := taker.Begin(d.t.Context(), in, checked, r)
 	if err != nil {
 		d.t.Fatal(err)

@@ -91,7 +91,7 @@ func handIn(ctx context.Context, url, name string, rows opener) (n int64, err er
 	}
 	defer func() { err = errors.Join(err, checked.Close()) }()
 	ledger := runs.New(rdb)
-	taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
+	taker := intake.New(rdb, ledger)
 	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: runID, Tenant: tenantName, Label: "benchmark"})
 	if err != nil {
 		return 0, err

@@ -86,6 +86,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestEnqueue(t *testing.T) {
+	redistest.Single(t, ofACluster)
 	status, out, errs := typed(t, "enqueue", "--rows", "1200", "--rounds", "2", "--json", "--redis-url", redistest.URL(t))
 	if status != cli.StatusOK {
 		t.Fatalf("status %d: %s", status, errs)

@@ -1,8 +1,8 @@
 package cli_test
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +43,10 @@ func TestWaiting(t *testing.T) {
 	note(1, "paced: two", at)
 	note(1, "transient: three", at)
 	note(1, "transient: zero", at)
-	if err := errors.Join(ledger.StoreRows(t.Context(), "a", 0, make([][]byte, item+5)), ledger.Seal(t.Context(), "a", item+5)); err != nil {
+	if err := ledger.StoreRows(t.Context(), "a", 0, slices.Repeat([][]byte{[]byte("{}")}, int(item+5))); err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Seal(t.Context(), "a", item+5); err != nil {
 		t.Fatal(err)
 	}
 	run, err := ledger.Get(t.Context(), "a")

@@ -217,19 +217,19 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	defer func() { _ = checked.Close() }()
 	rdb := redistest.New(t)
 	ledger := runs.New(rdb)
-	defer rdb.FlushDB(t.Context()) // the next of this test begins anew
+	id := strings.ReplaceAll(kind, ":", "-") // a test has one run of a kind
 	taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
-	run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: "first", Tenant: "default"})
+	run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: id, Tenant: "default"})
 	if err == nil {
 		_, err = taker.HandIn(t.Context(), in, checked, run, created, 0)
 	}
 	if err == nil {
-		run, err = ledger.Get(t.Context(), "first")
+		run, err = ledger.Get(t.Context(), id)
 	}
 	if err != nil {
 		t.Fatalf("%v of %q", err, text)
 	}
-	open, err := ledger.OpenRows(t.Context(), "first", int(run.Total))
+	open, err := ledger.OpenRows(t.Context(), id, int(run.Total))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	schema := schemaFor(in.Kind)
 	rows := drain(t, []byte(text), schema)
 	var want []intake.Record
-	for fate, err := range ledger.Fates(t.Context(), "first") {
+	for fate, err := range ledger.Fates(t.Context(), id) {
 		if err != nil {
 			t.Fatal(err)
 		}

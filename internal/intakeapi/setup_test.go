@@ -33,7 +33,6 @@ import (
 	"orgops/internal/intakeapi"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
-	"orgops/tasks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -102,7 +101,7 @@ func newWorld(t testing.TB, change ...func(*intakeapi.Config)) *world {
 	w.config = intakeapi.Config{
 		Redis: rdb, Ledger: w.ledger, Spool: w.spool, Version: "test",
 		Tokens: tokens(t, tokensFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-		Intake: intake.Intake{Ledger: w.ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), w.ledger)},
+		Intake: intake.New(rdb, w.ledger),
 		// A test that waits for nothing to happen cannot fail; these are for those in
 		// which it does.
 		Limits: intakeapi.Limits{Look: 5 * time.Millisecond, Again: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},

@@ -234,10 +234,7 @@ func TestAtOnce(t *testing.T) {
 			t.Errorf("%d rows, %d tasks; want 1500 of each", r.Total, w.tasksOf("default.dns"))
 		}
 	}
-	w.stop()
-	if left := w.spooled(); len(left) > 0 {
-		t.Errorf("left in the spool: %q", left)
-	}
+	w.eventually(func() bool { return len(w.spooled()) == 0 })
 }
 
 func TestDryRun(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
@@ -143,19 +144,12 @@ func TestWhoNoLongerWaitsForAPipeline(t *testing.T) {
 	})
 }
 
-// proto is an error as Redis words it.
-type proto string
-
-func (e proto) Error() string { return string(e) }
-
-func (proto) RedisError() {}
-
 func TestWhatAPipelineDoesNotAnswerIsSentAlone(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
 	}{
-		{"a former master", proto("READONLY You can't write against a read only replica.")},
+		{"a former master", answer("READONLY You can't write against a read only replica.")},
 		{"a lost connection", io.ErrUnexpectedEOF},
 		{"no reply and no error", nil},
 	}
@@ -267,7 +261,11 @@ func TestNoEnqueueIsLostWithAConnection(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			client := forProducer(t, redistest.URL(t))
-			client.AddHook(tt.cut)
+			if cluster, ok := client.(*redis.ClusterClient); ok {
+				cluster.OnNewNode(func(node *redis.Client) { node.AddHook(tt.cut) }) // it dials, not the cluster's client
+			} else {
+				client.AddHook(tt.cut)
+			}
 			queue := asynq.NewClientFromRedisClient(client)
 			if _, err := queue.Enqueue(asynq.NewTask("probe", nil)); err != nil { // the queue and the script are known
 				t.Fatal(err)
@@ -297,4 +295,19 @@ func TestNoEnqueueIsLostWithAConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What its pipelines do not get through, each command goes on to try by itself.
+func TestAProducerOutlastsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := forProducer(t, "redis://127.0.0.1:1/0")
+		redisconn.Outlast(client, time.Minute, func(error) {})
+		a := &away{err: io.EOF, until: time.Now().Add(20 * time.Second)}
+		client.AddHook(inner{see: a.see})
+		start := time.Now()
+		_, err := runScript(t.Context(), client, "said")
+		if took := time.Since(start); !errors.Is(err, errDone) || took < 20*time.Second || took > 22*time.Second {
+			t.Errorf("%v after %v, want an answer within moments of an outage of 20s", err, took)
+		}
+	})
 }
