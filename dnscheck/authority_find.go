@@ -211,6 +211,9 @@ func (v recursive) valuesOf(ctx context.Context, name string, kind uint16) ballo
 	if err != nil || r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
 		return ballot{}
 	}
+	if v.canary != nil && v.canary.lying(ctx, v) != "" {
+		return ballot{} // it makes answers up: it has no vote here either
+	}
 	b := ballot{counts: true, ttl: longestMemory}
 	for _, record := range r.answer {
 		if !isAt(record, name) || record.Header().Rrtype != kind {

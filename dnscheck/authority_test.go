@@ -922,6 +922,36 @@ func TestOneLyingResolverDoesNotChooseTheNameServers(t *testing.T) {
 	})
 }
 
+// A majority that makes answers up has no vote on the name servers, if there is a canary to tell.
+func TestResolversThatMakeAnswersUpDoNotChooseTheNameServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := delegated(t)
+		for _, address := range resolverAddrs[:2] {
+			n.at(address, func(q *dns.Msg) *dns.Msg {
+				switch q.Question[0].Qtype {
+				case dns.TypeNS:
+					return answer(q, ns(q.Question[0].Name, "evil.net"))
+				case dns.TypeA:
+					return answer(q, made("6.6.6.6", q))
+				}
+				return holding(token)(q)
+			})
+		}
+		n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
+		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuthority, dnscheck.ModeAuto} {
+			v := look(t, n.checker(dnscheck.Config{Mode: mode, CanaryZone: "canary.net"}))
+			if v.State != dnscheck.Unknown {
+				t.Errorf("%s: state %s (%s)", mode, v.State, v.Reason)
+			}
+		}
+		if n.dials("6.6.6.6") != 0 {
+			t.Error("their server was asked")
+		}
+	})
+}
+
+func made(addr string, q *dns.Msg) dns.RR { return address(q.Question[0].Name, addr) }
+
 func TestNamesThatNoResolverIsAskedFor(t *testing.T) {
 	t.Run("of a zone that the host is an alias into", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -151,11 +151,11 @@ func TestLooksThatAreGivenUpKeepTheConnection(t *testing.T) {
 
 func TestDialThatHangsEndsWithTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dials := 0
+		var dials atomic.Int32
 		resolvers := anyResolver(1)
 		resolvers[0].Transport = "tcp"
 		c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: resolvers}, func(ctx context.Context, _, _ string) (net.Conn, error) {
-			dials++
+			dials.Add(1)
 			<-ctx.Done()
 			return nil, fmt.Errorf("dial: %w", ctx.Err())
 		})
@@ -170,8 +170,8 @@ func TestDialThatHangsEndsWithTheTimeout(t *testing.T) {
 				t.Errorf("took %s, want %s", took, dnscheck.DefaultTimeout)
 			}
 		}
-		if dials != 2 {
-			t.Errorf("%d dials, want one a look", dials)
+		if got := dials.Load(); got != 2 {
+			t.Errorf("%d dials, want one a look", got)
 		}
 	})
 }

@@ -27,7 +27,7 @@ type resumeCommand struct{ oneRun }
 
 // Run resumes the run.
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
 	sum, resumed, err := intake.New(t.redis, t.ledger).Resume(ctx, c.ID)

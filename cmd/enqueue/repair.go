@@ -21,7 +21,7 @@ func (*repairCommand) Help() string {
 
 // Run repairs the run.
 func (c *repairCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
 	repaired, err := intake.New(t.redis, t.ledger).Repair(ctx, c.ID)

@@ -34,7 +34,7 @@ func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 	if err := o.Check(); err != nil {
 		return cli.Usage(err)
 	}
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
 	child, err := t.retry(ctx, c, o)

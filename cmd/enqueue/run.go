@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
@@ -116,6 +117,22 @@ func (t *tool) connect(ctx context.Context) error {
 	}
 	t.ledger = runs.New(t.redis)
 	return t.ledger.CheckSchema(ctx)
+}
+
+// outage is how long Redis may be away while rows are handed in: a restart that
+// reads a large AOF, or Sentinels that choose another master, take less.
+const outage = 2 * time.Minute
+
+// connectToHandIn connects for what enqueues rows, and outlasts an outage from
+// there on.
+func (t *tool) connectToHandIn(ctx context.Context) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	redisconn.Outlast(t.redis, outage, func(err error) {
+		t.log.WarnContext(ctx, "Redis is away: trying again", "for", outage, "error", err)
+	})
+	return nil
 }
 
 // openRedis makes the client, which does not connect yet.

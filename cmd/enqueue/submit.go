@@ -9,7 +9,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
-	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -78,19 +77,12 @@ func (t *tool) submit(ctx context.Context, o order) error {
 	return t.follow(ctx, []string{id})
 }
 
-// outage is how long Redis may be away while rows are handed in: a restart that
-// reads a large AOF, or Sentinels that choose another master, take less.
-const outage = 2 * time.Minute
-
 // submitRows returns the run's id. An error that is [context.Canceled] says
 // that nothing was handed in.
 func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id string, err error) {
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToHandIn(ctx); err != nil {
 		return "", err
 	}
-	redisconn.Outlast(t.redis, outage, func(err error) {
-		t.log.WarnContext(ctx, "Redis is away: trying again", "for", outage, "error", err)
-	})
 	in, err := rows.input(ctx, o)
 	if err != nil {
 		return "", err

@@ -85,7 +85,6 @@ func TestRedisLosesTheLastSecond(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
 	f := assembleOn(outlasting(t, server.URL()), server.URL())
-	f.repairs()
 	f.forgets = true
 	f.slow(20, 30)
 	one := f.work("one")
@@ -153,14 +152,6 @@ func (f *fleet) bringBack() {
 
 // repairEvery is how long a run is left alone before it is repaired once more.
 const repairEvery = 20 * time.Second
-
-// repairs skips the test where there is no such command yet.
-func (f *fleet) repairs() {
-	f.t.Helper()
-	if err := f.command("help", "enqueue", "runs", "repair", "--help").Run(); err != nil {
-		f.t.Skip("takes enqueue runs repair")
-	}
-}
 
 // open are the runs that have not ended.
 func (f *fleet) open() (ids []string) {
@@ -273,7 +264,6 @@ func TestSentinelFailover(t *testing.T) {
 			})
 			url := "redis-sentinel://" + sentinel.Addr + "/main"
 			f := assembleOn(outlasting(t, url), url)
-			f.repairs()
 			f.forgets = tc.loses
 			f.slow(20, 30)
 			f.work("one")

@@ -282,6 +282,9 @@ func (o *oracle) held(now time.Time, r runs.Run) (why []string) {
 	case !r.Sealed:
 		why = append(why, "still being handed in")
 	}
+	if r.Lost > 0 {
+		why = append(why, fmt.Sprintf("%d rows have lost their task: enqueue runs repair %s", r.Lost, r.ID))
+	}
 	if !t.announced {
 		why = append(why, "no worker for tenant "+r.Tenant+" has been seen on this Redis")
 	}

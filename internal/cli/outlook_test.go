@@ -216,6 +216,11 @@ func TestHeld(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		}, "being cancelled; what had begun is finished first"},
+		{"rows that were lost", eight, func(f *followed, _ *pace.Limiter) {
+			if err := f.ledger.NoteLost(f.t.Context(), "a", 7); err != nil {
+				f.t.Fatal(err)
+			}
+		}, "7 rows have lost their task: enqueue runs repair a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

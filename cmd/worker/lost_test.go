@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// TestLostRowsAreTold: by the log and by metrics, with the command that puts them
+// back.
+func TestLostRowsAreTold(t *testing.T) {
+	d := newDesk(t)
+	d.handIn(intake.Run{ID: "job"}, tasks.TypeVerify, []byte("organization_id,discovery_domain_id\norg,d0\norg,d1\n"))
+	if err := asynq.NewInspectorFromRedisClient(d.redis).DeleteTask("default.dns.fast", "job-1-0"); err != nil {
+		t.Fatal(err)
+	}
+	box := startBox(t, sandbox.Options{})
+	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+	p.says("rows of a run are lost: they are open, and no task stands for them", map[string]string{"run": "job", "command": "enqueue runs repair job"})
+	await(t, "the metric", func() bool {
+		_, body := p.page("probe-addr", "/metrics")
+		return strings.Contains(body, `orgops_lost_rows{tenant="default"} 1`)
+	})
+	if got := d.run("job").Lost; got != 1 {
+		t.Errorf("the run says %d, want 1", got)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("exit status %d, want 0", status)
+	}
+}
