@@ -284,17 +284,21 @@ func TestKilledAnywhere(t *testing.T) {
 			const rows = 100_000
 			random := seeded(t)
 			const sample = rows / 10
-			perRow := passOf(t, tc.args, rowFile(t, tc.args, tc.row, sample)) / sample
+			// Few enough that the file is not in after the first deaths: each pass says
+			// little of what is there already.
+			most := passOf(t, tc.args, rowFile(t, tc.args, tc.row, sample)) * (rows / sample) / 6
 			file := rowFile(t, tc.args, tc.row, rows)
 			job := append(tc.args[:2:2], "--run", "job", file)
 			f := openFloor(t, tc.queue, rows)
-			done := 0
-			for range killings {
-				// Of rows that are settled, little is said.
-				killAt(t, 1+random.Int64N(perRow*int64(rows-done)*9/10), job)
+			for deaths := 0; deaths < killings; {
+				said, killed := killAt(t, 1+random.Int64N(most), job)
+				if !killed { // the file is in, and what is left to say is that
+					most = said
+					continue
+				}
+				deaths++
 				if tc.meanwhile {
 					f.allow(rows / killings / 2)
-					done += rows / killings / 2
 				}
 			}
 			last := produce(t, redistest.URL(t), job...)
@@ -334,8 +338,9 @@ func passOf(t *testing.T, args []string, file string) int64 {
 	return g.octets()
 }
 
-// killAt kills a producer with -9 when so many octets of it have gone to Redis.
-func killAt(t *testing.T, octet int64, args []string) {
+// killAt kills a producer with -9 when so many octets of it have gone to Redis,
+// unless it ends well before, and says how many have.
+func killAt(t *testing.T, octet int64, args []string) (said int64, killed bool) {
 	t.Helper()
 	g := newGate(t, octet)
 	p := produce(t, g.url, args...)
@@ -347,12 +352,16 @@ func killAt(t *testing.T, octet int64, args []string) {
 			t.Fatal(err)
 		}
 		<-ended //nolint:errcheck // it was killed
+		killed = true
 	case <-time.After(patience):
 		t.Fatalf("it never came to octet %d, but to %d", octet, g.octets())
 	case err := <-ended:
-		t.Fatalf("it was not to end before octet %d, after %d: %v, %s", octet, g.octets(), err, &p.errors)
+		if err != nil {
+			t.Fatalf("before octet %d, after %d: %v, %s", octet, g.octets(), err, &p.errors)
+		}
 	}
 	g.close()
+	return g.octets(), killed
 }
 
 // ranOnce waits for the end of the run and of its tasks, and holds that all of
