@@ -142,11 +142,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 type rule func(tally) (state State, decided bool)
 
 func (c *Checker) judge(ctx context.Context, host, token string, decide rule, proof bool) (Verdict, error) {
-	if err := CheckHost(host); err != nil {
+	if err := checkAsked(host, token); err != nil {
 		return Verdict{}, err
-	}
-	if token == "" {
-		return Verdict{}, &QuestionError{Host: host, Problem: "there is no token to look for: any answer would do"}
 	}
 	if ctx.Err() != nil {
 		return Verdict{}, ended(ctx, host)
@@ -155,6 +152,16 @@ func (c *Checker) judge(ctx context.Context, host, token string, decide rule, pr
 		return c.poll(ctx, host, token, decide)
 	}
 	return c.judgeByAuthority(ctx, host, token, decide, proof)
+}
+
+func checkAsked(host, token string) error {
+	if err := CheckHost(host); err != nil {
+		return err
+	}
+	if token == "" {
+		return &QuestionError{Host: host, Problem: "there is no token to look for: any answer would do"}
+	}
+	return nil
 }
 
 // poll asks the resolvers.

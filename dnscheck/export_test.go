@@ -21,6 +21,7 @@ const (
 	MaxLookups    = maxLookups
 	MaxShown      = maxShown
 	AuthorityTime = authorityTime
+	DiagnosisTime = diagnosisTime
 	LookupTime    = lookupTime
 	Hedge         = hedge
 	Grace         = grace

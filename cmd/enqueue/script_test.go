@@ -26,6 +26,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/sandbox"
 )
 
 func TestMain(m *testing.M) {
@@ -75,6 +76,8 @@ func TestScripts(t *testing.T) {
 			"begin":              begin,
 			"keep":               keep,
 			"alone":              alone,
+			"dns":                setDNS,
+			"alias":              setAlias,
 			"watch":              watch,
 			"reached":            reached,
 			"block":              block,
@@ -90,6 +93,7 @@ type world struct {
 	mini    *miniredis.Miniredis
 	client  *redis.Client
 	watched chan struct{}
+	dns     *sandbox.Sandbox // nil until a script sets a name
 }
 
 func of(ts *testscript.TestScript) *world { return ts.Value(world{}).(*world) }
@@ -286,6 +290,30 @@ func reached(ts *testscript.TestScript, neg bool, args []string) {
 	case <-time.After(time.Minute):
 		ts.Fatalf("it never came")
 	}
+}
+
+// zone has resolvers answer, and the command ask them.
+func zone(ts *testscript.TestScript) *sandbox.Sandbox {
+	w := of(ts)
+	if w.dns == nil {
+		box, err := sandbox.Start(sandbox.Options{Resolvers: 3, NegativeTTL: time.Minute})
+		ts.Check(err)
+		ts.Defer(func() { _ = box.Close() })
+		ts.Setenv("ORGOPS_RESOLVERS", strings.Join(box.DNSAddrs(), ","))
+		ts.Setenv("ORGOPS_DNS_MODE", "resolvers")
+		w.dns = box
+	}
+	return w.dns
+}
+
+func setDNS(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "dns HOST [VALUE...]")
+	zone(ts).SetTXT(args[0], args[1:]...)
+}
+
+func setAlias(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "alias HOST TARGET")
+	zone(ts).SetCNAME(args[0], args[1])
 }
 
 func block(ts *testscript.TestScript, neg bool, args []string) {

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"slices"
+
+	"orgops/dnscheck"
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+)
+
+type checkCommand struct {
+	File string `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not, with verification_host and verification_txt; -: stdin."`
+	Host string `noenv:"true" placeholder:"NAME" help:"Full name of the TXT record."`
+	TXT  string `name:"txt" noenv:"true" placeholder:"VALUE" help:"Value that it has to have."`
+	oneDomain
+	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant of the organization that --org names."`
+	IgnoreColumns  []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, of the file to leave out as if they were not there."`
+	Resolvers      []string `default:"1.1.1.1,8.8.8.8,9.9.9.9" help:"Resolvers to ask, as the worker's: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME."`
+	ResolverQuorum int      `default:"0" help:"How many resolvers have to see a token (default: a majority)."`
+	DNSMode        string   `name:"dns-mode" default:"auto" help:"Who is asked, as by the worker: auto (the domain's own name servers first), authority, or resolvers."`
+}
+
+// Help says what is asked, and of whom.
+func (*checkCommand) Help() string {
+	return "It asks now, as a worker does that is about to mark the domain verified, and changes nothing. " +
+		"Where the token is not there, other names are asked for at which such records end up by mistake. " +
+		"With --org and --domain the record is the one that a worker has read for an open row, and Redis is asked for it; else Redis is not needed. " +
+		"Exit status: 0 if each token is there, 3 if not."
+}
+
+// Run asks for the records one after the other.
+func (c *checkCommand) Run(ctx context.Context, t *tool) error {
+	checker, err := c.checker()
+	if err != nil {
+		return cli.Usage(err)
+	}
+	defer checker.Close()
+	records, done, err := c.records(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer done()
+	asked, missing := 0, 0
+	for record, err := range records {
+		if err != nil {
+			return err
+		}
+		found, err := t.checkRecord(ctx, checker, record)
+		if err != nil {
+			return err
+		}
+		if asked++; found.verdict.State != dnscheck.Present {
+			missing++
+		}
+		if err := t.printCheck(c, found, asked == 1); err != nil {
+			return err
+		}
+	}
+	if missing > 0 {
+		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("not found to be there: %d of %d", missing, asked)}
+	}
+	return nil
+}
+
+func (c *checkCommand) checker() (*dnscheck.Checker, error) {
+	config := dnscheck.Config{Quorum: c.ResolverQuorum}
+	for _, s := range c.Resolvers {
+		r, err := dnscheck.ParseResolver(s)
+		if err != nil {
+			return nil, fmt.Errorf("resolvers: %w", err)
+		}
+		config.Resolvers = append(config.Resolvers, r)
+	}
+	var err error
+	if config.Mode, err = dnscheck.ParseMode(c.DNSMode); err != nil {
+		return nil, err
+	}
+	return dnscheck.New(config)
+}
+
+// txtRecord is a record to look for.
+type txtRecord struct {
+	Organization string `json:"organization_id,omitempty"`
+	ID           string `json:"discovery_domain_id,omitempty"`
+	Host         string `json:"verification_host"`
+	TXT          string `json:"verification_txt"`
+
+	domain string // what the host lies in; empty: not known
+	bad    error  // the row is none; nil: it is
+}
+
+// records are what the arguments name; done is to be called after them.
+func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[txtRecord, error], done func(), err error) {
+	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
+	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
+		return nil, nil, cli.Usage(errors.New("name one: --host and --txt, or --org and --domain, or a file (-: stdin)"))
+	}
+	if byFile {
+		return c.rows(ctx, t)
+	}
+	record := txtRecord{Host: c.Host, TXT: c.TXT}
+	if byDomain {
+		if record, err = c.stored(ctx, t); err != nil {
+			return nil, nil, err
+		}
+	} else if c.Host == "" || c.TXT == "" {
+		return nil, nil, cli.Usage(errors.New("--host and --txt go together: a record is named by both"))
+	} else if err := dnscheck.CheckHost(c.Host); err != nil {
+		return nil, nil, cli.Usage(err)
+	}
+	return func(yield func(txtRecord, error) bool) { yield(record, nil) }, func() {}, nil
+}
+
+// stored is the record that a worker has read for an open row.
+func (c *checkCommand) stored(ctx context.Context, t *tool) (txtRecord, error) {
+	if c.Org == "" || c.Domain == "" {
+		return txtRecord{}, cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	}
+	named := &domainCommand{Org: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: math.MaxInt}
+	if err := named.check(); err != nil {
+		return txtRecord{}, err
+	}
+	if err := t.connect(ctx); err != nil {
+		return txtRecord{}, err
+	}
+	found, err := t.findDomain(ctx, named)
+	switch {
+	case err != nil:
+		return txtRecord{}, err
+	case found.record == nil:
+		return txtRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no worker of tenant %s has read it for a row that is open; name it by --host and --txt",
+			c.Domain, c.Org, c.Tenant)
+	}
+	return txtRecord{Organization: c.Org, ID: c.Domain, Host: found.record.Host, TXT: found.record.TXT, domain: found.record.Domain}, nil
+}
+
+// rows are the file's. Those that domains verify takes are, if they have host and value.
+func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[txtRecord, error], func(), error) {
+	file, err := t.open(order{submitFlags: submitFlags{File: c.File}})
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, err := c.read(ctx, file)
+	if err != nil {
+		file.close()
+		return nil, nil, err
+	}
+	return func(yield func(txtRecord, error) bool) {
+		for {
+			row, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			record := txtRecord{bad: row.Err}
+			if err == nil && row.Err == nil {
+				err = json.Unmarshal(row.Object, &record)
+			}
+			if !yield(record, err) || err != nil {
+				return
+			}
+		}
+	}, file.close, nil
+}
+
+func (c *checkCommand) read(ctx context.Context, file *rowsFile) (*intake.Reader, error) {
+	if err := file.spool(ctx); err != nil {
+		return nil, err
+	}
+	in, err := file.opener(ctx)()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := intake.Open(file.name, in, intake.Schema{Ignore: c.IgnoreColumns, Columns: []intake.Column{
+		{Name: "verification_host", Required: true}, {Name: "verification_txt", Required: true},
+		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "use_for_organization_discovery", Type: intake.Bool},
+	}})
+	if header, ok := errors.AsType[*intake.HeaderError](err); ok {
+		return nil, cli.Usage(header)
+	}
+	return reader, err
+}
+
+// checked is what was found of a record.
+type checked struct {
+	txtRecord
+
+	verdict   dnscheck.Verdict
+	diagnosis dnscheck.Diagnosis
+}
+
+// checkRecord asks for one record. What cannot be asked for is found to be bad; the error is the context's.
+func (t *tool) checkRecord(ctx context.Context, checker *dnscheck.Checker, record txtRecord) (checked, error) {
+	found := checked{txtRecord: record}
+	if record.bad != nil {
+		return found, nil
+	}
+	verdict, err := checker.Prove(ctx, record.Host, record.TXT)
+	if question, ok := errors.AsType[*dnscheck.QuestionError](err); ok {
+		found.bad = question
+		return found, nil
+	}
+	if err != nil {
+		return found, err
+	}
+	found.verdict = verdict
+	found.diagnosis, err = checker.Diagnose(ctx, record.Host, record.domain, record.TXT, verdict)
+	return found, err
+}

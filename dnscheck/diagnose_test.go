@@ -1,0 +1,379 @@
+package dnscheck_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+const domain = "example.com"
+
+// recursor is a resolver of a zone with these records: aliases and wildcards are followed, names that have nothing below them
+// do not exist.
+func recursor(records ...dns.RR) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := answer(q)
+		name := q.Question[0].Name
+		for range 5 {
+			found, exists := covering(records, name)
+			if !exists {
+				m.Rcode = dns.RcodeNameError
+				return m
+			}
+			next := ""
+			for _, record := range found {
+				record = dns.Copy(record)
+				record.Header().Name = name
+				if alias, ok := record.(*dns.CNAME); ok {
+					next = alias.Target
+				}
+				if kind := record.Header().Rrtype; kind == dns.TypeTXT || kind == dns.TypeCNAME {
+					m.Answer = append(m.Answer, record)
+				}
+			}
+			if next == "" {
+				return m
+			}
+			name = next
+		}
+		return m
+	}
+}
+
+// covering are the records of a name, or of the wildcard that stands in for it.
+func covering(records []dns.RR, name string) (found []dns.RR, exists bool) {
+	for at := name; ; {
+		for _, record := range records {
+			if sameName(record.Header().Name, at) {
+				found = append(found, record)
+			}
+			exists = exists || dns.IsSubDomain(dns.CanonicalName(at), dns.CanonicalName(record.Header().Name)) && at == name
+		}
+		_, above, more := strings.Cut(strings.TrimPrefix(at, "*."), ".")
+		if exists || len(found) > 0 || !more || above == "" {
+			return found, exists || len(found) > 0
+		}
+		at = "*." + above
+	}
+}
+
+// diagnose looks, and asks what was done wrong.
+func diagnose(t *testing.T, c *dnscheck.Checker, token string) dnscheck.Diagnosis {
+	t.Helper()
+	v, err := c.Look(t.Context(), host, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.State != dnscheck.Absent {
+		t.Fatalf("verdict %s (%s), want absent", v.State, v.Reason)
+	}
+	d, err := c.Diagnose(t.Context(), host, domain, token, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func mistakes(d dnscheck.Diagnosis) []dnscheck.Mistake {
+	var all []dnscheck.Mistake
+	for _, f := range d.Findings {
+		all = append(all, f.Mistake)
+	}
+	return all
+}
+
+func TestDiagnosis(t *testing.T) {
+	tests := []struct {
+		name    string
+		records []dns.RR
+		want    []dnscheck.Mistake
+		says    string // in the first sentence
+	}{
+		{"nothing anywhere", []dns.RR{address(domain, "5.5.5.5")}, nil, ""},
+		{"another value", []dns.RR{txt(host, other)}, nil, ""},
+		{"no value", []dns.RR{txt(host, "")}, nil, ""},
+		{"at the domain", []dns.RR{txt(domain, "v=spf1 -all"), txt(domain, token)}, []dnscheck.Mistake{dnscheck.MistakeApex},
+			"The record stands at example.com; it has to stand at _Verify.Org-1.Example.com."},
+		{"domain appended", []dns.RR{txt(host+"."+domain, token)}, []dnscheck.Mistake{dnscheck.MistakeDoubled},
+			"The record stands at _Verify.Org-1.Example.com.example.com; it has to stand at _Verify.Org-1.Example.com. " +
+				"The DNS provider adds the domain by itself: enter _Verify.Org-1 as the record's name there, or the full name with a dot at its end."},
+		{"organization left out", []dns.RR{txt("_verify.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeLeftOut},
+			"The record stands at _Verify.Example.com; it has to stand at _Verify.Org-1.Example.com."},
+		{"quoted", []dns.RR{txt(host, `"`+token+`"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted},
+			`has quotation marks in it ("\"0123456789abcdef0123456789abcdef\""): enter it without.`},
+		{"quoted by a word processor", []dns.RR{txt(host, "“"+token+"”")}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"quoted and escaped", []dns.RR{txt(host, `\"`+token+`\"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"quoted and padded", []dns.RR{txt(host, ` "`+token+" \"\n")}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"blank", []dns.RR{txt(host, token+" ")}, []dnscheck.Mistake{dnscheck.MistakePadded},
+			`has blanks or invisible characters around it ("0123456789abcdef0123456789abcdef "): enter it without.`},
+		{"tab", []dns.RR{txt(host, "\t"+token)}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+		{"no-break space", []dns.RR{txt(host, token+"\u00a0")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+		{"line's end", []dns.RR{txt(host, token+"\r\n")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+		{"zero-width space, byte order mark", []dns.RR{txt(host, "\ufeff"+token+"\u200b")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+		{"cut short with dots", []dns.RR{txt(host, token[:8]+"…")}, []dnscheck.Mistake{dnscheck.MistakeCut}, `("01234567\u2026"): enter all of it.`},
+		{"cut in the middle", []dns.RR{txt(host, token[:4]+"..."+token[28:])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
+		{"end missing", []dns.RR{txt(host, token[:31])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
+		{"beginning missing", []dns.RR{txt(host, token[1:])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
+		{"a letter of it is no part", []dns.RR{txt(host, token[:2])}, nil, ""},
+		{"two records", []dns.RR{txt(host, token[20:]), txt(host, token[:20])}, []dnscheck.Mistake{dnscheck.MistakeSplit},
+			"cut in two at _Verify.Org-1.Example.com, a part in each of two TXT records: put it into one record, as one value."},
+		{"other case", []dns.RR{txt(host, strings.ToUpper(token))}, []dnscheck.Mistake{dnscheck.MistakeLetters}, ""},
+		{"the whole line", []dns.RR{txt(host, "_verify IN TXT "+token)}, []dnscheck.Mistake{dnscheck.MistakeAlong}, ""},
+		{"as a CNAME", []dns.RR{cname(host, token)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias}, "The expected value stands in a CNAME record at _Verify.Org-1.Example.com"},
+		{"as a CNAME, domain appended", []dns.RR{cname(host, strings.ToUpper(token)+"."+domain)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias}, ""},
+		{"alias to nothing", []dns.RR{cname(host, "gone.example.net")}, []dnscheck.Mistake{dnscheck.MistakeAlias},
+			"There is a CNAME record at _Verify.Org-1.Example.com, which leads to gone.example.net"},
+		{"alias to another value", []dns.RR{cname(host, "there.example.net"), txt("there.example.net", other)}, []dnscheck.Mistake{dnscheck.MistakeAlias}, ""},
+		{"wildcard with another value", []dns.RR{txt("*.org-1.example.com", other)}, []dnscheck.Mistake{dnscheck.MistakeWildcard},
+			"What is found at _Verify.Org-1.Example.com comes from a wildcard record (*)"},
+		{"wildcard alias", []dns.RR{cname("*.example.com", "parking.example.net"), address("parking.example.net", "5.5.5.5")}, []dnscheck.Mistake{dnscheck.MistakeWildcard}, ""},
+		{"token at a wildcard beside the host", []dns.RR{address(host, "5.5.5.5"), txt("*.org-1.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeAtWildcard}, ""},
+		{"two mistakes", []dns.RR{txt(host, "'"+token+"'"), txt(domain, token)}, []dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeApex}, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			z := recursor(test.records...)
+			d := diagnose(t, checker(t, both(t, z), both(t, z), both(t, z)), token)
+			if diff := cmp.Diff(test.want, mistakes(d)); diff != "" {
+				t.Errorf("mistakes (-want +got):\n%s\n%+v", diff, d)
+			}
+			if len(d.Findings) > 0 && !strings.Contains(d.Findings[0].Sentence, test.says) {
+				t.Errorf("sentence %q, want %q in it", d.Findings[0].Sentence, test.says)
+			}
+			if len(d.Unanswered) > 0 {
+				t.Errorf("unanswered: %q", d.Unanswered)
+			}
+		})
+	}
+}
+
+// The name servers have denied the token: no resolver is to begin to remember a no of any name on the way to the host.
+func TestDiagnosisAtTheNameServers(t *testing.T) {
+	for name, test := range map[string]struct {
+		records []dns.RR
+		want    []dnscheck.Mistake
+	}{
+		"nothing":         {nil, nil},
+		"domain appended": {[]dns.RR{txt(host+"."+domain, token)}, []dnscheck.Mistake{dnscheck.MistakeDoubled}},
+		"at the domain":   {[]dns.RR{txt(domain, token)}, []dnscheck.Mistake{dnscheck.MistakeApex}},
+		"quoted":          {[]dns.RR{txt(host, `"`+token+`"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := delegated(t, test.records...)
+			d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token)
+			if diff := cmp.Diff(test.want, mistakes(d)); diff != "" {
+				t.Errorf("mistakes (-want +got):\n%s", diff)
+			}
+			n.quietAbout(host)
+		})
+	}
+}
+
+func TestDiagnosisAsksForFewNames(t *testing.T) {
+	sibling := "/* random */.Org-1.Example.com."
+	for name, test := range map[string]struct {
+		records []dns.RR
+		want    []string
+	}{
+		"another value":         {[]dns.RR{txt(host, other)}, []string{sibling, "_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
+		"no name, no wildcard":  {nil, []string{"_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
+		"no name, but an alias": {[]dns.RR{cname(host, "gone.example.net")}, []string{sibling, "_Verify.Example.com.", "_Verify.Org-1.Example.com.example.com.", "example.com."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var queries counter
+			z := recursor(test.records...)
+			observed := make(chan dnscheck.Observation, 10)
+			c := build(t, dnscheck.Config{Timeout: long, Observe: func(o dnscheck.Observation) { observed <- o }, Resolvers: []dnscheck.Resolver{both(t, func(q *dns.Msg) *dns.Msg {
+				queries.add(q)
+				return z(q)
+			})}})
+			v := look(t, c)
+			before := len(queries.seen())
+			if _, err := c.Diagnose(t.Context(), host, domain, token, v); err != nil {
+				t.Fatal(err)
+			}
+			var asked []string
+			for _, q := range queries.seen()[before:] {
+				name := dns.CanonicalName(q.Question[0].Name)
+				if random, found := strings.CutSuffix(name, ".org-1.example.com."); found && len(random) == 32 {
+					name = sibling
+				}
+				asked = append(asked, strings.ToLower(name))
+			}
+			for i := range test.want {
+				test.want[i] = strings.ToLower(test.want[i])
+			}
+			slices.Sort(asked)
+			if diff := cmp.Diff(test.want, asked); diff != "" {
+				t.Errorf("asked for (-want +got):\n%s", diff)
+			}
+			if len(observed) != 1 {
+				t.Errorf("told of %d observations, want that of the look alone", len(observed))
+			}
+		})
+	}
+}
+
+// What one resolver of three makes up is no advice.
+func TestDiagnosisTakesAQuorum(t *testing.T) {
+	misled := recursor(txt(domain, token))
+	for lies, want := range map[int][]dnscheck.Mistake{1: nil, 2: {dnscheck.MistakeApex}} {
+		zones := []zone{nothing, nothing, nothing}
+		for i := range lies {
+			zones[i] = misled
+		}
+		if diff := cmp.Diff(want, mistakes(diagnose(t, quorumOf(t, 0, zones...), token))); diff != "" {
+			t.Errorf("%d of 3: mistakes (-want +got):\n%s", lies, diff)
+		}
+	}
+}
+
+// Evidence is capped: of what is longer nobody can say that it was cut.
+func TestDiagnosisOfALongToken(t *testing.T) {
+	long := strings.Repeat("0123456789", 30)
+	for _, parts := range [][]string{{long[:255], long[255:], "x"}, {long[:255]}} {
+		d := diagnose(t, checker(t, both(t, recursor(txt(host, parts...)))), long)
+		if len(d.Findings) > 0 {
+			t.Errorf("findings %+v", d.Findings)
+		}
+	}
+}
+
+// Whoever is not told where the domain begins takes what is registered; a host outside the domain has no other names.
+func TestDiagnosisDomain(t *testing.T) {
+	at := both(t, recursor(txt(domain, token), txt("example.org", token)))
+	c := checker(t, at)
+	v := look(t, c)
+	for given, want := range map[string][]dnscheck.Mistake{
+		"": {dnscheck.MistakeApex}, "Example.COM.": {dnscheck.MistakeApex}, "example.org": nil, "bücher.example": nil,
+	} {
+		d, err := c.Diagnose(t.Context(), host, given, token, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, mistakes(d)); diff != "" {
+			t.Errorf("domain %q: mistakes (-want +got):\n%s", given, diff)
+		}
+	}
+}
+
+// The provider's zone may begin above the organization's domain.
+func TestDiagnosisOfADomainBelowTheRegisteredOne(t *testing.T) {
+	const host = "_verify.mail.example.com"
+	c := checker(t, both(t, recursor(txt(host+".example.com", token))))
+	v, err := c.Look(t.Context(), host, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.Diagnose(t.Context(), host, "mail.example.com", token, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Findings) != 1 || d.Findings[0].Mistake != dnscheck.MistakeDoubled || !strings.Contains(d.Findings[0].Sentence, "enter _verify.mail as") {
+		t.Errorf("findings %+v", d.Findings)
+	}
+}
+
+func TestDiagnosisOfWhatIsNotAbsent(t *testing.T) {
+	var queries counter
+	c := checker(t, both(t, func(q *dns.Msg) *dns.Msg {
+		queries.add(q)
+		return answer(q)
+	}))
+	for _, state := range []dnscheck.State{dnscheck.Present, dnscheck.Unknown} {
+		d, err := c.Diagnose(t.Context(), host, domain, token, dnscheck.Verdict{State: state, Observations: []dnscheck.Observation{{State: state, Values: []string{token}}}})
+		if err != nil || len(d.Findings) > 0 || len(queries.seen()) > 0 {
+			t.Errorf("%s: %+v, %v, %d queries", state, d, err, len(queries.seen()))
+		}
+	}
+}
+
+// One resolver of three still sees it: that is no mistake of the customer's.
+func TestDiagnosisDoesNotBlameWhatIsRight(t *testing.T) {
+	c := quorumOf(t, 0, recursor(txt(host, token)), nothing, nothing)
+	v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, Host: host, Basis: dnscheck.ByResolvers, Observations: []dnscheck.Observation{
+		{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Values: []string{token}},
+		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName}, {State: dnscheck.Absent, Reason: dnscheck.ReasonNoName},
+	}}
+	d, err := c.Diagnose(t.Context(), host, domain, token, v)
+	if err != nil || len(d.Findings) > 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestDiagnosisQuotesStrangers(t *testing.T) {
+	c := checker(t, both(t, recursor(txt(host, "\x1b[2J"+strings.Repeat("x", 200), token))))
+	d := diagnose(t, c, token)
+	if len(d.Findings) != 1 || strings.Contains(d.Findings[0].Sentence, "\x1b") || len(d.Findings[0].Sentence) > 400 {
+		t.Errorf("findings %q", d.Findings)
+	}
+}
+
+// Nobody answers for the other names: the diagnosis ends in time, and says for which.
+func TestDiagnosisEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(3), Timeout: long}, memory{udp: unanswered}.dial(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, Host: host, Basis: dnscheck.ByResolvers}
+		began := time.Now()
+		d, err := c.Diagnose(t.Context(), host, domain, token, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != dnscheck.DiagnosisTime {
+			t.Errorf("took %s, want %s", took, dnscheck.DiagnosisTime)
+		}
+		want := []string{domain, host + "." + domain, "_Verify.Example.com"}
+		if diff := cmp.Diff(want, d.Unanswered); diff != "" || len(d.Findings) > 0 {
+			t.Errorf("unanswered (-want +got):\n%s%v", diff, d.Findings)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := c.Diagnose(ctx, host, domain, token, v); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want the context's", err)
+		}
+	})
+}
+
+func TestDiagnosisOfNoQuestion(t *testing.T) {
+	c := checker(t, both(t, nothing))
+	for _, q := range [][2]string{{"", token}, {"localhost", token}, {host, ""}} {
+		if _, err := c.Diagnose(t.Context(), q[0], domain, q[1], dnscheck.Verdict{State: dnscheck.Absent}); !asQuestionError(err) {
+			t.Errorf("%q: error %v", q, err)
+		}
+	}
+}
+
+func FuzzDiagnosis(f *testing.F) {
+	f.Add("\"token-1234\"", "tok\\.en", "token-1234")
+	f.Add("token-…", `\`, "x")
+	f.Fuzz(func(t *testing.T, value, alias, token string) {
+		c, err := dnscheck.NewOver(dnscheck.Config{Resolvers: anyResolver(1)}, memory{}.dial(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := dnscheck.Verdict{State: dnscheck.Absent, Basis: dnscheck.ByAuthority, Observations: []dnscheck.Observation{
+			{State: dnscheck.Absent, Values: []string{value, value}, Aliases: []string{alias}},
+		}}
+		d, err := c.Diagnose(t.Context(), host, domain, token, v)
+		if err != nil {
+			return
+		}
+		for _, finding := range d.Findings { // two names of 253 octets, each escaped as \x00 at worst
+			if slices.ContainsFunc([]byte(finding.Sentence), func(b byte) bool { return b < 0x20 }) || len(finding.Sentence) > 3000 {
+				t.Errorf("sentence %q", finding.Sentence)
+			}
+		}
+	})
+}
