@@ -87,13 +87,19 @@ func damages() []damage {
 		{"count of answers too high", dnscheck.ReasonMalformed, octet(7, func(b byte) byte { return b + 5 })},
 		{"count of answers too low", dnscheck.ReasonMalformed, octet(7, func(b byte) byte { return b - 1 })},
 		{"count of answers without any", dnscheck.ReasonMalformed, afterQuestion()},
+		{"count of authority records too high", dnscheck.ReasonMalformed, octet(9, func(b byte) byte { return b + 1 })},
 		{"count of additional records too high", dnscheck.ReasonMalformed, octet(11, func(b byte) byte { return b + 1 })},
 		{"pointer to itself", dnscheck.ReasonMalformed, func(good []byte) []byte {
 			at := len(afterQuestion()(good))
 			return afterQuestion(record(0xC0|byte(at>>8), byte(at))...)(good)
 		}},
+		{"two pointers in a circle", dnscheck.ReasonMalformed, func(good []byte) []byte {
+			at := len(afterQuestion()(good))
+			return afterQuestion(record(0xC0|byte((at+2)>>8), byte(at+2), 0xC0|byte(at>>8), byte(at))...)(good)
+		}},
 		{"pointer past the end", dnscheck.ReasonMalformed, afterQuestion(record(0xFF, 0xFF)...)},
 		{"over-long name", dnscheck.ReasonMalformed, afterQuestion(record(append(overlong, 0)...)...)},
+		{"label of 64 octets", dnscheck.ReasonMalformed, afterQuestion(record(append([]byte{64}, strings.Repeat("a", 64)+"\x00"...)...)...)},
 		{"reserved label type", dnscheck.ReasonMalformed, afterQuestion(record(0x80, 0)...)},
 		{"string longer than its record", dnscheck.ReasonMalformed, afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 2, 9, 'x')},
 		{"record longer than the message", dnscheck.ReasonMalformed, afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 9, 1, 'x')},
