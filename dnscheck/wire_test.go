@@ -72,6 +72,14 @@ func damages() []damage {
 		{"eleven octets", dnscheck.ReasonTimeout, func(good []byte) []byte { return good[:11] }},
 		{"header alone", dnscheck.ReasonMalformed, func(good []byte) []byte { return good[:12] }},
 		{"not a response", dnscheck.ReasonTimeout, octet(2, func(b byte) byte { return b &^ 0x80 })},
+		{"our own query", dnscheck.ReasonTimeout, func(good []byte) []byte {
+			_, end, err := dns.UnpackDomainName(good, 12)
+			if err != nil {
+				panic(err)
+			}
+			query := append([]byte(nil), good[:end+4]...)
+			return append(query[:2], append([]byte{1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, query[12:]...)...)
+		}},
 		{"other opcode", dnscheck.ReasonMalformed, octet(2, func(b byte) byte { return b | 4<<3 })},
 		{"no question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question = nil })},
 		{"question that is not counted", dnscheck.ReasonMalformed, octet(5, func(byte) byte { return 0 })},
