@@ -2,6 +2,7 @@ package dnscheck_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,17 +133,18 @@ func TestFlappingRecord(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				with, without := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
-				there := false
+				var there atomic.Bool
 				c := everywhere(t, func(q *dns.Msg) *dns.Msg {
-					if there {
+					if there.Load() {
 						return with(q)
 					}
 					return without(q)
 				}).checker(dnscheck.Config{Mode: mode})
 				for range 5 {
-					for _, there = range []bool{true, false} {
+					for _, now := range []bool{true, false} {
+						there.Store(now)
 						wanted := expected{dnscheck.Absent, dnscheck.ReasonNoName}
-						if there {
+						if now {
 							wanted = expected{dnscheck.Present, dnscheck.ReasonFound}
 						}
 						for _, ask := range ways {
