@@ -5,8 +5,11 @@ package tasks
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,12 +180,73 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 			return err
 		}
 	}
-	after := nextLook(now.Sub(job.CreatedAt), v.NegativeTTL)
+	since, err := h.changed(ctx, job, v, now)
+	if err != nil {
+		return err
+	}
+	after := nextLook(now.Sub(since), v.NegativeTTL)
 	if v.State == dnscheck.Absent {
 		// The last look is the one that may say that the time is up.
 		after = max(min(after, end.Sub(now)), min(v.NegativeTTL, longestNegativeTTL))
 	}
 	return notYet(sentence, wholeSeconds(after))
+}
+
+// seen is what stands in the token's place, as the zone has last said it.
+type seen struct {
+	What  string    `json:"what"`           // the reason, and a hash of the values there
+	Since time.Time `json:"since,omitzero"` // when it was found to have changed; zero: it has not
+}
+
+const keptSeen = "seen"
+
+// changed keeps what the zone says in the token's place, and returns from when on
+// the row is looked at as if it were new: where that has changed, someone is at
+// work on the zone, and the token is likely to come soon. What nobody could say
+// is no change; and in a zone that says something else each time looks grow rare
+// all the same, since they begin anew only once they had become hourly.
+func (h *verify) changed(ctx context.Context, job Job, v dnscheck.Verdict, now time.Time) (since time.Time, err error) {
+	var before seen
+	if value := job.kept[keptSeen]; len(value) > 0 && json.Unmarshal(value, &before) != nil {
+		before = seen{} // of another version
+	}
+	since = job.CreatedAt
+	if !before.Since.IsZero() {
+		since = before.Since
+	}
+	what := whatStands(v)
+	if v.State != dnscheck.Absent || what == before.What {
+		return since, nil
+	}
+	after := seen{What: what, Since: before.Since}
+	if before.What != "" && now.Sub(since) > looksDouble+hourly {
+		after.Since, since = now, now
+	}
+	value, err := json.Marshal(after)
+	if err == nil {
+		err = h.cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptSeen, value)
+	}
+	if err != nil {
+		return since, fmt.Errorf("keep what was seen: %w", err)
+	}
+	return since, nil
+}
+
+// whatStands tells two answers of a zone apart. The values are strangers', and
+// only a hash of them is kept.
+func whatStands(v dnscheck.Verdict) string {
+	var values []string
+	for _, o := range v.Observations {
+		if o.Reason == v.Reason {
+			values = slices.Concat(values, o.Values)
+		}
+	}
+	slices.Sort(values)
+	h := sha256.New()
+	for _, value := range slices.Compact(values) {
+		fmt.Fprintf(h, "%q\n", value)
+	}
+	return fmt.Sprintf("%s %x", v.Reason, h.Sum(nil)[:8])
 }
 
 // wholeSeconds rounds up: asynq's schedule has whole seconds, and a look that

@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -684,5 +685,72 @@ func TestConfirmWithoutHostAndTokenIsInvalid(t *testing.T) {
 	w.wantFate(run, 0, "invalid", "host and token")
 	if n := len(w.requests()); n != 0 {
 		t.Errorf("%d requests, want none", n)
+	}
+}
+
+// TestAChangeBringsTheNextLookForward: whoever has just put another value there is
+// at work on the zone, and is not made to wait an hour.
+func TestAChangeBringsTheNextLookForward(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(w *world, d sandbox.Domain)
+		soon   bool
+	}{
+		{"another value", func(w *world, d sandbox.Domain) { w.sandbox.SetTXT(d.Host, "another") }, true},
+		{"the same value twice", func(w *world, d sandbox.Domain) { w.sandbox.SetTXT(d.Host, "one", "one") }, false},
+		{"no value any more", func(w *world, d sandbox.Domain) { w.sandbox.SetTXT(d.Host) }, true},
+		{"no answer", func(w *world, d sandbox.Domain) { w.sandbox.SetRCode(d.Host, 2, 20) }, false},
+		{"nothing", func(*world, sandbox.Domain) {}, false},
+	} {
+		for name, told := range map[string]bool{"by the record": false, "by the payload": true} {
+			t.Run(tc.name+", host and token "+name, func(t *testing.T) {
+				w := newWorld(t, func(s *settings) { s.giveUp = 100 * time.Hour })
+				d := w.sandbox.AddDomain(org, sandbox.Domain{ID: dom})
+				w.sandbox.SetTXT(d.Host, "one")
+				row := verifyRow()
+				if told {
+					row = verifyRow("verification_host", d.Host, "verification_txt", d.TXT)
+				}
+				w.submit(tasks.TypeVerify, row)
+				looks := func(until time.Time) (last time.Duration) {
+					for {
+						q := w.queue.next()
+						if q.at.After(until) {
+							return q.at.Sub(w.clock.now())
+						}
+						w.step()
+					}
+				}
+				if wait := looks(newWorldTime.Add(5 * time.Hour)); wait < 50*time.Minute {
+					t.Fatalf("after five hours it is looked at again after %v, want an hour", wait)
+				}
+				tc.change(w, d)
+				w.step()
+				if wait := w.queue.next().at.Sub(w.clock.now()); (wait < time.Minute) != tc.soon {
+					t.Errorf("after the change it is looked at again after %v; soon: want %v", wait, tc.soon)
+				}
+				// And then the intervals grow again.
+				if wait := looks(w.clock.now().Add(5 * time.Hour)); wait < 50*time.Minute {
+					t.Errorf("hours later it is looked at again after %v, want an hour", wait)
+				}
+			})
+		}
+	}
+}
+
+// TestAValueThatAlwaysChanges: a zone that says something else each time is not
+// looked at all the time.
+func TestAValueThatAlwaysChanges(t *testing.T) {
+	w := newWorld(t, func(s *settings) { s.giveUp = 24 * time.Hour })
+	d := w.sandbox.AddDomain(org, sandbox.Domain{ID: dom})
+	run := w.submit(tasks.TypeVerify, verifyRow())
+	looks := 0
+	for more := true; more; looks++ {
+		w.sandbox.SetTXT(d.Host, fmt.Sprint(looks))
+		more = w.step() != nil
+	}
+	w.wantFate(run, 0, "expired")
+	if most := 24 * 9; looks > most {
+		t.Errorf("%d looks in a day, want at most %d", looks, most)
 	}
 }

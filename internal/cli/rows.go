@@ -156,10 +156,18 @@ func UnwellRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), rows that did not become what they asked for:\n", r.ID, r.Kind)
 	for _, row := range unwell {
-		fmt.Fprintf(out, "  row %d (%s): %s: %s\n", row.Item, row.Name, row.Outcome, row.Detail)
+		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, said(row.Fate))
 	}
 	more(out, Unwell(r)-int64(len(unwell)))
 	return nil
+}
+
+// said is a row's outcome, with its detail if it has one: a cancel gives none.
+func said(f runs.Fate) string {
+	if f.Detail == "" {
+		return f.Outcome
+	}
+	return f.Outcome + ": " + f.Detail
 }
 
 func more(out io.Writer, n int64) {
