@@ -127,6 +127,10 @@ func TestAnswersThatAreNeitherYesNorNo(t *testing.T) {
 			m.Rcode = dns.RcodeNameError
 			return m
 		}, dnscheck.ReasonMalformed},
+		{"NXDOMAIN with an alias and the token at its target", saying(func(m *dns.Msg, name string) {
+			m.Rcode = dns.RcodeNameError
+			m.Answer = []dns.RR{cname(name, "a.example"), txt("a.example", token)}
+		}), dnscheck.ReasonMalformed},
 		{"TXT of another name, no alias", unrelated(txt("_verify.org-2.example.com", token)), dnscheck.ReasonMalformed},
 		{"TXT of a name with an escaped dot", unrelated(txt(`_Verify\.Org-1.Example.com`, token)), dnscheck.ReasonMalformed},
 		{"TXT of the parent", unrelated(txt("org-1.example.com", token)), dnscheck.ReasonMalformed},
@@ -143,6 +147,22 @@ func TestAnswersThatAreNeitherYesNorNo(t *testing.T) {
 			}
 			if v.Observations[0].Err == "" {
 				t.Error("the observation does not say what is wrong")
+			}
+		})
+	}
+}
+
+func TestTokenCountsWhateverItsTTL(t *testing.T) {
+	for _, ttl := range []uint32{0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
+		t.Run(fmt.Sprint(ttl), func(t *testing.T) {
+			v := look(t, checker(t, both(t, saying(func(m *dns.Msg, name string) {
+				record := txt(name, token)
+				record.Hdr.Ttl = ttl
+				m.Answer = []dns.RR{record}
+			}))))
+			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+			if v.NegativeTTL != 0 {
+				t.Errorf("negative TTL %s of a yes", v.NegativeTTL)
 			}
 		})
 	}

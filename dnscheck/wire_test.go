@@ -72,6 +72,14 @@ func damages() []damage {
 		{"eleven octets", dnscheck.ReasonTimeout, func(good []byte) []byte { return good[:11] }},
 		{"header alone", dnscheck.ReasonMalformed, func(good []byte) []byte { return good[:12] }},
 		{"not a response", dnscheck.ReasonTimeout, octet(2, func(b byte) byte { return b &^ 0x80 })},
+		{"our own query", dnscheck.ReasonTimeout, func(good []byte) []byte {
+			_, end, err := dns.UnpackDomainName(good, 12)
+			if err != nil {
+				panic(err)
+			}
+			query := append([]byte(nil), good[:end+4]...)
+			return append(query[:2], append([]byte{1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, query[12:]...)...)
+		}},
 		{"other opcode", dnscheck.ReasonMalformed, octet(2, func(b byte) byte { return b | 4<<3 })},
 		{"no question", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.Question = nil })},
 		{"question that is not counted", dnscheck.ReasonMalformed, octet(5, func(byte) byte { return 0 })},
@@ -87,13 +95,19 @@ func damages() []damage {
 		{"count of answers too high", dnscheck.ReasonMalformed, octet(7, func(b byte) byte { return b + 5 })},
 		{"count of answers too low", dnscheck.ReasonMalformed, octet(7, func(b byte) byte { return b - 1 })},
 		{"count of answers without any", dnscheck.ReasonMalformed, afterQuestion()},
+		{"count of authority records too high", dnscheck.ReasonMalformed, octet(9, func(b byte) byte { return b + 1 })},
 		{"count of additional records too high", dnscheck.ReasonMalformed, octet(11, func(b byte) byte { return b + 1 })},
 		{"pointer to itself", dnscheck.ReasonMalformed, func(good []byte) []byte {
 			at := len(afterQuestion()(good))
 			return afterQuestion(record(0xC0|byte(at>>8), byte(at))...)(good)
 		}},
+		{"two pointers in a circle", dnscheck.ReasonMalformed, func(good []byte) []byte {
+			at := len(afterQuestion()(good))
+			return afterQuestion(record(0xC0|byte((at+2)>>8), byte(at+2), 0xC0|byte(at>>8), byte(at))...)(good)
+		}},
 		{"pointer past the end", dnscheck.ReasonMalformed, afterQuestion(record(0xFF, 0xFF)...)},
 		{"over-long name", dnscheck.ReasonMalformed, afterQuestion(record(append(overlong, 0)...)...)},
+		{"label of 64 octets", dnscheck.ReasonMalformed, afterQuestion(record(append([]byte{64}, strings.Repeat("a", 64)+"\x00"...)...)...)},
 		{"reserved label type", dnscheck.ReasonMalformed, afterQuestion(record(0x80, 0)...)},
 		{"string longer than its record", dnscheck.ReasonMalformed, afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 2, 9, 'x')},
 		{"record longer than the message", dnscheck.ReasonMalformed, afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 9, 1, 'x')},

@@ -421,6 +421,30 @@ func TestUnknownThenAbsent(t *testing.T) {
 	w.wantFate(run, 0, "expired", "does not exist")
 }
 
+// TestNobodyAnswersForAWhile: an outage settles no row before its time, and the
+// first answer after it does.
+func TestNobodyAnswersForAWhile(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"an hour": time.Hour, "eight days": 8 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(s *settings) { s.giveUp = 10 * 24 * time.Hour })
+			d := w.proven(sandbox.Domain{})
+			w.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, -1)
+			run := w.submit(tasks.TypeVerify, verifyRow())
+			for w.clock.now().Sub(w.start()) < outage {
+				w.step()
+				w.wantFate(run, 0, "open", "SERVFAIL")
+			}
+			if n := len(w.writes()); n != 0 {
+				t.Errorf("%d PATCHes, want none", n)
+			}
+			w.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, 0)
+			w.drain()
+			w.wantFate(run, 0, "done")
+			w.wantStatus(org, dom, "verified")
+		})
+	}
+}
+
 // TestNotBeforeALook: a task that slept past give_up_at looks before it says
 // that the time is up.
 func TestNotBeforeALook(t *testing.T) {

@@ -1,0 +1,212 @@
+package dnscheck_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// everywhere has this zone at the name servers of example.com. and parking.com., and behind the resolvers.
+func everywhere(t *testing.T, z zone) *internet {
+	n := overTLD(t, append(twoServers(),
+		ns("parking.com", "ns1.parking.com"), address("ns1.parking.com", nsOne),
+		ns("parking.com", "ns2.parking.com"), address("ns2.parking.com", nsTwo))...)
+	n.at(nsOne, z)
+	n.at(nsTwo, z)
+	for _, resolver := range resolverAddrs {
+		n.at(resolver, func(q *dns.Msg) *dns.Msg {
+			name := dns.CanonicalName(q.Question[0].Name)
+			if !dns.IsSubDomain("example.com.", name) && !dns.IsSubDomain("parking.com.", name) {
+				return n.resolver(q)
+			}
+			m := z(q)
+			m.Authoritative, m.RecursionAvailable = false, true
+			return m
+		})
+	}
+	return n
+}
+
+// inEachWay wants the same of a look and of a proof, whoever is asked.
+func inEachWay(t *testing.T, z zone, wanted expected) {
+	t.Helper()
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+		for way, ask := range ways {
+			t.Run(mode.String()+" "+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					v, err := ask(everywhere(t, z).checker(dnscheck.Config{Mode: mode}))(t.Context(), host, token)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want(t, v, wanted.state, wanted.reason)
+				})
+			})
+		}
+	}
+}
+
+// withWildcard is zoneOf with one record more, beneath example.com., at each name that does not exist (RFC 4592).
+func withWildcard(wild dns.RR, records ...dns.RR) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := zoneOf(records...)(q)
+		name := q.Question[0].Name
+		if m.Rcode != dns.RcodeNameError || !dns.IsSubDomain("example.com.", dns.CanonicalName(name)) {
+			return m
+		}
+		made := dns.Copy(wild)
+		made.Header().Name = name
+		origin := slices.IndexFunc(records, func(rr dns.RR) bool { return sameName(rr.Header().Name, "example.com") })
+		return zoneOf(slices.Insert(slices.Clone(records), origin+1, made)...)(q)
+	}
+}
+
+// What a wildcard gives is the zone's word: whoever can publish one can publish the record itself.
+func TestWildcards(t *testing.T) {
+	const anyName = "*.example.com"
+	alias := func(target string) dns.RR { return cname(anyName, target) }
+	zones := func(more ...dns.RR) []dns.RR {
+		return append([]dns.RR{start("example.com"), start("parking.com"), address("www.parking.com", "5.5.5.5")}, more...)
+	}
+	tests := []struct {
+		name    string
+		wild    dns.RR
+		records []dns.RR
+		want    expected
+	}{
+		{"an old token everywhere", txt(anyName, other), zones(), expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
+		{"the token everywhere", txt(anyName, token), zones(), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"the token everywhere but at the host, which has another record", txt(anyName, token),
+			[]dns.RR{start("example.com"), address(host, "5.5.5.5")}, expected{dnscheck.Absent, dnscheck.ReasonNoRecord}},
+		{"an alias everywhere, of a name with the token", alias("_v.parking.com"), zones(txt("_v.parking.com", token)), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"an alias everywhere, of a name with another value", alias("_v.parking.com"), zones(txt("_v.parking.com", other)), expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
+		{"an alias everywhere, of a name without TXT records", alias("www.parking.com"), zones(), expected{dnscheck.Absent, dnscheck.ReasonNoRecord}},
+		{"an alias everywhere, of a name that does not exist", alias("gone.parking.com"), zones(), expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"an alias everywhere, of a name that it makes itself", alias("loop.example.com"), zones(), expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { inEachWay(t, withWildcard(test.wild, test.records...), test.want) })
+	}
+}
+
+// A domain that is for sale: its name servers have something for whatever is asked.
+func TestParkingZones(t *testing.T) {
+	parked := func(change func(m *dns.Msg, name string)) zone {
+		return func(q *dns.Msg) *dns.Msg {
+			m := straight(answer(q))
+			m.Authoritative = true
+			change(m, q.Question[0].Name)
+			return m
+		}
+	}
+	tests := []struct {
+		name string
+		zone zone
+		want expected
+	}{
+		{"the same values at each name", parked(func(m *dns.Msg, name string) {
+			m.Answer = []dns.RR{txt(name, "v=spf1 -all"), txt(name, "this domain is for sale")}
+		}), expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
+		{"each name is there, without TXT records", parked(func(m *dns.Msg, _ string) {
+			m.Ns = []dns.RR{start("example.com")}
+		}), expected{dnscheck.Absent, dnscheck.ReasonNoRecord}},
+		{"each name has one address, whatever is asked for", parked(func(m *dns.Msg, name string) {
+			m.Answer = []dns.RR{address(name, "5.5.5.5")}
+		}), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"the parking's own record, whatever is asked for", parked(func(m *dns.Msg, _ string) {
+			m.Answer = []dns.RR{txt("parking.com", token)}
+		}), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { inEachWay(t, test.zone, test.want) })
+	}
+}
+
+// A record that comes and goes: each verdict is of what stands there at its time, and none is of memory.
+func TestFlappingRecord(t *testing.T) {
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				with, without := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
+				var there atomic.Bool
+				c := everywhere(t, func(q *dns.Msg) *dns.Msg {
+					if there.Load() {
+						return with(q)
+					}
+					return without(q)
+				}).checker(dnscheck.Config{Mode: mode})
+				for range 5 {
+					for _, now := range []bool{true, false} {
+						there.Store(now)
+						wanted := expected{dnscheck.Absent, dnscheck.ReasonNoName}
+						if now {
+							wanted = expected{dnscheck.Present, dnscheck.ReasonFound}
+						}
+						for _, ask := range ways {
+							v, err := ask(c)(t.Context(), host, token)
+							if err != nil {
+								t.Fatal(err)
+							}
+							want(t, v, wanted.state, wanted.reason)
+						}
+						time.Sleep(time.Minute)
+					}
+				}
+			})
+		})
+	}
+}
+
+// While nobody can be asked nothing is known, however long that lasts; and the first answer after it counts.
+func TestEverybodyDownForAWhile(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"for an hour": time.Hour, "for eight days": 8 * 24 * time.Hour} {
+		for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+			t.Run(name+", "+mode.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := delegated(t, txt(host, token))
+					n.know(txt(host, token))
+					c := n.checker(dnscheck.Config{Mode: mode})
+					want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+					reason := dnscheck.ReasonTimeout
+					if mode == dnscheck.ModeAuthority {
+						reason = dnscheck.ReasonUnreachable // no way outwards, as it seems
+					}
+					addresses := append([]string{tldAddr, nsOne, nsTwo}, resolverAddrs...)
+					up := make(map[string]zone)
+					for _, a := range addresses {
+						up[a] = n.servers[a]
+						n.at(a, nil)
+					}
+					for range 12 {
+						time.Sleep(outage / 12)
+						for _, ask := range ways {
+							v, err := ask(c)(t.Context(), host, token)
+							if err != nil {
+								t.Fatal(err)
+							}
+							want(t, v, dnscheck.Unknown, reason)
+						}
+					}
+					for _, a := range addresses {
+						n.at(a, up[a])
+					}
+					if mode == dnscheck.ModeAuthority {
+						time.Sleep(dnscheck.ClosedFor) // till it tries port 53 again; in the mode auto the resolvers answer
+					}
+					for _, ask := range ways {
+						v, err := ask(c)(t.Context(), host, token)
+						if err != nil {
+							t.Fatal(err)
+						}
+						want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+					}
+				})
+			})
+		}
+	}
+}
