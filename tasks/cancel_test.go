@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,14 +156,16 @@ func TestCancelAfterALostAnswer(t *testing.T) {
 			t.Run(name+"/"+s.name, func(t *testing.T) {
 				w := s.world(t)
 				lost := lost
-				seen := false
+				var seen atomic.Bool // the answer, which could order the two, is lost
 				lost.Count = 1
 				lost.Match = func(r sandbox.Request) bool {
-					seen = seen || r.Method != http.MethodGet
+					if r.Method != http.MethodGet {
+						seen.Store(true)
+					}
 					return r.Method != http.MethodGet
 				}
 				w.sandbox.AddFault(lost)
-				for !seen && w.step() != nil {
+				for !seen.Load() && w.step() != nil {
 					continue
 				}
 				w.cancelRun()
@@ -285,12 +288,12 @@ func TestGivenUpWithARequestUnderWay(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, cancelled %t", tt.name, cancelled), func(t *testing.T) {
 				w := newWorld(t)
 				tt.begin(w)
-				met := false
+				var met atomic.Bool // the answer, which could order the two, is lost
 				w.sandbox.AddFault(sandbox.Fault{Operation: tt.operation, Count: 1, DropAfter: true, Match: func(sandbox.Request) bool {
-					met = true
+					met.Store(true)
 					return true
 				}})
-				for !met {
+				for !met.Load() {
 					w.step()
 				}
 				if cancelled {

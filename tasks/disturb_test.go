@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -388,17 +389,17 @@ func eachRequest(t *testing.T, s scenario, f sandbox.Fault, end func(*world)) {
 			f := f
 			f.Skip, f.Count = k, 1
 			match := f.Match
-			seen := 0
+			var seen atomic.Int64 // an answer that is lost does not order the two
 			f.Match = func(r sandbox.Request) bool {
 				if match != nil && !match(r) {
 					return false
 				}
-				seen++
+				seen.Add(1)
 				return true
 			}
 			w.sandbox.AddFault(f)
 			w.drain()
-			met = seen > k
+			met = int(seen.Load()) > k
 			end(w)
 			s.safe(w)
 		})
