@@ -42,6 +42,23 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
+// TestWhoKnowsTasks: ledger, pace and pages serve tasks, and reach them through
+// interfaces; who imports them knows what the work is, and these are few.
+func TestWhoKnowsTasks(t *testing.T) {
+	knows := []string{"internal/bench", "internal/cli", "internal/intake", "internal/intakeapi"}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./internal/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		name := strings.TrimPrefix(fields[0], module+"/")
+		if slices.Contains(fields[1:], module+"/tasks") && !slices.Contains(knows, name) {
+			t.Errorf("%s imports tasks: of internal/ only %s do", name, strings.Join(knows, ", "))
+		}
+	}
+}
+
 func none(t *testing.T, pkg string, found []string, rule string) {
 	t.Helper()
 	if len(found) > 0 {

@@ -61,7 +61,7 @@ func (i Intake) Repair(ctx context.Context, id string) (Repaired, error) {
 		}
 	}
 	if found.Lost == 0 { // Others repair it too, one after the other.
-		return sum, nil
+		return sum, i.Ledger.NoteLost(ctx, id, 0)
 	}
 	return sum, fmt.Errorf("run %s: repair: after %d attempts %d rows have no task again: does something delete tasks, or does Redis evict keys (maxmemory-policy must be noeviction)?", id, mostRepairs, found.Lost)
 }
