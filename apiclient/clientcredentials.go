@@ -57,6 +57,8 @@ type ClientCredentialsConfig struct {
 	KeyAlgorithm      string // RS256, RS384, PS256 or ES256; empty: what the key says, or the first that fits it
 	AssertionAudience string // as DefaultAssertionAudience makes it
 
+	Network Network // not used where there is an HTTPClient
+
 	// HTTPClient is what tokens are fetched with; its redirect policy is not
 	// used, redirects are never followed. nil: one of its own, of a connection
 	// a fetch.
@@ -78,7 +80,7 @@ func DefaultTokenURL(authURL string) string {
 // remembered. An endpoint in trouble is asked again after a pause that grows;
 // while its Retry-After to a 429 lasts, it is not asked.
 func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
-	httpClient := http.Client{Transport: tokenTransport()}
+	httpClient := http.Client{Transport: cfg.Network.tokenTransport()}
 	if cfg.HTTPClient != nil {
 		httpClient = *cfg.HTTPClient
 	}
@@ -86,18 +88,21 @@ func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
 		httpClient.Timeout = tokenTimeout
 	}
 	if httpClient.Transport == nil {
-		httpClient.Transport = tokenTransport()
+		httpClient.Transport = cfg.Network.tokenTransport()
 	}
 	// Following one would hand the client secret to whoever it names.
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &clientCredentials{cfg: cfg, http: httpClient, url: cfg.TokenURL}
 }
 
-// tokenTransport keeps no connection: there is one fetch a day.
-func tokenTransport() *http.Transport {
-	t := newTransport(defaultConnectTimeout, defaultHeaderTimeout, 1)
+// tokenTransport keeps no connection: there is one fetch a day. Nor is it worth
+// HTTP/2, over which a request that was refused is sent again with its
+// assertion, though that is for one use.
+func (n Network) tokenTransport() http.RoundTripper {
+	t := newTransport(n, defaultConnectTimeout, defaultHeaderTimeout, 1)
 	t.DisableKeepAlives = true
-	return t
+	t.Protocols.SetHTTP2(false)
+	return dumped(t, n.Dump)
 }
 
 type clientCredentials struct {
