@@ -73,6 +73,14 @@ func (cfg ClientCredentialsConfig) assertion(now time.Time) (Secret, error) {
 	return NewSecret(text), nil
 }
 
+// CheckKeyFile checks that an assertion can be signed with the key of a file, by
+// an algorithm or, where none is named, one that fits. The error has nothing of
+// the key in it.
+func CheckKeyFile(path, algorithm string) error {
+	_, err := readSigningKey(path, jose.SignatureAlgorithm(algorithm))
+	return err
+}
+
 // readSigningKey reads a private key as PEM (PKCS#8, PKCS#1 or SEC1) or as one
 // JWK, whose kid goes into the assertion. algorithm is what to sign with; empty:
 // what the JWK says, or else RS256 for RSA, and ES256 for P-256. Errors have

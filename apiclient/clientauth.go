@@ -78,16 +78,6 @@ func (cfg ClientCredentialsConfig) secret() (Secret, error) {
 	return NewSecret(string(content)), nil
 }
 
-// Check checks the settings, the files that they name included, and asks
-// nobody. The error has no secret in it.
-func (cfg ClientCredentialsConfig) Check() error {
-	if err := cfg.check(); err != nil {
-		return err
-	}
-	_, err := cfg.proof(time.Now())
-	return err
-}
-
 // check checks what no file can change.
 func (cfg ClientCredentialsConfig) check() error {
 	if err := CheckTokenURL(cfg.TokenURL); err != nil {

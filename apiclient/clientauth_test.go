@@ -112,9 +112,6 @@ func TestAuthMethods(t *testing.T) {
 			if tc.key != "" {
 				cfg.ClientSecret, cfg.KeyFile = apiclient.Secret{}, keyFile(t, tc.key)
 			}
-			if err := cfg.Check(); err != nil {
-				t.Fatal(err)
-			}
 			source := apiclient.ClientCredentials(cfg)
 			for range 2 { // an assertion is for one use
 				token, err := source.Token(t.Context())
@@ -188,22 +185,14 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			file := keyFile(t, tc.key)
-			cfg := apiclient.ClientCredentialsConfig{
-				TokenURL: "https://tenant.example/oauth/token/", Audience: "a", ClientID: "i",
-				Method: apiclient.AuthPrivateKeyJWT, KeyFile: file, KeyAlgorithm: tc.algorithm, AssertionAudience: "https://tenant.example/",
-			}
-			err := cfg.Check()
-			if want := "client key: " + file + ": " + tc.want; err == nil || err.Error() != want {
+			err := apiclient.CheckKeyFile(file, tc.algorithm)
+			if want := file + ": " + tc.want; err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
 	}
 	for _, broken := range []string{pemOf("PRIVATE KEY", []byte(clientSecret)), `{"kty":"RSA","n":"` + clientSecret + `"`} {
-		cfg := apiclient.ClientCredentialsConfig{
-			TokenURL: "https://tenant.example/oauth/token/", Audience: "a", ClientID: "i",
-			Method: apiclient.AuthPrivateKeyJWT, KeyFile: keyFile(t, broken), AssertionAudience: "https://tenant.example/",
-		}
-		if err := cfg.Check(); err == nil || strings.Contains(err.Error(), clientSecret) || !strings.Contains(err.Error(), "cannot be read") {
+		if err := apiclient.CheckKeyFile(keyFile(t, broken), ""); err == nil || strings.Contains(err.Error(), clientSecret) || !strings.Contains(err.Error(), "cannot be read") {
 			t.Errorf("got %v", err)
 		}
 	}
