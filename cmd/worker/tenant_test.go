@@ -71,10 +71,10 @@ func TestOneTenantsOutage(t *testing.T) {
 			ill, healthy := startBox(t, sandbox.Options{}), startBox(t, sandbox.Options{Seed: 7})
 			env := map[string]string{
 				"ILL": ill.ClientSecret(), "HEALTHY": healthy.ClientSecret(), "ORGOPS_REDIS_URL": redistest.URL(t),
-				"ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off", "ORGOPS_CONFIG": filepath.Join(t.TempDir(), "config.yaml"),
+				"ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off", "ORGOPS_DEBUG_HTTP": "true", "ORGOPS_LOG_LEVEL": "debug", "ORGOPS_CONFIG": filepath.Join(t.TempDir(), "config.yaml"),
 			}
 			entry := func(name string, box *sandbox.Sandbox) string {
-				return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, client_secret_env: %s, rate: unlimited, resolvers: [%q], resolver_quorum: 1, dns_mode: resolvers}\n",
+				return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, client_secret_env: %s, client_auth: basic, body: form, rate: unlimited, resolvers: [%q], resolver_quorum: 1, dns_mode: resolvers}\n",
 					name, box.BaseURL(), box.ClientID(), strings.ToUpper(name), box.DNSAddr())
 			}
 			write(t, env["ORGOPS_CONFIG"], "tenants:\n"+entry("ill", ill)+entry("healthy", healthy))
@@ -99,6 +99,30 @@ func TestOneTenantsOutage(t *testing.T) {
 			if status := p.stop(); status != 0 {
 				t.Errorf("status %d", status)
 			}
+			askedAsTold(t, healthy, p.stderr.String())
 		})
+	}
+}
+
+// askedAsTold holds that the settings reach the wire, that each request names its
+// task, and that the log has the exchanges and no secret.
+func askedAsTold(t *testing.T, box *sandbox.Sandbox, log string) {
+	t.Helper()
+	for _, r := range box.Requests() {
+		switch run, _, _ := strings.Cut(r.CorrelationID, "-"); {
+		case r.Operation == sandbox.OpToken:
+		case run != "updates" && run != "domains" && run != "clients":
+			t.Fatalf("%s %s says it is of %q", r.Method, r.Path, r.CorrelationID)
+		case strings.HasPrefix(r.Body, "{"):
+			t.Fatalf("JSON was sent: %s", r.Body)
+		}
+	}
+	if !strings.Contains(log, `"msg":"http answer"`) || !strings.Contains(log, "Authorization: [hidden]") {
+		t.Error("the exchanges are not in the log")
+	}
+	for _, secret := range []string{box.ClientSecret(), "eyJhbGci"} { // as tokens begin
+		if at := strings.Index(log, secret); at >= 0 {
+			t.Errorf("a secret is in the log: …%q…", log[max(0, at-300):at+3])
+		}
 	}
 }
