@@ -35,7 +35,7 @@ type delegation struct {
 // statement is what a name server's reply says about a name: a finding, or the alias there, or that another zone begins.
 type statement struct {
 	finding finding
-	alias   string      // the target of the CNAME there
+	alias   string      // where the CNAME there leads, or a DNAME above
 	down    *delegation // the zone below that the name lies in
 	ttl     time.Duration
 }
@@ -65,9 +65,9 @@ func readStatement(r reply, zone, name, token string) statement {
 	if !r.authoritative {
 		return says(unknown(ReasonLame, errors.New("the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
 	}
-	target, found, err := aliasAt(r.answer, name)
+	target, found, err := aliasAt(r.answer, zone, name)
 	if err != nil {
-		return says(unknown(ReasonAlias, err))
+		return says(misled(err))
 	}
 	if found { // then the response code is about the target (RFC 6604 section 3)
 		return statement{alias: target}

@@ -198,6 +198,61 @@ func TestAuthorityFindsTheZone(t *testing.T) {
 	}
 }
 
+// bare gives a server's DNAMEs without the CNAMEs that follow from them.
+func bare(z zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := z(q)
+		m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeCNAME })
+		return m
+	}
+}
+
+// TestDNAMEWithoutItsAlias has servers that leave it to us to say what a DNAME makes of the host's name.
+func TestDNAMEWithoutItsAlias(t *testing.T) {
+	renames := func(owner, target string) zone { return bare(zoneOf(start("example.com"), dname(owner, target))) }
+	// Of 255 octets the host's two labels have 14, three labels 186, com and the root 5; each has its length before it.
+	fits := strings.Repeat(strings.Repeat("a", 61)+".", 3) + strings.Repeat("a", 255-14-186-5-1) + ".com"
+	tests := []struct {
+		name        string
+		first, then zone
+		want        expected
+	}{
+		{"followed to its own zone", renames("org-1.example.com", "elsewhere.com"), renames("org-1.example.com", "elsewhere.com"), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"above all of the zone", renames("example.com", "deep.elsewhere.com"), renames("example.com", "deep.elsewhere.com"), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"nothing there", renames("org-1.example.com", "gone.elsewhere.com"), renames("org-1.example.com", "gone.elsewhere.com"), expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"beside a server that writes it", renames("org-1.example.com", "elsewhere.com"), zoneOf(start("example.com"), dname("org-1.example.com", "elsewhere.com")), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"beside a server that has another", renames("org-1.example.com", "elsewhere.com"), renames("org-1.example.com", "gone.elsewhere.com"), expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
+		{"of the host itself, which it does not rename", says(dname(host, "elsewhere.com")), says(dname(host, "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"above the zone, where it is not theirs", says(dname("com", "elsewhere.com")), says(dname("com", "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"of another name", says(dname("org-2.example.com", "elsewhere.com")), says(dname("org-2.example.com", "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"a name as long as can be", renames("example.com", fits), renames("example.com", fits), expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"a name that is too long", renames("example.com", "a"+fits), renames("example.com", "a"+fits), expected{dnscheck.Unknown, dnscheck.ReasonRCode}},
+		{"longer each time", renames("org-1.example.com", "x.org-1.example.com"), renames("org-1.example.com", "x.org-1.example.com"), expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, append(twoServers(), ns("elsewhere.com", "ns.elsewhere.com"), address("ns.elsewhere.com", "5.3.0.1"))...)
+				n.at(nsOne, test.first)
+				n.at(nsTwo, test.then)
+				n.at("5.3.0.1", zoneOf(start("elsewhere.com"), txt("_Verify.elsewhere.com", token), txt("_verify.org-1.deep.elsewhere.com", token)))
+				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want(t, v, test.want.state, test.want.reason)
+				n.quietAbout(host)
+			})
+		})
+	}
+}
+
+// says is a server that answers with these records and with authority, whatever it is asked.
+func says(records ...dns.RR) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := straight(answer(q, records...))
+		m.Authoritative = true
+		return m
+	}
+}
+
 // aliases is a chain of so many, with the token at its end.
 func aliases(count int) []dns.RR {
 	var records []dns.RR
