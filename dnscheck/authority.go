@@ -250,7 +250,7 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 func (q *inquiry) nearest(name string) (delegation, bool) {
 	name = canonical(name)
 	for _, off := range dns.Split(name) {
-		if d, ok := q.cuts.get(name[off:]); ok {
+		if d, ok := q.cuts.get(name[off:]); ok && len(d.servers) > 0 {
 			return d, true
 		}
 	}

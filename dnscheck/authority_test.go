@@ -889,6 +889,70 @@ func TestNameServersAreRemembered(t *testing.T) {
 	})
 }
 
+// TestTopLevelDomainThatIsNot is remembered for as long as the root's SOA says that it will not be there, within bounds.
+func TestTopLevelDomainThatIsNot(t *testing.T) {
+	tests := []struct {
+		name string
+		soa  []dns.RR
+		kept time.Duration
+	}{
+		{"by the SOA's minimum", []dns.RR{soa(".", 86400, 60)}, time.Minute},
+		{"by the SOA's own TTL", []dns.RR{soa(".", 120, 86400)}, 2 * time.Minute},
+		{"not for a day", []dns.RR{soa(".", 86400, 86400)}, 15 * time.Minute},
+		{"without an SOA", nil, 5 * time.Second},
+		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 5 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newInternet(t)
+				for _, address := range resolverAddrs {
+					n.at(address, func(q *dns.Msg) *dns.Msg {
+						m := n.resolver(q)
+						if len(m.Answer) == 0 {
+							m.Ns = test.soa
+						}
+						return m
+					})
+				}
+				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+				looks := func(after time.Duration, queries int) {
+					time.Sleep(after)
+					before := len(n.askedOf(resolverAddrs...))
+					v := look(t, c)
+					want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+					if want := "find the name servers of com: there are none"; v.Note != want {
+						t.Errorf("note %q, want %q", v.Note, want)
+					}
+					if got := len(n.askedOf(resolverAddrs...)) - before; got != queries {
+						t.Errorf("%s later: %d queries, want %d", after, got, queries)
+					}
+				}
+				looks(0, len(resolverAddrs))
+				looks(test.kept-time.Nanosecond, 0)
+				looks(time.Nanosecond, len(resolverAddrs))
+				time.Sleep(test.kept)
+				n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+				n.at(tldAddr, zoneOf(start("com")))
+				want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+			})
+		})
+	}
+	t.Run("not by a minority", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			n.at(resolverAddrs[0], nothing)
+			n.at(resolverAddrs[1], servfail)
+			n.at(resolverAddrs[2], servfail)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+			n.at(resolverAddrs[1], n.resolver)
+			n.at(resolverAddrs[2], n.resolver)
+			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+		})
+	})
+}
+
 // Many looks at once share what they must find, none waits for another's servers, and nothing is locked meanwhile.
 func TestLooksShareTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,7 @@
 // and why): queries and look-ups of one verdict, referrals, servers of a zone, addresses of a server, time. Name
 // servers at addresses that are not public unicast are not asked. A referral must lead strictly down and toward
 // the host, and glue is believed for names in the referred zone only. Zones' name servers are remembered by
-// their TTL, at most a quarter of an hour.
+// their TTL, at most a quarter of an hour; that a top-level domain has none, by what the root says (RFC 2308).
 //
 // Where the servers of a top-level domain are all silent, port 53 outwards is taken to be closed for five
 // minutes: [Config.Reach] is told, and the resolvers answer alone.
