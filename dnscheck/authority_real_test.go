@@ -3,6 +3,8 @@ package dnscheck_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"orgops/dnscheck"
 )
 
@@ -124,6 +126,25 @@ func TestZonesAtRealServers(t *testing.T) {
 				if v.Basis != dnscheck.ByAuthority {
 					t.Errorf("%s: basis %s", name, v.Basis)
 				}
+			}
+		})
+	}
+}
+
+// TestDiagnosisAtRealServers has a zone that names a server of its own which com. does not delegate to, with the record there.
+func TestDiagnosisAtRealServers(t *testing.T) {
+	for name, by := range pairs {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com", records: realDelegation})
+			records := realApex + "@ NS ns3\nns3 A " + realElse + "\n"
+			serveZones(t, by[0], port, realOne, zoneFile{zone: "example.com", records: records})
+			serveZones(t, by[1], port, realTwo, zoneFile{zone: "example.com", records: records})
+			serveZones(t, by[1], port, realElse, zoneFile{zone: "example.com", records: records + host + ". TXT " + token + "\n"})
+			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}})
+			d := diagnose(t, atReal(t, resolver, dnscheck.ModeAuto, port), token)
+			if diff := cmp.Diff([]dnscheck.Mistake{dnscheck.MistakeOtherServers}, mistakes(d)); diff != "" {
+				t.Errorf("mistakes (-want +got):\n%s\n%+v", diff, d)
 			}
 		})
 	}

@@ -73,7 +73,8 @@
 // authority_find.go finds them, authority_referral.go reads what they say, authority_cache.go remembers them,
 // authority_reach.go knows whether they can be reached, authority_address.go which addresses are not asked;
 // resolver.go how resolvers are written, verdict.go the reasons and their sentences; diagnose.go advises the customer who got the
-// record wrong ([Checker.Diagnose]), and has no part in any verdict.
+// record wrong ([Checker.Diagnose]), and authority_own.go asks for it what name servers the zone itself names; they have no part in any
+// verdict.
 //
 // A further transport is another carrier (stream.go), and a scheme in resolver.go.
 package dnscheck
