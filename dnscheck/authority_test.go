@@ -288,6 +288,35 @@ func TestAuthorityOverTCPWhereUDPIsTruncated(t *testing.T) {
 	})
 }
 
+// TestForgedLettersOfANameServer: whoever guesses all but the letters of a query to a name server is asked again over TCP, where
+// it is the server that answers.
+func TestForgedLettersOfANameServer(t *testing.T) {
+	yes, no := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
+	for name, test := range map[string]struct {
+		forged, right zone
+		want          expected
+	}{
+		"a forged yes": {yes, no, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		"a forged no":  {no, yes, expected{dnscheck.Present, dnscheck.ReasonFound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, twoServers()...)
+				for _, address := range []string{nsOne, nsTwo} {
+					n.at(address, func(q *dns.Msg) *dns.Msg {
+						asked := n.askedOf(address)
+						if asked[len(asked)-1].network == "udp" {
+							return inLower(test.forged)(q)
+						}
+						return test.right(q)
+					})
+				}
+				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), test.want.state, test.want.reason)
+			})
+		})
+	}
+}
+
 // What servers say that do not hold the zone, or refer where nobody should go, is no answer: the others' word holds.
 func TestServersThatLeadNowhere(t *testing.T) {
 	refer := func(owner string, aa bool) zone {
@@ -764,6 +793,24 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyServers: of a zone's many servers some are asked, and their word is the zone's.
+func TestManyServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := overTLD(t)
+		records := []dns.RR{start("com")}
+		for i := range 3 * dnscheck.MaxServers {
+			name, addr := fmt.Sprintf("ns%d.example.com", i), fmt.Sprintf("6.6.6.%d", i+1)
+			records = append(records, ns("example.com", name), address(name, addr))
+			n.at(addr, zoneOf(start("example.com")))
+		}
+		n.at(tldAddr, zoneOf(records...))
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoName)
+		if got := n.straight() - n.dials(tldAddr); got != dnscheck.MaxServers {
+			t.Errorf("%d queries to the zone's servers, want %d", got, dnscheck.MaxServers)
+		}
+	})
 }
 
 // Of a server's many addresses some are asked, and some of what they say is kept.
