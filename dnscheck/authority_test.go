@@ -729,6 +729,29 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			}
 			return n
 		}, dnscheck.ReasonTimeout},
+		{"aliases from zone to zone, each with seven dead names beside its server", host, func(t *testing.T) *internet {
+			n := newInternet(t)
+			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+			records := []dns.RR{start("com")}
+			zones := []string{"example.com"}
+			for i := range dnscheck.MaxAliases + 1 {
+				zones = append(zones, fmt.Sprintf("z%d.com", i))
+			}
+			for i, zone := range zones {
+				addr := fmt.Sprintf("6.1.%d.1", i)
+				records = append(records, ns(zone, "ns."+zone), address("ns."+zone, addr))
+				for j := range dnscheck.MaxServers - 1 {
+					records = append(records, ns(zone, fmt.Sprintf("n%d-%d.victim.net", i, j)))
+				}
+				n.at(addr, func(q *dns.Msg) *dns.Msg {
+					m := straight(answer(q, cname(q.Question[0].Name, fmt.Sprintf("z%d.com", i))))
+					m.Authoritative = true
+					return m
+				})
+			}
+			n.at(tldAddr, zoneOf(records...))
+			return n
+		}, ""},
 		{"aliases from zone to zone", host, func(t *testing.T) *internet {
 			n := overTLD(t)
 			records := []dns.RR{start("com")}
