@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"time"
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
@@ -59,7 +60,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		if asked++; found.verdict.State != dnscheck.Present {
 			missing++
 		}
-		if err := t.printCheck(c, found, asked == 1); err != nil {
+		if err := t.printCheck(found, asked == 1); err != nil {
 			return err
 		}
 	}
@@ -192,6 +193,7 @@ type checked struct {
 	txtRecord
 
 	verdict   dnscheck.Verdict
+	evidence  dnscheck.Evidence
 	diagnosis dnscheck.Diagnosis
 }
 
@@ -209,7 +211,8 @@ func (t *tool) checkRecord(ctx context.Context, checker *dnscheck.Checker, recor
 	if err != nil {
 		return found, err
 	}
-	found.verdict = verdict
+	found.verdict, found.evidence = verdict, verdict.Evidence()
+	found.evidence.At = time.Now().UTC().Truncate(time.Second)
 	found.diagnosis, err = checker.Diagnose(ctx, record.Host, record.domain, record.TXT, verdict)
 	return found, err
 }
