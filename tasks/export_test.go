@@ -23,6 +23,7 @@ var (
 	LaneOf         = laneOf
 	ReadEnvelope   = readEnvelope
 	DecodeStrict   = decodeStrict
+	PackVerdict    = packVerdict
 
 	NotYetError    = notYet
 	LaterError     = later
