@@ -282,8 +282,8 @@ func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclien
 			return Result{}, err
 		}
 	}
-	after := wholeSeconds(nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL))
-	if err := left.keep(ctx, h.cfg.Ledger, job, after); err != nil {
+	after, err := left.keep(ctx, h.cfg.Ledger, job, nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL))
+	if err != nil {
 		return Result{}, err
 	}
 	if err := again(ctx, h.cfg, job, p, after); err != nil {

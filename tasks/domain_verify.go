@@ -170,7 +170,7 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 	}
 	left := leavings{verdict: v, confirmed: at.known, at: now, marks: map[string][]byte{}}
 	if over {
-		if err := left.keep(ctx, h.cfg.Ledger, job, 0); err != nil {
+		if _, err := left.keep(ctx, h.cfg.Ledger, job, never); err != nil {
 			return err
 		}
 		return expired(left.sentence())
@@ -189,8 +189,8 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 		// The last look is the one that may say that the time is up.
 		after = max(min(after, end.Sub(now)), min(v.NegativeTTL, longestNegativeTTL))
 	}
-	after = wholeSeconds(after)
-	if err := left.keep(ctx, h.cfg.Ledger, job, after); err != nil {
+	after, err = left.keep(ctx, h.cfg.Ledger, job, after)
+	if err != nil {
 		return err
 	}
 	return notYet(left.sentence(), after)
@@ -223,18 +223,21 @@ func (l leavings) mark(name string, value any) error {
 	return nil
 }
 
-// keep writes all of it down in one step, with when the row is looked at again; 0:
-// it is not.
-func (l leavings) keep(ctx context.Context, ledger Ledger, job Job, after time.Duration) error {
+// never is when a row is looked at again for which the time is up.
+const never time.Duration = 0
+
+// keep writes all of it down in one step, with when the row is looked at again, and
+// returns after what time its task has to be due for that.
+func (l leavings) keep(ctx context.Context, ledger Ledger, job Job, after time.Duration) (due time.Duration, err error) {
 	evidence, err := packVerdict(l.verdict, l.confirmed, l.at)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var next time.Time
-	if after > 0 {
-		next = l.at.Add(after).Truncate(time.Second) // as asynq does
+	if after != never {
+		next, due = inWholeSeconds(l.at, after)
 	}
-	return ledger.Looked(ctx, job.Run, *job.Item, string(NotYet)+": "+l.sentence(), next, evidence, l.marks)
+	return due, ledger.Looked(ctx, job.Run, *job.Item, string(NotYet)+": "+l.sentence(), next, evidence, l.marks)
 }
 
 // seen is what stands in the token's place, as the zone has last said it.
@@ -287,8 +290,18 @@ func whatStands(v dnscheck.Verdict) string {
 	return fmt.Sprintf("%s %x", v.Reason, h.Sum(nil)[:8])
 }
 
-// wholeSeconds rounds up: asynq's schedule has whole seconds, and a look that
-// comes a moment early would meet the negative answer it was to outlive.
+// inWholeSeconds is when a look is due that must not come sooner than so long after
+// now, and what asynq is told for that. It adds the time to its own now, which is a little later,
+// and cuts off the fraction of the second: told the second's very beginning it would
+// now and then come to the next one. A look that comes a moment early would meet the
+// negative answer that it was to outlive.
+func inWholeSeconds(now time.Time, after time.Duration) (next time.Time, due time.Duration) {
+	const intoTheSecond = 250 * time.Millisecond
+	next = now.Add(after + time.Second - 1).Truncate(time.Second)
+	return next, next.Sub(now) + intoTheSecond
+}
+
+// wholeSeconds rounds up: asynq's schedule has whole seconds.
 func wholeSeconds(d time.Duration) time.Duration {
 	return max(d.Truncate(time.Second)+time.Second, time.Second)
 }

@@ -24,6 +24,7 @@ var (
 	ReadEnvelope   = readEnvelope
 	DecodeStrict   = decodeStrict
 	PackVerdict    = packVerdict
+	InWholeSeconds = inWholeSeconds
 
 	NotYetError    = notYet
 	LaterError     = later
