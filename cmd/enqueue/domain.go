@@ -28,6 +28,7 @@ type domainCommand struct {
 // Help says what it reads.
 func (*domainCommand) Help() string {
 	return "It needs Redis alone: what is told is what the workers have found, not what the API says now. " +
+		"Of a row that is open or expired that is the last look that did not find the token, with what each name server or resolver answered. " +
 		"All stored rows of the tenant's runs about domains are read for it, which takes about a second for a million. " +
 		"Rows that came to the queue by themselves, without a run, are told while they are open."
 }
