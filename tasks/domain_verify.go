@@ -291,14 +291,13 @@ func whatStands(v dnscheck.Verdict) string {
 }
 
 // inWholeSeconds is when a look is due that must not come sooner than so long after
-// now, and what asynq is told for that. It adds the time to its own now, which is a little later,
-// and cuts off the fraction of the second: told the second's very beginning it would
-// now and then come to the next one. A look that comes a moment early would meet the
-// negative answer that it was to outlive.
+// now, or it would meet the negative answer that it was to outlive; and what asynq is
+// told for that. It adds the time to its own now, which is a little later, and cuts
+// off the fraction of the second: counted to a second's beginning, as here, that
+// comes to the same second.
 func inWholeSeconds(now time.Time, after time.Duration) (next time.Time, due time.Duration) {
-	const intoTheSecond = 250 * time.Millisecond
 	next = now.Add(after + time.Second - 1).Truncate(time.Second)
-	return next, next.Sub(now) + intoTheSecond
+	return next, next.Sub(now)
 }
 
 // wholeSeconds rounds up: asynq's schedule has whole seconds.
