@@ -114,6 +114,13 @@ func (l *Limiter) toBeCounted() string {
 	return ""
 }
 
+// notCounted has the next one who asks count this worker.
+func (l *Limiter) notCounted() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counted = time.Time{}
+}
+
 // knowsBlock says whether this process knows the operation to be blocked.
 func (l *Limiter) knowsBlock(operation string) bool {
 	l.mu.Lock()

@@ -265,6 +265,7 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
 		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds()).Slice()
 	if err != nil {
+		l.notCounted()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
 	}
 	l.redisAnswered(answer)
