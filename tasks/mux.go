@@ -232,7 +232,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if !job.hasBegun() {
 		ctx = job.beginning(ctx)
 	}
-	return protect(ctx, handle, *job, t.Payload())
+	return protect(job.onErrand(ctx, t.Type()), handle, *job, t.Payload())
 }
 
 // panicError is what a panic in a handler becomes.

@@ -37,10 +37,17 @@ type usage struct {
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 
+// bucket is what the sandbox's process is told by its arguments: the limit of its
+// tenant, none unless said.
+type bucket struct {
+	Rate  float64 `noenv:"true" help:"Requests a second."`
+	Burst int     `noenv:"true" help:"Requests at once."`
+}
+
 // serveSandbox is the sandbox's process. It ends when its stdin does, also
 // where whoever started it was killed.
-func serveSandbox(stdin io.Reader, stdout io.Writer) (err error) {
-	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers})
+func serveSandbox(b bucket, stdin io.Reader, stdout io.Writer) (err error) {
+	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers, Rate: b.Rate, Burst: b.Burst})
 	if err != nil {
 		return err
 	}
@@ -64,9 +71,9 @@ type tenant struct {
 	answers *json.Decoder
 }
 
-// startTenant starts program as the sandbox. Close it.
-func startTenant(program string, stderr io.Writer) (*tenant, error) {
-	t := &tenant{process: exec.Command(program, sandboxCommand)}
+// startTenant starts program as the sandbox, with these arguments. Close it.
+func startTenant(program string, stderr io.Writer, args ...string) (*tenant, error) {
+	t := &tenant{process: exec.Command(program, append([]string{sandboxCommand}, args...)...)}
 	t.process.Stderr = stderr
 	ask, err := t.process.StdinPipe()
 	if err != nil {
@@ -103,25 +110,29 @@ func (t *tenant) cpu() (time.Duration, error) {
 	return u.CPU, nil
 }
 
-// seed adds n pending domains whose tokens are published, and returns the
-// input file to verify them.
-func (t *tenant) seed(ctx context.Context, n int) (file []byte, err error) {
-	address := fmt.Sprintf("%s/_sandbox/rows/domains.csv?n=%d", t.AuthURL, n)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+// seed adds n domains whose tokens are published, and returns the input file to
+// verify or update them: file is domains or updates.
+func (t *tenant) seed(ctx context.Context, file string, n int) ([]byte, error) {
+	return t.get(ctx, fmt.Sprintf("rows/%s.csv?n=%d", file, n))
+}
+
+// get asks the sandbox's controls.
+func (t *tenant) get(ctx context.Context, path string) (file []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.AuthURL+"/_sandbox/"+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("seed the sandbox: %w", err)
+		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("seed the sandbox: %w", err)
+		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("seed the sandbox: %s", answer.Status)
+		return nil, fmt.Errorf("ask the sandbox for %s: %s", path, answer.Status)
 	}
 	if file, err = io.ReadAll(answer.Body); err != nil {
-		return nil, fmt.Errorf("seed the sandbox: %w", err)
+		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
 	}
 	return file, nil
 }
