@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orgops/apiclient"
-	"orgops/internal/cli"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -53,9 +52,6 @@ type paceVariant struct {
 // measurePace measures each variant on a fresh tenant and an empty Redis, then how
 // long a small run takes behind a big one.
 func measurePace(ctx context.Context, s *store, g grammar, out *report, stderr io.Writer) error {
-	if g.Pace.Behind < 1 {
-		return cli.Usage(fmt.Errorf("behind: want 1 or more, got %d", g.Pace.Behind))
-	}
 	for _, v := range paceVariants {
 		fmt.Fprintf(stderr, "measuring %s\n", v.name)
 		r, err := paceRound(ctx, s, v, g.rows(paceRows), stderr)

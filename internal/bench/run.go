@@ -47,12 +47,14 @@ func (g grammar) rows(usual int) int {
 	return usual
 }
 
-func (g grammar) check() error {
+func (g grammar) check(which string) error {
 	switch {
 	case g.Tasks < 1:
 		return cli.Usage(fmt.Errorf("tasks: want 1 or more, got %d", g.Tasks))
 	case g.rows(1) < 1:
 		return cli.Usage(fmt.Errorf("rows: want 1 or more, got %d", *g.Rows))
+	case which == "pace" && g.Pace.Behind < 1:
+		return cli.Usage(fmt.Errorf("behind: want 1 or more, got %d", g.Pace.Behind))
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
@@ -85,7 +87,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // measure carries out the benchmarks asked for.
 func measure(ctx context.Context, g grammar, which string, p cli.Program) (err error) {
-	if err := g.check(); err != nil {
+	if err := g.check(which); err != nil {
 		return err
 	}
 	if g.Enqueue.DryRun {

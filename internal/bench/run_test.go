@@ -267,7 +267,7 @@ func TestRefusals(t *testing.T) {
 		{"no rows", []string{"verify", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rows of enqueue", []string{"enqueue", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rounds", []string{"verify", "--rounds", "0"}, cli.StatusUsage, "rounds: want 1 or more, got 0"},
-		{"nothing to be behind", []string{"pace", "--behind", "0", "--redis-url", redistest.URL(t) + ""}, cli.StatusUsage, "behind: want 1 or more, got 0"},
+		{"nothing to be behind", []string{"pace", "--behind", "0"}, cli.StatusUsage, "behind: want 1 or more, got 0"},
 		{"no tasks", []string{"pickup", "--tasks", "0"}, cli.StatusUsage, "tasks: want 1 or more, got 0"},
 		{"an unknown benchmark", []string{"speed"}, cli.StatusUsage, "speed"},
 	}
