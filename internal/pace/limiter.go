@@ -125,7 +125,7 @@ type wait struct {
 	*Limiter
 	operation string
 	until     time.Time
-	timer     *time.Timer // each wait's in turn
+	timer     *time.Timer // of the wait for the turn, then of that for the budget
 	place     *place
 }
 
