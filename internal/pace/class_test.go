@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,5 +208,50 @@ func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 		if took := <-sweep; took < 9*time.Second || took > 11*time.Second {
 			t.Errorf("the sweep had its permit after %v, want 10s", took)
 		}
+	})
+}
+
+// TestSmallRunsGoFirstInTheWholeFleet: those of one process do not wait for what
+// others want, and what others want goes on beside them.
+func TestSmallRunsGoFirstInTheWholeFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(10, 5))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var others atomic.Int64
+		var wg sync.WaitGroup
+		for range 4 {
+			l := f.process(byContext)
+			for range 5 {
+				wg.Go(func() {
+					for l.Wait(context.WithValue(ctx, classKey{}, pace.Finish), op) == nil {
+						others.Add(1)
+					}
+				})
+			}
+		}
+		time.Sleep(10 * time.Second)
+		const small = 60 // all in one process, as one that has just asked for tasks may have them
+		l := f.process(byContext)
+		start, before := time.Now(), others.Load()
+		var run sync.WaitGroup
+		for range small {
+			run.Go(func() {
+				if err := l.Wait(as(t, pace.FastFinish), op); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		run.Wait()
+		took, beside := time.Since(start), others.Load()-before
+		cancel()
+		wg.Wait()
+		if took > 9*time.Second {
+			t.Errorf("%d permits at 10 a second took a small run %v", small, took)
+		}
+		if beside < small/12 {
+			t.Errorf("others had %d permits beside it, want at least %d", beside, small/12)
+		}
+		t.Logf("%d permits in %v, %d beside them", small, took, beside)
 	})
 }

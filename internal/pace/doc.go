@@ -14,9 +14,9 @@
 //     block it for everybody; every 30 s one request is let through to see.
 //   - Within a process permits are given by [Class] and then in the order of
 //     asking, no class passed over without end, and one goroutine at a time asks
-//     Redis. Among processes chance decides: a little jitter keeps the one nearest
-//     to Redis from always being first. Sweeps have a second bucket besides, of
-//     their share.
+//     Redis. Among processes small runs go first, but for one permit in nine, and
+//     else chance decides: a little jitter keeps the one nearest to Redis from
+//     always being first. Sweeps have a second bucket besides, of their share.
 //   - A worker whose Redis does not answer goes on at the rate divided by the
 //     workers that were last counted, by its own clock (alone.go).
 //
@@ -42,7 +42,7 @@
 //
 // # Keys
 //
-//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat and paused_until in µs, blocked:<operation>, used:<0 to 11>
+//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat, paused_until and fast_until in µs, fast_run, blocked:<operation>, used:<0 to 11>
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they last said that they are there, in µs
 //	orgops:v1:{tenant:<name>}:settings  JSON: what workers told of the tenant
 package pace

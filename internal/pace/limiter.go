@@ -168,7 +168,7 @@ func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 		if err := w.interrupted(ctx, w.operation); err != nil {
 			return false, err
 		}
-		a, err := w.ask(ctx, w.operation, w.place.class)
+		a, err := w.ask(ctx, w.operation, w.place)
 		if err != nil || a.ok {
 			return a.ok, err
 		}
@@ -225,20 +225,20 @@ type attempt struct {
 	ok    bool
 	wait  time.Duration // not ok: no permit before this
 	why   string
-	share bool // it is the class's share that is spent: others need not wait
+	share bool // it concerns the class alone: others need not wait
 }
 
 // ask asks for a permit once: Redis, or where that is away this worker's share of
 // the rate.
-func (l *Limiter) ask(ctx context.Context, operation string, c Class) (attempt, error) {
-	if a, ok := l.withoutRedis(operation, c, nil); ok {
+func (l *Limiter) ask(ctx context.Context, operation string, p *place) (attempt, error) {
+	if a, ok := l.withoutRedis(operation, p.class, nil); ok {
 		return a, nil
 	}
-	a, err := l.take(ctx, operation, c)
+	a, err := l.take(ctx, operation, p)
 	if err == nil || ctx.Err() != nil || isOurs(err) {
 		return a, err
 	}
-	if a, ok := l.withoutRedis(operation, c, err); ok {
+	if a, ok := l.withoutRedis(operation, p.class, err); ok {
 		return a, nil
 	}
 	return attempt{}, err
@@ -253,17 +253,17 @@ func isOurs(err error) bool {
 // take asks Redis for a permit once. The script runs to its end whatever becomes of
 // ctx: a permit whose answer nobody waited for would be lost. If ctx has ended
 // when it is there, it is given back.
-func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt, error) {
+func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
 	var share gcra
-	if c == Sweep {
+	if p.class == Sweep {
 		share = l.sweep
 	}
 	id := l.toBeCounted()
 	answer, err := takeScript.Run(own, l.rdb, []string{l.key, l.workers},
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
-		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds()).Slice()
+		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(), p.haste(), patience).Slice()
 	if err != nil {
 		l.notCounted()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
@@ -292,6 +292,8 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	switch answer[3] {
 	case "share":
 		return attempt{wait: wait, share: true, why: "what sweeps may use of the budget is spent"}, nil
+	case "fast":
+		return attempt{wait: wait, share: true, why: "small runs go first"}, nil
 	case "others":
 		return attempt{wait: wait, why: "the tenant's bucket is down to what is left to others"}, nil
 	}

@@ -34,7 +34,7 @@ type line struct {
 	holder  *place
 	waiting [classes]list.List // of *place
 	passed  [classes]int       // permits that others got while the class waited
-	// notBefore is until when asking is in vain for a class, whose share is spent.
+	// notBefore is until when asking is in vain for a class alone.
 	notBefore [classes]time.Time
 }
 
@@ -116,8 +116,25 @@ func (p *place) giveWay() {
 	l.next()
 }
 
-// inVain has all other classes go before that of this place, whose share is
-// spent for so long, and says whether one of them waits.
+// haste is what Redis is told of a place with the turn, so that small runs go
+// first in the whole fleet. A class that was passed over too often here is not held.
+func (p *place) haste() string {
+	l := p.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case p.class > FastLook && l.passed[p.class] >= patience:
+		return ""
+	case p.class > FastLook:
+		return "held"
+	case l.waiting[FastFinish].Len()+l.waiting[FastLook].Len() > 0:
+		return "more"
+	}
+	return "fast"
+}
+
+// inVain has all other classes go before that of this place, for which asking is
+// in vain for so long, and says whether one of them waits.
 func (p *place) inVain(wait time.Duration) bool {
 	l := p.line
 	l.mu.Lock()

@@ -3,7 +3,9 @@
 -- share that a sweep is held to, or 0 and 0; interval and burst of the API's bucket;
 -- by how much that was last seen to be short of full, or -1; 1 if the tenant's
 -- bucket is to be emptied first; who asks, or '' where that is known, and how long
--- a worker is counted.
+-- a worker is counted; 'fast' for a request of a small run, 'more' where others of
+-- those wait behind it, 'held' for one that waits for them, else ''; how many of
+-- them may go in a row while others wait.
 -- Answers what came of it, how long to wait, the blocks concerned, the reason or
 -- what the wait is for, and how many workers there are, 0 where that was not asked.
 local at = now()
@@ -55,9 +57,24 @@ if is_sweep then
   sweep_tat, share_wait = gcra_take(tonumber(ARGV[5]), tonumber(ARGV[6]), at, sweep_tat)
 end
 if share_wait > math.max(wait, api_wait) then return {'wait', share_wait, '', 'share', workers} end
-if api_wait > wait then return {'wait', api_wait, '', 'others', workers} end
-if wait > 0 then return {'wait', wait, '', 'rate', workers} end
+local fast = redis.call('HMGET', pace, 'fast_until', 'fast_run')
+local fast_for, fast_run = tonumber(fast[1] or '0') - at, tonumber(fast[2] or '0')
+local is_fast = ARGV[13] == 'fast' or ARGV[13] == 'more'
+if ARGV[13] == 'held' and fast_for > math.max(wait, api_wait) and fast_run < tonumber(ARGV[14]) then
+  return {'wait', fast_for, '', 'fast', workers}
+end
+if math.max(wait, api_wait) > 0 then
+  -- Whoever was told comes a little later: round trips differ, and there is jitter.
+  if is_fast then redis.call('HSET', pace, 'fast_until', text(at + math.max(wait, api_wait) + 150000)) end
+  if api_wait > wait then return {'wait', api_wait, '', 'others', workers} end
+  return {'wait', wait, '', 'rate', workers}
+end
 redis.call('HSET', pace, 'tat', text(tat), 'api_tat', text(api_tat))
+if is_fast then
+  redis.call('HSET', pace, 'fast_run', fast_run + 1, 'fast_until', ARGV[13] == 'more' and text(at + tonumber(ARGV[2]) + 150000) or 0)
+elseif fast_run > 0 then
+  redis.call('HDEL', pace, 'fast_run')
+end
 if is_sweep then redis.call('HSET', pace, 'sweep_tat', text(sweep_tat)) end
 count_use(at, 1)
 
