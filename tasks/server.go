@@ -18,7 +18,12 @@ const (
 	checkEvery = 10 * time.Millisecond
 	// forwardEvery is how often tasks that are due again are made ready.
 	forwardEvery = 200 * time.Millisecond
+	// sweepCheckEvery is that of the walks, for which nobody waits.
+	sweepCheckEvery = 100 * time.Millisecond
 )
+
+// sweepConcurrency is how many walks go on at a time.
+const sweepConcurrency = 4
 
 // ServerConfig is what a tenant's servers are made of.
 type ServerConfig struct {
@@ -34,9 +39,9 @@ type ServerConfig struct {
 	Logger                         *slog.Logger
 }
 
-// Servers run one tenant's tasks: a server for those that look in DNS and one
-// for those that write, so that looks which wait for name servers take no place
-// that a write could have.
+// Servers run one tenant's tasks: a server for those that look in DNS, one for
+// those that write, so that looks which wait for name servers take no place that a
+// write could have, and one for those that walk through the tenant.
 type Servers struct {
 	mux     *Mux
 	servers []*asynq.Server
@@ -44,11 +49,11 @@ type Servers struct {
 
 // NewServers returns the tenant's servers, not started.
 func NewServers(cfg ServerConfig) *Servers {
-	group := func(queue func(string, Lane) string, concurrency int) *asynq.Server {
+	serve := func(queues map[string]int, concurrency int, check time.Duration) *asynq.Server {
 		return asynq.NewServerFromRedisClient(cfg.Redis, asynq.Config{
 			Concurrency:              concurrency,
-			Queues:                   map[string]int{queue(cfg.Tenant, Normal): 1, queue(cfg.Tenant, Fast): fastWeight},
-			TaskCheckInterval:        checkEvery,
+			Queues:                   queues,
+			TaskCheckInterval:        check,
 			DelayedTaskCheckInterval: forwardEvery,
 			RetryDelayFunc:           retryDelay,
 			IsFailure:                isFailure,
@@ -57,8 +62,13 @@ func NewServers(cfg ServerConfig) *Servers {
 			LogLevel:                 asynq.DebugLevel,
 		})
 	}
+	lanes := func(queue func(string, Lane) string) map[string]int {
+		return map[string]int{queue(cfg.Tenant, Normal): 1, queue(cfg.Tenant, Fast): fastWeight}
+	}
 	return &Servers{mux: cfg.Mux, servers: []*asynq.Server{
-		group(DNSQueue, cfg.DNSConcurrency), group(APIQueue, cfg.APIConcurrency),
+		serve(lanes(DNSQueue), cfg.DNSConcurrency, checkEvery),
+		serve(lanes(APIQueue), cfg.APIConcurrency, checkEvery),
+		serve(map[string]int{SweepQueue(cfg.Tenant): 1}, sweepConcurrency, sweepCheckEvery),
 	}}
 }
 
