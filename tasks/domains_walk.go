@@ -302,7 +302,7 @@ func (h *walk) readDomains(ctx context.Context, s *stride, batch []left, putOff 
 			on, held = append(on, o), cmp.Or(held, p.err)
 		case isGone(p.err) && s.told.Organization == "":
 			s.told.Read++ // deleted since the page was read: nothing of it is pending
-		case j.Outcome == Cancelled || errors.Is(p.err, errNothingToDo):
+		case j.Outcome == Cancelled:
 			return on, late, p.err
 		default:
 			s.miss(o.ID, j.Reason)

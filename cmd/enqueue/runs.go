@@ -170,11 +170,11 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 			err = errors.Join(err, fmt.Errorf("run %s: its walk has left domains out: %s", r.ID, out))
 		}
 	}
+	if unwell > 0 {
+		err = errors.Join(err, fmt.Errorf("rows that did not become what they asked for: %d", unwell))
+	}
 	if err != nil {
 		return &cli.StatusError{Status: cli.StatusRejected, Err: err}
-	}
-	if unwell > 0 {
-		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("rows that did not become what they asked for: %d", unwell)}
 	}
 	return nil
 }
