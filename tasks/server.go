@@ -25,6 +25,9 @@ const (
 // sweepConcurrency is how many walks go on at a time.
 const sweepConcurrency = 4
 
+// WalkRequests is how many requests of walks may be under way at a time.
+const WalkRequests = sweepConcurrency * stepOrganizations
+
 // ServerConfig is what a tenant's servers are made of.
 type ServerConfig struct {
 	// Redis is a client whose commands outlive the context they are given:

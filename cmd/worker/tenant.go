@@ -67,7 +67,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Gate: measuredGate{limiter, w.metrics, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: dnsConcurrency + apiConcurrency(t.limit.Rate), // one for each task that can be waiting for an answer
+		MaxConns: dnsConcurrency + apiConcurrency(t.limit.Rate) + tasks.WalkRequests, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},

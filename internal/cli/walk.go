@@ -3,6 +3,8 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"orgops/internal/runs"
@@ -22,6 +24,7 @@ func WalkOf(r runs.Run) (w tasks.Walked, ok bool) {
 // may be missing.
 func LeftOut(r runs.Run) string {
 	w, _ := WalkOf(r)
+	w.Why, w.Early = reason(w.Why), reason(w.Early)
 	missed := fmt.Sprintf("organizations not read: %d (%s)", w.Missed, w.Why)
 	switch {
 	case w.Whole():
@@ -63,4 +66,19 @@ func nextTry(at time.Time) string {
 		return ""
 	}
 	return " (next try " + at.UTC().Format(time.RFC3339) + ")"
+}
+
+// longestReason is the most characters of a reason that are shown.
+const longestReason = 500
+
+// reason caps a reason, in which the API may be quoted, and escapes what would not
+// print.
+func reason(text string) string {
+	if runes := []rune(text); len(runes) > longestReason {
+		text = string(runes[:longestReason]) + "…"
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		text = strconv.Quote(text)
+	}
+	return text
 }

@@ -30,9 +30,9 @@ const mostRepairs = 3
 // alone. Who is killed on the way leaves a run that is being repaired; to repair it
 // again, or twice at once, enqueues nothing twice.
 //
-// The error is [runs.ErrNotFound], [runs.ErrEnded], [runs.ErrUnsealed] while the
-// run is handed in (its producer repairs it, and nobody has to that of a walk), or [runs.ErrPaused] (to resume it
-// makes all tasks anew).
+// The error is [runs.ErrNotFound], [runs.ErrEnded], [runs.ErrUnsealed] while a
+// producer hands the run in (who repairs it), or [runs.ErrPaused] (to resume it
+// makes all tasks anew). Of a run whose rows a walk finds the walk is put back too.
 func (i Intake) Repair(ctx context.Context, id string) (Repaired, error) {
 	run, err := i.repairable(ctx, id)
 	if err != nil {
