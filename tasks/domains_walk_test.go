@@ -582,3 +582,22 @@ func TestWalkOfRunsHandedIn(t *testing.T) {
 		t.Errorf("the walk's task is %+v", q[0])
 	}
 }
+
+// TestWalkPutsOff: organizations that cannot be read, and are all that is left of
+// their page, do not keep the walk from the next page.
+func TestWalkPutsOff(t *testing.T) {
+	w := newWorld(t)
+	for i := range 101 {
+		w.sandbox.AddOrganization(fmt.Sprintf("org_%d", i), "")
+	}
+	fault := status(http.StatusServiceUnavailable)
+	fault.Match = func(r sandbox.Request) bool {
+		return slices.ContainsFunc([]string{"96", "97", "98", "99"}, func(n string) bool { return strings.Contains(r.Path, "/org_"+n+"/") })
+	}
+	w.sandbox.AddFault(fault)
+	w.walkPending("")
+	w.walkAlone()
+	if told := w.walked(); told.Read != 97 || told.Missed != 4 || told.Early != "" {
+		t.Errorf("told %+v, want 97 read and 4 missed", told)
+	}
+}

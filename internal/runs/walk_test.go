@@ -111,7 +111,7 @@ func TestWalkStepKeeps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("%s", kept["record"])
+		return string(kept["record"])
 	}
 	for item, want := range []string{"", "", "", "kept"} {
 		if got := marks(int64(item)); got != want {
