@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"orgops/apiclient"
 )
 
 // Config is what the handlers of one tenant work with. API, DNS, Ledger,
@@ -236,6 +238,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if !job.hasBegun() {
 		ctx = job.beginning(ctx)
 	}
+	ctx = apiclient.WithCorrelationID(ctx, job.TaskID)
 	return protect(ctx, handle, *job, t.Payload())
 }
 
