@@ -156,4 +156,13 @@ func (c *Client) DiscoveryDomains(ctx context.Context, org string) iter.Seq2[Dis
 	return list(ctx, c, OpListDiscoveryDomains, domainsPath(org), "domains", DiscoveryDomain.check)
 }
 
+// DiscoveryDomainsPage is one page of [Client.DiscoveryDomains], as OrganizationsPage
+// is one of the organizations.
+func (c *Client) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []DiscoveryDomain, next string, err error) {
+	if err := CheckID("organization_id", org); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", OpListDiscoveryDomains, err)
+	}
+	return pageOf(ctx, c, OpListDiscoveryDomains, domainsPath(org), from, "domains", DiscoveryDomain.check)
+}
+
 func domainsPath(org string) string { return organizationPath(org) + "/discovery-domains" }

@@ -24,3 +24,11 @@ func (o Organization) check() error { return wantID("id", o.ID) }
 func (c *Client) Organizations(ctx context.Context) iter.Seq2[Organization, error] {
 	return list(ctx, c, OpListOrganizations, organizationsPath, "organizations", Organization.check)
 }
+
+// OrganizationsPage is one page of [Client.Organizations], of at most a hundred: the
+// first, or the one that begins at the checkpoint from. next is that of the page
+// after it, empty where there is none. Whoever follows the checkpoints sees to it
+// that they come to an end.
+func (c *Client) OrganizationsPage(ctx context.Context, from string) (page []Organization, next string, err error) {
+	return pageOf(ctx, c, OpListOrganizations, organizationsPath, from, "organizations", Organization.check)
+}

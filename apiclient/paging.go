@@ -65,6 +65,14 @@ func list[T any](ctx context.Context, c *Client, operation, path, member string,
 	}
 }
 
+// pageOf is the one page of the list at path that begins at a checkpoint, empty for
+// the first, and where the next begins, empty where it was the last.
+func pageOf[T any](ctx context.Context, c *Client, operation, path, from, member string, check func(T) error) (records []T, next string, err error) {
+	k := request{operation: operation, method: http.MethodGet, path: path, limit: maxPageBytes}
+	p, _, err := getPage(ctx, c, k, from, member, check)
+	return p.records, p.next, err
+}
+
 func getPage[T any](ctx context.Context, c *Client, k request, from, member string, check func(T) error) (page[T], answer, error) {
 	k.query = url.Values{"take": {strconv.Itoa(pageSize)}}
 	if from != "" {

@@ -10,7 +10,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"orgops/apiclient"
@@ -64,7 +63,7 @@ func (m *Mux) secondLook(job Job, kind string, seen time.Time) func(context.Cont
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(settled, false) {
+		if allSettled(settled) {
 			return errNothingToDo
 		}
 		seen = now

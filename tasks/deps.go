@@ -17,6 +17,8 @@ type API interface {
 	UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
 	RemoveOrganizationClients(ctx context.Context, organization string, clients []string) error
 	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error)
+	OrganizationsPage(ctx context.Context, from string) (page []apiclient.Organization, next string, err error)
+	DiscoveryDomainsPage(ctx context.Context, organization, from string) (page []apiclient.DiscoveryDomain, next string, err error)
 	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
 }
 
@@ -30,6 +32,7 @@ type DNS interface {
 // Ledger is what the handlers need of a run's ledger. An error for a run
 // that is not there has a method NotFound() bool.
 type Ledger interface {
+	Walks
 	// Register writes down rows that came with their task, in no bulk run, under an
 	// id of their own; where they are there already it does nothing. The error for
 	// an id that other rows have has a method Mismatch() bool.

@@ -338,32 +338,34 @@ func TestCancelledAnywhere(t *testing.T) {
 
 func stepIn(t *testing.T, cancel bool) {
 	for _, s := range scenarios() {
-		t.Run(s.name, func(t *testing.T) {
-			calls := callsOf(t, s)
-			for k := 0; ; k++ {
-				reached := false
-				for _, after := range []bool{false, true} {
-					name := "end"
-					if k < len(calls) {
-						name = calls[k]
-					}
-					t.Run(fmt.Sprintf("%d_%s_after_%t", k, name, after), func(t *testing.T) {
-						w := s.world(t)
-						w.saboteur.at, w.saboteur.after, w.saboteur.cancel = k, after, cancel
-						w.drain()
-						reached = w.saboteur.done
-						s.end(w)
-						s.safe(w)
-					})
-				}
-				if !reached {
-					if k < len(calls) {
-						t.Errorf("call %d of %d was not reached", k, len(calls))
-					}
-					return
-				}
+		t.Run(s.name, func(t *testing.T) { stepInto(t, s, cancel) })
+	}
+}
+
+func stepInto(t *testing.T, s scenario, cancel bool) {
+	calls := callsOf(t, s)
+	for k := 0; ; k++ {
+		reached := false
+		for _, after := range []bool{false, true} {
+			name := "end"
+			if k < len(calls) {
+				name = calls[k]
 			}
-		})
+			t.Run(fmt.Sprintf("%d_%s_after_%t", k, name, after), func(t *testing.T) {
+				w := s.world(t)
+				w.saboteur.at, w.saboteur.after, w.saboteur.cancel = k, after, cancel
+				w.drain()
+				reached = w.saboteur.done
+				s.end(w)
+				s.safe(w)
+			})
+		}
+		if !reached {
+			if k < len(calls) {
+				t.Errorf("call %d of %d was not reached", k, len(calls))
+			}
+			return
+		}
 	}
 }
 

@@ -16,13 +16,14 @@ import (
 const Version = 1
 
 // Types of tasks. The type of a row task is also the kind of its run;
-// [TypeConfirm] is the second half of [TypeVerify].
+// [TypeConfirm] is the second half of [TypeVerify], and [TypeWalk] finds its rows.
 const (
 	TypeVerify  = "domain:verify"
 	TypeConfirm = "domain:confirm"
 	TypeUpdate  = "domain:update"
 	TypeRemove  = "clients:remove"
 	TypeCreate  = "template:create"
+	TypeWalk    = "domains:walk"
 )
 
 // DefaultTenant is the tenant of a payload that names none.
@@ -56,14 +57,14 @@ func (e Envelope) Rows() []int64 {
 
 // kindOfType is the kind of the run that a task of type typ belongs to.
 func kindOfType(typ string) string {
-	if typ == TypeConfirm {
+	if typ == TypeConfirm || typ == TypeWalk {
 		return TypeVerify
 	}
 	return typ
 }
 
-// readEnvelope reads the envelope and ignores everything else.
-func readEnvelope(payload []byte) (Envelope, error) {
+// readEnvelope reads the envelope of a task of that type and ignores everything else.
+func readEnvelope(typ string, payload []byte) (Envelope, error) {
 	var e Envelope
 	if err := json.Unmarshal(payload, &e); err != nil {
 		return e, fmt.Errorf("payload: %w", err)
@@ -73,6 +74,12 @@ func readEnvelope(payload []byte) (Envelope, error) {
 	}
 	if err := CheckRunID(e.Run); err != nil {
 		return e, fmt.Errorf("payload: %w", err)
+	}
+	if typ == TypeWalk {
+		if len(e.Rows()) > 0 {
+			return e, errors.New("payload: a walk stands for no row, and this one names some")
+		}
+		return e, nil
 	}
 	if len(e.Rows()) == 0 || (e.Item != nil && len(e.Items) > 0) {
 		return e, errors.New("payload: want either item or items")

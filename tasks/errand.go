@@ -6,7 +6,7 @@ import "context"
 // tell which of those that wait is to go first.
 type Errand struct {
 	Lane    Lane
-	Looking bool // the read of a look, which may be one of many; else it finishes a row
+	Looking bool // the read of a look or of a walk, which may be one of many; else it finishes a row
 }
 
 type errandKey struct{}
@@ -20,5 +20,5 @@ func ErrandOf(ctx context.Context) Errand {
 
 // onErrand is for the requests of an execution.
 func (j Job) onErrand(ctx context.Context, typ string) context.Context {
-	return context.WithValue(ctx, errandKey{}, Errand{Lane: j.Lane, Looking: typ == TypeVerify})
+	return context.WithValue(ctx, errandKey{}, Errand{Lane: j.Lane, Looking: typ == TypeVerify || typ == TypeWalk})
 }

@@ -11,7 +11,11 @@ func (m *Mux) Deliver(ctx context.Context, t *asynq.Task, id, queue string, retr
 	return m.deliver(ctx, t, delivery{taskID: id, queue: queue, retried: retried})
 }
 
+// ReadEnvelope reads the envelope of a task that is a row.
+func ReadEnvelope(payload []byte) (Envelope, error) { return readEnvelope(TypeVerify, payload) }
+
 var (
+	WalkTaskID     = walkTaskID
 	RetryDelay     = retryDelay
 	IsFailure      = isFailure
 	NextLook       = nextLook
@@ -21,7 +25,6 @@ var (
 	ConfirmTaskID  = confirmTaskID
 	NextLookTaskID = nextLookTaskID
 	LaneOf         = laneOf
-	ReadEnvelope   = readEnvelope
 	DecodeStrict   = decodeStrict
 	PackVerdict    = packVerdict
 	InWholeSeconds = inWholeSeconds

@@ -58,7 +58,8 @@ type Job struct {
 	TaskID string
 	Lane   Lane
 
-	kept map[string][]byte // of its row by earlier executions, by name
+	retried int               // attempts that were used up before
+	kept    map[string][]byte // of its row by earlier executions, by name
 	// ending says that the run was cancelled and the row has begun: what became
 	// of that is found out, and nothing else begins.
 	ending bool
@@ -85,6 +86,7 @@ type work func(ctx context.Context, job Job, payload []byte) (Result, error)
 type Mux struct {
 	cfg   Config
 	works map[string]work
+	walk  *walk
 }
 
 // NewMux returns the handler of the tenant's tasks.
@@ -99,12 +101,14 @@ func NewMux(cfg Config) *Mux {
 		cfg.MaxClientsPerRequest = MaxClients
 	}
 	records := records{api: cfg.API, now: cfg.Now}
-	return &Mux{cfg: cfg, works: map[string]work{
+	walks := &walk{cfg: cfg}
+	return &Mux{cfg: cfg, walk: walks, works: map[string]work{
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
 		TypeConfirm: decoded((&confirm{cfg: cfg, records: records}).process),
 		TypeUpdate:  decoded((&update{cfg: cfg, records: records}).process),
 		TypeRemove:  decoded(newRemove(cfg).process),
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
+		TypeWalk:    decoded(walks.process),
 	}}
 }
 
@@ -146,7 +150,7 @@ func (m *Mux) ProcessTask(ctx context.Context, t *asynq.Task) error {
 
 func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 	start := m.cfg.Now()
-	env, err := readEnvelope(t.Payload())
+	env, err := readEnvelope(t.Type(), t.Payload())
 	if err != nil {
 		return m.unrecorded(ctx, t, d, Judgement{Outcome: Invalid, Reason: err.Error()})
 	}
@@ -207,8 +211,8 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if err != nil {
 		return Result{}, err
 	}
-	job.kept = kept
-	if !slices.Contains(settled, false) {
+	job.kept, job.retried = kept, retried
+	if allSettled(settled) {
 		return Result{}, errNothingToDo
 	}
 	job.ending = drop == string(Cancelled) && job.hasBegun()
@@ -216,7 +220,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 		return Result{}, err
 	}
 	job.leaveOut(settled)
-	if known && (job.Item == nil) != (t.Type() == TypeRemove) {
+	if known && t.Type() != TypeWalk && (job.Item == nil) != (t.Type() == TypeRemove) {
 		return Result{}, invalid(fmt.Errorf("payload: want item for one row and items for a batch, and %s is the other", t.Type()))
 	}
 	if job.Tenant != m.cfg.Tenant {
@@ -237,6 +241,9 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	ctx = apiclient.WithCorrelationID(job.onErrand(ctx, t.Type()), job.TaskID)
 	return protect(ctx, handle, *job, t.Payload())
 }
+
+// allSettled: a task without a row, a walk's, is through only when the walk is.
+func allSettled(settled []bool) bool { return len(settled) > 0 && !slices.Contains(settled, false) }
 
 // panicError is what a panic in a handler becomes.
 type panicError struct {
@@ -304,7 +311,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if j.Outcome == Failed {
 		j.Reason = m.inDoubt(record, t.Type(), job) + j.Reason
 	}
-	if lost := m.record(record, t.Type(), job, j); lost != nil {
+	if lost := m.record(record, t, job, j); lost != nil {
 		m.cfg.Logger.WarnContext(ctx, "ledger not written", "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
 		j = Judge(lost) // a ledger that does not know the row archives it: there is nothing to settle
 	}
@@ -320,21 +327,30 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 }
 
 // record puts what happened into the ledger, and tells the pace of a block.
-func (m *Mux) record(ctx context.Context, typ string, job Job, j Judgement) error {
+func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) error {
+	if t.Type() == TypeWalk {
+		return m.recordWalk(ctx, job, t.Payload(), j)
+	}
 	if j.Outcome.Settles() {
-		return m.cfg.Ledger.Settle(ctx, job.Run, kindOfType(typ), job.Rows(), string(j.Outcome), j.Reason)
+		return m.cfg.Ledger.Settle(ctx, job.Run, kindOfType(t.Type()), job.Rows(), string(j.Outcome), j.Reason)
 	}
 	switch j.Outcome {
 	case HandedOn, NotYet, Stopping, Paused, Superseded: // the ledger knows, or another task tells
 		return nil
 	}
-	if j.Outcome == Blocked && j.Operation != "" {
-		if err := m.cfg.Pace.Block(ctx, j.Operation, j.Cause); err != nil {
-			return err
-		}
+	if err := m.block(ctx, j); err != nil {
+		return err
 	}
 	next := m.cfg.Now().Add(j.After)
 	return m.cfg.Ledger.Note(ctx, job.Run, job.Rows(), string(j.Outcome)+": "+j.Reason, next)
+}
+
+// block tells the pace of a block that it does not know of.
+func (m *Mux) block(ctx context.Context, j Judgement) error {
+	if j.Outcome != Blocked || j.Operation == "" {
+		return nil
+	}
+	return m.cfg.Pace.Block(ctx, j.Operation, j.Cause)
 }
 
 func (m *Mux) log(ctx context.Context, t *asynq.Task, job Job, j Judgement, attempt int, took time.Duration) {

@@ -52,6 +52,9 @@ func DNSQueue(tenant string, lane Lane) string { return queue(tenant, "dns", lan
 // APIQueue is the queue of the tasks that spend the tenant's budget.
 func APIQueue(tenant string, lane Lane) string { return queue(tenant, "api", lane) }
 
+// SweepQueue is the queue of the tasks that walk through a tenant.
+func SweepQueue(tenant string) string { return tenant + ".sweep" }
+
 func queue(tenant, group string, lane Lane) string {
 	name := tenant + "." + group
 	if lane == Fast {
@@ -81,6 +84,11 @@ func batchTaskID(run string, items []int64, generation int) string {
 		h.Write([]byte{','})
 	}
 	return fmt.Sprintf("%s-%s-%d", run, hex.EncodeToString(h.Sum(nil)[:8]), generation)
+}
+
+// walkTaskID names the task of a walk's step: <run>-walk-<step>-<generation>.
+func walkTaskID(run string, step int64, generation int) string {
+	return fmt.Sprintf("%s-walk-%d-%d", run, step, generation)
 }
 
 // confirmTaskID names the confirm that a look asks for: the look's id and c.

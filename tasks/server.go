@@ -18,7 +18,15 @@ const (
 	checkEvery = 10 * time.Millisecond
 	// forwardEvery is how often tasks that are due again are made ready.
 	forwardEvery = 200 * time.Millisecond
+	// sweepCheckEvery is that of the walks, for which nobody waits.
+	sweepCheckEvery = 100 * time.Millisecond
 )
+
+// sweepConcurrency is how many walks go on at a time.
+const sweepConcurrency = 4
+
+// WalkRequests is how many requests of walks may be under way at a time.
+const WalkRequests = sweepConcurrency * stepOrganizations
 
 // ServerConfig is what a tenant's servers are made of.
 type ServerConfig struct {
@@ -36,8 +44,9 @@ type ServerConfig struct {
 
 // Servers run one tenant's tasks: a server for those that look in DNS and one
 // for those that write, so that looks which wait for name servers take no place
-// that a write could have; and one of each for the fast lane, so that there is a
-// place for its tasks while all others are held by tasks that wait for permits.
+// that a write could have; one of each for the fast lane, so that there is a
+// place for its tasks while all others are held by tasks that wait for permits;
+// and one for those that walk through the tenant.
 type Servers struct {
 	mux     *Mux
 	servers []*asynq.Server
@@ -45,11 +54,11 @@ type Servers struct {
 
 // NewServers returns the tenant's servers, not started.
 func NewServers(cfg ServerConfig) *Servers {
-	server := func(queue string, concurrency int) *asynq.Server {
+	server := func(queue string, concurrency int, check time.Duration) *asynq.Server {
 		return asynq.NewServerFromRedisClient(cfg.Redis, asynq.Config{
 			Concurrency:              concurrency,
 			Queues:                   map[string]int{queue: 1},
-			TaskCheckInterval:        checkEvery,
+			TaskCheckInterval:        check,
 			DelayedTaskCheckInterval: forwardEvery,
 			RetryDelayFunc:           retryDelay,
 			IsFailure:                isFailure,
@@ -59,8 +68,11 @@ func NewServers(cfg ServerConfig) *Servers {
 		})
 	}
 	return &Servers{mux: cfg.Mux, servers: []*asynq.Server{
-		server(DNSQueue(cfg.Tenant, Fast), FastPlaces(cfg.DNSConcurrency)), server(APIQueue(cfg.Tenant, Fast), FastPlaces(cfg.APIConcurrency)),
-		server(DNSQueue(cfg.Tenant, Normal), cfg.DNSConcurrency), server(APIQueue(cfg.Tenant, Normal), cfg.APIConcurrency),
+		server(DNSQueue(cfg.Tenant, Fast), FastPlaces(cfg.DNSConcurrency), checkEvery),
+		server(APIQueue(cfg.Tenant, Fast), FastPlaces(cfg.APIConcurrency), checkEvery),
+		server(DNSQueue(cfg.Tenant, Normal), cfg.DNSConcurrency, checkEvery),
+		server(APIQueue(cfg.Tenant, Normal), cfg.APIConcurrency, checkEvery),
+		server(SweepQueue(cfg.Tenant), sweepConcurrency, sweepCheckEvery),
 	}}
 }
 

@@ -586,6 +586,22 @@ func (a sabotagedAPI) Templates(ctx context.Context) iter.Seq2[apiclient.Templat
 	}
 }
 
+func (a sabotagedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Organization, next string, err error) {
+	err = a.s.call("api.organizations", func() error {
+		page, next, err = a.api.OrganizationsPage(ctx, from)
+		return err
+	})
+	return page, next, err
+}
+
+func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []apiclient.DiscoveryDomain, next string, err error) {
+	err = a.s.call("api.domains", func() error {
+		page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from)
+		return err
+	})
+	return page, next, err
+}
+
 type sabotagedDNS struct {
 	s   *saboteur
 	dns tasks.DNS
@@ -639,6 +655,32 @@ func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, gene
 
 func (l sabotagedLedger) Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, kept map[string][]byte) error {
 	return l.s.call("ledger.looked", func() error { return l.ledger.Looked(ctx, run, item, reason, next, evidence, kept) })
+}
+
+func (l sabotagedLedger) WalkAt(ctx context.Context, run string) (step, enqueued, stored int64, told, cursor []byte, err error) {
+	err = l.s.call("ledger.walk_at", func() error {
+		step, enqueued, stored, told, cursor, err = l.ledger.WalkAt(ctx, run)
+		return err
+	})
+	return step, enqueued, stored, told, cursor, err
+}
+
+func (l sabotagedLedger) WalkStep(ctx context.Context, run string, generation int, step int64, told, cursor []byte, rows [][]byte, name string, kept [][]byte) (string, error) {
+	return called(l.s, "ledger.walk_step", func() (string, error) {
+		return l.ledger.WalkStep(ctx, run, generation, step, told, cursor, rows, name, kept)
+	})
+}
+
+func (l sabotagedLedger) NoteWalk(ctx context.Context, run, reason string, next time.Time) error {
+	return l.s.call("ledger.note_walk", func() error { return l.ledger.NoteWalk(ctx, run, reason, next) })
+}
+
+func (l sabotagedLedger) Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error) {
+	return called(l.s, "ledger.rows", func() ([][]byte, error) { return l.ledger.Rows(ctx, run, first, n) })
+}
+
+func (l sabotagedLedger) Seal(ctx context.Context, run string, total int64) error {
+	return l.s.call("ledger.seal", func() error { return l.ledger.Seal(ctx, run, total) })
 }
 
 // syncBuffer is a buffer for several goroutines.

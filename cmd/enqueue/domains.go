@@ -31,24 +31,34 @@ func (o oneDomain) row() ([]byte, error) {
 type verifyCommand struct {
 	submitFlags
 	oneDomain
-	GiveUp time.Duration `placeholder:"DURATION" help:"How long a TXT record may take to appear; by default what the tenant's worker says, else 72h."`
+	Pending bool          `noenv:"true" help:"In the place of a file: all domains of the tenant that are pending, or of the organization that --org names. The workers look for them."`
+	GiveUp  time.Duration `placeholder:"DURATION" help:"How long a TXT record may take to appear; by default what the tenant's worker says, else 72h."`
 }
 
 // Help names the columns.
 func (*verifyCommand) Help() string {
-	return "Columns: organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery]"
+	return "Columns: organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery]. " +
+		"With --pending there are no rows to give: a worker walks through the organizations, at the tenant's pace, and each domain that is pending becomes a row of the run. " +
+		"It takes a request for each organization, and one for each hundred of them."
 }
 
 // Run hands the domains in to be looked for in DNS.
 func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
-	one, err := c.row()
-	if err != nil {
-		return err
-	}
 	if c.GiveUp < 0 || c.GiveUp%time.Second != 0 {
 		return cli.Usage(fmt.Errorf("give-up: want whole seconds, such as 72h, got %s", c.GiveUp))
 	}
-	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeVerify, one: one, giveUp: c.GiveUp})
+	o := order{submitFlags: c.submitFlags, kind: tasks.TypeVerify, giveUp: c.GiveUp}
+	if c.Pending {
+		if err := c.checkPending(); err != nil {
+			return err
+		}
+		return t.submitPending(ctx, o, c.Org)
+	}
+	var err error
+	if o.one, err = c.row(); err != nil {
+		return err
+	}
+	return t.submit(ctx, o)
 }
 
 type updateCommand struct {

@@ -35,7 +35,9 @@ func (c *repairCommand) Run(ctx context.Context, t *tool) error {
 	case err != nil:
 		return err
 	case t.json:
-		return t.printJSON(repairedJSON{Run: c.ID, OpenRows: repaired.Open, LostRows: repaired.Lost, Tasks: repaired.Tasks})
+		return t.printJSON(repairedJSON{Run: c.ID, OpenRows: repaired.Open, LostRows: repaired.Lost, Tasks: repaired.Tasks, Walk: repaired.Walk})
+	case repaired.Walk:
+		return t.told(ctx, c.ID, "its walk was lost, and goes on; rows that were lost: %d of %d open ones, tasks enqueued for them: %d", repaired.Lost, repaired.Open, repaired.Tasks)
 	case repaired.Lost == 0:
 		return t.told(ctx, c.ID, "nothing is lost; open rows: %d", repaired.Open)
 	}
@@ -45,9 +47,10 @@ func (c *repairCommand) Run(ctx context.Context, t *tool) error {
 // repairedJSON is what --json prints of a repair.
 type repairedJSON struct {
 	Run      string `json:"run"`
-	OpenRows int64  `json:"open_rows"` // rows that are not settled
-	LostRows int64  `json:"lost_rows"` // of these, those for which no task stood
-	Tasks    int64  `json:"tasks"`     // enqueued for them
+	OpenRows int64  `json:"open_rows"`      // rows that are not settled
+	LostRows int64  `json:"lost_rows"`      // of these, those for which no task stood
+	Tasks    int64  `json:"tasks"`          // enqueued for them
+	Walk     bool   `json:"walk,omitempty"` // the run's walk was lost too, and goes on
 }
 
 // completeOrCancel says what to do about a run whose producer has gone.
@@ -78,6 +81,9 @@ func (t *tool) printTrouble(all []runs.Run) {
 	for _, r := range all {
 		if lost := lostOf(r); lost != "" {
 			fmt.Fprintf(t.Stdout, "run %s: lost: %s\n", r.ID, lost)
+		}
+		if out := cli.LeftOut(r); out != "" || r.Walking() && !r.Walk.LostAt.IsZero() {
+			fmt.Fprintf(t.Stdout, "run %s: walk: %s\n", r.ID, cli.WalkState(r))
 		}
 		if silent := silentOf(r, now); silent != "" {
 			fmt.Fprintf(t.Stdout, "run %s: producer: %s\n", r.ID, silent)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -102,6 +103,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("handed in by", r.Caller)
 	line("state", cli.State(r))
 	line("lost", lostOf(r))
+	line("walk", cli.WalkState(r))
 	line("producer", silentOf(r, time.Now()))
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)
@@ -165,9 +167,15 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	unwell := int64(0)
 	for _, r := range all {
 		unwell += cli.Unwell(r)
+		if out := cli.LeftOut(r); out != "" {
+			err = errors.Join(err, fmt.Errorf("run %s: its walk has left domains out: %s", r.ID, out))
+		}
 	}
 	if unwell > 0 {
-		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("rows that did not become what they asked for: %d", unwell)}
+		err = errors.Join(err, fmt.Errorf("rows that did not become what they asked for: %d", unwell))
+	}
+	if err != nil {
+		return &cli.StatusError{Status: cli.StatusRejected, Err: err}
 	}
 	return nil
 }
@@ -201,7 +209,7 @@ type runJSON struct {
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
 	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
-	State     string           `json:"state"`            // "being handed in", "open", "paused", "being resumed", "being repaired", "being cancelled" or "ended"
+	State     string           `json:"state"`            // "being handed in", "rows are being looked for", "open", "paused", "being resumed", "being repaired", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
@@ -210,13 +218,14 @@ type runJSON struct {
 	Cancelled bool             `json:"cancelled,omitempty"`
 	Lost      int64            `json:"lost_rows,omitempty"`    // open ones without a task, at lost_at
 	LostAt    *time.Time       `json:"lost_at,omitempty"`      // null: none was
+	Walk      *walkJSON        `json:"walk,omitempty"`         // that finds the rows; null: they were handed in
 	Silent    *time.Time       `json:"silent_since,omitempty"` // null: its producer is at work, or through
 }
 
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
 		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, Caller: r.Caller, State: cli.State(r),
-		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(),
+		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: walkAsJSON(r),
 	}
 	if r.Sealed {
 		j.Rows = &r.Total

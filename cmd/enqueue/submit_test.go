@@ -366,7 +366,7 @@ func TestStoredRows(t *testing.T) {
 	}
 	want := runs.Run{
 		ID: "job", Kind: "clients:remove", Tenant: "default", Label: `July\x1b[2J`, Format: "csv",
-		Columns: []string{"organization_id", "client_id"}, Sealed: true, Total: 2500, Counts: map[string]int64{},
+		Columns: []string{"organization_id", "client_id"}, Sealed: true, Stored: 2500, Total: 2500, Counts: map[string]int64{},
 		Digest: r.Digest, CreatedAt: r.CreatedAt, StoredAt: r.StoredAt, GiveUp: 72 * time.Hour,
 	}
 	if diff := cmp.Diff(want, r); diff != "" {

@@ -54,15 +54,8 @@ func placesOf(normal int) int { return normal + tasks.FastPlaces(normal) }
 
 // classOf is the pace's class of a handler's requests.
 func classOf(ctx context.Context) pace.Class {
-	switch e := tasks.ErrandOf(ctx); {
-	case e.Lane == tasks.Fast && e.Looking:
-		return pace.FastLook
-	case e.Lane == tasks.Fast:
-		return pace.FastFinish
-	case e.Looking:
-		return pace.Look
-	}
-	return pace.Finish
+	e := tasks.ErrandOf(ctx)
+	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking)
 }
 
 // longestWait is how long a request waits for its permit before its task goes
@@ -86,7 +79,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)), // one for each task that can be waiting for an answer
+		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + tasks.WalkRequests, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},

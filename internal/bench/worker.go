@@ -98,15 +98,8 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 
 // classOf tells classes as cmd/worker does.
 func classOf(ctx context.Context) pace.Class {
-	switch e := tasks.ErrandOf(ctx); {
-	case e.Lane == tasks.Fast && e.Looking:
-		return pace.FastLook
-	case e.Lane == tasks.Fast:
-		return pace.FastFinish
-	case e.Looking:
-		return pace.Look
-	}
-	return pace.Finish
+	e := tasks.ErrandOf(ctx)
+	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking)
 }
 
 // worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a gate that is measured, a log line a task.

@@ -279,6 +279,8 @@ func (o *oracle) held(now time.Time, r runs.Run) (why []string) {
 		why = append(why, "being cancelled; what had begun is finished first")
 	case r.Resuming:
 		why = append(why, "being resumed")
+	case r.Walking():
+		why = append(why, "rows are being looked for; "+WalkState(r))
 	case !r.Sealed:
 		why = append(why, "still being handed in")
 	}

@@ -217,7 +217,7 @@ func TestHeld(t *testing.T) {
 			}
 		}, "being cancelled; what had begun is finished first"},
 		{"rows that were lost", eight, func(f *followed, _ *pace.Limiter) {
-			if err := f.ledger.NoteLost(f.t.Context(), "a", 7); err != nil {
+			if err := f.ledger.NoteLost(f.t.Context(), "a", 7, false); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "7 rows have lost their task: enqueue runs repair a"},

@@ -34,6 +34,8 @@ func State(r runs.Run) string {
 		return "being repaired"
 	case r.Resuming:
 		return "being resumed"
+	case r.Walking():
+		return "rows are being looked for"
 	case !r.Sealed:
 		return "being handed in"
 	}

@@ -36,6 +36,9 @@ func CallsPerRow(ctx context.Context, ledger *runs.Ledger, r runs.Run, maxClient
 		}
 	}
 	plan.Close()
+	if r.Walk != nil {
+		plan.Calls -= int64(rows) // what a look needs was read by the walk
+	}
 	if rows == 0 {
 		return 0, nil
 	}

@@ -73,7 +73,7 @@ func (r *Reconciler) Once(ctx context.Context, within time.Duration) error {
 	return errors.Join(err, failed)
 }
 
-// findLost counts the lost rows of each run that is sealed and open.
+// findLost counts the lost rows of each run that is open and waits for no producer.
 func (r *Reconciler) findLost(ctx context.Context) error {
 	ids, err := r.Intake.Ledger.Unsettled(ctx)
 	if err != nil {
@@ -85,13 +85,16 @@ func (r *Reconciler) findLost(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		lost, err := r.count(ctx, id)
+		lost, walk, err := r.count(ctx, id)
 		if errors.Is(err, runs.ErrNotFound) {
 			continue // deleted meanwhile
 		}
 		if err != nil {
 			failed = append(failed, err)
 			continue
+		}
+		if walk {
+			r.Logger.WarnContext(ctx, "the walk that finds a run's rows is lost: no task stands for it", "run", id, "command", "enqueue runs repair "+id)
 		}
 		if lost == 0 {
 			continue
@@ -106,20 +109,24 @@ func (r *Reconciler) findLost(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// count writes down how many rows of the run are lost.
-func (r *Reconciler) count(ctx context.Context, id string) (int64, error) {
+// count writes down how many rows of the run are lost, and whether its walk is.
+func (r *Reconciler) count(ctx context.Context, id string) (lost int64, walk bool, err error) {
 	run, err := r.Intake.Ledger.Get(ctx, id)
 	if err != nil || run.Ended() || run.Paused {
-		return 0, err
+		return 0, false, err
 	}
 	found, err := r.Intake.Lost(ctx, run)
+	if err == nil {
+		walk, err = r.Intake.WalkLost(ctx, run)
+	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	if found.Lost == 0 && run.Lost == 0 {
-		return 0, nil
+	before := run.Lost > 0 || run.Walk != nil && !run.Walk.LostAt.IsZero()
+	if found.Lost == 0 && !walk && !before {
+		return 0, false, nil
 	}
-	return found.Lost, r.Intake.Ledger.NoteLost(ctx, id, found.Lost)
+	return found.Lost, walk, r.Intake.Ledger.NoteLost(ctx, id, found.Lost, walk)
 }
 
 // findSilent tells, once, of runs whose producer has gone: nothing ends them.

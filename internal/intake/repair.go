@@ -16,6 +16,8 @@ type Repaired struct {
 	Tasks int64 // enqueued for them
 	// Standing is how many tasks stood before.
 	Standing int64
+	// Walk: the task of the run's walk was lost too, and is enqueued.
+	Walk bool
 }
 
 // mostRepairs is how often a repair begins anew. Once does, and twice where it
@@ -28,9 +30,9 @@ const mostRepairs = 3
 // alone. Who is killed on the way leaves a run that is being repaired; to repair it
 // again, or twice at once, enqueues nothing twice.
 //
-// The error is [runs.ErrNotFound], [runs.ErrEnded], [runs.ErrUnsealed] while the
-// run is handed in (its producer repairs it), or [runs.ErrPaused] (to resume it
-// makes all tasks anew).
+// The error is [runs.ErrNotFound], [runs.ErrEnded], [runs.ErrUnsealed] while a
+// producer hands the run in (who repairs it), or [runs.ErrPaused] (to resume it
+// makes all tasks anew). Of a run whose rows a walk finds the walk is put back too.
 func (i Intake) Repair(ctx context.Context, id string) (Repaired, error) {
 	run, err := i.repairable(ctx, id)
 	if err != nil {
@@ -40,12 +42,17 @@ func (i Intake) Repair(ctx context.Context, id string) (Repaired, error) {
 	if err != nil {
 		return Repaired{}, err
 	}
+	walk, err := i.WalkLost(ctx, run)
+	if err != nil {
+		return Repaired{}, err
+	}
 	sum := Repaired{Open: found.Open, Standing: found.Tasks - found.LostTasks}
 	for range mostRepairs {
-		if found.Lost == 0 && !run.Resuming {
-			return sum, i.Ledger.NoteLost(ctx, id, 0)
+		if found.Lost == 0 && !walk && !run.Resuming {
+			return sum, i.Ledger.NoteLost(ctx, id, 0, false)
 		}
-		put, err := i.putBack(ctx, id)
+		sum.Walk = sum.Walk || walk
+		put, err := i.putBack(ctx, id, walk)
 		if errors.Is(err, runs.ErrEnded) { // Who had the rest of it went on.
 			return sum, nil
 		}
@@ -59,9 +66,12 @@ func (i Intake) Repair(ctx context.Context, id string) (Repaired, error) {
 		if found, err = i.Lost(ctx, run); err != nil {
 			return sum, err
 		}
+		if walk, err = i.WalkLost(ctx, run); err != nil {
+			return sum, err
+		}
 	}
-	if found.Lost == 0 { // Others repair it too, one after the other.
-		return sum, i.Ledger.NoteLost(ctx, id, 0)
+	if found.Lost == 0 && !walk { // Others repair it too, one after the other.
+		return sum, i.Ledger.NoteLost(ctx, id, 0, false)
 	}
 	return sum, fmt.Errorf("run %s: repair: after %d attempts %d rows have no task again: does something delete tasks, or does Redis evict keys (maxmemory-policy must be noeviction)?", id, mostRepairs, found.Lost)
 }
@@ -74,7 +84,7 @@ func (i Intake) repairable(ctx context.Context, id string) (run runs.Run, err er
 	switch {
 	case run.Ended():
 		err = runs.ErrEnded
-	case !run.Sealed:
+	case !run.Sealed && !run.Walking():
 		err = runs.ErrUnsealed
 	case run.Paused:
 		err = runs.ErrPaused
@@ -87,7 +97,7 @@ func (i Intake) repairable(ctx context.Context, id string) (run runs.Run, err er
 // putBack raises the generation, or goes on with the one of a repair or a resume
 // before it, and enqueues what is lost. It looks for that once more, after the
 // generation was raised: so whoever repairs after this one finds what it enqueues.
-func (i Intake) putBack(ctx context.Context, id string) (found tasks.Found, err error) {
+func (i Intake) putBack(ctx context.Context, id string, walk bool) (found tasks.Found, err error) {
 	if err := i.Ledger.Repair(ctx, id); err != nil {
 		return found, err
 	}
@@ -98,11 +108,16 @@ func (i Intake) putBack(ctx context.Context, id string) (found tasks.Found, err 
 	if found, err = i.walk(ctx, run, i.search(), i.Producer.PutBack); err != nil {
 		return found, err
 	}
+	if walk {
+		if err := i.walkAgain(ctx, run); err != nil {
+			return found, err
+		}
+	}
 	return found, i.Ledger.Resumed(ctx, id, run.Generation)
 }
 
-// Lost looks for the tasks of the open rows of a run that is sealed, and changes
-// no task. What it finds lost is so: see package tasks.
+// Lost looks for the tasks of the open rows of a run that is sealed, or of those that
+// its walk has enqueued so far, and changes no task. What it finds lost is so: see package tasks.
 func (i Intake) Lost(ctx context.Context, run runs.Run) (tasks.Found, error) {
 	return i.walk(ctx, run, i.search(), i.Producer.Lost)
 }

@@ -11,7 +11,8 @@ import (
 // ledger has it and in the batches in which it was handed in. resumed is false
 // where the run was not paused. Who is killed on the way leaves a run that is
 // being resumed; to resume it again, or twice at once, enqueues nothing twice. A
-// repair that was killed is completed as a repair.
+// repair that was killed is completed as a repair. The walk that finds a run's rows
+// goes on too.
 func (i Intake) Resume(ctx context.Context, id string) (sum tasks.Summary, resumed bool, err error) {
 	todo, err := i.Ledger.Resume(ctx, id)
 	if err != nil || !todo {
@@ -21,7 +22,7 @@ func (i Intake) Resume(ctx context.Context, id string) (sum tasks.Summary, resum
 	if err != nil {
 		return tasks.Summary{}, false, err
 	}
-	sum = tasks.Summary{Rows: run.Total, Settled: run.Settled}
+	sum = tasks.Summary{Rows: run.Rows(), Settled: run.Settled}
 	if run.Repairing() { // What stands of it must not be doubled.
 		repaired, err := i.Repair(ctx, id)
 		sum.Tasks = repaired.Tasks
@@ -31,7 +32,10 @@ func (i Intake) Resume(ctx context.Context, id string) (sum tasks.Summary, resum
 	if err != nil {
 		return tasks.Summary{}, false, err
 	}
-	sum.Tasks, sum.Settled = found.Tasks, run.Total-found.Open
+	sum.Tasks, sum.Settled = found.Tasks, run.Rows()-found.Open
+	if err := i.walkAgain(ctx, run); err != nil {
+		return tasks.Summary{}, false, err
+	}
 	return sum, true, i.Ledger.Resumed(ctx, id, run.Generation)
 }
 
@@ -41,11 +45,11 @@ func (i Intake) walk(ctx context.Context, run runs.Run, search *tasks.Search, lo
 	if err != nil {
 		return sum, err
 	}
-	r := tasks.Run{
-		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation, Floor: run.Floor,
-		Rows: run.Total, Priority: tasks.Priority(run.Priority), GiveUp: run.GiveUp, Lost: search,
+	r, past := tasksRun(run, search), run.Rows()
+	if run.Walking() && search != nil {
+		past = run.Walk.Enqueued // those above are the walk's to enqueue
 	}
-	for open, err := range i.Ledger.OpenWindows(ctx, run.ID, run.Total, int64(r.WindowRows())) {
+	for open, err := range i.Ledger.OpenWindows(ctx, run.ID, past, int64(r.WindowRows())) {
 		if err == nil {
 			err = ctx.Err() // a worker's client does not ask
 		}

@@ -21,6 +21,20 @@ const (
 	classes
 )
 
+// ClassOf is the class of a request for a small run, or for another, that looks, or
+// that finishes something.
+func ClassOf(small, looks bool) Class {
+	switch {
+	case small && looks:
+		return FastLook
+	case small:
+		return FastFinish
+	case looks:
+		return Look
+	}
+	return Finish
+}
+
 // patience is how many permits others get at the most before a class that waits
 // gets one, but for those of other classes whose patience has ended too.
 const patience = 8

@@ -78,7 +78,11 @@ func (l *Ledger) Create(ctx context.Context, r Run) (run Run, created bool, err 
 	// The index is in another slot. A crash before this line is healed by whoever
 	// creates the run again; an entry before its run could be trimmed by List.
 	entry := redis.Z{Score: float64(toMillis(run.CreatedAt)), Member: r.ID}
-	if err := l.rdb.ZAdd(ctx, indexKey, entry).Err(); err != nil {
+	err = l.rdb.ZAdd(ctx, indexKey, entry).Err()
+	if err == nil && run.Walking() {
+		err = l.rdb.SAdd(ctx, sealedKey, r.ID).Err()
+	}
+	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: create: %w", r.ID, err)
 	}
 	return run, status == "created", nil
@@ -210,9 +214,9 @@ func (l *Ledger) read(ctx context.Context, index []redis.Z) ([]Run, error) {
 	return list, nil
 }
 
-// Unsettled returns the ids of the runs that are sealed and have not ended, in
-// order. It costs one round trip, and another while there are such runs.
-func (l *Ledger) Unsettled(ctx context.Context) (sealedOpen []string, err error) {
+// Unsettled returns the ids of the runs that have not ended and wait for no
+// producer, in order: those that are sealed, or whose rows a walk finds. It costs one round trip, and another while there are such runs.
+func (l *Ledger) Unsettled(ctx context.Context) (unsettled []string, err error) {
 	ids, err := l.rdb.SMembers(ctx, sealedKey).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list unsettled runs: %w", err)
@@ -222,7 +226,7 @@ func (l *Ledger) Unsettled(ctx context.Context) (sealedOpen []string, err error)
 	if len(ids) > 0 {
 		_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, id := range ids {
-				states[i] = p.HMGet(ctx, key(id, "run"), "sealed", "ended_at")
+				states[i] = p.HMGet(ctx, key(id, "run"), "sealed", "ended_at", "walk_step")
 			}
 			return nil
 		})
@@ -232,12 +236,12 @@ func (l *Ledger) Unsettled(ctx context.Context) (sealedOpen []string, err error)
 	}
 	var over []any
 	for i, id := range ids {
-		sealed, ended := states[i].Val()[0], states[i].Val()[1]
+		sealed, ended, walked := states[i].Val()[0], states[i].Val()[1], states[i].Val()[2] != nil
 		switch {
 		case sealed == nil || ended != nil:
 			over = append(over, id)
-		case sealed == "1":
-			sealedOpen = append(sealedOpen, id)
+		case sealed == "1" || walked:
+			unsettled = append(unsettled, id)
 		}
 	}
 	if len(over) > 0 {
@@ -246,7 +250,7 @@ func (l *Ledger) Unsettled(ctx context.Context) (sealedOpen []string, err error)
 	if err != nil {
 		return nil, fmt.Errorf("list unsettled runs: %w", err)
 	}
-	return sealedOpen, nil
+	return unsettled, nil
 }
 
 // errAbsent tells a missing field or key of Redis from a failure.

@@ -151,7 +151,7 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 		"StoreRows":   func() error { return l.StoreRows(ctx, "a", 0, [][]byte{[]byte("x")}) },
 		"Rows":        func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
 		"Repair":      func() error { return l.Repair(ctx, "a") },
-		"NoteLost":    func() error { return l.NoteLost(ctx, "a", 1) },
+		"NoteLost":    func() error { return l.NoteLost(ctx, "a", 1, false) },
 		"Marked":      func() error { _, _, err := l.Marked(ctx, "a", "intent", []int64{0}); return err },
 		"OpenRows":    func() error { _, err := l.OpenRows(ctx, "a", 1); return err },
 		"Fates": func() error {

@@ -100,13 +100,17 @@ func (l *Ledger) OutcomesOf(ctx context.Context, run string, items []int64) ([]s
 	return outcomes, nil
 }
 
-// NoteLost says how many open rows of the run no task stands for. Of a run that has
-// ended or is paused it is not kept.
-func (l *Ledger) NoteLost(ctx context.Context, run string, rows int64) error {
+// NoteLost says how many open rows of the run no task stands for, and whether none
+// stands for its walk. Of a run that has ended or is paused it is not kept.
+func (l *Ledger) NoteLost(ctx context.Context, run string, rows int64, walk bool) error {
 	if err := checkID(run); err != nil {
 		return err
 	}
-	if _, _, err := l.do(ctx, lostScript, run, nil, rows); err != nil {
+	flag := 0
+	if walk {
+		flag = 1
+	}
+	if _, _, err := l.do(ctx, lostScript, run, nil, rows, flag); err != nil {
 		return fmt.Errorf("run %s: note lost rows: %w", run, err)
 	}
 	return nil

@@ -133,7 +133,7 @@ func TestLostRowsAreNoted(t *testing.T) {
 	seal(t, l, "a", 9)
 	note := func(rows int64) {
 		t.Helper()
-		if err := l.NoteLost(t.Context(), "a", rows); err != nil {
+		if err := l.NoteLost(t.Context(), "a", rows, false); err != nil {
 			t.Fatal(err)
 		}
 	}

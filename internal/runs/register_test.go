@@ -20,7 +20,7 @@ func TestRegister(t *testing.T) {
 		}
 	}
 	r := get(t, l, "a")
-	want := runs.Run{ID: "a", Kind: kind, Tenant: "default", Format: "jsonl", Digest: r.Digest, Sealed: true, Total: 2, Counts: map[string]int64{}, CreatedAt: at}
+	want := runs.Run{ID: "a", Kind: kind, Tenant: "default", Format: "jsonl", Digest: r.Digest, Sealed: true, Stored: 2, Total: 2, Counts: map[string]int64{}, CreatedAt: at}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("run (-want +got):\n%s", diff)
 	}

@@ -43,6 +43,11 @@ type Run struct {
 	// Sealed says that the producer is through, and Total final. Create ignores
 	// it, as it does Total, Settled, Counts and EndedAt.
 	Sealed bool
+	// Stored is the number of rows that are stored; Create ignores it.
+	Stored int64
+	// Walk says that the rows are not handed in but found by a walk, and how far
+	// that is; nil: they are handed in. Of it Create takes what is told alone.
+	Walk *Walk
 	// Total is the number of rows, bad ones included; 0 until sealed.
 	Total int64
 	// Settled is the number of rows of which the fate is known.
@@ -90,7 +95,7 @@ func (r Run) SilentSince(now time.Time) time.Time {
 	if last.IsZero() {
 		last = r.CreatedAt
 	}
-	if r.Sealed || now.Sub(last) < silentAfter {
+	if r.Sealed || r.Walk != nil || now.Sub(last) < silentAfter {
 		return time.Time{}
 	}
 	return last
@@ -103,7 +108,7 @@ func (r Run) fields() ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []any{
+	fields := []any{
 		"label", quote(r.Label, maxLabel),
 		"format", r.Format,
 		"parent", r.Parent,
@@ -112,7 +117,11 @@ func (r Run) fields() ([]any, error) {
 		"generation", r.Generation,
 		"give_up_ms", r.GiveUp.Milliseconds(),
 		"priority", r.Priority,
-	}, nil
+	}
+	if r.Walk != nil {
+		fields = append(fields, "walk_step", 0, "walk_enqueued", 0, "walk_told", r.Walk.Told)
+	}
+	return fields, nil
 }
 
 func parseRun(id string, hash map[string]string) (Run, error) {
@@ -131,12 +140,14 @@ func parseRun(id string, hash map[string]string) (Run, error) {
 	r.StoredAt = read.time("stored_at")
 	r.Lost = read.int("lost")
 	r.LostAt = read.time("lost_at")
+	r.Stored = read.int("stored")
 	r.Total = read.int("total")
 	r.Settled = read.int("settled")
 	r.CreatedAt = read.time("created_at")
 	r.EndedAt = read.time("ended_at")
 	r.GiveUp = time.Duration(read.int("give_up_ms")) * time.Millisecond
 	r.CancelledAt = read.time("cancelled_at")
+	r.Walk = parseWalk(hash, &read)
 	r.Counts = map[string]int64{}
 	for field := range hash {
 		if outcome, ok := strings.CutPrefix(field, "count:"); ok {

@@ -43,6 +43,10 @@ var (
 	repairLua string
 	//go:embed lua/lost.lua
 	lostLua string
+	//go:embed lua/walk.lua
+	walkLua string
+	//go:embed lua/walknote.lua
+	walkNoteLua string
 	//go:embed lua/marked.lua
 	markedLua string
 	//go:embed lua/children.lua
@@ -68,6 +72,8 @@ var (
 	resumedScript  = redis.NewScript(preludeLua + resumedLua)
 	repairScript   = redis.NewScript(preludeLua + repairLua)
 	lostScript     = redis.NewScript(preludeLua + lostLua)
+	walkScript     = redis.NewScript(preludeLua + walkLua)
+	walkNoteScript = redis.NewScript(preludeLua + walkNoteLua)
 	markedScript   = redis.NewScript(preludeLua + markedLua)
 	childrenScript = redis.NewScript(preludeLua + childrenLua)
 	forgetScript   = redis.NewScript(forgetLua)
@@ -90,6 +96,7 @@ func keys(run string) []string {
 		key(run, "run"), key(run, "settled"), key(run, "cancelled"), key(run, "told"),
 		key(run, "fates"), key(run, "notes"), key(run, "kept"), key(run, "rows"),
 		key(run, "scratch"), key(run, "begun"), key(run, "intents"),
+		key(run, "walk"),
 	}
 }
 

@@ -32,6 +32,6 @@ if fresh > 0 then
   redis.call('HINCRBY', run, 'count:cancelled', fresh)
 end
 redis.call('HDEL', run, 'paused', 'resuming')
-redis.call('UNLINK', notes, kept)
+redis.call('UNLINK', notes, kept, cursor)
 conclude()
 return {'ok', fresh}

@@ -4,6 +4,7 @@ local run, settled, cancelled = KEYS[1], KEYS[2], KEYS[3]
 local told, fates, notes, kept, rows = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local scratch = KEYS[9] -- there only while a script runs
 local begun, intents = KEYS[10], KEYS[11]
+local cursor = KEYS[12] -- of a run whose rows a walk finds
 
 local function now()
   local t = redis.call('TIME')

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// WalkOf is what the walk tells of itself that finds the run's rows; ok is false
+// where none does.
+func WalkOf(r runs.Run) (w tasks.Walked, ok bool) {
+	if r.Walk == nil || json.Unmarshal(r.Walk.Told, &w) != nil {
+		return tasks.Walked{}, false
+	}
+	return w, true
+}
+
+// LeftOut says in words what the walk has left out of the run, empty if nothing: rows
+// may be missing.
+func LeftOut(r runs.Run) string {
+	w, _ := WalkOf(r)
+	w.Why, w.Early = reason(w.Why), reason(w.Early)
+	missed := fmt.Sprintf("organizations not read: %d (%s)", w.Missed, w.Why)
+	switch {
+	case w.Whole():
+		return ""
+	case w.Early == "":
+		return missed
+	case w.Missed == 0:
+		return "ended early: " + w.Early
+	}
+	return "ended early: " + w.Early + "; " + missed
+}
+
+// WalkState says in words how far the walk is, and what it waits for; empty where
+// none finds the run's rows.
+func WalkState(r runs.Run) string {
+	w, ok := WalkOf(r)
+	if !ok {
+		return ""
+	}
+	text := fmt.Sprintf("organizations read: %d", w.Read)
+	if out := LeftOut(r); out != "" {
+		text += "; " + out
+	}
+	switch {
+	case w.Ended:
+		return text
+	case !r.CancelledAt.IsZero():
+		return text + "; cut off by the cancel"
+	case !r.Walk.LostAt.IsZero():
+		return text + "; lost, at " + r.Walk.LostAt.Format(time.RFC3339) + ": no task stands for it: enqueue runs repair " + r.ID
+	case r.Walk.Note != "":
+		return text + "; waits: " + r.Walk.Note + nextTry(r.Walk.Next)
+	}
+	return text + "; goes on"
+}
+
+func nextTry(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return " (next try " + at.UTC().Format(time.RFC3339) + ")"
+}
+
+// longestReason is the most characters of a reason that are shown.
+const longestReason = 500
+
+// reason caps a reason, in which the API may be quoted, and escapes what would not
+// print.
+func reason(text string) string {
+	if runes := []rune(text); len(runes) > longestReason {
+		text = string(runes[:longestReason]) + "…"
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		text = strconv.Quote(text)
+	}
+	return text
+}

@@ -1,0 +1,56 @@
+package cli_test
+
+import (
+	"testing"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/runs"
+)
+
+func TestWalkState(t *testing.T) {
+	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	for _, test := range []struct {
+		name string
+		run  runs.Run
+		told string
+		want string
+		out  string // what is left out
+	}{
+		{name: "goes on", told: `{"organizations_read":7}`, want: "organizations read: 7; goes on"},
+		{name: "through", told: `{"organizations_read":7,"ended":true}`, want: "organizations read: 7"},
+		{name: "cancelled", run: runs.Run{CancelledAt: at}, told: `{"organizations_read":7}`, want: "organizations read: 7; cut off by the cancel"},
+		{
+			name: "waits", run: runs.Run{Walk: &runs.Walk{Note: "blocked: 403", Next: at}}, told: `{"organizations_read":7}`,
+			want: "organizations read: 7; waits: blocked: 403 (next try 2031-02-03T04:05:06Z)",
+		},
+		{
+			name: "lost", run: runs.Run{ID: "a", Walk: &runs.Walk{LostAt: at}}, told: `{"organizations_read":7}`,
+			want: "organizations read: 7; lost, at 2031-02-03T04:05:06Z: no task stands for it: enqueue runs repair a",
+		},
+		{
+			name: "missed", told: `{"organizations_read":7,"organizations_missed":2,"why":"organization o: 500\u001b","ended":true}`,
+			want: `organizations read: 7; organizations not read: 2 ("organization o: 500\x1b")`, out: `organizations not read: 2 ("organization o: 500\x1b")`,
+		},
+		{
+			name: "early", told: `{"organizations_read":7,"organizations_missed":1,"why":"o","ended_early":"503","ended":true}`,
+			want: "organizations read: 7; ended early: 503; organizations not read: 1 (o)", out: "ended early: 503; organizations not read: 1 (o)",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.run.Walk == nil {
+				test.run.Walk = &runs.Walk{}
+			}
+			test.run.Walk.Told = []byte(test.told)
+			if got := cli.WalkState(test.run); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			if got := cli.LeftOut(test.run); got != test.out {
+				t.Errorf("left out: %q, want %q", got, test.out)
+			}
+		})
+	}
+	if got := cli.WalkState(runs.Run{}); got != "" {
+		t.Errorf("of a run that is handed in: %q", got)
+	}
+}

@@ -1,0 +1,503 @@
+package tasks
+
+// A walk finds the rows of a run: it goes through the tenant's organizations and
+// their discovery domains, and each that is pending becomes a row. It goes step by
+// step, a task for each. The ledger makes a step whole or not at all, and only if it
+// is the next one: the rows that were found and the place where the walk goes on
+// change together. So a page that is walked twice, and reads otherwise the second
+// time, adds its rows once. What an execution that was killed has left to do, rows
+// that are stored and not enqueued, the next task, the seal, the next one does first;
+// the ids of tasks make it harmless to do that twice.
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// WalkPayload asks for one step of the walk that finds the rows of a run; it is the
+// payload of domains:walk. It stands for no row: where the walk goes on, and where it
+// goes at all, is in the ledger.
+type WalkPayload struct {
+	Envelope
+
+	Step     int64     `json:"step"`
+	GiveUpAt time.Time `json:"give_up_at"`         // of the rows that are found
+	Priority Priority  `json:"priority,omitempty"` // of theirs; they are on the normal lane unless it is high
+}
+
+// Validate checks what does not need the ledger.
+func (p WalkPayload) Validate() error {
+	switch {
+	case p.Step < 0:
+		return fmt.Errorf("step: want 0 or more, got %d", p.Step)
+	case p.GiveUpAt.IsZero():
+		return errors.New("give_up_at is missing")
+	}
+	return CheckPriority(p.Priority)
+}
+
+// Walks is what a walk needs of the ledger.
+type Walks interface {
+	// WalkAt is where the walk stands: the number of its next step, the rows that may
+	// not be enqueued, from enqueued on up to stored, what is told of the walk, and
+	// where it goes on, empty before its first step.
+	WalkAt(ctx context.Context, run string) (step, enqueued, stored int64, told, cursor []byte, err error)
+	// WalkStep makes the step of that number, all of it or nothing: the rows are added,
+	// with what Looked would keep of each under that name (empty: nothing), and told and
+	// cursor replaced. against is what stands against it, as drop of Standing says, or
+	// "stale" where the step has been made.
+	WalkStep(ctx context.Context, run string, generation int, step int64, told, cursor []byte, rows [][]byte, name string, kept [][]byte) (against string, err error)
+	// NoteWalk keeps why the walk does not go on, and when it is tried again.
+	NoteWalk(ctx context.Context, run, reason string, next time.Time) error
+	// Rows returns up to n stored rows from number first on.
+	Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error)
+	// Seal says that the run has total rows and no more are coming.
+	Seal(ctx context.Context, run string, total int64) error
+}
+
+// Walked is what a walk tells of itself, kept as JSON with its run.
+type Walked struct {
+	Organization string `json:"organization_id,omitempty"` // the only one that is walked; empty: all
+	Read         int64  `json:"organizations_read"`
+	Missed       int64  `json:"organizations_missed,omitempty"` // that could not be read
+	Why          string `json:"why,omitempty"`                  // the first of these could not
+	// Early is why the walk has ended before it had come to all organizations; empty:
+	// it has not.
+	Early string `json:"ended_early,omitempty"`
+	Ended bool   `json:"ended,omitempty"`
+}
+
+// Whole says that no organization was left out so far.
+func (w Walked) Whole() bool { return w.Missed == 0 && w.Early == "" }
+
+// Bounds of a step.
+const (
+	// stepOrganizations is how many organizations a step reads, all at once: a
+	// request takes ten times as long as the permit for it at the usual rates.
+	stepOrganizations = 8
+	// mostLate is how many organizations are put off to the end because they could
+	// not be read: beyond that it is not they who are in trouble.
+	mostLate = 100
+	// putOffAfter is how many attempts a step has before what cannot be read is put
+	// off, although nothing could be.
+	putOffAfter = 2
+	// mostPages bounds the pages of one organization's domains: it has a hundred at
+	// the most, which are one page.
+	mostPages = 100
+	// mostEmptyPages in a row are followed: see walkCursor.follow.
+	mostEmptyPages = 100
+)
+
+// walkCursor is where a walk goes on.
+type walkCursor struct {
+	From    string `json:"from,omitempty"`    // the checkpoint of the next page of organizations
+	Through bool   `json:"through,omitempty"` // there is no such page
+	Left    []left `json:"left,omitempty"`    // organizations of the pages before, to be read
+	Late    []left `json:"late,omitempty"`    // those that could not be, to be tried again at the end
+
+	Pages int64  `json:"pages,omitempty"`
+	Empty int    `json:"empty,omitempty"` // the last ones of these, without an organization
+	Mark  string `json:"mark,omitempty"`  // a checkpoint before this one
+}
+
+// left is an organization whose domains are to be read.
+type left struct {
+	ID    string `json:"id"`
+	From  string `json:"from,omitempty"` // the checkpoint of the next page of its domains
+	Pages int    `json:"pages,omitempty"`
+}
+
+// follow sees to it that the pages come to an end. The next checkpoint is held against
+// one before it, which is replaced each time the number of pages has doubled: so a
+// circle is found whatever its length, and one checkpoint is kept (Brent 1980).
+func (c *walkCursor) follow(next string, organizations int) error {
+	c.From, c.Through = next, next == ""
+	c.Pages++
+	if c.Empty++; organizations > 0 {
+		c.Empty = 0
+	}
+	switch {
+	case c.Through:
+		return nil
+	case next == c.Mark:
+		return &settledError{Failed, "the list of organizations goes in a circle: a checkpoint was given twice"}
+	case c.Empty > mostEmptyPages:
+		return &settledError{Failed, fmt.Sprintf("the list of organizations does not end: %d empty pages in a row", c.Empty)}
+	case c.Pages&(c.Pages-1) == 0:
+		c.Mark = next
+	}
+	return nil
+}
+
+// walkAt is where a walk stands.
+type walkAt struct {
+	step, enqueued, stored int64
+
+	told   Walked
+	cursor walkCursor
+}
+
+// stride is what one step comes to.
+type stride struct {
+	told    Walked
+	cursor  walkCursor
+	rows    [][]byte
+	records [][]byte // of each row, what its looks need; nil: they read it themselves
+}
+
+type walk struct{ cfg Config }
+
+func (h *walk) process(ctx context.Context, job Job, p WalkPayload) (Result, error) {
+	ctx = inTurn(ctx, job.look)
+	for {
+		if stopping(h.cfg.Stopping) {
+			return Result{}, ErrStopping
+		}
+		at, err := h.at(ctx, job.Run)
+		if err != nil {
+			return Result{}, err
+		}
+		if err := h.enqueueFound(ctx, job, p, at); err != nil {
+			return Result{}, err
+		}
+		switch {
+		case at.told.Ended:
+			return h.seal(ctx, job, at)
+		case at.step > p.Step:
+			return h.handOn(ctx, p, at.step)
+		}
+		s, err := h.stride(ctx, job, at)
+		if err == nil {
+			err = h.make(ctx, job, at.step, s)
+		}
+		if err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// inTurn lets requests that go out side by side ask one after the other.
+func inTurn(ctx context.Context, look func(context.Context) error) context.Context {
+	var turn sync.Mutex
+	return apiclient.BeforeSending(ctx, func(ctx context.Context) error {
+		turn.Lock()
+		defer turn.Unlock()
+		return look(ctx)
+	})
+}
+
+func (h *walk) at(ctx context.Context, run string) (walkAt, error) {
+	var at walkAt
+	step, enqueued, stored, told, cursor, err := h.cfg.Ledger.WalkAt(ctx, run)
+	if err != nil {
+		return at, err
+	}
+	at.step, at.enqueued, at.stored = step, enqueued, stored
+	if err := json.Unmarshal(told, &at.told); err != nil {
+		return at, fmt.Errorf("walk of run %s: what is told of it: %w", run, err)
+	}
+	if len(cursor) == 0 {
+		if at.told.Organization != "" {
+			at.cursor = walkCursor{Through: true, Left: []left{{ID: at.told.Organization}}}
+		}
+		return at, nil
+	}
+	if err := json.Unmarshal(cursor, &at.cursor); err != nil {
+		return at, fmt.Errorf("walk of run %s: where it goes on: %w", run, err)
+	}
+	return at, nil
+}
+
+// make has the ledger make the step. One that was made meanwhile is none of ours: what
+// comes after it is seen to next.
+func (h *walk) make(ctx context.Context, job Job, step int64, s stride) error {
+	s.told.Ended = s.told.Early != "" || s.cursor.Through && len(s.cursor.Left)+len(s.cursor.Late) == 0
+	told, err := json.Marshal(s.told)
+	if err != nil {
+		return fmt.Errorf("what is told of the walk: %w", err)
+	}
+	cursor, err := json.Marshal(s.cursor)
+	if err != nil {
+		return fmt.Errorf("where the walk goes on: %w", err)
+	}
+	against, err := h.cfg.Ledger.WalkStep(ctx, job.Run, job.Generation, step, told, cursor, s.rows, keptRecord, s.records)
+	if err != nil {
+		return err
+	}
+	return job.stop(against) // nothing, if stale
+}
+
+// stride reads what comes next: organizations of the pages so far, else the next
+// page of them, and at the end those that were put off.
+func (h *walk) stride(ctx context.Context, job Job, at walkAt) (stride, error) {
+	s := stride{told: at.told, cursor: at.cursor}
+	switch c := &s.cursor; {
+	case len(c.Left) > 0:
+		batch := c.Left[:min(len(c.Left), stepOrganizations)]
+		on, late, err := h.readDomains(ctx, &s, batch, job.retried >= putOffAfter)
+		c.Left = slices.Concat(on, c.Left[len(batch):])
+		c.Late = slices.Concat(c.Late, late)
+		return s, err
+	case !c.Through && len(c.Late) < mostLate:
+		return s, h.readOrganizations(ctx, &s)
+	}
+	on, late, err := h.readDomains(ctx, &s, s.cursor.Late, false)
+	s.cursor.Late = slices.Concat(on, late)
+	return s, err
+}
+
+func (h *walk) readOrganizations(ctx context.Context, s *stride) error {
+	page, next, err := h.cfg.API.OrganizationsPage(ctx, s.cursor.From)
+	if err != nil {
+		return err
+	}
+	for _, o := range page {
+		s.cursor.Left = append(s.cursor.Left, left{ID: o.ID})
+	}
+	return s.cursor.follow(next, len(page))
+}
+
+// domainsPage is a page of an organization's domains.
+type domainsPage struct {
+	domains []apiclient.DiscoveryDomain
+	next    string
+	err     error
+}
+
+// readDomains reads a page of the domains of each of the organizations. on are those
+// that have another one, or that could not be asked now; late are those which met
+// trouble. The error is what kept all of them from being read, unless those in trouble
+// are to be put off.
+func (h *walk) readDomains(ctx context.Context, s *stride, batch []left, putOff bool) (on, late []left, err error) {
+	pages := make([]domainsPage, len(batch))
+	sideBySide(len(batch), stepOrganizations, func(i int) {
+		p := &pages[i]
+		p.domains, p.next, p.err = h.cfg.API.DiscoveryDomainsPage(ctx, batch[i].ID, batch[i].From)
+	})
+	var held, trouble error
+	for i, p := range pages {
+		o := batch[i]
+		switch j := Judge(p.err); {
+		case p.err == nil && p.next != "" && o.Pages+1 < mostPages:
+			s.add(o.ID, p.domains)
+			on = append(on, left{ID: o.ID, From: p.next, Pages: o.Pages + 1})
+		case p.err == nil && p.next != "":
+			s.add(o.ID, p.domains)
+			s.miss(o.ID, fmt.Sprintf("the list of its domains does not end: %d pages", mostPages))
+		case p.err == nil:
+			s.add(o.ID, p.domains)
+			s.told.Read++
+		case j.Outcome == Transient:
+			late, trouble = append(late, o), cmp.Or(trouble, p.err)
+		case !j.Outcome.Settles():
+			on, held = append(on, o), cmp.Or(held, p.err)
+		case isGone(p.err) && s.told.Organization == "":
+			s.told.Read++ // deleted since the page was read: nothing of it is pending
+		case j.Outcome == Cancelled:
+			return on, late, p.err
+		default:
+			s.miss(o.ID, j.Reason)
+		}
+	}
+	if len(on)+len(late) < len(batch) || slices.ContainsFunc(pages, func(p domainsPage) bool { return p.err == nil }) {
+		return on, late, nil // what held up the others is met again
+	}
+	if held == nil && putOff {
+		return on, late, nil
+	}
+	return on, late, cmp.Or(held, trouble)
+}
+
+func isGone(err error) bool {
+	answer, ok := errors.AsType[*apiclient.Error](err)
+	return ok && answer.Status == http.StatusNotFound
+}
+
+// add adds a row for each of the domains that is pending. The row itself names
+// nothing but the domain; host and token, which may change, are kept beside it as if
+// its first look had read them, and a proof reads them anew.
+func (s *stride) add(organization string, domains []apiclient.DiscoveryDomain) {
+	for _, d := range domains {
+		if d.Status != apiclient.StatusPending {
+			continue
+		}
+		source, record := foundRow(organization, d)
+		s.rows, s.records = append(s.rows, source), append(s.records, record)
+	}
+}
+
+func foundRow(organization string, d apiclient.DiscoveryDomain) (source, kept []byte) {
+	source, err := json.Marshal(map[string]string{"organization_id": organization, "discovery_domain_id": d.ID})
+	if err != nil {
+		panic(err) // texts alone
+	}
+	if below(d) != nil || dnscheck.CheckHost(d.VerificationHost) != nil || len(d.VerificationTXT) > longestToken {
+		return source, nil // its look reads it once more, and says what is wrong
+	}
+	if kept, err = json.Marshal(recordOf(d)); err != nil {
+		panic(err)
+	}
+	return source, kept
+}
+
+// miss counts an organization that is not read.
+func (s *stride) miss(organization, why string) {
+	s.told.Missed++
+	s.told.Why = cmp.Or(s.told.Why, fmt.Sprintf("organization %s: %s", organization, why))
+}
+
+// enqueueFound enqueues the rows of which the ledger does not know that they are.
+func (h *walk) enqueueFound(ctx context.Context, job Job, p WalkPayload, at walkAt) error {
+	if at.enqueued == at.stored {
+		return nil
+	}
+	sources, err := h.cfg.Ledger.Rows(ctx, job.Run, at.enqueued, int(at.stored-at.enqueued))
+	if err != nil {
+		return err
+	}
+	kind := kinds[kindOfType(TypeWalk)]
+	run := Run{
+		ID: job.Run, Kind: kind.Name, Tenant: job.Tenant, CreatedAt: job.CreatedAt, Generation: job.Generation,
+		Priority: p.Priority, GiveUp: p.GiveUpAt.Sub(job.CreatedAt),
+	}
+	s := Submission{run: run, lane: run.lane()}
+	rows, noWork := make([]held, len(sources)), make([]bool, len(sources))
+	for i, source := range sources {
+		row, err := kind.Parse(source, Defaults{})
+		if noWork[i] = err != nil; noWork[i] {
+			err = h.cfg.Ledger.Settle(ctx, job.Run, kind.Name, []int64{at.enqueued + int64(i)}, string(Invalid), err.Error())
+		}
+		if err != nil {
+			return err
+		}
+		rows[i] = held{row: row}
+	}
+	return h.enqueue(ctx, tasksOf(s.rowTasks(rows, at.enqueued, noWork)))
+}
+
+func (h *walk) enqueue(ctx context.Context, specs []spec) error {
+	failed := make([]error, len(specs))
+	const width = 16 // as many connections to Redis as a worker has to spare
+	sideBySide(len(specs), width, func(i int) { failed[i] = enqueue(ctx, h.cfg.Enqueuer, specs[i]) })
+	for _, err := range failed {
+		if err != nil {
+			return fmt.Errorf("enqueue what was found: %w", err)
+		}
+	}
+	return nil
+}
+
+// handOn enqueues the task of the next step.
+func (h *walk) handOn(ctx context.Context, p WalkPayload, step int64) (Result, error) {
+	p.Step = step
+	if err := enqueue(ctx, h.cfg.Enqueuer, p.task()); err != nil {
+		return Result{}, fmt.Errorf("enqueue the next step: %w", err)
+	}
+	return Result{Outcome: HandedOn}, nil
+}
+
+func (p WalkPayload) task() spec {
+	return spec{typ: TypeWalk, payload: p, id: walkTaskID(p.Run, p.Step, p.Generation), queue: SweepQueue(p.Tenant)}
+}
+
+func (h *walk) seal(ctx context.Context, job Job, at walkAt) (Result, error) {
+	if err := h.cfg.Ledger.Seal(ctx, job.Run, at.stored); err != nil {
+		return Result{}, err
+	}
+	return Result{Outcome: Done, Detail: fmt.Sprintf("found %d pending domains in %d organizations", at.stored, at.told.Read)}, nil
+}
+
+// end ends the walk where it is: what was found stays, and what was not come to is
+// told.
+func (h *walk) end(ctx context.Context, job Job, payload []byte, why string) error {
+	var p WalkPayload
+	if err := decodeStrict(payload, &p); err != nil {
+		return err
+	}
+	for {
+		at, err := h.at(ctx, job.Run)
+		if err != nil {
+			return err
+		}
+		if at.told.Ended {
+			if err := h.enqueueFound(ctx, job, p, at); err != nil {
+				return err
+			}
+			_, err := h.seal(ctx, job, at)
+			return err
+		}
+		// The step of the end says that what was found before is enqueued.
+		if err := h.enqueueFound(ctx, job, p, at); err != nil {
+			return err
+		}
+		if err := h.make(ctx, job, at.step, at.given(why)); err != nil {
+			if o := Judge(err).Outcome; o == Cancelled || o == Paused || o == Superseded {
+				return nil // it has ended, or goes on, otherwise
+			}
+			return err
+		}
+	}
+}
+
+// given is the last step of a walk that is given up.
+func (at walkAt) given(why string) stride {
+	s := stride{told: at.told}
+	for _, o := range slices.Concat(at.cursor.Left, at.cursor.Late) {
+		s.miss(o.ID, why)
+	}
+	if !at.cursor.Through {
+		s.told.Early = why
+	}
+	s.cursor.Through = true
+	return s
+}
+
+// recordWalk tells the ledger what came of an execution of a walk's task.
+func (m *Mux) recordWalk(ctx context.Context, job Job, payload []byte, j Judgement) error {
+	switch {
+	case j.Outcome.Well(), j.Outcome == Invalid: // it is another's, or cannot be read: no word about the run
+		return nil
+	case j.Outcome == Cancelled, j.Outcome == HandedOn, j.Outcome == Stopping, j.Outcome == Paused, j.Outcome == Superseded:
+		return nil
+	case j.Outcome.Settles():
+		return m.walk.end(ctx, job, payload, j.Reason)
+	}
+	if err := m.block(ctx, j); err != nil {
+		return err
+	}
+	return m.cfg.Ledger.NoteWalk(ctx, job.Run, string(j.Outcome)+": "+j.Reason, m.cfg.Now().Add(j.After))
+}
+
+// sideBySide does something for each of n things, width of them at a time. What it
+// panics with, it panics with.
+func sideBySide(n, width int, do func(i int)) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, width)
+	panics := make(chan any, n)
+	for i := range n {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panics <- p
+				}
+				<-free
+			}()
+			do(i)
+		})
+	}
+	all.Wait()
+	if len(panics) > 0 {
+		panic(<-panics)
+	}
+}
