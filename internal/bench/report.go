@@ -26,6 +26,7 @@ var titles = map[string]string{
 	variantLoop:    "plain loop",
 	variantPlain:   "asynq.Client.Enqueue, 64 goroutines",
 	variantDryRun:  "orgops, dry run",
+	variantDnsperf: "dnsperf",
 }
 
 // What is aimed at.

@@ -30,6 +30,7 @@ type grammar struct {
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
+	Lookups lookupLoad `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
 	All     struct{}   `cmd:"" default:"1" help:"All three (what is done unless told otherwise)."`
 	Sandbox struct{}   `cmd:"" hidden:"" help:"Serve the tenant for verify, told what to do by stdin."`
 	Produce production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
@@ -52,7 +53,7 @@ func (g grammar) check() error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return nil
+	return g.Lookups.check()
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -84,6 +85,9 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	}
 	if g.Enqueue.DryRun {
 		return dryRun(ctx, g, newReport(p, g, "not used"), p.Stderr)
+	}
+	if which == "lookups" {
+		return lookups(ctx, g, newReport(p, g, "not used"), p.Stderr)
 	}
 	store, stop, err := openStore(ctx, g.RedisURL)
 	if err != nil {
