@@ -27,6 +27,8 @@ var titles = map[string]string{
 	variantPlain:   "asynq.Client.Enqueue, 64 goroutines",
 	variantDryRun:  "orgops, dry run",
 	variantDnsperf: "dnsperf",
+	variantSilent:  "some on silent servers",
+	variantAllWell: "none",
 }
 
 // What is aimed at.

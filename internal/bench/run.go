@@ -31,6 +31,7 @@ type grammar struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
 	Lookups lookupLoad `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
+	Silent  silentLoad `cmd:"" help:"How long verdicts take while other names are on name servers that never answer, beside the same load without such."`
 	All     struct{}   `cmd:"" default:"1" help:"All three (what is done unless told otherwise)."`
 	Sandbox struct{}   `cmd:"" hidden:"" help:"Serve the tenant for verify, told what to do by stdin."`
 	Produce production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
@@ -53,7 +54,7 @@ func (g grammar) check() error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return g.Lookups.check()
+	return errors.Join(g.Lookups.check(), g.Silent.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -97,6 +98,9 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	out := newReport(p, g, store.version(ctx))
 	if err := out.begin(); err != nil {
 		return err
+	}
+	if which == "silent" {
+		return silent(ctx, store, g, out, p.Stderr)
 	}
 	all := which == "all"
 	if all || which == "pickup" {

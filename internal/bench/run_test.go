@@ -31,6 +31,13 @@ type measured struct {
 	PerSecond                   float64 `json:"rows_per_second"`
 	P50                         float64 `json:"p50_ms"`
 	Ratio                       float64
+
+	// Of lookups and silent.
+	Transport       string
+	Lookups, Errors int
+	Mode            string `json:"dns_mode"`
+	Names           int
+	Wrong           int `json:"wrong_verdicts"`
 }
 
 func lines(t *testing.T, out string) []measured {
@@ -204,6 +211,8 @@ func TestRefusals(t *testing.T) {
 		{"no rows", []string{"verify", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rows of enqueue", []string{"enqueue", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rounds", []string{"verify", "--rounds", "0"}, cli.StatusUsage, "rounds: want 1 or more, got 0"},
+		{"no names of lookups", []string{"lookups", "--names", "0"}, cli.StatusUsage, "concurrency, names and seconds: want 1 or more of each"},
+		{"none but silent names", []string{"silent", "--names", "5", "--silent", "5"}, cli.StatusUsage, "names, silent and rate: want"},
 		{"no tasks", []string{"pickup", "--tasks", "0"}, cli.StatusUsage, "tasks: want 1 or more, got 0"},
 		{"an unknown benchmark", []string{"speed"}, cli.StatusUsage, "speed"},
 	}
