@@ -28,7 +28,7 @@ var titles = map[string]string{
 	variantDryRun:  "orgops, dry run",
 	variantDnsperf: "dnsperf",
 	variantSilent:  "some on silent servers",
-	variantAllWell: "none",
+	variantAllWell: "none on silent servers",
 }
 
 // What is aimed at.
