@@ -30,9 +30,10 @@ type grammar struct {
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
+	Fresh   freshFlags `cmd:"" help:"How long a record that stands by the next look takes to the PATCH, alone and with other domains pending."`
 	Lookups lookupLoad `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
 	Silent  silentLoad `cmd:"" help:"How long verdicts take while other names are on name servers that never answer, beside the same load without such."`
-	All     struct{}   `cmd:"" default:"1" help:"All three (what is done unless told otherwise)."`
+	All     struct{}   `cmd:"" default:"1" help:"All four (what is done unless told otherwise)."`
 	Sandbox struct{}   `cmd:"" hidden:"" help:"Serve the tenant for verify, told what to do by stdin."`
 	Produce production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
 }
@@ -54,7 +55,7 @@ func (g grammar) check() error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return errors.Join(g.Lookups.check(), g.Silent.check())
+	return errors.Join(g.Fresh.check(), g.Lookups.check(), g.Silent.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -117,6 +118,12 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if all || which == "enqueue" {
 		if err := enqueue(ctx, store, g, out, p.Stderr); err != nil {
 			return fmt.Errorf("enqueue: %w", err)
+		}
+	}
+	if all || which == "fresh" {
+		fmt.Fprintln(p.Stderr, "measuring fresh; 300 domains take about a minute and a half each time")
+		if err := fresh(ctx, store, g, out, p.Stderr); err != nil {
+			return fmt.Errorf("fresh: %w", err)
 		}
 	}
 	return nil
