@@ -18,14 +18,14 @@ const mostOctets = 255
 
 // trail is the way from the host that was asked for along its CNAMEs, through one answer or several.
 type trail struct {
-	at      string          // the name to ask for now, or where the last answer led to; as it came, with the last dot
-	aliases []string        // the targets that were followed, as they came
-	seen    map[string]bool // canonical names that it has been at
+	at      string   // the name to ask for now, or where the last answer led to; as it came, with the last dot
+	aliases []string // the targets that were followed, as they came
+	seen    []string // canonical names that it has been at
 }
 
 func newTrail(host string) *trail {
 	at := dns.Fqdn(host)
-	return &trail{at: at, seen: map[string]bool{canonical(at): true}}
+	return &trail{at: at, seen: []string{canonical(at)}}
 }
 
 // finding is what one reply says. If askOn is set it says only where the trail goes on: nothing was said yet about the
@@ -89,13 +89,13 @@ func (t *trail) follow(answer []dns.RR) error {
 
 // step goes to one more target.
 func (t *trail) step(target string) error {
-	if t.seen[canonical(target)] {
+	if slices.Contains(t.seen, canonical(target)) {
 		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", shownHost(unrooted(target)))
 	}
 	if len(t.aliases) == maxAliases {
 		return fmt.Errorf("more than %d aliases (CNAME) in a row", maxAliases)
 	}
-	t.seen[canonical(target)] = true
+	t.seen = append(t.seen, canonical(target))
 	t.aliases = append(t.aliases, unrooted(target))
 	t.at = target
 	return nil

@@ -71,7 +71,7 @@ func (q *inquiry) addresses(ctx context.Context, zone string, server nameServer)
 // domain, since its NXDOMAIN would deny what we look for; and a name in the zone itself whose address did not come with the
 // referral, since a resolver could only find it there.
 func (q *inquiry) mayLookUp(zone, name string) error {
-	for seen := range q.path.seen {
+	for _, seen := range q.path.seen {
 		if dns.IsSubDomain(name, seen) {
 			return errors.New("its name is the host's own, or above it: no address is looked up there")
 		}

@@ -10,7 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -144,12 +144,10 @@ func both(udp, tcp error) error {
 
 // attempt sends one query over one transport and waits for its reply till the time is up, or the context ends.
 func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q query) (reply, error) {
-	limited, cancel := context.WithTimeout(ctx, x.timeout)
-	defer cancel()
 	carry := x.carrying(to, transport)
-	r, passedOver, err := carry(limited, q)
+	r, passedOver, err := carry(ctx, q)
 	if err != nil {
-		return reply{}, x.fault(ctx, limited, err, passedOver)
+		return reply{}, x.fault(ctx, err, passedOver)
 	}
 	if r.truncated && transport != transportUDP {
 		return reply{}, &exchangeError{reason: ReasonMalformed, err: errors.New("a reply over a stream that says it was truncated")}
@@ -163,16 +161,28 @@ func (x *exchange) carrying(to Resolver, transport string) func(context.Context,
 		return kept.carry
 	}
 	return func(ctx context.Context, q query) (r reply, passedOver, err error) {
-		conn, err := x.dialer.DialContext(ctx, transport, to.Addr.String())
+		end := time.Now().Add(x.timeout)
+		conn, err := x.open(ctx, end, transport, to.Addr)
 		if err != nil {
 			return reply{}, nil, err
 		}
 		defer func() { _ = conn.Close() }() // nothing is lost with it: the reply is read, or given up
-		// One mechanism for both, the end of the time and of the context: reads and writes under way fail at once.
+		// The end of the time and of the context are one mechanism: reads and writes under way fail at once.
+		_ = conn.SetDeadline(end) // if it fails, so does what follows
 		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 		defer stop()
 		return converse(conn, transport, q)
 	}
+}
+
+// open opens the connection for one query.
+func (x *exchange) open(ctx context.Context, end time.Time, transport string, to netip.AddrPort) (net.Conn, error) {
+	if transport != transportUDP { // where a socket is all there is to open
+		limited, cancel := context.WithDeadline(ctx, end)
+		defer cancel()
+		ctx = limited
+	}
+	return x.dialer.DialContext(ctx, transport, to.String())
 }
 
 // converse sends the query and reads until its reply comes. passedOver is the last message that had our id and was no
@@ -183,12 +193,14 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 	if err != nil {
 		return reply{}, nil, err
 	}
-	given := bytes.Clone(questionName(wire))
+	sent := questionName(wire)
+	given := sent
 	if q.mixed {
-		mixLetters(questionName(wire))
+		given = bytes.Clone(sent)
+		mixLetters(sent)
 	}
-	sent := bytes.Clone(questionName(wire))
-	receive := datagrams(conn)
+	receive, done := datagrams(conn)
+	defer done()
 	if transport == transportTCP {
 		wire = framed(wire)
 		receive = frames(conn)
@@ -213,13 +225,17 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 	}
 }
 
-// datagrams reads one datagram a call; the octets hold until the next.
-func datagrams(conn net.Conn) func() ([]byte, error) {
-	buffer := make([]byte, datagramOctets)
-	return func() ([]byte, error) {
-		n, err := conn.Read(buffer)
+// datagramBuffers are used again and again: one for each query is most of what a look would leave to be collected.
+var datagramBuffers = sync.Pool{New: func() any { return new([datagramOctets]byte) }}
+
+// datagrams reads one datagram a call; the octets hold until the next, or till done. A reply that was parsed holds none of them.
+func datagrams(conn net.Conn) (receive func() ([]byte, error), done func()) {
+	buffer := datagramBuffers.Get().(*[datagramOctets]byte)
+	receive = func() ([]byte, error) {
+		n, err := conn.Read(buffer[:])
 		return buffer[:n], err
 	}
+	return receive, func() { datagramBuffers.Put(buffer) }
 }
 
 // frames reads one message with its length before it a call.
@@ -241,7 +257,7 @@ func frames(conn io.Reader) func() ([]byte, error) {
 }
 
 // fault says what an error of the network means. The context's own end is given back as it is.
-func (x *exchange) fault(ctx, limited context.Context, err, passedOver error) error {
+func (x *exchange) fault(ctx context.Context, err, passedOver error) error {
 	var timeout net.Error
 	var plain *exchangeError
 	switch {
@@ -249,7 +265,7 @@ func (x *exchange) fault(ctx, limited context.Context, err, passedOver error) er
 		return ctx.Err()
 	case errors.As(err, &plain):
 		return plain
-	case limited.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.As(err, &timeout) && timeout.Timeout(): // os.ErrDeadlineExceeded and context.DeadlineExceeded are such
 		if passedOver != nil {
 			return &exchangeError{reason: ReasonMalformed, err: fmt.Errorf("no answer within %s but %w", x.timeout, passedOver)}
 		}
@@ -276,29 +292,48 @@ type query struct {
 
 // pack writes the query. RD: the server shall resolve; AD: it shall tell whether it validated (RFC 6840 section 5.7).
 func (q query) pack(id uint16) ([]byte, error) {
-	m := new(dns.Msg)
-	m.SetQuestion(q.name, q.kind)
-	m.Id = id
-	m.RecursionDesired = !q.straight
-	m.AuthenticatedData = true
-	if q.edns {
-		m.SetEdns0(ednsSize, false)
-	}
-	if q.edns && q.padded {
-		pad(m)
-	}
-	wire, err := m.Pack()
+	const fields, opt, padding = 4, 11, 128 // octets after the name: of the question, of an OPT record (RFC 6891 section 6.1.2), at most
+	named := headerOctets + len(q.name) + 1
+	wire := make([]byte, named, named+fields+opt+padding)
+	end, err := dns.PackDomainName(q.name, wire, headerOctets, nil, false)
 	if err != nil {
 		return nil, fmt.Errorf("write the query for %s: %w", shownHost(unrooted(q.name)), err)
+	}
+	flags, additional := uint16(bitAD), uint16(0)
+	if !q.straight {
+		flags |= bitRD
+	}
+	if q.edns {
+		additional = 1
+	}
+	header := wire[:0]
+	for _, word := range [headerOctets / 2]uint16{id, flags, 1, 0, 0, additional} {
+		header = binary.BigEndian.AppendUint16(header, word)
+	}
+	wire = binary.BigEndian.AppendUint16(wire[:end], q.kind)
+	wire = binary.BigEndian.AppendUint16(wire, dns.ClassINET)
+	if !q.edns {
+		return wire, nil
+	}
+	wire = append(wire, 0) // the root
+	for _, word := range [5]uint16{dns.TypeOPT, ednsSize, 0, 0, 0} {
+		wire = binary.BigEndian.AppendUint16(wire, word)
+	}
+	if q.padded {
+		wire = pad(wire)
 	}
 	return wire, nil
 }
 
-// pad fills a query up to the next multiple of 128 octets (RFC 8467 section 4.1).
-func pad(m *dns.Msg) {
+// pad gives a query that ends in an empty OPT record the option that fills it up to the next multiple of 128 octets (RFC 7830, RFC
+// 8467 section 4.1).
+func pad(wire []byte) []byte {
 	const block, option = 128, 4
-	opt := m.IsEdns0()
-	opt.Option = append(opt.Option, &dns.EDNS0_PADDING{Padding: make([]byte, block-1-(m.Len()+option-1)%block)})
+	fill := block - 1 - (len(wire)+option-1)%block
+	binary.BigEndian.PutUint16(wire[len(wire)-2:], uint16(option+fill))
+	wire = binary.BigEndian.AppendUint16(wire, dns.EDNS0PADDING)
+	wire = binary.BigEndian.AppendUint16(wire, uint16(fill))
+	return append(wire, make([]byte, fill)...)
 }
 
 // randomID is one that nobody can foresee (RFC 5452 section 4.3).

@@ -2,6 +2,7 @@ package dnscheck
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"net/netip"
 	"time"
@@ -104,6 +105,16 @@ func (m Memory) Find(ctx context.Context, name string, look func() (int, time.Du
 // PackQuery writes a query for the host.
 func PackQuery(host string) ([]byte, error) {
 	return query{name: newTrail(host).at, kind: dns.TypeTXT, edns: true}.pack(randomID())
+}
+
+// PackQueryAs writes the same query in all its forms, with id 1.
+func PackQueryAs(name string, edns, padded, straight bool) ([]byte, error) {
+	return query{name: name, kind: dns.TypeTXT, edns: edns, padded: padded, straight: straight}.pack(1)
+}
+
+// DialTLS opens a connection on which batches of queries are written.
+func DialTLS(ctx context.Context, r Resolver, roots *x509.CertPool) (net.Conn, error) {
+	return overTLS(&net.Dialer{}, r, roots)(ctx)
 }
 
 // RememberFolders has n servers remembered that do not keep letters, and tells how many are kept at the end.

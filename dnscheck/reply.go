@@ -16,6 +16,7 @@ const (
 	bitQR      = 1 << 15
 	bitAA      = 1 << 10
 	bitTC      = 1 << 9
+	bitRD      = 1 << 8
 	bitRA      = 1 << 7
 	bitAD      = 1 << 5 // RFC 4035 section 3.2.3
 	maskOpcode = 0xF << 11

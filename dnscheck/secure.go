@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -36,13 +37,69 @@ func overTLS(d dialer, r Resolver, roots *x509.CertPool) func(ctx context.Contex
 		if err != nil {
 			return nil, err
 		}
-		secure := tls.Client(conn, config)
+		under := &gathering{Conn: conn}
+		secure := tls.Client(under, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = conn.Close() // the handshake's error tells more
 			return nil, handshakeError(err)
 		}
-		return secure, nil
+		return &recorded{secure, under}, nil
 	}
+}
+
+// recorded puts each of the queries that are written together into a TLS record of its own: a server may take one message out of
+// a record, and the next only when more comes (NSD 4.6 does).
+type recorded struct {
+	*tls.Conn
+
+	under *gathering
+}
+
+// Write writes messages with their lengths before them, all in one go.
+func (r *recorded) Write(batch []byte) (int, error) {
+	r.under.hold()
+	for rest := batch; len(rest) > 0; {
+		next := 2 + int(binary.BigEndian.Uint16(rest))
+		if _, err := r.Conn.Write(rest[:next]); err != nil {
+			return len(batch) - len(rest), err
+		}
+		rest = rest[next:]
+	}
+	return len(batch), r.under.release()
+}
+
+// gathering is a connection that holds back what is written, from hold to release: many records go out in one write.
+type gathering struct {
+	net.Conn
+
+	mu      sync.Mutex // also across a write: whatever is written next comes after it
+	holding bool
+	held    []byte
+}
+
+// Write writes, or holds back.
+func (g *gathering) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.holding {
+		return g.Conn.Write(b)
+	}
+	g.held = append(g.held, b...)
+	return len(b), nil
+}
+
+func (g *gathering) hold() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.holding = true
+}
+
+func (g *gathering) release() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, err := g.Conn.Write(g.held)
+	g.holding, g.held = false, g.held[:0]
+	return err
 }
 
 // handshakeError words what is wrong with a certificate: its names are a stranger's text.
@@ -140,6 +197,8 @@ func (p *posts) carry(ctx context.Context, q query) (reply, error, error) {
 	if err != nil {
 		return reply{}, nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
 	raw, kept, err := p.post(ctx, message)
 	if _, answered := errors.AsType[*exchangeError](err); err != nil && !answered && kept && ctx.Err() == nil {
 		raw, _, err = p.post(ctx, message)

@@ -18,6 +18,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -374,6 +375,41 @@ func TestRepliesInAnyOrder(t *testing.T) {
 	lookAtOnce(t, c, n)
 	if got := connections.Load(); got != 1 {
 		t.Errorf("%d connections, want 1", got)
+	}
+}
+
+// Queries that are written together come in records of their own: each Read of TLS gives what one record holds.
+func TestEachQueryHasATLSRecordOfItsOwn(t *testing.T) {
+	a := newCertifier(t)
+	cert := a.issue(nil)
+	records := make(chan []byte, 3)
+	resolver, _ := streams(t, &cert, func(conn net.Conn, _ int) {
+		for range cap(records) {
+			buffer := make([]byte, 1<<15)
+			n, err := conn.Read(buffer)
+			if err != nil {
+				break
+			}
+			records <- buffer[:n]
+		}
+		close(records)
+	})
+	conn, err := dnscheck.DialTLS(t.Context(), resolver, a.roots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	queries := [][]byte{frame([]byte("one")), frame([]byte("another")), frame(make([]byte, 300))}
+	if n, err := conn.Write(slices.Concat(queries...)); err != nil || n != len(slices.Concat(queries...)) {
+		t.Fatal(n, err)
+	}
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil { // more records do not come
+		t.Fatal(err)
+	}
+	for i, query := range queries {
+		if got := <-records; !bytes.Equal(got, query) {
+			t.Errorf("record %d holds %q, want %q", i, got, query)
+		}
 	}
 }
 

@@ -3,12 +3,12 @@ package dnscheck
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 )
@@ -33,7 +33,7 @@ var errClosed = errors.New("the checker is closed")
 
 // carrier carries queries to one resolver over connections that it keeps from look to look.
 type carrier interface {
-	// carry sends a query and waits for its reply till the context ends. passedOver is as in converse.
+	// carry sends a query and waits for its reply till its time is up or the context ends. passedOver is as in converse.
 	carry(ctx context.Context, q query) (r reply, passedOver, err error)
 	// close closes the connections, and returns when nothing is running any more.
 	close()
@@ -114,16 +114,18 @@ func newLines(dial func(context.Context) (net.Conn, error), timeout time.Duratio
 // was begun since: servers close connections when they like (RFC 7766 section 6.2.4).
 func (p *lines) carry(ctx context.Context, q query) (reply, error, error) {
 	q.padded = p.padded
-	r, passedOver, broken, err := p.try(ctx, q, 0)
+	end := time.NewTimer(p.timeout)
+	defer end.Stop()
+	r, passedOver, broken, err := p.try(ctx, end.C, q, 0)
 	if broken > 0 && ctx.Err() == nil {
-		r, passedOver, _, err = p.try(ctx, q, broken)
+		r, passedOver, _, err = p.try(ctx, end.C, q, broken)
 	}
 	return r, passedOver, err
 }
 
 // try asks over a line with a higher number than after. Where the line broke before the reply came, and the query is to
 // be asked once more, broken is the highest number that there was then.
-func (p *lines) try(ctx context.Context, q query, after int) (r reply, passedOver error, broken int, err error) {
+func (p *lines) try(ctx context.Context, end <-chan time.Time, q query, after int) (r reply, passedOver error, broken int, err error) {
 	l, w, err := p.join(q, after)
 	if err != nil {
 		return reply{}, nil, 0, err
@@ -143,6 +145,9 @@ func (p *lines) try(ctx context.Context, q query, after int) (r reply, passedOve
 			return r, nil, 0, nil
 		case <-l.gone:
 			return p.lost(l, w)
+		case <-end:
+			p.leave(l, w)
+			return reply{}, w.passedOver, 0, os.ErrDeadlineExceeded
 		case <-ctx.Done():
 			p.leave(l, w)
 			return reply{}, w.passedOver, 0, ctx.Err()
@@ -292,7 +297,7 @@ func (p *lines) drop(l *line, why error) {
 
 // hangUp closes a connection at once: TLS would wait for its farewell to be taken.
 func hangUp(conn net.Conn) {
-	if secure, ok := conn.(*tls.Conn); ok {
+	if secure, ok := conn.(*recorded); ok {
 		conn = secure.NetConn()
 	}
 	_ = conn.Close() // nothing is lost with it: replies were read, or given up

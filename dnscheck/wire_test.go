@@ -1,6 +1,7 @@
 package dnscheck_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
 	"net"
@@ -501,6 +502,38 @@ func TestQueryAsItGoesOut(t *testing.T) {
 	}
 	if opt := q.IsEdns0(); opt == nil || opt.UDPSize() != 1232 {
 		t.Errorf("EDNS %v, want 1232 octets", opt)
+	}
+}
+
+// The codec's own writing is the second opinion.
+func TestQueryIsWhatTheCodecWrites(t *testing.T) {
+	longest := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61) + "."
+	for _, name := range []string{host + ".", longest, `a\.b\032c.example.com.`} {
+		for form := range 8 {
+			edns, padded, straight := form&1 != 0, form&2 != 0, form&4 != 0
+			got, err := dnscheck.PackQueryAs(name, edns, padded, straight)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			m := new(dns.Msg)
+			m.SetQuestion(name, dns.TypeTXT)
+			m.Id, m.RecursionDesired, m.AuthenticatedData = 1, !straight, true
+			if edns {
+				m.SetEdns0(1232, false)
+			}
+			if edns && padded { // up to a multiple of 128 (RFC 8467 section 4.1); what stands before the padding is as long without it
+				opt := m.IsEdns0()
+				opt.Option = append(opt.Option, &dns.EDNS0_PADDING{})
+				opt.Option[0] = &dns.EDNS0_PADDING{Padding: make([]byte, (128-m.Len()%128)%128)}
+			}
+			want, err := m.Pack()
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s, EDNS %t, padded %t, straight %t:\n got %x\nwant %x", name, edns, padded, straight, got, want)
+			}
+		}
 	}
 }
 

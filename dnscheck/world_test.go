@@ -210,3 +210,37 @@ func TestEverybodyDownForAWhile(t *testing.T) {
 		}
 	}
 }
+
+// Where nobody answers for a name, a look at it lasts as long as it takes to ask each over both transports: whoever bounds how many looks
+// run at a time reckons with that.
+func TestLookWhereAllAreSilentEnds(t *testing.T) {
+	const attempts = 2 // over UDP and TCP
+	authority := dnscheck.Hedge + attempts*time.Second
+	resolvers := attempts * dnscheck.DefaultTimeout
+	for mode, longest := range map[dnscheck.Mode]time.Duration{
+		dnscheck.ModeResolvers: resolvers, dnscheck.ModeAuto: authority + resolvers, dnscheck.ModeAuthority: authority,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := everywhere(t, zoneOf(start("parking.com"), txt("_v.parking.com", token)))
+				c := n.checker(dnscheck.Config{Mode: mode})
+				v, err := c.Look(t.Context(), "_v.parking.com", token) // the top-level domain's servers are known from here on
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+				for _, silent := range append([]string{nsOne, nsTwo}, resolverAddrs...) {
+					n.at(silent, nil)
+				}
+				for range 3 { // it is the same each time
+					began := time.Now()
+					want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonTimeout)
+					if took := time.Since(began); took > longest {
+						t.Errorf("took %s, want at most %s", took, longest)
+					}
+					time.Sleep(15 * time.Second)
+				}
+			})
+		})
+	}
+}

@@ -1,7 +1,7 @@
 // Command bench measures the project's real parts against what they are made
 // of, on this machine:
 //
-//	go run ./internal/bench [pickup|verify|enqueue|fresh|pace|all] [--redis-url URL] [--rows N] [--rounds N] [--json]
+//	go run ./internal/bench [pickup|verify|enqueue|fresh|all|pace|lookups|silent] [--redis-url URL] [--rows N] [--rounds N] [--json]
 //
 // pickup is how long an idle worker leaves a task lying: from the enqueue to
 // the handler, beside a server with asynq's own interval of asking.
@@ -35,6 +35,18 @@
 // goroutines that repeat twice what meets a 429. Then, how long ten rows to verify
 // take that are handed in behind 20,000. It takes 35 minutes, most of them asleep,
 // so all leaves it out.
+//
+// lookups is how many TXT look-ups a second a Checker makes at an NSD that the
+// benchmark starts, which holds 100,000 names: over UDP, a socket and a port for
+// each query, as it is in use, and over the TCP and TLS connections that are kept.
+// Each finds its token, or is an error. Beside it, alternating, dnsperf asks for
+// the same names over the same transport, as many at a time.
+//
+// silent is how long names wait for their verdicts, from the instant they are
+// offered to a worker's queue, while one in a hundred is on name servers that
+// never answer, and no resolver answers for it in time; beside the same load
+// without such. 1,000 a second are offered, whether they are kept up with or not. It
+// needs the loopback addresses of 127.0.0.0/8, which Linux has.
 //
 // Without --redis-url it starts a redis-server of its own on a private port,
 // which writes nothing to disk.

@@ -26,6 +26,9 @@ var titles = map[string]string{
 	variantLoop:    "plain loop",
 	variantPlain:   "asynq.Client.Enqueue, 64 goroutines",
 	variantDryRun:  "orgops, dry run",
+	variantDnsperf: "dnsperf",
+	variantSilent:  "some on silent servers",
+	variantAllWell: "none on silent servers",
 }
 
 // What is aimed at.

@@ -34,7 +34,9 @@ type grammar struct {
 	Pace  struct {
 		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is handed in behind."`
 	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
-	All      struct{}   `cmd:"" default:"1" help:"All but pace (what is done unless told otherwise)."`
+	Lookups  lookupLoad `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
+	Silent   silentLoad `cmd:"" help:"How long verdicts take while other names are on name servers that never answer, beside the same load without such."`
+	All      struct{}   `cmd:"" default:"1" help:"The first four (what is done unless told otherwise)."`
 	Sandbox  bucket     `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
 	Produce  production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
 	PaceWork paceWork   `cmd:"" hidden:"" help:"Be one worker of pace."`
@@ -59,7 +61,7 @@ func (g grammar) check(which string) error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return g.Fresh.check()
+	return errors.Join(g.Fresh.check(), g.Lookups.check(), g.Silent.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -94,6 +96,9 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if g.Enqueue.DryRun {
 		return dryRun(ctx, g, newReport(p, g, "not used"), p.Stderr)
 	}
+	if which == "lookups" {
+		return lookups(ctx, g, newReport(p, g, "not used"), p.Stderr)
+	}
 	store, stop, err := openStore(ctx, g.RedisURL)
 	if err != nil {
 		return err
@@ -103,8 +108,11 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if err := out.begin(); err != nil {
 		return err
 	}
-	if which == "pace" {
+	switch which {
+	case "pace":
 		return measurePace(ctx, store, g, out, p.Stderr)
+	case "silent":
+		return silent(ctx, store, g, out, p.Stderr)
 	}
 	all := which == "all"
 	if all || which == "pickup" {

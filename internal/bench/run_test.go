@@ -36,6 +36,13 @@ type measured struct {
 	Requests, Refused           int
 	Lost                        int64 `json:"rows_lost"`
 	Seconds                     float64
+
+	// Of lookups and silent.
+	Transport       string
+	Lookups, Errors int
+	Mode            string `json:"dns_mode"`
+	Names           int
+	Wrong           int `json:"wrong_verdicts"`
 }
 
 func lines(t *testing.T, out string) []measured {
@@ -344,6 +351,8 @@ func TestRefusals(t *testing.T) {
 		{"no rows", []string{"verify", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rows of enqueue", []string{"enqueue", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rounds", []string{"verify", "--rounds", "0"}, cli.StatusUsage, "rounds: want 1 or more, got 0"},
+		{"no names of lookups", []string{"lookups", "--names", "0"}, cli.StatusUsage, "concurrency, names and seconds: want 1 or more of each"},
+		{"none but silent names", []string{"silent", "--names", "5", "--silent", "5"}, cli.StatusUsage, "names, silent and rate: want"},
 		{"no samples", []string{"fresh", "--samples", "0"}, cli.StatusUsage, "samples: want 1 or more, got 0"},
 		{"no others", []string{"fresh", "--others", "0"}, cli.StatusUsage, "others: want 1 or more, got 0"},
 		{"nothing to be behind", []string{"pace", "--behind", "0"}, cli.StatusUsage, "behind: want 1 or more, got 0"},

@@ -23,7 +23,7 @@ import (
 
 // What a worker is like for a tenant without a limit; see cmd/worker.
 const (
-	dnsConcurrency  = 100
+	dnsConcurrency  = 250
 	apiConcurrency  = 100
 	shutdownTimeout = 25 * time.Second
 )
