@@ -47,8 +47,9 @@ type Ledger interface {
 	// Begin keeps a value likewise, and that the row has begun: a cancel leaves
 	// it open. An empty value says that it has not after all. against says what
 	// stands against it, as drop does, or "settled": a row that had not begun
-	// then has not.
-	Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (against string, err error)
+	// then has not. It is "begun", and nothing is written, where the value that is
+	// there is not former: another execution has begun the row meanwhile.
+	Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error)
 	// Keep keeps a value for an open row across crashes; settling drops it.
 	Keep(ctx context.Context, run string, item int64, name string, value []byte) error
 }

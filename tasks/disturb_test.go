@@ -367,6 +367,64 @@ func stepIn(t *testing.T, cancel bool) {
 	}
 }
 
+// TestTwoWorkersAnywhere: another worker takes the task up before and after each
+// call that its execution makes, as where that one was taken for dead and is not:
+// at once, or when it may; and comes to its end, or only as far as its own request.
+func TestTwoWorkersAnywhere(t *testing.T) {
+	all := append(scenarios(), scenario{
+		name:   "create_where_names_repeat",
+		change: func(s *settings) { s.sandbox.RepeatTemplateNames = true },
+		begin:  func(w *world) { w.submit(tasks.TypeCreate, template) },
+		end:    created, safe: oneTemplate,
+	})
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			calls := callsOf(t, s)
+			for _, wait := range []time.Duration{0, 2 * time.Minute} {
+				for _, dies := range []bool{false, true} {
+					for k, call := range calls {
+						for _, after := range []bool{false, true} {
+							t.Run(fmt.Sprintf("after_%v/dies_%t/%d_%s_after_%t", wait, dies, k, call, after), func(t *testing.T) {
+								w := s.world(t)
+								w.saboteur.at, w.saboteur.after, w.saboteur.spare = k, after, true
+								w.saboteur.act = func() {
+									w.clock.advance(wait)
+									w.beside(dies)
+								}
+								w.drain()
+								s.safe(w)
+								if dies && strings.HasPrefix(s.name, "verify") {
+									w.wantEnded("run0") // that it was verified before is said of the other's PATCH too
+									return
+								}
+								s.end(w)
+							})
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// beside has another worker take up the task that is under way; it dies when its
+// first write has been answered, or comes to its end.
+func (w *world) beside(dies bool) {
+	w.t.Helper()
+	other := &world{t: w.t, saboteur: &saboteur{at: -1}, config: w.config}
+	if dies {
+		other.saboteur.on = func(call string, after bool) bool { return after && slices.Contains(writeCalls, call) }
+	}
+	other.config.API = sabotagedAPI{other.saboteur, w.config.API.(sabotagedAPI).api}
+	other.config.DNS = sabotagedDNS{other.saboteur, w.config.DNS.(sabotagedDNS).dns}
+	other.config.Ledger = sabotagedLedger{other.saboteur, w.ledger}
+	other.config.Enqueuer, other.config.Pace = w.queue, other
+	other.reboot()
+	_, _ = other.run(w.t.Context(), w.queue.next())
+}
+
+var writeCalls = []string{"api.patch", "api.delete", "api.post"}
+
 // callsOf are the calls of the undisturbed scenario.
 func callsOf(t *testing.T, s scenario) (calls []string) {
 	t.Run("undisturbed", func(t *testing.T) {

@@ -56,7 +56,8 @@ type Job struct {
 	TaskID string
 	Lane   Lane
 
-	kept map[string][]byte // of its row by earlier executions, by name
+	kept    map[string][]byte // of its row by earlier executions, by name
+	written map[string][]byte // and by this one, of what has begun
 	// ending says that the run was cancelled and the row has begun: what became
 	// of that is found out, and nothing else begins.
 	ending bool
@@ -205,7 +206,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if err != nil {
 		return Result{}, err
 	}
-	job.kept = kept
+	job.kept, job.written = kept, map[string][]byte{}
 	if !slices.Contains(settled, false) {
 		return Result{}, errNothingToDo
 	}

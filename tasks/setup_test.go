@@ -486,6 +486,8 @@ type saboteur struct {
 	act    func() // done as it steps in; nil: nothing is
 	spare  bool   // only that: neither the context nor the process ends
 
+	on func(call string, after bool) bool // in place of at and after; nil: those
+
 	watch func() // called before and after each call; nil: nobody does
 
 	stop context.CancelFunc
@@ -521,7 +523,7 @@ func (s *saboteur) strike(number int, after bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.done || number != s.at || after != s.after {
+	if s.done || !s.isDue(number, after) {
 		return
 	}
 	s.done = true
@@ -537,6 +539,13 @@ func (s *saboteur) strike(number int, after bool) {
 	}
 	s.dead = true
 	panic(killed)
+}
+
+func (s *saboteur) isDue(number int, after bool) bool {
+	if s.on != nil {
+		return s.on(s.calls[number], after)
+	}
+	return number == s.at && after == s.after
 }
 
 func (s *saboteur) call(name string, do func() error) error {
@@ -632,8 +641,10 @@ func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, re
 	return l.s.call("ledger.note", func() error { return l.ledger.Note(ctx, run, items, reason, next) })
 }
 
-func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (string, error) {
-	return called(l.s, "ledger.begin", func() (string, error) { return l.ledger.Begin(ctx, run, item, generation, name, value) })
+func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (string, error) {
+	return called(l.s, "ledger.begin", func() (string, error) {
+		return l.ledger.Begin(ctx, run, item, generation, name, value, former)
+	})
 }
 
 func (l sabotagedLedger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {

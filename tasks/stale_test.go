@@ -105,7 +105,7 @@ func TestALookLeavesNoIntentBehind(t *testing.T) {
 	d := w.proven(sandbox.Domain{Use: new(false)})
 	run := w.submit(tasks.TypeVerify, verifyRow())
 	in := row("domain", d.Domain, "host", d.Host, "txt", d.TXT, "former", "pending", "at", w.clock.now().Format(time.RFC3339))
-	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "intent", []byte(in)); err != nil {
+	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "intent", []byte(in), nil); err != nil {
 		t.Fatal(err)
 	}
 	d.TXT, d.Status = "another", "verified"
