@@ -61,6 +61,16 @@ type Pace interface {
 	Block(ctx context.Context, operation, reason string) error
 }
 
+// ClientLimit remembers for the whole fleet how many clients the tenant was found
+// to take in one request, where that is fewer than the setting. It forgets after a
+// while, so that the setting is tried again; another setting is tried at once.
+type ClientLimit interface {
+	// InUse is how many clients a request may name now, at most setting.
+	InUse(ctx context.Context, setting int) (int, error)
+	// Lower lowers that, and says whether it was higher before.
+	Lower(ctx context.Context, setting, to int) (lowered bool, err error)
+}
+
 // Enqueuer is the part of *asynq.Client that enqueues.
 type Enqueuer interface {
 	EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error)
@@ -69,4 +79,6 @@ type Enqueuer interface {
 // Meter counts finished executions; a nil Meter counts nothing.
 type Meter interface {
 	Task(tenant, typ, outcome string, took time.Duration)
+	// ClientsPerRequest is told of the limit in use by whoever keeps to it.
+	ClientsPerRequest(tenant string, limit int)
 }

@@ -419,6 +419,7 @@ func (w *world) beside(dies bool) {
 	other.config.DNS = sabotagedDNS{other.saboteur, w.config.DNS.(sabotagedDNS).dns}
 	other.config.Ledger = sabotagedLedger{other.saboteur, w.ledger}
 	other.config.Enqueuer, other.config.Pace = w.queue, other
+	other.config.ClientLimit = w.config.ClientLimit.(sabotagedLimit).limit
 	other.reboot()
 	_, _ = other.run(w.t.Context(), w.queue.next())
 }

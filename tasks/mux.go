@@ -14,7 +14,7 @@ import (
 )
 
 // Config is what the handlers of one tenant work with. API, DNS, Ledger,
-// Pace, Enqueuer and Stopping are required.
+// Pace, ClientLimit, Enqueuer and Stopping are required.
 type Config struct {
 	Tenant   string
 	API      API
@@ -27,6 +27,8 @@ type Config struct {
 
 	// MaxClientsPerRequest is the most clients that one DELETE names; 0: 100.
 	MaxClientsPerRequest int
+	// ClientLimit remembers where the tenant takes fewer.
+	ClientLimit ClientLimit
 	// RequestTimeout is the API client's: after a lost answer twice this
 	// long passes before anyone looks whether the request landed.
 	RequestTimeout time.Duration
@@ -94,7 +96,7 @@ func NewMux(cfg Config) *Mux {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.MaxClientsPerRequest <= 0 {
+	if cfg.MaxClientsPerRequest <= 0 || cfg.MaxClientsPerRequest > MaxClients {
 		cfg.MaxClientsPerRequest = MaxClients
 	}
 	records := records{api: cfg.API, ledger: cfg.Ledger, now: cfg.Now}
@@ -102,7 +104,7 @@ func NewMux(cfg Config) *Mux {
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
 		TypeConfirm: decoded((&confirm{cfg: cfg, records: records}).process),
 		TypeUpdate:  decoded((&update{cfg: cfg, records: records}).process),
-		TypeRemove:  decoded(newRemove(cfg).process),
+		TypeRemove:  decoded((&remove{cfg: cfg}).process),
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
 	}}
 }

@@ -19,6 +19,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
@@ -80,13 +81,15 @@ func newWorld(t *testing.T, change ...func(*settings)) *world {
 	w.saboteur = &saboteur{at: -1}
 	w.queue = &queue{clock: w.clock}
 	w.enqueuer = w.queue
-	w.ledger = runs.New(redistest.New(t))
+	rdb := redistest.New(t)
+	w.ledger = runs.New(rdb)
 
 	s := settings{sandbox: sandbox.Options{Seed: 1, Clock: w.clock.now, TokenLifetime: 10_000 * time.Hour, NegativeTTL: time.Second}}
 	s.tasks = tasks.Config{
 		Tenant: "default", Ledger: sabotagedLedger{w.saboteur, w.ledger}, Pace: w, Enqueuer: sabotagedQueue{w.saboteur, w.queue},
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RequestTimeout: 30 * time.Second,
-		Stopping: w.stopping, Now: w.clock.now,
+		ClientLimit: sabotagedLimit{w.saboteur, pace.NewClientLimit(rdb, "default")},
+		Stopping:    w.stopping, Now: w.clock.now,
 	}
 	for _, f := range change {
 		f(&s)
@@ -592,6 +595,19 @@ func (a sabotagedAPI) Templates(ctx context.Context) iter.Seq2[apiclient.Templat
 		a.api.Templates(ctx)(yield)
 		a.s.strike(n, true)
 	}
+}
+
+type sabotagedLimit struct {
+	s     *saboteur
+	limit tasks.ClientLimit
+}
+
+func (l sabotagedLimit) InUse(ctx context.Context, setting int) (int, error) {
+	return called(l.s, "limit.in_use", func() (int, error) { return l.limit.InUse(ctx, setting) })
+}
+
+func (l sabotagedLimit) Lower(ctx context.Context, setting, to int) (bool, error) {
+	return called(l.s, "limit.lower", func() (bool, error) { return l.limit.Lower(ctx, setting, to) })
 }
 
 type sabotagedDNS struct {
