@@ -481,7 +481,8 @@ func TestTroubleAtEachRequest(t *testing.T) {
 	}{
 		{"throttled", status(http.StatusTooManyRequests, "Retry-After", "7")},
 		{"throttled_without_a_word", status(http.StatusTooManyRequests)},
-		{"unavailable", status(http.StatusServiceUnavailable)},
+		{"unavailable", status(http.StatusServiceUnavailable, "Retry-After", "90")},
+		{"bad_gateway", status(http.StatusBadGateway)},
 		{"request_timeout", status(http.StatusRequestTimeout)},
 		{"crashed_after_it_was_done", sandbox.Fault{Status: http.StatusInternalServerError, Handled: true}},
 		{"token_refused", status(http.StatusUnauthorized)},
@@ -491,10 +492,43 @@ func TestTroubleAtEachRequest(t *testing.T) {
 		{"read_lost", sandbox.Fault{DropAfter: true, Match: func(r sandbox.Request) bool { return !lost(r) }}},
 		{"answer_cut", sandbox.Fault{Truncate: true, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
 		{"proxy_page_after_it_was_done", sandbox.Fault{HTML: true, Body: "bad gateway", Handled: true}},
+		{"page_in_place_of_an_answer", sandbox.Fault{HTML: true, Status: http.StatusOK, Body: "log in"}},
+		{"another_record", sandbox.Fault{Body: `{"id":"another","name":"another","domains":[],"templates":[{}]}`, Handled: true, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
+		{"no_http", sandbox.Fault{NotHTTP: true}},
 		{"not_json", sandbox.Fault{Body: "<html>", Handled: true, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
 	} {
 		t.Run(trouble.name, func(t *testing.T) {
 			for _, s := range scenarios() {
+				t.Run(s.name, func(t *testing.T) { eachRequest(t, s, trouble.fault, s.end) })
+			}
+		})
+	}
+}
+
+// TestTooLateAtEachRequest: the answer comes when nobody waits for it any more, in
+// part, or never; or the request itself is looked at only then.
+func TestTooLateAtEachRequest(t *testing.T) {
+	for _, trouble := range []struct {
+		name  string
+		fault sandbox.Fault
+	}{
+		{"answered_too_late", sandbox.Fault{AnswerLatency: time.Minute}},
+		{"looked_at_too_late", sandbox.Fault{Latency: 2 * matrixTimeout}},
+		{"dripping", sandbox.Fault{Drip: matrixTimeout / 5, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
+		{"without_end", sandbox.Fault{Endless: true, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
+	} {
+		t.Run(trouble.name, func(t *testing.T) {
+			for _, s := range scenarios() {
+				if !slices.Contains([]string{"verify", "update_status_alone", "remove", "create"}, s.name) {
+					continue
+				}
+				change := s.change
+				s.change = func(o *settings) {
+					o.timeout = matrixTimeout
+					if change != nil {
+						change(o)
+					}
+				}
 				t.Run(s.name, func(t *testing.T) { eachRequest(t, s, trouble.fault, s.end) })
 			}
 		})

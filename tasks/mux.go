@@ -275,8 +275,8 @@ func (m *Mux) tooNew(t *asynq.Task, job Job) error {
 // no row that the task stands for: not even the rows are known, or those are
 // others'.
 func (m *Mux) unrecorded(ctx context.Context, t *asynq.Task, d delivery, j Judgement) error {
-	if j.Counts && j.After == 0 {
-		j.After = backoff(d.retried)
+	if j.Counts {
+		j.After = max(j.After, backoff(d.retried))
 	}
 	m.cfg.Logger.Log(ctx, j.Outcome.Level(), "task without a row in the ledger", "type", t.Type(), "task_id", d.taskID, "outcome", j.Outcome, "reason", j.Reason)
 	m.measure(t.Type(), j.Outcome, 0)
@@ -295,8 +295,8 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if j.Outcome == Transient && attempt+1 >= MaxAttempts {
 		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", attempt+1, j.Reason)}
 	}
-	if j.Outcome == Transient && j.After == 0 {
-		j.After = backoff(attempt)
+	if j.Outcome == Transient { // the API may ask for more, or for less than it needs
+		j.After = max(j.After, backoff(attempt))
 	}
 	// The rows' state is written even when the execution's own time is up.
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

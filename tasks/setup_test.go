@@ -49,6 +49,7 @@ type settings struct {
 	sandbox sandbox.Options
 	tasks   tasks.Config
 	giveUp  time.Duration
+	timeout time.Duration // of a request, in real time; 0: the client's own
 }
 
 // newWorldTime is what a world's clock shows at first.
@@ -68,6 +69,7 @@ type world struct {
 	stopping chan struct{}
 	log      *syncBuffer
 	giveUp   time.Duration
+	timeout  time.Duration
 	mux      *tasks.Mux
 	config   tasks.Config
 	token    string
@@ -94,7 +96,7 @@ func newWorld(t *testing.T, change ...func(*settings)) *world {
 	for _, f := range change {
 		f(&s)
 	}
-	w.giveUp = s.giveUp
+	w.giveUp, w.timeout = s.giveUp, s.timeout
 	w.startSandbox(s.sandbox)
 	s.tasks.API = sabotagedAPI{w.saboteur, w.client()}
 	s.tasks.DNS = sabotagedDNS{w.saboteur, w.checker()}
@@ -120,7 +122,7 @@ func (w *world) startSandbox(o sandbox.Options) {
 func (w *world) client() *apiclient.Client {
 	w.t.Helper()
 	w.token = w.sandbox.Token()
-	client, err := apiclient.New(apiclient.Config{BaseURL: w.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(w.token))})
+	client, err := apiclient.New(apiclient.Config{BaseURL: w.sandbox.BaseURL(), Timeout: w.timeout, Tokens: apiclient.StaticToken(apiclient.NewSecret(w.token))})
 	if err != nil {
 		w.t.Fatal(err)
 	}
