@@ -1,7 +1,7 @@
 package tasks
 
 // A row has begun once a request of its own that cannot be taken for granted may
-// be under way: a confirm's PATCH, a template's POST. What became of it is found
+// be under way: a confirm's or an update's PATCH, a template's POST. What became of it is found
 // out whatever is said of the run meanwhile; everything else stops. A handler may
 // wait long for a permit, so the ledger is asked in three places: before the
 // execution, in the step that begins a row, and right before each request.
@@ -163,7 +163,10 @@ func (m *Mux) inDoubt(ctx context.Context, typ string, job Job) string {
 	if err != nil || !hasBegun(kept) {
 		return "" // settling meets the same error, and comes back here
 	}
-	if typ == TypeCreate {
+	switch typ {
+	case TypeUpdate:
+		return "the domain may have been changed all the same: look at the tenant's record, then retry the row; "
+	case TypeCreate:
 		return "the template may have been created all the same: look whether it is there, then retry the row; "
 	}
 	return "the domain may have been marked verified all the same: look at the tenant's record, then retry the row; "

@@ -172,7 +172,7 @@ func TestCancelAfterALostAnswer(t *testing.T) {
 				before := len(w.requests())
 				w.drain()
 				w.wantEnded("run0")
-				s.told(w, true) // of an update nobody looks
+				s.told(w, true) // of a removal nobody looks
 				w.wantNothingBegun(before)
 			})
 		}

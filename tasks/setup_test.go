@@ -331,20 +331,7 @@ func (w *world) step() *queued {
 	if ctx.Err() != nil { // asynq throws the handler's result away
 		err = ctx.Err()
 	}
-	n.lastErr = err
-	switch {
-	case err == nil:
-		n.state = "completed"
-	case errors.Is(err, asynq.RevokeTask):
-		n.state = "revoked"
-	case errors.Is(err, asynq.SkipRetry):
-		n.state = "archived"
-	default:
-		n.at = w.clock.now().Add(tasks.RetryDelay(n.retried, err, nil)).Truncate(time.Second)
-		if tasks.IsFailure(err) {
-			n.retried++
-		}
-	}
+	n.ended(err, w.clock.now())
 	return n
 }
 

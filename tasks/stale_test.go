@@ -148,3 +148,21 @@ func TestEqualTemplatesInOneRun(t *testing.T) {
 		t.Errorf("%d templates, want 1", n)
 	}
 }
+
+// TestRefusedAfterALostAnswer: the first PATCH has landed, the second is refused:
+// the row is open until it is known what the domain is.
+func TestRefusedAfterALostAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.proven(sandbox.Domain{Use: new(false)})
+	w.lostPatch()
+	f := status(http.StatusBadRequest)
+	f.Operation, f.Count = sandbox.OpUpdateDiscoveryDomain, 1
+	w.sandbox.AddFault(f)
+	run := w.submit(tasks.TypeVerify, verifyRow())
+	w.step() // the look
+	w.step() // the confirm whose answer is lost
+	w.stale(0, func(d *sandbox.Domain) { d.Status = "pending" })
+	w.drain()
+	w.wantFate(run, 0, "done")
+	w.wantStatus(org, dom, "verified")
+}

@@ -72,7 +72,7 @@ func (h *create) process(ctx context.Context, job Job, p CreatePayload) (Result,
 		}
 		there, err := h.find(ctx, request.Name)
 		if err != nil {
-			return Result{}, err
+			return Result{}, stillUnknown(err)
 		}
 		if len(there) > 0 || former.ID != "" {
 			return h.compare(job, request, there, former)
@@ -151,6 +151,9 @@ func (h *create) made(ctx context.Context, job Job, created apiclient.Template, 
 // taken looks at the template that has the name already.
 func (h *create) taken(ctx context.Context, job Job, request apiclient.TemplateRequest, former *mark, conflict error) (Result, error) {
 	there, err := h.find(ctx, request.Name)
+	if err != nil && former != nil {
+		err = stillUnknown(err)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -172,6 +175,15 @@ func (h *create) find(ctx context.Context, name string) (found []apiclient.Templ
 	}
 	slices.SortStableFunc(found, func(a, b apiclient.Template) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	return found, nil
+}
+
+// stillUnknown keeps a refusal of the list from settling a row of which a request
+// may have landed.
+func stillUnknown(err error) error {
+	if Judge(err).Outcome == Refused {
+		return transient(err)
+	}
+	return err
 }
 
 // compare settles the row by the templates of its name. The same content is

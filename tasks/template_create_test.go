@@ -141,6 +141,19 @@ func TestCreateLandsLate(t *testing.T) {
 	}
 }
 
+// TestCreateListRefused: that the templates cannot be listed is no word on the one
+// that a lost request may have made.
+func TestCreateListRefused(t *testing.T) {
+	w := newWorld(t)
+	w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: true})
+	f := status(http.StatusBadRequest)
+	f.Operation, f.Count = sandbox.OpListTemplates, 1
+	w.sandbox.AddFault(f)
+	run := w.submit(tasks.TypeCreate, template)
+	w.drain()
+	w.wantFate(run, 0, "done", w.sandbox.Templates()[0].ID)
+}
+
 // TestCreateFoundAmongOthers: names repeat, and one of that name and content was
 // there before; the one that a lost request made is the row's.
 func TestCreateFoundAmongOthers(t *testing.T) {

@@ -45,6 +45,9 @@
 //	drop_before, drop_after   the connection is reset, before the request is looked at or after it was carried out
 //	truncate, drip_ms, endless, not_http   the body ends half-way, comes octet by octet, never ends; the answer is no HTTP
 //
+// CONFORMANCE.md has each constraint of the specification, and its tests here and
+// in the client.
+//
 // Where things are: api.go the operations, rules.go what a body may say,
 // body.go and form.go how it is read, auth.go tokens and scopes, bucket.go the
 // rate limit, tenant.go the state, zone.go and dnsserver.go the names,
