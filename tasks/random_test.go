@@ -309,19 +309,19 @@ func (w *world) due(busy map[*queued]bool) (n *queued, left bool) {
 }
 
 // ended does with the task what asynq does after an execution.
-func (n *queued) ended(err error, now time.Time) {
-	n.lastErr = err
+func (q *queued) ended(err error, now time.Time) {
+	q.lastErr = err
 	switch {
 	case err == nil:
-		n.state = "completed"
+		q.state = "completed"
 	case errors.Is(err, asynq.RevokeTask):
-		n.state = "revoked"
+		q.state = "revoked"
 	case errors.Is(err, asynq.SkipRetry):
-		n.state = "archived"
+		q.state = "archived"
 	default:
-		n.at = now.Add(tasks.RetryDelay(n.retried, err, nil)).Truncate(time.Second)
+		q.at = now.Add(tasks.RetryDelay(q.retried, err, nil)).Truncate(time.Second)
 		if tasks.IsFailure(err) {
-			n.retried++
+			q.retried++
 		}
 	}
 }
