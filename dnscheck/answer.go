@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -11,6 +12,9 @@ import (
 
 // maxAliases bounds how many CNAMEs are followed, as resolvers do (8 to 16); a verification host needs one or two.
 const maxAliases = 8
+
+// mostOctets is how long a name can be on the wire (RFC 1035 section 3.1).
+const mostOctets = 255
 
 // trail is the way from the host that was asked for along its CNAMEs, through one answer or several.
 type trail struct {
@@ -49,7 +53,7 @@ func (t *trail) read(r reply, token string) finding {
 	}
 	before := len(t.aliases)
 	if err := t.follow(r.answer); err != nil {
-		return unknown(ReasonAlias, err)
+		return misled(err)
 	}
 	followed := len(t.aliases) > before
 	texts := textsAt(r.answer, t.at)
@@ -70,10 +74,10 @@ func (t *trail) read(r reply, token string) finding {
 	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, t.at)}
 }
 
-// follow moves along the CNAMEs of one answer section, in whatever order they stand there.
+// follow moves along the aliases of one answer section, in whatever order they stand there.
 func (t *trail) follow(answer []dns.RR) error {
 	for {
-		target, found, err := aliasAt(answer, t.at)
+		target, found, err := aliasAt(answer, ".", t.at)
 		if err != nil || !found {
 			return err
 		}
@@ -97,23 +101,71 @@ func (t *trail) step(target string) error {
 	return nil
 }
 
-// aliasAt finds the CNAME of a name. Where there are two different ones, or TXT records beside it, nobody can say
-// which holds (RFC 2181 section 10.1), and a guess could be the wrong one.
-func aliasAt(answer []dns.RR, name string) (target string, found bool, err error) {
+// aliasAt finds where a name leads, by its CNAME or by a DNAME above it, as a server of zone has them; resolvers' is the root.
+// Where there are two ways, or TXT records beside one, nobody can say which holds (RFC 2181 section 10.1), and a guess could be the
+// wrong one.
+func aliasAt(answer []dns.RR, zone, name string) (target string, found bool, err error) {
 	for _, record := range answer {
-		alias, ok := record.(*dns.CNAME)
-		if !ok || !isAt(record, name) {
+		next, err := leadOf(record, zone, name)
+		if err != nil {
+			return "", false, err
+		}
+		if next == "" {
 			continue
 		}
-		if found && canonical(alias.Target) != canonical(target) {
+		if found && canonical(next) != canonical(target) {
 			return "", false, fmt.Errorf("%s has more than one alias (CNAME)", shownHost(unrooted(name)))
 		}
-		target, found = alias.Target, true
+		target, found = next, true
 	}
 	if found && len(textsAt(answer, name)) > 0 {
 		return "", false, fmt.Errorf("%s has an alias (CNAME) and TXT records", shownHost(unrooted(name)))
 	}
 	return target, found, nil
+}
+
+// leadOf is where one record leads the name; empty: nowhere.
+func leadOf(record dns.RR, zone, name string) (string, error) {
+	switch record := record.(type) {
+	case *dns.CNAME:
+		if isAt(record, name) {
+			return record.Target, nil
+		}
+	case *dns.DNAME:
+		return renamed(record, zone, name)
+	}
+	return "", nil
+}
+
+// errNoSuchName is what a server that renames says by YXDOMAIN.
+var errNoSuchName = errors.New("the DNAME there makes a name that cannot be (YXDOMAIN)")
+
+// renamed is the name that a DNAME above a name puts in its place; empty: none does. Servers have to write the CNAME beside it that
+// follows (RFC 6672 section 3.1); where one does not, what it would say is plain all the same. A DNAME outside the zone is not its
+// servers' to tell.
+func renamed(d *dns.DNAME, zone, name string) (string, error) {
+	owner, labels := canonical(d.Hdr.Name), dns.Split(name)
+	below := len(labels) - dns.CountLabel(owner)
+	if d.Hdr.Class != dns.ClassINET || below < 1 || !dns.IsSubDomain(owner, canonical(name)) || !dns.IsSubDomain(zone, owner) {
+		return "", nil
+	}
+	kept := name
+	if below < len(labels) {
+		kept = name[:labels[below]]
+	}
+	target := kept + strings.TrimPrefix(d.Target, ".") // the root has no label
+	if _, err := dns.PackDomainName(target, make([]byte, mostOctets), 0, nil, false); err != nil {
+		return "", errNoSuchName
+	}
+	return target, nil
+}
+
+// misled is what an alias comes to that cannot be followed.
+func misled(err error) finding {
+	if errors.Is(err, errNoSuchName) {
+		return unknown(ReasonRCode, err)
+	}
+	return unknown(ReasonAlias, err)
 }
 
 // textsAt gives the TXT records of a name.

@@ -404,6 +404,15 @@ func TestAliasesThatCannotBeFollowed(t *testing.T) {
 		}), dnscheck.Present, dnscheck.ReasonFound},
 		{"DNAME without its synthesized alias", saying(func(m *dns.Msg, _ string) {
 			m.Answer = []dns.RR{dname, txt("_verify.org-1.example.net", token)}
+		}), dnscheck.Present, dnscheck.ReasonFound},
+		{"DNAME and another alias", saying(func(m *dns.Msg, name string) {
+			m.Answer = []dns.RR{cname(name, "_verify.org-2.example.net"), dname, txt("_verify.org-2.example.net", token)}
+		}), dnscheck.Unknown, dnscheck.ReasonAlias},
+		{"DNAME above the token", saying(func(m *dns.Msg, name string) { m.Answer = []dns.RR{dname, txt(name, token)} }), dnscheck.Unknown, dnscheck.ReasonAlias},
+		{"DNAME of another class", saying(func(m *dns.Msg, _ string) {
+			renames := &dns.DNAME{Hdr: dname.Hdr, Target: dname.Target}
+			renames.Hdr.Class = dns.ClassCHAOS
+			m.Answer = []dns.RR{renames, txt("_verify.org-1.example.net", token)}
 		}), dnscheck.Unknown, dnscheck.ReasonMalformed},
 		{"alias of another class", saying(func(m *dns.Msg, name string) {
 			alias := cname(name, "a.example")

@@ -100,14 +100,7 @@ func (a *authority) consult(ctx context.Context, host, token string, told func(O
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
-	queries, lookups := new(budget), new(budget)
-	queries.left.Store(maxQueries)
-	lookups.left.Store(maxLookups)
-	q := &inquiry{
-		authority: a, token: token, path: newTrail(host), lookups: lookups,
-		straight: a.exchange.through(spending{a.exchange.dialer, queries}),
-	}
-	w := q.follow(limited)
+	w := a.inquire(host, token).follow(limited)
 	if ctx.Err() != nil {
 		return word{}, ended(ctx, host)
 	}
@@ -118,6 +111,17 @@ func (a *authority) consult(ctx context.Context, host, token string, told func(O
 	}
 	w.observations = w.observations[:min(len(w.observations), maxShown)]
 	return w, nil
+}
+
+// inquire begins an inquiry, with budgets of its own.
+func (a *authority) inquire(host, token string) *inquiry {
+	queries, lookups := new(budget), new(budget)
+	queries.left.Store(maxQueries)
+	lookups.left.Store(maxLookups)
+	return &inquiry{
+		authority: a, token: token, path: newTrail(host), lookups: lookups,
+		straight: a.exchange.through(spending{a.exchange.dialer, queries}),
+	}
 }
 
 // follow asks at the host's zone, and where there is an alias at the zone that its target lies in.
@@ -250,7 +254,7 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 func (q *inquiry) nearest(name string) (delegation, bool) {
 	name = canonical(name)
 	for _, off := range dns.Split(name) {
-		if d, ok := q.cuts.get(name[off:]); ok {
+		if d, ok := q.cuts.get(name[off:]); ok && len(d.servers) > 0 {
 			return d, true
 		}
 	}

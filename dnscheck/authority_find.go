@@ -27,14 +27,15 @@ const (
 
 // top finds the name servers of the top-level domain that a name ends in. That they exist is sure, unlike anything between
 // the name and its zone, for which no resolver is ever asked: an NXDOMAIN that it then keeps would deny the record for as long
-// after it was published (RFC 2308, RFC 8020).
+// after it was published (RFC 2308, RFC 8020). One without any is remembered so as well, by the root's word for how long: nothing of
+// ours can begin to exist in it meanwhile.
 func (q *inquiry) top(ctx context.Context, name string) (delegation, error) {
 	labels := dns.SplitDomainName(canonical(name))
 	tld := dns.Fqdn(labels[len(labels)-1])
-	return q.cuts.find(ctx, tld, func() (delegation, time.Duration, error) {
+	d, err := q.cuts.find(ctx, tld, func() (delegation, time.Duration, error) {
 		names, ttl, err := q.agreed(ctx, tld, dns.TypeNS)
-		if err != nil {
-			return delegation{}, 0, fmt.Errorf("find the name servers of %s: %w", shownHost(unrooted(tld)), err)
+		if err != nil && !errors.Is(err, errNone) {
+			return delegation{}, 0, err
 		}
 		d := delegation{zone: tld}
 		for _, name := range someOf(names, tldServers) {
@@ -42,6 +43,13 @@ func (q *inquiry) top(ctx context.Context, name string) (delegation, error) {
 		}
 		return d, ttl, nil
 	})
+	if err == nil && len(d.servers) == 0 {
+		err = errNone
+	}
+	if err != nil {
+		return delegation{}, fmt.Errorf("find the name servers of %s: %w", shownHost(unrooted(tld)), err)
+	}
+	return d, nil
 }
 
 // addresses gives the addresses at which a name server can be asked, or why there are none.
@@ -147,11 +155,16 @@ func (q *inquiry) allowed(found []netip.Addr) ([]netip.Addr, error) {
 	return mixed, nil
 }
 
-// errUnfound: the resolvers could be asked, and do not agree on anything.
-var errUnfound = errors.New("no quorum of the resolvers gives an answer")
+var (
+	// errUnfound: the resolvers could be asked, and do not agree on anything.
+	errUnfound = errors.New("no quorum of the resolvers gives an answer")
+	// errNone: a quorum of the resolvers says that there is nothing.
+	errNone = errors.New("there are none")
+)
 
 // agreed asks all resolvers for the records of a name, and gives the values that a quorum of them has told: one resolver that
-// lies must not choose whose word we take for the zone's. Nobody is waited for once there are such values.
+// lies must not choose whose word we take for the zone's. Nobody is waited for once there are such values. With errNone comes for
+// how long, at the least, there is nothing by those who say so.
 func (q *inquiry) agreed(ctx context.Context, name string, kind uint16) ([]string, time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, lookupTime)
 	var asking sync.WaitGroup
@@ -162,11 +175,12 @@ func (q *inquiry) agreed(ctx context.Context, name string, kind uint16) ([]strin
 		asking.Go(func() { told <- v.valuesOf(limited, name, kind) })
 	}
 	votes := make(map[string]int)
-	empty, ttl := 0, longestMemory
+	empty, ttl, emptyTTL := 0, longestMemory, longestMemory
 	for range q.resolvers {
 		b := <-told
 		if b.counts && len(b.values) == 0 {
 			empty++
+			emptyTTL = min(emptyTTL, b.ttl)
 		}
 		for _, value := range b.values {
 			votes[value]++
@@ -180,7 +194,7 @@ func (q *inquiry) agreed(ctx context.Context, name string, kind uint16) ([]strin
 	case ctx.Err() != nil:
 		return nil, 0, errors.Join(errAbandoned, ctx.Err())
 	case empty >= q.quorum:
-		return nil, 0, errors.New("there are none")
+		return nil, emptyTTL, errNone
 	}
 	return nil, 0, errUnfound
 }
@@ -199,8 +213,8 @@ func reaching(votes map[string]int, quorum int) []string {
 // ballot is what one resolver says of a name, each value once.
 type ballot struct {
 	values []string
-	ttl    time.Duration
-	counts bool // the resolver has answered, be it that there is nothing
+	ttl    time.Duration // of the values; of their absence where there are none
+	counts bool          // the resolver has answered, be it that there is nothing
 }
 
 func (v recursive) valuesOf(ctx context.Context, name string, kind uint16) ballot {
@@ -223,6 +237,9 @@ func (v recursive) valuesOf(ctx context.Context, name string, kind uint16) ballo
 			b.values = append(b.values, value)
 			b.ttl = min(b.ttl, seconds(record.Header().Ttl))
 		}
+	}
+	if len(b.values) == 0 {
+		b.ttl = negativeTTL(r.authority, name)
 	}
 	return b
 }

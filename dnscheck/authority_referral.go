@@ -30,12 +30,13 @@ type nameServer struct {
 type delegation struct {
 	zone    string // canonical
 	servers []nameServer
+	more    bool // the zone has servers beyond these
 }
 
 // statement is what a name server's reply says about a name: a finding, or the alias there, or that another zone begins.
 type statement struct {
 	finding finding
-	alias   string      // the target of the CNAME there
+	alias   string      // where the CNAME there leads, or a DNAME above
 	down    *delegation // the zone below that the name lies in
 	ttl     time.Duration
 }
@@ -65,9 +66,9 @@ func readStatement(r reply, zone, name, token string) statement {
 	if !r.authoritative {
 		return says(unknown(ReasonLame, errors.New("the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
 	}
-	target, found, err := aliasAt(r.answer, name)
+	target, found, err := aliasAt(r.answer, zone, name)
 	if err != nil {
-		return says(unknown(ReasonAlias, err))
+		return says(misled(err))
 	}
 	if found { // then the response code is about the target (RFC 6604 section 3)
 		return statement{alias: target}
@@ -145,30 +146,35 @@ func lowestTTL(records []*dns.NS) time.Duration {
 	return lowest
 }
 
-// delegationOf takes at most maxServers of the servers, with the addresses that came along for those whose names lie in the zone
-// itself: nobody else could tell them. Those of other names are not the referring server's to tell.
+// delegationOf takes at most maxServers of the servers.
 func delegationOf(zone string, records []*dns.NS, additional []dns.RR) *delegation {
-	names := make([]string, 0, len(records))
+	servers := serversOf(zone, records, additional)
+	return &delegation{zone: zone, servers: someOf(servers, maxServers), more: len(servers) > maxServers}
+}
+
+// serversOf gives the servers that the records name, each once, with the addresses that came along for those whose names lie in the
+// zone itself: nobody else could tell them. Those of other names are not the referring server's to tell.
+func serversOf(zone string, records []*dns.NS, additional []dns.RR) []nameServer {
+	var servers []nameServer
+	named := make(map[string]bool)
 	for _, ns := range records {
-		if name := canonical(ns.Ns); name != "." && !slices.Contains(names, name) {
-			names = append(names, name)
+		server := nameServer{name: canonical(ns.Ns)}
+		if server.name == "." || named[server.name] {
+			continue
 		}
-	}
-	d := &delegation{zone: zone}
-	for _, name := range someOf(names, maxServers) {
-		server := nameServer{name: name}
-		if dns.IsSubDomain(zone, name) {
-			server.glue = addressesAt(additional, name)
+		named[server.name] = true
+		if dns.IsSubDomain(zone, server.name) {
+			server.glue = addressesAt(additional, server.name)
 		}
-		d.servers = append(d.servers, server)
+		servers = append(servers, server)
 	}
-	return d
+	return servers
 }
 
 // someOf takes as many at random, in an order that changes, so that no server is always asked first.
-func someOf(names []string, most int) []string {
-	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names[:min(len(names), most)]
+func someOf[V any](all []V, most int) []V {
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(len(all), most)]
 }
 
 // addressesAt gives the addresses that a section has of a name.

@@ -198,6 +198,61 @@ func TestAuthorityFindsTheZone(t *testing.T) {
 	}
 }
 
+// bare gives a server's DNAMEs without the CNAMEs that follow from them.
+func bare(z zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := z(q)
+		m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeCNAME })
+		return m
+	}
+}
+
+// TestDNAMEWithoutItsAlias has servers that leave it to us to say what a DNAME makes of the host's name.
+func TestDNAMEWithoutItsAlias(t *testing.T) {
+	renames := func(owner, target string) zone { return bare(zoneOf(start("example.com"), dname(owner, target))) }
+	// Of 255 octets the host's two labels have 14, three labels 186, com and the root 5; each has its length before it.
+	fits := strings.Repeat(strings.Repeat("a", 61)+".", 3) + strings.Repeat("a", 255-14-186-5-1) + ".com"
+	tests := []struct {
+		name        string
+		first, then zone
+		want        expected
+	}{
+		{"followed to its own zone", renames("org-1.example.com", "elsewhere.com"), renames("org-1.example.com", "elsewhere.com"), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"above all of the zone", renames("example.com", "deep.elsewhere.com"), renames("example.com", "deep.elsewhere.com"), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"nothing there", renames("org-1.example.com", "gone.elsewhere.com"), renames("org-1.example.com", "gone.elsewhere.com"), expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"beside a server that writes it", renames("org-1.example.com", "elsewhere.com"), zoneOf(start("example.com"), dname("org-1.example.com", "elsewhere.com")), expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"beside a server that has another", renames("org-1.example.com", "elsewhere.com"), renames("org-1.example.com", "gone.elsewhere.com"), expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
+		{"of the host itself, which it does not rename", says(dname(host, "elsewhere.com")), says(dname(host, "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"above the zone, where it is not theirs", says(dname("com", "elsewhere.com")), says(dname("com", "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"of another name", says(dname("org-2.example.com", "elsewhere.com")), says(dname("org-2.example.com", "elsewhere.com")), expected{dnscheck.Unknown, dnscheck.ReasonMalformed}},
+		{"a name as long as can be", renames("example.com", fits), renames("example.com", fits), expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"a name that is too long", renames("example.com", "a"+fits), renames("example.com", "a"+fits), expected{dnscheck.Unknown, dnscheck.ReasonRCode}},
+		{"longer each time", renames("org-1.example.com", "x.org-1.example.com"), renames("org-1.example.com", "x.org-1.example.com"), expected{dnscheck.Unknown, dnscheck.ReasonAlias}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, append(twoServers(), ns("elsewhere.com", "ns.elsewhere.com"), address("ns.elsewhere.com", "5.3.0.1"))...)
+				n.at(nsOne, test.first)
+				n.at(nsTwo, test.then)
+				n.at("5.3.0.1", zoneOf(start("elsewhere.com"), txt("_Verify.elsewhere.com", token), txt("_verify.org-1.deep.elsewhere.com", token)))
+				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want(t, v, test.want.state, test.want.reason)
+				n.quietAbout(host)
+			})
+		})
+	}
+}
+
+// says is a server that answers with these records and with authority, whatever it is asked.
+func says(records ...dns.RR) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := straight(answer(q, records...))
+		m.Authoritative = true
+		return m
+	}
+}
+
 // aliases is a chain of so many, with the token at its end.
 func aliases(count int) []dns.RR {
 	var records []dns.RR
@@ -231,6 +286,35 @@ func TestAuthorityOverTCPWhereUDPIsTruncated(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestForgedLettersOfANameServer: whoever guesses all but the letters of a query to a name server is asked again over TCP, where
+// it is the server that answers.
+func TestForgedLettersOfANameServer(t *testing.T) {
+	yes, no := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
+	for name, test := range map[string]struct {
+		forged, right zone
+		want          expected
+	}{
+		"a forged yes": {yes, no, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		"a forged no":  {no, yes, expected{dnscheck.Present, dnscheck.ReasonFound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, twoServers()...)
+				for _, address := range []string{nsOne, nsTwo} {
+					n.at(address, func(q *dns.Msg) *dns.Msg {
+						asked := n.askedOf(address)
+						if asked[len(asked)-1].network == "udp" {
+							return inLower(test.forged)(q)
+						}
+						return test.right(q)
+					})
+				}
+				want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), test.want.state, test.want.reason)
+			})
+		})
+	}
 }
 
 // What servers say that do not hold the zone, or refer where nobody should go, is no answer: the others' word holds.
@@ -645,6 +729,29 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			}
 			return n
 		}, dnscheck.ReasonTimeout},
+		{"aliases from zone to zone, each with seven dead names beside its server", host, func(t *testing.T) *internet {
+			n := newInternet(t)
+			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+			records := []dns.RR{start("com")}
+			zones := []string{"example.com"}
+			for i := range dnscheck.MaxAliases + 1 {
+				zones = append(zones, fmt.Sprintf("z%d.com", i))
+			}
+			for i, zone := range zones {
+				addr := fmt.Sprintf("6.1.%d.1", i)
+				records = append(records, ns(zone, "ns."+zone), address("ns."+zone, addr))
+				for j := range dnscheck.MaxServers - 1 {
+					records = append(records, ns(zone, fmt.Sprintf("n%d-%d.victim.net", i, j)))
+				}
+				n.at(addr, func(q *dns.Msg) *dns.Msg {
+					m := straight(answer(q, cname(q.Question[0].Name, fmt.Sprintf("z%d.com", i))))
+					m.Authoritative = true
+					return m
+				})
+			}
+			n.at(tldAddr, zoneOf(records...))
+			return n
+		}, ""},
 		{"aliases from zone to zone", host, func(t *testing.T) *internet {
 			n := overTLD(t)
 			records := []dns.RR{start("com")}
@@ -709,6 +816,24 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyServers: of a zone's many servers some are asked, and their word is the zone's.
+func TestManyServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := overTLD(t)
+		records := []dns.RR{start("com")}
+		for i := range 3 * dnscheck.MaxServers {
+			name, addr := fmt.Sprintf("ns%d.example.com", i), fmt.Sprintf("6.6.6.%d", i+1)
+			records = append(records, ns("example.com", name), address(name, addr))
+			n.at(addr, zoneOf(start("example.com")))
+		}
+		n.at(tldAddr, zoneOf(records...))
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoName)
+		if got := n.straight() - n.dials(tldAddr); got != dnscheck.MaxServers {
+			t.Errorf("%d queries to the zone's servers, want %d", got, dnscheck.MaxServers)
+		}
+	})
 }
 
 // Of a server's many addresses some are asked, and some of what they say is kept.
@@ -829,6 +954,70 @@ func TestNameServersAreRemembered(t *testing.T) {
 			n.at(nsTwo, refused)
 			n.at(tldAddr, zoneOf(start("com"), ns("example.com", "new.example.com"), address("new.example.com", "5.7.0.1")))
 			n.at("5.7.0.1", zoneOf(start("example.com"), txt(host, token)))
+			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+		})
+	})
+}
+
+// TestTopLevelDomainThatIsNot is remembered for as long as the root's SOA says that it will not be there, within bounds.
+func TestTopLevelDomainThatIsNot(t *testing.T) {
+	tests := []struct {
+		name string
+		soa  []dns.RR
+		kept time.Duration
+	}{
+		{"by the SOA's minimum", []dns.RR{soa(".", 86400, 60)}, time.Minute},
+		{"by the SOA's own TTL", []dns.RR{soa(".", 120, 86400)}, 2 * time.Minute},
+		{"not for a day", []dns.RR{soa(".", 86400, 86400)}, 15 * time.Minute},
+		{"without an SOA", nil, 5 * time.Second},
+		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 5 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newInternet(t)
+				for _, address := range resolverAddrs {
+					n.at(address, func(q *dns.Msg) *dns.Msg {
+						m := n.resolver(q)
+						if len(m.Answer) == 0 {
+							m.Ns = test.soa
+						}
+						return m
+					})
+				}
+				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+				looks := func(after time.Duration, queries int) {
+					time.Sleep(after)
+					before := len(n.askedOf(resolverAddrs...))
+					v := look(t, c)
+					want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+					if want := "find the name servers of com: there are none"; v.Note != want {
+						t.Errorf("note %q, want %q", v.Note, want)
+					}
+					if got := len(n.askedOf(resolverAddrs...)) - before; got != queries {
+						t.Errorf("%s later: %d queries, want %d", after, got, queries)
+					}
+				}
+				looks(0, len(resolverAddrs))
+				looks(test.kept-time.Nanosecond, 0)
+				looks(time.Nanosecond, len(resolverAddrs))
+				time.Sleep(test.kept)
+				n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+				n.at(tldAddr, zoneOf(start("com")))
+				want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+			})
+		})
+	}
+	t.Run("not by a minority", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			n.at(resolverAddrs[0], nothing)
+			n.at(resolverAddrs[1], servfail)
+			n.at(resolverAddrs[2], servfail)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+			n.at(resolverAddrs[1], n.resolver)
+			n.at(resolverAddrs[2], n.resolver)
 			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
 		})
 	})

@@ -36,6 +36,9 @@ const (
 	MistakeAsAlias    Mistake = "token_as_cname"  // the token stands in a CNAME record
 	MistakeWildcard   Mistake = "wildcard"        // what was found comes from a wildcard, the host has no record
 	MistakeAlias      Mistake = "cname"           // a CNAME leads elsewhere, where the token is not
+
+	MistakeOtherServers  Mistake = "other_name_servers"  // the token stands at name servers that the zone is not delegated to
+	MistakeServersDiffer Mistake = "name_servers_differ" // the zone names other name servers than its delegation, and no other mistake was found
 )
 
 // Finding is one thing that is wrong with the record.
@@ -57,7 +60,8 @@ type Diagnosis struct {
 // once, within six seconds: the domain, the host with the domain appended, the host without a label, and where
 // it matters a random sibling. They are asked where v comes from: at the zone's name servers only if those have denied the
 // token, so that no resolver begins to remember a no; else at the resolvers, which remember theirs already. A finding there
-// takes as much as a proof does of them. Nothing is told to Config.Observe.
+// takes as much as a proof does of them. Where the zone's name servers have denied it, those are asked too that the zone names itself
+// and its delegation does not: a zone that moves is often edited there. Nothing is told to Config.Observe.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {
@@ -73,12 +77,17 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	}
 	d := &diagnosis{host: host, domain: domain, token: token, verdict: v}
 	d.compare()
+	var mismatch *mismatch
+	var asking sync.WaitGroup
+	asking.Go(func() { mismatch = c.mismatched(ctx, host, token, v.Basis) })
 	answers := c.askOthers(ctx, d.others(), token, v.Basis)
+	asking.Wait()
 	if ctx.Err() != nil {
 		return Diagnosis{}, ended(ctx, host)
 	}
 	d.hear(answers)
 	d.sayAliases()
+	d.sayServers(mismatch)
 	return d.Diagnosis, nil
 }
 
@@ -274,6 +283,27 @@ func (c *Checker) glance(ctx context.Context, name, token string, basis Basis) *
 		return nil
 	}
 	return &v
+}
+
+// mismatched asks the zone for its own word of its name servers, where those that it is delegated to have denied the token.
+func (c *Checker) mismatched(ctx context.Context, host, token string, basis Basis) *mismatch {
+	if basis != ByAuthority || c.authority == nil {
+		return nil
+	}
+	return c.authority.mismatched(ctx, host, token)
+}
+
+// sayServers tells of name servers that the zone is not delegated to.
+func (d *diagnosis) sayServers(m *mismatch) {
+	switch {
+	case m == nil:
+	case len(m.holding) > 0:
+		d.add(MistakeOtherServers, "%s is delegated to the name servers %s; the record was found at %s, which the delegation does not name: add the record at %s, or change the delegation at the registrar to %s.",
+			m.zone, someNames(m.delegated), someNames(m.holding), someNames(m.delegated), someNames(m.own))
+	case len(d.Findings) == 0:
+		d.add(MistakeServersDiffer, "%s is delegated to the name servers %s, while the zone itself names %s: make sure to add the record at %s, or change the delegation at the registrar.",
+			m.zone, someNames(m.delegated), someNames(m.own), someNames(m.delegated))
+	}
 }
 
 // hear tells what the other names have.

@@ -3,6 +3,7 @@ package dnscheck_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -176,6 +177,120 @@ func TestDiagnosisAtTheNameServers(t *testing.T) {
 			n.quietAbout(host)
 		})
 	}
+}
+
+// TestDiagnosisOfAZoneThatMoved has name servers that the zone names and its delegation does not. com. delegates example.com. to
+// ns1 and ns2.
+func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
+	const newAddr = "5.7.0.1"
+	own := func(names ...string) []dns.RR {
+		records := []dns.RR{start(domain), address("ns1.example.com", nsOne), address("ns2.example.com", nsTwo)}
+		for _, name := range names {
+			records = append(records, ns(domain, name))
+		}
+		return records
+	}
+	many := func(count int) []string {
+		var names []string
+		for i := range count {
+			names = append(names, fmt.Sprintf("ns%d.hoster.net", i))
+		}
+		return names
+	}
+	has := zoneOf(start(domain), txt(host, token))
+	const delegation = "example.com is delegated to the name servers ns1.example.com, ns2.example.com"
+	tests := []struct {
+		name  string
+		zone  zone
+		moved zone // the server at newAddr; nil: it keeps silent
+		want  []dnscheck.Mistake
+		says  string
+		asked bool // the server at newAddr
+	}{
+		{"the same servers", zoneOf(own("NS2.example.com", "ns1.example.com")...), has, nil, "", false},
+		{"the record is at another one", zoneOf(own("ns1.example.com", "new.hoster.net")...), has, []dnscheck.Mistake{dnscheck.MistakeOtherServers},
+			delegation + "; the record was found at new.hoster.net, which the delegation does not name: add the record at ns1.example.com, ns2.example.com, " +
+				"or change the delegation at the registrar to new.hoster.net, ns1.example.com.", true},
+		{"at another one in the zone", zoneOf(append(own("ns9.example.com"), address("ns9.example.com", newAddr))...), has, []dnscheck.Mistake{dnscheck.MistakeOtherServers},
+			"the record was found at ns9.example.com", true},
+		{"it is not there either", zoneOf(own("new.hoster.net")...), zoneOf(start(domain)), []dnscheck.Mistake{dnscheck.MistakeServersDiffer},
+			delegation + ", while the zone itself names new.hoster.net: make sure to add the record at ns1.example.com, ns2.example.com, or change the delegation at the registrar.", true},
+		{"fewer servers", zoneOf(own("ns2.example.com")...), has, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+		{"the other one keeps silent", zoneOf(own("new.hoster.net")...), nil, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", true},
+		{"the other one does not hold the zone", zoneOf(own("new.hoster.net")...), holding(token), []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", true},
+		{"at an address that is not public", zoneOf(own("inside.hoster.net")...), has, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+		{"in the zone, and without an address", zoneOf(own("ns9.example.com")...), has, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+		{"as many as are taken", zoneOf(own(many(dnscheck.MaxServers)...)...), has, []dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "and 4 more", false},
+		{"more than are taken", zoneOf(own(many(dnscheck.MaxServers + 1)...)...), has, nil, "", false},
+		{"nothing is said of them", zoneOf(start(domain)), has, nil, "", false},
+		{"without authority", func(q *dns.Msg) *dns.Msg {
+			m := zoneOf(own("new.hoster.net")...)(q)
+			m.Authoritative = q.Question[0].Qtype != dns.TypeNS
+			return m
+		}, has, nil, "", false},
+		{"of another zone", func(q *dns.Msg) *dns.Msg {
+			m := zoneOf(start(domain))(q)
+			if q.Question[0].Qtype == dns.TypeNS {
+				m.Answer = []dns.RR{ns("com", "new.hoster.net")}
+			}
+			return m
+		}, has, nil, "", false},
+		{"another mistake says more", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...), zoneOf(start(domain)), []dnscheck.Mistake{dnscheck.MistakeQuoted}, "", true},
+		{"another mistake, and the record there", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...), has, []dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeOtherServers}, "", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, twoServers()...)
+				n.know(address("new.hoster.net", newAddr), address("inside.hoster.net", "10.0.0.1"))
+				n.at(nsOne, test.zone)
+				n.at(nsTwo, test.zone)
+				n.at(newAddr, test.moved)
+				n.at("10.0.0.1", has)
+				began := time.Now()
+				d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token)
+				if diff := cmp.Diff(test.want, mistakes(d)); diff != "" {
+					t.Errorf("mistakes (-want +got):\n%s\n%+v", diff, d)
+				}
+				if len(d.Findings) > 0 && !strings.Contains(d.Findings[0].Sentence, test.says) {
+					t.Errorf("sentence %q, want %q in it", d.Findings[0].Sentence, test.says)
+				}
+				if asked := n.dials(newAddr) > 0; asked != test.asked || n.dials("10.0.0.1") > 0 {
+					t.Errorf("dialled %q", n.dialled)
+				}
+				if took := time.Since(began); took > dnscheck.DiagnosisTime {
+					t.Errorf("took %s", took)
+				}
+				n.quietAbout(host)
+			})
+		})
+	}
+	t.Run("more in the delegation than are taken", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var servers []dns.RR
+			for i := range dnscheck.MaxServers + 1 {
+				name := fmt.Sprintf("ns%d.example.com", i)
+				servers = append(servers, ns(domain, name), address(name, nsOne))
+			}
+			n := overTLD(t, servers...)
+			n.at(nsOne, zoneOf(own("new.hoster.net")...))
+			n.know(address("new.hoster.net", newAddr))
+			n.at(newAddr, has)
+			if d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token); len(d.Findings) > 0 || n.dials(newAddr) > 0 {
+				t.Errorf("findings %+v, dialled %q", d.Findings, n.dialled)
+			}
+		})
+	})
+	t.Run("by the resolvers' word", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := overTLD(t, twoServers()...)
+			n.at(nsOne, zoneOf(own("new.hoster.net")...))
+			n.at(nsTwo, zoneOf(own("new.hoster.net")...))
+			if d := diagnose(t, n.checker(dnscheck.Config{}), token); len(d.Findings) > 0 || n.straight() > 0 {
+				t.Errorf("findings %+v, dialled %q", d.Findings, n.dialled)
+			}
+		})
+	})
 }
 
 func TestDiagnosisAsksForFewNames(t *testing.T) {

@@ -47,7 +47,7 @@
 // and why): queries and look-ups of one verdict, referrals, servers of a zone, addresses of a server, time. Name
 // servers at addresses that are not public unicast are not asked. A referral must lead strictly down and toward
 // the host, and glue is believed for names in the referred zone only. Zones' name servers are remembered by
-// their TTL, at most a quarter of an hour.
+// their TTL, at most a quarter of an hour; that a top-level domain has none, by what the root says (RFC 2308).
 //
 // Where the servers of a top-level domain are all silent, port 53 outwards is taken to be closed for five
 // minutes: [Config.Reach] is told, and the resolvers answer alone.
@@ -73,7 +73,8 @@
 // authority_find.go finds them, authority_referral.go reads what they say, authority_cache.go remembers them,
 // authority_reach.go knows whether they can be reached, authority_address.go which addresses are not asked;
 // resolver.go how resolvers are written, verdict.go the reasons and their sentences; diagnose.go advises the customer who got the
-// record wrong ([Checker.Diagnose]), and has no part in any verdict.
+// record wrong ([Checker.Diagnose]), and authority_own.go asks for it what name servers the zone itself names; they have no part in any
+// verdict.
 //
 // A further transport is another carrier (stream.go), and a scheme in resolver.go.
 package dnscheck

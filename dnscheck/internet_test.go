@@ -224,8 +224,12 @@ func authoritative(q *dns.Msg, origin string, records []dns.RR) *dns.Msg {
 		owner := dns.CanonicalName(record.Header().Name)
 		switch record := record.(type) {
 		case *dns.NS:
-			if owner != origin && dns.IsSubDomain(owner, name) {
+			switch {
+			case owner != origin && dns.IsSubDomain(owner, name):
 				m.Ns = append(m.Ns, record)
+				m.Extra = append(m.Extra, at(records, record.Ns)...)
+			case owner == name && q.Question[0].Qtype == dns.TypeNS:
+				m.Answer = append(m.Answer, record)
 				m.Extra = append(m.Extra, at(records, record.Ns)...)
 			}
 		case *dns.DNAME:

@@ -141,6 +141,14 @@ func someNames(names []string) string {
 	return strings.Join(names[:min(len(names), most)], ", ") + andMore(len(names)-most)
 }
 
+// asked is who was asked last, in the customer's words.
+func (v Verdict) asked() string {
+	if v.Basis == ByAuthority {
+		return "the domain's name servers"
+	}
+	return "the resolver"
+}
+
 func (o Observation) role() string {
 	if o.Authority {
 		return "name server"
@@ -166,11 +174,14 @@ func (v Verdict) Plain() string {
 	case ReasonServFail:
 		return "The TXT record at " + host + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL)."
 	case ReasonRefused:
-		return "The TXT record at " + host + " could not be looked up: the " + v.telling().role() + " declined to answer for this name."
+		return "The TXT record at " + host + " could not be looked up: " + v.asked() + " declined to answer for this name."
 	case ReasonTimeout:
+		if v.Basis == ByAuthority {
+			return "The TXT record at " + host + " could not be looked up: the domain's name servers did not answer in time."
+		}
 		return "The TXT record at " + host + " could not be looked up: no answer came in time."
 	case ReasonUnreachable:
-		return "The TXT record at " + host + " could not be looked up: the " + v.telling().role() + " cannot be reached."
+		return "The TXT record at " + host + " could not be looked up: " + v.asked() + " cannot be reached."
 	case ReasonServersDisagree:
 		return "The domain's name servers disagree about the TXT record at " + host + "."
 	case ReasonLag:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -66,6 +67,50 @@ func TestSentences(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSentencesOfSilentNameServers: where only the domain's own were asked, no resolver is blamed for what they do not say.
+func TestSentencesOfSilentNameServers(t *testing.T) {
+	const begin = "The TXT record at " + host + " could not be looked up: the domain's name servers "
+	tests := []struct {
+		name     string
+		zone     zone
+		closed   bool
+		sentence string
+	}{
+		{"silent", nil, false, begin + "did not answer in time."},
+		{"closed ports", nil, true, begin + "cannot be reached."},
+		{"refusing", refused, false, begin + "declined to answer for this name."},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, twoServers()...)
+				if !test.closed {
+					n.at(nsOne, test.zone)
+					n.at(nsTwo, test.zone)
+				}
+				v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				for what, got := range map[string]string{"sentence": v.Sentence(), "plain": v.Plain()} {
+					if diff := cmp.Diff(test.sentence, got); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", what, diff)
+					}
+				}
+			})
+		})
+	}
+	t.Run("port 53 closed, at the second look", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			n.at(tldAddr, nil)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			look(t, c)
+			v := look(t, c)
+			if got := v.Sentence(); got != begin+"cannot be reached." || len(v.Observations) > 0 {
+				t.Errorf("sentence %q, observations %+v", got, v.Observations)
+			}
+		})
+	})
 }
 
 func TestSentenceQuotesAHostThatIsNone(t *testing.T) {

@@ -3,29 +3,172 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"net"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
 
 	"orgops/internal/cli"
 )
 
 // TestCheckIsInterrupted has a resolver that never answers, and the person lose patience once it is asked.
 func TestCheckIsInterrupted(t *testing.T) {
-	resolver, err := net.ListenPacket("udp", "127.0.0.1:0")
+	var rows strings.Builder
+	rows.WriteString("verification_host,verification_txt\n")
+	for i := range 3 * rowsAtOnce {
+		fmt.Fprintf(&rows, "_v%d.example.com,token\n", i)
+	}
+	for name, test := range map[string]struct {
+		args  []string
+		stdin string
+	}{
+		"one record": {[]string{"--host", "_v.example.com", "--txt", "token"}, ""},
+		"a file":     {[]string{"-"}, rows.String()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resolver, err := net.ListenPacket("udp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resolver.Close() }()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				_, _, _ = resolver.ReadFrom(make([]byte, 512))
+				cancel()
+			}()
+			status, stdout, stderr := check(ctx, resolver.LocalAddr().String(), test.stdin, test.args...)
+			if status != cli.StatusInterrupted || stdout != "" {
+				t.Errorf("exit status %d, stdout %q, stderr %q; want %d and nothing", status, stdout, stderr, cli.StatusInterrupted)
+			}
+		})
+	}
+}
+
+// TestRowsAreAskedForTogether lets the last of those rows go first that are being asked for.
+func TestRowsAreAskedForTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all = 3*rowsAtOnce + 1
+		var mu sync.Mutex
+		waiting := make(map[string]chan struct{})
+		records := func(yield func(txtRecord, error) bool) {
+			for i := range all {
+				if !yield(txtRecord{Host: fmt.Sprintf("%03d", i)}, nil) {
+					return
+				}
+			}
+		}
+		ask := func(_ context.Context, r txtRecord) (checked, error) {
+			mine := make(chan struct{})
+			mu.Lock()
+			waiting[r.Host] = mine
+			mu.Unlock()
+			<-mine
+			return checked{txtRecord: r}, nil
+		}
+		var got []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for found, err := range inOrder(t.Context(), records, ask) {
+				if err != nil {
+					t.Error(err)
+				}
+				got = append(got, found.Host)
+			}
+		}()
+		for left := all; left > 0; left-- {
+			synctest.Wait()
+			mu.Lock()
+			hosts := slices.Sorted(maps.Keys(waiting))
+			if left == all && len(hosts) != rowsAtOnce || len(hosts) > rowsAtOnce {
+				t.Fatalf("%d rows at a time, want %d", len(hosts), rowsAtOnce)
+			}
+			last := hosts[len(hosts)-1]
+			close(waiting[last])
+			delete(waiting, last)
+			mu.Unlock()
+		}
+		<-done
+		if !slices.IsSorted(got) || len(got) != all {
+			t.Errorf("rows in the order %q", got)
+		}
+	})
+}
+
+// TestRowsEndWithAnError: those before it are told, and nothing after it.
+func TestRowsEndWithAnError(t *testing.T) {
+	broken := errors.New("line 3 is broken")
+	records := func(yield func(txtRecord, error) bool) {
+		_ = yield(txtRecord{Host: "first"}, nil) && yield(txtRecord{Host: "second"}, nil) && yield(txtRecord{}, broken) && yield(txtRecord{Host: "fourth"}, nil)
+	}
+	var hosts []string
+	var failed error
+	for found, err := range inOrder(t.Context(), records, func(_ context.Context, r txtRecord) (checked, error) { return checked{txtRecord: r}, nil }) {
+		if failed = err; err == nil {
+			hosts = append(hosts, found.Host)
+		}
+	}
+	if diff := cmp.Diff([]string{"first", "second"}, hosts); diff != "" || !errors.Is(failed, broken) {
+		t.Errorf("hosts (-want +got):\n%s\nerror %v", diff, failed)
+	}
+}
+
+// TestCheckWithACanary has a resolver that affirms whatever it is asked, which shows at a name that nobody has.
+func TestCheckWithACanary(t *testing.T) {
+	resolver := serveDNS(t, func(q *dns.Msg) *dns.Msg { return holds(q, "token") })
+	args := []string{"--host", "_v.example.com", "--txt", "token"}
+	if status, stdout, stderr := check(t.Context(), resolver, "", args...); status != cli.StatusOK {
+		t.Errorf("without: exit status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	status, stdout, _ := check(t.Context(), resolver, "", append(args, "--canary-zone", "canary.example.net")...)
+	if status != cli.StatusRejected || !strings.Contains(stdout, "unknown (resolver_untrusted)") {
+		t.Errorf("exit status %d, stdout %q", status, stdout)
+	}
+	status, _, stderr := check(t.Context(), resolver, "", append(args, "--canary-zone", "canary")...)
+	if status != cli.StatusUsage || !strings.Contains(stderr, `canary zone "canary" has one label only`) {
+		t.Errorf("exit status %d, stderr %q", status, stderr)
+	}
+}
+
+// check runs the command with one resolver.
+func check(ctx context.Context, resolver, stdin string, args ...string) (status int, stdout, stderr string) {
+	env := map[string]string{"ORGOPS_RESOLVERS": resolver, "ORGOPS_DNS_MODE": "resolvers"}
+	var out, log bytes.Buffer
+	status = run(ctx, append([]string{"domains", "check"}, args...), strings.NewReader(stdin), &out, &log, func(name string) string { return env[name] })
+	return status, out.String(), log.String()
+}
+
+// holds is a reply with that value at whatever is asked for.
+func holds(q *dns.Msg, value string) *dns.Msg {
+	m := new(dns.Msg)
+	m.SetReply(q)
+	m.RecursionAvailable = true
+	m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 60}, Txt: []string{value}}}
+	return m
+}
+
+// serveDNS runs a resolver over UDP till the test ends, and gives its address.
+func serveDNS(t *testing.T, answer func(q *dns.Msg) *dns.Msg) string {
+	t.Helper()
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = resolver.Close() }()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		_, _, _ = resolver.ReadFrom(make([]byte, 512))
-		cancel()
-	}()
-	env := map[string]string{"ORGOPS_RESOLVERS": resolver.LocalAddr().String(), "ORGOPS_DNS_MODE": "resolvers"}
-	var stdout, stderr bytes.Buffer
-	status := run(ctx, []string{"domains", "check", "--host", "_v.example.com", "--txt", "token"}, nil, &stdout, &stderr, func(name string) string { return env[name] })
-	if status != cli.StatusInterrupted || stdout.Len() > 0 {
-		t.Errorf("exit status %d, stdout %q, stderr %q; want %d and nothing", status, &stdout, &stderr, cli.StatusInterrupted)
-	}
+	server := &dns.Server{PacketConn: packets, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(answer(q)) })}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.ActivateAndServe() })
+	t.Cleanup(func() {
+		_ = packets.Close()
+		serving.Wait()
+	})
+	return packets.LocalAddr().String()
 }

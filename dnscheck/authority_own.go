@@ -1,0 +1,111 @@
+package dnscheck
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// maxTold is how many of a zone's servers are asked for the zone's own NS records: they have the same nearly everywhere.
+const maxTold = 3
+
+// mismatch is what a zone and its parent say of the zone's name servers where that is not the same. Names are safe to show.
+type mismatch struct {
+	zone      string
+	delegated []string // by the parent
+	own       []string // by the zone's NS records
+	holding   []string // those that only the zone names, and that have the token
+}
+
+// mismatched asks the host's zone for its own NS records, and asks those of its servers for the token that the parent does not name.
+// No verdict hears them, as nobody does who looks the host up. nil: there is nothing to tell, be it that a set is larger than
+// what is taken of it, or that the delegated servers do not deny the token (any more).
+func (a *authority) mismatched(ctx context.Context, host, token string) *mismatch {
+	if a.reach.shut(time.Now()) != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+	defer cancel()
+	q := a.inquire(host, token)
+	p, err := q.descend(ctx, q.path.at)
+	if err != nil || p.no == 0 || p.conflict() || p.zone.more || dns.CountLabel(p.zone.zone) == 1 {
+		return nil
+	}
+	own := q.ownServers(ctx, p)
+	if len(own) == 0 || len(own) > maxServers {
+		return nil
+	}
+	m := &mismatch{zone: shownHost(unrooted(p.zone.zone)), delegated: namesOf(p.zone.servers), own: namesOf(own)}
+	if slices.Equal(m.delegated, m.own) {
+		return nil
+	}
+	m.holding = q.holders(ctx, p.zone, own)
+	return m
+}
+
+// ownServers are the name servers that the zone itself names, by some of its servers, with the addresses that these tell of names
+// in the zone.
+func (q *inquiry) ownServers(ctx context.Context, p *poll) []nameServer {
+	var own []nameServer
+	asked := 0
+	for _, h := range p.heard {
+		at, err := netip.ParseAddrPort(h.observation.Address)
+		if err != nil || !h.said.definite() {
+			continue
+		}
+		if asked++; asked > maxTold {
+			break
+		}
+		r, _, err := q.straight.askFor(ctx, Resolver{Addr: at, Transport: transportUDP}, transportUDP, query{name: p.zone.zone, kind: dns.TypeNS, straight: true})
+		if err != nil || !r.authoritative || r.rcode != dns.RcodeSuccess {
+			continue
+		}
+		records := slices.DeleteFunc(nsRecords(r.answer), func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != p.zone.zone })
+		own = union(own, serversOf(p.zone.zone, records, r.additional))
+	}
+	return own
+}
+
+// union adds those servers that are not there yet.
+func union(servers, more []nameServer) []nameServer {
+	for _, s := range more {
+		if !slices.ContainsFunc(servers, s.isSame) {
+			servers = append(servers, s)
+		}
+	}
+	return servers
+}
+
+func (s nameServer) isSame(as nameServer) bool { return s.name == as.name }
+
+// holders asks those of the zone's own servers that it is not delegated to, and tells which have the token.
+func (q *inquiry) holders(ctx context.Context, zone delegation, own []nameServer) []string {
+	unnamed := delegation{zone: zone.zone}
+	for _, s := range own {
+		if !slices.ContainsFunc(zone.servers, s.isSame) {
+			unnamed.servers = append(unnamed.servers, s)
+		}
+	}
+	h := &hearing{inquiry: q, zone: unnamed, name: q.path.at, asked: make(map[netip.Addr]*asked)}
+	var holding []string
+	for _, one := range h.all(ctx).heard {
+		if one.said.finding.state == Present && !slices.Contains(holding, one.observation.Resolver) {
+			holding = append(holding, one.observation.Resolver)
+		}
+	}
+	slices.Sort(holding)
+	return holding
+}
+
+// namesOf are the servers' names, in order, to be shown.
+func namesOf(servers []nameServer) []string {
+	names := make([]string, 0, len(servers))
+	for _, s := range servers {
+		names = append(names, shownHost(unrooted(s.name)))
+	}
+	slices.Sort(names)
+	return names
+}

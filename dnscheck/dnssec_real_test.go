@@ -1,0 +1,224 @@
+package dnscheck_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"orgops/dnscheck"
+)
+
+// signing is how a test's zone is signed.
+type signing struct {
+	zone   string
+	args   []string                 // of ldns-signzone
+	txt    []string                 // the TXT records' signatures are those of a second signing with these arguments; nil: they stay
+	damage func(text string) string // what is done to the signed zone; nil: nothing
+	forget bool                     // the anchor that the resolver has is of another key
+}
+
+// sign gives the zone, signed with a key of its own when it is served, and the file of its trust anchor.
+func (s signing) sign(t *testing.T, records string) (zone zoneFile, anchor string) {
+	t.Helper()
+	dir := t.TempDir()
+	key := newKey(t, dir, s.zone)
+	anchor = key + ".key"
+	if s.forget {
+		anchor = newKey(t, dir, s.zone) + ".key"
+	}
+	prepare := func(t *testing.T, master string) {
+		t.Helper()
+		with := func(args []string) string {
+			ldns(t, dir, "ldns-signzone", append(append([]string(nil), args...), "-o", s.zone, "-f", master+".signed", master, key)...)
+			text, err := os.ReadFile(master + ".signed")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		text := with(s.args)
+		changed := text
+		if s.txt != nil {
+			instead := txtSignature.FindString(with(s.txt))
+			changed = txtSignature.ReplaceAllLiteralString(text, instead)
+		}
+		if s.damage != nil {
+			changed = s.damage(changed)
+		}
+		if changed == text && (s.txt != nil || s.damage != nil) {
+			t.Fatalf("nothing of the zone %s was changed", s.zone)
+		}
+		if err := os.WriteFile(master, []byte(changed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return zoneFile{zone: s.zone, records: records, prepare: prepare}, anchor
+}
+
+var txtSignature = regexp.MustCompile(`(?m)^.*\sRRSIG\sTXT\s.*$`)
+
+// newKey makes a key, and gives its files' path without their extension.
+func newKey(t *testing.T, dir, zone string) string {
+	t.Helper()
+	return filepath.Join(dir, ldns(t, dir, "ldns-keygen", "-a", "ECDSAP256SHA256", "-k", zone))
+}
+
+func ldns(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(daemon(t, program), args...)
+	cmd.Dir = dir
+	said, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v", program, args, err)
+	}
+	return strings.TrimSpace(string(said))
+}
+
+// validating runs a resolver that validates these zones, all at one server and with the same records; com. has no signatures.
+func validating(t *testing.T, records string, zones ...signing) (dnscheck.Resolver, uint16) {
+	t.Helper()
+	port := freePort(t)
+	settings := []string{`module-config: "validator iterator"`, "ede: yes", `trust-anchor-signaling: no`}
+	stubs := map[string][]string{"com": {realTLD}}
+	delegations := "@ NS a.nic\na.nic A " + realTLD + "\n"
+	var files []zoneFile
+	for _, s := range zones {
+		file, anchor := s.sign(t, records)
+		files = append(files, file)
+		settings = append(settings, `trust-anchor-file: "`+anchor+`"`)
+		stubs[s.zone] = []string{realOne}
+		name := strings.TrimSuffix(s.zone, ".com")
+		delegations += name + " NS ns1." + name + "\nns1." + name + " A " + realOne + "\n"
+	}
+	serveZones(t, nsdSoftware, port, realTLD, zoneFile{zone: "com", records: delegations})
+	serveZones(t, nsdSoftware, port, realOne, files...)
+	return runUnbound(t, port, stubs, settings...), port
+}
+
+const signedApex = "@ NS ns1\nns1 A " + realOne + "\n"
+
+// TestValidatedAtUnbound has Unbound validate what NSD serves: AD is told as Unbound sets it, for yes and no, and not where a
+// zone without signatures begins, nor of a name that opt-out leaves open.
+func TestValidatedAtUnbound(t *testing.T) {
+	const records = signedApex + "_verify TXT " + token + "\n_other TXT " + other + "\nhere A 5.5.5.5\n*.wild TXT " + token + "\nalias CNAME _verify\n"
+	denials := map[string][]string{"nsec.com": nil, "nsec3.com": {"-n"}, "optout.com": {"-n", "-p"}}
+	var zones []signing
+	for zone, args := range denials {
+		zones = append(zones, signing{zone: zone, args: args})
+	}
+	resolver, port := validating(t, records, zones...)
+	c := atReal(t, resolver, dnscheck.ModeResolvers, port)
+	auto := atReal(t, resolver, dnscheck.ModeAuto, port)
+	tests := []struct {
+		name   string
+		state  dnscheck.State
+		reason dnscheck.Reason
+		open   bool // opt-out proves less of it
+	}{
+		{"_verify", dnscheck.Present, dnscheck.ReasonFound, false},
+		{"alias", dnscheck.Present, dnscheck.ReasonFound, false},
+		{"_verify.wild", dnscheck.Present, dnscheck.ReasonFound, true},
+		{"_other", dnscheck.Absent, dnscheck.ReasonOtherValue, false},
+		{"here", dnscheck.Absent, dnscheck.ReasonNoRecord, false},
+		{"_gone", dnscheck.Absent, dnscheck.ReasonNoName, true},
+		{"_verify.here", dnscheck.Absent, dnscheck.ReasonNoName, true},
+	}
+	for _, test := range tests {
+		for zone := range denials {
+			name := test.name + "." + zone
+			v, err := c.Prove(t.Context(), name, token)
+			wantReal(t, name, v, err, test.state, test.reason)
+			wanted := !test.open || zone != "optout.com"
+			if len(v.Observations) != 1 || v.Observations[0].Authenticated != wanted {
+				t.Errorf("%s: want authenticated to be %t: %+v", name, wanted, v.Observations)
+			}
+			if test.state == dnscheck.Present {
+				wantProof(t, auto, name)
+			}
+		}
+	}
+}
+
+// TestZoneWithoutSignaturesAtUnbound is one below a signed zone that says so: it is answered for, and nothing is validated.
+func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
+	port := freePort(t)
+	signed, anchor := signing{zone: "example.com"}.sign(t, signedApex+"sub NS ns.sub\nns.sub A "+realChild+"\n")
+	serveZones(t, nsdSoftware, port, realTLD, zoneFile{zone: "com", records: "@ NS a.nic\na.nic A " + realTLD + "\n"})
+	serveZones(t, nsdSoftware, port, realOne, signed)
+	serveZones(t, nsdSoftware, port, realChild, zoneFile{zone: "sub.example.com", records: "@ NS ns\nns A " + realChild + "\n_verify TXT " + token + "\n"})
+	resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne}, "sub.example.com": {realChild}},
+		`module-config: "validator iterator"`, `trust-anchor-file: "`+anchor+`"`, "trust-anchor-signaling: no")
+	c := atReal(t, resolver, dnscheck.ModeResolvers, port)
+	for name, want := range map[string]expected{
+		"_verify.sub.example.com": {dnscheck.Present, dnscheck.ReasonFound},
+		"_gone.sub.example.com":   {dnscheck.Absent, dnscheck.ReasonNoName},
+		"sub.example.com":         {dnscheck.Absent, dnscheck.ReasonNoRecord},
+	} {
+		v, err := c.Prove(t.Context(), name, token)
+		wantReal(t, name, v, err, want.state, want.reason)
+		if len(v.Observations) != 1 || v.Observations[0].Authenticated {
+			t.Errorf("%s: want it not to be authenticated: %+v", name, v.Observations)
+		}
+	}
+}
+
+// TestBogusAtUnbound breaks signed zones in the ways that extended errors 6 to 12 tell apart (Unbound says which one only to the
+// first that asks). None of it is a no, though the zone's own server, which knows nothing of signatures, goes on saying yes.
+func TestBogusAtUnbound(t *testing.T) {
+	altered := regexp.MustCompile(`(?m)^(.*RRSIG\s+TXT .* )....(.*)$`)
+	without := func(lines string) func(string) string {
+		line := regexp.MustCompile(`(?m)^.*\s` + lines + `\s.*\n`)
+		return func(text string) string { return line.ReplaceAllString(text, "") }
+	}
+	yes, no := "_verify", "_gone"
+	zones := []struct {
+		signing
+
+		host string
+	}{
+		{signing{zone: "altered.com", damage: func(text string) string { return altered.ReplaceAllString(text, "${1}AAAA${2}") }}, yes},
+		{signing{zone: "expired.com", txt: []string{"-i", "20240101", "-e", "20240201"}}, yes},
+		{signing{zone: "early.com", txt: []string{"-i", "20361201", "-e", "20361231"}}, yes},
+		{signing{zone: "all-expired.com", args: []string{"-i", "20240101", "-e", "20240201"}}, yes},
+		{signing{zone: "rekeyed.com", forget: true}, yes},
+		{signing{zone: "stripped.com", damage: without(`RRSIG\s+TXT`)}, yes},
+		{signing{zone: "undenied.com", damage: without(`NSEC`)}, no},
+		{signing{zone: "undenied3.com", args: []string{"-n"}, damage: without(`NSEC3`)}, no},
+	}
+	var signings []signing
+	for _, z := range zones {
+		signings = append(signings, z.signing)
+	}
+	resolver, port := validating(t, signedApex+"_verify TXT "+token+"\n", signings...)
+	for _, z := range zones {
+		t.Run(z.zone, func(t *testing.T) {
+			name := z.host + "." + z.zone
+			v, err := atReal(t, resolver, dnscheck.ModeResolvers, port).Prove(t.Context(), name, token)
+			wantReal(t, "the resolver", v, err, dnscheck.Unknown, dnscheck.ReasonDNSSEC)
+			wantBogus(t, v)
+			if z.host == no {
+				return
+			}
+			auto := atReal(t, resolver, dnscheck.ModeAuto, port)
+			v, err = auto.Look(t.Context(), name, token)
+			wantReal(t, "the name server", v, err, dnscheck.Present, dnscheck.ReasonFound)
+			v, err = auto.Prove(t.Context(), name, token)
+			wantReal(t, "a proof", v, err, dnscheck.Unknown, dnscheck.ReasonDNSSEC)
+			wantBogus(t, v)
+		})
+	}
+}
+
+var blamesDNSSEC = regexp.MustCompile(`The resolver says: .* \((6|7|8|9|10|11|12)\)`)
+
+// wantBogus wants the customer told that DNSSEC is broken, and how.
+func wantBogus(t *testing.T, v dnscheck.Verdict) {
+	t.Helper()
+	said := v.Sentence()
+	if !strings.Contains(said, "DNSSEC signatures do not validate") || !blamesDNSSEC.MatchString(said) {
+		t.Errorf("sentence %q, want DNSSEC and its extended error in it", said)
+	}
+}

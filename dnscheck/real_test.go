@@ -1,0 +1,267 @@
+package dnscheck_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// What tests against servers share that others wrote. Each test starts its own, at addresses of its own on loopback, and is skipped
+// where one is not installed.
+
+// zoneFile is a zone for a server.
+type zoneFile struct {
+	zone    string                            // "example.com"
+	records string                            // in master file format, without the SOA record
+	prepare func(t *testing.T, master string) // changes the file before it is served; nil: it stays
+}
+
+// software is an authoritative server by one of its makers.
+type software struct {
+	program string
+	args    []string // before the path of its settings
+	conf    func(s *zoneServer, addr string, port uint16) string
+}
+
+var nsdSoftware = software{program: "nsd", args: []string{"-d", "-c"}, conf: func(s *zoneServer, addr string, port uint16) string {
+	conf := fmt.Sprintf(`server:
+  ip-address: %s@%d
+  server-count: 1
+  username: ""
+  chroot: ""
+  zonesdir: %q
+  pidfile: %q
+  xfrdfile: %q
+  xfrdir: %q
+  zonelistfile: %q
+  database: ""
+  logfile: %q
+remote-control:
+  control-enable: no
+`, addr, port, s.dir, s.in("pid"), s.in("xfrd"), s.dir, s.in("list"), s.in("log"))
+	for _, z := range s.zones {
+		conf += fmt.Sprintf("zone:\n  name: %s\n  zonefile: %q\n", z.zone, s.master(z))
+	}
+	return conf
+}}
+
+var knotSoftware = software{program: "knotd", args: []string{"-c"}, conf: func(s *zoneServer, addr string, port uint16) string {
+	conf := fmt.Sprintf(`server:
+    listen: %s@%d
+    rundir: %q
+    background-workers: 1
+    udp-workers: 1
+    tcp-workers: 1
+log:
+  - target: %q
+    any: info
+database:
+    storage: %q
+template:
+  - id: default
+    journal-content: none
+    zonefile-sync: -1
+zone:
+`, addr, port, s.dir, s.in("log"), s.dir)
+	for _, z := range s.zones {
+		conf += fmt.Sprintf("  - domain: %s\n    file: %q\n", z.zone, s.master(z))
+	}
+	return conf
+}}
+
+// zoneServer is an authoritative server that runs.
+type zoneServer struct {
+	process *os.Process
+	dir, at string
+	zones   []zoneFile
+	serial  uint32
+}
+
+func (s *zoneServer) in(name string) string    { return filepath.Join(s.dir, name) }
+func (s *zoneServer) master(z zoneFile) string { return s.in("zone-" + z.zone) }
+func (z zoneFile) text(serial uint32) string {
+	return fmt.Sprintf("$ORIGIN %s.\n$TTL 3600\n@ SOA a.nic root %d 3600 3600 3600 3600\n%s", z.zone, serial, z.records)
+}
+
+// serveZones runs a server till the test ends, and returns once it answers for all of its zones.
+func serveZones(t *testing.T, by software, port uint16, addr string, zones ...zoneFile) *zoneServer {
+	t.Helper()
+	daemon(t, by.program)
+	s := &zoneServer{dir: t.TempDir(), at: net.JoinHostPort(addr, fmt.Sprint(port)), zones: zones}
+	s.write(t)
+	s.process = start53(t, by.program, s.dir, by.conf(s, addr, port), by.args...)
+	s.await(t)
+	return s
+}
+
+func (s *zoneServer) write(t *testing.T) {
+	t.Helper()
+	s.serial++
+	for _, z := range s.zones {
+		master := s.master(z)
+		if err := os.WriteFile(master+".new", []byte(z.text(s.serial)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if z.prepare != nil {
+			z.prepare(t, master+".new")
+		}
+		later := time.Now().Add(time.Duration(s.serial) * time.Second) // servers tell a new file by its time
+		if err := os.Chtimes(master+".new", later, later); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(master+".new", master); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// publish gives the server's only zone other records, and returns once they are served.
+func (s *zoneServer) publish(t *testing.T, records string) {
+	t.Helper()
+	s.zones[0].records = records
+	s.write(t)
+	if err := s.process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t)
+}
+
+// await returns once the server has the zones as written.
+func (s *zoneServer) await(t *testing.T) {
+	t.Helper()
+	for _, z := range s.zones {
+		await(t, s.at, z.zone, dns.TypeSOA, func(m *dns.Msg) bool {
+			for _, rr := range m.Answer {
+				if soa, ok := rr.(*dns.SOA); ok && soa.Serial == s.serial {
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
+func await(t *testing.T, at, name string, kind uint16, well func(*dns.Msg) bool) {
+	t.Helper()
+	q := new(dns.Msg)
+	q.SetQuestion(dns.Fqdn(name), kind)
+	client := &dns.Client{Timeout: time.Second}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	inRow := 0
+	for began := time.Now(); time.Since(began) < time.Minute; <-tick.C {
+		m, _, err := client.ExchangeContext(t.Context(), q, at)
+		if err != nil || !well(m) {
+			last, inRow = err, 0
+			continue
+		}
+		if inRow++; inRow == 10 { // a server that reloads answers as the old and as the new one for a moment
+			return
+		}
+	}
+	t.Fatalf("%s does not give %s: %v", at, name, last)
+}
+
+const unboundAddr = "127.0.53.9"
+
+// runUnbound runs a resolver that asks these zones' servers, by their addresses, at the port that is its own too. The settings
+// are further lines of its server section.
+func runUnbound(t *testing.T, port uint16, zones map[string][]string, settings ...string) dnscheck.Resolver {
+	t.Helper()
+	dir := t.TempDir()
+	own := netip.AddrPortFrom(netip.MustParseAddr(unboundAddr), port)
+	var conf strings.Builder
+	fmt.Fprintf(&conf, `server:
+  interface: %s@%d
+  do-not-query-localhost: no
+  do-ip6: no
+  username: ""
+  chroot: ""
+  directory: %q
+  pidfile: ""
+  use-syslog: no
+  num-threads: 1
+`, own.Addr(), port, dir)
+	if len(settings) == 0 {
+		settings = []string{`module-config: "iterator"`}
+	}
+	for _, line := range settings {
+		fmt.Fprintf(&conf, "  %s\n", line)
+	}
+	conf.WriteString("remote-control:\n  control-enable: no\n")
+	for zone, addrs := range zones {
+		fmt.Fprintf(&conf, "stub-zone:\n  name: %q\n", zone)
+		for _, addr := range addrs {
+			fmt.Fprintf(&conf, "  stub-addr: %s@%d\n", addr, port)
+		}
+	}
+	start53(t, "unbound", dir, conf.String(), "-d", "-p", "-c")
+	await(t, own.String(), "com", dns.TypeNS, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
+	return dnscheck.Resolver{Addr: own, Name: "unbound"}
+}
+
+// start53 runs a DNS server till the test ends.
+func start53(t *testing.T, program, dir, conf string, args ...string) *os.Process {
+	t.Helper()
+	path := filepath.Join(dir, "conf")
+	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(daemon(t, program), append(append([]string(nil), args...), path)...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Logf("%s: %s%s", program, said.String(), log)
+		}
+	})
+	return cmd.Process
+}
+
+// packages are the Debian packages of the programs that are not called as they are.
+var packages = map[string]string{"knotd": "knot", "ldns-keygen": "ldnsutils", "ldns-signzone": "ldnsutils"}
+
+// daemon finds a program as Debian installs it, or skips the test.
+func daemon(t *testing.T, program string) string {
+	t.Helper()
+	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/usr/bin"} {
+		path := filepath.Join(dir, program)
+		if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	of, other := packages[program]
+	if !other {
+		of = program
+	}
+	t.Skipf("%s is not installed (apt-get install %s)", program, of)
+	return ""
+}
+
+// freePort is one that is free at all the addresses of this test, as far as can be told.
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	packets, listener := listen(t)
+	_ = packets.Close()
+	_ = listener.Close()
+	return listener.Addr().(*net.TCPAddr).AddrPort().Port()
+}
