@@ -1,9 +1,9 @@
 package tasks
 
 // A row has begun once a request of its own that cannot be taken for granted may
-// be under way: a confirm's or an update's PATCH, a template's POST. What became of it is found
-// out whatever is said of the run meanwhile; everything else stops. A handler may
-// wait long for a permit, so the ledger is asked in three places: before the
+// be under way: a confirm's or an update's PATCH, a template's POST. What became of
+// it is found out whatever is said of the run meanwhile; everything else stops. A
+// handler may wait long for a permit, so the ledger is asked in three places: before the
 // execution, in the step that begins a row, and right before each request.
 
 import (
