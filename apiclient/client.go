@@ -50,6 +50,8 @@ type Config struct {
 	BaseURL string // as CheckBaseURL wants it, such as "https://tenant.example/api/v2"
 	Tokens  TokenSource
 	Gate    Gate // nil: requests are not paced
+	Network Network
+	Body    BodyFormat // empty: BodyJSON
 
 	UserAgent string // empty: "orgops"
 
@@ -57,7 +59,7 @@ type Config struct {
 	HeaderTimeout  time.Duration // from the request sent to the answer's header; 0: 20 s
 	Timeout        time.Duration // for one request as a whole, its answer's body included; 0: 30 s
 
-	MaxConns int // idle connections kept; 0: 64
+	MaxConns int // idle connections kept, one for each request at a time; 0: 64
 
 	// Observe is told of every request sent: status 0 when no answer came, and
 	// how long it took without waiting for a permit or a token. nil: nobody is.
@@ -86,7 +88,9 @@ type Client struct {
 	timeout   time.Duration
 	observe   func(operation string, status int, took time.Duration)
 	logger    *slog.Logger
+	body      BodyFormat
 	transport *http.Transport
+	exchange  http.RoundTripper // by transport, and told of where that is wanted
 }
 
 // New checks the settings and returns a client. It connects to nothing.
@@ -102,9 +106,11 @@ func New(cfg Config) (*Client, error) {
 		timeout:   orDefault(cfg.Timeout, defaultTimeout),
 		observe:   cfg.Observe,
 		logger:    orDefault(cfg.Logger, slog.New(slog.DiscardHandler)),
-		transport: newTransport(orDefault(cfg.ConnectTimeout, defaultConnectTimeout),
+		body:      cfg.Body,
+		transport: newTransport(cfg.Network, orDefault(cfg.ConnectTimeout, defaultConnectTimeout),
 			orDefault(cfg.HeaderTimeout, defaultHeaderTimeout), orDefault(cfg.MaxConns, defaultMaxConns)),
 	}
+	c.exchange = dumped(c.transport, cfg.Network.Dump)
 	if c.gate == nil {
 		c.gate = openGate{}
 	}
@@ -123,6 +129,11 @@ func (cfg Config) check() error {
 	}
 	if !httpguts.ValidHeaderFieldValue(cfg.UserAgent) {
 		return fmt.Errorf("user agent: %s has characters that a header cannot carry", textValue(cfg.UserAgent))
+	}
+	if cfg.Body != "" {
+		if _, err := ParseBodyFormat(string(cfg.Body)); err != nil {
+			return fmt.Errorf("body: %w", err)
+		}
 	}
 	if cfg.ConnectTimeout < 0 || cfg.HeaderTimeout < 0 || cfg.Timeout < 0 {
 		return fmt.Errorf("want timeouts of 0 (the default) or more, got %v, %v and %v", cfg.ConnectTimeout, cfg.HeaderTimeout, cfg.Timeout)

@@ -60,6 +60,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *api {
 		})
 		a.headers = append(a.headers, r.Header.Clone())
 		a.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		handler(w, r)
 	}))
 	t.Cleanup(a.Close)

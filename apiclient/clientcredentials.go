@@ -25,15 +25,39 @@ const (
 	// renewPause is how long a token that is still good is used on after its
 	// renewal did not succeed, before the next try.
 	renewPause = 10 * time.Second
+
+	// firstPause is how long an endpoint that is down or in trouble is left
+	// alone where there is no token; it doubles up to renewPause. Callers get
+	// the same error meanwhile, at once.
+	firstPause = time.Second
+
+	// clockTolerance is how far the endpoint's clock may be from ours before
+	// assertions are dated by the former. Date has whole seconds, and an answer
+	// takes its time.
+	clockTolerance = assertionLead
 )
 
 // ClientCredentialsConfig is what the client credentials flow needs
-// (specification 5). All but HTTPClient is required.
+// (specification 5). TokenURL, Audience and ClientID are required, and what
+// Method wants.
 type ClientCredentialsConfig struct {
-	TokenURL     string // https, or http on loopback; DefaultTokenURL makes it from the specification
-	Audience     string // as DefaultAudience makes it
-	ClientID     string
-	ClientSecret Secret
+	TokenURL string // https, or http on loopback; DefaultTokenURL makes it from the specification
+	Audience string // as DefaultAudience makes it
+	ClientID string
+	Method   AuthMethod // empty: AuthBody
+
+	// AuthBody and AuthBasic want one of these. The file is read again for
+	// each fetch.
+	ClientSecret     Secret
+	ClientSecretFile string
+
+	// AuthPrivateKeyJWT wants these. The file, a private key as PEM or JWK, is
+	// read again for each fetch.
+	KeyFile           string
+	KeyAlgorithm      string // RS256, RS384, PS256 or ES256; empty: what the key says, or the first that fits it
+	AssertionAudience string // as DefaultAssertionAudience makes it
+
+	Network Network // not used where there is an HTTPClient
 
 	// HTTPClient is what tokens are fetched with; its redirect policy is not
 	// used, redirects are never followed. nil: one of its own, of a connection
@@ -47,14 +71,16 @@ func DefaultTokenURL(authURL string) string {
 	return strings.TrimRight(authURL, "/") + "/oauth/token/"
 }
 
-// ClientCredentials fetches tokens by the OAuth 2.0 client credentials flow, the
-// secret in the form, and keeps each until shortly before its end. Callers that
-// need one at the same time share one fetch. A token URL that ends in a slash
-// and answers 404 is tried once without it, as the service has it in fact; what
-// worked is remembered. While the endpoint's Retry-After to a 429 lasts, it is
-// not asked.
+// ClientCredentials fetches tokens by the OAuth 2.0 client credentials flow and
+// keeps each until shortly before its end, by the time that has passed here and
+// not by what clocks say. Callers that need one at the same time share one
+// fetch; while a token is still good, it is renewed behind their backs, and used
+// on where the endpoint is down. A token URL that ends in a slash and answers
+// 404 is tried once without it, as the service has it in fact; what worked is
+// remembered. An endpoint in trouble is asked again after a pause that grows;
+// while its Retry-After to a 429 lasts, it is not asked.
 func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
-	httpClient := http.Client{Transport: tokenTransport()}
+	httpClient := http.Client{Transport: cfg.Network.tokenTransport()}
 	if cfg.HTTPClient != nil {
 		httpClient = *cfg.HTTPClient
 	}
@@ -62,38 +88,44 @@ func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
 		httpClient.Timeout = tokenTimeout
 	}
 	if httpClient.Transport == nil {
-		httpClient.Transport = tokenTransport()
+		httpClient.Transport = cfg.Network.tokenTransport()
 	}
 	// Following one would hand the client secret to whoever it names.
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &clientCredentials{cfg: cfg, http: httpClient, url: cfg.TokenURL}
 }
 
-// tokenTransport keeps no connection: there is one fetch a day.
-func tokenTransport() *http.Transport {
-	t := newTransport(defaultConnectTimeout, defaultHeaderTimeout, 1)
+// tokenTransport keeps no connection: there is one fetch a day. Nor is it worth
+// HTTP/2, over which a request that was refused is sent again with its
+// assertion, though that is for one use.
+func (n Network) tokenTransport() http.RoundTripper {
+	t := newTransport(n, defaultConnectTimeout, defaultHeaderTimeout, 1)
 	t.DisableKeepAlives = true
-	return t
+	t.Protocols.SetHTTP2(false)
+	return dumped(t, n.Dump)
 }
 
 type clientCredentials struct {
 	cfg  ClientCredentialsConfig
 	http http.Client
 
-	mu      sync.Mutex
-	url     string // TokenURL, or the same without its last slash once that was found
-	current Secret
-	renewAt time.Time // from when on current is renewed; zero: its end is not known
-	endsAt  time.Time // when current ends; zero: not known
-	running *fetch    // nil: none
-	pause   time.Time // until when the endpoint is not asked
-	refusal *TokenError
+	mu       sync.Mutex
+	url      string // TokenURL, or the same without its last slash once that was found
+	current  Secret
+	renewAt  time.Time     // from when on current is renewed; zero: its end is not known
+	endsAt   time.Time     // when current ends; zero: not known
+	running  *fetch        // nil: none
+	pause    time.Time     // until when the endpoint is not asked
+	refusal  *TokenError   // why
+	failures int           // in a row, of those that a pause cures
+	clock    time.Duration // what the endpoint's is ahead of ours; 0: near enough
+	hidden   []Secret      // what was sent last to prove who we are
 }
 
 // fetch is one request for a token, and those who wait for it.
 type fetch struct {
 	cancel  context.CancelFunc
-	waiting int // guarded by the source's mu; at 0 nobody wants it any more
+	waiting int // guarded by the source's mu; at 0 nobody wants it any more; the source itself counts as one where it renews
 	done    chan struct{}
 
 	// Written before done is closed.
@@ -118,13 +150,10 @@ func (s *clientCredentials) Token(ctx context.Context) (Secret, error) {
 		s.leave(f)
 		return Secret{}, &TokenError{Err: fmt.Errorf("waiting for the token endpoint: %w", ctx.Err())}
 	}
-	if f.err == nil {
-		return f.token, nil
+	if f.err != nil {
+		return Secret{}, f.err.copied()
 	}
-	if token := s.stillGood(); !token.IsZero() {
-		return token, nil
-	}
-	return Secret{}, f.err.copied()
+	return f.token, nil
 }
 
 func (s *clientCredentials) Expire(refused Secret) {
@@ -135,41 +164,35 @@ func (s *clientCredentials) Expire(refused Secret) {
 	}
 }
 
-// withheld: an API behind the same gateway might repeat the secret.
-func (s *clientCredentials) withheld() []Secret { return []Secret{s.cfg.ClientSecret} }
+// withheld: an API behind the same gateway might repeat what was sent there.
+func (s *clientCredentials) withheld() []Secret {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Secret{s.cfg.ClientSecret}, s.hidden...)
+}
 
 // haveOrJoin gives the current token, or the fetch to wait for.
 func (s *clientCredentials) haveOrJoin() (Secret, *fetch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if !s.current.IsZero() && (s.renewAt.IsZero() || now.Before(s.renewAt)) {
+	if s.goodAt(now) {
+		if !s.renewAt.IsZero() && !now.Before(s.renewAt) && !now.Before(s.pause) && s.running == nil {
+			s.start()
+			s.running.waiting++
+		}
 		return s.current, nil, nil
 	}
 	if now.Before(s.pause) {
-		if s.goodAt(now) {
-			return s.current, nil, nil
-		}
-		if s.refusal != nil {
-			e := s.refusal.copied()
-			e.RetryAfter = s.pause.Sub(now)
-			return Secret{}, nil, e
-		}
+		e := s.refusal.copied()
+		e.RetryAfter = s.pause.Sub(now)
+		return Secret{}, nil, e
 	}
 	if s.running == nil {
 		s.start()
 	}
 	s.running.waiting++
 	return Secret{}, s.running, nil
-}
-
-func (s *clientCredentials) stillGood() Secret {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.goodAt(time.Now()) {
-		return s.current
-	}
-	return Secret{}
 }
 
 func (s *clientCredentials) goodAt(now time.Time) bool {
@@ -201,10 +224,10 @@ func (s *clientCredentials) leave(f *fetch) {
 	}
 }
 
-// fetched is a token with what it says about its own end.
+// fetched is a token with what is known of its end.
 type fetched struct {
-	token  Secret
-	endsAt time.Time // zero: not known
+	token Secret
+	life  time.Duration // from now on; 0 or less: not known
 }
 
 func (s *clientCredentials) finish(f *fetch, got fetched, err *TokenError) {
@@ -221,25 +244,36 @@ func (s *clientCredentials) finish(f *fetch, got fetched, err *TokenError) {
 		s.pauseAfter(err, now)
 		return
 	}
-	s.current, s.endsAt = got.token, time.Time{}
-	s.renewAt, s.pause, s.refusal = time.Time{}, time.Time{}, nil
+	s.current = got.token
+	s.renewAt, s.endsAt = time.Time{}, time.Time{}
+	s.pause, s.refusal, s.failures = time.Time{}, nil, 0
 	// A new token that has ended already says that the clocks differ: then a
 	// 401 tells when it is over, not every call a fetch.
-	if life := got.endsAt.Sub(now); life > 0 {
-		s.endsAt = got.endsAt
-		s.renewAt = s.endsAt.Add(-min(renewMargin, life/10))
+	if got.life > 0 {
+		s.endsAt = now.Add(got.life)
+		s.renewAt = s.endsAt.Add(-min(renewMargin, got.life/10))
 	}
 }
 
-// pauseAfter keeps the endpoint's quota from being asked again and again while
-// it is spent, and a good token in use while its renewal does not succeed.
+// pauseAfter keeps an endpoint whose quota is spent, or that is in trouble, from
+// being asked again and again. What only a person can cure is asked anew by
+// whoever finds out whether it is cured.
 func (s *clientCredentials) pauseAfter(err *TokenError, now time.Time) {
+	s.refusal = err
 	switch {
 	case err.Status == http.StatusTooManyRequests && err.RetryAfter > 0:
-		s.pause, s.refusal = now.Add(err.RetryAfter), err
+		s.pause = now.Add(err.RetryAfter)
 	case s.goodAt(now):
-		s.pause, s.refusal = now.Add(renewPause), nil
+		s.pause = now.Add(renewPause)
+	case err.passing():
+		s.pause = now.Add(min(firstPause<<s.failures, renewPause))
+		s.failures = min(s.failures+1, 10)
 	}
+}
+
+// passing says whether the same request may be answered otherwise later.
+func (e *TokenError) passing() bool {
+	return e.Status < 300 || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
 }
 
 // copied: callers may hold an error as long as they like, and one is shared by
@@ -269,33 +303,95 @@ func (s *clientCredentials) fetch(ctx context.Context) (fetched, *TokenError) {
 	return got, err
 }
 
+// ask makes a request, and another where an assertion was refused by an endpoint
+// whose clock is not ours: then that may be why.
 func (s *clientCredentials) ask(ctx context.Context, address string) (fetched, *TokenError) {
-	if err := s.cfg.check(); err != nil {
+	answer := &tokenAnswer{base: s.http.Transport}
+	got, err := s.askOnce(ctx, address, answer)
+	doubted := err != nil && (err.Status == http.StatusBadRequest || err.Status == http.StatusUnauthorized)
+	if doubted && s.cfg.Method == AuthPrivateKeyJWT && s.setClock(answer.header) {
+		return s.askOnce(ctx, address, answer)
+	}
+	return got, err
+}
+
+// setClock reports whether the endpoint's clock is another than was thought.
+func (s *clientCredentials) setClock(header http.Header) bool {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ahead := date.Sub(time.Now().Round(0)) // without the monotonic reading: the clocks are what differs
+	if (ahead - s.clock).Abs() <= clockTolerance {
+		return false
+	}
+	s.clock = ahead
+	return true
+}
+
+func (s *clientCredentials) askOnce(ctx context.Context, address string, answer *tokenAnswer) (fetched, *TokenError) {
+	p, err := s.prove()
+	if err != nil {
 		return fetched{}, &TokenError{Err: err}
 	}
-	answer := &tokenAnswer{base: s.http.Transport}
+	p.form.Set("audience", s.cfg.Audience)
 	client := s.http
 	client.Transport = answer
 	flow := clientcredentials.Config{
 		ClientID:       s.cfg.ClientID,
-		ClientSecret:   s.cfg.ClientSecret.Reveal(),
+		ClientSecret:   p.secret.Reveal(),
 		TokenURL:       address,
-		EndpointParams: url.Values{"audience": {s.cfg.Audience}},
-		AuthStyle:      oauth2.AuthStyleInParams,
+		EndpointParams: p.form,
+		AuthStyle:      p.style,
 	}
+	*answer = tokenAnswer{base: answer.base}
 	token, err := flow.Token(context.WithValue(ctx, oauth2.HTTPClient, &client))
 	if err != nil {
-		return fetched{}, s.tokenError(address, answer, err)
+		return fetched{}, tokenError(address, answer, err, newMask(p.hidden))
 	}
-	got := fetched{token: NewSecret(token.AccessToken), endsAt: token.Expiry}
+	got := fetched{token: NewSecret(token.AccessToken)}
 	if !strings.EqualFold(token.Type(), "Bearer") || !usableToken(got.token) {
 		e := errors.New("it gave something that cannot be sent as a bearer token")
 		return fetched{}, &TokenError{Status: answer.status, Err: fmt.Errorf("POST %s: %w", address, e)}
 	}
-	if got.endsAt.IsZero() {
-		got.endsAt = jwtExpiry(got.token)
+	if got.life = time.Until(token.Expiry); token.Expiry.IsZero() {
+		got.life = jwtLife(got.token, answer.header)
 	}
 	return got, nil
+}
+
+// prove makes the proof of the next request, and keeps what of it must not be
+// repeated.
+func (s *clientCredentials) prove() (proof, error) {
+	if err := s.cfg.check(); err != nil {
+		return proof{}, err
+	}
+	s.mu.Lock()
+	ahead := s.clock
+	s.mu.Unlock()
+	p, err := s.cfg.proof(time.Now().Add(ahead))
+	if err != nil {
+		return proof{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hidden = []Secret{p.hidden}
+	return p, nil
+}
+
+// jwtLife is how long a token that has just come will last, by the clock of
+// whoever made it where that is told; 0 or less: not known.
+func jwtLife(token Secret, header http.Header) time.Duration {
+	exp := jwtExpiry(token)
+	if exp.IsZero() {
+		return 0
+	}
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		return exp.Sub(date)
+	}
+	return time.Until(exp)
 }
 
 // CheckTokenURL checks the address of a token endpoint: https, or http on the
@@ -305,25 +401,9 @@ func CheckTokenURL(tokenURL string) error {
 	return err
 }
 
-func (cfg ClientCredentialsConfig) check() error {
-	if err := CheckTokenURL(cfg.TokenURL); err != nil {
-		return err
-	}
-	switch {
-	case cfg.ClientID == "":
-		return errors.New("no client id was set")
-	case cfg.ClientSecret.IsZero():
-		return errors.New("no client secret was set")
-	case cfg.Audience == "":
-		return errors.New("no audience was set")
-	}
-	return nil
-}
-
 // tokenError takes from err only what is no secret: oauth2's own error holds
 // the whole exchange.
-func (s *clientCredentials) tokenError(address string, answer *tokenAnswer, err error) *TokenError {
-	m := newMask(s.cfg.ClientSecret)
+func tokenError(address string, answer *tokenAnswer, err error, m mask) *TokenError {
 	e := &TokenError{
 		Status:     answer.status,
 		RetryAfter: retryAfter(answer.status, answer.header),

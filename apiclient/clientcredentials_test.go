@@ -215,6 +215,7 @@ func TestRenewedBeforeItEnds(t *testing.T) {
 					if _, err := s.Token(t.Context()); err != nil {
 						t.Fatal(err)
 					}
+					synctest.Wait() // a renewal is nobody's to wait for
 					if n := e.count(); n != want {
 						t.Errorf("%d fetches, want %d", n, want)
 					}
@@ -267,13 +268,17 @@ func TestRenewalThatFails(t *testing.T) {
 		wantToken(t, s, "token-1")
 		time.Sleep(9*time.Minute + time.Second)
 		wantToken(t, s, "token-1") // fetch 2 fails; it is good for 59 s more
+		synctest.Wait()
 		wantToken(t, s, "token-1")
 		if n := e.count(); n != 2 {
 			t.Errorf("%d fetches, want 2: not one for each caller", n)
 		}
 		time.Sleep(10 * time.Second)
 		wantToken(t, s, "token-1") // fetch 3 fails
+		synctest.Wait()
 		time.Sleep(10 * time.Second)
+		wantToken(t, s, "token-1") // while it is renewed
+		synctest.Wait()
 		wantToken(t, s, "token-4")
 		if n := e.count(); n != 4 {
 			t.Errorf("%d fetches, want 4", n)
@@ -325,7 +330,7 @@ func TestTokenURLWithoutItsSlash(t *testing.T) {
 		{"no slash to leave out", "https://t.example/oauth/token", func(int, string) reply { return response(404, missing) },
 			[]string{"/oauth/token", "/oauth/token"}, 404},
 		{"another status", "https://t.example/oauth/token/", func(int, string) reply { return response(500, missing) },
-			[]string{"/oauth/token/", "/oauth/token/"}, 500},
+			[]string{"/oauth/token/"}, 500}, // and then left alone for a while
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := &endpoint{answer: func(_ context.Context, n int, r *http.Request) (reply, error) {
@@ -360,10 +365,10 @@ func TestTokenErrors(t *testing.T) {
 	}{
 		{"denied", response(401, `{"error":"access_denied","error_description":"Unauthorized"}`),
 			apiclient.TokenError{Status: 401, Code: "access_denied", Description: "Unauthorized"},
-			at + "the token endpoint answered 401 Unauthorized: access_denied: Unauthorized (check the client id, the client secret and the audience)"},
+			at + "the token endpoint answered 401 Unauthorized: access_denied: Unauthorized (check the client id, its secret or key, and the audience)"},
 		{"audience", response(403, `{"error":"access_denied","error_description":"Service not enabled within domain: x\u0000"}`),
 			apiclient.TokenError{Status: 403, Code: "access_denied", Description: `Service not enabled within domain: x\x00`},
-			at + `the token endpoint answered 403 Forbidden: access_denied: Service not enabled within domain: x\x00 (check the client id, the client secret and the audience)`},
+			at + `the token endpoint answered 403 Forbidden: access_denied: Service not enabled within domain: x\x00 (check the client id, its secret or key, and the audience)`},
 		{"quota", response(429, `{"error":"too_many_requests","error_description":"quota"}`, "Retry-After", "30"),
 			apiclient.TokenError{Status: 429, Code: "too_many_requests", Description: "quota", RetryAfter: 30 * time.Second},
 			at + "the token endpoint answered 429 Too Many Requests: too_many_requests: quota"},
@@ -424,6 +429,15 @@ func TestTokenSettings(t *testing.T) {
 		{"no id", func(c *apiclient.ClientCredentialsConfig) { c.ClientID = "" }, "no token: no client id was set"},
 		{"no secret", func(c *apiclient.ClientCredentialsConfig) { c.ClientSecret = apiclient.Secret{} }, "no token: no client secret was set"},
 		{"no audience", func(c *apiclient.ClientCredentialsConfig) { c.Audience = "" }, "no token: no audience was set"},
+		{"no such method", func(c *apiclient.ClientCredentialsConfig) { c.Method = "tls" }, `no token: want body, basic or private-key-jwt, got "tls"`},
+		{"no key", func(c *apiclient.ClientCredentialsConfig) {
+			c.Method, c.AssertionAudience = apiclient.AuthPrivateKeyJWT, "a"
+		}, "no token: no client key was set"},
+		{"an assertion for nobody", func(c *apiclient.ClientCredentialsConfig) {
+			c.Method, c.KeyFile = apiclient.AuthPrivateKeyJWT, "f"
+		}, "no token: no audience of the assertion was set"},
+		{"a secret's file that is not there", func(c *apiclient.ClientCredentialsConfig) { c.ClientSecretFile = "nowhere/at-all" },
+			"no token: client secret: open nowhere/at-all: no such file or directory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := &endpoint{answer: giving(1)}

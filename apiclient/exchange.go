@@ -32,7 +32,7 @@ type request struct {
 	method    string
 	path      string     // below the base URL, its parts already checked
 	query     url.Values // nil: none
-	body      any        // sent as JSON; nil: none
+	body      any        // of JSON, sent so or as a form; nil: none
 	limit     int64      // of a 2xx's body, in octets; 0: the body does not matter
 }
 
@@ -151,7 +151,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (answer, err
 	}
 	// The transport itself, not an http.Client: no redirect is followed, no
 	// cookie kept, and no error has the whole URL in it.
-	resp, err := c.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
+	resp, err := c.exchange.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
 		c.told(ctx, k, 0, nil, started)
 		return answer{}, k.transportError(sent.begun(), ownReason(ctx, m.err(withoutQuote(err))))
@@ -183,8 +183,11 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 		address += "?" + k.query.Encode()
 	}
 	var body io.Reader
+	var mediaType string
 	if k.body != nil {
-		encoded, err := json.Marshal(k.body)
+		var encoded []byte
+		var err error
+		encoded, mediaType, err = c.body.encode(k.body)
 		if err != nil {
 			return nil, fmt.Errorf("encoding the body: %w", err)
 		}
@@ -195,16 +198,17 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 		return nil, err
 	}
 	if k.method == http.MethodPost {
-		// Without it net/http cannot send the body a second time. (It re-sends
-		// other methods where a kept connection turns out to be closed; those
-		// do no harm twice.)
+		// Without it net/http cannot send the body a second time.
 		req.GetBody = nil
 	}
-	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept", jsonType)
 	req.Header.Set("User-Agent", c.userAgent)
 	req.Header.Set("Authorization", "Bearer "+token.Reveal())
+	if id := correlationID(ctx); id != "" {
+		req.Header.Set("X-Correlation-ID", id)
+	}
 	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", mediaType)
 	}
 	return req, nil
 }

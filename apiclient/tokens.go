@@ -56,7 +56,7 @@ func (e *TokenError) Error() string {
 func (e *TokenError) advice() string {
 	switch {
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || e.Status == http.StatusBadRequest:
-		return " (check the client id, the client secret and the audience)"
+		return " (check the client id, its secret or key, and the audience)"
 	case e.Status == http.StatusNotFound:
 		return " (check the token URL)"
 	case e.Status/100 == 3:
@@ -97,9 +97,9 @@ func (s *staticToken) Token(ctx context.Context) (Secret, error) {
 func (s *staticToken) Expire(Secret) {}
 
 const (
-	// maxTokenFile bounds a token's file; JWTs have some KiB, and a header has
-	// no place for more.
-	maxTokenFile = 64 << 10
+	// maxSecretFile bounds the file of a token, a secret or a key; JWTs have
+	// some KiB, and a header has no place for more.
+	maxSecretFile = 64 << 10
 
 	// fileMargin is how long before its token's exp a file is looked at again
 	// on every use: whoever renews it does so in time, and reading is cheap.
@@ -166,27 +166,38 @@ func (f *tokenFile) read() error {
 	return nil
 }
 
-func readToken(path string) (token Secret, err error) {
-	file, err := os.Open(path)
+func readToken(path string) (Secret, error) {
+	content, err := readSmallFile(path)
 	if err != nil {
 		return Secret{}, err
 	}
-	// Only read from: closing it can lose nothing.
-	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.LimitReader(file, maxTokenFile+1))
-	if err != nil {
-		return Secret{}, err
-	}
-	content = bytes.TrimSpace(content)
-	switch {
-	case len(content) > maxTokenFile:
-		return Secret{}, fmt.Errorf("%s: longer than %d octets: that is no token", path, maxTokenFile)
-	case len(content) == 0:
-		return Secret{}, fmt.Errorf("%s: it is empty", path)
-	case bytes.ContainsFunc(content, func(r rune) bool { return r <= ' ' || r > '~' }):
+	if bytes.ContainsFunc(content, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return Secret{}, fmt.Errorf("%s: it has blanks or characters that no token has: want the token alone", path)
 	}
 	return NewSecret(string(content)), nil
+}
+
+// readSmallFile reads a token, a secret or a key, less blanks and line ends
+// around it; never nothing.
+func readSmallFile(path string) (content []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	// Only read from: closing it can lose nothing.
+	defer func() { _ = file.Close() }()
+	content, err = io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	if err != nil {
+		return nil, err
+	}
+	content = bytes.TrimSpace(content)
+	switch {
+	case len(content) > maxSecretFile:
+		return nil, fmt.Errorf("%s: longer than %d octets: that is no token, secret or key", path, maxSecretFile)
+	case len(content) == 0:
+		return nil, fmt.Errorf("%s: it is empty", path)
+	}
+	return content, nil
 }
 
 // jwtExpiry reads the exp claim (RFC 7519 section 4.1.4) without checking the

@@ -2,9 +2,11 @@ package apiclient
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,14 +20,29 @@ const maxHeaderBytes = 256 << 10
 // a connection that the other side is closing gets lost.
 const idleTimeout = 45 * time.Second
 
-// newTransport speaks HTTP/1.1 only. Over HTTP/2 net/http re-sends requests of
-// any method on some answers of the server, and one lost packet holds up every
-// request of the connection.
-func newTransport(connect, header time.Duration, conns int) *http.Transport {
+// What finds out that a connection of HTTP/2 is dead, before the requests on it
+// have waited for their whole time: if nothing comes for so long, it is pinged,
+// and given up where that is not answered.
+const (
+	pingAfter   = 8 * time.Second
+	pingTimeout = 5 * time.Second
+)
+
+// newTransport speaks HTTP/2 where the server does, and else HTTP/1.1 over as
+// many connections as there are requests at a time, of which conns are kept.
+//
+// What it sends again by itself does no harm. Over HTTP/2 that is a request that
+// the server says it has not looked at (REFUSED_STREAM, or above the last stream
+// of a GOAWAY), and one that it answered with PROTOCOL_ERROR; over HTTP/1.1 a GET
+// whose kept connection turned out to be closed, and any of which nothing was
+// written. A POST is never among them: without a GetBody its body cannot be had
+// twice (see newRequest). PATCH and DELETE are idempotent.
+func newTransport(n Network, connect, header time.Duration, conns int) *http.Transport {
 	dialer := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Transport{
+	protocols.SetHTTP2(true)
+	t := &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
@@ -33,6 +50,7 @@ func newTransport(connect, header time.Duration, conns int) *http.Transport {
 			}
 			return &countedConn{Conn: conn}, nil
 		},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: n.RootCAs},
 		TLSHandshakeTimeout:    connect,
 		ResponseHeaderTimeout:  header,
 		MaxIdleConns:           conns,
@@ -40,7 +58,12 @@ func newTransport(connect, header time.Duration, conns int) *http.Transport {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		Protocols:              protocols,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout},
 	}
+	if n.Proxy != nil {
+		t.Proxy = func(r *http.Request) (*url.URL, error) { return n.Proxy(r.URL) }
+	}
+	return t
 }
 
 // countedConn counts what was written to it.
@@ -76,22 +99,37 @@ func (s *sending) watch(ctx context.Context) context.Context {
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	conn := info.Conn
-	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = secure.NetConn()
-	}
-	counted, ok := conn.(*countedConn)
-	if !ok {
-		s.conns = append(s.conns, sendingConn{}) // not one of ours: may have sent anything
+	counted, alone := ownConn(info.Conn)
+	if !alone {
+		s.conns = append(s.conns, sendingConn{}) // anything may be written to it
 		return
 	}
 	s.conns = append(s.conns, sendingConn{conn: counted, before: counted.written.Load()})
+}
+
+// ownConn is the connection of ours below conn; alone says that there is one,
+// and that it has one request at a time.
+func ownConn(conn net.Conn) (counted *countedConn, alone bool) {
+	for {
+		secure, ok := conn.(*tls.Conn)
+		if !ok {
+			break
+		}
+		if secure.ConnectionState().NegotiatedProtocol == "h2" {
+			return nil, false
+		}
+		conn = secure.NetConn()
+	}
+	counted, alone = conn.(*countedConn)
+	return counted, alone
 }
 
 // begun reports whether anything was written since the request got a
 // connection. An HTTP/1.1 connection has one request at a time, and RoundTrip
 // returns an error only after the connection's writer has ended, so "false" is
 // certain; over TLS the closing alert counts as well, and "true" may be caution.
+// An HTTP/2 connection has many, and goes on writing after RoundTrip has
+// returned: whatever got one counts as begun.
 func (s *sending) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

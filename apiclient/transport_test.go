@@ -391,30 +391,49 @@ func TestPOSTIsNeverSentAgain(t *testing.T) {
 	}
 }
 
-func TestOverTLS(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor != 1 {
-			t.Errorf("%s, want HTTP/1.1", r.Proto)
-		}
-		if r.Method == http.MethodPost {
-			_, _ = io.Copy(io.Discard, r.Body)
-			hang(w, r)
-			return
-		}
-		answer(200, domainRecord)(w, r)
-	}))
-	s.EnableHTTP2 = true // it would be taken, were it asked for
+// secureServer speaks HTTP/2 too where that is wanted; the network trusts it.
+func secureServer(t *testing.T, http2 bool, handler http.HandlerFunc) (*httptest.Server, apiclient.Network) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	s.EnableHTTP2 = http2
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // clients leave in its middle
 	s.StartTLS()
-	defer s.Close()
+	t.Cleanup(s.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
-	c := newClient(t, s.URL, func(cfg *apiclient.Config) { cfg.HeaderTimeout = short })
-	apiclient.Trust(c, roots)
-	if err := get(t.Context(), c); err != nil {
-		// The header may be late on a slow machine, for that is what is short.
-		wantTransport(t, err, true, true)
+	return s, apiclient.Network{RootCAs: roots}
+}
+
+func TestOverTLS(t *testing.T) {
+	for proto, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		t.Run(proto, func(t *testing.T) {
+			s, network := secureServer(t, http2, func(w http.ResponseWriter, r *http.Request) {
+				if r.Proto != proto {
+					t.Errorf("%s, want %s", r.Proto, proto)
+				}
+				body, _ := io.ReadAll(r.Body)
+				switch {
+				case r.Method == http.MethodPost:
+					hang(w, r)
+				case r.Method == http.MethodDelete && string(body) != `{"clients":["a"]}`:
+					t.Errorf("a DELETE's body is %q", body)
+				case r.Method == http.MethodDelete:
+					w.WriteHeader(http.StatusNoContent)
+				default:
+					answer(200, domainRecord)(w, r)
+				}
+			})
+			patient := newClient(t, s.URL, func(cfg *apiclient.Config) { cfg.Network = network })
+			if err := get(t.Context(), patient); err != nil {
+				t.Fatal(err)
+			}
+			if err := patient.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err != nil {
+				t.Error(err)
+			}
+			hasty := newClient(t, s.URL, func(cfg *apiclient.Config) { cfg.Network, cfg.HeaderTimeout = network, short })
+			wantTransport(t, create(t.Context(), hasty), true, true)
+		})
 	}
-	wantTransport(t, create(t.Context(), c), true, true)
 }
 
 // Bodies are read to their end where that is near, so that one connection does.

@@ -148,10 +148,15 @@ func (c *Checker) judge(ctx context.Context, host, token string, decide rule, pr
 	if ctx.Err() != nil {
 		return Verdict{}, ended(ctx, host)
 	}
+	var v Verdict
+	var err error
 	if c.authority == nil {
-		return c.poll(ctx, host, token, decide)
+		v, err = c.poll(ctx, host, token, decide)
+	} else {
+		v, err = c.judgeByAuthority(ctx, host, token, decide, proof)
 	}
-	return c.judgeByAuthority(ctx, host, token, decide, proof)
+	v.Quorum, v.Resolvers = c.quorum, len(c.vantages)
+	return v, err
 }
 
 func checkAsked(host, token string) error {

@@ -132,15 +132,15 @@ func (d *diagnosis) compare() {
 			}
 			switch m := likeness(value, d.token); m {
 			case MistakeQuoted:
-				d.add(m, "The value at %s has quotation marks in it (%s): enter it without.", at, shown(value, 100))
+				d.add(m, "The value at %s has quotation marks in it (%s): enter it without.", at, shown(value, shownValue))
 			case MistakePadded:
-				d.add(m, "The value at %s has blanks or invisible characters around it (%s): enter it without.", at, shown(value, 100))
+				d.add(m, "The value at %s has blanks or invisible characters around it (%s): enter it without.", at, shown(value, shownValue))
 			case MistakeLetters:
-				d.add(m, "The value at %s has letters in other case than the expected one (%s): enter it exactly as it was given.", at, shown(value, 100))
+				d.add(m, "The value at %s has letters in other case than the expected one (%s): enter it exactly as it was given.", at, shown(value, shownValue))
 			case MistakeCut:
-				d.add(m, "The value at %s is only a part of the expected one (%s): enter all of it.", at, shown(value, 100))
+				d.add(m, "The value at %s is only a part of the expected one (%s): enter all of it.", at, shown(value, shownValue))
 			case MistakeAlong:
-				d.add(m, "The value at %s has the expected one and more in it (%s): enter the expected value alone.", at, shown(value, 100))
+				d.add(m, "The value at %s has the expected one and more in it (%s): enter the expected value alone.", at, shown(value, shownValue))
 			}
 		}
 	}

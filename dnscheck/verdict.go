@@ -96,7 +96,12 @@ type Verdict struct {
 	Note         string        // why the zone's name servers have not said anything, where they were to be asked; for an operator
 	Observations []Observation // of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in the order of Config.Resolvers
 	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 where none that was asked said so
+	Quorum       int           // how many resolvers have to agree, where they are asked
+	Resolvers    int           // of so many
 }
+
+// shownValue is how many octets of a value are shown to people.
+const shownValue = 100
 
 // Sentence says for the customer what was found: it names the host and, where another value is there, quotes the
 // first one (capped to 100 octets, control characters and whatever is not ASCII escaped).
@@ -104,7 +109,7 @@ func (v Verdict) Sentence() string {
 	o := v.telling()
 	switch {
 	case v.Reason == ReasonOtherValue && len(o.Values) > 0:
-		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), shown(o.Values[0], 100), andMore(len(o.Values)-1+o.MoreValues))
+		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), shown(o.Values[0], shownValue), andMore(len(o.Values)-1+o.MoreValues))
 	case v.Reason == ReasonNoName && len(o.Aliases) > 0:
 		return fmt.Sprintf("%s is an alias (CNAME) of %s, which does not exist.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]))
 	case v.Reason == ReasonNoRecord && len(o.Aliases) > 0:

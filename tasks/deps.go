@@ -35,7 +35,7 @@ type Ledger interface {
 	// an id that other rows have has a method Mismatch() bool.
 	Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error
 	// Standing says of each item whether it is settled and, of a single one,
-	// what Keep keeps of it, by name. A run of another kind, or without such a
+	// what Looked and Begin keep of it, by name. A run of another kind, or without such a
 	// row, is an error like that of no run; an empty kind asks for neither.
 	// drop says why a task of that generation is to be dropped although rows
 	// are open: "cancelled", "paused", "superseded", or nothing.
@@ -44,14 +44,16 @@ type Ledger interface {
 	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
 	// Note keeps why rows are still open and when they are looked at next.
 	Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error
+	// Looked notes one row likewise after a look, and keeps in the same step what was
+	// found, for people to read, and values by name across crashes. Settling the row
+	// drops them; what was found of one that expired stays.
+	Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, kept map[string][]byte) error
 	// Begin keeps a value likewise, and that the row has begun: a cancel leaves
 	// it open. An empty value says that it has not after all. against says what
 	// stands against it, as drop does, or "settled": a row that had not begun
 	// then has not. It is "begun", and nothing is written, where the value that is
 	// there is not former: another execution has begun the row meanwhile.
 	Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error)
-	// Keep keeps a value for an open row across crashes; settling drops it.
-	Keep(ctx context.Context, run string, item int64, name string, value []byte) error
 }
 
 // Pace is told when the API does not let us do an operation at all.

@@ -273,22 +273,21 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 // back gives the row back to looking: the token is no longer to be seen, or
 // not by enough of the resolvers.
 func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict) (Result, error) {
-	if !h.cfg.TrustPayload {
-		if err := h.records.keep(ctx, job, recordOf(d)); err != nil {
+	left := leavings{verdict: v, confirmed: !h.cfg.TrustPayload, at: h.cfg.Now(), marks: map[string][]byte{
+		// Before it is enqueued, for whoever asks whether a task stands for the row.
+		keptNextLook: []byte(nextLookTaskID(job.TaskID)),
+	}}
+	if left.confirmed {
+		if err := left.mark(keptRecord, recordOf(d)); err != nil {
 			return Result{}, err
 		}
 	}
-	now := h.cfg.Now()
-	sentence := v.Sentence()
-	if h.cfg.TrustPayload {
-		sentence = v.Plain() // no record has confirmed the host
-	}
-	after := wholeSeconds(nextLook(now.Sub(job.CreatedAt), v.NegativeTTL))
-	if err := h.cfg.Ledger.Note(ctx, job.Run, job.Rows(), string(NotYet)+": "+sentence, now.Add(after)); err != nil {
+	after, err := left.keep(ctx, h.cfg.Ledger, job, nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL))
+	if err != nil {
 		return Result{}, err
 	}
 	if err := again(ctx, h.cfg, job, p, after); err != nil {
 		return Result{}, err
 	}
-	return Result{Outcome: HandedOn, Detail: "looked for again: " + sentence}, nil
+	return Result{Outcome: HandedOn, Detail: "looked for again: " + left.sentence()}, nil
 }

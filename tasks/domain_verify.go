@@ -168,19 +168,19 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 			return err
 		}
 	}
-	sentence := v.Plain()
-	if at.known {
-		sentence = v.Sentence()
-	}
+	left := leavings{verdict: v, confirmed: at.known, at: now, marks: map[string][]byte{}}
 	if over {
-		return expired(sentence)
+		if _, err := left.keep(ctx, h.cfg.Ledger, job, never); err != nil {
+			return err
+		}
+		return expired(left.sentence())
 	}
 	if at.fresh != nil { // one GET serves all looks to come
-		if err := h.records.keep(ctx, job, *at.fresh); err != nil {
+		if err := left.mark(keptRecord, *at.fresh); err != nil {
 			return err
 		}
 	}
-	since, err := h.changed(ctx, job, v, now)
+	since, err := changed(job, &left)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,55 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 		// The last look is the one that may say that the time is up.
 		after = max(min(after, end.Sub(now)), min(v.NegativeTTL, longestNegativeTTL))
 	}
-	return notYet(sentence, wholeSeconds(after))
+	after, err = left.keep(ctx, h.cfg.Ledger, job, after)
+	if err != nil {
+		return err
+	}
+	return notYet(left.sentence(), after)
+}
+
+// leavings are what a look, or a proof, leaves of a row that does not have its token.
+type leavings struct {
+	verdict   dnscheck.Verdict
+	confirmed bool // the tenant's record names the host that was asked for
+	at        time.Time
+	marks     map[string][]byte
+}
+
+// sentence says what was found: at a host that nothing confirms, no more than that
+// the token is not there.
+func (l leavings) sentence() string {
+	if l.confirmed {
+		return l.verdict.Sentence()
+	}
+	return l.verdict.Plain()
+}
+
+// mark adds what is kept by that name.
+func (l leavings) mark(name string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("keep %s: %w", name, err)
+	}
+	l.marks[name] = text
+	return nil
+}
+
+// never is when a row is looked at again for which the time is up.
+const never time.Duration = 0
+
+// keep writes all of it down in one step, with when the row is looked at again, and
+// returns after what time its task has to be due for that.
+func (l leavings) keep(ctx context.Context, ledger Ledger, job Job, after time.Duration) (due time.Duration, err error) {
+	evidence, err := packVerdict(l.verdict, l.confirmed, l.at)
+	if err != nil {
+		return 0, err
+	}
+	var next time.Time
+	if after != never {
+		next, due = inWholeSeconds(l.at, after)
+	}
+	return due, ledger.Looked(ctx, job.Run, *job.Item, string(NotYet)+": "+l.sentence(), next, evidence, l.marks)
 }
 
 // seen is what stands in the token's place, as the zone has last said it.
@@ -200,12 +248,12 @@ type seen struct {
 
 const keptSeen = "seen"
 
-// changed keeps what the zone says in the token's place, and returns from when on
+// changed has what the zone says in the token's place kept, and returns from when on
 // the row is looked at as if it were new: where that has changed, someone is at
 // work on the zone, and the token is likely to come soon. What nobody could say
 // is no change; and in a zone that says something else each time looks grow rare
 // all the same, since they begin anew only once they had become hourly.
-func (h *verify) changed(ctx context.Context, job Job, v dnscheck.Verdict, now time.Time) (since time.Time, err error) {
+func changed(job Job, left *leavings) (since time.Time, err error) {
 	var before seen
 	if value := job.kept[keptSeen]; len(value) > 0 && json.Unmarshal(value, &before) != nil {
 		before = seen{} // of another version
@@ -214,22 +262,15 @@ func (h *verify) changed(ctx context.Context, job Job, v dnscheck.Verdict, now t
 	if !before.Since.IsZero() {
 		since = before.Since
 	}
-	what := whatStands(v)
-	if v.State != dnscheck.Absent || what == before.What {
+	what := whatStands(left.verdict)
+	if left.verdict.State != dnscheck.Absent || what == before.What {
 		return since, nil
 	}
 	after := seen{What: what, Since: before.Since}
-	if before.What != "" && now.Sub(since) > looksDouble+hourly {
-		after.Since, since = now, now
+	if before.What != "" && left.at.Sub(since) > looksDouble+hourly {
+		after.Since, since = left.at, left.at
 	}
-	value, err := json.Marshal(after)
-	if err == nil {
-		err = h.cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptSeen, value)
-	}
-	if err != nil {
-		return since, fmt.Errorf("keep what was seen: %w", err)
-	}
-	return since, nil
+	return since, left.mark(keptSeen, after)
 }
 
 // whatStands tells two answers of a zone apart. The values are strangers', and
@@ -249,8 +290,17 @@ func whatStands(v dnscheck.Verdict) string {
 	return fmt.Sprintf("%s %x", v.Reason, h.Sum(nil)[:8])
 }
 
-// wholeSeconds rounds up: asynq's schedule has whole seconds, and a look that
-// comes a moment early would meet the negative answer it was to outlive.
+// inWholeSeconds is when a look is due that must not come sooner than so long after
+// now, or it would meet the negative answer that it was to outlive; and what asynq is
+// told for that. It adds the time to its own now, which is a little later, and cuts
+// off the fraction of the second: counted to a second's beginning, as here, that
+// comes to the same second.
+func inWholeSeconds(now time.Time, after time.Duration) (next time.Time, due time.Duration) {
+	next = now.Add(after + time.Second - 1).Truncate(time.Second)
+	return next, next.Sub(now)
+}
+
+// wholeSeconds rounds up: asynq's schedule has whole seconds.
 func wholeSeconds(d time.Duration) time.Duration {
 	return max(d.Truncate(time.Second)+time.Second, time.Second)
 }
@@ -260,15 +310,10 @@ func sameName(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// again enqueues the next look of a row whose confirm no longer saw the token. Its
-// id is written down before, for whoever asks whether a task stands for the row.
+// again enqueues the next look of a row whose confirm no longer saw the token.
 func again(ctx context.Context, cfg Config, job Job, p VerifyPayload, after time.Duration) error {
-	id := nextLookTaskID(job.TaskID)
-	if err := cfg.Ledger.Keep(ctx, job.Run, *job.Item, keptNextLook, []byte(id)); err != nil {
-		return fmt.Errorf("write down the next look: %w", err)
-	}
 	err := enqueue(ctx, cfg.Enqueuer, spec{
-		typ: TypeVerify, payload: p, id: id, queue: DNSQueue(job.Tenant, job.Lane), after: after,
+		typ: TypeVerify, payload: p, id: nextLookTaskID(job.TaskID), queue: DNSQueue(job.Tenant, job.Lane), after: after,
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue look: %w", err)

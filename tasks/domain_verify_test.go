@@ -146,7 +146,7 @@ func TestAnswerNamesAnotherAndKilled(t *testing.T) {
 				}})
 				run := w.submit(tasks.TypeVerify, verifyRow())
 				w.step() // the look
-				// The calls are standing, get, prove, keep, patch.
+				// The calls are standing, get, prove, begin, patch.
 				w.saboteur.at, w.saboteur.after = len(w.saboteur.calls)+4, true
 				w.step()
 				if calls := w.saboteur.calls; !w.saboteur.done || calls[len(calls)-1] != "api.patch" {
@@ -491,6 +491,9 @@ func TestNothingIsQuoted(t *testing.T) {
 				outcome, detail := w.fate(run, 0)
 				if n.lastErr != nil && strings.Contains(n.lastErr.Error(), "c0ffee") || strings.Contains(detail, "c0ffee") {
 					t.Fatalf("the value is told: %s, %s, %v", outcome, detail, n.lastErr)
+				}
+				if e := w.evidence(run); e != nil && strings.Contains(fmt.Sprint(*e), "c0ffee") {
+					t.Fatalf("the value is kept: %+v", e)
 				}
 			}
 			if strings.Contains(w.log.String(), "c0ffee") {

@@ -23,6 +23,8 @@ var (
 	LaneOf         = laneOf
 	ReadEnvelope   = readEnvelope
 	DecodeStrict   = decodeStrict
+	PackVerdict    = packVerdict
+	InWholeSeconds = inWholeSeconds
 
 	NotYetError    = notYet
 	LaterError     = later

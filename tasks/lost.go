@@ -39,7 +39,7 @@ type Queue interface {
 
 // Marks is what a search needs of the ledger.
 type Marks interface {
-	// Marked says of each item whether it is settled, and what Keep keeps of it
+	// Marked says of each item whether it is settled, and what Looked keeps of it
 	// under that name, empty if nothing.
 	Marked(ctx context.Context, run, name string, items []int64) (settled []bool, marks []string, err error)
 }

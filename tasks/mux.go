@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"orgops/apiclient"
 )
 
 // Config is what the handlers of one tenant work with. API, DNS, Ledger,
@@ -99,7 +101,7 @@ func NewMux(cfg Config) *Mux {
 	if cfg.MaxClientsPerRequest <= 0 || cfg.MaxClientsPerRequest > MaxClients {
 		cfg.MaxClientsPerRequest = MaxClients
 	}
-	records := records{api: cfg.API, ledger: cfg.Ledger, now: cfg.Now}
+	records := records{api: cfg.API, now: cfg.Now}
 	return &Mux{cfg: cfg, works: map[string]work{
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
 		TypeConfirm: decoded((&confirm{cfg: cfg, records: records}).process),
@@ -235,6 +237,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if !job.hasBegun() {
 		ctx = job.beginning(ctx)
 	}
+	ctx = apiclient.WithCorrelationID(ctx, job.TaskID)
 	return protect(ctx, handle, *job, t.Payload())
 }
 
@@ -325,7 +328,7 @@ func (m *Mux) record(ctx context.Context, typ string, job Job, j Judgement) erro
 		return m.cfg.Ledger.Settle(ctx, job.Run, kindOfType(typ), job.Rows(), string(j.Outcome), j.Reason)
 	}
 	switch j.Outcome {
-	case HandedOn, Stopping, Paused, Superseded: // the ledger knows, or another task tells
+	case HandedOn, NotYet, Stopping, Paused, Superseded: // the ledger knows, or another task tells
 		return nil
 	}
 	if j.Outcome == Blocked && j.Operation != "" {

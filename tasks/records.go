@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -40,9 +39,8 @@ const RecordMark = keptRecord
 
 // records reads discovery domains for the handlers.
 type records struct {
-	api    API
-	ledger Ledger
-	now    func() time.Time
+	api API
+	now func() time.Time
 }
 
 // read GETs the domain. A 404 on a young row is taken for a read that is behind.
@@ -72,15 +70,6 @@ func below(d apiclient.DiscoveryDomain) error {
 
 func recordOf(d apiclient.DiscoveryDomain) record {
 	return record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
-}
-
-// keep keeps what later looks of the row need.
-func (r records) keep(ctx context.Context, job Job, rec record) error {
-	value, err := json.Marshal(rec)
-	if err != nil {
-		return fmt.Errorf("keep record: %w", err)
-	}
-	return r.ledger.Keep(ctx, job.Run, *job.Item, keptRecord, value)
 }
 
 // kept is what was kept of the row's domain, nil if nothing was.

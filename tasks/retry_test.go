@@ -135,3 +135,23 @@ func TestMaxRetry(t *testing.T) {
 		t.Errorf("max retry is %d: want it out of reach and below 2^31", tasks.MaxRetry)
 	}
 }
+
+// TestTheLedgerSaysWhenALookIsDue: it and the queue, which counts from a little later
+// and in whole seconds, come to the same second, and not before the time is over.
+func TestTheLedgerSaysWhenALookIsDue(t *testing.T) {
+	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, fraction := range []time.Duration{0, 1, 500 * time.Millisecond, 995 * time.Millisecond, time.Second - 1} {
+		for _, after := range []time.Duration{time.Second, 15 * time.Second, 13700 * time.Millisecond} {
+			now := start.Add(fraction)
+			next, due := tasks.InWholeSeconds(now, after)
+			if next.Before(now.Add(after)) || next.After(now.Add(after+time.Second)) {
+				t.Errorf("%v after %v: told is %v", after, now, next)
+			}
+			for _, later := range []time.Duration{0, 7 * time.Millisecond, 700 * time.Millisecond} {
+				if queued := now.Add(later).Add(due).Unix(); queued != next.Unix() {
+					t.Errorf("%v after %v: the queue, asked %v later, has it %d s off", after, now, later, queued-next.Unix())
+				}
+			}
+		}
+	}
+}

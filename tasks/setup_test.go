@@ -652,8 +652,8 @@ func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, gene
 	})
 }
 
-func (l sabotagedLedger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {
-	return l.s.call("ledger.keep", func() error { return l.ledger.Keep(ctx, run, item, name, value) })
+func (l sabotagedLedger) Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, kept map[string][]byte) error {
+	return l.s.call("ledger.looked", func() error { return l.ledger.Looked(ctx, run, item, reason, next, evidence, kept) })
 }
 
 // syncBuffer is a buffer for several goroutines.

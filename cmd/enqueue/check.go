@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
@@ -62,7 +63,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		if asked++; found.verdict.State != dnscheck.Present {
 			missing++
 		}
-		if err := t.printCheck(c, found, asked == 1); err != nil {
+		if err := t.printCheck(found, asked == 1); err != nil {
 			return err
 		}
 	}
@@ -195,6 +196,7 @@ type checked struct {
 	txtRecord
 
 	verdict   dnscheck.Verdict
+	evidence  dnscheck.Evidence
 	diagnosis dnscheck.Diagnosis
 }
 
@@ -255,7 +257,8 @@ func checkRecord(ctx context.Context, checker *dnscheck.Checker, record txtRecor
 	if err != nil {
 		return found, err
 	}
-	found.verdict = verdict
+	found.verdict, found.evidence = verdict, verdict.Evidence()
+	found.evidence.At = time.Now().UTC().Truncate(time.Second)
 	found.diagnosis, err = checker.Diagnose(ctx, record.Host, record.domain, record.TXT, verdict)
 	return found, err
 }

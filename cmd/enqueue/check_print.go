@@ -14,7 +14,7 @@ import (
 )
 
 // printCheck writes what was found of one record: a table, or a line of JSON.
-func (t *tool) printCheck(c *checkCommand, found checked, first bool) error {
+func (t *tool) printCheck(found checked, first bool) error {
 	if t.json {
 		return t.printJSON(checkAsJSON(found))
 	}
@@ -29,11 +29,8 @@ func (t *tool) printCheck(c *checkCommand, found checked, first bool) error {
 		fmt.Fprintf(w, "verdict\tnot asked for: %s\n", found.bad)
 		return w.Flush()
 	}
-	v := found.verdict
-	fmt.Fprintf(w, "verdict\t%s (%s)\n\t%s\n", v.State, v.Reason, v.Sentence())
-	if v.Note != "" {
-		fmt.Fprintf(w, "name servers\t%s\n", v.Note)
-	}
+	e := found.evidence
+	printVerdict(w, e)
 	for _, f := range found.diagnosis.Findings {
 		fmt.Fprintf(w, "what to do\t%s\n", f.Sentence)
 	}
@@ -43,51 +40,66 @@ func (t *tool) printCheck(c *checkCommand, found checked, first bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return printObservations(t.Stdout, c.Resolvers, v)
+	return printSaid(t.Stdout, e)
 }
 
-func printObservations(out io.Writer, resolvers []string, v dnscheck.Verdict) error {
+// printVerdict writes what the answers come to, two columns a line.
+func printVerdict(w io.Writer, e dnscheck.Evidence) {
+	fmt.Fprintf(w, "verdict\t%s (%s)\n", e.State, e.Reason)
+	if e.Sentence != "" {
+		fmt.Fprintf(w, "\t%s\n", e.Sentence)
+	}
+	if e.Note != "" {
+		fmt.Fprintf(w, "name servers\t%s\n", e.Note)
+	}
+}
+
+// printSaid writes who was asked, and what each answered, as a table.
+func printSaid(out io.Writer, e dnscheck.Evidence) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "\nASKED\tANSWER\tFOUND\tTOOK")
 	heard := 0
-	for _, o := range v.Observations {
+	for _, o := range e.Said {
 		if !o.Authority {
 			heard++
 		}
-		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", whoSaid(o), o.State, o.Reason, cmp.Or(whatIsThere(o), "-"), o.Took.Round(time.Millisecond/10))
+		took := time.Duration(o.Milliseconds * float64(time.Millisecond))
+		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", whoSaid(o), o.State, o.Reason, cmp.Or(whatIsThere(o), "-"), took.Round(time.Millisecond/10))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	var err error
-	switch missing := len(resolvers) - heard; {
-	case v.Basis == dnscheck.ByAuthority:
+	switch missing := e.Resolvers - heard; {
+	case e.More > 0:
+		_, err = fmt.Fprintf(out, "and %d more, which are not kept\n", e.More)
+	case e.Basis == string(dnscheck.ByAuthority):
 		_, err = fmt.Fprintln(out, "resolvers: not asked: the name servers come first, and a resolver that is asked too early goes on saying no")
 	case missing > 0:
-		_, err = fmt.Fprintf(out, "and %d of %d resolvers that were not waited for\n", missing, len(resolvers))
+		_, err = fmt.Fprintf(out, "and %d of %d resolvers that were not waited for\n", missing, e.Resolvers)
 	}
 	return err
 }
 
 // whoSaid names a resolver, or a name server with its address.
-func whoSaid(o dnscheck.Observation) string {
-	if o.Authority {
-		return fmt.Sprintf("name server %s at %s", o.Resolver, cmp.Or(o.Address, "no address"))
+func whoSaid(o dnscheck.ObservationRecord) string {
+	switch {
+	case !o.Authority:
+		return "resolver " + o.Asked
+	case o.Asked == "":
+		return "a name server"
 	}
-	return "resolver " + o.Resolver
+	return fmt.Sprintf("name server %s at %s", o.Asked, cmp.Or(o.Address, "no address"))
 }
 
 // whatIsThere is the evidence in one line.
-func whatIsThere(o dnscheck.Observation) string {
+func whatIsThere(o dnscheck.ObservationRecord) string {
 	const most = 3 // a person reads a line of them; --json has all that were kept
 	var parts []string
 	if len(o.Aliases) > 0 {
 		parts = append(parts, "alias of "+cli.Shown(o.Aliases[len(o.Aliases)-1]))
 	}
-	var values []string
-	for _, value := range o.Values[:min(len(o.Values), most)] {
-		values = append(values, quotedValue(value))
-	}
+	values := o.Values[:min(len(o.Values), most)]
 	if len(values) > 0 {
 		parts = append(parts, strings.Join(values, ", "))
 	}
@@ -99,49 +111,20 @@ func whatIsThere(o dnscheck.Observation) string {
 			parts = append(parts, text)
 		}
 	}
-	return strings.Join(parts, "; ")
-}
-
-// quotedValue quotes what a stranger wrote, and caps it.
-func quotedValue(value string) string {
-	const most = 80
-	if len(value) > most {
-		return fmt.Sprintf("%+q…", value[:most])
+	if o.NegativeTTL > 0 {
+		parts = append(parts, fmt.Sprintf("remembered for %s", time.Duration(o.NegativeTTL*float64(time.Second))))
 	}
-	return fmt.Sprintf("%+q", value)
+	return strings.Join(parts, "; ")
 }
 
 // checkJSON is what --json prints of a record.
 type checkJSON struct {
 	txtRecord
 
-	Error        string            `json:"error,omitempty"` // why it was not asked for; then there is nothing below
-	State        string            `json:"state,omitempty"` // present, absent or unknown
-	Reason       string            `json:"reason,omitempty"`
-	Sentence     string            `json:"sentence,omitempty"`
-	Basis        string            `json:"basis,omitempty"` // who was asked
-	Note         string            `json:"note,omitempty"`  // why name servers were not heard
-	NegativeTTL  int64             `json:"negative_ttl,omitempty"`
-	Observations []observationJSON `json:"observations,omitempty"`
-	Findings     []findingJSON     `json:"findings,omitempty"`
-	Unanswered   []string          `json:"unanswered,omitempty"` // names of which nothing could be learned
-}
-
-type observationJSON struct {
-	Asked         string   `json:"asked"`
-	Authority     bool     `json:"name_server"`
-	Address       string   `json:"address,omitempty"`
-	Transport     string   `json:"transport"`
-	State         string   `json:"state"`
-	Reason        string   `json:"reason"`
-	Values        []string `json:"values,omitempty"` // at most 10, of 255 octets
-	MoreValues    int      `json:"more_values,omitempty"`
-	Aliases       []string `json:"aliases,omitempty"`
-	RCode         string   `json:"rcode,omitempty"`
-	EDE           string   `json:"extended_error,omitempty"`
-	Authenticated bool     `json:"authenticated"`
-	Milliseconds  float64  `json:"took_ms"`
-	Err           string   `json:"error,omitempty"`
+	Error string `json:"error,omitempty"` // why it was not asked for; then there is nothing below
+	*dnscheck.Evidence
+	Findings   []findingJSON `json:"findings,omitempty"`
+	Unanswered []string      `json:"unanswered,omitempty"` // names of which nothing could be learned
 }
 
 type findingJSON struct {
@@ -155,16 +138,7 @@ func checkAsJSON(found checked) checkJSON {
 		j.Error = found.bad.Error()
 		return j
 	}
-	v := found.verdict
-	j.State, j.Reason, j.Sentence, j.Basis, j.Note = v.State.String(), string(v.Reason), v.Sentence(), string(v.Basis), v.Note
-	j.NegativeTTL, j.Unanswered = int64(v.NegativeTTL/time.Second), slices.Clone(found.diagnosis.Unanswered)
-	for _, o := range v.Observations {
-		j.Observations = append(j.Observations, observationJSON{
-			Asked: o.Resolver, Authority: o.Authority, Address: o.Address, Transport: o.Transport, State: o.State.String(), Reason: string(o.Reason),
-			Values: o.Values, MoreValues: o.MoreValues, Aliases: o.Aliases, RCode: o.RCode, EDE: o.EDE, Authenticated: o.Authenticated,
-			Milliseconds: float64(o.Took.Microseconds()) / 1000, Err: o.Err,
-		})
-	}
+	j.Evidence, j.Unanswered = &found.evidence, slices.Clone(found.diagnosis.Unanswered)
 	for _, f := range found.diagnosis.Findings {
 		j.Findings = append(j.Findings, findingJSON{string(f.Mistake), f.Sentence})
 	}

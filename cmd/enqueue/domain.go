@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 	"time"
 
 	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
@@ -26,6 +28,7 @@ type domainCommand struct {
 // Help says what it reads.
 func (*domainCommand) Help() string {
 	return "It needs Redis alone: what is told is what the workers have found, not what the API says now. " +
+		"Of a row that is open or expired that is the last look that did not find the token, with what each name server or resolver answered. " +
 		"All stored rows of the tenant's runs about domains are read for it, which takes about a second for a million. " +
 		"Rows that came to the queue by themselves, without a run, are told while they are open."
 }
@@ -75,7 +78,8 @@ type domainHistory struct {
 type domainState struct {
 	intake.DomainRow
 
-	state runs.RowState
+	state    runs.RowState
+	evidence *dnscheck.Evidence // of the last look that did not find the token; nil: there is none
 }
 
 func (t *tool) findDomain(ctx context.Context, c *domainCommand) (domainHistory, error) {
@@ -99,7 +103,15 @@ func (t *tool) findDomain(ctx context.Context, c *domainCommand) (domainHistory,
 		if found.record == nil && len(state.Kept) > 0 && json.Unmarshal(state.Kept, record) == nil {
 			found.record = record
 		}
-		found.rows = append(found.rows, domainState{row, state})
+		shown := domainState{DomainRow: row, state: state}
+		if len(state.Evidence) > 0 {
+			e, err := tasks.ReadEvidence(state.Evidence)
+			if err != nil {
+				return found, fmt.Errorf("row %d of run %s: %w", row.Item, row.Run.ID, err)
+			}
+			shown.evidence = &e
+		}
+		found.rows = append(found.rows, shown)
 	}
 	return found, nil
 }
@@ -127,13 +139,38 @@ func (t *tool) printDomain(c *domainCommand, found domainHistory) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, row := range found.rows {
+	for i, row := range found.rows {
 		fmt.Fprintln(t.Stdout, row)
+		if err := row.printLook(t.Stdout, i+1 < len(found.rows) || found.more > 0); err != nil {
+			return err
+		}
 	}
 	if found.more > 0 {
 		fmt.Fprintf(t.Stdout, "and %d more\n", found.more)
 	}
 	return nil
+}
+
+// printLook writes what the last look found, as domains check does, and a line
+// between it and what follows.
+func (d domainState) printLook(out io.Writer, follows bool) error {
+	if d.evidence == nil {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "\nlooked at\t%s\n", stamp(d.evidence.At))
+	printVerdict(w, *d.evidence)
+	if next := cli.AsOf(d.Run, d.state.Open).Next; d.state.Fate == nil && !next.IsZero() {
+		fmt.Fprintf(w, "next look\t%s\n", stamp(next))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := printSaid(out, *d.evidence); err != nil || !follows {
+		return err
+	}
+	_, err := fmt.Fprintln(out)
+	return err
 }
 
 // String is the row with its run and how it stands.
@@ -173,6 +210,9 @@ type domainRowJSON struct {
 	Detail    string     `json:"detail,omitempty"` // of the outcome
 	Reason    string     `json:"reason,omitempty"` // why it is open
 	NextLook  *time.Time `json:"next_look"`        // null: it is settled, or that is not known
+	// LastLook is the verdict of the last look that did not find the token, as domains
+	// check tells one; of a row that is open or expired.
+	LastLook *dnscheck.Evidence `json:"last_look,omitempty"`
 }
 
 func (h domainHistory) asJSON(c *domainCommand) domainJSON {
@@ -181,7 +221,7 @@ func (h domainHistory) asJSON(c *domainCommand) domainJSON {
 		j.Record = &recordJSON{h.record.Domain, h.record.Host, h.record.TXT}
 	}
 	for _, d := range h.rows {
-		row := domainRowJSON{Run: d.Run.ID, Kind: d.Run.Kind, Item: d.Item, CreatedAt: d.Run.CreatedAt}
+		row := domainRowJSON{Run: d.Run.ID, Kind: d.Run.Kind, Item: d.Item, CreatedAt: d.Run.CreatedAt, LastLook: d.evidence}
 		if f := d.state.Fate; f != nil {
 			row.Outcome, row.Detail = &f.Outcome, f.Detail
 		} else {

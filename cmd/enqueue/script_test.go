@@ -23,10 +23,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 )
 
 func TestMain(m *testing.M) {
@@ -75,6 +78,7 @@ func TestScripts(t *testing.T) {
 			"note":               note,
 			"begin":              begin,
 			"keep":               keep,
+			"look":               look,
 			"alone":              alone,
 			"dns":                setDNS,
 			"alias":              setAlias,
@@ -258,7 +262,38 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 4, "keep RUN ITEM NAME VALUE")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	ts.Check(of(ts).ledger().Keep(context.Background(), args[0], item, args[2], []byte(args[3])))
+	ts.Check(of(ts).ledger().Looked(context.Background(), args[0], item, "", time.Time{}, nil, map[string][]byte{args[2]: []byte(args[3])}))
+}
+
+// look does what a worker does with a task, a look for the domain that is then in
+// the tenant.
+func look(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 7, "look QUEUE TASK ORG ID DOMAIN HOST TXT")
+	w, box := of(ts), zone(ts)
+	box.AddDomain(args[2], sandbox.Domain{ID: args[3], Domain: args[4], Host: args[5], TXT: args[6]})
+	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(box.Token()))})
+	ts.Check(err)
+	defer api.CloseIdle()
+	var resolvers []dnscheck.Resolver
+	for _, address := range box.DNSAddrs() {
+		r, err := dnscheck.ParseResolver(address)
+		ts.Check(err)
+		resolvers = append(resolvers, r)
+	}
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
+	ts.Check(err)
+	defer checker.Close()
+	pending, err := asynq.NewInspectorFromRedisClient(w.client).ListPendingTasks(args[0])
+	ts.Check(err)
+	of := slices.IndexFunc(pending, func(t *asynq.TaskInfo) bool { return t.ID == args[1] })
+	if of < 0 {
+		ts.Fatalf("no task %s is pending in %s", args[1], args[0])
+	}
+	mux := tasks.NewMux(tasks.Config{
+		Tenant: "default", API: api, DNS: checker, Ledger: w.ledger(), Enqueuer: asynq.NewClientFromRedisClient(w.client), Logger: slog.New(slog.DiscardHandler),
+	})
+	// How it went is what the ledger says.
+	_ = mux.ProcessTask(context.Background(), asynq.NewTask(pending[of].Type, pending[of].Payload))
 }
 
 // alone writes a row down as a worker does that came in no run.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -31,6 +31,7 @@ type settings struct {
 	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at the end." default:"25s"`
 	LogLevel        string        `help:"debug, info, warn or error." default:"info"`
 	LogFormat       string        `help:"json or text (default: text on a terminal)." enum:"json,text," default:""`
+	DebugHTTP       bool          `name:"debug-http" help:"Log requests to the API and the token endpoint, and their answers, at debug level; secrets are left out."`
 
 	Config      string `help:"Tenants from a YAML file, instead of the tenant's flags." placeholder:"FILE"`
 	CheckConfig bool   `help:"Say what would be used, and leave." noenv:"true"`
@@ -49,6 +50,12 @@ type tenantFlags struct {
 	Tenant               string        `help:"Name of the tenant." default:"default"`
 	BaseURL              string        `help:"Management API: https://TENANT/api/v2." placeholder:"URL"`
 	AuthURL              string        `help:"Authorization server (default: the base URL's host)." placeholder:"URL"`
+	ClientAuth           string        `help:"How the client proves who it is: body (the secret in the form), basic (by HTTP Basic), or private-key-jwt (an assertion signed with a key)." default:"body"`
+	ClientKeyFile        string        `help:"The private key of private-key-jwt: PEM or JWK; RSA of 2048 bits or more, or P-256. Read again for each token, as secrets in files are." placeholder:"FILE"`
+	ClientKeyAlg         string        `help:"What it signs with: RS256, RS384, PS256 or ES256 (default: what a JWK says, or RS256 for RSA, ES256 for P-256)." placeholder:"ALG"`
+	AssertionAudience    string        `help:"Who the assertion is for (default: {auth-url}/)." placeholder:"URL"`
+	CAFile               string        `name:"ca-file" help:"Certificate authorities (PEM) to trust beside the system's." placeholder:"FILE"`
+	Body                 string        `help:"How bodies are sent: json or form." default:"json"`
 	TokenURL             string        `help:"Token endpoint (default: {auth-url}/oauth/token/)." placeholder:"URL"`
 	Audience             string        `help:"Audience of the token (default: the base URL's host with /api/v2/)." placeholder:"URL"`
 	ClientID             string        `help:"Client credentials' id. The secret goes into ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE; a bearer token, instead of both, into ORGOPS_TOKEN or ORGOPS_TOKEN_FILE." placeholder:"ID"`
@@ -73,6 +80,12 @@ type tenant struct {
 	TokenURL             string   `yaml:"token_url"`
 	Audience             string   `yaml:"audience"`
 	ClientID             string   `yaml:"client_id"`
+	ClientAuth           string   `yaml:"client_auth"`
+	ClientKeyFile        string   `yaml:"client_key_file"`
+	ClientKeyAlg         string   `yaml:"client_key_alg"`
+	AssertionAudience    string   `yaml:"assertion_audience"`
+	CAFile               string   `yaml:"ca_file"`
+	Body                 string   `yaml:"body"`
 	ClientSecretFile     string   `yaml:"client_secret_file"`
 	ClientSecretEnv      string   `yaml:"client_secret_env"`
 	TokenFile            string   `yaml:"token_file"`
@@ -94,13 +107,14 @@ type tenant struct {
 	dnsMode   dnscheck.Mode
 	secret    apiclient.Secret
 	token     apiclient.Secret
+	network   apiclient.Network
 }
 
 // defaultTenant has what is used where a file says nothing; the flags say the
 // same.
 func defaultTenant() tenant {
 	return tenant{
-		Name: tasks.DefaultTenant, Rate: "2/s", Burst: 2, Reserve: 20, MaxClientsPerRequest: tasks.MaxClients,
+		Name: tasks.DefaultTenant, ClientAuth: string(apiclient.AuthBody), Body: string(apiclient.BodyJSON), Rate: "2/s", Burst: 2, Reserve: 20, MaxClientsPerRequest: tasks.MaxClients,
 		Resolvers: []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}, DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
 	}
 }
@@ -152,6 +166,18 @@ type environment func(string) string
 
 // tenants are the tenants that the settings speak of, checked.
 func (s settings) tenants(env environment) ([]tenant, error) {
+	proxy, err := proxies(env)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	all, err := s.named(env)
+	for i := range all {
+		all[i].network.Proxy = proxy
+	}
+	return all, err
+}
+
+func (s settings) named(env environment) ([]tenant, error) {
 	if s.Config == "" {
 		t := s.tenant(env)
 		if err := t.complete(env); err != nil {
@@ -172,6 +198,8 @@ func (s settings) tenants(env environment) ([]tenant, error) {
 func (f tenantFlags) tenant(env environment) tenant {
 	t := tenant{
 		Name: f.Tenant, BaseURL: f.BaseURL, AuthURL: f.AuthURL, TokenURL: f.TokenURL, Audience: f.Audience, ClientID: f.ClientID,
+		ClientAuth: f.ClientAuth, ClientKeyFile: f.ClientKeyFile, ClientKeyAlg: f.ClientKeyAlg, AssertionAudience: f.AssertionAudience,
+		CAFile: f.CAFile, Body: f.Body,
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, MaxClientsPerRequest: f.MaxClientsPerRequest,
 		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven,
@@ -198,7 +226,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 	d := yaml.NewDecoder(bytes.NewReader(body))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, plainly(err)
+		return nil, cli.YAMLError(err)
 	}
 	if len(file.Tenants) == 0 {
 		return nil, errors.New("tenants: there is none")
@@ -217,21 +245,10 @@ func readConfig(path string, env environment) ([]tenant, error) {
 	return file.Tenants, nil
 }
 
-var unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
-
-// plainly says what YAML found without naming Go's types.
-func plainly(err error) error {
-	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		text := unknownMember.ReplaceAllString(strings.Join(wrong.Errors, "\n"), "unknown member $1")
-		return errors.New(strings.ReplaceAll(text, "main.", ""))
-	}
-	return err
-}
-
 // complete reads the secrets, fills in what follows from the rest, and checks
 // everything that can be checked without asking anyone.
 func (t *tenant) complete(env environment) error {
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkLimit(), t.checkResolvers(), t.checkDNSMode())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode())
 }
 
 func (t *tenant) checkURLs() error {
@@ -243,6 +260,9 @@ func (t *tenant) checkURLs() error {
 	}
 	if t.AuthURL == "" {
 		t.AuthURL = strings.TrimSuffix(strings.TrimSuffix(t.BaseURL, "/"), "/api/v2")
+	}
+	if t.AssertionAudience == "" {
+		t.AssertionAudience = apiclient.DefaultAssertionAudience(t.AuthURL)
 	}
 	if t.TokenURL == "" {
 		t.TokenURL = apiclient.DefaultTokenURL(t.AuthURL)
@@ -261,7 +281,7 @@ func (t *tenant) checkURLs() error {
 }
 
 // readSecrets reads what the tenant authenticates with: a bearer token, or
-// the secret of its client credentials.
+// the secret or the key of its client credentials.
 func (t *tenant) readSecrets(env environment) (err error) {
 	if t.secret, err = fileOrEnv(env, t.ClientSecretFile, t.ClientSecretEnv, "client secret"); err != nil {
 		return err
@@ -269,15 +289,54 @@ func (t *tenant) readSecrets(env environment) (err error) {
 	if t.token, err = fileOrEnv(env, t.TokenFile, t.TokenEnv, "token"); err != nil {
 		return err
 	}
+	method, err := apiclient.ParseAuthMethod(t.ClientAuth)
+	if err != nil {
+		return fmt.Errorf("client-auth: %w", err)
+	}
+	byKey := method == apiclient.AuthPrivateKeyJWT
 	bearer := !t.token.IsZero()
 	switch {
 	case bearer && !t.secret.IsZero():
 		return errors.New("both a token and a client secret are set: which one is meant?")
-	case !bearer && t.secret.IsZero():
-		return errors.New("no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE, or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)")
-	case !bearer && t.ClientID == "":
+	case bearer && (byKey || t.ClientKeyFile != ""):
+		return errors.New("both a token and a client key are set: which one is meant?")
+	case bearer:
+		return nil
+	case byKey && !t.secret.IsZero():
+		return errors.New("both a client secret and client-auth private-key-jwt are set: which one is meant?")
+	case byKey && t.ClientKeyFile == "":
+		return errors.New("client-key-file is missing: client-auth private-key-jwt signs with a private key, PEM or JWK")
+	case !byKey && t.ClientKeyFile != "":
+		return fmt.Errorf("client-key-file is set, and client-auth is %s: a key is for private-key-jwt", method)
+	case !byKey && t.ClientKeyAlg != "":
+		return fmt.Errorf("client-key-alg is set, and client-auth is %s: it is for private-key-jwt", method)
+	case !byKey && t.secret.IsZero():
+		return errors.New("no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE (or with client-auth private-key-jwt and client-key-file), or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)")
+	case t.ClientID == "" && byKey:
+		return errors.New("client-id is missing: there is a client key, but not whose")
+	case t.ClientID == "":
 		return errors.New("client-id is missing: there is a client secret, but not whose")
+	case byKey:
+		if err := apiclient.CheckKeyFile(t.ClientKeyFile, t.ClientKeyAlg); err != nil {
+			return fmt.Errorf("client-key-file: %w", err)
+		}
 	}
+	return nil
+}
+
+// checkNetwork reads what the tenant's connections need.
+func (t *tenant) checkNetwork() error {
+	if _, err := apiclient.ParseBodyFormat(t.Body); err != nil {
+		return fmt.Errorf("body: %w", err)
+	}
+	if t.CAFile == "" {
+		return nil
+	}
+	roots, err := apiclient.ReadRootCAs(t.CAFile)
+	if err != nil {
+		return fmt.Errorf("ca-file: %w", err)
+	}
+	t.network.RootCAs = roots
 	return nil
 }
 
@@ -378,6 +437,9 @@ func (s settings) check() error {
 			return cli.Usage(fmt.Errorf("probe-addr: %w: want host:port, such as 127.0.0.1:8081", err))
 		}
 	}
+	if s.DebugHTTP && s.LogLevel != "debug" {
+		return cli.Usage(fmt.Errorf("debug-http: what it tells is at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel))
+	}
 	if s.ShutdownTimeout < time.Second {
 		return cli.Usage(fmt.Errorf("shutdown-timeout: want at least 1s, got %s", s.ShutdownTimeout))
 	}
@@ -400,11 +462,8 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 	for _, t := range all {
 		fmt.Fprintf(out, "tenant %s:\n", t.Name)
 		fmt.Fprintf(out, "  base-url: %s\n  token-url: %s\n  audience: %s\n", t.BaseURL, t.TokenURL, t.Audience)
-		if t.token.IsZero() {
-			fmt.Fprintf(out, "  client-id: %s\n  client secret: %s\n", t.ClientID, t.secret)
-		} else {
-			fmt.Fprintf(out, "  token: %s\n", t.token)
-		}
+		t.printCredentials(out)
+		t.printNetwork(out)
 		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%\n", t.Rate, t.Burst, t.Reserve)
 		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
 		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum())
@@ -413,6 +472,29 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
 		}
 		fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
+	}
+}
+
+func (t tenant) printCredentials(out io.Writer) {
+	switch {
+	case !t.token.IsZero():
+		fmt.Fprintf(out, "  token: %s\n", t.token)
+	case t.ClientKeyFile != "":
+		fmt.Fprintf(out, "  client-id: %s\n  client-auth: %s\n  client-key-file: %s\n  assertion-audience: %s\n", t.ClientID, t.ClientAuth, t.ClientKeyFile, t.AssertionAudience)
+	default:
+		fmt.Fprintf(out, "  client-id: %s\n  client-auth: %s\n  client secret: %s\n", t.ClientID, t.ClientAuth, t.secret)
+	}
+}
+
+func (t tenant) printNetwork(out io.Writer) {
+	fmt.Fprintf(out, "  body: %s\n", t.Body)
+	if t.CAFile != "" {
+		fmt.Fprintf(out, "  ca-file: %s\n", t.CAFile)
+	}
+	if u, err := url.Parse(t.BaseURL); err == nil && t.network.Proxy != nil {
+		if through, err := t.network.Proxy(u); err == nil && through != nil {
+			fmt.Fprintf(out, "  proxy: %s\n", through.Redacted())
+		}
 	}
 }
 

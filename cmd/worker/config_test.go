@@ -3,7 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"maps"
+	"math/big"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -38,7 +44,7 @@ func enough(with map[string]string) map[string]string {
 
 const (
 	noBaseURL     = "base-url is missing: the tenant's Management API, https://TENANT/api/v2 (or try --sandbox)"
-	noCredentials = "no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE, or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)"
+	noCredentials = "no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE (or with client-auth private-key-jwt and client-key-file), or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)"
 	badRate       = `rate: rate "fast": want a form such as 16/s, 0.5/s, 150/min, 1000/h, or "unlimited"`
 	badResolver   = `resolvers: resolver "dns.example.com": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first`
 	urlPassword   = "redis-url: redis url: a password does not belong here, where every user of this machine can read it: set ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE and leave only the user, redis://user@host"
@@ -79,6 +85,7 @@ var wrongFlags = []settingsCase{
 	{name: "http-addr on every interface", args: []string{"--http-addr", "0.0.0.0:8080"}, want: `http-addr: address "0.0.0.0:8080": the operator's pages ask nobody who they are, so they are served on loopback only: use 127.0.0.1:8080, and forward the port to see them from elsewhere (ssh -L)`},
 	{name: "http-addr without a port", args: []string{"--http-addr", "localhost"}, want: `http-addr: address "localhost": want host:port, such as 127.0.0.1:8080`},
 	{name: "probe-addr without a port", args: []string{"--probe-addr", "localhost"}, want: "probe-addr: address localhost: missing port in address: want host:port, such as 127.0.0.1:8081"},
+	{name: "debug-http unseen", args: []string{"--debug-http"}, want: `debug-http: what it tells is at debug level, and log-level is "info": set log-level to debug`},
 	{name: "shutdown-timeout 0", args: []string{"--shutdown-timeout", "0s"}, want: "shutdown-timeout: want at least 1s, got 0s"},
 	{name: "redis-url of another kind", args: []string{"--redis-url", "http://127.0.0.1"}, want: `redis-url: redis url: scheme "http": want redis, rediss, redis-sentinel or redis-cluster`},
 	{name: "password in --redis-url", args: []string{"--redis-url", "redis://:s3cret@127.0.0.1/0"}, want: urlPassword},
@@ -91,7 +98,17 @@ var wrongFlags = []settingsCase{
 	{name: "unreadable file", env: map[string]string{"ORGOPS_BASE_URL": ""}, args: []string{"--config", "testdata/nowhere.yaml"}, want: "testdata/nowhere.yaml: open testdata/nowhere.yaml: no such file or directory"},
 }
 
+// byKey are credentials by a key.
+func byKey(file string) map[string]string {
+	return map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_AUTH": "private-key-jwt", "ORGOPS_CLIENT_KEY_FILE": file}
+}
+
 var wrongTenant = []settingsCase{
+	{name: "no such body", args: []string{"--body", "xml"}, want: `body: want json or form, got "xml"`},
+	{name: "ca file missing", args: []string{"--ca-file", "testdata/nowhere"}, want: "ca-file: open testdata/nowhere: no such file or directory"},
+	{name: "ca file without a certificate", args: []string{"--ca-file", "testdata/two.yaml"}, want: "ca-file: testdata/two.yaml: it has no certificate: want PEM, BEGIN CERTIFICATE"},
+	{name: "a proxy that is none", env: map[string]string{"HTTPS_PROXY": "http://me:s3cret@[x"}, want: "HTTPS_PROXY: it cannot be read: want http://HOST:PORT, https:// or socks5://"},
+	{name: "a proxy of another sort", env: map[string]string{"https_proxy": "ftp://proxy.example"}, want: `HTTPS_PROXY: want http://HOST:PORT, https:// or socks5://, got the scheme "ftp"`},
 	{name: "nothing at all", env: map[string]string{"ORGOPS_BASE_URL": "", "ORGOPS_CLIENT_ID": "", "ORGOPS_CLIENT_SECRET": ""}, want: noBaseURL + "\n" + noCredentials},
 	{name: "base-url missing", env: map[string]string{"ORGOPS_BASE_URL": ""}, want: noBaseURL},
 	{name: "base-url http", args: []string{"--base-url", "http://acme.example.com/api/v2"}, want: `base URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
@@ -132,16 +149,25 @@ var wrongSecrets = []settingsCase{
 	{name: "secret file empty", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_SECRET_FILE": "testdata/empty"}, want: "client secret: testdata/empty is empty"},
 	{name: "token file missing", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN_FILE": "testdata/nowhere"}, want: "token: open testdata/nowhere: no such file or directory"},
 	{name: "token file empty", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN_FILE": "testdata/empty"}, want: "token: testdata/empty is empty"},
+	{name: "no such client-auth", args: []string{"--client-auth", "tls"}, want: `client-auth: want body, basic or private-key-jwt, got "tls"`},
+	{name: "secret and key", args: []string{"--client-auth", "private-key-jwt", "--client-key-file", "testdata/empty"}, want: "both a client secret and client-auth private-key-jwt are set: which one is meant?"},
+	{name: "token and key", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_TOKEN": "t0ken"}, args: []string{"--client-key-file", "testdata/empty"}, want: "both a token and a client key are set: which one is meant?"},
+	{name: "a key that is not used", args: []string{"--client-key-file", "testdata/empty"}, want: "client-key-file is set, and client-auth is body: a key is for private-key-jwt"},
+	{name: "an algorithm that is not used", args: []string{"--client-key-alg", "RS256"}, want: "client-key-alg is set, and client-auth is body: it is for private-key-jwt"},
+	{name: "no key", env: byKey(""), want: "client-key-file is missing: client-auth private-key-jwt signs with a private key, PEM or JWK"},
+	{name: "key without client-id", env: map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_ID": "", "ORGOPS_CLIENT_AUTH": "private-key-jwt", "ORGOPS_CLIENT_KEY_FILE": "testdata/empty"}, want: "client-id is missing: there is a client key, but not whose"},
+	{name: "key file missing", env: byKey("testdata/nowhere"), want: "client-key-file: open testdata/nowhere: no such file or directory"},
+	{name: "key file without a key", env: byKey("testdata/two.yaml"), want: "client-key-file: testdata/two.yaml: it has no private key: want PEM (PKCS#8, PKCS#1 or SEC1) or a JWK"},
 	{name: "redis password file missing", env: map[string]string{"ORGOPS_REDIS_PASSWORD_FILE": "testdata/nowhere"}, want: "ORGOPS_REDIS_PASSWORD_FILE: open testdata/nowhere: no such file or directory"},
 }
 
 // invalidFiles has for each testdata/invalid-*.yml what is said about it,
 // after its name. Each breaks one rule.
 var invalidFiles = map[string]string{
-	"not-yaml":            "yaml: line 1: did not find expected node content",
+	"not-yaml":            "line 1: did not find expected node content",
 	"empty":               "tenants: there is none",
 	"no-tenants":          "tenants: there is none",
-	"tenants-no-list":     "line 1: cannot unmarshal !!str `acme` into []tenant",
+	"tenants-no-list":     "line 1: cannot unmarshal !!str `acme`",
 	"unknown-section":     "line 1: unknown member tenant",
 	"unknown-member":      "line 6: unknown member grace",
 	"member-as-the-flag":  "line 6: unknown member give-up",
@@ -164,11 +190,15 @@ var invalidFiles = map[string]string{
 	"secret-env-unset":    `tenants[0] "acme": client secret: the environment variable "NOT_SET" is not set, or empty`,
 	"token-file-missing":  `tenants[0] "acme": token: open testdata/nowhere: no such file or directory`,
 	"token-env-unset":     `tenants[0] "acme": token: the environment variable "NOT_SET" is not set, or empty`,
+	"client-auth":         `tenants[0] "acme": client-auth: want body, basic or private-key-jwt, got "tls"`,
+	"client-key-missing":  `tenants[0] "acme": client-key-file: open testdata/nowhere: no such file or directory`,
+	"ca-file":             `tenants[0] "acme": ca-file: open testdata/nowhere: no such file or directory`,
+	"body":                `tenants[0] "acme": body: want json or form, got "xml"`,
 	"rate":                `tenants[0] "acme": ` + badRate,
 	"rate-too-high":       `tenants[0] "acme": rate: rate "1000000/s": want at least 1/h and at most 100000/s`,
 	"rate-too-low":        `tenants[0] "acme": rate: 100/h less the reserve of 20 percent is less than one request in 30 s: a task that needs several could not end`,
 	"burst-zero":          `tenants[0] "acme": burst: want at least 1, got 0`,
-	"burst-no-number":     "line 6: cannot unmarshal !!str `many` into int",
+	"burst-no-number":     "line 6: cannot unmarshal !!str `many`",
 	"reserve":             `tenants[0] "acme": reserve: want 0 to 95 percent, got 99`,
 	"reserve-nan":         `tenants[0] "acme": reserve: want 0 to 95 percent, got NaN`,
 	"max-clients":         `tenants[0] "acme": max-clients-per-request: want 1 to 100, got 101`,
@@ -220,15 +250,14 @@ func TestDeployedConfig(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	here := strings.ReplaceAll(string(body), "/etc/orgops/production-client-secret", filepath.Join(dir, "secret"))
-	if err := os.WriteFile(file, []byte(here), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("s3cret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, strings.ReplaceAll(string(body), "/etc/orgops/", dir+"/"))
+	write(t, filepath.Join(dir, "production-client-secret"), "s3cret\n")
+	key, ca := keyAndCertificate(t)
+	write(t, filepath.Join(dir, "partner-key.pem"), key)
+	write(t, filepath.Join(dir, "ca.pem"), ca)
 
 	status, stdout, stderr := typed(t, map[string]string{"STAGING_TOKEN": "t0ken"}, "--config", file, "--check-config")
+	stdout = strings.ReplaceAll(stdout, dir, "/etc/orgops")
 	const want = `redis-url: redis://127.0.0.1:6379/0
 http-addr: 127.0.0.1:8080
 probe-addr: 127.0.0.1:8081
@@ -238,7 +267,9 @@ tenant production:
   token-url: https://example.eu.auth.example.net/oauth/token
   audience: https://example.eu.auth.example.net/api/v2/
   client-id: EXAMPLEcLiEnTiD00000000000000000
+  client-auth: body
   client secret: [secret]
+  body: json
   rate: 16/s, burst 50, reserve 25 %
   max-clients-per-request: 10
   give-up: 168h0m0s
@@ -251,6 +282,24 @@ tenant staging:
   token-url: https://staging.example.com/oauth/token/
   audience: https://staging.example.com/api/v2/
   token: [secret]
+  body: json
+  rate: 2/s, burst 2, reserve 20 %
+  max-clients-per-request: 100
+  give-up: 72h0m0s
+  resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
+  dns-mode: auto
+  trust-payload: false
+  allow-unproven: false
+tenant partner:
+  base-url: https://partner.example.com/api/v2
+  token-url: https://partner.example.com/oauth/token/
+  audience: https://partner.example.com/api/v2/
+  client-id: EXAMPLEcLiEnTiD00000000000000001
+  client-auth: private-key-jwt
+  client-key-file: /etc/orgops/partner-key.pem
+  assertion-audience: https://partner.example.com/
+  body: form
+  ca-file: /etc/orgops/ca.pem
   rate: 2/s, burst 2, reserve 20 %
   max-clients-per-request: 100
   give-up: 72h0m0s
@@ -266,6 +315,54 @@ tenant staging:
 		if member := field.Tag.Get("yaml"); member != "" && !strings.Contains(string(body), member) {
 			t.Errorf("the file says nothing of %s", member)
 		}
+	}
+}
+
+// keyAndCertificate are a client's key and a certificate, both as PEM.
+func keyAndCertificate(t *testing.T) (key, certificate string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	ca, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return text("PRIVATE KEY", der), text("CERTIFICATE", ca)
+}
+
+// TestProxySettings: which proxy is used is told, without its password.
+func TestProxySettings(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		env  map[string]string
+		want string // empty: none
+	}{
+		{"none", nil, ""},
+		{"HTTPS_PROXY", map[string]string{"HTTPS_PROXY": "http://me:s3cret@proxy.example:3128"}, "  proxy: http://me:xxxxx@proxy.example:3128\n"},
+		{"lower case, no scheme", map[string]string{"https_proxy": "proxy.example:3128"}, "  proxy: http://proxy.example:3128\n"},
+		{"NO_PROXY", map[string]string{"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": ".example.com"}, ""},
+		{"HTTP_PROXY is not for https", map[string]string{"HTTP_PROXY": "http://proxy.example:3128"}, ""},
+		{"loopback is reached directly", map[string]string{"HTTP_PROXY": "http://proxy.example:3128", "ORGOPS_BASE_URL": "http://127.0.0.1:9/api/v2"}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			status, stdout, stderr := typed(t, enough(tc.env), "--check-config")
+			if status != 0 || strings.Contains(stdout+stderr, "s3cret") {
+				t.Fatalf("status %d: %s%s", status, stdout, stderr)
+			}
+			if got := strings.Contains(stdout, "  proxy: "); got != (tc.want != "") || !strings.Contains(stdout, tc.want) {
+				t.Errorf("want %q in\n%s", tc.want, stdout)
+			}
+		})
 	}
 }
 

@@ -61,12 +61,15 @@ func longestWait(limit pace.Limit) time.Duration {
 func (w *worker) serve(t tenant) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
 	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Stopping: w.stopping, Logger: logger})
+	if w.settings.DebugHTTP {
+		t.network.Dump = logger
+	}
 	tokens, err := t.tokens()
 	if err != nil {
 		return nil, err
 	}
 	api, err := apiclient.New(apiclient.Config{
-		BaseURL: t.BaseURL, Tokens: tokens, Gate: measuredGate{limiter, w.metrics, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
+		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
 		MaxConns: dnsConcurrency + apiConcurrency(t.limit.Rate), // one for each task that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
@@ -127,9 +130,16 @@ func (t tenant) tokens() (apiclient.TokenSource, error) {
 	case !t.token.IsZero():
 		return apiclient.StaticToken(t.token), nil
 	}
-	return apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
-		TokenURL: t.TokenURL, Audience: t.Audience, ClientID: t.ClientID, ClientSecret: t.secret,
-	}), nil
+	return apiclient.ClientCredentials(t.clientCredentials()), nil
+}
+
+func (t tenant) clientCredentials() apiclient.ClientCredentialsConfig {
+	return apiclient.ClientCredentialsConfig{
+		TokenURL: t.TokenURL, Audience: t.Audience, ClientID: t.ClientID, Method: apiclient.AuthMethod(t.ClientAuth),
+		ClientSecret: t.secret, ClientSecretFile: t.ClientSecretFile,
+		KeyFile: t.ClientKeyFile, KeyAlgorithm: t.ClientKeyAlg, AssertionAudience: t.AssertionAudience,
+		Network: t.network,
+	}
 }
 
 func (t tenant) announced() pace.Settings {

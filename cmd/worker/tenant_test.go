@@ -1,11 +1,19 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/internal/intake"
 	"orgops/internal/pace"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
 )
 
 // TestNameServersAreOneInMetrics: a label per name server would be one per
@@ -35,6 +43,86 @@ func TestLongestWaitHasTwoPermits(t *testing.T) {
 		// Four requests, with their permits, have to fit a task's ten minutes.
 		if wait := longestWait(limit); wait < two || 4*(wait+30*time.Second) > 10*time.Minute {
 			t.Errorf("%s: waits at most %v, and two permits take %v", text, wait, two)
+		}
+	}
+}
+
+// TestOneTenantsOutage has one tenant of a worker out of order, each in another
+// way, while the other one's rows are handed in: all of these are done before
+// anything is put right, and those of the first are open, and done afterwards.
+func TestOneTenantsOutage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		fault sandbox.Fault
+		words []string
+	}{
+		{"API down", sandbox.Fault{DropBefore: true}, []string{"transient: "}},
+		{"API slow", sandbox.Fault{Latency: 5 * time.Second, Status: http.StatusServiceUnavailable}, nil},
+		{"429 always", sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}}, nil},
+		{"token endpoint down", sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusServiceUnavailable}, []string{"transient: ", "token"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			const rows = 40
+			ill, healthy := startBox(t, sandbox.Options{}), startBox(t, sandbox.Options{Seed: 7})
+			env := map[string]string{
+				"ILL": ill.ClientSecret(), "HEALTHY": healthy.ClientSecret(), "ORGOPS_REDIS_URL": redistest.URL(t),
+				"ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off", "ORGOPS_DEBUG_HTTP": "true", "ORGOPS_LOG_LEVEL": "debug", "ORGOPS_CONFIG": filepath.Join(t.TempDir(), "config.yaml"),
+			}
+			entry := func(name string, box *sandbox.Sandbox) string {
+				return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, client_secret_env: %s, client_auth: basic, body: form, rate: unlimited, resolvers: [%q], resolver_quorum: 1, dns_mode: resolvers}\n",
+					name, box.BaseURL(), box.ClientID(), strings.ToUpper(name), box.DNSAddr())
+			}
+			write(t, env["ORGOPS_CONFIG"], "tenants:\n"+entry("ill", ill)+entry("healthy", healthy))
+			cured := ill.AddFault(tc.fault)
+			p, d := begin(t, env), newDesk(t)
+
+			// More than are worked on at a time: whatever the two share would be full of them.
+			d.handIn(intake.Run{ID: "of-ill", Tenant: "ill"}, tasks.TypeRemove, ill.SeedClients(rows))
+			d.handIn(intake.Run{ID: "of-ill-too", Tenant: "ill"}, tasks.TypeUpdate, ill.SeedUpdates(150))
+			d.openFor("of-ill", rows, tc.words...)
+			d.handIn(intake.Run{ID: "updates", Tenant: "healthy"}, tasks.TypeUpdate, healthy.SeedUpdates(rows))
+			d.handIn(intake.Run{ID: "domains", Tenant: "healthy"}, tasks.TypeVerify, healthy.SeedDomains(rows))
+			d.handIn(intake.Run{ID: "clients", Tenant: "healthy"}, tasks.TypeRemove, healthy.SeedClients(rows))
+			for _, id := range []string{"updates", "domains", "clients"} {
+				d.well(id, rows)
+			}
+			if r := d.run("of-ill"); r.Settled != 0 {
+				t.Errorf("%d rows of the one that is out of order are settled", r.Settled)
+			}
+			cured()
+			d.well("of-ill", rows)
+			if status := p.stop(); status != 0 {
+				t.Errorf("status %d", status)
+			}
+			askedAsTold(t, healthy, p.stderr.String())
+		})
+	}
+}
+
+// askedAsTold holds that the settings reach the wire, that each request names its
+// task, and that the log has the exchanges and no secret.
+func askedAsTold(t *testing.T, box *sandbox.Sandbox, log string) {
+	t.Helper()
+	for _, r := range box.Requests() {
+		switch run, _, _ := strings.Cut(r.CorrelationID, "-"); {
+		case r.Operation == sandbox.OpToken:
+		case run != "updates" && run != "domains" && run != "clients":
+			t.Fatalf("%s %s says it is of %q", r.Method, r.Path, r.CorrelationID)
+		case strings.HasPrefix(r.Body, "{"):
+			t.Fatalf("JSON was sent: %s", r.Body)
+		}
+	}
+	if !strings.Contains(log, `"msg":"http answer"`) || !strings.Contains(log, "Authorization: [hidden]") {
+		t.Error("the exchanges are not in the log")
+	}
+	for _, secret := range []string{box.ClientSecret(), "eyJhbGci"} { // as tokens begin
+		if at := strings.Index(log, secret); at >= 0 {
+			t.Errorf("a secret is in the log: …%q…", log[max(0, at-300):at+3])
 		}
 	}
 }

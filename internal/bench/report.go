@@ -34,6 +34,7 @@ const (
 	aimRatio       = 0.8
 	aimEnqueued    = 60_000 // rows a second
 	aimPeak        = 96     // MB
+	aimFresh       = time.Second
 )
 
 // about is in every object, so that one alone can be understood.
@@ -65,6 +66,43 @@ func newPickupResult(latencies []time.Duration, redisShare float64) pickupResult
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// freshResult is how long published records took to the PATCH, beside so many other
+// pending domains.
+type freshResult struct {
+	Benchmark string  `json:"benchmark"` // "fresh"
+	Others    int     `json:"others"`
+	Samples   int     `json:"samples"`
+	P50       float64 `json:"p50_ms"` // from when the look is due to the PATCH's arrival
+	P90       float64 `json:"p90_ms"`
+	P99       float64 `json:"p99_ms"`
+	Max       float64 `json:"max_ms"`
+	// Of the parts, the first from then to when a worker takes the look up.
+	Look    spanResult `json:"to_look"`
+	Confirm spanResult `json:"to_confirm"`
+	Patch   spanResult `json:"to_patch"`
+	about
+}
+
+type spanResult struct {
+	P50 float64 `json:"p50_ms"`
+	P99 float64 `json:"p99_ms"`
+}
+
+func newFreshResult(samples []sample, others int) freshResult {
+	var whole, look, confirm, patch []time.Duration
+	for _, s := range samples {
+		whole = append(whole, s.patch.Sub(s.due))
+		look, confirm, patch = append(look, s.look.Sub(s.due)), append(confirm, s.confirm.Sub(s.look)), append(patch, s.patch.Sub(s.confirm))
+	}
+	at := func(spans []time.Duration, q float64) float64 { return milliseconds(quantile(spans, q)) }
+	part := func(spans []time.Duration) spanResult { return spanResult{at(spans, 0.5), at(spans, 0.99)} }
+	return freshResult{
+		Benchmark: "fresh", Others: others, Samples: len(samples),
+		P50: at(whole, 0.5), P90: at(whole, 0.9), P99: at(whole, 0.99), Max: at(whole, 1),
+		Look: part(look), Confirm: part(confirm), Patch: part(patch),
+	}
+}
 
 // cpu is processor time by process, in seconds; 0: not known.
 type cpu struct {
@@ -205,9 +243,35 @@ func (r *report) pickups(results ...pickupResult) error {
 	return err
 }
 
+func (r *report) fresh(results ...freshResult) error {
+	if r.json {
+		for _, one := range results {
+			one.about = r.about
+			if err := r.encode(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	fmt.Fprintln(r.out, "\nfresh: from when the look is due, the record being there, to the PATCH's arrival, in ms; parts: P50/P99")
+	fmt.Fprintf(r.out, freshLine, "SAMPLES", "P50", "P90", "P99", "MAX", "TO THE LOOK", "TO THE CONFIRM", "TO THE PATCH", "BESIDE")
+	ms := func(f float64) string { return fmt.Sprintf("%.0f", f) }
+	part := func(s spanResult) string { return ms(s.P50) + "/" + ms(s.P99) }
+	for _, one := range results {
+		beside := "nothing"
+		if one.Others > 0 {
+			beside = fmt.Sprintf("%d other pending domains", one.Others)
+		}
+		fmt.Fprintf(r.out, freshLine, one.Samples, ms(one.P50), ms(one.P90), ms(one.P99), ms(one.Max), part(one.Look), part(one.Confirm), part(one.Patch), beside)
+	}
+	_, err := fmt.Fprintf(r.out, freshLine, "", "", "", ms(milliseconds(aimFresh)), "", "", "", "", "(aimed at: below)")
+	return err
+}
+
 // Layouts of lines: of fixed widths, since rounds are told as they end.
 const (
 	pickupLine = "%5v  %7v  %7v  %7v  %7v  %16v   %v\n"
+	freshLine  = "%7v  %6v  %6v  %6v  %6v  %12v  %14v  %12v   %v\n"
 	roundLine  = "%5v  %6v  %8v  %9v  %12v  %12v  %12v   %v\n"
 	handInLine = "%5v  %8v  %8v  %9v  %15v  %8v  %8v  %17v   %v\n"
 )

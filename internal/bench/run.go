@@ -30,7 +30,8 @@ type grammar struct {
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
-	All     struct{}   `cmd:"" default:"1" help:"All three (what is done unless told otherwise)."`
+	Fresh   freshFlags `cmd:"" help:"How long a record that stands by the next look takes to the PATCH, alone and with other domains pending."`
+	All     struct{}   `cmd:"" default:"1" help:"All four (what is done unless told otherwise)."`
 	Sandbox struct{}   `cmd:"" hidden:"" help:"Serve the tenant for verify, told what to do by stdin."`
 	Produce production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
 }
@@ -52,7 +53,7 @@ func (g grammar) check() error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return nil
+	return g.Fresh.check()
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -109,6 +110,12 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if all || which == "enqueue" {
 		if err := enqueue(ctx, store, g, out, p.Stderr); err != nil {
 			return fmt.Errorf("enqueue: %w", err)
+		}
+	}
+	if all || which == "fresh" {
+		fmt.Fprintln(p.Stderr, "measuring fresh; 300 domains take about a minute and a half each time")
+		if err := fresh(ctx, store, g, out, p.Stderr); err != nil {
+			return fmt.Errorf("fresh: %w", err)
 		}
 	}
 	return nil

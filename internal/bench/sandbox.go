@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -10,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"strconv"
+	"sync"
 	"time"
 
 	"orgops/internal/sandbox"
@@ -32,7 +33,34 @@ type endpoint struct {
 	Resolvers    []string `json:"resolvers"`
 }
 
-// usage is what it answers to each line that it reads.
+// command is a line that it reads: what to do, if anything.
+type command struct {
+	Withdraw bool `json:"withdraw,omitempty"` // every TXT record
+	Publish  bool `json:"publish,omitempty"`  // that of the domain named
+	// Organization and Domain are the ids of the domain.
+	Organization string `json:"organization,omitempty"`
+	Domain       string `json:"domain,omitempty"`
+}
+
+func (c command) do(box *sandbox.Sandbox) error {
+	if c.Withdraw {
+		for _, organization := range box.Organizations() {
+			for _, d := range box.Domains(organization) {
+				box.Remove(d.Host)
+			}
+		}
+	}
+	if c.Publish {
+		d, ok := box.Domain(c.Organization, c.Domain)
+		if !ok {
+			return fmt.Errorf("publish: there is no domain %q of %q", c.Domain, c.Organization)
+		}
+		box.SetTXT(d.Host, d.TXT)
+	}
+	return nil
+}
+
+// usage is what it answers to each command.
 type usage struct {
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
@@ -49,8 +77,14 @@ func serveSandbox(stdin io.Reader, stdout io.Writer) (err error) {
 	err = answers.Encode(endpoint{
 		BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecret: box.ClientSecret(), Resolvers: box.DNSAddrs(),
 	})
-	for lines := bufio.NewScanner(stdin); err == nil && lines.Scan(); {
-		err = answers.Encode(usage{ownCPU()})
+	for commands := json.NewDecoder(stdin); err == nil; {
+		var c command
+		if err := commands.Decode(&c); err != nil {
+			return nil // who has started it is gone
+		}
+		if err = c.do(box); err == nil {
+			err = answers.Encode(usage{ownCPU()})
+		}
 	}
 	return err
 }
@@ -60,6 +94,7 @@ type tenant struct {
 	endpoint
 
 	process *exec.Cmd
+	mu      sync.Mutex // from a command to its answer
 	ask     io.WriteCloser
 	answers *json.Decoder
 }
@@ -93,37 +128,48 @@ func (t *tenant) close() error {
 
 // cpu is the processor time that the sandbox has used so far.
 func (t *tenant) cpu() (time.Duration, error) {
-	if _, err := io.WriteString(t.ask, "\n"); err != nil {
-		return 0, fmt.Errorf("ask the sandbox for its processor time: %w", err)
+	u, err := t.tell(command{})
+	return u.CPU, err
+}
+
+// tell has the sandbox do something, and returns when it is done.
+func (t *tenant) tell(c command) (u usage, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := json.NewEncoder(t.ask).Encode(c); err != nil {
+		return u, fmt.Errorf("tell the sandbox: %w", err)
 	}
-	var u usage
 	if err := t.answers.Decode(&u); err != nil {
-		return 0, fmt.Errorf("read the sandbox's processor time: %w", err)
+		return u, fmt.Errorf("read the sandbox's answer: %w", err)
 	}
-	return u.CPU, nil
+	return u, nil
 }
 
 // seed adds n pending domains whose tokens are published, and returns the
 // input file to verify them.
 func (t *tenant) seed(ctx context.Context, n int) (file []byte, err error) {
-	address := fmt.Sprintf("%s/_sandbox/rows/domains.csv?n=%d", t.AuthURL, n)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
+	if file, err = t.get(ctx, "rows/domains.csv?n="+strconv.Itoa(n)); err != nil {
 		return nil, fmt.Errorf("seed the sandbox: %w", err)
+	}
+	return file, nil
+}
+
+// get reads one of the sandbox's paths of control.
+func (t *tenant) get(ctx context.Context, path string) (body []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.AuthURL+"/_sandbox/"+path, nil)
+	if err != nil {
+		return nil, err
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("seed the sandbox: %w", err)
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("seed the sandbox: %s", answer.Status)
+		return nil, errors.New(answer.Status)
 	}
-	if file, err = io.ReadAll(answer.Body); err != nil {
-		return nil, fmt.Errorf("seed the sandbox: %w", err)
-	}
-	return file, nil
+	return io.ReadAll(answer.Body)
 }
 
 // row is a domain to verify: the two ids.

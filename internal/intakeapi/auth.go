@@ -19,6 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"orgops/internal/cli"
 	"orgops/tasks"
 )
 
@@ -115,7 +116,7 @@ func parseTokens(text []byte) ([]token, error) {
 	switch err := d.Decode(&file); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		return nil, plainly(err)
+		return nil, cli.YAMLError(err)
 	}
 	if len(file.Tokens) == 0 {
 		return nil, errors.New("line 1: tokens: there is none")
@@ -124,7 +125,7 @@ func parseTokens(text []byte) ([]token, error) {
 		Tokens []yaml.Node `yaml:"tokens"`
 	}
 	if err := yaml.Unmarshal(text, &places); err != nil {
-		return nil, plainly(err)
+		return nil, cli.YAMLError(err)
 	}
 	list := make([]token, 0, len(file.Tokens))
 	for i, entry := range file.Tokens {
@@ -191,18 +192,6 @@ func kindNames() []string {
 		names = append(names, kind.Name)
 	}
 	return names
-}
-
-var unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
-
-// plainly says what YAML found without naming Go's types.
-func plainly(err error) error {
-	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		text := unknownMember.ReplaceAllString(strings.Join(wrong.Errors, "; "), "unknown member $1")
-		text = regexp.MustCompile(` into \S+$`).ReplaceAllString(text, "")
-		return errors.New(text)
-	}
-	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // find is the caller of a token. It looks at all entries, whichever fits, so

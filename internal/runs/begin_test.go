@@ -15,9 +15,7 @@ func TestBegin(t *testing.T) {
 	l, rdb := newLedger(t)
 	create(t, l, "a")
 	seal(t, l, "a", 3)
-	if err := l.Keep(t.Context(), "a", 1, "record", []byte("kept")); err != nil {
-		t.Fatal(err)
-	}
+	keep(t, l, "a", 1, "record", "kept")
 	const first, second = "at:once \x00\xff", "again"
 	for _, mark := range []string{first, second} {
 		if got := begin(t, l, "a", 1, mark); got != "" {
@@ -117,9 +115,7 @@ func TestCancelLeavesWhatHasBegun(t *testing.T) {
 			settle(t, l, "a", "done", "", 3)
 			for _, item := range []int64{0, 5, total - 1} {
 				begin(t, l, "a", item, fmt.Sprint("mark of ", item))
-				if err := l.Keep(t.Context(), "a", item, "record", []byte("x")); err != nil {
-					t.Fatal(err)
-				}
+				keep(t, l, "a", item, "record", "x")
 			}
 			if got := cancel(t, l, "a"); got != total-4 {
 				t.Errorf("cancelled %d rows, want %d", got, total-4)

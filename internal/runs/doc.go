@@ -15,7 +15,7 @@
 //
 //	            Create             Seal                last Settle
 //	(nothing) ----------> open ----------> sealed ----------------> ended
-//	                       |   Settle, Note, Keep ...   |     Retention |
+//	                       |   Settle, Note, Looked ... |     Retention |
 //	                       +----------------------------+               v
 //	                                                               (nothing)
 //

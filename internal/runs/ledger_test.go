@@ -146,7 +146,7 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 		"Settled":     func() error { _, err := l.Settled(ctx, "a", []int64{0}); return err },
 		"Standing":    func() error { _, _, _, err := l.Standing(ctx, "a", "domain:verify", 0, []int64{0}); return err },
 		"Note":        func() error { return l.Note(ctx, "a", []int64{0}, "why", time.Time{}) },
-		"Keep":        func() error { return l.Keep(ctx, "a", 0, "intent", nil) },
+		"Looked":      func() error { return l.Looked(ctx, "a", 0, "why", time.Time{}, nil, nil) },
 		"Begin":       func() error { _, err := l.Begin(ctx, "a", 0, 0, "intent", nil, nil); return err },
 		"StoreRows":   func() error { return l.StoreRows(ctx, "a", 0, [][]byte{[]byte("x")}) },
 		"Rows":        func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
@@ -283,9 +283,7 @@ func TestAnEndedRunIsForgotten(t *testing.T) {
 	for _, id := range []string{"ended", "open"} {
 		create(t, l, id)
 		store(t, l, id, 0, "x", "y", "z")
-		if err := l.Keep(t.Context(), id, 2, "intent", []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		keep(t, l, id, 2, "intent", "x")
 		if err := l.Note(t.Context(), id, []int64{2}, "not there", start); err != nil {
 			t.Fatal(err)
 		}
@@ -297,9 +295,7 @@ func TestAnEndedRunIsForgotten(t *testing.T) {
 	settle(t, l, "ended", "done", "", 2)
 
 	// Late writes, which create keys anew, must not outlive the run.
-	if err := l.Keep(t.Context(), "ended", 2, "intent", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	keep(t, l, "ended", 2, "intent", "x")
 	for _, key := range rdb.Keys(t.Context(), "orgops:v1:{run:ended}:*").Val() {
 		if ttl := rdb.PTTL(t.Context(), key).Val(); ttl != runs.Retention {
 			t.Errorf("%s is kept for another %v, want %v", key, ttl, runs.Retention)

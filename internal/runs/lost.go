@@ -53,7 +53,7 @@ func (l *Ledger) OpenWindows(ctx context.Context, run string, past, size int64) 
 	}
 }
 
-// Marked says of each of the rows whether it is settled, and what Keep keeps of it
+// Marked says of each of the rows whether it is settled, and what Looked keeps of it
 // under that name, empty if nothing: in one step, or [ErrNotFound].
 func (l *Ledger) Marked(ctx context.Context, run, name string, items []int64) (settled []bool, marks []string, err error) {
 	if err := checkID(run); err != nil {

@@ -253,13 +253,9 @@ func TestMarked(t *testing.T) {
 		t.Errorf("without a mark (-want +got):\n%s", diff)
 	}
 	for item, mark := range map[int64]string{1: "a-1-0.1", 2: "a-2-0.7"} {
-		if err := l.Keep(t.Context(), "a", item, "next_look", []byte(mark)); err != nil {
-			t.Fatal(err)
-		}
+		keep(t, l, "a", item, "next_look", mark)
 	}
-	if err := l.Keep(t.Context(), "a", 1, "record", []byte("another")); err != nil {
-		t.Fatal(err)
-	}
+	keep(t, l, "a", 1, "record", "another")
 	settle(t, l, "a", "done", "", 2)
 	settled, marks = ask()
 	if diff := cmp.Diff([]bool{true, false, true}, settled) + cmp.Diff([]string{"", "a-1-0.1", ""}, marks); diff != "" {

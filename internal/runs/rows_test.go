@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,29 +236,45 @@ func TestSearch(t *testing.T) {
 }
 
 func TestRow(t *testing.T) {
-	l, _ := newLedger(t)
+	l, rdb := newLedger(t)
 	create(t, l, "a")
 	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	settle(t, l, "a", "done", "", 0)
 	settle(t, l, "a", "refused", "no: never", 1)
 	settle(t, l, "a", "cancelled", "", 2)
-	if err := l.Note(t.Context(), "a", []int64{3}, "paced: later", at); err != nil {
-		t.Fatal(err)
+	looked := func(item int64, evidence string) {
+		t.Helper()
+		if err := l.Looked(t.Context(), "a", item, "not_yet: later", at, []byte(evidence), map[string][]byte{"record": []byte("kept")}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := l.Keep(t.Context(), "a", 3, "record", []byte("kept")); err != nil {
-		t.Fatal(err)
+	looked(3, "another")
+	looked(3, "found")
+	for item, outcome := range map[int64]string{5: "done", 6: "cancelled", 7: "expired"} {
+		looked(item, "found")
+		settle(t, l, "a", outcome, "", item)
 	}
+	looked(6, "too late")
 	want := []runs.RowState{
 		{Fate: &runs.Fate{Item: 0, Outcome: "done"}},
 		{Fate: &runs.Fate{Item: 1, Outcome: "refused", Detail: "no: never"}},
 		{Fate: &runs.Fate{Item: 2, Outcome: "cancelled"}},
-		{Open: runs.OpenRow{Item: 3, Reason: "paced: later", Next: at}, Kept: []byte("kept")},
+		{Open: runs.OpenRow{Item: 3, Reason: "not_yet: later", Next: at}, Kept: []byte("kept"), Evidence: []byte("found")},
 		{Open: runs.OpenRow{Item: 4}},
+		{Fate: &runs.Fate{Item: 5, Outcome: "done"}},
+		{Fate: &runs.Fate{Item: 6, Outcome: "cancelled"}},
+		{Fate: &runs.Fate{Item: 7, Outcome: "expired"}, Evidence: []byte("found")},
 	}
 	for item, want := range want {
 		got, err := l.Row(t.Context(), "a", int64(item), "record")
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("row %d: %v (-want +got):\n%s", item, err, diff)
 		}
+	}
+	if diff := cmp.Diff(map[string]string{"record": "kept"}, marks(t, l, "a", 3)); diff != "" {
+		t.Errorf("a task is told (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"3:evidence", "3:record"}, slices.Sorted(slices.Values(rdb.HKeys(t.Context(), "orgops:v1:{run:a}:kept").Val()))); diff != "" {
+		t.Errorf("kept of rows, settled ones too (-want +got):\n%s", diff)
 	}
 }

@@ -25,8 +25,8 @@ var (
 	standingLua string
 	//go:embed lua/note.lua
 	noteLua string
-	//go:embed lua/keep.lua
-	keepLua string
+	//go:embed lua/looked.lua
+	lookedLua string
 	//go:embed lua/begin.lua
 	beginLua string
 	//go:embed lua/cancel.lua
@@ -59,7 +59,7 @@ var (
 	settleScript   = redis.NewScript(preludeLua + settleLua)
 	standingScript = redis.NewScript(preludeLua + standingLua)
 	noteScript     = redis.NewScript(preludeLua + noteLua)
-	keepScript     = redis.NewScript(preludeLua + keepLua)
+	lookedScript   = redis.NewScript(preludeLua + lookedLua)
 	beginScript    = redis.NewScript(preludeLua + beginLua)
 	cancelScript   = redis.NewScript(preludeLua + cancelLua)
 	deleteScript   = redis.NewScript(preludeLua + deleteLua)

@@ -88,6 +88,9 @@ type RowState struct {
 	// Kept is what is kept of it under the name that was asked for, of an open row;
 	// nil if nothing is.
 	Kept []byte
+	// Evidence is what the last look found that [Ledger.Looked] was told of, of a row
+	// that is open or expired; nil if there was none.
+	Evidence []byte
 }
 
 // Row returns how a row of the run stands, and what is kept of it by that name.
@@ -104,8 +107,8 @@ func (l *Ledger) Row(ctx context.Context, run string, item int64, name string) (
 	var fate, note, kept *redis.SliceCmd
 	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		settled, cancelled = p.GetBit(ctx, key(run, "settled"), item), p.GetBit(ctx, key(run, "cancelled"), item)
-		fate, note = p.HMGet(ctx, key(run, "fates"), field), p.HMGet(ctx, key(run, "notes"), field)
-		kept = p.HMGet(ctx, key(run, "kept"), field+":"+name)
+		fate, note = p.HMGet(ctx, key(run, "fates"), field, field+":"+evidenceMark), p.HMGet(ctx, key(run, "notes"), field)
+		kept = p.HMGet(ctx, key(run, "kept"), field+":"+name, field+":"+evidenceMark)
 		return nil
 	})
 	if err != nil {
@@ -113,12 +116,17 @@ func (l *Ledger) Row(ctx context.Context, run string, item int64, name string) (
 	}
 	if settled.Val() == 1 {
 		f := fateOf(item, fate.Val()[0], cancelled.Val() == 1)
-		return RowState{Fate: &f}, nil
+		return RowState{Fate: &f, Evidence: octets(fate.Val()[1])}, nil
 	}
-	state := RowState{}
-	if text, ok := kept.Val()[0].(string); ok && text != "" {
-		state.Kept = []byte(text)
-	}
+	state := RowState{Kept: octets(kept.Val()[0]), Evidence: octets(kept.Val()[1])}
 	state.Open, err = openRow(run, item, note.Val()[0])
 	return state, err
+}
+
+// octets are those of a field; nil where it is empty or not there.
+func octets(field any) []byte {
+	if text, ok := field.(string); ok && text != "" {
+		return []byte(text)
+	}
+	return nil
 }

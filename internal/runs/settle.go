@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -103,14 +104,30 @@ func (l *Ledger) Note(ctx context.Context, run string, items []int64, reason str
 	return nil
 }
 
-// Keep sets a mark on a row, which outlives a crash: what is about to be done,
-// or was read, by name. Setting it again replaces it. Settling the row drops it.
-func (l *Ledger) Keep(ctx context.Context, run string, item int64, name string, value []byte) error {
-	if err := checkMark(run, item, name); err != nil {
-		return err
+// evidenceMark is the mark with what a look found. It is read by [Ledger.Row] alone,
+// and of a row that expired it is kept with what became of the row.
+const evidenceMark = "evidence"
+
+// Looked keeps what a look leaves of a row that stays open, in one step: the note, as
+// [Ledger.Note] does; what it was that was found, nothing where that is nil; and
+// marks by name, which outlive a crash: what was read, or is about to be done.
+// Each replaces what was there under that name. Settling the row drops all of it, but
+// for what was found of one that expired. Of a settled row it keeps nothing.
+func (l *Ledger) Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, marks map[string][]byte) error {
+	args := []any{item, toMillis(next), quote(reason, maxDetail)}
+	if evidence != nil {
+		args = append(args, evidenceMark, evidence)
 	}
-	if _, _, err := l.do(ctx, keepScript, run, nil, item, name, value); err != nil {
-		return fmt.Errorf("run %s: keep %s of row %d: %w", run, name, item, err)
+	err := errors.Join(checkID(run), checkItem(run, item))
+	for name, value := range marks {
+		err = errors.Join(err, checkMark(run, item, name))
+		args = append(args, name, value)
+	}
+	if err == nil {
+		_, _, err = l.do(ctx, lookedScript, run, nil, args...)
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: keep what was seen of row %d: %w", run, item, err)
 	}
 	return nil
 }
@@ -119,7 +136,7 @@ func (l *Ledger) Keep(ctx context.Context, run string, item int64, name string, 
 // the row has begun: a cancel leaves it open from here on, until it is known what
 // became of the request. An empty value says that it has not begun after all.
 // There is one such mark a row; [Ledger.Standing] tells it beside those that
-// [Ledger.Keep] keeps, and settling the row drops it.
+// [Ledger.Looked] keeps, and settling the row drops it.
 //
 // against is what stands against it, as [Ledger.Standing] says it for a task of
 // that generation, or [AlreadySettled]; empty: nothing. A row that had not begun has not
@@ -142,6 +159,9 @@ func (l *Ledger) Begin(ctx context.Context, run string, item int64, generation i
 func checkMark(run string, item int64, name string) error {
 	if err := checkID(run); err != nil {
 		return err
+	}
+	if name == evidenceMark {
+		return fmt.Errorf("run %s: mark %s of row %d: the name is taken for what looks found", run, name, item)
 	}
 	if !markPattern.MatchString(name) {
 		return fmt.Errorf("run %s: mark %s: want 1 to 32 of a-z and _", run, quoted(name))

@@ -286,9 +286,7 @@ func TestMarksSurviveUntilTheRowIsSettled(t *testing.T) {
 	seal(t, l, "a", 3)
 	keep := func(item int64, name, value string) {
 		t.Helper()
-		if err := l.Keep(t.Context(), "a", item, name, []byte(value)); err != nil {
-			t.Fatal(err)
-		}
+		keep(t, l, "a", item, name, value)
 	}
 	kept := func(item int64, name string) string {
 		t.Helper()
@@ -322,15 +320,15 @@ func TestMarksSurviveUntilTheRowIsSettled(t *testing.T) {
 		t.Error("settling row 0 should drop its marks and no others")
 	}
 	settle(t, l, "a", "cancelled", "", 1)
-	keep(1, "intent", "still under way")
-	settle(t, l, "a", "done", "", 1)
+	keep(1, "intent", "too late")
 	if n := rdb.Exists(t.Context(), "orgops:v1:{run:a}:kept").Val(); n != 0 {
 		t.Errorf("marks left: %v", rdb.HGetAll(t.Context(), "orgops:v1:{run:a}:kept").Val())
 	}
 	for _, err := range []error{
-		l.Keep(t.Context(), "a", 0, "two words", nil),
-		l.Keep(t.Context(), "a", 3, "intent", nil),
-		l.Keep(t.Context(), "a", -1, "intent", nil),
+		l.Looked(t.Context(), "a", 0, "", time.Time{}, nil, map[string][]byte{"two words": nil}),
+		l.Looked(t.Context(), "a", 0, "", time.Time{}, nil, map[string][]byte{"evidence": nil}),
+		l.Looked(t.Context(), "a", 3, "", time.Time{}, nil, map[string][]byte{"intent": nil}),
+		l.Looked(t.Context(), "a", -1, "", time.Time{}, nil, nil),
 	} {
 		if err == nil {
 			t.Error("kept what it should refuse")

@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -86,6 +87,14 @@ func begin(t *testing.T, l *runs.Ledger, id string, item int64, mark string) (ag
 		t.Fatal(err)
 	}
 	return against
+}
+
+// keep sets a mark on a row, as a look does that leaves it open.
+func keep(t *testing.T, l *runs.Ledger, id string, item int64, name, value string) {
+	t.Helper()
+	if err := l.Looked(t.Context(), id, item, "not there", time.Time{}, nil, map[string][]byte{name: []byte(value)}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // marks are those of a row.

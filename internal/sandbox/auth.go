@@ -227,28 +227,56 @@ func (s *Sandbox) grant(c *call) answer {
 	}
 }
 
-// checkClient holds the caller to the client's credentials, in the form or by
-// HTTP Basic, not both (RFC 6749, section 2.3).
+// checkClient holds the caller to the client's credentials: its secret in the
+// form or by HTTP Basic, or an assertion; one of them (RFC 6749, section 2.3).
 func (s *Sandbox) checkClient(r *http.Request, form url.Values) *answer {
-	id, secret := form.Get("client_id"), form.Get("client_secret")
-	if r.Header.Get("Authorization") != "" {
-		user, password, ok := r.BasicAuth()
-		if form.Has("client_secret") || form.Has("client_id") && id != user {
-			return new(oauthError(http.StatusBadRequest, "invalid_request", "credentials given twice: in the form and in the Authorization header"))
-		}
-		var errs [2]error
-		id, errs[0] = url.QueryUnescape(user) // both are form-encoded before Basic encodes them
-		secret, errs[1] = url.QueryUnescape(password)
-		if !ok || errors.Join(errs[:]...) != nil {
-			id, secret = "", ""
-		}
+	asserted := form.Has("client_assertion") || form.Has("client_assertion_type")
+	basic := r.Header.Get("Authorization") != ""
+	if asserted && (basic || form.Has("client_secret")) || basic && form.Has("client_secret") {
+		return new(oauthError(http.StatusBadRequest, "invalid_request", "credentials given twice: want a secret in the form, or by Basic, or an assertion"))
 	}
-	if same(id, s.clientID) && same(secret, s.clientSecret) {
+	switch {
+	case asserted:
+		return s.checkAssertion(r, form)
+	case basic:
+		return s.checkBasic(r, form)
+	case same(form.Get("client_id"), s.clientID) && same(form.Get("client_secret"), s.clientSecret):
 		return nil
 	}
-	a := oauthError(http.StatusUnauthorized, "invalid_client", "Unauthorized")
+	return new(invalidClient("Unauthorized"))
+}
+
+func (s *Sandbox) checkBasic(r *http.Request, form url.Values) *answer {
+	user, password, ok := r.BasicAuth()
+	if form.Has("client_id") && form.Get("client_id") != user {
+		return new(oauthError(http.StatusBadRequest, "invalid_request", "client_id and the Authorization header name two clients"))
+	}
+	id, idErr := url.QueryUnescape(user) // both are form-encoded before Basic encodes them
+	secret, secretErr := url.QueryUnescape(password)
+	if ok && errors.Join(idErr, secretErr) == nil && same(id, s.clientID) && same(secret, s.clientSecret) {
+		return nil
+	}
+	return new(invalidClient("Unauthorized"))
+}
+
+func (s *Sandbox) checkAssertion(r *http.Request, form url.Values) *answer {
+	if t := form.Get("client_assertion_type"); t != assertionType {
+		return new(oauthError(http.StatusBadRequest, "invalid_request", "want client_assertion_type "+assertionType+", got "+capped(t)))
+	}
+	if form.Has("client_id") && form.Get("client_id") != s.clientID {
+		return new(invalidClient("Unauthorized"))
+	}
+	servers := []string{s.authURL + "/", "http://" + r.Host + "/"}
+	if err := s.assertions.check(form.Get("client_assertion"), s.clientID, servers, s.now().Unix()); err != nil {
+		return new(invalidClient(err.Error()))
+	}
+	return nil
+}
+
+func invalidClient(description string) answer {
+	a := oauthError(http.StatusUnauthorized, "invalid_client", description)
 	a.header.Set("Www-Authenticate", `Basic realm="sandbox"`)
-	return &a
+	return a
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -71,13 +71,14 @@ type Sandbox struct {
 	clientID     string
 	clientSecret string
 
-	tenant *tenant
-	tokens *tokens
-	bucket *bucket // nil: no limit
-	faults *faults
-	log    *requestLog
-	zone   *zone
-	names  *names
+	tenant     *tenant
+	tokens     *tokens
+	assertions assertions
+	bucket     *bucket // nil: no limit
+	faults     *faults
+	log        *requestLog
+	zone       *zone
+	names      *names
 
 	api     *http.Server
 	dns     *dnsServer
@@ -165,6 +166,7 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 	s.clientID = s.names.client()
 	s.clientSecret = rand.Text() + rand.Text()
 	s.tokens = newTokens(o, s.authURL+"/")
+	s.assertions.seen = map[string]int64{}
 	if o.Rate > 0 {
 		s.bucket = newBucket(o.Rate, o.Burst, o.ResetWhenFull, o.Clock())
 	}

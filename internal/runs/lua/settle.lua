@@ -30,6 +30,10 @@ for i = 5, #ARGV do
   if first or correction then
     counted = counted + 1
     if outcome == 'cancelled' then redis.call('SETBIT', cancelled, item, 1) end
+    if outcome == 'expired' then -- what the last look found stays to be shown
+      local evidence = redis.call('HGET', kept, item .. ':evidence')
+      if evidence then redis.call('HSET', fates, item .. ':evidence', evidence) end
+    end
     if keep then
       redis.call('HSET', fates, item, outcome .. ':' .. detail)
       redis.call('SETBIT', told, item, 1)

@@ -1,6 +1,6 @@
 -- ARGV: retention, kind or nothing, generation, then the rows. Answers a string of 0
 -- and 1, what stands against a task of that generation or '' and, of a single row where
--- a kind is given, its marks: name, value, name, value.
+-- a kind is given, its marks but for the evidence: name, value, name, value.
 local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks')
 if not r[1] then return {'missing'} end
 local kind = ARGV[2]
@@ -15,7 +15,7 @@ for i = 4, #ARGV do bits[i - 3] = redis.call('GETBIT', settled, ARGV[i]) end
 local marks = {}
 if kind ~= '' and #ARGV == 4 then
   for name in string.gmatch(r[4] or '', '%S+') do
-    local value = redis.call('HGET', kept, ARGV[4] .. ':' .. name)
+    local value = name ~= 'evidence' and redis.call('HGET', kept, ARGV[4] .. ':' .. name)
     if value then
       marks[#marks + 1] = name
       marks[#marks + 1] = value

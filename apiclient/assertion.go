@@ -1,0 +1,195 @@
+package apiclient
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	// assertionLife is how long an assertion holds: as long as its one request
+	// may take, and the clocks may differ. Servers refuse long ones.
+	assertionLife = 90 * time.Second
+
+	// assertionLead is how far back an assertion says that it was made: a
+	// server whose clock is behind ours must not see one from its future.
+	assertionLead = 30 * time.Second
+
+	// leastRSABits is what RFC 7518 section 3.3 wants of an RSA key.
+	leastRSABits = 2048
+)
+
+// The algorithms that an assertion can be signed with, by the kind of key.
+var (
+	rsaAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.PS256}
+	p256Algorithm = jose.ES256
+)
+
+// assertion is a fresh private_key_jwt: iss and sub are the client, jti is
+// never used twice (RFC 7523 section 3).
+func (cfg ClientCredentialsConfig) assertion(now time.Time) (Secret, error) {
+	switch {
+	case cfg.AssertionAudience == "":
+		return Secret{}, errors.New("no audience of the assertion was set")
+	case cfg.KeyFile == "":
+		return Secret{}, errors.New("no client key was set")
+	}
+	key, err := readSigningKey(cfg.KeyFile, jose.SignatureAlgorithm(cfg.KeyAlgorithm))
+	if err != nil {
+		return Secret{}, fmt.Errorf("client key: %w", err)
+	}
+	signer, err := jose.NewSigner(key, new(jose.SignerOptions).WithType("JWT"))
+	if err != nil {
+		return Secret{}, fmt.Errorf("client key: %s: it cannot sign: %w", cfg.KeyFile, err)
+	}
+	made := jwt.NewNumericDate(now.Add(-assertionLead))
+	text, err := jwt.Signed(signer).Claims(struct {
+		Issuer    string           `json:"iss"`
+		Subject   string           `json:"sub"`
+		Audience  string           `json:"aud"` // one, not a list: not every server reads lists
+		ID        string           `json:"jti"`
+		IssuedAt  *jwt.NumericDate `json:"iat"`
+		NotBefore *jwt.NumericDate `json:"nbf"`
+		Expires   *jwt.NumericDate `json:"exp"`
+	}{
+		cfg.ClientID, cfg.ClientID, cfg.AssertionAudience, rand.Text(),
+		made, made, jwt.NewNumericDate(now.Add(assertionLife)),
+	}).Serialize()
+	if err != nil {
+		return Secret{}, fmt.Errorf("client key: %s: it cannot sign: %w", cfg.KeyFile, err)
+	}
+	return NewSecret(text), nil
+}
+
+// CheckKeyFile checks that an assertion can be signed with the key of a file, by
+// an algorithm or, where none is named, one that fits. The error has nothing of
+// the key in it.
+func CheckKeyFile(path, algorithm string) error {
+	_, err := readSigningKey(path, jose.SignatureAlgorithm(algorithm))
+	return err
+}
+
+// readSigningKey reads a private key as PEM (PKCS#8, PKCS#1 or SEC1) or as one
+// JWK, whose kid goes into the assertion. algorithm is what to sign with; empty:
+// what the JWK says, or else RS256 for RSA, and ES256 for P-256. Errors have
+// nothing of the key in them.
+func readSigningKey(path string, algorithm jose.SignatureAlgorithm) (jose.SigningKey, error) {
+	content, err := readSmallFile(path)
+	if err != nil {
+		return jose.SigningKey{}, err
+	}
+	read := privateKeyOfPEM
+	if content[0] == '{' {
+		read = privateKeyOfJWK
+	}
+	key, err := read(content)
+	if err == nil {
+		algorithm, err = fitting(key, algorithm)
+	}
+	if err != nil {
+		return jose.SigningKey{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return jose.SigningKey{Algorithm: algorithm, Key: key}, nil
+}
+
+var errNoPrivateKey = errors.New("it has no private key: want PEM (PKCS#8, PKCS#1 or SEC1) or a JWK")
+
+// privateKeyOfPEM takes the first private key; certificates and parameters
+// beside it are passed over.
+func privateKeyOfPEM(content []byte) (jose.JSONWebKey, error) {
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		var key any
+		var err error
+		switch block.Type {
+		case "PRIVATE KEY":
+			key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		case "RSA PRIVATE KEY":
+			key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		case "EC PRIVATE KEY":
+			key, err = x509.ParseECPrivateKey(block.Bytes)
+		case "ENCRYPTED PRIVATE KEY":
+			return jose.JSONWebKey{}, errEncrypted
+		default:
+			continue
+		}
+		switch {
+		case block.Headers["DEK-Info"] != "":
+			return jose.JSONWebKey{}, errEncrypted
+		case err != nil:
+			return jose.JSONWebKey{}, fmt.Errorf("its %q cannot be read: %w", block.Type, err)
+		}
+		return jose.JSONWebKey{Key: key}, nil
+	}
+	return jose.JSONWebKey{}, errNoPrivateKey
+}
+
+var errEncrypted = errors.New("its key is encrypted, and there is nobody to ask for the passphrase: want it plain, in a file that only the worker can read")
+
+func privateKeyOfJWK(content []byte) (jose.JSONWebKey, error) {
+	var key jose.JSONWebKey
+	switch err := key.UnmarshalJSON(content); {
+	case bytes.Contains(content, []byte(`"keys"`)):
+		return key, errors.New("it is a set of keys: want the one private key alone")
+	case err != nil:
+		return key, fmt.Errorf("its JWK cannot be read: %w", err)
+	case key.IsPublic():
+		return key, errors.New("it is the public key: want the private one")
+	}
+	return key, nil
+}
+
+// fitting is the algorithm to sign with, if key is good enough for it.
+func fitting(key jose.JSONWebKey, wanted jose.SignatureAlgorithm) (jose.SignatureAlgorithm, error) {
+	var can []jose.SignatureAlgorithm
+	var kind string
+	switch k := key.Key.(type) {
+	case *rsa.PrivateKey:
+		can, kind = rsaAlgorithms, "an RSA key"
+		if bits := k.N.BitLen(); bits < leastRSABits {
+			return "", fmt.Errorf("an RSA key of %d bits is too small: want %d or more", bits, leastRSABits)
+		}
+	case *ecdsa.PrivateKey:
+		if k.Curve != elliptic.P256() {
+			return "", fmt.Errorf("a key on the curve %s cannot be used: want P-256", k.Curve.Params().Name)
+		}
+		can, kind = []jose.SignatureAlgorithm{p256Algorithm}, "a P-256 key"
+	default:
+		return "", errors.New("a key of this kind cannot be used: want RSA or P-256")
+	}
+	if wanted == "" {
+		wanted = jose.SignatureAlgorithm(key.Algorithm)
+	}
+	if wanted == "" {
+		return can[0], nil
+	}
+	if !slices.Contains(can, wanted) {
+		return "", fmt.Errorf("%s signs with %s, not with %s", kind, orList(can), textValue(string(wanted)))
+	}
+	return wanted, nil
+}
+
+func orList(names []jose.SignatureAlgorithm) string {
+	var b strings.Builder
+	for i, name := range names {
+		switch {
+		case i > 0 && i == len(names)-1:
+			b.WriteString(" or ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(name))
+	}
+	return b.String()
+}

@@ -1,0 +1,137 @@
+package dnscheck
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Evidence is a verdict written down: who was asked, and what each said. It is safe to show as it is.
+type Evidence struct {
+	At          time.Time           `json:"at,omitzero"`            // when the verdict was reached
+	State       string              `json:"state"`                  // present, absent or unknown
+	Reason      string              `json:"reason"`                 // a Reason
+	Sentence    string              `json:"sentence,omitempty"`     // for the customer
+	Basis       string              `json:"basis"`                  // a Basis: who was asked
+	Note        string              `json:"note,omitempty"`         // why name servers were not heard
+	Quorum      int                 `json:"quorum"`                 // how many resolvers have to agree, where they are asked
+	Resolvers   int                 `json:"resolvers"`              // of so many
+	NegativeTTL float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may go on saying no
+	Said        []ObservationRecord `json:"observations"`           // name servers, then resolvers
+	More        int                 `json:"more_observations,omitempty"`
+}
+
+// ObservationRecord is an observation written down.
+type ObservationRecord struct {
+	Asked         string   `json:"asked"` // the resolver, or the name server
+	Authority     bool     `json:"name_server"`
+	Address       string   `json:"address,omitempty"` // of a name server
+	Transport     string   `json:"transport"`
+	State         string   `json:"state"`
+	Reason        string   `json:"reason"`
+	Values        []string `json:"values,omitempty"` // each quoted as in Go, what is not printable ASCII escaped; at most 100 octets, then …
+	MoreValues    int      `json:"more_values,omitempty"`
+	Aliases       []string `json:"aliases,omitempty"`
+	RCode         string   `json:"rcode,omitempty"`
+	EDE           string   `json:"extended_error,omitempty"`
+	Authenticated bool     `json:"authenticated"`
+	NegativeTTL   float64  `json:"negative_ttl,omitempty"` // seconds
+	Milliseconds  float64  `json:"took_ms"`
+	Err           string   `json:"error,omitempty"`
+}
+
+// Evidence writes the verdict down.
+func (v Verdict) Evidence() Evidence {
+	e := Evidence{
+		State: v.State.String(), Reason: string(v.Reason), Sentence: v.Sentence(), Basis: string(v.Basis), Note: v.Note,
+		Quorum: v.Quorum, Resolvers: v.Resolvers, NegativeTTL: v.NegativeTTL.Seconds(), Said: []ObservationRecord{},
+	}
+	for _, o := range v.Observations {
+		e.Said = append(e.Said, o.record())
+	}
+	return e
+}
+
+func (o Observation) record() ObservationRecord {
+	r := ObservationRecord{
+		Asked: o.Resolver, Authority: o.Authority, Address: o.Address, Transport: o.Transport, State: o.State.String(), Reason: string(o.Reason),
+		MoreValues: o.MoreValues, RCode: o.RCode, EDE: o.EDE, Authenticated: o.Authenticated,
+		NegativeTTL: o.NegativeTTL.Seconds(), Milliseconds: float64(o.Took.Microseconds()) / 1000, Err: o.Err,
+	}
+	for _, value := range o.Values {
+		r.Values = append(r.Values, shown(value, shownValue))
+	}
+	for _, name := range o.Aliases {
+		r.Aliases = append(r.Aliases, shownHost(name))
+	}
+	return r
+}
+
+// PlainEvidence writes down no more of the verdict than [Verdict.Plain] says: nothing that was found at the host, and no
+// name server, for which ones a zone has is found there too.
+func (v Verdict) PlainEvidence() Evidence {
+	e := v.Evidence()
+	e.Sentence, e.Note = v.Plain(), ""
+	for i, o := range e.Said {
+		plain := ObservationRecord{
+			Authority: o.Authority, Transport: o.Transport, State: o.State, Reason: o.Reason, RCode: o.RCode,
+			Authenticated: o.Authenticated, NegativeTTL: o.NegativeTTL, Milliseconds: o.Milliseconds,
+		}
+		if !o.Authority {
+			plain.Asked = o.Asked
+		}
+		e.Said[i] = plain
+	}
+	return e
+}
+
+// Cuts is how often [Evidence.Cut] can be told to leave out more.
+const Cuts = 5
+
+// Cut leaves out the more, the higher the level, 1 to [Cuts]: first values beyond the third and the aliases on the way,
+// then what texts there are beyond so many characters, then who only says what others say.
+func (e Evidence) Cut(level int) Evidence {
+	cuts := [Cuts]struct{ values, text, said int }{{3, 120, 16}, {1, 120, 16}, {1, 60, 16}, {0, 60, 8}, {0, 30, 1}}
+	cut := cuts[level-1]
+	e.Sentence, e.Note = "", capped(e.Note, cut.text)
+	e.Said = slices.Clone(e.Said)
+	e.leaveOut(len(e.Said) - cut.said)
+	for i := range e.Said {
+		o := &e.Said[i]
+		if more := len(o.Values) - cut.values; more > 0 {
+			o.Values, o.MoreValues = o.Values[:cut.values], o.MoreValues+more
+		}
+		if last := len(o.Aliases) - 1; last >= 0 {
+			o.Aliases = []string{capped(o.Aliases[last], cut.text)}
+		}
+		o.Asked, o.EDE, o.Err = capped(o.Asked, cut.text), capped(o.EDE, cut.text), capped(o.Err, cut.text)
+	}
+	return e
+}
+
+// leaveOut takes so many observations out: those that say what an earlier one says, and then the last ones.
+func (e *Evidence) leaveOut(n int) {
+	for i := len(e.Said) - 1; i >= 0 && n > 0; i-- {
+		says := func(o ObservationRecord) bool { return o.State == e.Said[i].State && o.Reason == e.Said[i].Reason }
+		if slices.ContainsFunc(e.Said[:i], says) {
+			e.Said = slices.Delete(e.Said, i, i+1)
+			e.More++
+			n--
+		}
+	}
+	if n > 0 {
+		e.Said = e.Said[:len(e.Said)-n]
+		e.More += n
+	}
+}
+
+// capped is at most so many octets of a text, and whole characters.
+func capped(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}
