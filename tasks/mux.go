@@ -237,7 +237,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if !job.hasBegun() {
 		ctx = job.beginning(ctx)
 	}
-	ctx = apiclient.WithCorrelationID(ctx, job.TaskID)
+	ctx = apiclient.WithCorrelationID(job.onErrand(ctx, t.Type()), job.TaskID)
 	return protect(ctx, handle, *job, t.Payload())
 }
 

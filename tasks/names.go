@@ -13,19 +13,36 @@ import (
 // Lane says which of a group's two queues a task goes to.
 type Lane bool
 
-// The lanes. The fast one is for the rows of small runs, so that ten rows
-// handed in behind a million do not wait for them.
+// The lanes. The fast one is for the rows of small runs and of those that are
+// handed in with high priority, so that ten rows handed in behind a million do not
+// wait for them.
 const (
 	Normal Lane = false
 	Fast   Lane = true
 )
 
-// FastRows is the most rows that a run on the fast lane has.
+// FastRows is the most rows that a run has which goes to the fast lane by itself.
 const FastRows = 500
 
-// fastWeight is how often the fast queue is looked at for once that the
-// normal one is.
-const fastWeight = 3
+// Priority is what its submitter says of a run's lane, once and for all of its
+// tasks.
+type Priority string
+
+// The priorities.
+const (
+	ByRows         Priority = "" // the fast lane up to FastRows
+	HighPriority   Priority = "high"
+	NormalPriority Priority = "normal"
+)
+
+// CheckPriority says what is wrong with a priority.
+func CheckPriority(p Priority) error {
+	switch p {
+	case ByRows, HighPriority, NormalPriority:
+		return nil
+	}
+	return fmt.Errorf("priority: want high or normal, got %.40q", string(p))
+}
 
 const fastSuffix = ".fast"
 

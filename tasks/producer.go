@@ -38,6 +38,7 @@ type Run struct {
 	Floor      int           // the least one whose tasks are not dropped
 	Existed    bool          // handed in before, perhaps not to its end
 	Rows       int64         // how many rows are coming; 0: not known
+	Priority   Priority      // of its lane; the same whenever tasks of the run are made
 	GiveUp     time.Duration // how long a token may take to appear; 0: DefaultGiveUp
 	// Lost looks for tasks: only rows for which none stands are enqueued. nil: every
 	// open row is, and stays as it is where there is a task of the same generation.
@@ -45,7 +46,12 @@ type Run struct {
 }
 
 // lane is where the run's tasks go.
-func (r Run) lane() Lane { return Lane(r.Rows > 0 && r.Rows <= FastRows) }
+func (r Run) lane() Lane {
+	if r.Priority == ByRows {
+		return Lane(r.Rows > 0 && r.Rows <= FastRows)
+	}
+	return Lane(r.Priority == HighPriority)
+}
 
 // Sizes of what the producer holds at a time.
 const (
@@ -110,7 +116,7 @@ type held struct {
 // Begin begins to hand in the run's rows, or to hand them in again: what is
 // settled or enqueued already is then left alone.
 func (p *Producer) Begin(r Run) (*Submission, error) {
-	if err := errors.Join(CheckRunID(r.ID), CheckTenant(r.Tenant)); err != nil {
+	if err := errors.Join(CheckRunID(r.ID), CheckTenant(r.Tenant), CheckPriority(r.Priority)); err != nil {
 		return nil, err
 	}
 	if _, ok := KindOf(r.Kind); !ok {

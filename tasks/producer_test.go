@@ -222,24 +222,28 @@ func TestProducerLanes(t *testing.T) {
 		kind, queue string
 		rows        int64
 		n           int
+		priority    tasks.Priority
 	}{
-		{tasks.TypeVerify, "default.dns.fast", 500, 500},
-		{tasks.TypeVerify, "default.dns", 501, 501},
-		{tasks.TypeVerify, "default.dns", 0, 3}, // not known how many are coming
-		{tasks.TypeUpdate, "default.api.fast", 1, 1},
-		{tasks.TypeUpdate, "default.api", 501, 501},
-		{tasks.TypeRemove, "default.api.fast", 500, 500},
-		{tasks.TypeRemove, "default.api", 501, 501},
-		{tasks.TypeCreate, "default.api.fast", 2, 2},
+		{tasks.TypeVerify, "default.dns.fast", 500, 500, tasks.ByRows},
+		{tasks.TypeVerify, "default.dns", 501, 501, tasks.ByRows},
+		{tasks.TypeVerify, "default.dns", 0, 3, tasks.ByRows}, // not known how many are coming
+		{tasks.TypeUpdate, "default.api.fast", 1, 1, tasks.ByRows},
+		{tasks.TypeUpdate, "default.api", 501, 501, tasks.ByRows},
+		{tasks.TypeRemove, "default.api.fast", 500, 500, tasks.ByRows},
+		{tasks.TypeRemove, "default.api", 501, 501, tasks.ByRows},
+		{tasks.TypeCreate, "default.api.fast", 2, 2, tasks.ByRows},
+		{tasks.TypeVerify, "default.dns.fast", 501, 501, tasks.HighPriority},
+		{tasks.TypeVerify, "default.dns.fast", 0, 3, tasks.HighPriority},
+		{tasks.TypeRemove, "default.api", 2, 2, tasks.NormalPriority},
 	} {
-		t.Run(fmt.Sprint(test.kind, test.rows), func(t *testing.T) {
+		t.Run(fmt.Sprint(test.kind, test.rows, test.priority), func(t *testing.T) {
 			s := newShop(t)
 			source := map[string]func(int) string{
 				tasks.TypeVerify: domainRow, tasks.TypeRemove: clientRow,
 				tasks.TypeUpdate: func(int) string { return verifyRow("status", "pending") },
 				tasks.TypeCreate: func(int) string { return template },
 			}[test.kind]
-			if _, err := s.handIn(test.kind, test.n, source, func(r *tasks.Run) { r.Rows = test.rows }); err != nil {
+			if _, err := s.handIn(test.kind, test.n, source, func(r *tasks.Run) { r.Rows, r.Priority = test.rows, test.priority }); err != nil {
 				t.Fatal(err)
 			}
 			for id, o := range s.options {

@@ -28,7 +28,7 @@ type ServerConfig struct {
 	Tenant string
 	Mux    *Mux
 	// DNSConcurrency and APIConcurrency are how many tasks of each group run
-	// at a time.
+	// at a time on the normal lane, and half as many besides on the fast one.
 	DNSConcurrency, APIConcurrency int
 	ShutdownTimeout                time.Duration
 	Logger                         *slog.Logger
@@ -36,7 +36,8 @@ type ServerConfig struct {
 
 // Servers run one tenant's tasks: a server for those that look in DNS and one
 // for those that write, so that looks which wait for name servers take no place
-// that a write could have.
+// that a write could have; and one of each for the fast lane, so that there is a
+// place for its tasks while all others are held by tasks that wait for permits.
 type Servers struct {
 	mux     *Mux
 	servers []*asynq.Server
@@ -44,10 +45,10 @@ type Servers struct {
 
 // NewServers returns the tenant's servers, not started.
 func NewServers(cfg ServerConfig) *Servers {
-	group := func(queue func(string, Lane) string, concurrency int) *asynq.Server {
+	server := func(queue string, concurrency int) *asynq.Server {
 		return asynq.NewServerFromRedisClient(cfg.Redis, asynq.Config{
 			Concurrency:              concurrency,
-			Queues:                   map[string]int{queue(cfg.Tenant, Normal): 1, queue(cfg.Tenant, Fast): fastWeight},
+			Queues:                   map[string]int{queue: 1},
 			TaskCheckInterval:        checkEvery,
 			DelayedTaskCheckInterval: forwardEvery,
 			RetryDelayFunc:           retryDelay,
@@ -58,9 +59,14 @@ func NewServers(cfg ServerConfig) *Servers {
 		})
 	}
 	return &Servers{mux: cfg.Mux, servers: []*asynq.Server{
-		group(DNSQueue, cfg.DNSConcurrency), group(APIQueue, cfg.APIConcurrency),
+		server(DNSQueue(cfg.Tenant, Fast), FastPlaces(cfg.DNSConcurrency)), server(APIQueue(cfg.Tenant, Fast), FastPlaces(cfg.APIConcurrency)),
+		server(DNSQueue(cfg.Tenant, Normal), cfg.DNSConcurrency), server(APIQueue(cfg.Tenant, Normal), cfg.APIConcurrency),
 	}}
 }
+
+// FastPlaces is how many tasks of a group run on the fast lane at a time, beside
+// those of the normal one.
+func FastPlaces(normal int) int { return (normal + 1) / 2 }
 
 // Start starts fetching tasks.
 func (s *Servers) Start() error {

@@ -50,6 +50,10 @@ func newOffice(t *testing.T, change ...func(*settings)) *office {
 	return o
 }
 
+// normalPlaces of each group are half as many, four, on the fast lane, which the
+// tests' small runs go by.
+const normalPlaces = 8
+
 // open starts a worker.
 func (o *office) open(change ...func(*tasks.Config)) {
 	o.t.Helper()
@@ -63,7 +67,7 @@ func (o *office) open(change ...func(*tasks.Config)) {
 	}
 	o.t.Cleanup(func() { _ = rdb.Close() })
 	o.servers = tasks.NewServers(tasks.ServerConfig{
-		Redis: rdb, Tenant: "default", Mux: o.mux, DNSConcurrency: 4, APIConcurrency: 4,
+		Redis: rdb, Tenant: "default", Mux: o.mux, DNSConcurrency: normalPlaces, APIConcurrency: normalPlaces,
 		ShutdownTimeout: 10 * time.Second, Logger: slog.New(slog.NewJSONHandler(o.log, nil)),
 	})
 	if err := o.servers.Start(); err != nil {
@@ -127,6 +131,44 @@ func TestServers(t *testing.T) {
 	if info := o.task("default.api.fast", verify+"-0-0c"); info.State != asynq.TaskStateCompleted {
 		t.Errorf("the confirm is %v", info.State)
 	}
+}
+
+// TestTheFastLaneHasPlacesOfItsOwn: all places of the normal lane are held by
+// tasks that wait for their permits, and a small run goes through all the same.
+func TestTheFastLaneHasPlacesOfItsOwn(t *testing.T) {
+	o := newOffice(t)
+	const rows = normalPlaces + 4
+	gate := lineGate{
+		pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default"}), apiclient.OpUpdateDiscoveryDomain,
+		make(chan struct{}, rows), make(chan struct{}), make(chan struct{}, rows),
+	}
+	client, err := apiclient.New(apiclient.Config{BaseURL: o.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(o.token)), Gate: gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdle)
+	var updates []string
+	for range rows {
+		d := o.sandbox.AddDomain("org_many", sandbox.Domain{Use: new(false)})
+		updates = append(updates, row("organization_id", "org_many", "discovery_domain_id", d.ID, "use_for_organization_discovery", true))
+	}
+	o.priority = tasks.NormalPriority
+	big := o.submit(tasks.TypeUpdate, updates...)
+	o.open(func(c *tasks.Config) { c.API = client })
+	for range normalPlaces {
+		<-gate.came
+	}
+	o.sandbox.AddClients(org, clients(2)...)
+	o.priority = tasks.ByRows
+	small := o.submit(tasks.TypeRemove, o.removals(clients(2)...)...)
+	o.await("clients:remove done")
+	o.wantEnded(small)
+	close(gate.door)
+	for range rows {
+		o.await("domain:update done")
+	}
+	o.close()
+	o.wantEnded(big)
 }
 
 func TestServersArchiveWhatIsRefused(t *testing.T) {

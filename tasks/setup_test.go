@@ -70,6 +70,7 @@ type world struct {
 	log      *syncBuffer
 	giveUp   time.Duration
 	timeout  time.Duration
+	priority tasks.Priority // of the runs that are handed in
 	mux      *tasks.Mux
 	config   tasks.Config
 	token    string
@@ -161,7 +162,7 @@ func (w *world) submit(kind string, rows ...string) (run string) {
 		w.t.Fatal(err)
 	}
 	submission, err := tasks.NewProducer(w.enqueuer, w.ledger).Begin(tasks.Run{
-		ID: run, Kind: kind, Tenant: "default", CreatedAt: r.CreatedAt, Rows: int64(len(rows)), GiveUp: w.giveUp,
+		ID: run, Kind: kind, Tenant: "default", CreatedAt: r.CreatedAt, Rows: int64(len(rows)), Priority: w.priority, GiveUp: w.giveUp,
 	})
 	if err != nil {
 		w.t.Fatal(err)

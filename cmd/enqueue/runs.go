@@ -97,6 +97,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("kind", r.Kind)
 	line("tenant", r.Tenant)
 	line("label", r.Label)
+	line("priority", r.Priority)
 	line("parent", r.Parent)
 	line("handed in by", r.Caller)
 	line("state", cli.State(r))

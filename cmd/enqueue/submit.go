@@ -18,6 +18,7 @@ type submitFlags struct {
 	File          string   `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not; - or nothing: stdin."`
 	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant that the rows are for."`
 	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same rows again under the same id are harmless."`
+	Priority      string   `noenv:"true" placeholder:"high|normal" help:"Before other runs or among them (default: high up to 500 rows). It stays the run's, whatever is done with it."`
 	Label         string   `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
 	Follow        bool     `noenv:"true" help:"Stay until the run has ended, and tell what became of its rows."`
 	SkipInvalid   bool     `noenv:"true" help:"Hand in the good rows where others are bad. Those are told, settle as invalid, and the exit status is 3."`
@@ -43,6 +44,9 @@ func (o order) check() error {
 		if err := tasks.CheckRunID(o.ID); err != nil {
 			return cli.Usage(err)
 		}
+	}
+	if err := tasks.CheckPriority(tasks.Priority(o.Priority)); err != nil {
+		return cli.Usage(err)
 	}
 	if o.DryRun && o.Follow {
 		return cli.Usage(errors.New("--dry-run and --follow do not go together: nothing is handed in that could be followed"))
@@ -168,7 +172,7 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 		o.ID = tasks.NewRunID(time.Now())
 	}
 	taker := intake.New(t.redis, t.ledger)
-	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp})
+	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority)})
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return "", cli.Usage(mismatch)
 	}

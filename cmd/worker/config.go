@@ -62,6 +62,7 @@ type tenantFlags struct {
 	Rate                 string        `help:"Requests that the tenant's plan allows: 16/s, 150/min, or unlimited." default:"2/s"`
 	Burst                int           `help:"Requests that it allows at once." default:"2"`
 	Reserve              float64       `help:"Share of rate and burst left to the tenant's own logins, in percent." default:"20"`
+	SweepShare           float64       `help:"Share of what is left after the reserve that sweeps get, in percent." default:"20"`
 	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
 	Resolvers            []string      `help:"Resolvers to ask: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME. NAME is what the certificate has to say, if not the address; it is never looked up." default:"1.1.1.1,8.8.8.8,9.9.9.9"`
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default: a majority)." default:"0"`
@@ -92,7 +93,8 @@ type tenant struct {
 	TokenEnv             string   `yaml:"token_env"`
 	Rate                 string   `yaml:"rate"`
 	Burst                int      `yaml:"burst"`
-	Reserve              float64  `yaml:"reserve"` // percent
+	Reserve              float64  `yaml:"reserve"`     // percent
+	SweepShare           float64  `yaml:"sweep_share"` // percent, of what is left
 	MaxClientsPerRequest int      `yaml:"max_clients_per_request"`
 	Resolvers            []string `yaml:"resolvers"`
 	ResolverQuorum       int      `yaml:"resolver_quorum"`
@@ -114,7 +116,8 @@ type tenant struct {
 // same.
 func defaultTenant() tenant {
 	return tenant{
-		Name: tasks.DefaultTenant, ClientAuth: string(apiclient.AuthBody), Body: string(apiclient.BodyJSON), Rate: "2/s", Burst: 2, Reserve: 20, MaxClientsPerRequest: tasks.MaxClients,
+		Name: tasks.DefaultTenant, ClientAuth: string(apiclient.AuthBody), Body: string(apiclient.BodyJSON),
+		Rate: "2/s", Burst: 2, Reserve: 20, SweepShare: 100 * pace.DefaultSweepShare, MaxClientsPerRequest: tasks.MaxClients,
 		Resolvers: []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}, DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
 	}
 }
@@ -200,7 +203,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 		Name: f.Tenant, BaseURL: f.BaseURL, AuthURL: f.AuthURL, TokenURL: f.TokenURL, Audience: f.Audience, ClientID: f.ClientID,
 		ClientAuth: f.ClientAuth, ClientKeyFile: f.ClientKeyFile, ClientKeyAlg: f.ClientKeyAlg, AssertionAudience: f.AssertionAudience,
 		CAFile: f.CAFile, Body: f.Body,
-		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, MaxClientsPerRequest: f.MaxClientsPerRequest,
+		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, SweepShare: f.SweepShare, MaxClientsPerRequest: f.MaxClientsPerRequest,
 		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
@@ -369,13 +372,16 @@ func (t *tenant) checkLimit() error {
 	if !(t.Reserve >= 0 && t.Reserve <= 95) { // NaN is neither
 		return fmt.Errorf("reserve: want 0 to 95 percent, got %g", t.Reserve)
 	}
+	if !(t.SweepShare > 0 && t.SweepShare <= 100) {
+		return fmt.Errorf("sweep-share: want above 0 to 100 percent, got %g", t.SweepShare)
+	}
 	if t.MaxClientsPerRequest < 1 || t.MaxClientsPerRequest > tasks.MaxClients {
 		return fmt.Errorf("max-clients-per-request: want 1 to %d, got %d", tasks.MaxClients, t.MaxClientsPerRequest)
 	}
 	if t.GiveUp <= 0 {
 		return fmt.Errorf("give-up: want a time above 0, got %s", time.Duration(t.GiveUp))
 	}
-	t.limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve / 100}
+	t.limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100}
 	if left, _ := t.limit.Effective(); left.PerSecond() < slowestRate {
 		return fmt.Errorf("rate: %s less the reserve of %g percent is less than one request in 30 s: a task that needs several could not end", t.Rate, t.Reserve)
 	}
@@ -464,7 +470,7 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		fmt.Fprintf(out, "  base-url: %s\n  token-url: %s\n  audience: %s\n", t.BaseURL, t.TokenURL, t.Audience)
 		t.printCredentials(out)
 		t.printNetwork(out)
-		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%\n", t.Rate, t.Burst, t.Reserve)
+		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%, sweep-share %g %%\n", t.Rate, t.Burst, t.Reserve, t.SweepShare)
 		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
 		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum())
 		fmt.Fprintf(out, "  dns-mode: %s\n", t.dnsMode)

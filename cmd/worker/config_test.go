@@ -124,6 +124,9 @@ var wrongTenant = []settingsCase{
 	{name: "burst 0", args: []string{"--burst", "0"}, want: "burst: want at least 1, got 0"},
 	{name: "reserve 99", args: []string{"--reserve", "99"}, want: "reserve: want 0 to 95 percent, got 99"},
 	{name: "reserve below 0", args: []string{"--reserve=-1"}, want: "reserve: want 0 to 95 percent, got -1"},
+	{name: "sweep-share 0", args: []string{"--sweep-share", "0"}, want: "sweep-share: want above 0 to 100 percent, got 0"},
+	{name: "sweep-share 101", args: []string{"--sweep-share", "101"}, want: "sweep-share: want above 0 to 100 percent, got 101"},
+	{name: "sweep-share no number", args: []string{"--sweep-share", "NaN"}, want: "sweep-share: want above 0 to 100 percent, got NaN"},
 	{name: "reserve no number", args: []string{"--reserve", "NaN"}, want: "reserve: want 0 to 95 percent, got NaN"},
 	{name: "max-clients-per-request 0", args: []string{"--max-clients-per-request", "0"}, want: "max-clients-per-request: want 1 to 100, got 0"},
 	{name: "max-clients-per-request 101", args: []string{"--max-clients-per-request", "101"}, want: "max-clients-per-request: want 1 to 100, got 101"},
@@ -200,6 +203,7 @@ var invalidFiles = map[string]string{
 	"burst-zero":          `tenants[0] "acme": burst: want at least 1, got 0`,
 	"burst-no-number":     "line 6: cannot unmarshal !!str `many`",
 	"reserve":             `tenants[0] "acme": reserve: want 0 to 95 percent, got 99`,
+	"sweep-share":         `tenants[0] "acme": sweep-share: want above 0 to 100 percent, got 0`,
 	"reserve-nan":         `tenants[0] "acme": reserve: want 0 to 95 percent, got NaN`,
 	"max-clients":         `tenants[0] "acme": max-clients-per-request: want 1 to 100, got 101`,
 	"max-clients-zero":    `tenants[0] "acme": max-clients-per-request: want 1 to 100, got 0`,
@@ -270,7 +274,7 @@ tenant production:
   client-auth: body
   client secret: [secret]
   body: json
-  rate: 16/s, burst 50, reserve 25 %
+  rate: 16/s, burst 50, reserve 25 %, sweep-share 10 %
   max-clients-per-request: 10
   give-up: 168h0m0s
   resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
@@ -283,7 +287,7 @@ tenant staging:
   audience: https://staging.example.com/api/v2/
   token: [secret]
   body: json
-  rate: 2/s, burst 2, reserve 20 %
+  rate: 2/s, burst 2, reserve 20 %, sweep-share 20 %
   max-clients-per-request: 100
   give-up: 72h0m0s
   resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
@@ -300,7 +304,7 @@ tenant partner:
   assertion-audience: https://partner.example.com/
   body: form
   ca-file: /etc/orgops/ca.pem
-  rate: 2/s, burst 2, reserve 20 %
+  rate: 2/s, burst 2, reserve 20 %, sweep-share 20 %
   max-clients-per-request: 100
   give-up: 72h0m0s
   resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2

@@ -107,7 +107,7 @@ func TestSandboxSettings(t *testing.T) {
 		},
 		{
 			name: "with a rate limit and a Redis", args: []string{"--rate=20", "--burst=7", "--redis-addr=127.0.0.1:0"},
-			want: []string{"rate: 20/s, burst 7, reserve 20 %", "redis-url: redis://127.0.0.1:"},
+			want: []string{"rate: 20/s, burst 7, reserve 20 %, sweep-share 20 %", "redis-url: redis://127.0.0.1:"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestRedisPulledAway(t *testing.T) {
 		t.Error("all was done before Redis was taken away: the test shows nothing")
 	}
 	await(t, "trouble with the queue, told again 3 s later", func() bool {
-		return strings.Count(p.stderr.String(), "Dequeue error") > 2 // by each of the two servers
+		return strings.Count(p.stderr.String(), "Dequeue error") > 4 // by each of the four servers
 	})
 	way.putBack()
 	for id := range batches {

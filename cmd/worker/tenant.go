@@ -49,6 +49,22 @@ func apiConcurrency(rate pace.Rate) int {
 	return min(int(math.Ceil(rate.PerSecond()*latency))+few, most)
 }
 
+// placesOf is how many tasks of a group run at a time, on both lanes.
+func placesOf(normal int) int { return normal + tasks.FastPlaces(normal) }
+
+// classOf is the pace's class of a handler's requests.
+func classOf(ctx context.Context) pace.Class {
+	switch e := tasks.ErrandOf(ctx); {
+	case e.Lane == tasks.Fast && e.Looking:
+		return pace.FastLook
+	case e.Lane == tasks.Fast:
+		return pace.FastFinish
+	case e.Looking:
+		return pace.Look
+	}
+	return pace.Finish
+}
+
 // longestWait is how long a request waits for its permit before its task goes
 // back to the queue: long enough for whoever needs two where permits are rare.
 func longestWait(limit pace.Limit) time.Duration {
@@ -60,7 +76,7 @@ func longestWait(limit pace.Limit) time.Duration {
 // serve wires what the tenant's tasks need; its servers are not started.
 func (w *worker) serve(t tenant) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
-	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Stopping: w.stopping, Logger: logger})
+	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: t.Name, Limit: t.limit, Class: classOf, MaxWait: longestWait(t.limit), Stopping: w.stopping, Logger: logger})
 	if w.settings.DebugHTTP {
 		t.network.Dump = logger
 	}
@@ -70,7 +86,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: dnsConcurrency + apiConcurrency(t.limit.Rate), // one for each task that can be waiting for an answer
+		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)), // one for each task that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
@@ -144,7 +160,7 @@ func (t tenant) clientCredentials() apiclient.ClientCredentialsConfig {
 
 func (t tenant) announced() pace.Settings {
 	return pace.Settings{
-		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100,
+		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100,
 		GiveUp: time.Duration(t.GiveUp), MaxClientsPerRequest: t.MaxClientsPerRequest,
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orgops/internal/cli"
+	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -97,7 +98,7 @@ func freshBeside(ctx context.Context, s *store, t *tenant, samples, others int) 
 	if err := s.empty(ctx); err != nil {
 		return result, err
 	}
-	file, err := t.seed(ctx, samples+others)
+	file, err := t.seed(ctx, "domains", samples+others)
 	if err != nil {
 		return result, err
 	}
@@ -109,7 +110,7 @@ func freshBeside(ctx context.Context, s *store, t *tenant, samples, others int) 
 		return result, err
 	}
 	w := &freshWorld{tenant: t, watched: &freshLedger{samples: map[string]*sample{}, others: others, begun: make(chan struct{})}}
-	if w.worker, err = newWorker(s, t.endpoint, w.watched); err != nil {
+	if w.worker, err = newWorker(s, t.endpoint, w.watched, pace.Limit{}); err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, w.worker.close()) }()

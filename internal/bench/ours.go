@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -25,13 +26,13 @@ type ours struct {
 }
 
 func prepareOurs(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
-	rows, err := handIn(ctx, s.url, "domains.csv", opened(file))
+	rows, err := handIn(ctx, s.url, tasks.TypeVerify, runID, "domains.csv", opened(file))
 	if err != nil {
 		return nil, fmt.Errorf("hand in: %w", err)
 	}
 	watched := &watchedLedger{ended: make(chan struct{})}
 	watched.open.Store(rows)
-	w, err := newWorker(s, t.endpoint, watched)
+	w, err := newWorker(s, t.endpoint, watched, pace.Limit{})
 	if err != nil {
 		return nil, err
 	}

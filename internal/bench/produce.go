@@ -52,7 +52,7 @@ func produce(ctx context.Context, p production, url string, rows int, stdout io.
 	case variantDryRun:
 		err = planFile(p.File)
 	default:
-		_, err = handIn(ctx, url, p.File, open(p.File))
+		_, err = handIn(ctx, url, tasks.TypeVerify, runID, p.File, open(p.File))
 	}
 	did := produced{Seconds: time.Since(began).Seconds(), CPU: ownCPU().Seconds(), Peak: peakMemory()}
 	if err := errors.Join(err, stop()); err != nil {
@@ -70,21 +70,21 @@ func opened(rows []byte) opener {
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(rows)), nil }
 }
 
-func inputOf(name string, rows opener) intake.Input {
-	kind, _ := tasks.KindOf(tasks.TypeVerify)
+func inputOf(of, name string, rows opener) intake.Input {
+	kind, _ := tasks.KindOf(of)
 	return intake.Input{Name: name, Kind: kind, Open: rows}
 }
 
-// handIn hands the rows in as the enqueue command does, both passes, and says
+// handIn hands the rows of that kind in as the enqueue command does, both passes, and says
 // how many there are.
-func handIn(ctx context.Context, url, name string, rows opener) (n int64, err error) {
+func handIn(ctx context.Context, url, kind, run, name string, rows opener) (n int64, err error) {
 	const connections = 40 // as cmd/enqueue has them
 	rdb, err := redisconn.ForProducer(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: connections})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
-	in := inputOf(name, rows)
+	in := inputOf(kind, name, rows)
 	checked, err := in.Check()
 	if err != nil {
 		return 0, err
@@ -92,17 +92,17 @@ func handIn(ctx context.Context, url, name string, rows opener) (n int64, err er
 	defer func() { err = errors.Join(err, checked.Close()) }()
 	ledger := runs.New(rdb)
 	taker := intake.New(rdb, ledger)
-	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: runID, Tenant: tenantName, Label: "benchmark"})
+	begun, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: run, Tenant: tenantName, Label: "benchmark"})
 	if err != nil {
 		return 0, err
 	}
-	sum, err := taker.HandIn(ctx, in, checked, run, created, 0)
+	sum, err := taker.HandIn(ctx, in, checked, begun, created, 0)
 	return sum.Rows, err
 }
 
 // planFile does what enqueue --dry-run does.
 func planFile(file string) (err error) {
-	in := inputOf(file, open(file))
+	in := inputOf(tasks.TypeVerify, file, open(file))
 	checked, err := in.Check()
 	if err != nil {
 		return err

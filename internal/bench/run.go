@@ -21,7 +21,7 @@ type grammar struct {
 	RedisURL string `name:"redis-url" noenv:"true" placeholder:"URL" help:"A Redis to use, redis:// or rediss://, its database empty: it is emptied again. Default: a redis-server of its own."`
 	JSON     bool   `name:"json" noenv:"true" help:"Write one JSON object a line instead of tables."`
 	Tasks    int    `noenv:"true" default:"2000" help:"Tasks of pickup."`
-	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run. Runs of up to 500 go by the fast lane."`
+	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace. Runs of up to 500 go by the fast lane."`
 	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are told."`
 	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of verify and enqueue to this folder, for go tool pprof."`
 
@@ -30,10 +30,14 @@ type grammar struct {
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
-	Fresh   freshFlags `cmd:"" help:"How long a record that stands by the next look takes to the PATCH, alone and with other domains pending."`
-	All     struct{}   `cmd:"" default:"1" help:"All four (what is done unless told otherwise)."`
-	Sandbox struct{}   `cmd:"" hidden:"" help:"Serve the tenant for verify, told what to do by stdin."`
-	Produce production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
+	Fresh freshFlags `cmd:"" help:"How long a record that stands by the next look takes to the PATCH, alone and with other domains pending."`
+	Pace  struct {
+		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is handed in behind."`
+	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
+	All      struct{}   `cmd:"" default:"1" help:"All but pace (what is done unless told otherwise)."`
+	Sandbox  bucket     `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
+	Produce  production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
+	PaceWork paceWork   `cmd:"" hidden:"" help:"Be one worker of pace."`
 }
 
 // rows is how many are asked for, or else what the benchmark has.
@@ -44,12 +48,14 @@ func (g grammar) rows(usual int) int {
 	return usual
 }
 
-func (g grammar) check() error {
+func (g grammar) check(which string) error {
 	switch {
 	case g.Tasks < 1:
 		return cli.Usage(fmt.Errorf("tasks: want 1 or more, got %d", g.Tasks))
 	case g.rows(1) < 1:
 		return cli.Usage(fmt.Errorf("rows: want 1 or more, got %d", *g.Rows))
+	case which == "pace" && g.Pace.Behind < 1:
+		return cli.Usage(fmt.Errorf("behind: want 1 or more, got %d", g.Pace.Behind))
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
@@ -68,9 +74,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
 		switch selected.Command() {
 		case sandboxCommand:
-			err = serveSandbox(stdin, stdout)
+			err = serveSandbox(g.Sandbox, stdin, stdout)
 		case produceCommand:
 			err = produce(ctx, g.Produce, g.RedisURL, g.rows(0), stdout)
+		case paceWorkCommand:
+			err = g.PaceWork.work(g.RedisURL, stdin)
 		default:
 			err = measure(ctx, g, selected.Command(), p)
 		}
@@ -80,7 +88,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // measure carries out the benchmarks asked for.
 func measure(ctx context.Context, g grammar, which string, p cli.Program) (err error) {
-	if err := g.check(); err != nil {
+	if err := g.check(which); err != nil {
 		return err
 	}
 	if g.Enqueue.DryRun {
@@ -94,6 +102,9 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	out := newReport(p, g, store.version(ctx))
 	if err := out.begin(); err != nil {
 		return err
+	}
+	if which == "pace" {
+		return measurePace(ctx, store, g, out, p.Stderr)
 	}
 	all := which == "all"
 	if all || which == "pickup" {

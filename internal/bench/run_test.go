@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/apiclient"
 	"orgops/internal/cli"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
@@ -32,6 +33,9 @@ type measured struct {
 	PerSecond                   float64 `json:"rows_per_second"`
 	P50                         float64 `json:"p50_ms"`
 	Ratio                       float64
+	Requests, Refused           int
+	Lost                        int64 `json:"rows_lost"`
+	Seconds                     float64
 }
 
 func lines(t *testing.T, out string) []measured {
@@ -209,6 +213,57 @@ func TestFreshSamples(t *testing.T) {
 	}
 }
 
+// TestPace: each variant once, with few rows: the figures say nothing, and nobody
+// is refused in a burst of 50.
+func TestPace(t *testing.T) {
+	redistest.Single(t, ofACluster)
+	status, out, errs := typed(t, "pace", "--rows", "8", "--behind", "30", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	all := lines(t, out)
+	if len(all) != len(paceVariants)+1 {
+		t.Fatalf("%d results: %s", len(all), out)
+	}
+	for i, v := range paceVariants {
+		if m := all[i]; m.Benchmark != "pace" || m.Variant != v.name || m.Requests != 8 || m.Lost != 0 || m.Refused != 0 {
+			t.Errorf("got %+v", m)
+		}
+	}
+	if m := all[len(all)-1]; m.Benchmark != "pace_small_run" || m.Rows != paceSmall || m.Seconds <= 0 {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// TestPaceResult: what others take is none of ours, nor is what was refused in the
+// first second counted against us, nor the first burst for us.
+func TestPaceResult(t *testing.T) {
+	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var log []request
+	note := func(n int, operation string, status int, after time.Duration) {
+		for range n {
+			log = append(log, request{At: start.Add(after), Operation: operation, Status: status})
+		}
+	}
+	const ours, others = apiclient.OpUpdateDiscoveryDomain, apiclient.OpListOrganizations
+	note(50, ours, 200, 0)
+	note(3, ours, 429, time.Second/2)
+	note(2, ours, 429, 2*time.Second)
+	note(60, others, 200, 5*time.Second)
+	note(1, others, 429, 5*time.Second)
+	note(90, ours, 200, 10*time.Second)
+	note(9, others, 200, 11*time.Second) // after our last one
+	got := newPaceResult(paceVariant{name: "v", foreign: true}, 140, 2, log)
+	want := paceResult{
+		Benchmark: "pace", Variant: "v", Rows: 140, Lost: 2, Seconds: 10,
+		Used:    0.9, // 90 of the 160 less 60
+		Refused: 5, RefusedLater: 2, Requests: 145, Others: 61, OthersRefused: 1,
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(paceResult{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
 	r := &report{out: &out, about: about{Command: "go run ./internal/bench", Machine: machine{Cores: 2, OS: "linux", Arch: "amd64", Go: "go1.26", Redis: "7.0.15"}}}
@@ -225,6 +280,8 @@ func TestTables(t *testing.T) {
 			freshResult{Samples: 300, P50: 120.4, P90: 210, P99: 240, Max: 260, Look: spanResult{100, 200}, Confirm: spanResult{10, 20}, Patch: spanResult{10, 21}},
 			freshResult{Samples: 300, P50: 150, P90: 300, P99: 560, Max: 1260, Look: spanResult{120, 450}, Confirm: spanResult{15, 60}, Patch: spanResult{15, 70}, Others: 10_000},
 		),
+		r.pace(paceResult{Variant: "orgops, reserve 20 %", Rows: 5000, Seconds: 387.5, Used: 0.998, Requests: 5000, Others: 700, OthersRefused: 1}),
+		r.smallRun(smallRunResult{Rows: 10, Behind: 20_000, Seconds: 2.84}),
 	}
 	for _, err := range steps {
 		if err != nil {
@@ -258,6 +315,11 @@ SAMPLES     P50     P90     P99     MAX   TO THE LOOK  TO THE CONFIRM  TO THE PA
     300     120     210     240     260       100/200           10/20         10/21   nothing
     300     150     300     560    1260       120/450           15/60         15/70   10000 other pending domains
                            1000                                                       (aimed at: below)
+
+pace: at 16/s, burst 50; 4 workers
+  ROWS    LOST   SECONDS     USED       429s  AFTER 1st SECOND    OTHERS    OF 429s   VARIANT
+  5000       0     387.5   99.8 %          0                0       700          1   orgops, reserve 20 %
+10 rows to verify, handed in behind 20000: 2.8 s (aimed at: below 10)
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -284,6 +346,7 @@ func TestRefusals(t *testing.T) {
 		{"no rounds", []string{"verify", "--rounds", "0"}, cli.StatusUsage, "rounds: want 1 or more, got 0"},
 		{"no samples", []string{"fresh", "--samples", "0"}, cli.StatusUsage, "samples: want 1 or more, got 0"},
 		{"no others", []string{"fresh", "--others", "0"}, cli.StatusUsage, "others: want 1 or more, got 0"},
+		{"nothing to be behind", []string{"pace", "--behind", "0"}, cli.StatusUsage, "behind: want 1 or more, got 0"},
 		{"no tasks", []string{"pickup", "--tasks", "0"}, cli.StatusUsage, "tasks: want 1 or more, got 0"},
 		{"an unknown benchmark", []string{"speed"}, cli.StatusUsage, "speed"},
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
-	"strconv"
 	"sync"
 	"time"
 
@@ -65,10 +64,17 @@ type usage struct {
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 
+// bucket is what the sandbox's process is told by its arguments: the limit of its
+// tenant, none unless said.
+type bucket struct {
+	Rate  float64 `noenv:"true" help:"Requests a second."`
+	Burst int     `noenv:"true" help:"Requests at once."`
+}
+
 // serveSandbox is the sandbox's process. It ends when its stdin does, also
 // where whoever started it was killed.
-func serveSandbox(stdin io.Reader, stdout io.Writer) (err error) {
-	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers})
+func serveSandbox(b bucket, stdin io.Reader, stdout io.Writer) (err error) {
+	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers, Rate: b.Rate, Burst: b.Burst})
 	if err != nil {
 		return err
 	}
@@ -99,9 +105,9 @@ type tenant struct {
 	answers *json.Decoder
 }
 
-// startTenant starts program as the sandbox. Close it.
-func startTenant(program string, stderr io.Writer) (*tenant, error) {
-	t := &tenant{process: exec.Command(program, sandboxCommand)}
+// startTenant starts program as the sandbox, with these arguments. Close it.
+func startTenant(program string, stderr io.Writer, args ...string) (*tenant, error) {
+	t := &tenant{process: exec.Command(program, append([]string{sandboxCommand}, args...)...)}
 	t.process.Stderr = stderr
 	ask, err := t.process.StdinPipe()
 	if err != nil {
@@ -145,31 +151,31 @@ func (t *tenant) tell(c command) (u usage, err error) {
 	return u, nil
 }
 
-// seed adds n pending domains whose tokens are published, and returns the
-// input file to verify them.
-func (t *tenant) seed(ctx context.Context, n int) (file []byte, err error) {
-	if file, err = t.get(ctx, "rows/domains.csv?n="+strconv.Itoa(n)); err != nil {
-		return nil, fmt.Errorf("seed the sandbox: %w", err)
-	}
-	return file, nil
+// seed adds n domains whose tokens are published, and returns the input file to
+// verify or update them: file is domains or updates.
+func (t *tenant) seed(ctx context.Context, file string, n int) ([]byte, error) {
+	return t.get(ctx, fmt.Sprintf("rows/%s.csv?n=%d", file, n))
 }
 
-// get reads one of the sandbox's paths of control.
-func (t *tenant) get(ctx context.Context, path string) (body []byte, err error) {
+// get asks the sandbox's controls.
+func (t *tenant) get(ctx context.Context, path string) (file []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.AuthURL+"/_sandbox/"+path, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
 	if answer.StatusCode != http.StatusOK {
-		return nil, errors.New(answer.Status)
+		return nil, fmt.Errorf("ask the sandbox for %s: %s", path, answer.Status)
 	}
-	return io.ReadAll(answer.Body)
+	if file, err = io.ReadAll(answer.Body); err != nil {
+		return nil, fmt.Errorf("ask the sandbox for %s: %w", path, err)
+	}
+	return file, nil
 }
 
 // row is a domain to verify: the two ids.

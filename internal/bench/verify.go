@@ -88,7 +88,7 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int, profil
 	if err := s.empty(ctx); err != nil {
 		return result, err
 	}
-	file, err := t.seed(ctx, rows)
+	file, err := t.seed(ctx, "domains", rows)
 	if err != nil {
 		return result, err
 	}

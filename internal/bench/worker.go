@@ -17,6 +17,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
+	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -95,8 +96,20 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 	return err
 }
 
-// worker is what cmd/worker puts together for one tenant without a limit,
-// wired as it is there: metrics, a gate that is measured, a log line a task.
+// classOf tells classes as cmd/worker does.
+func classOf(ctx context.Context) pace.Class {
+	switch e := tasks.ErrandOf(ctx); {
+	case e.Lane == tasks.Fast && e.Looking:
+		return pace.FastLook
+	case e.Lane == tasks.Fast:
+		return pace.FastFinish
+	case e.Looking:
+		return pace.Look
+	}
+	return pace.Finish
+}
+
+// worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a gate that is measured, a log line a task.
 type worker struct {
 	redis    redis.UniversalClient
 	calls    calls
@@ -105,8 +118,9 @@ type worker struct {
 	log      io.Closer
 }
 
-// newWorker returns a worker whose servers are not started.
-func newWorker(s *store, to endpoint, ledger tasks.Ledger) (w *worker, err error) {
+// newWorker returns a worker whose servers are not started, for a tenant with that
+// limit, if any. A nil ledger is one on the store.
+func newWorker(s *store, to endpoint, ledger tasks.Ledger, limit pace.Limit) (w *worker, err error) {
 	// Lines are written, as to a terminal or a collector, but to nowhere.
 	log, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -121,7 +135,10 @@ func newWorker(s *store, to endpoint, ledger tasks.Ledger) (w *worker, err error
 	if w.redis, err = s.client(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: tenantName, Stopping: w.stopping, Logger: logger})
+	if ledger == nil {
+		ledger = runs.New(w.redis)
+	}
+	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: tenantName, Limit: limit, Class: classOf, Stopping: w.stopping, Logger: logger})
 	if w.calls, err = callsTo(to, measuredGate{limiter, metrics}, metrics); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
@@ -151,13 +168,12 @@ func (w *worker) close() error {
 	return errors.Join(w.redis.Close(), w.log.Close())
 }
 
-// bareServer is an asynq server for two queues set up as a tenant's are, but
-// for how often an idle one asks (0: asynq's default).
+// bareServer is an asynq server for a group's two lanes, set up as a tenant's
+// servers are, but for how often an idle one asks (0: asynq's default).
 func bareServer(rdb redis.UniversalClient, concurrency int, every time.Duration, queue func(string, tasks.Lane) string, tenant string) *asynq.Server {
-	const fastWeight = 3
 	return asynq.NewServerFromRedisClient(rdb, asynq.Config{
 		Concurrency:              concurrency,
-		Queues:                   map[string]int{queue(tenant, tasks.Normal): 1, queue(tenant, tasks.Fast): fastWeight},
+		Queues:                   map[string]int{queue(tenant, tasks.Normal): 1, queue(tenant, tasks.Fast): 1},
 		TaskCheckInterval:        every,
 		DelayedTaskCheckInterval: forwardEvery,
 		ShutdownTimeout:          shutdownTimeout,

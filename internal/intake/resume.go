@@ -43,7 +43,7 @@ func (i Intake) walk(ctx context.Context, run runs.Run, search *tasks.Search, lo
 	}
 	r := tasks.Run{
 		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation, Floor: run.Floor,
-		Rows: run.Total, GiveUp: run.GiveUp, Lost: search,
+		Rows: run.Total, Priority: tasks.Priority(run.Priority), GiveUp: run.GiveUp, Lost: search,
 	}
 	for open, err := range i.Ledger.OpenWindows(ctx, run.ID, run.Total, int64(r.WindowRows())) {
 		if err == nil {

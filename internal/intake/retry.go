@@ -103,7 +103,7 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	}
 	run, created, err := i.beginChild(ctx, from, runs.Run{
 		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant, Label: o.Label, Digest: rows.digest(parent), Format: from.Format,
-		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp,
+		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp, Priority: from.Priority,
 	})
 	if err != nil {
 		return runs.Run{}, sum, err
@@ -214,7 +214,7 @@ func (i Intake) handInChosen(ctx context.Context, from, child runs.Run, existed 
 	}
 	submission, err := i.Producer.Begin(tasks.Run{
 		ID: child.ID, Kind: child.Kind, Tenant: child.Tenant, CreatedAt: child.CreatedAt, Generation: child.Generation, Floor: child.Floor,
-		Existed: existed, Rows: rows.rows, GiveUp: child.GiveUp, Lost: lost,
+		Existed: existed, Rows: rows.rows, Priority: tasks.Priority(child.Priority), GiveUp: child.GiveUp, Lost: lost,
 	})
 	if err != nil {
 		return tasks.Summary{}, err

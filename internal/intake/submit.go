@@ -274,6 +274,7 @@ type Run struct {
 	ID, Tenant, Label string
 	Caller            string        // who hands it in over HTTP, else empty
 	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
+	Priority          tasks.Priority
 }
 
 // Begin makes the input's run, or finds it where the same was begun before;
@@ -281,7 +282,7 @@ type Run struct {
 func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs.Run, created bool, err error) {
 	return i.Ledger.Create(ctx, runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Digest: c.Digest, Format: c.Format, Columns: c.Columns,
-		Caller: r.Caller, GiveUp: r.GiveUp,
+		Caller: r.Caller, GiveUp: r.GiveUp, Priority: string(r.Priority),
 	})
 }
 
@@ -324,7 +325,7 @@ func (i Intake) complete(ctx context.Context, run runs.Run, created bool, handIn
 func (i Intake) handInRows(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration, lost *tasks.Search) (tasks.Summary, error) {
 	submission, err := i.Producer.Begin(tasks.Run{
 		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation, Floor: run.Floor,
-		Existed: !created, Rows: c.Rows, GiveUp: giveUp, Lost: lost,
+		Existed: !created, Rows: c.Rows, Priority: tasks.Priority(run.Priority), GiveUp: giveUp, Lost: lost,
 	})
 	if err != nil {
 		return tasks.Summary{}, err

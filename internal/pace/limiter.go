@@ -2,6 +2,8 @@ package pace
 
 import (
 	"context"
+	cryptorand "crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -38,6 +40,8 @@ type Config struct {
 	// Tenant names the budget.
 	Tenant string
 	Limit  Limit
+	// Class tells the class of the requests of a context. nil: all are [Finish].
+	Class func(context.Context) Class
 	// MaxWait is how long Wait waits at the most. 0: 20 s.
 	MaxWait time.Duration
 	// Stopping, once closed, ends all waiting. nil: never.
@@ -52,12 +56,20 @@ type Limiter struct {
 	rdb      redis.UniversalClient
 	tenant   string
 	key      string
+	workers  string // the key of the set of them
+	id       string // of this one
 	rate     Rate
-	gcra     gcra
+	gcra     gcra // what is left after the reserve
+	sweep    gcra // the part of that which sweeps get
+	api      gcra // the API's bucket, but for what is never taken from it
+	burst    int  // that it holds, as the settings say
+	class    func(context.Context) Class
 	maxWait  time.Duration
 	stopping <-chan struct{}
 	log      *slog.Logger
 	line     line
+	seen     seen
+	alone    alone
 
 	mu sync.Mutex
 	// unhindered is until when requests of an operation go without asking, where
@@ -66,14 +78,20 @@ type Limiter struct {
 	// blocked are the operations that this process knows to have been blocked: a
 	// success of one of them clears the block, and others cost no round trip.
 	blocked map[string]bool
+	// counted is when this process was last counted among the workers.
+	counted time.Time
 }
 
 // New returns a limiter, without asking Redis yet.
 func New(c Config) *Limiter {
 	rate, burst := c.Limit.Effective()
 	l := &Limiter{
-		rdb: c.Redis, tenant: c.Tenant, key: key(c.Tenant, "pace"), rate: rate, gcra: newGCRA(rate, burst),
-		maxWait: c.MaxWait, stopping: c.Stopping, log: c.Logger, blocked: map[string]bool{}, unhindered: map[string]time.Time{},
+		rdb: c.Redis, tenant: c.Tenant, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
+		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.kept()), burst: c.Limit.Burst,
+		class: c.Class, maxWait: c.MaxWait, stopping: c.Stopping, log: c.Logger, blocked: map[string]bool{}, unhindered: map[string]time.Time{},
+	}
+	if l.class == nil {
+		l.class = func(context.Context) Class { return Finish }
 	}
 	if l.maxWait == 0 {
 		l.maxWait = defaultMaxWait
@@ -94,38 +112,79 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 	if l.rate.IsUnlimited() && l.isUnhindered(operation) {
 		return l.interrupted(ctx, operation)
 	}
-	deadline := time.Now().Add(l.maxWait)
-	timer := time.NewTimer(l.maxWait)
-	defer timer.Stop()
-	place := l.line.enter()
-	defer place.leave()
+	w := wait{Limiter: l, operation: operation, until: time.Now().Add(l.maxWait), timer: time.NewTimer(l.maxWait)}
+	defer w.timer.Stop()
+	w.place = l.line.enter(l.class(ctx))
+	err := w.permit(ctx)
+	w.place.leave(err == nil)
+	return err
+}
+
+// wait is one request's waiting.
+type wait struct {
+	*Limiter
+	operation string
+	until     time.Time
+	timer     *time.Timer // of the wait for the turn, then of that for the budget
+	place     *place
+}
+
+// permit waits for the turn and then for the budget, as often as the turn is
+// given away meanwhile.
+func (w *wait) permit(ctx context.Context) error {
+	for {
+		if err := w.turn(ctx); err != nil {
+			return err
+		}
+		taken, err := w.spend(ctx)
+		if err != nil || taken {
+			return err
+		}
+		w.place.giveWay()
+	}
+}
+
+// turn waits for the turn.
+func (w *wait) turn(ctx context.Context) error {
+	w.timer.Reset(time.Until(w.until))
 	select {
-	case <-place.turn:
-	case <-timer.C:
-		ahead := place.ahead()
-		after := max(time.Duration(int64(ahead)*l.gcra.interval)*time.Microsecond, shortestRetry)
+	case <-w.place.turn:
+		return nil
+	case <-w.timer.C:
+		ahead := w.place.ahead()
+		after := max(time.Duration(int64(ahead)*w.gcra.interval)*time.Microsecond, shortestRetry)
 		return &NoPermitError{After: after, Why: fmt.Sprintf("%d requests of this process were before it", ahead)}
-	case <-l.stopping:
+	case <-w.stopping:
 		return errStopping()
 	case <-ctx.Done():
-		return ended(ctx, operation)
+		return ended(ctx, w.operation)
 	}
+}
+
+// spend waits for the budget, with the turn in hand. Without an error it is not
+// taken where the turn is better given to another.
+func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 	for {
-		if err := l.interrupted(ctx, operation); err != nil {
-			return err
+		if err := w.interrupted(ctx, w.operation); err != nil {
+			return false, err
 		}
-		taken, err := l.take(ctx, operation)
-		if err != nil || taken.ok {
-			return err
+		a, err := w.ask(ctx, w.operation, w.place)
+		if err != nil || a.ok {
+			return a.ok, err
 		}
-		left := time.Until(deadline)
-		if taken.wait > left {
-			return &NoPermitError{After: taken.wait, Why: taken.why}
+		left := time.Until(w.until)
+		if a.wait > left {
+			return false, &NoPermitError{After: a.wait, Why: a.why}
 		}
-		timer.Reset(min(taken.wait+l.jitter(), left))
+		if a.share && w.place.inVain(a.wait) {
+			return false, nil
+		}
+		w.timer.Reset(min(a.wait+w.jitter(), left))
 		select {
-		case <-timer.C:
-		case <-l.stopping:
+		case <-w.timer.C:
+		case <-w.place.yield:
+			return false, nil
+		case <-w.stopping:
 		case <-ctx.Done():
 		}
 	}
@@ -154,7 +213,7 @@ func ended(ctx context.Context, operation string) error {
 // does not, a fiftieth costs 1 % of the rate at the most.
 func (l *Limiter) jitter() time.Duration {
 	share := l.gcra.interval / 4
-	if l.gcra.burst == 1 {
+	if l.gcra.burst == 1 || l.api.burst == 1 {
 		share = l.gcra.interval / 50
 	}
 	const most = 50_000 // 50 ms: more than round trips differ
@@ -163,22 +222,53 @@ func (l *Limiter) jitter() time.Duration {
 
 // attempt is what one step in Redis came to.
 type attempt struct {
-	ok   bool
-	wait time.Duration // not ok: no permit before this
-	why  string
+	ok    bool
+	wait  time.Duration // not ok: no permit before this
+	why   string
+	share bool // it concerns the class alone: others need not wait
 }
 
-// take asks for a permit once. The script runs to its end whatever becomes of
+// ask asks for a permit once: Redis, or where that is away this worker's share of
+// the rate.
+func (l *Limiter) ask(ctx context.Context, operation string, p *place) (attempt, error) {
+	if a, ok := l.withoutRedis(operation, p.class, nil); ok {
+		return a, nil
+	}
+	a, err := l.take(ctx, operation, p)
+	if err == nil || ctx.Err() != nil || isOurs(err) {
+		return a, err
+	}
+	if a, ok := l.withoutRedis(operation, p.class, err); ok {
+		return a, nil
+	}
+	return attempt{}, err
+}
+
+// isOurs says whether the error is a refusal, and none of Redis.
+func isOurs(err error) bool {
+	_, blocked := errors.AsType[*BlockedError](err)
+	return blocked
+}
+
+// take asks Redis for a permit once. The script runs to its end whatever becomes of
 // ctx: a permit whose answer nobody waited for would be lost. If ctx has ended
 // when it is there, it is given back.
-func (l *Limiter) take(ctx context.Context, operation string) (attempt, error) {
-	own, cancel := detached(ctx)
+func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt, error) {
+	own, cancel := l.detached(ctx)
 	defer cancel()
-	answer, err := takeScript.Run(own, l.rdb, []string{l.key},
-		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds()).Slice()
+	var share gcra
+	if p.class == Sweep {
+		share = l.sweep
+	}
+	id := l.toBeCounted()
+	answer, err := takeScript.Run(own, l.rdb, []string{l.key, l.workers},
+		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
+		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(), p.haste(), patience).Slice()
 	if err != nil {
+		l.notCounted()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
 	}
+	l.redisAnswered(answer)
 	status, _ := answer[0].(string)
 	us, _ := answer[1].(int64)
 	wait := time.Duration(us) * time.Microsecond
@@ -187,7 +277,7 @@ func (l *Limiter) take(ctx context.Context, operation string) (attempt, error) {
 		probed := strings.Fields(answer[2].(string))
 		l.remember(probed...)
 		if ctx.Err() != nil {
-			return attempt{}, l.giveBack(ctx, operation, probed)
+			return attempt{}, l.giveBack(ctx, operation, share, probed)
 		}
 		if len(probed) == 0 {
 			l.setUnhindered(operation)
@@ -199,13 +289,21 @@ func (l *Limiter) take(ctx context.Context, operation string) (attempt, error) {
 	case "paused":
 		return attempt{wait: wait, why: "the API has asked this tenant to pause"}, nil
 	}
+	switch answer[3] {
+	case "share":
+		return attempt{wait: wait, share: true, why: "what sweeps may use of the budget is spent"}, nil
+	case "fast":
+		return attempt{wait: wait, share: true, why: "small runs go first"}, nil
+	case "others":
+		return attempt{wait: wait, why: "the tenant's bucket is down to what is left to others"}, nil
+	}
 	return attempt{wait: wait, why: fmt.Sprintf("the budget of %v is spent", l.rate)}, nil
 }
 
-func (l *Limiter) giveBack(ctx context.Context, operation string, probed []string) error {
-	own, cancel := detached(ctx)
+func (l *Limiter) giveBack(ctx context.Context, operation string, share gcra, probed []string) error {
+	own, cancel := l.detached(ctx)
 	defer cancel()
-	args := []any{l.gcra.interval, l.gcra.burst}
+	args := []any{l.gcra.interval, l.gcra.burst, share.interval, l.api.interval}
 	for _, p := range probed {
 		args = append(args, p)
 	}
@@ -216,8 +314,10 @@ func (l *Limiter) giveBack(ctx context.Context, operation string, probed []strin
 }
 
 // Answered learns from the answer to a request: a 429 pauses the tenant for the
-// fleet, a 2xx clears the block of its operation. ctx may have ended.
+// fleet, a 2xx clears the block of its operation, and the headers tell what is
+// left in the API's bucket, whoever has used it. ctx may have ended.
 func (l *Limiter) Answered(ctx context.Context, operation string, status int, header http.Header) {
+	l.observe(ctx, header)
 	switch {
 	case status == http.StatusTooManyRequests:
 		l.pause(ctx, operation, pauseOf(header))
@@ -228,7 +328,8 @@ func (l *Limiter) Answered(ctx context.Context, operation string, status int, he
 
 func (l *Limiter) pause(ctx context.Context, operation string, pause time.Duration) {
 	l.hinder()
-	own, cancel := detached(ctx)
+	l.alone.pause(pause)
+	own, cancel := l.detached(ctx)
 	defer cancel()
 	fresh, err := pauseScript.Run(own, l.rdb, []string{l.key}, l.gcra.interval, l.gcra.burst, pause.Microseconds()).Bool()
 	if err != nil {
@@ -261,7 +362,7 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	if len(fields) == 0 {
 		return
 	}
-	own, cancel := detached(ctx)
+	own, cancel := l.detached(ctx)
 	defer cancel()
 	n, err := l.rdb.HDel(own, l.key, fields...).Result()
 	if err != nil {
@@ -315,7 +416,12 @@ func (l *Limiter) recall(operations ...string) (fields []string) {
 	return fields
 }
 
-// detached is ctx without its end, and with one of its own.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), redisTimeout)
+// detached is ctx without its end, and with one of its own: a short one while
+// Redis does not answer.
+func (l *Limiter) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := redisTimeout
+	if l.alone.isAlone() {
+		timeout = redisTimeoutAlone
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), timeout)
 }

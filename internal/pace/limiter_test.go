@@ -265,7 +265,7 @@ func (h cancelDuring) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func TestWhoGivesUpWhileRedisAnswersGivesThePermitBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, perSecond(1, 2))
+		f := newFleet(t, perSecond(1, 3)) // one of them is never taken
 		other := f.process()
 		if err := other.Block(t.Context(), op, "insufficient_scope"); err != nil {
 			t.Fatal(err)
@@ -734,7 +734,7 @@ func TestRedisIsGone(t *testing.T) {
 // numbers otherwise than the stand-in's.
 func TestOnARealRedisToo(t *testing.T) {
 	rdb := redistest.New(t)
-	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Hour}, Burst: 3}})
+	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 1, Per: time.Hour}, Burst: 4}})
 	before := rdb.Time(t.Context()).Val()
 	for range 3 {
 		wait(t, l, op)

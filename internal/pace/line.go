@@ -3,57 +3,170 @@ package pace
 import (
 	"container/list"
 	"sync"
+	"time"
 )
 
-// line is the queue of one process: the first in it asks Redis, the others wait
-// for their turn in the order of their coming. The zero line is ready.
+// Class says how soon a request of a process is to have its permit when others
+// wait too: the smaller, the sooner.
+type Class int
+
+// The classes, in their order. What finishes comes before what begins, so that
+// rows end instead of many being under way; small runs come before big ones.
+const (
+	FastFinish Class = iota // proves or writes for a small run
+	FastLook                // reads for a look of a small run
+	Finish                  // proves or writes
+	Look                    // reads for a look
+	Sweep                   // re-checks; held to a share of the rate besides
+	classes
+)
+
+// patience is how many permits others get at the most before a class that waits
+// gets one, but for those of other classes whose patience has ended too.
+const patience = 8
+
+// line is the queue of one process: one place at a time has the turn, and asks
+// Redis. The next turn is that of the best class that waits, in the order of
+// coming within it, and of a class that has been passed over patience times. A
+// better one takes the turn from who only waits with it. The zero line is ready.
 type line struct {
 	mu      sync.Mutex
-	busy    bool
-	waiting list.List // of *place
+	holder  *place
+	waiting [classes]list.List // of *place
+	passed  [classes]int       // permits that others got while the class waited
+	// notBefore is until when asking is in vain for a class alone.
+	notBefore [classes]time.Time
 }
 
-// place is somebody's place in the line. turn is closed when it is theirs.
+// place is somebody's place in the line.
 type place struct {
 	line    *line
-	element *list.Element // nil once it is their turn
-	turn    chan struct{}
+	class   Class
+	element *list.Element // nil while it has the turn
+	turn    chan struct{} // is sent to when it is their turn
+	yield   chan struct{} // is sent to when the turn is better given to another
 }
 
-func (l *line) enter() *place {
+func (l *line) enter(c Class) *place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := &place{line: l, turn: make(chan struct{})}
-	if l.busy {
-		p.element = l.waiting.PushBack(p)
-		return p
+	p := &place{line: l, class: c, turn: make(chan struct{}, 1), yield: make(chan struct{}, 1)}
+	if l.waiting[c].Len() == 0 {
+		l.passed[c] = 0 // of others, who have gone
 	}
-	l.busy = true
-	close(p.turn)
+	p.element = l.waiting[c].PushBack(p)
+	if l.holder == nil {
+		l.next()
+	} else if l.best() == p && l.before(c, l.holder.class) {
+		select {
+		case l.holder.yield <- struct{}{}:
+		default: // it was told before
+		}
+	}
 	return p
 }
 
-// leave gives the place up; the next one's turn comes if it was this one's.
-// Call it once.
-func (p *place) leave() {
+// before says whether class a is to be served before class b.
+func (l *line) before(a, b Class) bool {
+	now := time.Now()
+	if vainA, vainB := now.Before(l.notBefore[a]), now.Before(l.notBefore[b]); vainA != vainB {
+		return vainB
+	}
+	if dueA, dueB := l.passed[a] >= patience, l.passed[b] >= patience; dueA != dueB {
+		return dueA
+	}
+	return a < b
+}
+
+// best is the place whose turn is next; nil: nobody waits.
+func (l *line) best() *place {
+	best := classes
+	for c := range classes {
+		if l.waiting[c].Len() > 0 && (best == classes || l.before(c, best)) {
+			best = c
+		}
+	}
+	if best == classes {
+		return nil
+	}
+	return l.waiting[best].Front().Value.(*place)
+}
+
+// next gives the turn to the best.
+func (l *line) next() {
+	l.holder = l.best()
+	if p := l.holder; p != nil {
+		l.waiting[p.class].Remove(p.element)
+		p.element = nil
+		p.turn <- struct{}{}
+	}
+}
+
+// giveWay passes the turn on to the best of all, this place among them, which
+// keeps its place before all others of its class.
+func (p *place) giveWay() {
 	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.element != nil {
-		l.waiting.Remove(p.element)
-		return
+	select {
+	case <-p.yield:
+	default:
 	}
-	front := l.waiting.Front()
-	if front == nil {
-		l.busy = false
-		return
-	}
-	next := l.waiting.Remove(front).(*place)
-	next.element = nil
-	close(next.turn)
+	p.element = l.waiting[p.class].PushFront(p)
+	l.next()
 }
 
-// ahead counts those whose turn comes before, the one whose turn it is included.
+// haste is what Redis is told of a place with the turn, so that small runs go
+// first in the whole fleet. A class that was passed over too often here is not held.
+func (p *place) haste() string {
+	l := p.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case p.class > FastLook && l.passed[p.class] >= patience:
+		return ""
+	case p.class > FastLook:
+		return "held"
+	case l.waiting[FastFinish].Len()+l.waiting[FastLook].Len() > 0:
+		return "more"
+	}
+	return "fast"
+}
+
+// inVain has all other classes go before that of this place, for which asking is
+// in vain for so long, and says whether one of them waits.
+func (p *place) inVain(wait time.Duration) bool {
+	l := p.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.notBefore[p.class] = time.Now().Add(wait)
+	best := l.best()
+	return best != nil && l.before(best.class, p.class)
+}
+
+// leave gives the place up; the next turn begins if it was this one's. served
+// says whether it got a permit. Call it once.
+func (p *place) leave(served bool) {
+	l := p.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if served {
+		for c := range classes {
+			if l.waiting[c].Len() > 0 && c != p.class {
+				l.passed[c]++
+			}
+		}
+		l.passed[p.class] = 0
+	}
+	if p.element == nil {
+		l.next()
+		return
+	}
+	l.waiting[p.class].Remove(p.element)
+}
+
+// ahead counts those whose turn comes before, as it looks now, the one whose turn
+// it is included.
 func (p *place) ahead() int {
 	l := p.line
 	l.mu.Lock()
@@ -62,7 +175,10 @@ func (p *place) ahead() int {
 		return 0
 	}
 	n := 1
-	for e := l.waiting.Front(); e != p.element; e = e.Next() {
+	for c := range p.class {
+		n += l.waiting[c].Len()
+	}
+	for e := l.waiting[p.class].Front(); e != p.element; e = e.Next() {
 		n++
 	}
 	return n

@@ -89,6 +89,8 @@ type Limit struct {
 	// Reserve is the share, 0 to 0.95, that is left to whatever else calls the
 	// tenant, its users' logins above all.
 	Reserve float64
+	// SweepShare is the share, 0 to 1, of what is left that sweeps get; 0: a fifth.
+	SweepShare float64
 }
 
 // maxReserve leaves a twentieth: with less nothing would move.
@@ -99,4 +101,35 @@ func (l Limit) Effective() (Rate, int) {
 	left := 1 - min(max(l.Reserve, 0), maxReserve)
 	const noise = 1e-9 // of binary fractions: 50 * (1 - 0.9) is 5
 	return Rate{Count: l.Rate.Count * left, Per: l.Rate.Per}, max(1, int(math.Floor(float64(l.Burst)*left+noise)))
+}
+
+// DefaultSweepShare is the share of sweeps where none is said.
+const DefaultSweepShare = 0.2
+
+// sweeps returns what of the effective rate and burst sweeps get.
+func (l Limit) sweeps() (Rate, int) {
+	rate, burst := l.Effective()
+	share := min(l.SweepShare, 1)
+	if share <= 0 {
+		share = DefaultSweepShare
+	}
+	return Rate{Count: rate.Count * share, Per: rate.Per}, int(float64(burst) * share)
+}
+
+// answersDiffer is by how much the ways of two requests to the API differ in time,
+// as a rule: one that overtakes another meets the bucket before that is due.
+const answersDiffer = 200 * time.Millisecond
+
+// kept is how many permits of the API's bucket are never taken, as the API tells
+// that it stands: the reserve, and as many as keep requests that overtake each
+// other from finding it empty. It costs no rate: the bucket fills as fast at any
+// level but the highest.
+func (l Limit) kept() int {
+	if l.Burst <= 1 {
+		return 0
+	}
+	const noise = 1e-9
+	reserve := int(math.Floor(float64(l.Burst)*min(max(l.Reserve, 0), maxReserve) + noise))
+	margin := math.Ceil(min(l.Rate.PerSecond()*answersDiffer.Seconds(), float64(l.Burst)/4))
+	return min(max(reserve, int(margin)), l.Burst-1)
 }

@@ -19,6 +19,8 @@ type Settings struct {
 	Rate    string  `json:"rate"`
 	Burst   int     `json:"burst"`
 	Reserve float64 `json:"reserve"`
+	// SweepShare is the share of what is left that sweeps get.
+	SweepShare float64 `json:"sweep_share"`
 	// GiveUp is after how long a domain that is not proven expires.
 	GiveUp               time.Duration `json:"give_up_ns"`
 	MaxClientsPerRequest int           `json:"max_clients_per_request"`

@@ -17,7 +17,7 @@ func TestSettingsAreAnnounced(t *testing.T) {
 		t.Errorf("before: %v, %v, %v", got, ok, err)
 	}
 	want := pace.Settings{
-		Tenant: "acme", Rate: "16/s", Burst: 50, Reserve: 0.2, GiveUp: 72 * time.Hour, MaxClientsPerRequest: 100,
+		Tenant: "acme", Rate: "16/s", Burst: 50, Reserve: 0.2, SweepShare: 0.2, GiveUp: 72 * time.Hour, MaxClientsPerRequest: 100,
 		UpdatedAt: time.Date(2026, 11, 20, 8, 0, 0, 1, time.UTC),
 	}
 	for _, rate := range []string{"2/s", want.Rate} {

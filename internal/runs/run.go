@@ -66,6 +66,8 @@ type Run struct {
 	LostAt time.Time
 	// GiveUp is how long a token may take to appear; 0: not said.
 	GiveUp time.Duration
+	// Priority is "high" or "normal", or empty: then its rows decide on its lane.
+	Priority string
 	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
 	// open rows are those that had begun.
 	CancelledAt time.Time
@@ -109,6 +111,7 @@ func (r Run) fields() ([]any, error) {
 		"columns", columns,
 		"generation", r.Generation,
 		"give_up_ms", r.GiveUp.Milliseconds(),
+		"priority", r.Priority,
 	}, nil
 }
 
@@ -116,7 +119,8 @@ func parseRun(id string, hash map[string]string) (Run, error) {
 	r := Run{
 		ID: id, Kind: hash["kind"], Tenant: hash["tenant"], Label: hash["label"], Digest: hash["digest"],
 		Format: hash["format"], Parent: hash["parent"], Caller: hash["caller"], Children: append([]string(nil), strings.Fields(hash["children"])...), Sealed: hash["sealed"] == "1",
-		Paused: hash["paused"] == "1", Resuming: hash["resuming"] != "",
+		Priority: hash["priority"],
+		Paused:   hash["paused"] == "1", Resuming: hash["resuming"] != "",
 	}
 	if err := json.Unmarshal([]byte(hash["columns"]), &r.Columns); err != nil {
 		return Run{}, fmt.Errorf("run %s: stored columns: %w", id, err)

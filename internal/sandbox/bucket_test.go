@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -106,5 +107,20 @@ func TestNoBucketNoHeaders(t *testing.T) {
 		if got.status != 200 || got.header.Get("X-Ratelimit-Limit") != "" {
 			t.Fatal(got.status, got.header)
 		}
+	}
+}
+
+// TestResetIsByTheDate: whoever measures x-ratelimit-reset by the answer's own
+// Date needs no clock, however wrong this one is.
+func TestResetIsByTheDate(t *testing.T) {
+	now := newClock()
+	s := start(t, sandbox.Options{Rate: 0.25, Burst: 1, Clock: now.Now})
+	got := do(t, s, ask{method: "GET", path: "/organizations"})
+	date, err := http.ParseTime(got.header.Get("Date"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reset := got.header.Get("X-Ratelimit-Reset"); reset != strconv.FormatInt(date.Unix()+4, 10) {
+		t.Errorf("reset %s at %d, want 4 s later", reset, date.Unix())
 	}
 }

@@ -167,6 +167,7 @@ func (f Fault) answer() answer {
 // send writes an answer as the fault has it.
 func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	body, contentType := s.encode(a)
+	w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat)) // of the clock that x-ratelimit-reset is told by
 	maps.Copy(w.Header(), a.header)
 	if contentType != "" {
 		w.Header().Set("Content-Type", contentType)

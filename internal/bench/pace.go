@@ -1,0 +1,381 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"orgops/apiclient"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// What is measured against: an enterprise tenant, as its API documents it.
+const (
+	paceRate, paceBurst = 16, 50
+	paceWorkers         = 4
+	paceRows            = 5000
+	paceBehind          = 20_000 // rows of the run that a small one is handed in behind
+	paceSmall           = 10     // rows of that
+)
+
+// paceVariants are what is measured, in their order.
+var paceVariants = []paceVariant{
+	{name: "orgops, reserve 0 %", measure: paceOfOurs},
+	{name: "orgops, reserve 20 %", reserve: 0.2, measure: paceOfOurs},
+	{name: "50 goroutines, 2 retries", measure: paceOfToday},
+	{name: "orgops, reserve 0 %, others too", foreign: true, measure: paceOfOurs},
+	{name: "orgops, reserve 20 %, others too", reserve: 0.2, foreign: true, measure: paceOfOurs},
+	{name: "50 goroutines, 2 retries, others too", foreign: true, measure: paceOfToday},
+}
+
+type paceVariant struct {
+	name    string
+	reserve float64
+	foreign bool // somebody else makes 3 to 5 requests a second, now and then
+	measure func(ctx context.Context, s *store, t *tenant, v paceVariant, rows int, stderr io.Writer) (lost int64, err error)
+}
+
+// measurePace measures each variant on a fresh tenant and an empty Redis, then how
+// long a small run takes behind a big one.
+func measurePace(ctx context.Context, s *store, g grammar, out *report, stderr io.Writer) error {
+	for _, v := range paceVariants {
+		fmt.Fprintf(stderr, "measuring %s\n", v.name)
+		r, err := paceRound(ctx, s, v, g.rows(paceRows), stderr)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+		if err := out.pace(r); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(stderr, "measuring %d rows behind %d\n", paceSmall, g.Pace.Behind)
+	took, err := smallRun(ctx, s, g.Pace.Behind, stderr)
+	if err != nil {
+		return fmt.Errorf("a small run behind a big one: %w", err)
+	}
+	return out.smallRun(smallRunResult{Rows: paceSmall, Behind: g.Pace.Behind, Seconds: took.Seconds()})
+}
+
+// withTenant calls use with a fresh tenant and an empty Redis.
+func withTenant(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error) (err error) {
+	program, err := executable()
+	if err != nil {
+		return err
+	}
+	t, err := startTenant(program, stderr, fmt.Sprintf("--rate=%d", paceRate), fmt.Sprintf("--burst=%d", paceBurst))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := s.empty(ctx); err != nil {
+		return err
+	}
+	return use(t)
+}
+
+func paceRound(ctx context.Context, s *store, v paceVariant, rows int, stderr io.Writer) (r paceResult, err error) {
+	err = withTenant(ctx, s, stderr, func(t *tenant) error {
+		others, stop := context.WithCancel(ctx)
+		defer stop()
+		var g errgroup.Group
+		if v.foreign {
+			g.Go(func() error { return t.othersComeAndGo(others) })
+		}
+		lost, err := v.measure(ctx, s, t, v, rows, stderr)
+		stop()
+		if err := errors.Join(err, g.Wait()); err != nil {
+			return err
+		}
+		log, err := t.requests(ctx)
+		r = newPaceResult(v, rows, lost, log)
+		return err
+	})
+	return r, err
+}
+
+// updates are rows of one request each.
+func (t *tenant) updates(ctx context.Context, n int) ([]row, []byte, error) {
+	seeded, err := t.seed(ctx, "updates", n)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := rowsOf(bytes.NewReader(seeded))
+	if err != nil {
+		return nil, nil, err
+	}
+	var file bytes.Buffer
+	w := csv.NewWriter(&file)
+	lines := [][]string{{"organization_id", "discovery_domain_id", "status", "use_for_organization_discovery"}}
+	for _, r := range rows {
+		lines = append(lines, []string{r.organization, r.domain, "pending", "false"})
+	}
+	err = w.WriteAll(lines)
+	return rows, file.Bytes(), err
+}
+
+// paceOfOurs has several workers carry the rows out, and says how many were not.
+func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows int, stderr io.Writer) (lost int64, err error) {
+	_, file, err := t.updates(ctx, rows)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := handIn(ctx, s.url, tasks.TypeUpdate, runID, "updates.csv", opened(file)); err != nil {
+		return 0, fmt.Errorf("hand in: %w", err)
+	}
+	stop, err := startWorkers(s, t, v.reserve, stderr)
+	if err != nil {
+		return 0, err
+	}
+	run, err := ended(ctx, s, runID)
+	if err := errors.Join(err, stop()); err != nil {
+		return 0, err
+	}
+	return run.Total - run.Counts[string(tasks.Done)], nil
+}
+
+// paceOfToday is what scripts do: as many requests at once as seems good, each
+// repeated twice at most when it meets a 429, after the time that this names.
+func paceOfToday(ctx context.Context, _ *store, t *tenant, _ paceVariant, n int, _ io.Writer) (lost int64, err error) {
+	rows, _, err := t.updates(ctx, n)
+	if err != nil {
+		return 0, err
+	}
+	c, err := callsTo(t.endpoint, nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer c.api.CloseIdle()
+	next := make(chan row, len(rows))
+	for _, r := range rows {
+		next <- r
+	}
+	close(next)
+	const goroutines = 50
+	var g sync.WaitGroup
+	var failed atomic.Int64
+	for range goroutines {
+		g.Go(func() {
+			for r := range next {
+				if !c.updateAsToday(ctx, r) {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	g.Wait()
+	return failed.Load(), ctx.Err()
+}
+
+// updateAsToday says whether one of three attempts was a success.
+func (c calls) updateAsToday(ctx context.Context, r row) bool {
+	const attempts = 3
+	pending, no := apiclient.StatusPending, false
+	for range attempts {
+		_, err := c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain, apiclient.DiscoveryDomainUpdate{Status: &pending, UseForOrganizationDiscovery: &no})
+		if err == nil {
+			return true
+		}
+		refusal, ok := errors.AsType[*apiclient.Error](err)
+		if !ok || refusal.Status != http.StatusTooManyRequests || pause(ctx, max(refusal.RetryAfter, time.Second)) != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// othersComeAndGo makes 3 to 5 requests a second for 10 to 40 seconds, then none
+// for as long, and so on until ctx ends: it asks for organizations, which nobody
+// else here does.
+func (t *tenant) othersComeAndGo(ctx context.Context) error {
+	c, err := callsTo(t.endpoint, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer c.api.CloseIdle()
+	seconds := func(least, most float64) time.Duration {
+		return time.Duration((least + (most-least)*rand.Float64()) * float64(time.Second))
+	}
+	for {
+		until := time.Now().Add(seconds(10, 40))
+		for perSecond := 3 + 2*rand.Float64(); time.Now().Before(until); {
+			if pause(ctx, time.Duration(rand.ExpFloat64()/perSecond*float64(time.Second))) != nil {
+				return nil //nolint:nilerr // it was told to end
+			}
+			for _, err := range c.api.Organizations(ctx) {
+				if _, answered := errors.AsType[*apiclient.Error](err); err != nil && !answered && ctx.Err() == nil {
+					return fmt.Errorf("others' request: %w", err)
+				}
+				break // one page: served or refused, the sandbox has written it down
+			}
+		}
+		if pause(ctx, seconds(10, 40)) != nil {
+			return nil //nolint:nilerr // it was told to end
+		}
+	}
+}
+
+// smallRun is how long a small run takes from its handing in to its end while the
+// workers are at work on a big one that came before.
+func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took time.Duration, err error) {
+	err = withTenant(ctx, s, stderr, func(t *tenant) (err error) {
+		for _, one := range []struct {
+			run  string
+			rows int
+		}{{runID, behind}, {"small", paceSmall}} {
+			file, err := t.seed(ctx, "domains", one.rows)
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			if _, err := handIn(ctx, s.url, tasks.TypeVerify, one.run, "domains.csv", opened(file)); err != nil {
+				return fmt.Errorf("hand in: %w", err)
+			}
+			if one.run == runID {
+				stop, err := startWorkers(s, t, 0.2, stderr)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, stop()) }()
+				const underWay = 20 * time.Second // the first burst is used up, and every place held
+				if err := pause(ctx, underWay); err != nil {
+					return err
+				}
+				continue
+			}
+			run, err := ended(ctx, s, one.run)
+			if err != nil {
+				return err
+			}
+			if run.Counts[string(tasks.Done)] != run.Total {
+				return fmt.Errorf("of %d rows not all were verified: %v", run.Total, run.Counts)
+			}
+			took = time.Since(began)
+		}
+		return nil
+	})
+	return took, err
+}
+
+// ended waits for the run's end.
+func ended(ctx context.Context, s *store, id string) (runs.Run, error) {
+	ledger := runs.New(s.admin)
+	for {
+		run, err := ledger.Get(ctx, id)
+		if err != nil || run.Ended() {
+			return run, err
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return run, fmt.Errorf("%d of %d rows are settled: %w", run.Settled, run.Total, err)
+		}
+	}
+}
+
+// paceWorkCommand makes of this program one worker.
+const paceWorkCommand = "pace-work"
+
+// paceWork is what its process is told by its arguments.
+type paceWork struct {
+	Reserve float64 `noenv:"true" help:"Share of the rate that is left to others."`
+}
+
+// work is the worker's process: the first line of its stdin is the tenant, and it
+// ends when that does.
+func (p paceWork) work(url string, stdin io.Reader) (err error) {
+	lines := json.NewDecoder(stdin)
+	var to endpoint
+	if err := lines.Decode(&to); err != nil {
+		return fmt.Errorf("read the tenant: %w", err)
+	}
+	limit := pace.Limit{Rate: pace.Rate{Count: paceRate, Per: time.Second}, Burst: paceBurst, Reserve: p.Reserve}
+	w, err := newWorker(&store{url: url}, to, nil, limit)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	if err := w.servers.Start(); err != nil {
+		return err
+	}
+	defer w.stop()
+	if _, err := io.Copy(io.Discard, stdin); err != nil {
+		return fmt.Errorf("wait for the end: %w", err)
+	}
+	return nil
+}
+
+// startWorkers starts them, each in a process of its own.
+func startWorkers(s *store, t *tenant, reserve float64, stderr io.Writer) (stop func() error, err error) {
+	program, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	var started []func() error
+	stop = func() (err error) {
+		var g errgroup.Group
+		for _, one := range started {
+			g.Go(one)
+		}
+		return g.Wait()
+	}
+	told, err := json.Marshal(t.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	for range paceWorkers {
+		worker := exec.Command(program, paceWorkCommand, "--redis-url", s.url, fmt.Sprintf("--reserve=%g", reserve))
+		worker.Stderr = stderr
+		tell, err := worker.StdinPipe()
+		if err == nil {
+			err = worker.Start()
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("start a worker: %w", err), stop())
+		}
+		started = append(started, func() error {
+			closed := tell.Close()
+			return errors.Join(closed, worker.Wait())
+		})
+		if _, err := tell.Write(told); err != nil {
+			return nil, errors.Join(fmt.Errorf("tell a worker its tenant: %w", err), stop())
+		}
+	}
+	return stop, nil
+}
+
+// request is a line of the sandbox's log.
+type request struct {
+	At        time.Time `json:"at"`
+	Operation string    `json:"operation"`
+	Status    int       `json:"status"`
+}
+
+// requests is the sandbox's log, oldest first.
+func (t *tenant) requests(ctx context.Context) (all []request, err error) {
+	body, err := t.get(ctx, "requests")
+	if err != nil {
+		return nil, err
+	}
+	for lines := json.NewDecoder(bytes.NewReader(body)); ; {
+		var r request
+		switch err := lines.Decode(&r); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("read the sandbox's log: %w", err)
+		}
+		all = append(all, r)
+	}
+}

@@ -1,0 +1,257 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/pace"
+)
+
+type classKey struct{}
+
+func as(t *testing.T, c pace.Class) context.Context {
+	return context.WithValue(t.Context(), classKey{}, c)
+}
+
+func byContext(c *pace.Config) {
+	c.Class = func(ctx context.Context) pace.Class {
+		class, _ := ctx.Value(classKey{}).(pace.Class)
+		return class
+	}
+	c.MaxWait = time.Hour
+}
+
+// served asks for a permit in each of the classes, in that order and at once, and
+// returns the order in which they got it.
+func served(t *testing.T, l *pace.Limiter, asking ...pace.Class) (order []pace.Class) {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, c := range asking {
+		wg.Go(func() {
+			if err := l.Wait(as(t, c), op); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, c)
+		})
+		synctest.Wait()
+	}
+	wg.Wait()
+	return order
+}
+
+func TestPermitsGoByClass(t *testing.T) {
+	tests := []struct {
+		name         string
+		rate         float64 // per second
+		asking, want []pace.Class
+	}{
+		{"in their order, whoever came first", 1,
+			[]pace.Class{pace.Sweep, pace.Look, pace.Finish, pace.FastLook, pace.FastFinish},
+			[]pace.Class{pace.FastFinish, pace.FastLook, pace.Finish, pace.Look, pace.Sweep}},
+		{"a confirm before looks that wait", 1,
+			[]pace.Class{pace.Look, pace.Look, pace.Look, pace.Finish},
+			[]pace.Class{pace.Finish, pace.Look, pace.Look, pace.Look}},
+		{"also where a permit takes minutes, and one waits for it already", 1.0 / 300,
+			[]pace.Class{pace.Look, pace.FastFinish},
+			[]pace.Class{pace.FastFinish, pace.Look}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newFleet(t, perSecond(tt.rate, 1)).process(byContext)
+				wait(t, l, op)
+				if diff := cmp.Diff(tt.want, served(t, l, tt.asking...)); diff != "" {
+					t.Errorf("served (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestNoClassStarves: while all the others ask for more than there is, each class
+// has one permit in twelve at the least.
+func TestNoClassStarves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const permits = 240
+		f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1, SweepShare: 1})
+		l := f.process(byContext)
+		wait(t, l, op)
+		var asking []pace.Class
+		for _, c := range []pace.Class{pace.Sweep, pace.Look, pace.Finish, pace.FastLook, pace.FastFinish} {
+			asking = append(asking, slices.Repeat([]pace.Class{c}, permits)...)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		order := make(chan pace.Class, len(asking))
+		for _, c := range asking {
+			go func() {
+				if l.Wait(context.WithValue(ctx, classKey{}, c), op) == nil {
+					order <- c
+				}
+			}()
+		}
+		last := map[pace.Class]int{}
+		for i := range permits {
+			c := <-order
+			if passed := i - last[c]; passed > 12 {
+				t.Errorf("class %d had no permit for %d others", c, passed)
+			}
+			last[c] = i
+		}
+		for c := range pace.Sweep + 1 {
+			if passed := permits - last[c]; passed > 12 {
+				t.Errorf("class %d had no permit among the last %d", c, passed)
+			}
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestSweepsAreHeldToTheirShare, all of the fleet together, and whoever else asks
+// is not held up by them.
+func TestSweepsAreHeldToTheirShare(t *testing.T) {
+	tests := []struct {
+		name       string
+		share      float64
+		others     bool
+		sweeps     [2]int // in 100 s, at least and at most
+		othersLeft int    // at least
+	}{
+		{"alone, a fifth unless said", 0, false, [2]int{150, 170}, 0},
+		{"alone, a tenth", 0.1, false, [2]int{75, 85}, 0},
+		{"all of it", 1, false, [2]int{760, 815}, 0},
+		{"among others", 0.25, true, [2]int{70, 210}, 560},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// 8 a second are left.
+				f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: 0.2, SweepShare: tt.share})
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+				defer cancel()
+				var mu sync.Mutex
+				had := map[pace.Class]int{}
+				var wg sync.WaitGroup
+				ask := func(l *pace.Limiter, c pace.Class) {
+					wg.Go(func() {
+						for {
+							err := l.Wait(context.WithValue(ctx, classKey{}, c), op)
+							if errors.Is(err, context.DeadlineExceeded) {
+								return
+							}
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							mu.Lock()
+							had[c]++
+							mu.Unlock()
+						}
+					})
+				}
+				for range 2 {
+					l := f.process(byContext)
+					for range 3 {
+						ask(l, pace.Sweep)
+						if tt.others {
+							ask(l, pace.Look)
+						}
+					}
+				}
+				wg.Wait()
+				if n := had[pace.Sweep]; n < tt.sweeps[0] || n > tt.sweeps[1] {
+					t.Errorf("sweeps had %d permits, want %d to %d", n, tt.sweeps[0], tt.sweeps[1])
+				}
+				if n := had[pace.Look]; n < tt.othersLeft {
+					t.Errorf("others had %d permits, want at least %d", n, tt.othersLeft)
+				}
+			})
+		})
+	}
+}
+
+func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 4, SweepShare: 0.01}).process(byContext)
+		if err := l.Wait(as(t, pace.Sweep), op); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		sweep := make(chan time.Duration, 1)
+		go func() {
+			if err := l.Wait(as(t, pace.Sweep), op); err != nil {
+				t.Error(err)
+			}
+			sweep <- time.Since(start)
+		}()
+		synctest.Wait()
+		for range 20 {
+			if err := l.Wait(as(t, pace.Look), op); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("20 looks took %v beside a sweep that waits", took)
+		}
+		if took := <-sweep; took < 9*time.Second || took > 11*time.Second {
+			t.Errorf("the sweep had its permit after %v, want 10s", took)
+		}
+	})
+}
+
+// TestSmallRunsGoFirstInTheWholeFleet: those of one process do not wait for what
+// others want, and what others want goes on beside them.
+func TestSmallRunsGoFirstInTheWholeFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(10, 5))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var others atomic.Int64
+		var wg sync.WaitGroup
+		for range 4 {
+			l := f.process(byContext)
+			for range 5 {
+				wg.Go(func() {
+					for l.Wait(context.WithValue(ctx, classKey{}, pace.Finish), op) == nil {
+						others.Add(1)
+					}
+				})
+			}
+		}
+		time.Sleep(10 * time.Second)
+		const small = 60 // all in one process, as one that has just asked for tasks may have them
+		l := f.process(byContext)
+		start, before := time.Now(), others.Load()
+		var run sync.WaitGroup
+		for range small {
+			run.Go(func() {
+				if err := l.Wait(as(t, pace.FastFinish), op); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		run.Wait()
+		took, beside := time.Since(start), others.Load()-before
+		cancel()
+		wg.Wait()
+		if took > 9*time.Second {
+			t.Errorf("%d permits at 10 a second took a small run %v", small, took)
+		}
+		if beside < small/12 {
+			t.Errorf("others had %d permits beside it, want at least %d", beside, small/12)
+		}
+		t.Logf("%d permits in %v, %d beside them", small, took, beside)
+	})
+}

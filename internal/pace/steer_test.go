@@ -1,0 +1,255 @@
+package pace_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"orgops/internal/pace"
+)
+
+// api is a tenant's bucket as its API has it, and whoever takes from it.
+type api struct {
+	rate, burst float64
+	clock       time.Duration // by how much the API's clock is ahead of Redis's
+	silent      bool          // answers do not tell of the bucket
+
+	mu      sync.Mutex
+	permits float64
+	at      time.Time
+}
+
+func newAPI(rate, burst float64) *api {
+	return &api{rate: rate, burst: burst, permits: burst, at: time.Now()}
+}
+
+// request is one whose way takes a while, and whose answer's does too.
+func (a *api) request() (status int, header http.Header) {
+	time.Sleep(time.Duration(10+rand.IntN(50)) * time.Millisecond)
+	status, header = a.take()
+	time.Sleep(time.Duration(10+rand.IntN(50)) * time.Millisecond)
+	return status, header
+}
+
+func (a *api) take() (status int, header http.Header) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.permits = min(a.burst, a.permits+a.rate*now.Sub(a.at).Seconds())
+	a.at = now
+	status = http.StatusTooManyRequests
+	if a.permits >= 1 {
+		a.permits--
+		status = http.StatusOK
+	}
+	told := now.Add(a.clock)
+	header = http.Header{"Date": {told.UTC().Format(http.TimeFormat)}}
+	if !a.silent {
+		header.Set("X-Ratelimit-Limit", strconv.Itoa(int(a.burst)))
+		header.Set("X-Ratelimit-Remaining", strconv.Itoa(int(a.permits)))
+		header.Set("X-Ratelimit-Reset", strconv.FormatInt(told.Add(time.Second).Unix(), 10))
+	}
+	return status, header
+}
+
+// usage is what became of the requests of some.
+type usage struct {
+	mu              sync.Mutex
+	served, refused int
+	late            int // of those refused, the ones after the first second
+}
+
+func (u *usage) note(status int, since time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if status == http.StatusOK {
+		u.served++
+		return
+	}
+	u.refused++
+	if since > time.Second {
+		u.late++
+	}
+}
+
+func (u *usage) share() float64 { return float64(u.late) / float64(max(u.served+u.refused, 1)) }
+
+// use has every process of the fleet ask for as much as it gets until the end.
+func (f *fleet) use(a *api, processes int, length time.Duration, ours *usage, wg *sync.WaitGroup) {
+	start := time.Now()
+	for range processes {
+		l := f.process()
+		for range 10 {
+			wg.Go(func() {
+				for time.Since(start) < length {
+					err := l.Wait(f.t.Context(), op)
+					if _, ok := errors.AsType[*pace.NoPermitError](err); ok {
+						continue
+					}
+					if err != nil {
+						f.t.Error(err)
+						return
+					}
+					status, header := a.request()
+					ours.note(status, time.Since(start))
+					l.Answered(f.t.Context(), op, status, header)
+				}
+			})
+		}
+	}
+}
+
+// comesAndGoes makes 3 to 5 requests a second in some phases, and none in others.
+func (a *api) comesAndGoes(length time.Duration, seed uint64, foreign *usage) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	start := time.Now()
+	for on := false; time.Since(start) < length; on = !on {
+		end := time.Now().Add(time.Duration((5 + 10*r.Float64()) * float64(time.Second)))
+		if !on {
+			time.Sleep(time.Until(end))
+			continue
+		}
+		for perSecond := 3 + 2*r.Float64(); time.Now().Before(end); {
+			time.Sleep(time.Duration(r.ExpFloat64() / perSecond * float64(time.Second)))
+			status, _ := a.take()
+			foreign.note(status, time.Since(start))
+		}
+	}
+}
+
+// TestUseOfTheRate: all of what is ours is used, nobody is refused, and what
+// others take from the same bucket is left to them.
+func TestUseOfTheRate(t *testing.T) {
+	const length = time.Minute
+	tests := []struct {
+		name               string
+		reserve            float64
+		foreign            bool
+		used               float64 // at least, of what there is
+		ours, foreignShare float64 // refused at most
+	}{
+		{"alone", 0, false, 0.97, 0, 0},
+		{"alone, with a reserve", 0.2, false, 0.97, 0, 0},
+		{"with others", 0, true, 0.85, 0.005, 0.05},
+		{"with others, and a reserve", 0.2, true, 0.95, 0, 0.005},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: tt.reserve})
+				a := newAPI(16, 50)
+				var ours, foreign usage
+				var wg sync.WaitGroup
+				f.use(a, 3, length, &ours, &wg)
+				if tt.foreign {
+					wg.Go(func() { a.comesAndGoes(length, uint64(i), &foreign) })
+				}
+				wg.Wait()
+				there := 16*length.Seconds() - float64(foreign.served)
+				there = min(there, 16*(1-tt.reserve)*length.Seconds())
+				_, burst := f.limit.Effective()
+				// The first burst is given at once, and must not hide what is lost later.
+				used := float64(ours.served-burst) / there
+				t.Logf("used %.1f %% of what there was; refused of ours %d (%.2f %%), of others' %d of %d",
+					100*used, ours.late, 100*ours.share(), foreign.refused, foreign.served+foreign.refused)
+				if used < tt.used {
+					t.Errorf("used %.3f of what there was, want at least %.2f", used, tt.used)
+				}
+				if ours.share() > tt.ours {
+					t.Errorf("refused %d of ours after the first second, want at most %.1f %%", ours.late, 100*tt.ours)
+				}
+				if foreign.share() > tt.foreignShare {
+					t.Errorf("refused %d of others', want at most %.1f %%", foreign.late, 100*tt.foreignShare)
+				}
+			})
+		})
+	}
+}
+
+// TestClocksDoNotMatter: neither a wrong clock of the API nor one of Redis changes
+// the pace.
+func TestClocksDoNotMatter(t *testing.T) {
+	for _, wrong := range []struct{ api, redis time.Duration }{
+		{10 * time.Minute, 0}, {-10 * time.Minute, 0}, {0, 10 * time.Minute}, {0, -10 * time.Minute},
+	} {
+		t.Run(fmt.Sprintf("API %v, Redis %v", wrong.api, wrong.redis), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const length = 30 * time.Second
+				f := newFleet(t, perSecond(16, 50))
+				if wrong.redis != 0 {
+					f.redis.SetTime(time.Now().Add(wrong.redis))
+					stop := make(chan struct{})
+					defer close(stop)
+					go func() {
+						for tick := time.NewTicker(time.Millisecond); ; {
+							select {
+							case <-tick.C:
+								f.redis.SetTime(time.Now().Add(wrong.redis))
+							case <-stop:
+								tick.Stop()
+								return
+							}
+						}
+					}()
+				}
+				a := newAPI(16, 50)
+				a.clock = wrong.api
+				var ours usage
+				var wg sync.WaitGroup
+				start := time.Now()
+				f.use(a, 2, length, &ours, &wg)
+				l := f.process()
+				wg.Go(func() { // a 429 out of the blue pauses for a second or two, whatever the clocks say
+					time.Sleep(length / 2)
+					_, header := a.take()
+					l.Answered(t.Context(), op, http.StatusTooManyRequests, header)
+				})
+				wg.Wait()
+				if took := time.Since(start); took > length+5*time.Second {
+					t.Errorf("took %v, want %v: something waited for a clock", took, length)
+				}
+				if least := 0.9 * 16 * length.Seconds(); float64(ours.served) < least || ours.late > 0 {
+					t.Errorf("served %d, want at least %.0f; refused after the first second %d, want none", ours.served, least, ours.late)
+				}
+			})
+		})
+	}
+}
+
+// TestAnotherBucketIsNotLookedAt: an endpoint's own bucket, or a burst that is set
+// wrong, says nothing of the one whose rate is known.
+func TestAnotherBucketIsNotLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(10, 20))
+		l := f.process()
+		start := time.Now()
+		for _, limit := range []string{"5", "200", "", "-1", "no number"} {
+			for _, remaining := range []string{"0", "", "-3", "99999999999999999999"} {
+				l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {limit}, "X-Ratelimit-Remaining": {remaining}})
+			}
+		}
+		for range 15 {
+			wait(t, l, op)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("15 of a burst of 20 took %v", took)
+		}
+		l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"20"}, "X-Ratelimit-Remaining": {"0"}})
+		wait(t, f.process(), op) // another process has learned nothing yet
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the 16th took %v", took)
+		}
+		wait(t, l, op)
+		// The bucket stands at 0, perhaps a little more, and two are never taken.
+		if took := time.Since(start).Seconds(); math.Abs(took-0.2) > 0.06 {
+			t.Errorf("after an empty bucket was told of the next came after %.3f s, want 0.2", took)
+		}
+	})
+}
