@@ -31,7 +31,8 @@ type removal struct {
 // RemoveOrganizationClients takes 1 to 100 clients from an organization (DELETE
 // with a body, specification 4.2): all of them or, on an error of the API, none.
 // It is idempotent, and succeeds for a client that is not associated. Any 2xx is
-// success, whatever its body.
+// success, whatever its body, but for a page: that one a proxy made, or a portal
+// that wants somebody to log in, and nobody was removed.
 func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clients []string) error {
 	broken := checkID(nil, "organization_id", org)
 	if more, ok := errors.AsType[*ValidationError](CheckClients(clients, MaxClientsPerRequest)); ok {
@@ -40,12 +41,16 @@ func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clie
 	if err := invalid(broken); err != nil {
 		return fmt.Errorf("%s: %w", OpRemoveOrganizationClients, err)
 	}
-	_, err := c.do(ctx, request{
+	k := request{
 		operation: OpRemoveOrganizationClients,
 		method:    http.MethodDelete,
 		path:      clientsPath(org),
 		body:      removal{Clients: clients},
-	})
+	}
+	a, err := c.do(ctx, k)
+	if err == nil && a.isPage() {
+		err = k.answerError(a, fmt.Errorf("it is no answer of the API but %s", a.describe()))
+	}
 	return err
 }
 

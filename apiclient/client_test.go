@@ -356,6 +356,18 @@ func TestRemovalIgnoresTheBody(t *testing.T) {
 	}
 }
 
+// A page is not the API's: nobody was removed.
+func TestRemovalAnsweredByAPage(t *testing.T) {
+	for _, media := range []string{"text/html", "text/html; charset=utf-8", "application/xhtml+xml"} {
+		a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", media)
+			_, _ = io.WriteString(w, "<html>Please log in")
+		})
+		err := a.client(t).RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
+		wantAnswer(t, err, "no answer of the API but "+strings.Split(media, ";")[0]+` beginning "<html>Please log in"`)
+	}
+}
+
 // gate is a Gate that records, and refuses when told.
 type gate struct {
 	mu     sync.Mutex

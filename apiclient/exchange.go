@@ -251,6 +251,12 @@ func (k request) decode(a answer, v any, check func() error) error {
 	return nil
 }
 
+// isPage says whether the answer is HTML, which the API never speaks.
+func (a answer) isPage() bool {
+	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	return err == nil && (media == "text/html" || media == "application/xhtml+xml")
+}
+
 // describe says what a body that is not as wanted seems to be.
 func (a answer) describe() string {
 	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))

@@ -157,6 +157,19 @@ func readTime(v any) time.Time {
 
 func (t Template) check() error { return wantID("id", t.ID) }
 
+// checkIs tells what the template lacks, and whether it is another one than was
+// asked for: its id would be taken for the created one's. One that does not say
+// its name may be any.
+func (t Template) checkIs(name string) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	if t.Name != "" && t.Name != name {
+		return fmt.Errorf("it is the template %s, not the one asked for", quoted(t.Name, maxName))
+	}
+	return nil
+}
+
 // CreateTemplate creates a template (POST, specification 4.3). It is not
 // idempotent: after a *TransportError with Sent, an *AnswerError or a 5xx the
 // template may exist, and the caller finds out from [Client.Templates] before
@@ -177,7 +190,7 @@ func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Templat
 		return Template{}, err
 	}
 	var t Template
-	if err := k.decode(a, &t, func() error { return t.check() }); err != nil {
+	if err := k.decode(a, &t, func() error { return t.checkIs(r.Name) }); err != nil {
 		return Template{}, err
 	}
 	return t, nil

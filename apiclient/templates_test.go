@@ -292,3 +292,20 @@ func TestNameTaken(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAnotherTemplateInTheAnswer: a cache or a gateway that mixes answers up must
+// not have another template's id told as the created one's.
+func TestAnotherTemplateInTheAnswer(t *testing.T) {
+	for body, says := range map[string]string{
+		`{"id":"vct_1","name":"another"}`: `the template "another", not the one asked for`,
+		`{"id":"vct_1"}`:                  "",
+	} {
+		a := serve(t, answer(201, body))
+		got, err := a.client(t).CreateTemplate(t.Context(), goodTemplate())
+		if says != "" {
+			wantAnswer(t, err, says)
+		} else if err != nil || got.ID != "vct_1" {
+			t.Errorf("%s: %+v, %v", body, got, err)
+		}
+	}
+}

@@ -1,12 +1,13 @@
 package tasks
 
 // A row has begun once a request of its own that cannot be taken for granted may
-// be under way: a confirm's PATCH, a template's POST. What became of it is found
-// out whatever is said of the run meanwhile; everything else stops. A handler may
-// wait long for a permit, so the ledger is asked in three places: before the
+// be under way: a confirm's or an update's PATCH, a template's POST. What became of
+// it is found out whatever is said of the run meanwhile; everything else stops. A
+// handler may wait long for a permit, so the ledger is asked in three places: before the
 // execution, in the step that begins a row, and right before each request.
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,8 +16,16 @@ import (
 	"orgops/apiclient"
 )
 
-// alreadySettled stands against beginning a row that is settled.
-const alreadySettled = "settled"
+// What stands against beginning a row beside its run's being cancelled, paused or
+// resumed: it is settled, or another execution has begun it since this one read it.
+const (
+	alreadySettled = "settled"
+	begunMeanwhile = "begun"
+)
+
+// errBegunMeanwhile leaves the row to the other execution. There are two of a task
+// where the first was taken for dead.
+var errBegunMeanwhile = later("another execution of this row has sent its request meanwhile; what became of it is looked at", time.Second)
 
 // errFindOut leaves a row that has begun to an execution that begins nothing.
 var errFindOut = later("the run was cancelled; what became of the request that was under way is looked at", time.Second)
@@ -34,6 +43,8 @@ func (j Job) stop(against string) error {
 	switch {
 	case against == alreadySettled:
 		return errNothingToDo
+	case against == begunMeanwhile:
+		return errBegunMeanwhile
 	case against == string(Superseded):
 		return errSuperseded
 	case against == string(Paused) && !j.hasBegun():
@@ -59,16 +70,32 @@ func (m *Mux) secondLook(job Job, kind string, seen time.Time) func(context.Cont
 		if now.Sub(seen) < lookedAt {
 			return nil
 		}
-		settled, _, against, err := m.cfg.Ledger.Standing(ctx, job.Run, kind, job.Generation, job.Rows())
+		settled, kept, against, err := m.cfg.Ledger.Standing(ctx, job.Run, kind, job.Generation, job.Rows())
 		if err != nil {
 			return err
 		}
 		if allSettled(settled) {
 			return errNothingToDo
 		}
+		if job.Item != nil && !job.knows(kept) {
+			return errBegunMeanwhile
+		}
 		seen = now
 		return job.stop(against)
 	}
+}
+
+// known is the row's mark as this execution has written or read it.
+func (j Job) known(name string) []byte {
+	if value, ok := j.written[name]; ok {
+		return value
+	}
+	return j.kept[name]
+}
+
+// knows says whether the row has begun with what this execution knows of.
+func (j Job) knows(kept map[string][]byte) bool {
+	return bytes.Equal(kept[keptIntent], j.known(keptIntent)) && bytes.Equal(kept[keptMark], j.known(keptMark))
 }
 
 // beginning is for requests that begin something. Those of a row that has begun
@@ -104,7 +131,8 @@ func notBegun[M any](ctx context.Context, l Ledger, job Job, name string, former
 	return cause
 }
 
-// writeDown keeps the mark, or takes it away where it is nil.
+// writeDown keeps the mark, or takes it away where it is nil, if what is there is
+// what this execution has read or written.
 func writeDown[M any](ctx context.Context, l Ledger, job Job, name string, mark *M) (against string, err error) {
 	var value []byte
 	if mark != nil {
@@ -112,8 +140,14 @@ func writeDown[M any](ctx context.Context, l Ledger, job Job, name string, mark 
 			return "", fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if against, err = l.Begin(ctx, job.Run, *job.Item, job.Generation, name, value); err != nil {
+	former := job.known(name)
+	if against, err = l.Begin(ctx, job.Run, *job.Item, job.Generation, name, value, former); err != nil {
 		return "", fmt.Errorf("write down the %s: %w", name, err)
+	}
+	switch {
+	case against == begunMeanwhile, against == alreadySettled, against == string(Superseded):
+	case against == "", len(former) > 0: // as the ledger has it: a row that has begun goes on
+		job.written[name] = value
 	}
 	return against, nil
 }
@@ -128,7 +162,10 @@ func (m *Mux) inDoubt(ctx context.Context, typ string, job Job) string {
 	if err != nil || !hasBegun(kept) {
 		return "" // settling meets the same error, and comes back here
 	}
-	if typ == TypeCreate {
+	switch typ {
+	case TypeUpdate:
+		return "the domain may have been changed all the same: look at the tenant's record, then retry the row; "
+	case TypeCreate:
 		return "the template may have been created all the same: look whether it is there, then retry the row; "
 	}
 	return "the domain may have been marked verified all the same: look at the tenant's record, then retry the row; "

@@ -172,7 +172,7 @@ func TestCancelAfterALostAnswer(t *testing.T) {
 				before := len(w.requests())
 				w.drain()
 				w.wantEnded("run0")
-				s.told(w, true) // of an update nobody looks
+				s.told(w, true) // of a removal nobody looks
 				w.wantNothingBegun(before)
 			})
 		}
@@ -230,11 +230,11 @@ func TestCancelAndAnotherFlag(t *testing.T) {
 func TestCancelWithoutAnythingBegun(t *testing.T) {
 	w := newWorld(t)
 	run := w.submit(tasks.TypeCreate, template)
-	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "post", []byte("x")); err != nil {
+	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "post", []byte("x"), nil); err != nil {
 		t.Fatal(err)
 	}
 	w.cancelRun()
-	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "post", nil); err != nil {
+	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "post", nil, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.step(); n.state != "revoked" {

@@ -3,6 +3,9 @@ package tasks
 // DELETE succeeds for a client that is not associated any more, and takes all
 // of its clients or none; so a second run removes what is left. Each piece is
 // settled as it goes, and what is settled is left out.
+//
+// How many clients the tenant takes at once is found out where it is fewer than
+// the setting says, and remembered for all workers.
 
 import (
 	"context"
@@ -10,7 +13,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"orgops/apiclient"
@@ -47,18 +49,12 @@ const (
 	enoughTime = time.Minute
 )
 
-// remove is the handler. limit is the number of clients per request that the
-// tenant is known to take: lowered where only smaller requests succeed.
-type remove struct {
-	cfg   Config
-	limit *atomic.Int64
-}
+// documentedMost is the most clients that the service's newest public
+// description lets one request name, where the specification says 100.
+const documentedMost = 10
 
-func newRemove(cfg Config) *remove {
-	limit := new(atomic.Int64)
-	limit.Store(int64(min(cfg.MaxClientsPerRequest, MaxClients)))
-	return &remove{cfg: cfg, limit: limit}
-}
+// remove is the handler.
+type remove struct{ cfg Config }
 
 // removal is one execution: the clients that are left with their rows.
 type removal struct {
@@ -83,12 +79,8 @@ func (h *remove) process(ctx context.Context, job Job, p RemovePayload) (Result,
 		}
 		r.rows[client] = append(r.rows[client], p.Items[i])
 	}
-	for len(left) > 0 {
-		n := min(len(left), int(h.limit.Load()))
-		if _, err := r.take(ctx, left[:n]); err != nil {
-			return Result{}, err
-		}
-		left = left[n:]
+	if _, err := r.takeAll(ctx, left); err != nil {
+		return Result{}, err
 	}
 	return Result{Outcome: Done, Detail: r.summary()}, nil
 }
@@ -100,9 +92,28 @@ func (r *removal) summary() string {
 	return fmt.Sprintf("%d removed, %d refused", r.removed, r.refused)
 }
 
-// take removes a piece, halving it down to the clients at fault where the
-// API refuses the body. Its error ends the execution: what is settled stays
-// so. ok says that the whole piece was removed.
+// takeAll removes clients in pieces of as many as the tenant takes at once, as
+// far as that is known: other batches find it out at the same time. Its error
+// ends the execution: what is settled stays so. ok says that all were removed.
+func (r *removal) takeAll(ctx context.Context, clients []string) (ok bool, err error) {
+	ok = true
+	for len(clients) > 0 {
+		limit, err := r.limit(ctx)
+		if err != nil {
+			return false, err
+		}
+		n := min(len(clients), limit)
+		taken, err := r.take(ctx, clients[:n])
+		if err != nil {
+			return false, err
+		}
+		ok, clients = ok && taken, clients[n:]
+	}
+	return ok, nil
+}
+
+// take removes a piece by one request, or by halving it down to the clients at
+// fault where the API refuses the body.
 func (r *removal) take(ctx context.Context, piece []string) (ok bool, err error) {
 	if err := r.mayGoOn(ctx); err != nil {
 		return false, err
@@ -120,28 +131,45 @@ func (r *removal) take(ctx context.Context, piece []string) (ok bool, err error)
 		return false, r.settle(ctx, piece, Refused, err.Error())
 	}
 	half := len(piece) / 2
-	first, err := r.take(ctx, piece[:half])
+	first, err := r.takeAll(ctx, piece[:half])
 	if err != nil {
 		return false, err
 	}
-	second, err := r.take(ctx, piece[half:])
-	if err != nil {
+	second, err := r.takeAll(ctx, piece[half:])
+	if err != nil || !first || !second {
 		return false, err
 	}
-	if first && second {
-		r.lower(int64(len(piece) - half))
-	}
-	return false, nil
+	return false, r.lower(ctx, len(piece))
 }
 
-// lower lowers the limit in use: a piece failed, and both its halves did not.
-func (r *removal) lower(to int64) {
-	for now := r.limit.Load(); to < now; now = r.limit.Load() {
-		if r.limit.CompareAndSwap(now, to) {
-			r.cfg.Logger.Warn("fewer clients per request from now on", "tenant", r.cfg.Tenant, "clients_per_request", to)
-			return
-		}
+// limit is how many clients a request names at present.
+func (h *remove) limit(ctx context.Context) (int, error) {
+	limit, err := h.cfg.ClientLimit.InUse(ctx, h.cfg.MaxClientsPerRequest)
+	if err != nil {
+		return 0, err
 	}
+	if h.cfg.Meter != nil {
+		h.cfg.Meter.ClientsPerRequest(h.cfg.Tenant, limit)
+	}
+	return max(limit, 1), nil
+}
+
+// lower lowers the limit for the fleet: a piece of that size failed, and both its
+// halves did not. Between the two sizes lies what the service documents, or nothing
+// that is known.
+func (h *remove) lower(ctx context.Context, failed int) error {
+	to := failed - failed/2
+	if to < documentedMost && documentedMost < failed {
+		to = documentedMost
+	}
+	lowered, err := h.cfg.ClientLimit.Lower(ctx, h.cfg.MaxClientsPerRequest, to)
+	if err != nil {
+		return err
+	}
+	if lowered {
+		h.cfg.Logger.WarnContext(ctx, "fewer clients per request from now on", "tenant", h.cfg.Tenant, "clients_per_request", to, "setting", h.cfg.MaxClientsPerRequest)
+	}
+	return nil
 }
 
 // mayGoOn says whether one more request fits into this execution.

@@ -52,8 +52,8 @@ func TestBadClients(t *testing.T) {
 		{"the first", []int{0}, 16},
 		{"two far apart", []int{3, 96}, 30},
 		{"two neighbours", []int{50, 51}, 30},
-		{"every other", slices.DeleteFunc(upTo(100), func(i int) bool { return i%2 == 0 }), 1000},
-		{"all", upTo(100), 1000},
+		{"every other", slices.DeleteFunc(upTo(100), func(i int) bool { return i%2 == 0 }), 210},
+		{"all", upTo(100), 210}, // 199, and what two executions before began in vain
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -61,7 +61,11 @@ func TestBadClients(t *testing.T) {
 			w.sandbox.AddClients(org, all...)
 			w.refuseBad()
 			run := w.submit(tasks.TypeRemove, w.removals(all...)...)
-			w.drain()
+			for sent := 0; w.step() != nil; sent = len(w.requests()) {
+				if n := len(w.requests()) - sent; n > 64 {
+					t.Errorf("%d requests in one execution, want at most 64", n)
+				}
+			}
 			r := w.wantEnded(run)
 			if r.Counts["refused"] != int64(len(test.bad)) || r.Counts["done"] != int64(100-len(test.bad)) {
 				t.Errorf("counts %v, want %d refused and the rest done", r.Counts, len(test.bad))
@@ -95,26 +99,65 @@ func TestBadClients(t *testing.T) {
 	}
 }
 
-// TestLimitIsFound: a tenant that takes fewer clients at once is found out, and
-// the next batch knows.
+// TestLimitIsFound: a tenant that takes fewer clients at once is found out once, and
+// every later batch, of whatever worker, keeps to it.
 func TestLimitIsFound(t *testing.T) {
-	w := newWorld(t, func(s *settings) { s.sandbox.MaxClients = 10 })
-	all := clients(200)
-	w.sandbox.AddClients(org, all...)
-	run := w.submit(tasks.TypeRemove, w.removals(all...)...)
-	w.step()
-	first := len(w.requests())
-	w.drain()
-	if r := w.wantEnded(run); r.Counts["done"] != 200 {
-		t.Errorf("counts %v, want all done", r.Counts)
+	for _, test := range []struct {
+		takes, limit int // of the tenant, and what is found of it
+		first        int // requests of the batch that finds it
+	}{
+		{99, 50, 3}, {50, 50, 3}, {30, 25, 7}, {10, 10, 16}, {8, 5, 30}, {7, 5, 30}, {1, 1, 150},
+	} {
+		t.Run(fmt.Sprint(test.takes), func(t *testing.T) {
+			m := &meter{}
+			w := newWorld(t, func(s *settings) { s.sandbox.MaxClients, s.tasks.Meter = test.takes, m })
+			all := clients(200)
+			w.sandbox.AddClients(org, all...)
+			found := w.submit(tasks.TypeRemove, w.removals(all[:100]...)...)
+			w.drain()
+			if r := w.wantEnded(found); r.Counts["done"] != 100 {
+				t.Errorf("counts %v, want all done", r.Counts)
+			}
+			if n := len(w.requests()); n > test.first {
+				t.Errorf("%d requests to find it, want at most %d", n, test.first)
+			}
+			before, lines := len(w.requests()), strings.Count(w.log.String(), "fewer clients per request")
+			w.reboot() // another worker
+			kept := w.submit(tasks.TypeRemove, w.removals(all[100:]...)...)
+			w.drain()
+			if r := w.wantEnded(kept); r.Counts["done"] != 100 || len(w.sandbox.Clients(org)) > 0 {
+				t.Errorf("counts %v, and %d clients left; want all done", r.Counts, len(w.sandbox.Clients(org)))
+			}
+			want := (100 + test.limit - 1) / test.limit
+			if n := len(w.requests()) - before; n != want {
+				t.Errorf("%d requests where the limit is known, want %d", n, want)
+			}
+			if now := strings.Count(w.log.String(), "fewer clients per request"); lines == 0 || now != lines {
+				t.Errorf("told %d times as it was found, then %d times", lines, now-lines)
+			}
+			if said := fmt.Sprintf("default clients_per_request %d", test.limit); !slices.Contains(m.told, said) || m.told[len(m.told)-2] != said {
+				t.Errorf("the meter was told %q, want %q at the end", m.told, said)
+			}
+		})
 	}
-	if left := w.sandbox.Clients(org); len(left) != 0 {
-		t.Errorf("%d clients are left", len(left))
-	}
-	for _, r := range w.requests()[first:] {
-		if r.Status != http.StatusNoContent {
-			t.Errorf("a removal of %d clients was answered with %d: the limit was known by then", len(r.Clients), r.Status)
-		}
+}
+
+// TestLimitIsNotLowered: a request that fails whole says nothing of the limit
+// unless both its halves are taken.
+func TestLimitIsNotLowered(t *testing.T) {
+	for _, bad := range [][]int{{37}, {3, 96}, {50, 51}, upTo(100)} {
+		t.Run(fmt.Sprint(len(bad)), func(t *testing.T) {
+			w := newWorld(t)
+			w.refuseBad()
+			w.submit(tasks.TypeRemove, w.removals(clients(100, bad...)...)...)
+			w.drain()
+			if limit, err := w.config.ClientLimit.InUse(t.Context(), 100); err != nil || limit != 100 {
+				t.Errorf("the limit is %d, %v; want 100", limit, err)
+			}
+			if strings.Contains(w.log.String(), "fewer clients") {
+				t.Error("told that it was lowered")
+			}
+		})
 	}
 }
 

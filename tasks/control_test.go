@@ -62,8 +62,8 @@ func (o *office) afterAll() {
 func TestCancelWithWorkersRunning(t *testing.T) {
 	o, run, letThrough := interrupted(t, 40)
 	rows, err := o.ledger.Cancel(t.Context(), run)
-	if err != nil || rows != 40 {
-		t.Fatalf("cancelled %d rows, %v; want all 40, which are open", rows, err)
+	if err != nil || rows != 36 {
+		t.Errorf("cancelled %d rows, %v; want the 36 that have not begun", rows, err)
 	}
 	letThrough()
 	o.afterAll()

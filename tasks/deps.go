@@ -54,8 +54,9 @@ type Ledger interface {
 	// Begin keeps a value likewise, and that the row has begun: a cancel leaves
 	// it open. An empty value says that it has not after all. against says what
 	// stands against it, as drop does, or "settled": a row that had not begun
-	// then has not.
-	Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (against string, err error)
+	// then has not. It is "begun", and nothing is written, where the value that is
+	// there is not former: another execution has begun the row meanwhile.
+	Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error)
 }
 
 // Pace is told when the API does not let us do an operation at all.
@@ -63,6 +64,16 @@ type Pace interface {
 	// Block holds back the operation ("*": every one) for the whole fleet,
 	// but for a probe now and then.
 	Block(ctx context.Context, operation, reason string) error
+}
+
+// ClientLimit remembers for the whole fleet how many clients the tenant was found
+// to take in one request, where that is fewer than the setting. It forgets after a
+// while, so that the setting is tried again; another setting is tried at once.
+type ClientLimit interface {
+	// InUse is how many clients a request may name now, at most setting.
+	InUse(ctx context.Context, setting int) (int, error)
+	// Lower lowers that, and says whether it was higher before.
+	Lower(ctx context.Context, setting, to int) (lowered bool, err error)
 }
 
 // Enqueuer is the part of *asynq.Client that enqueues.
@@ -73,4 +84,6 @@ type Enqueuer interface {
 // Meter counts finished executions; a nil Meter counts nothing.
 type Meter interface {
 	Task(tenant, typ, outcome string, took time.Duration)
+	// ClientsPerRequest is told of the limit in use by whoever keeps to it.
+	ClientsPerRequest(tenant string, limit int)
 }

@@ -98,9 +98,9 @@ func scenarios() []scenario {
 			w.t.Errorf("row 0 is %s (%s), its domain %s, use_for_organization_discovery %v", outcome, detail, d.Status, *d.Use)
 		}
 	}
-	pendingIfDone := func(w *world, killed bool) {
+	pendingIfDone := func(w *world, _ bool) {
 		outcome, _ := w.fate("run0", 0)
-		if d := w.domain(org, dom); outcome != "cancelled" && d.Status != "pending" || !killed && outcome == "cancelled" && d.Status != "verified" {
+		if d := w.domain(org, dom); (outcome == "cancelled") != (d.Status == "verified") {
 			w.t.Errorf("row 0 is %s, its domain %s", outcome, d.Status)
 		}
 	}
@@ -369,6 +369,65 @@ func stepInto(t *testing.T, s scenario, cancel bool) {
 	}
 }
 
+// TestTwoWorkersAnywhere: another worker takes the task up before and after each
+// call that its execution makes, as where that one was taken for dead and is not:
+// at once, or when it may; and comes to its end, or only as far as its own request.
+func TestTwoWorkersAnywhere(t *testing.T) {
+	all := append(scenarios(), scenario{
+		name:   "create_where_names_repeat",
+		change: func(s *settings) { s.sandbox.RepeatTemplateNames = true },
+		begin:  func(w *world) { w.submit(tasks.TypeCreate, template) },
+		end:    created, safe: oneTemplate,
+	})
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			calls := callsOf(t, s)
+			for _, wait := range []time.Duration{0, 2 * time.Minute} {
+				for _, dies := range []bool{false, true} {
+					for k, call := range calls {
+						for _, after := range []bool{false, true} {
+							t.Run(fmt.Sprintf("after_%v/dies_%t/%d_%s_after_%t", wait, dies, k, call, after), func(t *testing.T) {
+								w := s.world(t)
+								w.saboteur.at, w.saboteur.after, w.saboteur.spare = k, after, true
+								w.saboteur.act = func() {
+									w.clock.advance(wait)
+									w.beside(dies)
+								}
+								w.drain()
+								s.safe(w)
+								if dies && strings.HasPrefix(s.name, "verify") {
+									w.wantEnded("run0") // that it was verified before is said of the other's PATCH too
+									return
+								}
+								s.end(w)
+							})
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// beside has another worker take up the task that is under way; it dies when its
+// first write has been answered, or comes to its end.
+func (w *world) beside(dies bool) {
+	w.t.Helper()
+	other := &world{t: w.t, saboteur: &saboteur{at: -1}, config: w.config}
+	if dies {
+		other.saboteur.on = func(call string, after bool) bool { return after && slices.Contains(writeCalls, call) }
+	}
+	other.config.API = sabotagedAPI{other.saboteur, w.config.API.(sabotagedAPI).api}
+	other.config.DNS = sabotagedDNS{other.saboteur, w.config.DNS.(sabotagedDNS).dns}
+	other.config.Ledger = sabotagedLedger{other.saboteur, w.ledger}
+	other.config.Enqueuer, other.config.Pace = w.queue, other
+	other.config.ClientLimit = w.config.ClientLimit.(sabotagedLimit).limit
+	other.reboot()
+	_, _ = other.run(w.t.Context(), w.queue.next())
+}
+
+var writeCalls = []string{"api.patch", "api.delete", "api.post"}
+
 // callsOf are the calls of the undisturbed scenario.
 func callsOf(t *testing.T, s scenario) (calls []string) {
 	t.Run("undisturbed", func(t *testing.T) {
@@ -424,7 +483,8 @@ func TestTroubleAtEachRequest(t *testing.T) {
 	}{
 		{"throttled", status(http.StatusTooManyRequests, "Retry-After", "7")},
 		{"throttled_without_a_word", status(http.StatusTooManyRequests)},
-		{"unavailable", status(http.StatusServiceUnavailable)},
+		{"unavailable", status(http.StatusServiceUnavailable, "Retry-After", "90")},
+		{"bad_gateway", status(http.StatusBadGateway)},
 		{"request_timeout", status(http.StatusRequestTimeout)},
 		{"crashed_after_it_was_done", sandbox.Fault{Status: http.StatusInternalServerError, Handled: true}},
 		{"token_refused", status(http.StatusUnauthorized)},
@@ -434,10 +494,43 @@ func TestTroubleAtEachRequest(t *testing.T) {
 		{"read_lost", sandbox.Fault{DropAfter: true, Match: func(r sandbox.Request) bool { return !lost(r) }}},
 		{"answer_cut", sandbox.Fault{Truncate: true, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
 		{"proxy_page_after_it_was_done", sandbox.Fault{HTML: true, Body: "bad gateway", Handled: true}},
+		{"page_in_place_of_an_answer", sandbox.Fault{HTML: true, Status: http.StatusOK, Body: "log in"}},
+		{"another_record", sandbox.Fault{Body: `{"id":"another","name":"another","domains":[],"templates":[{}]}`, Handled: true, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
+		{"no_http", sandbox.Fault{NotHTTP: true}},
 		{"not_json", sandbox.Fault{Body: "<html>", Handled: true, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
 	} {
 		t.Run(trouble.name, func(t *testing.T) {
 			for _, s := range scenarios() {
+				t.Run(s.name, func(t *testing.T) { eachRequest(t, s, trouble.fault, s.end) })
+			}
+		})
+	}
+}
+
+// TestTooLateAtEachRequest: the answer comes when nobody waits for it any more, in
+// part, or never; or the request itself is looked at only then.
+func TestTooLateAtEachRequest(t *testing.T) {
+	for _, trouble := range []struct {
+		name  string
+		fault sandbox.Fault
+	}{
+		{"answered_too_late", sandbox.Fault{AnswerLatency: time.Minute}},
+		{"looked_at_too_late", sandbox.Fault{Latency: 2 * matrixTimeout}},
+		{"dripping", sandbox.Fault{Drip: matrixTimeout / 5, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
+		{"without_end", sandbox.Fault{Endless: true, Match: func(r sandbox.Request) bool { return r.Method != http.MethodDelete }}},
+	} {
+		t.Run(trouble.name, func(t *testing.T) {
+			for _, s := range scenarios() {
+				if !slices.Contains([]string{"verify", "update_status_alone", "remove", "create"}, s.name) {
+					continue
+				}
+				change := s.change
+				s.change = func(o *settings) {
+					o.timeout = matrixTimeout
+					if change != nil {
+						change(o)
+					}
+				}
 				t.Run(s.name, func(t *testing.T) { eachRequest(t, s, trouble.fault, s.end) })
 			}
 		})

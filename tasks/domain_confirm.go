@@ -163,7 +163,7 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, f
 	answer, err := h.cfg.API.UpdateDiscoveryDomain(job.beginning(ctx), p.OrganizationID, p.DiscoveryDomainID, update)
 	if err != nil {
 		if noEffect(err) { // the next run must not answer for a PATCH that never was
-			err = notBegun(ctx, h.cfg.Ledger, job, keptIntent, former, err)
+			err = stillOpen(former, notBegun(ctx, h.cfg.Ledger, job, keptIntent, former, err))
 		}
 		return Result{}, err
 	}

@@ -1,11 +1,16 @@
 package tasks
 
-// PATCH is idempotent (specification 4.1): a second run sets what is set.
+// PATCH is idempotent (specification 4.1): a second run sets what is set. A mark
+// is set before it all the same: whoever cancels the run, or gets a refusal after
+// an answer was lost, is told what the record says.
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"time"
 
 	"orgops/apiclient"
 )
@@ -34,25 +39,90 @@ type update struct {
 	records records
 }
 
+// patching is the intent that is kept before the PATCH.
+type patching struct {
+	At time.Time `json:"at"`
+}
+
 func (h *update) process(ctx context.Context, job Job, p UpdatePayload) (Result, error) {
 	if p.Status != nil && *p.Status == apiclient.StatusVerified && !h.cfg.AllowUnproven {
 		return Result{}, refused("status verified is not set without a proof: hand the domain in with `enqueue domains verify`")
+	}
+	former, err := patchingBefore(job)
+	if err != nil {
+		return Result{}, err
+	}
+	if job.ending && former != nil {
+		return h.lookAfter(ctx, p, *former, cancelled("the run was cancelled; a PATCH was under way, and the domain is not as the row asks"))
 	}
 	change, outcome := p.change(), Done
 	if change.Status != nil && change.UseForOrganizationDiscovery == nil {
 		same, err := h.readFlag(ctx, job, p, &change)
 		if err != nil {
-			return Result{}, err
+			return h.unlessCarriedOut(ctx, p, former, err)
 		}
-		if same {
+		if same && former == nil {
 			outcome = Unchanged
 		}
 	}
-	answer, err := h.cfg.API.UpdateDiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID, change)
-	if err != nil {
+	if err := begin(ctx, h.cfg.Ledger, job, keptIntent, patching{At: h.cfg.Now()}); err != nil {
 		return Result{}, err
 	}
+	answer, err := h.cfg.API.UpdateDiscoveryDomain(job.beginning(ctx), p.OrganizationID, p.DiscoveryDomainID, change)
+	if err != nil {
+		if noEffect(err) {
+			err = notBegun(ctx, h.cfg.Ledger, job, keptIntent, former, err)
+		}
+		return h.unlessCarriedOut(ctx, p, former, err)
+	}
 	return Result{Outcome: outcome}, carriedOut(change, answer)
+}
+
+// patchingBefore is the intent of an earlier execution, if one stands.
+func patchingBefore(job Job) (*patching, error) {
+	value := job.kept[keptIntent]
+	if len(value) == 0 {
+		return nil, nil
+	}
+	in := new(patching)
+	if err := json.Unmarshal(value, in); err != nil {
+		return nil, fmt.Errorf("intent kept for this row: %w", err)
+	}
+	return in, nil
+}
+
+// unlessCarriedOut is err, but for a refusal where an earlier PATCH had no answer:
+// then the record says what is so.
+func (h *update) unlessCarriedOut(ctx context.Context, p UpdatePayload, former *patching, err error) (Result, error) {
+	if former == nil || Judge(err).Outcome != Refused {
+		return Result{}, err
+	}
+	return h.lookAfter(ctx, p, *former, err)
+}
+
+// lookAfter settles a row whose PATCH had no answer by the record: done, or
+// otherwise, once a read cannot be older than the PATCH any more.
+func (h *update) lookAfter(ctx context.Context, p UpdatePayload, former patching, otherwise error) (Result, error) {
+	if h.cfg.TrustPayload {
+		j := Judge(otherwise)
+		return Result{}, &settledError{j.Outcome, "the domain may have been changed all the same, by a request that had no answer: look at the tenant's record; " + j.Reason}
+	}
+	d, err := h.cfg.API.DiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID)
+	var answer *apiclient.Error
+	switch {
+	case errors.As(err, &answer) && answer.Status == http.StatusNotFound:
+	case err != nil && Judge(err).Outcome == Refused:
+		return Result{}, transient(fmt.Errorf("look what became of the PATCH: %w", err))
+	case err != nil:
+		return Result{}, err
+	case carriedOut(p.change(), d) == nil:
+		return Result{Outcome: Done}, nil
+	}
+	if wait := former.At.Add(young).Sub(h.cfg.Now()); wait > 0 {
+		const again = time.Minute // costs a request
+		return Result{}, later("a PATCH had no answer; what became of it is looked at again", wholeSeconds(min(wait, again)))
+	}
+	return Result{}, otherwise
 }
 
 // readFlag fills in the flag as the record has it, because the specification

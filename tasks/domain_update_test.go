@@ -1,6 +1,7 @@
 package tasks_test
 
 import (
+	"net/http"
 	"testing"
 
 	"orgops/internal/sandbox"
@@ -64,6 +65,54 @@ func TestUpdateAnsweredOtherwise(t *testing.T) {
 			}
 			w.drain()
 			w.wantFate(run, 0, "done")
+		})
+	}
+}
+
+// TestUpdateRefusedAfterALostAnswer: a refusal, or a cancel, is no word on the PATCH
+// before it, whose answer was lost; the record is.
+func TestUpdateRefusedAfterALostAnswer(t *testing.T) {
+	refuse := func(w *world) {
+		f := status(http.StatusForbidden)
+		f.Operation = sandbox.OpUpdateDiscoveryDomain
+		w.sandbox.AddFault(f)
+	}
+	cancel := func(w *world) { w.cancelRun() }
+	for _, test := range []struct {
+		name    string
+		lost    sandbox.Fault
+		then    func(*world)
+		trusted bool
+		outcome string
+		says    []string
+		patches int
+	}{
+		{"landed, refused", sandbox.Fault{DropAfter: true}, refuse, false, "done", nil, 2},
+		{"never arrived, refused", sandbox.Fault{DropBefore: true}, refuse, false, "refused", []string{"403"}, 0},
+		{"landed, refused, no reading", sandbox.Fault{DropAfter: true}, refuse, true, "refused", []string{"may have been changed all the same", "403"}, 2},
+		{"landed, cancelled", sandbox.Fault{DropAfter: true}, cancel, false, "done", nil, 1},
+		{"never arrived, cancelled", sandbox.Fault{DropBefore: true}, cancel, false, "cancelled", []string{"not as the row asks"}, 1},
+		{"landed, cancelled, no reading", sandbox.Fault{DropAfter: true}, cancel, true, "cancelled", []string{"may have been changed all the same"}, 1},
+		{"landed, cancelled, gone", sandbox.Fault{DropAfter: true}, func(w *world) {
+			w.cancelRun()
+			w.sandbox.RemoveDomain(org, dom)
+		}, false, "cancelled", nil, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, func(s *settings) { s.tasks.TrustPayload = test.trusted })
+			w.sandbox.AddDomain(org, sandbox.Domain{ID: dom, Status: "verified", Use: new(true)})
+			test.lost.Operation, test.lost.Count = sandbox.OpUpdateDiscoveryDomain, 1
+			w.sandbox.AddFault(test.lost)
+			run := w.submit(tasks.TypeUpdate, row("organization_id", org, "discovery_domain_id", dom, "status", "pending", "use_for_organization_discovery", false))
+			w.step()
+			w.wantFate(run, 0, "open", "transient")
+			test.then(w)
+			w.drain()
+			w.wantEnded(run)
+			w.wantFate(run, 0, test.outcome, test.says...)
+			if n := len(w.requests(sandbox.OpUpdateDiscoveryDomain)); test.patches > 0 && n != test.patches {
+				t.Errorf("%d PATCHes, want %d", n, test.patches)
+			}
 		})
 	}
 }

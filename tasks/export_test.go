@@ -35,6 +35,7 @@ var (
 	InvalidError   = invalid
 	ExpiredError   = expired
 	TransientError = transient
+	NoEffect       = noEffect
 )
 
 // VerdictError is the error that the middleware returns for j.

@@ -16,7 +16,7 @@ import (
 )
 
 // Config is what the handlers of one tenant work with. API, DNS, Ledger,
-// Pace, Enqueuer and Stopping are required.
+// Pace, ClientLimit, Enqueuer and Stopping are required.
 type Config struct {
 	Tenant   string
 	API      API
@@ -29,6 +29,8 @@ type Config struct {
 
 	// MaxClientsPerRequest is the most clients that one DELETE names; 0: 100.
 	MaxClientsPerRequest int
+	// ClientLimit remembers where the tenant takes fewer.
+	ClientLimit ClientLimit
 	// RequestTimeout is the API client's: after a lost answer twice this
 	// long passes before anyone looks whether the request landed.
 	RequestTimeout time.Duration
@@ -60,6 +62,7 @@ type Job struct {
 
 	retried int               // attempts that were used up before
 	kept    map[string][]byte // of its row by earlier executions, by name
+	written map[string][]byte // and by this one, of what has begun
 	// ending says that the run was cancelled and the row has begun: what became
 	// of that is found out, and nothing else begins.
 	ending bool
@@ -97,7 +100,7 @@ func NewMux(cfg Config) *Mux {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.MaxClientsPerRequest <= 0 {
+	if cfg.MaxClientsPerRequest <= 0 || cfg.MaxClientsPerRequest > MaxClients {
 		cfg.MaxClientsPerRequest = MaxClients
 	}
 	records := records{api: cfg.API, now: cfg.Now}
@@ -106,7 +109,7 @@ func NewMux(cfg Config) *Mux {
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
 		TypeConfirm: decoded((&confirm{cfg: cfg, records: records}).process),
 		TypeUpdate:  decoded((&update{cfg: cfg, records: records}).process),
-		TypeRemove:  decoded(newRemove(cfg).process),
+		TypeRemove:  decoded((&remove{cfg: cfg}).process),
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
 		TypeWalk:    decoded(walks.process),
 	}}
@@ -211,7 +214,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	if err != nil {
 		return Result{}, err
 	}
-	job.kept, job.retried = kept, retried
+	job.kept, job.retried, job.written = kept, retried, map[string][]byte{}
 	if allSettled(settled) {
 		return Result{}, errNothingToDo
 	}
@@ -282,8 +285,8 @@ func (m *Mux) tooNew(t *asynq.Task, job Job) error {
 // no row that the task stands for: not even the rows are known, or those are
 // others'.
 func (m *Mux) unrecorded(ctx context.Context, t *asynq.Task, d delivery, j Judgement) error {
-	if j.Counts && j.After == 0 {
-		j.After = backoff(d.retried)
+	if j.Counts {
+		j.After = max(j.After, backoff(d.retried))
 	}
 	m.cfg.Logger.Log(ctx, j.Outcome.Level(), "task without a row in the ledger", "type", t.Type(), "task_id", d.taskID, "outcome", j.Outcome, "reason", j.Reason)
 	m.measure(t.Type(), j.Outcome, 0)
@@ -302,8 +305,8 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if j.Outcome == Transient && attempt+1 >= MaxAttempts {
 		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", attempt+1, j.Reason)}
 	}
-	if j.Outcome == Transient && j.After == 0 {
-		j.After = backoff(attempt)
+	if j.Outcome == Transient { // the API may ask for more, or for less than it needs
+		j.After = max(j.After, backoff(attempt))
 	}
 	// The rows' state is written even when the execution's own time is up.
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -439,6 +440,10 @@ type meter struct{ told []string }
 
 func (m *meter) Task(tenant, typ, outcome string, _ time.Duration) {
 	m.told = append(m.told, tenant+" "+typ+" "+outcome)
+}
+
+func (m *meter) ClientsPerRequest(tenant string, limit int) {
+	m.told = append(m.told, fmt.Sprintf("%s clients_per_request %d", tenant, limit))
 }
 
 func TestMeter(t *testing.T) {

@@ -69,7 +69,7 @@ func (o Outcome) Level() slog.Level {
 type Judgement struct {
 	Outcome   Outcome
 	Reason    string        // for people; of errors that hold no secret
-	After     time.Duration // when the task runs again; 0: at once, or by backoff where Counts
+	After     time.Duration // when the task runs again; where Counts not before its backoff
 	Counts    bool          // an attempt was used up
 	Operation string        // of Blocked: the API operation, "*" for all; "" when the pace has blocked it itself
 	Cause     string        // of Blocked with an Operation: why, without the row's identifiers
@@ -224,7 +224,7 @@ func judgeToken(err *apiclient.TokenError) Judgement {
 	case err.Status == http.StatusTooManyRequests:
 		return Judgement{Outcome: Paced, After: min(max(err.RetryAfter, time.Second), longestRetryAfter)}
 	case err.Status == 0, err.Status == http.StatusRequestTimeout, err.Status >= 500:
-		return Judgement{Outcome: Transient, Counts: true}
+		return Judgement{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
 	case err.Status < 300:
 		return Judgement{Outcome: Transient, Counts: true} // an answer that is no token
 	}
@@ -243,7 +243,7 @@ func judgeAnswer(err *apiclient.Error) Judgement {
 	case err.Status == http.StatusTooManyRequests:
 		return Judgement{Outcome: Paced, After: min(max(err.RetryAfter, time.Second), longestRetryAfter)}
 	case err.Status == http.StatusRequestTimeout, err.Status >= 500:
-		return Judgement{Outcome: Transient, Counts: true}
+		return Judgement{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
 	}
 	return Judgement{Outcome: Refused}
 }

@@ -62,6 +62,10 @@ func TestJudge(t *testing.T) {
 	lacksScopeInWords.Message = "Insufficient scope, expected any of: read:x"
 	throttled := answer(429)
 	throttled.RetryAfter = 7 * s
+	overloaded := answer(503)
+	overloaded.RetryAfter = 90 * s
+	overloadedForLong := answer(503)
+	overloadedForLong.RetryAfter = 20 * time.Hour
 
 	type judged struct {
 		Outcome   tasks.Outcome
@@ -115,6 +119,10 @@ func TestJudge(t *testing.T) {
 		{"token: 429 without a word", &apiclient.TokenError{Status: 429}, paced(s)},
 		{"token: 503", &apiclient.TokenError{Status: 503}, trouble},
 		{"token: an answer that is none", &apiclient.TokenError{Status: 200}, trouble},
+
+		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s}, judged{tasks.Transient, 90 * s, true, "", warn}},
+		{"503 with Retry-After", overloaded, judged{tasks.Transient, 90 * s, true, "", warn}},
+		{"503 with Retry-After of a day", overloadedForLong, judged{tasks.Transient, time.Hour, true, "", warn}},
 
 		{"302", answer(302), refused},
 		{"304", answer(304), refused},

@@ -26,6 +26,8 @@ type signals chan string
 
 func (s signals) Task(_, typ, outcome string, _ time.Duration) { s <- typ + " " + outcome }
 
+func (s signals) ClientsPerRequest(string, int) {}
+
 // office is a world whose queue is asynq's, with workers that are started and
 // stopped.
 type office struct {

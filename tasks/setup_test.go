@@ -19,6 +19,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
@@ -48,6 +49,7 @@ type settings struct {
 	sandbox sandbox.Options
 	tasks   tasks.Config
 	giveUp  time.Duration
+	timeout time.Duration // of a request, in real time; 0: the client's own
 }
 
 // newWorldTime is what a world's clock shows at first.
@@ -67,6 +69,7 @@ type world struct {
 	stopping chan struct{}
 	log      *syncBuffer
 	giveUp   time.Duration
+	timeout  time.Duration
 	priority tasks.Priority // of the runs that are handed in
 	mux      *tasks.Mux
 	config   tasks.Config
@@ -81,18 +84,20 @@ func newWorld(t *testing.T, change ...func(*settings)) *world {
 	w.saboteur = &saboteur{at: -1}
 	w.queue = &queue{clock: w.clock}
 	w.enqueuer = w.queue
-	w.ledger = runs.New(redistest.New(t))
+	rdb := redistest.New(t)
+	w.ledger = runs.New(rdb)
 
 	s := settings{sandbox: sandbox.Options{Seed: 1, Clock: w.clock.now, TokenLifetime: 10_000 * time.Hour, NegativeTTL: time.Second}}
 	s.tasks = tasks.Config{
 		Tenant: "default", Ledger: sabotagedLedger{w.saboteur, w.ledger}, Pace: w, Enqueuer: sabotagedQueue{w.saboteur, w.queue},
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RequestTimeout: 30 * time.Second,
-		Stopping: w.stopping, Now: w.clock.now,
+		ClientLimit: sabotagedLimit{w.saboteur, pace.NewClientLimit(rdb, "default")},
+		Stopping:    w.stopping, Now: w.clock.now,
 	}
 	for _, f := range change {
 		f(&s)
 	}
-	w.giveUp = s.giveUp
+	w.giveUp, w.timeout = s.giveUp, s.timeout
 	w.startSandbox(s.sandbox)
 	s.tasks.API = sabotagedAPI{w.saboteur, w.client()}
 	s.tasks.DNS = sabotagedDNS{w.saboteur, w.checker()}
@@ -118,7 +123,7 @@ func (w *world) startSandbox(o sandbox.Options) {
 func (w *world) client() *apiclient.Client {
 	w.t.Helper()
 	w.token = w.sandbox.Token()
-	client, err := apiclient.New(apiclient.Config{BaseURL: w.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(w.token))})
+	client, err := apiclient.New(apiclient.Config{BaseURL: w.sandbox.BaseURL(), Timeout: w.timeout, Tokens: apiclient.StaticToken(apiclient.NewSecret(w.token))})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -327,20 +332,7 @@ func (w *world) step() *queued {
 	if ctx.Err() != nil { // asynq throws the handler's result away
 		err = ctx.Err()
 	}
-	n.lastErr = err
-	switch {
-	case err == nil:
-		n.state = "completed"
-	case errors.Is(err, asynq.RevokeTask):
-		n.state = "revoked"
-	case errors.Is(err, asynq.SkipRetry):
-		n.state = "archived"
-	default:
-		n.at = w.clock.now().Add(tasks.RetryDelay(n.retried, err, nil)).Truncate(time.Second)
-		if tasks.IsFailure(err) {
-			n.retried++
-		}
-	}
+	n.ended(err, w.clock.now())
 	return n
 }
 
@@ -487,6 +479,8 @@ type saboteur struct {
 	act    func() // done as it steps in; nil: nothing is
 	spare  bool   // only that: neither the context nor the process ends
 
+	on func(call string, after bool) bool // in place of at and after; nil: those
+
 	watch func() // called before and after each call; nil: nobody does
 
 	stop context.CancelFunc
@@ -522,7 +516,7 @@ func (s *saboteur) strike(number int, after bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.done || number != s.at || after != s.after {
+	if s.done || !s.isDue(number, after) {
 		return
 	}
 	s.done = true
@@ -538,6 +532,13 @@ func (s *saboteur) strike(number int, after bool) {
 	}
 	s.dead = true
 	panic(killed)
+}
+
+func (s *saboteur) isDue(number int, after bool) bool {
+	if s.on != nil {
+		return s.on(s.calls[number], after)
+	}
+	return number == s.at && after == s.after
 }
 
 func (s *saboteur) call(name string, do func() error) error {
@@ -602,6 +603,19 @@ func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context, org, from string
 	return page, next, err
 }
 
+type sabotagedLimit struct {
+	s     *saboteur
+	limit tasks.ClientLimit
+}
+
+func (l sabotagedLimit) InUse(ctx context.Context, setting int) (int, error) {
+	return called(l.s, "limit.in_use", func() (int, error) { return l.limit.InUse(ctx, setting) })
+}
+
+func (l sabotagedLimit) Lower(ctx context.Context, setting, to int) (bool, error) {
+	return called(l.s, "limit.lower", func() (bool, error) { return l.limit.Lower(ctx, setting, to) })
+}
+
 type sabotagedDNS struct {
 	s   *saboteur
 	dns tasks.DNS
@@ -649,8 +663,10 @@ func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, re
 	return l.s.call("ledger.note", func() error { return l.ledger.Note(ctx, run, items, reason, next) })
 }
 
-func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (string, error) {
-	return called(l.s, "ledger.begin", func() (string, error) { return l.ledger.Begin(ctx, run, item, generation, name, value) })
+func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (string, error) {
+	return called(l.s, "ledger.begin", func() (string, error) {
+		return l.ledger.Begin(ctx, run, item, generation, name, value, former)
+	})
 }
 
 func (l sabotagedLedger) Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, kept map[string][]byte) error {

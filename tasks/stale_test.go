@@ -105,7 +105,7 @@ func TestALookLeavesNoIntentBehind(t *testing.T) {
 	d := w.proven(sandbox.Domain{Use: new(false)})
 	run := w.submit(tasks.TypeVerify, verifyRow())
 	in := row("domain", d.Domain, "host", d.Host, "txt", d.TXT, "former", "pending", "at", w.clock.now().Format(time.RFC3339))
-	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "intent", []byte(in)); err != nil {
+	if _, err := w.ledger.Begin(t.Context(), run, 0, 0, "intent", []byte(in), nil); err != nil {
 		t.Fatal(err)
 	}
 	d.TXT, d.Status = "another", "verified"
@@ -147,4 +147,22 @@ func TestEqualTemplatesInOneRun(t *testing.T) {
 	if n := len(w.sandbox.Templates()); n != 1 {
 		t.Errorf("%d templates, want 1", n)
 	}
+}
+
+// TestRefusedAfterALostAnswer: the first PATCH has landed, the second is refused:
+// the row is open until it is known what the domain is.
+func TestRefusedAfterALostAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.proven(sandbox.Domain{Use: new(false)})
+	w.lostPatch()
+	f := status(http.StatusBadRequest)
+	f.Operation, f.Count = sandbox.OpUpdateDiscoveryDomain, 1
+	w.sandbox.AddFault(f)
+	run := w.submit(tasks.TypeVerify, verifyRow())
+	w.step() // the look
+	w.step() // the confirm whose answer is lost
+	w.stale(0, func(d *sandbox.Domain) { d.Status = "pending" })
+	w.drain()
+	w.wantFate(run, 0, "done")
+	w.wantStatus(org, dom, "verified")
 }

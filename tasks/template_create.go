@@ -3,14 +3,21 @@ package tasks
 // POST is not idempotent, so a mark is set before it. A run that finds the
 // mark lists the templates first: one of that name is the row's, or another's;
 // only where there is none, a while after the mark, it POSTs again, and after a
-// cancel not even then.
+// cancel not even then. Of two executions at once the ledger lets one set the
+// mark, and the other sees that before it sends.
+//
+// A request whose answer was lost may land later than all that. A server whose
+// names are unique refuses it then; for one whose names are not, the templates
+// are listed once more, a while after the second request, and a double is told.
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +39,18 @@ func (p CreatePayload) Validate() error {
 
 // mark is what is kept before a POST.
 type mark struct {
-	At time.Time `json:"at"`
+	At    time.Time `json:"at"`              // of the latest request, or of its lost answer
+	First time.Time `json:"first,omitzero"`  // of the row's first request; zero: At is
+	ID    string    `json:"id,omitempty"`    // of the template made after an earlier answer was lost
+	Nonce string    `json:"nonce,omitempty"` // no two executions set the same mark
+}
+
+// first is when the row's first request was sent.
+func (m mark) first() time.Time {
+	if m.First.IsZero() {
+		return m.At
+	}
+	return m.First
 }
 
 const keptMark = "post"
@@ -54,10 +72,10 @@ func (h *create) process(ctx context.Context, job Job, p CreatePayload) (Result,
 		}
 		there, err := h.find(ctx, request.Name)
 		if err != nil {
-			return Result{}, err
+			return Result{}, stillUnknown(err)
 		}
-		if there != nil {
-			return h.compare(job, request, *there, true)
+		if len(there) > 0 || former.ID != "" {
+			return h.compare(job, request, there, former)
 		}
 		if job.ending {
 			return Result{}, cancelled("the run was cancelled; a request to create the template had no answer, and it was not created")
@@ -79,6 +97,15 @@ func marked(job Job) (*mark, error) {
 	return m, nil
 }
 
+// next is the mark of a request that follows the former's.
+func (h *create) next(former *mark) mark {
+	m := mark{At: h.cfg.Now(), Nonce: rand.Text()}
+	if former != nil {
+		m.First = former.first()
+	}
+	return m
+}
+
 // post sets the mark and creates the template. Where it is sure that nothing
 // was created the mark is put back to what it was, so that the next run need
 // not wait and list.
@@ -86,59 +113,118 @@ func (h *create) post(ctx context.Context, job Job, request apiclient.TemplateRe
 	if stopping(h.cfg.Stopping) {
 		return Result{}, ErrStopping
 	}
-	if err := begin(ctx, h.cfg.Ledger, job, keptMark, mark{At: h.cfg.Now()}); err != nil {
+	own := h.next(former)
+	if err := begin(ctx, h.cfg.Ledger, job, keptMark, own); err != nil {
 		return Result{}, err
 	}
 	created, err := h.cfg.API.CreateTemplate(job.beginning(ctx), request)
 	if err == nil {
-		return Result{Outcome: Done, Detail: created.ID}, nil
+		return h.made(ctx, job, created, former)
 	}
 	if !noEffect(err) { // the wait is counted from the lost answer
-		_, lost := writeDown(ctx, h.cfg.Ledger, job, keptMark, &mark{At: h.cfg.Now()})
+		own.At = h.cfg.Now()
+		_, lost := writeDown(ctx, h.cfg.Ledger, job, keptMark, &own)
 		return Result{}, errors.Join(err, lost)
 	}
 	err = notBegun(ctx, h.cfg.Ledger, job, keptMark, former, err)
 	var answer *apiclient.Error
 	if errors.As(err, &answer) && answer.Status == http.StatusConflict {
-		return h.taken(ctx, job, request, former != nil, err)
+		return h.taken(ctx, job, request, former, err)
 	}
 	return Result{}, err
 }
 
+// made settles the row with the template that was created, or, where an earlier
+// answer was lost, keeps its id until that request can land no more.
+func (h *create) made(ctx context.Context, job Job, created apiclient.Template, former *mark) (Result, error) {
+	if former == nil {
+		return Result{Outcome: Done, Detail: created.ID}, nil
+	}
+	own := h.next(former)
+	own.ID = created.ID
+	if _, err := writeDown(ctx, h.cfg.Ledger, job, keptMark, &own); err != nil {
+		return Result{}, err
+	}
+	return Result{}, later(fmt.Sprintf("created as %.64q; whether an earlier request, which had no answer, has made another is looked up", created.ID), wholeSeconds(2*h.cfg.RequestTimeout))
+}
+
 // taken looks at the template that has the name already.
-func (h *create) taken(ctx context.Context, job Job, request apiclient.TemplateRequest, ours bool, conflict error) (Result, error) {
+func (h *create) taken(ctx context.Context, job Job, request apiclient.TemplateRequest, former *mark, conflict error) (Result, error) {
 	there, err := h.find(ctx, request.Name)
+	if err != nil && former != nil {
+		err = stillUnknown(err)
+	}
 	if err != nil {
 		return Result{}, err
 	}
-	if there == nil {
+	if len(there) == 0 {
 		return Result{}, transient(fmt.Errorf("the API says that the name is taken but does not list it: %w", conflict))
 	}
-	return h.compare(job, request, *there, ours)
+	return h.compare(job, request, there, former)
 }
 
-// find reads the tenant's templates until one has the name.
-func (h *create) find(ctx context.Context, name string) (*apiclient.Template, error) {
+// find reads the tenant's templates of that name, the oldest first.
+func (h *create) find(ctx context.Context, name string) (found []apiclient.Template, err error) {
 	for t, err := range h.cfg.API.Templates(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("look for the template: %w", err)
 		}
 		if t.Name == name {
-			return &t, nil
+			found = append(found, t)
 		}
 	}
-	return nil, nil
+	slices.SortStableFunc(found, func(a, b apiclient.Template) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return found, nil
 }
 
-// compare settles the row by the template that is there. The same content is
-// what the row asked for: it is done where an earlier run of the row may have
-// made it, and unchanged where it was there before.
-func (h *create) compare(job Job, request apiclient.TemplateRequest, there apiclient.Template, ours bool) (Result, error) {
-	if differing := request.Differences(there); len(differing) > 0 {
-		return Result{}, refused("a template named %.255q is there already as %.64q with other content (%s); rename one of the two", request.Name, there.ID, strings.Join(differing, ", "))
+// stillUnknown keeps a refusal of the list from settling a row of which a request
+// may have landed.
+func stillUnknown(err error) error {
+	if Judge(err).Outcome == Refused {
+		return transient(err)
 	}
-	if !ours || there.CreatedAt.Before(job.CreatedAt) {
-		return Result{Outcome: Unchanged, Detail: there.ID}, nil
+	return err
+}
+
+// compare settles the row by the templates of its name. The same content is
+// what the row asked for: it is done where a request of the row may have made
+// it, and unchanged where it was there before.
+func (h *create) compare(job Job, request apiclient.TemplateRequest, there []apiclient.Template, former *mark) (Result, error) {
+	var before, since []apiclient.Template
+	for _, t := range there {
+		switch {
+		case len(request.Differences(t)) > 0:
+		case former == nil, t.CreatedAt.Before(former.first().Add(-clocksDiffer)):
+			before = append(before, t)
+		default:
+			since = append(since, t)
+		}
 	}
-	return Result{Outcome: Done, Detail: there.ID}, nil
+	switch {
+	case len(since) > 0:
+		return Result{Outcome: Done, Detail: h.tellDouble(job, since)}, nil
+	case former != nil && former.ID != "": // not listed yet, or removed meanwhile
+		return Result{Outcome: Done, Detail: former.ID}, nil
+	case len(before) > 0:
+		return Result{Outcome: Unchanged, Detail: before[0].ID}, nil
+	}
+	differing := request.Differences(there[0])
+	return Result{}, refused("a template named %.255q is there already as %.64q with other content (%s); rename one of the two", request.Name, there[0].ID, strings.Join(differing, ", "))
+}
+
+// clocksDiffer is how far the server's clock, by which templates are dated, may
+// be behind ours.
+const clocksDiffer = time.Minute
+
+// tellDouble is the detail of a row whose requests may have made all of these.
+func (h *create) tellDouble(job Job, made []apiclient.Template) string {
+	if len(made) == 1 {
+		return made[0].ID
+	}
+	var more []string
+	for _, t := range made[1:] {
+		more = append(more, fmt.Sprintf("%.64q", t.ID))
+	}
+	h.cfg.Logger.Warn("template created more than once", "tenant", h.cfg.Tenant, "run", job.Run, "task_id", job.TaskID, "template", made[0].ID, "besides", more)
+	return fmt.Sprintf("%s; of the same name and content there is %s too: a request of this row whose answer was lost may have landed late; keep one of them", made[0].ID, strings.Join(more, ", "))
 }

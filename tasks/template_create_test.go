@@ -82,8 +82,8 @@ func TestCreateAnswerLost(t *testing.T) {
 					t.Fatalf("%d templates, want one", len(made))
 				}
 				w.wantFate(run, 0, "done", made[0].ID)
-				if w.posts() != test.posts || w.lists() != 1 {
-					t.Errorf("%d POSTs and %d lists, want %d and 1", w.posts(), w.lists(), test.posts)
+				if w.posts() != test.posts || w.lists() != test.posts { // a second POST is looked after too
+					t.Errorf("%d POSTs and %d lists, want %d of each", w.posts(), w.lists(), test.posts)
 				}
 				if n.retried != 1 {
 					t.Errorf("%d attempts counted in the end, want 1: to wait is none", n.retried)
@@ -91,6 +91,83 @@ func TestCreateAnswerLost(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCreateLandsLate: a request whose answer was lost lands after the second one
+// was answered. A server whose names repeat then has two, and the row says so.
+func TestCreateLandsLate(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		killed bool // the worker dies as the second answer comes
+		late   sandbox.Template
+		says   bool
+	}{
+		{"late", false, same(), true},
+		{"late, and the worker dies", true, same(), true},
+		{"another's, of other content", false, same(func(m *sandbox.Template) { m.Type = "other" }), false},
+		{"another's, of long ago", false, same(func(m *sandbox.Template) { m.CreatedAt = newWorldTime.Add(-time.Hour) }), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, func(s *settings) { s.sandbox.RepeatTemplateNames = true })
+			w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropBefore: true})
+			run := w.submit(tasks.TypeCreate, template)
+			if test.killed {
+				posts := 0
+				w.saboteur.on = func(call string, after bool) bool {
+					if call == "api.post" && after {
+						posts++
+					}
+					return posts == 2
+				}
+			}
+			for w.posts() < 2 {
+				w.step()
+			}
+			first := w.sandbox.Templates()[0]
+			late := w.sandbox.AddTemplate(test.late)
+			w.drain()
+			w.wantEnded(run)
+			w.wantFate(run, 0, "done", first.ID)
+			if _, detail := w.fate(run, 0); strings.Contains(detail, late.ID) != test.says {
+				t.Errorf("detail %q; says %s: want %t", detail, late.ID, test.says)
+			}
+			if logged := strings.Contains(w.log.String(), "created more than once"); logged != test.says {
+				t.Errorf("logged: %t, want %t", logged, test.says)
+			}
+			if w.posts() != 2 {
+				t.Errorf("%d POSTs, want 2", w.posts())
+			}
+		})
+	}
+}
+
+// TestCreateListRefused: that the templates cannot be listed is no word on the one
+// that a lost request may have made.
+func TestCreateListRefused(t *testing.T) {
+	w := newWorld(t)
+	w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: true})
+	f := status(http.StatusBadRequest)
+	f.Operation, f.Count = sandbox.OpListTemplates, 1
+	w.sandbox.AddFault(f)
+	run := w.submit(tasks.TypeCreate, template)
+	w.drain()
+	w.wantFate(run, 0, "done", w.sandbox.Templates()[0].ID)
+}
+
+// TestCreateFoundAmongOthers: names repeat, and one of that name and content was
+// there before; the one that a lost request made is the row's.
+func TestCreateFoundAmongOthers(t *testing.T) {
+	w := newWorld(t, func(s *settings) { s.sandbox.RepeatTemplateNames = true })
+	before := w.sandbox.AddTemplate(same())
+	w.clock.advance(time.Hour)
+	w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: true})
+	run := w.submit(tasks.TypeCreate, template)
+	w.drain()
+	made := w.sandbox.Templates()
+	if len(made) != 2 || made[0].ID != before.ID {
+		t.Fatalf("%d templates, want the one of before and the row's", len(made))
+	}
+	w.wantFate(run, 0, "done", made[1].ID)
 }
 
 // TestCreateNothingWasCreated: where that is sure the mark is put back, and the

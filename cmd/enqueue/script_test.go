@@ -254,7 +254,7 @@ func begin(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "begin RUN ITEM")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	_, err = of(ts).ledger().Begin(context.Background(), args[0], item, 0, "post", []byte("x"))
+	_, err = of(ts).ledger().Begin(context.Background(), args[0], item, 0, "post", []byte("x"), nil)
 	ts.Check(err)
 }
 

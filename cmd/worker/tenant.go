@@ -118,7 +118,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	mux := tasks.NewMux(tasks.Config{
 		Tenant: t.Name, API: api, DNS: checker, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger,
-		MaxClientsPerRequest: t.MaxClientsPerRequest, RequestTimeout: api.Timeout(),
+		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Stopping: w.stopping,
 	})
 	return &served{

@@ -141,7 +141,7 @@ func newWorker(s *store, to endpoint, ledger tasks.Ledger, limit pace.Limit) (w 
 		Mux: tasks.NewMux(tasks.Config{
 			Tenant: tenantName, API: w.calls.api, DNS: w.calls.dns, Ledger: ledger, Pace: limiter,
 			Enqueuer: asynq.NewClientFromRedisClient(w.redis), Meter: metrics, Logger: logger,
-			RequestTimeout: w.calls.api.Timeout(), Stopping: w.stopping,
+			ClientLimit: pace.NewClientLimit(w.redis, tenantName), RequestTimeout: w.calls.api.Timeout(), Stopping: w.stopping,
 		}),
 	})
 	return w, nil

@@ -209,7 +209,7 @@ func TestHeld(t *testing.T) {
 			}
 		}, "paused; to go on: enqueue runs resume a"},
 		{"a cancel that is not through", eight, func(f *followed, _ *pace.Limiter) {
-			if _, err := f.ledger.Begin(f.t.Context(), "a", 3, 0, "intent", []byte("x")); err != nil {
+			if _, err := f.ledger.Begin(f.t.Context(), "a", 3, 0, "intent", []byte("x"), nil); err != nil {
 				f.t.Fatal(err)
 			}
 			if _, err := f.ledger.Cancel(f.t.Context(), "a"); err != nil {

@@ -27,6 +27,7 @@ type Metrics struct {
 	queries      *prometheus.CounterVec
 	queryTime    *prometheus.HistogramVec
 	permitWait   *prometheus.HistogramVec
+	clientLimit  *prometheus.GaugeVec
 	lost         lostCollector
 	registration []error
 }
@@ -51,7 +52,10 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m.queries = m.counter("orgops_dns_queries_total", "DNS look-ups, by what a resolver's answer meant.", "resolver", "transport", "state", "reason")
 	m.queryTime = m.histogram("orgops_dns_query_duration_seconds", "How long a resolver took.", queryBuckets, "resolver", "transport")
 	m.permitWait = m.histogram("orgops_permit_wait_seconds", "How long a request waited for its permit under the tenant's rate.", waitBuckets, "tenant")
-	m.register(&m.lost)
+	m.clientLimit = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "orgops_clients_per_request_limit", Help: "How many clients one removal names: the setting, or fewer where the API took no more.",
+	}, []string{"tenant"})
+	m.register(&m.lost, m.clientLimit)
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -96,6 +100,11 @@ func (m *Metrics) DNSQuery(resolver, transport, state, reason string, took time.
 // PermitWait measures how long a request waited for its permit, got or not.
 func (m *Metrics) PermitWait(tenant string, took time.Duration) {
 	m.permitWait.WithLabelValues(labels(tenant)...).Observe(took.Seconds())
+}
+
+// ClientsPerRequest tells how many clients one removal names at present.
+func (m *Metrics) ClientsPerRequest(tenant string, limit int) {
+	m.clientLimit.WithLabelValues(labels(tenant)...).Set(float64(limit))
 }
 
 // labels makes values fit to be labels: the library panics at octets that are

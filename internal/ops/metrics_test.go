@@ -52,6 +52,8 @@ func TestMetrics(t *testing.T) {
 	m.APIRequest("default", "get_discovery_domain", 0, 30*time.Second)
 	m.DNSQuery("1.1.1.1", "udp", "absent", "no_txt_record", 10*time.Millisecond)
 	m.PermitWait("default", 250*time.Millisecond)
+	m.ClientsPerRequest("default", 100)
+	m.ClientsPerRequest("default", 10)
 	m.LostRows(map[string]int64{"gone": 1})
 	m.LostRows(map[string]int64{"default": 3})
 	want := []string{
@@ -59,6 +61,7 @@ func TestMetrics(t *testing.T) {
 		`orgops_api_request_duration_seconds_count{operation="get_discovery_domain",tenant="default"} 2`,
 		`orgops_api_requests_total{operation="get_discovery_domain",status="200",tenant="default"} 1`,
 		`orgops_api_requests_total{operation="get_discovery_domain",status="none",tenant="default"} 1`,
+		`orgops_clients_per_request_limit{tenant="default"} 10`,
 		`orgops_dns_queries_total{reason="no_txt_record",resolver="1.1.1.1",state="absent",transport="udp"} 1`,
 		`orgops_dns_query_duration_seconds_sum{resolver="1.1.1.1",transport="udp"} 0.01`,
 		`orgops_dns_query_duration_seconds_count{resolver="1.1.1.1",transport="udp"} 1`,

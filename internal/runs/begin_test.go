@@ -44,7 +44,7 @@ func TestBegin(t *testing.T) {
 		item int64
 		name string
 	}{{0, "two words"}, {3, "intent"}, {-1, "intent"}, {runs.MaxRows, "intent"}} {
-		if _, err := l.Begin(t.Context(), "a", tt.item, 0, tt.name, []byte("x")); err == nil {
+		if _, err := l.Begin(t.Context(), "a", tt.item, 0, tt.name, []byte("x"), nil); err == nil {
 			t.Errorf("row %d, %q: begun", tt.item, tt.name)
 		}
 	}
@@ -178,7 +178,7 @@ func TestCancelWhileRowsBegin(t *testing.T) {
 	})
 	both.Go(func() {
 		for item := range int64(total) {
-			against, err := l.Begin(t.Context(), "a", item, 0, "post", []byte("x"))
+			against, err := l.Begin(t.Context(), "a", item, 0, "post", []byte("x"), nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -190,5 +190,31 @@ func TestCancelWhileRowsBegin(t *testing.T) {
 	both.Wait()
 	if r := get(t, l, "a"); cancelled+open != total || r.Settled != cancelled {
 		t.Errorf("%d cancelled, %d begun, run %+v; want each row one of the two", cancelled, open, r)
+	}
+}
+
+// TestBeginByTwo: who has not read the mark that is there leaves it, and is told.
+func TestBeginByTwo(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	seal(t, l, "a", 3)
+	for _, step := range []struct{ value, former, against, mark string }{
+		{"mine", "", "", "mine"},
+		{"mine", "", "", "mine"}, // sent twice
+		{"another's", "", runs.BegunMeanwhile, "mine"},
+		{"", "", runs.BegunMeanwhile, "mine"},
+		{"", "older", runs.BegunMeanwhile, "mine"},
+		{"mine, later", "mine", "", "mine, later"},
+		{"", "mine, later", "", ""},
+		{"", "mine, later", "", ""}, // sent twice
+		{"anew", "mine, later", "", "anew"},
+	} {
+		against, err := l.Begin(t.Context(), "a", 1, 0, "post", []byte(step.value), []byte(step.former))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := marks(t, l, "a", 1)["post"]; against != step.against || got != step.mark {
+			t.Errorf("%q after %q: %q stands against it, the mark is %q; want %q and %q", step.value, step.former, against, got, step.against, step.mark)
+		}
 	}
 }

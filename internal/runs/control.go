@@ -87,6 +87,9 @@ const (
 // AlreadySettled stands against beginning a row of which the fate is known.
 const AlreadySettled = "settled"
 
+// BegunMeanwhile stands against beginning a row that another execution has begun.
+const BegunMeanwhile = "begun"
+
 // Pause lets the tasks of the run drop as they come up; their rows stay open. To
 // pause again is harmless. The error is [ErrEnded] if the run has ended, or was
 // cancelled.

@@ -147,7 +147,7 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 		"Standing":    func() error { _, _, _, err := l.Standing(ctx, "a", "domain:verify", 0, []int64{0}); return err },
 		"Note":        func() error { return l.Note(ctx, "a", []int64{0}, "why", time.Time{}) },
 		"Looked":      func() error { return l.Looked(ctx, "a", 0, "why", time.Time{}, nil, nil) },
-		"Begin":       func() error { _, err := l.Begin(ctx, "a", 0, 0, "intent", nil); return err },
+		"Begin":       func() error { _, err := l.Begin(ctx, "a", 0, 0, "intent", nil, nil); return err },
 		"StoreRows":   func() error { return l.StoreRows(ctx, "a", 0, [][]byte{[]byte("x")}) },
 		"Rows":        func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
 		"Repair":      func() error { return l.Repair(ctx, "a") },

@@ -141,12 +141,14 @@ func (l *Ledger) Looked(ctx context.Context, run string, item int64, reason stri
 // against is what stands against it, as [Ledger.Standing] says it for a task of
 // that generation, or [AlreadySettled]; empty: nothing. A row that had not begun has not
 // then, and nothing must be sent. The mark of one that had is replaced, or taken
-// away, all the same, except by a task that is superseded.
-func (l *Ledger) Begin(ctx context.Context, run string, item int64, generation int, name string, value []byte) (against string, err error) {
+// away, all the same, except by a task that is superseded, and by one that has not
+// read it: former is the mark as the caller knows it, empty for none, and where
+// another one is there the answer is [BegunMeanwhile].
+func (l *Ledger) Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error) {
 	if err := checkMark(run, item, name); err != nil {
 		return "", err
 	}
-	_, rest, err := l.do(ctx, beginScript, run, nil, item, generation, name, value)
+	_, rest, err := l.do(ctx, beginScript, run, nil, item, generation, name, value, former)
 	if err != nil {
 		return "", fmt.Errorf("run %s: begin %s of row %d: %w", run, name, item, err)
 	}

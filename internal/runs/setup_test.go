@@ -79,10 +79,10 @@ func fates(t *testing.T, l *runs.Ledger, id string) []runs.Fate {
 	return all
 }
 
-// begin has the row begin, and returns what stands against it.
+// begin has the row begin by one who knows its mark, and returns what stands against it.
 func begin(t *testing.T, l *runs.Ledger, id string, item int64, mark string) (against string) {
 	t.Helper()
-	against, err := l.Begin(t.Context(), id, item, 0, "post", []byte(mark))
+	against, err := l.Begin(t.Context(), id, item, 0, "post", []byte(mark), []byte(marks(t, l, id, item)["post"]))
 	if err != nil {
 		t.Fatal(err)
 	}

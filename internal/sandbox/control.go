@@ -165,6 +165,9 @@ type FaultRequest struct {
 	DropAfter       bool              `json:"drop_after,omitempty"`
 	Truncate        bool              `json:"truncate,omitempty"`
 	DripMS          int               `json:"drip_ms,omitempty"`
+	Endless         bool              `json:"endless,omitempty"`
+	NotHTTP         bool              `json:"not_http,omitempty"`
+	WrongRecord     bool              `json:"wrong_record,omitempty"` // the discovery domains in the answer are others
 }
 
 func (f FaultRequest) check() error {
@@ -185,17 +188,28 @@ func (f FaultRequest) check() error {
 	return fmt.Errorf("operation %s: no such operation", capped(f.Operation))
 }
 
+// otherDomain makes another record of one: another customer's, as far as anybody
+// can tell.
+func otherDomain(d *Domain) {
+	d.ID, d.Domain = "ord_0000000000000000000000", "another.example"
+	d.Host, d.TXT = "_ss-verification.org_0000000000000000."+d.Domain, "00000000000000000000000000000000"
+}
+
 func (f FaultRequest) fault() Fault {
 	header := http.Header{}
 	for name, value := range f.Header {
 		header.Set(name, value)
 	}
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	var wrong func(*Domain)
+	if f.WrongRecord {
+		wrong = otherDomain
+	}
 	return Fault{
-		Operation: f.Operation, Skip: f.Skip, Count: f.Count,
+		Wrong: wrong, Operation: f.Operation, Skip: f.Skip, Count: f.Count,
 		Latency: ms(f.LatencyMS), AnswerLatency: ms(f.AnswerLatencyMS), Drip: ms(f.DripMS),
 		Status: f.Status, Body: f.Body, Header: header, HTML: f.HTML, Redirect: f.Redirect, Handled: f.Handled,
-		DropBefore: f.DropBefore, DropAfter: f.DropAfter, Truncate: f.Truncate,
+		DropBefore: f.DropBefore, DropAfter: f.DropAfter, Truncate: f.Truncate, Endless: f.Endless, NotHTTP: f.NotHTTP,
 	}
 }
 

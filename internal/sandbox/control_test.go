@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -181,6 +182,19 @@ func TestControlFaults(t *testing.T) {
 	}
 	if got := do(t, s, ask{method: "GET", path: templatesPath}); got.status != 500 {
 		t.Error("a fault that was not posted is gone:", got.status)
+	}
+	for body, want := range map[string]string{
+		`{"operation":"get_discovery_domain","not_http":true,"count":1}`:     "malformed HTTP",
+		`{"operation":"get_discovery_domain","wrong_record":true,"count":1}`: `"id":"ord_0000000000000000000000"`,
+	} {
+		if got := control(t, s, "POST", "faults", body); got.status != 201 {
+			t.Fatal(got.status, got.raw)
+		}
+		d := s.AddDomain("org_a", sandbox.Domain{})
+		got, err := try(t, s, ask{method: "GET", path: domainPath("org_a", d.ID)})
+		if text := got.raw + fmt.Sprint(err); !strings.Contains(text, want) {
+			t.Errorf("%s: got %s, want %q in it", body, text, want)
+		}
 	}
 	for _, bad := range []string{`{"operation":"verify"}`, `{"status":99}`, `{"status":600}`, `{"count":-1}`, `{"latency_ms":-1}`, `{"wrong":true}`, `{`} {
 		if got := control(t, s, "POST", "faults", bad); got.status != 400 {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -37,6 +38,8 @@ type Fault struct {
 	DropAfter  bool          // the request is carried out, then the connection is reset
 	Truncate   bool          // the connection ends half-way through the answer's body
 	Drip       time.Duration // between one octet of the body and the next
+	Endless    bool          // the body goes on for as long as the caller reads
+	NotHTTP    bool          // what comes back is no HTTP; the request is never looked at
 }
 
 // faults are those that stand, in the order in which they were added.
@@ -171,11 +174,15 @@ func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault
 	}
 	if a.status == http.StatusNoContent || a.status == http.StatusNotModified {
 		body = nil
-	} else {
+	} else if !f.Endless {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(a.status)
 	switch {
+	case f.Endless:
+		for blank := []byte(strings.Repeat(" ", 32<<10)); r.Context().Err() == nil && !s.closes() && write(w, blank); {
+			continue
+		}
 	case f.Truncate:
 		write(w, body[:len(body)/2])
 		panic(http.ErrAbortHandler) // ends the connection without the rest
@@ -197,6 +204,17 @@ func write(w http.ResponseWriter, body []byte) bool {
 		return false
 	}
 	return http.NewResponseController(w).Flush() == nil
+}
+
+// babble answers with what a server of another protocol might, a TLS alert, and
+// ends the connection.
+func babble(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = conn.Write([]byte("\x15\x03\x01\x00\x02\x02\x46\r\n\r\n")) // the caller has gone: nobody to tell
+	_ = conn.Close()
 }
 
 // reset ends the connection with an RST, as a crash or a broken network does.

@@ -256,3 +256,38 @@ func TestLatencyOutlivesTheCaller(t *testing.T) {
 		t.Errorf("%+v, %v; verified %v", got, err, verified(s, d))
 	}
 }
+
+func TestAnswerThatIsNoHTTP(t *testing.T) {
+	s, d := faultTenant(t)
+	s.AddFault(sandbox.Fault{NotHTTP: true})
+	if got, err := try(t, s, patch(d)); err == nil || !strings.Contains(err.Error(), "malformed HTTP") {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if r := s.Requests()[0]; r.Handled || !r.Lost || !r.Finished || verified(s, d) {
+		t.Errorf("logged %+v; verified %v", r, verified(s, d))
+	}
+}
+
+// The body goes on beyond any bound, until the caller has gone.
+func TestAnswerWithoutEnd(t *testing.T) {
+	s, d := faultTenant(t)
+	s.AddFault(sandbox.Fault{Endless: true, Count: 1})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.BaseURL()+domainPath("org_a", d.ID), strings.NewReader(`{"status":"verified"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", asJSON)
+	r.Header.Set("Authorization", "Bearer "+s.Token())
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const much = 8 << 20
+	if n, err := io.CopyN(io.Discard, res.Body, much); n != much || err != nil {
+		t.Errorf("%d octets, %v; want %d and more", n, err, much)
+	}
+	_ = res.Body.Close()
+	if !verified(s, d) || !s.Requests()[0].Lost {
+		t.Errorf("verified %v, logged %+v", verified(s, d), s.Requests()[0])
+	}
+}

@@ -312,6 +312,16 @@ func (s *Sandbox) pause(d time.Duration) {
 	}
 }
 
+// closes says whether the sandbox is being closed.
+func (s *Sandbox) closes() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Await returns the first finished request, of those logged already and those
 // to come, that match accepts; an error when ctx ends before.
 func (s *Sandbox) Await(ctx context.Context, match func(Request) bool) (Request, error) {

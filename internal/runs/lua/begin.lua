@@ -1,5 +1,7 @@
--- ARGV: retention, row, generation, name, value. Answers what stands against it; a
--- row that has not begun does not begin then.
+-- ARGV: retention, row, generation, name, value, former. Answers what stands against
+-- it; a row that has not begun does not begin then. former is the mark as the caller
+-- has read it: another one there is another execution's, and stays. One that is the
+-- value already is the caller's own, sent twice.
 local r = redis.call('HMGET', run, 'sealed', 'total')
 if not r[1] then return {'missing'} end
 if r[1] == '1' and tonumber(ARGV[2]) >= tonumber(r[2]) then return {'mismatch', 'item', ARGV[2]} end
@@ -7,6 +9,10 @@ if redis.call('GETBIT', settled, ARGV[2]) == 1 then return {'ok', 'settled'} end
 local word = against(ARGV[3])
 if word == 'superseded' then return {'ok', word} end -- the mark is another task's by now
 local has = redis.call('GETBIT', begun, ARGV[2]) == 1
+if has then
+  local is = redis.call('HGET', intents, ARGV[2])
+  if is ~= ARGV[4] .. ':' .. ARGV[6] and is ~= ARGV[4] .. ':' .. ARGV[5] then return {'ok', 'begun'} end
+end
 if ARGV[5] == '' then
   if has then
     redis.call('SETBIT', begun, ARGV[2], 0)
