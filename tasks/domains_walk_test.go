@@ -23,16 +23,21 @@ import (
 // walkPending begins run0: what is pending of one organization, or of all.
 func (w *world) walkPending(organization string) {
 	w.t.Helper()
+	w.walkPendingAt(organization, tasks.ByRows)
+}
+
+func (w *world) walkPendingAt(organization string, priority tasks.Priority) {
+	w.t.Helper()
 	told, err := tasks.NewWalked(organization)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	r, _, err := w.ledger.Create(w.t.Context(), runs.Run{
-		ID: "run0", Kind: tasks.TypeVerify, Tenant: "default", CreatedAt: w.clock.now(), Format: "jsonl", GiveUp: time.Hour, Walk: &runs.Walk{Told: told},
+		ID: "run0", Kind: tasks.TypeVerify, Tenant: "default", CreatedAt: w.clock.now(), Format: "jsonl", GiveUp: time.Hour, Priority: string(priority), Walk: &runs.Walk{Told: told},
 	})
 	if err == nil {
 		err = tasks.NewProducer(w.enqueuer, w.ledger).Walk(w.t.Context(), tasks.Run{
-			ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, GiveUp: r.GiveUp,
+			ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, GiveUp: r.GiveUp, Priority: priority,
 		}, 0)
 	}
 	if err != nil {
@@ -170,6 +175,32 @@ func TestWalk(t *testing.T) {
 	s.end(w)
 	if again := len(w.writes()) - before; again != 0 {
 		t.Errorf("run again, the tasks wrote %d times", again)
+	}
+}
+
+// TestWalkPutsItsRowsOnTheirLane: also those that a later step finds, of which only
+// the walk's task knows the priority.
+func TestWalkPutsItsRowsOnTheirLane(t *testing.T) {
+	for priority, lane := range map[tasks.Priority]tasks.Lane{
+		tasks.ByRows: tasks.Normal, tasks.NormalPriority: tasks.Normal, tasks.HighPriority: tasks.Fast,
+	} {
+		t.Run("priority "+string(priority), func(t *testing.T) {
+			w := newWorld(t)
+			for i := range 20 {
+				w.sandbox.AddDomain(fmt.Sprintf("org_%02d", i), sandbox.Domain{ID: fmt.Sprintf("ord_%02d", i), Status: "pending"})
+			}
+			w.walkPendingAt("", priority)
+			w.walkAlone()
+			looks := w.queue.byType(tasks.TypeVerify)
+			if len(looks) != 20 {
+				t.Fatalf("%d looks, want 20", len(looks))
+			}
+			for _, q := range looks {
+				if want := tasks.DNSQueue("default", lane); q.queue != want {
+					t.Errorf("%s is in %s, want %s", q.id, q.queue, want)
+				}
+			}
+		})
 	}
 }
 
