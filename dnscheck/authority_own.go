@@ -35,7 +35,7 @@ func (a *authority) mismatched(ctx context.Context, host, token string) *mismatc
 		return nil
 	}
 	own := q.ownServers(ctx, p)
-	if len(own) == 0 || len(own) > maxServers {
+	if len(own) == 0 {
 		return nil
 	}
 	m := &mismatch{zone: shownHost(unrooted(p.zone.zone)), delegated: namesOf(p.zone.servers), own: namesOf(own)}
@@ -47,7 +47,7 @@ func (a *authority) mismatched(ctx context.Context, host, token string) *mismatc
 }
 
 // ownServers are the name servers that the zone itself names, by some of its servers, with the addresses that these tell of names
-// in the zone; none where one of them names more than are asked of any zone.
+// in the zone; none where that are more than are asked of any zone.
 func (q *inquiry) ownServers(ctx context.Context, p *poll) []nameServer {
 	var own []nameServer
 	asked := 0
@@ -64,23 +64,13 @@ func (q *inquiry) ownServers(ctx context.Context, p *poll) []nameServer {
 			continue
 		}
 		records := slices.DeleteFunc(nsRecords(r.answer), func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != p.zone.zone })
-		names := serverNames(records)
-		if len(names) > maxServers {
+		names := slices.DeleteFunc(serverNames(records), func(name string) bool { return slices.ContainsFunc(own, nameServer{name: name}.isSame) })
+		if len(own)+len(names) > maxServers {
 			return nil
 		}
-		own = union(own, withGlue(p.zone.zone, names, r.additional))
+		own = append(own, withGlue(p.zone.zone, names, r.additional)...)
 	}
 	return own
-}
-
-// union adds those servers that are not there yet.
-func union(servers, more []nameServer) []nameServer {
-	for _, s := range more {
-		if !slices.ContainsFunc(servers, s.isSame) {
-			servers = append(servers, s)
-		}
-	}
-	return servers
 }
 
 func (s nameServer) isSame(as nameServer) bool { return s.name == as.name }
