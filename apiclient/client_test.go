@@ -357,6 +357,19 @@ func TestRemovalIgnoresTheBody(t *testing.T) {
 }
 
 // A page is not the API's: nobody was removed.
+// A gateway may put its usual type on an answer without a body.
+func TestRemovalAnsweredByNothingOfATypeIsDone(t *testing.T) {
+	for _, body := range []string{"", "\r\n"} {
+		a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, body)
+		})
+		if err := a.client(t).RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err != nil {
+			t.Errorf("body %q: %v", body, err)
+		}
+	}
+}
+
 func TestRemovalAnsweredByAPage(t *testing.T) {
 	for _, media := range []string{"text/html", "text/html; charset=utf-8", "application/xhtml+xml"} {
 		a := serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -197,33 +197,50 @@ func redactedJSON(body []byte) (text string, ok bool) {
 
 func redactedTree(name string, v any) any {
 	switch v := v.(type) {
-	case map[string]any:
-		for member, value := range v {
-			v[member] = redactedTree(member, value)
-		}
+	case string:
+		return redacted(name, v)
 	case []any:
 		for i := range v {
 			v[i] = redactedTree(name, v[i])
 		}
-	case string:
-		return redacted(name, v)
+		return v
+	}
+	if v != nil && isSecret(name) { // all that is below it
+		return hiddenText
+	}
+	if members, ok := v.(map[string]any); ok {
+		for member, value := range members {
+			members[member] = redactedTree(member, value)
+		}
 	}
 	return v
 }
 
 // redacted is a member's value, by what its name says of it.
 func redacted(name, value string) string {
-	name = strings.ToLower(name)
-	if strings.Contains(name, "verification_txt") {
+	if strings.Contains(strings.ToLower(name), "verification_txt") {
 		if utf8.RuneCountInString(value) <= 2*partShown {
 			return hiddenText
 		}
 		return string([]rune(value)[:partShown]) + "…"
 	}
-	for _, word := range []string{"token", "secret", "assertion", "password", "authorization", "cookie", "credential"} {
-		if strings.Contains(name, word) && name != "token_type" {
-			return hiddenText
-		}
+	if isSecret(name) {
+		return hiddenText
 	}
 	return value
+}
+
+// isSecret says whether what a member of that name holds is not for a log: secrets,
+// and what customers keep of their own.
+func isSecret(name string) bool {
+	name = strings.ToLower(name)
+	if name == "token_type" {
+		return false
+	}
+	for _, word := range []string{"token", "secret", "assertion", "password", "authorization", "cookie", "credential", "key", "jwt", "signature", "metadata"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
 }

@@ -23,6 +23,7 @@ const (
 	canaryCookie   = "canary-cookie-0123456789"
 	canaryTXT      = "c4n4ry0123456789abcdef0123456789"
 	canaryInHeader = "canary-header-0123456789"
+	canaryNumber   = 9123456780123456
 )
 
 // dumping is a log of everything, and the network that writes to it.
@@ -48,6 +49,8 @@ func gossip(status int, mediaType string) http.HandlerFunc {
 			"message": told, "access_token": canaryToken, "token_type": "Bearer", "expires_in": 3600,
 			"nested":  []any{map[string]any{"client_secret": canarySecret, "refresh_token": []string{canaryToken}}},
 			"domains": []any{map[string]string{"verification_txt": canaryTXT, "verification_host": "_ss.acme.example"}},
+			"token":   map[string]any{"value": canaryToken}, "client_secret": canaryNumber, "jwt": canaryToken, "private_key": canarySecret,
+			"organizations": []any{map[string]any{"id": orgID, "metadata": map[string]any{"crm": canarySecret}}},
 		})
 	}
 }
@@ -89,7 +92,7 @@ func TestDumpHasNoSecrets(t *testing.T) {
 
 func noCanary(t *testing.T, log string) {
 	t.Helper()
-	for _, canary := range []string{canaryToken, canarySecret, canaryCookie, canaryTXT, canaryInHeader} {
+	for _, canary := range []string{canaryToken, canarySecret, canaryCookie, canaryTXT, canaryInHeader, fmt.Sprint(canaryNumber)} {
 		quotedJSON, err := json.Marshal(canary)
 		if err != nil {
 			t.Fatal(err)

@@ -251,10 +251,11 @@ func (k request) decode(a answer, v any, check func() error) error {
 	return nil
 }
 
-// isPage says whether the answer is HTML, which the API never speaks.
+// isPage says whether the answer is HTML, which the API never speaks. Without a body
+// it is none, whatever type a gateway puts on it.
 func (a answer) isPage() bool {
 	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	return err == nil && (media == "text/html" || media == "application/xhtml+xml")
+	return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
 }
 
 // describe says what a body that is not as wanted seems to be.

@@ -47,7 +47,7 @@ func (a *authority) mismatched(ctx context.Context, host, token string) *mismatc
 }
 
 // ownServers are the name servers that the zone itself names, by some of its servers, with the addresses that these tell of names
-// in the zone.
+// in the zone; none where one of them names more than are asked of any zone.
 func (q *inquiry) ownServers(ctx context.Context, p *poll) []nameServer {
 	var own []nameServer
 	asked := 0
@@ -64,7 +64,11 @@ func (q *inquiry) ownServers(ctx context.Context, p *poll) []nameServer {
 			continue
 		}
 		records := slices.DeleteFunc(nsRecords(r.answer), func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != p.zone.zone })
-		own = union(own, serversOf(p.zone.zone, records, r.additional))
+		names := serverNames(records)
+		if len(names) > maxServers {
+			return nil
+		}
+		own = union(own, withGlue(p.zone.zone, names, r.additional))
 	}
 	return own
 }

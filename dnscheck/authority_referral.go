@@ -146,25 +146,35 @@ func lowestTTL(records []*dns.NS) time.Duration {
 	return lowest
 }
 
-// delegationOf takes at most maxServers of the servers.
+// delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands is kept or looked at.
 func delegationOf(zone string, records []*dns.NS, additional []dns.RR) *delegation {
-	servers := serversOf(zone, records, additional)
-	return &delegation{zone: zone, servers: someOf(servers, maxServers), more: len(servers) > maxServers}
+	names := serverNames(records)
+	return &delegation{zone: zone, servers: withGlue(zone, someOf(names, maxServers), additional), more: len(names) > maxServers}
 }
 
-// serversOf gives the servers that the records name, each once, with the addresses that came along for those whose names lie in the
-// zone itself: nobody else could tell them. Those of other names are not the referring server's to tell.
-func serversOf(zone string, records []*dns.NS, additional []dns.RR) []nameServer {
-	var servers []nameServer
+// serverNames gives the servers that the records name, each once.
+func serverNames(records []*dns.NS) []string {
+	var names []string
 	named := make(map[string]bool)
 	for _, ns := range records {
-		server := nameServer{name: canonical(ns.Ns)}
-		if server.name == "." || named[server.name] {
+		name := canonical(ns.Ns)
+		if name == "." || named[name] {
 			continue
 		}
-		named[server.name] = true
-		if dns.IsSubDomain(zone, server.name) {
-			server.glue = addressesAt(additional, server.name)
+		named[name] = true
+		names = append(names, name)
+	}
+	return names
+}
+
+// withGlue gives the servers of these names with the addresses that came along for those in the zone itself: nobody else could tell
+// them. Those of other names are not the referring server's to tell. Every record is looked at for every name: they must be few.
+func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
+	servers := make([]nameServer, 0, len(names))
+	for _, name := range names {
+		server := nameServer{name: name}
+		if dns.IsSubDomain(zone, name) {
+			server.glue = addressesAt(additional, name)
 		}
 		servers = append(servers, server)
 	}

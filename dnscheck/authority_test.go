@@ -1431,3 +1431,28 @@ func TestParseMode(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A referral over TCP may name two thousand servers with two thousand addresses, and whoever owns a domain writes it. What is
+// taken of it, and what it costs, does not grow with the product of both.
+func TestReferralToThousandsIsCheap(t *testing.T) {
+	const many = 1800
+	var records []*dns.NS
+	var additional []dns.RR
+	suffix := strings.Repeat("a.", 60) + "sub.example.com."
+	for i := range many {
+		name := fmt.Sprintf("N%d.%s", i, suffix) // a capital has each comparison allocate, which is counted
+		records = append(records, ns("sub.example.com", name))
+		additional = append(additional, address(name, nsOne))
+	}
+	servers, room := 0, 0
+	const fixed = 100 // of each server, whatever the number of records
+	allocations := testing.AllocsPerRun(1, func() {
+		servers, room = dnscheck.Delegation("sub.example.com.", records, additional)
+	})
+	if servers != dnscheck.MaxServers || room > 2*dnscheck.MaxServers {
+		t.Errorf("%d servers, room for %d: want %d, and nothing kept of the others", servers, room, dnscheck.MaxServers)
+	}
+	if most := float64(many*10 + dnscheck.MaxServers*(many*4+fixed)); allocations > most {
+		t.Errorf("%.0f allocations, want at most %.0f", allocations, most)
+	}
+}

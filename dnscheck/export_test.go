@@ -131,3 +131,9 @@ var (
 	QuestionName   = questionName
 	RestoreLetters = restoreLetters
 )
+
+// Delegation tells how many servers are taken of a referral, and how many the memory has room for.
+func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, room int) {
+	d := delegationOf(zone, records, additional)
+	return len(d.servers), cap(d.servers)
+}

@@ -194,7 +194,7 @@ func (h *create) compare(job Job, request apiclient.TemplateRequest, there []api
 	for _, t := range there {
 		switch {
 		case len(request.Differences(t)) > 0:
-		case former == nil, t.CreatedAt.Before(former.first().Add(-clocksDiffer)):
+		case former == nil, !t.CreatedAt.IsZero() && t.CreatedAt.Before(former.first().Add(-clocksDiffer)):
 			before = append(before, t)
 		default:
 			since = append(since, t)

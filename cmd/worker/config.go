@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -264,9 +265,6 @@ func (t *tenant) checkURLs() error {
 	if t.AuthURL == "" {
 		t.AuthURL = strings.TrimSuffix(strings.TrimSuffix(t.BaseURL, "/"), "/api/v2")
 	}
-	if t.AssertionAudience == "" {
-		t.AssertionAudience = apiclient.DefaultAssertionAudience(t.AuthURL)
-	}
 	if t.TokenURL == "" {
 		t.TokenURL = apiclient.DefaultTokenURL(t.AuthURL)
 	}
@@ -303,6 +301,12 @@ func (t *tenant) readSecrets(env environment) (err error) {
 		return errors.New("both a token and a client secret are set: which one is meant?")
 	case bearer && (byKey || t.ClientKeyFile != ""):
 		return errors.New("both a token and a client key are set: which one is meant?")
+	case !byKey && t.ClientKeyAlg != "":
+		return fmt.Errorf("client-key-alg is set, and client-auth is %s: it is for private-key-jwt", method)
+	case !byKey && t.AssertionAudience != "":
+		return fmt.Errorf("assertion-audience is set, and client-auth is %s: it is for private-key-jwt", method)
+	case bearer && method != apiclient.AuthBody:
+		return fmt.Errorf("both a token and client-auth %s are set: which one is meant?", method)
 	case bearer:
 		return nil
 	case byKey && !t.secret.IsZero():
@@ -311,8 +315,6 @@ func (t *tenant) readSecrets(env environment) (err error) {
 		return errors.New("client-key-file is missing: client-auth private-key-jwt signs with a private key, PEM or JWK")
 	case !byKey && t.ClientKeyFile != "":
 		return fmt.Errorf("client-key-file is set, and client-auth is %s: a key is for private-key-jwt", method)
-	case !byKey && t.ClientKeyAlg != "":
-		return fmt.Errorf("client-key-alg is set, and client-auth is %s: it is for private-key-jwt", method)
 	case !byKey && t.secret.IsZero():
 		return errors.New("no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE (or with client-auth private-key-jwt and client-key-file), or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)")
 	case t.ClientID == "" && byKey:
@@ -323,6 +325,7 @@ func (t *tenant) readSecrets(env environment) (err error) {
 		if err := apiclient.CheckKeyFile(t.ClientKeyFile, t.ClientKeyAlg); err != nil {
 			return fmt.Errorf("client-key-file: %w", err)
 		}
+		t.AssertionAudience = cmp.Or(t.AssertionAudience, apiclient.DefaultAssertionAudience(t.AuthURL))
 	}
 	return nil
 }

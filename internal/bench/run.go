@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -67,7 +68,7 @@ func (g grammar) check(which string) error {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := cli.Program{
 		Name: "bench", Description: "Measures the queue's latency, and the worker's and the producer's throughput, on this machine.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: func(string) string { return "" },
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: &shared{to: stderr}, Getenv: func(string) string { return "" },
 	}
 	var g grammar
 	selected, done, err := p.Parse(&g)
@@ -192,4 +193,16 @@ func executable() (string, error) {
 		return "", fmt.Errorf("find this program, to start it once more: %w", err)
 	}
 	return path, nil
+}
+
+// shared is what this process and those that it starts write to.
+type shared struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *shared) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
