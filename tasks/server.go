@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -92,24 +93,23 @@ func (s *Servers) Start() error {
 
 // Stop fetches nothing more; what runs goes on.
 func (s *Servers) Stop() {
-	for _, server := range s.servers {
-		server.Stop()
-	}
+	s.sideBySide((*asynq.Server).Stop)
 }
 
 // Shutdown waits for what runs, for the shutdown timeout at most, and hands
 // back the rest. Close the mux's Stopping channel between Stop and it.
 func (s *Servers) Shutdown() {
-	done := make(chan struct{}, len(s.servers))
+	s.sideBySide((*asynq.Server).Shutdown)
+}
+
+// sideBySide has all servers do something, and waits for them: each may wait for
+// Redis, or for its tasks.
+func (s *Servers) sideBySide(do func(*asynq.Server)) {
+	var all sync.WaitGroup
 	for _, server := range s.servers {
-		go func() {
-			server.Shutdown()
-			done <- struct{}{}
-		}()
+		all.Go(func() { do(server) })
 	}
-	for range s.servers {
-		<-done
-	}
+	all.Wait()
 }
 
 // asynqLog writes asynq's own log lines. What it warns of when a task is

@@ -334,3 +334,68 @@ func TestServersWithThePace(t *testing.T) {
 		t.Errorf("%d attempts counted, want none", info.Retried)
 	}
 }
+
+// heldDequeues holds what asks for a task until the door is open.
+type heldDequeues struct {
+	asked chan struct{}
+	door  chan struct{}
+}
+
+func (heldDequeues) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (heldDequeues) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h heldDequeues) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) > 3 && strings.HasPrefix(cmd.Name(), "eval") {
+			if key, _ := args[3].(string); strings.HasSuffix(key, ":pending") {
+				h.asked <- struct{}{}
+				<-h.door
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// stops opens the door when so many servers have begun to stop, by asynq's log.
+type stops struct {
+	left atomic.Int64
+	door chan struct{}
+}
+
+func (s *stops) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "Stopping processor") && s.left.Add(-1) == 0 {
+		close(s.door)
+	}
+	return len(line), nil
+}
+
+// TestServersStopSideBySide: each waits for the answer to its last question for a
+// task, and no server gets one here before all have begun to stop.
+func TestServersStopSideBySide(t *testing.T) {
+	const servers = 5
+	o := newOffice(t)
+	rdb, err := redisconn.ForServer(redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	log := &stops{door: make(chan struct{})}
+	log.left.Store(servers)
+	hold := heldDequeues{make(chan struct{}, 1000), log.door}
+	rdb.AddHook(hold)
+	s := tasks.NewServers(tasks.ServerConfig{
+		Redis: rdb, Tenant: "default", Mux: o.mux, DNSConcurrency: 1, APIConcurrency: 1, ShutdownTimeout: 10 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range servers {
+		<-hold.asked
+	}
+	s.Stop()
+	s.Shutdown()
+}

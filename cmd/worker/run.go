@@ -19,6 +19,7 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	"orgops/tasks"
 )
 
 // version is set when a release is built.
@@ -98,6 +99,7 @@ type worker struct {
 	settings settings
 	logger   *slog.Logger
 	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
+	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
 	queue    *asynq.Client
 	ledger   *runs.Ledger
 	metrics  *ops.Metrics
@@ -114,6 +116,10 @@ func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, er
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
+	permits, err := redisconn.Open(c)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
 	registry := prometheus.NewRegistry()
 	metrics, err := ops.NewMetrics(registry)
 	if err != nil {
@@ -123,7 +129,7 @@ func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, er
 		return nil, err
 	}
 	return &worker{
-		settings: s, logger: logger, redis: client, queue: asynq.NewClientFromRedisClient(client),
+		settings: s, logger: logger, redis: client, permits: permits, queue: asynq.NewClientFromRedisClient(client),
 		ledger: runs.New(client), metrics: metrics, stopping: make(chan struct{}),
 	}, nil
 }
@@ -255,20 +261,23 @@ func (w *worker) ready(ctx context.Context) []ops.Check {
 // stop fetches nothing more, lets what runs finish within the shutdown
 // timeout, and hands back the rest.
 func (w *worker) stop() {
-	for _, t := range w.tenants {
-		t.servers.Stop()
-	}
+	w.sideBySide((*tasks.Servers).Stop)
 	close(w.stopping)
-	var down sync.WaitGroup
-	for _, t := range w.tenants {
-		down.Go(t.servers.Shutdown)
-	}
-	down.Wait()
+	w.sideBySide((*tasks.Servers).Shutdown)
 	for _, t := range w.tenants {
 		t.api.CloseIdle()
 		t.dns.Close()
 	}
 	w.stopListening()
+}
+
+// sideBySide has the servers of all tenants do something, and waits for them.
+func (w *worker) sideBySide(do func(*tasks.Servers)) {
+	var all sync.WaitGroup
+	for _, t := range w.tenants {
+		all.Go(func() { do(t.servers) })
+	}
+	all.Wait()
 }
 
 func (w *worker) stopListening() {
@@ -283,7 +292,7 @@ func (w *worker) stopListening() {
 }
 
 func (w *worker) close() {
-	if err := w.redis.Close(); err != nil {
+	if err := errors.Join(w.redis.Close(), w.permits.Close()); err != nil {
 		w.logger.Debug("redis connections closed", "error", err)
 	}
 }

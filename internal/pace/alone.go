@@ -19,13 +19,16 @@ const (
 
 // alone is a worker without its Redis: it keeps to its share of the rate, on its
 // own clock, until Redis answers again. Whether others still reach Redis it cannot
-// know; they may then be fewer than they were, and never more.
+// know. Where none does, all N together are no faster than the rate; where this one
+// alone is cut off, the others go on with the whole rate, and the sum is the rate
+// times 1 + 1/N.
 type alone struct {
 	mu      sync.Mutex
 	is      bool
 	again   time.Time // when Redis is asked again
 	next    time.Time // when there is the next permit
 	paused  time.Time // until when the API wants nothing, as this process knows
+	owed    time.Time // the same, where Redis could not be told
 	workers int64     // that were last counted; 0: Redis has never answered
 }
 
@@ -68,10 +71,38 @@ func later(a, b time.Time) time.Time {
 }
 
 // pause holds back what this worker would send alone.
-func (s *alone) pause(d time.Duration) {
+func (s *alone) pause(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paused = later(s.paused, time.Now().Add(d))
+	s.paused = later(s.paused, until)
+}
+
+// owe has Redis told of a pause with the next permit that it is asked for.
+func (s *alone) owe(until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owed = later(s.owed, until)
+}
+
+// debt is until when Redis is to be told that the tenant is paused. After a time
+// without Redis that is all that is known, as it may have come back without it.
+func (s *alone) debt() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.is {
+		return later(s.owed, s.paused)
+	}
+	return s.owed
+}
+
+// paid notes that Redis has answered to what debt was; a longer one may have come
+// meanwhile.
+func (s *alone) paid(debt time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.owed.After(debt) {
+		s.owed = time.Time{}
+	}
 }
 
 func (s *alone) isAlone() bool {

@@ -140,6 +140,84 @@ func TestWhatDoesNotGoOutWithoutRedis(t *testing.T) {
 	})
 }
 
+// TestAPauseThatRedisWasNotToldOf goes to it with the next permit that is asked
+// for, and holds for the fleet, whose bucket is empty after it.
+func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
+	const pause = 15 * time.Second
+	paused := func(t *testing.T, l *pace.Limiter) {
+		l.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"15"}})
+	}
+	for name, miss := range map[string]func(*testing.T, *fleet, *pace.Limiter){
+		"it is away, and back during the pause": func(t *testing.T, f *fleet, l *pace.Limiter) {
+			f.redis.SetError("LOADING")
+			wait(t, l, op) // alone
+			paused(t, l)
+			time.Sleep(2 * time.Second)
+			f.redis.SetError("")
+		},
+		"it was told, and comes back without it": func(t *testing.T, f *fleet, l *pace.Limiter) {
+			paused(t, l)
+			f.redis.SetError("LOADING")
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := l.Wait(short, op); err == nil {
+				t.Error("a permit without Redis during the pause")
+			}
+			time.Sleep(time.Second)
+			f.redis.FlushAll()
+			f.redis.SetError("")
+		},
+		"one step fails, and a shorter pause is stored": func(t *testing.T, f *fleet, l *pace.Limiter) {
+			f.redis.SetError("LOADING")
+			paused(t, l)
+			f.redis.SetError("")
+			l.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"1"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, perSecond(10, 5))
+				told, other := f.process(), f.process()
+				wait(t, told, op)
+				start := time.Now()
+				miss(t, f, told)
+				wait(t, told, op)
+				if took := time.Since(start); took < pause || took > pause+time.Second {
+					t.Errorf("the next permit came after %v, want %v", took, pause)
+				}
+				start = time.Now()
+				for range 20 {
+					wait(t, other, op)
+				}
+				if took := time.Since(start); took < 1900*time.Millisecond {
+					t.Errorf("20 permits at 10/s within %v of the pause: the bucket was not empty", took)
+				}
+			})
+		})
+	}
+	t.Run("once it was told, it is not told again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t, perSecond(10, 5))
+			l := f.process()
+			wait(t, l, op)
+			f.redis.SetError("LOADING")
+			paused(t, l)
+			f.redis.SetError("")
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := l.Wait(short, op); err == nil {
+				t.Error("a permit during the pause")
+			}
+			f.redis.FlushAll() // no pause is known to Redis any more
+			start := time.Now()
+			wait(t, l, op)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("the next permit came after %v, want it at once", took)
+			}
+		})
+	})
+}
+
 // TestARealRedisGoesAndComesBack: as it is when its process ends.
 func TestARealRedisGoesAndComesBack(t *testing.T) {
 	server := redistest.Start(t)

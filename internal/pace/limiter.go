@@ -260,15 +260,17 @@ func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt
 	if p.class == Sweep {
 		share = l.sweep
 	}
-	id := l.toBeCounted()
+	id, debt := l.toBeCounted(), l.alone.debt()
 	answer, err := takeScript.Run(own, l.rdb, []string{l.key, l.workers},
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
-		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(), p.haste(), patience).Slice()
+		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(), p.haste(), patience,
+		max(time.Until(debt), 0).Microseconds()).Slice()
 	if err != nil {
 		l.notCounted()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
 	}
 	l.redisAnswered(answer)
+	l.alone.paid(debt)
 	status, _ := answer[0].(string)
 	us, _ := answer[1].(int64)
 	wait := time.Duration(us) * time.Microsecond
@@ -328,12 +330,14 @@ func (l *Limiter) Answered(ctx context.Context, operation string, status int, he
 
 func (l *Limiter) pause(ctx context.Context, operation string, pause time.Duration) {
 	l.hinder()
-	l.alone.pause(pause)
+	until := time.Now().Add(pause)
+	l.alone.pause(until)
 	own, cancel := l.detached(ctx)
 	defer cancel()
 	fresh, err := pauseScript.Run(own, l.rdb, []string{l.key}, l.gcra.interval, l.gcra.burst, pause.Microseconds()).Bool()
 	if err != nil {
-		l.log.ErrorContext(ctx, "pause not stored", "tenant", l.tenant, "operation", operation, "error", err)
+		l.alone.owe(until)
+		l.log.ErrorContext(ctx, "pause not stored: tried again with the next permit", "tenant", l.tenant, "operation", operation, "error", err)
 		return
 	}
 	if fresh {
@@ -343,10 +347,12 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 
 // Block stops an operation, or with [All] every one, for the fleet, until a
 // request of it succeeds; every 30 s one is let through. The reason is shown to
-// operators; 300 characters of it are kept.
+// operators; 300 characters of it are kept. ctx may have ended.
 func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
 	l.hinder()
-	fresh, err := blockScript.Run(ctx, l.rdb, []string{l.key}, operation, quote(reason, maxReason), probeEvery.Microseconds()).Bool()
+	own, cancel := l.detached(ctx)
+	defer cancel()
+	fresh, err := blockScript.Run(own, l.rdb, []string{l.key}, operation, quote(reason, maxReason), probeEvery.Microseconds()).Bool()
 	if err != nil {
 		return fmt.Errorf("block %s of tenant %s: %w", operation, l.tenant, err)
 	}

@@ -5,7 +5,8 @@
 -- bucket is to be emptied first; who asks, or '' where that is known, and how long
 -- a worker is counted; 'fast' for a request of a small run, 'more' where others of
 -- those wait behind it, 'held' for one that waits for them, else ''; how many of
--- them may go in a row while others wait.
+-- them may go in a row while others wait; how long the tenant is to be paused, as
+-- who asks was told while Redis could not be, or 0.
 -- Answers what came of it, how long to wait, the blocks concerned, the reason or
 -- what the wait is for, and how many workers there are, 0 where that was not asked.
 local at = now()
@@ -32,6 +33,13 @@ if ARGV[10] == '1' then
   tat = gcra_drain(tonumber(ARGV[2]), tonumber(ARGV[3]), at, tat)
   redis.call('HSET', pace, 'tat', text(tat))
 end
+local paused_until = tonumber(r[2] or '0')
+local due = at + ARGV[15]
+if due > at and due > paused_until then
+  paused_until = due
+  tat = gcra_drain(tonumber(ARGV[2]), tonumber(ARGV[3]), due, tat)
+  redis.call('HSET', pace, 'paused_until', text(due), 'tat', text(tat))
+end
 
 local probes, blocked_for, blocked_by, why = {}, 0, '', ''
 for i, operation in ipairs(operations) do
@@ -46,7 +54,7 @@ for i, operation in ipairs(operations) do
 end
 if blocked_for > 0 then return {'blocked', blocked_for, blocked_by, why, workers} end
 
-local paused = tonumber(r[2] or '0') - at
+local paused = paused_until - at
 if paused > 0 then return {'paused', paused, '', '', workers} end
 
 local wait, share_wait, api_wait = 0, 0, 0
