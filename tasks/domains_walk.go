@@ -31,7 +31,7 @@ type WalkPayload struct {
 	Envelope
 
 	Step     int64     `json:"step"`
-	GiveUpAt time.Time `json:"give_up_at"`         // of the rows that are found
+	GiveUpAt time.Time `json:"give_up_at"`         // of rows found at CreatedAt; later ones have as long
 	Priority Priority  `json:"priority,omitempty"` // of theirs; they are on the normal lane unless it is high
 }
 
@@ -69,6 +69,7 @@ type Walks interface {
 type Walked struct {
 	Organization string `json:"organization_id,omitempty"` // the only one that is walked; empty: all
 	Read         int64  `json:"organizations_read"`
+	Gone         int64  `json:"organizations_gone,omitempty"`   // whose domains were answered with 404: deleted since they were listed
 	Missed       int64  `json:"organizations_missed,omitempty"` // that could not be read
 	Why          string `json:"why,omitempty"`                  // the first of these could not
 	// Early is why the walk has ended before it had come to all organizations; empty:
@@ -104,6 +105,7 @@ type walkCursor struct {
 	Through bool   `json:"through,omitempty"` // there is no such page
 	Left    []left `json:"left,omitempty"`    // organizations of the pages before, to be read
 	Late    []left `json:"late,omitempty"`    // those that could not be, to be tried again at the end
+	Gone    string `json:"gone,omitempty"`    // why the first of those that are gone is taken for that
 
 	Pages int64  `json:"pages,omitempty"`
 	Empty int    `json:"empty,omitempty"` // the last ones of these, without an organization
@@ -222,6 +224,9 @@ func (h *walk) at(ctx context.Context, run string) (walkAt, error) {
 // comes after it is seen to next.
 func (h *walk) make(ctx context.Context, job Job, step int64, s stride) error {
 	s.told.Ended = s.told.Early != "" || s.cursor.Through && len(s.cursor.Left)+len(s.cursor.Late) == 0
+	if s.told.Ended {
+		s.doubtGone()
+	}
 	told, err := json.Marshal(s.told)
 	if err != nil {
 		return fmt.Errorf("what is told of the walk: %w", err)
@@ -240,6 +245,8 @@ func (h *walk) make(ctx context.Context, job Job, step int64, s stride) error {
 // stride reads what comes next: organizations of the pages so far, else the next
 // page of them, and at the end those that were put off.
 func (h *walk) stride(ctx context.Context, job Job, at walkAt) (stride, error) {
+	ctx, cancel := forRequests(ctx)
+	defer cancel()
 	s := stride{told: at.told, cursor: at.cursor}
 	switch c := &s.cursor; {
 	case len(c.Left) > 0:
@@ -254,6 +261,17 @@ func (h *walk) stride(ctx context.Context, job Job, at walkAt) (stride, error) {
 	on, late, err := h.readDomains(ctx, &s, s.cursor.Late, false)
 	s.cursor.Late = slices.Concat(on, late)
 	return s, err
+}
+
+// forRequests gives requests half of the time that the task has left, so that the
+// step can be made of what was answered by then. What is cut off is trouble, and put
+// off like any.
+func forRequests(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/2)
 }
 
 func (h *walk) readOrganizations(ctx context.Context, s *stride) error {
@@ -302,7 +320,7 @@ func (h *walk) readDomains(ctx context.Context, s *stride, batch []left, putOff 
 		case !j.Outcome.Settles():
 			on, held = append(on, o), cmp.Or(held, p.err)
 		case isGone(p.err) && s.told.Organization == "":
-			s.told.Read++ // deleted since the page was read: nothing of it is pending
+			s.gone(o.ID, j.Reason) // nothing of it is pending
 		case j.Outcome == Cancelled:
 			return on, late, p.err
 		default:
@@ -356,7 +374,25 @@ func (s *stride) miss(organization, why string) {
 	s.told.Why = cmp.Or(s.told.Why, fmt.Sprintf("organization %s: %s", organization, why))
 }
 
-// enqueueFound enqueues the rows of which the ledger does not know that they are.
+// gone counts an organization that was deleted since it was listed.
+func (s *stride) gone(organization, why string) {
+	s.told.Gone++
+	s.cursor.Gone = cmp.Or(s.cursor.Gone, fmt.Sprintf("organization %s: %s", organization, why))
+}
+
+// doubtGone says at the end that those which are gone are missed, where no other was
+// read: then it is rather that their domains are not to be had where they are asked for.
+func (s *stride) doubtGone() {
+	if s.told.Gone == 0 || s.told.Read > 0 {
+		return
+	}
+	s.told.Missed, s.told.Gone = s.told.Missed+s.told.Gone, 0
+	s.told.Why = cmp.Or(s.told.Why, s.cursor.Gone)
+}
+
+// enqueueFound enqueues the rows of which the ledger does not know that they are. For
+// each the time runs from now on: a walk may take, or be held up, for as long as a
+// token may take to appear.
 func (h *walk) enqueueFound(ctx context.Context, job Job, p WalkPayload, at walkAt) error {
 	if at.enqueued == at.stored {
 		return nil
@@ -367,7 +403,7 @@ func (h *walk) enqueueFound(ctx context.Context, job Job, p WalkPayload, at walk
 	}
 	kind := kinds[kindOfType(TypeWalk)]
 	run := Run{
-		ID: job.Run, Kind: kind.Name, Tenant: job.Tenant, CreatedAt: job.CreatedAt, Generation: job.Generation,
+		ID: job.Run, Kind: kind.Name, Tenant: job.Tenant, CreatedAt: h.cfg.Now().UTC(), Generation: job.Generation,
 		Priority: p.Priority, GiveUp: p.GiveUpAt.Sub(job.CreatedAt),
 	}
 	s := Submission{run: run, lane: run.lane()}
@@ -451,7 +487,7 @@ func (h *walk) end(ctx context.Context, job Job, payload []byte, why string) err
 
 // given is the last step of a walk that is given up.
 func (at walkAt) given(why string) stride {
-	s := stride{told: at.told}
+	s := stride{told: at.told, cursor: walkCursor{Gone: at.cursor.Gone}}
 	for _, o := range slices.Concat(at.cursor.Left, at.cursor.Late) {
 		s.miss(o.ID, why)
 	}

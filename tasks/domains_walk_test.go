@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/apiclient"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -383,7 +385,11 @@ func TestWalkLeavesOut(t *testing.T) {
 		},
 		{
 			name: "an organization that is gone", fault: status(http.StatusNotFound), path: "/org_2/", found: []string{"org_1/ord_1", "org_3/ord_3"},
-			told: tasks.Walked{Read: 3},
+			told: tasks.Walked{Read: 2, Gone: 1},
+		},
+		{
+			name: "all organizations are gone", fault: status(http.StatusNotFound), path: "/discovery-domains",
+			told: tasks.Walked{Missed: 3, Why: "organization org_"},
 		},
 		{
 			name: "the one organization is not there", organization: "org_2", fault: status(http.StatusNotFound), path: "/org_2/",
@@ -630,5 +636,147 @@ func TestWalkPutsOff(t *testing.T) {
 	w.walkAlone()
 	if told := w.walked(); told.Read != 97 || told.Missed != 4 || told.Early != "" {
 		t.Errorf("told %+v, want 97 read and 4 missed", told)
+	}
+}
+
+// TestWalkBlockedForLongerThanGiveUp: a row's time begins when it is found; also its
+// looks are as close as those of a new one. A repair makes it no shorter.
+func TestWalkBlockedForLongerThanGiveUp(t *testing.T) {
+	const giveUp = time.Hour // see walkPending
+	for _, repaired := range []bool{false, true} {
+		t.Run(fmt.Sprintf("repaired %t", repaired), func(t *testing.T) {
+			w := newWorld(t)
+			redisTime := func() {}
+			if repaired {
+				mini := redistest.Mini(t)
+				redisTime = func() { mini.SetTime(w.clock.now()) }
+				redisTime()
+			}
+			w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
+			lift := w.sandbox.AddFault(lacksScope)
+			w.walkPending("")
+			for begun := w.clock.now(); w.clock.now().Sub(begun) < 2*giveUp; {
+				w.steps = 0
+				w.step()
+			}
+			lift()
+			if wait := w.queue.next().at.Sub(w.clock.now()); wait > 0 {
+				w.clock.advance(wait)
+			}
+			redisTime()
+			w.walkUntilFound()
+			foundAt := w.clock.now()
+			if repaired {
+				w.clock.advance(time.Minute)
+				w.queue.lose()
+				if lost := w.repair(); lost != 1 {
+					t.Fatalf("%d rows were lost, want 1", lost)
+				}
+			}
+			looks := 0
+			for w.step() != nil {
+				if o, _ := w.fate("run0", 0); o == "open" {
+					looks++
+				}
+			}
+			if looks < 5 {
+				t.Errorf("%d looks before the last, want some", looks)
+			}
+			w.wantFate("run0", 0, "expired")
+			if had := w.clock.now().Sub(foundAt); had < giveUp {
+				t.Errorf("expired %s after it was found, want %s at the least", had, giveUp)
+			}
+		})
+	}
+}
+
+// walkUntilFound runs the tasks of the walk until it has ended, and not those of rows.
+func (w *world) walkUntilFound() {
+	w.t.Helper()
+	rows, _ := w.walkAlone()
+	for _, q := range w.queue.byType(tasks.TypeVerify) {
+		if slices.Contains(rows, q.id) {
+			q.state = ""
+		}
+	}
+}
+
+// slowing is an API of which no organization's domains can be read, until it answers
+// some requests, and the others never.
+type slowing struct {
+	tasks.API
+	mu      sync.Mutex
+	slow    bool
+	answers int // it still gives
+}
+
+func (a *slowing) answer() (answers, slow bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers--
+	return a.answers >= 0, a.slow
+}
+
+func (a *slowing) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.DiscoveryDomain, string, error) {
+	switch answers, slow := a.answer(); {
+	case answers:
+		return a.API.DiscoveryDomainsPage(ctx, org, from)
+	case !slow:
+		return nil, "", &apiclient.Error{Status: http.StatusServiceUnavailable}
+	}
+	<-ctx.Done()
+	return nil, "", ctx.Err()
+}
+
+// TestWalkKeepsWhatWasAnswered: a step that would outlive its task is made of what was
+// answered in half of the task's time, and the others are asked again.
+func TestWalkKeepsWhatWasAnswered(t *testing.T) {
+	w := newWorld(t)
+	for i := range 12 {
+		w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})
+	}
+	api := &slowing{API: w.config.API}
+	w.config.API = api
+	w.reboot()
+	w.walkPending("")
+	w.untilLate(12)
+	api.slow, api.answers = true, 5
+	q := w.queue.next()
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second) // stands for the ten minutes
+	defer cancel()
+	if err := w.mux.Deliver(ctx, asynq.NewTask(q.typ, q.payload), q.id, q.queue, q.retried); err != nil {
+		t.Errorf("the step was not made: %v", err)
+	}
+	q.state = "completed"
+	if told := w.walked(); told.Read != 5 || told.Missed != 0 || told.Ended {
+		t.Errorf("told %+v, want 5 read, none missed, and more to come", told)
+	}
+	api.answers = 7
+	w.walkAlone()
+	w.wantFound(w.pending())
+	if told := w.walked(); !told.Whole() || told.Read != 12 {
+		t.Errorf("told %+v, want 12 read", told)
+	}
+}
+
+// untilLate runs the walk until n organizations are put off, and nothing else is left.
+func (w *world) untilLate(n int) {
+	w.t.Helper()
+	for {
+		_, _, _, _, cursor, err := w.ledger.WalkAt(w.t.Context(), "run0")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var at struct {
+			Through    bool
+			Left, Late []any
+		}
+		if len(cursor) > 0 && json.Unmarshal(cursor, &at) != nil {
+			w.t.Fatalf("cursor %s", cursor)
+		}
+		if at.Through && len(at.Left) == 0 && len(at.Late) == n {
+			return
+		}
+		w.step()
 	}
 }

@@ -38,7 +38,7 @@ type Envelope struct {
 	Run       string    `json:"run"`
 	Item      *int64    `json:"item,omitempty"`  // the row, of a task that is one row
 	Items     []int64   `json:"items,omitempty"` // the rows, of a batch
-	CreatedAt time.Time `json:"created_at"`      // when the run was, RFC 3339 in UTC
+	CreatedAt time.Time `json:"created_at"`      // when the run was, or the row found by its walk; RFC 3339 in UTC
 	// Generation is that of the run when the task was enqueued: a run that is
 	// resumed has tasks of a higher one, and drops those of the lower ones.
 	Generation int `json:"generation,omitempty"`

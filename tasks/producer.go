@@ -33,7 +33,7 @@ type Run struct {
 	ID         string // see CheckRunID; NewRunID makes one
 	Kind       string // see Kinds
 	Tenant     string
-	CreatedAt  time.Time
+	CreatedAt  time.Time     // GiveUp counts from then on, and how often a row is looked at
 	Generation int           // of the tasks enqueued now
 	Floor      int           // the least one whose tasks are not dropped
 	Existed    bool          // handed in before, perhaps not to its end

@@ -147,7 +147,7 @@ func (o *oracle) see(ctx context.Context, now time.Time, all []runs.Run) []Outlo
 		}
 		outlooks[i].Left = o.left(now, r, all, outlooks[i].Rate)
 		outlooks[i].DNS = o.waiting(r)
-		outlooks[i].Until = r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp))
+		outlooks[i].Until = r.CountsFrom().Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp))
 		outlooks[i].Held = o.held(now, r)
 	}
 	return outlooks

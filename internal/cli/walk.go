@@ -45,6 +45,9 @@ func WalkState(r runs.Run) string {
 		return ""
 	}
 	text := fmt.Sprintf("organizations read: %d", w.Read)
+	if w.Gone > 0 {
+		text += fmt.Sprintf("; gone since they were listed: %d", w.Gone)
+	}
 	if out := LeftOut(r); out != "" {
 		text += "; " + out
 	}

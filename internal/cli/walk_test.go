@@ -19,6 +19,7 @@ func TestWalkState(t *testing.T) {
 	}{
 		{name: "goes on", told: `{"organizations_read":7}`, want: "organizations read: 7; goes on"},
 		{name: "through", told: `{"organizations_read":7,"ended":true}`, want: "organizations read: 7"},
+		{name: "gone", told: `{"organizations_read":7,"organizations_gone":2,"ended":true}`, want: "organizations read: 7; gone since they were listed: 2"},
 		{name: "cancelled", run: runs.Run{CancelledAt: at}, told: `{"organizations_read":7}`, want: "organizations read: 7; cut off by the cancel"},
 		{
 			name: "waits", run: runs.Run{Walk: &runs.Walk{Note: "blocked: 403", Next: at}}, told: `{"organizations_read":7}`,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"orgops/internal/runs"
@@ -32,6 +33,9 @@ func (i Intake) BeginPending(ctx context.Context, organization string, r Run) (r
 		return run, false, nil // there is nothing to do, or resuming does it
 	}
 	_, err = i.Repair(ctx, run.ID)
+	if errors.Is(err, runs.ErrEnded) || errors.Is(err, runs.ErrPaused) {
+		err = nil // it has become so since it was read: there is nothing to do either
+	}
 	return run, false, err
 }
 
@@ -44,7 +48,7 @@ func digestOfPending(organization string) string {
 // tasksRun is the run as its tasks are enqueued now.
 func tasksRun(r runs.Run, search *tasks.Search) tasks.Run {
 	return tasks.Run{
-		ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, Generation: r.Generation, Floor: r.Floor,
+		ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CountsFrom(), Generation: r.Generation, Floor: r.Floor,
 		Rows: r.Total, Priority: tasks.Priority(r.Priority), GiveUp: r.GiveUp, Lost: search,
 	}
 }

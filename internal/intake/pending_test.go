@@ -2,13 +2,16 @@ package intake_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
 	"orgops/internal/runs"
@@ -94,6 +97,49 @@ func TestBeginPendingPutsBack(t *testing.T) {
 	c.wantPending(sweepQueue, "a-walk-0-1")
 	if run := c.run(); run.Resuming {
 		t.Error("the repair is not at its end")
+	}
+}
+
+// beforeGet does something before a run is read for the first time.
+type beforeGet struct {
+	once sync.Once
+	do   func()
+}
+
+func (h *beforeGet) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *beforeGet) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *beforeGet) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "hgetall" {
+			h.once.Do(h.do)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestBeginPendingOfARunThatEnds, or is paused, while the same command is given again:
+// nothing is wrong with it.
+func TestBeginPendingOfARunThatEnds(t *testing.T) {
+	for name, do := range map[string]func(*counter) error{
+		"ends":      func(c *counter) error { return c.ledger.Seal(c.t.Context(), "a", 0) },
+		"is paused": func(c *counter) error { return c.ledger.Pause(c.t.Context(), "a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newPending(t)
+			c.redis.AddHook(&beforeGet{do: func() {
+				if err := do(c); err != nil {
+					t.Error(err)
+				}
+			}})
+			c.mustBegin("")
+			if run := c.run(); !run.Ended() && !run.Paused {
+				t.Errorf("run %+v: nothing happened to it meanwhile", run)
+			}
+		})
 	}
 }
 

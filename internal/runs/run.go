@@ -63,13 +63,14 @@ type Run struct {
 	// Resuming says that it is being resumed, or repaired, and that open rows may
 	// still lack a task.
 	Resuming bool
-	// StoredAt is when rows came last; zero if none have.
+	// StoredAt is when rows came last; zero if none have. Where a walk finds them it
+	// is when that made its last step or, once sealed, had enqueued all of them.
 	StoredAt time.Time
 	// Lost is the number of open rows for which no task stood at LostAt, which is
 	// zero where there was none.
 	Lost   int64
 	LostAt time.Time
-	// GiveUp is how long a token may take to appear; 0: not said.
+	// GiveUp is how long a token may take to appear, from CountsFrom on; 0: not said.
 	GiveUp time.Duration
 	// Priority is "high" or "normal", or empty: then its rows decide on its lane.
 	Priority string
@@ -80,6 +81,16 @@ type Run struct {
 
 // Ended says whether the run is sealed and every row settled.
 func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
+
+// CountsFrom is from when on GiveUp counts for tasks that are made now: from when the
+// run was made or, where a walk finds its rows, not before they were found. A row may
+// be found, and its token asked for, long after the run was made.
+func (r Run) CountsFrom() time.Time {
+	if r.Walk != nil && r.StoredAt.After(r.CreatedAt) {
+		return r.StoredAt
+	}
+	return r.CreatedAt
+}
 
 // Repairing says that it is being repaired, or that who did so has died.
 func (r Run) Repairing() bool { return r.Resuming && r.Floor < r.Generation }

@@ -24,5 +24,7 @@ end
 if tonumber(r[3]) < total then return {'gap', tonumber(r[3])} end
 
 redis.call('HSET', run, 'sealed', 1, 'total', total)
+-- A walk has enqueued its last rows by now; tasks made anew end no earlier than those.
+if redis.call('HEXISTS', run, 'walk_step') == 1 then redis.call('HSET', run, 'stored_at', now()) end
 conclude()
 return {'ok'}
