@@ -87,7 +87,7 @@ func (l *Ledger) WalkAt(ctx context.Context, run string) (step, enqueued, stored
 const StaleStep = "stale"
 
 // WalkStep makes the step of that number, all of it or nothing: it adds the rows
-// behind those that are there, keeps of each what Keep would keep under that name
+// behind those that are there, keeps of each what Looked would keep under that name
 // (empty: nothing), and replaces what is told of the walk and where it goes on. It
 // also says that all rows which were there before are enqueued.
 //
