@@ -27,7 +27,10 @@ type RecheckPayload struct {
 	VerificationTXT             string                 `json:"verification_txt"`
 	Status                      apiclient.DomainStatus `json:"status"`
 	UseForOrganizationDiscovery *bool                  `json:"use_for_organization_discovery,omitempty"` // nil: not said
-	Tick                        int64                  `json:"tick"`                                     // the sweep's, a Unix second
+	// Prove says that a pending domain whose token is there is to be proven, whether
+	// or not it was set to pending by us.
+	Prove bool  `json:"prove,omitempty"`
+	Tick  int64 `json:"tick"` // the sweep's, a Unix second
 }
 
 // Validate checks what does not need the tenant.
@@ -69,6 +72,7 @@ type recheckRow struct {
 	VerificationTXT             string `json:"verification_txt"`
 	Status                      string `json:"status"`
 	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
+	Prove                       bool   `json:"prove,omitempty"`
 	Tick                        int64  `json:"tick"`
 	Due                         int64  `json:"due,omitempty"` // a Unix second; 0: at once
 }
@@ -77,7 +81,7 @@ func (r recheckRow) payload(e Envelope) RecheckPayload {
 	return RecheckPayload{
 		Envelope: e, OrganizationID: r.OrganizationID, DiscoveryDomainID: r.DiscoveryDomainID, Domain: r.Domain,
 		VerificationHost: r.VerificationHost, VerificationTXT: r.VerificationTXT, Status: apiclient.DomainStatus(r.Status),
-		UseForOrganizationDiscovery: r.UseForOrganizationDiscovery, Tick: r.Tick,
+		UseForOrganizationDiscovery: r.UseForOrganizationDiscovery, Prove: r.Prove, Tick: r.Tick,
 	}
 }
 
