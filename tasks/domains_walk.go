@@ -63,6 +63,9 @@ type Walks interface {
 	Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error)
 	// Seal says that the run has total rows and no more are coming.
 	Seal(ctx context.Context, run string, total int64) error
+	// Left is how many of its rows are open, below 0 while the walk may find more, and
+	// what is told of the walk.
+	Left(ctx context.Context, run string) (open int64, told []byte, err error)
 }
 
 // Walked is what a walk tells of itself, kept as JSON with its run.
@@ -401,12 +404,12 @@ func (h *walk) enqueueFound(ctx context.Context, job Job, p WalkPayload, at walk
 	if err != nil {
 		return err
 	}
-	kind := kinds[kindOfType(TypeWalk)]
+	kind := kinds[job.kindOfType(TypeWalk)]
 	run := Run{
 		ID: job.Run, Kind: kind.Name, Tenant: job.Tenant, CreatedAt: h.cfg.Now().UTC(), Generation: job.Generation,
 		Priority: p.Priority, GiveUp: p.GiveUpAt.Sub(job.CreatedAt),
 	}
-	s := Submission{run: run, lane: run.lane()}
+	s := Submission{run: run, lane: run.lane(), now: h.cfg.Now}
 	rows, noWork := make([]held, len(sources)), make([]bool, len(sources))
 	for i, source := range sources {
 		row, err := kind.Parse(source, Defaults{})
