@@ -99,6 +99,7 @@ type inquiry struct {
 
 	thorough bool          // for a disproof: nothing is remembered of the way below the top-level domain, and all are heard out
 	sighted  []Observation // of the token, at servers that another one's referral has led away from
+	doubt    Reason        // why one server's answer on the way is a contradiction; empty: none is
 }
 
 // consult asks the name servers of the host's zone. It always comes back with a word unless ctx ends.
@@ -225,8 +226,8 @@ func (q *inquiry) wordOf(p *poll, sure bool) word {
 		w.reason = ReasonServersDisagree
 	case p.yes > 0:
 		w.state, w.reason = Present, ReasonFound
-	case q.thorough && p.contradiction() != "":
-		w.reason = p.contradiction()
+	case q.doubt != "":
+		w.reason = q.doubt
 	case p.no > 0 && sure:
 		w.state, w.reason = Absent, reasonOf(Absent, w.observations)
 	default:
@@ -268,9 +269,12 @@ func (q *inquiry) observe(p *poll) []Observation {
 	return seen
 }
 
-// sightings are the observations of the token.
-func (q *inquiry) sightings(p *poll) []Observation {
-	return slices.DeleteFunc(q.observe(p), func(o Observation) bool { return o.State != Present })
+// overhear keeps what counts for a disproof wherever on the way it is said.
+func (q *inquiry) overhear(p *poll) {
+	q.doubt = cmp.Or(q.doubt, p.contradiction())
+	if p.down != nil {
+		q.sighted = append(q.sighted, slices.DeleteFunc(q.observe(p), func(o Observation) bool { return o.State != Present })...)
+	}
 }
 
 // descend goes from the nearest zone that is known down to the one that the name lies in, and hears its servers.
@@ -297,11 +301,11 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 		h := &hearing{inquiry: q, zone: at, name: name, asked: make(map[netip.Addr]*asked)}
 		p := h.hear(ctx)
 		q.note(ctx, at, p)
+		if q.thorough {
+			q.overhear(p)
+		}
 		switch {
 		case p.down != nil:
-			if q.thorough {
-				q.sighted = append(q.sighted, q.sightings(p)...)
-			}
 			q.cuts.put(p.down.zone, *p.down, p.downTTL)
 			at = *p.down
 		case !p.led:

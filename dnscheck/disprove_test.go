@@ -233,6 +233,7 @@ func TestDisproofByBoth(t *testing.T) {
 		{"a name server speaks against itself", voices{authoritatively(against), lacks, lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
 		{"a name server has an alias beside records", voices{authoritatively(ambiguous), lacks, lacks}, no, unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
 		{"a name server answers for another name", voices{says(txt("_v.org-2.example.com", other)), lacks, lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a lame name server has it, the others an alias of nothing", voices{aliased("a.example.com"), yes, aliased("a.example.com")}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
 		{"one name server has an alias", voices{lacks, aliased("a.example.com"), lacks}, no, unknown(dnscheck.ReasonServersDisagree), dnscheck.ByAuthority},
 		{"two aliases", voices{aliased("a.example.com"), aliased("b.example.com"), aliased("a.example.com")}, no, unknown(dnscheck.ReasonServersDisagree), dnscheck.ByAuthority},
 		{"aliases in a circle", voices{aliased(host), aliased(host), aliased(host)}, no, unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
@@ -347,16 +348,21 @@ func TestDisproofHearsEverybodyOut(t *testing.T) {
 
 // What one of a zone's servers holds counts, also where another one refers to a zone below.
 func TestDisproofHearsWhoIsLedAwayFrom(t *testing.T) {
+	refers := []dns.RR{start("example.com"), ns(host, "ns.child.com")}
+	holds := func(record dns.RR) zone { return zoneOf(append(slices.Clone(refers), start(host), record)...) }
 	for name, test := range map[string]struct {
-		held dns.RR
-		want dnscheck.State
-	}{"with the token": {txt(host, token), dnscheck.Present}, "with another value": {txt(host, other), dnscheck.Absent}} {
+		beside zone
+		want   dnscheck.State
+	}{
+		"with the token":                    {holds(txt(host, token)), dnscheck.Present},
+		"with another value":                {holds(txt(host, other)), dnscheck.Absent},
+		"with the token, without authority": {yes, dnscheck.Unknown},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := overTLD(t, twoServers()...)
-				refers := []dns.RR{start("example.com"), ns(host, "ns.child.com")}
 				n.at(nsOne, zoneOf(refers...))
-				n.at(nsTwo, zoneOf(append(refers, start(host), test.held)...))
+				n.at(nsTwo, test.beside)
 				n.know(address("ns.child.com", "5.2.0.1"))
 				n.at("5.2.0.1", zoneOf(start(host)))
 				v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
