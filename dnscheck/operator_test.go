@@ -137,6 +137,18 @@ func TestOperatorOfAVerdict(t *testing.T) {
 			}
 		}
 	}
+	t.Run("not of a registry", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := newInternet(t)
+			n.know(ns("uk", "a.nic.uk"), address("a.nic.uk", tldAddr), address("ns1.nic.uk", nsOne))
+			n.at(tldAddr, zoneOf(start("uk"), ns("co.uk", "ns1.nic.uk")))
+			n.at(nsOne, zoneOf(start("co.uk")))
+			v, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Look(t.Context(), "_v.example.co.uk", token)
+			if err != nil || v.State != dnscheck.Absent || v.Operator != "" {
+				t.Errorf("%s, operator %q, error %v", v.State, v.Operator, err)
+			}
+		})
+	})
 	t.Run("of memory", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := route53(t, zoneOf(start("example.com"))).checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
