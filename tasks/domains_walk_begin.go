@@ -82,11 +82,11 @@ func (s Search) WalkStands(ctx context.Context, r Run, told []byte, step int64) 
 	return s.sweepStands(ctx, r, ids)
 }
 
-// JudgeStands says whether a task stands that judges the sweep. From before it is
-// sealed one does until it has ended.
+// JudgeStands says whether a task stands that judges the sweep, of whatever generation.
+// From before it is sealed one does until it has ended.
 func (s Search) JudgeStands(ctx context.Context, r Run) (bool, error) {
 	var ids []string
-	for generation := r.Floor; generation <= r.Generation; generation++ {
+	for generation := range r.Generation + 1 {
 		ids = append(ids, judgeTaskID(r.ID, generation))
 	}
 	return s.sweepStands(ctx, r, ids)

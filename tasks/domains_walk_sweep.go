@@ -76,7 +76,7 @@ func (w Walked) looksAtPending(ctx context.Context, m Memories, domain string) (
 func recheckRowOf(organization string, d apiclient.DiscoveryDomain, told Walked) recheckRow {
 	r := recheckRow{
 		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT,
-		Status: string(d.Status), UseForOrganizationDiscovery: d.UseForOrganizationDiscovery, Tick: told.Tick, Due: told.dueOf(d.ID),
+		Status: string(d.Status), UseForOrganizationDiscovery: d.UseForOrganizationDiscovery, Prove: told.Pending && d.Status == apiclient.StatusPending, Tick: told.Tick, Due: told.dueOf(d.ID),
 	}
 	if err := cmp.Or(below(d), r.payload(Envelope{}).Validate()); err != nil {
 		const named = 300 // octets; a name has 255 at the most, an id 128

@@ -110,8 +110,7 @@ func NewMux(cfg Config) *Mux {
 	if cfg.MaxClientsPerRequest <= 0 || cfg.MaxClientsPerRequest > MaxClients {
 		cfg.MaxClientsPerRequest = MaxClients
 	}
-	records := records{api: cfg.API, now: cfg.Now}
-	remembered := remembered{cfg}
+	records, remembered := records{api: cfg.API, now: cfg.Now}, remembered{cfg}
 	w := &walk{cfg: cfg}
 	return &Mux{cfg: cfg, walk: w, works: map[string]work{
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),

@@ -33,8 +33,10 @@ func (i Intake) Resume(ctx context.Context, id string) (sum tasks.Summary, resum
 		return tasks.Summary{}, false, err
 	}
 	sum.Tasks, sum.Settled = found.Tasks, run.Rows()-found.Open
-	if err := i.walkAgain(ctx, run); err != nil {
-		return tasks.Summary{}, false, err
+	if run.Walking() { // what judges a sweep is not dropped by a pause
+		if err := i.walkAgain(ctx, run); err != nil {
+			return tasks.Summary{}, false, err
+		}
 	}
 	return sum, true, i.Ledger.Resumed(ctx, id, run.Generation)
 }
