@@ -284,10 +284,10 @@ func (t *tenant) checkURLs() error {
 // readSecrets reads what the tenant authenticates with: a bearer token, or
 // the secret or the key of its client credentials.
 func (t *tenant) readSecrets(env environment) (err error) {
-	if t.secret, err = fileOrEnv(env, t.ClientSecretFile, t.ClientSecretEnv, "client secret"); err != nil {
+	if t.secret, err = cli.FileOrEnv(env, t.ClientSecretFile, t.ClientSecretEnv, "client secret"); err != nil {
 		return err
 	}
-	if t.token, err = fileOrEnv(env, t.TokenFile, t.TokenEnv, "token"); err != nil {
+	if t.token, err = cli.FileOrEnv(env, t.TokenFile, t.TokenEnv, "token"); err != nil {
 		return err
 	}
 	method, err := apiclient.ParseAuthMethod(t.ClientAuth)
@@ -344,24 +344,6 @@ func (t *tenant) checkNetwork() error {
 	}
 	t.network.RootCAs = roots
 	return nil
-}
-
-func fileOrEnv(env environment, path, name, what string) (apiclient.Secret, error) {
-	switch {
-	case path != "" && name != "":
-		return apiclient.Secret{}, fmt.Errorf("%s: a file and an environment variable are both named: which one is meant?", what)
-	case path != "":
-		value, err := cli.SecretFile(path)
-		if err != nil {
-			return apiclient.Secret{}, fmt.Errorf("%s: %w", what, err)
-		}
-		return apiclient.NewSecret(value), nil
-	case name != "" && env(name) == "":
-		return apiclient.Secret{}, fmt.Errorf("%s: the environment variable %.80q is not set, or empty", what, name)
-	case name != "":
-		return apiclient.NewSecret(env(name)), nil
-	}
-	return apiclient.Secret{}, nil
 }
 
 func (t *tenant) checkLimit() error {
