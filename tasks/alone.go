@@ -52,7 +52,7 @@ func (p *Producer) Enqueue(ctx context.Context, a Alone) (id string, err error) 
 
 // task is the row's task: that of the one row of a run of its own.
 func (a Alone) task() spec {
-	s := Submission{lane: Fast, run: Run{ID: a.ID, Kind: a.Row.kind, Tenant: a.Tenant, CreatedAt: a.CreatedAt.UTC(), GiveUp: a.GiveUp}, alone: true}
+	s := Submission{lane: Fast, run: Run{ID: a.ID, Kind: a.Row.kind, Tenant: a.Tenant, CreatedAt: a.CreatedAt.UTC(), GiveUp: a.GiveUp}, alone: true, now: time.Now}
 	window := []held{{row: a.Row}}
 	if a.Row.kind == TypeRemove {
 		return s.batches(window, 0, []bool{false})[0].task

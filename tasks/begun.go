@@ -158,7 +158,7 @@ func (m *Mux) inDoubt(ctx context.Context, typ string, job Job) string {
 	if job.Item == nil {
 		return ""
 	}
-	_, kept, _, err := m.cfg.Ledger.Standing(ctx, job.Run, kindOfType(typ), job.Generation, job.Rows())
+	_, kept, _, err := m.cfg.Ledger.Standing(ctx, job.Run, job.kindOfType(typ), job.Generation, job.Rows())
 	if err != nil || !hasBegun(kept) {
 		return "" // settling meets the same error, and comes back here
 	}

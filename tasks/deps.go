@@ -23,7 +23,8 @@ type API interface {
 }
 
 // DNS is what the handlers need of the DNS check: a look, which is quick,
-// and a proof, which a resolver alone cannot give.
+// a proof, which a resolver alone cannot give, and a proof of the contrary, for
+// which every vantage point is asked.
 type DNS interface {
 	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
@@ -86,4 +87,31 @@ type Meter interface {
 	Task(tenant, typ, outcome string, took time.Duration)
 	// ClientsPerRequest is told of the limit in use by whoever keeps to it.
 	ClientsPerRequest(tenant string, limit int)
+}
+
+// Memories is what sweeps need of what is remembered of one tenant's discovery
+// domains. A domain goes by its id.
+type Memories interface {
+	// Memory is what is kept of a domain, nil if nothing is.
+	Memory(ctx context.Context, domain string) ([]byte, error)
+	// Remember replaces former by value, both nil for nothing, and puts the domain
+	// among the attended ones, or takes it from there. In the same step it counts each
+	// word for the tick. ok is false, and nothing is written, where what is kept is
+	// not former any more.
+	Remember(ctx context.Context, domain string, former, value []byte, attend bool, tick int64, counted ...string) (ok bool, err error)
+	// Attended are the ids of the attended domains, in no order.
+	Attended(ctx context.Context) iter.Seq2[string, error]
+	// Tally is how often each word was counted for the tick.
+	Tally(ctx context.Context, tick int64) (map[string]int64, error)
+	// State is what is kept for the whole tenant under a name, nil if nothing is.
+	State(ctx context.Context, name string) ([]byte, error)
+	// SetState replaces it as Remember does.
+	SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error)
+}
+
+// Notices tells others of what has happened.
+type Notices interface {
+	// Tell sees to it that the notice reaches whoever wants it. Told again under
+	// the same id it is told once.
+	Tell(ctx context.Context, n Notice) error
 }

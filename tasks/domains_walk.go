@@ -401,12 +401,12 @@ func (h *walk) enqueueFound(ctx context.Context, job Job, p WalkPayload, at walk
 	if err != nil {
 		return err
 	}
-	kind := kinds[kindOfType(TypeWalk)]
+	kind := kinds[job.kindOfType(TypeWalk)]
 	run := Run{
 		ID: job.Run, Kind: kind.Name, Tenant: job.Tenant, CreatedAt: h.cfg.Now().UTC(), Generation: job.Generation,
 		Priority: p.Priority, GiveUp: p.GiveUpAt.Sub(job.CreatedAt),
 	}
-	s := Submission{run: run, lane: run.lane()}
+	s := Submission{run: run, lane: run.lane(), now: h.cfg.Now}
 	rows, noWork := make([]held, len(sources)), make([]bool, len(sources))
 	for i, source := range sources {
 		row, err := kind.Parse(source, Defaults{})

@@ -15,16 +15,49 @@ import (
 // that it reads. A payload with a newer one is left for a newer worker.
 const Version = 1
 
-// Types of tasks. The type of a row task is also the kind of its run;
-// [TypeConfirm] is the second half of [TypeVerify], and [TypeWalk] finds its rows.
+// Types of tasks of rows. The type is also the kind of the run, but for
+// [TypeConfirm], which is the second half of [TypeVerify] and, where a sweep has
+// found a pending domain's token, of [TypeRecheck].
 const (
 	TypeVerify  = "domain:verify"
 	TypeConfirm = "domain:confirm"
 	TypeUpdate  = "domain:update"
 	TypeRemove  = "clients:remove"
 	TypeCreate  = "template:create"
-	TypeWalk    = "domains:walk"
+	TypeRecheck = "domain:recheck"
 )
+
+// Types of tasks that stand for no row. Those of the first group are a run's:
+// [TypeWalk] finds the rows of a [TypeVerify] run, [TypeSweep] those of a
+// [TypeRecheck] run, which [TypeJudge] judges at its end. The others belong to no run.
+const (
+	TypeWalk  = "domains:walk"
+	TypeSweep = "domains:sweep"
+	TypeJudge = "domains:judge"
+
+	TypeRelook  = "domain:relook"
+	TypeAct     = "domain:act"
+	TypeDeliver = "webhook:deliver"
+)
+
+// class says what a task stands for.
+type class int
+
+const (
+	ofRows class = iota // rows of a run
+	ofRun               // a run, and none of its rows
+	ofNone              // neither: the ledger knows nothing of it
+)
+
+func classOf(typ string) class {
+	switch typ {
+	case TypeWalk, TypeSweep, TypeJudge:
+		return ofRun
+	case TypeRelook, TypeAct, TypeDeliver:
+		return ofNone
+	}
+	return ofRows
+}
 
 // DefaultTenant is the tenant of a payload that names none.
 const DefaultTenant = "default"
@@ -35,7 +68,7 @@ const DefaultTenant = "default"
 type Envelope struct {
 	V         int       `json:"v"`
 	Tenant    string    `json:"tenant,omitempty"`
-	Run       string    `json:"run"`
+	Run       string    `json:"run,omitempty"`
 	Item      *int64    `json:"item,omitempty"`  // the row, of a task that is one row
 	Items     []int64   `json:"items,omitempty"` // the rows, of a batch
 	CreatedAt time.Time `json:"created_at"`      // when the run was, or the row found by its walk; RFC 3339 in UTC
@@ -45,6 +78,8 @@ type Envelope struct {
 	// Alone says that the rows are part of no bulk run: the worker that takes the
 	// task up writes them down, under the id of Run. See [Producer.Enqueue].
 	Alone bool `json:"alone,omitempty"`
+	// Swept says of a confirm that its row is one of a sweep.
+	Swept bool `json:"swept,omitempty"`
 }
 
 // Rows are the run's rows that the task stands for.
@@ -56,8 +91,11 @@ func (e Envelope) Rows() []int64 {
 }
 
 // kindOfType is the kind of the run that a task of type typ belongs to.
-func kindOfType(typ string) string {
-	if typ == TypeConfirm || typ == TypeWalk {
+func (e Envelope) kindOfType(typ string) string {
+	switch {
+	case typ == TypeSweep, typ == TypeJudge, typ == TypeConfirm && e.Swept:
+		return TypeRecheck
+	case typ == TypeConfirm, typ == TypeWalk:
 		return TypeVerify
 	}
 	return typ
@@ -72,12 +110,12 @@ func readEnvelope(typ string, payload []byte) (Envelope, error) {
 	if e.Tenant == "" {
 		e.Tenant = DefaultTenant
 	}
-	if err := CheckRunID(e.Run); err != nil {
+	if err := CheckRunID(e.Run); err != nil && (e.Run != "" || classOf(typ) != ofNone) {
 		return e, fmt.Errorf("payload: %w", err)
 	}
-	if typ == TypeWalk {
+	if classOf(typ) != ofRows {
 		if len(e.Rows()) > 0 {
-			return e, errors.New("payload: a walk stands for no row, and this one names some")
+			return e, fmt.Errorf("payload: %s stands for no row, and this one names some", typ)
 		}
 		return e, nil
 	}

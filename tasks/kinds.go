@@ -25,6 +25,8 @@ type Kind struct {
 	// WholeObject: a row is one JSON object with members of its own, and
 	// cannot come as CSV.
 	WholeObject bool
+	// Found: rows are found by a walk, and cannot be handed in.
+	Found bool
 
 	parse func(object json.RawMessage, d Defaults) (Row, error)
 }
@@ -45,6 +47,8 @@ type Row struct {
 	status       string
 	use          *bool
 	template     json.RawMessage
+	recheck      *recheckRow
+	due          time.Time // when its task is; zero: at once
 }
 
 // Organization is the organization that the row is about; empty for templates.
@@ -71,6 +75,14 @@ func (r Row) AppendIdentity(b []byte) []byte {
 	return append(b, 2)
 }
 
+// after is how long from now its task is due, in whole seconds.
+func (r Row) after(now time.Time) time.Duration {
+	if wait := r.due.Sub(now); !r.due.IsZero() && wait > 0 {
+		return wholeSeconds(wait)
+	}
+	return 0
+}
+
 // payload is that of the row's task; clients are removed in batches, and have
 // none of their own.
 func (r Row) payload(e Envelope, giveUpAt time.Time) any {
@@ -83,6 +95,8 @@ func (r Row) payload(e Envelope, giveUpAt time.Time) any {
 		}
 	case TypeUpdate:
 		return r.update(e)
+	case TypeRecheck:
+		return r.recheck.payload(e)
 	}
 	return CreatePayload{Envelope: e, Template: r.template}
 }
@@ -118,13 +132,17 @@ var kinds = map[string]Kind{
 		parse:   parseRemove,
 	},
 	TypeCreate: {Name: TypeCreate, WholeObject: true, parse: parseCreate},
+	// Its rows are found by sweeps alone.
+	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, parse: parseRecheck},
 }
 
-// Kinds are all kinds of runs, by name.
+// Kinds are the kinds of runs whose rows can be handed in, by name.
 func Kinds() []Kind {
 	var all []Kind
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		all = append(all, kinds[name])
+		if !kinds[name].Found {
+			all = append(all, kinds[name])
+		}
 	}
 	return all
 }

@@ -166,8 +166,12 @@ func (r Run) places(items []int64, mark string) []place {
 	for generation := r.Floor; generation <= r.Generation; generation++ {
 		id := r.taskID(items, generation)
 		for _, lane := range r.lanes() {
+			if r.Kind == TypeRecheck {
+				all = append(all, place{r.rowQueue(lane), id}, place{APIQueue(r.Tenant, lane), confirmTaskID(id)})
+				continue
+			}
 			if r.Kind != TypeVerify {
-				all = append(all, place{APIQueue(r.Tenant, lane), id})
+				all = append(all, place{r.rowQueue(lane), id})
 				continue
 			}
 			look, confirm := DNSQueue(r.Tenant, lane), APIQueue(r.Tenant, lane)

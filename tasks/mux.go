@@ -40,6 +40,13 @@ type Config struct {
 	// AllowUnproven lets domain:update set verified without any proof.
 	AllowUnproven bool
 
+	// Memories is what is remembered of the domains that are swept, and Rules
+	// decides on those that have lost their token.
+	Memories Memories
+	Rules    Rules
+	// Notices is told of what happens to domains; nil: nobody is.
+	Notices Notices
+
 	// Stopping is closed when the worker stops: handlers leave at the next
 	// place where that is safe.
 	Stopping <-chan struct{}
@@ -157,7 +164,7 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 	if err != nil {
 		return m.unrecorded(ctx, t, d, Judgement{Outcome: Invalid, Reason: err.Error()})
 	}
-	if env.Alone {
+	if env.Alone && classOf(t.Type()) == ofRows {
 		if j := m.registered(ctx, t, env, d); j != nil {
 			return m.unrecorded(ctx, t, d, *j)
 		}
@@ -205,9 +212,17 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 		return Result{}, ErrStopping
 	}
 	handle, known := m.works[t.Type()]
+	if classOf(t.Type()) == ofNone {
+		job.retried = retried
+		if err := m.unfit(t, *job, known); err != nil {
+			return Result{}, err
+		}
+		ctx = apiclient.WithCorrelationID(job.onErrand(ctx, t.Type()), job.TaskID)
+		return protect(ctx, handle, *job, t.Payload())
+	}
 	kind := "" // a newer worker's task may be of a kind of its own
 	if known {
-		kind = kindOfType(t.Type())
+		kind = job.kindOfType(t.Type())
 	}
 	asked := m.cfg.Now()
 	settled, kept, drop, err := m.cfg.Ledger.Standing(ctx, job.Run, kind, job.Generation, job.Rows())
@@ -223,19 +238,11 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 		return Result{}, err
 	}
 	job.leaveOut(settled)
-	if known && t.Type() != TypeWalk && (job.Item == nil) != (t.Type() == TypeRemove) {
+	if known && classOf(t.Type()) == ofRows && (job.Item == nil) != (t.Type() == TypeRemove) {
 		return Result{}, invalid(fmt.Errorf("payload: want item for one row and items for a batch, and %s is the other", t.Type()))
 	}
-	if job.Tenant != m.cfg.Tenant {
-		return Result{}, invalid(fmt.Errorf("payload: a task of tenant %.40q in a queue of tenant %q", job.Tenant, m.cfg.Tenant))
-	}
-	if !known || job.V > Version {
-		return Result{}, m.tooNew(t, *job)
-	}
-	// Before the work, so that a task which takes its worker down with it
-	// ends too: asynq counts an attempt for each lease that was lost.
-	if retried >= MaxAttempts {
-		return Result{}, &settledError{Failed, fmt.Sprintf("given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", retried)}
+	if err := m.unfit(t, *job, known); err != nil {
+		return Result{}, err
 	}
 	job.look = m.secondLook(*job, kind, asked)
 	if !job.hasBegun() {
@@ -243,6 +250,22 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	}
 	ctx = apiclient.WithCorrelationID(job.onErrand(ctx, t.Type()), job.TaskID)
 	return protect(ctx, handle, *job, t.Payload())
+}
+
+// unfit says why a task is not for this worker, or not to be tried any more.
+func (m *Mux) unfit(t *asynq.Task, job Job, known bool) error {
+	if job.Tenant != m.cfg.Tenant {
+		return invalid(fmt.Errorf("payload: a task of tenant %.40q in a queue of tenant %q", job.Tenant, m.cfg.Tenant))
+	}
+	if !known || job.V > Version {
+		return m.tooNew(t, job)
+	}
+	// Before the work, so that a task which takes its worker down with it
+	// ends too: asynq counts an attempt for each lease that was lost.
+	if job.retried >= MaxAttempts {
+		return &settledError{Failed, fmt.Sprintf("given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", job.retried)}
+	}
+	return nil
 }
 
 // allSettled: a task without a row, a walk's, is through only when the walk is.
@@ -331,11 +354,13 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 
 // record puts what happened into the ledger, and tells the pace of a block.
 func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) error {
-	if t.Type() == TypeWalk {
+	switch {
+	case t.Type() == TypeWalk, t.Type() == TypeSweep:
 		return m.recordWalk(ctx, job, t.Payload(), j)
-	}
-	if j.Outcome.Settles() {
-		return m.cfg.Ledger.Settle(ctx, job.Run, kindOfType(t.Type()), job.Rows(), string(j.Outcome), j.Reason)
+	case classOf(t.Type()) != ofRows:
+		return m.block(ctx, j)
+	case j.Outcome.Settles():
+		return m.cfg.Ledger.Settle(ctx, job.Run, job.kindOfType(t.Type()), job.Rows(), string(j.Outcome), j.Reason)
 	}
 	switch j.Outcome {
 	case HandedOn, NotYet, Stopping, Paused, Superseded: // the ledger knows, or another task tells

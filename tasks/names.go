@@ -52,8 +52,16 @@ func DNSQueue(tenant string, lane Lane) string { return queue(tenant, "dns", lan
 // APIQueue is the queue of the tasks that spend the tenant's budget.
 func APIQueue(tenant string, lane Lane) string { return queue(tenant, "api", lane) }
 
-// SweepQueue is the queue of the tasks that walk through a tenant.
+// SweepQueue is the queue of the tasks that walk through a tenant, and of what is
+// decided at the end of a sweep.
 func SweepQueue(tenant string) string { return tenant + ".sweep" }
+
+// RecheckQueue is the queue of a sweep's looks: they hold up neither what people
+// have handed in, nor the walk that finds them.
+func RecheckQueue(tenant string) string { return tenant + ".recheck" }
+
+// WebhookQueue is the queue of deliveries to other systems.
+func WebhookQueue(tenant string) string { return tenant + ".webhook" }
 
 func queue(tenant, group string, lane Lane) string {
 	name := tenant + "." + group
@@ -89,6 +97,16 @@ func batchTaskID(run string, items []int64, generation int) string {
 // walkTaskID names the task of a walk's step: <run>-walk-<step>-<generation>.
 func walkTaskID(run string, step int64, generation int) string {
 	return fmt.Sprintf("%s-walk-%d-%d", run, step, generation)
+}
+
+// judgeTaskID names the task that judges a sweep: <run>-judge-<generation>.
+func judgeTaskID(run string, generation int) string {
+	return fmt.Sprintf("%s-judge-%d", run, generation)
+}
+
+// scheduledTaskID names what is done once a tick: <type>-<tenant>-<key>-<tick>.
+func scheduledTaskID(typ, tenant, key string, tick int64) string {
+	return fmt.Sprintf("%s-%s-%s-%d", typ, tenant, key, tick)
 }
 
 // confirmTaskID names the confirm that a look asks for: the look's id and c.

@@ -45,6 +45,17 @@ type Run struct {
 	Lost *Search
 }
 
+// rowQueue is where the tasks of single rows begin.
+func (r Run) rowQueue(lane Lane) string {
+	switch r.Kind {
+	case TypeVerify:
+		return DNSQueue(r.Tenant, lane)
+	case TypeRecheck:
+		return RecheckQueue(r.Tenant)
+	}
+	return APIQueue(r.Tenant, lane)
+}
+
 // lane is where the run's tasks go.
 func (r Run) lane() Lane {
 	if r.Priority == ByRows {
@@ -97,6 +108,7 @@ type Submission struct {
 	run      Run
 	lane     Lane
 	alone    bool // see Envelope.Alone
+	now      func() time.Time
 
 	next   int64    // the item that comes next
 	chunk  [][]byte // sources not stored yet
@@ -128,7 +140,7 @@ func (p *Producer) Begin(r Run) (*Submission, error) {
 	if r.GiveUp <= 0 {
 		r.GiveUp = DefaultGiveUp
 	}
-	return &Submission{producer: p, run: r, lane: r.lane()}, nil
+	return &Submission{producer: p, run: r, lane: r.lane(), now: time.Now}, nil
 }
 
 // Add hands in the next row: items count from 0 and none is left out. source
@@ -313,10 +325,7 @@ func (s *Submission) envelope() Envelope {
 
 // rowTasks are the tasks of rows that are a task each.
 func (s *Submission) rowTasks(window []held, first int64, settled []bool) []unit {
-	queue := APIQueue(s.run.Tenant, s.lane)
-	if s.run.Kind == TypeVerify {
-		queue = DNSQueue(s.run.Tenant, s.lane)
-	}
+	queue := s.run.rowQueue(s.lane)
 	var units []unit
 	for i, h := range window {
 		if settled[i] || h.outcome != "" {
@@ -327,7 +336,7 @@ func (s *Submission) rowTasks(window []held, first int64, settled []bool) []unit
 		e.Item = new(first + int64(i))
 		units = append(units, unit{items: []int64{*e.Item}, open: 1, task: spec{
 			typ: row.kind, queue: queue, id: rowTaskID(e.Run, *e.Item, s.run.Generation),
-			payload: row.payload(e, e.CreatedAt.Add(s.run.GiveUp)),
+			payload: row.payload(e, e.CreatedAt.Add(s.run.GiveUp)), after: row.after(s.now()),
 		}})
 	}
 	return units

@@ -159,12 +159,18 @@ func (e tokenEntry) token() (token, error) {
 	return t, errors.Join(checkKinds(e.Kinds), checkTenants(e.Tenants))
 }
 
+// kindOf is the kind of that name, of those whose rows can be handed in.
+func kindOf(name string) (tasks.Kind, bool) {
+	kind, known := tasks.KindOf(name)
+	return kind, known && !kind.Found
+}
+
 func checkKinds(kinds []string) error {
 	if len(kinds) == 0 {
 		return errors.New(`kinds: there is none; want a list such as [domain:verify], or ["*"]`)
 	}
 	for _, kind := range kinds {
-		if _, known := tasks.KindOf(kind); !known && kind != all {
+		if _, known := kindOf(kind); !known && kind != all {
 			return fmt.Errorf("kinds: there is no kind %s; there are %s", shown(kind), strings.Join(kindNames(), ", "))
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/runs"
-	"orgops/tasks"
 )
 
 // longestAgain is the longest time between two attempts at a hand-in.
@@ -177,7 +176,7 @@ func (s *Server) gone(ctx context.Context, j *job) (bool, error) {
 
 // input is what the job's rows are to be taken for.
 func (s *Server) input(ctx context.Context, j *job) (intake.Input, error) {
-	kind, known := tasks.KindOf(j.Kind)
+	kind, known := kindOf(j.Kind)
 	if !known {
 		return intake.Input{}, fmt.Errorf("%w: kind %s is not known", errBroken, shown(j.Kind))
 	}

@@ -39,7 +39,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 // to be handed in.
 func (s *Server) order(r *http.Request) (j *job, dry bool, err error) {
 	kind := r.PathValue("run")
-	if _, known := tasks.KindOf(kind); !known {
+	if _, known := kindOf(kind); !known {
 		return nil, false, newProblem(http.StatusNotFound, "not-found", "There is no kind of run %s. There are: %s.", shown(kind), strings.Join(kindNames(), ", "))
 	}
 	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "dry_run")
