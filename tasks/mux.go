@@ -44,8 +44,10 @@ type Config struct {
 	// decides on those that have lost their token.
 	Memories Memories
 	Rules    Rules
-	// Notices is told of what happens to domains; nil: nobody is.
-	Notices Notices
+	// Notices is told of what happens to domains; nil: nobody is. Webhooks is
+	// required where there are notices.
+	Notices  Notices
+	Webhooks Webhooks
 
 	// Stopping is closed when the worker stops: handlers leave at the next
 	// place where that is safe.
@@ -119,6 +121,7 @@ func NewMux(cfg Config) *Mux {
 		TypeRemove:  decoded((&remove{cfg: cfg}).process),
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
 		TypeWalk:    decoded(walks.process),
+		TypeDeliver: decoded((&deliver{cfg: cfg}).process),
 	}}
 }
 
@@ -262,7 +265,7 @@ func (m *Mux) unfit(t *asynq.Task, job Job, known bool) error {
 	}
 	// Before the work, so that a task which takes its worker down with it
 	// ends too: asynq counts an attempt for each lease that was lost.
-	if job.retried >= MaxAttempts {
+	if job.retried >= mostAttempts(t.Type()) {
 		return &settledError{Failed, fmt.Sprintf("given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", job.retried)}
 	}
 	return nil
@@ -325,7 +328,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if p, ok := errors.AsType[*panicError](err); ok {
 		m.cfg.Logger.ErrorContext(ctx, "handler panicked", "task_id", job.TaskID, "panic", p.value, "stack", string(p.stack))
 	}
-	if j.Outcome == Transient && attempt+1 >= MaxAttempts {
+	if j.Outcome == Transient && attempt+1 >= mostAttempts(t.Type()) {
 		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", attempt+1, j.Reason)}
 	}
 	if j.Outcome == Transient { // the API may ask for more, or for less than it needs
@@ -360,6 +363,10 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 	case classOf(t.Type()) != ofRows:
 		return m.block(ctx, j)
 	case j.Outcome.Settles():
+		// Before, so that who dies in between does both again.
+		if err := m.tell(ctx, t, job, j); err != nil {
+			return err
+		}
 		return m.cfg.Ledger.Settle(ctx, job.Run, job.kindOfType(t.Type()), job.Rows(), string(j.Outcome), j.Reason)
 	}
 	switch j.Outcome {
@@ -371,6 +378,18 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 	}
 	next := m.cfg.Now().Add(j.After)
 	return m.cfg.Ledger.Note(ctx, job.Run, job.Rows(), string(j.Outcome)+": "+j.Reason, next)
+}
+
+// tell tells others what a row's end is to them.
+func (m *Mux) tell(ctx context.Context, t *asynq.Task, job Job, j Judgement) error {
+	if m.cfg.Notices == nil {
+		return nil
+	}
+	n, ok := noticeOf(t.Type(), job, t.Payload(), j, m.cfg.Now())
+	if !ok {
+		return nil
+	}
+	return m.cfg.Notices.Tell(ctx, n)
 }
 
 // block tells the pace of a block that it does not know of.

@@ -19,12 +19,16 @@ const (
 	checkEvery = 10 * time.Millisecond
 	// forwardEvery is how often tasks that are due again are made ready.
 	forwardEvery = 200 * time.Millisecond
-	// sweepCheckEvery is that of the walks, for which nobody waits.
+	// sweepCheckEvery is that of walks and deliveries, for which nobody waits.
 	sweepCheckEvery = 100 * time.Millisecond
 )
 
 // sweepConcurrency is how many walks go on at a time.
 const sweepConcurrency = 4
+
+// webhookConcurrency is how many deliveries go on at a time: a receiver that does not
+// answer holds a place for 15 s, and has one of them at most once it is known.
+const webhookConcurrency = 8
 
 // WalkRequests is how many requests of walks may be under way at a time.
 const WalkRequests = sweepConcurrency * stepOrganizations
@@ -47,7 +51,7 @@ type ServerConfig struct {
 // for those that write, so that looks which wait for name servers take no place
 // that a write could have; one of each for the fast lane, so that there is a
 // place for its tasks while all others are held by tasks that wait for permits;
-// and one for those that walk through the tenant.
+// one for those that walk through the tenant, and one for deliveries to others.
 type Servers struct {
 	mux     *Mux
 	servers []*asynq.Server
@@ -74,6 +78,7 @@ func NewServers(cfg ServerConfig) *Servers {
 		server(DNSQueue(cfg.Tenant, Normal), cfg.DNSConcurrency, checkEvery),
 		server(APIQueue(cfg.Tenant, Normal), cfg.APIConcurrency, checkEvery),
 		server(SweepQueue(cfg.Tenant), sweepConcurrency, sweepCheckEvery),
+		server(WebhookQueue(cfg.Tenant), webhookConcurrency, sweepCheckEvery),
 	}}
 }
 

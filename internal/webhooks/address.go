@@ -13,6 +13,9 @@ import (
 // connectTimeout is how long connecting may take, of an attempt's whole time.
 const connectTimeout = 10 * time.Second
 
+// errRefused is that of one address.
+var errRefused = errors.New("it is loopback, link-local, private or reserved")
+
 // errAddress is that of a host whose addresses are all refused.
 var errAddress = errors.New("the host has no address that may be connected to: they are loopback, link-local, private or reserved, which takes allow_private (for http: loopback alone)")
 
@@ -35,7 +38,7 @@ func dial(resolver *net.Resolver, allowed func(netip.Addr) bool) dialer {
 				at, err := netip.ParseAddrPort(address)
 				if err != nil || !allowed(at.Addr()) {
 					refused.Add(1)
-					return errAddress
+					return errRefused
 				}
 				taken.Add(1)
 				return nil

@@ -48,6 +48,7 @@ const (
 
 // Sender delivers to a tenant's endpoints. It may be used from any goroutine.
 type Sender struct {
+	endpoints []Endpoint
 	receivers map[string]*receiver
 	timeout   time.Duration
 	userAgent string
@@ -63,7 +64,7 @@ type receiver struct {
 
 // NewSender returns a sender to the endpoints. It connects to nobody.
 func NewSender(c Config) (*Sender, error) {
-	s := &Sender{receivers: map[string]*receiver{}, timeout: c.Timeout, userAgent: c.UserAgent}
+	s := &Sender{endpoints: c.Endpoints, receivers: map[string]*receiver{}, timeout: c.Timeout, userAgent: c.UserAgent}
 	if s.timeout <= 0 {
 		s.timeout = defaultTimeout
 	}
@@ -125,6 +126,21 @@ func (e Endpoint) allowed(addr netip.Addr) bool {
 	return public(addr)
 }
 
+// Wanting are the names of the endpoints that are told of events of that type, in
+// the order of the file.
+func (s *Sender) Wanting(eventType string) []string {
+	var names []string
+	for _, e := range s.endpoints {
+		if e.Wants(eventType) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// Has says whether there is an endpoint of that name.
+func (s *Sender) Has(endpoint string) bool { return s.receivers[endpoint] != nil }
+
 // Close closes the connections that are kept.
 func (s *Sender) Close() {
 	for _, r := range s.receivers {
@@ -148,6 +164,12 @@ type DeliveryError struct {
 func (e *DeliveryError) Error() string {
 	return fmt.Sprintf("webhook endpoint %s: %s", e.Endpoint, e.reason)
 }
+
+// AskedToWait is RetryAfter, by the name that the queue knows.
+func (e *DeliveryError) AskedToWait() time.Duration { return e.RetryAfter }
+
+// Final is Permanent.
+func (e *DeliveryError) Final() bool { return e.Permanent }
 
 // Unwrap is what is below: for errors.Is, not to be shown.
 func (e *DeliveryError) Unwrap() error { return e.cause }
