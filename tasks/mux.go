@@ -113,6 +113,7 @@ func NewMux(cfg Config) *Mux {
 		cfg.MaxClientsPerRequest = MaxClients
 	}
 	records := records{api: cfg.API, now: cfg.Now}
+	remembered := remembered{cfg}
 	walks := &walk{cfg: cfg}
 	return &Mux{cfg: cfg, walk: walks, works: map[string]work{
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
@@ -122,6 +123,10 @@ func NewMux(cfg Config) *Mux {
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
 		TypeWalk:    decoded(walks.process),
 		TypeDeliver: decoded((&deliver{cfg: cfg}).process),
+		TypeRecheck: decoded((&recheck{cfg: cfg, remembered: remembered}).process),
+		TypeRelook:  decoded((&relook{cfg: cfg, remembered: remembered}).process),
+		TypeAct:     decoded((&act{cfg: cfg, remembered: remembered}).process),
+		TypeJudge:   decoded((&judging{cfg: cfg}).process),
 	}}
 }
 
@@ -237,7 +242,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 		return Result{}, errNothingToDo
 	}
 	job.ending = drop == string(Cancelled) && job.hasBegun()
-	if err := job.stop(drop); err != nil && !job.ending {
+	if err := job.stop(drop); err != nil && !job.ending && !waits(t.Type(), err) {
 		return Result{}, err
 	}
 	job.leaveOut(settled)
@@ -253,6 +258,12 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	}
 	ctx = apiclient.WithCorrelationID(job.onErrand(ctx, t.Type()), job.TaskID)
 	return protect(ctx, handle, *job, t.Payload())
+}
+
+// waits says whether a task is not dropped for that: a sweep is judged once, at its
+// end, whether or not it was paused and resumed meanwhile.
+func waits(typ string, dropped error) bool {
+	return typ == TypeJudge && !errors.Is(dropped, ErrCancelled)
 }
 
 // unfit says why a task is not for this worker, or not to be tried any more.
@@ -363,10 +374,6 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 	case classOf(t.Type()) != ofRows:
 		return m.block(ctx, j)
 	case j.Outcome.Settles():
-		// Before, so that who dies in between does both again.
-		if err := m.tell(ctx, t, job, j); err != nil {
-			return err
-		}
 		return m.cfg.Ledger.Settle(ctx, job.Run, job.kindOfType(t.Type()), job.Rows(), string(j.Outcome), j.Reason)
 	}
 	switch j.Outcome {
@@ -378,18 +385,6 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 	}
 	next := m.cfg.Now().Add(j.After)
 	return m.cfg.Ledger.Note(ctx, job.Run, job.Rows(), string(j.Outcome)+": "+j.Reason, next)
-}
-
-// tell tells others what a row's end is to them.
-func (m *Mux) tell(ctx context.Context, t *asynq.Task, job Job, j Judgement) error {
-	if m.cfg.Notices == nil {
-		return nil
-	}
-	n, ok := noticeOf(t.Type(), job, t.Payload(), j, m.cfg.Now())
-	if !ok {
-		return nil
-	}
-	return m.cfg.Notices.Tell(ctx, n)
 }
 
 // block tells the pace of a block that it does not know of.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -41,16 +42,18 @@ func (t notices) Tell(ctx context.Context, n Notice) error {
 	if err != nil {
 		return fmt.Errorf("tell %s: %w", n.ID, err)
 	}
+	// The scheme signs the id in front of a full stop, so there is none in it.
+	id := strings.ReplaceAll(n.ID, ".", "_")
 	for _, endpoint := range t.cfg.Webhooks.Wanting(n.Type) {
 		p := DeliverPayload{
 			Envelope: Envelope{V: Version, Tenant: t.cfg.Tenant, CreatedAt: t.cfg.Now().UTC()},
-			Endpoint: endpoint, ID: n.ID, Event: body,
+			Endpoint: endpoint, ID: id, Event: body,
 		}
 		if err := enqueue(ctx, t.cfg.Enqueuer, p.task()); err != nil {
 			return fmt.Errorf("tell %s to endpoint %s: %w", n.ID, endpoint, err)
 		}
 	}
-	t.log(ctx, n)
+	t.log(ctx, id, n)
 	if t.cfg.Meter != nil {
 		t.cfg.Meter.Event(t.cfg.Tenant, n.Type)
 	}
@@ -58,8 +61,8 @@ func (t notices) Tell(ctx context.Context, n Notice) error {
 }
 
 // log tells people.
-func (t notices) log(ctx context.Context, n Notice) {
-	attrs := []slog.Attr{slog.String("event", n.Type), slog.String("id", n.ID), slog.String("tenant", t.cfg.Tenant)}
+func (t notices) log(ctx context.Context, id string, n Notice) {
+	attrs := []slog.Attr{slog.String("event", n.Type), slog.String("id", id), slog.String("tenant", t.cfg.Tenant)}
 	for _, a := range []struct{ key, value string }{
 		{"organization_id", n.Data.OrganizationID}, {"discovery_domain_id", n.Data.DiscoveryDomainID}, {"domain", n.Data.Domain},
 		{"run", n.Data.Run}, {"kind", n.Data.Kind}, {"reason", n.Data.Reason}, {"action", n.Data.Action},
@@ -136,40 +139,4 @@ func (d NoticeData) cut() NoticeData {
 		}
 	}
 	return d
-}
-
-// noticeOf is what the end of a row's task is to others, if it is anything: a
-// domain that was proven, or one whose token did not come.
-func noticeOf(typ string, job Job, payload []byte, j Judgement, now time.Time) (n Notice, ok bool) {
-	switch {
-	case typ == TypeConfirm && j.Outcome == Done:
-		n.Type = NoticeVerified
-	case typ == TypeVerify && j.Outcome == Expired:
-		n.Type = NoticeExpired
-		n.Data.Reason = j.Reason
-	default:
-		return n, false
-	}
-	var p VerifyPayload
-	if json.Unmarshal(payload, &p) != nil {
-		return n, false // one that came to this outcome was read
-	}
-	n.ID = fmt.Sprintf("%s-%s-%d", typ, job.Run, *job.Item)
-	n.At = now
-	n.Data.Tenant, n.Data.Run = job.Tenant, job.Run
-	n.Data.OrganizationID, n.Data.DiscoveryDomainID, n.Data.Domain = p.OrganizationID, p.DiscoveryDomainID, job.domainName()
-	return n, true
-}
-
-// domainName is the row's domain, as far as the ledger has it.
-func (j Job) domainName() string {
-	for _, name := range []string{keptIntent, keptRecord} {
-		var kept struct {
-			Domain string `json:"domain"`
-		}
-		if value := j.known(name); len(value) > 0 && json.Unmarshal(value, &kept) == nil && kept.Domain != "" {
-			return kept.Domain
-		}
-	}
-	return ""
 }
