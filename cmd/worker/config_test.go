@@ -199,6 +199,7 @@ var invalidFiles = map[string]string{
 	"client-auth":         `tenants[0] "acme": client-auth: want body, basic or private-key-jwt, got "tls"`,
 	"client-key-missing":  `tenants[0] "acme": client-key-file: open testdata/nowhere: no such file or directory`,
 	"ca-file":             `tenants[0] "acme": ca-file: open testdata/nowhere: no such file or directory`,
+	"webhooks":            `tenants[0] "acme": webhooks: testdata/invalid-webhooks.hooks: line 2: url: want https; http is for loopback alone, with allow_private`,
 	"body":                `tenants[0] "acme": body: want json or form, got "xml"`,
 	"rate":                `tenants[0] "acme": ` + badRate,
 	"rate-too-high":       `tenants[0] "acme": rate: rate "1000000/s": want at least 1/h and at most 100000/s`,
