@@ -14,14 +14,6 @@ import (
 // tenant's budget are not counted.
 const MaxAttempts = 17
 
-// mostAttempts is that of a task of the type: a delivery is tried for days.
-func mostAttempts(typ string) int {
-	if typ == TypeDeliver {
-		return mostDeliveries
-	}
-	return MaxAttempts
-}
-
 // maxRetry is asynq's own limit, put out of reach: asynq asks it before it
 // asks whether an error counts, so a small one would archive a task that
 // only has to wait. It stays below 2^31 for asynq's Lua scripts.
