@@ -15,7 +15,7 @@ const maxRetryAfter = 24 * time.Hour
 // it is compared with the answer's own Date, never with our clock: an SDK that
 // did the latter waited too short.
 func retryAfter(status int, header http.Header) time.Duration {
-	if d := retryAfterHeader(header); d > 0 {
+	if d := RetryAfter(header); d > 0 {
 		return d
 	}
 	// The reset stands on every answer of a limited endpoint; only a 429 says
@@ -31,8 +31,9 @@ func retryAfter(status int, header http.Header) time.Duration {
 	return sinceDate(header, time.Unix(min(max(seconds, 0), 1<<40), 0))
 }
 
-// retryAfterHeader reads seconds or a date (RFC 9110 section 10.2.3).
-func retryAfterHeader(header http.Header) time.Duration {
+// RetryAfter is how long an answer's Retry-After asks to wait, in seconds or by a
+// date (RFC 9110 section 10.2.3); at most a day, and 0 where it says nothing.
+func RetryAfter(header http.Header) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	if value == "" {
 		return 0

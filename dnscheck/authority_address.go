@@ -37,8 +37,8 @@ var (
 	sixToFour     = netip.MustParsePrefix("2002::/16")    // an IPv4 address in octets 2 to 5: RFC 3056
 )
 
-// isPublic tells whether the address is public unicast. One that carries an IPv4 address is what that is.
-func isPublic(addr netip.Addr) bool {
+// IsPublic tells whether the address is public unicast, one that a stranger may have us connect to. One that carries an IPv4 address is what that is.
+func IsPublic(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	if addr.Zone() != "" {
 		return false
@@ -46,9 +46,9 @@ func isPublic(addr netip.Addr) bool {
 	octets := addr.AsSlice()
 	switch {
 	case nat64.Contains(addr):
-		return isPublic(netip.AddrFrom4([4]byte(octets[12:16])))
+		return IsPublic(netip.AddrFrom4([4]byte(octets[12:16])))
 	case sixToFour.Contains(addr):
-		return isPublic(netip.AddrFrom4([4]byte(octets[2:6])))
+		return IsPublic(netip.AddrFrom4([4]byte(octets[2:6])))
 	case addr.Is6() && !globalUnicast.Contains(addr):
 		return false
 	}

@@ -137,7 +137,7 @@ func (q *inquiry) allowed(found []netip.Addr) ([]netip.Addr, error) {
 	var four, six []netip.Addr
 	for _, addr := range found {
 		switch {
-		case !q.anyAddress && !isPublic(addr):
+		case !q.anyAddress && !IsPublic(addr):
 		case addr.Is4() && len(four) < maxAddrs:
 			four = append(four, addr)
 		case addr.Is6() && len(six) < maxAddrs:

@@ -173,6 +173,9 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 		if _, err := left.keep(ctx, h.cfg.Ledger, job, never); err != nil {
 			return err
 		}
+		if err := h.tellExpired(ctx, job, p, at, left); err != nil {
+			return err
+		}
 		return expired(left.sentence())
 	}
 	if at.fresh != nil { // one GET serves all looks to come
@@ -194,6 +197,25 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 		return err
 	}
 	return notYet(left.sentence(), after)
+}
+
+// tellExpired tells that the token did not come. The row is settled behind that: an
+// execution that is killed in between leaves both to the next one.
+func (h *verify) tellExpired(ctx context.Context, job Job, p VerifyPayload, at sight, left leavings) error {
+	if h.cfg.Notices == nil {
+		return nil
+	}
+	rec := at.fresh
+	if rec == nil {
+		rec = h.records.kept(job)
+	}
+	data := NoticeData{Tenant: job.Tenant, OrganizationID: p.OrganizationID, DiscoveryDomainID: p.DiscoveryDomainID, Run: job.Run, Reason: left.sentence()}
+	if rec != nil {
+		data.Domain = rec.Domain
+	}
+	return h.cfg.Notices.Tell(ctx, Notice{
+		ID: fmt.Sprintf("%s-%s-%d", NoticeExpired, job.Run, *job.Item), Type: NoticeExpired, At: second(left.at), Data: data,
+	})
 }
 
 // leavings are what a look, or a proof, leaves of a row that does not have its token.

@@ -44,8 +44,10 @@ type Config struct {
 	// decides on those that have lost their token.
 	Memories Memories
 	Rules    Rules
-	// Notices is told of what happens to domains; nil: nobody is.
-	Notices Notices
+	// Notices is told of what happens to domains; nil: nobody is. Webhooks is
+	// required where there are notices.
+	Notices  Notices
+	Webhooks Webhooks
 
 	// Stopping is closed when the worker stops: handlers leave at the next
 	// place where that is safe.
@@ -120,6 +122,7 @@ func NewMux(cfg Config) *Mux {
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
 		TypeWalk:    walks[WalkPayload](w),
 		TypeSweep:   walks[SweepPayload](w),
+		TypeDeliver: decoded((&deliver{cfg: cfg}).process),
 		TypeRecheck: decoded((&recheck{cfg: cfg, remembered: remembered}).process),
 		TypeRelook:  decoded((&relook{cfg: cfg, remembered: remembered}).process),
 		TypeAct:     decoded((&act{cfg: cfg, remembered: remembered}).process),
@@ -258,10 +261,13 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 }
 
 // attempts is how often a task may meet trouble. The judging of a sweep runs a hundred
-// times before that ends, and is never given up.
+// times before that ends, and is never given up; a delivery is tried for days.
 func attempts(typ string) int {
-	if typ == TypeJudge {
+	switch typ {
+	case TypeJudge:
 		return maxRetry
+	case TypeDeliver:
+		return mostDeliveries
 	}
 	return MaxAttempts
 }

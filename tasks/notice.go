@@ -24,6 +24,11 @@ const (
 	NoticeBreakerOpen = "breaker.open" // a sweep found too much gone at once; nothing is acted on until an operator closes the breaker
 )
 
+// NoticeTypes are all of them.
+var NoticeTypes = []string{
+	NoticeVerified, NoticeExpired, NoticeAtRisk, NoticeLost, NoticeRestored, NoticeRunFinished, NoticeBreakerOpen,
+}
+
 // NoticeData is what a notice says; what does not concern it is left out. What
 // strangers wrote is cut, and has its control characters quoted.
 type NoticeData struct {

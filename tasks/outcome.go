@@ -81,11 +81,12 @@ type settledError struct {
 	reason  string
 }
 
-// laterError leaves the rows open without using up an attempt.
+// laterError leaves the rows open, mostly without using up an attempt.
 type laterError struct {
-	outcome Outcome // NotYet, or Paced
+	outcome Outcome // NotYet, or Paced; Transient where it counts
 	reason  string
 	after   time.Duration
+	counts  bool // it uses up an attempt all the same
 }
 
 func (e *laterError) Error() string   { return e.reason }
@@ -185,7 +186,7 @@ func judge(err error) Judgement {
 	case errors.As(err, &settled):
 		return Judgement{Outcome: settled.outcome}
 	case errors.As(err, &soon):
-		return Judgement{Outcome: soon.outcome, After: soon.after}
+		return Judgement{Outcome: soon.outcome, After: soon.after, Counts: soon.counts}
 	case errors.As(err, &trouble):
 		return Judgement{Outcome: Transient, Counts: true}
 	case errors.As(err, &pace):

@@ -432,6 +432,8 @@ type spec struct {
 	id      string
 	queue   string
 	after   time.Duration
+
+	retention time.Duration // how long its id stays taken, if longer than that of a row's task
 }
 
 // Times that asynq is given, in whole seconds: it knows no finer ones.
@@ -453,7 +455,7 @@ func enqueue(ctx context.Context, e Enqueuer, s spec) error {
 	}
 	options := []asynq.Option{
 		asynq.TaskID(s.id), asynq.Queue(s.queue), asynq.MaxRetry(maxRetry),
-		asynq.Timeout(taskTimeout), asynq.Retention(retention),
+		asynq.Timeout(taskTimeout), asynq.Retention(max(retention, s.retention)),
 	}
 	if s.after > 0 {
 		options = append(options, asynq.ProcessIn(s.after))

@@ -28,6 +28,10 @@ func (s signals) Task(_, typ, outcome string, _ time.Duration) { s <- typ + " " 
 
 func (s signals) ClientsPerRequest(string, int) {}
 
+func (s signals) Event(string, string) {}
+
+func (s signals) Delivery(string, string, string) {}
+
 // office is a world whose queue is asynq's, with workers that are started and
 // stopped.
 type office struct {

@@ -21,6 +21,7 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/webhooks"
 	"orgops/tasks"
 )
 
@@ -71,6 +72,7 @@ type tenantFlags struct {
 	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
 	TrustPayload         bool          `help:"Do not read records: for credentials without read scopes. Rows then bring host, token and flag."`
+	Webhooks             string        `help:"Endpoints that are told of events, from a YAML file." placeholder:"FILE"`
 	AllowUnproven        bool          `help:"Let domains update set verified without a proof."`
 }
 
@@ -104,6 +106,7 @@ type tenant struct {
 	GiveUp               duration `yaml:"give_up"`
 	TrustPayload         bool     `yaml:"trust_payload"`
 	AllowUnproven        bool     `yaml:"allow_unproven"`
+	Webhooks             string   `yaml:"webhooks"`
 
 	limit     pace.Limit
 	resolvers []dnscheck.Resolver
@@ -111,6 +114,7 @@ type tenant struct {
 	secret    apiclient.Secret
 	token     apiclient.Secret
 	network   apiclient.Network
+	endpoints []webhooks.Endpoint
 }
 
 // defaultTenant has what is used where a file says nothing; the flags say the
@@ -206,7 +210,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 		CAFile: f.CAFile, Body: f.Body,
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, SweepShare: f.SweepShare, MaxClientsPerRequest: f.MaxClientsPerRequest,
 		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
-		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven,
+		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven, Webhooks: f.Webhooks,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
 	}
 	if env("ORGOPS_CLIENT_SECRET") != "" {
@@ -252,7 +256,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 // complete reads the secrets, fills in what follows from the rest, and checks
 // everything that can be checked without asking anyone.
 func (t *tenant) complete(env environment) error {
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), t.readWebhooks(env))
 }
 
 func (t *tenant) checkURLs() error {
@@ -284,10 +288,10 @@ func (t *tenant) checkURLs() error {
 // readSecrets reads what the tenant authenticates with: a bearer token, or
 // the secret or the key of its client credentials.
 func (t *tenant) readSecrets(env environment) (err error) {
-	if t.secret, err = fileOrEnv(env, t.ClientSecretFile, t.ClientSecretEnv, "client secret"); err != nil {
+	if t.secret, err = cli.FileOrEnv(env, t.ClientSecretFile, t.ClientSecretEnv, "client secret"); err != nil {
 		return err
 	}
-	if t.token, err = fileOrEnv(env, t.TokenFile, t.TokenEnv, "token"); err != nil {
+	if t.token, err = cli.FileOrEnv(env, t.TokenFile, t.TokenEnv, "token"); err != nil {
 		return err
 	}
 	method, err := apiclient.ParseAuthMethod(t.ClientAuth)
@@ -344,24 +348,6 @@ func (t *tenant) checkNetwork() error {
 	}
 	t.network.RootCAs = roots
 	return nil
-}
-
-func fileOrEnv(env environment, path, name, what string) (apiclient.Secret, error) {
-	switch {
-	case path != "" && name != "":
-		return apiclient.Secret{}, fmt.Errorf("%s: a file and an environment variable are both named: which one is meant?", what)
-	case path != "":
-		value, err := cli.SecretFile(path)
-		if err != nil {
-			return apiclient.Secret{}, fmt.Errorf("%s: %w", what, err)
-		}
-		return apiclient.NewSecret(value), nil
-	case name != "" && env(name) == "":
-		return apiclient.Secret{}, fmt.Errorf("%s: the environment variable %.80q is not set, or empty", what, name)
-	case name != "":
-		return apiclient.NewSecret(env(name)), nil
-	}
-	return apiclient.Secret{}, nil
 }
 
 func (t *tenant) checkLimit() error {
@@ -425,6 +411,18 @@ func (t *tenant) checkDNSMode() error {
 	return nil
 }
 
+// readWebhooks reads who is told of events.
+func (t *tenant) readWebhooks(env environment) (err error) {
+	if t.Webhooks == "" {
+		return nil
+	}
+	t.endpoints, err = webhooks.ReadEndpoints(t.Webhooks, webhooks.Surroundings{Getenv: env, Types: tasks.NoticeTypes})
+	if err != nil {
+		return fmt.Errorf("webhooks: %w", err)
+	}
+	return nil
+}
+
 // redis is the Redis that the settings name.
 func (s settings) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 	if err := redisconn.Check(s.RedisURL, !fromArgs); err != nil {
@@ -481,6 +479,9 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
 		}
 		fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
+		for _, e := range t.endpoints {
+			fmt.Fprintf(out, "  webhook %s, secret %s\n", e, apiclient.Secret{})
+		}
 	}
 }
 

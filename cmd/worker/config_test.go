@@ -199,6 +199,7 @@ var invalidFiles = map[string]string{
 	"client-auth":         `tenants[0] "acme": client-auth: want body, basic or private-key-jwt, got "tls"`,
 	"client-key-missing":  `tenants[0] "acme": client-key-file: open testdata/nowhere: no such file or directory`,
 	"ca-file":             `tenants[0] "acme": ca-file: open testdata/nowhere: no such file or directory`,
+	"webhooks":            `tenants[0] "acme": webhooks: testdata/invalid-webhooks.hooks: line 2: url: want https; http is for loopback alone, with allow_private`,
 	"body":                `tenants[0] "acme": body: want json or form, got "xml"`,
 	"rate":                `tenants[0] "acme": ` + badRate,
 	"rate-too-high":       `tenants[0] "acme": rate: rate "1000000/s": want at least 1/h and at most 100000/s`,
@@ -248,6 +249,9 @@ func TestInvalidFiles(t *testing.T) {
 	}
 }
 
+// hookSecret signs deliveries in tests.
+const hookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
 // TestDeployedConfig reads the file that people copy, with its secrets put
 // where it looks for them.
 func TestDeployedConfig(t *testing.T) {
@@ -262,8 +266,14 @@ func TestDeployedConfig(t *testing.T) {
 	key, ca := keyAndCertificate(t)
 	write(t, filepath.Join(dir, "partner-key.pem"), key)
 	write(t, filepath.Join(dir, "ca.pem"), ca)
+	hooks, err := os.ReadFile("../../deploy/webhooks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "webhooks.yaml"), strings.ReplaceAll(string(hooks), "/etc/orgops/", dir+"/"))
+	write(t, filepath.Join(dir, "crm-hook"), hookSecret+"\n"+hookSecret+"\n")
 
-	status, stdout, stderr := typed(t, map[string]string{"STAGING_TOKEN": "t0ken"}, "--config", file, "--check-config")
+	status, stdout, stderr := typed(t, map[string]string{"STAGING_TOKEN": "t0ken", "DESK_HOOK_SECRET": hookSecret}, "--config", file, "--check-config")
 	stdout = strings.ReplaceAll(stdout, dir, "/etc/orgops")
 	const want = `redis-url: redis://127.0.0.1:6379/0
 http-addr: 127.0.0.1:8080
@@ -284,6 +294,8 @@ tenant production:
   dns-mode: auto
   trust-payload: false
   allow-unproven: false
+  webhook crm: https://crm.example.com (domain.at_risk, domain.lost, domain.restored), secret [secret]
+  webhook desk: https://10.20.0.7:8443 (all events), secret [secret]
 tenant staging:
   base-url: https://staging.example.com/api/v2
   token-url: https://staging.example.com/oauth/token/

@@ -155,6 +155,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	var besides sync.WaitGroup
 	besides.Go(func() { w.announce(background) })
 	besides.Go(func() { w.reconcile(background) })
+	besides.Go(func() { w.tellEnds(background) })
 	defer besides.Wait()
 	defer cancel()
 	for i, t := range w.tenants {
@@ -210,7 +211,7 @@ func (w *worker) drained(ctx context.Context) error {
 		if err != nil {
 			w.logger.WarnContext(ctx, "runs not read", "error", err)
 		} else if len(open) == 0 {
-			return nil
+			return w.tellEnded(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -267,6 +268,7 @@ func (w *worker) stop() {
 	for _, t := range w.tenants {
 		t.api.CloseIdle()
 		t.dns.Close()
+		t.hooks.Close()
 	}
 	w.stopListening()
 }

@@ -13,6 +13,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/pace"
+	"orgops/internal/webhooks"
 	"orgops/tasks"
 )
 
@@ -24,6 +25,8 @@ type served struct {
 	limiter  *pace.Limiter
 	dns      *dnscheck.Checker
 	servers  *tasks.Servers
+	hooks    *webhooks.Sender
+	notices  tasks.Notices
 }
 
 // dnsConcurrency is how many looks run at a time. Most wait for servers that do
@@ -116,13 +119,18 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if t.quorum() == 1 {
 		logger.Warn("one resolver is enough to prove a domain: whoever controls it, or the path to it, can prove any domain", "resolvers", t.Resolvers)
 	}
+	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.endpoints, UserAgent: "orgops/" + version, Proxy: t.network.Proxy, RootCAs: t.network.RootCAs})
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
+	}
+	notices := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
 	mux := tasks.NewMux(tasks.Config{
 		Tenant: t.Name, API: api, DNS: checker, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
-		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Stopping: w.stopping,
+		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
 	})
 	return &served{
-		name: t.Name, settings: t.announced(), api: api, limiter: limiter, dns: checker,
+		name: t.Name, settings: t.announced(), api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"orgops/apiclient"
 )
 
 // longestSecret bounds a secret's file, in octets: tokens are some KB.
@@ -48,4 +50,25 @@ func SecretFile(file string) (string, error) {
 		return "", errors.New(file + " is empty")
 	}
 	return value, nil
+}
+
+// FileOrEnv reads a secret that settings name: as the file at path, or as the
+// environment variable name. It is zero where neither is named. what is the
+// secret's name in errors, which never have the secret.
+func FileOrEnv(getenv func(string) string, path, name, what string) (apiclient.Secret, error) {
+	switch {
+	case path != "" && name != "":
+		return apiclient.Secret{}, fmt.Errorf("%s: a file and an environment variable are both named: which one is meant?", what)
+	case path != "":
+		value, err := SecretFile(path)
+		if err != nil {
+			return apiclient.Secret{}, fmt.Errorf("%s: %w", what, err)
+		}
+		return apiclient.NewSecret(value), nil
+	case name != "" && getenv(name) == "":
+		return apiclient.Secret{}, fmt.Errorf("%s: the environment variable %.80q is not set, or empty", what, name)
+	case name != "":
+		return apiclient.NewSecret(getenv(name)), nil
+	}
+	return apiclient.Secret{}, nil
 }

@@ -28,6 +28,8 @@ type Metrics struct {
 	queryTime    *prometheus.HistogramVec
 	permitWait   *prometheus.HistogramVec
 	clientLimit  *prometheus.GaugeVec
+	events       *prometheus.CounterVec
+	deliveries   *prometheus.CounterVec
 	lost         lostCollector
 	registration []error
 }
@@ -55,6 +57,8 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m.clientLimit = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "orgops_clients_per_request_limit", Help: "How many clients one removal names: the setting, or fewer where the API took no more.",
 	}, []string{"tenant"})
+	m.events = m.counter("orgops_events_total", "Events that were told, to the log and to those endpoints that want them.", "tenant", "type")
+	m.deliveries = m.counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again, or given_up; endpoint unknown: this worker has none of that name.", "tenant", "endpoint", "outcome")
 	m.register(&m.lost, m.clientLimit)
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
@@ -105,6 +109,16 @@ func (m *Metrics) PermitWait(tenant string, took time.Duration) {
 // ClientsPerRequest tells how many clients one removal names at present.
 func (m *Metrics) ClientsPerRequest(tenant string, limit int) {
 	m.clientLimit.WithLabelValues(labels(tenant)...).Set(float64(limit))
+}
+
+// Event counts one event that was told.
+func (m *Metrics) Event(tenant, typ string) {
+	m.events.WithLabelValues(labels(tenant, typ)...).Inc()
+}
+
+// Delivery counts one attempt to deliver an event.
+func (m *Metrics) Delivery(tenant, endpoint, outcome string) {
+	m.deliveries.WithLabelValues(labels(tenant, endpoint, outcome)...).Inc()
 }
 
 // labels makes values fit to be labels: the library panics at octets that are

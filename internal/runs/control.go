@@ -68,6 +68,9 @@ func (l *Ledger) Delete(ctx context.Context, run string) error {
 		// Whoever dies before this leaves an entry that List trims.
 		err = forgetScript.Run(ctx, l.rdb, []string{indexKey}, run, strconv.FormatFloat(score, 'f', -1, 64)).Err()
 	}
+	if err == nil {
+		err = l.Told(ctx, run)
+	}
 	if err == nil && parent != "" {
 		err = l.disown(ctx, parent, run)
 	}

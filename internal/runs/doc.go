@@ -37,6 +37,7 @@
 //	orgops:v1:{run:<id>}:scratch    bitmap: only while a script runs
 //	orgops:v1:runs                  sorted set: ids by creation in ms
 //	orgops:v1:runs:sealed           set: ids that are sealed and may not have ended
+//	orgops:v1:runs:untold           set: ids of which nobody was told yet that they have ended
 //	orgops:v1:runs:reconciled       string: there until it is someone's turn again to look for lost rows
 //	orgops:schema                   version of all of this
 //

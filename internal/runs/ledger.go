@@ -79,6 +79,9 @@ func (l *Ledger) Create(ctx context.Context, r Run) (run Run, created bool, err 
 	// creates the run again; an entry before its run could be trimmed by List.
 	entry := redis.Z{Score: float64(toMillis(run.CreatedAt)), Member: r.ID}
 	err = l.rdb.ZAdd(ctx, indexKey, entry).Err()
+	if err == nil && !run.Ended() {
+		err = l.rdb.SAdd(ctx, untoldKey, r.ID).Err()
+	}
 	if err == nil && run.Walking() {
 		err = l.rdb.SAdd(ctx, sealedKey, r.ID).Err()
 	}

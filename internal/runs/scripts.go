@@ -83,6 +83,7 @@ var (
 const (
 	indexKey  = "orgops:v1:runs"
 	sealedKey = "orgops:v1:runs:sealed"
+	untoldKey = "orgops:v1:runs:untold"
 	turnKey   = "orgops:v1:runs:reconciled"
 	schemaKey = "orgops:schema"
 )

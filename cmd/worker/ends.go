@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// tellEvery is how long the end of a run may go untold.
+const tellEvery = 2 * time.Second
+
+// tellEnds tells of runs that have ended, as long as ctx lasts. Who settles a run's
+// last row may die right behind that, so the ledger keeps which runs nobody was told
+// of: each worker looks there.
+func (w *worker) tellEnds(ctx context.Context) {
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for {
+		if err := w.tellEnded(ctx); err != nil && ctx.Err() == nil {
+			w.logger.WarnContext(ctx, "the end of runs not told", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// tellEnded tells of the runs of our tenants that have ended by now. It is noted
+// behind that: who dies in between tells again, under the same id.
+func (w *worker) tellEnded(ctx context.Context) error {
+	untold, err := w.ledger.Untold(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, run := range untold {
+		i := slices.IndexFunc(w.tenants, func(t *served) bool { return t.name == run.Tenant })
+		if i < 0 {
+			continue // another worker's
+		}
+		err := w.tenants[i].notices.Tell(ctx, endOf(run))
+		if err == nil {
+			err = w.ledger.Told(ctx, run.ID)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+func endOf(run runs.Run) tasks.Notice {
+	return tasks.Notice{ID: "run-" + run.ID, Type: tasks.NoticeRunFinished, At: run.EndedAt, Data: tasks.NoticeData{
+		Run: run.ID, Kind: run.Kind, Counts: run.Counts,
+	}}
+}

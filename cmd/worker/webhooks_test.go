@@ -1,0 +1,185 @@
+package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// listener is a receiver of events, which may be down.
+type listener struct {
+	t    *testing.T
+	file string // names it
+
+	mu     sync.Mutex
+	up     bool
+	turned int                 // attempts while it was down
+	got    map[string][]string // webhook-id -> type and what it is about, of each delivery
+}
+
+func listen(t *testing.T, up bool) *listener {
+	l := &listener{t: t, up: up, got: map[string][]string{}, file: filepath.Join(t.TempDir(), "hooks.yaml")}
+	server := httptest.NewServer(l)
+	t.Cleanup(server.Close)
+	write(t, l.file, "endpoints:\n  - {name: crm, url: '"+server.URL+"/?token=canary', secret_env: HOOK, allow_private: true}\n")
+	return l
+}
+
+func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up {
+		l.turned++
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // cut off with its worker
+	}
+	if want := signatureOf(r.Header, body); r.Header.Get("webhook-signature") != want {
+		l.t.Errorf("signature %q, want %q", r.Header.Get("webhook-signature"), want)
+	}
+	var event struct {
+		Type string
+		Data struct {
+			Run, Domain string
+			Domain_ID   string `json:"discovery_domain_id"`
+		}
+	}
+	if err := json.Unmarshal(body, &event); err != nil {
+		l.t.Error(err)
+	}
+	id := r.Header.Get("webhook-id")
+	l.got[id] = append(l.got[id], strings.TrimSpace(fmt.Sprint(event.Type, " ", event.Data.Run, " ", event.Data.Domain_ID)))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// signatureOf is what the scheme has for the request, made by hand.
+func signatureOf(header http.Header, body []byte) string {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(hookSecret, "whsec_"))
+	if err != nil {
+		panic(err)
+	}
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", header.Get("webhook-id"), header.Get("webhook-timestamp"), body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (l *listener) set(up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.up = up
+}
+
+// events are the different ones that were delivered.
+func (l *listener) events() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for id, deliveries := range l.got {
+		if same := slices.Compact(slices.Clone(deliveries)); len(same) != 1 {
+			l.t.Errorf("under the id %s came %q", id, same)
+		}
+		all = append(all, deliveries[0])
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (l *listener) turnedAway() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turned
+}
+
+// TestWebhooks: a domain that is proven, one that expires and the end of their run
+// come to a receiver that is not there at first.
+func TestWebhooks(t *testing.T) {
+	box := startBox(t, sandbox.Options{})
+	proven, expires := box.AddDomain("org_1", sandbox.Domain{ID: "ord_1"}), box.AddDomain("org_2", sandbox.Domain{ID: "ord_2"})
+	box.SetTXT(proven.Host, proven.TXT)
+	d, l := newDesk(t), listen(t, false)
+	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret, "ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+	rows := "organization_id,discovery_domain_id\norg_1," + proven.ID + "\norg_2," + expires.ID + "\n"
+	d.handIn(intake.Run{ID: "job", GiveUp: 1}, tasks.TypeVerify, []byte(rows))
+	d.ended("job")
+	await(t, "an attempt", func() bool { return l.turnedAway() > 0 })
+	l.set(true)
+	want := []string{"domain.expired job ord_2", "domain.verified job ord_1", "run.finished job"}
+	await(t, "the events", func() bool { return len(l.events()) == len(want) })
+	if got := l.events(); !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+	if status, metrics := p.page("probe-addr", "/metrics"); status != http.StatusOK ||
+		!strings.Contains(metrics, `orgops_events_total{tenant="default",type="run.finished"} 1`) || !strings.Contains(metrics, `orgops_webhook_deliveries_total{endpoint="crm",outcome="delivered",tenant="default"}`) {
+		t.Errorf("metrics: %d %s", status, metrics)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if log := p.stderr.String(); strings.Contains(log, "canary") || strings.Contains(log, hookSecret[6:]) {
+		t.Errorf("the log has a secret in it: %s", log)
+	}
+}
+
+// TestWebhooksOutliveAWorker: a worker is killed while it proves domains and the
+// receiver is down. Whoever comes after it tells of each domain and of the run.
+func TestWebhooksOutliveAWorker(t *testing.T) {
+	const rows = 300
+	f, l := assemble(t), listen(t, false)
+	maps.Copy(f.env, map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret})
+	f.slow(20, 30)
+	status, body := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/domains.csv?n=%d", f.authURL, rows), "")
+	if status != http.StatusOK {
+		t.Fatalf("rows: %d %s", status, body)
+	}
+	file := filepath.Join(f.dir, "domains.csv")
+	write(t, file, body)
+	one := f.work("one")
+	if out, err := f.command("enqueue", "enqueue", "domains", "verify", "--run", "domains", file).Output(); err != nil {
+		t.Fatalf("enqueue: %v: %s", err, out)
+	}
+	await(t, "a third of the rows, and an attempt", func() bool { return f.run("domains").Settled > rows/3 && l.turnedAway() > 0 })
+	one.signal(syscall.SIGKILL)
+	_ = one.wait(patience) // it says that it was killed
+	if f.run("domains").Ended() {
+		t.Error("all was done before the worker was killed: the test shows nothing")
+	}
+	f.work("other")
+	l.set(true)
+	awaitFor(t, recovery, "the end of the run", func() bool { return f.run("domains").Ended() })
+	done := int(f.run("domains").Counts["done"])
+	if done == 0 {
+		t.Fatal("nothing was verified")
+	}
+	awaitFor(t, recovery, "an event of each domain, and of the run", func() bool { return len(l.events()) > done })
+	var verified, others []string
+	for _, event := range l.events() {
+		if strings.HasPrefix(event, "domain.verified domains ") {
+			verified = append(verified, event)
+		} else {
+			others = append(others, event)
+		}
+	}
+	if want := []string{"run.finished domains"}; len(slices.Compact(verified)) != done || !slices.Equal(others, want) {
+		t.Errorf("%d of %d domains were told, and %q, want %q", len(verified), done, others, want)
+	}
+}

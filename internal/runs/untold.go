@@ -1,0 +1,61 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Untold returns, in the order of their ids, the runs that have ended and of which
+// nobody was told so: [Ledger.Told] was not called since they were created. Rows
+// that came by themselves ([Ledger.Register]) are not among them. It costs one round
+// trip, another while runs are open, and one for each run that it returns.
+func (l *Ledger) Untold(ctx context.Context) ([]Run, error) {
+	ids, err := l.rdb.SMembers(ctx, untoldKey).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list runs that are not told of: %w", err)
+	}
+	slices.Sort(ids)
+	ended := make([]*redis.SliceCmd, len(ids))
+	if len(ids) > 0 {
+		_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, id := range ids {
+				ended[i] = p.HMGet(ctx, key(id, "run"), "kind", "ended_at")
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list runs that are not told of: %w", err)
+	}
+	var untold []Run
+	for i, id := range ids {
+		state := ended[i].Val()
+		if state[0] != nil && state[1] == nil {
+			continue // it goes on
+		}
+		run, err := l.Get(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			err = l.Told(ctx, id) // deleted, or forgotten after its time
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		untold = append(untold, run)
+	}
+	return untold, nil
+}
+
+// Told says that the run's end was told. To say it again is harmless.
+func (l *Ledger) Told(ctx context.Context, run string) error {
+	if err := l.rdb.SRem(ctx, untoldKey, run).Err(); err != nil {
+		return fmt.Errorf("run %s: note that its end was told: %w", run, err)
+	}
+	return nil
+}

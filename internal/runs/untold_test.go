@@ -1,0 +1,79 @@
+package runs_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/runs"
+)
+
+// untold are the ids of the runs whose end is to be told.
+func untold(t *testing.T, l *runs.Ledger) []string {
+	t.Helper()
+	all, err := l.Untold(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, r := range all {
+		if !r.Ended() {
+			t.Errorf("run %s has not ended", r.ID)
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func TestUntold(t *testing.T) {
+	l, rdb := newLedger(t)
+	want := func(when string, ids ...string) {
+		t.Helper()
+		if diff := cmp.Diff(ids, untold(t, l)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	for _, id := range []string{"b", "a", "open", "gone", "cancelled"} {
+		create(t, l, id)
+		store(t, l, id, 0, "x")
+	}
+	want("while they are handed in")
+	for _, id := range []string{"b", "a", "gone"} {
+		if err := l.Seal(t.Context(), id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("while their rows are open")
+	for _, id := range []string{"b", "a", "gone"} {
+		settle(t, l, id, "done", "", 0)
+	}
+	if _, err := l.Cancel(t.Context(), "cancelled"); err != nil {
+		t.Fatal(err)
+	}
+	want("when they have ended", "a", "b", "cancelled", "gone")
+	if err := l.Delete(t.Context(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	want("of one that was deleted nothing is told", "a", "b", "cancelled")
+	for range 2 {
+		if err := l.Told(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("of one that was told", "a", "cancelled")
+	if _, created, err := l.Create(t.Context(), runs.Run{ID: "b", Kind: kind, Tenant: "default"}); err != nil || created {
+		t.Fatalf("created %t, %v", created, err)
+	}
+	want("of one whose producer comes back", "a", "cancelled")
+	if err := l.Register(t.Context(), "alone", kind, "default", time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Settle(t.Context(), "alone", kind, []int64{0}, "done", ""); err != nil {
+		t.Fatal(err)
+	}
+	want("of rows that came by themselves", "a", "cancelled")
+	if n := rdb.SCard(t.Context(), "orgops:v1:runs:untold").Val(); n != 3 {
+		t.Errorf("%d runs are kept for telling, want the two that have ended and the open one", n)
+	}
+}

@@ -1,0 +1,278 @@
+package webhooks
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/cli"
+)
+
+// Endpoint is a receiver of a tenant's events. However it is printed, neither
+// its secrets nor its URL, in which a token may be, are shown.
+type Endpoint struct {
+	Name string // [a-z0-9][a-z0-9_-]{0,31}
+
+	url          *url.URL
+	secrets      func() ([]apiclient.Secret, error) // read anew each time
+	events       []string                           // nil: all
+	allowPrivate bool
+}
+
+// Wants says whether the endpoint is told of events of that type.
+func (e Endpoint) Wants(eventType string) bool {
+	return e.events == nil || slices.Contains(e.events, eventType)
+}
+
+// Origin is the URL's scheme, host and port.
+func (e Endpoint) Origin() string { return e.url.Scheme + "://" + e.url.Host }
+
+// String is one line for people: name, origin, and what the endpoint is told of.
+func (e Endpoint) String() string {
+	events := "all events"
+	if e.events != nil {
+		events = strings.Join(e.events, ", ")
+	}
+	return fmt.Sprintf("%s: %s (%s)", e.Name, e.Origin(), events)
+}
+
+// Format writes String for every verb: the members are nobody's to print.
+func (e Endpoint) Format(f fmt.State, _ rune) {
+	// There is nobody to tell of a failed write in a Formatter.
+	_, _ = io.WriteString(f, e.String())
+}
+
+// Surroundings is what a file of endpoints is read against.
+type Surroundings struct {
+	Getenv func(string) string // where secrets are that secret_env names
+	Types  []string            // the types of events that there are
+}
+
+// ReadEndpoints reads a tenant's endpoints from a YAML file. Secrets are read
+// once to see that they can be, and by each delivery again, so that one is
+// replaced without a restart. An error names file, line and member, and has
+// nothing of a secret or a URL in it.
+func ReadEndpoints(path string, around Surroundings) ([]Endpoint, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	all, err := parseEndpoints(text, around)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
+// endpointsFile is the whole file. It has a name since YAML's errors have one.
+type endpointsFile struct {
+	Endpoints []endpointEntry `yaml:"endpoints"`
+}
+
+// endpointEntry is an endpoint as the file has it.
+type endpointEntry struct {
+	Name         string   `yaml:"name"`
+	URL          string   `yaml:"url"`
+	SecretFile   string   `yaml:"secret_file"`
+	SecretEnv    string   `yaml:"secret_env"`
+	Events       []string `yaml:"events"`
+	AllowPrivate bool     `yaml:"allow_private"`
+}
+
+func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
+	entries, lines, err := decodeEntries(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return nil, errors.New("line 1: endpoints: there is none: name at least one, or leave the file out of the settings")
+	}
+	var all []Endpoint
+	for i, entry := range entries {
+		one, err := entry.endpoint(around)
+		if err == nil && slices.ContainsFunc(all, func(e Endpoint) bool { return e.Name == one.Name }) {
+			err = fmt.Errorf("name: there are two endpoints %q: deliveries are told apart by it", one.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", lines[i], err)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// decodeEntries reads the file and on which line each entry begins.
+func decodeEntries(text []byte) (entries []endpointEntry, lines []int, err error) {
+	var file endpointsFile
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, cli.YAMLError(err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, nil, errors.New("something follows the first document: all endpoints belong into one")
+	}
+	var places struct {
+		Endpoints []yaml.Node `yaml:"endpoints"`
+	}
+	if err := yaml.Unmarshal(text, &places); err != nil {
+		return nil, nil, cli.YAMLError(err)
+	}
+	for _, place := range places.Endpoints {
+		lines = append(lines, place.Line)
+	}
+	return file.Endpoints, lines, nil
+}
+
+var endpointName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// endpoint checks an entry.
+func (e endpointEntry) endpoint(around Surroundings) (Endpoint, error) {
+	if !endpointName.MatchString(e.Name) {
+		return Endpoint{}, fmt.Errorf("name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got %.80q", e.Name)
+	}
+	target, err := checkURL(e.URL, e.AllowPrivate)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("url: %w", err)
+	}
+	if err := e.checkEvents(around.Types); err != nil {
+		return Endpoint{}, fmt.Errorf("events: %w", err)
+	}
+	secrets := func() ([]apiclient.Secret, error) { return e.readSecrets(around.Getenv) }
+	if _, err := secrets(); err != nil {
+		return Endpoint{}, err
+	}
+	return Endpoint{Name: e.Name, url: target, secrets: secrets, events: e.Events, allowPrivate: e.AllowPrivate}, nil
+}
+
+func (e endpointEntry) checkEvents(types []string) error {
+	if e.Events != nil && len(e.Events) == 0 {
+		return errors.New("the list is empty: leave it out to be told of all")
+	}
+	for _, eventType := range e.Events {
+		if !slices.Contains(types, eventType) {
+			return fmt.Errorf("there is no %.40q: want some of %s", eventType, strings.Join(types, ", "))
+		}
+	}
+	return nil
+}
+
+// longestURL bounds a URL, in octets; servers take no longer ones either.
+const longestURL = 2048
+
+// checkURL reads a URL that events may be sent to. Its errors do not repeat it.
+func checkURL(text string, allowPrivate bool) (*url.URL, error) {
+	if text == "" {
+		return nil, errors.New("it is missing: want https://HOST/PATH")
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || len(text) > longestURL || u.Host == "" || u.Opaque != "":
+		return nil, fmt.Errorf("it cannot be read: want https://HOST/PATH of at most %d octets", longestURL)
+	case u.User != nil:
+		return nil, errors.New("a user or a password does not belong into it: the signature says who sends")
+	case u.Fragment != "":
+		return nil, errors.New("what follows # is never sent: leave it out")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("want https, got %.20q", u.Scheme)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("the port is none: want 1 to 65535")
+		}
+	}
+	return u, checkHost(u, allowPrivate)
+}
+
+var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$`)
+
+// checkHost refuses what can be refused before any name is resolved; the rest is
+// looked at when a connection is made. A name has to end in a label that begins
+// with a letter: what ends in a number, as 2130706433 or 127.1, is an address to
+// some resolvers.
+func checkHost(u *url.URL, allowPrivate bool) error {
+	host := u.Hostname()
+	literal, err := netip.ParseAddr(host)
+	isName := err != nil
+	if isName && (len(host) > 253 || !hostName.MatchString(host)) {
+		return errors.New("the host is neither a name nor an address: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets")
+	}
+	local := isName && isLocalhost(host) || literal.IsLoopback()
+	switch {
+	case u.Scheme == "http" && (!local || !allowPrivate):
+		return errors.New("want https; http is for loopback alone, with allow_private")
+	case allowPrivate:
+		return nil
+	case local, !isName && !dnscheck.IsPublic(literal):
+		return errors.New("the host is not public: loopback, link-local and private addresses are sent to with allow_private alone")
+	}
+	return nil
+}
+
+// isLocalhost tells names that never leave the machine (RFC 6761 section 6.3).
+func isLocalhost(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// Bounds of a secret, in octets of the key, and of how many there may be at a
+// time: the one in use, and others while they are replaced. The signatures of all
+// are in one header. The scheme asks for 24 octets at least; HMAC-SHA256 hashes
+// what is longer than 64 first.
+const (
+	shortestKey = 24
+	longestKey  = 64
+	mostSecrets = 5
+
+	secretPrefix = "whsec_"
+)
+
+// readSecrets reads what the endpoint's deliveries are signed with: one value or
+// several, with blanks or line ends between.
+func (e endpointEntry) readSecrets(getenv func(string) string) ([]apiclient.Secret, error) {
+	all, err := cli.FileOrEnv(getenv, e.SecretFile, e.SecretEnv, "secret")
+	if err != nil {
+		return nil, err
+	}
+	if all.IsZero() {
+		return nil, errors.New("secret: none is named: set secret_file or secret_env")
+	}
+	values := strings.Fields(all.Reveal())
+	if len(values) > mostSecrets {
+		return nil, fmt.Errorf("secret: want at most %d values, got %d", mostSecrets, len(values))
+	}
+	var secrets []apiclient.Secret
+	for i, value := range values {
+		if err := checkSecret(value); err != nil {
+			return nil, fmt.Errorf("secret: value %d of %d: %w", i+1, len(values), err)
+		}
+		secrets = append(secrets, apiclient.NewSecret(value))
+	}
+	return secrets, nil
+}
+
+// checkSecret says what is wrong with a secret, without repeating it.
+func checkSecret(value string) error {
+	encoded, ok := strings.CutPrefix(value, secretPrefix)
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if !ok || err != nil {
+		return fmt.Errorf("want %s and base64, as of: echo %s$(openssl rand -base64 32)", secretPrefix, secretPrefix)
+	}
+	if len(key) < shortestKey || len(key) > longestKey {
+		return fmt.Errorf("want a key of %d to %d octets, got %d", shortestKey, longestKey, len(key))
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+package webhooks
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+)
+
+// ParseEndpoints reads the text of a file.
+var ParseEndpoints = parseEndpoints
+
+// SetPublic changes what passes for a public address during a test, which has
+// loopback alone to connect to.
+func SetPublic(t *testing.T, passes func(netip.Addr) bool) {
+	former := public
+	public = passes
+	t.Cleanup(func() { public = former })
+}
+
+// SetDial changes how senders that are made during a test connect.
+func SetDial(t *testing.T, connect func(ctx context.Context, network, address string) (net.Conn, error)) {
+	former := newDial
+	newDial = func(*net.Resolver, func(netip.Addr) bool) dialer { return connect }
+	t.Cleanup(func() { newDial = former })
+}
