@@ -30,6 +30,7 @@ type Metrics struct {
 	clientLimit  *prometheus.GaugeVec
 	events       *prometheus.CounterVec
 	deliveries   *prometheus.CounterVec
+	sweepTicks   *prometheus.CounterVec
 	lost         lostCollector
 	registration []error
 }
@@ -59,6 +60,7 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	}, []string{"tenant"})
 	m.events = m.counter("orgops_events_total", "Events that were told, to the log and to those endpoints that want them.", "tenant", "type")
 	m.deliveries = m.counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again, or given_up; endpoint unknown: this worker has none of that name.", "tenant", "endpoint", "outcome")
+	m.sweepTicks = m.counter("orgops_sweep_ticks_total", "Ticks of the schedule of sweeps, by what became of them: begun, or skipped.", "tenant", "what")
 	m.register(&m.lost, m.clientLimit)
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
@@ -119,6 +121,11 @@ func (m *Metrics) Event(tenant, typ string) {
 // Delivery counts one attempt to deliver an event.
 func (m *Metrics) Delivery(tenant, endpoint, outcome string) {
 	m.deliveries.WithLabelValues(labels(tenant, endpoint, outcome)...).Inc()
+}
+
+// SweepTick counts a tick of the tenant's schedule: what became of it, in one word.
+func (m *Metrics) SweepTick(tenant, what string) {
+	m.sweepTicks.WithLabelValues(labels(tenant, what)...).Inc()
 }
 
 // labels makes values fit to be labels: the library panics at octets that are
