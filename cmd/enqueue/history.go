@@ -46,7 +46,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, rememberedJSON: rememberedAsJSON(r, rules)})
 	}
 	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "name\t%s\n", cli.Shown(r.Memory.Domain))
+	fmt.Fprintf(w, "name\t%s\n", cli.Shown(r.Domain))
 	fmt.Fprintf(w, "domain\t%s\n", c.Domain)
 	fmt.Fprintf(w, "organization\t%s\n", cli.Shown(r.OrganizationID))
 	fmt.Fprintf(w, "tenant\t%s\n\n", c.Tenant)
@@ -102,7 +102,7 @@ type actingJSON struct {
 
 func rememberedAsJSON(r cli.Remembered, rules tasks.Rules) rememberedJSON {
 	j := rememberedJSON{
-		Organization: r.OrganizationID, Name: r.Memory.Domain, Sweeps: r.Sweeps,
+		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
 		FirstPresent: known(r.FirstPresent), LastPresent: known(r.LastPresent),
 		UnderWay: actingAsJSON(r.Acting), Taken: actingAsJSON(r.Taken), Past: append([]tasks.Event{}, r.Past...),
