@@ -72,9 +72,11 @@ type domainHistory struct {
 	rows   []domainState // the newest first
 	more   int           // and how many were left out
 	record *tasks.Record // as a worker has read it for an open row; nil: none has
-	// remembered is what sweeps have written down, rules what they go by; nil: nothing.
+	// remembered is what sweeps have written down, nil: nothing; the others are what they
+	// go by.
 	remembered *cli.Remembered
 	rules      tasks.Rules
+	judgement  cli.Judgement
 	// other is an organization which rows name that have this domain's id, where
 	// it is not the one that was asked for.
 	other string
@@ -133,7 +135,7 @@ func (t *tool) remember(ctx context.Context, c *domainCommand, found *domainHist
 		return nil
 	}
 	found.remembered = &r
-	found.rules, err = t.rules(ctx, c.Tenant)
+	found.rules, found.judgement, err = t.rules(ctx, c.Tenant)
 	return err
 }
 
@@ -173,7 +175,7 @@ func (t *tool) printDomain(c *domainCommand, found domainHistory) error {
 		return nil
 	}
 	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.rows) > 0])
-	return found.remembered.Seen(t.Stdout, found.rules)
+	return found.remembered.Seen(t.Stdout, found.rules, found.judgement)
 }
 
 // printLook writes what the last look found, as domains check does, and a line

@@ -38,7 +38,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if !ok {
 		return fmt.Errorf("nothing is remembered of discovery domain %s of tenant %s: no sweep has come upon it; to look at all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
 	}
-	rules, err := t.rules(ctx, c.Tenant)
+	rules, judgement, err := t.rules(ctx, c.Tenant)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return r.Seen(t.Stdout, rules)
+	return r.Seen(t.Stdout, rules, judgement)
 }
 
 // historyJSON is what --json prints of what is remembered of a domain.
@@ -82,13 +82,15 @@ type rememberedJSON struct {
 }
 
 type absenceJSON struct {
-	Since    *time.Time `json:"since"`
-	Last     *time.Time `json:"last"`
-	Checks   int        `json:"sweeps"` // that did not see the token
-	Operator string     `json:"name_servers_of,omitempty"`
-	Reported *time.Time `json:"reported_at"` // null: it was not told to be lost
-	Action   string     `json:"action"`      // what is to be done
-	Needs    string     `json:"needs"`       // what that takes yet, in words
+	Since     *time.Time `json:"since"`
+	Last      *time.Time `json:"last"`
+	Checks    int        `json:"sweeps"` // that did not see the token
+	Operator  string     `json:"name_servers_of,omitempty"`
+	Reported  *time.Time `json:"reported_at"` // null: it was not told to be lost
+	Stands    string     `json:"stands"`      // "at_risk", "unsure", "protected", "due", "reported" or "taken"
+	NotBefore *time.Time `json:"not_before"`  // of at_risk
+	Action    string     `json:"action"`      // of the rules
+	Decision  string     `json:"decision"`    // in words, the breaker apart
 }
 
 type actingJSON struct {
@@ -111,9 +113,10 @@ func rememberedAsJSON(r cli.Remembered, rules tasks.Rules) rememberedJSON {
 		j.Sweep = known(cli.TickAt(r.Tick))
 	}
 	if a := r.Absence; a != nil {
+		stands := rules.Decide(r.Memory)
 		j.Absence = &absenceJSON{
 			Since: known(a.Since), Last: known(a.Last), Checks: a.Checks, Operator: a.Operator, Reported: known(a.Reported),
-			Action: string(rules.Action), Needs: cli.Needs(rules, r.Memory),
+			Stands: stands.As, NotBefore: known(stands.From), Action: string(rules.Action), Decision: r.Decision(rules),
 		}
 	}
 	return j

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -72,6 +73,7 @@ func TestScripts(t *testing.T) {
 			"pending":            countPending,
 			"stored":             storedRow,
 			"announce":           announce,
+			"settings":           announceSettings,
 			"half":               half,
 			"delete-task":        deleteTask,
 			"reconcile":          reconcile,
@@ -211,6 +213,14 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	giveUp, err := time.ParseDuration(args[1])
 	ts.Check(err)
 	ts.Check(pace.Announce(context.Background(), of(ts).client, pace.Settings{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
+}
+
+// announceSettings announces settings, given as JSON.
+func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "settings JSON")
+	var s pace.Settings
+	ts.Check(json.Unmarshal([]byte(args[0]), &s))
+	ts.Check(pace.Announce(context.Background(), of(ts).client, s))
 }
 
 // half makes a run of which no rows come.

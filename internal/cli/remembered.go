@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/dnscheck"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -36,9 +37,9 @@ func RememberedOf(ctx context.Context, rdb redis.UniversalClient, tenant, id str
 	return Remembered{Tenant: tenant, ID: id, Memory: m}, true, nil
 }
 
-// Seen writes what was seen of the domain, two columns a line, what the rules need yet,
-// and beneath it what has happened to it.
-func (r Remembered) Seen(out io.Writer, rules tasks.Rules) error {
+// Seen writes what was seen of the domain and how it stands, two columns a line, and
+// beneath that what has happened to it.
+func (r Remembered) Seen(out io.Writer, rules tasks.Rules, tenant Judgement) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	line := func(name, text string) {
 		if text != "" {
@@ -50,7 +51,10 @@ func (r Remembered) Seen(out io.Writer, rules tasks.Rules) error {
 	line("found there", reason(strings.Join(r.Values, ", ")))
 	line("present", r.present())
 	line("absent", r.absent())
-	line("action", Needs(rules, r.Memory))
+	line("decision", r.Decision(rules))
+	if r.Absence != nil && tenant.breaker().ID != "" {
+		line("breaker", tenant.BreakerText(r.Tenant))
+	}
 	line("under way", acting(r.Acting))
 	line("taken away", r.taken())
 	if err := w.Flush(); err != nil || len(r.Past) == 0 {
@@ -68,6 +72,30 @@ func (r Remembered) swept() string {
 		return "once, by the sweep of " + stamp(TickAt(r.Tick))
 	}
 	return fmt.Sprintf("%d times, last by the sweep of %s", r.Sweeps, stamp(TickAt(r.Tick)))
+}
+
+// Brief is what was seen of the domain last, and how it stands, in a line.
+func (r Remembered) Brief(rules tasks.Rules) string {
+	text := Shown(r.State)
+	if r.Sentence != "" {
+		text += ": " + reason(r.Sentence)
+	}
+	switch decision := r.Decision(rules); {
+	case decision != "":
+		text += " " + decision
+	case r.State == dnscheck.Unknown.String():
+		text += " It counts neither as there nor as gone."
+	}
+	return text
+}
+
+// Decision is in words how an absent domain stands by the rules, the breaker apart;
+// empty where it is not absent.
+func (r Remembered) Decision(rules tasks.Rules) string {
+	if r.Absence == nil {
+		return ""
+	}
+	return decision(rules.Decide(r.Memory), "", rules.Action)
 }
 
 // TickAt is when a sweep was due.
@@ -111,58 +139,26 @@ func sweeps(n int) string {
 	return fmt.Sprintf("%d sweeps", n)
 }
 
-// acting says what is done, and at which record.
+// acting says what is being done.
 func acting(a *tasks.Acting) string {
 	if a == nil {
 		return ""
 	}
-	what := fmt.Sprintf("%s, begun at %s", done(a.Action), stamp(a.At))
 	if a.Back {
-		what = fmt.Sprintf("giving back what was taken away (%s), begun at %s", done(a.Action), stamp(a.At))
+		return "a request that gives back what was taken away, since " + stamp(a.At)
 	}
-	return what
-}
-
-// done is what an action does, in words.
-func done(a tasks.Action) string {
-	switch a {
-	case tasks.ActUnroute:
-		return "unroute: use_for_organization_discovery set to false"
-	case tasks.ActPending:
-		return "pending: status set to pending"
-	case tasks.ActReport, "":
-		return "report: told, and nothing else"
-	}
-	return Shown(string(a))
+	return fmt.Sprintf("a request that has it %s, since %s", done(a.Action), stamp(a.At))
 }
 
 func (r Remembered) taken() string {
 	if r.Taken == nil {
 		return ""
 	}
-	return fmt.Sprintf("at %s (%s); given back once the TXT record at %s is seen again", stamp(r.Taken.At), done(r.Taken.Action), Shown(r.Taken.Host))
+	return fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(r.Taken.Action), stamp(r.Taken.At), Shown(r.Taken.Host))
 }
 
 // stamp is a time as it is written everywhere.
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
-
-// span is a time that is counted in days where it is long, rounded down.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d == day:
-		return "1 day"
-	case d >= day && d%day == 0:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= day:
-		return fmt.Sprintf("%.1f days", float64(d/(day/10))/10)
-	case d >= time.Hour && d%time.Hour == 0:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d >= time.Hour:
-		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
-	}
-	return d.Truncate(time.Second).String()
-}
 
 // Judgement is how a tenant's sweeps stand.
 type Judgement struct {
@@ -183,4 +179,29 @@ func JudgementOf(ctx context.Context, rdb redis.UniversalClient, tenant string) 
 		}
 	}
 	return j, nil
+}
+
+func (j Judgement) breaker() tasks.Breaker {
+	if j.Breaker == nil {
+		return tasks.Breaker{}
+	}
+	return *j.Breaker
+}
+
+// BreakerText says how the tenant's breaker stands and, where it holds something back,
+// what to do about it.
+func (j Judgement) BreakerText(tenant string) string {
+	b := j.breaker()
+	what := "closed"
+	switch {
+	case b.Open:
+		what = fmt.Sprintf("OPEN since %s, nothing is acted on: %s", stamp(b.At), reason(b.Why))
+	case b.ID != "":
+		what = "closed, but sweep " + Shown(b.ID) + " has held domains back: " + reason(b.Why)
+	case !b.Confirmed.IsZero():
+		return "closed; what was absent before " + stamp(b.Confirmed) + " is confirmed to be gone"
+	default:
+		return what
+	}
+	return what + "; if it is true that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
 }
