@@ -82,9 +82,9 @@ func (r Remembered) Brief(rules tasks.Rules) string {
 	}
 	switch decision := r.Decision(rules); {
 	case decision != "":
-		text += " " + decision
+		text += " (" + decision + ")"
 	case r.State == dnscheck.Unknown.String():
-		text += " It counts neither as there nor as gone."
+		text += " (it counts neither as there nor as gone)"
 	}
 	return text
 }
