@@ -53,10 +53,13 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	found, err := t.findDomain(ctx, c)
+	if err == nil {
+		err = t.remember(ctx, c, &found)
+	}
 	switch {
 	case err != nil:
 		return err
-	case len(found.rows) == 0:
+	case len(found.rows) == 0 && found.remembered == nil:
 		return found.nothing(c)
 	case t.json:
 		return t.printJSON(found.asJSON(c))
@@ -64,11 +67,16 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	return t.printDomain(c, found)
 }
 
-// domainHistory is what the ledger has of a domain.
+// domainHistory is what the ledger has of a domain, and what sweeps have written down.
 type domainHistory struct {
 	rows   []domainState // the newest first
 	more   int           // and how many were left out
 	record *tasks.Record // as a worker has read it for an open row; nil: none has
+	// remembered is what sweeps have written down, nil: nothing; the others are what they
+	// go by.
+	remembered *cli.Remembered
+	rules      tasks.Rules
+	judgement  cli.Judgement
 	// other is an organization which rows name that have this domain's id, where
 	// it is not the one that was asked for.
 	other string
@@ -116,11 +124,26 @@ func (t *tool) findDomain(ctx context.Context, c *domainCommand) (domainHistory,
 	return found, nil
 }
 
+// remember adds what sweeps have written down of the domain, if it is the organization's.
+func (t *tool) remember(ctx context.Context, c *domainCommand, found *domainHistory) error {
+	r, ok, err := cli.RememberedOf(ctx, t.redis, c.Tenant, c.Domain)
+	switch {
+	case err != nil || !ok:
+		return err
+	case r.OrganizationID != c.Org:
+		found.other = cmp.Or(found.other, r.OrganizationID)
+		return nil
+	}
+	found.remembered = &r
+	found.rules, found.judgement, err = t.rules(ctx, c.Tenant)
+	return err
+}
+
 // nothing says that there is no such row, and what to do.
 func (h domainHistory) nothing(c *domainCommand) error {
 	what := fmt.Sprintf("no run of tenant %s has a row about domain %s of organization %s", c.Tenant, c.Domain, c.Org)
 	if h.other != "" {
-		return fmt.Errorf("%s; but there are rows about that domain which name organization %.128q: look there by --org", what, h.other)
+		return fmt.Errorf("%s; but that domain is known of organization %.128q: look there by --org", what, h.other)
 	}
 	return fmt.Errorf("%s (runs that ended more than %d days ago are forgotten): to have it proven: enqueue domains verify --tenant %s --org %s --domain %s",
 		what, int(runs.Retention/(24*time.Hour)), c.Tenant, c.Org, c.Domain)
@@ -148,7 +171,11 @@ func (t *tool) printDomain(c *domainCommand, found domainHistory) error {
 	if found.more > 0 {
 		fmt.Fprintf(t.Stdout, "and %d more\n", found.more)
 	}
-	return nil
+	if found.remembered == nil {
+		return nil
+	}
+	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.rows) > 0])
+	return found.remembered.Seen(t.Stdout, found.rules, found.judgement)
 }
 
 // printLook writes what the last look found, as domains check does, and a line
@@ -193,6 +220,7 @@ type domainJSON struct {
 	Record       *recordJSON     `json:"record"` // null: no worker has read it for a row that is open
 	Rows         []domainRowJSON `json:"rows"`   // the newest first
 	More         int             `json:"more_rows"`
+	Remembered   *rememberedJSON `json:"remembered,omitempty"` // by sweeps; not there: none has come upon it
 }
 
 type recordJSON struct {
@@ -216,7 +244,7 @@ type domainRowJSON struct {
 }
 
 func (h domainHistory) asJSON(c *domainCommand) domainJSON {
-	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, More: h.more}
+	j := domainJSON{Organization: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: []domainRowJSON{}, More: h.more}
 	if h.record != nil {
 		j.Record = &recordJSON{h.record.Domain, h.record.Host, h.record.TXT}
 	}
@@ -232,6 +260,9 @@ func (h domainHistory) asJSON(c *domainCommand) domainJSON {
 			}
 		}
 		j.Rows = append(j.Rows, row)
+	}
+	if h.remembered != nil {
+		j.Remembered = new(rememberedAsJSON(*h.remembered, h.rules))
 	}
 	return j
 }

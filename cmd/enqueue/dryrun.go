@@ -101,7 +101,8 @@ func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, sett
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", o.Tenant, err)
 	}
-	takes := timeAt(pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}, plan.Calls)
+	left, burst := pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}.Effective()
+	takes := timeAt(left, burst, plan.Calls)
 	if t.json {
 		j := planJSON{
 			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid, Duplicates: duplicatesAsJSON(checked.Duplicates), Tasks: plan.Tasks, APICalls: plan.Calls,
@@ -141,8 +142,7 @@ func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, sett
 }
 
 // timeAt is how long that many calls take, in whole seconds, rounded up.
-func timeAt(limit pace.Limit, calls int64) time.Duration {
-	rate, burst := limit.Effective()
+func timeAt(rate pace.Rate, burst int, calls int64) time.Duration {
 	if rate.IsUnlimited() {
 		return 0
 	}

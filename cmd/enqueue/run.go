@@ -29,10 +29,12 @@ type grammar struct {
 	Version   kong.VersionFlag `help:"Say which version this is."`
 
 	Domains struct {
-		Verify verifyCommand `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark those verified."`
-		Update updateCommand `cmd:"" help:"Set the status, or the use for discovery, of discovery domains."`
-		Check  checkCommand  `cmd:"" help:"Ask the DNS now for TXT records, and say what is wrong where they are not there; change nothing."`
-		Show   domainCommand `cmd:"" help:"Show what became of one discovery domain in all runs: its open row, why it is open, and its history."`
+		Verify  verifyCommand  `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark those verified."`
+		Update  updateCommand  `cmd:"" help:"Set the status, or the use for discovery, of discovery domains."`
+		Check   checkCommand   `cmd:"" help:"Ask the DNS now for TXT records, and say what is wrong where they are not there; change nothing."`
+		Show    domainCommand  `cmd:"" help:"Show what became of one discovery domain in all runs: its open row, why it is open, and its history."`
+		History historyCommand `cmd:"" help:"Show what sweeps have seen of one discovery domain, and what was done to it."`
+		Sweep   sweepCommand   `cmd:"" help:"Look at all verified domains once more, now; or say what that would come to, or close the breaker."`
 	} `cmd:"" help:"Discovery domains of organizations."`
 	Clients struct {
 		Remove removeCommand `cmd:"" help:"Remove clients from organizations."`

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
+	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -71,6 +73,7 @@ func TestScripts(t *testing.T) {
 			"pending":            countPending,
 			"stored":             storedRow,
 			"announce":           announce,
+			"settings":           announceSettings,
 			"half":               half,
 			"delete-task":        deleteTask,
 			"reconcile":          reconcile,
@@ -79,10 +82,12 @@ func TestScripts(t *testing.T) {
 			"begin":              begin,
 			"keep":               keep,
 			"look":               look,
+			"remember":           remember,
+			"state":              state,
 			"alone":              alone,
 			"dns":                setDNS,
 			"alias":              setAlias,
-			"watch":              watch,
+			"watch":              watchRedis,
 			"reached":            reached,
 			"block":              block,
 			"gzip":               gzipFile,
@@ -210,6 +215,14 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(pace.Announce(context.Background(), of(ts).client, pace.Settings{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
 }
 
+// announceSettings announces settings, given as JSON.
+func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "settings JSON")
+	var s pace.Settings
+	ts.Check(json.Unmarshal([]byte(args[0]), &s))
+	ts.Check(pace.Announce(context.Background(), of(ts).client, s))
+}
+
 // half makes a run of which no rows come.
 func half(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "half RUN KIND CREATED-AT")
@@ -296,6 +309,31 @@ func look(ts *testscript.TestScript, neg bool, args []string) {
 	_ = mux.ProcessTask(context.Background(), asynq.NewTask(pending[of].Type, pending[of].Payload))
 }
 
+// remember writes down what is remembered of discovery domains, one a line: its id, a
+// blank, the memory as JSON. Those that are absent or were taken away are attended.
+func remember(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "remember TENANT FILE")
+	store := watch.New(of(ts).client, args[0])
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		id, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		former, err := store.Memory(context.Background(), id)
+		ts.Check(err)
+		attend := strings.Contains(value, `"absence"`) || strings.Contains(value, `"taken"`)
+		_, err = store.Remember(context.Background(), id, former, []byte(value), attend, 1)
+		ts.Check(err)
+	}
+}
+
+// state keeps something for the whole tenant.
+func state(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "state TENANT NAME VALUE")
+	store := watch.New(of(ts).client, args[0])
+	former, err := store.State(context.Background(), args[1])
+	ts.Check(err)
+	_, err = store.SetState(context.Background(), args[1], former, []byte(args[2]))
+	ts.Check(err)
+}
+
 // alone writes a row down as a worker does that came in no run.
 func alone(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "alone ID KIND ROW")
@@ -303,8 +341,8 @@ func alone(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(of(ts).ledger().Register(context.Background(), args[0], args[1], "default", at, [][]byte{[]byte(args[2])}))
 }
 
-// watch has reached wait for the next command of that name at Redis.
-func watch(ts *testscript.TestScript, neg bool, args []string) {
+// watchRedis has reached wait for the next command of that name at Redis.
+func watchRedis(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "watch COMMAND")
 	w := of(ts)
 	seen := make(chan struct{})

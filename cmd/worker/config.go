@@ -39,7 +39,7 @@ type settings struct {
 	Config      string `help:"Tenants from a YAML file, instead of the tenant's flags." placeholder:"FILE"`
 	CheckConfig bool   `help:"Say what would be used, and leave." noenv:"true"`
 	Sandbox     bool   `help:"Everything embedded: a tenant, a DNS server and a Redis, with a sample of each kind of run." noenv:"true"`
-	Drain       bool   `help:"Leave, with status 0, when every run that was handed in whole has ended." noenv:"true"`
+	Drain       bool   `help:"Leave, with status 0, when every run that was handed in whole has ended, and every sweep is judged." noenv:"true"`
 
 	tenantFlags `group:"The tenant"` // tenantGroup
 }

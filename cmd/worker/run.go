@@ -204,14 +204,18 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 	}
 }
 
-// drained waits until every sealed run has ended. A Redis that does not
-// answer now and then is asked again.
+// drained waits until every sealed run has ended, and every sweep is judged and what
+// that decided on is done. A Redis that does not answer now and then is asked again.
 func (w *worker) drained(ctx context.Context) error {
 	for {
 		open, err := w.ledger.Unsettled(ctx)
+		deciding := 0
+		if err == nil && len(open) == 0 {
+			deciding, err = w.deciding()
+		}
 		if err != nil {
 			w.logger.WarnContext(ctx, "runs not read", "error", err)
-		} else if len(open) == 0 {
+		} else if len(open) == 0 && deciding == 0 {
 			return w.tellEnded(ctx)
 		}
 		select {
@@ -220,6 +224,22 @@ func (w *worker) drained(ctx context.Context) error {
 		case <-time.After(drainEvery):
 		}
 	}
+}
+
+// deciding counts the tasks by which sweeps are judged, and domains acted on.
+func (w *worker) deciding() (n int, err error) {
+	inspector := asynq.NewInspectorFromRedisClient(w.redis)
+	for _, t := range w.tenants {
+		info, err := inspector.GetQueueInfo(tasks.SweepQueue(t.name))
+		if errors.Is(err, asynq.ErrQueueNotFound) {
+			continue // nothing was ever in it
+		}
+		if err != nil {
+			return 0, fmt.Errorf("queue of tenant %s: %w", t.name, err)
+		}
+		n += info.Pending + info.Active + info.Scheduled + info.Retry
+	}
+	return n, nil
 }
 
 // listen opens the operator's pages and the probes.

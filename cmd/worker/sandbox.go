@@ -14,6 +14,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
+	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -91,7 +92,8 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if !w.settings.Drain {
 		fmt.Fprintf(p.Stderr, "Watch the queues at http://%s/monitor/, and hand in more from another shell:\n  go run ./cmd/enqueue --redis-url %s runs list\n", w.settings.HTTPAddr, box.RedisURL())
 	}
-	ids, err := w.submitSample(ctx, box.Seed(sandbox.SampleOptions{}))
+	sample := box.Seed(sandbox.SampleOptions{})
+	ids, err := w.submitSample(ctx, sample)
 	if err != nil {
 		return fmt.Errorf("hand in the sample: %w", err)
 	}
@@ -103,7 +105,12 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 		return err
 	}
 	if w.settings.Drain {
-		return w.drained(ctx)
+		if err := w.drained(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.reportSwept(ctx, p.Stdout, sample.Swept); err != nil || w.settings.Drain {
+		return err
 	}
 	fmt.Fprintln(p.Stderr, "\nThe sample is through. The worker stays; end it with Ctrl-C.")
 	<-ctx.Done()
@@ -124,7 +131,26 @@ func report(ctx context.Context, out io.Writer, ledger *runs.Ledger, all []runs.
 	return nil
 }
 
-// submitSample hands in a run of each kind.
+// reportSwept tells what the sample's sweep has written down of each domain, and why
+// nothing was done to it.
+func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox.SweptDomain) error {
+	fmt.Fprintf(out, "\nrun %s (%s), what is remembered from now on:\n", sampleSweep, tasks.TypeRecheck)
+	for _, d := range swept {
+		r, ok, err := cli.RememberedOf(ctx, w.redis, tasks.DefaultTenant, d.Domain)
+		if err != nil {
+			return err
+		}
+		if ok {
+			fmt.Fprintf(out, "  %s (%s %s): %s\n", cli.Shown(r.Domain), d.Organization, d.Domain, r.Brief(tasks.Rules{}))
+		}
+	}
+	return nil
+}
+
+// sampleSweep is the sample's sweep, of one organization.
+const sampleSweep = "sample-sweep"
+
+// submitSample hands in a run of each kind, and begins a sweep.
 func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
 	in := intake.New(w.redis, w.ledger)
 	for _, one := range []struct {
@@ -153,7 +179,9 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		}
 		ids = append(ids, run.ID)
 	}
-	return ids, nil
+	sweep := intake.Run{ID: sampleSweep, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"}
+	run, _, err := in.SweepNow(ctx, watch.New(w.redis, tasks.DefaultTenant), sweep, tasks.SweepOrder{Organization: sample.Swept[0].Organization})
+	return append(ids, run.ID), err
 }
 
 // sandboxCommand serves a tenant and its DNS without a worker.

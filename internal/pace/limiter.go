@@ -87,7 +87,7 @@ func New(c Config) *Limiter {
 	rate, burst := c.Limit.Effective()
 	l := &Limiter{
 		rdb: c.Redis, tenant: c.Tenant, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
-		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.kept()), burst: c.Limit.Burst,
+		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.kept()), burst: c.Limit.Burst,
 		class: c.Class, maxWait: c.MaxWait, stopping: c.Stopping, log: c.Logger, blocked: map[string]bool{}, unhindered: map[string]time.Time{},
 	}
 	if l.class == nil {

@@ -106,8 +106,8 @@ func (l Limit) Effective() (Rate, int) {
 // DefaultSweepShare is the share of sweeps where none is said.
 const DefaultSweepShare = 0.2
 
-// sweeps returns what of the effective rate and burst sweeps get.
-func (l Limit) sweeps() (Rate, int) {
+// Sweeps returns what of the effective rate and burst sweeps get.
+func (l Limit) Sweeps() (Rate, int) {
 	rate, burst := l.Effective()
 	share := min(l.SweepShare, 1)
 	if share <= 0 {

@@ -16,13 +16,18 @@ type SampleOptions struct {
 	Late    time.Duration // after which late records appear, spread over the second that follows; 0: 3 s
 }
 
-// Sample is a run of each kind to try with, and what has to become of it.
+// Sample is a run of each kind to try with, an organization to sweep, and what has to
+// become of it.
 type Sample struct {
 	Domains   []byte // CSV: organization_id, discovery_domain_id, verification_host, verification_txt; most rows have the two ids only
 	Clients   []byte // CSV: organization_id, client_id; one organization's 230
 	Templates []byte // JSON Lines: 25 requests
 
 	DomainRows []SampleRow // the rows of Domains, in their order
+
+	// Swept is one organization's, to be swept: four domains that were verified
+	// before, of which one has lost its record, and one's zone answers nobody.
+	Swept []SweptDomain
 
 	ExpectDomains, ExpectClients, ExpectTemplates Expected
 }
@@ -32,6 +37,12 @@ type SampleRow struct {
 	Organization, Domain string // ids
 	Case                 string // "at_once", "late", "servfail_first", "never", "other_value", "quoted", "doubled_host", "verified_before", "flag_false", "flag_absent", "split", "alias"
 	Outcome              string // "done", "unchanged" or "expired"
+}
+
+// SweptDomain is a verified domain, and what a sweep finds of its record.
+type SweptDomain struct {
+	Organization, Domain string // ids
+	State                string // "present", "absent" or "unknown"
 }
 
 // Expected counts rows by their outcome, where each domain is proven before it
@@ -109,6 +120,7 @@ func (s *Sandbox) Seed(o SampleOptions) Sample {
 	s.seedDomains(&sample, s.stories(max(o.Domains, sampleDomains)), o.Late)
 	s.seedClients(&sample)
 	s.seedTemplates(&sample)
+	s.seedSwept(&sample)
 	return sample
 }
 
@@ -185,6 +197,22 @@ func (s *Sandbox) seedTemplates(sample *Sample) {
 		}
 		sample.Templates = append(sample.Templates, templateRow(t)...)
 		sample.ExpectTemplates.add(outcome)
+	}
+}
+
+// seedSwept comes last, so that the names of all others are what they were without.
+func (s *Sandbox) seedSwept(sample *Sample) {
+	org := s.AddOrganization("", s.organizationName())
+	for _, state := range []string{"present", "absent", "unknown", "present"} {
+		d := s.AddDomain(org, Domain{Status: statusVerified, Use: new(true)})
+		switch state {
+		case "present":
+			s.SetTXT(d.Host, d.TXT)
+		case "unknown":
+			s.SetTXT(d.Host, d.TXT)
+			s.SetRCode(d.Host, dns.RcodeServerFailure, -1)
+		}
+		sample.Swept = append(sample.Swept, SweptDomain{Organization: org, Domain: d.ID, State: state})
 	}
 }
 

@@ -165,6 +165,34 @@ func TestSampleClientsAndTemplates(t *testing.T) {
 	}
 }
 
+func TestSampleToSweep(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	var got []string
+	for _, one := range s.Seed(sandbox.SampleOptions{}).Swept {
+		d, ok := s.Domain(one.Organization, one.Domain)
+		if !ok || d.Status != "verified" {
+			t.Errorf("%+v is there: %v, %s", one, ok, d.Status)
+		}
+		state := "absent"
+		for range 3 { // whatever is asked again
+			found, code := seen(t, s, d)
+			switch {
+			case code == "SERVFAIL":
+				state = "unknown"
+			case found:
+				state = "present"
+			}
+		}
+		if state != one.State {
+			t.Errorf("%s answers as %s, want %s", d.Host, state, one.State)
+		}
+		got = append(got, state)
+	}
+	if diff := cmp.Diff([]string{"present", "absent", "unknown", "present"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSampleGrowsAndRepeats(t *testing.T) {
 	s := start(t, sandbox.Options{})
 	first, second := s.Seed(sandbox.SampleOptions{}), s.Seed(sandbox.SampleOptions{Domains: 400, Late: time.Hour})

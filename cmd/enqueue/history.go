@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/cli"
+	"orgops/tasks"
+)
+
+type historyCommand struct {
+	Domain string `required:"true" noenv:"true" placeholder:"ID" help:"Discovery domain, by its id."`
+	Tenant string `default:"default" placeholder:"NAME" help:"Tenant of the domain."`
+}
+
+// Help says what it reads.
+func (*historyCommand) Help() string {
+	return "It needs Redis alone: what is told is what sweeps have written down, not what the DNS says now (that is domains check). " +
+		"A domain is remembered from its first sweep on, for as long as sweeps come upon it and 400 days longer."
+}
+
+// Run shows what is remembered of the domain.
+func (c *historyCommand) Run(ctx context.Context, t *tool) error {
+	if err := errors.Join(apiclient.CheckID("domain", c.Domain), tasks.CheckTenant(c.Tenant)); err != nil {
+		return cli.Usage(err)
+	}
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	r, ok, err := cli.RememberedOf(ctx, t.redis, c.Tenant, c.Domain)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("nothing is remembered of discovery domain %s of tenant %s: no sweep has come upon it; to look at all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
+	}
+	rules, judgement, err := t.rules(ctx, c.Tenant)
+	if err != nil {
+		return err
+	}
+	if t.json {
+		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, rememberedJSON: rememberedAsJSON(r, rules)})
+	}
+	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "name\t%s\n", cli.Shown(r.Domain))
+	fmt.Fprintf(w, "domain\t%s\n", c.Domain)
+	fmt.Fprintf(w, "organization\t%s\n", cli.Shown(r.OrganizationID))
+	fmt.Fprintf(w, "tenant\t%s\n\n", c.Tenant)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return r.Seen(t.Stdout, rules, judgement)
+}
+
+// historyJSON is what --json prints of what is remembered of a domain.
+type historyJSON struct {
+	Tenant string `json:"tenant"`
+	Domain string `json:"discovery_domain_id"`
+	rememberedJSON
+}
+
+type rememberedJSON struct {
+	Organization string        `json:"organization_id"`
+	Name         string        `json:"domain"`
+	Sweeps       int64         `json:"sweeps"`    // that have looked
+	Sweep        *time.Time    `json:"sweep"`     // the tick of the last one of these
+	State        string        `json:"state"`     // "present", "absent" or "unknown"
+	Reason       string        `json:"reason"`    // of the state
+	Sentence     string        `json:"sentence"`  // the same for people; empty unless absent
+	Values       []string      `json:"values"`    // that stood in the token's place, quoted
+	At           *time.Time    `json:"looked_at"` // when the state was seen
+	FirstPresent *time.Time    `json:"first_present"`
+	LastPresent  *time.Time    `json:"last_present"`
+	Absence      *absenceJSON  `json:"absence"`    // null: it is not gone, as far as is known
+	UnderWay     *actingJSON   `json:"under_way"`  // null: no request is
+	Taken        *actingJSON   `json:"taken_away"` // null: nothing was, or it was given back
+	Past         []tasks.Event `json:"past"`       // the oldest first
+}
+
+type absenceJSON struct {
+	Since     *time.Time `json:"since"`
+	Last      *time.Time `json:"last"`
+	Checks    int        `json:"sweeps"` // that did not see the token
+	Operator  string     `json:"name_servers_of,omitempty"`
+	Reported  *time.Time `json:"reported_at"` // null: it was not told to be lost
+	Stands    string     `json:"stands"`      // "at_risk", "unsure", "protected", "due", "reported" or "taken"
+	NotBefore *time.Time `json:"not_before"`  // of at_risk
+	Action    string     `json:"action"`      // of the rules
+	Decision  string     `json:"decision"`    // in words, the breaker apart
+}
+
+type actingJSON struct {
+	Action tasks.Action `json:"action"`
+	At     *time.Time   `json:"at"`
+	Host   string       `json:"verification_host"`
+	TXT    string       `json:"verification_txt"`
+	Flag   *bool        `json:"use_for_organization_discovery"` // before; null: not said
+	Back   bool         `json:"giving_back,omitempty"`
+}
+
+func rememberedAsJSON(r cli.Remembered, rules tasks.Rules) rememberedJSON {
+	j := rememberedJSON{
+		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
+		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
+		FirstPresent: known(r.FirstPresent), LastPresent: known(r.LastPresent),
+		UnderWay: actingAsJSON(r.Acting), Taken: actingAsJSON(r.Taken), Past: append([]tasks.Event{}, r.Past...),
+	}
+	if r.Tick != 0 {
+		j.Sweep = known(cli.TickAt(r.Tick))
+	}
+	if a := r.Absence; a != nil {
+		stands := rules.Decide(r.Memory)
+		j.Absence = &absenceJSON{
+			Since: known(a.Since), Last: known(a.Last), Checks: a.Checks, Operator: a.Operator, Reported: known(a.Reported),
+			Stands: stands.As, NotBefore: known(stands.From), Action: string(rules.Action), Decision: r.Decision(rules),
+		}
+	}
+	return j
+}
+
+func actingAsJSON(a *tasks.Acting) *actingJSON {
+	if a == nil {
+		return nil
+	}
+	return &actingJSON{a.Action, known(a.At), a.Host, a.TXT, a.Flag, a.Back}
+}
+
+// known is a time, or null where it is none.
+func known(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return new(at.UTC())
+}

@@ -1,0 +1,396 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/pace"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// sweepPlan is what a sweep would come to, as far as Redis knows: the last one stands
+// for the next.
+type sweepPlan struct {
+	tenant, organization string
+	rows                 int // of the table
+	at                   time.Time
+
+	settings  pace.Settings
+	announced bool
+	ticks     watch.Ticks
+	cli.Judgement
+	docket cli.Docket
+
+	calls *sweepCalls // nil: no sweep has ended, so that nobody knows
+	takes time.Duration
+	cron  watch.Cron // the zero value: there is no schedule
+	// interval is the least time between two ticks; 0: there is no schedule.
+	interval time.Duration
+}
+
+// sweepCalls are the requests to the API of a sweep where nothing has to be tried again.
+type sweepCalls struct {
+	Pages   int64 `json:"organization_pages"`
+	Lists   int64 `json:"domain_lists"` // one for each organization
+	Records int64 `json:"records"`      // at most: one is read before it is written down that it is gone
+	Actions int64 `json:"actions"`      // a read and a change for each
+}
+
+func (c sweepCalls) sum() int64 { return c.Pages + c.Lists + c.Records + c.Actions }
+
+// planSweep tells what a sweep would come to, and what would be decided at its end.
+func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	p := sweepPlan{tenant: c.Tenant, organization: c.Org, rows: c.Rows, at: time.Now()}
+	if err := t.learn(ctx, &p); err != nil {
+		return err
+	}
+	if err := p.reckon(); err != nil {
+		return fmt.Errorf("settings of tenant %s: %w", p.tenant, err)
+	}
+	if t.json {
+		return t.printJSON(p.asJSON())
+	}
+	return p.write(t.Stdout)
+}
+
+// learn reads what is known of the tenant and its sweeps.
+func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
+	if p.settings, p.announced, err = pace.Announced(ctx, t.redis, p.tenant); err != nil {
+		return err
+	}
+	if !p.announced {
+		p.settings = assumed
+	}
+	if p.ticks, err = watch.New(t.redis, p.tenant).Ticks(ctx); err != nil {
+		return err
+	}
+	if p.Judgement, err = cli.JudgementOf(ctx, t.redis, p.tenant); err != nil {
+		return err
+	}
+	p.docket, err = cli.DocketOf(ctx, t.redis, p.tenant, p.organization, rulesOf(p.settings), p.Judgement, p.at)
+	return err
+}
+
+// organizationsAPage is how many organizations a page of their list has, as many as
+// the API gives.
+const organizationsAPage = 100
+
+// reckon reckons what the sweep takes.
+func (p *sweepPlan) reckon() (err error) {
+	if p.calls = p.count(); p.calls != nil {
+		rate, err := pace.ParseRate(p.settings.Rate)
+		if err != nil {
+			return err
+		}
+		share, burst := pace.Limit{Rate: rate, Burst: p.settings.Burst, Reserve: p.settings.Reserve, SweepShare: p.settings.SweepShare}.Sweeps()
+		p.takes = timeAt(share, burst, p.calls.sum())
+	}
+	if p.cronText() == "" {
+		return nil
+	}
+	if p.cron, err = watch.ParseCron(p.cronText()); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	p.interval, _ = p.cron.Shortest(1)
+	return nil
+}
+
+// count counts the requests; nil: nobody knows.
+func (p *sweepPlan) count() *sweepCalls {
+	c := sweepCalls{Lists: 1}
+	for _, one := range p.docket.Cases {
+		if one.Acts() && one.Action != tasks.ActReport {
+			c.Actions += 2
+		}
+		if !one.Since.IsZero() {
+			c.Records++
+		}
+	}
+	if p.organization != "" {
+		return &c
+	}
+	if p.Judged == nil {
+		return nil
+	}
+	c.Lists = p.Judged.Organizations
+	c.Pages = max(1, (c.Lists+organizationsAPage-1)/organizationsAPage)
+	c.Records = max(c.Records, p.Judged.Absent)
+	return &c
+}
+
+// tooSlow says that a tick may come before the last one's sweep is through.
+func (p *sweepPlan) tooSlow() bool {
+	return p.organization == "" && p.interval > 0 && p.takes > p.interval
+}
+
+func (p *sweepPlan) write(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, text)
+		}
+	}
+	line("tenant", p.tenant)
+	line("organization", p.organization)
+	line("breaker", p.breaker())
+	line("schedule", p.schedule())
+	line("skipped", p.skipped())
+	line("last sweep", p.last())
+	line("API calls", p.requests())
+	line("time", p.time())
+	if p.tooSlow() {
+		line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", span(p.interval)))
+	}
+	line("rules", p.rules())
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(p.docket.Cases) == 0 {
+		_, err := fmt.Fprintln(out, "\nno domain is known to be absent, and none was taken away")
+		return err
+	}
+	fmt.Fprintln(out, "\nif the next sweep sees what the last ones have seen:")
+	return cli.CaseTable(out, p.docket.Cases, p.rows)
+}
+
+// breaker says how the breaker stands, and whether it would open.
+func (p *sweepPlan) breaker() string {
+	text := p.BreakerText(p.tenant)
+	if p.opens() {
+		text += "; the next sweep would open it: " + p.docket.Breaker.Why
+	}
+	return text
+}
+
+func (p *sweepPlan) opens() bool {
+	return p.docket.Breaker.Open && (p.Breaker == nil || !p.Breaker.Open)
+}
+
+// cronText is the schedule's; empty: there is none.
+func (p *sweepPlan) cronText() string {
+	if p.settings.Sweep == "off" {
+		return ""
+	}
+	return p.settings.Sweep
+}
+
+func (p *sweepPlan) schedule() string {
+	if p.cronText() == "" {
+		return "none: sweeps are begun by hand"
+	}
+	return fmt.Sprintf("%s, next at %s", p.cron, stamp(p.cron.Next(p.at)))
+}
+
+func (p *sweepPlan) skipped() string {
+	s := p.ticks.Skipped
+	if s.Tick == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("the tick of %s: %s", stamp(cli.TickAt(s.Tick)), s.Why)
+	if s.InRow > 1 {
+		text += fmt.Sprintf(" (%d in a row)", s.InRow)
+	}
+	return text
+}
+
+func (p *sweepPlan) last() string {
+	j := p.Judged
+	if j == nil {
+		return "none of the whole tenant has ended yet: how much there is to look at is not known"
+	}
+	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(cli.TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
+}
+
+func (p *sweepPlan) requests() string {
+	c := p.calls
+	if c == nil {
+		return "one for each hundred organizations, one for the domains of each, and one for each record that is gone"
+	}
+	text := fmt.Sprintf("%d, where nothing has to be tried again: ", c.sum())
+	if c.Pages > 0 {
+		text += fmt.Sprintf("%d for the list of organizations, ", c.Pages)
+	}
+	text += fmt.Sprintf("%d for the domains of each, up to %d for records that are gone", c.Lists, c.Records)
+	if c.Actions > 0 {
+		text += fmt.Sprintf(", %d to act", c.Actions)
+	}
+	return text
+}
+
+func (p *sweepPlan) time() string {
+	switch {
+	case p.calls == nil:
+		return ""
+	case p.settings.Rate == "unlimited":
+		return "as fast as the API and the DNS answer: the tenant's rate is unlimited"
+	}
+	whose := "the tenant's rate"
+	if !p.announced {
+		whose = "the default rate, since no worker has announced the tenant's"
+	}
+	return fmt.Sprintf("at least %s, at the sweeps' share of %s (%s, %g %% of it left to others, %g %% of the rest for sweeps)",
+		p.takes, whose, p.settings.Rate, 100*p.settings.Reserve, 100*cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare))
+}
+
+func (p *sweepPlan) rules() string {
+	r := rulesOf(p.settings)
+	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, span(r.Grace))
+	if len(r.Protect) > 0 {
+		text += "; never: " + strings.Join(r.Protect, ", ")
+	}
+	if !p.announced {
+		text += " (the defaults, since no worker has announced the tenant's)"
+	}
+	return text
+}
+
+// span is a time that is counted in days where it is long, rounded down.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == day:
+		return "1 day"
+	case d >= day && d%day == 0:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= day:
+		return fmt.Sprintf("%.1f days", float64(d/(day/10))/10)
+	case d >= time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d >= time.Minute:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	}
+	return d.Truncate(time.Second).String()
+}
+
+// sweepPlanJSON is what --json prints of a dry run.
+type sweepPlanJSON struct {
+	DryRun        bool        `json:"dry_run"`
+	Tenant        string      `json:"tenant"`
+	Organization  string      `json:"organization_id,omitempty"`
+	Breaker       breakerJSON `json:"breaker"`
+	Sweep         string      `json:"sweep"`        // the schedule's cron text; empty: there is none
+	Next          *time.Time  `json:"next_tick"`    // null: there is no schedule
+	Skipped       *skipJSON   `json:"skipped"`      // the last tick that was; null: none was
+	Last          *judgedJSON `json:"last_sweep"`   // of the whole tenant; null: none has ended
+	APICalls      *int64      `json:"api_calls"`    // where nothing is tried again; null: nobody knows
+	Of            *sweepCalls `json:"api_calls_of"` // what they are for
+	Rate          string      `json:"rate"`         // of the tenant
+	Reserve       float64     `json:"reserve"`      // the share of it that is left to others
+	SweepShare    float64     `json:"sweep_share"`  // the share of the rest that sweeps get
+	RateAnnounced bool        `json:"rate_announced"`
+	Seconds       *int64      `json:"seconds"`          // that the calls take; 0: the rate is unlimited; null: nobody knows
+	Interval      *int64      `json:"interval_seconds"` // the least time between two ticks; null: there is no schedule
+	TooSlow       bool        `json:"too_slow"`         // the calls take longer than that
+	Rules         rulesJSON   `json:"rules"`
+	Domains       []caseJSON  `json:"domains"` // all that are absent, or were taken away
+}
+
+type breakerJSON struct {
+	Open      bool       `json:"open"`
+	Sweep     string     `json:"sweep,omitempty"`  // that has opened it, or has held domains back: for --confirm
+	At        *time.Time `json:"at"`               // when it opened; null: it is closed
+	Why       string     `json:"why,omitempty"`    // it is open, or domains were held back
+	Confirmed *time.Time `json:"confirmed_before"` // what was absent before that is confirmed to be gone; null: nothing is
+	Opens     bool       `json:"would_open"`       // at the end of the next sweep
+}
+
+type skipJSON struct {
+	Tick  time.Time `json:"tick"`
+	Why   string    `json:"why"`
+	InRow int       `json:"in_a_row"`
+}
+
+type judgedJSON struct {
+	Run           string    `json:"run"`
+	Tick          time.Time `json:"tick"`
+	JudgedAt      time.Time `json:"judged_at"`
+	Organizations int64     `json:"organizations"`
+	Present       int64     `json:"present"`
+	Absent        int64     `json:"absent"`
+	Unknown       int64     `json:"unknown"`
+	Newly         int64     `json:"newly_absent"`
+	AtRisk        int64     `json:"at_risk"`
+	Acted         int64     `json:"acted"`
+	Held          int64     `json:"held"`
+	Protected     int64     `json:"protected"`
+	Why           string    `json:"why,omitempty"`
+}
+
+type rulesJSON struct {
+	Action       tasks.Action `json:"absent_action"`
+	GraceSeconds int64        `json:"grace_seconds"`
+	AbsentChecks int          `json:"absent_checks"`
+	Protect      []string     `json:"protect"`
+}
+
+type caseJSON struct {
+	ID           string       `json:"discovery_domain_id"`
+	Name         string       `json:"domain"`
+	Organization string       `json:"organization_id"`
+	Since        *time.Time   `json:"absent_since"` // null: it is not
+	Checks       int          `json:"sweeps"`       // that have found it gone
+	Stands       string       `json:"stands"`       // "at_risk", "unsure", "protected", "due", "reported", "taken" or "present"
+	NotBefore    *time.Time   `json:"not_before"`   // of at_risk
+	Action       tasks.Action `json:"action"`       // of the rules
+	Acts         bool         `json:"acts"`         // it would be done
+	Held         string       `json:"held,omitempty"`
+	Decision     string       `json:"decision"` // in words
+}
+
+func (p *sweepPlan) asJSON() sweepPlanJSON {
+	r := rulesOf(p.settings)
+	j := sweepPlanJSON{
+		DryRun: true, Tenant: p.tenant, Organization: p.organization, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
+		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare), RateAnnounced: p.announced, TooSlow: p.tooSlow(),
+		Rules:   rulesJSON{r.Action, int64(r.Grace / time.Second), r.AbsentChecks, append([]string{}, r.Protect...)},
+		Domains: casesAsJSON(p.docket.Cases),
+	}
+	if j.Sweep != "" {
+		j.Next, j.Interval = known(p.cron.Next(p.at)), new(int64(p.interval/time.Second))
+	}
+	if s := p.ticks.Skipped; s.Tick != 0 {
+		j.Skipped = &skipJSON{cli.TickAt(s.Tick), s.Why, s.InRow}
+	}
+	if l := p.Judged; l != nil {
+		j.Last = &judgedJSON{
+			Run: l.Run, Tick: cli.TickAt(l.Tick), JudgedAt: l.At, Organizations: l.Organizations, Present: l.Present, Absent: l.Absent, Unknown: l.Unknown,
+			Newly: l.Newly, AtRisk: l.AtRisk, Acted: l.Acted, Held: l.Held, Protected: l.Protected, Why: l.Why,
+		}
+	}
+	if p.calls != nil {
+		j.APICalls, j.Seconds = new(p.calls.sum()), new(int64(p.takes/time.Second))
+	}
+	return j
+}
+
+func breakerAsJSON(b *tasks.Breaker, opens bool) breakerJSON {
+	if b == nil {
+		return breakerJSON{Opens: opens}
+	}
+	j := breakerJSON{Open: b.Open, Sweep: b.ID, Why: b.Why, Confirmed: known(b.Confirmed), Opens: opens}
+	if b.Open {
+		j.At = known(b.At)
+	}
+	return j
+}
+
+func casesAsJSON(cases []cli.Case) []caseJSON {
+	all := []caseJSON{}
+	for _, c := range cases {
+		all = append(all, caseJSON{
+			ID: c.ID, Name: c.Domain, Organization: c.OrganizationID, Since: known(c.Since), Checks: c.Checks,
+			Stands: c.As, NotBefore: known(c.From), Action: c.Action, Acts: c.Acts(), Held: c.Held, Decision: c.Decision(),
+		})
+	}
+	return all
+}
