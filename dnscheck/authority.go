@@ -65,9 +65,8 @@ func (s spending) DialContext(ctx context.Context, network, address string) (net
 
 // authority is the view of the zone's own name servers, found from the top-level domain downward.
 type authority struct {
-	resolvers  []recursive // for the names of name servers, never for the host
-	quorum     int         // of them
-	exchange   *exchange   // straight to name servers
+	panel                // for the names of name servers, never for the host
+	exchange   *exchange // straight to name servers
 	port       uint16
 	anyAddress bool // also those that are not public unicast
 	cuts       *memory[delegation]
@@ -81,6 +80,7 @@ type word struct {
 	reason       Reason
 	heard        bool          // at least one has said yes or no, with authority
 	observations []Observation // at most maxShown
+	operator     string        // of the host's zone, where its delegation is known
 	note         string        // where nobody was heard: why, for an operator
 }
 
@@ -91,6 +91,7 @@ type inquiry struct {
 	path     *trail
 	straight *exchange // as far as its queries last
 	lookups  *budget
+	operator string // of the lowest zone on the way to the host, before any alias
 }
 
 // consult asks the name servers of the host's zone. It always comes back with a word unless ctx ends.
@@ -100,7 +101,9 @@ func (a *authority) consult(ctx context.Context, host, token string, told func(O
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
-	w := a.inquire(host, token).follow(limited)
+	q := a.inquire(host, token)
+	w := q.follow(limited)
+	w.operator = q.operator
 	if ctx.Err() != nil {
 		return word{}, ended(ctx, host)
 	}
@@ -231,6 +234,9 @@ func (q *inquiry) descend(ctx context.Context, name string) (*poll, error) {
 
 func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (*poll, error) {
 	for range maxReferrals {
+		if at.operator != "" && len(q.path.aliases) == 0 {
+			q.operator = at.operator
+		}
 		h := &hearing{inquiry: q, zone: at, name: name, asked: make(map[netip.Addr]*asked)}
 		p := h.scout(ctx)
 		if p.down == nil && p.led {

@@ -162,21 +162,27 @@ var (
 	errNone = errors.New("there are none")
 )
 
+// panel are the resolvers where they are asked for what a quorum of them has to agree upon.
+type panel struct {
+	resolvers []recursive
+	quorum    int
+}
+
 // agreed asks all resolvers for the records of a name, and gives the values that a quorum of them has told: one resolver that
 // lies must not choose whose word we take for the zone's. Nobody is waited for once there are such values. With errNone comes for
 // how long, at the least, there is nothing by those who say so.
-func (q *inquiry) agreed(ctx context.Context, name string, kind uint16) ([]string, time.Duration, error) {
+func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, lookupTime)
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer cancel()
-	told := make(chan ballot, len(q.resolvers))
-	for _, v := range q.resolvers {
+	told := make(chan ballot, len(p.resolvers))
+	for _, v := range p.resolvers {
 		asking.Go(func() { told <- v.valuesOf(limited, name, kind) })
 	}
 	votes := make(map[string]int)
 	empty, ttl, emptyTTL := 0, longestMemory, longestMemory
-	for range q.resolvers {
+	for range p.resolvers {
 		b := <-told
 		if b.counts && len(b.values) == 0 {
 			empty++
@@ -186,14 +192,14 @@ func (q *inquiry) agreed(ctx context.Context, name string, kind uint16) ([]strin
 			votes[value]++
 			ttl = min(ttl, b.ttl)
 		}
-		if winners := reaching(votes, q.quorum); len(winners) > 0 {
+		if winners := reaching(votes, p.quorum); len(winners) > 0 {
 			return winners, ttl, nil
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, 0, errors.Join(errAbandoned, ctx.Err())
-	case empty >= q.quorum:
+	case empty >= p.quorum:
 		return nil, emptyTTL, errNone
 	}
 	return nil, 0, errUnfound

@@ -28,9 +28,10 @@ type nameServer struct {
 
 // delegation is a zone and its name servers.
 type delegation struct {
-	zone    string // canonical
-	servers []nameServer
-	more    bool // the zone has servers beyond these
+	zone     string // canonical
+	servers  []nameServer
+	more     bool   // the zone has servers beyond these
+	operator string // of all of them; empty for a registry's zone
 }
 
 // statement is what a name server's reply says about a name: a finding, or the alias there, or that another zone begins.
@@ -149,7 +150,12 @@ func lowestTTL(records []*dns.NS) time.Duration {
 // delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands is kept or looked at.
 func delegationOf(zone string, records []*dns.NS, additional []dns.RR) *delegation {
 	names := serverNames(records)
-	return &delegation{zone: zone, servers: withGlue(zone, someOf(names, maxServers), additional), more: len(names) > maxServers}
+	d := &delegation{zone: zone, more: len(names) > maxServers}
+	if !isRegistrys(zone) {
+		d.operator = operatorOf(names)
+	}
+	d.servers = withGlue(zone, someOf(names, maxServers), additional)
+	return d
 }
 
 // serverNames gives the servers that the records name, each once.

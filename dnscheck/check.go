@@ -43,6 +43,8 @@ type Checker struct {
 	told      func(Observation)
 	mode      Mode
 	authority *authority // nil in ModeResolvers
+	panel     panel      // the same resolvers, for who the name servers are
+	operators *memory[string]
 	exchange  *exchange
 }
 
@@ -68,7 +70,7 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker := &Checker{quorum: quorum, told: c.Observe, exchange: x}
+	checker := &Checker{quorum: quorum, told: c.Observe, exchange: x, panel: panel{quorum: quorum}, operators: newMemory[string]()}
 	for _, r := range c.Resolvers {
 		if r.Name == "" {
 			r.Name = r.String()
@@ -77,7 +79,8 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 			r.Transport = transportUDP
 		}
 		x.keep(r, c.RootCAs)
-		checker.vantages = append(checker.vantages, recursive{resolver: r, exchange: x, canary: newCanary(c)})
+		v := recursive{resolver: r, exchange: x, canary: newCanary(c)}
+		checker.vantages, checker.panel.resolvers = append(checker.vantages, v), append(checker.panel.resolvers, v)
 	}
 	return checker, checker.take(c, x.dialer)
 }
@@ -104,12 +107,14 @@ func checkResolvers(resolvers []Resolver) error {
 func quorumOf(wanted, resolvers int) (int, error) {
 	switch {
 	case wanted == 0:
-		return resolvers/2 + 1, nil
+		return majorityOf(resolvers), nil
 	case wanted < 0 || wanted > resolvers:
 		return 0, fmt.Errorf("resolver quorum %d: want 1 to %d, the number of resolvers, or 0 for the majority", wanted, resolvers)
 	}
 	return wanted, nil
 }
+
+func majorityOf(resolvers int) int { return resolvers/2 + 1 }
 
 // Look asks whether the token is worth a proof.
 //
@@ -303,8 +308,13 @@ func reasonOf(state State, observations []Observation) Reason {
 	if seen[ReasonFound] > 0 && seen[ReasonOtherValue]+seen[ReasonNoRecord]+seen[ReasonNoName] > 0 {
 		return ReasonDisagree
 	}
-	// What lies with the domain comes before what may lie with us.
-	return firstOf(seen, ReasonDNSSEC, ReasonDelegation, ReasonLame, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable, ReasonUntrusted)
+	return firstOf(seen, doubtful...)
+}
+
+// doubtful are the reasons of Unknown: what lies with the domain comes before what may lie with us.
+var doubtful = []Reason{
+	ReasonServersDisagree, ReasonDNSSEC, ReasonDelegation, ReasonLame, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed,
+	ReasonTimeout, ReasonUnreachable, ReasonUntrusted,
 }
 
 func firstOf(seen map[Reason]int, order ...Reason) Reason {

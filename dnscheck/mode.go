@@ -2,7 +2,6 @@ package dnscheck
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 )
@@ -48,18 +47,11 @@ func (c *Checker) take(from Config, d dialer) error {
 		return nil
 	}
 	a := &authority{
-		quorum: c.quorum, exchange: newExchange(d, min(from.Timeout, authorityAttempt)), port: from.NameServerPort, anyAddress: from.AnyNameServer,
+		panel: c.panel, exchange: newExchange(d, min(from.Timeout, authorityAttempt)), port: from.NameServerPort, anyAddress: from.AnyNameServer,
 		cuts: newMemory[delegation](), hosts: newMemory[[]netip.Addr](), reach: reach{told: from.Reach},
 	}
 	if a.port == 0 {
 		a.port = defaultPort
-	}
-	for _, v := range c.vantages {
-		r, ok := v.(recursive)
-		if !ok {
-			return errors.New("a vantage point that is no resolver cannot tell who a zone's name servers are")
-		}
-		a.resolvers = append(a.resolvers, r)
 	}
 	c.authority = a
 	return nil
@@ -71,7 +63,7 @@ func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, deci
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Verdict{State: w.state, Reason: w.reason, Host: host, Basis: ByAuthority, Note: w.note, Observations: w.observations}
+	v := Verdict{State: w.state, Reason: w.reason, Host: host, Basis: ByAuthority, Operator: w.operator, Note: w.note, Observations: w.observations}
 	switch {
 	case !w.heard && c.mode == ModeAuto:
 		return c.instead(ctx, v, token, decide)
@@ -87,7 +79,7 @@ func (c *Checker) instead(ctx context.Context, unheard Verdict, token string, de
 	if err != nil {
 		return Verdict{}, err
 	}
-	v.Note, v.Observations = unheard.Note, append(unheard.Observations, v.Observations...)
+	v.Operator, v.Note, v.Observations = unheard.Operator, unheard.Note, append(unheard.Observations, v.Observations...)
 	return v, nil
 }
 
@@ -104,6 +96,6 @@ func (c *Checker) both(ctx context.Context, said Verdict, token string, decide r
 	if v.State == Absent || v.Reason == ReasonDisagree {
 		v.State, v.Reason = Unknown, ReasonLag
 	}
-	v.Basis, v.Observations = ByBoth, append(said.Observations, v.Observations...)
+	v.Basis, v.Operator, v.Observations = ByBoth, said.Operator, append(said.Observations, v.Observations...)
 	return v, nil
 }

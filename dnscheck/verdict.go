@@ -65,7 +65,7 @@ type Basis string
 const (
 	ByResolvers Basis = "resolvers"
 	ByAuthority Basis = "authority"               // the zone's own name servers
-	ByBoth      Basis = "authority_and_resolvers" // a proof: first those, then these
+	ByBoth      Basis = "authority_and_resolvers" // a proof, or its contrary
 )
 
 // Observation is what one vantage point saw. Its texts are safe to show but for Values, which are raw.
@@ -93,6 +93,7 @@ type Verdict struct {
 	Reason       Reason
 	Host         string        // as it was given
 	Basis        Basis         // who was asked
+	Operator     string        // who runs the name servers of the host's zone, as far as these were looked for: a key to group domains by ("awsdns", "a+b"), at most 100 octets; empty: not known
 	Note         string        // why the zone's name servers have not said anything, where they were to be asked; for an operator
 	Observations []Observation // of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in the order of Config.Resolvers
 	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 where none that was asked said so

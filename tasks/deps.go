@@ -28,6 +28,9 @@ type API interface {
 type DNS interface {
 	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	// Operator says who runs the name servers of a host, empty where nobody can say.
+	Operator(ctx context.Context, host string) (string, error)
 }
 
 // Ledger is what the handlers need of a run's ledger. An error for a run

@@ -422,6 +422,7 @@ func (w *world) beside(dies bool) {
 	other.config.Ledger = sabotagedLedger{other.saboteur, w.ledger}
 	other.config.Enqueuer, other.config.Pace = w.queue, other
 	other.config.ClientLimit = w.config.ClientLimit.(sabotagedLimit).limit
+	other.config.Memories, other.config.Notices = w.memories, &notices{other.saboteur, w.notices.told}
 	other.reboot()
 	_, _ = other.run(w.t.Context(), w.queue.next())
 }

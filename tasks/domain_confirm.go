@@ -36,6 +36,50 @@ type confirm struct {
 }
 
 func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result, error) {
+	r, err := h.carryOut(ctx, job, p)
+	if err != nil || r.Outcome != Done {
+		return r, err
+	}
+	return r, h.tell(ctx, job, p)
+}
+
+// tell tells that the domain was verified or, where we had taken that away, is again. It
+// comes before the row is settled: an execution that is killed in between leaves it to
+// the next one, which finds the same, and tells it under the same id.
+func (h *confirm) tell(ctx context.Context, job Job, p VerifyPayload) error {
+	var in intent
+	if err := json.Unmarshal(job.known(keptIntent), &in); err != nil {
+		return fmt.Errorf("intent kept for this row: %w", err)
+	}
+	if h.cfg.Memories != nil {
+		if ours, err := h.restored(ctx, p, in); ours || err != nil {
+			return err
+		}
+	}
+	if h.cfg.Notices == nil {
+		return nil
+	}
+	return h.cfg.Notices.Tell(ctx, Notice{
+		ID: fmt.Sprintf("%s-%s-%d", NoticeVerified, job.Run, *job.Item), Type: NoticeVerified, At: second(in.At),
+		Data: NoticeData{Tenant: job.Tenant, OrganizationID: p.OrganizationID, DiscoveryDomainID: p.DiscoveryDomainID, Domain: in.Domain, Run: job.Run},
+	})
+}
+
+// restored remembers that a domain is verified again which we had set to pending.
+func (h *confirm) restored(ctx context.Context, p VerifyPayload, in intent) (ours bool, err error) {
+	_, err = remembered{h.cfg}.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) {
+		ours = m.tookStatus() && m.OrganizationID == p.OrganizationID
+		if !ours {
+			return m, nil
+		}
+		m = m.clone()
+		m.restored(sighted{id: p.DiscoveryDomainID, tick: m.Tick, at: in.At})
+		return m, nil
+	})
+	return ours, err
+}
+
+func (h *confirm) carryOut(ctx context.Context, job Job, p VerifyPayload) (Result, error) {
 	if p.VerificationHost == "" || p.VerificationTXT == "" {
 		return Result{}, invalid(fmt.Errorf("payload: a confirm without the host and token that were seen"))
 	}
@@ -273,6 +317,9 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 // back gives the row back to looking: the token is no longer to be seen, or
 // not by enough of the resolvers.
 func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict) (Result, error) {
+	if job.Swept { // the next sweep looks again
+		return unchanged("pending; the token was seen, and not by the proof: " + v.Sentence()), nil
+	}
 	left := leavings{verdict: v, confirmed: !h.cfg.TrustPayload, at: h.cfg.Now(), marks: map[string][]byte{
 		// Before it is enqueued, for whoever asks whether a task stands for the row.
 		keptNextLook: []byte(nextLookTaskID(job.TaskID)),

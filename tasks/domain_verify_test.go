@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -564,6 +565,12 @@ type dnsFunc struct {
 	tasks.DNS
 	prove func(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 }
+
+func (dnsFunc) Disprove(context.Context, string, string) (dnscheck.Verdict, error) {
+	return dnscheck.Verdict{}, errors.New("not asked for here")
+}
+
+func (dnsFunc) Operator(context.Context, string) (string, error) { return "", nil }
 
 func (d dnsFunc) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.prove(ctx, host, token)

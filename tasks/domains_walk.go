@@ -63,6 +63,9 @@ type Walks interface {
 	Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error)
 	// Seal says that the run has total rows and no more are coming.
 	Seal(ctx context.Context, run string, total int64) error
+	// Left is how many of its rows are open, below 0 while the walk may find more, and
+	// what is told of the walk.
+	Left(ctx context.Context, run string) (open int64, told []byte, err error)
 }
 
 // Walked is what a walk tells of itself, kept as JSON with its run.

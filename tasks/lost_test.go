@@ -88,6 +88,12 @@ func (f flickering) Look(ctx context.Context, host, token string) (dnscheck.Verd
 	return f.DNS.Look(ctx, host, token)
 }
 
+func (flickering) Disprove(context.Context, string, string) (dnscheck.Verdict, error) {
+	return dnscheck.Verdict{}, errors.New("not asked for here")
+}
+
+func (flickering) Operator(context.Context, string) (string, error) { return "", nil }
+
 func (f flickering) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	f.before(false)
 	return f.DNS.Prove(ctx, host, token)

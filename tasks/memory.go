@@ -1,9 +1,14 @@
 package tasks
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"orgops/dnscheck"
 )
@@ -15,13 +20,14 @@ type Memory struct {
 	OrganizationID string `json:"organization_id"`
 	Domain         string `json:"domain"`
 	Token          string `json:"token"` // a hash of host and token: what is remembered is of these
-	Tick           int64  `json:"tick"`  // of the sweep that was the last to look, a Unix second
+	Tick           int64  `json:"tick"`  // of the last sweep that has looked, a Unix second
 	Sweeps         int64  `json:"sweeps"`
 
-	State    string    `json:"state"` // what was seen last: present, absent or unknown
+	State    string    `json:"state"` // what that one has seen: present, absent or unknown
 	Reason   string    `json:"reason,omitempty"`
-	Sentence string    `json:"sentence,omitempty"` // of an absence, for people; safe to show
+	Sentence string    `json:"sentence,omitempty"` // for people, unless the token was there
 	Values   []string  `json:"values,omitempty"`   // that stood in the token's place, quoted and cut
+	Operator string    `json:"operator,omitempty"` // who runs the domain's name servers, as far as was ever known
 	At       time.Time `json:"at"`
 
 	FirstPresent time.Time `json:"first_present,omitzero"`
@@ -36,25 +42,26 @@ type Memory struct {
 	Past []Event `json:"past,omitempty"`
 }
 
-// Absence is a token's being gone, from the first sweep that has seen it on, until it
-// is seen again, was acted on, or is another.
+// Absence is a token's being gone: from the first sweep that has seen so until it is
+// there again, the domain is acted on, or has another token.
 type Absence struct {
 	Since    time.Time `json:"since"` // the first look of a sweep that did not see the token
 	Tick     int64     `json:"tick"`  // of that sweep
 	Last     time.Time `json:"last"`
 	Checks   int       `json:"checks"`             // sweeps that did not see it
 	Operator string    `json:"operator,omitempty"` // who ran the domain's name servers when it began
-	Reported time.Time `json:"reported,omitzero"`  // it was told that the domain is lost, where that is all that is done
+	Reported time.Time `json:"reported,omitzero"`  // it was told that the domain is lost, and nothing else is done about it
 }
 
-// Acting is what is, or was, done to a domain.
+// Acting is what is being done, or was done, to a domain whose token is gone.
 type Acting struct {
-	Action Action    `json:"action"`
+	Action Action    `json:"action"` // ActUnroute or ActPending
 	At     time.Time `json:"at"`
 	Tick   int64     `json:"tick"`
+	Since  time.Time `json:"since"` // of the absence
 	Host   string    `json:"host"`
 	TXT    string    `json:"txt"`
-	Flag   *bool     `json:"flag,omitempty"` // use_for_organization_discovery before
+	Flag   *bool     `json:"flag,omitempty"` // use_for_organization_discovery as it was read before
 	Back   bool      `json:"back,omitempty"` // it is being given back
 }
 
@@ -69,6 +76,15 @@ type Event struct {
 // that it writes.
 const memoryVersion = 1
 
+// Bounds of what is remembered of a domain: a usual memory has some 500 octets, the
+// longest few kilobytes.
+const (
+	mostEvents    = 20
+	mostValues    = 3
+	longestValue  = 100 // octets of what strangers wrote, before it is quoted
+	longestReason = 400 // runes of a sentence
+)
+
 // ReadMemory reads what is remembered of a domain.
 func ReadMemory(value []byte) (Memory, error) {
 	var m Memory
@@ -81,47 +97,174 @@ func ReadMemory(value []byte) (Memory, error) {
 	return m, nil
 }
 
-// Names of a tenant's states.
-const (
-	StateJudged  = "judged"  // Judged, of the last sweep
-	StateBreaker = "breaker" // Breaker
-)
-
-// Judged is what the last sweep that was judged has come to, kept as JSON.
-type Judged struct {
-	Tick          int64     `json:"tick"`
-	Run           string    `json:"run"`
-	At            time.Time `json:"at"`
-	Organizations int64     `json:"organizations"` // that were read
-	Present       int64     `json:"present"`
-	Absent        int64     `json:"absent"`
-	Unknown       int64     `json:"unknown"`
-	Newly         int64     `json:"newly_absent"` // domains whose absence began with this sweep
-	AtRisk        int64     `json:"at_risk"`      // absent, and not for long enough
-	Acted         int64     `json:"acted"`        // for which an action was begun
-	Held          int64     `json:"held"`         // not acted on: the breaker, or their operator's others went with them
-	Protected     int64     `json:"protected"`
-	Why           string    `json:"why,omitempty"` // why nothing, or not all, was acted on
+// clone is a copy that shares nothing that is changed in place.
+func (m Memory) clone() Memory {
+	if m.Absence != nil {
+		m.Absence = new(*m.Absence)
+	}
+	m.Past = append([]Event(nil), m.Past...)
+	m.Untold = append([]Notice(nil), m.Untold...)
+	return m
 }
 
-// Breaker stops all actions on a tenant's domains, kept as JSON. It is opened by the
-// judging of a sweep, and closed by an operator alone.
-type Breaker struct {
-	// ID is that of the sweep's run that opened it, or held domains back.
-	ID   string    `json:"id,omitempty"`
-	Open bool      `json:"open"`
-	At   time.Time `json:"at,omitzero"` // when it opened
-	Why  string    `json:"why,omitempty"`
-	// Confirmed is when an operator has last said that what is gone is gone: an
-	// absence that began before is neither counted nor held back any more.
-	Confirmed time.Time `json:"confirmed,omitzero"`
+// attended says whether the end of a sweep has anything to decide about the domain.
+func (m Memory) attended() bool { return m.Absence != nil || m.Acting != nil || m.Taken != nil }
+
+// tookStatus says whether we have set the domain to pending.
+func (m Memory) tookStatus() bool { return m.Taken != nil && m.Taken.Action == ActPending }
+
+// tokenOf stands for host and token, which may be as long as strangers like.
+func tokenOf(host, txt string) string {
+	sum := sha256.Sum256([]byte(strings.ToLower(strings.TrimSuffix(host, ".")) + "\x00" + txt))
+	return fmt.Sprintf("%x", sum[:8])
 }
 
-// most events, and values, that are remembered of a domain.
-const (
-	mostEvents = 20
-	mostValues = 3
-)
+// sighted is what a look of a sweep, or between two of them, has seen of a domain.
+type sighted struct {
+	id                   string // the discovery domain's
+	organization, domain string
+	token                string // see tokenOf
+	tick                 int64
+	between              bool // between two sweeps: it may clear an absence, and nothing else
+	verdict              dnscheck.Verdict
+	operator             string // who runs the name servers; empty: not known
+	at                   time.Time
+}
 
-// sawOf tells states of a look as they are remembered.
-func sawOf(s dnscheck.State) string { return s.String() }
+// seen returns what is remembered after a look, and the words to count for its tick.
+// A look of a tick that has been remembered, or of one before, changes nothing.
+func (m Memory) seen(s sighted) (after Memory, counted []string) {
+	if s.tick < m.Tick {
+		return m, nil
+	}
+	after = m.of(s)
+	switch {
+	case s.between && s.verdict.State == dnscheck.Present && after.Absence != nil:
+		after.back(s, "")
+		return after, nil
+	case s.between, s.tick == after.Tick:
+		return after, nil
+	}
+	after.Tick, after.At, after.Sweeps = s.tick, second(s.at), after.Sweeps+1
+	after.State, after.Reason = s.verdict.State.String(), string(s.verdict.Reason)
+	after.Sentence, after.Values = "", nil
+	if s.operator != "" {
+		after.Operator = s.operator
+	}
+	switch s.verdict.State {
+	case dnscheck.Present:
+		if after.FirstPresent.IsZero() {
+			after.FirstPresent = after.At
+		}
+		if after.Absence != nil {
+			after.back(s, "")
+		}
+		after.LastPresent = after.At
+	case dnscheck.Absent:
+		after.tell(s.verdict)
+		after.gone(s)
+	default:
+		after.tell(s.verdict)
+	}
+	counted = []string{after.State}
+	if after.Operator != "" {
+		counted = append(counted, operatorWord(after.Operator))
+	}
+	return after, counted
+}
+
+// of is what is remembered of this organization's domain with this token: of others
+// it is forgotten, but for the history.
+func (m Memory) of(s sighted) Memory {
+	after := m.clone()
+	after.V = memoryVersion
+	if after.OrganizationID == s.organization && after.Token == s.token {
+		after.Domain = s.domain
+		return after
+	}
+	before := after
+	after = Memory{V: memoryVersion, OrganizationID: s.organization, Domain: s.domain, Token: s.token, Past: before.Past, Untold: before.Untold, Operator: before.Operator}
+	if before.Token != "" {
+		after.note(s.at, "another token", "host or token are others than before; what was seen of those counts no more")
+	}
+	return after
+}
+
+// gone counts an absence. One of a domain that was taken away already counts nothing.
+func (m *Memory) gone(s sighted) {
+	if m.Taken != nil {
+		return
+	}
+	if m.Absence != nil {
+		m.Absence.Checks++
+		m.Absence.Last = m.At
+		return
+	}
+	m.Absence = &Absence{Since: m.At, Tick: s.tick, Last: m.At, Checks: 1, Operator: m.Operator}
+	m.note(s.at, "gone", m.Sentence)
+	m.untold(s, NoticeAtRisk, NoticeData{Reason: m.Sentence, Since: m.Absence.Since})
+}
+
+// back clears an absence: the token is there again.
+func (m *Memory) back(s sighted, why string) {
+	since := m.Absence.Since
+	m.Absence = nil
+	m.LastPresent = second(s.at)
+	m.note(s.at, "there again", why)
+	m.untold(s, NoticeRestored, NoticeData{Since: since, Reason: "the token is there again"})
+}
+
+// restored remembers that what was taken away has been given back, after a proof.
+func (m *Memory) restored(s sighted) {
+	data := NoticeData{Reason: "the token is there again, and what was taken away was given back"}
+	if m.Taken != nil {
+		data.Action, data.Since = string(m.Taken.Action), m.Taken.Since
+	}
+	m.Taken, m.Acting, m.Absence = nil, nil, nil
+	m.LastPresent = second(s.at)
+	m.note(s.at, "given back", "the token is there again")
+	m.untold(s, NoticeRestored, data)
+}
+
+// tell keeps what was found, for people.
+func (m *Memory) tell(v dnscheck.Verdict) {
+	m.Sentence = cutRunes(v.Sentence(), longestReason)
+	for _, o := range v.Observations {
+		for _, value := range o.Values {
+			if len(value) > longestValue {
+				value = value[:longestValue] + "…"
+			}
+			if quoted := strconv.QuoteToASCII(value); len(m.Values) < mostValues && !slices.Contains(m.Values, quoted) {
+				m.Values = append(m.Values, quoted)
+			}
+		}
+	}
+}
+
+// note adds a line to the history.
+func (m *Memory) note(at time.Time, what, why string) {
+	m.Past = append(m.Past, Event{At: second(at), What: what, Why: cutRunes(why, longestReason)})
+	if more := len(m.Past) - mostEvents; more > 0 {
+		m.Past = m.Past[more:]
+	}
+}
+
+// untold adds a notice that is to be told once this is remembered. Its id is that of
+// the moment: whoever comes to the same end from the same memory tells the same.
+func (m *Memory) untold(s sighted, typ string, data NoticeData) {
+	data.OrganizationID, data.DiscoveryDomainID, data.Domain, data.Tick = m.OrganizationID, s.id, m.Domain, s.tick
+	m.Untold = append(m.Untold, Notice{ID: fmt.Sprintf("%s-%s-%d", typ, s.id, s.at.Unix()), Type: typ, At: second(s.at), Data: data})
+}
+
+// operatorWord counts the domains of an operator.
+func operatorWord(operator string) string { return "operator:" + operator }
+
+// second is a time as it is remembered.
+func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+func cutRunes(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}

@@ -111,6 +111,7 @@ func NewMux(cfg Config) *Mux {
 		cfg.MaxClientsPerRequest = MaxClients
 	}
 	records := records{api: cfg.API, now: cfg.Now}
+	remembered := remembered{cfg}
 	walks := &walk{cfg: cfg}
 	return &Mux{cfg: cfg, walk: walks, works: map[string]work{
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
@@ -119,6 +120,10 @@ func NewMux(cfg Config) *Mux {
 		TypeRemove:  decoded((&remove{cfg: cfg}).process),
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
 		TypeWalk:    decoded(walks.process),
+		TypeRecheck: decoded((&recheck{cfg: cfg, remembered: remembered}).process),
+		TypeRelook:  decoded((&relook{cfg: cfg, remembered: remembered}).process),
+		TypeAct:     decoded((&act{cfg: cfg, remembered: remembered}).process),
+		TypeJudge:   decoded((&judging{cfg: cfg}).process),
 	}}
 }
 
@@ -234,7 +239,7 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 		return Result{}, errNothingToDo
 	}
 	job.ending = drop == string(Cancelled) && job.hasBegun()
-	if err := job.stop(drop); err != nil && !job.ending {
+	if err := job.stop(drop); err != nil && !job.ending && !waits(t.Type(), err) {
 		return Result{}, err
 	}
 	job.leaveOut(settled)
@@ -250,6 +255,12 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	}
 	ctx = apiclient.WithCorrelationID(job.onErrand(ctx, t.Type()), job.TaskID)
 	return protect(ctx, handle, *job, t.Payload())
+}
+
+// waits says whether a task is not dropped for that: a sweep is judged once, at its
+// end, whether or not it was paused and resumed meanwhile.
+func waits(typ string, dropped error) bool {
+	return typ == TypeJudge && !errors.Is(dropped, ErrCancelled)
 }
 
 // unfit says why a task is not for this worker, or not to be tried any more.

@@ -69,3 +69,207 @@ func (r Rules) protects(organization, domain string) bool {
 		return p == organization || sameName(p, domain) || len(domain) > len(p) && strings.EqualFold(domain[len(domain)-len(p)-1:], "."+p)
 	})
 }
+
+// Standing of a domain by the rules.
+const (
+	StandsWell      = "present"   // nothing is the matter, as far as is known
+	StandsAtRisk    = "at_risk"   // its token is gone, and not for long enough
+	StandsUnsure    = "unsure"    // for long enough, but the last look had no answer
+	StandsProtected = "protected" // it is never acted on
+	StandsDue       = "due"       // it is to be acted on
+	StandsReported  = "reported"  // its loss was told, and that is all that is done
+	StandsTaken     = "taken"     // something was taken away
+)
+
+// Stands is how a domain stands by the rules.
+type Stands struct {
+	As   string
+	From time.Time // of StandsAtRisk: before then it is not acted on
+	Why  string    // in a sentence's words
+}
+
+// Decide says how a domain stands that is remembered so. Only what the last look of a
+// sweep saw to be absent is due: what nobody could say neither counts nor acts.
+func (r Rules) Decide(m Memory) Stands {
+	r = r.complete()
+	a := m.Absence
+	switch {
+	case m.Taken != nil || m.Acting != nil && !m.Acting.Back:
+		return Stands{As: StandsTaken, Why: "it was acted on"}
+	case a == nil:
+		return Stands{As: StandsWell}
+	case r.protects(m.OrganizationID, m.Domain):
+		return Stands{As: StandsProtected, Why: "it is protected"}
+	case !a.Reported.IsZero() && r.Action == ActReport:
+		return Stands{As: StandsReported, Why: "its loss was told at " + a.Reported.Format(time.RFC3339)}
+	case a.Checks < r.AbsentChecks || a.Last.Sub(a.Since) < r.Grace:
+		return Stands{As: StandsAtRisk, From: a.Since.Add(r.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, r.AbsentChecks, inDays(a.Last.Sub(a.Since)), inDays(r.Grace))}
+	case m.State != "absent":
+		return Stands{As: StandsUnsure, Why: "the last sweep had no answer"}
+	}
+	return Stands{As: StandsDue, Why: fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(a.Last.Sub(a.Since)))}
+}
+
+// inDays writes a time as people say it.
+func inDays(d time.Duration) string {
+	if d >= 48*time.Hour {
+		return fmt.Sprintf("%.1f days", d.Hours()/24)
+	}
+	return d.Round(time.Second).String()
+}
+
+// Bounds of what may happen to a tenant at once.
+const (
+	// breakerShare of the organizations that a sweep has read, and at least
+	// breakerLeast of them, may have a domain that is newly gone, or due: more opens
+	// the breaker.
+	breakerShare = 0.05
+	breakerLeast = 20
+	// togetherLeast domains of one name-server operator, if they are togetherShare of
+	// those of that operator, that went absent within together of each other are held
+	// back: it is rather the operator than each of their owners.
+	togetherLeast = 5
+	togetherShare = 0.1
+	together      = 36 * time.Hour
+)
+
+// Sitting judges the domains of a tenant at the end of a sweep, or as if one had just
+// ended. Each attended domain is added, and Decide is called once after the last.
+type Sitting struct {
+	Rules   Rules
+	Breaker Breaker
+	// Tick is the sweep's; 0: every domain is judged by the last sweep that looked at it.
+	Tick int64
+	// Run is the sweep's, for whoever closes the breaker.
+	Run string
+	// Organizations is how many the sweep has read, and Tally what it has counted.
+	Organizations int64
+	Tally         map[string]int64
+	// Early is why the sweep has not come to all organizations; empty: it has.
+	Early string
+	At    time.Time
+
+	cases      []Case
+	byOperator map[string][]time.Time // when absences began, by who ran the name servers
+}
+
+// Case is a domain that was judged.
+type Case struct {
+	ID, OrganizationID, Domain string
+	Stands
+	Held string // why nothing is done although it is due; empty: it is done
+
+	since    time.Time
+	operator string
+	newly    bool
+}
+
+// Add adds a domain. What is remembered of it is not kept: there may be many.
+func (s *Sitting) Add(id string, m Memory) {
+	c := Case{ID: id, OrganizationID: m.OrganizationID, Domain: m.Domain, Stands: s.Rules.Decide(m)}
+	if c.As == StandsDue && s.Tick != 0 && m.Tick != s.Tick {
+		c.Stands = Stands{As: StandsUnsure, Why: "this sweep has not looked at it"}
+	}
+	if a := m.Absence; a != nil {
+		c.since, c.operator, c.newly = a.Since, a.Operator, a.Tick == m.Tick && (s.Tick == 0 || s.Tick == m.Tick)
+		if a.Operator != "" {
+			if s.byOperator == nil {
+				s.byOperator = map[string][]time.Time{}
+			}
+			s.byOperator[a.Operator] = append(s.byOperator[a.Operator], a.Since)
+		}
+	}
+	s.cases = append(s.cases, c)
+}
+
+// Decide returns what becomes of each domain, the breaker as it is from now on, and
+// what the sweep has come to.
+func (s *Sitting) Decide() (cases []Case, breaker Breaker, judged Judged) {
+	breaker = s.breaker()
+	for _, since := range s.byOperator {
+		slices.SortFunc(since, time.Time.Compare)
+	}
+	judged = Judged{
+		Tick: s.Tick, Run: s.Run, At: second(s.At), Organizations: s.Organizations,
+		Present: s.Tally["present"], Absent: s.Tally["absent"], Unknown: s.Tally["unknown"], Why: s.Early,
+	}
+	for i := range s.cases {
+		c := &s.cases[i]
+		if c.newly {
+			judged.Newly++
+		}
+		if c.As == StandsDue {
+			c.Held = s.held(*c, breaker)
+		}
+		switch {
+		case c.Held != "":
+			judged.Held++
+			judged.Why = c.Held
+			if !breaker.Open {
+				breaker.ID, breaker.Why = s.Run, c.Held
+			}
+		case c.As == StandsDue:
+			judged.Acted++
+		case c.As == StandsAtRisk, c.As == StandsUnsure:
+			judged.AtRisk++
+		case c.As == StandsProtected:
+			judged.Protected++
+		}
+	}
+	return s.cases, breaker, judged
+}
+
+// breaker is the breaker after this sweep: it opens where the domains of too many
+// organizations are newly gone, or due, at once. What an operator has confirmed is
+// not counted.
+func (s *Sitting) breaker() Breaker {
+	b := s.Breaker
+	if b.Open {
+		return b
+	}
+	b.ID, b.Why = "", ""
+	newly, due := map[string]bool{}, map[string]bool{}
+	for _, c := range s.cases {
+		if c.since.Before(b.Confirmed) {
+			continue
+		}
+		if c.newly {
+			newly[c.OrganizationID] = true
+		}
+		if c.As == StandsDue {
+			due[c.OrganizationID] = true
+		}
+	}
+	for _, m := range []struct {
+		organizations int
+		what          string
+	}{{len(newly), "are newly gone"}, {len(due), "are to be acted on at once"}} {
+		if m.organizations >= breakerLeast && float64(m.organizations) > breakerShare*float64(s.Organizations) {
+			b.Open, b.ID, b.At = true, s.Run, second(s.At)
+			b.Why = fmt.Sprintf("the tokens of %d of the %d organizations that were swept %s", m.organizations, s.Organizations, m.what)
+			return b
+		}
+	}
+	return b
+}
+
+// held says why nothing is done about a domain that is due.
+func (s *Sitting) held(c Case, b Breaker) string {
+	switch {
+	case b.Open:
+		return "the breaker is open: " + b.Why
+	case s.Early != "":
+		return s.Early
+	case c.operator == "" || c.since.Before(b.Confirmed):
+		return ""
+	}
+	went := s.byOperator[c.operator]
+	first, _ := slices.BinarySearchFunc(went, c.since.Add(-together), time.Time.Compare)
+	past, _ := slices.BinarySearchFunc(went, c.since.Add(together+1), time.Time.Compare)
+	n := past - first
+	of := max(s.Tally[operatorWord(c.operator)], int64(n))
+	if n >= togetherLeast && float64(n) >= togetherShare*float64(of) {
+		return fmt.Sprintf("%d of the %d domains whose name servers are run by %.100q went absent together", n, of, c.operator)
+	}
+	return ""
+}

@@ -23,6 +23,7 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
+	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -72,6 +73,8 @@ type world struct {
 	timeout  time.Duration
 	priority tasks.Priority // of the runs that are handed in
 	mux      *tasks.Mux
+	memories *watch.Store
+	notices  *notices
 	config   tasks.Config
 	token    string
 	steps    int
@@ -86,13 +89,15 @@ func newWorld(t *testing.T, change ...func(*settings)) *world {
 	w.enqueuer = w.queue
 	rdb := redistest.New(t)
 	w.ledger = runs.New(rdb)
+	w.memories, w.notices = watch.New(rdb, "default"), &notices{w.saboteur, new([]tasks.Notice)}
 
 	s := settings{sandbox: sandbox.Options{Seed: 1, Clock: w.clock.now, TokenLifetime: 10_000 * time.Hour, NegativeTTL: time.Second}}
 	s.tasks = tasks.Config{
 		Tenant: "default", Ledger: sabotagedLedger{w.saboteur, w.ledger}, Pace: w, Enqueuer: sabotagedQueue{w.saboteur, w.queue},
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RequestTimeout: 30 * time.Second,
 		ClientLimit: sabotagedLimit{w.saboteur, pace.NewClientLimit(rdb, "default")},
-		Stopping:    w.stopping, Now: w.clock.now,
+		Memories:    sabotagedMemories{w.saboteur, w.memories}, Notices: w.notices,
+		Stopping: w.stopping, Now: w.clock.now,
 	}
 	for _, f := range change {
 		f(&s)
@@ -629,6 +634,74 @@ func (d sabotagedDNS) Prove(ctx context.Context, host, token string) (dnscheck.V
 	return called(d.s, "dns.prove", func() (dnscheck.Verdict, error) { return d.dns.Prove(ctx, host, token) })
 }
 
+func (d sabotagedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return called(d.s, "dns.disprove", func() (dnscheck.Verdict, error) { return d.dns.Disprove(ctx, host, token) })
+}
+
+func (d sabotagedDNS) Operator(ctx context.Context, host string) (string, error) {
+	return called(d.s, "dns.operator", func() (string, error) { return d.dns.Operator(ctx, host) })
+}
+
+type sabotagedMemories struct {
+	s        *saboteur
+	memories tasks.Memories
+}
+
+func (m sabotagedMemories) Memory(ctx context.Context, domain string) ([]byte, error) {
+	return called(m.s, "memory.read", func() ([]byte, error) { return m.memories.Memory(ctx, domain) })
+}
+
+func (m sabotagedMemories) Remember(ctx context.Context, domain string, former, value []byte, attend bool, tick int64, counted ...string) (bool, error) {
+	return called(m.s, "memory.remember", func() (bool, error) {
+		return m.memories.Remember(ctx, domain, former, value, attend, tick, counted...)
+	})
+}
+
+func (m sabotagedMemories) Attended(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		n := m.s.enter("memory.attended")
+		m.s.strike(n, false)
+		m.memories.Attended(ctx)(yield)
+		m.s.strike(n, true)
+	}
+}
+
+func (m sabotagedMemories) Tally(ctx context.Context, tick int64) (map[string]int64, error) {
+	return called(m.s, "memory.tally", func() (map[string]int64, error) { return m.memories.Tally(ctx, tick) })
+}
+
+func (m sabotagedMemories) State(ctx context.Context, name string) ([]byte, error) {
+	return called(m.s, "memory.state", func() ([]byte, error) { return m.memories.State(ctx, name) })
+}
+
+func (m sabotagedMemories) SetState(ctx context.Context, name string, former, value []byte) (bool, error) {
+	return called(m.s, "memory.set_state", func() (bool, error) { return m.memories.SetState(ctx, name, former, value) })
+}
+
+// notices are what was told; the same id again is told once.
+type notices struct {
+	s    *saboteur
+	told *[]tasks.Notice
+}
+
+func (n *notices) Tell(_ context.Context, notice tasks.Notice) error {
+	return n.s.call("tell", func() error {
+		if !slices.ContainsFunc(*n.told, func(o tasks.Notice) bool { return o.ID == notice.ID }) {
+			*n.told = append(*n.told, notice)
+		}
+		return nil
+	})
+}
+
+// types are the types of what was told, in order.
+func (n *notices) types() string {
+	var types []string
+	for _, t := range *n.told {
+		types = append(types, t.Type)
+	}
+	return strings.Join(types, " ")
+}
+
 type sabotagedQueue struct {
 	s     *saboteur
 	queue tasks.Enqueuer
@@ -693,6 +766,14 @@ func (l sabotagedLedger) NoteWalk(ctx context.Context, run, reason string, next 
 
 func (l sabotagedLedger) Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error) {
 	return called(l.s, "ledger.rows", func() ([][]byte, error) { return l.ledger.Rows(ctx, run, first, n) })
+}
+
+func (l sabotagedLedger) Left(ctx context.Context, run string) (open int64, told []byte, err error) {
+	err = l.s.call("ledger.left", func() error {
+		open, told, err = l.ledger.Left(ctx, run)
+		return err
+	})
+	return open, told, err
 }
 
 func (l sabotagedLedger) Seal(ctx context.Context, run string, total int64) error {

@@ -1,0 +1,124 @@
+package dnscheck
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Disprove asks whether the token is gone: the question before something is done to who has lost it. Everybody is asked at once and
+// heard out, within the time that each has: all resolvers, and in ModeAuto and ModeAuthority all of the zone's name servers, which
+// are looked for from the top-level domain down, whatever is remembered of them.
+//
+// Present if anybody at all sees the token. Absent only if nobody does, nobody's answer is a contradiction, the name servers say no as
+// for a look, and so do a quorum of the resolvers that is more than half of them; a resolver without a vote is no part of that, but
+// counts in what half is. Otherwise Unknown: in ModeAuto also where the name servers say nothing and all resolvers say no, for
+// that may be a no of before, or the zone's breakdown. Only where no name server at all can be reached from here, which takes
+// more to be believed than for a look, the resolvers decide alone, as in ModeResolvers.
+//
+// The error is a *QuestionError, or the context's own, wrapped.
+func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {
+	if err := checkAsked(host, token); err != nil {
+		return Verdict{}, err
+	}
+	if ctx.Err() != nil {
+		return Verdict{}, ended(ctx, host)
+	}
+	d := disproof{byServers: c.authority != nil}
+	var asking sync.WaitGroup
+	var serversErr error
+	if d.byServers {
+		asking.Go(func() { d.servers, serversErr = c.authority.consult(ctx, host, token, c.told) })
+	}
+	resolvers, err := c.poll(ctx, host, token, tally.heardOut)
+	asking.Wait()
+	if err != nil || serversErr != nil {
+		return Verdict{}, ended(ctx, host)
+	}
+	d.resolvers = resolvers
+	v := d.verdict()
+	v.Quorum, v.Resolvers = c.quorum, len(c.vantages)
+	return v, nil
+}
+
+// heardOut is the rule of Disprove for the resolvers: all are waited for.
+func (t tally) heardOut() (State, bool) {
+	asked := t.present + t.absent + t.unknown + t.pending
+	switch {
+	case t.present > 0:
+		return Present, t.pending == 0
+	case t.absent >= max(t.quorum, majorityOf(asked)):
+		return Absent, t.pending == 0
+	}
+	return Unknown, t.pending == 0
+}
+
+// disproof is what was heard of a token that seems to be gone.
+type disproof struct {
+	resolvers Verdict // by heardOut
+	servers   word
+	byServers bool // a no needs theirs
+}
+
+// verdict joins the resolvers' word with the name servers'.
+func (d disproof) verdict() Verdict {
+	v := Verdict{
+		Host: d.resolvers.Host, Note: d.servers.note, Operator: d.servers.operator,
+		Observations: slices.Concat(d.servers.observations, d.resolvers.Observations),
+	}
+	v.State, v.Reason, v.Basis = d.finding()
+	if v.State != Present {
+		for _, o := range v.Observations {
+			v.NegativeTTL = max(v.NegativeTTL, o.NegativeTTL)
+		}
+	}
+	return v
+}
+
+func (d disproof) finding() (State, Reason, Basis) {
+	seen, byServers := d.resolvers.State == Present, d.servers.state == Present
+	switch {
+	case seen && byServers:
+		return Present, ReasonFound, ByBoth
+	case seen:
+		return Present, ReasonFound, ByResolvers
+	case byServers:
+		return Present, ReasonFound, ByAuthority
+	}
+	doubts := make(map[Reason]int)
+	basis := ByResolvers
+	if d.byServers {
+		basis = ByBoth
+		if d.servers.state != Absent {
+			doubts[d.servers.reason]++
+		}
+	}
+	contradicted := slices.ContainsFunc(d.resolvers.Observations, Observation.isContradiction)
+	if d.resolvers.State != Absent || contradicted {
+		for _, o := range d.resolvers.Observations {
+			if o.State == Unknown {
+				doubts[o.Reason]++
+			}
+		}
+	}
+	if len(doubts) == 0 {
+		return Absent, d.resolvers.Reason, basis
+	}
+	reason := firstOf(doubts, doubtful...)
+	if d.byServers && d.servers.state != Absent && reason == d.servers.reason {
+		basis = ByAuthority
+	}
+	return Unknown, reason, basis
+}
+
+// isContradiction tells an answer that was read and speaks against itself, or against what was signed, from one that is missing: who
+// gives it has seen something there that nobody can be sure of.
+func (o Observation) isContradiction() bool {
+	switch o.Reason {
+	case ReasonAlias, ReasonDNSSEC:
+		return true
+	case ReasonMalformed:
+		return o.RCode != ""
+	}
+	return false
+}

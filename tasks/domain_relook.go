@@ -1,0 +1,102 @@
+package tasks
+
+// A look between two sweeps at a domain with which something is the matter: its token
+// is gone, or we have taken something away from it. It may only clear: what it does
+// not see counts nothing. So a second run of it does no harm, and one that is lost
+// leaves all to the next sweep.
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"orgops/dnscheck"
+)
+
+const (
+	// betweenLooks is how often such a domain is looked at between two sweeps.
+	betweenLooks = time.Hour
+	// longestBetween is how long looks go on where no other sweep comes.
+	longestBetween = 8 * 24 * time.Hour
+)
+
+// relook is the task of the looks that follow the sweep's own at that time.
+func (p RecheckPayload) relook(now time.Time) spec {
+	p.Item, p.Items, p.Alone, p.CreatedAt = nil, nil, false, now.UTC()
+	return spec{
+		typ: TypeRelook, payload: p, id: scheduledTaskID(TypeRelook, p.Tenant, p.DiscoveryDomainID, p.Tick),
+		queue: RecheckQueue(p.Tenant), after: wholeSeconds(spread(betweenLooks)),
+	}
+}
+
+type relook struct {
+	cfg        Config
+	remembered remembered
+}
+
+func (h *relook) process(ctx context.Context, _ Job, p RecheckPayload) (Result, error) {
+	m, _, err := h.remembered.read(ctx, p.DiscoveryDomainID)
+	if err != nil {
+		return Result{}, err
+	}
+	if why := p.over(m, h.cfg.Now()); why != "" {
+		return Result{Outcome: Unchanged, Detail: why}, nil
+	}
+	verdict, err := h.cfg.DNS.Look(ctx, p.VerificationHost, p.VerificationTXT)
+	if err != nil {
+		return Result{}, err
+	}
+	if verdict.State != dnscheck.Present {
+		return Result{}, notYet(verdict.State.String()+": "+verdict.Sentence(), wholeSeconds(spread(betweenLooks)))
+	}
+	s := p.sighted(verdict, h.cfg.Now())
+	s.between = true
+	if m, err = h.remembered.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) { return m.seen(s) }); err != nil {
+		return Result{}, err
+	}
+	if m.Taken == nil {
+		return Result{Outcome: Done, Detail: "the token is there again"}, nil
+	}
+	if err := h.giveBack(ctx, p, m); err != nil {
+		return Result{}, err
+	}
+	// It goes on until that is done, which needs a proof, and more than one look may.
+	return Result{}, notYet("the token is there again; what was taken away is given back once it is proven", wholeSeconds(spread(betweenLooks)))
+}
+
+// over says why the domain is not looked at any more before the next sweep; empty: it
+// is.
+func (p RecheckPayload) over(m Memory, now time.Time) string {
+	switch {
+	case m.Tick != p.Tick:
+		return "another sweep has looked since"
+	case m.Token != tokenOf(p.VerificationHost, p.VerificationTXT):
+		return "host or token are others"
+	case m.Absence == nil && m.Taken == nil && m.Acting == nil:
+		return "there is nothing the matter any more"
+	case now.Sub(p.CreatedAt) > longestBetween:
+		return "the next sweep is awaited"
+	}
+	return ""
+}
+
+// giveBack has given back what was taken away. To set a domain to verified takes a
+// proof, and a row: it is handed in like one by itself.
+func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error {
+	task := p.giveBack(h.cfg.Now())
+	if m.tookStatus() {
+		row := Row{kind: TypeVerify, organization: p.OrganizationID, id: p.DiscoveryDomainID}
+		task = Alone{ID: p.restoringRun(), Tenant: p.Tenant, Row: row, GiveUp: betweenLooks, CreatedAt: h.cfg.Now()}.task()
+	}
+	if err := enqueue(ctx, h.cfg.Enqueuer, task); err != nil {
+		return fmt.Errorf("enqueue what gives it back: %w", err)
+	}
+	return nil
+}
+
+// restoringRun names the run of the one row that verifies the domain again.
+func (p RecheckPayload) restoringRun() string {
+	sum := sha256.Sum256([]byte(p.DiscoveryDomainID))
+	return fmt.Sprintf("restore-%d-%x", p.Tick, sum[:8])
+}
