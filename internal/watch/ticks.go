@@ -1,0 +1,90 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Ticks is what is known of a tenant's sweeps: to which tick its schedule has come,
+// and which sweep was begun last. What was read is replaced by [Store.SetTicks] only
+// if nobody else has meanwhile.
+type Ticks struct {
+	V int `json:"v"`
+	// Tick is the last one that was decided on, a Unix second; 0: none was. Its sweep
+	// is Sweep, or it was skipped, or it is the first, of which nothing was missed.
+	Tick int64 `json:"tick,omitempty"`
+	// Skipped is the last tick whose sweep was not begun.
+	Skipped Skip `json:"skipped,omitzero"`
+	// Sweep is the last one of the schedule, and ByHand the last of the whole tenant
+	// that somebody has begun by hand.
+	Sweep  Sweep `json:"sweep,omitzero"`
+	ByHand Sweep `json:"by_hand,omitzero"`
+
+	stored []byte
+}
+
+// Skip is a tick whose sweep was not begun.
+type Skip struct {
+	Tick  int64  `json:"tick"`
+	Why   string `json:"why"`
+	InRow int    `json:"in_row"` // how many ticks up to this one were skipped, one after the other
+}
+
+// Sweep is a sweep of a whole tenant that was begun, or is about to be.
+type Sweep struct {
+	Run  string    `json:"run"`
+	Tick int64     `json:"tick"` // a Unix second
+	At   time.Time `json:"at"`   // when that was decided, by Redis' clock
+	// SpreadUntil is until when its looks are spread, a Unix second; 0: they are not.
+	SpreadUntil int64 `json:"spread_until,omitempty"`
+	// Pending says that it looks at domains that are pending, too.
+	Pending bool `json:"verify_pending,omitempty"`
+	Begun   bool `json:"begun,omitempty"` // its run is made, and its walk enqueued; of the schedule's alone
+}
+
+const (
+	stateTicks   = "ticks"
+	ticksVersion = 1
+)
+
+// Ticks reads what is known of the tenant's sweeps; the zero value if nothing is.
+func (s *Store) Ticks(ctx context.Context) (Ticks, error) {
+	var t Ticks
+	stored, err := s.State(ctx, stateTicks)
+	if err != nil || stored == nil {
+		return t, err
+	}
+	if err := json.Unmarshal(stored, &t); err != nil {
+		return t, fmt.Errorf("read the ticks of tenant %s: %w", s.tenant, err)
+	}
+	if t.V > ticksVersion {
+		return t, fmt.Errorf("the ticks of tenant %s are of version %d, this orgops knows versions up to %d: use a newer one", s.tenant, t.V, ticksVersion)
+	}
+	t.stored = stored
+	return t, nil
+}
+
+// SetTicks writes what was read, and changed since. ok is false, and nothing is
+// written, where somebody else has written meanwhile.
+func (s *Store) SetTicks(ctx context.Context, t *Ticks) (ok bool, err error) {
+	t.V = ticksVersion
+	value, err := json.Marshal(t)
+	if err != nil {
+		return false, fmt.Errorf("keep the ticks of tenant %s: %w", s.tenant, err)
+	}
+	if ok, err = s.SetState(ctx, stateTicks, t.stored, value); ok {
+		t.stored = value
+	}
+	return ok, err
+}
+
+// Clock is Redis' own clock.
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	now, err := s.rdb.Time(ctx).Result()
+	if err != nil {
+		return now, fmt.Errorf("read Redis' clock: %w", err)
+	}
+	return now.UTC(), nil
+}

@@ -1,0 +1,52 @@
+package watch_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"orgops/internal/redistest"
+	"orgops/internal/watch"
+)
+
+// TestTicksAreReplacedOnce: of two that have read the same, one writes.
+func TestTicksAreReplacedOnce(t *testing.T) {
+	s := watch.New(redistest.New(t), "default")
+	read := func() watch.Ticks {
+		t.Helper()
+		ticks, err := s.Ticks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ticks
+	}
+	set := func(ticks *watch.Ticks, want bool) {
+		t.Helper()
+		if ok, err := s.SetTicks(t.Context(), ticks); err != nil || ok != want {
+			t.Errorf("tick %d: %v, %v, want %v", ticks.Tick, ok, err, want)
+		}
+	}
+	one, other := read(), read()
+	one.Tick, other.Tick = 60, 120
+	one.Sweep = watch.Sweep{Run: "sweep-default-60", Tick: 60, At: time.Unix(61, 0).UTC(), Pending: true}
+	set(&one, true)
+	set(&other, false)
+	one.Skipped = watch.Skip{Tick: 120, Why: "because", InRow: 1}
+	set(&one, true) // it knows what it has written
+	if diff := cmp.Diff(one, read(), cmpopts.IgnoreUnexported(watch.Ticks{})); diff != "" {
+		t.Errorf("read (-want +got):\n%s", diff)
+	}
+}
+
+func TestTicksOfANewerVersion(t *testing.T) {
+	s := watch.New(redistest.New(t), "default")
+	if ok, err := s.SetState(t.Context(), "ticks", nil, []byte(`{"v":2}`)); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if _, err := s.Ticks(t.Context()); err == nil || !strings.Contains(err.Error(), "use a newer one") {
+		t.Errorf("%v, want a newer orgops asked for", err)
+	}
+}
