@@ -21,23 +21,35 @@ func (i Intake) BeginPending(ctx context.Context, organization string, r Run) (r
 	if err != nil {
 		return runs.Run{}, false, err
 	}
-	run, created, err = i.Ledger.Create(ctx, runs.Run{
+	return i.beginWalk(ctx, runs.Run{
 		ID: r.ID, Kind: tasks.TypeVerify, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller, Format: FormatJSONL, GiveUp: r.GiveUp, Priority: string(r.Priority),
 		Digest: digestOfPending(organization), Walk: &runs.Walk{Told: told},
 	})
+}
+
+// beginWalk makes the run and enqueues the walk that finds its rows, or sees to it
+// that one which was begun goes on.
+func (i Intake) beginWalk(ctx context.Context, wanted runs.Run) (run runs.Run, created bool, err error) {
+	run, created, err = i.Ledger.Create(ctx, wanted)
 	switch {
 	case err != nil:
 		return run, created, err
 	case created:
 		return run, true, i.Producer.Walk(ctx, tasksRun(run, nil), run.Walk.Step)
-	case run.Ended(), run.Paused, !run.CancelledAt.IsZero():
-		return run, false, nil // there is nothing to do, or resuming does it
 	}
-	_, err = i.Repair(ctx, run.ID)
+	return run, false, i.goOn(ctx, run)
+}
+
+// goOn puts back what is lost of a run whose rows a walk finds.
+func (i Intake) goOn(ctx context.Context, run runs.Run) error {
+	if run.Ended() || run.Paused || !run.CancelledAt.IsZero() {
+		return nil // there is nothing to do, or resuming does it
+	}
+	_, err := i.Repair(ctx, run.ID)
 	if errors.Is(err, runs.ErrEnded) || errors.Is(err, runs.ErrPaused) {
-		err = nil // it has become so since it was read: there is nothing to do either
+		return nil // it has become so since it was read: there is nothing to do either
 	}
-	return run, false, err
+	return err
 }
 
 // digestOfPending stands for the content of such a run: what was asked for.

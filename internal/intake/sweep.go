@@ -1,0 +1,171 @@
+package intake
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// BeginSweep makes the run of a sweep, and sees to it that a worker walks through the
+// tenant to find its rows. The same again changes nothing, save that a walk or rows
+// whose tasks were lost go on, and is the sweep of the tick that it was first begun for;
+// the same id for something else is a *runs.MismatchError.
+func (i Intake) BeginSweep(ctx context.Context, r Run, o tasks.SweepOrder) (run runs.Run, created bool, err error) {
+	if o.Organization != "" {
+		if err := tasks.CheckOrganization(o.Organization); err != nil {
+			return runs.Run{}, false, err
+		}
+	}
+	if o.Tick <= 0 {
+		return runs.Run{}, false, fmt.Errorf("sweep %s: tick: want a Unix second, got %d", r.ID, o.Tick)
+	}
+	told, err := tasks.NewSwept(o)
+	if err != nil {
+		return runs.Run{}, false, err
+	}
+	return i.beginWalk(ctx, runs.Run{
+		ID: r.ID, Kind: tasks.TypeRecheck, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller, Format: FormatJSONL,
+		Digest: digestOfSweep(o), Walk: &runs.Walk{Told: told},
+	})
+}
+
+// digestOfSweep stands for the content of such a run: what was asked for, whenever.
+func digestOfSweep(o tasks.SweepOrder) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "sweep of %q, pending ones too: %t", o.Organization, o.Pending))
+	return hex.EncodeToString(sum[:])
+}
+
+// SweepingError says that a sweep of the whole tenant is not begun, since another one
+// is under way.
+type SweepingError struct {
+	Run string // the other one
+	Why string // how far it is, and what to do about it
+}
+
+// Error names the other sweep.
+func (e *SweepingError) Error() string {
+	return fmt.Sprintf("sweep %s %s: sweep one organization alone meanwhile, or wait for it", e.Run, e.Why)
+}
+
+// SweepNow begins a sweep by hand, with the present as its tick where the order has
+// none; the order of a run that is there already is that run's. While a sweep of the
+// whole tenant is under way, by hand or of the schedule, another one is refused with a
+// *SweepingError; one of a single organization never is. store is the tenant's.
+func (i Intake) SweepNow(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder) (run runs.Run, created bool, err error) {
+	now, err := store.Clock(ctx)
+	if err != nil {
+		return runs.Run{}, false, err
+	}
+	if o.Tick == 0 {
+		o.Tick = now.Unix()
+	}
+	if o.Organization == "" {
+		if err := i.claim(ctx, store, r, o, now); err != nil {
+			return runs.Run{}, false, err
+		}
+	}
+	return i.BeginSweep(ctx, r, o)
+}
+
+// claim writes down that the tenant is about to be swept by hand, so that the schedule
+// knows.
+func (i Intake) claim(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder, now time.Time) error {
+	if _, err := i.Ledger.Get(ctx, r.ID); !errors.Is(err, runs.ErrNotFound) {
+		return err // nil: it was begun before
+	}
+	const attempts = 20 // others write at ticks alone
+	for range attempts {
+		ticks, err := store.Ticks(ctx)
+		if err != nil {
+			return err
+		}
+		if ticks.ByHand.Run == r.ID {
+			return nil // who claimed it was cut off
+		}
+		under, err := i.underWay(ctx, store, ticks, now)
+		if err != nil {
+			return err
+		}
+		if under != nil {
+			return under
+		}
+		ticks.ByHand = watch.Sweep{Run: r.ID, Tick: o.Tick, At: now, Pending: o.Pending}
+		if ok, err := store.SetTicks(ctx, &ticks); ok || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("sweep %s: what is known of the tenant's sweeps is written by others all the time: try again", r.ID)
+}
+
+const (
+	// claimedFor is how long a sweep that somebody is about to begin counts as one that
+	// is under way although its run is not there.
+	claimedFor = time.Minute
+	// judgedWithin is how long after its end a sweep that was not judged counts as one
+	// that is under way. The judging of the next one decides on all domains anyway.
+	judgedWithin = time.Hour
+)
+
+// underWay says which sweep of the whole tenant is under way; nil: none is.
+func (i Intake) underWay(ctx context.Context, store *watch.Store, ticks watch.Ticks, now time.Time) (*SweepingError, error) {
+	for _, s := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
+		if s.Run == "" {
+			continue
+		}
+		why, err := i.holding(ctx, store, s, now)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			return &SweepingError{Run: s.Run, Why: why}, nil
+		}
+	}
+	return nil, nil
+}
+
+// holding says why the sweep holds up another one; empty: it does not.
+func (i Intake) holding(ctx context.Context, store *watch.Store, s watch.Sweep, now time.Time) (string, error) {
+	run, err := i.Ledger.Get(ctx, s.Run)
+	switch {
+	case errors.Is(err, runs.ErrNotFound) && s.Begun, errors.Is(err, runs.ErrNotFound) && now.Sub(s.At) >= claimedFor:
+		return "", nil
+	case errors.Is(err, runs.ErrNotFound):
+		return "is about to be begun", nil
+	case err != nil:
+		return "", err
+	case !run.CancelledAt.IsZero():
+		return "", nil
+	case run.Paused:
+		return fmt.Sprintf("is paused (enqueue runs resume %s, or cancel)", s.Run), nil
+	case !run.Ended():
+		return fmt.Sprintf("still runs, with %d of %d rows settled", run.Settled, run.Rows()), nil
+	case now.Sub(run.EndedAt) >= judgedWithin:
+		return "", nil
+	}
+	judged, err := wasJudged(ctx, store, s)
+	if err != nil || judged {
+		return "", err
+	}
+	return "has ended and is not judged yet", nil
+}
+
+// wasJudged says whether the sweep was judged, or one after it.
+func wasJudged(ctx context.Context, store *watch.Store, s watch.Sweep) (bool, error) {
+	value, err := store.State(ctx, tasks.StateJudged)
+	if err != nil || value == nil {
+		return false, err
+	}
+	var last tasks.Judged
+	if err := json.Unmarshal(value, &last); err != nil {
+		return false, fmt.Errorf("which sweep was judged last: %w", err)
+	}
+	return last.Tick >= s.Tick, nil
+}

@@ -1,0 +1,326 @@
+package intake
+
+// Any number of workers look at a tenant's schedule. A tick is decided on by whoever
+// replaces what was known of the schedule first: either its sweep is to be begun, and
+// everything that is needed for that is written down with the decision, or it is
+// skipped. To begin it twice is to begin it once, so who finds a sweep that is not
+// begun a while after that was decided begins it: its worker was killed in between.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// Scheduler begins the sweeps of a tenant's schedule. Any number of them may run for
+// one tenant; each is used by one goroutine.
+type Scheduler struct {
+	Intake Intake
+	Store  *watch.Store // the tenant's
+	Tenant string
+	Cron   watch.Cron
+	// Pending says that its sweeps look at domains that are pending, too.
+	Pending bool
+	Logger  *slog.Logger
+	// Ticked is told of each tick once for all workers: "begun" or "skipped". nil:
+	// nobody wants to know.
+	Ticked func(what string)
+	// Now is the clock; nil: time.Now. A tick comes when this clock and Redis' have
+	// both come to it.
+	Now func() time.Time
+	// Every is how often it is looked whether there is a tick; 0: two seconds.
+	Every time.Duration
+	// Patience is how long who has decided on a tick may take to begin its sweep until
+	// others do; 0: ten seconds.
+	Patience time.Duration
+
+	quiet  quiet
+	warned map[string]time.Time // when it was last told what keeps being so
+}
+
+// quiet is a tick that nothing is left to do for, as it was read at a time.
+type quiet struct {
+	tick int64
+	at   time.Time
+}
+
+const (
+	scheduleEvery    = 2 * time.Second
+	schedulePatience = 10 * time.Second
+	// quietFor is for how long what was read of the schedule is taken for granted
+	// between ticks: a worker may have hundreds of tenants.
+	quietFor = time.Minute
+	// clocksApart is how far clocks may be apart unmentioned: what clocks drift in
+	// days without being set.
+	clocksApart = 5 * time.Minute
+	// decidedAhead is how far ahead of every clock a tick that was decided on may be:
+	// beyond that the clocks were wrong by then, and are not now.
+	decidedAhead = time.Hour
+	// judgeAfter is how long after its end a sweep is judged as a rule; after that it
+	// is seen to that a task stands for it.
+	judgeAfter = time.Minute
+	// warnEvery is how often it is told what keeps being so.
+	warnEvery = time.Hour
+)
+
+// What may keep being so.
+const (
+	stuck = "stuck"
+	apart = "apart"
+)
+
+// Outcomes of ticks.
+const (
+	TickBegun   = "begun"
+	TickSkipped = "skipped"
+)
+
+// Run looks for ticks until ctx is done. What is told of a tenant whose Redis does
+// not answer is told once an hour.
+func (s *Scheduler) Run(ctx context.Context) {
+	every := s.Every
+	if every <= 0 {
+		every = scheduleEvery
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := s.Once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			delete(s.warned, stuck)
+		case s.again(stuck):
+			s.Logger.WarnContext(ctx, "the schedule of sweeps does not go on", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Once does what there is to do: decides on a tick that has come, begins its sweep, or
+// one that was decided on and not begun, and sees to it that the last one is judged.
+func (s *Scheduler) Once(ctx context.Context) error {
+	own := s.now()
+	if tick, ok := s.Cron.Latest(own); ok && tick.Unix() == s.quiet.tick && own.Sub(s.quiet.at).Abs() < quietFor {
+		return nil
+	}
+	redis, err := s.Store.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	ticks, err := s.Store.Ticks(ctx)
+	if err != nil {
+		return err
+	}
+	tick, later := s.latest(ctx, own, redis)
+	switch {
+	case tick == 0:
+		return nil
+	case ticks.Tick == 0:
+		return s.first(ctx, ticks, tick)
+	case ticks.Tick > later.Add(decidedAhead).Unix():
+		s.Logger.ErrorContext(ctx, "a sweep was begun ahead of time, when clocks were wrong: the schedule goes on from now", "tick", told(ticks.Tick), "now", later)
+		return s.first(ctx, ticks, tick)
+	case tick > ticks.Tick:
+		return s.decide(ctx, ticks, tick, redis)
+	case ticks.Sweep.Run != "" && !ticks.Sweep.Begun:
+		if redis.Sub(ticks.Sweep.At) < s.patience() {
+			return nil
+		}
+		return s.begin(ctx, ticks)
+	}
+	if err := s.seeJudged(ctx, ticks, redis); err != nil {
+		return err
+	}
+	s.quiet = quiet{tick, own}
+	return nil
+}
+
+// latest is the last tick to which both clocks have come, 0 if there is none, and
+// which of them is ahead. Where they are far apart that is told.
+func (s *Scheduler) latest(ctx context.Context, own, redis time.Time) (tick int64, later time.Time) {
+	earlier, later := own, redis
+	if redis.Before(own) {
+		earlier, later = redis, own
+	}
+	if later.Sub(earlier) > clocksApart && s.again(apart) {
+		s.Logger.ErrorContext(ctx, "this worker's clock and Redis' are apart: sweeps wait for the one that is behind", "own", own.UTC(), "redis", redis)
+	}
+	at, ok := s.Cron.Latest(earlier)
+	if !ok {
+		return 0, later
+	}
+	return at.Unix(), later
+}
+
+// first writes down where the schedule begins: of what was before nothing was missed.
+func (s *Scheduler) first(ctx context.Context, ticks watch.Ticks, tick int64) error {
+	ticks.Tick = tick
+	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
+		return err
+	}
+	s.Logger.InfoContext(ctx, "the schedule of sweeps begins", "cron", s.Cron.String(), "next", s.Cron.Next(time.Unix(tick, 0)))
+	return nil
+}
+
+// decide decides on a tick that has come: the newest, if several were missed.
+func (s *Scheduler) decide(ctx context.Context, ticks watch.Ticks, tick int64, redis time.Time) error {
+	under, err := s.Intake.underWay(ctx, s.Store, ticks, redis)
+	if err != nil {
+		return err
+	}
+	if under != nil {
+		return s.skip(ctx, ticks, tick, under)
+	}
+	never := ticks.Sweep
+	ticks.Tick = tick
+	ticks.Sweep = watch.Sweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: redis, SpreadUntil: s.spreadUntil(tick), Pending: s.Pending}
+	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
+		return err
+	}
+	if never.Run != "" && !never.Begun {
+		s.Logger.WarnContext(ctx, "a sweep was not begun before the next one was due: its worker died", "run", never.Run, "tick", told(never.Tick))
+	}
+	return s.begin(ctx, ticks)
+}
+
+// sweepID is the id of the run of the tenant's sweep of that tick.
+func sweepID(tenant string, tick int64) string { return fmt.Sprintf("sweep-%s-%d", tenant, tick) }
+
+// longestSpread bounds over how long the looks of a sweep are spread.
+const longestSpread = 7 * 24 * time.Hour
+
+// spreadUntil leaves a fifth of the time to the next tick for what is found late.
+func (s *Scheduler) spreadUntil(tick int64) int64 {
+	at := time.Unix(tick, 0)
+	next := s.Cron.Next(at)
+	if next.IsZero() {
+		return at.Add(longestSpread).Unix()
+	}
+	return at.Add(min(next.Sub(at)*4/5, longestSpread)).Unix()
+}
+
+// skip decides that the tick's sweep is not begun, tells so, and puts back what is
+// lost of the one in its way.
+func (s *Scheduler) skip(ctx context.Context, ticks watch.Ticks, tick int64, under *SweepingError) error {
+	inRow := 1
+	if ticks.Skipped.Tick == ticks.Tick {
+		inRow += ticks.Skipped.InRow
+	}
+	ticks.Tick, ticks.Skipped = tick, watch.Skip{Tick: tick, Why: fmt.Sprintf("sweep %s %s", under.Run, under.Why), InRow: inRow}
+	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
+		return err
+	}
+	s.Logger.WarnContext(ctx, "a sweep is skipped", "tick", told(tick), "run", under.Run, "reason", ticks.Skipped.Why, "in_row", inRow)
+	s.ticked(TickSkipped)
+	run, err := s.Intake.Ledger.Get(ctx, under.Run)
+	if errors.Is(err, runs.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = s.Intake.goOn(ctx, run)
+	}
+	return err
+}
+
+// begin begins the sweep that was decided on, and writes down that it is.
+func (s *Scheduler) begin(ctx context.Context, ticks watch.Ticks) error {
+	sweep := ticks.Sweep
+	order := tasks.SweepOrder{Tick: sweep.Tick, SpreadUntil: sweep.SpreadUntil, Pending: sweep.Pending}
+	run := Run{ID: sweep.Run, Tenant: s.Tenant, Label: "scheduled for " + told(sweep.Tick)}
+	_, _, err := s.Intake.BeginSweep(ctx, run, order)
+	taken := errors.Is(err, runs.ErrMismatch)
+	if err != nil && !taken {
+		return fmt.Errorf("begin the sweep of %s: %w", told(sweep.Tick), err)
+	}
+	if taken { // somebody has given another run its id
+		ticks.Sweep, ticks.Skipped = watch.Sweep{}, watch.Skip{Tick: sweep.Tick, Why: err.Error(), InRow: 1}
+	}
+	ticks.Sweep.Begun = !taken
+	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
+		return err
+	}
+	if taken {
+		s.Logger.WarnContext(ctx, "a sweep is skipped", "tick", told(sweep.Tick), "reason", ticks.Skipped.Why)
+		s.ticked(TickSkipped)
+		return nil
+	}
+	s.Logger.InfoContext(ctx, "a sweep begins", "run", sweep.Run, "tick", told(sweep.Tick), "next", s.Cron.Next(time.Unix(sweep.Tick, 0)))
+	s.ticked(TickBegun)
+	return nil
+}
+
+// seeJudged sees to it that the last sweeps of the whole tenant are judged once they
+// have ended, also where the task for it was lost. Where there is one nothing changes.
+func (s *Scheduler) seeJudged(ctx context.Context, ticks watch.Ticks, redis time.Time) error {
+	for _, sweep := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
+		if sweep.Run == "" {
+			continue
+		}
+		run, err := s.Intake.Ledger.Get(ctx, sweep.Run)
+		if errors.Is(err, runs.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !run.Ended() || !run.CancelledAt.IsZero() || redis.Sub(run.EndedAt) < judgeAfter {
+			continue
+		}
+		judged, err := wasJudged(ctx, s.Store, sweep)
+		if err == nil && !judged {
+			err = s.Intake.Producer.Judge(ctx, tasksRun(run, nil), sweep.Tick)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+func (s *Scheduler) patience() time.Duration {
+	if s.Patience > 0 {
+		return s.Patience
+	}
+	return schedulePatience
+}
+
+func (s *Scheduler) ticked(what string) {
+	if s.Ticked != nil {
+		s.Ticked(what)
+	}
+}
+
+// again says whether it is time to tell once more of what keeps being so.
+func (s *Scheduler) again(what string) bool {
+	now := s.now()
+	if last, told := s.warned[what]; told && now.Sub(last).Abs() < warnEvery {
+		return false
+	}
+	if s.warned == nil {
+		s.warned = map[string]time.Time{}
+	}
+	s.warned[what] = now
+	return true
+}
+
+// told is a tick as people read it.
+func told(tick int64) string { return time.Unix(tick, 0).UTC().Format(time.RFC3339) }

@@ -1,0 +1,597 @@
+package intake_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// beforeScript does something before a script is run for the first time.
+type beforeScript struct {
+	once sync.Once
+	do   func()
+}
+
+func (h *beforeScript) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *beforeScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			h.once.Do(h.do)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// mortal is a connection of a worker that is killed before, or after, a command.
+type mortal struct {
+	left  int // commands until it dies; below 0: it does not
+	after bool
+	dead  bool
+}
+
+var errDead = errors.New("killed")
+
+func (h *mortal) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *mortal) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h.see(func() error { return next(ctx, cmd) })
+	}
+}
+
+func (h *mortal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return h.see(func() error { return next(ctx, cmds) })
+	}
+}
+
+func (h *mortal) see(command func() error) error {
+	if h.dead {
+		return errDead
+	}
+	if h.left--; h.left != 0 {
+		return command()
+	}
+	h.dead = true
+	if h.after {
+		return errors.Join(command(), errDead)
+	}
+	return errDead
+}
+
+// fleet is workers' schedules of one tenant, each with a clock of its own, in virtual
+// time.
+type fleet struct {
+	*swept
+	start time.Time // a whole minute; on a real Redis hours ago by its clock
+	at    time.Time
+	log   bytes.Buffer
+	count map[string]int
+}
+
+func newFleet(t *testing.T) *fleet {
+	f := &fleet{swept: newSwept(t), count: map[string]int{}}
+	now, err := f.store.Clock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.start = now.Truncate(24 * time.Hour).Add(-24 * time.Hour)
+	f.set(f.start)
+	return f
+}
+
+// set sets the time, also Redis' where it has a clock that can be set.
+func (f *fleet) set(at time.Time) {
+	f.at = at
+	if !onRealRedis() {
+		redistest.Mini(f.t).SetTime(at)
+	}
+}
+
+// worker is one whose clock is that far off. It does not wait for others.
+func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *intake.Scheduler {
+	f.t.Helper()
+	c, err := watch.ParseCron(cron)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	rdb := redistest.New(f.t)
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	return &intake.Scheduler{
+		Intake: intake.New(rdb, runs.New(rdb)), Store: watch.New(rdb, "default"), Tenant: "default", Cron: c,
+		Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Ticked: func(what string) { f.count[what]++ },
+		Now: func() time.Time { return f.at.Add(off) }, Patience: time.Nanosecond,
+	}
+}
+
+func (f *fleet) once(workers ...*intake.Scheduler) {
+	f.t.Helper()
+	for _, w := range workers {
+		if err := w.Once(f.t.Context()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// until lets the time go by in steps, at each of which every worker looks.
+func (f *fleet) until(end time.Time, step time.Duration, each func(), workers ...*intake.Scheduler) {
+	f.t.Helper()
+	for at := f.at.Add(step); !at.After(end); at = at.Add(step) {
+		f.set(at)
+		f.once(workers...)
+		if each != nil {
+			each()
+		}
+	}
+}
+
+// sweeps are the runs that there are, the oldest first.
+func (f *fleet) sweeps() (ids []string) {
+	f.t.Helper()
+	all, err := f.ledger.List(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, r := range all {
+		ids = append(ids, r.ID)
+	}
+	slices.Sort(ids) // they name ticks of one length
+	return ids
+}
+
+// endAll ends and judges the sweeps that run.
+func (f *fleet) endAll() {
+	f.t.Helper()
+	all, err := f.ledger.List(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, r := range all {
+		if !r.Ended() {
+			f.end(r.ID)
+			f.judge(r.ID)
+		}
+	}
+}
+
+func (f *fleet) ticks() watch.Ticks {
+	f.t.Helper()
+	ticks, err := f.store.Ticks(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return ticks
+}
+
+// wantSweeps holds that these are the sweeps, of the minutes after the start, and that
+// each has the first task of its walk, once.
+func (f *fleet) wantSweeps(minutes ...int) {
+	f.t.Helper()
+	var ids, walks []string
+	for _, m := range minutes {
+		id := f.id(m)
+		ids, walks = append(ids, id), append(walks, id+"-walk-0")
+	}
+	if diff := cmp.Diff(ids, f.sweeps()); diff != "" {
+		f.t.Errorf("sweeps (-want +got):\n%s", diff)
+	}
+	got := f.pending(sweepQueue)
+	for i := range got {
+		got[i] = got[i][:strings.LastIndex(got[i], "-")] // the generation is raised by who puts it back
+	}
+	got = slices.DeleteFunc(got, func(id string) bool { return strings.HasSuffix(id, "-judge") })
+	slices.Sort(got)
+	if diff := cmp.Diff(walks, got); diff != "" {
+		f.t.Errorf("walks (-want +got):\n%s", diff)
+	}
+}
+
+// id is that of the sweep of a minute after the start.
+func (f *fleet) id(minute int) string {
+	return fmt.Sprintf("sweep-default-%d", f.start.Add(time.Duration(minute)*time.Minute).Unix())
+}
+
+func (f *fleet) wantCount(begun, skipped int) {
+	f.t.Helper()
+	want := map[string]int{}
+	for what, n := range map[string]int{intake.TickBegun: begun, intake.TickSkipped: skipped} {
+		if n > 0 {
+			want[what] = n
+		}
+	}
+	if !maps.Equal(f.count, want) {
+		f.t.Errorf("told %v, want %v", f.count, want)
+	}
+}
+
+func (f *fleet) wantLog(words string) {
+	f.t.Helper()
+	if !strings.Contains(f.log.String(), words) {
+		f.t.Errorf("want %q in the log:\n%s", words, &f.log)
+	}
+}
+
+// TestEachTickOnce has three workers whose clocks are 30 s off look at a hundred
+// ticks, in turns that change.
+func TestEachTickOnce(t *testing.T) {
+	f := newFleet(t)
+	workers := []*intake.Scheduler{f.worker("* * * * *", -30*time.Second), f.worker("* * * * *", 0), f.worker("* * * * *", 30*time.Second)}
+	f.once(workers...)
+	f.until(f.start.Add(100*time.Minute+31*time.Second), 7*time.Second, func() {
+		f.endAll()
+		workers = append(workers[1:], workers[0])
+	}, workers...)
+	var minutes []int
+	for m := 0; m <= 100; m++ { // the first to look was not at the start yet
+		minutes = append(minutes, m)
+	}
+	f.wantSweeps(minutes...)
+	f.wantCount(101, 0)
+}
+
+// TestTickOfManyAtOnce: workers that look at the same moment decide once.
+func TestTickOfManyAtOnce(t *testing.T) {
+	f := newFleet(t)
+	var workers []*intake.Scheduler
+	for range 8 {
+		w := f.worker("* * * * *", 0)
+		w.Patience, w.Ticked, w.Logger = 0, nil, slog.New(slog.DiscardHandler)
+		workers = append(workers, w)
+	}
+	f.once(workers...)
+	for minute := 1; minute <= 10; minute++ {
+		f.set(f.start.Add(time.Duration(minute) * time.Minute))
+		var all sync.WaitGroup
+		for _, w := range workers {
+			all.Go(func() {
+				if err := w.Once(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		f.endAll()
+	}
+	f.wantSweeps(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+}
+
+// TestWorkerKilledAtEachStep kills a worker before and after each command to Redis
+// that it sends at a tick. Another one does the rest.
+func TestWorkerKilledAtEachStep(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for step := 1; ; step++ {
+			survived := false
+			t.Run(fmt.Sprintf("step %d, after %v", step, after), func(t *testing.T) {
+				f := newFleet(t)
+				other := f.worker("* * * * *", 0)
+				f.once(other)
+				death := &mortal{left: step, after: after}
+				victim := f.worker("* * * * *", 0, death)
+				f.set(f.start.Add(time.Minute))
+				err := victim.Once(t.Context())
+				survived = !death.dead
+				if survived && err != nil {
+					t.Fatalf("%v", err)
+				}
+				f.set(f.at.Add(2 * time.Second))
+				f.once(other)
+				f.wantSweeps(1)
+				f.endAll()
+				f.until(f.start.Add(2*time.Minute+10*time.Second), 10*time.Second, nil, other)
+				f.wantSweeps(1, 2)
+			})
+			if survived {
+				if step < 6 {
+					t.Errorf("it was killed at %d steps only", step-1)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestFirstTickIsNotMadeUp: before a schedule there was nothing to miss, also where a
+// tenant has another name from now on.
+func TestFirstTickIsNotMadeUp(t *testing.T) {
+	f := newFleet(t)
+	f.set(f.start.Add(30 * time.Second))
+	f.once(f.worker("* * * * *", 0))
+	f.wantSweeps()
+	f.until(f.start.Add(time.Minute), 30*time.Second, f.endAll, f.worker("* * * * *", 0))
+	f.wantSweeps(1)
+	renamed := f.worker("* * * * *", 0)
+	renamed.Tenant, renamed.Store = "renamed", watch.New(redistest.New(t), "renamed")
+	f.once(renamed)
+	f.wantSweeps(1)
+	f.wantCount(1, 0)
+}
+
+// TestNewestMissedTick: of what was missed while all were away the newest is made up.
+func TestNewestMissedTick(t *testing.T) {
+	f := newFleet(t)
+	worker := f.worker("* * * * *", 0)
+	f.once(worker)
+	f.set(f.start.Add(5*time.Minute + 40*time.Second))
+	f.once(worker, f.worker("* * * * *", 0))
+	f.wantSweeps(5)
+	f.endAll()
+	f.until(f.start.Add(6*time.Minute), 20*time.Second, nil, worker)
+	f.wantSweeps(5, 6)
+}
+
+// TestTickWhileTheLastRuns: it is skipped and told, and not made up; so is each one
+// while the last is paused. One that is cancelled is in nobody's way.
+func TestTickWhileTheLastRuns(t *testing.T) {
+	f := newFleet(t)
+	worker := f.worker("* * * * *", 0)
+	f.once(worker)
+	to := func(minute int, each func()) {
+		t.Helper()
+		f.until(f.start.Add(time.Duration(minute)*time.Minute), 10*time.Second, each, worker)
+	}
+	to(1, nil)
+	to(2, nil)
+	f.wantCount(1, 1)
+	f.wantLog("still runs, with 0 of 0 rows settled")
+	if s := f.ticks().Skipped; s.Tick != f.start.Add(2*time.Minute).Unix() || s.InRow != 1 || !strings.Contains(s.Why, f.id(1)+" still runs") {
+		t.Errorf("skipped: %+v", s)
+	}
+	f.end(f.id(1))
+	if onRealRedis() {
+		return // when it ended is by its own clock
+	}
+	to(3, nil)
+	f.wantCount(1, 2)
+	f.wantLog("not judged yet")
+	f.judge(f.id(1))
+	to(4, nil)
+	f.wantSweeps(1, 4)
+	f.wantCount(2, 2)
+	if err := f.ledger.Pause(t.Context(), f.id(4)); err != nil {
+		t.Fatal(err)
+	}
+	to(7, nil)
+	f.wantCount(2, 5)
+	if s := f.ticks().Skipped; s.InRow != 3 || !strings.Contains(s.Why, "is paused (enqueue runs resume "+f.id(4)) {
+		t.Errorf("skipped: %+v", s)
+	}
+	if _, err := f.ledger.Cancel(t.Context(), f.id(4)); err != nil {
+		t.Fatal(err)
+	}
+	to(8, nil)
+	f.wantSweeps(1, 4, 8)
+	if s := f.ticks().Skipped; s.InRow != 3 || s.Tick != f.start.Add(7*time.Minute).Unix() {
+		t.Errorf("skipped: %+v, want what was skipped last", s)
+	}
+}
+
+// TestSkippedTickPutsBack: of a sweep in whose way something was lost the next tick
+// puts it back, so that it comes to its end.
+func TestSkippedTickPutsBack(t *testing.T) {
+	f := newFleet(t)
+	worker := f.worker("* * * * *", 0)
+	f.once(worker)
+	f.until(f.start.Add(time.Minute), 20*time.Second, nil, worker)
+	f.delete(sweepQueue, f.id(1)+"-walk-0-0")
+	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
+	f.wantCount(1, 1)
+	f.wantPending(sweepQueue, f.id(1)+"-walk-0-1")
+}
+
+// TestTickWhileSweptByHand: of the whole tenant; one of an organization is in nobody's
+// way.
+func TestTickWhileSweptByHand(t *testing.T) {
+	f := newFleet(t)
+	worker := f.worker("* * * * *", 0)
+	f.once(worker)
+	f.mustNow("narrow", tasks.SweepOrder{Organization: "org_1"})
+	f.mustNow("by-hand", tasks.SweepOrder{})
+	f.until(f.start.Add(time.Minute), 20*time.Second, nil, worker)
+	f.wantCount(0, 1)
+	f.wantLog("sweep by-hand still runs")
+	f.end("by-hand")
+	f.judge("by-hand")
+	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
+	f.wantCount(1, 1)
+	if _, _, err := f.now("again", tasks.SweepOrder{}); err == nil || !strings.Contains(err.Error(), f.id(2)) {
+		t.Errorf("%v, want the schedule's sweep in its way", err)
+	}
+}
+
+// TestSweepThatIsNeverJudged: its judging is enqueued again where the task was lost,
+// and an hour after its end it holds up no other.
+func TestSweepThatIsNeverJudged(t *testing.T) {
+	f := newFleet(t)
+	redistest.Mini(t)
+	worker := f.worker("*/10 * * * *", 0)
+	f.once(worker)
+	f.until(f.start.Add(10*time.Minute), time.Minute, nil, worker)
+	f.end(f.id(10))
+	f.until(f.start.Add(10*time.Minute+50*time.Second), 10*time.Second, nil, worker)
+	judge := f.id(10) + "-judge-0"
+	if slices.Contains(f.pending(sweepQueue), judge) {
+		t.Fatal("judged before the walk has had time to see to it")
+	}
+	f.until(f.start.Add(13*time.Minute), 10*time.Second, nil, worker)
+	if !slices.Contains(f.pending(sweepQueue), judge) {
+		t.Fatalf("nobody judges it: %v", f.pending(sweepQueue))
+	}
+	f.until(f.start.Add(80*time.Minute), time.Minute, nil, worker)
+	f.wantSweeps(10, 70)
+	f.wantCount(2, 6)
+}
+
+// TestClocksThatAreWrong: a tick comes when the worker's clock and Redis' have both
+// come to it, whichever is wrong, and it is told.
+func TestClocksThatAreWrong(t *testing.T) {
+	const year = 366 * 24 * time.Hour
+	for name, tc := range map[string]struct {
+		worker, redis time.Duration
+		begun         int
+	}{
+		"a worker's a year ahead":  {worker: year, begun: 10},
+		"a worker's a day behind":  {worker: -24 * time.Hour},
+		"Redis' a year ahead":      {redis: year, begun: 10},
+		"Redis' a day behind":      {redis: -24 * time.Hour},
+		"a worker's 4 min ahead":   {worker: 4 * time.Minute, begun: 10},
+		"a worker's 4 min, behind": {worker: -4 * time.Minute, begun: 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			mini := redistest.Mini(t)
+			right, wrong := f.worker("* * * * *", 0), f.worker("* * * * *", tc.worker)
+			f.once(right)
+			for at := f.start; !at.After(f.start.Add(10 * time.Minute)); at = at.Add(20 * time.Second) {
+				f.set(at)
+				mini.SetTime(at.Add(tc.redis))
+				f.once(wrong)
+				f.endAll()
+			}
+			f.wantCount(tc.begun, 0)
+			apart := tc.worker.Abs() > 5*time.Minute || tc.redis.Abs() > 5*time.Minute
+			if told := strings.Count(f.log.String(), "clock and Redis' are apart"); told != map[bool]int{true: 1}[apart] {
+				t.Errorf("told %d times:\n%s", told, &f.log)
+			}
+			mini.SetTime(f.at)
+			f.until(f.start.Add(12*time.Minute), 20*time.Second, f.endAll, right, wrong)
+			if last := f.ticks().Tick; last != f.start.Add(12*time.Minute).Unix() {
+				t.Errorf("the schedule is at %v", time.Unix(last, 0).UTC())
+			}
+		})
+	}
+}
+
+// TestScheduleAfterTheFuture: where every clock was a year ahead and is right again,
+// the schedule does not wait for a year.
+func TestScheduleAfterTheFuture(t *testing.T) {
+	f := newFleet(t)
+	redistest.Mini(t)
+	worker := f.worker("* * * * *", 0)
+	f.once(worker)
+	f.set(f.start.Add(366 * 24 * time.Hour))
+	f.once(worker)
+	f.wantCount(1, 0)
+	f.endAll()
+	f.set(f.start.Add(time.Minute))
+	f.until(f.start.Add(3*time.Minute), 20*time.Second, f.endAll, worker)
+	f.wantCount(3, 0)
+	f.wantLog("when clocks were wrong")
+}
+
+// TestCronTextChanged: what is due by the new one since the last tick is made up once;
+// nothing is due twice.
+func TestCronTextChanged(t *testing.T) {
+	f := newFleet(t)
+	daily := f.worker("0 3 * * *", 0)
+	f.once(daily)
+	const three, five, day = 3 * 60, 5 * 60, 24 * 60
+	f.until(f.start.Add(4*time.Hour), 10*time.Minute, f.endAll, daily)
+	f.wantSweeps(three)
+	f.once(f.worker("0 2 * * *", 0)) // was due before
+	f.wantSweeps(three)
+	f.until(f.start.Add(6*time.Hour), 10*time.Minute, f.endAll, daily)
+	f.once(f.worker("0 5 * * *", 0)) // an hour ago
+	f.wantSweeps(three, five)
+	f.endAll()
+	f.once(daily)
+	f.wantSweeps(three, five)
+	if !onRealRedis() { // Redis' clock would have to come to it
+		f.until(f.start.Add(27*time.Hour), 10*time.Minute, f.endAll, daily)
+		f.wantSweeps(three, five, day+three)
+	}
+}
+
+// TestRunOfThatIDIsTaken: the sweep cannot be begun, is told as skipped, and the next
+// one is.
+func TestRunOfThatIDIsTaken(t *testing.T) {
+	f := newFleet(t)
+	worker := f.worker("* * * * *", 0)
+	f.once(worker)
+	if _, _, err := f.ledger.Create(t.Context(), runs.Run{ID: f.id(1), Kind: tasks.TypeVerify, Tenant: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(f.start.Add(time.Minute+30*time.Second), 10*time.Second, nil, worker)
+	f.wantCount(0, 1)
+	f.wantLog("is there already with another kind")
+	f.until(f.start.Add(2*time.Minute), 10*time.Second, nil, worker)
+	f.wantCount(1, 1)
+}
+
+// TestSpread: a sweep leaves a fifth of the time to the next tick, and takes a week at
+// the most. A tick that is made up is spread no further than it would have been.
+func TestSpread(t *testing.T) {
+	for cron, want := range map[string]time.Duration{
+		"0 3 * * *": 24 * time.Hour * 4 / 5, "* * * * *": 48 * time.Second, "@yearly": 7 * 24 * time.Hour,
+	} {
+		t.Run(cron, func(t *testing.T) {
+			f := newFleet(t)
+			worker := f.worker(cron, 0)
+			tick, _ := worker.Cron.Latest(f.start)
+			ticks := f.ticks()
+			ticks.Tick = tick.Add(-time.Minute).Unix()
+			if ok, err := f.store.SetTicks(t.Context(), &ticks); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			f.set(f.start.Add(30 * time.Second))
+			f.once(worker)
+			sweep := f.ticks().Sweep
+			if got := time.Duration(sweep.SpreadUntil-sweep.Tick) * time.Second; got != want || sweep.Tick != tick.Unix() {
+				t.Errorf("tick %d is spread over %v, want %v", sweep.Tick, got, want)
+			}
+		})
+	}
+}
+
+// TestScheduleWithoutRedis: it is told once, and goes on when Redis is back.
+func TestScheduleWithoutRedis(t *testing.T) {
+	f := newFleet(t)
+	f.once(f.worker("* * * * *", 0))
+	away := &mortal{left: 1}
+	worker := f.worker("* * * * *", 0, away)
+	ctx, cancel := context.WithCancel(t.Context())
+	looked := 0
+	worker.Every = time.Nanosecond
+	worker.Now = func() time.Time {
+		if looked++; looked == 50 {
+			away.dead = false
+			away.left = -1
+		}
+		if looked > 50 && len(f.count) > 0 || looked > 100_000 {
+			cancel()
+		}
+		return f.at.Add(time.Duration(looked) * time.Second)
+	}
+	f.set(f.start.Add(time.Hour))
+	worker.Run(ctx)
+	f.wantCount(1, 0)
+	if told := strings.Count(f.log.String(), "does not go on"); told != 1 {
+		t.Errorf("told %d times:\n%s", told, &f.log)
+	}
+}
+
+func onRealRedis() bool { return os.Getenv(redistest.EnvURL) != "" }
