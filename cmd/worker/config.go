@@ -21,6 +21,7 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -70,6 +71,12 @@ type tenantFlags struct {
 	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both), authority (never the resolvers alone), or resolvers." default:"auto"`
 	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
+	Sweep                string        `help:"When all verified domains are looked at again: five cron fields in UTC (0 3 * * *), or @daily and the like; or off." default:"off" placeholder:"CRON"`
+	VerifyPending        bool          `help:"Have sweeps look at pending domains too, and verify those whose token is there."`
+	AbsentAction         string        `help:"What is done to a verified domain whose token is gone: report (it is told), unroute (use_for_organization_discovery is set to false) or pending (its status is)." default:"report"`
+	Grace                time.Duration `help:"How long the token has to be gone before that." default:"168h"`
+	AbsentChecks         int           `help:"How many sweeps in a row have to find it gone before that." default:"3"`
+	Protect              []string      `help:"Domains, with all below them, and organizations' ids that it is never done to." placeholder:"NAME"`
 	TrustPayload         bool          `help:"Do not read records: for credentials without read scopes. Rows then bring host, token and flag."`
 	AllowUnproven        bool          `help:"Let domains update set verified without a proof."`
 }
@@ -102,12 +109,20 @@ type tenant struct {
 	DNSMode              string   `yaml:"dns_mode"`
 	CanaryZone           string   `yaml:"canary_zone"`
 	GiveUp               duration `yaml:"give_up"`
+	Sweep                string   `yaml:"sweep"` // a cron text, or off
+	VerifyPending        bool     `yaml:"verify_pending"`
+	AbsentAction         string   `yaml:"absent_action"`
+	Grace                duration `yaml:"grace"`
+	AbsentChecks         int      `yaml:"absent_checks"`
+	Protect              []string `yaml:"protect"`
 	TrustPayload         bool     `yaml:"trust_payload"`
 	AllowUnproven        bool     `yaml:"allow_unproven"`
 
 	limit     pace.Limit
 	resolvers []dnscheck.Resolver
 	dnsMode   dnscheck.Mode
+	cron      watch.Cron // if sweep is not off
+	rules     tasks.Rules
 	secret    apiclient.Secret
 	token     apiclient.Secret
 	network   apiclient.Network
@@ -120,6 +135,7 @@ func defaultTenant() tenant {
 		Name: tasks.DefaultTenant, ClientAuth: string(apiclient.AuthBody), Body: string(apiclient.BodyJSON),
 		Rate: "2/s", Burst: 2, Reserve: 20, SweepShare: 100 * pace.DefaultSweepShare, MaxClientsPerRequest: tasks.MaxClients,
 		Resolvers: []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}, DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
+		Sweep: off, AbsentAction: string(tasks.ActReport), Grace: duration(tasks.DefaultGrace), AbsentChecks: tasks.DefaultAbsentChecks,
 	}
 }
 
@@ -206,6 +222,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 		CAFile: f.CAFile, Body: f.Body,
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, SweepShare: f.SweepShare, MaxClientsPerRequest: f.MaxClientsPerRequest,
 		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
+		Sweep: f.Sweep, VerifyPending: f.VerifyPending, AbsentAction: f.AbsentAction, Grace: duration(f.Grace), AbsentChecks: f.AbsentChecks, Protect: f.Protect,
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
 	}
@@ -252,7 +269,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 // complete reads the secrets, fills in what follows from the rest, and checks
 // everything that can be checked without asking anyone.
 func (t *tenant) complete(env environment) error {
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), t.checkSweep(), t.checkRules())
 }
 
 func (t *tenant) checkURLs() error {
@@ -459,7 +476,7 @@ const (
 	// slowestRate, in requests per second, lets a task that needs two requests
 	// have both permits within the time that it waits for one.
 	slowestRate = 1.0 / 30
-	// off turns a listener off.
+	// off turns a listener, or the schedule, off.
 	off = "off"
 	// defaultLogLevel is --log-level's.
 	defaultLogLevel = "info"
@@ -480,6 +497,7 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		if t.CanaryZone != "" {
 			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
 		}
+		t.printSweep(out)
 		fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
 	}
 }

@@ -51,6 +51,11 @@ const (
 	forHelp       = "\nrun \"worker --help\" for what there is"
 )
 
+// badCron is what is said of a cron text that is none.
+func badCron(why string) string {
+	return "sweep: want five fields (minute hour day month weekday, in UTC) such as 0 3 * * *, or @daily and the like, got " + why + " (or off)"
+}
+
 // settingsCase is one thing wrong with otherwise complete settings, by flags
 // or by the environment, and all that is said about it.
 type settingsCase struct {
@@ -140,6 +145,20 @@ var wrongTenant = []settingsCase{
 	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"}, want: "resolver-quorum: want at most the 3 resolvers, got -1"},
 	{name: "no such dns mode", args: []string{"--dns-mode", "always"}, want: `dns-mode: want auto, authority or resolvers, got "always"`},
 	{name: "canary zone of one label", args: []string{"--canary-zone", "canary"}, want: `canary-zone: canary zone "canary" has one label only; give the full name, with its domain`},
+	{name: "sweep is no cron text", args: []string{"--sweep", "nightly"}, want: badCron(`"nightly": expected exactly 5 fields, found 1: [nightly]`)},
+	{name: "sweep every so often", args: []string{"--sweep", "@every 1h"}, want: badCron(`"@every 1h": @every counts from when a worker starts: name the minutes instead, such as 0 */6 * * *`)},
+	{name: "sweep in a zone", args: []string{"--sweep", "CRON_TZ=Europe/Berlin 0 3 * * *"}, want: badCron(`"CRON_TZ=Europe/Berlin 0 3 * * *": the times are in UTC: leave the zone out`)},
+	{name: "sweep on no day", args: []string{"--sweep", "0 0 31 2 *"}, want: badCron(`"0 0 31 2 *": there is no such day in any year`)},
+	{name: "sweep empty", args: []string{"--sweep="}, want: badCron(`"": it is empty`)},
+	{name: "sweep without reading", args: []string{"--sweep", "@daily", "--trust-payload"}, want: "sweep: trust-payload says that the credentials may not read, and a sweep reads organizations and their domains: set one of them only"},
+	{name: "absent-action", args: []string{"--absent-action", "delete"}, want: `absent-action: want report, unroute or pending, got "delete"`},
+	{name: "grace 0", args: []string{"--grace", "0s"}, want: "grace: want a time above 0, at most 8760h0m0s, got 0s"},
+	{name: "grace of hours", args: []string{"--grace", "23h"}, want: "grace: want at least 24h0m0s, got 23h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)"},
+	{name: "grace of years", args: []string{"--grace", "8761h"}, want: "grace: want a time above 0, at most 8760h0m0s, got 8761h0m0s"},
+	{name: "absent-checks 0", args: []string{"--absent-checks", "0"}, want: "absent-checks: want 1 to 1000, got 0"},
+	{name: "absent-checks 1001", args: []string{"--absent-checks", "1001"}, want: "absent-checks: want 1 to 1000, got 1001"},
+	{name: "protect a wildcard", args: []string{"--protect", "org_1,*.acme.example"}, want: "protect: want domains, which stand for all below them too, and organizations' ids: domain \"*.acme.example\": has a label that domains do not have (\"*\"): no domain has U+002A; give the organization's own domain"},
+	{name: "protect letters that DNS has not", args: []string{"--protect", "bücher.example"}, want: `protect: want "bücher.example" in the form that the DNS has it in: xn--bcher-kva.example`},
 	{name: "several at once", args: []string{"--rate", "fast", "--resolvers", "dns.example.com"}, want: badRate + "\n" + badResolver},
 }
 
@@ -175,7 +194,7 @@ var invalidFiles = map[string]string{
 	"no-tenants":          "tenants: there is none",
 	"tenants-no-list":     "line 1: cannot unmarshal !!str `acme`",
 	"unknown-section":     "line 1: unknown member tenant",
-	"unknown-member":      "line 6: unknown member grace",
+	"unknown-member":      "line 6: unknown member colour",
 	"member-as-the-flag":  "line 6: unknown member give-up",
 	"member-twice":        `line 7: mapping key "rate" already defined at line 6`,
 	"two-of-one-name":     `tenants[1] "acme": there are two of that name`,
@@ -221,6 +240,12 @@ var invalidFiles = map[string]string{
 	"quorum":              `tenants[0] "acme": resolver-quorum: want at most the 3 resolvers, got 4`,
 	"quorum-negative":     `tenants[0] "acme": resolver-quorum: want at most the 3 resolvers, got -1`,
 	"dns-mode":            `tenants[0] "acme": dns-mode: want auto, authority or resolvers, got "sometimes"`,
+	"sweep":               `tenants[0] "acme": ` + badCron(`"60 3 * * *": end of range (60) above maximum (59): 60`),
+	"absent-action":       `tenants[0] "acme": absent-action: want report, unroute or pending, got "Report"`,
+	"grace":               `tenants[0] "acme": grace: want at least 24h0m0s, got 1h0m0s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)`,
+	"absent-checks":       `tenants[0] "acme": absent-checks: want 1 to 1000, got 0`,
+	"protect":             `tenants[0] "acme": protect: want domains, which stand for all below them too, and organizations' ids: domain "": is empty; give the organization's own domain`,
+	"verify-pending":      "line 6: cannot unmarshal !!str `perhaps`",
 	"several-rules":       `tenants[1] "other": ` + noBaseURL + "\n" + noCredentials + "\n" + badRate + "\nresolvers: there is none",
 }
 
@@ -282,6 +307,10 @@ tenant production:
   give-up: 168h0m0s
   resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
   dns-mode: auto
+  sweep: 0 3 * * * UTC, 24h0m0s apart or more
+  verify-pending: true
+  absent-action: unroute, grace 336h0m0s, absent-checks 5
+  protect: example.com, org_ExAmPlE000000001
   trust-payload: false
   allow-unproven: false
 tenant staging:
@@ -295,6 +324,9 @@ tenant staging:
   give-up: 72h0m0s
   resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
   dns-mode: auto
+  sweep: off
+  verify-pending: false
+  absent-action: report, grace 168h0m0s, absent-checks 3
   trust-payload: false
   allow-unproven: false
 tenant partner:
@@ -312,6 +344,9 @@ tenant partner:
   give-up: 72h0m0s
   resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
   dns-mode: auto
+  sweep: off
+  verify-pending: false
+  absent-action: report, grace 168h0m0s, absent-checks 3
   trust-payload: false
   allow-unproven: false
 `

@@ -155,6 +155,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	var besides sync.WaitGroup
 	besides.Go(func() { w.announce(background) })
 	besides.Go(func() { w.reconcile(background) })
+	besides.Go(func() { w.sweep(background) })
 	defer besides.Wait()
 	defer cancel()
 	for i, t := range w.tenants {

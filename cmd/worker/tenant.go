@@ -12,7 +12,9 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/intake"
 	"orgops/internal/pace"
+	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -24,6 +26,7 @@ type served struct {
 	limiter  *pace.Limiter
 	dns      *dnscheck.Checker
 	servers  *tasks.Servers
+	schedule *intake.Scheduler // of its sweeps; nil: there is none
 }
 
 // dnsConcurrency is how many looks run at a time. Most wait for servers that do
@@ -120,9 +123,13 @@ func (w *worker) serve(t tenant) (*served, error) {
 		Tenant: t.Name, API: api, DNS: checker, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Stopping: w.stopping,
+		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
 	})
+	for _, doubt := range t.doubts() {
+		logger.Warn("a setting is hardly meant", "setting", doubt)
+	}
 	return &served{
-		name: t.Name, settings: t.announced(), api: api, limiter: limiter, dns: checker,
+		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), api: api, limiter: limiter, dns: checker,
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
@@ -158,6 +165,8 @@ func (t tenant) announced() pace.Settings {
 	return pace.Settings{
 		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100,
 		GiveUp: time.Duration(t.GiveUp), MaxClientsPerRequest: t.MaxClientsPerRequest,
+		Sweep: t.Sweep, VerifyPending: t.VerifyPending,
+		AbsentAction: string(t.rules.Action), Grace: t.rules.Grace, AbsentChecks: t.rules.AbsentChecks, Protect: t.rules.Protect,
 	}
 }
 

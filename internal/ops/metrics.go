@@ -28,6 +28,7 @@ type Metrics struct {
 	queryTime    *prometheus.HistogramVec
 	permitWait   *prometheus.HistogramVec
 	clientLimit  *prometheus.GaugeVec
+	sweepTicks   *prometheus.CounterVec
 	lost         lostCollector
 	registration []error
 }
@@ -55,6 +56,7 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m.clientLimit = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "orgops_clients_per_request_limit", Help: "How many clients one removal names: the setting, or fewer where the API took no more.",
 	}, []string{"tenant"})
+	m.sweepTicks = m.counter("orgops_sweep_ticks_total", "Ticks of the schedule of sweeps, by what became of them: begun, or skipped.", "tenant", "what")
 	m.register(&m.lost, m.clientLimit)
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
@@ -105,6 +107,11 @@ func (m *Metrics) PermitWait(tenant string, took time.Duration) {
 // ClientsPerRequest tells how many clients one removal names at present.
 func (m *Metrics) ClientsPerRequest(tenant string, limit int) {
 	m.clientLimit.WithLabelValues(labels(tenant)...).Set(float64(limit))
+}
+
+// SweepTick counts a tick of the tenant's schedule: what became of it, in one word.
+func (m *Metrics) SweepTick(tenant, what string) {
+	m.sweepTicks.WithLabelValues(labels(tenant, what)...).Inc()
 }
 
 // labels makes values fit to be labels: the library panics at octets that are

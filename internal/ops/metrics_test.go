@@ -54,6 +54,8 @@ func TestMetrics(t *testing.T) {
 	m.PermitWait("default", 250*time.Millisecond)
 	m.ClientsPerRequest("default", 100)
 	m.ClientsPerRequest("default", 10)
+	m.SweepTick("default", "begun")
+	m.SweepTick("default", "skipped")
 	m.LostRows(map[string]int64{"gone": 1})
 	m.LostRows(map[string]int64{"default": 3})
 	want := []string{
@@ -68,6 +70,8 @@ func TestMetrics(t *testing.T) {
 		`orgops_lost_rows{tenant="default"} 3`,
 		`orgops_permit_wait_seconds_sum{tenant="default"} 0.25`,
 		`orgops_permit_wait_seconds_count{tenant="default"} 1`,
+		`orgops_sweep_ticks_total{tenant="default",what="begun"} 1`,
+		`orgops_sweep_ticks_total{tenant="default",what="skipped"} 1`,
 		`orgops_task_duration_seconds_sum{tenant="default",type="domain:verify"} 2`,
 		`orgops_task_duration_seconds_count{tenant="default",type="domain:verify"} 2`,
 		`orgops_tasks_total{outcome="done",tenant="default",type="domain:verify"} 1`,

@@ -24,7 +24,17 @@ type Settings struct {
 	// GiveUp is after how long a domain that is not proven expires.
 	GiveUp               time.Duration `json:"give_up_ns"`
 	MaxClientsPerRequest int           `json:"max_clients_per_request"`
-	UpdatedAt            time.Time     `json:"updated_at"`
+	// Sweep is the cron text of the tenant's sweeps, in UTC, or "off"; VerifyPending
+	// says that these look at pending domains too.
+	Sweep         string `json:"sweep"`
+	VerifyPending bool   `json:"verify_pending"`
+	// What is done to domains whose token is gone, after how long, and after how many
+	// sweeps; and to which domains and organizations it never is.
+	AbsentAction string        `json:"absent_action"`
+	Grace        time.Duration `json:"grace_ns"`
+	AbsentChecks int           `json:"absent_checks"`
+	Protect      []string      `json:"protect,omitempty"`
+	UpdatedAt    time.Time     `json:"updated_at"`
 }
 
 var tenantPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)

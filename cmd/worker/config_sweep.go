@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// Bounds of what decides on domains whose token is gone.
+const (
+	// shortestGrace is longer than outages of a domain's name servers, or of a
+	// customer's attention, as a rule are.
+	shortestGrace = 24 * time.Hour
+	// longestGrace is less than what is remembered of a domain.
+	longestGrace = 365 * 24 * time.Hour
+	// mostAbsentChecks are more than anyone needs.
+	mostAbsentChecks = 1000
+	// fewestAbsentChecks are as many as outvote a single bad night.
+	fewestAbsentChecks = 3
+)
+
+func (t *tenant) checkSweep() error {
+	if t.Sweep == off {
+		return nil
+	}
+	cron, err := watch.ParseCron(t.Sweep)
+	if err != nil {
+		return fmt.Errorf("sweep: %w (or off)", err)
+	}
+	if t.TrustPayload {
+		return errors.New("sweep: trust-payload says that the credentials may not read, and a sweep reads organizations and their domains: set one of them only")
+	}
+	t.cron = cron
+	return nil
+}
+
+func (t *tenant) checkRules() error {
+	action, err := tasks.ParseAction(t.AbsentAction)
+	if err != nil {
+		return fmt.Errorf("absent-action: %w", err)
+	}
+	grace := time.Duration(t.Grace)
+	switch {
+	case grace <= 0 || grace > longestGrace:
+		return fmt.Errorf("grace: want a time above 0, at most %s, got %s", longestGrace, grace)
+	case grace < shortestGrace && !t.onLoopback():
+		return fmt.Errorf("grace: want at least %s, got %s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)", shortestGrace, grace)
+	case t.AbsentChecks < 1 || t.AbsentChecks > mostAbsentChecks:
+		return fmt.Errorf("absent-checks: want 1 to %d, got %d", mostAbsentChecks, t.AbsentChecks)
+	}
+	for _, p := range t.Protect {
+		if err := checkProtected(p); err != nil {
+			return err
+		}
+	}
+	t.rules = tasks.Rules{Action: action, Grace: grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
+	return nil
+}
+
+// checkProtected refuses what is neither a name as the API has them, nor an id: it
+// would protect nothing.
+func checkProtected(p string) error {
+	if apiclient.CheckID("protect", p) == nil {
+		return nil
+	}
+	ascii, err := dnscheck.CheckDomain(p)
+	if err != nil {
+		return fmt.Errorf("protect: want domains, which stand for all below them too, and organizations' ids: %w", err)
+	}
+	if !strings.EqualFold(ascii, strings.TrimSuffix(p, ".")) {
+		return fmt.Errorf("protect: want %.80q in the form that the DNS has it in: %s", p, ascii)
+	}
+	return nil
+}
+
+func (t *tenant) onLoopback() bool {
+	u, err := url.Parse(t.BaseURL)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// doubts are what is allowed and hardly meant.
+func (t *tenant) doubts() (all []string) {
+	if t.rules.Action != tasks.ActReport && t.AbsentChecks < fewestAbsentChecks {
+		all = append(all, fmt.Sprintf("absent-checks: %d: a domain is acted on after fewer than %d sweeps have found its token gone", t.AbsentChecks, fewestAbsentChecks))
+	}
+	if t.Sweep == off || t.AbsentChecks < 2 {
+		return all
+	}
+	takes, ok := t.cron.Shortest(t.AbsentChecks - 1)
+	if !ok || takes > time.Duration(t.Grace) {
+		longer := "longer than can be told"
+		if ok {
+			longer = takes.String() + " at least"
+		}
+		all = append(all, fmt.Sprintf("grace: %s are over before %d sweeps by %s, which take %s: nothing is acted on before these", time.Duration(t.Grace), t.AbsentChecks, t.cron, longer))
+	}
+	return all
+}
+
+func (t *tenant) printSweep(out io.Writer) {
+	if t.Sweep == off {
+		fmt.Fprintf(out, "  sweep: off\n")
+	} else {
+		often := "rarely"
+		if apart, ok := t.cron.Shortest(1); ok {
+			often = apart.String() + " apart or more"
+		}
+		fmt.Fprintf(out, "  sweep: %s UTC, %s\n", t.cron, often)
+	}
+	fmt.Fprintf(out, "  verify-pending: %t\n", t.VerifyPending)
+	fmt.Fprintf(out, "  absent-action: %s, grace %s, absent-checks %d\n", t.rules.Action, t.rules.Grace, t.rules.AbsentChecks)
+	if len(t.Protect) > 0 {
+		fmt.Fprintf(out, "  protect: %s\n", strings.Join(t.Protect, ", "))
+	}
+	for _, doubt := range t.doubts() {
+		fmt.Fprintf(out, "  warning: %s\n", doubt)
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"orgops/internal/intake"
+	"orgops/internal/watch"
+)
+
+// schedule is what begins the tenant's sweeps; nil if nothing is to. A worker that
+// drains begins none: it would not come to its end.
+func (w *worker) schedule(t tenant, logger *slog.Logger) *intake.Scheduler {
+	if t.Sweep == off || w.settings.Drain {
+		return nil
+	}
+	return &intake.Scheduler{
+		Intake: intake.New(w.redis, w.ledger), Store: watch.New(w.redis, t.Name), Tenant: t.Name,
+		Cron: t.cron, Pending: t.VerifyPending, Logger: logger,
+		Ticked: func(what string) { w.metrics.SweepTick(t.Name, what) },
+	}
+}
+
+// sweep begins the sweeps of all tenants when they are due, until ctx is done.
+func (w *worker) sweep(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, t := range w.tenants {
+		if t.schedule != nil {
+			all.Go(func() { t.schedule.Run(ctx) })
+		}
+	}
+	all.Wait()
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// pastTick says that the tenant's schedule has come to a tick of two hours ago.
+func pastTick(t *testing.T, d desk) *watch.Store {
+	t.Helper()
+	store := watch.New(d.redis, tasks.DefaultTenant)
+	now, err := store.Clock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := store.SetTicks(t.Context(), &watch.Ticks{Tick: now.Add(-2 * time.Hour).Unix()}); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	return store
+}
+
+// TestSweepOfTheSchedule: a worker that comes back makes up the last tick that it has
+// missed: it looks at every verified domain, and judges them.
+func TestSweepOfTheSchedule(t *testing.T) {
+	const domains = 7
+	box := startBox(t, sandbox.Options{})
+	for i := range domains {
+		d := box.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Status: string(apiclient.StatusVerified)})
+		box.SetTXT(d.Host, d.TXT)
+	}
+	d := newDesk(t)
+	store := pastTick(t, d)
+	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--sweep", "@hourly", "--protect", "acme.example", "--absent-action", "unroute", "--grace", "48h")
+	var judged tasks.Judged
+	await(t, "the sweep is judged", func() bool {
+		value, err := store.State(t.Context(), tasks.StateJudged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value != nil && json.Unmarshal(value, &judged) == nil
+	})
+	ticks, err := store.Ticks(t.Context())
+	if err != nil || ticks.Sweep.Tick != ticks.Tick || ticks.Tick%3600 != 0 || judged.Run != ticks.Sweep.Run || judged.Tick != ticks.Tick || judged.Present != domains {
+		t.Errorf("ticks %+v, judged %+v, %v", ticks, judged, err)
+	}
+	if r := d.run(judged.Run); !r.Ended() || r.Kind != tasks.TypeRecheck || r.Total != domains || !strings.HasPrefix(r.Label, "scheduled for ") {
+		t.Errorf("run %+v", r)
+	}
+	s, ok, err := pace.Announced(t.Context(), d.redis, tasks.DefaultTenant)
+	if err != nil || !ok || s.Sweep != "@hourly" || s.AbsentAction != "unroute" || s.Grace != 48*time.Hour || s.AbsentChecks != 3 || len(s.Protect) != 1 {
+		t.Errorf("announced %+v, %v, %v", s, ok, err)
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestDrainBeginsNoSweep: it would have to wait for that, and for the next.
+func TestDrainBeginsNoSweep(t *testing.T) {
+	box := startBox(t, sandbox.Options{})
+	d := newDesk(t)
+	store := pastTick(t, d)
+	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--sweep", "* * * * *", "--drain")
+	if status := p.wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	ticks, err := store.Ticks(t.Context())
+	if all, failed := d.ledger.List(t.Context()); err != nil || failed != nil || ticks.Sweep.Run != "" || len(all) > 0 {
+		t.Errorf("ticks %+v, runs %v, %v, %v", ticks, all, err, failed)
+	}
+}
