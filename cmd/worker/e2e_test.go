@@ -60,23 +60,24 @@ func assemble(t *testing.T) *fleet {
 	return assembleOn(newDesk(t), redistest.URL(t))
 }
 
-// assembleOn is assemble on the Redis of that URL.
-func assembleOn(d desk, url string) *fleet {
+// assembleOn is assemble on the Redis of that URL, with a tenant that has those
+// arguments besides.
+func assembleOn(d desk, url string, tenant ...string) *fleet {
 	t := d.t
 	t.Helper()
 	f := &fleet{desk: d, dir: t.TempDir()}
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", f.dir, "orgops/cmd/worker", "orgops/cmd/enqueue").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	f.startTenant(url)
+	f.startTenant(url, tenant...)
 	return f
 }
 
 // startTenant starts `worker sandbox` without a rate limit, and reads the
 // settings that it prints.
-func (f *fleet) startTenant(redisURL string) {
+func (f *fleet) startTenant(redisURL string, args ...string) {
 	f.t.Helper()
-	cmd := f.command("sandbox", "worker", "sandbox", "--rate=0")
+	cmd := f.command("sandbox", "worker", append([]string{"sandbox", "--rate=0"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		f.t.Fatal(err)

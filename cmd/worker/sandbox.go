@@ -192,10 +192,30 @@ type sandboxCommand struct {
 	Rate      float64       `help:"Requests per second that the tenant allows; 0: no limit." default:"50" noenv:"true"`
 	Burst     int           `help:"Requests that it allows at once; 0: what the rate gives in a second." default:"0" noenv:"true"`
 	ReadLag   time.Duration `help:"How much later reads see a change." default:"0s" noenv:"true"`
-	LogLevel  string        `help:"debug, info, warn or error." default:"warn" noenv:"true"`
+	Remember  int           `help:"How many of the last requests, and of the last DNS queries, are in the logs; 0: 200,000." default:"0" noenv:"true"`
+
+	Seed          uint64  `help:"Identifiers and tokens are made from it: the same seed, the same names." default:"0" noenv:"true"`
+	Organizations int     `help:"Organizations to begin with, of one to three verified domains each." default:"0" noenv:"true"`
+	Absent        float64 `help:"Share of their domains whose tokens do not stand, in percent." default:"0" noenv:"true"`
+	Servfail      float64 `help:"Share of their domains that DNS answers with SERVFAIL for, in percent." default:"0" noenv:"true"`
+
+	LogLevel string `help:"debug, info, warn or error." default:"warn" noenv:"true"`
+}
+
+func (c sandboxCommand) check() error {
+	switch {
+	case c.Organizations < 0:
+		return cli.Usage(fmt.Errorf("organizations: want 0 or more, got %d", c.Organizations))
+	case !(c.Absent >= 0 && c.Servfail >= 0 && c.Absent+c.Servfail <= 100):
+		return cli.Usage(fmt.Errorf("absent and servfail: want 0 to 100 percent, and no more in all, got %v and %v", c.Absent, c.Servfail))
+	}
+	return nil
 }
 
 func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	logger, err := cli.NewLogger(p.Stderr, c.LogLevel, "")
 	if err != nil {
 		return err
@@ -203,14 +223,20 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 	box, err := sandbox.Start(sandbox.Options{
 		APIAddr: c.APIAddr, DNSAddr: c.DNSAddr, RedisAddr: c.RedisAddr, Rate: c.Rate, Burst: c.Burst,
 		Resolvers: sandboxResolvers, ReadLag: c.ReadLag, NegativeTTL: sandboxNegativeTTL, Logger: logger,
+		Seed: c.Seed, Remember: c.Remember,
 	})
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if c.Organizations > 0 {
+		crowd := box.SeedCrowd(sandbox.CrowdOptions{Organizations: c.Organizations, Absent: c.Absent / 100, Servfail: c.Servfail / 100})
+		fmt.Fprintf(p.Stderr, "%d organizations have %d verified domains; the tokens of %d do not stand, DNS answers with SERVFAIL for %d\n",
+			crowd.Organizations, crowd.Domains, crowd.Absent, crowd.Servfail)
+	}
 	for _, line := range box.Settings() {
 		fmt.Fprintln(p.Stdout, line)
 	}
-	fmt.Fprintf(p.Stderr, "Rows to hand in: %s/_sandbox/rows/domains.csv?n=1000 (clients.csv, updates.csv, templates.jsonl); what arrived: %s/_sandbox/requests\n", box.AuthURL(), box.AuthURL())
+	fmt.Fprintf(p.Stderr, "Rows to hand in: %[1]s/_sandbox/rows/domains.csv?n=1000 (clients.csv, updates.csv, templates.jsonl); what arrived: %[1]s/_sandbox/requests and %[1]s/_sandbox/counts\n", box.AuthURL())
 	<-ctx.Done()
 	return box.Close()
 }

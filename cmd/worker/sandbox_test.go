@@ -144,6 +144,34 @@ func TestSandboxSettings(t *testing.T) {
 	}
 }
 
+// TestSandboxCrowd: a tenant can have organizations from the start, and tells what it
+// was asked for.
+func TestSandboxCrowd(t *testing.T) {
+	t.Parallel()
+	p := begin(t, nil, "sandbox", "--organizations=200", "--seed=3", "--absent=10", "--servfail=5", "--remember=1")
+	await(t, "the last of what is printed", func() bool { return strings.Contains(p.stderr.String(), "Rows to hand in: ") })
+	like, err := sandbox.Start(sandbox.Options{Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = like.Close() }()
+	crowd := like.SeedCrowd(sandbox.CrowdOptions{Organizations: 200, Absent: 0.1, Servfail: 0.05})
+	want := fmt.Sprintf("200 organizations have %d verified domains; the tokens of %d do not stand, DNS answers with SERVFAIL for %d\n", crowd.Domains, crowd.Absent, crowd.Servfail)
+	if !strings.Contains(p.stderr.String(), want) {
+		t.Errorf("want %q in:\n%s", want, &p.stderr)
+	}
+	base, _, _ := strings.Cut(settingsOf(strings.Split(p.stdout.String(), "\n"))["ORGOPS_BASE_URL"], "/api/v2")
+	fetch(t, http.MethodGet, base+"/api/v2/organizations", "")
+	if status, body := fetch(t, http.MethodGet, base+"/_sandbox/counts", ""); status != http.StatusOK || !strings.Contains(body, `"list_organizations":{"all":1,`) {
+		t.Errorf("counts: %d %s", status, body)
+	}
+	for _, bad := range []string{"--organizations=-1", "--absent=-1", "--absent=60 --servfail=50", "--absent=NaN"} {
+		if status, _, stderr := typed(t, nil, append([]string{"sandbox"}, strings.Fields(bad)...)...); status != 2 {
+			t.Errorf("%s: status %d, stderr %s", bad, status, stderr)
+		}
+	}
+}
+
 // TestTwoTenants works for two tenants that a file names, each with rows, a
 // budget and credentials of its own.
 func TestTwoTenants(t *testing.T) {

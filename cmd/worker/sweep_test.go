@@ -2,7 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
@@ -11,30 +17,163 @@ import (
 	"orgops/tasks"
 )
 
-// TestDrainAwaitsTheJudging begins a sweep and lets a worker leave when all is done: it
-// has been judged by then, although that comes after the last row has settled.
-func TestDrainAwaitsTheJudging(t *testing.T) {
+// TestSweepKilled sweeps 2,000 organizations, kills the worker amid the walk and the
+// looks, and starts it again. Each domain is found once, looked at by this sweep once
+// and remembered; what the kill cost is what was under way.
+func TestSweepKilled(t *testing.T) {
+	inProcesses(t)
 	t.Parallel()
-	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	box.Seed(sandbox.SampleOptions{})
-	store := watch.New(d.redis, tasks.DefaultTenant)
-	sweep := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
-	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), store, sweep, tasks.SweepOrder{}); err != nil {
+	const organizations, seed = 2000, 11
+	server := redistest.Start(t)
+	f := assembleOn(outlasting(t, server.URL()), server.URL(),
+		fmt.Sprint("--organizations=", organizations), fmt.Sprint("--seed=", seed), "--absent=5", "--servfail=1")
+	crowd := crowdOf(t, seed, sandbox.CrowdOptions{Organizations: organizations, Absent: 0.05, Servfail: 0.01})
+	f.slow(20, 30)
+	one := f.work("one")
+	tick := time.Now().Unix()
+	if _, _, err := intake.New(f.redis, f.ledger).BeginSweep(t.Context(), intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}, tasks.SweepOrder{Tick: tick}); err != nil {
 		t.Fatal(err)
 	}
-	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
-		t.Errorf("status %d", status)
+	await(t, "two fifths of the rows", func() bool { return f.run("sweep").Settled > int64(crowd.Domains)*2/5 })
+	one.signal(syscall.SIGKILL)
+	_ = one.wait(patience) // it says that it was killed
+	if r := f.run("sweep"); r.Sealed {
+		t.Errorf("all was found before the worker was killed, and %d rows settled: the test shows nothing of the walk", r.Settled)
 	}
-	d.well("sweep", 14) // the sample's domains that were verified before
-	value, err := store.State(t.Context(), tasks.StateJudged)
+	f.work("one")
+	awaitFor(t, recovery, "the end of the sweep", func() bool { return f.run("sweep").Ended() })
+	awaitFor(t, recovery, "its judgement", func() bool { return f.judged().Run == "sweep" })
+
+	f.compareRows(crowd)
+	f.compareMemories(tick, crowd)
+	f.compareRequests(crowd)
+}
+
+// What a worker has under way at a time of one sweep.
+const (
+	walkLists  = 50  // organizations that a step of its walk lists the domains of
+	sweepLooks = 100 // looks
+)
+
+// crowdOf is what a sandbox of that seed begins with.
+func crowdOf(t *testing.T, seed uint64, o sandbox.CrowdOptions) sandbox.Crowd {
+	t.Helper()
+	return startBox(t, sandbox.Options{Seed: seed}).SeedCrowd(o)
+}
+
+// judged is what the last sweep that was judged has come to.
+func (f *fleet) judged() (j tasks.Judged) {
+	f.t.Helper()
+	value, err := watch.New(f.redis, tasks.DefaultTenant).State(f.t.Context(), tasks.StateJudged)
+	if err == nil && value != nil {
+		err = json.Unmarshal(value, &j)
+	}
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	var judged tasks.Judged
-	if err := json.Unmarshal(value, &judged); err != nil {
-		t.Fatalf("judged %q: %v", value, err)
+	return j
+}
+
+// compareRows: each of the tenant's domains is a row, once, and is settled.
+func (f *fleet) compareRows(crowd sandbox.Crowd) {
+	f.t.Helper()
+	run := f.run("sweep")
+	if diff := cmp.Diff(map[string]int64{"unchanged": int64(crowd.Domains)}, run.Counts); diff != "" || run.Total != int64(crowd.Domains) {
+		f.t.Errorf("%d rows (-want +got):\n%s", run.Total, diff)
 	}
-	if judged.Run != "sweep" || judged.Present != 12 || judged.Absent != 1 || judged.Unknown != 1 {
-		t.Errorf("judged %+v", judged)
+	rows, err := f.ledger.Rows(f.t.Context(), "sweep", 0, int(run.Total))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, source := range rows {
+		var row struct {
+			Organization string `json:"organization_id"`
+			Domain       string `json:"discovery_domain_id"`
+		}
+		if err := json.Unmarshal(source, &row); err != nil {
+			f.t.Fatal(err)
+		}
+		found[row.Organization+" "+row.Domain]++
+	}
+	for key := range domainsOf(f.state()) {
+		if found[key] != 1 {
+			f.t.Errorf("domain %s has %d rows", key, found[key])
+		}
+		delete(found, key)
+	}
+	for key := range found {
+		f.t.Errorf("row of %s, which is no domain", key)
+	}
+}
+
+// compareMemories: of each domain one look is remembered, this sweep's, and the
+// judgement counts them all.
+func (f *fleet) compareMemories(tick int64, crowd sandbox.Crowd) {
+	f.t.Helper()
+	memories, states := watch.New(f.redis, tasks.DefaultTenant), map[string]int64{}
+	for key, d := range domainsOf(f.state()) {
+		value, err := memories.Memory(f.t.Context(), d.ID)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if value == nil {
+			f.t.Errorf("nothing is remembered of %s", key)
+			continue
+		}
+		m, err := tasks.ReadMemory(value)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if m.Sweeps != 1 || m.Tick != tick {
+			f.t.Errorf("%s: %d sweeps are remembered, the last of tick %d, want one, of %d", key, m.Sweeps, m.Tick, tick)
+		}
+		states[m.State]++
+	}
+	want := map[string]int64{
+		"absent": int64(crowd.Absent), "unknown": int64(crowd.Servfail), "present": int64(crowd.Domains - crowd.Absent - crowd.Servfail),
+	}
+	if diff := cmp.Diff(want, states); diff != "" {
+		f.t.Errorf("remembered (-want +got):\n%s", diff)
+	}
+	j := f.judged()
+	got := map[string]int64{"absent": j.Absent, "unknown": j.Unknown, "present": j.Present}
+	if diff := cmp.Diff(want, got); diff != "" || j.Organizations != int64(crowd.Organizations) || j.Newly != int64(crowd.Absent) {
+		f.t.Errorf("judged %+v; domains (-want +got):\n%s", j, diff)
+	}
+}
+
+// compareRequests: an organization's domains are listed once, and an absent domain is
+// read once, but for what the worker had under way when it was killed: the requests of
+// one step of the walk, and the absent ones among its looks.
+func (f *fleet) compareRequests(crowd sandbox.Crowd) {
+	f.t.Helper()
+	status, body := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/counts", "")
+	var counts sandbox.Counts
+	if err := json.Unmarshal([]byte(body), &counts); err != nil {
+		f.t.Fatalf("counts: %d %s: %v", status, body, err)
+	}
+	const pages = 100 // organizations of a page
+	for _, of := range []struct {
+		operation   string
+		once, again int64
+	}{
+		{sandbox.OpListOrganizations, int64(crowd.Organizations+pages-1) / pages, 1},
+		{sandbox.OpListDiscoveryDomains, int64(crowd.Organizations), walkLists},
+		{sandbox.OpGetDiscoveryDomain, int64(crowd.Absent), sweepLooks},
+	} {
+		got := counts.Requests[of.operation]
+		delete(counts.Requests, of.operation)
+		if extra := got.All - of.once; extra < 0 || extra > of.again {
+			f.t.Errorf("%s: %d requests, want %d, and at most %d more: %+v", of.operation, got.All, of.once, of.again, got)
+		}
+		if targets := got.Times[1] + got.Times[2]; targets != of.once {
+			f.t.Errorf("%s: %d different ones were asked for once or twice, want %d: %+v", of.operation, targets, of.once, got)
+		}
+		f.t.Logf("%s: %+v", of.operation, got)
+	}
+	delete(counts.Requests, sandbox.OpToken)
+	if diff := cmp.Diff(map[string]sandbox.Tally{}, counts.Requests); diff != "" {
+		f.t.Errorf("other requests (-want +got):\n%s", diff)
 	}
 }

@@ -54,7 +54,7 @@ func produce(ctx context.Context, p production, url string, rows int, stdout io.
 	default:
 		_, err = handIn(ctx, url, tasks.TypeVerify, runID, p.File, open(p.File))
 	}
-	did := produced{Seconds: time.Since(began).Seconds(), CPU: ownCPU().Seconds(), Peak: peakMemory()}
+	did := produced{Seconds: time.Since(began).Seconds(), CPU: ownCPU().Seconds(), Peak: peakMemory(os.Getpid())}
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
@@ -141,10 +141,10 @@ func enqueuePlainly(ctx context.Context, url string, rows int) (err error) {
 	return g.Wait()
 }
 
-// peakMemory is the most octets that this process has had resident; 0 where
-// the system does not say.
-func peakMemory() int64 {
-	status, err := os.ReadFile("/proc/self/status")
+// peakMemory is the most octets that a process, which runs, has had resident; 0
+// where the system does not say.
+func peakMemory(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}

@@ -35,12 +35,13 @@ type grammar struct {
 	Pace  struct {
 		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is handed in behind."`
 	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
-	Lookups  lookupLoad `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
-	Silent   silentLoad `cmd:"" help:"How long verdicts take while other names are on name servers that never answer, beside the same load without such."`
-	All      struct{}   `cmd:"" default:"1" help:"The first four (what is done unless told otherwise)."`
-	Sandbox  bucket     `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
-	Produce  production `cmd:"" hidden:"" help:"Be one producer of enqueue."`
-	PaceWork paceWork   `cmd:"" hidden:"" help:"Be one worker of pace."`
+	Lookups  lookupLoad  `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
+	Sweep    sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
+	Silent   silentLoad  `cmd:"" help:"How long verdicts take while other names are on name servers that never answer, beside the same load without such."`
+	All      struct{}    `cmd:"" default:"1" help:"The first four (what is done unless told otherwise)."`
+	Sandbox  tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
+	Produce  production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
+	PaceWork paceWork    `cmd:"" hidden:"" help:"Be one worker of pace."`
 }
 
 // rows is how many are asked for, or else what the benchmark has.
@@ -62,7 +63,7 @@ func (g grammar) check(which string) error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return errors.Join(g.Fresh.check(), g.Lookups.check(), g.Silent.check())
+	return errors.Join(g.Fresh.check(), g.Lookups.check(), g.Silent.check(), g.Sweep.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -112,6 +113,8 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	switch which {
 	case "pace":
 		return measurePace(ctx, store, g, out, p.Stderr)
+	case "sweep":
+		return measureSweep(ctx, store, g.Sweep, out, p.Stderr)
 	case "silent":
 		return silent(ctx, store, g, out, p.Stderr)
 	}

@@ -30,6 +30,8 @@ type endpoint struct {
 	ClientID     string   `json:"client_id"`
 	ClientSecret string   `json:"client_secret"`
 	Resolvers    []string `json:"resolvers"`
+
+	Crowd sandbox.Crowd `json:"crowd"` // its organizations from the start
 }
 
 // command is a line that it reads: what to do, if anything.
@@ -64,17 +66,21 @@ type usage struct {
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 
-// bucket is what the sandbox's process is told by its arguments: the limit of its
-// tenant, none unless said.
-type bucket struct {
-	Rate  float64 `noenv:"true" help:"Requests a second."`
-	Burst int     `noenv:"true" help:"Requests at once."`
+// tenantFlags is what the sandbox's process is told by its arguments: the limit of
+// its tenant, none unless said, and the organizations that it begins with.
+type tenantFlags struct {
+	Rate          float64 `noenv:"true" help:"Requests a second."`
+	Burst         int     `noenv:"true" help:"Requests at once."`
+	Organizations int     `noenv:"true" help:"Organizations."`
+	Absent        float64 `noenv:"true" help:"Share of domains whose tokens do not stand."`
+	Servfail      float64 `noenv:"true" help:"Share of domains that DNS answers with SERVFAIL for."`
+	Remember      int     `noenv:"true" help:"Requests that its log remembers."`
 }
 
 // serveSandbox is the sandbox's process. It ends when its stdin does, also
 // where whoever started it was killed.
-func serveSandbox(b bucket, stdin io.Reader, stdout io.Writer) (err error) {
-	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers, Rate: b.Rate, Burst: b.Burst})
+func serveSandbox(f tenantFlags, stdin io.Reader, stdout io.Writer) (err error) {
+	box, err := sandbox.Start(sandbox.Options{Resolvers: resolvers, Rate: f.Rate, Burst: f.Burst, Remember: f.Remember})
 	if err != nil {
 		return err
 	}
@@ -82,6 +88,7 @@ func serveSandbox(b bucket, stdin io.Reader, stdout io.Writer) (err error) {
 	answers := json.NewEncoder(stdout)
 	err = answers.Encode(endpoint{
 		BaseURL: box.BaseURL(), AuthURL: box.AuthURL(), ClientID: box.ClientID(), ClientSecret: box.ClientSecret(), Resolvers: box.DNSAddrs(),
+		Crowd: box.SeedCrowd(sandbox.CrowdOptions{Organizations: f.Organizations, Absent: f.Absent, Servfail: f.Servfail}),
 	})
 	for commands := json.NewDecoder(stdin); err == nil; {
 		var c command

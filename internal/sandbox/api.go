@@ -118,7 +118,7 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	f := s.faults.claim(c.Request)
 	s.pause(f.Latency)
 	if f.DropBefore || f.NotHTTP {
-		s.log.finish(c.Seq, 0, false, true)
+		s.log.finish(c.Request, 0, false, true)
 		if f.NotHTTP {
 			babble(w)
 			return
@@ -129,7 +129,7 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	a, handled := s.faulty(c, f)
 	s.pause(f.AnswerLatency)
 	// Logged before it is sent: whoever has the answer finds it in the log.
-	s.log.finish(c.Seq, a.status, handled, f.DropAfter || f.Truncate || f.Endless)
+	s.log.finish(c.Request, a.status, handled, f.DropAfter || f.Truncate || f.Endless)
 	s.logger.DebugContext(r.Context(), "sandbox request", "operation", c.Operation, "method", c.Method, "path", c.Path, "status", a.status, "handled", handled)
 	if f.DropAfter {
 		reset(w)

@@ -32,6 +32,9 @@ func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodGet && path == "requests":
 		s.getRequests(w, r)
+	case r.Method == http.MethodGet && path == "counts":
+		w.Header().Set("Content-Type", jsonType)
+		_ = json.NewEncoder(w).Encode(s.Counts()) // the caller has gone: nobody to tell
 	case r.Method == http.MethodGet && path == "state":
 		s.getState(w)
 	case r.Method == http.MethodGet && strings.HasPrefix(path, "rows/"):

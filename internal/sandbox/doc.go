@@ -16,12 +16,14 @@
 //	d := s.AddDomain(org, sandbox.Domain{Domain: "northwind.example"})
 //	s.SetTXTAt(d.Host, 3*time.Second, d.TXT)
 //
-// What it is asked stands in [Sandbox.Requests] and [Sandbox.Queries]. It can
+// What it is asked stands in [Sandbox.Requests] and [Sandbox.Queries], the last of
+// it, and is counted in [Sandbox.Counts]. It can
 // be told to misbehave with [Sandbox.AddFault] and [Sandbox.SetRCode]. Other
 // processes reach the same through the paths under /_sandbox/ of the API's
 // listener, which answer to loopback alone:
 //
 //	GET    /_sandbox/requests            the request log, JSON lines; ?since=SEQ, ?operation=NAME
+//	GET    /_sandbox/counts              how often it was asked for what, JSON: Counts
 //	GET    /_sandbox/state               domains, clients and templates, JSON
 //	GET    /_sandbox/rows/domains.csv    seeds ?n= records and answers their input file;
 //	                                     clients.csv, updates.csv and templates.jsonl likewise
@@ -51,7 +53,7 @@
 // Where things are: api.go the operations, rules.go what a body may say,
 // body.go and form.go how it is read, auth.go tokens and scopes, bucket.go the
 // rate limit, tenant.go the state, zone.go and dnsserver.go the names,
-// faults.go the misbehaviour, requests.go the log, control.go the paths above,
-// sample.go and rows.go the data to try with; shelf.go and tail.go keep things
+// faults.go the misbehaviour, requests.go the log, counts.go the counts, control.go
+// the paths above, sample.go, rows.go and crowd.go the data to try with; shelf.go and tail.go keep things
 // in order, names.go names them.
 package sandbox

@@ -46,6 +46,20 @@ func (n *names) count() int {
 	return n.counted
 }
 
+// number is one from 0 on that is below that.
+func (n *names) number(below int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.random.IntN(below)
+}
+
+// share is a number from 0 up to below 1.
+func (n *names) share() float64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.random.Float64()
+}
+
 // shuffle is rand.Shuffle from the same source.
 func (n *names) shuffle(length int, swap func(i, j int)) {
 	n.mu.Lock()

@@ -3,13 +3,14 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
 
 const (
-	requestsKept = 200_000 // a test of a few thousand rows of each kind fits many times over
-	bodyKept     = 1024    // octets of a body in the log: every PATCH and a DELETE of 25 clients whole
+	defaultRemember = 200_000 // a test of a few thousand rows of each kind fits many times over
+	bodyKept        = 1024    // octets of a body in the log: every PATCH and a DELETE of 25 clients whole
 )
 
 // Request is one request that arrived at the API or the token endpoint.
@@ -32,14 +33,18 @@ type Request struct {
 	Finished      bool      `json:"finished"` // Status, Handled and Lost are final
 }
 
-// requestLog remembers the latest requests.
+// requestLog remembers the latest requests, and counts all.
 type requestLog struct {
+	counts *counts
+
 	mu      sync.Mutex
 	entries tail[Request]
 	waiting chan struct{} // closed at the next finish; nil: nobody waits
 }
 
-func newRequestLog() *requestLog { return &requestLog{entries: tail[Request]{kept: requestsKept}} }
+func newRequestLog(remember int) *requestLog {
+	return &requestLog{counts: newCounts(), entries: tail[Request]{kept: remember}}
+}
 
 // begin logs an arrival and gives it its number.
 func (l *requestLog) begin(r Request) Request {
@@ -51,10 +56,11 @@ func (l *requestLog) begin(r Request) Request {
 }
 
 // finish notes what became of a request.
-func (l *requestLog) finish(seq int64, status int, handled, lost bool) {
+func (l *requestLog) finish(r Request, status int, handled, lost bool) {
+	l.counts.add(r.Operation, r.Path+"?"+r.Query, strconv.Itoa(status))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.entries.at(seq); e != nil {
+	if e := l.entries.at(r.Seq); e != nil {
 		e.Status, e.Handled, e.Lost, e.Finished = status, handled, lost, true
 	}
 	if l.waiting != nil {

@@ -57,6 +57,8 @@ type Options struct {
 	RepeatTemplateNames bool          // several templates may have one name; else a name that is taken is answered with 409
 	OldRecords          bool          // answers leave use_for_organization_discovery out, as older ones did
 
+	Remember int // so many of the last requests, and as many DNS queries, are in the logs; 0: 200,000. All are counted
+
 	Clock  func() time.Time // nil: time.Now; latency and dripping always take real time
 	Logger *slog.Logger     // nil: silent
 }
@@ -126,6 +128,7 @@ func (o Options) complete() (Options, error) {
 	o.TokenLifetime = cmp.Or(o.TokenLifetime, 24*time.Hour)
 	o.MaxClients = cmp.Or(o.MaxClients, maxClients)
 	o.Resolvers = cmp.Or(o.Resolvers, 1)
+	o.Remember = cmp.Or(o.Remember, defaultRemember)
 	if o.Scopes == nil {
 		o.Scopes = AllScopes()
 	}
@@ -140,6 +143,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("rate %v: want permits per second, or 0 for no limit", o.Rate)
 	case o.Resolvers < 0:
 		return o, fmt.Errorf("resolvers %d: want 1 or more", o.Resolvers)
+	case o.Remember < 0:
+		return o, fmt.Errorf("remember %d: want 1 or more, or 0 for %d", o.Remember, defaultRemember)
 	case o.Burst < 0:
 		return o, fmt.Errorf("burst %d: want 1 or more, or 0 for what the rate gives in a second", o.Burst)
 	case o.MaxClients < 1 || o.MaxClients > maxClients:
@@ -156,7 +161,7 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 		authURL: "http://" + reachable(addr.String()),
 		tenant:  newTenant(o),
 		faults:  &faults{},
-		log:     newRequestLog(),
+		log:     newRequestLog(o.Remember),
 		zone:    newZone(o),
 		names:   newNames(o.Seed),
 		logger:  o.Logger,
@@ -329,5 +334,5 @@ func (s *Sandbox) Await(ctx context.Context, match func(Request) bool) (Request,
 }
 
 // Requests are the requests to API and token endpoint that are remembered,
-// oldest first: the last 200,000.
+// oldest first: Options has how many.
 func (s *Sandbox) Requests() []Request { return s.log.since(0) }

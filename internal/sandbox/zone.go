@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	queriesKept = 200_000
-	aliasHops   = 16  // CNAMEs that are followed before the answer is SERVFAIL, as resolvers do
-	stringMax   = 255 // octets of one string of a TXT record (RFC 1035, 3.3)
+	aliasHops = 16  // CNAMEs that are followed before the answer is SERVFAIL, as resolvers do
+	stringMax = 255 // octets of one string of a TXT record (RFC 1035, 3.3)
 )
 
 // Query is one DNS question that arrived.
@@ -34,6 +33,7 @@ type zone struct {
 	names   map[string]*node // by canonical name
 	below   map[string]int   // how many names with data stand below this one
 	queries tail[Query]
+	counts  *counts
 }
 
 // node is one name. Records that are not nil, though there be none of them,
@@ -54,7 +54,7 @@ func newZone(o Options) *zone {
 	ttl := (o.NegativeTTL + time.Second - 1) / time.Second
 	return &zone{
 		clock: o.Clock, ttl: uint32(min(ttl, 1<<31-1)),
-		names: map[string]*node{}, below: map[string]int{}, queries: tail[Query]{kept: queriesKept},
+		names: map[string]*node{}, below: map[string]int{}, queries: tail[Query]{kept: o.Remember}, counts: newCounts(),
 	}
 }
 
@@ -133,8 +133,8 @@ func (s *Sandbox) Unresponsive(host string, silent bool) {
 // Remove forgets everything about a host.
 func (s *Sandbox) Remove(host string) { s.zone.edit(host, func(n *node) { *n = node{} }) }
 
-// Queries are the DNS questions that are remembered, oldest first: the last
-// 200,000.
+// Queries are the DNS questions that are remembered, oldest first: Options has
+// how many.
 func (s *Sandbox) Queries() []Query {
 	s.zone.mu.Lock()
 	defer s.zone.mu.Unlock()
@@ -177,6 +177,7 @@ func (z *zone) answer(q dns.Question, transport string, m *dns.Msg) bool {
 		entry.RCode = dns.RcodeToString[m.Rcode]
 	}
 	z.queries.add(entry)
+	z.counts.add("", dns.CanonicalName(q.Name)+" "+entry.Type, entry.RCode)
 	return said
 }
 

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// TestDrainAwaitsTheJudging begins a sweep and lets a worker leave when all is done: it
+// has been judged by then, although that comes after the last row has settled.
+func TestDrainAwaitsTheJudging(t *testing.T) {
+	t.Parallel()
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	box.Seed(sandbox.SampleOptions{})
+	store := watch.New(d.redis, tasks.DefaultTenant)
+	sweep := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
+	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), store, sweep, tasks.SweepOrder{}); err != nil {
+		t.Fatal(err)
+	}
+	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	d.well("sweep", 14) // the sample's domains that were verified before
+	value, err := store.State(t.Context(), tasks.StateJudged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var judged tasks.Judged
+	if err := json.Unmarshal(value, &judged); err != nil {
+		t.Fatalf("judged %q: %v", value, err)
+	}
+	if judged.Run != "sweep" || judged.Present != 12 || judged.Absent != 1 || judged.Unknown != 1 {
+		t.Errorf("judged %+v", judged)
+	}
+}
