@@ -24,7 +24,7 @@ import (
 // are those of TestSimulation, with a grace of five days.
 func TestSimulationOnAsynq(t *testing.T) {
 	if os.Getenv("ORGOPS_TEST_SIMULATION") == "" {
-		t.Skip("takes a minute: .ci/run has it")
+		t.Skip("takes minutes: .ci/run simulation has it")
 	}
 	seed := seedOf(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,10 @@ func TestSimulationOnAsynq(t *testing.T) {
 		rdb := inBubble(t)
 		s.stage(rdb, seed, tasks.Rules{Action: tasks.ActPending, Grace: 5 * day, AbsentChecks: tasks.DefaultAbsentChecks}, time.Now)
 		stop := s.serve(rdb)
-		time.Sleep(time.Until(h.end))
+		for n := range days {
+			time.Sleep(time.Until(h.day(n + 1)))
+			t.Logf("after day %d: %d looks", n, s.dns.looks)
+		}
 		stop()
 		t.Logf("%d looks, requests %v, %d PATCHes", s.dns.looks, s.api.requests, len(s.api.patches))
 		s.judge()

@@ -49,6 +49,14 @@ func (s *simulation) took(p patch) bool {
 	return p.before.takes(s.rules.Action) && !p.after.takes(s.rules.Action)
 }
 
+// undid says whether it has taken back what we had just given back: where the answer to
+// that was lost, and the proof could not be made again. It is made once more then.
+func (s *simulation) undid(p patch) bool {
+	return s.took(p) && slices.ContainsFunc(s.api.patches, func(earlier patch) bool {
+		return earlier.place == p.place && s.gaveBack(earlier) && earlier.at.Before(p.at) && p.at.Sub(earlier.at) < time.Hour
+	})
+}
+
 // gaveBack says whether it has given that back.
 func (s *simulation) gaveBack(p patch) bool {
 	if s.rules.Action == tasks.ActUnroute {
@@ -73,6 +81,8 @@ func (s *simulation) wrong(p patch) string {
 		return "the status was changed where only the flag is to be"
 	case !unroutes && p.before.flag != nil && *p.before.flag != *p.after.flag:
 		return "the flag was changed where only the status is to be"
+	case s.undid(p):
+		return ""
 	case s.took(p):
 		return s.wronglyTaken(p)
 	case s.gaveBack(p):
@@ -290,10 +300,13 @@ func (s *simulation) holdNotices(p *place) {
 	}
 	var took, back int
 	for _, patch := range s.api.patches {
-		if patch.place == p && s.took(patch) {
+		switch {
+		case patch.place != p:
+		case s.undid(patch):
+			back--
+		case s.took(patch):
 			took++
-		}
-		if patch.place == p && s.gaveBack(patch) {
+		case s.gaveBack(patch):
 			back++
 		}
 	}

@@ -72,7 +72,7 @@ func (c *calendar) push(n *entry) {
 }
 
 // next is when the next task is due.
-func (c *calendar) next() (at time.Time, any bool) {
+func (c *calendar) next() (at time.Time, waits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting) == 0 {
