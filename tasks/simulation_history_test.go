@@ -257,33 +257,6 @@ func (p *plotter) lay() {
 	p.inOrder()
 }
 
-// layShort lays down ten days.
-func (p *plotter) layShort() {
-	p.h.outages = spans{{p.h.day(4).Add(hours(1)), p.h.day(4).Add(hours(5))}}
-	p.h.refusals = spans{{p.h.day(3).Add(hours(12)), p.h.day(3).Add(hours(14))}}
-	p.deal("lost for good", 80, 8, func(d *place) { d.publish(p.moment(.1, .9), "") })
-	p.deal("lost and back before the grace is over", 60, 6, func(d *place) {
-		at := p.moment(.1, 3)
-		d.publish(at, "")
-		d.publish(at.Add(p.days(.1, 4.9)), d.token())
-	})
-	p.deal("lost, and back after it was acted on", 50, 5, func(d *place) {
-		d.publish(p.moment(.1, .5), "")
-		d.publish(p.moment(7.5, 8), d.token())
-	})
-	p.deal("its token is another, and so is DNS", 50, 5, func(d *place) {
-		at := p.moment(1, 8)
-		d.byHandAt(at, setToken(d.token()+"-next"))
-		d.publish(at.Add(p.days(.005, .02)), d.token()+"-next")
-	})
-	p.deal("protected, and lost", 30, 3, func(d *place) {
-		d.publish(p.moment(.1, 3), "")
-		d.protect()
-	})
-	p.deal("gone from one name server, and in the resolvers", 20, 2, func(d *place) { d.split = true })
-	p.inOrder()
-}
-
 func (p *plotter) inOrder() {
 	for _, d := range p.h.domains {
 		slices.SortStableFunc(d.hands, func(a, b hand) int { return a.at.Compare(b.at) })
