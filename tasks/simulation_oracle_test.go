@@ -1,0 +1,357 @@
+package tasks_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"orgops/tasks"
+)
+
+// The oracle looks at what has happened, and at what was PATCHed: it knows that a
+// token has to be gone for the grace, and what is never to be done, and nothing of how
+// the sweeps find out.
+
+// judge holds what was done, and what was not, against the history.
+func (s *simulation) judge() {
+	for _, p := range s.api.patches {
+		if wrong := s.wrong(p); wrong != "" {
+			s.t.Errorf("%v, %s (%s): %s; it was %s, and is %s", p.at, p.place.id, p.place.kind, wrong, p.before, p.after)
+		}
+	}
+	for _, d := range s.h.domains {
+		s.holdLosses(d)
+		s.holdReturns(d)
+		s.holdNotices(d)
+	}
+	s.holdBreaker()
+	if !s.over() {
+		s.t.Errorf("the last sweep, %s, has not come to its end", s.sweep)
+	}
+}
+
+func (s state) String() string {
+	text := "pending"
+	if s.verified {
+		text = "verified"
+	}
+	switch {
+	case s.flag == nil:
+		return text + ", flag not said"
+	case *s.flag:
+		return text + ", routed"
+	}
+	return text + ", not routed"
+}
+
+// took says whether the PATCH has taken away what the action takes.
+func (s *simulation) took(p patch) bool {
+	return p.before.takes(s.rules.Action) && !p.after.takes(s.rules.Action)
+}
+
+// undid says whether it has taken back what we had just given back: where the answer to
+// that was lost, and the proof could not be made again. It is made once more then.
+func (s *simulation) undid(p patch) bool {
+	return s.took(p) && slices.ContainsFunc(s.api.patches, func(earlier patch) bool {
+		return earlier.place == p.place && s.gaveBack(earlier) && earlier.at.Before(p.at) && p.at.Sub(earlier.at) < time.Hour
+	})
+}
+
+// gaveBack says whether it has given that back.
+func (s *simulation) gaveBack(p patch) bool {
+	if s.rules.Action == tasks.ActUnroute {
+		return !routed(p.before) && routed(p.after)
+	}
+	return !p.before.verified && p.after.verified
+}
+
+func routed(s state) bool { return s.flag == nil || *s.flag }
+
+// wrong says what is wrong with a PATCH; empty: nothing is.
+func (s *simulation) wrong(p patch) string {
+	if s.rules.Action == tasks.ActReport {
+		return "a PATCH where it is only to be told"
+	}
+	if slices.ContainsFunc(p.place.hands, func(h hand) bool { return !h.at.After(p.at) && p.at.Sub(h.at) <= oldest }) {
+		return "" // what was read may have been that of before
+	}
+	unroutes := s.rules.Action == tasks.ActUnroute
+	switch {
+	case unroutes && p.before.verified != p.after.verified:
+		return "the status was changed where only the flag is to be"
+	case !unroutes && p.before.flag != nil && *p.before.flag != *p.after.flag:
+		return "the flag was changed where only the status is to be"
+	case s.undid(p):
+		return ""
+	case s.took(p):
+		return s.wronglyTaken(p)
+	case s.gaveBack(p):
+		return s.wronglyGiven(p)
+	}
+	return ""
+}
+
+func (s *simulation) wronglyTaken(p patch) string {
+	gone, is := p.place.goneAt(p.at)
+	switch {
+	case !is:
+		return "taken away while the token is there"
+	case p.place.protected:
+		return "taken away although it is protected"
+	case p.place.operator == "closed" && p.at.Before(s.h.confirms[0]):
+		return "taken away before an operator has confirmed it"
+	case s.open.holds(p.at):
+		return "taken away while the breaker is open"
+	}
+	since := gone.from
+	for _, earlier := range s.api.patches {
+		if earlier.place == p.place && s.took(earlier) && earlier.at.Before(p.at) && earlier.at.After(since) {
+			since = earlier.at
+		}
+	}
+	if p.at.Sub(since) < s.rules.Grace {
+		return fmt.Sprintf("taken away %v after it was lost (or last acted on), before the grace was over", p.at.Sub(since))
+	}
+	return ""
+}
+
+func (s *simulation) wronglyGiven(p patch) string {
+	by := p.before.statusBy
+	if s.rules.Action == tasks.ActUnroute {
+		by = p.before.flagBy
+	}
+	_, gone := p.place.goneAt(p.at)
+	switch {
+	case by != byUs:
+		return "given back what was not taken away by us"
+	case gone:
+		return "given back while the token is gone"
+	}
+	return ""
+}
+
+// gone are the times when the record's token was not there, each of one token.
+func (p *place) gone() (all spans) {
+	var turns []time.Time
+	for _, z := range p.zone {
+		turns = append(turns, z.at)
+	}
+	for i, s := range p.states {
+		if i > 0 && s.token != p.states[i-1].token {
+			turns = append(turns, s.at)
+		}
+	}
+	slices.SortFunc(turns, time.Time.Compare)
+	const forever = 1000 * day
+	for i, from := range turns {
+		to := from.Add(forever)
+		if i+1 < len(turns) {
+			to = turns[i+1]
+		}
+		now := p.at(from)
+		if p.stands(from) == now.token {
+			continue
+		}
+		if n := len(all); n > 0 && all[n-1].to.Equal(from) && p.at(all[n-1].from).token == now.token {
+			all[n-1].to = to
+			continue
+		}
+		all = append(all, span{from, to})
+	}
+	return all
+}
+
+func (p *place) goneAt(t time.Time) (span, bool) {
+	for _, g := range p.gone() {
+		if g.holds(t) {
+			return g, true
+		}
+	}
+	return span{}, false
+}
+
+// segment is a time in which a record has not changed.
+type segment struct {
+	span
+	state
+}
+
+func (s *simulation) segments(p *place) (all []segment) {
+	p.reach(s.h.end)
+	for i, one := range p.states {
+		to := s.h.end
+		if i+1 < len(p.states) {
+			to = p.states[i+1].at
+		}
+		all = append(all, segment{span{one.at, to}, one})
+	}
+	return all
+}
+
+// common is the time that both have.
+func (s span) common(o span) (span, bool) {
+	if o.from.After(s.from) {
+		s.from = o.from
+	}
+	if o.to.Before(s.to) {
+		s.to = o.to
+	}
+	return s, s.from.Before(s.to)
+}
+
+// latest is when a domain that is lost from then on is acted on at the latest.
+func (s *simulation) latest(p *place, lost time.Time) time.Time {
+	seen := s.quiet(p, lost, max(s.slack-1, 1))
+	return s.quiet(p, seen.Add(s.rules.Grace), s.slack)
+}
+
+// quiet is when so many whole days without trouble have passed.
+func (s *simulation) quiet(p *place, from time.Time, days int) time.Time {
+	from = from.Truncate(day).Add(day)
+	for days > 0 {
+		today := span{from, from.Add(day)}
+		from = today.to
+		if !s.troubled(p, today) {
+			days--
+		}
+	}
+	return from
+}
+
+func (s *simulation) troubled(p *place, today span) bool {
+	for _, trouble := range []spans{s.h.outages, s.h.lies, s.h.refusals, s.h.held, p.down} {
+		if trouble.meets(today) {
+			return true
+		}
+	}
+	return p.operator == "closed" && today.from.Before(s.h.confirms[0])
+}
+
+// holdLosses: what is lost for long enough is acted on, or told where that is all.
+func (s *simulation) holdLosses(p *place) {
+	if p.protected {
+		return
+	}
+	for _, seg := range s.segments(p) {
+		if !seg.takes(s.rules.Action) {
+			continue
+		}
+		for _, g := range p.gone() {
+			lost, is := g.common(seg.span)
+			latest := s.latest(p, lost.from)
+			if !is || !latest.Before(lost.to) || s.rules.Action == tasks.ActReport && s.lostTold(p, span{lost.from.Add(s.rules.Grace), latest}) {
+				continue
+			}
+			s.t.Errorf("%s (%s) is lost from %v to %v, and was not acted on by %v", p.id, p.kind, lost.from, lost.to, latest)
+		}
+	}
+}
+
+func (s *simulation) lostTold(p *place, when span) bool {
+	for _, n := range s.notices {
+		if n.Type == tasks.NoticeLost && n.Data.DiscoveryDomainID == p.id && when.holds(n.At) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdReturns: what we took is given back when the token is there.
+func (s *simulation) holdReturns(p *place) {
+	gone := p.gone()
+	for _, seg := range s.segments(p) {
+		if seg.gone || !s.ours(seg.state) {
+			continue
+		}
+		there := seg.from
+		for _, g := range append(gone, span{s.h.end, s.h.end.Add(day)}) {
+			if by := s.quiet(p, there, s.slack); by.Before(seg.to) && by.Before(g.from) {
+				s.t.Errorf("%s (%s) has its token since %v, and was not given back by %v", p.id, p.kind, there, by)
+			}
+			if g.to.After(there) {
+				there = g.to
+			}
+		}
+	}
+}
+
+// ours says whether the record lacks what we took.
+func (s *simulation) ours(r state) bool {
+	if s.rules.Action == tasks.ActUnroute {
+		return r.verified && !routed(r) && r.flagBy == byUs
+	}
+	return !r.verified && r.statusBy == byUs
+}
+
+// holdNotices: what was done is told once, and nothing else is.
+func (s *simulation) holdNotices(p *place) {
+	told := map[string]int{}
+	for _, n := range s.notices {
+		if n.Data.DiscoveryDomainID != p.id {
+			continue
+		}
+		told[n.Type]++
+		if _, gone := p.goneAt(n.At); n.Type == tasks.NoticeLost && s.rules.Action == tasks.ActReport && (!gone || p.protected) {
+			s.t.Errorf("%s (%s) is told to be lost at %v, and is not", p.id, p.kind, n.At)
+		}
+		if n.Type == tasks.NoticeAtRisk && !s.mayMiss(p, n.At) {
+			s.t.Errorf("%s (%s) is told to be at risk at %v, and its token is there", p.id, p.kind, n.At)
+		}
+	}
+	var took, back int
+	for _, patch := range s.api.patches {
+		switch {
+		case patch.place != p:
+		case s.undid(patch):
+			back--
+		case s.took(patch):
+			took++
+		case s.gaveBack(patch):
+			back++
+		}
+	}
+	if s.rules.Action != tasks.ActReport && told[tasks.NoticeLost] != took {
+		s.t.Errorf("%s (%s) was acted on %d times, and told to be lost %d times", p.id, p.kind, took, told[tasks.NoticeLost])
+	}
+	if told[tasks.NoticeRestored] < back || told[tasks.NoticeAtRisk] < took {
+		s.t.Errorf("%s (%s) was acted on %d times and given back %d times, and told: %v", p.id, p.kind, took, back, told)
+	}
+}
+
+// mayMiss says whether a look at that time could have missed the token: caches are an
+// hour behind.
+func (s *simulation) mayMiss(p *place, at time.Time) bool {
+	_, gone := p.goneAt(at)
+	_, was := p.goneAt(at.Add(-time.Hour))
+	return gone || was || p.split || p.noisy > 0 || p.blank.holds(at) || s.h.lies.holds(at)
+}
+
+// holdBreaker: what goes all at once opens it, and nothing else does.
+func (s *simulation) holdBreaker() {
+	for _, want := range s.h.opens {
+		if !slices.ContainsFunc(s.open, func(o span) bool { return want.holds(o.from) }) {
+			s.t.Errorf("the breaker did not open between %v and %v", want.from, want.to)
+		}
+	}
+	for _, o := range s.open {
+		if !s.h.held.holds(o.from) {
+			s.t.Errorf("the breaker opened at %v, when nothing had happened", o.from)
+		}
+	}
+}
+
+// settled is what the records are at the end, of the domains to which nothing has
+// happened for so long that all has come of it that will.
+func (s *simulation) settled() map[string]string {
+	all := map[string]string{}
+	for _, p := range s.h.domains {
+		last := p.zone[len(p.zone)-1].at
+		if n := len(p.hands); n > 0 && p.hands[n-1].at.After(last) {
+			last = p.hands[n-1].at
+		}
+		if s.latest(p, last).Before(s.h.end) && p.kind != "comes and goes" {
+			all[p.id] = p.at(s.h.end).String()
+		}
+	}
+	return all
+}

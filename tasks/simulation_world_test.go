@@ -1,0 +1,359 @@
+package tasks_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/tasks"
+)
+
+// throw is a number from 0 up to 1 that depends on the seed, on the domain and on how
+// often it was thrown for it, whatever the order in which others are dealt with.
+func (p *place) throw(seed uint64) float64 {
+	p.thrown++
+	x := seed ^ uint64(p.number)*0x9e3779b97f4a7c15 ^ p.thrown*0xbf58476d1ce4e5b9 // splitmix64
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11) / (1 << 53)
+}
+
+// simulatedDNS is what a checker would say of the history: three resolvers and the
+// zone's own name servers, each of which may fail by itself.
+type simulatedDNS struct {
+	h     *history
+	seed  uint64
+	now   func() time.Time
+	mu    sync.Mutex
+	looks int
+}
+
+// resolvers is how many there are; two have to agree.
+const resolvers = 3
+
+// saw is what a vantage point has seen.
+type saw struct {
+	state  dnscheck.State
+	reason dnscheck.Reason
+}
+
+// server is what the zone's name servers say.
+func (d *simulatedDNS) server(p *place, token string) saw {
+	now := d.now()
+	switch {
+	case d.h.outages.holds(now), p.down.holds(now):
+		return saw{dnscheck.Unknown, dnscheck.ReasonTimeout}
+	case p.throw(d.seed) < .01:
+		return saw{dnscheck.Unknown, dnscheck.ReasonServFail}
+	}
+	return d.zone(p, token, now, now)
+}
+
+// resolver is what one of the resolvers says, which may be what stood there a while
+// ago.
+func (d *simulatedDNS) resolver(p *place, token string) saw {
+	now := d.now()
+	if d.h.outages.holds(now) || p.throw(d.seed) < .02 {
+		return saw{dnscheck.Unknown, dnscheck.ReasonUnreachable}
+	}
+	cached := now.Add(-time.Duration(p.throw(d.seed) * float64(time.Hour)))
+	if p.down.holds(cached) && !d.h.lies.holds(now) {
+		return saw{dnscheck.Unknown, dnscheck.ReasonServFail}
+	}
+	return d.zone(p, token, now, cached)
+}
+
+func (d *simulatedDNS) zone(p *place, token string, now, as time.Time) saw {
+	switch {
+	case d.h.lies.holds(now):
+		return saw{dnscheck.Absent, dnscheck.ReasonNoName}
+	case p.blank.holds(as):
+		return saw{dnscheck.Absent, dnscheck.ReasonNoName}
+	case p.stands(as) == token:
+		return saw{dnscheck.Present, dnscheck.ReasonFound}
+	case p.stands(as) != "":
+		return saw{dnscheck.Absent, dnscheck.ReasonOtherValue}
+	}
+	return saw{dnscheck.Absent, p.absent}
+}
+
+// polled counts what the resolvers say.
+func (d *simulatedDNS) polled(p *place, token string) (present, absent int) {
+	for range resolvers {
+		switch d.resolver(p, token).state {
+		case dnscheck.Present:
+			present++
+		case dnscheck.Absent:
+			absent++
+		}
+	}
+	return present, absent
+}
+
+func (d *simulatedDNS) ask(ctx context.Context, host string, rule func(*place) (saw, dnscheck.Basis)) (dnscheck.Verdict, error) {
+	if err := ctx.Err(); err != nil {
+		return dnscheck.Verdict{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looks++
+	p := d.h.byHost[strings.ToLower(host)]
+	if p == nil {
+		return dnscheck.Verdict{}, fmt.Errorf("a look at %q, which nobody has", host)
+	}
+	found, basis := rule(p)
+	v := dnscheck.Verdict{State: found.state, Reason: found.reason, Host: host, Basis: basis, Quorum: 2, Resolvers: resolvers}
+	if found.state != dnscheck.Unknown {
+		v.Operator = p.operator
+	}
+	if found.reason == dnscheck.ReasonOtherValue {
+		v.Observations = []dnscheck.Observation{{
+			Resolver: "ns1.parked.example", Authority: basis == dnscheck.ByAuthority, Transport: "udp", State: dnscheck.Absent,
+			Reason: dnscheck.ReasonOtherValue, Values: []string{"v=parked\x1b[31m"}, RCode: "NOERROR",
+		}}
+	}
+	return v, nil
+}
+
+// Look implements tasks.DNS: the name servers' word, or a quorum's where they have
+// none.
+func (d *simulatedDNS) Look(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
+		seen := d.server(p, token)
+		switch {
+		case seen.state == dnscheck.Present && (p.split || p.throw(d.seed) < p.noisy):
+			return saw{dnscheck.Absent, dnscheck.ReasonNoRecord}, dnscheck.ByAuthority
+		case seen.state != dnscheck.Unknown:
+			return seen, dnscheck.ByAuthority
+		}
+		return d.quorum(p, token), dnscheck.ByResolvers
+	})
+}
+
+func (d *simulatedDNS) quorum(p *place, token string) saw {
+	switch present, absent := d.polled(p, token); {
+	case present >= 2:
+		return saw{dnscheck.Present, dnscheck.ReasonFound}
+	case absent >= 2:
+		return saw{dnscheck.Absent, p.absent}
+	}
+	return saw{dnscheck.Unknown, dnscheck.ReasonTimeout}
+}
+
+// Prove implements tasks.DNS: the name servers see it, and a quorum does.
+func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
+		seen := d.server(p, token)
+		if seen.state != dnscheck.Present {
+			return seen, dnscheck.ByAuthority
+		}
+		if all := d.quorum(p, token); all.state != dnscheck.Present {
+			return saw{dnscheck.Unknown, dnscheck.ReasonLag}, dnscheck.ByBoth
+		}
+		return seen, dnscheck.ByBoth
+	})
+}
+
+// Disprove implements tasks.DNS: everybody is asked.
+func (d *simulatedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {
+		server := d.server(p, token)
+		present, absent := d.polled(p, token)
+		switch {
+		case server.state == dnscheck.Present || present > 0:
+			return saw{dnscheck.Present, dnscheck.ReasonFound}, dnscheck.ByBoth
+		case server.state == dnscheck.Absent && absent >= 2:
+			return server, dnscheck.ByBoth
+		}
+		return saw{dnscheck.Unknown, cmp.Or(server.reason, dnscheck.ReasonTimeout)}, dnscheck.ByBoth
+	})
+}
+
+// Operator implements tasks.DNS.
+func (d *simulatedDNS) Operator(_ context.Context, host string) (string, error) {
+	return d.h.byHost[strings.ToLower(host)].operator, nil
+}
+
+// simulatedAPI is the tenant: its reads may be old, its answers get lost.
+type simulatedAPI struct {
+	tasks.API // no other operation is asked for
+
+	h        *history
+	seed     uint64
+	now      func() time.Time
+	mu       sync.Mutex
+	patches  []patch
+	requests map[string]int
+	lists    place // dice of the requests that are for no domain
+}
+
+// patch is a PATCH that was carried out.
+type patch struct {
+	at            time.Time
+	place         *place
+	before, after state
+	sent          apiclient.DiscoveryDomainUpdate
+}
+
+// oldest is how old a read may be.
+const oldest = 5 * time.Minute
+
+// trouble is what a request may meet; carried: after it was carried out.
+func (a *simulatedAPI) trouble(operation, method string, p *place) (before, after error) {
+	answer := func(status int) error {
+		return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: status, Title: http.StatusText(status), RetryAfter: 2 * time.Second}
+	}
+	a.requests[operation]++
+	if a.h.refusals.holds(a.now()) {
+		return answer(http.StatusServiceUnavailable), nil
+	}
+	rate := .01
+	if method == http.MethodPatch {
+		rate = .15
+	}
+	lost := &apiclient.TransportError{Operation: operation, Method: method, Path: "/x", Sent: true, Err: errors.New("connection reset by peer")}
+	switch x := p.throw(a.seed) / rate; {
+	case x < .2:
+		return answer(http.StatusServiceUnavailable), nil
+	case x < .4:
+		return answer(http.StatusTooManyRequests), nil
+	case x < .5:
+		return lost, nil
+	case x < .7:
+		return nil, answer(http.StatusInternalServerError)
+	case x < 1:
+		return nil, lost
+	}
+	return nil, nil
+}
+
+// read is the record as a read shows it now: as it was up to five minutes ago.
+func (a *simulatedAPI) read(p *place) state {
+	now := a.now()
+	if p.throw(a.seed) < .3 {
+		return p.at(now.Add(-time.Duration(p.throw(a.seed) * float64(oldest))))
+	}
+	return p.at(now)
+}
+
+func (p *place) record(s state) apiclient.DiscoveryDomain {
+	d := apiclient.DiscoveryDomain{
+		ID: p.id, Domain: p.name, Status: apiclient.StatusPending, VerificationHost: p.host(), VerificationTXT: s.token,
+		UseForOrganizationDiscovery: s.flag,
+	}
+	if s.verified {
+		d.Status = apiclient.StatusVerified
+	}
+	return d
+}
+
+func notFound(operation, method string) error {
+	return &apiclient.Error{Operation: operation, Method: method, Path: "/x", Status: http.StatusNotFound, Title: "Not Found", Message: "No organization domain found by that id"}
+}
+
+// DiscoveryDomain implements tasks.API.
+func (a *simulatedAPI) DiscoveryDomain(ctx context.Context, _, id string) (d apiclient.DiscoveryDomain, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.h.byID[id]
+	before, after := a.trouble(apiclient.OpGetDiscoveryDomain, http.MethodGet, p)
+	if err := cmp.Or(ctx.Err(), before, after); err != nil {
+		return d, err
+	}
+	s := a.read(p)
+	if s.gone {
+		return d, notFound(apiclient.OpGetDiscoveryDomain, http.MethodGet)
+	}
+	return p.record(s), nil
+}
+
+// UpdateDiscoveryDomain implements tasks.API. A flag that is left out becomes the
+// specification's default, true.
+func (a *simulatedAPI) UpdateDiscoveryDomain(ctx context.Context, _, id string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.h.byID[id]
+	before, after := a.trouble(apiclient.OpUpdateDiscoveryDomain, http.MethodPatch, p)
+	if err := cmp.Or(ctx.Err(), before); err != nil {
+		return d, err
+	}
+	was := p.at(a.now())
+	if was.gone {
+		return d, notFound(apiclient.OpUpdateDiscoveryDomain, http.MethodPatch)
+	}
+	is := was.patched(a.now(), u)
+	p.states = append(p.states, is)
+	a.patches = append(a.patches, patch{a.now(), p, was, is, u})
+	return p.record(is), after
+}
+
+func (s state) patched(now time.Time, u apiclient.DiscoveryDomainUpdate) state {
+	s.at = now
+	if verified := u.Status != nil && *u.Status == apiclient.StatusVerified; u.Status != nil && verified != s.verified {
+		s.verified, s.statusBy = verified, byUs
+	}
+	flag := new(true)
+	if u.UseForOrganizationDiscovery != nil {
+		flag = new(*u.UseForOrganizationDiscovery)
+	}
+	if s.flag == nil || *s.flag != *flag {
+		s.flag, s.flagBy = flag, byUs
+	}
+	return s
+}
+
+// OrganizationsPage implements tasks.API.
+func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Organization, next string, err error) {
+	const most = 100
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, after := a.trouble(apiclient.OpListOrganizations, http.MethodGet, &a.lists)
+	if err := cmp.Or(ctx.Err(), before, after); err != nil {
+		return nil, "", err
+	}
+	first, _ := strconv.Atoi(from)
+	for i := first; i < len(a.h.orgs) && i < first+most; i++ {
+		if o := a.h.orgs[i]; o.gone.IsZero() || a.now().Before(o.gone) {
+			page = append(page, apiclient.Organization{ID: o.id, Name: o.id})
+		}
+	}
+	if first+most < len(a.h.orgs) {
+		next = strconv.Itoa(first + most)
+	}
+	return page, next, nil
+}
+
+// DiscoveryDomainsPage implements tasks.API.
+func (a *simulatedAPI) DiscoveryDomainsPage(ctx context.Context, org, _ string) (page []apiclient.DiscoveryDomain, next string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, err := strconv.Atoi(strings.TrimPrefix(org, "org_"))
+	if err != nil {
+		return nil, "", err
+	}
+	o := a.h.orgs[n]
+	before, after := a.trouble(apiclient.OpListDiscoveryDomains, http.MethodGet, o.domains[0])
+	if err := cmp.Or(ctx.Err(), before, after); err != nil {
+		return nil, "", err
+	}
+	if !o.gone.IsZero() && !a.now().Before(o.gone) {
+		return nil, "", notFound(apiclient.OpListDiscoveryDomains, http.MethodGet)
+	}
+	for _, p := range o.domains {
+		if s := a.read(p); !s.gone {
+			page = append(page, p.record(s))
+		}
+	}
+	return page, "", nil
+}
