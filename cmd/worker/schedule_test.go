@@ -15,7 +15,7 @@ import (
 	"orgops/tasks"
 )
 
-// pastTick says that the tenant's schedule has come to a tick of two hours ago.
+// pastTick says that the tenant's schedule has come to a tick of two days ago.
 func pastTick(t *testing.T, d desk) *watch.Store {
 	t.Helper()
 	store := watch.New(d.redis, tasks.DefaultTenant)
@@ -23,7 +23,7 @@ func pastTick(t *testing.T, d desk) *watch.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := store.SetTicks(t.Context(), &watch.Ticks{Tick: now.Add(-2 * time.Hour).Unix()}); err != nil || !ok {
+	if ok, err := store.SetTicks(t.Context(), &watch.Ticks{Tick: now.Add(-48 * time.Hour).Unix()}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	return store
@@ -40,7 +40,9 @@ func TestSweepOfTheSchedule(t *testing.T) {
 	}
 	d := newDesk(t)
 	store := pastTick(t, d)
-	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--sweep", "@hourly", "--protect", "acme.example", "--absent-action", "unroute", "--grace", "48h")
+	due := time.Now().UTC().Add(-22 * time.Hour) // so that all looks are overdue, and the next tick is far
+	cron := fmt.Sprintf("%d %d * * *", due.Minute(), due.Hour())
+	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--sweep", cron, "--protect", "acme.example", "--absent-action", "unroute", "--grace", "48h")
 	var judged tasks.Judged
 	await(t, "the sweep is judged", func() bool {
 		value, err := store.State(t.Context(), tasks.StateJudged)
@@ -50,14 +52,14 @@ func TestSweepOfTheSchedule(t *testing.T) {
 		return value != nil && json.Unmarshal(value, &judged) == nil
 	})
 	ticks, err := store.Ticks(t.Context())
-	if err != nil || ticks.Sweep.Tick != ticks.Tick || ticks.Tick%3600 != 0 || judged.Run != ticks.Sweep.Run || judged.Tick != ticks.Tick || judged.Present != domains {
+	if err != nil || ticks.Sweep.Tick != ticks.Tick || ticks.Tick != due.Truncate(time.Minute).Unix() || judged.Run != ticks.Sweep.Run || judged.Tick != ticks.Tick || judged.Present != domains {
 		t.Errorf("ticks %+v, judged %+v, %v", ticks, judged, err)
 	}
 	if r := d.run(judged.Run); !r.Ended() || r.Kind != tasks.TypeRecheck || r.Total != domains || !strings.HasPrefix(r.Label, "scheduled for ") {
 		t.Errorf("run %+v", r)
 	}
 	s, ok, err := pace.Announced(t.Context(), d.redis, tasks.DefaultTenant)
-	if err != nil || !ok || s.Sweep != "@hourly" || s.AbsentAction != "unroute" || s.Grace != 48*time.Hour || s.AbsentChecks != 3 || len(s.Protect) != 1 {
+	if err != nil || !ok || s.Sweep != cron || s.AbsentAction != "unroute" || s.Grace != 48*time.Hour || s.AbsentChecks != 3 || len(s.Protect) != 1 {
 		t.Errorf("announced %+v, %v, %v", s, ok, err)
 	}
 	if status := p.stop(); status != 0 {
