@@ -101,10 +101,9 @@ const longestDocument = 20 << 10
 // document is the notice as JSON, with the members that Standard Webhooks
 // recommends. Where it would be too long its texts are cut.
 func (n Notice) document() ([]byte, error) {
-	body, err := n.encode()
+	body, err := n.encode(n.Data)
 	if err == nil && len(body) > longestDocument {
-		n.Data = n.Data.cut()
-		body, err = n.encode()
+		body, err = n.encode(n.Data.cut())
 	}
 	if err == nil && len(body) > longestDocument {
 		err = fmt.Errorf("its document has %d octets, more than %d, with its texts cut", len(body), longestDocument)
@@ -112,12 +111,12 @@ func (n Notice) document() ([]byte, error) {
 	return body, err
 }
 
-func (n Notice) encode() ([]byte, error) {
+func (n Notice) encode(data NoticeData) ([]byte, error) {
 	return json.Marshal(struct {
 		Type      string     `json:"type"`
 		Timestamp time.Time  `json:"timestamp"`
 		Data      NoticeData `json:"data"`
-	}{n.Type, n.At.UTC(), n.Data})
+	}{n.Type, n.At.UTC(), data})
 }
 
 // longestNoticeText is what is left of each text that is cut, in code points. All

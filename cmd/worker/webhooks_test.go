@@ -61,14 +61,14 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Type string
 		Data struct {
 			Run, Domain string
-			Domain_ID   string `json:"discovery_domain_id"`
+			DomainID    string `json:"discovery_domain_id"`
 		}
 	}
 	if err := json.Unmarshal(body, &event); err != nil {
 		l.t.Error(err)
 	}
 	id := r.Header.Get("webhook-id")
-	l.got[id] = append(l.got[id], strings.TrimSpace(fmt.Sprint(event.Type, " ", event.Data.Run, " ", event.Data.Domain_ID)))
+	l.got[id] = append(l.got[id], strings.TrimSpace(fmt.Sprint(event.Type, " ", event.Data.Run, " ", event.Data.DomainID)))
 	w.WriteHeader(http.StatusNoContent)
 }
 
