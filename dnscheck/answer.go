@@ -74,6 +74,46 @@ func (t *trail) read(r reply, token string) finding {
 	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, t.at)}
 }
 
+// vouched is the finding where a no has to name the zone that says it. Each zone's no does (RFC 2308 section 3), and who remembers it
+// gives that along (section 6); what says no to everything in a network that asks for a login first, or lets nobody out, has none. That
+// the root says it, of a top-level domain that is not there, is no word of the zone either.
+func (f finding) vouched(r reply, name string) finding {
+	if f.reason != ReasonNoName && f.reason != ReasonNoRecord {
+		return f
+	}
+	if slices.ContainsFunc(r.authority, func(rr dns.RR) bool { return isStartOver(rr, name) && dns.CountLabel(rr.Header().Name) > 0 }) {
+		return f
+	}
+	return unknown(ReasonRefused, errors.New("the answer says that there is nothing, and has no SOA record of a zone that would say so (RFC 2308): is it the zone's word?"))
+}
+
+// unlessHeld is the finding where the token must not be anywhere in the answer: an old answer with it, one without authority, or one
+// that has it at another name, shows nothing, and is not nothing either.
+func (f finding) unlessHeld(r reply, token string) finding {
+	if f.state == Present || f.reason == ReasonDNSSEC || f.reason == ReasonAlias || f.askOn || !slices.ContainsFunc(r.answer, func(rr dns.RR) bool { return isTXTOf(rr, token) }) {
+		return f
+	}
+	return unknown(ReasonMalformed, errors.New("the answer does not show the token, and has it all the same"+suffixed(f.err)))
+}
+
+func suffixed(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+func isTXTOf(record dns.RR, token string) bool {
+	text, ok := record.(*dns.TXT)
+	return ok && textOf(text) == token
+}
+
+// isStartOver tells whether a record is the SOA of a zone that the name lies in.
+func isStartOver(record dns.RR, name string) bool {
+	h := record.Header()
+	return isSOA(record) && h.Class == dns.ClassINET && dns.IsSubDomain(canonical(h.Name), canonical(name))
+}
+
 // follow moves along the aliases of one answer section, in whatever order they stand there.
 func (t *trail) follow(answer []dns.RR) error {
 	for {
@@ -263,8 +303,7 @@ func refersElsewhere(r reply) bool {
 // (RFC 2308 section 5). 0 without the SOA of a zone that the name lies in.
 func negativeTTL(authority []dns.RR, name string) time.Duration {
 	for _, record := range authority {
-		soa, ok := record.(*dns.SOA)
-		if ok && soa.Hdr.Class == dns.ClassINET && dns.IsSubDomain(canonical(soa.Hdr.Name), canonical(name)) {
+		if soa, ok := record.(*dns.SOA); ok && isStartOver(soa, name) {
 			return min(seconds(soa.Hdr.Ttl), seconds(soa.Minttl))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,9 @@ const (
 	// authorityTime bounds all of what one verdict asks of name servers: a walk over five zones at a second's distance, or
 	// through two of which half the servers are silent.
 	authorityTime = 5 * time.Second
+	// disproofTime is the same for a disproof, which waits for each server's own time to be up: three zones with a silent server
+	// each, at both transports, and the ways there.
+	disproofTime = 10 * time.Second
 	// authorityAttempt is how long one name server may take over one transport: three times the longest way around the
 	// earth. A lost datagram is made up for by TCP after it.
 	authorityAttempt = time.Second
@@ -92,6 +96,10 @@ type inquiry struct {
 	straight *exchange // as far as its queries last
 	lookups  *budget
 	operator string // of the lowest zone on the way to the host, before any alias
+
+	thorough bool          // for a disproof: nothing is remembered of the way below the top-level domain, and all are heard out
+	sighted  []Observation // of the token, at servers that another one's referral has led away from
+	doubt    Reason        // why one server's answer on the way is a contradiction; empty: none is
 }
 
 // consult asks the name servers of the host's zone. It always comes back with a word unless ctx ends.
@@ -101,19 +109,56 @@ func (a *authority) consult(ctx context.Context, host, token string, told func(O
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
-	q := a.inquire(host, token)
-	w := q.follow(limited)
-	w.operator = q.operator
+	w := a.inquire(host, token).follow(limited)
 	if ctx.Err() != nil {
 		return word{}, ended(ctx, host)
 	}
+	return w.tell(told), nil
+}
+
+// hearOut is consult for a disproof: each server is waited for, and each sighting counts. shut: no name server at all can be reached
+// from here.
+func (a *authority) hearOut(ctx context.Context, host, token string, told func(Observation)) (w word, shut bool, err error) {
+	if a.reach.isSurelyShut(time.Now()) {
+		if why := a.reach.shut(time.Now()); why != "" {
+			return word{reason: ReasonUnreachable, note: why}, true, nil
+		}
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, disproofTime, errTimeUp)
+	defer cancel()
+	q := a.inquire(host, token)
+	q.thorough = true
+	w = q.follow(limited)
+	if ctx.Err() != nil {
+		return word{}, false, ended(ctx, host)
+	}
+	if len(q.sighted) > 0 {
+		w.state, w.reason, w.heard = Present, ReasonFound, true
+		w.observations = slices.Concat(q.sighted, w.observations)
+	}
+	slices.SortStableFunc(w.observations, sightingsFirst) // so that none is left out
+	return w.tell(told), !w.heard && a.reach.isSurelyShut(time.Now()), nil
+}
+
+func sightingsFirst(a, b Observation) int {
+	rank := func(o Observation) int {
+		if o.State == Present {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Compare(rank(a), rank(b))
+}
+
+// tell tells of all observations, and keeps maxShown of them.
+func (w word) tell(told func(Observation)) word {
 	if told != nil {
 		for _, o := range w.observations {
 			told(o)
 		}
 	}
 	w.observations = w.observations[:min(len(w.observations), maxShown)]
-	return w, nil
+	return w
 }
 
 // inquire begins an inquiry, with budgets of its own.
@@ -129,13 +174,19 @@ func (a *authority) inquire(host, token string) *inquiry {
 
 // follow asks at the host's zone, and where there is an alias at the zone that its target lies in.
 func (q *inquiry) follow(ctx context.Context) word {
+	w := q.followed(ctx)
+	w.operator = q.operator
+	return w
+}
+
+func (q *inquiry) followed(ctx context.Context) word {
 	sure := true
 	for {
 		p, err := q.descend(ctx, q.path.at)
 		if err != nil {
 			return word{reason: reasonFor(err), note: cmp.Or(q.reach.blame(), err.Error()), observations: q.observe(p)}
 		}
-		sure = sure && p.majority()
+		sure = sure && p.majority() && (!q.thorough || !p.incomplete())
 		if p.alias == "" || p.conflict() {
 			return q.wordOf(p, sure)
 		}
@@ -171,10 +222,12 @@ var errTooDeep = fmt.Errorf("more than %d referrals on the way down", maxReferra
 func (q *inquiry) wordOf(p *poll, sure bool) word {
 	w := word{heard: p.yes+p.no+p.aliases > 0, observations: q.observe(p)}
 	switch {
-	case p.conflict():
+	case p.conflict() && (!q.thorough || p.yes == 0):
 		w.reason = ReasonServersDisagree
 	case p.yes > 0:
 		w.state, w.reason = Present, ReasonFound
+	case q.doubt != "":
+		w.reason = q.doubt
 	case p.no > 0 && sure:
 		w.state, w.reason = Absent, reasonOf(Absent, w.observations)
 	default:
@@ -216,9 +269,17 @@ func (q *inquiry) observe(p *poll) []Observation {
 	return seen
 }
 
+// overhear keeps what counts for a disproof wherever on the way it is said.
+func (q *inquiry) overhear(p *poll) {
+	q.doubt = cmp.Or(q.doubt, p.contradiction())
+	if p.down != nil {
+		q.sighted = append(q.sighted, slices.DeleteFunc(q.observe(p), func(o Observation) bool { return o.State != Present })...)
+	}
+}
+
 // descend goes from the nearest zone that is known down to the one that the name lies in, and hears its servers.
 func (q *inquiry) descend(ctx context.Context, name string) (*poll, error) {
-	if at, known := q.nearest(name); known {
+	if at, known := q.nearest(name); known && !q.thorough {
 		p, err := q.descendFrom(ctx, at, name)
 		if err == nil || dns.CountLabel(at.zone) == 1 || errors.Is(err, errTooDeep) || ctx.Err() != nil {
 			return p, err
@@ -238,11 +299,11 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 			q.operator = at.operator
 		}
 		h := &hearing{inquiry: q, zone: at, name: name, asked: make(map[netip.Addr]*asked)}
-		p := h.scout(ctx)
-		if p.down == nil && p.led {
-			p = h.all(ctx)
-		}
+		p := h.hear(ctx)
 		q.note(ctx, at, p)
+		if q.thorough {
+			q.overhear(p)
+		}
 		switch {
 		case p.down != nil:
 			q.cuts.put(p.down.zone, *p.down, p.downTTL)
@@ -308,6 +369,20 @@ type heard struct {
 	err         error
 }
 
+// hear asks for the way, and all servers where there is none further. A disproof asks all of them anyway, of which one may hold what the
+// others refer to; a registry's hold nothing of that.
+func (h *hearing) hear(ctx context.Context) *poll {
+	var p *poll
+	if !h.thorough || isRegistrys(h.zone.zone) {
+		p = h.scout(ctx)
+	}
+	if p == nil || p.down == nil && p.led {
+		p = h.all(ctx)
+	}
+	p.cut = ctx.Err() != nil
+	return p
+}
+
 // scout asks one server after another for the way, the next one as soon as one is of no use or has kept silent for a while, till
 // one leads on.
 func (h *hearing) scout(ctx context.Context) *poll {
@@ -366,7 +441,8 @@ func (h *hearing) visit(ctx context.Context, server int) []heard {
 }
 
 // all asks every server at all its addresses at once. It comes back as soon as what they say is clear: at a contradiction, at
-// a referral, when all have answered, or when a majority has said the same and the others do not follow soon.
+// a referral, when all have answered, or when a majority has said the same and the others do not follow soon; for a disproof only when
+// none is out any more.
 func (h *hearing) all(ctx context.Context) *poll {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
@@ -392,11 +468,11 @@ func (h *hearing) all(ctx context.Context) *poll {
 			open--
 		case one := <-back:
 			p.add(one)
-			if p.down != nil || p.conflict() {
+			if !h.thorough && (p.down != nil || p.conflict()) {
 				return p
 			}
 		}
-		if late == nil && p.majority() {
+		if late == nil && p.majority() && !h.thorough {
 			late = time.After(grace)
 		}
 	}
@@ -474,6 +550,9 @@ func (h *hearing) question(ctx context.Context, addr netip.Addr) (statement, Obs
 		said = says(unheard(err))
 	default:
 		said = readStatement(r, h.zone.zone, h.name, h.token)
+		if h.thorough && said.alias == "" {
+			said.finding = said.finding.unlessHeld(r, h.token)
+		}
 		o.RCode, o.EDE = r.rcodeName(), r.errorText()
 	}
 	o.Took = time.Since(began)
@@ -491,6 +570,7 @@ type poll struct {
 	yes, no, aliases int // statements of each kind
 	alias            string
 	differ           bool // two aliases that are not the same
+	cut              bool // the time was up: who has not been heard may have had something to say
 }
 
 func newPoll(zone delegation) *poll {
@@ -543,6 +623,16 @@ func (p *poll) conflict() bool {
 	return kinds > 1 || p.differ
 }
 
+// contradiction is why one server's answer is one; empty: none is.
+func (p *poll) contradiction() Reason {
+	for _, h := range p.heard {
+		if o := h.observation.with(h.said.finding); o.isContradiction() {
+			return o.Reason
+		}
+	}
+	return ""
+}
+
 func (p *poll) answered() int { return len(p.positions) }
 
 // majority tells whether more than half of the zone's servers have answered.
@@ -557,6 +647,9 @@ func (p *poll) addressed() bool {
 	}
 	return false
 }
+
+// incomplete tells whether it is for us that some were not heard.
+func (p *poll) incomplete() bool { return p.cut || p.spent() }
 
 func (p *poll) spent() bool {
 	for _, h := range p.heard {

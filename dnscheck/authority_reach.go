@@ -12,6 +12,9 @@ const (
 	// closedFor is how long nobody tries after the servers of a top-level domain, anycast by the dozen, were all silent. A look
 	// that tries waits seconds for nothing; a rule that was changed in a firewall counts five minutes later.
 	closedFor = 5 * time.Minute
+	// reachedOnce is how long after an answer from any name server it is not believed, where it is to be acted upon, that none can be
+	// reached: then something has broken down since, and is likely to be put right.
+	reachedOnce = 24 * time.Hour
 )
 
 // news is what was told last.
@@ -31,6 +34,8 @@ type reach struct {
 	mu      sync.Mutex
 	reached time.Time // when a name server last answered
 	closed  time.Time // nobody shall try before; zero: they may
+	first   time.Time // when a top-level domain's servers were found silent since then for the first time,
+	last    time.Time // and for the last
 	why     string
 	news    news
 }
@@ -50,6 +55,16 @@ func (r *reach) shut(now time.Time) string {
 	return ""
 }
 
+// isSurelyShut tells whether name servers cannot be reached from here at all, as far as a disproof goes by it. That those of one
+// top-level domain were silent once is not enough: it can have broken down, and the way there too. None has answered within a day, and
+// they were silent on tries that lie as far apart as tries are made.
+func (r *reach) isSurelyShut(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lately := !r.reached.IsZero() && now.Sub(r.reached) < reachedOnce
+	return !r.closed.IsZero() && !lately && r.last.Sub(r.first) >= closedFor
+}
+
 // blame says why name servers are out of reach; empty where they are not.
 func (r *reach) blame() string {
 	r.mu.Lock()
@@ -62,6 +77,7 @@ func (r *reach) opened(now time.Time) {
 	r.mu.Lock()
 	changed := r.news != toldReached
 	r.reached, r.closed, r.why, r.news = now, time.Time{}, "", toldReached
+	r.first, r.last = time.Time{}, time.Time{}
 	r.mu.Unlock()
 	if changed && r.told != nil {
 		r.told(true, "")
@@ -75,6 +91,10 @@ func (r *reach) silent(now time.Time, why string) {
 		r.mu.Unlock()
 		return
 	}
+	if r.first.IsZero() {
+		r.first = now
+	}
+	r.last = now
 	changed := r.news != toldClosed
 	r.closed, r.why, r.news = now.Add(closedFor), why, toldClosed
 	r.mu.Unlock()

@@ -150,6 +150,42 @@ func TestDiagnosisAtRealServers(t *testing.T) {
 	}
 }
 
+// TestDisproofAtRealServers takes a record from one server after the other, which Unbound has kept, and one that it has never been asked for.
+func TestDisproofAtRealServers(t *testing.T) {
+	for name, by := range pairs {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com", records: realDelegation})
+			const fresh = "_verify.org-2.example.com"
+			kept, unasked := host+". TXT "+token+"\n", fresh+". TXT "+token+"\n"
+			first := serveZones(t, by[0], port, realOne, zoneFile{zone: "example.com", records: realApex + kept + unasked})
+			second := serveZones(t, by[1], port, realTwo, zoneFile{zone: "example.com", records: realApex + kept + unasked})
+			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}})
+			c := atReal(t, resolver, dnscheck.ModeAuto, port)
+			says := func(what, host string, state dnscheck.State, reason dnscheck.Reason, basis dnscheck.Basis) {
+				t.Helper()
+				v, err := c.Disprove(t.Context(), host, token)
+				wantReal(t, what, v, err, state, reason)
+				if v.Basis != basis || v.Operator != "example" || len(v.Observations) != 3 {
+					t.Errorf("%s: %+v", what, v)
+				}
+			}
+			says("at both", host, dnscheck.Present, dnscheck.ReasonFound, dnscheck.ByBoth)
+			first.publish(t, realApex+unasked)
+			says("at one", host, dnscheck.Present, dnscheck.ReasonFound, dnscheck.ByBoth)
+			second.publish(t, realApex)
+			says("at none, and the resolver has kept it", host, dnscheck.Present, dnscheck.ReasonFound, dnscheck.ByResolvers)
+			first.publish(t, realApex)
+			says("nowhere", fresh, dnscheck.Absent, dnscheck.ReasonNoName, dnscheck.ByBoth)
+			second.publish(t, realApex+unasked)
+			says("at one, after the resolver was told that it is not", fresh, dnscheck.Present, dnscheck.ReasonFound, dnscheck.ByAuthority)
+			if operator := operatorBy(t, c, fresh); operator != "example" {
+				t.Errorf("operator %q by the resolver", operator)
+			}
+		})
+	}
+}
+
 func atReal(t *testing.T, resolver dnscheck.Resolver, mode dnscheck.Mode, port uint16) *dnscheck.Checker {
 	t.Helper()
 	return build(t, dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, Mode: mode, NameServerPort: port, AnyNameServer: true})

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -27,18 +28,33 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	d := disproof{byServers: c.authority != nil}
 	var asking sync.WaitGroup
 	var serversErr error
+	shut := false
 	if d.byServers {
-		asking.Go(func() { d.servers, serversErr = c.authority.consult(ctx, host, token, c.told) })
+		asking.Go(func() { d.servers, shut, serversErr = c.authority.hearOut(ctx, host, token, c.told) })
 	}
-	resolvers, err := c.poll(ctx, host, token, tally.heardOut)
+	var err error
+	d.resolvers, err = c.strictly().poll(ctx, host, token, tally.heardOut)
 	asking.Wait()
-	if err != nil || serversErr != nil {
-		return Verdict{}, ended(ctx, host)
+	if err = cmp.Or(err, serversErr); err != nil {
+		return Verdict{}, err
 	}
-	d.resolvers = resolvers
+	if shut && c.mode == ModeAuto {
+		d.byServers = false
+	}
 	v := d.verdict()
 	v.Quorum, v.Resolvers = c.quorum, len(c.vantages)
 	return v, nil
+}
+
+// strictly is the same Checker, whose resolvers have to say by which zone's word there is nothing.
+func (c *Checker) strictly() *Checker {
+	strict := *c
+	strict.vantages = nil
+	for _, v := range c.panel.resolvers {
+		v.strict = true
+		strict.vantages = append(strict.vantages, v)
+	}
+	return &strict
 }
 
 // heardOut is the rule of Disprove for the resolvers: all are waited for.

@@ -8,7 +8,8 @@
 //
 // A [Checker] asks several recursive resolvers at once. [Checker.Look] is the cheap question: one
 // resolver that sees the token is enough to go on. [Checker.Prove] is the one to act upon: a quorum of
-// the resolvers has to see the token.
+// the resolvers has to see the token. [Checker.Disprove] is the one to act upon an absence: everybody is heard, one
+// who sees the token is enough, and whatever may be a failure is Unknown.
 //
 // By [Config.Mode] the zone's own name servers are asked as well: they know a record as soon as it is published, while
 // a resolver that was asked before it was goes on denying it. See below.
@@ -50,7 +51,11 @@
 // their TTL, at most a quarter of an hour; that a top-level domain has none, by what the root says (RFC 2308).
 //
 // Where the servers of a top-level domain are all silent, port 53 outwards is taken to be closed for five
-// minutes: [Config.Reach] is told, and the resolvers answer alone.
+// minutes: [Config.Reach] is told, and the resolvers answer alone. In a disproof they do only where that was so on two tries
+// five minutes apart, and no name server has answered within a day.
+//
+// [Verdict.Operator] is a key for who runs a zone's name servers: records of many domains that are gone at once are rather
+// lost by one operator than by each owner. [Checker.Operator] has the resolvers tell it.
 //
 // # How resolvers are asked
 //
@@ -59,6 +64,9 @@
 // to look: [Checker.Close] closes them. [ParseResolver] says how such resolvers are written. Certificates always have to hold,
 // and nothing falls back to the clear (RFC 8310, strict). [Observation].Authenticated says whether the resolver claims to have
 // validated.
+//
+// In a disproof a resolver's no has to bring the SOA record of the zone that says it (RFC 2308): a network that has nothing for any
+// name would be an absence of all. A resolver that leaves it out, as some do that only forward, denies nothing there.
 //
 // With [Config.CanaryZone] a resolver that makes answers up loses its vote, and [Config.Vote] is told; the quorum stays as it is.
 //
@@ -69,7 +77,8 @@
 // reads on past whatever is not its answer; letters.go mixes case, stream.go keeps connections over TCP and TLS, secure.go
 // knows certificates and HTTPS; canary.go finds out resolvers that make answers up; reply.go takes octets apart; answer.go reads what an answer says;
 // txt.go joins, unescapes and compares TXT strings; name.go knows host names and domain.go domains, mode.go
-// joins the name servers' word with the resolvers': authority.go asks a zone's servers and counts,
+// joins the name servers' word with the resolvers', and disprove.go what all of them say of an absence; operator.go makes a key of
+// who runs name servers: authority.go asks a zone's servers and counts,
 // authority_find.go finds them, authority_referral.go reads what they say, authority_cache.go remembers them,
 // authority_reach.go knows whether they can be reached, authority_address.go which addresses are not asked;
 // resolver.go how resolvers are written, verdict.go the reasons and their sentences; diagnose.go advises the customer who got the

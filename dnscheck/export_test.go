@@ -137,3 +137,37 @@ func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, r
 	d := delegationOf(zone, records, additional)
 	return len(d.servers), cap(d.servers)
 }
+
+// Said is what one vantage point says to a disproof; RCode: the answer was read.
+type Said struct {
+	State  State
+	Reason Reason
+	RCode  string
+}
+
+// Disproved is what a disproof comes to by what the resolvers have said and, where they count, the name servers together.
+func Disproved(quorum int, resolvers []Said, byServers bool, servers Said) Verdict {
+	count := tally{quorum: quorum, pending: len(resolvers)}
+	var observations []Observation
+	for _, s := range resolvers {
+		count.add(s.State)
+		observations = append(observations, Observation{State: s.State, Reason: s.Reason, RCode: s.RCode})
+	}
+	state, _ := count.heardOut()
+	d := disproof{resolvers: verdictOf(state, "", observations), byServers: byServers}
+	if byServers {
+		d.servers = word{state: servers.State, reason: servers.Reason}
+	}
+	return d.verdict()
+}
+
+const DisproofTime = disproofTime
+
+// OperatorOf is the key of who runs name servers of these names.
+var OperatorOf = operatorOf
+
+const (
+	MaxOperator  = maxOperator
+	MaxCuts      = maxCuts
+	OperatorTime = operatorTime
+)

@@ -270,3 +270,81 @@ func FuzzRestoreLetters(f *testing.F) {
 		}
 	})
 }
+
+// Whoever says whatever: an absence has a majority of the resolvers and a quorum behind it, the name servers where they count, and
+// nobody who has seen the token or something that nobody can be sure of; and one who has seen it is enough.
+func FuzzDisproof(f *testing.F) {
+	said := []dnscheck.Said{
+		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, RCode: "NXDOMAIN"}, {State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, RCode: "NOERROR"},
+		{State: dnscheck.Absent, Reason: dnscheck.ReasonNoRecord, RCode: "NOERROR"}, {Reason: dnscheck.ReasonServFail, RCode: "SERVFAIL"},
+		{Reason: dnscheck.ReasonTimeout}, {Reason: dnscheck.ReasonUntrusted}, {Reason: dnscheck.ReasonRefused, RCode: "NOERROR"}, {Reason: dnscheck.ReasonMalformed},
+		{State: dnscheck.Present, Reason: dnscheck.ReasonFound, RCode: "NOERROR"}, {Reason: dnscheck.ReasonMalformed, RCode: "NXDOMAIN"},
+		{Reason: dnscheck.ReasonAlias, RCode: "NOERROR"}, {Reason: dnscheck.ReasonDNSSEC, RCode: "SERVFAIL"}, {Reason: dnscheck.ReasonServersDisagree},
+	}
+	const doubtless = 8 // those before it neither show the token nor speak against an absence
+	for byServers := range 2 {
+		for servers := range said {
+			for i := range 1 << 6 { // each of three resolvers says one of four things
+				f.Add(byte(i), byServers == 1, byte(servers), []byte{byte(i & 3), byte(i >> 2 & 3), byte(i >> 4 & 3 * 3)})
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, quorum byte, byServers bool, servers byte, resolvers []byte) {
+		if len(resolvers) == 0 || len(resolvers) > 100 {
+			return
+		}
+		pick := func(b byte, of int) (dnscheck.Said, bool) { return said[int(b)%of], int(b)%of < doubtless }
+		by := int(quorum)%len(resolvers) + 1
+		theirs, _ := pick(servers, len(said))
+		seen, sure := byServers && theirs.State == dnscheck.Present, true
+		var all []dnscheck.Said
+		absent := 0
+		for _, b := range resolvers {
+			one, isSure := pick(b, len(said)-1) // that several disagree no single one says
+			all = append(all, one)
+			seen = seen || one.State == dnscheck.Present
+			sure = sure && isSure
+			if one.State == dnscheck.Absent {
+				absent++
+			}
+		}
+		v := dnscheck.Disproved(by, all, byServers, theirs)
+		wanted := dnscheck.Unknown
+		switch {
+		case seen:
+			wanted = dnscheck.Present
+		case sure && 2*absent > len(resolvers) && absent >= by && (!byServers || theirs.State == dnscheck.Absent):
+			wanted = dnscheck.Absent
+		}
+		if v.State != wanted {
+			t.Fatalf("%s, want %s: quorum %d, resolvers %v, name servers %t %v", v.State, wanted, by, all, byServers, theirs)
+		}
+		is := func(r dnscheck.Reason) bool {
+			return slices.ContainsFunc(said, func(s dnscheck.Said) bool { return s.Reason == r && s.State == v.State })
+		}
+		if !is(v.Reason) || v.Plain() == "" {
+			t.Fatalf("%s with reason %q", v.State, v.Reason)
+		}
+	})
+}
+
+// Whatever name servers a stranger names: a short key, of what host names have, that does not depend on their order.
+func FuzzOperatorOf(f *testing.F) {
+	for _, s := range []string{"ns-1.awsdns-02.co.uk.", "a.b.c.", ".", "", `\000.\.x.com`, "1-2.3.", "--.--", "xn--1-.com", "\xff.com", "ns.ſ.com"} {
+		f.Add(s, "ns1.example.com")
+	}
+	f.Fuzz(func(t *testing.T, one, two string) {
+		key := dnscheck.OperatorOf([]string{one, two, one})
+		if key != dnscheck.OperatorOf([]string{two, one}) {
+			t.Fatal("it depends on the order")
+		}
+		if len(key) > dnscheck.MaxOperator {
+			t.Fatalf("%d octets", len(key))
+		}
+		for _, c := range []byte(key) {
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("-_+", rune(c)) {
+				t.Fatalf("%q", key)
+			}
+		}
+	})
+}

@@ -77,6 +77,9 @@ func (n *internet) resolver(q *dns.Msg) *dns.Msg {
 	if !exists {
 		m.Rcode = dns.RcodeNameError
 	}
+	if labels := dns.SplitDomainName(q.Question[0].Name); len(m.Answer) == 0 && len(labels) > 1 {
+		m.Ns = []dns.RR{start(strings.Join(labels[len(labels)-2:], "."))}
+	}
 	return m
 }
 

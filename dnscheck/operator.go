@@ -16,6 +16,8 @@ const (
 	// maxOperator is how many octets of an operator's key are kept: two or three operators, where a zone has that many. How long it
 	// gets is for whoever delegates the zone to choose.
 	maxOperator = 100
+	// operatorTime bounds the questions: two that nobody answers, and some that are answered.
+	operatorTime = 5 * time.Second
 	// maxCuts is for how many names a host's zone is looked for: hosts have two labels before the domain.
 	maxCuts = 8
 )
@@ -31,7 +33,7 @@ func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
 	if err := CheckHost(host); err != nil {
 		return "", err
 	}
-	limited, cancel := context.WithTimeout(ctx, authorityTime)
+	limited, cancel := context.WithTimeout(ctx, operatorTime)
 	defer cancel()
 	asked := panel{resolvers: c.panel.resolvers, quorum: max(c.quorum, majorityOf(len(c.vantages)))}
 	for _, name := range cutsAbove(host) {
@@ -39,7 +41,9 @@ func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
 		switch {
 		case ctx.Err() != nil:
 			return "", ended(ctx, host)
-		case err != nil || operator != "":
+		case err != nil: // the time is up, and the names above could only be the wrong answer
+			return "", nil
+		case operator != "":
 			return operator, nil
 		}
 	}

@@ -19,6 +19,7 @@ type recursive struct {
 	resolver Resolver
 	exchange *exchange
 	canary   *canary // nil: it is taken at its word
+	strict   bool    // that there is nothing has to come from a zone
 }
 
 // observe looks through the resolver. What one says that makes answers up counts for nothing.
@@ -60,6 +61,9 @@ func (v recursive) see(ctx context.Context, host, token string) (Observation, bo
 			authenticated = authenticated && r.authenticated
 			o.Authenticated = authenticated
 			found = path.read(r, token)
+			if v.strict {
+				found = found.vouched(r, path.at).unlessHeld(r, token)
+			}
 		}
 		if !found.askOn {
 			o.Aliases, o.Took = path.aliases, time.Since(began)

@@ -68,8 +68,9 @@ func (h *confirm) tell(ctx context.Context, job Job, p VerifyPayload) error {
 // restored remembers that a domain is verified again which we had set to pending.
 func (h *confirm) restored(ctx context.Context, p VerifyPayload, in intent) (ours bool, err error) {
 	_, err = remembered{h.cfg}.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) {
-		ours = m.tookStatus() && m.OrganizationID == p.OrganizationID
-		if !ours {
+		took := m.tookStatus() && m.OrganizationID == p.OrganizationID
+		ours = took || m.has(eventGivenBack, in.At) // that is: by an execution that was killed then
+		if !took {
 			return m, nil
 		}
 		m = m.clone()

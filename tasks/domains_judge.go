@@ -88,7 +88,7 @@ func (h *judging) process(ctx context.Context, job Job, p JudgePayload) (Result,
 		return Result{}, err
 	}
 	if left != 0 {
-		return Result{}, later("the sweep has not ended", untilEnded(left))
+		return Result{}, later("the sweep has not ended", untilEnded(h.cfg.Now().Sub(job.CreatedAt)))
 	}
 	var walked Walked
 	if err := json.Unmarshal(told, &walked); err != nil {
@@ -111,14 +111,11 @@ func (h *judging) process(ctx context.Context, job Job, p JudgePayload) (Result,
 	return Result{Outcome: Done, Detail: judged.String()}, err
 }
 
-// untilEnded is when a sweep with so many open rows is asked for again; below 0: with
-// rows that are still to be found.
-func untilEnded(left int64) time.Duration {
-	const soon, late = 2 * time.Second, 15 * time.Second
-	if left < 0 || left > 1000 {
-		return late
-	}
-	return soon
+// untilEnded is when a sweep is asked for again that has not ended at that age: soon for
+// one that is over soon, and a hundred times in all for one that is spread over a day.
+func untilEnded(age time.Duration) time.Duration {
+	const soonest, latest = 2 * time.Second, 10 * time.Minute
+	return wholeSeconds(min(max(age/10, soonest), latest))
 }
 
 // sit judges the attended domains.

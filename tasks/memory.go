@@ -222,7 +222,7 @@ func (m *Memory) restored(s sighted) {
 	}
 	m.Taken, m.Acting, m.Absence = nil, nil, nil
 	m.LastPresent = second(s.at)
-	m.note(s.at, "given back", "the token is there again")
+	m.note(s.at, eventGivenBack, "the token is there again")
 	m.untold(s, NoticeRestored, data)
 }
 
@@ -239,6 +239,13 @@ func (m *Memory) tell(v dnscheck.Verdict) {
 			}
 		}
 	}
+}
+
+const eventGivenBack = "given back"
+
+// has says whether the history has that event of that time.
+func (m Memory) has(what string, at time.Time) bool {
+	return slices.ContainsFunc(m.Past, func(e Event) bool { return e.What == what && e.At.Equal(second(at)) })
 }
 
 // note adds a line to the history.

@@ -110,7 +110,8 @@ func NewMux(cfg Config) *Mux {
 	if cfg.MaxClientsPerRequest <= 0 || cfg.MaxClientsPerRequest > MaxClients {
 		cfg.MaxClientsPerRequest = MaxClients
 	}
-	records, remembered := records{api: cfg.API, now: cfg.Now}, remembered{cfg}
+	records := records{api: cfg.API, now: cfg.Now}
+	remembered := remembered{cfg}
 	w := &walk{cfg: cfg}
 	return &Mux{cfg: cfg, walk: w, works: map[string]work{
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
@@ -257,6 +258,15 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 	return protect(ctx, handle, *job, t.Payload())
 }
 
+// attempts is how often a task may meet trouble. The judging of a sweep runs a hundred
+// times before that ends, and is never given up.
+func attempts(typ string) int {
+	if typ == TypeJudge {
+		return maxRetry
+	}
+	return MaxAttempts
+}
+
 // waits says whether a task is not dropped for that: a sweep is judged once, at its
 // end, whether or not it was paused and resumed meanwhile.
 func waits(typ string, dropped error) bool {
@@ -273,7 +283,7 @@ func (m *Mux) unfit(t *asynq.Task, job Job, known bool) error {
 	}
 	// Before the work, so that a task which takes its worker down with it
 	// ends too: asynq counts an attempt for each lease that was lost.
-	if job.retried >= MaxAttempts {
+	if job.retried >= attempts(t.Type()) {
 		return &settledError{Failed, fmt.Sprintf("given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", job.retried)}
 	}
 	return nil
@@ -336,7 +346,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if p, ok := errors.AsType[*panicError](err); ok {
 		m.cfg.Logger.ErrorContext(ctx, "handler panicked", "task_id", job.TaskID, "panic", p.value, "stack", string(p.stack))
 	}
-	if j.Outcome == Transient && attempt+1 >= MaxAttempts {
+	if j.Outcome == Transient && attempt+1 >= attempts(t.Type()) {
 		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", attempt+1, j.Reason)}
 	}
 	if j.Outcome == Transient { // the API may ask for more, or for less than it needs

@@ -441,7 +441,7 @@ const (
 	retention = 15 * time.Minute
 	// recheckRetention is that of a sweep's looks. Nobody hands their rows in again, a
 	// second run of one that is settled ends at the ledger, and there may be 200,000 of
-	// them in minutes, of 1.3 KB each.
+	// them in minutes, of 1.1 KB each.
 	recheckRetention = time.Minute
 	// taskTimeout is beyond the sum of the timeouts inside every handler.
 	taskTimeout = 10 * time.Minute

@@ -351,6 +351,8 @@ func (w *world) run(ctx context.Context, n *queued) (err error, died bool) { //n
 			}
 			died = true
 		}
+		// The mux takes the panic for one of the handler's where it has nothing more to ask.
+		died = died || w.saboteur.isDead()
 	}()
 	return w.mux.Deliver(ctx, asynq.NewTask(n.typ, n.payload), n.id, n.queue, n.retried), false
 }
@@ -504,6 +506,12 @@ func (s *saboteur) revive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead = false
+}
+
+func (s *saboteur) isDead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
 }
 
 func (s *saboteur) enter(name string) (number int) {

@@ -1,0 +1,715 @@
+package dnscheck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// disprove gives the verdict of a question that has one.
+func disprove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
+	t.Helper()
+	v, err := c.Disprove(t.Context(), host, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// What else can be said for or against the token, by resolvers and, with authority, by name servers.
+var (
+	never = zone(func(q *dns.Msg) *dns.Msg {
+		time.Sleep(time.Hour)
+		return answer(q)
+	})
+	against = zone(func(q *dns.Msg) *dns.Msg { // itself
+		m := answer(q, txt(q.Question[0].Name, token))
+		m.Rcode = dns.RcodeNameError
+		return m
+	})
+	beside = zone(func(q *dns.Msg) *dns.Msg {
+		return answer(q, txt(q.Question[0].Name, other), txt("_x.example.com", token))
+	})
+	ambiguous = zone(func(q *dns.Msg) *dns.Msg {
+		return answer(q, cname(q.Question[0].Name, "a.example.com"), txt(q.Question[0].Name, other))
+	})
+	upward = zone(func(q *dns.Msg) *dns.Msg {
+		m := straight(answer(q))
+		m.Ns = []dns.RR{ns(".", "a.root-servers.net")}
+		return m
+	})
+)
+
+// with has an extended error beside what is said.
+func with(code uint16, z zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := z(q)
+		m.SetEdns0(1232, false)
+		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: code}}
+		return m
+	}
+}
+
+// saidBy has the SOA of a zone in the authority section, or none.
+func saidBy(zones ...string) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := nothing(q)
+		for _, z := range zones {
+			m.Ns = append(m.Ns, start(z))
+		}
+		return m
+	}
+}
+
+// In the mode of resolvers alone: what these say comes to this, whoever is first.
+func TestDisproofByResolvers(t *testing.T) {
+	found := expected{dnscheck.Present, dnscheck.ReasonFound}
+	gone := expected{dnscheck.Absent, dnscheck.ReasonNoName}
+	unknown := func(r dnscheck.Reason) expected { return expected{dnscheck.Unknown, r} }
+	honest := func(z zone) zone { return withCanary(noName, z) }
+	tests := []struct {
+		name   string
+		zones  []zone
+		quorum int
+		canary string
+		want   expected
+	}{
+		{"all no", []zone{noName, noName, noName}, 0, "", gone},
+		{"no in three ways", []zone{noName, noRecord, noValue}, 0, "", expected{dnscheck.Absent, dnscheck.ReasonOtherValue}},
+		{"no name, and no record", []zone{noName, noRecord, noName}, 0, "", expected{dnscheck.Absent, dnscheck.ReasonNoRecord}},
+		{"all yes", []zone{yes, yes, yes}, 0, "", found},
+		{"one of three sees it", []zone{noName, noName, yes}, 0, "", found},
+		{"one of three sees it, others have another value", []zone{yes, noValue, noValue}, 0, "", found},
+		{"one sees it, the others fail", []zone{servfail, yes, never}, 0, "", found},
+		{"one of five sees it", []zone{noName, noName, noName, noName, yes}, 0, "", found},
+		{"one fails", []zone{noName, servfail, noName}, 0, "", gone},
+		{"one is silent", []zone{noName, noName, never}, 0, "", gone},
+		{"one refuses", []zone{refused, noName, noName}, 0, "", gone},
+		{"one refers upward", []zone{noName, upward, noName}, 0, "", gone},
+		{"one filters", []zone{noName, with(dns.ExtendedErrorCodeFiltered, noName), noName}, 0, "", gone},
+		{"one has an old no", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, "", gone},
+		{"two fail", []zone{servfail, noName, servfail}, 0, "", unknown(dnscheck.ReasonServFail)},
+		{"two are silent", []zone{never, never, noName}, 0, "", unknown(dnscheck.ReasonTimeout)},
+		{"two refuse", []zone{noName, refused, refused}, 0, "", unknown(dnscheck.ReasonRefused)},
+		{"two filter", []zone{with(dns.ExtendedErrorCodeBlocked, noName), with(dns.ExtendedErrorCodeCensored, noName), noName}, 0, "", unknown(dnscheck.ReasonRefused)},
+		{"two have an old no", []zone{with(dns.ExtendedErrorCodeStaleAnswer, noName), noName, with(dns.ExtendedErrorCodeStaleNXDOMAINAnswer, noName)}, 0, "", unknown(dnscheck.ReasonServFail)},
+		{"one fails and one is silent", []zone{noName, servfail, never}, 0, "", unknown(dnscheck.ReasonServFail)},
+		{"two of four", []zone{noName, noName, servfail, servfail}, 0, "", unknown(dnscheck.ReasonServFail)},
+		{"three of four", []zone{noName, noName, noName, servfail}, 0, "", gone},
+		{"one of one", []zone{noName}, 0, "", gone},
+		{"one of two", []zone{noName, never}, 0, "", unknown(dnscheck.ReasonTimeout)},
+		{"a low quorum is no majority", []zone{noName, servfail, servfail}, 1, "", unknown(dnscheck.ReasonServFail)},
+		{"a low quorum, and a majority", []zone{noName, noName, servfail}, 1, "", gone},
+		{"a high quorum that is not reached", []zone{noName, noName, servfail}, 3, "", unknown(dnscheck.ReasonServFail)},
+		{"a high quorum", []zone{noName, noName, noName}, 3, "", gone},
+
+		{"an old yes shows nothing, and is not nothing", []zone{noName, noName, with(dns.ExtendedErrorCodeStaleAnswer, yes)}, 0, "", unknown(dnscheck.ReasonMalformed)},
+		{"the token at another name beside a no", []zone{noName, beside, noName}, 0, "", unknown(dnscheck.ReasonMalformed)},
+		{"one speaks against itself", []zone{noName, against, noName}, 0, "", unknown(dnscheck.ReasonMalformed)},
+		{"one has an alias beside records", []zone{noName, ambiguous, noName}, 0, "", unknown(dnscheck.ReasonAlias)},
+		{"one finds it bogus", []zone{noName, noName, bogus}, 0, "", unknown(dnscheck.ReasonDNSSEC)},
+		{"one finds it bogus and gives it", []zone{with(dns.ExtendedErrorCodeDNSBogus, yes), noName, noName}, 0, "", unknown(dnscheck.ReasonDNSSEC)},
+
+		{"one says no without a zone", []zone{noName, noName, saidBy()}, 0, "", gone},
+		{"two say no without a zone", []zone{saidBy(), noName, saidBy()}, 0, "", unknown(dnscheck.ReasonRefused)},
+		{"all say so without a zone", []zone{empty, empty, empty}, 0, "", unknown(dnscheck.ReasonRefused)},
+		{"all say so for the root", []zone{saidBy("."), saidBy("."), saidBy(".")}, 0, "", unknown(dnscheck.ReasonRefused)},
+		{"all say so for another zone", []zone{saidBy("rpz.local"), saidBy("org-2.example.com"), saidBy("com.evil.net")}, 0, "", unknown(dnscheck.ReasonRefused)},
+		{"by the domain, the top-level domain and the host", []zone{saidBy("example.com"), saidBy("com"), saidBy("org", host)}, 0, "", gone},
+
+		{"two have no vote", []zone{withCanary(empty, noName), withCanary(empty, noName), honest(noName)}, 0, canaryZone, unknown(dnscheck.ReasonUntrusted)},
+		{"one has no vote", []zone{honest(noName), withCanary(empty, noName), honest(noName)}, 0, canaryZone, gone},
+		{"who says yes to everything has not seen it", []zone{honest(noName), honest(noName), yes}, 0, canaryZone, gone},
+		{"who has a vote has", []zone{honest(noName), honest(noName), honest(yes)}, 0, canaryZone, found},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, zones := range [][]zone{test.zones, backwards(test.zones)} {
+				synctest.Test(t, func(t *testing.T) {
+					c := inMemory(t, dnscheck.Config{Quorum: test.quorum, CanaryZone: test.canary}, zones...)
+					v := disprove(t, c)
+					want(t, v, test.want.state, test.want.reason)
+					if v.Basis != dnscheck.ByResolvers || len(v.Observations) != len(zones) {
+						t.Errorf("basis %s, %d observations", v.Basis, len(v.Observations))
+					}
+				})
+			}
+		})
+	}
+}
+
+// empty is a network that has nothing for every name, and no zone that says so.
+var empty = zone(func(q *dns.Msg) *dns.Msg { return answer(q) })
+
+func backwards(zones []zone) []zone {
+	zones = slices.Clone(zones)
+	slices.Reverse(zones)
+	return zones
+}
+
+// threeServers has example.com. at three servers.
+func threeServers(t *testing.T, zones ...zone) *internet {
+	n := overTLD(t, append(twoServers(), ns("example.com", "ns3.example.com"), address("ns3.example.com", nsThree))...)
+	for i, address := range []string{nsOne, nsTwo, nsThree} {
+		n.at(address, zones[i])
+	}
+	return n
+}
+
+const nsThree = "5.1.0.3"
+
+// resolved has the resolvers say this of the host, and the truth of all else.
+func (n *internet) resolved(zones ...zone) {
+	for i, address := range resolverAddrs {
+		n.at(address, func(q *dns.Msg) *dns.Msg {
+			if asksFor(q, host) {
+				return zones[i](q)
+			}
+			return n.resolver(q)
+		})
+	}
+}
+
+// authoritatively is what is said, with authority.
+func authoritatively(z zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := straight(z(q))
+		m.Authoritative = true
+		return m
+	}
+}
+
+// With the name servers: both modes come to the same as long as one can be reached.
+func TestDisproofByBoth(t *testing.T) {
+	type voices []zone
+	found := expected{dnscheck.Present, dnscheck.ReasonFound}
+	gone := expected{dnscheck.Absent, dnscheck.ReasonNoName}
+	unknown := func(r dnscheck.Reason) expected { return expected{dnscheck.Unknown, r} }
+	has, lacks, another := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com")), zoneOf(start("example.com"), txt(host, other))
+	aliased := func(target string) zone { return zoneOf(start("example.com"), cname(host, target)) }
+	no := voices{noName, noName, noName}
+	tests := []struct {
+		name               string
+		servers, resolvers voices
+		want               expected
+		basis              dnscheck.Basis
+	}{
+		{"nobody has it", voices{lacks, lacks, lacks}, no, gone, dnscheck.ByBoth},
+		{"no in several ways", voices{another, lacks, lacks}, voices{noValue, noRecord, noName}, expected{dnscheck.Absent, dnscheck.ReasonOtherValue}, dnscheck.ByBoth},
+		{"everybody has it", voices{has, has, has}, voices{yes, yes, yes}, found, dnscheck.ByBoth},
+		{"one name server has it", voices{lacks, lacks, has}, no, found, dnscheck.ByAuthority},
+		{"one name server has it, the others are silent", voices{nil, has, nil}, no, found, dnscheck.ByAuthority},
+		{"one name server has it, another an alias", voices{aliased("a.example.com"), has, lacks}, no, found, dnscheck.ByAuthority},
+		{"the resolvers still have it", voices{lacks, lacks, lacks}, voices{yes, yes, yes}, found, dnscheck.ByResolvers},
+		{"one resolver still has it", voices{lacks, lacks, lacks}, voices{noName, yes, noName}, found, dnscheck.ByResolvers},
+		{"one resolver still has it, the name servers are silent", voices{nil, nil, nil}, voices{noName, yes, noName}, found, dnscheck.ByResolvers},
+
+		{"all name servers are silent", voices{nil, nil, nil}, no, unknown(dnscheck.ReasonTimeout), dnscheck.ByAuthority},
+		{"all name servers fail", voices{servfail, servfail, servfail}, no, unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
+		{"all name servers refuse", voices{refused, refused, refused}, no, unknown(dnscheck.ReasonRefused), dnscheck.ByAuthority},
+		{"all name servers are lame", voices{noName, noName, noName}, no, unknown(dnscheck.ReasonLame), dnscheck.ByAuthority},
+		{"all name servers refer upward", voices{upward, upward, upward}, no, unknown(dnscheck.ReasonLame), dnscheck.ByAuthority},
+		{"all name servers have an old no", voices{with(dns.ExtendedErrorCodeStaleAnswer, lacks), with(dns.ExtendedErrorCodeStaleAnswer, lacks), servfail}, no, unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
+		{"one name server fails", voices{lacks, lacks, servfail}, no, gone, dnscheck.ByBoth},
+		{"one name server is silent", voices{nil, lacks, lacks}, no, gone, dnscheck.ByBoth},
+		{"one name server is lame", voices{lacks, noName, lacks}, no, gone, dnscheck.ByBoth},
+		{"two name servers fail", voices{lacks, servfail, servfail}, no, unknown(dnscheck.ReasonServFail), dnscheck.ByAuthority},
+		{"two name servers are lame", voices{refused, lacks, noName}, no, unknown(dnscheck.ReasonLame), dnscheck.ByAuthority},
+
+		{"a lame name server has it", voices{lacks, yes, lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a name server has it of before", voices{lacks, with(dns.ExtendedErrorCodeStaleAnswer, has), lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a name server speaks against itself", voices{authoritatively(against), lacks, lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a name server has an alias beside records", voices{authoritatively(ambiguous), lacks, lacks}, no, unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
+		{"a name server answers for another name", voices{says(txt("_v.org-2.example.com", other)), lacks, lacks}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a lame name server has it, the others an alias of nothing", voices{aliased("a.example.com"), yes, aliased("a.example.com")}, no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"one name server has an alias", voices{lacks, aliased("a.example.com"), lacks}, no, unknown(dnscheck.ReasonServersDisagree), dnscheck.ByAuthority},
+		{"two aliases", voices{aliased("a.example.com"), aliased("b.example.com"), aliased("a.example.com")}, no, unknown(dnscheck.ReasonServersDisagree), dnscheck.ByAuthority},
+		{"aliases in a circle", voices{aliased(host), aliased(host), aliased(host)}, no, unknown(dnscheck.ReasonAlias), dnscheck.ByAuthority},
+		{"an alias of nothing", voices{aliased("a.example.com"), aliased("a.example.com"), aliased("a.example.com")}, no, gone, dnscheck.ByBoth},
+
+		{"a resolver fails", voices{lacks, lacks, lacks}, voices{servfail, noName, noName}, gone, dnscheck.ByBoth},
+		{"two resolvers fail", voices{lacks, lacks, lacks}, voices{servfail, noName, never}, unknown(dnscheck.ReasonServFail), dnscheck.ByBoth},
+		{"all resolvers are silent", voices{lacks, lacks, lacks}, voices{never, never, never}, unknown(dnscheck.ReasonTimeout), dnscheck.ByBoth},
+		{"a resolver finds it bogus", voices{lacks, lacks, lacks}, voices{noName, bogus, noName}, unknown(dnscheck.ReasonDNSSEC), dnscheck.ByBoth},
+		{"what lies with the domain is told first", voices{nil, nil, nil}, voices{bogus, bogus, bogus}, unknown(dnscheck.ReasonDNSSEC), dnscheck.ByBoth},
+
+		{"a parked zone", voices{says(txt(host, "for sale")), says(txt(host, "for sale")), says(txt(host, "for sale"))},
+			voices{holding("for sale"), holding("for sale"), holding("for sale")}, expected{dnscheck.Absent, dnscheck.ReasonOtherValue}, dnscheck.ByBoth},
+		{"a parked zone with one address for each name", voices{says(address(host, "5.5.5.5")), says(address(host, "5.5.5.5")), says(address(host, "5.5.5.5"))},
+			no, unknown(dnscheck.ReasonMalformed), dnscheck.ByAuthority},
+		{"a wildcard with another value", voices{withWildcard(txt("*.example.com", other), start("example.com")), withWildcard(txt("*.example.com", other), start("example.com")), lacks},
+			voices{noValue, noValue, noName}, expected{dnscheck.Absent, dnscheck.ReasonOtherValue}, dnscheck.ByBoth},
+		{"a wildcard with the token at one name server", voices{lacks, lacks, withWildcard(txt("*.example.com", token), start("example.com"))}, no, found, dnscheck.ByAuthority},
+	}
+	for _, test := range tests {
+		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+			t.Run(test.name+", "+mode.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := threeServers(t, test.servers...)
+					n.resolved(test.resolvers...)
+					v := disprove(t, n.checker(dnscheck.Config{Mode: mode}))
+					want(t, v, test.want.state, test.want.reason)
+					if v.Basis != test.basis {
+						t.Errorf("basis %s, want %s", v.Basis, test.basis)
+					}
+					if v.Operator != "example" || v.Quorum != 2 || v.Resolvers != 3 || v.Host != host {
+						t.Errorf("verdict %+v", v)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The zone is looked for anew, from the top-level domain down, and what it was before says nothing.
+func TestDisproofIsNotOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := delegated(t)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+		n.at(tldAddr, zoneOf(start("com"), ns("example.com", "ns.moved.com"), ns("moved.com", "ns.moved.com"), address("ns.moved.com", "5.7.0.1")))
+		n.know(address("ns.moved.com", "5.7.0.1"))
+		n.at("5.7.0.1", zoneOf(start("example.com"), txt(host, token)))
+		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+		v := disprove(t, c)
+		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+		if v.Basis != dnscheck.ByAuthority || v.Operator != "moved" {
+			t.Errorf("basis %s, operator %q", v.Basis, v.Operator)
+		}
+	})
+}
+
+// Everybody is waited for, as long as each may take, and nobody a moment longer.
+func TestDisproofHearsEverybodyOut(t *testing.T) {
+	late := func(by time.Duration, z zone) zone {
+		return func(q *dns.Msg) *dns.Msg {
+			time.Sleep(by)
+			return z(q)
+		}
+	}
+	lacks, has := zoneOf(start("example.com")), zoneOf(start("example.com"), txt(host, token))
+	tests := []struct {
+		name               string
+		servers, resolvers []zone
+		want               dnscheck.State
+		took               time.Duration
+	}{
+		{"nobody is slow", []zone{lacks, lacks, lacks}, []zone{noName, noName, noName}, dnscheck.Absent, 0},
+		{"a resolver sees it late", []zone{lacks, lacks, lacks}, []zone{noName, noName, late(dnscheck.DefaultTimeout-time.Millisecond, yes)}, dnscheck.Present, dnscheck.DefaultTimeout - time.Millisecond},
+		{"a name server has it late", []zone{lacks, lacks, late(990*time.Millisecond, has)}, []zone{noName, noName, noName}, dnscheck.Present, 990 * time.Millisecond},
+		{"a name server is silent, over UDP and TCP", []zone{lacks, lacks, nil}, []zone{noName, noName, noName}, dnscheck.Absent, 2 * time.Second},
+		{"a resolver is silent, over UDP and TCP", []zone{lacks, lacks, lacks}, []zone{noName, noName, never}, dnscheck.Absent, 2 * dnscheck.DefaultTimeout},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := threeServers(t, test.servers...)
+				n.resolved(test.resolvers...)
+				var mu sync.Mutex
+				told := 0
+				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Observe: func(dnscheck.Observation) {
+					mu.Lock()
+					defer mu.Unlock()
+					told++
+				}})
+				began := time.Now()
+				v := disprove(t, c)
+				if v.State != test.want || time.Since(began) != test.took {
+					t.Errorf("%s after %s, want %s after %s", v.State, time.Since(began), test.want, test.took)
+				}
+				var asked []string
+				for _, o := range v.Observations {
+					asked = append(asked, o.Resolver)
+				}
+				slices.Sort(asked)
+				everybody := []string{"9.0.0.1:53", "9.0.0.2:53", "9.0.0.3:53", "ns1.example.com", "ns2.example.com", "ns3.example.com"}
+				if diff := cmp.Diff(everybody, asked); diff != "" {
+					t.Errorf("asked (-want +got):\n%s", diff)
+				}
+				if told != len(everybody) {
+					t.Errorf("told of %d observations", told)
+				}
+			})
+		})
+	}
+}
+
+// What one of a zone's servers holds counts, also where another one refers to a zone below.
+func TestDisproofHearsWhoIsLedAwayFrom(t *testing.T) {
+	refers := []dns.RR{start("example.com"), ns(host, "ns.child.com")}
+	holds := func(record dns.RR) zone { return zoneOf(append(slices.Clone(refers), start(host), record)...) }
+	for name, test := range map[string]struct {
+		beside zone
+		want   dnscheck.State
+	}{
+		"with the token":                    {holds(txt(host, token)), dnscheck.Present},
+		"with another value":                {holds(txt(host, other)), dnscheck.Absent},
+		"with the token, without authority": {yes, dnscheck.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, twoServers()...)
+				n.at(nsOne, zoneOf(refers...))
+				n.at(nsTwo, test.beside)
+				n.know(address("ns.child.com", "5.2.0.1"))
+				n.at("5.2.0.1", zoneOf(start(host)))
+				v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+				if v.State != test.want || v.Operator != "child" {
+					t.Errorf("%s, operator %q: %+v", v.State, v.Operator, v.Observations)
+				}
+				if seen := v.Observations[0]; test.want == dnscheck.Present && (seen.State != dnscheck.Present || seen.Resolver != "ns2.example.com") {
+					t.Errorf("first observation %+v", seen)
+				}
+			})
+		})
+	}
+}
+
+// Where it is for us that not all were heard, nothing is absent: the queries of one verdict are used up, or its time.
+func TestDisproofThatWasCutShort(t *testing.T) {
+	t.Run("by its queries", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			truncated := func(n *internet, z zone) zone { // each takes two
+				return func(q *dns.Msg) *dns.Msg {
+					m := z(q)
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					m.Truncated = n.log[len(n.log)-1].network == "udp"
+					return m
+				}
+			}
+			big := func(n *internet, zone, net string, records ...dns.RR) (delegation []dns.RR) {
+				for i := range dnscheck.MaxServers {
+					name := fmt.Sprintf("ns%d.%s", i, zone)
+					delegation = append(delegation, ns(zone, name))
+					for j := range 4 {
+						addr := fmt.Sprintf("%s.%d.%d", net, i, j)
+						if j > 1 {
+							addr = fmt.Sprintf("2a00:%s::%d:%d", strings.ReplaceAll(net, ".", ":"), i, j)
+						}
+						delegation = append(delegation, address(name, addr))
+						n.at(addr, truncated(n, zoneOf(append([]dns.RR{start(zone)}, records...)...)))
+					}
+				}
+				return delegation
+			}
+			n := newInternet(t)
+			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+			records := append([]dns.RR{start("com")}, big(n, "example.com", "5.1", cname(host, "_v.target.com"))...)
+			n.at(tldAddr, zoneOf(append(records, big(n, "target.com", "5.2")...)...))
+			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonDelegation)
+			if got := n.straight(); got > dnscheck.MaxQueries {
+				t.Errorf("%d queries", got)
+			}
+		})
+	})
+	t.Run("by its time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			const hops = 4
+			lacks := zoneOf(append([]dns.RR{start("example.com")}, aliases(hops)[:hops]...)...)
+			n := threeServers(t, lacks, lacks, nil) // two seconds at each alias
+			com := n.servers[tldAddr]
+			n.at(tldAddr, func(q *dns.Msg) *dns.Msg {
+				time.Sleep(100 * time.Millisecond)
+				return com(q)
+			})
+			began := time.Now()
+			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
+			if took := time.Since(began); took != dnscheck.DisproofTime {
+				t.Errorf("took %s", took)
+			}
+		})
+	})
+}
+
+// The evidence has a bound, and what was seen is within it.
+func TestDisproofKeepsWhoHasSeenIt(t *testing.T) {
+	for range 5 { // servers are asked in an order of chance
+		synctest.Test(t, func(t *testing.T) {
+			n := newInternet(t)
+			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
+			records := []dns.RR{start("com")}
+			for i := range dnscheck.MaxServers {
+				name := fmt.Sprintf("ns%d.example.com", i)
+				records = append(records, ns("example.com", name))
+				for j := range 4 {
+					addr := fmt.Sprintf("5.1.%d.%d", i, j)
+					if j > 1 {
+						addr = fmt.Sprintf("2a00::%d:%d", i, j)
+					}
+					records = append(records, address(name, addr))
+					n.at(addr, zoneOf(start("example.com")))
+				}
+			}
+			n.at("5.1.5.1", zoneOf(start("example.com"), txt(host, token)))
+			n.at(tldAddr, zoneOf(records...))
+			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+			if got := len(v.Observations); got != dnscheck.MaxShown+3 {
+				t.Errorf("%d observations", got)
+			}
+			if o := v.Observations[0]; o.State != dnscheck.Present || o.Address != "5.1.5.1:53" {
+				t.Errorf("first %+v", o)
+			}
+		})
+	}
+}
+
+// The resolvers decide alone where it has shown for long that no name server can be reached from here, and not a moment before.
+func TestDisproofWherePort53IsClosed(t *testing.T) {
+	closed := func(t *testing.T) *internet {
+		n := delegated(t)
+		n.at(tldAddr, nil)
+		return n
+	}
+	unknown := func(t *testing.T, v dnscheck.Verdict) {
+		t.Helper()
+		if v.State != dnscheck.Unknown || v.Basis != dnscheck.ByAuthority || v.Note == "" {
+			t.Errorf("%s (%s) by %s, note %q", v.State, v.Reason, v.Basis, v.Note)
+		}
+	}
+	t.Run("found out by looks", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := closed(t)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			look(t, c)
+			unknown(t, disprove(t, c))
+			time.Sleep(dnscheck.ClosedFor)
+			look(t, c)
+			before := n.straight()
+			v := disprove(t, c)
+			want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+			if v.Basis != dnscheck.ByResolvers || v.Note == "" || v.Operator != "" {
+				t.Errorf("basis %s, note %q, operator %q", v.Basis, v.Note, v.Operator)
+			}
+			if n.straight() != before {
+				t.Error("the name servers were tried again at once")
+			}
+			n.at(resolverAddrs[0], servfail)
+			n.at(resolverAddrs[1], servfail)
+			if v := disprove(t, c); v.State != dnscheck.Unknown {
+				t.Errorf("by a minority: %s", v.State)
+			}
+		})
+	})
+	t.Run("found out by disproofs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := closed(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			unknown(t, disprove(t, c))
+			unknown(t, disprove(t, c))
+			time.Sleep(dnscheck.ClosedFor)
+			want(t, disprove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+		})
+	})
+	t.Run("open again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			com := n.servers[tldAddr]
+			n.at(tldAddr, nil)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			look(t, c)
+			n.at(tldAddr, com)
+			want(t, disprove(t, c), dnscheck.Present, dnscheck.ReasonFound) // nobody waits for the five minutes to be over
+			n.at(tldAddr, nil)
+			time.Sleep(dnscheck.ClosedFor)
+			unknown(t, disprove(t, c))
+		})
+	})
+	t.Run("reached today", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			look(t, c)
+			n.at(tldAddr, nil)
+			for range 23 {
+				time.Sleep(time.Hour)
+				unknown(t, disprove(t, c))
+			}
+			time.Sleep(time.Hour)
+			want(t, disprove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
+		})
+	})
+	t.Run("not in the mode that wants them", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := closed(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			for range 3 {
+				unknown(t, disprove(t, c))
+				time.Sleep(dnscheck.ClosedFor)
+			}
+		})
+	})
+	t.Run("a top-level domain that does not exist", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			v := disprove(t, newInternet(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		})
+	})
+}
+
+// What a disproof says for people comes from who has decided it.
+func TestSentencesOfADisproof(t *testing.T) {
+	lacks := zoneOf(start("example.com"))
+	for name, test := range map[string]struct {
+		servers, resolvers []zone
+		want               string
+	}{
+		"gone":                       {[]zone{lacks, lacks, lacks}, []zone{noName, noName, noName}, "There is no TXT record at " + host + ": the name does not exist."},
+		"another value":              {[]zone{lacks, lacks, lacks}, []zone{noName, noName, noValue}, "The TXT record at " + host + ` holds another value than the expected one: "another-value".`},
+		"name servers are silent":    {[]zone{nil, nil, nil}, []zone{noName, noName, noName}, "The TXT record at " + host + " could not be looked up: the domain's name servers did not answer in time."},
+		"a name server has it":       {[]zone{lacks, lacks, zoneOf(start("example.com"), txt(host, token))}, []zone{noName, noName, noName}, "The TXT record at " + host + " holds the expected value."},
+		"name servers do not agree":  {[]zone{lacks, lacks, zoneOf(start("example.com"), cname(host, "a.example.com"))}, []zone{noName, noName, noName}, "The domain's name servers disagree about the TXT record at " + host + ": they name different aliases (CNAME), or only some have one."},
+		"the resolvers do not know":  {[]zone{lacks, lacks, lacks}, []zone{servfail, noName, servfail}, "The TXT record at " + host + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL)."},
+		"the resolvers cannot check": {[]zone{lacks, lacks, lacks}, []zone{bogus, noName, noName}, "The TXT record at " + host + " could not be looked up: the domain's DNSSEC signatures do not validate. The resolver says: DNSSEC Bogus (6)."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := threeServers(t, test.servers...)
+				n.resolved(test.resolvers...)
+				v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+				if diff := cmp.Diff(test.want, v.Sentence()); diff != "" {
+					t.Errorf("sentence (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestDisproofOfNoQuestion(t *testing.T) {
+	c := checker(t, anyResolver(1)...)
+	for _, bad := range [][2]string{{"localhost", token}, {host, ""}} {
+		if _, err := c.Disprove(t.Context(), bad[0], bad[1]); !asQuestionError(err) {
+			t.Errorf("%q: error %v", bad, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Disprove(ended, host, token); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the context's", err)
+	}
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto} {
+		synctest.Test(t, func(t *testing.T) {
+			n := threeServers(t, nil, nil, nil)
+			n.resolved(never, never, never)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			began := time.Now()
+			v, err := n.checker(dnscheck.Config{Mode: mode}).Disprove(ctx, host, token)
+			if !errors.Is(err, context.DeadlineExceeded) || len(v.Observations) > 0 || time.Since(began) != time.Second {
+				t.Errorf("%s: %+v, error %v after %s", mode, v, err, time.Since(began))
+			}
+		})
+	}
+}
+
+// voice is something that a resolver or a name server can do, and what that is to a disproof.
+type voice struct {
+	name     string
+	resolver zone // as a resolver
+	server   zone // as one of the zone's servers
+	sees     bool
+	denies   bool
+	blocks   bool // it contradicts a no
+}
+
+func voicesOfAll() []voice {
+	lacks := zoneOf(start("example.com"))
+	return []voice{
+		{"has it", yes, zoneOf(start("example.com"), txt(host, token)), true, false, false},
+		{"has it among others", holding(other, token), zoneOf(start("example.com"), txt(host, other), txt(host, token)), true, false, false},
+		{"no name", noName, lacks, false, true, false},
+		{"no record", noRecord, zoneOf(start("example.com"), address(host, "5.5.5.5")), false, true, false},
+		{"another value", noValue, zoneOf(start("example.com"), txt(host, other)), false, true, false},
+		{"half of it", holding(token[:16], token[16:]), zoneOf(start("example.com"), txt(host, token[:16]), txt(host, token[16:])), false, true, false},
+		{"fails", servfail, servfail, false, false, false},
+		{"refuses", refused, refused, false, false, false},
+		{"is silent", never, never, false, false, false},
+		{"refers upward", upward, upward, false, false, false},
+		{"has no zone", saidBy(), noName, false, false, false},
+		{"filters", with(dns.ExtendedErrorCodeFiltered, noName), with(dns.ExtendedErrorCodeFiltered, lacks), false, false, false},
+		{"has an old no", with(dns.ExtendedErrorCodeStaleAnswer, noName), with(dns.ExtendedErrorCodeStaleAnswer, lacks), false, false, false},
+		{"has an old yes", with(dns.ExtendedErrorCodeStaleAnswer, yes), with(dns.ExtendedErrorCodeStaleAnswer, zoneOf(start("example.com"), txt(host, token))), false, false, true},
+		{"speaks against itself", against, authoritatively(against), false, false, true},
+		{"is ambiguous", ambiguous, authoritatively(ambiguous), false, false, true},
+	}
+}
+
+// In worlds put together by chance the verdict is what the rules make of who is in them, and never an absence that they do not give.
+func TestDisproofInWorldsOfChance(t *testing.T) {
+	voices := voicesOfAll()
+	usual := slices.DeleteFunc(voicesOfAll(), func(v voice) bool { return v.sees || v.blocks || !v.denies && v.name != "fails" })
+	chance := rand.New(rand.NewPCG(20261122, 1))
+	states := make(map[dnscheck.State]int)
+	for i := range 400 {
+		from := voices
+		if i%2 == 0 { // else hardly any would be absent
+			from = usual
+		}
+		var world [6]voice
+		for i := range world {
+			world[i] = from[chance.IntN(len(from))]
+		}
+		mode := []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority}[chance.IntN(3)]
+		servers, resolvers := world[:3], world[3:]
+		if mode == dnscheck.ModeResolvers {
+			servers = nil
+		}
+		wanted := ruled(servers, resolvers)
+		states[wanted]++
+		synctest.Test(t, func(t *testing.T) {
+			n := threeServers(t, world[0].server, world[1].server, world[2].server)
+			n.resolved(world[3].resolver, world[4].resolver, world[5].resolver)
+			if v := disprove(t, n.checker(dnscheck.Config{Mode: mode})); v.State != wanted {
+				t.Errorf("%s, %q: %s (%s), want %s; %+v", mode, names(world[:]), v.State, v.Reason, wanted, v.Observations)
+			}
+		})
+	}
+	for _, state := range []dnscheck.State{dnscheck.Present, dnscheck.Absent, dnscheck.Unknown} {
+		if states[state] < 20 {
+			t.Errorf("only %d worlds are %s", states[state], state)
+		}
+	}
+}
+
+func ruled(servers, resolvers []voice) dnscheck.State {
+	count := func(voices []voice, is func(voice) bool) (n int) {
+		for _, v := range voices {
+			if is(v) {
+				n++
+			}
+		}
+		return n
+	}
+	all := slices.Concat(servers, resolvers)
+	denies := func(v voice) bool { return v.denies }
+	switch {
+	case count(all, func(v voice) bool { return v.sees }) > 0:
+		return dnscheck.Present
+	case count(all, func(v voice) bool { return v.blocks }) > 0:
+		return dnscheck.Unknown
+	case 2*count(resolvers, denies) <= len(resolvers) || len(servers) > 0 && 2*count(servers, denies) <= len(servers):
+		return dnscheck.Unknown
+	}
+	return dnscheck.Absent
+}
+
+func names(voices []voice) []string {
+	var names []string
+	for _, v := range voices {
+		names = append(names, v.name)
+	}
+	return names
+}
