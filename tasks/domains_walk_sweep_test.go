@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"orgops/apiclient"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
@@ -52,8 +54,8 @@ func (w *world) rechecks() map[string]tasks.RecheckPayload {
 		if err := json.Unmarshal(q.payload, &p); err != nil {
 			w.t.Fatal(err)
 		}
-		if q.queue != tasks.RecheckQueue("default") {
-			w.t.Errorf("%s is in queue %s", q.id, q.queue)
+		if kept := q.options[asynq.RetentionOpt]; q.queue != tasks.RecheckQueue("default") || kept != time.Minute {
+			w.t.Errorf("%s is in queue %s, and kept for %v", q.id, q.queue, kept)
 		}
 		all[p.DiscoveryDomainID] = p
 	}

@@ -25,6 +25,41 @@ func (e errands) UpdateDiscoveryDomain(ctx context.Context, organization, id str
 	return e.API.UpdateDiscoveryDomain(ctx, organization, id, u)
 }
 
+func (e errands) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Organization, string, error) {
+	e.of["walk"] = tasks.ErrandOf(ctx)
+	return e.API.OrganizationsPage(ctx, from)
+}
+
+// TestErrandsOfSweeps: what a sweep reads is held to its share; what it does, and the
+// proof of a pending domain, finishes something.
+func TestErrandsOfSweeps(t *testing.T) {
+	w := newWorld(t)
+	e := errands{w.config.API, map[string]tasks.Errand{}}
+	w.reboot(func(c *tasks.Config) { c.API = e })
+	w.sandbox.AddDomain(org, sandbox.Domain{ID: dom, Status: "verified"}) // its token is not there
+	w.sweep(tasks.SweepOrder{Tick: 1, Pending: true})
+	w.queue.spare = []string{tasks.TypeJudge, tasks.TypeRelook}
+	w.drain()
+	for _, request := range []string{"walk", "read"} {
+		if got, want := e.of[request], (tasks.Errand{Sweeping: true}); got != want {
+			t.Errorf("the %s is on errand %+v, want %+v", request, got, want)
+		}
+	}
+	d := w.sandbox.AddDomain(org, sandbox.Domain{ID: "ord_2", Domain: "two.example.org", Status: "pending"})
+	w.sandbox.SetTXT(d.Host, d.TXT)
+	if err := w.ledger.Delete(t.Context(), "run0"); err != nil {
+		t.Fatal(err)
+	}
+	w.queue.tasks = nil
+	w.sweep(tasks.SweepOrder{Tick: 2, Pending: true})
+	w.queue.spare = []string{tasks.TypeJudge, tasks.TypeRelook}
+	w.drain()
+	w.wantStatus(org, "ord_2", "verified")
+	if got, want := e.of["update"], (tasks.Errand{}); got != want {
+		t.Errorf("the PATCH is on errand %+v, want %+v", got, want)
+	}
+}
+
 func TestErrands(t *testing.T) {
 	for _, priority := range []tasks.Priority{tasks.ByRows, tasks.NormalPriority} {
 		t.Run(string(priority), func(t *testing.T) {

@@ -32,6 +32,9 @@ func (p *Plan) Add(item int64, row Row) {
 		return
 	}
 	p.Tasks++
+	if p.kind == TypeRecheck {
+		return // DNS alone is asked, unless something is amiss
+	}
 	p.Calls++ // PATCH or POST
 	if p.kind == TypeVerify {
 		p.Calls++ // GET, to prove it

@@ -441,9 +441,20 @@ const (
 	// retention keeps a finished task's id taken, so that a row handed in
 	// again within it is known to be there already.
 	retention = 15 * time.Minute
+	// recheckRetention is that of a sweep's looks. Nobody hands their rows in again, a
+	// second run of one that is settled ends at the ledger, and there may be 200,000 of
+	// them in minutes, of 1.1 KB each.
+	recheckRetention = time.Minute
 	// taskTimeout is beyond the sum of the timeouts inside every handler.
 	taskTimeout = 10 * time.Minute
 )
+
+func retentionOf(typ string) time.Duration {
+	if typ == TypeRecheck {
+		return recheckRetention
+	}
+	return retention
+}
 
 // enqueue enqueues one task with all of its options. A task of that id that
 // is there already is what was wanted: asynq says so also where it was this
@@ -455,7 +466,7 @@ func enqueue(ctx context.Context, e Enqueuer, s spec) error {
 	}
 	options := []asynq.Option{
 		asynq.TaskID(s.id), asynq.Queue(s.queue), asynq.MaxRetry(maxRetry),
-		asynq.Timeout(taskTimeout), asynq.Retention(max(retention, s.retention)),
+		asynq.Timeout(taskTimeout), asynq.Retention(max(retentionOf(s.typ), s.retention)),
 	}
 	if s.after > 0 {
 		options = append(options, asynq.ProcessIn(s.after))

@@ -88,7 +88,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + tasks.WalkRequests, // one for each request that can be waiting for an answer
+		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + tasks.WalkRequests + tasks.SweepRequests, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},

@@ -44,7 +44,7 @@ func WalkState(r runs.Run) string {
 	if !ok {
 		return ""
 	}
-	text := fmt.Sprintf("organizations read: %d", w.Read)
+	text := sweepOf(w) + fmt.Sprintf("organizations read: %d", w.Read)
 	if w.Gone > 0 {
 		text += fmt.Sprintf("; gone since they were listed: %d", w.Gone)
 	}
@@ -62,6 +62,22 @@ func WalkState(r runs.Run) string {
 		return text + "; waits: " + r.Walk.Note + nextTry(r.Walk.Next)
 	}
 	return text + "; goes on"
+}
+
+// sweepOf says in words when a sweep was to begin, and how long its looks take; empty
+// where the walk is none of a sweep.
+func sweepOf(w tasks.Walked) string {
+	if w.Tick == 0 {
+		return ""
+	}
+	text := "sweep of " + time.Unix(w.Tick, 0).UTC().Format(time.RFC3339)
+	if w.SpreadUntil > w.Tick {
+		text += ", looks until " + time.Unix(w.SpreadUntil, 0).UTC().Format(time.RFC3339)
+	}
+	if w.Pending {
+		text += ", pending domains too"
+	}
+	return text + "; "
 }
 
 func nextTry(at time.Time) string {

@@ -103,7 +103,7 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	}
 	run, created, err := i.beginChild(ctx, from, runs.Run{
 		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant, Label: o.Label, Digest: rows.digest(parent), Format: from.Format,
-		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp, Priority: from.Priority,
+		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp, Priority: from.Priority, KeepFor: from.KeepFor,
 	})
 	if err != nil {
 		return runs.Run{}, sum, err

@@ -5,8 +5,8 @@
 // work on them begins, and it is sealed once the producer knows how many there
 // are. Rows are settled one by one or many at a time, each counted once however
 // often that is repeated. A run has ended when it is sealed and every row is
-// settled, in whichever order the two come about; 30 days later Redis forgets
-// it. To cancel a run is to seal it as it is and to settle what is open, but for
+// settled, in whichever order the two come about; 30 days later, or after as long as
+// it was created to be kept, Redis forgets it. To cancel a run is to seal it as it is and to settle what is open, but for
 // the rows that have begun: what became of their requests is found out first.
 //
 // Rows that came to the queue by themselves are a run of their own, which List

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Retention is how long a run is remembered after its end.
+	// Retention is how long a run is remembered after its end, unless it says otherwise.
 	Retention = 30 * 24 * time.Hour
 	// MaxRows bounds a run, so that one wrong row number cannot make Redis
 	// allocate a bitmap of gigabytes: 12.5 MB each at the most.

@@ -461,3 +461,24 @@ func TestNotes(t *testing.T) {
 		t.Errorf("of no run: %v, %d, %v", rows, total, err)
 	}
 }
+
+// TestKeepFor: a run that says how long it is kept is kept for that long, whatever
+// is written last.
+func TestKeepFor(t *testing.T) {
+	l, rdb := newLedger(t)
+	const week = 7 * 24 * time.Hour
+	if _, _, err := l.Create(t.Context(), runs.Run{ID: "a", Kind: kind, Tenant: "default", KeepFor: week}); err != nil {
+		t.Fatal(err)
+	}
+	store(t, l, "a", 0, "x")
+	seal(t, l, "a", 1)
+	settle(t, l, "a", "refused", "404", 0)
+	if r := get(t, l, "a"); r.KeepFor != week || !r.Ended() {
+		t.Errorf("kept for %v, ended %v", r.KeepFor, r.Ended())
+	}
+	for _, key := range rdb.Keys(t.Context(), "orgops:v1:{run:a}:*").Val() {
+		if ttl := rdb.PTTL(t.Context(), key).Val(); ttl <= week-time.Hour || ttl > week {
+			t.Errorf("%s is kept for another %v, want %v", key, ttl, week)
+		}
+	}
+}

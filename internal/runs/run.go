@@ -72,6 +72,8 @@ type Run struct {
 	LostAt time.Time
 	// GiveUp is how long a token may take to appear, from CountsFrom on; 0: not said.
 	GiveUp time.Duration
+	// KeepFor is how long the run is remembered after its end; 0: Retention.
+	KeepFor time.Duration
 	// Priority is "high" or "normal", or empty: then its rows decide on its lane.
 	Priority string
 	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
@@ -129,6 +131,9 @@ func (r Run) fields() ([]any, error) {
 		"give_up_ms", r.GiveUp.Milliseconds(),
 		"priority", r.Priority,
 	}
+	if r.KeepFor > 0 {
+		fields = append(fields, "keep_ms", r.KeepFor.Milliseconds())
+	}
 	if r.Walk != nil {
 		fields = append(fields, "walk_step", 0, "walk_enqueued", 0, "walk_told", r.Walk.Told)
 	}
@@ -157,6 +162,7 @@ func parseRun(id string, hash map[string]string) (Run, error) {
 	r.CreatedAt = read.time("created_at")
 	r.EndedAt = read.time("ended_at")
 	r.GiveUp = time.Duration(read.int("give_up_ms")) * time.Millisecond
+	r.KeepFor = time.Duration(read.int("keep_ms")) * time.Millisecond
 	r.CancelledAt = read.time("cancelled_at")
 	r.Walk = parseWalk(hash, &read)
 	r.Counts = map[string]int64{}

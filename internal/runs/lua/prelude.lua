@@ -1,5 +1,5 @@
 -- Begins every script of the ledger. KEYS are always the run's, in this order.
--- ARGV[1] is the retention of ended runs in milliseconds.
+-- ARGV[1] is the retention of ended runs in milliseconds, where the run has none of its own.
 local run, settled, cancelled = KEYS[1], KEYS[2], KEYS[3]
 local told, fates, notes, kept, rows = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local scratch = KEYS[9] -- there only while a script runs
@@ -35,7 +35,7 @@ end
 -- Ends the run if it is through. Of a run that has ended every key expires, also
 -- one that is written first after the end: hence this is every script's last step.
 local function conclude()
-  local r = redis.call('HMGET', run, 'sealed', 'total', 'settled', 'ended_at')
+  local r = redis.call('HMGET', run, 'sealed', 'total', 'settled', 'ended_at', 'keep_ms')
   local ended = r[4] and tonumber(r[4])
   if not ended then
     if r[1] ~= '1' or tonumber(r[2]) ~= tonumber(r[3]) then
@@ -45,6 +45,6 @@ local function conclude()
     redis.call('HSET', run, 'ended_at', ended)
   end
   for i = 1, #KEYS do
-    redis.call('PEXPIREAT', KEYS[i], ended + tonumber(ARGV[1]))
+    redis.call('PEXPIREAT', KEYS[i], ended + tonumber(r[5] or ARGV[1]))
   end
 end
