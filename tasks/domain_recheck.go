@@ -77,7 +77,8 @@ type recheckRow struct {
 	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
 	Prove                       bool   `json:"prove,omitempty"`
 	Tick                        int64  `json:"tick"`
-	Due                         int64  `json:"due,omitempty"` // a Unix second; 0: at once
+	Due                         int64  `json:"due,omitempty"`     // a Unix second; 0: at once
+	Refused                     string `json:"refused,omitempty"` // why the record cannot be looked for; empty: it can
 }
 
 func (r recheckRow) payload(e Envelope) RecheckPayload {
@@ -92,6 +93,9 @@ func parseRecheck(object json.RawMessage, _ Defaults) (Row, error) {
 	var r recheckRow
 	if err := decodeStrict(object, &r); err != nil {
 		return Row{}, err
+	}
+	if r.Refused != "" {
+		return Row{}, refused("%s", r.Refused)
 	}
 	if r.Due < 0 {
 		return Row{}, errors.New("due: want a Unix second")

@@ -1,13 +1,18 @@
 package tasks
 
 // A walk finds the rows of a run: it goes through the tenant's organizations and
-// their discovery domains, and each that is pending becomes a row. It goes step by
-// step, a task for each. The ledger makes a step whole or not at all, and only if it
-// is the next one: the rows that were found and the place where the walk goes on
-// change together. So a page that is walked twice, and reads otherwise the second
-// time, adds its rows once. What an execution that was killed has left to do, rows
-// that are stored and not enqueued, the next task, the seal, the next one does first;
+// their discovery domains, and those that it is after become rows: the pending ones
+// of a run that verifies, mostly the verified ones of a sweep. It goes step by step.
+// The ledger makes a step whole or not at all, and only if it is the next one: the
+// rows that were found and the place where the walk goes on change together. So a
+// page that is walked twice, and reads otherwise the second time, adds its rows once.
+// What an execution that was killed has left to do, rows that are stored and not
+// enqueued, the next task, the judging of a sweep, the seal, the next one does first;
 // the ids of tasks make it harmless to do that twice.
+//
+// A task makes steps for a few seconds, and then enqueues the one that goes on. Where
+// there are two of a walk, as after a repair of what was not lost, the one that was
+// enqueued for the later step goes on alone: see walk.process.
 
 import (
 	"cmp"
@@ -20,30 +25,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"orgops/apiclient"
-	"orgops/dnscheck"
 )
 
-// WalkPayload asks for one step of the walk that finds the rows of a run; it is the
-// payload of domains:walk. It stands for no row: where the walk goes on, and where it
-// goes at all, is in the ledger.
-type WalkPayload struct {
-	Envelope
-
-	Step     int64     `json:"step"`
-	GiveUpAt time.Time `json:"give_up_at"`         // of rows found at CreatedAt; later ones have as long
-	Priority Priority  `json:"priority,omitempty"` // of theirs; they are on the normal lane unless it is high
-}
-
-// Validate checks what does not need the ledger.
-func (p WalkPayload) Validate() error {
-	switch {
-	case p.Step < 0:
-		return fmt.Errorf("step: want 0 or more, got %d", p.Step)
-	case p.GiveUpAt.IsZero():
-		return errors.New("give_up_at is missing")
-	}
-	return CheckPriority(p.Priority)
+// quest is what a walk is after: the payload of its task.
+type quest interface {
+	// from is the step that the task was enqueued for.
+	from() int64
+	// onward is the task that goes on from a later step.
+	onward(step int64) spec
+	// run is the run as tasks are made for rows that are found now.
+	run(job Job, now time.Time) Run
+	// row is the domain's row, nil if it is to be none, and what is kept beside it.
+	row(ctx context.Context, cfg Config, told Walked, organization string, d apiclient.DiscoveryDomain) (source, kept []byte, err error)
+	// over does what is left to do once the last row is enqueued.
+	over(ctx context.Context, cfg Config, job Job, told Walked) error
+	// came says in words what the walk has come to.
+	came(rows int64, told Walked) string
 }
 
 // Walks is what a walk needs of the ledger.
@@ -71,14 +71,25 @@ type Walks interface {
 // Walked is what a walk tells of itself, kept as JSON with its run.
 type Walked struct {
 	Organization string `json:"organization_id,omitempty"` // the only one that is walked; empty: all
-	Read         int64  `json:"organizations_read"`
-	Gone         int64  `json:"organizations_gone,omitempty"`   // whose domains were answered with 404: deleted since they were listed
-	Missed       int64  `json:"organizations_missed,omitempty"` // that could not be read
-	Why          string `json:"why,omitempty"`                  // the first of these could not
+
+	// Of a sweep, Unix seconds: when it was scheduled, or begun by hand, and until
+	// when its looks are spread from then on; 0: they are due at once.
+	Tick        int64 `json:"tick,omitempty"`
+	SpreadUntil int64 `json:"spread_until,omitempty"`
+	// Pending says that pending domains are looked at too, and proven where their
+	// token is there.
+	Pending bool `json:"verify_pending,omitempty"`
+
+	Read   int64  `json:"organizations_read"`
+	Gone   int64  `json:"organizations_gone,omitempty"`   // whose domains were answered with 404: deleted since they were listed
+	Missed int64  `json:"organizations_missed,omitempty"` // that could not be read
+	Why    string `json:"why,omitempty"`                  // the first of these could not
 	// Early is why the walk has ended before it had come to all organizations; empty:
 	// it has not.
 	Early string `json:"ended_early,omitempty"`
 	Ended bool   `json:"ended,omitempty"`
+	// Task is the step for which the task was enqueued that made the last one.
+	Task int64 `json:"task,omitempty"`
 }
 
 // Whole says that no organization was left out so far.
@@ -86,9 +97,13 @@ func (w Walked) Whole() bool { return w.Missed == 0 && w.Early == "" }
 
 // Bounds of a step.
 const (
-	// stepOrganizations is how many organizations a step reads, all at once: a
-	// request takes ten times as long as the permit for it at the usual rates.
-	stepOrganizations = 8
+	// stepOrganizations is how many organizations a step reads, all at once: as many
+	// requests as are under way where 250 a second are allowed, and answered within
+	// 200 ms. A page of each is 5 MB at the most.
+	stepOrganizations = 50
+	// stepsFor is how long a task makes steps: fetching the next one, of a server that
+	// polls ten times a second, is then 2 % of the walk's time.
+	stepsFor = 5 * time.Second
 	// mostLate is how many organizations are put off to the end because they could
 	// not be read: beyond that it is not they who are in trouble.
 	mostLate = 100
@@ -162,8 +177,18 @@ type stride struct {
 
 type walk struct{ cfg Config }
 
-func (h *walk) process(ctx context.Context, job Job, p WalkPayload) (Result, error) {
+// walks makes a work of the walk that is after Q.
+func walks[Q interface {
+	payload
+	quest
+}](h *walk,
+) work {
+	return decoded(func(ctx context.Context, job Job, q Q) (Result, error) { return h.process(ctx, job, q) })
+}
+
+func (h *walk) process(ctx context.Context, job Job, q quest) (Result, error) {
 	ctx = inTurn(ctx, job.look)
+	until, made := h.cfg.Now().Add(stepsFor), 0
 	for {
 		if stopping(h.cfg.Stopping) {
 			return Result{}, ErrStopping
@@ -172,22 +197,30 @@ func (h *walk) process(ctx context.Context, job Job, p WalkPayload) (Result, err
 		if err != nil {
 			return Result{}, err
 		}
-		if err := h.enqueueFound(ctx, job, p, at); err != nil {
+		if at.told.Task > q.from() {
+			return Result{Outcome: HandedOn}, nil // a later task has made a step: it goes on
+		}
+		if err := h.enqueueFound(ctx, job, q, at); err != nil {
 			return Result{}, err
 		}
+		mayHandOn := at.step > q.from()
 		switch {
 		case at.told.Ended:
-			return h.seal(ctx, job, at)
-		case at.step > p.Step:
-			return h.handOn(ctx, p, at.step)
+			return h.seal(ctx, job, q, at)
+		case mayHandOn && (made == 0 || !h.cfg.Now().Before(until)):
+			return h.handOn(ctx, q, at.step)
 		}
-		s, err := h.stride(ctx, job, at)
+		s, err := h.stride(ctx, q, at, made == 0 && job.retried >= putOffAfter)
 		if err == nil {
-			err = h.make(ctx, job, at.step, s)
+			err = h.make(ctx, job, q, at.step, s)
+		}
+		if mayHandOn && Judge(err).Outcome == Transient {
+			return h.handOn(ctx, q, at.step) // so that its attempts count from the last step
 		}
 		if err != nil {
 			return Result{}, err
 		}
+		made++
 	}
 }
 
@@ -225,7 +258,8 @@ func (h *walk) at(ctx context.Context, run string) (walkAt, error) {
 
 // make has the ledger make the step. One that was made meanwhile is none of ours: what
 // comes after it is seen to next.
-func (h *walk) make(ctx context.Context, job Job, step int64, s stride) error {
+func (h *walk) make(ctx context.Context, job Job, q quest, step int64, s stride) error {
+	s.told.Task = q.from()
 	s.told.Ended = s.told.Early != "" || s.cursor.Through && len(s.cursor.Left)+len(s.cursor.Late) == 0
 	if s.told.Ended {
 		s.doubtGone()
@@ -246,22 +280,23 @@ func (h *walk) make(ctx context.Context, job Job, step int64, s stride) error {
 }
 
 // stride reads what comes next: organizations of the pages so far, else the next
-// page of them, and at the end those that were put off.
-func (h *walk) stride(ctx context.Context, job Job, at walkAt) (stride, error) {
+// page of them, and at the end those that were put off. putOff: also where none of
+// the organizations could be read, they are put off.
+func (h *walk) stride(ctx context.Context, q quest, at walkAt, putOff bool) (stride, error) {
 	ctx, cancel := forRequests(ctx)
 	defer cancel()
 	s := stride{told: at.told, cursor: at.cursor}
 	switch c := &s.cursor; {
 	case len(c.Left) > 0:
 		batch := c.Left[:min(len(c.Left), stepOrganizations)]
-		on, late, err := h.readDomains(ctx, &s, batch, job.retried >= putOffAfter)
+		on, late, err := h.readDomains(ctx, q, &s, batch, putOff)
 		c.Left = slices.Concat(on, c.Left[len(batch):])
 		c.Late = slices.Concat(c.Late, late)
 		return s, err
 	case !c.Through && len(c.Late) < mostLate:
 		return s, h.readOrganizations(ctx, &s)
 	}
-	on, late, err := h.readDomains(ctx, &s, s.cursor.Late, false)
+	on, late, err := h.readDomains(ctx, q, &s, s.cursor.Late, false)
 	s.cursor.Late = slices.Concat(on, late)
 	return s, err
 }
@@ -288,42 +323,57 @@ func (h *walk) readOrganizations(ctx context.Context, s *stride) error {
 	return s.cursor.follow(next, len(page))
 }
 
-// domainsPage is a page of an organization's domains.
+// domainsPage is the rows of a page of an organization's domains.
 type domainsPage struct {
-	domains []apiclient.DiscoveryDomain
-	next    string
-	err     error
+	rows, records [][]byte
+	next          string
+	err           error
+}
+
+func (h *walk) readPage(ctx context.Context, q quest, told Walked, o left) (p domainsPage) {
+	domains, next, err := h.cfg.API.DiscoveryDomainsPage(ctx, o.ID, o.From)
+	if err != nil {
+		return domainsPage{err: err}
+	}
+	p.next = next
+	for _, d := range domains {
+		source, kept, err := q.row(ctx, h.cfg, told, o.ID, d)
+		if err != nil {
+			return domainsPage{err: err}
+		}
+		if source != nil {
+			p.rows, p.records = append(p.rows, source), append(p.records, kept)
+		}
+	}
+	return p
 }
 
 // readDomains reads a page of the domains of each of the organizations. on are those
 // that have another one, or that could not be asked now; late are those which met
 // trouble. The error is what kept all of them from being read, unless those in trouble
 // are to be put off.
-func (h *walk) readDomains(ctx context.Context, s *stride, batch []left, putOff bool) (on, late []left, err error) {
-	pages := make([]domainsPage, len(batch))
-	sideBySide(len(batch), stepOrganizations, func(i int) {
-		p := &pages[i]
-		p.domains, p.next, p.err = h.cfg.API.DiscoveryDomainsPage(ctx, batch[i].ID, batch[i].From)
-	})
+func (h *walk) readDomains(ctx context.Context, q quest, s *stride, batch []left, putOff bool) (on, late []left, err error) {
+	pages, told := make([]domainsPage, len(batch)), s.told
+	sideBySide(len(batch), stepOrganizations, func(i int) { pages[i] = h.readPage(ctx, q, told, batch[i]) })
 	var held, trouble error
 	for i, p := range pages {
 		o := batch[i]
 		switch j := Judge(p.err); {
 		case p.err == nil && p.next != "" && o.Pages+1 < mostPages:
-			s.add(o.ID, p.domains)
+			s.add(p)
 			on = append(on, left{ID: o.ID, From: p.next, Pages: o.Pages + 1})
 		case p.err == nil && p.next != "":
-			s.add(o.ID, p.domains)
+			s.add(p)
 			s.miss(o.ID, fmt.Sprintf("the list of its domains does not end: %d pages", mostPages))
 		case p.err == nil:
-			s.add(o.ID, p.domains)
+			s.add(p)
 			s.told.Read++
 		case j.Outcome == Transient:
 			late, trouble = append(late, o), cmp.Or(trouble, p.err)
 		case !j.Outcome.Settles():
 			on, held = append(on, o), cmp.Or(held, p.err)
 		case isGone(p.err) && s.told.Organization == "":
-			s.gone(o.ID, j.Reason) // nothing of it is pending
+			s.gone(o.ID, j.Reason) // nothing of it is looked for
 		case j.Outcome == Cancelled:
 			return on, late, p.err
 		default:
@@ -344,31 +394,8 @@ func isGone(err error) bool {
 	return ok && answer.Status == http.StatusNotFound
 }
 
-// add adds a row for each of the domains that is pending. The row itself names
-// nothing but the domain; host and token, which may change, are kept beside it as if
-// its first look had read them, and a proof reads them anew.
-func (s *stride) add(organization string, domains []apiclient.DiscoveryDomain) {
-	for _, d := range domains {
-		if d.Status != apiclient.StatusPending {
-			continue
-		}
-		source, record := foundRow(organization, d)
-		s.rows, s.records = append(s.rows, source), append(s.records, record)
-	}
-}
-
-func foundRow(organization string, d apiclient.DiscoveryDomain) (source, kept []byte) {
-	source, err := json.Marshal(map[string]string{"organization_id": organization, "discovery_domain_id": d.ID})
-	if err != nil {
-		panic(err) // texts alone
-	}
-	if below(d) != nil || dnscheck.CheckHost(d.VerificationHost) != nil || len(d.VerificationTXT) > longestToken {
-		return source, nil // its look reads it once more, and says what is wrong
-	}
-	if kept, err = json.Marshal(recordOf(d)); err != nil {
-		panic(err)
-	}
-	return source, kept
+func (s *stride) add(p domainsPage) {
+	s.rows, s.records = append(s.rows, p.rows...), append(s.records, p.records...)
 }
 
 // miss counts an organization that is not read.
@@ -395,8 +422,8 @@ func (s *stride) doubtGone() {
 
 // enqueueFound enqueues the rows of which the ledger does not know that they are. For
 // each the time runs from now on: a walk may take, or be held up, for as long as a
-// token may take to appear.
-func (h *walk) enqueueFound(ctx context.Context, job Job, p WalkPayload, at walkAt) error {
+// token may take to appear. A row that is no work is settled with the reason.
+func (h *walk) enqueueFound(ctx context.Context, job Job, q quest, at walkAt) error {
 	if at.enqueued == at.stored {
 		return nil
 	}
@@ -404,17 +431,14 @@ func (h *walk) enqueueFound(ctx context.Context, job Job, p WalkPayload, at walk
 	if err != nil {
 		return err
 	}
-	kind := kinds[job.kindOfType(TypeWalk)]
-	run := Run{
-		ID: job.Run, Kind: kind.Name, Tenant: job.Tenant, CreatedAt: h.cfg.Now().UTC(), Generation: job.Generation,
-		Priority: p.Priority, GiveUp: p.GiveUpAt.Sub(job.CreatedAt),
-	}
+	run := q.run(job, h.cfg.Now().UTC())
+	kind := kinds[run.Kind]
 	s := Submission{run: run, lane: run.lane(), now: h.cfg.Now}
 	rows, noWork := make([]held, len(sources)), make([]bool, len(sources))
 	for i, source := range sources {
 		row, err := kind.Parse(source, Defaults{})
 		if noWork[i] = err != nil; noWork[i] {
-			err = h.cfg.Ledger.Settle(ctx, job.Run, kind.Name, []int64{at.enqueued + int64(i)}, string(Invalid), err.Error())
+			err = h.cfg.Ledger.Settle(ctx, job.Run, kind.Name, []int64{at.enqueued + int64(i)}, string(outcomeOfBad(err)), err.Error())
 		}
 		if err != nil {
 			return err
@@ -422,6 +446,14 @@ func (h *walk) enqueueFound(ctx context.Context, job Job, p WalkPayload, at walk
 		rows[i] = held{row: row}
 	}
 	return h.enqueue(ctx, tasksOf(s.rowTasks(rows, at.enqueued, noWork)))
+}
+
+// outcomeOfBad is that of a row which is found and cannot be work.
+func outcomeOfBad(err error) Outcome {
+	if settled, ok := errors.AsType[*settledError](err); ok {
+		return settled.outcome
+	}
+	return Invalid
 }
 
 func (h *walk) enqueue(ctx context.Context, specs []spec) error {
@@ -436,50 +468,41 @@ func (h *walk) enqueue(ctx context.Context, specs []spec) error {
 	return nil
 }
 
-// handOn enqueues the task of the next step.
-func (h *walk) handOn(ctx context.Context, p WalkPayload, step int64) (Result, error) {
-	p.Step = step
-	if err := enqueue(ctx, h.cfg.Enqueuer, p.task()); err != nil {
+// handOn enqueues the task that goes on.
+func (h *walk) handOn(ctx context.Context, q quest, step int64) (Result, error) {
+	if err := enqueue(ctx, h.cfg.Enqueuer, q.onward(step)); err != nil {
 		return Result{}, fmt.Errorf("enqueue the next step: %w", err)
 	}
 	return Result{Outcome: HandedOn}, nil
 }
 
-func (p WalkPayload) task() spec {
-	return spec{typ: TypeWalk, payload: p, id: walkTaskID(p.Run, p.Step, p.Generation), queue: SweepQueue(p.Tenant)}
-}
-
-func (h *walk) seal(ctx context.Context, job Job, at walkAt) (Result, error) {
+func (h *walk) seal(ctx context.Context, job Job, q quest, at walkAt) (Result, error) {
+	if err := q.over(ctx, h.cfg, job, at.told); err != nil {
+		return Result{}, err
+	}
 	if err := h.cfg.Ledger.Seal(ctx, job.Run, at.stored); err != nil {
 		return Result{}, err
 	}
-	return Result{Outcome: Done, Detail: fmt.Sprintf("found %d pending domains in %d organizations", at.stored, at.told.Read)}, nil
+	return Result{Outcome: Done, Detail: q.came(at.stored, at.told)}, nil
 }
 
 // end ends the walk where it is: what was found stays, and what was not come to is
 // told.
-func (h *walk) end(ctx context.Context, job Job, payload []byte, why string) error {
-	var p WalkPayload
-	if err := decodeStrict(payload, &p); err != nil {
-		return err
-	}
+func (h *walk) end(ctx context.Context, job Job, q quest, why string) error {
 	for {
 		at, err := h.at(ctx, job.Run)
 		if err != nil {
 			return err
 		}
-		if at.told.Ended {
-			if err := h.enqueueFound(ctx, job, p, at); err != nil {
-				return err
-			}
-			_, err := h.seal(ctx, job, at)
-			return err
-		}
 		// The step of the end says that what was found before is enqueued.
-		if err := h.enqueueFound(ctx, job, p, at); err != nil {
+		if err := h.enqueueFound(ctx, job, q, at); err != nil {
 			return err
 		}
-		if err := h.make(ctx, job, at.step, at.given(why)); err != nil {
+		if at.told.Ended {
+			_, err := h.seal(ctx, job, q, at)
+			return err
+		}
+		if err := h.make(ctx, job, q, at.step, at.given(why)); err != nil {
 			if o := Judge(err).Outcome; o == Cancelled || o == Paused || o == Superseded {
 				return nil // it has ended, or goes on, otherwise
 			}
@@ -502,19 +525,36 @@ func (at walkAt) given(why string) stride {
 }
 
 // recordWalk tells the ledger what came of an execution of a walk's task.
-func (m *Mux) recordWalk(ctx context.Context, job Job, payload []byte, j Judgement) error {
+func (m *Mux) recordWalk(ctx context.Context, job Job, t *asynq.Task, j Judgement) error {
 	switch {
 	case j.Outcome.Well(), j.Outcome == Invalid: // it is another's, or cannot be read: no word about the run
 		return nil
 	case j.Outcome == Cancelled, j.Outcome == HandedOn, j.Outcome == Stopping, j.Outcome == Paused, j.Outcome == Superseded:
 		return nil
 	case j.Outcome.Settles():
-		return m.walk.end(ctx, job, payload, j.Reason)
+		q, err := questOf(t)
+		if err != nil {
+			return err
+		}
+		return m.walk.end(ctx, job, q, j.Reason)
 	}
 	if err := m.block(ctx, j); err != nil {
 		return err
 	}
 	return m.cfg.Ledger.NoteWalk(ctx, job.Run, string(j.Outcome)+": "+j.Reason, m.cfg.Now().Add(j.After))
+}
+
+func questOf(t *asynq.Task) (quest, error) {
+	if t.Type() == TypeSweep {
+		return read[SweepPayload](t.Payload())
+	}
+	return read[WalkPayload](t.Payload())
+}
+
+func read[Q quest](raw []byte) (quest, error) {
+	var q Q
+	err := decodeStrict(raw, &q)
+	return q, err
 }
 
 // sideBySide does something for each of n things, width of them at a time. What it

@@ -5,8 +5,9 @@ import "context"
 // Errand is what a request to the API is for, so that whoever paces requests can
 // tell which of those that wait is to go first.
 type Errand struct {
-	Lane    Lane
-	Looking bool // the read of a look or of a walk, which may be one of many; else it finishes a row
+	Lane     Lane
+	Looking  bool // the read of a look or of a walk, which may be one of many; else it finishes a row
+	Sweeping bool // a read of a sweep, for which nobody waits
 }
 
 type errandKey struct{}
@@ -20,5 +21,12 @@ func ErrandOf(ctx context.Context) Errand {
 
 // onErrand is for the requests of an execution.
 func (j Job) onErrand(ctx context.Context, typ string) context.Context {
-	return context.WithValue(ctx, errandKey{}, Errand{Lane: j.Lane, Looking: typ == TypeVerify || typ == TypeWalk})
+	e := Errand{Lane: j.Lane}
+	switch typ {
+	case TypeVerify, TypeWalk:
+		e.Looking = true
+	case TypeSweep, TypeRecheck, TypeRelook:
+		e.Sweeping = true
+	}
+	return context.WithValue(ctx, errandKey{}, e)
 }

@@ -112,14 +112,15 @@ func NewMux(cfg Config) *Mux {
 	}
 	records := records{api: cfg.API, now: cfg.Now}
 	remembered := remembered{cfg}
-	walks := &walk{cfg: cfg}
-	return &Mux{cfg: cfg, walk: walks, works: map[string]work{
+	w := &walk{cfg: cfg}
+	return &Mux{cfg: cfg, walk: w, works: map[string]work{
 		TypeVerify:  decoded((&verify{cfg: cfg, records: records}).process),
 		TypeConfirm: decoded((&confirm{cfg: cfg, records: records}).process),
 		TypeUpdate:  decoded((&update{cfg: cfg, records: records}).process),
 		TypeRemove:  decoded((&remove{cfg: cfg}).process),
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
-		TypeWalk:    decoded(walks.process),
+		TypeWalk:    walks[WalkPayload](w),
+		TypeSweep:   walks[SweepPayload](w),
 		TypeRecheck: decoded((&recheck{cfg: cfg, remembered: remembered}).process),
 		TypeRelook:  decoded((&relook{cfg: cfg, remembered: remembered}).process),
 		TypeAct:     decoded((&act{cfg: cfg, remembered: remembered}).process),
@@ -376,7 +377,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) error {
 	switch {
 	case t.Type() == TypeWalk, t.Type() == TypeSweep:
-		return m.recordWalk(ctx, job, t.Payload(), j)
+		return m.recordWalk(ctx, job, t, j)
 	case classOf(t.Type()) != ofRows:
 		return m.block(ctx, j)
 	case j.Outcome.Settles():

@@ -239,6 +239,7 @@ type queue struct {
 	clock *clock
 	mu    sync.Mutex
 	tasks []*queued
+	spare []string // types whose tasks stand, and are never taken up
 }
 
 func (q *queue) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
@@ -286,7 +287,7 @@ func (q *queue) next() *queued {
 	defer q.mu.Unlock()
 	var first *queued
 	for _, t := range q.tasks {
-		if t.state == "" && (first == nil || t.at.Before(first.at)) {
+		if t.state == "" && !slices.Contains(q.spare, t.typ) && (first == nil || t.at.Before(first.at)) {
 			first = t
 		}
 	}

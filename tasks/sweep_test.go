@@ -17,7 +17,7 @@ import (
 )
 
 // sweep hands in all domains of the organization as a sweep of now, and its judging.
-func (w *world) sweep() (run string) {
+func (w *world) sweepRows() (run string) {
 	w.t.Helper()
 	run = fmt.Sprintf("run%d", len(w.runs))
 	w.runs = append(w.runs, run)
@@ -91,7 +91,7 @@ func (q withoutRelooks) EnqueueContext(ctx context.Context, t *asynq.Task, opts 
 	return q.Enqueuer.EnqueueContext(ctx, t, opts...)
 }
 
-func sweeping(action tasks.Action) func(*settings) {
+func actingBy(action tasks.Action) func(*settings) {
 	return func(s *settings) {
 		s.tasks.Rules = tasks.Rules{Action: action}
 		s.tasks.Enqueuer = withoutRelooks{s.tasks.Enqueuer}
@@ -103,7 +103,7 @@ func sweeping(action tasks.Action) func(*settings) {
 func (w *world) days(n int) {
 	w.t.Helper()
 	for range n {
-		w.sweep()
+		w.sweepRows()
 		w.drain()
 		w.clock.advance(24 * time.Hour)
 	}
@@ -143,12 +143,12 @@ func (w *world) wantTold(types ...string) {
 func sweepScenarios() []scenario {
 	lost := func(action tasks.Action, status string, use bool) scenario {
 		return scenario{
-			name: "lost_" + string(action), change: sweeping(action), safe: func(*world) {},
+			name: "lost_" + string(action), change: actingBy(action), safe: func(*world) {},
 			begin: func(w *world) {
 				w.verified(new(true))
 				w.days(1)
 				w.age(7*24*time.Hour, 6)
-				w.sweep()
+				w.sweepRows()
 				w.saboteur.calls, w.steps = nil, 0
 			},
 			end: func(w *world) {
@@ -173,7 +173,7 @@ func sweepScenarios() []scenario {
 			d := w.domain(org, dom)
 			w.sandbox.SetTXT(d.Host, d.TXT)
 			w.clock.advance(24 * time.Hour)
-			w.sweep()
+			w.sweepRows()
 			w.saboteur.calls, w.steps = nil, 0
 		}
 		s.end = func(w *world) {
@@ -222,7 +222,7 @@ func TestSweepInTrouble(t *testing.T) {
 // TestNotBeforeTheGrace: the action comes with the first sweep that ends the grace, and
 // not with the ones before.
 func TestNotBeforeTheGrace(t *testing.T) {
-	w := newWorld(t, sweeping(tasks.ActPending))
+	w := newWorld(t, actingBy(tasks.ActPending))
 	w.verified(new(true))
 	for day := range 8 {
 		if d := w.domain(org, dom); d.Status != "verified" {
@@ -241,7 +241,7 @@ func TestNotBeforeTheGrace(t *testing.T) {
 // TestUnknownNeitherCountsNorClears: nights without an answer are no days of absence,
 // and do not begin the grace anew.
 func TestUnknownNeitherCountsNorClears(t *testing.T) {
-	w := newWorld(t, sweeping(tasks.ActPending))
+	w := newWorld(t, actingBy(tasks.ActPending))
 	d := w.verified(new(true))
 	w.days(1)
 	w.sandbox.SetRCode(d.Host, 2, 1<<30)
@@ -262,9 +262,9 @@ func TestUnknownNeitherCountsNorClears(t *testing.T) {
 
 // TestOneSightingATick: however often a re-check runs, it counts once.
 func TestOneSightingATick(t *testing.T) {
-	w := newWorld(t, sweeping(tasks.ActPending))
+	w := newWorld(t, actingBy(tasks.ActPending))
 	w.verified(new(true))
-	w.sweep()
+	w.sweepRows()
 	look := w.queue.byType(tasks.TypeRecheck)[0]
 	w.drain()
 	for range 5 {
@@ -328,9 +328,9 @@ func TestAnAbsenceIsOfTheRecord(t *testing.T) {
 		{"gone", func(w *world, d sandbox.Domain) { w.sandbox.RemoveDomain(org, d.ID) }, "gone", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, sweeping(tasks.ActPending))
+			w := newWorld(t, actingBy(tasks.ActPending))
 			d := w.verified(new(true))
-			w.sweep()
+			w.sweepRows()
 			test.change(w, d)
 			w.drain()
 			w.wantFate("run0", 0, "unchanged", test.detail)
@@ -347,7 +347,7 @@ func TestAnAbsenceIsOfTheRecord(t *testing.T) {
 
 // TestPresentAsksNothing: a domain that has its token costs no request.
 func TestPresentAsksNothing(t *testing.T) {
-	w := newWorld(t, sweeping(tasks.ActPending))
+	w := newWorld(t, actingBy(tasks.ActPending))
 	d := w.verified(new(true))
 	w.sandbox.SetTXT(d.Host, d.TXT)
 	w.days(3)
@@ -363,7 +363,7 @@ func TestPresentAsksNothing(t *testing.T) {
 // TestOthersDoings: what somebody else has done to a domain is left as it is.
 func TestOthersDoings(t *testing.T) {
 	t.Run("set to pending in the grace", func(t *testing.T) {
-		w := newWorld(t, sweeping(tasks.ActPending))
+		w := newWorld(t, actingBy(tasks.ActPending))
 		w.verified(new(true))
 		w.days(5)
 		d := w.domain(org, dom)
@@ -380,7 +380,7 @@ func TestOthersDoings(t *testing.T) {
 		}
 	})
 	t.Run("set to verified after our pending", func(t *testing.T) {
-		w := newWorld(t, sweeping(tasks.ActPending))
+		w := newWorld(t, actingBy(tasks.ActPending))
 		w.verified(new(true))
 		w.days(8)
 		d := w.domain(org, dom)
@@ -399,7 +399,7 @@ func TestOthersDoings(t *testing.T) {
 		}
 	})
 	t.Run("routed again after our unroute", func(t *testing.T) {
-		w := newWorld(t, sweeping(tasks.ActUnroute))
+		w := newWorld(t, actingBy(tasks.ActUnroute))
 		w.verified(new(true))
 		w.days(8)
 		d := w.domain(org, dom)
@@ -414,7 +414,7 @@ func TestOthersDoings(t *testing.T) {
 		}
 	})
 	t.Run("unrouted before us", func(t *testing.T) {
-		w := newWorld(t, sweeping(tasks.ActUnroute))
+		w := newWorld(t, actingBy(tasks.ActUnroute))
 		d := w.verified(new(false))
 		w.days(9)
 		w.sandbox.SetTXT(d.Host, d.TXT)
@@ -434,7 +434,7 @@ func TestProtected(t *testing.T) {
 		org: true, "example.org": true, "d.example.org": true, "D.example.org.": true, "ample.org": false, "org_11": false,
 	} {
 		t.Run(protect, func(t *testing.T) {
-			w := newWorld(t, sweeping(tasks.ActPending), func(s *settings) { s.tasks.Rules.Protect = []string{"x.org", protect} })
+			w := newWorld(t, actingBy(tasks.ActPending), func(s *settings) { s.tasks.Rules.Protect = []string{"x.org", protect} })
 			w.sandbox.AddDomain(org, sandbox.Domain{ID: dom, Domain: "d.example.org", Status: "verified", Use: new(true)})
 			w.days(9)
 			if d := w.domain(org, dom); (d.Status == "verified") != protects {
@@ -452,7 +452,7 @@ func TestProtected(t *testing.T) {
 func TestLookedAtBetween(t *testing.T) {
 	w := newWorld(t, func(s *settings) { s.tasks.Rules.Action = tasks.ActPending })
 	d := w.verified(new(true))
-	w.sweep()
+	w.sweepRows()
 	for range 12 {
 		w.step()
 	}

@@ -58,7 +58,7 @@ func placesOf(normal int) int { return normal + tasks.FastPlaces(normal) }
 // classOf is the pace's class of a handler's requests.
 func classOf(ctx context.Context) pace.Class {
 	e := tasks.ErrandOf(ctx)
-	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking)
+	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking, e.Sweeping)
 }
 
 // longestWait is how long a request waits for its permit before its task goes

@@ -99,7 +99,7 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 // classOf tells classes as cmd/worker does.
 func classOf(ctx context.Context) pace.Class {
 	e := tasks.ErrandOf(ctx)
-	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking)
+	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking, e.Sweeping)
 }
 
 // worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a gate that is measured, a log line a task.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -53,25 +54,53 @@ func tasksRun(r runs.Run, search *tasks.Search) tasks.Run {
 	}
 }
 
-// WalkLost says whether the run's walk has lost its task: none stands for its next
-// step, and nobody has made that meanwhile.
+// WalkLost says whether the run has lost the task that goes on with it as a whole: that
+// of its walk, where none stands for the next step and nobody has made that meanwhile;
+// or the one that judges a sweep whose rows are all found.
 func (i Intake) WalkLost(ctx context.Context, run runs.Run) (bool, error) {
-	if !run.Walking() || i.Queue == nil {
+	_, judged := toBeJudged(run)
+	if i.Queue == nil || !run.Walking() && !judged {
 		return false, nil
 	}
-	stands, err := i.search().WalkStands(ctx, tasksRun(run, nil), run.Walk.Step)
+	stands, err := i.wholeStands(ctx, run)
 	if err != nil || stands {
 		return false, err
 	}
 	now, err := i.Ledger.Get(ctx, run.ID)
-	return err == nil && now.Walking() && !now.Paused && now.Walk.Step == run.Walk.Step && now.Generation == run.Generation, err
+	if err != nil || now.Paused || now.Generation != run.Generation {
+		return false, err
+	}
+	_, still := toBeJudged(now)
+	return now.Walking() && now.Walk.Step == run.Walk.Step || judged && still, nil
 }
 
-// walkAgain enqueues the run's walk in its generation, if it has one that has not
-// come to its end.
-func (i Intake) walkAgain(ctx context.Context, run runs.Run) error {
+func (i Intake) wholeStands(ctx context.Context, run runs.Run) (bool, error) {
+	r := tasksRun(run, nil)
 	if !run.Walking() {
-		return nil
+		return i.search().JudgeStands(ctx, r)
 	}
-	return i.Producer.Walk(ctx, tasksRun(run, nil), run.Walk.Step)
+	return i.search().WalkStands(ctx, r, run.Walk.Told, run.Walk.Step)
+}
+
+// toBeJudged says whether the run is a sweep whose walk is through, and which waits for
+// its rows to be judged; tick is the sweep's.
+func toBeJudged(run runs.Run) (tick int64, ok bool) {
+	var told tasks.Walked
+	if run.Kind != tasks.TypeRecheck || run.Walk == nil || !run.Sealed || run.Ended() || !run.CancelledAt.IsZero() || json.Unmarshal(run.Walk.Told, &told) != nil {
+		return 0, false
+	}
+	return told.Tick, told.Tick > 0
+}
+
+// walkAgain enqueues, in the run's generation, the task that goes on with it as a
+// whole, if it has one that has not come to its end.
+func (i Intake) walkAgain(ctx context.Context, run runs.Run) error {
+	tick, judged := toBeJudged(run)
+	switch {
+	case run.Walking():
+		return i.Producer.Walk(ctx, tasksRun(run, nil), run.Walk.Step)
+	case judged:
+		return i.Producer.Judge(ctx, tasksRun(run, nil), tick)
+	}
+	return nil
 }

@@ -149,18 +149,21 @@ func TestRepairOfAWalk(t *testing.T) {
 	c := newPending(t)
 	c.found(2)
 	c.found(3) // says that the first two were enqueued
+	c.delete(sweepQueue, "a-walk-0-0")
 	c.wantRepaired(intake.Repaired{Open: 2, Lost: 2, Tasks: 2, Walk: true})
 	c.wantPending("default.dns", "a-0-1", "a-1-1")
-	c.wantPending(sweepQueue, "a-walk-0-0", "a-walk-2-1")
+	c.wantPending(sweepQueue, "a-walk-2-1")
 	c.wantRepaired(intake.Repaired{Open: 2, Standing: 2})
 }
 
-// TestWalkThatHandsOn: the task of the step before may be about to enqueue the next.
+// TestWalkThatHandsOn: the task that made the last step, and may have made more before,
+// may be about to enqueue the next.
 func TestWalkThatHandsOn(t *testing.T) {
 	c := newPending(t)
 	c.found(0)
+	c.found(0)
 	if lost, err := c.taker.WalkLost(t.Context(), c.run()); err != nil || lost {
-		t.Errorf("lost %v, %v, while the task of the step before stands", lost, err)
+		t.Errorf("lost %v, %v, while the task that made the last step stands", lost, err)
 	}
 	before := c.run()
 	c.delete(sweepQueue, "a-walk-0-0")

@@ -94,7 +94,7 @@ func (r *Reconciler) findLost(ctx context.Context) error {
 			continue
 		}
 		if walk {
-			r.Logger.WarnContext(ctx, "the walk that finds a run's rows is lost: no task stands for it", "run", id, "command", "enqueue runs repair "+id)
+			r.Logger.WarnContext(ctx, "the walk that finds a run's rows, or the judging of a sweep, is lost: no task stands for it", "run", id, "command", "enqueue runs repair "+id)
 		}
 		if lost == 0 {
 			continue

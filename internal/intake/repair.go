@@ -16,7 +16,8 @@ type Repaired struct {
 	Tasks int64 // enqueued for them
 	// Standing is how many tasks stood before.
 	Standing int64
-	// Walk: the task of the run's walk was lost too, and is enqueued.
+	// Walk: the task of the run's walk was lost too, or the one that judges the sweep,
+	// and is enqueued.
 	Walk bool
 }
 

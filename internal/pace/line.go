@@ -21,10 +21,12 @@ const (
 	classes
 )
 
-// ClassOf is the class of a request for a small run, or for another, that looks, or
-// that finishes something.
-func ClassOf(small, looks bool) Class {
+// ClassOf is the class of a request of a sweep that reads, or else for a small run, or
+// for another, that looks, or that finishes something.
+func ClassOf(small, looks, sweeps bool) Class {
 	switch {
+	case sweeps:
+		return Sweep
 	case small && looks:
 		return FastLook
 	case small:
