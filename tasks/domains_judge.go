@@ -130,6 +130,7 @@ func (h *judging) sit(ctx context.Context, job Job, p JudgePayload, w Walked) ([
 	}
 	s := Sitting{
 		Rules: h.cfg.Rules, Breaker: breaker, Tick: p.Tick, Run: job.Run, Organizations: w.Read, Tally: tally, At: h.cfg.Now(),
+		Whole: w.Organization == "" && w.Whole(),
 	}
 	if w.Early != "" {
 		s.Early = "the sweep has not come to all organizations: " + w.Early
@@ -187,12 +188,14 @@ var errBreakerMeanwhile = later("the breaker was changed meanwhile", time.Second
 // act enqueues what is to be done.
 func (h *judging) act(ctx context.Context, job Job, p JudgePayload, cases []Case) error {
 	for _, c := range cases {
-		if c.As != StandsDue || c.Held != "" {
+		due := c.As == StandsDue && c.Held == ""
+		// What had begun is found out, and a domain that there is no more is forgotten.
+		if !due && c.As != StandsActing && !c.Missed {
 			continue
 		}
 		task := ActPayload{
 			Envelope:       Envelope{V: Version, Tenant: job.Tenant, Run: job.Run, CreatedAt: h.cfg.Now().UTC()},
-			OrganizationID: c.OrganizationID, DiscoveryDomainID: c.ID, Tick: p.Tick,
+			OrganizationID: c.OrganizationID, DiscoveryDomainID: c.ID, Tick: p.Tick, Back: c.back,
 		}.task()
 		if err := enqueue(ctx, h.cfg.Enqueuer, task); err != nil {
 			return fmt.Errorf("enqueue the action on domain %s: %w", c.ID, err)

@@ -79,6 +79,7 @@ const (
 	StandsDue       = "due"       // it is to be acted on
 	StandsReported  = "reported"  // its loss was told, and that is all that is done
 	StandsTaken     = "taken"     // something was taken away
+	StandsActing    = "acting"    // a request of ours may be under way, or have had no answer
 )
 
 // Stands is how a domain stands by the rules.
@@ -94,7 +95,9 @@ func (r Rules) Decide(m Memory) Stands {
 	r = r.complete()
 	a := m.Absence
 	switch {
-	case m.Taken != nil || m.Acting != nil && !m.Acting.Back:
+	case m.Acting != nil:
+		return Stands{As: StandsActing, Why: "what became of a request is to be found out"}
+	case m.Taken != nil:
 		return Stands{As: StandsTaken, Why: "it was acted on"}
 	case a == nil:
 		return Stands{As: StandsWell}
@@ -145,6 +148,8 @@ type Sitting struct {
 	// Organizations is how many the sweep has read, and Tally what it has counted.
 	Organizations int64
 	Tally         map[string]int64
+	// Whole says that the sweep has read every organization of the tenant.
+	Whole bool
 	// Early is why the sweep has not come to all organizations; empty: it has.
 	Early string
 	At    time.Time
@@ -158,7 +163,10 @@ type Case struct {
 	ID, OrganizationID, Domain string
 	Stands
 	Held string // why nothing is done although it is due; empty: it is done
+	// Missed says that the sweep has come to all organizations, and not upon it.
+	Missed bool
 
+	back     bool // what is under way gives it back
 	since    time.Time
 	operator string
 	newly    bool
@@ -167,9 +175,13 @@ type Case struct {
 // Add adds a domain. What is remembered of it is not kept: there may be many.
 func (s *Sitting) Add(id string, m Memory) {
 	c := Case{ID: id, OrganizationID: m.OrganizationID, Domain: m.Domain, Stands: s.Rules.Decide(m)}
-	if c.As == StandsDue && s.Tick != 0 && m.Tick != s.Tick {
-		c.Stands = Stands{As: StandsUnsure, Why: "this sweep has not looked at it"}
+	if s.Tick != 0 && m.Tick != s.Tick {
+		c.Missed = s.Whole
+		if c.As == StandsDue {
+			c.Stands = Stands{As: StandsUnsure, Why: "this sweep has not looked at it"}
+		}
 	}
+	c.back = m.Acting != nil && m.Acting.Back
 	if a := m.Absence; a != nil {
 		c.since, c.operator, c.newly = a.Since, a.Operator, a.Tick == m.Tick && (s.Tick == 0 || s.Tick == m.Tick)
 		if a.Operator != "" {
