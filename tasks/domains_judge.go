@@ -143,9 +143,14 @@ func (h *judging) sit(ctx context.Context, job Job, p JudgePayload, w Walked) ([
 		if err != nil {
 			return nil, breaker, Judged{}, err
 		}
-		if raw != nil {
-			s.Add(id, m)
+		if raw == nil { // forgotten by its age
+			_, err := h.cfg.Memories.Remember(ctx, id, nil, nil, false, p.Tick)
+			if err != nil {
+				return nil, breaker, Judged{}, err
+			}
+			continue
 		}
+		s.Add(id, m)
 	}
 	cases, breaker, judged := s.Decide()
 	return cases, breaker, judged, nil
@@ -216,7 +221,7 @@ func (h *judging) keep(ctx context.Context, judged Judged) error {
 			return fmt.Errorf("what the last sweep has come to: %w", err)
 		}
 	}
-	if before.Tick > judged.Tick {
+	if before.Tick > judged.Tick && !isAhead(before.Tick, h.cfg.Now()) {
 		return nil
 	}
 	value, err := json.Marshal(judged)

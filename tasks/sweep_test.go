@@ -121,6 +121,7 @@ func (w *world) age(d time.Duration, sweeps int) {
 	}
 	m := w.memory(dom)
 	m.Absence.Since, m.Absence.Checks = m.Absence.Since.Add(-d), m.Absence.Checks+sweeps
+	m.Absence.Tick -= int64(d.Seconds())
 	value, err := json.Marshal(m)
 	if err != nil {
 		w.t.Fatal(err)
