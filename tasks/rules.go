@@ -205,10 +205,10 @@ func (s *Sitting) Add(id string, m Memory) {
 // Decide returns what becomes of each domain, the breaker as it is from now on, and
 // what the sweep has come to.
 func (s *Sitting) Decide() (cases []Case, breaker Breaker, judged Judged) {
-	breaker = s.breaker()
 	for _, since := range s.byOperator {
 		slices.SortFunc(since, time.Time.Compare)
 	}
+	breaker = s.breaker()
 	judged = Judged{
 		Tick: s.Tick, Run: s.Run, At: second(s.At), Organizations: s.Organizations,
 		Present: s.Tally["present"], Absent: s.Tally["absent"], Unknown: s.Tally["unknown"], Why: s.Early,
@@ -258,7 +258,7 @@ func (s *Sitting) breaker() Breaker {
 		if c.newly {
 			newly[c.OrganizationID] = true
 		}
-		if c.As == StandsDue {
+		if c.As == StandsDue && s.heldWithOthers(c, b) == "" {
 			due[c.OrganizationID] = true
 		}
 	}
@@ -282,7 +282,14 @@ func (s *Sitting) held(c Case, b Breaker) string {
 		return "the breaker is open: " + b.Why
 	case s.Early != "":
 		return s.Early
-	case c.operator == "" || c.since.Before(b.Confirmed):
+	}
+	return s.heldWithOthers(c, b)
+}
+
+// heldWithOthers says why nothing is done about a domain that went absent together with
+// others of its name-server operator.
+func (s *Sitting) heldWithOthers(c Case, b Breaker) string {
+	if c.operator == "" || c.since.Before(b.Confirmed) {
 		return ""
 	}
 	went := s.byOperator[c.operator]

@@ -121,6 +121,16 @@ func TestBreaker(t *testing.T) {
 			}
 		})
 	}
+	t.Run("held back with others of their operator", func(t *testing.T) {
+		_, b, j := sit(tasks.Sitting{Organizations: 20}, many(20, func(o string) tasks.Memory {
+			m := gone(o, 7, 8)
+			m.Absence.Operator = "dns"
+			return m
+		})...)
+		if b.Open || j.Held != 20 {
+			t.Errorf("breaker %+v, judged %+v: want them held, and the breaker closed", b, j)
+		}
+	})
 	t.Run("stays open", func(t *testing.T) {
 		before := tasks.Breaker{ID: "before", Open: true, At: day0, Why: "so"}
 		_, b, j := sit(tasks.Sitting{Organizations: 1000, Breaker: before}, due("org_1"))
