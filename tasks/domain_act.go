@@ -76,7 +76,8 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 	if a.raw, err = h.remembered.tell(ctx, a.id, a.raw, &a.m); err != nil {
 		return Result{}, err
 	}
-	if why := h.idle(p, a.m); why != "" {
+	missed := a.m.Tick < p.Tick // the sweep has not come upon it
+	if why := h.idle(p, a.m); why != "" && !missed {
 		return unchanged(why), nil
 	}
 	d, err := h.cfg.API.DiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID)
@@ -85,6 +86,9 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 	}
 	if err != nil {
 		return Result{}, err
+	}
+	if missed && a.m.Acting == nil {
+		return unchanged("the sweep has not come upon it, and it is there"), nil
 	}
 	if a.m.Acting != nil {
 		if r, over, err := h.finish(ctx, a, d); over || err != nil {

@@ -130,6 +130,7 @@ func (h *judging) sit(ctx context.Context, job Job, p JudgePayload, w Walked) ([
 	}
 	s := Sitting{
 		Rules: h.cfg.Rules, Breaker: breaker, Tick: p.Tick, Run: job.Run, Organizations: w.Read, Tally: tally, At: h.cfg.Now(),
+		Whole: w.Organization == "" && w.Whole(),
 	}
 	if w.Early != "" {
 		s.Early = "the sweep has not come to all organizations: " + w.Early
@@ -142,9 +143,14 @@ func (h *judging) sit(ctx context.Context, job Job, p JudgePayload, w Walked) ([
 		if err != nil {
 			return nil, breaker, Judged{}, err
 		}
-		if raw != nil {
-			s.Add(id, m)
+		if raw == nil { // forgotten by its age
+			_, err := h.cfg.Memories.Remember(ctx, id, nil, nil, false, p.Tick)
+			if err != nil {
+				return nil, breaker, Judged{}, err
+			}
+			continue
 		}
+		s.Add(id, m)
 	}
 	cases, breaker, judged := s.Decide()
 	return cases, breaker, judged, nil
@@ -187,12 +193,14 @@ var errBreakerMeanwhile = later("the breaker was changed meanwhile", time.Second
 // act enqueues what is to be done.
 func (h *judging) act(ctx context.Context, job Job, p JudgePayload, cases []Case) error {
 	for _, c := range cases {
-		if c.As != StandsDue || c.Held != "" {
+		due := c.As == StandsDue && c.Held == ""
+		// What had begun is found out, and a domain that there is no more is forgotten.
+		if !due && c.As != StandsActing && !c.Missed {
 			continue
 		}
 		task := ActPayload{
 			Envelope:       Envelope{V: Version, Tenant: job.Tenant, Run: job.Run, CreatedAt: h.cfg.Now().UTC()},
-			OrganizationID: c.OrganizationID, DiscoveryDomainID: c.ID, Tick: p.Tick,
+			OrganizationID: c.OrganizationID, DiscoveryDomainID: c.ID, Tick: p.Tick, Back: c.back,
 		}.task()
 		if err := enqueue(ctx, h.cfg.Enqueuer, task); err != nil {
 			return fmt.Errorf("enqueue the action on domain %s: %w", c.ID, err)
@@ -213,7 +221,7 @@ func (h *judging) keep(ctx context.Context, judged Judged) error {
 			return fmt.Errorf("what the last sweep has come to: %w", err)
 		}
 	}
-	if before.Tick > judged.Tick {
+	if before.Tick > judged.Tick && !isAhead(before.Tick, h.cfg.Now()) {
 		return nil
 	}
 	value, err := json.Marshal(judged)

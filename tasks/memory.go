@@ -48,6 +48,7 @@ type Absence struct {
 	Since    time.Time `json:"since"` // the first look of a sweep that did not see the token
 	Tick     int64     `json:"tick"`  // of that sweep
 	Last     time.Time `json:"last"`
+	LastTick int64     `json:"last_tick"`
 	Checks   int       `json:"checks"`             // sweeps that did not see it
 	Operator string    `json:"operator,omitempty"` // who ran the domain's name servers when it began
 	Reported time.Time `json:"reported,omitzero"`  // it was told that the domain is lost, and nothing else is done about it
@@ -110,6 +111,16 @@ func (m Memory) clone() Memory {
 // attended says whether the end of a sweep has anything to decide about the domain.
 func (m Memory) attended() bool { return m.Absence != nil || m.Acting != nil || m.Taken != nil }
 
+// goneFor is how long the token has been gone, by the looks of sweeps: their times, and
+// those of their ticks, whichever is shorter. The former are by the clocks of the workers
+// that looked, the latter by two clocks each, so that no single wrong one ends a grace.
+func (m Memory) goneFor() time.Duration {
+	if m.Absence == nil {
+		return 0
+	}
+	return min(m.Absence.Last.Sub(m.Absence.Since), time.Duration(m.Absence.LastTick-m.Absence.Tick)*time.Second)
+}
+
 // tookStatus says whether we have set the domain to pending.
 func (m Memory) tookStatus() bool { return m.Taken != nil && m.Taken.Action == ActPending }
 
@@ -134,7 +145,7 @@ type sighted struct {
 // seen returns what is remembered after a look, and the words to count for its tick.
 // A look of a tick that has been remembered, or of one before, changes nothing.
 func (m Memory) seen(s sighted) (after Memory, counted []string) {
-	if s.tick < m.Tick {
+	if s.tick < m.Tick && !isAhead(m.Tick, s.at) {
 		return m, nil
 	}
 	after = m.of(s)
@@ -173,6 +184,13 @@ func (m Memory) seen(s sighted) (after Memory, counted []string) {
 	return after, counted
 }
 
+// isAhead says of a tick that it cannot have come yet: a clock was wrong once, and what
+// has that tick must not stand in the way until it comes.
+func isAhead(tick int64, now time.Time) bool {
+	const most = time.Hour // beyond which no two clocks of a fleet are apart for long
+	return time.Unix(tick, 0).After(now.Add(most))
+}
+
 // of is what is remembered of this organization's domain with this token: of others
 // it is forgotten, but for the history.
 func (m Memory) of(s sighted) Memory {
@@ -195,12 +213,12 @@ func (m *Memory) gone(s sighted) {
 	if m.Taken != nil {
 		return
 	}
-	if m.Absence != nil {
+	if m.Absence != nil && !isAhead(m.Absence.Tick, s.at) {
 		m.Absence.Checks++
-		m.Absence.Last = m.At
+		m.Absence.Last, m.Absence.LastTick = m.At, s.tick
 		return
 	}
-	m.Absence = &Absence{Since: m.At, Tick: s.tick, Last: m.At, Checks: 1, Operator: m.Operator}
+	m.Absence = &Absence{Since: m.At, Tick: s.tick, Last: m.At, LastTick: s.tick, Checks: 1, Operator: m.Operator}
 	m.note(s.at, "gone", m.Sentence)
 	m.untold(s, NoticeAtRisk, NoticeData{Reason: m.Sentence, Since: m.Absence.Since})
 }

@@ -79,6 +79,7 @@ const (
 	StandsDue       = "due"       // it is to be acted on
 	StandsReported  = "reported"  // its loss was told, and that is all that is done
 	StandsTaken     = "taken"     // something was taken away
+	StandsActing    = "acting"    // a request of ours may be under way, or have had no answer
 )
 
 // Stands is how a domain stands by the rules.
@@ -93,8 +94,11 @@ type Stands struct {
 func (r Rules) Decide(m Memory) Stands {
 	r = r.complete()
 	a := m.Absence
+	gone := m.goneFor()
 	switch {
-	case m.Taken != nil || m.Acting != nil && !m.Acting.Back:
+	case m.Acting != nil:
+		return Stands{As: StandsActing, Why: "what became of a request is to be found out"}
+	case m.Taken != nil:
 		return Stands{As: StandsTaken, Why: "it was acted on"}
 	case a == nil:
 		return Stands{As: StandsWell}
@@ -102,12 +106,12 @@ func (r Rules) Decide(m Memory) Stands {
 		return Stands{As: StandsProtected, Why: "it is protected"}
 	case !a.Reported.IsZero() && r.Action == ActReport:
 		return Stands{As: StandsReported, Why: "its loss was told at " + a.Reported.Format(time.RFC3339)}
-	case a.Checks < r.AbsentChecks || a.Last.Sub(a.Since) < r.Grace:
-		return Stands{As: StandsAtRisk, From: a.Since.Add(r.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, r.AbsentChecks, inDays(a.Last.Sub(a.Since)), inDays(r.Grace))}
+	case a.Checks < r.AbsentChecks || gone < r.Grace:
+		return Stands{As: StandsAtRisk, From: a.Since.Add(r.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, r.AbsentChecks, inDays(gone), inDays(r.Grace))}
 	case m.State != "absent":
 		return Stands{As: StandsUnsure, Why: "the last sweep had no answer"}
 	}
-	return Stands{As: StandsDue, Why: fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(a.Last.Sub(a.Since)))}
+	return Stands{As: StandsDue, Why: fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(gone))}
 }
 
 // inDays writes a time as people say it.
@@ -145,6 +149,8 @@ type Sitting struct {
 	// Organizations is how many the sweep has read, and Tally what it has counted.
 	Organizations int64
 	Tally         map[string]int64
+	// Whole says that the sweep has read every organization of the tenant.
+	Whole bool
 	// Early is why the sweep has not come to all organizations; empty: it has.
 	Early string
 	At    time.Time
@@ -158,7 +164,10 @@ type Case struct {
 	ID, OrganizationID, Domain string
 	Stands
 	Held string // why nothing is done although it is due; empty: it is done
+	// Missed says that the sweep has come to all organizations, and not upon it.
+	Missed bool
 
+	back     bool // what is under way gives it back
 	since    time.Time
 	operator string
 	newly    bool
@@ -167,9 +176,13 @@ type Case struct {
 // Add adds a domain. What is remembered of it is not kept: there may be many.
 func (s *Sitting) Add(id string, m Memory) {
 	c := Case{ID: id, OrganizationID: m.OrganizationID, Domain: m.Domain, Stands: s.Rules.Decide(m)}
-	if c.As == StandsDue && s.Tick != 0 && m.Tick != s.Tick {
-		c.Stands = Stands{As: StandsUnsure, Why: "this sweep has not looked at it"}
+	if s.Tick != 0 && m.Tick != s.Tick {
+		c.Missed = s.Whole
+		if c.As == StandsDue {
+			c.Stands = Stands{As: StandsUnsure, Why: "this sweep has not looked at it"}
+		}
 	}
+	c.back = m.Acting != nil && m.Acting.Back
 	if a := m.Absence; a != nil {
 		c.since, c.operator, c.newly = a.Since, a.Operator, a.Tick == m.Tick && (s.Tick == 0 || s.Tick == m.Tick)
 		if a.Operator != "" {
@@ -227,7 +240,9 @@ func (s *Sitting) breaker() Breaker {
 	if b.Open {
 		return b
 	}
-	b.ID, b.Why = "", ""
+	if s.Whole || s.Tick == 0 { // one of a single organization says nothing of what others have held back
+		b.ID, b.Why = "", ""
+	}
 	newly, due := map[string]bool{}, map[string]bool{}
 	for _, c := range s.cases {
 		if c.since.Before(b.Confirmed) {

@@ -75,6 +75,7 @@ type world struct {
 	mux      *tasks.Mux
 	memories *watch.Store
 	notices  *notices
+	prove    bool // of the sweeps: pending domains too
 	config   tasks.Config
 	token    string
 	steps    int

@@ -62,6 +62,9 @@ func (w *world) recheckRow(d sandbox.Domain) string {
 		"organization_id", org, "discovery_domain_id", d.ID, "domain", d.Domain, "verification_host", d.Host, "verification_txt", d.TXT,
 		"status", d.Status, "tick", w.clock.now().Unix(),
 	}
+	if w.prove {
+		members = append(members, "prove", true)
+	}
 	if d.Use != nil {
 		members = append(members, "use_for_organization_discovery", *d.Use)
 	}
@@ -118,6 +121,7 @@ func (w *world) age(d time.Duration, sweeps int) {
 	}
 	m := w.memory(dom)
 	m.Absence.Since, m.Absence.Checks = m.Absence.Since.Add(-d), m.Absence.Checks+sweeps
+	m.Absence.Tick -= int64(d.Seconds())
 	value, err := json.Marshal(m)
 	if err != nil {
 		w.t.Fatal(err)
@@ -490,6 +494,89 @@ func TestGivenBackBetween(t *testing.T) {
 				t.Errorf("it is %s, use %t", d.Status, *d.Use)
 			}
 			w.wantTold(tasks.NoticeAtRisk, tasks.NoticeLost, tasks.NoticeRestored)
+		})
+	}
+}
+
+// TestAnIntentIsFoundOut: an action that was given up after its PATCH is finished at the
+// end of the next sweep, and the domain given back when its token returns.
+func TestAnIntentIsFoundOut(t *testing.T) {
+	for _, action := range []tasks.Action{tasks.ActPending, tasks.ActUnroute} {
+		t.Run(string(action), func(t *testing.T) {
+			w := newWorld(t, actingBy(action))
+			w.verified(new(true))
+			w.days(1)
+			w.age(7*24*time.Hour, 6)
+			lift := w.sandbox.AddFault(sandbox.Fault{DropAfter: true, Match: func(r sandbox.Request) bool {
+				return r.Method == http.MethodPatch || r.Operation == sandbox.OpGetDiscoveryDomain && w.memory(dom).Acting != nil
+			}})
+			w.days(1)
+			if m := w.memory(dom); m.Acting == nil || m.Taken != nil {
+				t.Fatalf("remembered %+v: want an intent, and no word of what became of it", m)
+			}
+			lift()
+			w.days(1)
+			if m := w.memory(dom); m.Acting != nil || m.Taken == nil {
+				t.Fatalf("remembered %+v: want it found out", m)
+			}
+			d := w.domain(org, dom)
+			w.sandbox.SetTXT(d.Host, d.TXT)
+			w.days(1)
+			if d := w.domain(org, dom); d.Status != "verified" || !*d.Use {
+				t.Errorf("it is %s, use %t", d.Status, *d.Use)
+			}
+			w.wantTold(tasks.NoticeAtRisk, tasks.NoticeLost, tasks.NoticeRestored)
+		})
+	}
+}
+
+// TestGoneIsForgotten: a domain that was at risk and is deleted is forgotten.
+func TestGoneIsForgotten(t *testing.T) {
+	w := newWorld(t, actingBy(tasks.ActPending))
+	w.verified(new(true))
+	w.days(2)
+	w.sandbox.RemoveDomain(org, dom)
+	w.days(1)
+	if m := w.memory(dom); m.V != 0 {
+		t.Errorf("remembered %+v", m)
+	}
+	for id := range w.memories.Attended(t.Context()) {
+		t.Errorf("%s is attended", id)
+	}
+}
+
+// TestPendingOnes: pending domains that a sweep is to prove are proven where their token
+// is there, and left alone otherwise.
+func TestPendingOnes(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		prove, there    bool
+		status, outcome string
+	}{
+		{"to be proven, and there", true, true, "verified", "done"},
+		{"to be proven, and not there", true, false, "pending", "unchanged"},
+		{"not to be proven", false, true, "pending", "unchanged"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, actingBy(tasks.ActPending))
+			w.prove = test.prove
+			d := w.sandbox.AddDomain(org, sandbox.Domain{ID: dom, Status: "pending", Use: new(false)})
+			if test.there {
+				w.sandbox.SetTXT(d.Host, d.TXT)
+			}
+			w.days(1)
+			w.wantFate("run0", 0, test.outcome)
+			if d := w.domain(org, dom); d.Status != test.status || *d.Use {
+				t.Errorf("it is %s, use %t", d.Status, *d.Use)
+			}
+			if test.status == "verified" {
+				w.wantTold(tasks.NoticeVerified)
+			} else {
+				w.wantTold()
+			}
+			if m := w.memory(dom); m.Absence != nil {
+				t.Errorf("remembered %+v", m)
+			}
 		})
 	}
 }
