@@ -52,6 +52,8 @@ type Absence struct {
 	Checks   int       `json:"checks"`             // sweeps that did not see it
 	Operator string    `json:"operator,omitempty"` // who ran the domain's name servers when it began
 	Reported time.Time `json:"reported,omitzero"`  // it was told that the domain is lost, and nothing else is done about it
+	// ReportedAs is the action that was the tenant's then; empty: report.
+	ReportedAs Action `json:"reported_as,omitempty"`
 }
 
 // Acting is what is being done, or was done, to a domain whose token is gone.
@@ -62,8 +64,18 @@ type Acting struct {
 	Since  time.Time `json:"since"` // of the absence
 	Host   string    `json:"host"`
 	TXT    string    `json:"txt"`
-	Flag   *bool     `json:"flag,omitempty"` // use_for_organization_discovery as it was read before
-	Back   bool      `json:"back,omitempty"` // it is being given back
+	Flag   *bool     `json:"flag,omitempty"`  // use_for_organization_discovery as it was read before
+	Back   bool      `json:"back,omitempty"`  // it is being given back
+	Landed time.Time `json:"landed,omitzero"` // when it was known to be done
+}
+
+// landedAt is from when on the record reads as it was left, but for reads that are
+// behind.
+func (in Acting) landedAt() time.Time {
+	if in.Landed.IsZero() {
+		return in.At
+	}
+	return in.Landed
 }
 
 // Event is a line of a domain's history.
@@ -192,7 +204,8 @@ func isAhead(tick int64, now time.Time) bool {
 }
 
 // of is what is remembered of this organization's domain with this token: of others
-// it is forgotten, but for the history.
+// it is forgotten, but for the history, and for what we took away from this domain: that
+// is given back by a proof of the token that it has then.
 func (m Memory) of(s sighted) Memory {
 	after := m.clone()
 	after.V = memoryVersion
@@ -202,6 +215,9 @@ func (m Memory) of(s sighted) Memory {
 	}
 	before := after
 	after = Memory{V: memoryVersion, OrganizationID: s.organization, Domain: s.domain, Token: s.token, Past: before.Past, Untold: before.Untold, Operator: before.Operator}
+	if before.OrganizationID == s.organization {
+		after.Taken, after.Acting = before.Taken, before.Acting
+	}
 	if before.Token != "" {
 		after.note(s.at, "another token", "host or token are others than before; what was seen of those counts no more")
 	}

@@ -92,7 +92,7 @@ type Stands struct {
 // Decide says how a domain stands that is remembered so. Only what the last look of a
 // sweep saw to be absent is due: what nobody could say neither counts nor acts.
 func (r Rules) Decide(m Memory) Stands {
-	r = r.complete()
+	rules := r.complete()
 	a := m.Absence
 	gone := m.goneFor()
 	switch {
@@ -102,16 +102,23 @@ func (r Rules) Decide(m Memory) Stands {
 		return Stands{As: StandsTaken, Why: "it was acted on"}
 	case a == nil:
 		return Stands{As: StandsWell}
-	case r.protects(m.OrganizationID, m.Domain):
+	case rules.protects(m.OrganizationID, m.Domain):
 		return Stands{As: StandsProtected, Why: "it is protected"}
-	case !a.Reported.IsZero() && r.Action == ActReport:
+	case !a.Reported.IsZero() && a.reportedAs() == rules.Action:
 		return Stands{As: StandsReported, Why: "its loss was told at " + a.Reported.Format(time.RFC3339)}
-	case a.Checks < r.AbsentChecks || gone < r.Grace:
-		return Stands{As: StandsAtRisk, From: a.Since.Add(r.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, r.AbsentChecks, inDays(gone), inDays(r.Grace))}
+	case a.Checks < rules.AbsentChecks || gone < rules.Grace:
+		return Stands{As: StandsAtRisk, From: a.Since.Add(rules.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, rules.AbsentChecks, inDays(gone), inDays(rules.Grace))}
 	case m.State != "absent":
 		return Stands{As: StandsUnsure, Why: "the last sweep had no answer"}
 	}
 	return Stands{As: StandsDue, Why: fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(gone))}
+}
+
+func (a Absence) reportedAs() Action {
+	if a.ReportedAs == "" {
+		return ActReport
+	}
+	return a.ReportedAs
 }
 
 // inDays writes a time as people say it.
