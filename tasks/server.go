@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,10 @@ type ServerConfig struct {
 	DNSConcurrency, APIConcurrency int
 	ShutdownTimeout                time.Duration
 	Logger                         *slog.Logger
+	// PollEvery is how often a server asks for tasks, for those that are due again and
+	// for those that may be forgotten; 0: each at intervals of its own. It is for clocks
+	// that are not real: on them a poll costs more than the time until the next.
+	PollEvery time.Duration
 }
 
 // Servers run one tenant's tasks: a server for those that look in DNS and one
@@ -76,8 +81,9 @@ func NewServers(cfg ServerConfig) *Servers {
 		return asynq.NewServerFromRedisClient(cfg.Redis, asynq.Config{
 			Concurrency:              concurrency,
 			Queues:                   map[string]int{queue: 1},
-			TaskCheckInterval:        check,
-			DelayedTaskCheckInterval: forwardEvery,
+			TaskCheckInterval:        cmp.Or(cfg.PollEvery, check),
+			DelayedTaskCheckInterval: cmp.Or(cfg.PollEvery, forwardEvery),
+			JanitorInterval:          cfg.PollEvery,
 			RetryDelayFunc:           retryDelay,
 			IsFailure:                isFailure,
 			ShutdownTimeout:          cfg.ShutdownTimeout,

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"orgops/dnscheck"
@@ -82,7 +83,7 @@ type place struct {
 	hands       []hand // what people do to it, by time
 	next        int    // of these
 	states      []state
-	thrown      uint64 // dice so far
+	thrown      atomic.Uint64 // dice so far
 }
 
 // published is what stands at the host from then on; nothing if empty.
