@@ -26,6 +26,8 @@ type ActPayload struct {
 	DiscoveryDomainID string `json:"discovery_domain_id"`
 	Tick              int64  `json:"tick"`           // of the sweep that it was decided on
 	Back              bool   `json:"back,omitempty"` // give back
+	// Finish: nothing is begun; what had begun is found out, or that the domain is gone.
+	Finish bool `json:"finish,omitempty"`
 }
 
 // Validate checks what does not need the tenant.
@@ -76,33 +78,49 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 	if a.raw, err = h.remembered.tell(ctx, a.id, a.raw, &a.m); err != nil {
 		return Result{}, err
 	}
-	missed := a.m.Tick < p.Tick // the sweep has not come upon it
-	if why := h.idle(p, a.m); why != "" && !missed {
+	if why := h.idle(p, a.m); why != "" && !p.Finish {
 		return unchanged(why), nil
 	}
 	d, err := h.cfg.API.DiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID)
 	if isGone(err) {
-		return unchanged("the domain is gone"), h.remembered.forget(ctx, a.id)
+		return h.gone(ctx, a, p)
 	}
 	if err != nil {
+		if a.m.Acting != nil && Judge(err).Outcome == Refused {
+			err = transient(fmt.Errorf("look what became of a PATCH: %w", err))
+		}
 		return Result{}, err
-	}
-	if missed && a.m.Acting == nil {
-		return unchanged("the sweep has not come upon it, and it is there"), nil
 	}
 	if a.m.Acting != nil {
 		if r, over, err := h.finish(ctx, a, d); over || err != nil {
 			return r, err
 		}
 		// What had begun has not landed: it begins anew, if it is still to be done.
+		if p.Finish {
+			return unchanged("what had begun has not landed: the next sweep decides anew"), nil
+		}
 		if why := h.idle(p, a.m); why != "" {
 			return unchanged(why), nil
 		}
 	}
-	if p.Back {
+	switch {
+	case p.Finish:
+		return unchanged("it is there"), nil
+	case p.Back:
 		return h.giveBack(ctx, a, p, d)
 	}
 	return h.takeAway(ctx, a, p, d)
+}
+
+// gone forgets a domain that there is not. One from which something was taken away is
+// forgotten only if a sweep has not come upon it either: one answer may be of a server
+// that is behind.
+func (h *act) gone(ctx context.Context, a *acted, p ActPayload) (Result, error) {
+	ours := a.m.Taken != nil || a.m.Acting != nil
+	if ours && a.m.Tick >= p.Tick {
+		return unchanged("the domain was not found: the next sweep tells whether it is gone"), nil
+	}
+	return unchanged("the domain is gone"), h.remembered.forget(ctx, a.id)
 }
 
 func unchanged(why string) Result { return Result{Outcome: Unchanged, Detail: why} }
@@ -128,7 +146,7 @@ func (h *act) idle(p ActPayload, m Memory) string {
 func (h *act) finish(ctx context.Context, a *acted, d apiclient.DiscoveryDomain) (r Result, over bool, err error) {
 	doing := *a.m.Acting
 	switch {
-	case doing.Back && d.UseForOrganizationDiscovery != nil && *d.UseForOrganizationDiscovery:
+	case doing.Back && d.UseForOrganizationDiscovery != nil && *d.UseForOrganizationDiscovery && !h.justLanded(a.m.Taken):
 		r, err = h.given(ctx, a)
 		return r, true, err
 	case !doing.Back && doing.landed(d):
@@ -142,6 +160,11 @@ func (h *act) finish(ctx context.Context, a *acted, d apiclient.DiscoveryDomain)
 	a.m.Acting = nil
 	a.raw, err = h.remembered.write(ctx, a.id, a.raw, &a.m)
 	return r, err != nil, err
+}
+
+// justLanded says that a record may still be read as it was before that.
+func (h *act) justLanded(taken *Acting) bool {
+	return taken != nil && h.cfg.Now().Sub(taken.landedAt()) < young
 }
 
 // landed says whether the record reads as if what was begun had been done. A record
@@ -159,6 +182,8 @@ func (h *act) takeAway(ctx context.Context, a *acted, p ActPayload, d apiclient.
 		return unchanged("the breaker is open: " + b.Why), err
 	}
 	switch {
+	case p.Tick != a.m.Tick:
+		return unchanged("a later sweep has looked at it, and decides"), nil
 	case d.Status != apiclient.StatusVerified:
 		return h.clear(ctx, a, "pending", "it is verified no more, by somebody else's doing")
 	case tokenOf(d.VerificationHost, d.VerificationTXT) != a.m.Token:
@@ -229,6 +254,7 @@ func (h *act) patch(ctx context.Context, a *acted, p ActPayload, change apiclien
 // host or token meanwhile, it is those whose return gives it back.
 func (h *act) taken(ctx context.Context, a *acted, d apiclient.DiscoveryDomain) (Result, error) {
 	now, done := h.cfg.Now(), *a.m.Acting
+	done.Landed = second(now)
 	a.m.Taken, a.m.Acting, a.m.Absence = &done, nil, nil
 	a.m.Token = tokenOf(d.VerificationHost, d.VerificationTXT)
 	a.m.note(now, "acted on: "+string(done.Action), a.m.Sentence)
@@ -247,7 +273,7 @@ func (h *act) report(ctx context.Context, a *acted, action Action, v dnscheck.Ve
 	if !a.m.Absence.Reported.IsZero() {
 		return unchanged("its loss has been told"), nil
 	}
-	a.m.Absence.Reported = now
+	a.m.Absence.Reported, a.m.Absence.ReportedAs = now, action
 	a.m.note(now, "reported", v.Sentence())
 	s := sighted{id: a.id, tick: a.m.Tick, at: a.m.Absence.Since}
 	a.m.untold(s, NoticeLost, NoticeData{Reason: v.Sentence(), Since: a.m.Absence.Since, Action: string(action)})
@@ -262,7 +288,7 @@ func (h *act) giveBack(ctx context.Context, a *acted, p ActPayload, d apiclient.
 	case d.Status != apiclient.StatusVerified:
 		return h.clear(ctx, a, "pending", "it is verified no more, by somebody else's doing: its flag is left as it is")
 	case d.UseForOrganizationDiscovery != nil && *d.UseForOrganizationDiscovery:
-		if h.cfg.Now().Sub(taken.At) < young {
+		if h.justLanded(&taken) {
 			return Result{}, later("the record may be read as it was before it was acted on", wholeSeconds(time.Minute))
 		}
 		return h.clear(ctx, a, "changed by others", "somebody else has given the flag back")

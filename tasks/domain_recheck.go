@@ -158,10 +158,7 @@ var errGone = &settledError{Unchanged, "the domain is gone since the sweep came 
 func (h *recheck) get(ctx context.Context, p RecheckPayload) (RecheckPayload, error) {
 	d, err := h.cfg.API.DiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID)
 	if isGone(err) {
-		if err := h.remembered.forget(ctx, p.DiscoveryDomainID); err != nil {
-			return p, err
-		}
-		return p, errGone
+		return p, h.gone(ctx, p)
 	}
 	if err != nil {
 		return p, err
@@ -172,6 +169,19 @@ func (h *recheck) get(ctx context.Context, p RecheckPayload) (RecheckPayload, er
 		return p, refused("the record cannot be looked for: %v", err)
 	}
 	return p, nil
+}
+
+// gone forgets a domain that there is not, unless something is to be given back to it:
+// one answer may be of a server that is behind, and the next sweep tells.
+func (h *recheck) gone(ctx context.Context, p RecheckPayload) error {
+	m, _, err := h.remembered.read(ctx, p.DiscoveryDomainID)
+	if err == nil && m.Taken == nil && m.Acting == nil {
+		err = h.remembered.forget(ctx, p.DiscoveryDomainID)
+	}
+	if err != nil {
+		return err
+	}
+	return errGone
 }
 
 // contradicts says whether the record reads as if what was taken away had been given
@@ -193,7 +203,7 @@ func (h *recheck) givenBack(ctx context.Context, p RecheckPayload) (RecheckPaylo
 	}
 	now := h.cfg.Now()
 	m, err := h.remembered.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) {
-		if m.Taken == nil || !p.contradicts(*m.Taken) || now.Sub(m.Taken.At) < young {
+		if m.Taken == nil || !p.contradicts(*m.Taken) || now.Sub(m.Taken.landedAt()) < young {
 			return m, nil
 		}
 		m = m.clone()

@@ -23,9 +23,10 @@ const (
 
 // relook is the task of the looks that follow the sweep's own at that time.
 func (p RecheckPayload) relook(now time.Time) spec {
-	p.Item, p.Items, p.Alone, p.CreatedAt = nil, nil, false, now.UTC()
+	between := p
+	between.Envelope = Envelope{V: Version, Tenant: p.Tenant, Run: p.Run, CreatedAt: now.UTC()}
 	return spec{
-		typ: TypeRelook, payload: p, id: scheduledTaskID(TypeRelook, p.Tenant, p.DiscoveryDomainID, p.Tick),
+		typ: TypeRelook, payload: between, id: scheduledTaskID(TypeRelook, p.Tenant, p.DiscoveryDomainID, p.Tick),
 		queue: RecheckQueue(p.Tenant), after: wholeSeconds(spread(betweenLooks)),
 	}
 }
@@ -55,8 +56,11 @@ func (h *relook) process(ctx context.Context, _ Job, p RecheckPayload) (Result, 
 	if m, err = h.remembered.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) { return m.seen(s) }); err != nil {
 		return Result{}, err
 	}
-	if m.Taken == nil {
+	switch {
+	case m.Taken == nil && m.Acting == nil:
 		return Result{Outcome: Done, Detail: "the token is there again"}, nil
+	case m.Taken == nil, h.cfg.Now().Sub(m.Taken.landedAt()) < young: // reads may be behind
+		return Result{}, notYet("the token is there again; what became of an action on the domain is awaited", wholeSeconds(young))
 	}
 	if err := h.giveBack(ctx, p, m); err != nil {
 		return Result{}, err
@@ -87,7 +91,7 @@ func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error
 	task := p.giveBack(h.cfg.Now())
 	if m.tookStatus() {
 		row := Row{kind: TypeVerify, organization: p.OrganizationID, id: p.DiscoveryDomainID}
-		task = Alone{ID: p.restoringRun(), Tenant: p.Tenant, Row: row, GiveUp: betweenLooks, CreatedAt: h.cfg.Now()}.task()
+		task = Alone{ID: p.restoringRun(h.cfg.Now()), Tenant: p.Tenant, Row: row, GiveUp: betweenLooks, CreatedAt: h.cfg.Now()}.task()
 	}
 	if err := enqueue(ctx, h.cfg.Enqueuer, task); err != nil {
 		return fmt.Errorf("enqueue what gives it back: %w", err)
@@ -95,8 +99,9 @@ func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error
 	return nil
 }
 
-// restoringRun names the run of the one row that verifies the domain again.
-func (p RecheckPayload) restoringRun() string {
+// restoringRun names the run of the one row that verifies the domain again: another one
+// each hour, as one that has come to nothing is over.
+func (p RecheckPayload) restoringRun(now time.Time) string {
 	sum := sha256.Sum256([]byte(p.DiscoveryDomainID))
-	return fmt.Sprintf("restore-%d-%x", p.Tick, sum[:8])
+	return fmt.Sprintf("restore-%d-%x", now.Truncate(time.Hour).Unix(), sum[:8])
 }

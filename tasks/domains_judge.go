@@ -94,11 +94,15 @@ func (h *judging) process(ctx context.Context, job Job, p JudgePayload) (Result,
 	if err := json.Unmarshal(told, &walked); err != nil {
 		return Result{}, fmt.Errorf("what is told of the sweep: %w", err)
 	}
-	cases, breaker, judged, err := h.sit(ctx, job, p, walked)
+	before, raw, err := readBreaker(ctx, h.cfg.Memories)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := h.open(ctx, breaker, p); err != nil {
+	cases, breaker, judged, err := h.sit(ctx, job, p, walked, before)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := h.open(ctx, before, raw, breaker, p); err != nil {
 		return Result{}, err
 	}
 	if err := h.act(ctx, job, p, cases); err != nil {
@@ -119,11 +123,7 @@ func untilEnded(age time.Duration) time.Duration {
 }
 
 // sit judges the attended domains.
-func (h *judging) sit(ctx context.Context, job Job, p JudgePayload, w Walked) ([]Case, Breaker, Judged, error) {
-	breaker, _, err := readBreaker(ctx, h.cfg.Memories)
-	if err != nil {
-		return nil, breaker, Judged{}, err
-	}
+func (h *judging) sit(ctx context.Context, job Job, p JudgePayload, w Walked, breaker Breaker) ([]Case, Breaker, Judged, error) {
 	tally, err := h.cfg.Memories.Tally(ctx, p.Tick)
 	if err != nil {
 		return nil, breaker, Judged{}, err
@@ -143,23 +143,22 @@ func (h *judging) sit(ctx context.Context, job Job, p JudgePayload, w Walked) ([
 		if err != nil {
 			return nil, breaker, Judged{}, err
 		}
-		if raw != nil {
-			s.Add(id, m)
+		if raw == nil { // forgotten by its age
+			_, err := h.cfg.Memories.Remember(ctx, id, nil, nil, false, p.Tick)
+			if err != nil {
+				return nil, breaker, Judged{}, err
+			}
+			continue
 		}
+		s.Add(id, m)
 	}
 	cases, breaker, judged := s.Decide()
 	return cases, breaker, judged, nil
 }
 
-// open keeps the breaker as the sweep has left it, and tells where that opened it.
-func (h *judging) open(ctx context.Context, b Breaker, p JudgePayload) error {
-	before, raw, err := readBreaker(ctx, h.cfg.Memories)
-	if err != nil {
-		return err
-	}
-	if before.Confirmed.After(b.Confirmed) {
-		return errBreakerMeanwhile
-	}
+// open keeps the breaker as the sweep has left it, if it is as it was when the sweep was
+// judged, and tells where that opened it.
+func (h *judging) open(ctx context.Context, before Breaker, raw []byte, b Breaker, p JudgePayload) error {
 	if b != before {
 		value, err := json.Marshal(b)
 		if err != nil {
@@ -195,7 +194,7 @@ func (h *judging) act(ctx context.Context, job Job, p JudgePayload, cases []Case
 		}
 		task := ActPayload{
 			Envelope:       Envelope{V: Version, Tenant: job.Tenant, Run: job.Run, CreatedAt: h.cfg.Now().UTC()},
-			OrganizationID: c.OrganizationID, DiscoveryDomainID: c.ID, Tick: p.Tick, Back: c.back,
+			OrganizationID: c.OrganizationID, DiscoveryDomainID: c.ID, Tick: p.Tick, Back: c.back, Finish: !due,
 		}.task()
 		if err := enqueue(ctx, h.cfg.Enqueuer, task); err != nil {
 			return fmt.Errorf("enqueue the action on domain %s: %w", c.ID, err)
@@ -216,7 +215,7 @@ func (h *judging) keep(ctx context.Context, judged Judged) error {
 			return fmt.Errorf("what the last sweep has come to: %w", err)
 		}
 	}
-	if before.Tick > judged.Tick {
+	if before.Tick > judged.Tick && !isAhead(before.Tick, h.cfg.Now()) {
 		return nil
 	}
 	value, err := json.Marshal(judged)

@@ -48,9 +48,12 @@ type Absence struct {
 	Since    time.Time `json:"since"` // the first look of a sweep that did not see the token
 	Tick     int64     `json:"tick"`  // of that sweep
 	Last     time.Time `json:"last"`
+	LastTick int64     `json:"last_tick"`
 	Checks   int       `json:"checks"`             // sweeps that did not see it
 	Operator string    `json:"operator,omitempty"` // who ran the domain's name servers when it began
 	Reported time.Time `json:"reported,omitzero"`  // it was told that the domain is lost, and nothing else is done about it
+	// ReportedAs is the action that was the tenant's then; empty: report.
+	ReportedAs Action `json:"reported_as,omitempty"`
 }
 
 // Acting is what is being done, or was done, to a domain whose token is gone.
@@ -61,8 +64,18 @@ type Acting struct {
 	Since  time.Time `json:"since"` // of the absence
 	Host   string    `json:"host"`
 	TXT    string    `json:"txt"`
-	Flag   *bool     `json:"flag,omitempty"` // use_for_organization_discovery as it was read before
-	Back   bool      `json:"back,omitempty"` // it is being given back
+	Flag   *bool     `json:"flag,omitempty"`  // use_for_organization_discovery as it was read before
+	Back   bool      `json:"back,omitempty"`  // it is being given back
+	Landed time.Time `json:"landed,omitzero"` // when it was known to be done
+}
+
+// landedAt is from when on the record reads as it was left, but for reads that are
+// behind.
+func (in Acting) landedAt() time.Time {
+	if in.Landed.IsZero() {
+		return in.At
+	}
+	return in.Landed
 }
 
 // Event is a line of a domain's history.
@@ -110,6 +123,16 @@ func (m Memory) clone() Memory {
 // attended says whether the end of a sweep has anything to decide about the domain.
 func (m Memory) attended() bool { return m.Absence != nil || m.Acting != nil || m.Taken != nil }
 
+// goneFor is how long the token has been gone, by the looks of sweeps: their times, and
+// those of their ticks, whichever is shorter. The former are by the clocks of the workers
+// that looked, the latter by two clocks each, so that no single wrong one ends a grace.
+func (m Memory) goneFor() time.Duration {
+	if m.Absence == nil {
+		return 0
+	}
+	return min(m.Absence.Last.Sub(m.Absence.Since), time.Duration(m.Absence.LastTick-m.Absence.Tick)*time.Second)
+}
+
 // tookStatus says whether we have set the domain to pending.
 func (m Memory) tookStatus() bool { return m.Taken != nil && m.Taken.Action == ActPending }
 
@@ -134,7 +157,7 @@ type sighted struct {
 // seen returns what is remembered after a look, and the words to count for its tick.
 // A look of a tick that has been remembered, or of one before, changes nothing.
 func (m Memory) seen(s sighted) (after Memory, counted []string) {
-	if s.tick < m.Tick {
+	if s.tick < m.Tick && !isAhead(m.Tick, s.at) {
 		return m, nil
 	}
 	after = m.of(s)
@@ -173,8 +196,16 @@ func (m Memory) seen(s sighted) (after Memory, counted []string) {
 	return after, counted
 }
 
+// isAhead says of a tick that it cannot have come yet: a clock was wrong once, and what
+// has that tick must not stand in the way until it comes.
+func isAhead(tick int64, now time.Time) bool {
+	const most = time.Hour // beyond which no two clocks of a fleet are apart for long
+	return time.Unix(tick, 0).After(now.Add(most))
+}
+
 // of is what is remembered of this organization's domain with this token: of others
-// it is forgotten, but for the history.
+// it is forgotten, but for the history, and for what we took away from this domain: that
+// is given back by a proof of the token that it has then.
 func (m Memory) of(s sighted) Memory {
 	after := m.clone()
 	after.V = memoryVersion
@@ -184,6 +215,9 @@ func (m Memory) of(s sighted) Memory {
 	}
 	before := after
 	after = Memory{V: memoryVersion, OrganizationID: s.organization, Domain: s.domain, Token: s.token, Past: before.Past, Untold: before.Untold, Operator: before.Operator}
+	if before.OrganizationID == s.organization {
+		after.Taken, after.Acting = before.Taken, before.Acting
+	}
 	if before.Token != "" {
 		after.note(s.at, "another token", "host or token are others than before; what was seen of those counts no more")
 	}
@@ -195,12 +229,12 @@ func (m *Memory) gone(s sighted) {
 	if m.Taken != nil {
 		return
 	}
-	if m.Absence != nil {
+	if m.Absence != nil && !isAhead(m.Absence.Tick, s.at) {
 		m.Absence.Checks++
-		m.Absence.Last = m.At
+		m.Absence.Last, m.Absence.LastTick = m.At, s.tick
 		return
 	}
-	m.Absence = &Absence{Since: m.At, Tick: s.tick, Last: m.At, Checks: 1, Operator: m.Operator}
+	m.Absence = &Absence{Since: m.At, Tick: s.tick, Last: m.At, LastTick: s.tick, Checks: 1, Operator: m.Operator}
 	m.note(s.at, "gone", m.Sentence)
 	m.untold(s, NoticeAtRisk, NoticeData{Reason: m.Sentence, Since: m.Absence.Since})
 }

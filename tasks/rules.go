@@ -92,8 +92,9 @@ type Stands struct {
 // Decide says how a domain stands that is remembered so. Only what the last look of a
 // sweep saw to be absent is due: what nobody could say neither counts nor acts.
 func (r Rules) Decide(m Memory) Stands {
-	r = r.complete()
+	rules := r.complete()
 	a := m.Absence
+	gone := m.goneFor()
 	switch {
 	case m.Acting != nil:
 		return Stands{As: StandsActing, Why: "what became of a request is to be found out"}
@@ -101,16 +102,23 @@ func (r Rules) Decide(m Memory) Stands {
 		return Stands{As: StandsTaken, Why: "it was acted on"}
 	case a == nil:
 		return Stands{As: StandsWell}
-	case r.protects(m.OrganizationID, m.Domain):
+	case rules.protects(m.OrganizationID, m.Domain):
 		return Stands{As: StandsProtected, Why: "it is protected"}
-	case !a.Reported.IsZero() && r.Action == ActReport:
+	case !a.Reported.IsZero() && a.reportedAs() == rules.Action:
 		return Stands{As: StandsReported, Why: "its loss was told at " + a.Reported.Format(time.RFC3339)}
-	case a.Checks < r.AbsentChecks || a.Last.Sub(a.Since) < r.Grace:
-		return Stands{As: StandsAtRisk, From: a.Since.Add(r.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, r.AbsentChecks, inDays(a.Last.Sub(a.Since)), inDays(r.Grace))}
+	case a.Checks < rules.AbsentChecks || gone < rules.Grace:
+		return Stands{As: StandsAtRisk, From: a.Since.Add(rules.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, rules.AbsentChecks, inDays(gone), inDays(rules.Grace))}
 	case m.State != "absent":
 		return Stands{As: StandsUnsure, Why: "the last sweep had no answer"}
 	}
-	return Stands{As: StandsDue, Why: fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(a.Last.Sub(a.Since)))}
+	return Stands{As: StandsDue, Why: fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(gone))}
+}
+
+func (a Absence) reportedAs() Action {
+	if a.ReportedAs == "" {
+		return ActReport
+	}
+	return a.ReportedAs
 }
 
 // inDays writes a time as people say it.
@@ -239,7 +247,9 @@ func (s *Sitting) breaker() Breaker {
 	if b.Open {
 		return b
 	}
-	b.ID, b.Why = "", ""
+	if s.Whole || s.Tick == 0 { // one of a single organization says nothing of what others have held back
+		b.ID, b.Why = "", ""
+	}
 	newly, due := map[string]bool{}, map[string]bool{}
 	for _, c := range s.cases {
 		if c.since.Before(b.Confirmed) {

@@ -17,7 +17,7 @@ func gone(organization string, days, checks int) tasks.Memory {
 	at := day0.Add(time.Duration(days) * 24 * time.Hour)
 	return tasks.Memory{
 		V: 1, OrganizationID: organization, Domain: organization + ".example", State: "absent", Tick: at.Unix(), At: at,
-		Absence: &tasks.Absence{Since: day0, Tick: day0.Unix(), Last: at, Checks: checks},
+		Absence: &tasks.Absence{Since: day0, Tick: day0.Unix(), Last: at, LastTick: at.Unix(), Checks: checks},
 	}
 }
 
@@ -31,6 +31,12 @@ func TestDecide(t *testing.T) {
 		{"gone for the grace", tasks.Rules{}, func(*tasks.Memory) {}, tasks.StandsDue},
 		{"there", tasks.Rules{}, func(m *tasks.Memory) { m.Absence = nil }, tasks.StandsWell},
 		{"a second before the grace", tasks.Rules{}, func(m *tasks.Memory) { m.Absence.Last = m.Absence.Last.Add(-time.Second) }, tasks.StandsAtRisk},
+		{"a worker's clock ahead", tasks.Rules{}, func(m *tasks.Memory) {
+			m.Absence.LastTick, m.Absence.Last = day0.Unix()+7200, m.Absence.Last.Add(30*24*time.Hour)
+		}, tasks.StandsAtRisk},
+		{"a worker's clock behind", tasks.Rules{}, func(m *tasks.Memory) {
+			m.Absence.LastTick, m.Absence.Since = day0.Unix()+7200, day0.Add(-30*24*time.Hour)
+		}, tasks.StandsAtRisk},
 		{"two checks", tasks.Rules{}, func(m *tasks.Memory) { m.Absence.Checks = 2 }, tasks.StandsAtRisk},
 		{"more checks are asked for", tasks.Rules{AbsentChecks: 9}, func(*tasks.Memory) {}, tasks.StandsAtRisk},
 		{"a longer grace", tasks.Rules{Grace: 8 * 24 * time.Hour}, func(*tasks.Memory) {}, tasks.StandsAtRisk},
@@ -55,6 +61,7 @@ func TestDecide(t *testing.T) {
 
 // sit judges the memories at the sweep of the seventh day.
 func sit(s tasks.Sitting, memories ...tasks.Memory) (cases []tasks.Case, b tasks.Breaker, j tasks.Judged) {
+	s.Whole = s.Early == ""
 	s.Tick, s.Run, s.At = day0.Add(7*24*time.Hour).Unix(), "sweep", day0.Add(7*24*time.Hour+time.Hour)
 	for i, m := range memories {
 		s.Add(fmt.Sprintf("ord_%d", i), m)
@@ -64,7 +71,7 @@ func sit(s tasks.Sitting, memories ...tasks.Memory) (cases []tasks.Case, b tasks
 
 // newly makes the absence one of this sweep.
 func newly(m tasks.Memory) tasks.Memory {
-	m.Absence = &tasks.Absence{Since: m.At, Tick: m.Tick, Last: m.At, Checks: 1}
+	m.Absence = &tasks.Absence{Since: m.At, Tick: m.Tick, Last: m.At, LastTick: m.Tick, Checks: 1}
 	return m
 }
 
@@ -169,5 +176,38 @@ func TestOfThisSweep(t *testing.T) {
 	}
 	if _, _, j := sit(tasks.Sitting{Organizations: 9, Early: "the list does not end"}, gone("org_1", 7, 8)); j.Acted != 0 || j.Held != 1 {
 		t.Errorf("judged %+v after half a sweep", j)
+	}
+}
+
+// TestBreakerOfOneOrganization: a sweep of one organization leaves what a former one has
+// held back to be confirmed.
+func TestBreakerOfOneOrganization(t *testing.T) {
+	before := tasks.Breaker{ID: "nightly", Why: "five went together"}
+	s := tasks.Sitting{Breaker: before, Tick: day0.Unix(), Run: "one", Organizations: 1, At: day0}
+	s.Add("ord_0", newly(gone("org_1", 0, 1)))
+	if _, b, _ := s.Decide(); b != before {
+		t.Errorf("breaker %+v, want %+v", b, before)
+	}
+	s = tasks.Sitting{Breaker: before, Tick: day0.Unix(), Run: "next", Whole: true, Organizations: 1, At: day0}
+	if _, b, _ := s.Decide(); b != (tasks.Breaker{}) {
+		t.Errorf("breaker %+v after a sweep that has held nothing back", b)
+	}
+}
+
+// TestTickOfAWrongClock: what was remembered by a clock that was a year ahead does not
+// stand in the way of what is seen now.
+func TestTickOfAWrongClock(t *testing.T) {
+	w := newWorld(t, actingBy(tasks.ActPending))
+	w.verified(new(true))
+	w.clock.advance(365 * 24 * time.Hour)
+	w.days(1)
+	w.clock.advance(-366 * 24 * time.Hour)
+	w.days(1)
+	if m := w.memory(dom); m.Tick != newWorldTime.Unix() {
+		t.Errorf("remembered of tick %d, want %d", m.Tick, newWorldTime.Unix())
+	}
+	w.days(7)
+	if d := w.domain(org, dom); d.Status != "pending" {
+		t.Errorf("it is %s after a grace", d.Status)
 	}
 }

@@ -121,6 +121,7 @@ func (w *world) age(d time.Duration, sweeps int) {
 	}
 	m := w.memory(dom)
 	m.Absence.Since, m.Absence.Checks = m.Absence.Since.Add(-d), m.Absence.Checks+sweeps
+	m.Absence.Tick -= int64(d.Seconds())
 	value, err := json.Marshal(m)
 	if err != nil {
 		w.t.Fatal(err)
@@ -539,8 +540,8 @@ func TestGoneIsForgotten(t *testing.T) {
 	if m := w.memory(dom); m.V != 0 {
 		t.Errorf("remembered %+v", m)
 	}
-	for id := range w.memories.Attended(t.Context()) {
-		t.Errorf("%s is attended", id)
+	for id, err := range w.memories.Attended(t.Context()) {
+		t.Errorf("%s is attended (%v)", id, err)
 	}
 }
 
@@ -577,5 +578,71 @@ func TestPendingOnes(t *testing.T) {
 				t.Errorf("remembered %+v", m)
 			}
 		})
+	}
+}
+
+// TestTakenFromAnotherToken: what we took away is given back by the token that the
+// domain has by then.
+func TestTakenFromAnotherToken(t *testing.T) {
+	for _, action := range []tasks.Action{tasks.ActPending, tasks.ActUnroute} {
+		t.Run(string(action), func(t *testing.T) {
+			w := newWorld(t, actingBy(action))
+			w.verified(new(true))
+			w.days(1)
+			w.age(7*24*time.Hour, 6)
+			w.days(1)
+			d := w.domain(org, dom)
+			d.TXT = "another"
+			w.sandbox.SetDomain(org, d)
+			w.days(2)
+			if d := w.domain(org, dom); d.Status == "verified" && *d.Use {
+				t.Fatal("given back without its token")
+			}
+			w.sandbox.SetTXT(d.Host, d.TXT)
+			w.days(1)
+			if d := w.domain(org, dom); d.Status != "verified" || !*d.Use {
+				t.Errorf("it is %s, use %t, want it given back", d.Status, *d.Use)
+			}
+		})
+	}
+}
+
+// opening opens the breaker while a sweep is being judged.
+type opening struct {
+	tasks.Memories
+	open func()
+}
+
+func (o *opening) Tally(ctx context.Context, tick int64) (map[string]int64, error) {
+	if open := o.open; open != nil {
+		o.open = nil
+		open()
+	}
+	return o.Memories.Tally(ctx, tick)
+}
+
+// TestBreakerOpensMeanwhile: a judging that began before the breaker opened neither
+// closes it nor acts.
+func TestBreakerOpensMeanwhile(t *testing.T) {
+	w := newWorld(t, actingBy(tasks.ActPending))
+	w.verified(new(true))
+	w.days(1)
+	w.age(7*24*time.Hour, 6)
+	open, err := json.Marshal(tasks.Breaker{ID: "other", Open: true, Why: "too much at once"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memories := &opening{Memories: w.config.Memories, open: func() {
+		if ok, err := w.memories.SetState(t.Context(), tasks.StateBreaker, nil, open); err != nil || !ok {
+			t.Error(ok, err)
+		}
+	}}
+	w.reboot(func(c *tasks.Config) { c.Memories = memories })
+	w.days(1)
+	if value, err := w.memories.State(t.Context(), tasks.StateBreaker); err != nil || !strings.Contains(string(value), `"open":true`) {
+		t.Errorf("the breaker is %s, %v", value, err)
+	}
+	if d := w.domain(org, dom); d.Status != "verified" {
+		t.Errorf("acted on: %s", d.Status)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -229,11 +230,15 @@ func (w *worker) drained(ctx context.Context) error {
 // deciding counts the tasks by which sweeps are judged, and domains acted on.
 func (w *worker) deciding() (n int, err error) {
 	inspector := asynq.NewInspectorFromRedisClient(w.redis)
+	queues, err := inspector.Queues()
+	if err != nil {
+		return 0, fmt.Errorf("list queues: %w", err)
+	}
 	for _, t := range w.tenants {
-		info, err := inspector.GetQueueInfo(tasks.SweepQueue(t.name))
-		if errors.Is(err, asynq.ErrQueueNotFound) {
+		if !slices.Contains(queues, tasks.SweepQueue(t.name)) {
 			continue // nothing was ever in it
 		}
+		info, err := inspector.GetQueueInfo(tasks.SweepQueue(t.name))
 		if err != nil {
 			return 0, fmt.Errorf("queue of tenant %s: %w", t.name, err)
 		}
