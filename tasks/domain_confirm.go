@@ -60,7 +60,7 @@ func (h *confirm) tell(ctx context.Context, job Job, p VerifyPayload) error {
 		return nil
 	}
 	return h.cfg.Notices.Tell(ctx, Notice{
-		ID: fmt.Sprintf("%s-%s-%d", NoticeVerified, job.Run, *job.Item), Type: NoticeVerified, At: second(in.At),
+		ID: fmt.Sprintf("%s-%s-%d-%d", NoticeVerified, job.Run, *job.Item, in.At.Unix()), Type: NoticeVerified, At: second(in.At),
 		Data: NoticeData{Tenant: job.Tenant, OrganizationID: p.OrganizationID, DiscoveryDomainID: p.DiscoveryDomainID, Domain: in.Domain, Run: job.Run},
 	})
 }

@@ -214,7 +214,7 @@ func (h *verify) tellExpired(ctx context.Context, job Job, p VerifyPayload, at s
 		data.Domain = rec.Domain
 	}
 	return h.cfg.Notices.Tell(ctx, Notice{
-		ID: fmt.Sprintf("%s-%s-%d", NoticeExpired, job.Run, *job.Item), Type: NoticeExpired, At: second(left.at), Data: data,
+		ID: fmt.Sprintf("%s-%s-%d-%d", NoticeExpired, job.Run, *job.Item, job.CreatedAt.Unix()), Type: NoticeExpired, At: second(left.at), Data: data,
 	})
 }
 

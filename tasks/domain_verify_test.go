@@ -764,3 +764,27 @@ func TestAValueThatAlwaysChanges(t *testing.T) {
 		t.Errorf("%d looks in a day, want at most %d", looks, most)
 	}
 }
+
+// TestNoticesOfARun: their ids tell two runs of the same id apart by their times.
+func TestNoticesOfARun(t *testing.T) {
+	for typ, published := range map[string]bool{tasks.NoticeVerified: true, tasks.NoticeExpired: false} {
+		t.Run(typ, func(t *testing.T) {
+			w := newWorld(t)
+			if published {
+				w.proven(sandbox.Domain{})
+			} else {
+				w.sandbox.AddDomain(org, sandbox.Domain{ID: dom})
+			}
+			run, at := w.submit(tasks.TypeVerify, verifyRow()), w.start()
+			w.drain()
+			w.wantTold(typ)
+			told := (*w.notices.told)[0]
+			if published {
+				at = told.At // of the PATCH
+			}
+			if want := fmt.Sprintf("%s-%s-0-%d", typ, run, at.Unix()); told.ID != want {
+				t.Errorf("id %s, want %s", told.ID, want)
+			}
+		})
+	}
+}

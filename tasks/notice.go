@@ -5,7 +5,8 @@ import "time"
 // Notice is something that has happened to a domain or to a tenant, for other
 // systems and for the log.
 type Notice struct {
-	// ID is the notice's own: the same notice told again has the same id.
+	// ID is the notice's own: the same notice told again has the same id, and that of
+	// a later run under the same run's id has another.
 	ID string
 	// Type is one of the types below.
 	Type string

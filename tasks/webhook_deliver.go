@@ -36,8 +36,9 @@ func (p DeliverPayload) Validate() error {
 }
 
 // deliveryRetention keeps a delivered notice's id taken, so that one that is told
-// again by whoever died amid telling is delivered once.
-const deliveryRetention = 24 * time.Hour
+// again in place of whoever died amid telling is delivered once: that is within
+// [longestBackoff]. Each event stays in Redis for that long.
+const deliveryRetention = time.Hour
 
 func (p DeliverPayload) task() spec {
 	return spec{
@@ -55,6 +56,9 @@ func (h *deliver) process(ctx context.Context, job Job, p DeliverPayload) (Resul
 		h.count(p.Endpoint, "delivered")
 		return Result{Outcome: Done}, nil
 	}
+	if isUnsent(err) {
+		return h.rest(job, p, err)
+	}
 	failed := job.retried + 1
 	after, again := nextDelivery(failed, p.CreatedAt, now, retryAfter(err))
 	switch {
@@ -63,10 +67,26 @@ func (h *deliver) process(ctx context.Context, job Job, p DeliverPayload) (Resul
 		return Result{}, &settledError{Failed, err.Error()}
 	case !again:
 		h.count(p.Endpoint, "given_up")
-		return Result{}, &settledError{Failed, fmt.Sprintf("given up after %d attempts in %s; the last: %v", failed, now.Sub(p.CreatedAt).Round(time.Second), err)}
+		return Result{}, givenUp(failed, p.CreatedAt, now, err)
 	}
 	h.count(p.Endpoint, "again")
 	return Result{}, &laterError{outcome: Transient, reason: err.Error(), after: after, counts: true}
+}
+
+// rest leaves for later what was not sent, since the receiver is left alone. It is
+// no attempt: only the notice's time goes by.
+func (h *deliver) rest(job Job, p DeliverPayload, err error) (Result, error) {
+	now, after := h.cfg.Now(), wholeSeconds(retryAfter(err))
+	if outlived(p.CreatedAt, now.Add(after)) {
+		h.count(p.Endpoint, "given_up")
+		return Result{}, givenUp(job.retried, p.CreatedAt, now, err)
+	}
+	return Result{}, later(err.Error(), after)
+}
+
+// givenUp settles a delivery whose time is up.
+func givenUp(attempts int, told, now time.Time, last error) error {
+	return &settledError{Failed, fmt.Sprintf("given up after %d attempts in %s; the last: %v", attempts, now.Sub(told).Round(time.Second), last)}
 }
 
 // count counts an attempt. The name comes from whoever writes to Redis: it is a
@@ -88,6 +108,12 @@ func retryAfter(err error) time.Duration {
 		return asks.AskedToWait()
 	}
 	return 0
+}
+
+// isUnsent says of an attempt's error that there was none.
+func isUnsent(err error) bool {
+	var unsent interface{ NotSent() bool }
+	return errors.As(err, &unsent) && unsent.NotSent()
 }
 
 // isFinal says of an attempt's error that no other would do better.
@@ -123,5 +149,8 @@ func nextDelivery(failed int, told, now time.Time, asked time.Duration) (after t
 		delay = deliveryDelays[i]
 	}
 	after = wholeSeconds(max(spread(delay), asked))
-	return after, !now.Add(after).After(told.Add(deliveryLifetime))
+	return after, !outlived(told, now.Add(after))
 }
+
+// outlived says whether a notice that was told at told is not delivered any more.
+func outlived(told, at time.Time) bool { return at.After(told.Add(deliveryLifetime)) }

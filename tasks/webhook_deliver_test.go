@@ -41,13 +41,15 @@ func (h hooks) Deliver(_ context.Context, endpoint, id string, at time.Time, bod
 
 // attemptError is what an attempt comes to that did not deliver.
 type attemptError struct {
-	asked time.Duration
-	final bool
+	asked  time.Duration
+	final  bool
+	unsent bool
 }
 
 func (e attemptError) Error() string              { return "the receiver answered 503" }
 func (e attemptError) AskedToWait() time.Duration { return e.asked }
 func (e attemptError) Final() bool                { return e.final }
+func (e attemptError) NotSent() bool              { return e.unsent }
 
 // taken keeps what is enqueued, as asynq does: an id once.
 type taken struct {
@@ -114,7 +116,7 @@ func TestTell(t *testing.T) {
 		t.Errorf("payload (-want +got):\n%s", diff)
 	}
 	for _, o := range q.opts[ids[0]] {
-		if o.Type() == asynq.RetentionOpt && o.Value() != 24*time.Hour || o.Type() == asynq.QueueOpt && o.Value() != "acme.webhook" {
+		if o.Type() == asynq.RetentionOpt && o.Value() != time.Hour || o.Type() == asynq.QueueOpt && o.Value() != "acme.webhook" {
 			t.Errorf("option %v", o)
 		}
 	}
@@ -207,6 +209,9 @@ func TestDeliver(t *testing.T) {
 		{name: "beyond the attempts of rows", attempt: attemptError{}, retried: 20, age: 60 * time.Hour, outcome: tasks.Transient, reason: "the receiver answered 503", after: [2]time.Duration{3*time.Hour + 36*time.Minute, 4*time.Hour + 25*time.Minute}, told: []string{"delivery default crm again", "default webhook:deliver transient"}},
 		{name: "the receiver asks for more", attempt: attemptError{asked: 10 * time.Minute}, outcome: tasks.Transient, reason: "the receiver answered 503", after: [2]time.Duration{10 * time.Minute, 10*time.Minute + 2*time.Second}, told: []string{"delivery default crm again", "default webhook:deliver transient"}},
 		{name: "time is up", attempt: attemptError{}, retried: 24, age: 71 * time.Hour, outcome: tasks.Failed, reason: "given up after 25 attempts in 71h0m0s; the last: the receiver answered 503", told: []string{"delivery default crm given_up", "default webhook:deliver failed"}},
+		{name: "the receiver is left alone", attempt: attemptError{asked: 3500 * time.Millisecond, unsent: true}, retried: 5, age: time.Hour, outcome: tasks.Paced, reason: "the receiver answered 503", after: [2]time.Duration{4 * time.Second, 4 * time.Second}, told: []string{"default webhook:deliver paced"}},
+		{name: "it is, for no time", attempt: attemptError{unsent: true}, outcome: tasks.Paced, reason: "the receiver answered 503", after: [2]time.Duration{time.Second, time.Second}, told: []string{"default webhook:deliver paced"}},
+		{name: "it is, until time is up", attempt: attemptError{asked: time.Minute, unsent: true}, retried: 24, age: 72 * time.Hour, outcome: tasks.Failed, reason: "given up after 24 attempts in 72h0m0s; the last: the receiver answered 503", told: []string{"delivery default crm given_up", "default webhook:deliver failed"}},
 		{name: "late, and it goes well", retried: 24, age: 100 * time.Hour, told: []string{"delivery default crm delivered", "default webhook:deliver done"}},
 		{name: "no other would do", attempt: attemptError{final: true}, outcome: tasks.Failed, reason: "the receiver answered 503", told: []string{"delivery default crm given_up", "default webhook:deliver failed"}},
 		{name: "its workers die", retried: 40, outcome: tasks.Failed, reason: "given up after 40 attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", told: []string{"default webhook:deliver failed"}},
@@ -240,13 +245,13 @@ func TestDeliver(t *testing.T) {
 			if err == nil || err.Error() != string(c.outcome)+": "+c.reason {
 				t.Fatalf("error %v, want %s: %s", err, c.outcome, c.reason)
 			}
-			if c.outcome != tasks.Transient {
+			if c.outcome.Settles() {
 				if !errors.Is(err, asynq.SkipRetry) {
 					t.Error("it is tried again")
 				}
 				return
 			}
-			if after := tasks.RetryDelay(c.retried, err, nil); after < c.after[0] || after > c.after[1] || !tasks.IsFailure(err) {
+			if after := tasks.RetryDelay(c.retried, err, nil); after < c.after[0] || after > c.after[1] || tasks.IsFailure(err) != (c.outcome == tasks.Transient) {
 				t.Errorf("again in %s, want %v; counted %t", after, c.after, tasks.IsFailure(err))
 			}
 		})

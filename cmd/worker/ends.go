@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -35,10 +36,7 @@ func (w *worker) tellEnds(ctx context.Context) {
 // behind that: who dies in between tells again, under the same id.
 func (w *worker) tellEnded(ctx context.Context) error {
 	untold, err := w.ledger.Untold(ctx)
-	if err != nil {
-		return err
-	}
-	var failed []error
+	failed := []error{err} // of one that cannot be read; the others are told
 	for _, run := range untold {
 		i := slices.IndexFunc(w.tenants, func(t *served) bool { return t.name == run.Tenant })
 		if i < 0 {
@@ -54,7 +52,8 @@ func (w *worker) tellEnded(ctx context.Context) error {
 }
 
 func endOf(run runs.Run) tasks.Notice {
-	return tasks.Notice{ID: "run-" + run.ID, Type: tasks.NoticeRunFinished, At: run.EndedAt, Data: tasks.NoticeData{
-		Run: run.ID, Kind: run.Kind, Counts: run.Counts,
-	}}
+	return tasks.Notice{
+		ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: tasks.NoticeRunFinished, At: run.EndedAt,
+		Data: tasks.NoticeData{Run: run.ID, Kind: run.Kind, Counts: run.Counts},
+	}
 }

@@ -11,7 +11,8 @@ import (
 
 // Untold returns, in the order of their ids, the runs that have ended and of which
 // nobody was told so: [Ledger.Told] was not called since they were created. Rows
-// that came by themselves ([Ledger.Register]) are not among them. It costs one round
+// that came by themselves ([Ledger.Register]) are not among them. A run that cannot
+// be read is in the error, beside which the others are returned. It costs one round
 // trip, another while runs are open, and one for each run that it returns.
 func (l *Ledger) Untold(ctx context.Context) ([]Run, error) {
 	ids, err := l.rdb.SMembers(ctx, untoldKey).Result()
@@ -28,28 +29,29 @@ func (l *Ledger) Untold(ctx context.Context) ([]Run, error) {
 			return nil
 		})
 	}
-	if err != nil {
+	// What Redis says of one run comes up again where that is read.
+	if _, said := errors.AsType[redis.Error](err); err != nil && !said {
 		return nil, fmt.Errorf("list runs that are not told of: %w", err)
 	}
-	var untold []Run
+	var (
+		untold []Run
+		failed []error
+	)
 	for i, id := range ids {
-		state := ended[i].Val()
-		if state[0] != nil && state[1] == nil {
+		if state := ended[i].Val(); len(state) == 2 && state[0] != nil && state[1] == nil {
 			continue // it goes on
 		}
 		run, err := l.Get(ctx, id)
-		if errors.Is(err, ErrNotFound) {
-			err = l.Told(ctx, id) // deleted, or forgotten after its time
-			if err == nil {
-				continue
-			}
+		switch {
+		case errors.Is(err, ErrNotFound):
+			failed = append(failed, l.Told(ctx, id)) // deleted, or forgotten after its time
+		case err != nil:
+			failed = append(failed, err)
+		default:
+			untold = append(untold, run)
 		}
-		if err != nil {
-			return nil, err
-		}
-		untold = append(untold, run)
 	}
-	return untold, nil
+	return untold, errors.Join(failed...)
 }
 
 // Told says that the run's end was told. To say it again is harmless.

@@ -1,6 +1,7 @@
 package runs_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -75,5 +76,25 @@ func TestUntold(t *testing.T) {
 	want("of rows that came by themselves", "a", "cancelled")
 	if n := rdb.SCard(t.Context(), "orgops:v1:runs:untold").Val(); n != 3 {
 		t.Errorf("%d runs are kept for telling, want the two that have ended and the open one", n)
+	}
+}
+
+// TestUntoldBesideAnUnreadable: the ends of the others are told.
+func TestUntoldBesideAnUnreadable(t *testing.T) {
+	l, rdb := newLedger(t)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		create(t, l, id)
+		seal(t, l, id, 1)
+		settle(t, l, id, "done", "", 0)
+	}
+	rdb.HSet(t.Context(), "orgops:v1:{run:b}:run", "total", "many")
+	rdb.Del(t.Context(), "orgops:v1:{run:c}:run")
+	rdb.Set(t.Context(), "orgops:v1:{run:c}:run", "of another type", 0)
+	all, err := l.Untold(t.Context())
+	if len(all) != 2 || all[0].ID != "a" || all[1].ID != "d" {
+		t.Errorf("untold %v, want a and d", all)
+	}
+	if err == nil || !strings.Contains(err.Error(), "run b: ") || !strings.Contains(err.Error(), "run c: ") {
+		t.Errorf("error %v, want it to name b and c", err)
 	}
 }

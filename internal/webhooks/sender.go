@@ -171,6 +171,9 @@ func (e *DeliveryError) AskedToWait() time.Duration { return e.RetryAfter }
 // Final is Permanent.
 func (e *DeliveryError) Final() bool { return e.Permanent }
 
+// NotSent is Unsent.
+func (e *DeliveryError) NotSent() bool { return e.Unsent }
+
 // Unwrap is what is below: for errors.Is, not to be shown.
 func (e *DeliveryError) Unwrap() error { return e.cause }
 
@@ -284,12 +287,13 @@ func explain(status int) string {
 }
 
 // unanswered tells of an attempt that had no answer. net/http's error has the
-// whole URL in front of its cause.
+// whole URL in front of its cause. None is permanent, not even where each address
+// was refused: a resolver may have answered in a zone's stead for a moment.
 func (r *receiver) unanswered(ctx context.Context, err error, timeout time.Duration, hide *strings.Replacer) *DeliveryError {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	failure := &DeliveryError{Endpoint: r.endpoint.Name, cause: err, Permanent: errors.Is(err, errAddress)}
+	failure := &DeliveryError{Endpoint: r.endpoint.Name, cause: err}
 	what := inOneLine(hide.Replace(err.Error()))
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		what = fmt.Sprintf("no answer within %s", timeout)
