@@ -123,6 +123,9 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
 		return sweeping
 	}
+	if apart, ok := errors.AsType[*intake.ClocksError](err); ok {
+		return apart
+	}
 	if err != nil && ctx.Err() != nil {
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: to be sure that sweep %s is there, give the same command again with --run %s", id, id)}
 	}

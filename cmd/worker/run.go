@@ -160,10 +160,9 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	besides.Go(func() { w.sweep(background) })
 	defer besides.Wait()
 	defer cancel()
-	for i, t := range w.tenants {
+	for _, t := range w.tenants {
 		if err := t.servers.Start(); err != nil {
-			w.tenants = w.tenants[:i]
-			w.stop()
+			w.stop() // those that have not started take no harm
 			return err
 		}
 	}

@@ -9,10 +9,11 @@ import (
 	"orgops/internal/watch"
 )
 
-// schedule is what begins the tenant's sweeps; nil if nothing is to. A worker that
-// drains begins none: it would not come to its end.
+// schedule is what begins the tenant's sweeps, if any, and sees to it that those begun
+// by hand are judged; nil if nothing is to. A worker that drains begins none: it would
+// not come to its end.
 func (w *worker) schedule(t tenant, logger *slog.Logger) *intake.Scheduler {
-	if t.Sweep == off || w.settings.Drain {
+	if w.settings.Drain {
 		return nil
 	}
 	return &intake.Scheduler{

@@ -262,6 +262,8 @@ type Intake struct {
 	// Queue is where tasks are looked for before a row gets another one. nil: they
 	// are not, and nothing can be repaired.
 	Queue tasks.Queue
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
 }
 
 // New returns what hands inputs in to the queues and the ledger of one Redis.

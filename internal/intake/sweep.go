@@ -60,48 +60,59 @@ func (e *SweepingError) Error() string {
 }
 
 // SweepNow begins a sweep by hand, with the present as its tick where the order has
-// none; the order of a run that is there already is that run's. While a sweep of the
+// none; the order of a run that is there already is that run's. Where nobody knows what
+// the present is, our clock and Redis' being far apart, it is a *ClocksError. While a sweep of the
 // whole tenant is under way, by hand or of the schedule, another one is refused with a
 // *SweepingError; one of a single organization never is. store is the tenant's.
 func (i Intake) SweepNow(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder) (run runs.Run, created bool, err error) {
-	now, err := store.Clock(ctx)
+	at, err := readClocks(ctx, store, i.Now)
 	if err != nil {
 		return runs.Run{}, false, err
 	}
 	if o.Tick == 0 {
-		o.Tick = now.Unix()
+		o.Tick = at.redis.Unix()
 	}
-	if o.Organization == "" {
-		if err := i.claim(ctx, store, r, o, now); err != nil {
-			return runs.Run{}, false, err
-		}
+	_, err = i.Ledger.Get(ctx, r.ID)
+	if errors.Is(err, runs.ErrNotFound) { // else it was begun before
+		err = i.admit(ctx, store, r, o, at)
+	}
+	if err != nil {
+		return runs.Run{}, false, err
 	}
 	return i.BeginSweep(ctx, r, o)
 }
 
+// admit refuses a sweep that must not begin now.
+func (i Intake) admit(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder, at clocks) error {
+	if at.apart() > clocksApart {
+		return &ClocksError{Sweep: r.ID, Own: at.own, Redis: at.redis}
+	}
+	if o.Organization != "" {
+		return nil
+	}
+	return i.claim(ctx, store, r, o, at)
+}
+
 // claim writes down that the tenant is about to be swept by hand, so that the schedule
 // knows.
-func (i Intake) claim(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder, now time.Time) error {
-	if _, err := i.Ledger.Get(ctx, r.ID); !errors.Is(err, runs.ErrNotFound) {
-		return err // nil: it was begun before
-	}
+func (i Intake) claim(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder, at clocks) error {
 	const attempts = 20 // others write at ticks alone
 	for range attempts {
 		ticks, err := store.Ticks(ctx)
 		if err != nil {
 			return err
 		}
-		if ticks.ByHand.Run == r.ID {
+		if ticks.ByHand.Run == r.ID && isClaimed(ticks.ByHand, at) {
 			return nil // who claimed it was cut off
 		}
-		under, err := i.underWay(ctx, store, ticks, now)
+		under, err := i.underWay(ctx, store, ticks, at)
 		if err != nil {
 			return err
 		}
 		if under != nil {
 			return under
 		}
-		ticks.ByHand = watch.Sweep{Run: r.ID, Tick: o.Tick, At: now, Pending: o.Pending}
+		ticks.ByHand = watch.Sweep{Run: r.ID, Tick: o.Tick, At: at.redis, Pending: o.Pending}
 		if ok, err := store.SetTicks(ctx, &ticks); ok || err != nil {
 			return err
 		}
@@ -118,13 +129,18 @@ const (
 	judgedWithin = time.Hour
 )
 
+// isClaimed says of a sweep whose run is not there whether somebody is about to begin it.
+func isClaimed(s watch.Sweep, at clocks) bool {
+	return !s.Begun && at.redis.Sub(s.At).Abs() < claimedFor
+}
+
 // underWay says which sweep of the whole tenant is under way; nil: none is.
-func (i Intake) underWay(ctx context.Context, store *watch.Store, ticks watch.Ticks, now time.Time) (*SweepingError, error) {
+func (i Intake) underWay(ctx context.Context, store *watch.Store, ticks watch.Ticks, at clocks) (*SweepingError, error) {
 	for _, s := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
 		if s.Run == "" {
 			continue
 		}
-		why, err := i.holding(ctx, store, s, now)
+		why, err := i.holding(ctx, store, s, at)
 		if err != nil {
 			return nil, err
 		}
@@ -136,33 +152,34 @@ func (i Intake) underWay(ctx context.Context, store *watch.Store, ticks watch.Ti
 }
 
 // holding says why the sweep holds up another one; empty: it does not.
-func (i Intake) holding(ctx context.Context, store *watch.Store, s watch.Sweep, now time.Time) (string, error) {
+func (i Intake) holding(ctx context.Context, store *watch.Store, s watch.Sweep, at clocks) (string, error) {
 	run, err := i.Ledger.Get(ctx, s.Run)
 	switch {
-	case errors.Is(err, runs.ErrNotFound) && s.Begun, errors.Is(err, runs.ErrNotFound) && now.Sub(s.At) >= claimedFor:
-		return "", nil
-	case errors.Is(err, runs.ErrNotFound):
+	case errors.Is(err, runs.ErrNotFound) && isClaimed(s, at):
 		return "is about to be begun", nil
+	case errors.Is(err, runs.ErrNotFound):
+		return "", nil
 	case err != nil:
 		return "", err
 	case !run.CancelledAt.IsZero():
 		return "", nil
-	case run.Paused:
+	case run.Paused && !run.Ended(): // its last looks may settle all of it behind the pause
 		return fmt.Sprintf("is paused (enqueue runs resume %s, or cancel)", s.Run), nil
 	case !run.Ended():
 		return fmt.Sprintf("still runs, with %d of %d rows settled", run.Settled, run.Rows()), nil
-	case now.Sub(run.EndedAt) >= judgedWithin:
+	case at.redis.Sub(run.EndedAt) >= judgedWithin:
 		return "", nil
 	}
-	judged, err := wasJudged(ctx, store, s)
+	judged, err := wasJudged(ctx, store, s, at)
 	if err != nil || judged {
 		return "", err
 	}
 	return "has ended and is not judged yet", nil
 }
 
-// wasJudged says whether the sweep was judged, or one after it.
-func wasJudged(ctx context.Context, store *watch.Store, s watch.Sweep) (bool, error) {
+// wasJudged says whether the sweep was judged, or one after it: one of a tick that
+// cannot have come yet is after nothing, clocks were wrong then.
+func wasJudged(ctx context.Context, store *watch.Store, s watch.Sweep, at clocks) (bool, error) {
 	value, err := store.State(ctx, tasks.StateJudged)
 	if err != nil || value == nil {
 		return false, err
@@ -171,5 +188,6 @@ func wasJudged(ctx context.Context, store *watch.Store, s watch.Sweep) (bool, er
 	if err := json.Unmarshal(value, &last); err != nil {
 		return false, fmt.Errorf("which sweep was judged last: %w", err)
 	}
-	return last.Tick >= s.Tick, nil
+	ahead := last.Tick > at.later().Add(decidedAhead).Unix()
+	return last.Run == s.Run || last.Tick >= s.Tick && !ahead, nil
 }

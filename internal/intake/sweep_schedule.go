@@ -24,7 +24,9 @@ type Scheduler struct {
 	Intake Intake
 	Store  *watch.Store // the tenant's
 	Tenant string
-	Cron   watch.Cron
+	// Cron says when its ticks are. The zero value: never, and what is left to do is to
+	// see to it that sweeps begun by hand are judged.
+	Cron watch.Cron
 	// Pending says that its sweeps look at domains that are pending, too.
 	Pending bool
 	Logger  *slog.Logger
@@ -56,12 +58,6 @@ const (
 	// quietFor is for how long what was read of the schedule is taken for granted
 	// between ticks: a worker may have hundreds of tenants.
 	quietFor = time.Minute
-	// clocksApart is how far clocks may be apart unmentioned: what clocks drift in
-	// days without being set.
-	clocksApart = 5 * time.Minute
-	// decidedAhead is how far ahead of every clock a tick that was decided on may be:
-	// beyond that the clocks were wrong by then, and are not now.
-	decidedAhead = time.Hour
 	// judgeAfter is how long after its end a sweep is judged as a rule; after that it
 	// is seen to that a task stands for it.
 	judgeAfter = time.Minute
@@ -98,7 +94,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 		case err == nil:
 			delete(s.warned, stuck)
 		case s.again(stuck):
-			s.Logger.WarnContext(ctx, "the schedule of sweeps does not go on", "error", err)
+			s.Logger.WarnContext(ctx, "what begins sweeps, and has them judged, does not go on", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -112,10 +108,10 @@ func (s *Scheduler) Run(ctx context.Context) {
 // one that was decided on and not begun, and sees to it that the last one is judged.
 func (s *Scheduler) Once(ctx context.Context) error {
 	own := s.now()
-	if tick, ok := s.Cron.Latest(own); ok && tick.Unix() == s.quiet.tick && own.Sub(s.quiet.at).Abs() < quietFor {
+	if s.tick(own) == s.quiet.tick && own.Sub(s.quiet.at).Abs() < quietFor {
 		return nil
 	}
-	redis, err := s.Store.Clock(ctx)
+	at, err := readClocks(ctx, s.Store, s.now)
 	if err != nil {
 		return err
 	}
@@ -123,45 +119,39 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tick, later := s.latest(ctx, own, redis)
+	if at.apart() > clocksApart && s.again(apart) {
+		s.Logger.ErrorContext(ctx, "this worker's clock and Redis' are apart: sweeps wait for the one that is behind", "own", at.own.UTC(), "redis", at.redis)
+	}
+	tick := s.tick(at.earlier())
 	switch {
 	case tick == 0:
-		return nil
 	case ticks.Tick == 0:
 		return s.first(ctx, ticks, tick)
-	case ticks.Tick > later.Add(decidedAhead).Unix():
-		s.Logger.ErrorContext(ctx, "a sweep was begun ahead of time, when clocks were wrong: the schedule goes on from now", "tick", told(ticks.Tick), "now", later)
+	case ticks.Tick > at.later().Add(decidedAhead).Unix():
+		s.Logger.ErrorContext(ctx, "a sweep was begun ahead of time, when clocks were wrong: the schedule goes on from now", "tick", told(ticks.Tick), "now", at.later())
 		return s.first(ctx, ticks, tick)
 	case tick > ticks.Tick:
-		return s.decide(ctx, ticks, tick, redis)
+		return s.decide(ctx, ticks, tick, at)
 	case ticks.Sweep.Run != "" && !ticks.Sweep.Begun:
-		if redis.Sub(ticks.Sweep.At) < s.patience() {
+		if at.redis.Sub(ticks.Sweep.At) < s.patience() {
 			return nil
 		}
 		return s.begin(ctx, ticks)
 	}
-	if err := s.seeJudged(ctx, ticks, redis); err != nil {
+	if err := s.seeJudged(ctx, ticks, at); err != nil {
 		return err
 	}
 	s.quiet = quiet{tick, own}
 	return nil
 }
 
-// latest is the last tick to which both clocks have come, 0 if there is none, and
-// which of them is ahead. Where they are far apart that is told.
-func (s *Scheduler) latest(ctx context.Context, own, redis time.Time) (tick int64, later time.Time) {
-	earlier, later := own, redis
-	if redis.Before(own) {
-		earlier, later = redis, own
-	}
-	if later.Sub(earlier) > clocksApart && s.again(apart) {
-		s.Logger.ErrorContext(ctx, "this worker's clock and Redis' are apart: sweeps wait for the one that is behind", "own", own.UTC(), "redis", redis)
-	}
-	at, ok := s.Cron.Latest(earlier)
+// tick is the last one that is not after at, 0 if there is none.
+func (s *Scheduler) tick(at time.Time) int64 {
+	tick, ok := s.Cron.Latest(at)
 	if !ok {
-		return 0, later
+		return 0
 	}
-	return at.Unix(), later
+	return tick.Unix()
 }
 
 // first writes down where the schedule begins: of what was before nothing was missed.
@@ -175,8 +165,8 @@ func (s *Scheduler) first(ctx context.Context, ticks watch.Ticks, tick int64) er
 }
 
 // decide decides on a tick that has come: the newest, if several were missed.
-func (s *Scheduler) decide(ctx context.Context, ticks watch.Ticks, tick int64, redis time.Time) error {
-	under, err := s.Intake.underWay(ctx, s.Store, ticks, redis)
+func (s *Scheduler) decide(ctx context.Context, ticks watch.Ticks, tick int64, at clocks) error {
+	under, err := s.Intake.underWay(ctx, s.Store, ticks, at)
 	if err != nil {
 		return err
 	}
@@ -185,7 +175,7 @@ func (s *Scheduler) decide(ctx context.Context, ticks watch.Ticks, tick int64, r
 	}
 	never := ticks.Sweep
 	ticks.Tick = tick
-	ticks.Sweep = watch.Sweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: redis, SpreadUntil: s.spreadUntil(tick), Pending: s.Pending}
+	ticks.Sweep = watch.Sweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: at.redis, SpreadUntil: s.spreadUntil(tick), Pending: s.Pending}
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
 	}
@@ -263,7 +253,7 @@ func (s *Scheduler) begin(ctx context.Context, ticks watch.Ticks) error {
 
 // seeJudged sees to it that the last sweeps of the whole tenant are judged once they
 // have ended, also where the task for it was lost. Where there is one nothing changes.
-func (s *Scheduler) seeJudged(ctx context.Context, ticks watch.Ticks, redis time.Time) error {
+func (s *Scheduler) seeJudged(ctx context.Context, ticks watch.Ticks, at clocks) error {
 	for _, sweep := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
 		if sweep.Run == "" {
 			continue
@@ -275,10 +265,10 @@ func (s *Scheduler) seeJudged(ctx context.Context, ticks watch.Ticks, redis time
 		if err != nil {
 			return err
 		}
-		if !run.Ended() || !run.CancelledAt.IsZero() || redis.Sub(run.EndedAt) < judgeAfter {
+		if !run.Ended() || !run.CancelledAt.IsZero() || at.redis.Sub(run.EndedAt) < judgeAfter {
 			continue
 		}
-		judged, err := wasJudged(ctx, s.Store, sweep)
+		judged, err := wasJudged(ctx, s.Store, sweep, at)
 		if err == nil && !judged {
 			err = s.Intake.Producer.Judge(ctx, tasksRun(run, nil), sweep.Tick)
 		}

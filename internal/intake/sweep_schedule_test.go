@@ -108,6 +108,7 @@ func (f *fleet) set(at time.Time) {
 	f.at = at
 	if !onRealRedis() {
 		redistest.Mini(f.t).SetTime(at)
+		f.taker.Now = func() time.Time { return f.at }
 	}
 }
 
@@ -387,6 +388,75 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	f.wantSweeps(1, 4, 8)
 	if s := f.ticks().Skipped; s.InRow != 3 || s.Tick != f.start.Add(7*time.Minute).Unix() {
 		t.Errorf("skipped: %+v, want what was skipped last", s)
+	}
+}
+
+// TestTickAfterASweepThatEndedPaused: the last looks may end a sweep behind its pause.
+// Then nobody can resume or cancel it, and once it is judged it is in nobody's way.
+func TestTickAfterASweepThatEndedPaused(t *testing.T) {
+	f := newFleet(t)
+	worker := f.worker("* * * * *", 0)
+	f.once(worker)
+	f.until(f.start.Add(time.Minute), 20*time.Second, nil, worker)
+	run := f.id(1)
+	if err := f.ledger.StoreRows(t.Context(), run, 0, [][]byte{[]byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ledger.Seal(t.Context(), run, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ledger.Pause(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ledger.Settle(t.Context(), run, tasks.TypeRecheck, []int64{0}, "done", ""); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := f.ledger.Get(t.Context(), run); err != nil || !r.Paused || !r.Ended() {
+		t.Fatalf("%+v, %v: want it ended and paused", r, err)
+	}
+	f.judge(run)
+	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
+	f.wantCount(2, 0)
+}
+
+// TestTickAfterAFutureWasJudged: a sweep of a tick that no clock has come to was judged
+// when clocks were wrong; those of now are judged none the less.
+func TestTickAfterAFutureWasJudged(t *testing.T) {
+	f := newFleet(t)
+	redistest.Mini(t)
+	worker := f.worker("*/10 * * * *", 0)
+	f.once(worker)
+	f.until(f.start.Add(10*time.Minute), time.Minute, nil, worker)
+	f.judgeAs(tasks.Judged{Run: "of-the-future", Tick: f.at.Add(366 * 24 * time.Hour).Unix()})
+	f.end(f.id(10))
+	f.until(f.start.Add(15*time.Minute), 20*time.Second, nil, worker)
+	if judge := f.id(10) + "-judge-0"; !slices.Contains(f.pending(sweepQueue), judge) {
+		t.Errorf("nobody judges it: %v", f.pending(sweepQueue))
+	}
+	f.until(f.start.Add(20*time.Minute), 20*time.Second, nil, worker)
+	f.wantCount(1, 1)
+	f.judgeAs(tasks.Judged{Run: f.id(10), Tick: f.start.Add(10 * time.Minute).Unix()})
+	f.until(f.start.Add(30*time.Minute), 20*time.Second, nil, worker)
+	f.wantCount(2, 1)
+}
+
+// TestJudgedWithoutASchedule: of a tenant that is swept by hand alone the judging is
+// put back where its task was lost, too, and no sweep begins.
+func TestJudgedWithoutASchedule(t *testing.T) {
+	f := newFleet(t)
+	redistest.Mini(t)
+	worker := f.worker("* * * * *", 0)
+	worker.Cron = watch.Cron{}
+	f.once(worker)
+	f.mustNow("by-hand", tasks.SweepOrder{})
+	f.end("by-hand")
+	f.until(f.start.Add(5*time.Minute), 20*time.Second, nil, worker)
+	if !slices.Contains(f.pending(sweepQueue), "by-hand-judge-0") {
+		t.Errorf("nobody judges it: %v", f.pending(sweepQueue))
+	}
+	f.wantCount(0, 0)
+	if ticks := f.ticks(); ticks.Tick != 0 {
+		t.Errorf("a schedule has begun: %+v", ticks)
 	}
 }
 

@@ -38,6 +38,28 @@ func (s *swept) mustNow(id string, o tasks.SweepOrder) runs.Run {
 	return run
 }
 
+func (s *swept) clock() time.Time {
+	s.t.Helper()
+	now, err := s.store.Clock(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return now
+}
+
+// claim writes down that a sweep is begun by hand.
+func (s *swept) claim(sweep watch.Sweep) {
+	s.t.Helper()
+	ticks, err := s.store.Ticks(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ticks.ByHand = sweep
+	if ok, err := s.store.SetTicks(s.t.Context(), &ticks); err != nil || !ok {
+		s.t.Fatal(ok, err)
+	}
+}
+
 // end ends a sweep that has found nothing.
 func (s *swept) end(id string) {
 	s.t.Helper()
@@ -57,6 +79,11 @@ func (s *swept) judge(id string) {
 	if ticks.ByHand.Run == id {
 		judged.Tick = ticks.ByHand.Tick
 	}
+	s.judgeAs(judged)
+}
+
+func (s *swept) judgeAs(judged tasks.Judged) {
+	s.t.Helper()
 	value, err := json.Marshal(judged)
 	if err != nil {
 		s.t.Fatal(err)
@@ -144,27 +171,69 @@ func TestSweepNow(t *testing.T) {
 // holds up others for a minute; then it was killed.
 func TestSweepNowOfOneThatIsAboutToBegin(t *testing.T) {
 	s := newSwept(t)
-	now, err := s.store.Clock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	claim := func(at time.Time) {
-		t.Helper()
-		ticks, err := s.store.Ticks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks.ByHand = watch.Sweep{Run: "claimed", Tick: at.Unix(), At: at}
-		if ok, err := s.store.SetTicks(t.Context(), &ticks); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-	}
+	now := s.clock()
+	claim := func(at time.Time) { s.claim(watch.Sweep{Run: "claimed", Tick: at.Unix(), At: at}) }
 	claim(now)
 	if _, _, err := s.now("other", tasks.SweepOrder{}); err == nil || !strings.Contains(err.Error(), "sweep claimed is about to be begun") {
 		t.Errorf("%v", err)
 	}
 	claim(now.Add(-time.Hour))
 	s.mustNow("other", tasks.SweepOrder{})
+}
+
+// TestSweepNowOfAnOldClaim: who was cut off when he had claimed the tenant goes on under
+// the same id, but a minute later another sweep may have begun meanwhile.
+func TestSweepNowOfAnOldClaim(t *testing.T) {
+	s := newSwept(t)
+	now := s.clock()
+	s.claim(watch.Sweep{Run: "fresh", Tick: now.Unix(), At: now})
+	s.mustNow("fresh", tasks.SweepOrder{})
+	s.end("fresh")
+	s.judge("fresh")
+	if _, _, err := s.taker.BeginSweep(t.Context(), intake.Run{ID: "scheduled", Tenant: "default"}, tasks.SweepOrder{Tick: now.Unix()}); err != nil {
+		t.Fatal(err)
+	}
+	ticks, err := s.store.Ticks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks.Sweep = watch.Sweep{Run: "scheduled", Tick: now.Unix(), At: now, Begun: true}
+	ticks.ByHand = watch.Sweep{Run: "old", Tick: now.Unix(), At: now.Add(-2 * time.Minute)}
+	if ok, err := s.store.SetTicks(t.Context(), &ticks); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	_, _, err = s.now("old", tasks.SweepOrder{})
+	if under, ok := errors.AsType[*intake.SweepingError](err); !ok || under.Run != "scheduled" {
+		t.Errorf("%v, want the schedule's sweep in its way", err)
+	}
+	if _, err := s.ledger.Cancel(t.Context(), "scheduled"); err != nil {
+		t.Fatal(err)
+	}
+	s.mustNow("old", tasks.SweepOrder{})
+}
+
+// TestSweepNowWhereClocksAreApart: the tick of a sweep by hand is not guessed.
+func TestSweepNowWhereClocksAreApart(t *testing.T) {
+	s := newSwept(t)
+	now := s.clock()
+	for _, o := range []tasks.SweepOrder{{}, {Organization: "org_1"}} {
+		for off, words := range map[time.Duration]string{
+			-time.Hour: " behind that of Redis (", time.Hour: " ahead of that of Redis (",
+		} {
+			s.taker.Now = func() time.Time { return now.Add(off) }
+			_, _, err := s.now("wrong", o)
+			if _, ok := errors.AsType[*intake.ClocksError](err); !ok || !strings.Contains(err.Error(), words) {
+				t.Errorf("%v off: %v, want %q", off, err, words)
+			}
+		}
+	}
+	if _, err := s.ledger.Get(t.Context(), "wrong"); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("%v, want no run", err)
+	}
+	s.taker.Now = func() time.Time { return now.Add(4 * time.Minute) }
+	s.mustNow("right", tasks.SweepOrder{})
+	s.taker.Now = func() time.Time { return now.Add(time.Hour) }
+	s.mustNow("right", tasks.SweepOrder{}) // its tick is known
 }
 
 // TestSweepNowClaimsOnce: of two sweeps by hand at a time one is begun. The second is

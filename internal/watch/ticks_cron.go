@@ -65,6 +65,9 @@ func (c Cron) Next(at time.Time) time.Time { return c.schedule.Next(at.UTC()) }
 // Latest is the last tick that is not after at. ok is false where there was none for
 // five years.
 func (c Cron) Latest(at time.Time) (tick time.Time, ok bool) {
+	if c.schedule == nil {
+		return time.Time{}, false
+	}
 	at = at.UTC()
 	from := at.AddDate(-5, 0, 0).Truncate(time.Minute)
 	// The ticks are at whole minutes, and the library goes forward alone: the first

@@ -1,0 +1,63 @@
+package intake
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"orgops/internal/watch"
+)
+
+const (
+	// clocksApart is how far clocks may be apart unmentioned: what clocks drift in
+	// days without being set.
+	clocksApart = 5 * time.Minute
+	// decidedAhead is how far ahead of every clock a tick that was decided on may be:
+	// beyond that the clocks were wrong by then, and are not now.
+	decidedAhead = time.Hour
+)
+
+// clocks are ours and Redis', at a time. Either may be wrong.
+type clocks struct{ own, redis time.Time }
+
+// readClocks reads both; now is ours, nil: time.Now.
+func readClocks(ctx context.Context, store *watch.Store, now func() time.Time) (clocks, error) {
+	if now == nil {
+		now = time.Now
+	}
+	redis, err := store.Clock(ctx)
+	return clocks{own: now(), redis: redis}, err
+}
+
+func (c clocks) earlier() time.Time {
+	if c.redis.Before(c.own) {
+		return c.redis
+	}
+	return c.own
+}
+
+func (c clocks) later() time.Time {
+	if c.redis.After(c.own) {
+		return c.redis
+	}
+	return c.own
+}
+
+func (c clocks) apart() time.Duration { return c.later().Sub(c.earlier()) }
+
+// ClocksError says that a sweep is not begun by hand, since its tick would be a guess:
+// our clock and Redis' are far apart.
+type ClocksError struct {
+	Sweep      string
+	Own, Redis time.Time
+}
+
+// Error names both clocks, and which is ahead by how much.
+func (e *ClocksError) Error() string {
+	words := "behind"
+	if e.Own.After(e.Redis) {
+		words = "ahead of"
+	}
+	return fmt.Sprintf("sweep %s: this machine's clock (%s) is %v %s that of Redis (%s), and its tick would be wrong: set the clock that is wrong, then begin it again",
+		e.Sweep, e.Own.UTC().Format(time.RFC3339), e.Own.Sub(e.Redis).Abs().Round(time.Second), words, e.Redis.UTC().Format(time.RFC3339))
+}
