@@ -76,7 +76,9 @@ func (h *deliver) process(ctx context.Context, job Job, p DeliverPayload) (Resul
 // rest leaves for later what was not sent, since the receiver is left alone. It is
 // no attempt: only the notice's time goes by.
 func (h *deliver) rest(job Job, p DeliverPayload, err error) (Result, error) {
-	now, after := h.cfg.Now(), wholeSeconds(retryAfter(err))
+	now := h.cfg.Now()
+	// A backlog of old ones does not come back each minute.
+	after := wholeSeconds(max(retryAfter(err), spread(now.Sub(p.CreatedAt)/16)))
 	if outlived(p.CreatedAt, now.Add(after)) {
 		h.count(p.Endpoint, "given_up")
 		return Result{}, givenUp(job.retried, p.CreatedAt, now, err)
