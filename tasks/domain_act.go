@@ -275,8 +275,8 @@ func (h *act) report(ctx context.Context, a *acted, action Action, v dnscheck.Ve
 	}
 	a.m.Absence.Reported, a.m.Absence.ReportedAs = now, action
 	a.m.note(now, "reported", v.Sentence())
-	s := sighted{id: a.id, tick: a.m.Tick, at: a.m.Absence.Since}
-	a.m.untold(s, NoticeLost, NoticeData{Reason: v.Sentence(), Since: a.m.Absence.Since, Action: string(action)})
+	s := sighted{id: a.id, tick: a.m.Tick, at: now}
+	a.m.untold(s, NoticeLost, NoticeData{Reason: v.Sentence(), Since: a.m.Absence.Since, Action: string(ActReport)})
 	_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
 	return Result{Outcome: Done, Detail: string(ActReport) + ": " + v.Sentence()}, err
 }

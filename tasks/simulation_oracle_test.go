@@ -239,7 +239,7 @@ func (s *simulation) holdLosses(p *place) {
 		for _, g := range p.gone() {
 			lost, is := g.common(seg.span)
 			latest := s.latest(p, lost.from)
-			if !is || !latest.Before(lost.to) || s.rules.Action == tasks.ActReport && s.lostTold(p, span{lost.from.Add(s.rules.Grace), latest}) {
+			if !is || !latest.Before(lost.to) || s.rules.Action == tasks.ActReport && s.lostTold(p, span{g.from.Add(s.rules.Grace), latest}) {
 				continue
 			}
 			s.t.Errorf("%s (%s) is lost from %v to %v, and was not acted on by %v", p.id, p.kind, lost.from, lost.to, latest)
@@ -289,6 +289,9 @@ func (s *simulation) holdNotices(p *place) {
 	for _, n := range s.notices {
 		if n.Data.DiscoveryDomainID != p.id {
 			continue
+		}
+		if n.Type == tasks.NoticeLost && s.rules.Action == tasks.ActUnroute && n.Data.Action == string(tasks.ActReport) {
+			continue // it was not routed: there was nothing to take away
 		}
 		told[n.Type]++
 		if _, gone := p.goneAt(n.At); n.Type == tasks.NoticeLost && s.rules.Action == tasks.ActReport && (!gone || p.protected) {
