@@ -778,7 +778,7 @@ func TestNoticesOfARun(t *testing.T) {
 			run, at := w.submit(tasks.TypeVerify, verifyRow()), w.start()
 			w.drain()
 			w.wantTold(typ)
-			told := (*w.notices.told)[0]
+			told := w.notices.told.all[0]
 			if published {
 				at = told.At // of the PATCH
 			}

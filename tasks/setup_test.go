@@ -90,7 +90,7 @@ func newWorld(t *testing.T, change ...func(*settings)) *world {
 	w.enqueuer = w.queue
 	rdb := redistest.New(t)
 	w.ledger = runs.New(rdb)
-	w.memories, w.notices = watch.New(rdb, "default"), &notices{w.saboteur, new([]tasks.Notice)}
+	w.memories, w.notices = watch.New(rdb, "default"), &notices{w.saboteur, new(telling)}
 
 	s := settings{sandbox: sandbox.Options{Seed: 1, Clock: w.clock.now, TokenLifetime: 10_000 * time.Hour, NegativeTTL: time.Second}}
 	s.tasks = tasks.Config{
@@ -691,13 +691,21 @@ func (m sabotagedMemories) SetState(ctx context.Context, name string, former, va
 // notices are what was told; the same id again is told once.
 type notices struct {
 	s    *saboteur
-	told *[]tasks.Notice
+	told *telling
+}
+
+// telling is what several workers have told.
+type telling struct {
+	mu  sync.Mutex
+	all []tasks.Notice
 }
 
 func (n *notices) Tell(_ context.Context, notice tasks.Notice) error {
 	return n.s.call("tell", func() error {
-		if !slices.ContainsFunc(*n.told, func(o tasks.Notice) bool { return o.ID == notice.ID }) {
-			*n.told = append(*n.told, notice)
+		n.told.mu.Lock()
+		defer n.told.mu.Unlock()
+		if !slices.ContainsFunc(n.told.all, func(o tasks.Notice) bool { return o.ID == notice.ID }) {
+			n.told.all = append(n.told.all, notice)
 		}
 		return nil
 	})
@@ -706,7 +714,7 @@ func (n *notices) Tell(_ context.Context, notice tasks.Notice) error {
 // types are the types of what was told, in order.
 func (n *notices) types() string {
 	var types []string
-	for _, t := range *n.told {
+	for _, t := range n.told.all {
 		types = append(types, t.Type)
 	}
 	return strings.Join(types, " ")
