@@ -123,12 +123,15 @@ func (h *recheck) process(ctx context.Context, job Job, p RecheckPayload) (Resul
 		}
 		return h.handOn(ctx, job, p, target{former.Host, former.TXT})
 	}
-	m, _, err := h.remembered.read(ctx, p.DiscoveryDomainID)
+	m, raw, err := h.remembered.read(ctx, p.DiscoveryDomainID)
 	if err != nil {
 		return Result{}, err
 	}
 	if m.Taken != nil && p.contradicts(*m.Taken) {
-		if p, m, err = h.givenBack(ctx, p); err != nil {
+		if p, err = h.givenBack(ctx, p); err == nil {
+			m, raw, err = h.remembered.read(ctx, p.DiscoveryDomainID)
+		}
+		if err != nil {
 			return Result{}, err
 		}
 	}
@@ -145,9 +148,9 @@ func (h *recheck) process(ctx context.Context, job Job, p RecheckPayload) (Resul
 		}
 	}
 	if p.Status == apiclient.StatusPending {
-		return h.pending(ctx, job, p, m, verdict)
+		return h.pending(ctx, job, p, m, raw, verdict)
 	}
-	return h.verified(ctx, p, m, verdict)
+	return h.verified(ctx, p, m, raw, verdict)
 }
 
 // errGone settles the row of a domain that has left its organization, or whose
@@ -196,13 +199,13 @@ func (p RecheckPayload) contradicts(taken Acting) bool {
 // givenBack finds out whether what we took away has been changed by somebody else: the
 // walk may have read the record before we acted, so it is read once more. Then the
 // domain is no more ours to give back.
-func (h *recheck) givenBack(ctx context.Context, p RecheckPayload) (RecheckPayload, Memory, error) {
+func (h *recheck) givenBack(ctx context.Context, p RecheckPayload) (RecheckPayload, error) {
 	p, err := h.get(ctx, p)
 	if err != nil {
-		return p, Memory{}, err
+		return p, err
 	}
 	now := h.cfg.Now()
-	m, err := h.remembered.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) {
+	_, err = h.remembered.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) {
 		if m.Taken == nil || !p.contradicts(*m.Taken) || now.Sub(m.Taken.landedAt()) < young {
 			return m, nil
 		}
@@ -211,7 +214,7 @@ func (h *recheck) givenBack(ctx context.Context, p RecheckPayload) (RecheckPaylo
 		m.note(now, "changed by others", "what was taken away was changed by somebody else since")
 		return m, nil
 	})
-	return p, m, err
+	return p, err
 }
 
 // notOurs leaves a pending domain alone that we did not set to that. What was seen of
@@ -243,14 +246,14 @@ func (h *recheck) sure(ctx context.Context, p RecheckPayload, v dnscheck.Verdict
 }
 
 // pending goes on with a pending domain that was looked at.
-func (h *recheck) pending(ctx context.Context, job Job, p RecheckPayload, m Memory, v dnscheck.Verdict) (Result, error) {
+func (h *recheck) pending(ctx context.Context, job Job, p RecheckPayload, m Memory, raw []byte, v dnscheck.Verdict) (Result, error) {
 	switch {
 	case !p.Prove && !m.tookStatus(): // it has become pending since the walk
 		return h.notOurs(ctx, p)
 	case v.State == dnscheck.Present:
 		return h.handOn(ctx, job, p, target{p.VerificationHost, p.VerificationTXT})
 	case m.tookStatus():
-		if _, err := h.record(ctx, p, m, v); err != nil {
+		if _, err := h.record(ctx, p, m, raw, v); err != nil {
 			return Result{}, err
 		}
 	}
@@ -266,8 +269,8 @@ func said(v dnscheck.Verdict) string {
 }
 
 // verified records what was seen of a verified domain.
-func (h *recheck) verified(ctx context.Context, p RecheckPayload, m Memory, v dnscheck.Verdict) (Result, error) {
-	m, err := h.record(ctx, p, m, v)
+func (h *recheck) verified(ctx context.Context, p RecheckPayload, m Memory, raw []byte, v dnscheck.Verdict) (Result, error) {
+	m, err := h.record(ctx, p, m, raw, v)
 	if err != nil {
 		return Result{}, err
 	}
@@ -281,7 +284,7 @@ func (h *recheck) verified(ctx context.Context, p RecheckPayload, m Memory, v dn
 
 // record remembers what was seen and, where something is the matter, has the domain
 // looked at again before the next sweep.
-func (h *recheck) record(ctx context.Context, p RecheckPayload, m Memory, v dnscheck.Verdict) (Memory, error) {
+func (h *recheck) record(ctx context.Context, p RecheckPayload, m Memory, raw []byte, v dnscheck.Verdict) (Memory, error) {
 	s := p.sighted(v, h.cfg.Now())
 	if s.operator == "" && m.Operator == "" && v.State == dnscheck.Absent {
 		var err error
@@ -289,7 +292,7 @@ func (h *recheck) record(ctx context.Context, p RecheckPayload, m Memory, v dnsc
 			return m, err
 		}
 	}
-	m, err := h.remembered.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) { return m.seen(s) })
+	m, err := h.remembered.changeRead(ctx, p.DiscoveryDomainID, m, raw, func(m Memory) (Memory, []string) { return m.seen(s) })
 	if err != nil || !m.attended() {
 		return m, err
 	}

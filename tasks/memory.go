@@ -163,7 +163,7 @@ func (m Memory) seen(s sighted) (after Memory, counted []string) {
 	after = m.of(s)
 	switch {
 	case s.between && s.verdict.State == dnscheck.Present && after.Absence != nil:
-		after.back(s, "")
+		after.back(s)
 		return after, nil
 	case s.between, s.tick == after.Tick:
 		return after, nil
@@ -180,7 +180,7 @@ func (m Memory) seen(s sighted) (after Memory, counted []string) {
 			after.FirstPresent = after.At
 		}
 		if after.Absence != nil {
-			after.back(s, "")
+			after.back(s)
 		}
 		after.LastPresent = after.At
 	case dnscheck.Absent:
@@ -240,11 +240,11 @@ func (m *Memory) gone(s sighted) {
 }
 
 // back clears an absence: the token is there again.
-func (m *Memory) back(s sighted, why string) {
+func (m *Memory) back(s sighted) {
 	since := m.Absence.Since
 	m.Absence = nil
 	m.LastPresent = second(s.at)
-	m.note(s.at, "there again", why)
+	m.note(s.at, "there again", "")
 	m.untold(s, NoticeRestored, NoticeData{Since: since, Reason: "the token is there again"})
 }
 

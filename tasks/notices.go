@@ -128,14 +128,7 @@ func (d NoticeData) cut() NoticeData {
 	for _, text := range []*string{
 		&d.Tenant, &d.OrganizationID, &d.DiscoveryDomainID, &d.Domain, &d.Run, &d.Kind, &d.Reason, &d.Action,
 	} {
-		runes := 0
-		for i := range *text {
-			if runes == longestNoticeText {
-				*text = (*text)[:i] + "…"
-				break
-			}
-			runes++
-		}
+		*text = cutRunes(*text, longestNoticeText)
 	}
 	return d
 }

@@ -73,11 +73,22 @@ func (r remembered) tell(ctx context.Context, id string, former []byte, m *Memor
 
 // change reads, changes and writes, until nobody comes in between.
 func (r remembered) change(ctx context.Context, id string, do func(Memory) (after Memory, counted []string)) (Memory, error) {
+	m, raw, err := r.read(ctx, id)
+	if err != nil {
+		return m, err
+	}
+	return r.changeRead(ctx, id, m, raw, do)
+}
+
+// changeRead is change of what was read before.
+func (r remembered) changeRead(ctx context.Context, id string, m Memory, raw []byte, do func(Memory) (after Memory, counted []string)) (Memory, error) {
 	const tries = 5
-	for range tries {
-		m, raw, err := r.read(ctx, id)
-		if err != nil {
-			return m, err
+	for try := range tries {
+		var err error
+		if try > 0 {
+			if m, raw, err = r.read(ctx, id); err != nil {
+				return m, err
+			}
 		}
 		after, counted := do(m)
 		if raw == nil && after.V == 0 {

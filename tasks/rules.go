@@ -37,16 +37,16 @@ const (
 // Rules says when a domain that has lost its token is acted on, and how. The zero
 // value reports after the defaults.
 type Rules struct {
-	Action Action `json:"action"`
+	Action Action
 	// Grace is how long the token has to be gone, from the first look that did not
 	// see it to the last one of a sweep; 0: DefaultGrace.
-	Grace time.Duration `json:"grace"`
+	Grace time.Duration
 	// AbsentChecks is how many sweeps in a row, but for those that nobody answered,
 	// must have found it gone; 0: DefaultAbsentChecks.
-	AbsentChecks int `json:"absent_checks"`
+	AbsentChecks int
 	// Protect are domains, with all below them, and organizations, by id, which are
 	// never acted on.
-	Protect []string `json:"protect,omitempty"`
+	Protect []string
 }
 
 func (r Rules) complete() Rules {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"orgops/internal/runs"
@@ -35,14 +34,14 @@ func (w *worker) tellEnds(ctx context.Context) {
 // tellEnded tells of the runs of our tenants that have ended by now. It is noted
 // behind that: who dies in between tells again, under the same id.
 func (w *worker) tellEnded(ctx context.Context) error {
-	untold, err := w.ledger.Untold(ctx)
+	of := map[string]*served{}
+	for _, t := range w.tenants {
+		of[t.name] = t
+	}
+	untold, err := w.ledger.Untold(ctx, func(tenant string) bool { return of[tenant] != nil })
 	failed := []error{err} // of one that cannot be read; the others are told
 	for _, run := range untold {
-		i := slices.IndexFunc(w.tenants, func(t *served) bool { return t.name == run.Tenant })
-		if i < 0 {
-			continue // another worker's
-		}
-		err := w.tenants[i].notices.Tell(ctx, endOf(run))
+		err := of[run.Tenant].notices.Tell(ctx, endOf(run))
 		if err == nil {
 			err = w.ledger.Told(ctx, run.ID)
 		}

@@ -12,9 +12,10 @@ import (
 // Untold returns, in the order of their ids, the runs that have ended and of which
 // nobody was told so: [Ledger.Told] was not called since they were created. Rows
 // that came by themselves ([Ledger.Register]) are not among them. A run that cannot
-// be read is in the error, beside which the others are returned. It costs one round
-// trip, another while runs are open, and one for each run that it returns.
-func (l *Ledger) Untold(ctx context.Context) ([]Run, error) {
+// be read is in the error, beside which the others are returned. Runs of tenants that
+// are not ours are left out. It costs one round trip, another while there are runs
+// that are open or others', and one for each run that it returns.
+func (l *Ledger) Untold(ctx context.Context, ours func(tenant string) bool) ([]Run, error) {
 	ids, err := l.rdb.SMembers(ctx, untoldKey).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list runs that are not told of: %w", err)
@@ -24,7 +25,7 @@ func (l *Ledger) Untold(ctx context.Context) ([]Run, error) {
 	if len(ids) > 0 {
 		_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, id := range ids {
-				ended[i] = p.HMGet(ctx, key(id, "run"), "kind", "ended_at")
+				ended[i] = p.HMGet(ctx, key(id, "run"), "tenant", "ended_at")
 			}
 			return nil
 		})
@@ -38,8 +39,11 @@ func (l *Ledger) Untold(ctx context.Context) ([]Run, error) {
 		failed []error
 	)
 	for i, id := range ids {
-		if state := ended[i].Val(); len(state) == 2 && state[0] != nil && state[1] == nil {
-			continue // it goes on
+		if state := ended[i].Val(); len(state) == 2 && state[0] != nil {
+			tenant, _ := state[0].(string)
+			if state[1] == nil || !ours(tenant) {
+				continue // it goes on, or is another worker's to tell of
+			}
 		}
 		run, err := l.Get(ctx, id)
 		switch {

@@ -10,10 +10,26 @@ import (
 	"orgops/internal/runs"
 )
 
+func everyTenant(string) bool { return true }
+
+// TestUntoldOfOthers: the ends of other tenants' runs are none of ours, and wait.
+func TestUntoldOfOthers(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	seal(t, l, "a", 1)
+	settle(t, l, "a", "done", "", 0)
+	if all, err := l.Untold(t.Context(), func(tenant string) bool { return tenant != "default" }); err != nil || len(all) != 0 {
+		t.Errorf("untold %v, %v, want none", all, err)
+	}
+	if got := untold(t, l); len(got) != 1 {
+		t.Errorf("untold %v, want a still", got)
+	}
+}
+
 // untold are the ids of the runs whose end is to be told.
 func untold(t *testing.T, l *runs.Ledger) []string {
 	t.Helper()
-	all, err := l.Untold(t.Context())
+	all, err := l.Untold(t.Context(), everyTenant)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +106,7 @@ func TestUntoldBesideAnUnreadable(t *testing.T) {
 	rdb.HSet(t.Context(), "orgops:v1:{run:b}:run", "total", "many")
 	rdb.Del(t.Context(), "orgops:v1:{run:c}:run")
 	rdb.Set(t.Context(), "orgops:v1:{run:c}:run", "of another type", 0)
-	all, err := l.Untold(t.Context())
+	all, err := l.Untold(t.Context(), everyTenant)
 	if len(all) != 2 || all[0].ID != "a" || all[1].ID != "d" {
 		t.Errorf("untold %v, want a and d", all)
 	}
