@@ -42,10 +42,10 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestWhoKnowsTasks: ledger, pace and pages serve tasks, and reach them through
+// TestWhoKnowsTasks: ledger and pace serve tasks, and reach them through
 // interfaces; who imports them knows what the work is, and these are few.
 func TestWhoKnowsTasks(t *testing.T) {
-	knows := []string{"internal/bench", "internal/cli", "internal/intake", "internal/intakeapi"}
+	knows := []string{"internal/bench", "internal/cli", "internal/intake", "internal/intakeapi", "internal/ops"}
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./internal/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

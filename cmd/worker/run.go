@@ -248,7 +248,12 @@ func (w *worker) deciding() (n int, err error) {
 
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
-	config := ops.Config{Redis: w.redis, Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger}
+	config := ops.Config{
+		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
+	}
+	for _, t := range w.tenants {
+		config.Tenants = append(config.Tenants, t.shown())
+	}
 	if w.settings.HTTPAddr != off {
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, config, true); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/intake"
+	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
@@ -23,6 +24,7 @@ import (
 type served struct {
 	name     string
 	settings pace.Settings
+	rules    tasks.Rules
 	api      *apiclient.Client
 	limiter  *pace.Limiter
 	dns      *dnscheck.Checker
@@ -137,7 +139,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		logger.Warn("a setting is hardly meant", "setting", doubt)
 	}
 	return &served{
-		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
+		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
@@ -182,6 +184,11 @@ func (s *served) announce(ctx context.Context, rdb redis.UniversalClient) error 
 	settings := s.settings
 	settings.UpdatedAt = time.Now().UTC()
 	return pace.Announce(ctx, rdb, settings)
+}
+
+// shown is what the operator's pages need of it.
+func (s *served) shown() ops.Tenant {
+	return ops.Tenant{Name: s.name, Settings: s.settings, Rules: s.rules, Limiter: s.limiter, API: s.api, DNS: s.dns}
 }
 
 // ready says in words what keeps the tenant's work from going on.

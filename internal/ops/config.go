@@ -5,6 +5,13 @@ import (
 	"log/slog"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/intake"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/tasks"
 )
 
 // Config is what the pages and the probes show.
@@ -16,10 +23,28 @@ type Config struct {
 	// Ready looks at everything that the worker needs, each time it is asked;
 	// ctx ends after 3 s. Nil: ready as soon as it answers.
 	Ready func(ctx context.Context) []Check
-	// Version is told by the probes.
+	// Ledger and Intake are where runs are read, and acted on; needed by Pages only.
+	Ledger *runs.Ledger
+	Intake intake.Intake
+	// Tenants are those that this worker works for; the pages of others' runs are
+	// shown too, but not what only a worker of theirs can tell.
+	Tenants []Tenant
+	// Write lets the pages act: cancel, retry, and the like. They only show otherwise.
+	Write bool
+	// Version is told by pages and probes.
 	Version string
 	// Logger is told of refused requests; nil: nobody.
 	Logger *slog.Logger
+}
+
+// Tenant is what the pages show of a tenant, and what they look with.
+type Tenant struct {
+	Name     string
+	Settings pace.Settings // as announced to producers
+	Rules    tasks.Rules
+	Limiter  *pace.Limiter
+	API      *apiclient.Client // for records; its requests wait for their permits
+	DNS      *dnscheck.Checker
 }
 
 // Check is one thing that the worker needs.

@@ -17,12 +17,11 @@ import (
 // monitorRoot is where asynqmon is mounted.
 const monitorRoot = "/monitor"
 
-// Pages is the operator's pages: asynqmon, read-only, at /monitor/, to which /
-// leads. It answers requests for loopback names and for the address that they
+// Pages is the operator's pages: our own, and asynqmon, read-only, at /monitor/. It answers requests for loopback names and for the address that they
 // came in at, and for no other host.
 func Pages(cfg Config) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", http.RedirectHandler(monitorRoot+"/", http.StatusFound))
+	newSite(cfg).routes(mux)
 	mux.Handle(monitorRoot+"/", monitor(cfg.Redis))
 	return guarded(mux, cfg.logger())
 }

@@ -101,9 +101,9 @@ func text(t *testing.T, resp *http.Response) string {
 	return string(body)
 }
 
-func TestRootLeadsToTheMonitor(t *testing.T) {
+func TestRootLeadsToTheRuns(t *testing.T) {
 	p := newPages(t)
-	for path, want := range map[string]string{"/": "/monitor/", "/monitor": "/monitor/"} {
+	for path, want := range map[string]string{"/": "/runs", "/monitor": "/monitor/"} {
 		resp := p.do(http.MethodGet, path)
 		if resp.StatusCode/100 != 3 || resp.Header.Get("Location") != want {
 			t.Errorf("GET %s: %d to %q, want a redirect to %q", path, resp.StatusCode, resp.Header.Get("Location"), want)

@@ -1,0 +1,97 @@
+package ops
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"orgops/internal/cli"
+)
+
+//go:embed templates
+var templates embed.FS
+
+//go:embed static
+var static embed.FS
+
+// sitePolicy is the content security policy of our own pages: their own script and
+// style, from here, and forms that lead here.
+const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// site is our own pages: HTML that is whole without a script, which the script only
+// keeps up to date (static/ops.js).
+type site struct {
+	Config
+	pages map[string]*template.Template // by name: the layout with that page in it
+}
+
+// page is what the layout shows around a page.
+type page struct {
+	Title   string
+	Section string // the entry of the navigation that it belongs to: runs, domains, tenants
+	Write   bool   // actions may be offered
+	Version string
+	Notice  string // what became of the action that led here; empty: none did
+	Data    any    // of the page itself
+}
+
+func newSite(cfg Config) *site {
+	s := &site{Config: cfg, pages: map[string]*template.Template{}}
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
+		"shown": cli.Shown, "stamp": stamp,
+	}).ParseFS(templates, "templates/layout.html"))
+	for _, name := range []string{"problem"} {
+		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
+	}
+	return s
+}
+
+// routes puts the pages and their files at their places.
+func (s *site) routes(mux *http.ServeMux) {
+	mux.Handle("GET /static/", http.FileServerFS(static))
+	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
+}
+
+// show writes the page of that name. It is written only once it is whole, so that an
+// error in the middle is not taken for its end.
+func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
+	p.Write, p.Version = s.Write, s.Version
+	var out bytes.Buffer
+	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
+		s.logger().ErrorContext(r.Context(), "page not written", "page", name, "error", err)
+		http.Error(w, "this page could not be written: the worker's log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", sitePolicy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = out.WriteTo(w) // who has gone is not told
+}
+
+// problem says in the frame of a page what went wrong, and what to do.
+func (s *site) problem(w http.ResponseWriter, r *http.Request, status int, section, what string) {
+	s.show(w, r, status, "problem", page{Title: http.StatusText(status), Section: section, Data: what})
+}
+
+// acts lets a handler of an action run where the settings allow actions.
+func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.Write {
+			s.problem(w, r, http.StatusForbidden, "", "these pages only show, and change nothing: --ops-write would let them")
+			return
+		}
+		next(w, r)
+	}
+}
+
+// stamp is a moment as pages show it, with what a script and a reader's software need.
+func stamp(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	t = t.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")+" UTC")) //nolint:gosec // of digits alone
+}
