@@ -93,6 +93,16 @@ func (j Job) known(name string) []byte {
 	return j.kept[name]
 }
 
+// mark is the one that the row has, as this execution knows; a row has one at most.
+func (j Job) mark() (name string, value []byte) {
+	for _, name := range []string{keptIntent, keptMark} {
+		if value := j.known(name); len(value) > 0 {
+			return name, value
+		}
+	}
+	return "", nil
+}
+
 // knows says whether the row has begun with what this execution knows of.
 func (j Job) knows(kept map[string][]byte) bool {
 	return bytes.Equal(kept[keptIntent], j.known(keptIntent)) && bytes.Equal(kept[keptMark], j.known(keptMark))
@@ -134,6 +144,19 @@ func notBegun[M any](ctx context.Context, l Ledger, job Job, name string, former
 // writeDown keeps the mark, or takes it away where it is nil, if what is there is
 // what this execution has read or written.
 func writeDown[M any](ctx context.Context, l Ledger, job Job, name string, mark *M) (against string, err error) {
+	return put(ctx, l.Begin, job, name, mark)
+}
+
+// amend is writeDown of a row that has begun, where what this execution knows of is
+// there still.
+func amend[M any](ctx context.Context, l Ledger, job Job, name string, mark *M) (against string, err error) {
+	return put(ctx, l.Amend, job, name, mark)
+}
+
+// putting is what the ledger does with a mark.
+type putting func(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error)
+
+func put[M any](ctx context.Context, do putting, job Job, name string, mark *M) (against string, err error) {
 	var value []byte
 	if mark != nil {
 		if value, err = json.Marshal(mark); err != nil {
@@ -141,7 +164,7 @@ func writeDown[M any](ctx context.Context, l Ledger, job Job, name string, mark 
 		}
 	}
 	former := job.known(name)
-	if against, err = l.Begin(ctx, job.Run, *job.Item, job.Generation, name, value, former); err != nil {
+	if against, err = do(ctx, job.Run, *job.Item, job.Generation, name, value, former); err != nil {
 		return "", fmt.Errorf("write down the %s: %w", name, err)
 	}
 	switch {

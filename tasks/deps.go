@@ -49,6 +49,10 @@ type Ledger interface {
 	Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error)
 	// Settle settles those of the items that are open; each counts once.
 	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
+	// SettleRow settles one item whose mark, as Begin has set it, is still of that name
+	// and value; none where the value is empty. Where it has another one nothing is
+	// settled, and against is "begun".
+	SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (against string, err error)
 	// Note keeps why rows are still open and when they are looked at next.
 	Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error
 	// Looked notes one row likewise after a look, and keeps in the same step what was
@@ -61,6 +65,8 @@ type Ledger interface {
 	// then has not. It is "begun", and nothing is written, where the value that is
 	// there is not former: another execution has begun the row meanwhile.
 	Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error)
+	// Amend is Begin for a row that has begun: "begun" also where former is there no more.
+	Amend(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error)
 }
 
 // Pace is told when the API does not let us do an operation at all.

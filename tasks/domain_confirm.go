@@ -5,6 +5,10 @@ package tasks
 // settles what has happened, or takes it back. PATCH is idempotent
 // (specification 4.1), so doing it twice is doing it once. After a cancel it
 // finds that out, and PATCHes nothing to verified.
+//
+// Of two executions at a time, the first taken for dead and not, one alone may say
+// what has come of it: that the PATCH is answered for, or that it is taken back, is
+// written down in the place of the intent, by whoever finds it as he has read it.
 
 import (
 	"context"
@@ -26,6 +30,11 @@ type intent struct {
 	Former apiclient.DomainStatus `json:"former"`
 	Flag   *bool                  `json:"flag,omitempty"` // nil: not sent
 	At     time.Time              `json:"at"`
+	// Landed says that the domain was found to be verified by this; it is not taken
+	// back any more.
+	Landed bool `json:"landed,omitempty"`
+	// Undoing is since when it is being taken back, zero if it is not.
+	Undoing time.Time `json:"undoing,omitzero"`
 }
 
 const keptIntent = "intent"
@@ -40,19 +49,43 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 	if err != nil || r.Outcome != Done {
 		return r, err
 	}
+	if err := h.landed(ctx, job); err != nil {
+		return Result{}, err
+	}
 	return r, h.tell(ctx, job, p)
+}
+
+// landed writes down that the domain is verified. What is told and settled after that
+// stays so: no other execution takes it back.
+func (h *confirm) landed(ctx context.Context, job Job) error {
+	in, err := readIntent(job.known(keptIntent))
+	if err != nil || in.Landed {
+		return err
+	}
+	in.Landed = true
+	return h.rewrite(ctx, job, in)
+}
+
+// rewrite replaces the intent, unless another execution has.
+func (h *confirm) rewrite(ctx context.Context, job Job, in *intent) error {
+	against, err := amend(ctx, h.cfg.Ledger, job, keptIntent, in)
+	switch against {
+	case alreadySettled, begunMeanwhile, string(Superseded):
+		return job.stop(against)
+	}
+	return err // a row that has begun is finished, whatever is said of its run
 }
 
 // tell tells that the domain was verified or, where we had taken that away, is again. It
 // comes before the row is settled: an execution that is killed in between leaves it to
 // the next one, which finds the same, and tells it under the same id.
 func (h *confirm) tell(ctx context.Context, job Job, p VerifyPayload) error {
-	var in intent
-	if err := json.Unmarshal(job.known(keptIntent), &in); err != nil {
-		return fmt.Errorf("intent kept for this row: %w", err)
+	in, err := readIntent(job.known(keptIntent))
+	if err != nil {
+		return err
 	}
 	if h.cfg.Memories != nil {
-		if ours, err := h.restored(ctx, p, in); ours || err != nil {
+		if ours, err := h.restored(ctx, p, *in); ours || err != nil {
 			return err
 		}
 	}
@@ -88,9 +121,15 @@ func (h *confirm) carryOut(ctx context.Context, job Job, p VerifyPayload) (Resul
 	if err != nil {
 		return Result{}, err
 	}
+	if former != nil && former.Landed {
+		return Result{Outcome: Done}, nil
+	}
 	if h.cfg.TrustPayload {
 		d := apiclient.DiscoveryDomain{
 			ID: p.DiscoveryDomainID, VerificationHost: p.VerificationHost, VerificationTXT: p.VerificationTXT, Status: apiclient.StatusPending,
+		}
+		if former != nil && !former.Undoing.IsZero() {
+			return Result{}, h.undoAgain(ctx, job, p, *former, d)
 		}
 		if job.ending {
 			return Result{}, h.undoUnseen(ctx, job, p, former, d)
@@ -100,6 +139,9 @@ func (h *confirm) carryOut(ctx context.Context, job Job, p VerifyPayload) (Resul
 	d, err := h.records.read(ctx, job, p.OrganizationID, p.DiscoveryDomainID)
 	if err != nil {
 		return Result{}, stillOpen(former, err)
+	}
+	if former != nil && !former.Undoing.IsZero() {
+		return Result{}, h.undoAgain(ctx, job, p, *former, d)
 	}
 	if former != nil {
 		if done, err := h.finish(ctx, p, *former, d); done || err != nil {
@@ -130,6 +172,10 @@ func begun(job Job) (*intent, error) {
 	if len(value) == 0 {
 		return nil, nil
 	}
+	return readIntent(value)
+}
+
+func readIntent(value []byte) (*intent, error) {
 	in := new(intent)
 	if err := json.Unmarshal(value, in); err != nil {
 		return nil, fmt.Errorf("intent kept for this row: %w", err)
@@ -243,19 +289,50 @@ func (h *confirm) undoUnseen(ctx context.Context, job Job, p VerifyPayload, form
 
 // undo sets the domain to pending where an earlier run's PATCH may have landed
 // and its proof can no longer be made: the row goes back to looking, and says
-// no more than is so.
+// no more than is so. An execution that has meanwhile found that PATCH to have landed
+// is right: then nothing is undone.
 func (h *confirm) undo(ctx context.Context, job Job, p VerifyPayload, former *intent, d apiclient.DiscoveryDomain) error {
 	if former == nil {
 		return nil
 	}
-	answer, err := h.takeBack(ctx, p, *former, d)
-	if err != nil {
+	if err := h.setBack(ctx, job, p, *former, d); err != nil {
 		return err
 	}
-	if !former.proves(answer) {
+	return h.rewrite(ctx, job, nil)
+}
+
+// undoAgain sets the domain to pending where an earlier run was about to, whatever the
+// record reads like, which may be old. The row begins anew, but not while that run's
+// PATCH may be under way: it could come behind the next one, and nobody would know.
+func (h *confirm) undoAgain(ctx context.Context, job Job, p VerifyPayload, former intent, d apiclient.DiscoveryDomain) error {
+	if err := h.setBack(ctx, job, p, former, d); err != nil {
+		return err
+	}
+	if wait := former.Undoing.Add(2 * h.cfg.RequestTimeout).Sub(h.cfg.Now()); wait > 0 {
+		return errors.Join(h.rewrite(ctx, job, &former),
+			later("the domain was set back to pending; another such PATCH may be under way, and is awaited", wholeSeconds(wait)))
+	}
+	if err := h.rewrite(ctx, job, nil); err != nil {
+		return err
+	}
+	return later("the domain was set back to pending, and is proven again", time.Second)
+}
+
+// setBack writes down that the PATCH is being undone, and undoes it. Where that surely
+// had no effect, nothing is being undone.
+func (h *confirm) setBack(ctx context.Context, job Job, p VerifyPayload, former intent, d apiclient.DiscoveryDomain) error {
+	undoing := former
+	undoing.Undoing = h.cfg.Now()
+	if err := h.rewrite(ctx, job, &undoing); err != nil {
+		return err
+	}
+	answer, err := h.takeBack(ctx, p, former, d)
+	switch {
+	case err != nil && noEffect(err):
+		return errors.Join(err, h.rewrite(ctx, job, &former))
+	case err == nil && !former.proves(answer):
 		return errTakenBack
 	}
-	_, err = writeDown[intent](ctx, h.cfg.Ledger, job, keptIntent, nil)
 	return err
 }
 

@@ -386,7 +386,7 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 	case classOf(t.Type()) != ofRows:
 		return m.block(ctx, j)
 	case j.Outcome.Settles():
-		return m.cfg.Ledger.Settle(ctx, job.Run, job.kindOfType(t.Type()), job.Rows(), string(j.Outcome), j.Reason)
+		return m.settle(ctx, job, job.kindOfType(t.Type()), j)
 	}
 	switch j.Outcome {
 	case HandedOn, NotYet, Stopping, Paused, Superseded: // the ledger knows, or another task tells
@@ -397,6 +397,21 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 	}
 	next := m.cfg.Now().Add(j.After)
 	return m.cfg.Ledger.Note(ctx, job.Run, job.Rows(), string(j.Outcome)+": "+j.Reason, next)
+}
+
+// settle settles the task's rows. A single one is left to another execution that has
+// begun something for it since this one looked: what this one has found says nothing
+// of that.
+func (m *Mux) settle(ctx context.Context, job Job, kind string, j Judgement) error {
+	if job.Item == nil {
+		return m.cfg.Ledger.Settle(ctx, job.Run, kind, job.Rows(), string(j.Outcome), j.Reason)
+	}
+	name, mark := job.mark()
+	against, err := m.cfg.Ledger.SettleRow(ctx, job.Run, kind, *job.Item, name, mark, string(j.Outcome), j.Reason)
+	if err == nil && against == begunMeanwhile {
+		err = errBegunMeanwhile
+	}
+	return err
 }
 
 // block tells the pace of a block that it does not know of.

@@ -259,6 +259,13 @@ func (l failingLedger) Settle(ctx context.Context, run, kind string, items []int
 	return l.Ledger.Settle(ctx, run, kind, items, outcome, detail)
 }
 
+func (l failingLedger) SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (string, error) {
+	if l.down("settle") {
+		return "", errDown
+	}
+	return l.Ledger.SettleRow(ctx, run, kind, item, name, mark, outcome, detail)
+}
+
 func (l failingLedger) Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error {
 	if l.down("note") {
 		return errDown

@@ -750,6 +750,12 @@ func (l sabotagedLedger) Settle(ctx context.Context, run, kind string, items []i
 	return l.s.call("ledger.settle", func() error { return l.ledger.Settle(ctx, run, kind, items, outcome, detail) })
 }
 
+func (l sabotagedLedger) SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (string, error) {
+	return called(l.s, "ledger.settle", func() (string, error) {
+		return l.ledger.SettleRow(ctx, run, kind, item, name, mark, outcome, detail)
+	})
+}
+
 func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error {
 	return l.s.call("ledger.note", func() error { return l.ledger.Note(ctx, run, items, reason, next) })
 }
@@ -757,6 +763,12 @@ func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, re
 func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (string, error) {
 	return called(l.s, "ledger.begin", func() (string, error) {
 		return l.ledger.Begin(ctx, run, item, generation, name, value, former)
+	})
+}
+
+func (l sabotagedLedger) Amend(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (string, error) {
+	return called(l.s, "ledger.amend", func() (string, error) {
+		return l.ledger.Amend(ctx, run, item, generation, name, value, former)
 	})
 }
 

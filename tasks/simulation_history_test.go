@@ -84,6 +84,7 @@ type place struct {
 	next        int    // of these
 	states      []state
 	thrown      atomic.Uint64 // dice so far
+	met         []string      // what was asked and done of it, for the story of what went wrong
 }
 
 // published is what stands at the host from then on; nothing if empty.
@@ -118,12 +119,22 @@ type hand struct {
 	what func(*state)
 }
 
+// setStatus is somebody's who sets it by hand. One who sets what is so already leaves
+// nothing behind by which it could be known.
 func setStatus(verified bool) func(*state) {
-	return func(s *state) { s.verified, s.statusBy = verified, byHand }
+	return func(s *state) {
+		if s.verified != verified {
+			s.verified, s.statusBy = verified, byHand
+		}
+	}
 }
 
 func setFlag(on bool) func(*state) {
-	return func(s *state) { s.flag, s.flagBy = new(on), byHand }
+	return func(s *state) {
+		if s.flag == nil || *s.flag != on {
+			s.flag, s.flagBy = new(on), byHand
+		}
+	}
 }
 
 func setToken(token string) func(*state) { return func(s *state) { s.token = token } }

@@ -16,6 +16,7 @@ import (
 func (s *simulation) judge() {
 	for _, p := range s.api.patches {
 		if wrong := s.wrong(p); wrong != "" {
+			s.bad[p.place] = true
 			s.t.Errorf("%v, %s (%s): %s; it was %s, and is %s", p.at, p.place.id, p.place.kind, wrong, p.before, p.after)
 		}
 	}
@@ -23,6 +24,11 @@ func (s *simulation) judge() {
 		s.holdLosses(d)
 		s.holdReturns(d)
 		s.holdNotices(d)
+	}
+	for _, d := range s.h.domains {
+		if s.bad[d] {
+			s.t.Logf("the story of %s (%s):\n%s", d.id, d.kind, s.story(d))
+		}
 	}
 	s.holdBreaker()
 	if !s.over() {
@@ -242,6 +248,7 @@ func (s *simulation) holdLosses(p *place) {
 			if !is || !latest.Before(lost.to) || s.rules.Action == tasks.ActReport && s.lostTold(p, span{g.from.Add(s.rules.Grace), latest}) {
 				continue
 			}
+			s.bad[p] = true
 			s.t.Errorf("%s (%s) is lost from %v to %v, and was not acted on by %v", p.id, p.kind, lost.from, lost.to, latest)
 		}
 	}
@@ -266,6 +273,7 @@ func (s *simulation) holdReturns(p *place) {
 		there := seg.from
 		for _, g := range append(gone, span{s.h.end, s.h.end.Add(day)}) {
 			if by := s.quiet(p, there, s.slack); by.Before(seg.to) && by.Before(g.from) {
+				s.bad[p] = true
 				s.t.Errorf("%s (%s) has its token since %v, and was not given back by %v", p.id, p.kind, there, by)
 			}
 			if g.to.After(there) {
@@ -295,9 +303,11 @@ func (s *simulation) holdNotices(p *place) {
 		}
 		told[n.Type]++
 		if _, gone := p.goneAt(n.At); n.Type == tasks.NoticeLost && s.rules.Action == tasks.ActReport && (!gone || p.protected) {
+			s.bad[p] = true
 			s.t.Errorf("%s (%s) is told to be lost at %v, and is not", p.id, p.kind, n.At)
 		}
 		if n.Type == tasks.NoticeAtRisk && !s.mayMiss(p, n.At) {
+			s.bad[p] = true
 			s.t.Errorf("%s (%s) is told to be at risk at %v, and its token is there", p.id, p.kind, n.At)
 		}
 	}
@@ -314,9 +324,11 @@ func (s *simulation) holdNotices(p *place) {
 		}
 	}
 	if s.rules.Action != tasks.ActReport && told[tasks.NoticeLost] != took {
+		s.bad[p] = true
 		s.t.Errorf("%s (%s) was acted on %d times, and told to be lost %d times", p.id, p.kind, took, told[tasks.NoticeLost])
 	}
 	if told[tasks.NoticeRestored] < back || told[tasks.NoticeAtRisk] < took {
+		s.bad[p] = true
 		s.t.Errorf("%s (%s) was acted on %d times and given back %d times, and told: %v", p.id, p.kind, took, back, told)
 	}
 }

@@ -111,6 +111,7 @@ type simulation struct {
 	kills    bool
 
 	saboteur *saboteur
+	bad      map[*place]bool
 	mux      *tasks.Mux
 	beside   *tasks.Mux // of another worker, which is never killed
 
@@ -129,7 +130,7 @@ func newSimulation(t *testing.T, seed uint64, domains int, action tasks.Action, 
 	plots(h, seed).lay()
 	s := &simulation{
 		t: t, h: h, clock: &clock{t: h.start}, dice: rand.New(rand.NewPCG(seed, 3)), kills: kills, saboteur: &saboteur{at: -1},
-		executed: map[string]int{}, slack: 3,
+		executed: map[string]int{}, slack: 3, bad: map[*place]bool{},
 	}
 	s.mini = redistest.Mini(t)
 	s.mini.ClockTTL(false) // costs a look at every key for every command
@@ -237,6 +238,19 @@ func (s *simulation) step() {
 	}
 	if wait := s.now().Add(10 * time.Minute); n.typ == tasks.TypeJudge && n.state == "" && n.at.Before(wait) {
 		n.at = wait // it asks every few seconds whether the sweep has ended, which would be most of the work
+	}
+	if n.typ != tasks.TypeRelook {
+		var about struct {
+			ID string `json:"discovery_domain_id"`
+		}
+		_ = json.Unmarshal(n.payload, &about)
+		if p := s.h.byID[about.ID]; p != nil {
+			text := "ok"
+			if err != nil {
+				text = err.Error()
+			}
+			p.meet(s.now(), "%s %s: died %v, %s (%s)", n.typ, n.id, died, text, n.state)
+		}
 	}
 	s.queue.give(n, s.now())
 	if n.typ == tasks.TypeJudge {

@@ -272,6 +272,7 @@ func (a *simulatedAPI) DiscoveryDomain(ctx context.Context, _, id string) (d api
 		return d, err
 	}
 	s := a.read(p)
+	p.meet(a.now(), "GET: %s", s)
 	if s.gone {
 		return d, notFound(apiclient.OpGetDiscoveryDomain, http.MethodGet)
 	}
@@ -295,6 +296,7 @@ func (a *simulatedAPI) UpdateDiscoveryDomain(ctx context.Context, _, id string, 
 	is := was.patched(a.now(), u)
 	p.states = append(p.states, is)
 	a.patches = append(a.patches, patch{a.now(), p, was, is, u})
+	p.meet(a.now(), "PATCH: %s -> %s, answered with %v", was, is, after)
 	return p.record(is), after
 }
 
@@ -351,9 +353,34 @@ func (a *simulatedAPI) DiscoveryDomainsPage(ctx context.Context, org, _ string) 
 		return nil, "", notFound(apiclient.OpListDiscoveryDomains, http.MethodGet)
 	}
 	for _, p := range o.domains {
-		if s := a.read(p); !s.gone {
+		s := a.read(p)
+		if !s.verified {
+			p.meet(a.now(), "listed: %s", s)
+		}
+		if !s.gone {
 			page = append(page, p.record(s))
 		}
 	}
 	return page, "", nil
+}
+
+func (p *place) meet(at time.Time, format string, args ...any) {
+	p.met = append(p.met, at.Format("01-02 15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// story is what has happened to a domain, and what came of it.
+func (s *simulation) story(p *place) string {
+	var out strings.Builder
+	for _, z := range p.zone {
+		fmt.Fprintf(&out, "  zone %s %q\n", z.at.Format("01-02 15:04:05"), z.token)
+	}
+	for _, st := range p.states {
+		fmt.Fprintf(&out, "  state %s %s %q by %v %v\n", st.at.Format("01-02 15:04:05"), st, st.token, st.statusBy, st.flagBy)
+	}
+	for _, m := range p.met {
+		fmt.Fprintf(&out, "  %s\n", m)
+	}
+	raw, _ := s.memories.Memory(context.Background(), p.id)
+	fmt.Fprintf(&out, "  memory %s\n", raw)
+	return out.String()
 }

@@ -87,9 +87,24 @@ func (l *watchedLedger) Standing(ctx context.Context, run, kind string, generati
 // Settle counts the rows that are left.
 func (l *watchedLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
 	err := l.Ledger.Settle(ctx, run, kind, items, outcome, detail)
-	if err == nil && l.open.Add(-int64(len(items))) == 0 {
+	if err == nil {
+		l.settled(len(items))
+	}
+	return err
+}
+
+// SettleRow counts it too.
+func (l *watchedLedger) SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (string, error) {
+	against, err := l.Ledger.SettleRow(ctx, run, kind, item, name, mark, outcome, detail)
+	if err == nil && against == "" {
+		l.settled(1)
+	}
+	return against, err
+}
+
+func (l *watchedLedger) settled(rows int) {
+	if l.open.Add(-int64(rows)) == 0 {
 		l.end = time.Now()
 		close(l.ended)
 	}
-	return err
 }

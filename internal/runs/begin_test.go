@@ -218,3 +218,68 @@ func TestBeginByTwo(t *testing.T) {
 		}
 	}
 }
+
+// TestAmend: a mark is replaced only where it is there as it was read.
+func TestAmend(t *testing.T) {
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	seal(t, l, "a", 3)
+	if _, err := l.Begin(t.Context(), "a", 1, 0, "post", []byte("mine"), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ value, former, against, mark string }{
+		{"mine, later", "older", runs.BegunMeanwhile, "mine"},
+		{"mine, later", "mine", "", "mine, later"},
+		{"mine, later", "mine", "", "mine, later"}, // sent twice
+		{"", "mine", runs.BegunMeanwhile, "mine, later"},
+		{"", "mine, later", "", ""},
+		{"", "mine, later", "", ""}, // sent twice
+		{"anew", "mine, later", runs.BegunMeanwhile, ""},
+	} {
+		against, err := l.Amend(t.Context(), "a", 1, 0, "post", []byte(step.value), []byte(step.former))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := marks(t, l, "a", 1)["post"]; against != step.against || got != step.mark {
+			t.Errorf("%q after %q: %q stands against it, the mark is %q; want %q and %q", step.value, step.former, against, got, step.against, step.mark)
+		}
+	}
+}
+
+// TestSettleRow: a row that another execution has begun meanwhile is left to that. A
+// mark that Redis has lost is in nobody's way.
+func TestSettleRow(t *testing.T) {
+	for _, tt := range []struct{ name, stands, known, against string }{
+		{"no mark", "", "", ""},
+		{"its own mark", "mine", "mine", ""},
+		{"another's mark", "another's", "", runs.BegunMeanwhile},
+		{"another's in the place of its own", "another's", "mine", runs.BegunMeanwhile},
+		{"its own is lost", "", "mine", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, _ := newLedger(t)
+			create(t, l, "a")
+			seal(t, l, "a", 2)
+			if tt.stands != "" {
+				if _, err := l.Begin(t.Context(), "a", 1, 0, "post", []byte(tt.stands), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			against, err := l.SettleRow(t.Context(), "a", kind, 1, "post", []byte(tt.known), "refused", "no")
+			if err != nil || against != tt.against {
+				t.Fatalf("%q stands against it (%v), want %q", against, err, tt.against)
+			}
+			if settled := get(t, l, "a").Settled == 1; settled != (tt.against == "") {
+				t.Errorf("settled: %t", settled)
+			}
+		})
+	}
+	l, _ := newLedger(t)
+	create(t, l, "a")
+	seal(t, l, "a", 1)
+	for range 2 { // a row that is settled stays so, whatever is known of it
+		if against, err := l.SettleRow(t.Context(), "a", kind, 0, "post", []byte("x"), "refused", "no"); err != nil || against != "" {
+			t.Fatalf("%q stands against it (%v)", against, err)
+		}
+	}
+}

@@ -17,20 +17,38 @@ import (
 // Outcomes are words of [a-z_]. The error is [ErrNotFound] when there is no such
 // run, a [MismatchError] when it is of another kind or has no such row.
 func (l *Ledger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
+	_, err := l.settle(ctx, run, kind, items, outcome, detail, "")
+	return err
+}
+
+// SettleRow is Settle of one row by an execution that knows of its mark, of that name
+// and value, as [Ledger.Begin] has set it; of none where the value is empty. Where the
+// row has another one by now nothing is settled, and against is "begun".
+func (l *Ledger) SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (against string, err error) {
+	known := "="
+	if len(mark) > 0 {
+		known += name + ":" + string(mark)
+	}
+	return l.settle(ctx, run, kind, []int64{item}, outcome, detail, known)
+}
+
+func (l *Ledger) settle(ctx context.Context, run, kind string, items []int64, outcome, detail, known string) (against string, err error) {
 	if err := checkID(run); err != nil {
-		return err
+		return "", err
 	}
 	if !outcomePattern.MatchString(outcome) {
-		return fmt.Errorf("run %s: settle: outcome %s: want 1 to 32 of a-z and _", run, quoted(outcome))
+		return "", fmt.Errorf("run %s: settle: outcome %s: want 1 to 32 of a-z and _", run, quoted(outcome))
 	}
-	args, err := rowArgs(run, items, kind, outcome, quote(detail, maxDetail))
+	args, err := rowArgs(run, items, kind, outcome, quote(detail, maxDetail), known)
+	var rest []any
 	if err == nil {
-		_, _, err = l.do(ctx, settleScript, run, map[string]string{"kind": kind}, args...)
+		_, rest, err = l.do(ctx, settleScript, run, map[string]string{"kind": kind}, args...)
 	}
 	if err != nil {
-		return fmt.Errorf("run %s: settle %d rows as %s: %w", run, len(items), outcome, err)
+		return "", fmt.Errorf("run %s: settle %d rows as %s: %w", run, len(items), outcome, err)
 	}
-	return nil
+	against, _ = rest[0].(string)
+	return against, nil
 }
 
 // Settled says of each of the rows whether its fate is known, or [ErrNotFound].
@@ -145,10 +163,21 @@ func (l *Ledger) Looked(ctx context.Context, run string, item int64, reason stri
 // read it: former is the mark as the caller knows it, empty for none, and where
 // another one is there the answer is [BegunMeanwhile].
 func (l *Ledger) Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error) {
+	return l.begin(ctx, run, item, generation, name, value, former, 0)
+}
+
+// Amend is Begin for a row that has begun: where its mark is there no more, because
+// another execution has taken it away or Redis has lost it, the answer is
+// [BegunMeanwhile] too. Taking it away twice is no error.
+func (l *Ledger) Amend(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (against string, err error) {
+	return l.begin(ctx, run, item, generation, name, value, former, 1)
+}
+
+func (l *Ledger) begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte, amends int) (against string, err error) {
 	if err := checkMark(run, item, name); err != nil {
 		return "", err
 	}
-	_, rest, err := l.do(ctx, beginScript, run, nil, item, generation, name, value, former)
+	_, rest, err := l.do(ctx, beginScript, run, nil, item, generation, name, value, former, amends)
 	if err != nil {
 		return "", fmt.Errorf("run %s: begin %s of row %d: %w", run, name, item, err)
 	}

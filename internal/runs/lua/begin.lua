@@ -1,4 +1,5 @@
--- ARGV: retention, row, generation, name, value, former. Answers what stands against
+-- ARGV: retention, row, generation, name, value, former, 1 to amend a mark that has to be
+-- there. Answers what stands against
 -- it; a row that has not begun does not begin then. former is the mark as the caller
 -- has read it: another one there is another execution's, and stays. One that is the
 -- value already is the caller's own, sent twice.
@@ -12,6 +13,8 @@ local has = redis.call('GETBIT', begun, ARGV[2]) == 1
 if has then
   local is = redis.call('HGET', intents, ARGV[2])
   if is ~= ARGV[4] .. ':' .. ARGV[6] and is ~= ARGV[4] .. ':' .. ARGV[5] then return {'ok', 'begun'} end
+elseif ARGV[7] == '1' and ARGV[5] ~= '' then
+  return {'ok', 'begun'}
 end
 if ARGV[5] == '' then
   if has then
