@@ -51,7 +51,7 @@ func newSite(cfg Config) *site {
 
 // routes puts the pages and their files at their places.
 func (s *site) routes(mux *http.ServeMux) {
-	mux.Handle("GET /static/", http.FileServerFS(static))
+	mux.Handle("GET /static/{file}", http.FileServerFS(static)) // and not the list of them
 	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
 }
 

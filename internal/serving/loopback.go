@@ -14,7 +14,7 @@ import (
 func IsLoopback(addr string) (bool, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return false, fmt.Errorf("%q: want host:port, such as 127.0.0.1:8082", addr)
+		return false, fmt.Errorf("%q: want host:port, such as 127.0.0.1:8080", addr)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return false, fmt.Errorf("%q: want a port from 0 to 65535, got %q", addr, port)

@@ -18,7 +18,7 @@ func TestIsLoopback(t *testing.T) {
 		}
 	}
 	wrong := map[string]string{
-		"127.0.0.1":            `"127.0.0.1": want host:port, such as 127.0.0.1:8082`,
+		"127.0.0.1":            `"127.0.0.1": want host:port, such as 127.0.0.1:8080`,
 		"":                     "want host:port",
 		"127.0.0.1:http":       `want a port from 0 to 65535, got "http"`,
 		"127.0.0.1:65536":      `want a port from 0 to 65535, got "65536"`,
