@@ -66,7 +66,7 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.printRun(ctx, r); err != nil {
 		return err
 	}
-	waiting, err := cli.WaitingOf(ctx, t.ledger, r)
+	waiting, err := cli.WaitingOf(ctx, t.ledger, r, cli.WaitingSample)
 	if err == nil {
 		err = waiting.Write(t.Stdout)
 	}

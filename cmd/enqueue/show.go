@@ -15,7 +15,7 @@ import (
 func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 	out := bufio.NewWriter(t.Stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	for row, err := range cli.AllOpen(ctx, t.ledger, r) {
+	for row, err := range cli.OpenFrom(ctx, t.ledger, r, 0) {
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (t *tool) addWaiting(ctx context.Context, r runs.Run, details *detailsJSON)
 		}
 		details.Children = append(details.Children, j)
 	}
-	w, err := cli.WaitingOf(ctx, t.ledger, r)
+	w, err := cli.WaitingOf(ctx, t.ledger, r, cli.WaitingSample)
 	if err != nil || w.Looked == 0 {
 		return err
 	}
