@@ -88,6 +88,9 @@ func Waits(r runs.Run, row runs.OpenRow) string {
 	return cmp.Or(row.Reason, forWorker) + nextLook(row.Next)
 }
 
+// OpenReason is why the row is open, without when it is looked at next.
+func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
+
 // UnwellOf returns the first most rows that did not become what they asked for.
 func UnwellOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]UnwellRow, error) {
 	if Unwell(r) == 0 {
