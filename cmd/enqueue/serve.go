@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
-	"strings"
 	"time"
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/intakeapi"
 	"orgops/internal/runs"
+	"orgops/internal/serving"
 )
 
 type serveCommand struct {
@@ -82,7 +81,7 @@ func (c *serveCommand) files(t *tool) (tokens *intakeapi.Tokens, certificate *tl
 		}
 	}
 	if c.TLSCert != "" {
-		if certificate, err = intakeapi.TLS(c.TLSCert, c.TLSKey, t.log); err != nil {
+		if certificate, err = serving.TLS(c.TLSCert, c.TLSKey, t.log, time.Now); err != nil {
 			return nil, nil, fmt.Errorf("tls-cert: %w", err)
 		}
 	}
@@ -91,7 +90,7 @@ func (c *serveCommand) files(t *tool) (tokens *intakeapi.Tokens, certificate *tl
 
 // check refuses what would let strangers in, or tokens out.
 func (c *serveCommand) check() error {
-	local, err := isLoopback(c.Addr)
+	local, err := serving.IsLoopback(c.Addr)
 	switch {
 	case err != nil:
 		return fmt.Errorf("addr: %w", err)
@@ -125,18 +124,4 @@ func (c *serveCommand) checkLimits() error {
 		return fmt.Errorf("shutdown-timeout: want more than 0, got %s", c.ShutdownTimeout)
 	}
 	return nil
-}
-
-// isLoopback says whether only this machine can reach an address. A name may
-// come to stand for another one, so that of names only localhost is taken.
-func isLoopback(addr string) (bool, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false, fmt.Errorf("%q: want host:port, such as 127.0.0.1:8082", addr)
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true, nil
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback(), nil
 }

@@ -144,7 +144,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 	line("organization", p.organization)
 	line("breaker", p.breaker())
 	line("schedule", p.schedule())
-	line("skipped", p.skipped())
+	line("skipped", cli.Skipped(p.ticks.Skipped))
 	line("last sweep", p.last())
 	line("API calls", p.requests())
 	line("time", p.time())
@@ -189,18 +189,6 @@ func (p *sweepPlan) schedule() string {
 		return "none: sweeps are begun by hand"
 	}
 	return fmt.Sprintf("%s, next at %s", p.cron, stamp(p.cron.Next(p.at)))
-}
-
-func (p *sweepPlan) skipped() string {
-	s := p.ticks.Skipped
-	if s.Tick == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("the tick of %s: %s", stamp(cli.TickAt(s.Tick)), s.Why)
-	if s.InRow > 1 {
-		text += fmt.Sprintf(" (%d in a row)", s.InRow)
-	}
-	return text
 }
 
 func (p *sweepPlan) last() string {

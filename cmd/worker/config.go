@@ -18,7 +18,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/watch"
@@ -29,7 +28,7 @@ import (
 // settings are the worker's flags; each has an environment variable.
 type settings struct {
 	RedisURL        string        `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. The password goes into ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
-	HTTPAddr        string        `name:"http-addr" help:"Operator's pages, asynqmon among them, on loopback; or off." default:"127.0.0.1:8080"`
+	HTTPAddr        string        `name:"http-addr" help:"Operator's pages, asynqmon among them; or off. Elsewhere than on loopback they take --ops-users, or --ops-proxy-header." default:"127.0.0.1:8080"`
 	ProbeAddr       string        `help:"/healthz, /readyz and /metrics; or off." default:"127.0.0.1:8081"`
 	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at the end." default:"25s"`
 	LogLevel        string        `help:"debug, info, warn or error." default:"info"`
@@ -41,6 +40,7 @@ type settings struct {
 	Sandbox     bool   `help:"Everything embedded: a tenant, a DNS server and a Redis, with a sample of each kind of run." noenv:"true"`
 	Drain       bool   `help:"Leave, with status 0, when every run that was handed in whole has ended, and every sweep is judged." noenv:"true"`
 
+	accessFlags `group:"Who may look at the operator's pages"`
 	tenantFlags `group:"The tenant"` // tenantGroup
 }
 
@@ -452,14 +452,17 @@ func (s settings) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) 
 // check checks what does not concern a tenant.
 func (s settings) check() error {
 	if s.HTTPAddr != off {
-		if err := ops.CheckLoopback(s.HTTPAddr); err != nil {
-			return cli.Usage(fmt.Errorf("http-addr: %w", err))
+		if err := s.accessFlags.check(s.HTTPAddr); err != nil {
+			return cli.Usage(err)
 		}
 	}
 	if s.ProbeAddr != off {
 		if _, _, err := net.SplitHostPort(s.ProbeAddr); err != nil {
 			return cli.Usage(fmt.Errorf("probe-addr: %w: want host:port, such as 127.0.0.1:8081", err))
 		}
+	}
+	if sameAddr(s.HTTPAddr, s.ProbeAddr) {
+		return cli.Usage(fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port, for they ask nobody who he is", s.HTTPAddr))
 	}
 	if s.DebugHTTP && s.LogLevel != "debug" {
 		return cli.Usage(fmt.Errorf("debug-http: what it tells is at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel))
@@ -482,7 +485,11 @@ const (
 
 // print says what would be used. Secrets are masked by their type.
 func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
-	fmt.Fprintf(out, "redis-url: %s\nhttp-addr: %s\nprobe-addr: %s\nshutdown-timeout: %s\n", redisconn.Mask(redis.URL), s.HTTPAddr, s.ProbeAddr, s.ShutdownTimeout)
+	fmt.Fprintf(out, "redis-url: %s\nhttp-addr: %s\n", redisconn.Mask(redis.URL), s.HTTPAddr)
+	if s.HTTPAddr != off {
+		s.accessFlags.print(out)
+	}
+	fmt.Fprintf(out, "probe-addr: %s\nshutdown-timeout: %s\n", s.ProbeAddr, s.ShutdownTimeout)
 	for _, t := range all {
 		fmt.Fprintf(out, "tenant %s:\n", t.Name)
 		fmt.Fprintf(out, "  base-url: %s\n  token-url: %s\n  audience: %s\n", t.BaseURL, t.TokenURL, t.Audience)

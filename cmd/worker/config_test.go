@@ -66,7 +66,7 @@ type settingsCase struct {
 }
 
 func TestWrongSettings(t *testing.T) {
-	for _, tc := range slices.Concat(wrongFlags, wrongTenant, wrongSecrets) {
+	for _, tc := range slices.Concat(wrongFlags, wrongAccess, wrongTenant, wrongSecrets) {
 		t.Run(tc.name, func(t *testing.T) {
 			// The same whether it is to be checked or to be used.
 			for _, how := range []string{"--check-config", "--drain"} {
@@ -87,8 +87,7 @@ var wrongFlags = []settingsCase{
 	{name: "burst is no number", args: []string{"--burst", "many"}, want: `--burst: expected a valid 64 bit int but got "many"` + forHelp},
 	{name: "log format", args: []string{"--log-format", "xml"}, want: `--log-format must be one of "json","text","" but got "xml"` + forHelp},
 	{name: "log level", args: []string{"--log-level", "loud"}, want: `log-level: want debug, info, warn or error, got "loud"`},
-	{name: "http-addr on every interface", args: []string{"--http-addr", "0.0.0.0:8080"}, want: `http-addr: address "0.0.0.0:8080": the operator's pages ask nobody who they are, so they are served on loopback only: use 127.0.0.1:8080, and forward the port to see them from elsewhere (ssh -L)`},
-	{name: "http-addr without a port", args: []string{"--http-addr", "localhost"}, want: `http-addr: address "localhost": want host:port, such as 127.0.0.1:8080`},
+	{name: "http-addr without a port", args: []string{"--http-addr", "localhost"}, want: `http-addr: "localhost": want host:port, such as 127.0.0.1:8080`},
 	{name: "probe-addr without a port", args: []string{"--probe-addr", "localhost"}, want: "probe-addr: address localhost: missing port in address: want host:port, such as 127.0.0.1:8081"},
 	{name: "debug-http unseen", args: []string{"--debug-http"}, want: `debug-http: what it tells is at debug level, and log-level is "info": set log-level to debug`},
 	{name: "shutdown-timeout 0", args: []string{"--shutdown-timeout", "0s"}, want: "shutdown-timeout: want at least 1s, got 0s"},

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -250,33 +252,39 @@ func (w *worker) deciding() (n int, err error) {
 func (w *worker) listen(ctx context.Context) error {
 	config := ops.Config{
 		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
+		Write: w.settings.OpsWrite,
 	}
 	for _, t := range w.tenants {
 		config.Tenants = append(config.Tenants, t.shown())
 	}
 	if w.settings.HTTPAddr != off {
-		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, config, true); err != nil {
+		access, certificate, err := w.settings.files(w.logger)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		config.Access = access
+		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, ops.Pages(config)); err != nil {
 			return err
 		}
 	}
 	if w.settings.ProbeAddr != off {
-		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, config, false)
+		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil, ops.Probes(config))
 	}
 	return nil
 }
 
-func (w *worker) listenAt(ctx context.Context, flag, addr string, config ops.Config, pages bool) error {
-	handler := ops.Probes(config)
-	if pages {
-		handler = ops.Pages(config)
-	}
-	at, stop, err := ops.Serve(context.WithoutCancel(ctx), addr, handler, w.logger)
+func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *tls.Config, handler http.Handler) error {
+	at, stop, err := ops.Serve(context.WithoutCancel(ctx), addr, certificate, handler, w.logger)
 	if err != nil {
 		w.stopListening()
 		return cli.Usage(fmt.Errorf("%s: %w (another address, or off, may do)", flag, err))
 	}
 	w.stops = append(w.stops, stop)
-	w.logger.InfoContext(ctx, "listening", "for", flag, "url", "http://"+at+"/")
+	scheme := "http"
+	if certificate != nil {
+		scheme = "https"
+	}
+	w.logger.InfoContext(ctx, "listening", "for", flag, "url", scheme+"://"+at+"/")
 	return nil
 }
 

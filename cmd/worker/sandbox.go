@@ -42,6 +42,7 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 		// Nobody comes to look, so no fixed address has to be free.
 		options.APIAddr, options.RedisAddr, s.HTTPAddr, s.ProbeAddr = "", "127.0.0.1:0", off, off
 	}
+	s.OpsWrite = true // it is there to be tried
 	if err := s.check(); err != nil {
 		return err
 	}

@@ -66,6 +66,12 @@ func tasksRun(r runs.Run, search *tasks.Search) tasks.Run {
 	}
 }
 
+// TasksOf says which task stands, or stood last, for each of the run's rows as far as
+// it is there to be looked at: see [tasks.Queued.OfRows].
+func TasksOf(ctx context.Context, queued *tasks.Queued, r runs.Run, items []int64) (map[int64]tasks.TaskName, error) {
+	return queued.OfRows(ctx, tasksRun(r, nil), items)
+}
+
 // WalkLost says whether the run has lost the task that goes on with it as a whole: that
 // of its walk, where none stands for the next step and nobody has made that meanwhile;
 // or the one that judges a sweep whose rows are all found.

@@ -20,6 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"orgops/internal/cli"
+	"orgops/internal/serving"
 	"orgops/tasks"
 )
 
@@ -65,7 +66,7 @@ func (c Caller) check(kind, tenant string) error {
 }
 
 // Tokens are the callers of a file, which is read again when it changes.
-type Tokens struct{ list *reloaded[[]token] }
+type Tokens struct{ list *serving.Reloaded[[]token] }
 
 // token is an entry of the file. Entries of one name are one caller: that is
 // how a token is replaced by another without a gap.
@@ -81,7 +82,7 @@ func ReadTokens(file string, log *slog.Logger) (*Tokens, error) {
 }
 
 func readTokens(file string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
-	list, err := newReloaded(func() ([]token, error) {
+	list, err := serving.Read(func() ([]token, error) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -204,7 +205,7 @@ func kindNames() []string {
 // that the time it takes tells nothing.
 func (t *Tokens) find(secret string) (caller Caller, known bool) {
 	sum := sha256.Sum256([]byte(secret))
-	for _, one := range t.list.get() {
+	for _, one := range t.list.Get() {
 		if subtle.ConstantTimeCompare(one.sum[:], sum[:]) == 1 {
 			caller, known = one.caller, true
 		}

@@ -1,7 +1,6 @@
 package intakeapi
 
 import (
-	"crypto/tls"
 	"log/slog"
 	"maps"
 	"os"
@@ -54,11 +53,6 @@ func (s *Server) HoldChecks() (release func()) {
 		panic("a check is under way")
 	}
 	return func() { s.checks.Release(checksAtOnce) }
-}
-
-// TLSAt is TLS by a clock.
-func TLSAt(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls.Config, error) {
-	return tlsAt(certFile, keyFile, log, now)
 }
 
 // ParseTokens are the callers' names of a file's text.

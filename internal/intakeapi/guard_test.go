@@ -24,6 +24,7 @@ import (
 
 	"orgops/internal/intakeapi"
 	"orgops/internal/runs"
+	"orgops/internal/serving"
 )
 
 func TestNotThere(t *testing.T) {
@@ -237,12 +238,12 @@ func certificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Cer
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	if _, err := intakeapi.TLS(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), certFile) {
+	if _, err := serving.TLS(certFile, keyFile, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), certFile) {
 		t.Errorf("error %v of files that are not there, want one that names them", err)
 	}
 	root := certificate(t, certFile, keyFile, 1)
 	now := time.Now()
-	config, err := intakeapi.TLSAt(certFile, keyFile, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	config, err := serving.TLS(certFile, keyFile, slog.New(slog.DiscardHandler), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +322,7 @@ func TestAllAtOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	all, _, err := w.ledger.Page(t.Context(), "billing", runs.Place{}, 100)
+	all, _, err := w.ledger.Page(t.Context(), runs.Wanted{Is: func(r runs.Run) bool { return r.Caller == "billing" }, Most: 100})
 	if err != nil || len(all) != 12 {
 		t.Errorf("%d runs, %v; want 12", len(all), err)
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	// Tenants are those that this worker works for; the pages of others' runs are
 	// shown too, but not what only a worker of theirs can tell.
 	Tenants []Tenant
+	// Access says who may look at the pages.
+	Access Access
 	// Write lets the pages act: cancel, retry, and the like. They only show otherwise.
 	Write bool
 	// Version is told by pages and probes.

@@ -1,9 +1,9 @@
 // Package ops is the operator's HTTP side of a worker, on two addresses.
 //
-// [Pages] is for people: it shows the queues and what is in them, read-only,
-// and is bound to loopback ([CheckLoopback]) since it knows no users yet. What a
-// browser can be talked into by another site is refused: foreign Host headers,
-// writes from another origin, frames, scripts that are not its own.
+// [Pages] is for people, those whom [Access] lets in: by a password of a file
+// ([Users]), by a proxy's word, or, on loopback, anybody. What a browser can be
+// talked into by another site is refused: foreign Host headers, writes from another
+// origin, frames, scripts that are not its own.
 //
 // [Probes] is for machines: liveness, readiness and metrics, without anything
 // that names a domain or an organization.

@@ -1,10 +1,12 @@
 package ops
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -12,52 +14,197 @@ import (
 // is framed by nobody; a page that needs more says so after it.
 const strictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// guarded refuses what another site could make the operator's browser do, and
-// sets the headers that keep the browser itself strict.
-func guarded(next http.Handler, logger *slog.Logger) http.Handler {
-	sameOrigin := http.NewCrossOriginProtection()
-	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		logger.WarnContext(r.Context(), "request refused", "reason", "cross_origin", "method", r.Method, "origin", printable(r.Header.Get("Origin")))
-		http.Error(w, "this request came from another site and was not carried out", http.StatusForbidden)
-	}))
-	next = sameOrigin.Handler(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Content-Security-Policy", strictPolicy)
-		header.Set("X-Frame-Options", "DENY")
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cross-Origin-Opener-Policy", "same-origin")
-		header.Set("Cross-Origin-Resource-Policy", "same-origin")
-		header.Set("Cache-Control", "no-store")
-		if !ownHost(r) {
-			logger.WarnContext(r.Context(), "request refused", "reason", "foreign_host", "host", printable(r.Host))
-			http.Error(w, "these pages answer to localhost and to their own address only, not to "+printable(r.Host), http.StatusForbidden)
-			return
+// maxBody is more than any form of ours, and than asynqmon's lists of tasks' ids.
+const maxBody = 1 << 20
+
+// methods are those that anything here takes.
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
+
+// guard refuses who may not look, and what another site could make the operator's
+// browser do; and it sets the headers that keep the browser itself strict.
+type guard struct {
+	next       http.Handler
+	access     Access
+	attempts   *attempts
+	sameOrigin *http.CrossOriginProtection
+	logger     *slog.Logger
+}
+
+func newGuard(next http.Handler, access Access, logger *slog.Logger) *guard {
+	return &guard{next: next, access: access, attempts: newAttempts(), sameOrigin: http.NewCrossOriginProtection(), logger: logger}
+}
+
+// refusal is why a request is not carried out: to its sender, and in the log.
+type refusal struct {
+	status int
+	text   string
+	reason string // of the log, in one word; empty: it is not told
+	about  []any  // more for the log, in pairs
+}
+
+// ServeHTTP answers a request, or says why not.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", strictPolicy)
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	if r.TLS != nil && !isLocal(hostOf(r)) { // on localhost it would hold for every port
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	if refused := g.check(r); refused != nil {
+		g.refuse(w, r, refused)
+		return
+	}
+	user, refused := g.user(r)
+	if refused != nil {
+		g.refuse(w, r, refused)
+		return
+	}
+	r = r.WithContext(withUser(r.Context(), user))
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	g.write(w, r)
+}
+
+// write carries out what may change something, and tells who asked for it.
+func (g *guard) write(w http.ResponseWriter, r *http.Request) {
+	out := &told{ResponseWriter: w, status: http.StatusOK}
+	g.next.ServeHTTP(out, r)
+	g.logger.InfoContext(r.Context(), "action asked for", "user", printable(UserOf(r.Context())), "method", r.Method, "path", printable(r.URL.Path), "status", out.status, "remote", r.RemoteAddr)
+}
+
+// told keeps the status of an answer.
+type told struct {
+	http.ResponseWriter
+	status int
+}
+
+func (t *told) WriteHeader(status int) {
+	t.status = status
+	t.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (t *told) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// check looks at what is the same for everybody.
+func (g *guard) check(r *http.Request) *refusal {
+	switch {
+	case !g.ownHost(r):
+		return &refusal{
+			status: http.StatusForbidden, reason: "foreign_host", about: []any{"host", printable(r.Host)},
+			text: "these pages answer to localhost, to their own address and to the names in --ops-hosts, not to " + printable(r.Host),
 		}
-		next.ServeHTTP(w, r)
-	})
+	case !g.access.fromProxy(r):
+		return &refusal{
+			status: http.StatusForbidden, reason: "not_by_the_proxy",
+			text: "these pages are reached through their proxy only (--ops-proxy-from), and this request came past it",
+		}
+	case !slices.Contains(methods, r.Method):
+		return &refusal{status: http.StatusMethodNotAllowed, text: "these pages take GET, HEAD, POST and DELETE"}
+	}
+	if err := g.sameOrigin.Check(r); err != nil {
+		return &refusal{
+			status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))},
+			text: "this request came from another site and was not carried out",
+		}
+	}
+	return nil
+}
+
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
+	if why.reason != "" {
+		about := append([]any{"reason", why.reason, "remote", r.RemoteAddr}, why.about...)
+		g.logger.WarnContext(r.Context(), "request refused", about...)
+	}
+	switch why.status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Basic realm="orgops", charset="UTF-8"`)
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "5")
+	}
+	http.Error(w, why.text, why.status)
+}
+
+// user says who makes the request; nobody, where nobody is asked.
+func (g *guard) user(r *http.Request) (string, *refusal) {
+	switch {
+	case g.access.Users != nil:
+		return g.signedIn(r)
+	case g.access.ProxyHeader != "":
+		return g.access.named(r)
+	}
+	return "", nil
+}
+
+// signedIn asks for name and password.
+func (g *guard) signedIn(r *http.Request) (string, *refusal) {
+	if len(r.Header.Values("Authorization")) == 0 {
+		return "", &refusal{status: http.StatusUnauthorized, text: "name and password, please"}
+	}
+	name, password, ok := r.BasicAuth()
+	if !ok || len(r.Header.Values("Authorization")) > 1 {
+		return "", &refusal{status: http.StatusUnauthorized, reason: "authorization_malformed", text: "want one Authorization header, of the form: Basic"}
+	}
+	list := g.access.Users.list.Get()
+	if list.remembers(name, password) {
+		return name, nil
+	}
+	right, err := g.attempts.try(r.Context(), peerOf(r), func() bool { return list.remembers(name, password) || list.verify(name, password) })
+	about := []any{"user", "unknown"} // what is typed there by mistake is a password, often
+	if list.has(name) {
+		about[1] = name
+	}
+	switch {
+	case errors.Is(err, errTooMany):
+		return "", &refusal{status: http.StatusTooManyRequests, reason: "too_many_attempts", text: err.Error(), about: about}
+	case err != nil: // he has gone
+		return "", &refusal{status: http.StatusServiceUnavailable, text: "the request ended before its turn"}
+	case !right:
+		return "", &refusal{status: http.StatusUnauthorized, reason: "wrong_password", text: "name or password is wrong", about: about}
+	}
+	return name, nil
 }
 
 // ownHost holds the Host header against DNS rebinding: a name that a stranger
 // points at this address has his name in it, and the browser takes both for one
 // origin. The port does not count, so that a forwarded one works.
-func ownHost(r *http.Request) bool {
+func (g *guard) ownHost(r *http.Request) bool {
+	host := hostOf(r)
+	if isLocal(host) || slices.Contains(g.access.Hosts, host) {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && local.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
+}
+
+// hostOf is the host that a request is for, as names are compared.
+func hostOf(r *http.Request) string {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+// isLocal says whether a host is this machine's own, to itself alone.
+func isLocal(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 6.3
 		return true
 	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	if err != nil {
-		return false
-	}
-	if ip.Unmap().IsLoopback() {
-		return true
-	}
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && local.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -17,13 +17,15 @@ import (
 // monitorRoot is where asynqmon is mounted.
 const monitorRoot = "/monitor"
 
-// Pages is the operator's pages: our own, and asynqmon, read-only, at /monitor/. It answers requests for loopback names and for the address that they
-// came in at, and for no other host.
+// Pages is the operator's pages: our own, and asynqmon, read-only, at /monitor/, to
+// those whom Config.Access lets in. It answers requests for loopback names, for the
+// address that they came in at and for the names of Config.Access, and for no other
+// host.
 func Pages(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	newSite(cfg).routes(mux)
 	mux.Handle(monitorRoot+"/", monitor(cfg.Redis))
-	return guarded(mux, cfg.logger())
+	return newGuard(mux, cfg.Access, cfg.logger())
 }
 
 // monitor is asynqmon with its writes refused twice, by itself and before it:

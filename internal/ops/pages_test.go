@@ -33,7 +33,7 @@ type pages struct {
 	log   *bytes.Buffer
 }
 
-func newPages(t *testing.T) pages {
+func newPages(t *testing.T, changes ...func(*ops.Config)) pages {
 	t.Helper()
 	m := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
@@ -43,8 +43,12 @@ func newPages(t *testing.T) pages {
 		}
 	})
 	var log bytes.Buffer
+	cfg := ops.Config{Redis: rdb, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, change := range changes {
+		change(&cfg)
+	}
 	return pages{
-		Handler: ops.Pages(ops.Config{Redis: rdb, Logger: slog.New(slog.NewTextHandler(&log, nil))}),
+		Handler: ops.Pages(cfg),
 		redis:   m,
 		rdb:     rdb,
 		log:     &log,

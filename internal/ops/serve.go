@@ -2,14 +2,12 @@ package ops
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -23,13 +21,14 @@ const (
 )
 
 // Serve listens on addr (host:port; port 0 lets the system choose) and serves h
-// there until stop is called. It returns the address that it listens on. The
-// requests' contexts come from ctx; when it ends they end, but not the server.
+// there, by TLS if there is a certificate, until stop is called. It returns the
+// address that it listens on. The requests' contexts come from ctx; when it ends they
+// end, but not the server.
 //
 // stop lets running requests finish until its ctx ends, then cuts them off and
 // returns that error. It returns once nothing is served any more, and may be
 // called more than once.
-func Serve(ctx context.Context, addr string, h http.Handler, logger *slog.Logger) (listenAddr string, stop func(context.Context) error, err error) {
+func Serve(ctx context.Context, addr string, certificate *tls.Config, h http.Handler, logger *slog.Logger) (listenAddr string, stop func(context.Context) error, err error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
@@ -37,6 +36,10 @@ func Serve(ctx context.Context, addr string, h http.Handler, logger *slog.Logger
 	listener, err := listen.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return "", nil, fmt.Errorf("serve on %q: %w", addr, err)
+	}
+	at := listener.Addr().String()
+	if certificate != nil {
+		listener = tls.NewListener(listener, certificate)
 	}
 	server := &http.Server{
 		Handler:           h,
@@ -52,7 +55,7 @@ func Serve(ctx context.Context, addr string, h http.Handler, logger *slog.Logger
 	go func() {
 		defer close(ended)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			logger.ErrorContext(ctx, "http server ended", "addr", listener.Addr().String(), "error", err)
+			logger.ErrorContext(ctx, "http server ended", "addr", at, "error", err)
 		}
 	}()
 	stop = func(ctx context.Context) error {
@@ -63,25 +66,5 @@ func Serve(ctx context.Context, addr string, h http.Handler, logger *slog.Logger
 		<-ended
 		return err
 	}
-	return listener.Addr().String(), stop, nil
-}
-
-// CheckLoopback is an error unless addr is host:port with a host that only this
-// machine can reach: localhost or a loopback address. An empty host is every
-// address of the machine, and refused.
-func CheckLoopback(addr string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("address %q: want host:port, such as 127.0.0.1:8080", addr)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("address %q: want a port from 0 to 65535, got %q", addr, port)
-	}
-	if strings.EqualFold(host, "localhost") {
-		return nil
-	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
-		return nil
-	}
-	return fmt.Errorf("address %q: the operator's pages ask nobody who they are, so they are served on loopback only: use 127.0.0.1:%s, and forward the port to see them from elsewhere (ssh -L)", addr, port)
+	return at, stop, nil
 }

@@ -1,4 +1,4 @@
-package intakeapi
+package serving
 
 import (
 	"crypto/tls"
@@ -8,12 +8,8 @@ import (
 )
 
 // TLS is a server's configuration with the certificate of two PEM files, which
-// are read again when they change.
-func TLS(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
-	return tlsAt(certFile, keyFile, log, time.Now)
-}
-
-func tlsAt(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls.Config, error) {
+// are read again when they change, by the clock now.
+func TLS(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls.Config, error) {
 	load := func() (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
@@ -21,13 +17,13 @@ func tlsAt(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*t
 		}
 		return &c, nil
 	}
-	certificate, err := newReloaded(load, log, now, certFile, keyFile)
+	certificate, err := Read(load, log, now, certFile, keyFile)
 	if err != nil {
 		return nil, err
 	}
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.get(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.Get(), nil },
 	}, nil
 }

@@ -1,4 +1,4 @@
-package intakeapi
+package serving
 
 import (
 	"log/slog"
@@ -12,9 +12,10 @@ import (
 // seldom enough to cost nothing.
 const lookEvery = 3 * time.Second
 
-// reloaded is what files hold, read again when one of them has changed. Where
-// that cannot be read, what was there before goes on to be used.
-type reloaded[T any] struct {
+// Reloaded is what files hold, read again when one of them has changed. Where
+// that cannot be read, what was there before goes on to be used. Its methods may
+// be called from any goroutine.
+type Reloaded[T any] struct {
 	files []string
 	load  func() (T, error)
 	log   *slog.Logger
@@ -26,17 +27,18 @@ type reloaded[T any] struct {
 	seen   []os.FileInfo
 }
 
-// newReloaded reads the files for the first time.
-func newReloaded[T any](load func() (T, error), log *slog.Logger, now func() time.Time, files ...string) (*reloaded[T], error) {
-	r := &reloaded[T]{files: files, load: load, log: log, now: now}
+// Read reads the files for the first time, by load; the logger is told when that is
+// done again.
+func Read[T any](load func() (T, error), log *slog.Logger, now func() time.Time, files ...string) (*Reloaded[T], error) {
+	r := &Reloaded[T]{files: files, load: load, log: log, now: now}
 	r.looked, r.seen = now(), r.look()
 	var err error
 	r.value, err = load()
 	return r, err
 }
 
-// get is what the files hold.
-func (r *reloaded[T]) get() T {
+// Get is what the files hold.
+func (r *Reloaded[T]) Get() T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now().Sub(r.looked) < lookEvery {
@@ -59,7 +61,7 @@ func (r *reloaded[T]) get() T {
 }
 
 // look says how the files are; nil stands for one that cannot be seen.
-func (r *reloaded[T]) look() []os.FileInfo {
+func (r *Reloaded[T]) look() []os.FileInfo {
 	seen := make([]os.FileInfo, len(r.files))
 	for i, name := range r.files {
 		if info, err := os.Stat(name); err == nil {

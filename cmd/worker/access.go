@@ -1,0 +1,116 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"orgops/internal/ops"
+	"orgops/internal/serving"
+)
+
+// accessFlags say who may look at the operator's pages, and act there.
+type accessFlags struct {
+	OpsWrite       bool     `help:"Let the pages act: cancel and retry runs, and the like. They only show otherwise."`
+	OpsUsers       string   `help:"Who may look, by name and password: lines of name:hash as htpasswd -B writes them; read again when it changes." placeholder:"FILE"`
+	OpsProxyHeader string   `help:"Header in which a proxy in front says who the user is, who is not asked again. It takes --ops-proxy-from." placeholder:"NAME"`
+	OpsProxyFrom   []string `help:"Addresses and networks that the proxy asks from: requests from elsewhere are refused." placeholder:"CIDR"`
+	OpsHosts       []string `help:"Names of hosts that the pages answer to, beside localhost and their own address." placeholder:"NAME"`
+	OpsTLSCert     string   `name:"ops-tls-cert" help:"Certificate chain of the pages in PEM; read again when it changes." placeholder:"FILE"`
+	OpsTLSKey      string   `name:"ops-tls-key" help:"Its key in PEM." placeholder:"FILE"`
+	OpsPlainHTTP   bool     `name:"ops-plain-http" help:"Ask for passwords without TLS where others than this machine can reach the pages: behind a proxy that ends TLS. It takes --ops-proxy-from."`
+}
+
+// check refuses what would let strangers in, or passwords out.
+func (f accessFlags) check(addr string) error {
+	local, err := serving.IsLoopback(addr)
+	switch {
+	case err != nil:
+		return fmt.Errorf("http-addr: %w", err)
+	case f.OpsUsers != "" && f.OpsProxyHeader != "":
+		return errors.New("ops-users and ops-proxy-header are both set: who is to ask users for their names, the pages or the proxy?")
+	case f.OpsProxyHeader != "" && len(f.OpsProxyFrom) == 0:
+		return errors.New("ops-proxy-header is set, and anybody could send it: name in ops-proxy-from the addresses that the proxy asks from")
+	case f.OpsPlainHTTP && len(f.OpsProxyFrom) == 0:
+		return errors.New("ops-plain-http is set, and passwords could be sent past the proxy that ends TLS: name in ops-proxy-from the addresses that it asks from")
+	case (f.OpsTLSCert == "") != (f.OpsTLSKey == ""):
+		return errors.New("ops-tls-cert and ops-tls-key go together")
+	case f.OpsPlainHTTP && f.OpsTLSCert != "":
+		return errors.New("ops-plain-http and ops-tls-cert do not go together")
+	case !local && f.OpsUsers == "" && f.OpsProxyHeader == "":
+		return fmt.Errorf("http-addr: %s can be reached from elsewhere, and the pages would ask nobody who he is: name ops-users, a file of name:hash by htpasswd -B, or ops-proxy-header with ops-proxy-from; or serve on 127.0.0.1 and forward the port (ssh -L)", addr)
+	case !local && f.OpsUsers != "" && f.OpsTLSCert == "" && !f.OpsPlainHTTP:
+		return fmt.Errorf("http-addr: %s can be reached from elsewhere, and passwords would be read on the way: name ops-tls-cert and ops-tls-key; or say ops-plain-http where a proxy ends TLS", addr)
+	}
+	_, _, err = f.files(slog.New(slog.DiscardHandler))
+	return err
+}
+
+// files reads what the flags name, and is the access that they describe. The
+// certificate is nil where none is named.
+func (f accessFlags) files(logger *slog.Logger) (access ops.Access, certificate *tls.Config, err error) {
+	if access.ProxyFrom, err = ops.ParseProxyFrom(f.OpsProxyFrom); err != nil {
+		return access, nil, fmt.Errorf("ops-proxy-from: %w", err)
+	}
+	if access.Hosts, err = ops.ParseHosts(f.OpsHosts); err != nil {
+		return access, nil, fmt.Errorf("ops-hosts: %w", err)
+	}
+	if f.OpsProxyHeader != "" {
+		if access.ProxyHeader, err = ops.ParseProxyHeader(f.OpsProxyHeader); err != nil {
+			return access, nil, fmt.Errorf("ops-proxy-header: %w", err)
+		}
+	}
+	if f.OpsUsers != "" {
+		if access.Users, err = ops.ReadUsers(f.OpsUsers, logger); err != nil {
+			return access, nil, fmt.Errorf("ops-users: %w", err)
+		}
+	}
+	if f.OpsTLSCert != "" {
+		if certificate, err = serving.TLS(f.OpsTLSCert, f.OpsTLSKey, logger, time.Now); err != nil {
+			return access, nil, fmt.Errorf("ops-tls-cert: %w", err)
+		}
+	}
+	return access, certificate, nil
+}
+
+// print says what would be used.
+func (f accessFlags) print(out io.Writer) {
+	fmt.Fprintf(out, "ops-write: %t\n", f.OpsWrite)
+	for _, one := range []struct{ name, value string }{
+		{"ops-users", f.OpsUsers},
+		{"ops-proxy-header", f.OpsProxyHeader},
+		{"ops-proxy-from", strings.Join(f.OpsProxyFrom, ", ")},
+		{"ops-hosts", strings.Join(f.OpsHosts, ", ")},
+		{"ops-tls-cert", f.OpsTLSCert},
+		{"ops-tls-key", f.OpsTLSKey},
+	} {
+		if one.value != "" {
+			fmt.Fprintf(out, "%s: %s\n", one.name, one.value)
+		}
+	}
+	if f.OpsPlainHTTP {
+		fmt.Fprintln(out, "ops-plain-http: true")
+	}
+}
+
+// sameAddr says whether two listeners would want the same place.
+func sameAddr(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	localA, _ := serving.IsLoopback(a)
+	localB, _ := serving.IsLoopback(b)
+	return strings.EqualFold(hostA, hostB) || localA && localB || isEvery(hostA) || isEvery(hostB)
+}
+
+// isEvery says whether a host is every address of the machine.
+func isEvery(host string) bool {
+	return host == "" || net.ParseIP(host).IsUnspecified()
+}
