@@ -56,6 +56,9 @@ func (t target) client(poolSize int) redis.UniversalClient {
 		// Notices of planned maintenance are of one vendor's cloud; asking for them
 		// is a refused command on each new connection anywhere else.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		// So is telling the library's name: Redis knows that command from 7.2, and
+		// refuses it to a user who has not been given it (deploy/redis).
+		DisableIdentity: true,
 	}
 	if t.tls {
 		// The server's name is taken from each address that is dialed.

@@ -33,10 +33,14 @@ func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb} }
 // CheckSchema marks an empty Redis with the version of this ledger's keys, and
 // refuses one that a newer orgops has written. Call it once, before anything else.
 func (l *Ledger) CheckSchema(ctx context.Context) error {
-	if err := l.rdb.SetNX(ctx, schemaKey, schema, 0).Err(); err != nil {
-		return fmt.Errorf("read the ledger's version: %w", err)
-	}
 	text, err := l.rdb.Get(ctx, schemaKey).Result()
+	if errors.Is(err, redis.Nil) {
+		// Only now, so that a user who may only read is no obstacle once there is a ledger.
+		if err := l.rdb.SetNX(ctx, schemaKey, schema, 0).Err(); err != nil {
+			return fmt.Errorf("write the ledger's version: %w", err)
+		}
+		text, err = l.rdb.Get(ctx, schemaKey).Result()
+	}
 	if err != nil {
 		return fmt.Errorf("read the ledger's version: %w", err)
 	}

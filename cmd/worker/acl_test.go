@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redisconn"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+)
+
+// guarded is a Redis with the users of deploy/redis, and one besides who may do
+// everything and looks what was refused.
+type guarded struct {
+	t         *testing.T
+	server    *redistest.Server
+	passwords map[string]string
+}
+
+func startGuarded(t *testing.T) *guarded {
+	t.Helper()
+	dir, passwords := t.TempDir(), map[string]string{}
+	args := []string{"../../deploy/redis/render"}
+	for _, user := range []string{"worker", "producer", "operator"} {
+		passwords[user] = rand.Text() + rand.Text()
+		file := filepath.Join(dir, user)
+		write(t, file, passwords[user]+"\n")
+		args = append(args, user+"="+file)
+	}
+	rules, err := exec.CommandContext(t.Context(), "sh", args...).Output()
+	if err != nil {
+		t.Fatalf("render: %v", err)
+	}
+	for user, password := range passwords {
+		if strings.Contains(string(rules), password) {
+			t.Errorf("the password of %s is in the file", user)
+		}
+	}
+	file := filepath.Join(dir, "users.acl")
+	write(t, file, string(rules)+"user auditor on nopass ~* &* +@all\n")
+	passwords["auditor"] = "any"
+	return &guarded{t, redistest.Start(t, "--aclfile", file), passwords}
+}
+
+// url names the user.
+func (g *guarded) url(user string) string { return "redis://" + user + "@" + g.server.Addr + "/0" }
+
+func (g *guarded) client(user string) redis.UniversalClient {
+	g.t.Helper()
+	c, err := redisconn.Open(redisconn.Config{URL: g.url(user), Password: g.passwords[user]})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// refusals are the commands that were refused since the last call, each with its
+// user.
+func (g *guarded) refusals() (all []string) {
+	g.t.Helper()
+	auditor := g.client("auditor").(*redis.Client)
+	log, err := auditor.ACLLog(g.t.Context(), 100).Result()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, entry := range log {
+		all = append(all, entry.Username+": "+entry.Reason+" "+entry.Object)
+	}
+	if err := auditor.ACLLogReset(g.t.Context()).Err(); err != nil {
+		g.t.Fatal(err)
+	}
+	return all
+}
+
+// as has the processes that are started next come as that user.
+func (g *guarded) as(user string, f *fleet) {
+	f.env["ORGOPS_REDIS_URL"], f.env["ORGOPS_REDIS_PASSWORD"] = g.url(user), g.passwords[user]
+}
+
+// TestRedisUsers does what there is to do as the users of deploy/redis, each what
+// is his, and finds nothing refused.
+func TestRedisUsers(t *testing.T) {
+	inProcesses(t)
+	t.Parallel()
+	g := startGuarded(t)
+	client := g.client("worker")
+	f := assembleOn(desk{t, client, runs.New(client)}, "", "--organizations=40")
+	g.as("worker", f)
+	f.work("one")
+
+	g.as("producer", f)
+	f.enqueueAll(60)()
+	f.typed("domains", "verify", "--pending", "--run", "found")
+	f.typed("domains", "sweep", "--run", "swept")
+	f.typed("domains", "sweep", "--dry-run")
+	f.awaitEnds()
+	await(t, "the ends of the walks", func() bool { return f.run("found").Sealed && f.run("swept").Sealed })
+	await(t, "the first looks of the sweep", func() bool { return f.run("swept").Settled > 0 })
+	f.control()
+	f.looks()
+	if refused := g.refusals(); len(refused) > 0 {
+		t.Errorf("refused of what producer and worker do: %q", refused)
+	}
+
+	g.as("operator", f)
+	f.looks()
+	if refused := g.refusals(); len(refused) > 0 {
+		t.Errorf("refused of what an operator looks at: %q", refused)
+	}
+	for _, args := range [][]string{
+		{"runs", "cancel", "held"}, {"runs", "delete", "templates"}, {"runs", "repair", "held"},
+		{"clients", "remove", filepath.Join(f.dir, "clients.csv")},
+	} {
+		err := f.command("refused", "enqueue", args...).Run()
+		if refused := g.refusals(); err == nil || len(refused) == 0 {
+			t.Errorf("an operator's `enqueue %s`: error %v, refused %q; want a refusal", strings.Join(args, " "), err, refused)
+		}
+	}
+	if f.run("held").Ended() {
+		t.Error("the run has ended that the operator was refused to cancel")
+	}
+}
+
+// control does to runs whatever a producer can do to them.
+func (f *fleet) control() {
+	f.t.Helper()
+	// Rows of a host that the DNS has not wait for hours: long enough to be held.
+	write(f.t, filepath.Join(f.dir, "waiting.csv"), f.waiting())
+	for _, run := range []string{"held", "cancelled"} {
+		f.typed("domains", "verify", "--run", run, filepath.Join(f.dir, "waiting.csv"))
+	}
+	f.typed("runs", "pause", "held")
+	f.typed("runs", "resume", "held")
+	f.typed("runs", "repair", "held")
+	f.typed("runs", "cancel", "cancelled")
+	await(f.t, "the end of the cancelled run", func() bool { return f.run("cancelled").Ended() })
+	f.typed("runs", "retry", "cancelled", "--outcome", "cancelled", "--run", "again")
+	f.typed("runs", "delete", "updates")
+}
+
+// waiting is a row whose record nobody has published.
+func (f *fleet) waiting() string {
+	return "organization_id,discovery_domain_id,verification_host,verification_txt\n" +
+		"org_none,ord_none,nowhere.org_none.example.com,nothing-that-is-there\n"
+}
+
+// looks looks at everything that there is to see.
+func (f *fleet) looks() {
+	f.t.Helper()
+	domain := f.rowsOf("domains.csv")[0]
+	for _, args := range [][]string{
+		{"runs", "list"}, {"runs", "show", "held"}, {"runs", "show", "held", "--open"}, {"runs", "show", "domains"}, {"runs", "follow", "clients"},
+		{"runs", "failed", "cancelled"}, {"domains", "show", "--org", domain[0], "--domain", domain[1]},
+		{"domains", "history", "--domain", domain[1]},
+	} {
+		err := f.command("looks", "enqueue", args...).Run()
+		if err != nil {
+			log, _ := os.ReadFile(f.logOf("looks")) // it is told as far as it can be read
+			f.t.Errorf("enqueue %s: %v; its log:\n%s", strings.Join(args, " "), err, log)
+		}
+	}
+}
+
+// TestRedisUsersAreBounded has each user try what is not his.
+func TestRedisUsersAreBounded(t *testing.T) {
+	inProcesses(t)
+	t.Parallel()
+	g := startGuarded(t)
+	everybody := [][]any{
+		{"FLUSHALL"}, {"FLUSHDB"}, {"SWAPDB", 0, 1}, {"KEYS", "*"}, {"SCAN", 0}, {"RANDOMKEY"}, {"DBSIZE"},
+		{"CONFIG", "GET", "*"}, {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}, {"CONFIG", "REWRITE"},
+		{"ACL", "LIST"}, {"ACL", "SETUSER", "me", "on", "nopass", "~*", "+@all"}, {"MONITOR"}, {"SHUTDOWN", "NOSAVE"},
+		{"SAVE"}, {"BGREWRITEAOF"}, {"REPLICAOF", "192.0.2.1", 6379}, {"MODULE", "LIST"}, {"FUNCTION", "FLUSH"}, {"SCRIPT", "FLUSH"},
+		{"CLIENT", "LIST"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"SLOWLOG", "GET"}, {"CLUSTER", "RESET"},
+		{"MIGRATE", "192.0.2.1", 6379, "orgops:schema", 0, 100}, {"DUMP", "other"}, {"RESTORE", "orgops:x", 0, "x"}, {"SORT", "orgops:x"},
+		{"GET", "other"}, {"SET", "other", 1}, {"EVAL", "return redis.call('GET', 'other')", 0}, {"EVAL", "return redis.call('FLUSHALL')", 0},
+		{"SUBSCRIBE", "other"}, {"PUBLISH", "other", "x"}, {"RENAME", "orgops:schema", "other"},
+	}
+	own := map[string][][]any{
+		"default": {{"GET", "orgops:schema"}, {"INFO"}},
+		"worker":  nil,
+		"producer": {
+			// A tenant's settings are the workers'.
+			{"SET", "orgops:v1:{tenant:default}:settings", "{}"}, {"DEL", "orgops:v1:{tenant:default}:workers"},
+			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:{tenant:default}:settings"},
+			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
+		},
+		"operator": {
+			{"SET", "orgops:schema", 2}, {"DEL", "orgops:v1:runs"}, {"LPUSH", "asynq:{default.api}:pending", "x"}, {"PUBLISH", "asynq:cancel", "x"},
+			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:runs"}, {"HSET", "orgops:v1:{tenant:default}:pace", "tat", 1},
+		},
+	}
+	for user, others := range own {
+		t.Run(user, func(t *testing.T) {
+			for _, command := range append(others, everybody...) {
+				if err := g.try(user, command); !refused(err) {
+					t.Errorf("%v: got %v, want it refused to the user", command, err)
+				}
+			}
+		})
+	}
+	// What is refused above is refused for the user's sake: the commands are good.
+	for user, command := range map[string][]any{
+		"producer": {"GET", "orgops:v1:{tenant:default}:settings"}, "worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v1:{run:a}:run"},
+	} {
+		if err := g.try(user, command); err != nil && err != redis.Nil { //nolint:errorlint // as the client gives it
+			t.Errorf("%s: %v: %v", user, command, err)
+		}
+	}
+}
+
+// refused tells whether the user may not, himself or in a script of his.
+func refused(err error) bool {
+	if err == nil {
+		return false
+	}
+	return redis.IsPermissionError(err) || strings.Contains(err.Error(), "The user executing the script can't")
+}
+
+// try sends one command on a connection of its own: some would change what the
+// connection is.
+func (g *guarded) try(user string, command []any) error {
+	o := &redis.Options{Addr: g.server.Addr, Username: user, Password: g.passwords[user], DisableIdentity: true, MaxRetries: -1}
+	if user == "default" {
+		o.Username, o.Protocol = "", 2
+	}
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	return c.Do(context.WithoutCancel(g.t.Context()), command...).Err()
+}
