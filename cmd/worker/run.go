@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -95,6 +96,20 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 	})
 }
 
+// revision is the commit that this was built from, empty where the build does not say.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
 // worker is one process of the fleet.
 type worker struct {
 	settings settings
@@ -126,9 +141,7 @@ func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, er
 	if err != nil {
 		return nil, err
 	}
-	if err := metrics.WatchQueues(client, logger); err != nil {
-		return nil, err
-	}
+	metrics.BuildInfo(version, revision())
 	return &worker{
 		settings: s, logger: logger, redis: client, permits: permits, queue: asynq.NewClientFromRedisClient(client),
 		ledger: runs.New(client), metrics: metrics, stopping: make(chan struct{}),
@@ -144,6 +157,9 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 			return err
 		}
 		w.tenants = append(w.tenants, one)
+	}
+	if err := w.metrics.WatchRedis(w.redis, w.ledger, w.shown(), w.logger); err != nil {
+		return err
 	}
 	if err := w.listen(ctx); err != nil {
 		return err
@@ -250,9 +266,7 @@ func (w *worker) deciding() (n int, err error) {
 func (w *worker) listen(ctx context.Context) error {
 	config := ops.Config{
 		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
-	}
-	for _, t := range w.tenants {
-		config.Tenants = append(config.Tenants, t.shown())
+		Tenants: w.shown(),
 	}
 	if w.settings.HTTPAddr != off {
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, config, true); err != nil {
@@ -263,6 +277,14 @@ func (w *worker) listen(ctx context.Context) error {
 		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, config, false)
 	}
 	return nil
+}
+
+// shown is what pages and metrics tell of the tenants.
+func (w *worker) shown() (tenants []ops.Tenant) {
+	for _, t := range w.tenants {
+		tenants = append(tenants, t.shown())
+	}
+	return tenants
 }
 
 func (w *worker) listenAt(ctx context.Context, flag, addr string, config ops.Config, pages bool) error {
@@ -349,6 +371,6 @@ func (w *worker) announce(ctx context.Context) {
 // reconcile looks for rows that are neither settled nor queued, now and again, and
 // tells of them.
 func (w *worker) reconcile(ctx context.Context) {
-	r := intake.Reconciler{Intake: intake.New(w.redis, w.ledger), Logger: w.logger, Lost: w.metrics.LostRows}
+	r := intake.Reconciler{Intake: intake.New(w.redis, w.ledger), Logger: w.logger}
 	r.Run(ctx)
 }

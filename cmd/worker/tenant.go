@@ -94,6 +94,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
+		Served: func(ok bool) { w.metrics.Token(t.Name, ok) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
@@ -101,9 +102,10 @@ func (w *worker) serve(t tenant) (*served, error) {
 	checker, err := dnscheck.New(dnscheck.Config{
 		Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode, CanaryZone: t.CanaryZone,
 		Observe: func(o dnscheck.Observation) {
-			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.State.String(), string(o.Reason), o.Took)
+			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
 		},
 		Vote: func(resolver string, trusted bool, why string) {
+			w.metrics.ResolverVotes(t.Name, resolver, trusted)
 			if trusted {
 				logger.Info("resolver has its vote back", "resolver", resolver)
 				return
@@ -121,6 +123,9 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
+	for _, r := range t.resolvers {
+		w.metrics.ResolverVotes(t.Name, r.Name, true) // till its canary tells otherwise
+	}
 	if t.quorum() == 1 {
 		logger.Warn("one resolver is enough to prove a domain: whoever controls it, or the path to it, can prove any domain", "resolvers", t.Resolvers)
 	}
@@ -130,7 +135,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	notices := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
 	mux := tasks.NewMux(tasks.Config{
-		Tenant: t.Name, API: api, DNS: checker, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger,
+		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
 		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
