@@ -196,7 +196,8 @@ func (c *Client) observed(ctx context.Context, k request, status int, header htt
 	c.observe(k.operation, status, took)
 	c.logger.LogAttrs(ctx, slog.LevelDebug, "api request",
 		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
-		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", plain(requestID(header), maxName)))
+		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", plain(requestID(header), maxName)),
+		slog.String("correlation_id", correlationID(ctx)))
 }
 
 func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http.Request, error) {

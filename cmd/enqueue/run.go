@@ -89,10 +89,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) error {
-	log, err := cli.NewLogger(t.Stderr, g.LogLevel, g.LogFormat)
+	log, level, err := cli.NewLogger(t.Stderr, g.LogLevel, g.LogFormat)
 	if err != nil {
 		return err
 	}
+	defer switchLevel(ctx, log, level)()
 	t.log, t.json = log, g.JSON
 	// It has one log for the whole process, and would write to stderr itself.
 	redis.SetLogger(cli.RedisLog{Logger: log})

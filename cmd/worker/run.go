@@ -74,7 +74,7 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 	if err := s.check(); err != nil {
 		return err
 	}
-	logger, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
+	logger, level, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
 	if err != nil {
 		return err
 	}
@@ -82,6 +82,7 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 		s.print(p.Stdout, tenants, redis)
 		return nil
 	}
+	defer switchLevel(ctx, logger, level)()
 	w, err := newWorker(s, redis, logger)
 	if err != nil {
 		return err

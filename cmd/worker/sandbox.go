@@ -33,10 +33,11 @@ const (
 // workInSandbox works for a tenant inside the process, and hands in a sample
 // of each kind of run to it.
 func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
-	logger, err := cli.NewLogger(p.Stderr, sandboxLevel(s), s.LogFormat)
+	logger, level, err := cli.NewLogger(p.Stderr, sandboxLevel(s), s.LogFormat)
 	if err != nil {
 		return err
 	}
+	defer switchLevel(ctx, logger, level)()
 	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate, Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
 	if s.Drain {
 		// Nobody comes to look, so no fixed address has to be free.
@@ -216,7 +217,7 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	logger, err := cli.NewLogger(p.Stderr, c.LogLevel, "")
+	logger, _, err := cli.NewLogger(p.Stderr, c.LogLevel, "")
 	if err != nil {
 		return err
 	}
