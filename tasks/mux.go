@@ -24,8 +24,10 @@ type Config struct {
 	Ledger   Ledger
 	Pace     Pace
 	Enqueuer Enqueuer
-	Meter    Meter        // nil: nothing is measured
-	Logger   *slog.Logger // nil: slog.Default()
+	Meter    Meter // nil: nothing is measured
+	// Ended is told how each execution ended, with its context, for traces; nil: nobody is.
+	Ended  func(ctx context.Context, outcome string)
+	Logger *slog.Logger // nil: slog.Default()
 
 	// MaxClientsPerRequest is the most clients that one DELETE names; 0: 100.
 	MaxClientsPerRequest int
@@ -339,7 +341,7 @@ func (m *Mux) unrecorded(ctx context.Context, t *asynq.Task, e Envelope, d deliv
 		j.After = max(j.After, backoff(d.retried))
 	}
 	m.log(ctx, t, Job{Envelope: e, TaskID: d.taskID}, j, j.Outcome.Level(), d.retried, 0)
-	m.measure(t.Type(), j.Outcome, 0)
+	m.measure(ctx, t.Type(), j.Outcome, 0)
 	return &verdictError{j}
 }
 
@@ -369,7 +371,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 		j = Judge(lost) // a ledger that does not know the row archives it: there is nothing to settle
 	}
 	m.log(ctx, t, job, j, j.Outcome.Level(), attempt, took)
-	m.measure(t.Type(), j.Outcome, took)
+	m.measure(ctx, t.Type(), j.Outcome, took)
 	if j.Outcome == HandedOn || j.Outcome.Well() {
 		if j.Outcome.Settles() && j.Reason != "" {
 			m.writeResult(t, j)
@@ -440,12 +442,15 @@ func (m *Mux) log(ctx context.Context, t *asynq.Task, job Job, j Judgement, leve
 // is longer.
 const longestLogged = 64
 
-func (m *Mux) measure(typ string, o Outcome, took time.Duration) {
+func (m *Mux) measure(ctx context.Context, typ string, o Outcome, took time.Duration) {
 	if _, known := m.works[typ]; !known {
 		typ = "unknown" // whoever writes to Redis chooses it: no label of theirs
 	}
 	if m.cfg.Meter != nil {
 		m.cfg.Meter.Task(m.cfg.Tenant, typ, string(o), took)
+	}
+	if m.cfg.Ended != nil {
+		m.cfg.Ended(ctx, string(o))
 	}
 }
 

@@ -4,31 +4,36 @@ import (
 	"context"
 
 	"orgops/dnscheck"
+	"orgops/internal/tracing"
 )
 
-// observedDNS counts the verdicts of a tenant's checker.
+// observedDNS counts, and traces, the verdicts of a tenant's checker.
 type observedDNS struct {
 	*dnscheck.Checker
 	metrics interface {
 		Verdict(tenant, state, reason string)
 	}
+	traces *tracing.Tracing
 	tenant string
 }
 
 // Look implements tasks.DNS, as do Prove and Disprove.
 func (d observedDNS) Look(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(d.Checker.Look(ctx, host, token))
+	return d.observe(ctx, "look", d.Checker.Look, host, token)
 }
 
 func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(d.Checker.Prove(ctx, host, token))
+	return d.observe(ctx, "prove", d.Checker.Prove, host, token)
 }
 
 func (d observedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(d.Checker.Disprove(ctx, host, token))
+	return d.observe(ctx, "disprove", d.Checker.Disprove, host, token)
 }
 
-func (d observedDNS) observe(v dnscheck.Verdict, err error) (dnscheck.Verdict, error) {
+func (d observedDNS) observe(ctx context.Context, what string, ask func(ctx context.Context, host, token string) (dnscheck.Verdict, error), host, token string) (dnscheck.Verdict, error) {
+	ctx, traced := d.traces.Look(ctx, what)
+	v, err := ask(ctx, host, token)
+	traced(v, err)
 	if err == nil {
 		d.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))
 	}

@@ -21,6 +21,7 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	"orgops/internal/tracing"
 	"orgops/tasks"
 )
 
@@ -83,7 +84,7 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 		return nil
 	}
 	defer switchLevel(ctx, logger, level)()
-	w, err := newWorker(s, redis, logger)
+	w, err := newWorker(ctx, s, redis, logger)
 	if err != nil {
 		return err
 	}
@@ -117,16 +118,22 @@ type worker struct {
 	logger   *slog.Logger
 	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
 	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
-	queue    *asynq.Client
+	queue    tasks.Enqueuer
 	ledger   *runs.Ledger
 	metrics  *ops.Metrics
+	traces   *tracing.Tracing // nil: nothing is traced
 
 	tenants  []*served
 	stopping chan struct{}
 	stops    []func(context.Context) error // of the HTTP listeners
 }
 
-func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
+func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
+	traces, err := tracing.New(ctx, tracing.Config{Endpoint: s.OTLPEndpoint, Ratio: s.OTLPRatio, Service: "orgops-worker", Version: version, Logger: logger})
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	logger = traces.Logger(logger)
 	// It has one log for the whole process, and would write to stderr itself.
 	redis.SetLogger(cli.RedisLog{Logger: logger})
 	client, err := redisconn.ForServer(c)
@@ -144,8 +151,8 @@ func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, er
 	}
 	metrics.BuildInfo(version, revision())
 	return &worker{
-		settings: s, logger: logger, redis: client, permits: permits, queue: asynq.NewClientFromRedisClient(client),
-		ledger: runs.New(client), metrics: metrics, stopping: make(chan struct{}),
+		settings: s, logger: logger, redis: client, permits: permits, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		ledger: runs.New(client), metrics: metrics, traces: traces, stopping: make(chan struct{}),
 	}, nil
 }
 
@@ -266,7 +273,7 @@ func (w *worker) deciding() (n int, err error) {
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
 	config := ops.Config{
-		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
+		Redis: w.redis, Ledger: w.ledger, Intake: w.intake(), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
 		Tenants: w.shown(),
 	}
 	if w.settings.HTTPAddr != off {
@@ -302,6 +309,9 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, config ops.Con
 	w.logger.InfoContext(ctx, "listening", "for", flag, "url", "http://"+at+"/")
 	return nil
 }
+
+// intake is what puts rows back, or hands them in, from here.
+func (w *worker) intake() intake.Intake { return intake.NewBy(w.queue, w.redis, w.ledger) }
 
 // ready is what /readyz looks at.
 func (w *worker) ready(ctx context.Context) []ops.Check {
@@ -350,6 +360,7 @@ func (w *worker) close() {
 	if err := errors.Join(w.redis.Close(), w.permits.Close()); err != nil {
 		w.logger.Debug("redis connections closed", "error", err)
 	}
+	w.traces.Close()
 }
 
 // announce tells producers the tenants' settings, now and again: they need
@@ -372,6 +383,6 @@ func (w *worker) announce(ctx context.Context) {
 // reconcile looks for rows that are neither settled nor queued, now and again, and
 // tells of them.
 func (w *worker) reconcile(ctx context.Context) {
-	r := intake.Reconciler{Intake: intake.New(w.redis, w.ledger), Logger: w.logger}
+	r := intake.Reconciler{Intake: w.intake(), Logger: w.logger}
 	r.Run(ctx)
 }

@@ -54,7 +54,7 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	if err := t.complete(func(string) string { return box.ClientSecret() }); err != nil {
 		return errors.Join(err, box.Close())
 	}
-	w, err := newWorker(s, redisconn.Config{URL: box.RedisURL()}, logger)
+	w, err := newWorker(ctx, s, redisconn.Config{URL: box.RedisURL()}, logger)
 	if err != nil {
 		return errors.Join(err, box.Close())
 	}
@@ -153,7 +153,7 @@ const sampleSweep = "sample-sweep"
 
 // submitSample hands in a run of each kind, and begins a sweep.
 func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
-	in := intake.New(w.redis, w.ledger)
+	in := w.intake()
 	for _, one := range []struct {
 		id, kind string
 		rows     []byte
