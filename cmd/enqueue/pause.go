@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/runs"
 )
 
@@ -31,7 +30,7 @@ func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	told, err := cli.Resume(ctx, intake.New(t.redis, t.ledger), c.ID)
+	told, err := cli.Resume(ctx, t.intake(), c.ID)
 	switch {
 	case errors.Is(err, runs.ErrUnsealed), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrNotFound):
 		return err

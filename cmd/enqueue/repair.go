@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/runs"
 )
 
@@ -24,7 +23,7 @@ func (c *repairCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	repaired, err := cli.Repair(ctx, intake.New(t.redis, t.ledger), c.ID)
+	repaired, err := cli.Repair(ctx, t.intake(), c.ID)
 	switch {
 	case errors.Is(err, runs.ErrUnsealed), errors.Is(err, runs.ErrPaused):
 		return err

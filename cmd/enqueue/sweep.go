@@ -110,7 +110,7 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 		return err
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
-	run, created, seen, err := cli.SweepNow(ctx, t.redis, intake.New(t.redis, t.ledger), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
+	run, created, seen, err := cli.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}

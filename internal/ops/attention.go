@@ -25,7 +25,7 @@ type attention struct {
 // attention tells of all tenants that this worker works for or that have open runs,
 // or of the one that is named, and which tenants those are.
 func (s *site) attention(ctx context.Context, only string) (all []attention, tenants []string, err error) {
-	lost, err := s.Ledger.LostByTenant(ctx)
+	open, err := s.Ledger.OpenByTenant(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -33,7 +33,7 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 	for _, t := range s.Tenants {
 		known[t.Name] = true
 	}
-	for name := range lost {
+	for name := range open {
 		known[name] = true
 	}
 	tenants = slices.Sorted(maps.Keys(known))
@@ -41,7 +41,7 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 		if only != "" && name != only {
 			continue
 		}
-		some, err := s.attentionOf(ctx, name, lost[name])
+		some, err := s.attentionOf(ctx, name, open[name].Lost)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -10,12 +10,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/bcrypt"
+
+	"orgops/internal/runs"
 )
 
 // NewQueueCollector lets the tests put an inspector of their own in the place of
 // asynq's, which cannot be made to hang.
 func NewQueueCollector(i inspector, logger *slog.Logger) prometheus.Collector {
-	return newQueueCollector(i, logger)
+	return newRedisCollector(logger, &queueSource{i})
+}
+
+// NewRunCollector collects the open runs that open gives.
+func NewRunCollector(open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
+	return newRedisCollector(nil, &runSource{open: open})
 }
 
 // ReadUsersAt is ReadUsers by a clock.
