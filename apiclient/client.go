@@ -66,6 +66,16 @@ type Config struct {
 	// It must be safe for concurrent use.
 	Observe func(operation string, status int, took time.Duration)
 
+	// Trace is called before each request is sent, which then goes out with the context
+	// that it returns; what it returns besides is called when the answer was read: with
+	// status 0 when none came. nil: nobody is. It must be safe for concurrent use.
+	Trace func(ctx context.Context, operation, method string) (context.Context, func(status int))
+
+	// Served is told, of each call for which a token was needed, whether there was
+	// one that the API took: false where the source had none, or the API said 401 to
+	// the last that was tried. nil: nobody is. It must be safe for concurrent use.
+	Served func(ok bool)
+
 	Logger *slog.Logger // one line a request at debug level; nil: none
 }
 
@@ -87,6 +97,8 @@ type Client struct {
 	userAgent string
 	timeout   time.Duration
 	observe   func(operation string, status int, took time.Duration)
+	trace     func(ctx context.Context, operation, method string) (context.Context, func(status int))
+	served    func(ok bool)
 	logger    *slog.Logger
 	body      BodyFormat
 	transport *http.Transport
@@ -105,6 +117,8 @@ func New(cfg Config) (*Client, error) {
 		userAgent: orDefault(cfg.UserAgent, defaultUserAgent),
 		timeout:   orDefault(cfg.Timeout, defaultTimeout),
 		observe:   cfg.Observe,
+		trace:     cfg.Trace,
+		served:    cfg.Served,
 		logger:    orDefault(cfg.Logger, slog.New(slog.DiscardHandler)),
 		body:      cfg.Body,
 		transport: newTransport(cfg.Network, orDefault(cfg.ConnectTimeout, defaultConnectTimeout),
@@ -116,6 +130,12 @@ func New(cfg Config) (*Client, error) {
 	}
 	if c.observe == nil {
 		c.observe = func(string, int, time.Duration) {}
+	}
+	if c.trace == nil {
+		c.trace = func(ctx context.Context, _, _ string) (context.Context, func(int)) { return ctx, func(int) {} }
+	}
+	if c.served == nil {
+		c.served = func(bool) {}
 	}
 	return c, nil
 }

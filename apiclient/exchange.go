@@ -48,6 +48,22 @@ type answer struct {
 // do sends k, once more with a fresh token after a 401, and returns the 2xx.
 // Everything else is an error of the types that the package promises.
 func (c *Client) do(ctx context.Context, k request) (answer, error) {
+	a, err := c.authorized(ctx, k)
+	c.tellServed(ctx, a, err)
+	if err != nil {
+		return answer{}, err
+	}
+	if a.status < 200 || a.status > 299 {
+		return answer{}, k.refusal(a)
+	}
+	if a.bodyErr != nil && k.limit > 0 {
+		return answer{}, k.unread(ctx, a)
+	}
+	return a, nil
+}
+
+// authorized sends k, once more with a fresh token after a 401.
+func (c *Client) authorized(ctx context.Context, k request) (answer, error) {
 	a, used, err := c.attempt(ctx, k)
 	if err != nil {
 		return answer{}, err
@@ -64,13 +80,17 @@ func (c *Client) do(ctx context.Context, k request) (answer, error) {
 			}
 		}
 	}
-	if a.status < 200 || a.status > 299 {
-		return answer{}, k.refusal(a)
-	}
-	if a.bodyErr != nil && k.limit > 0 {
-		return answer{}, k.unread(ctx, a)
-	}
 	return a, nil
+}
+
+// tellServed tells of the token, where anything was learnt of it: not by a call that
+// had no permit, whose caller left, or that no answer came to.
+func (c *Client) tellServed(ctx context.Context, a answer, err error) {
+	if _, none := errors.AsType[*TokenError](err); none && ctx.Err() == nil {
+		c.served(false)
+	} else if err == nil {
+		c.served(a.status != http.StatusUnauthorized)
+	}
 }
 
 // attempt waits for a permit, takes the token of that moment (others may have
@@ -137,7 +157,9 @@ func (e errTimeout) Error() string {
 func (errTimeout) Timeout() bool { return true }
 
 // send makes one exchange and tells the gate and the metrics of it.
-func (c *Client) send(ctx context.Context, k request, token Secret) (answer, error) {
+func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, err error) {
+	ctx, traced := c.trace(ctx, k.operation, k.method)
+	defer func() { traced(a.status) }()
 	started := time.Now()
 	m := newMask(append(withheld(c.tokens), token)...)
 	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout{c.timeout})
@@ -157,7 +179,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (answer, err
 		return answer{}, k.transportError(sent.begun(), ownReason(ctx, m.err(withoutQuote(err))))
 	}
 	c.gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
-	a := answer{status: resp.StatusCode, header: resp.Header, mask: m}
+	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
 	a.body, a.bodyErr = readBody(resp, k.limit)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
 	c.observed(ctx, k, a.status, a.header, started)
@@ -174,7 +196,8 @@ func (c *Client) observed(ctx context.Context, k request, status int, header htt
 	c.observe(k.operation, status, took)
 	c.logger.LogAttrs(ctx, slog.LevelDebug, "api request",
 		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
-		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", plain(requestID(header), maxName)))
+		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", plain(requestID(header), maxName)),
+		slog.String("correlation_id", correlationID(ctx)))
 }
 
 func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http.Request, error) {

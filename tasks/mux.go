@@ -24,8 +24,10 @@ type Config struct {
 	Ledger   Ledger
 	Pace     Pace
 	Enqueuer Enqueuer
-	Meter    Meter        // nil: nothing is measured
-	Logger   *slog.Logger // nil: slog.Default()
+	Meter    Meter // nil: nothing is measured
+	// Ended is told how each execution ended, with its context, for traces; nil: nobody is.
+	Ended  func(ctx context.Context, outcome string)
+	Logger *slog.Logger // nil: slog.Default()
 
 	// MaxClientsPerRequest is the most clients that one DELETE names; 0: 100.
 	MaxClientsPerRequest int
@@ -170,17 +172,18 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 	start := m.cfg.Now()
 	env, err := readEnvelope(t.Type(), t.Payload())
 	if err != nil {
-		return m.unrecorded(ctx, t, d, Judgement{Outcome: Invalid, Reason: err.Error()})
+		return m.unrecorded(ctx, t, env, d, Judgement{Outcome: Invalid, Reason: err.Error()})
 	}
 	if env.Alone && classOf(t.Type()) == ofRows {
 		if j := m.registered(ctx, t, env, d); j != nil {
-			return m.unrecorded(ctx, t, d, *j)
+			return m.unrecorded(ctx, t, env, d, *j)
 		}
 	}
 	job := Job{Envelope: env, TaskID: d.taskID, Lane: laneOf(d.queue)}
 
 	result, err := m.execute(ctx, t, &job, d.retried)
 	if errors.Is(err, errNothingToDo) {
+		m.log(ctx, t, job, Judgement{Outcome: "settled_before"}, slog.LevelDebug, d.retried, m.cfg.Now().Sub(start))
 		return nil
 	}
 	return m.conclude(ctx, t, job, result, err, d.retried, m.cfg.Now().Sub(start))
@@ -333,12 +336,12 @@ func (m *Mux) tooNew(t *asynq.Task, job Job) error {
 // unrecorded ends an execution of which the ledger cannot be told, since it has
 // no row that the task stands for: not even the rows are known, or those are
 // others'.
-func (m *Mux) unrecorded(ctx context.Context, t *asynq.Task, d delivery, j Judgement) error {
+func (m *Mux) unrecorded(ctx context.Context, t *asynq.Task, e Envelope, d delivery, j Judgement) error {
 	if j.Counts {
 		j.After = max(j.After, backoff(d.retried))
 	}
-	m.cfg.Logger.Log(ctx, j.Outcome.Level(), "task without a row in the ledger", "type", t.Type(), "task_id", d.taskID, "outcome", j.Outcome, "reason", j.Reason)
-	m.measure(t.Type(), j.Outcome, 0)
+	m.log(ctx, t, Job{Envelope: e, TaskID: d.taskID}, j, j.Outcome.Level(), d.retried, 0)
+	m.measure(ctx, t.Type(), j.Outcome, 0)
 	return &verdictError{j}
 }
 
@@ -349,7 +352,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 		j.Outcome, j.Reason = r.Outcome, r.Detail
 	}
 	if p, ok := errors.AsType[*panicError](err); ok {
-		m.cfg.Logger.ErrorContext(ctx, "handler panicked", "task_id", job.TaskID, "panic", p.value, "stack", string(p.stack))
+		m.cfg.Logger.ErrorContext(ctx, "handler panicked", "run", job.Run, "task_id", job.TaskID, "panic", p.value, "stack", string(p.stack))
 	}
 	if j.Outcome == Transient && attempt+1 >= attempts(t.Type()) {
 		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", attempt+1, j.Reason)}
@@ -364,11 +367,11 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 		j.Reason = m.inDoubt(record, t.Type(), job) + j.Reason
 	}
 	if lost := m.record(record, t, job, j); lost != nil {
-		m.cfg.Logger.WarnContext(ctx, "ledger not written", "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
+		m.cfg.Logger.WarnContext(ctx, "ledger not written", "run", job.Run, "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
 		j = Judge(lost) // a ledger that does not know the row archives it: there is nothing to settle
 	}
-	m.log(ctx, t, job, j, attempt, took)
-	m.measure(t.Type(), j.Outcome, took)
+	m.log(ctx, t, job, j, j.Outcome.Level(), attempt, took)
+	m.measure(ctx, t.Type(), j.Outcome, took)
 	if j.Outcome == HandedOn || j.Outcome.Well() {
 		if j.Outcome.Settles() && j.Reason != "" {
 			m.writeResult(t, j)
@@ -407,27 +410,47 @@ func (m *Mux) block(ctx context.Context, j Judgement) error {
 	return m.cfg.Pace.Block(ctx, j.Operation, j.Cause)
 }
 
-func (m *Mux) log(ctx context.Context, t *asynq.Task, job Job, j Judgement, attempt int, took time.Duration) {
-	attrs := []slog.Attr{
-		slog.String("type", t.Type()), slog.String("tenant", job.Tenant), slog.String("run", job.Run),
-		slog.String("task_id", job.TaskID), slog.String("outcome", string(j.Outcome)),
-		slog.Duration("took", took), slog.Int("attempt", attempt),
+// log writes the one line of an execution. The type, and the envelope of a payload that
+// could not be read, are whatever somebody wrote to Redis.
+func (m *Mux) log(ctx context.Context, t *asynq.Task, job Job, j Judgement, level slog.Level, attempt int, took time.Duration) {
+	if !m.cfg.Logger.Enabled(ctx, level) {
+		return
 	}
+	attrs := make([]slog.Attr, 0, 12)
+	attrs = append(attrs, slog.String("type", cutRunes(t.Type(), longestLogged)), slog.String("tenant", cutRunes(job.Tenant, longestLogged)))
+	if job.Run != "" {
+		attrs = append(attrs, slog.String("run", cutRunes(job.Run, longestLogged)))
+	}
+	switch {
+	case job.Item != nil:
+		attrs = append(attrs, slog.Int64("item", *job.Item))
+	case len(job.Items) > 0:
+		attrs = append(attrs, slog.Int("items", len(job.Items)))
+	}
+	attrs = append(attrs, slog.String("task_id", job.TaskID), slog.String("outcome", string(j.Outcome)),
+		slog.Duration("took", took), slog.Int("attempt", attempt))
 	if j.Reason != "" {
 		attrs = append(attrs, slog.String("reason", j.Reason))
 	}
 	if !j.Outcome.Settles() && j.After > 0 {
 		attrs = append(attrs, slog.Duration("again_in", j.After.Round(time.Second)))
 	}
-	m.cfg.Logger.LogAttrs(ctx, j.Outcome.Level(), "task", attrs...)
+	m.cfg.Logger.LogAttrs(ctx, level, "task", attrs...)
 }
 
-func (m *Mux) measure(typ string, o Outcome, took time.Duration) {
+// longestLogged is what is left of a text of a payload, in code points: no name of ours
+// is longer.
+const longestLogged = 64
+
+func (m *Mux) measure(ctx context.Context, typ string, o Outcome, took time.Duration) {
 	if _, known := m.works[typ]; !known {
 		typ = "unknown" // whoever writes to Redis chooses it: no label of theirs
 	}
 	if m.cfg.Meter != nil {
 		m.cfg.Meter.Task(m.cfg.Tenant, typ, string(o), took)
+	}
+	if m.cfg.Ended != nil {
+		m.cfg.Ended(ctx, string(o))
 	}
 }
 

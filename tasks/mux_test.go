@@ -391,6 +391,35 @@ func (a cancellingAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string
 	return a.API.UpdateDiscoveryDomain(ctx, org, id, u)
 }
 
+// TestOneLineForWhatHasNoRow: what cannot be read, and what was settled before, has a line
+// too, in which a stranger's text is cut.
+func TestOneLineForWhatHasNoRow(t *testing.T) {
+	w, run, q := ofUpdate(t)
+	if err := w.mux.Deliver(t.Context(), asynq.NewTask(strings.Repeat("x", 500), []byte(`{"run":7}`)), "unread", "q", 0); err == nil {
+		t.Error("a payload that cannot be read is taken")
+	}
+	for range 2 {
+		if err := w.mux.Deliver(t.Context(), asynq.NewTask(q.typ, q.payload), q.id, q.queue, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	w.wantFate(run, 0, "done")
+	var got []string
+	for text := range strings.Lines(w.log.String()) {
+		var line map[string]any
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatal(err)
+		}
+		if line["msg"] == "task" {
+			got = append(got, fmt.Sprint(line["level"], " ", line["task_id"] == q.id, " ", line["item"], " ", line["outcome"], " ", len(text) < 500))
+		}
+	}
+	want := []string{"WARN false <nil> invalid true", "INFO true 0 done true", "DEBUG true 0 settled_before true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+}
+
 // TestLog: one line a task, which says what is needed to find it, and no secret.
 func TestLog(t *testing.T) {
 	w := newWorld(t)
@@ -413,7 +442,7 @@ func TestLog(t *testing.T) {
 			continue
 		}
 		lines++
-		for _, key := range []string{"type", "tenant", "run", "task_id", "outcome", "took", "attempt"} {
+		for _, key := range []string{"type", "tenant", "run", "item", "task_id", "outcome", "took", "attempt"} {
 			if _, ok := line[key]; !ok {
 				t.Errorf("%s does not say %s", scan.Text(), key)
 			}

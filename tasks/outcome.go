@@ -52,12 +52,14 @@ func (o Outcome) Settles() bool {
 // Well says whether the outcome is what the row asked for.
 func (o Outcome) Well() bool { return o == Done || o == Unchanged }
 
-// Level is the level at which an execution that ended so is logged.
+// Level is the level at which an execution that ended so is logged: at info a row has
+// one line, when it settles, and whatever leaves it open and is as it should be is at
+// debug.
 func (o Outcome) Level() slog.Level {
 	switch o {
-	case Done, Unchanged, HandedOn, Cancelled:
+	case Done, Unchanged, Cancelled:
 		return slog.LevelInfo
-	case NotYet, Paced, Stopping, Paused, Superseded:
+	case HandedOn, NotYet, Paced, Stopping, Paused, Superseded:
 		return slog.LevelDebug
 	case Failed:
 		return slog.LevelError

@@ -196,7 +196,7 @@ func TestOutcomes(t *testing.T) {
 		{tasks.Invalid, true, false, true, false, slog.LevelWarn},
 		{tasks.Expired, true, false, true, false, slog.LevelWarn},
 		{tasks.Cancelled, true, false, false, true, slog.LevelInfo},
-		{tasks.HandedOn, false, false, false, false, slog.LevelInfo},
+		{tasks.HandedOn, false, false, false, false, slog.LevelDebug},
 		{tasks.NotYet, false, false, false, false, slog.LevelDebug},
 		{tasks.Paced, false, false, false, false, slog.LevelDebug},
 		{tasks.Blocked, false, false, false, false, slog.LevelWarn},

@@ -57,6 +57,8 @@ type ServerConfig struct {
 	DNSConcurrency, APIConcurrency int
 	ShutdownTimeout                time.Duration
 	Logger                         *slog.Logger
+	// Middleware goes around the mux, for traces; nil: nothing does.
+	Middleware asynq.MiddlewareFunc
 	// PollEvery is how often a server asks for tasks, for those that are due again and
 	// for those that may be forgotten; 0: each at intervals of its own. It is for clocks
 	// that are not real: on them a poll costs more than the time until the next.
@@ -71,7 +73,7 @@ type ServerConfig struct {
 // which are many, and hold up neither what people wait for nor the walks; and one
 // for deliveries to others.
 type Servers struct {
-	mux     *Mux
+	handler asynq.Handler
 	servers []*asynq.Server
 }
 
@@ -91,7 +93,11 @@ func NewServers(cfg ServerConfig) *Servers {
 			LogLevel:                 asynq.DebugLevel,
 		})
 	}
-	return &Servers{mux: cfg.Mux, servers: []*asynq.Server{
+	var handler asynq.Handler = cfg.Mux
+	if cfg.Middleware != nil {
+		handler = cfg.Middleware(handler)
+	}
+	return &Servers{handler: handler, servers: []*asynq.Server{
 		server(DNSQueue(cfg.Tenant, Fast), FastPlaces(cfg.DNSConcurrency), checkEvery),
 		server(APIQueue(cfg.Tenant, Fast), FastPlaces(cfg.APIConcurrency), checkEvery),
 		server(DNSQueue(cfg.Tenant, Normal), cfg.DNSConcurrency, checkEvery),
@@ -109,7 +115,7 @@ func FastPlaces(normal int) int { return (normal + 1) / 2 }
 // Start starts fetching tasks.
 func (s *Servers) Start() error {
 	for _, server := range s.servers {
-		if err := server.Start(s.mux); err != nil {
+		if err := server.Start(s.handler); err != nil {
 			return fmt.Errorf("start queue server: %w", err)
 		}
 	}

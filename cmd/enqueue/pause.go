@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/runs"
 )
 
@@ -30,7 +29,7 @@ func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	sum, resumed, err := intake.New(t.redis, t.ledger).Resume(ctx, c.ID)
+	sum, resumed, err := t.intake().Resume(ctx, c.ID)
 	switch {
 	case errors.Is(err, runs.ErrUnsealed):
 		return fmt.Errorf("%w: hand in the rest, with the same rows and --run %s, then resume it", err, c.ID)

@@ -53,7 +53,7 @@ func (t *tool) submitPending(ctx context.Context, o order, organization string) 
 	if o.ID == "" {
 		o.ID = tasks.NewRunID(time.Now())
 	}
-	run, created, err := intake.New(t.redis, t.ledger).BeginPending(ctx, organization, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority)})
+	run, created, err := t.intake().BeginPending(ctx, organization, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority)})
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}

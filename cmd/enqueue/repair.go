@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/runs"
 )
 
@@ -24,7 +23,7 @@ func (c *repairCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	repaired, err := intake.New(t.redis, t.ledger).Repair(ctx, c.ID)
+	repaired, err := t.intake().Repair(ctx, c.ID)
 	switch {
 	case errors.Is(err, runs.ErrUnsealed):
 		return fmt.Errorf("%w: %s", err, completeOrCancel(c.ID))

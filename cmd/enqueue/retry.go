@@ -52,7 +52,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 			fmt.Fprintln(t.Stdout, run.ID)
 		}
 	}
-	taker := intake.New(t.redis, t.ledger)
+	taker := t.intake()
 	run, sum, err := taker.Retry(ctx, c.ID, o)
 	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
 		return "", c.explain(ctx, child, err)

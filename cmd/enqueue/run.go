@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/intake"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	"orgops/internal/tracing"
 )
 
 // version is set when a release is built.
@@ -27,6 +30,9 @@ type grammar struct {
 	LogLevel  string           `default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
 	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"json or text; text on a terminal, json elsewhere."`
 	Version   kong.VersionFlag `help:"Say which version this is."`
+
+	OTLPEndpoint string  `name:"otlp-endpoint" placeholder:"URL" help:"Send traces to this OpenTelemetry collector, by OTLP over HTTP, such as http://127.0.0.1:4318. Without it nothing is traced."`
+	OTLPRatio    float64 `name:"otlp-ratio" default:"1" placeholder:"N" help:"Share of rows to trace, 0 to 1."`
 
 	Domains struct {
 		Verify  verifyCommand  `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark those verified."`
@@ -64,7 +70,8 @@ type tool struct {
 	redisURL    string
 	urlFromArgs bool
 	log         *slog.Logger
-	connections int // to Redis; 0: as many as a producer takes
+	connections int              // to Redis; 0: as many as a producer takes
+	traces      *tracing.Tracing // nil: nothing is traced
 
 	// Both are there after connect.
 	redis  redis.UniversalClient
@@ -89,10 +96,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) error {
-	log, err := cli.NewLogger(t.Stderr, g.LogLevel, g.LogFormat)
+	log, level, err := cli.NewLogger(t.Stderr, g.LogLevel, g.LogFormat)
 	if err != nil {
 		return err
 	}
+	defer switchLevel(ctx, log, level)()
 	t.log, t.json = log, g.JSON
 	// It has one log for the whole process, and would write to stderr itself.
 	redis.SetLogger(cli.RedisLog{Logger: log})
@@ -100,6 +108,10 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	if err := redisconn.Check(t.redisURL, !t.urlFromArgs); err != nil {
 		return cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
+	if t.traces, err = tracing.New(ctx, tracing.Config{Endpoint: g.OTLPEndpoint, Ratio: g.OTLPRatio, Service: "orgops-enqueue", Version: version, Logger: log}); err != nil {
+		return cli.Usage(err)
+	}
+	defer t.traces.Close()
 	defer t.disconnect()
 	selected.BindTo(ctx, (*context.Context)(nil))
 	return selected.Run(t)
@@ -136,6 +148,11 @@ func (t *tool) connectToHandIn(ctx context.Context) error {
 		t.log.WarnContext(ctx, "Redis is away: trying again", "for", outage, "error", err)
 	})
 	return nil
+}
+
+// intake is what hands rows in; it is there after connect.
+func (t *tool) intake() intake.Intake {
+	return intake.NewBy(t.traces.Around(asynq.NewClientFromRedisClient(t.redis)), t.redis, t.ledger)
 }
 
 // openRedis makes the client, which does not connect yet.

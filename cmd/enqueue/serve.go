@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/intakeapi"
 	"orgops/internal/runs"
 )
@@ -52,7 +51,7 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	}
 	server, err := intakeapi.New(intakeapi.Config{
 		Redis: t.redis, Ledger: t.ledger, Tokens: tokens, Spool: c.Spool, Version: version, Logger: t.log,
-		Intake: intake.New(t.redis, t.ledger),
+		Intake: t.intake(), Trace: t.traces.Remote,
 		Limits: intakeapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout, Stop: c.ShutdownTimeout},
 	})
 	if err != nil {

@@ -171,7 +171,7 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 	if o.ID == "" {
 		o.ID = tasks.NewRunID(time.Now())
 	}
-	taker := intake.New(t.redis, t.ledger)
+	taker := t.intake()
 	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority)})
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return "", cli.Usage(mismatch)

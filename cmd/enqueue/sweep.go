@@ -116,7 +116,7 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
 	order := tasks.SweepOrder{Organization: c.Org, Pending: c.VerifyPending || settings.VerifyPending}
-	run, created, err := intake.New(t.redis, t.ledger).SweepNow(ctx, watch.New(t.redis, c.Tenant), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, order)
+	run, created, err := t.intake().SweepNow(ctx, watch.New(t.redis, c.Tenant), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, order)
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}

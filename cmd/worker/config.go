@@ -21,6 +21,7 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/tracing"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
 	"orgops/tasks"
@@ -35,6 +36,9 @@ type settings struct {
 	LogLevel        string        `help:"debug, info, warn or error." default:"info"`
 	LogFormat       string        `help:"json or text (default: text on a terminal)." enum:"json,text," default:""`
 	DebugHTTP       bool          `name:"debug-http" help:"Log requests to the API and the token endpoint, and their answers, at debug level; secrets are left out."`
+
+	OTLPEndpoint string  `name:"otlp-endpoint" help:"Send traces to this OpenTelemetry collector, by OTLP over HTTP, such as http://127.0.0.1:4318; without it nothing is traced." placeholder:"URL"`
+	OTLPRatio    float64 `name:"otlp-ratio" help:"Share of rows to trace, 0 to 1; those that are enqueued with a trace keep to its word." default:"1"`
 
 	Config      string `help:"Tenants from a YAML file, instead of the tenant's flags." placeholder:"FILE"`
 	CheckConfig bool   `help:"Say what would be used, and leave." noenv:"true"`
@@ -464,6 +468,9 @@ func (s settings) check() error {
 	if s.DebugHTTP && s.LogLevel != "debug" {
 		return cli.Usage(fmt.Errorf("debug-http: what it tells is at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel))
 	}
+	if err := tracing.Check(s.OTLPEndpoint, s.OTLPRatio); err != nil {
+		return cli.Usage(err)
+	}
 	if s.ShutdownTimeout < time.Second {
 		return cli.Usage(fmt.Errorf("shutdown-timeout: want at least 1s, got %s", s.ShutdownTimeout))
 	}
@@ -483,6 +490,9 @@ const (
 // print says what would be used. Secrets are masked by their type.
 func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 	fmt.Fprintf(out, "redis-url: %s\nhttp-addr: %s\nprobe-addr: %s\nshutdown-timeout: %s\n", redisconn.Mask(redis.URL), s.HTTPAddr, s.ProbeAddr, s.ShutdownTimeout)
+	if s.OTLPEndpoint != "" {
+		fmt.Fprintf(out, "otlp-endpoint: %s, ratio %g\n", s.OTLPEndpoint, s.OTLPRatio)
+	}
 	for _, t := range all {
 		fmt.Fprintf(out, "tenant %s:\n", t.Name)
 		fmt.Fprintf(out, "  base-url: %s\n  token-url: %s\n  audience: %s\n", t.BaseURL, t.TokenURL, t.Audience)

@@ -53,7 +53,7 @@ func TestASilentRedisHoldsNoPermitBack(t *testing.T) {
 	}
 	t.Parallel()
 	box := startBox(t, sandbox.Options{})
-	w, err := newWorker(settings{}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
+	"orgops/internal/tracing"
 	"orgops/tasks"
 )
 
@@ -73,7 +75,7 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 	if err := s.check(); err != nil {
 		return err
 	}
-	logger, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
+	logger, level, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,8 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 		s.print(p.Stdout, tenants, redis)
 		return nil
 	}
-	w, err := newWorker(s, redis, logger)
+	defer switchLevel(ctx, logger, level)()
+	w, err := newWorker(ctx, s, redis, logger)
 	if err != nil {
 		return err
 	}
@@ -95,22 +98,42 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 	})
 }
 
+// revision is the commit that this was built from, empty where the build does not say.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
 // worker is one process of the fleet.
 type worker struct {
 	settings settings
 	logger   *slog.Logger
 	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
 	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
-	queue    *asynq.Client
+	queue    tasks.Enqueuer
 	ledger   *runs.Ledger
 	metrics  *ops.Metrics
+	traces   *tracing.Tracing // nil: nothing is traced
 
 	tenants  []*served
 	stopping chan struct{}
 	stops    []func(context.Context) error // of the HTTP listeners
 }
 
-func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
+func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
+	traces, err := tracing.New(ctx, tracing.Config{Endpoint: s.OTLPEndpoint, Ratio: s.OTLPRatio, Service: "orgops-worker", Version: version, Logger: logger})
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	logger = traces.Logger(logger)
 	// It has one log for the whole process, and would write to stderr itself.
 	redis.SetLogger(cli.RedisLog{Logger: logger})
 	client, err := redisconn.ForServer(c)
@@ -126,12 +149,10 @@ func newWorker(s settings, c redisconn.Config, logger *slog.Logger) (*worker, er
 	if err != nil {
 		return nil, err
 	}
-	if err := metrics.WatchQueues(client, logger); err != nil {
-		return nil, err
-	}
+	metrics.BuildInfo(version, revision())
 	return &worker{
-		settings: s, logger: logger, redis: client, permits: permits, queue: asynq.NewClientFromRedisClient(client),
-		ledger: runs.New(client), metrics: metrics, stopping: make(chan struct{}),
+		settings: s, logger: logger, redis: client, permits: permits, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		ledger: runs.New(client), metrics: metrics, traces: traces, stopping: make(chan struct{}),
 	}, nil
 }
 
@@ -144,6 +165,9 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 			return err
 		}
 		w.tenants = append(w.tenants, one)
+	}
+	if err := w.metrics.WatchRedis(w.redis, w.ledger, w.shown(), w.logger); err != nil {
+		return err
 	}
 	if err := w.listen(ctx); err != nil {
 		return err
@@ -249,10 +273,8 @@ func (w *worker) deciding() (n int, err error) {
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
 	config := ops.Config{
-		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
-	}
-	for _, t := range w.tenants {
-		config.Tenants = append(config.Tenants, t.shown())
+		Redis: w.redis, Ledger: w.ledger, Intake: w.intake(), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
+		Tenants: w.shown(),
 	}
 	if w.settings.HTTPAddr != off {
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, config, true); err != nil {
@@ -263,6 +285,14 @@ func (w *worker) listen(ctx context.Context) error {
 		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, config, false)
 	}
 	return nil
+}
+
+// shown is what pages and metrics tell of the tenants.
+func (w *worker) shown() (tenants []ops.Tenant) {
+	for _, t := range w.tenants {
+		tenants = append(tenants, t.shown())
+	}
+	return tenants
 }
 
 func (w *worker) listenAt(ctx context.Context, flag, addr string, config ops.Config, pages bool) error {
@@ -279,6 +309,9 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, config ops.Con
 	w.logger.InfoContext(ctx, "listening", "for", flag, "url", "http://"+at+"/")
 	return nil
 }
+
+// intake is what puts rows back, or hands them in, from here.
+func (w *worker) intake() intake.Intake { return intake.NewBy(w.queue, w.redis, w.ledger) }
 
 // ready is what /readyz looks at.
 func (w *worker) ready(ctx context.Context) []ops.Check {
@@ -327,6 +360,7 @@ func (w *worker) close() {
 	if err := errors.Join(w.redis.Close(), w.permits.Close()); err != nil {
 		w.logger.Debug("redis connections closed", "error", err)
 	}
+	w.traces.Close()
 }
 
 // announce tells producers the tenants' settings, now and again: they need
@@ -349,6 +383,6 @@ func (w *worker) announce(ctx context.Context) {
 // reconcile looks for rows that are neither settled nor queued, now and again, and
 // tells of them.
 func (w *worker) reconcile(ctx context.Context) {
-	r := intake.Reconciler{Intake: intake.New(w.redis, w.ledger), Logger: w.logger, Lost: w.metrics.LostRows}
+	r := intake.Reconciler{Intake: w.intake(), Logger: w.logger}
 	r.Run(ctx)
 }

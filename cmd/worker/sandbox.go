@@ -33,10 +33,11 @@ const (
 // workInSandbox works for a tenant inside the process, and hands in a sample
 // of each kind of run to it.
 func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
-	logger, err := cli.NewLogger(p.Stderr, sandboxLevel(s), s.LogFormat)
+	logger, level, err := cli.NewLogger(p.Stderr, sandboxLevel(s), s.LogFormat)
 	if err != nil {
 		return err
 	}
+	defer switchLevel(ctx, logger, level)()
 	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate, Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
 	if s.Drain {
 		// Nobody comes to look, so no fixed address has to be free.
@@ -53,7 +54,7 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	if err := t.complete(func(string) string { return box.ClientSecret() }); err != nil {
 		return errors.Join(err, box.Close())
 	}
-	w, err := newWorker(s, redisconn.Config{URL: box.RedisURL()}, logger)
+	w, err := newWorker(ctx, s, redisconn.Config{URL: box.RedisURL()}, logger)
 	if err != nil {
 		return errors.Join(err, box.Close())
 	}
@@ -152,7 +153,7 @@ const sampleSweep = "sample-sweep"
 
 // submitSample hands in a run of each kind, and begins a sweep.
 func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
-	in := intake.New(w.redis, w.ledger)
+	in := w.intake()
 	for _, one := range []struct {
 		id, kind string
 		rows     []byte
@@ -216,7 +217,7 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	logger, err := cli.NewLogger(p.Stderr, c.LogLevel, "")
+	logger, _, err := cli.NewLogger(p.Stderr, c.LogLevel, "")
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (w *worker) schedule(t tenant, logger *slog.Logger) *intake.Scheduler {
 		return nil
 	}
 	return &intake.Scheduler{
-		Intake: intake.New(w.redis, w.ledger), Store: watch.New(w.redis, t.Name), Tenant: t.Name,
+		Intake: w.intake(), Store: watch.New(w.redis, t.Name), Tenant: t.Name,
 		Cron: t.cron, Pending: t.VerifyPending, Logger: logger,
 		Ticked: func(what string) { w.metrics.SweepTick(t.Name, what) },
 	}

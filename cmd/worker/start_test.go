@@ -39,7 +39,7 @@ func (h *atFirstPing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // runs besides reads them until it ends.
 func TestAFailedStart(t *testing.T) {
 	box := startBox(t, sandbox.Options{})
-	w, err := newWorker(settings{HTTPAddr: off, ProbeAddr: off}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))
+	w, err := newWorker(t.Context(), settings{HTTPAddr: off, ProbeAddr: off}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

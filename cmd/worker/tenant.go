@@ -15,6 +15,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
+	"orgops/internal/tracing"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
 	"orgops/tasks"
@@ -89,11 +90,13 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, err
 	}
 	api, err := apiclient.New(apiclient.Config{
-		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
+		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
 		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + tasks.WalkRequests + tasks.SweepRequests, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
+		Trace:  w.traces.Requests(t.Name),
+		Served: func(ok bool) { w.metrics.Token(t.Name, ok) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
@@ -101,9 +104,10 @@ func (w *worker) serve(t tenant) (*served, error) {
 	checker, err := dnscheck.New(dnscheck.Config{
 		Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode, CanaryZone: t.CanaryZone,
 		Observe: func(o dnscheck.Observation) {
-			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.State.String(), string(o.Reason), o.Took)
+			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
 		},
 		Vote: func(resolver string, trusted bool, why string) {
+			w.metrics.ResolverVotes(t.Name, resolver, trusted)
 			if trusted {
 				logger.Info("resolver has its vote back", "resolver", resolver)
 				return
@@ -121,6 +125,9 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
+	for _, r := range t.resolvers {
+		w.metrics.ResolverVotes(t.Name, r.Name, true) // till its canary tells otherwise
+	}
 	if t.quorum() == 1 {
 		logger.Warn("one resolver is enough to prove a domain: whoever controls it, or the path to it, can prove any domain", "resolvers", t.Resolvers)
 	}
@@ -130,7 +137,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	notices := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
 	mux := tasks.NewMux(tasks.Config{
-		Tenant: t.Name, API: api, DNS: checker, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger,
+		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, w.traces, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
 		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
@@ -141,7 +148,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	return &served{
 		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
 		servers: tasks.NewServers(tasks.ServerConfig{
-			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, ShutdownTimeout: w.settings.ShutdownTimeout,
+			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
 		}),
 	}, nil
@@ -204,18 +211,21 @@ func (s *served) ready(ctx context.Context) error {
 	return errors.Join(blocks...)
 }
 
-// measuredGate measures how long requests wait for their permits.
+// measuredGate measures, and traces, how long requests wait for their permits.
 type measuredGate struct {
 	*pace.Limiter
 	metrics interface {
 		PermitWait(tenant string, took time.Duration)
 	}
+	traces *tracing.Tracing
 	tenant string
 }
 
 func (g measuredGate) Wait(ctx context.Context, operation string) error {
+	ctx, traced := g.traces.Begin(ctx, "permit")
 	start := time.Now()
 	err := g.Limiter.Wait(ctx, operation)
+	traced(err)
 	g.metrics.PermitWait(g.tenant, time.Since(start))
 	return err
 }

@@ -67,7 +67,7 @@ func callsTo(to endpoint, gate apiclient.Gate, metrics *ops.Metrics) (calls, err
 			metrics.APIRequest(tenantName, operation, status, took)
 		}
 		d.Observe = func(o dnscheck.Observation) {
-			metrics.DNSQuery(o.Resolver, o.Transport, o.State.String(), string(o.Reason), o.Took)
+			metrics.DNSQuery(o.Resolver, o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
 		}
 	}
 	api, err := apiclient.New(a)

@@ -16,20 +16,39 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// NewLogger returns a logger to w. level is debug, info, warn or error;
-// format is json, text, or empty for text on a terminal and json elsewhere. In
-// JSON a duration is a number of seconds.
-func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
-	var l slog.Level
+// NewLogger returns a logger to w, and its level, which may be changed at any time.
+// level is debug, info, warn or error; format is json, text, or empty for text on a
+// terminal and json elsewhere. In JSON a duration is a number of seconds.
+func NewLogger(w io.Writer, level, format string) (*slog.Logger, *slog.LevelVar, error) {
+	l := new(slog.LevelVar)
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, Usage(fmt.Errorf("log-level: want debug, info, warn or error, got %.20q", level))
+		return nil, nil, Usage(fmt.Errorf("log-level: want debug, info, warn or error, got %.20q", level))
 	}
 	options := &slog.HandlerOptions{Level: l}
 	if format == "text" || (format == "" && IsTerminal(w)) {
-		return slog.New(slog.NewTextHandler(w, options)), nil
+		return slog.New(slog.NewTextHandler(w, options)), l, nil
 	}
 	options.ReplaceAttr = inSeconds
-	return slog.New(slog.NewJSONHandler(w, options)), nil
+	return slog.New(slog.NewJSONHandler(w, options)), l, nil
+}
+
+// SwitchLevel lowers the level of a logger to debug whenever something comes from
+// debug, and takes it back to what it is now when something comes from back, until ctx
+// is done. The log tells of both.
+func SwitchLevel[T any](ctx context.Context, logger *slog.Logger, level *slog.LevelVar, debug, back <-chan T) {
+	was := level.Level()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-debug:
+			level.Set(slog.LevelDebug)
+			logger.InfoContext(ctx, "log level changed", "log_level", level.Level().String())
+		case <-back:
+			logger.InfoContext(ctx, "log level changed", "log_level", was.String()) // while it can be seen
+			level.Set(was)
+		}
+	}
 }
 
 // inSeconds writes a duration as a number of seconds: JSON has no unit, and

@@ -2,17 +2,56 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/cli"
 )
 
+// TestSwitchLevel: what is told at debug is in the log while that is switched on.
+func TestSwitchLevel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log, level, err := cli.NewLogger(&out, "warn", "text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		debug, back := make(chan struct{}), make(chan struct{})
+		go cli.SwitchLevel(ctx, log, level, debug, back)
+		tell := func(msg string) {
+			synctest.Wait()
+			log.Debug(msg)
+		}
+		tell("before")
+		debug <- struct{}{}
+		tell("while")
+		debug <- struct{}{} // twice is as once
+		back <- struct{}{}
+		tell("after")
+		stop()
+		synctest.Wait()
+		var told []string
+		for line := range strings.Lines(out.String()) {
+			_, line, _ = strings.Cut(strings.TrimSpace(line), " ") // without its time
+			told = append(told, line)
+		}
+		want := []string{`level=INFO msg="log level changed" log_level=DEBUG`, "level=DEBUG msg=while", `level=INFO msg="log level changed" log_level=DEBUG`, `level=INFO msg="log level changed" log_level=WARN`}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestDurationsInTheLog(t *testing.T) {
 	for format, want := range map[string]string{"json": `"took":1.5}`, "text": "took=1.5s"} {
 		var out bytes.Buffer
-		log, err := cli.NewLogger(&out, "info", format)
+		log, _, err := cli.NewLogger(&out, "info", format)
 		if err != nil {
 			t.Fatal(err)
 		}

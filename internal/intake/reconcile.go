@@ -24,9 +24,6 @@ type Reconciler struct {
 	Logger *slog.Logger
 	// Every is the time from one walk to the next; 0: ReconcileEvery.
 	Every time.Duration
-	// Lost is told, after each interval, how many rows of each tenant with open runs
-	// are lost. nil: nobody wants to know.
-	Lost func(byTenant map[string]int64)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 
@@ -57,20 +54,10 @@ func (r *Reconciler) Run(ctx context.Context) {
 // Once looks for lost rows if nobody has within that time.
 func (r *Reconciler) Once(ctx context.Context, within time.Duration) error {
 	mine, err := r.Intake.Ledger.TakeTurn(ctx, within)
-	if err != nil {
+	if err != nil || !mine {
 		return err
 	}
-	if mine {
-		err = errors.Join(r.findLost(ctx), r.findSilent(ctx))
-	}
-	if r.Lost == nil || ctx.Err() != nil {
-		return err
-	}
-	lost, failed := r.Intake.Ledger.LostByTenant(ctx)
-	if failed == nil {
-		r.Lost(lost)
-	}
-	return errors.Join(err, failed)
+	return errors.Join(r.findLost(ctx), r.findSilent(ctx))
 }
 
 // findLost counts the lost rows of each run that is open and waits for no producer.

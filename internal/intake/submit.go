@@ -268,7 +268,12 @@ type Intake struct {
 
 // New returns what hands inputs in to the queues and the ledger of one Redis.
 func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
-	return Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger), Queue: tasks.NewQueued(rdb)}
+	return NewBy(asynq.NewClientFromRedisClient(rdb), rdb, ledger)
+}
+
+// NewBy is New with what enqueues, to the same Redis.
+func NewBy(enqueuer tasks.Enqueuer, rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
+	return Intake{Ledger: ledger, Producer: tasks.NewProducer(enqueuer, ledger), Queue: tasks.NewQueued(rdb)}
 }
 
 // Run says what the run of an input is.

@@ -113,6 +113,9 @@ func (s *Server) attempt(ctx context.Context, j *job) error {
 	if gone, err := s.gone(ctx, j); gone || err != nil {
 		return err
 	}
+	if s.cfg.Trace != nil {
+		ctx = s.cfg.Trace(ctx, j.Traceparent)
+	}
 	hand := s.handIn
 	if j.Parent != "" {
 		hand = s.handInAgain
@@ -162,6 +165,18 @@ func spoilt(err error) bool {
 	_, rows := errors.AsType[*intake.BadRows](err)
 	_, header := errors.AsType[*intake.HeaderError](err)
 	return rows || header || errors.Is(err, intake.ErrNoRows) || errors.Is(err, fs.ErrNotExist)
+}
+
+// longestTraceparent is well above what is defined, 55 octets.
+const longestTraceparent = 128
+
+// traceparentOf is the request's header, empty where it is none.
+func traceparentOf(r *http.Request) string {
+	value := r.Header.Get("Traceparent")
+	if len(value) > longestTraceparent {
+		return ""
+	}
+	return value
 }
 
 // gone says whether the job's run was so long ago that Redis has forgotten it.

@@ -71,6 +71,7 @@ func (s *Server) retryOrder(ctx context.Context, r *http.Request) (*job, error) 
 	if names := query.Get("outcomes"); names != "" {
 		j.Outcomes = strings.Split(names, ",")
 	}
+	j.Traceparent = traceparentOf(r)
 	if j.Run, err = runOf(r, caller.Name); err != nil {
 		return nil, err
 	}

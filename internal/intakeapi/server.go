@@ -29,6 +29,9 @@ type Config struct {
 	// Spool is the directory of what is received; empty: DefaultSpool.
 	Spool  string
 	Limits Limits
+	// Trace returns the context for handing in what came with that header traceparent
+	// (W3C Trace Context), whatever is in it. nil: it is not looked at.
+	Trace func(ctx context.Context, traceparent string) context.Context
 	// Version is told by /healthz.
 	Version string
 	Logger  *slog.Logger // nil: nobody is told

@@ -50,6 +50,7 @@ type job struct {
 	Parent      string        `json:"parent,omitempty"` // of a retry, which has no rows of its own
 	Outcomes    []string      `json:"outcomes,omitempty"`
 	Received    time.Time     `json:"received"`
+	Traceparent string        `json:"traceparent,omitempty"` // of the request, as it came
 
 	fresh bool          // its run was begun just now, so that nothing of it can be there
 	begun chan struct{} // closed when its run is there, or cannot be

@@ -54,6 +54,7 @@ func (s *Server) order(r *http.Request) (j *job, dry bool, err error) {
 		err = checkType(r)
 	}
 	if err == nil && !dry {
+		j.Traceparent = traceparentOf(r)
 		j.Run, err = runOf(r, j.Caller)
 	}
 	return j, dry, err

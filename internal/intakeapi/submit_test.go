@@ -3,6 +3,7 @@ package intakeapi_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -359,6 +360,36 @@ func TestPending(t *testing.T) {
 	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k2", body: rows(1)})
 	got.want(t, 503, "busy")
 	release()
+}
+
+// TestTraceparent: rows are handed in as of whoever asked, by the next server too where
+// this one was stopped before.
+func TestTraceparent(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, test := range []struct{ name, header, want string }{
+		{"there", parent, parent},
+		{"none", "", ""},
+		{"too long", strings.Repeat("0", 129), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			traced := make(chan string, 1)
+			w := newWorld(t, func(c *intakeapi.Config) {
+				c.Trace = func(ctx context.Context, traceparent string) context.Context {
+					traced <- traceparent
+					return ctx
+				}
+			})
+			w.server.HoldHandIns()
+			header := http.Header{"Traceparent": {test.header}}
+			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k1", body: rows(1), header: header})
+			got.want(t, http.StatusAccepted, "")
+			w.stop()
+			w.start()
+			if got := <-traced; got != test.want {
+				t.Errorf("handed in as of %q, want %q", got, test.want)
+			}
+		})
+	}
 }
 
 // TestRedisAway holds that a submission is refused, and can be sent again.

@@ -1,17 +1,16 @@
 package ops
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/redis/go-redis/v9"
 )
 
 // Metrics is what a worker counts and measures. Its methods may be called from
@@ -31,7 +30,11 @@ type Metrics struct {
 	events       *prometheus.CounterVec
 	deliveries   *prometheus.CounterVec
 	sweepTicks   *prometheus.CounterVec
-	lost         lostCollector
+	verdicts     *prometheus.CounterVec
+	voting       *prometheus.GaugeVec
+	tokenOK      *prometheus.GaugeVec
+	tokenFailure *prometheus.CounterVec
+	build        *prometheus.GaugeVec
 	registration []error
 }
 
@@ -52,31 +55,23 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m.taskTime = m.histogram("orgops_task_duration_seconds", "How long a task's execution took.", taskBuckets, "tenant", "type")
 	m.requests = m.counter("orgops_api_requests_total", "Requests to the Management API; status none: no answer came.", "tenant", "operation", "status")
 	m.requestTime = m.histogram("orgops_api_request_duration_seconds", "How long a request to the Management API took, without the wait for its permit.", requestBuckets, "tenant", "operation")
-	m.queries = m.counter("orgops_dns_queries_total", "DNS look-ups, by what a resolver's answer meant.", "resolver", "transport", "state", "reason")
+	m.queries = m.counter("orgops_dns_queries_total", "DNS look-ups that counted, by what the answer meant; resolver authority: a zone's own name server; rcode none: no answer came.", "resolver", "transport", "rcode", "state", "reason")
 	m.queryTime = m.histogram("orgops_dns_query_duration_seconds", "How long a resolver took.", queryBuckets, "resolver", "transport")
 	m.permitWait = m.histogram("orgops_permit_wait_seconds", "How long a request waited for its permit under the tenant's rate.", waitBuckets, "tenant")
-	m.clientLimit = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "orgops_clients_per_request_limit", Help: "How many clients one removal names: the setting, or fewer where the API took no more.",
-	}, []string{"tenant"})
+	m.clientLimit = m.gauge("orgops_clients_per_request_limit", "How many clients one removal names: the setting, or fewer where the API took no more.", "tenant")
 	m.events = m.counter("orgops_events_total", "Events that were told, to the log and to those endpoints that want them.", "tenant", "type")
 	m.deliveries = m.counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again, or given_up; endpoint unknown: this worker has none of that name.", "tenant", "endpoint", "outcome")
 	m.sweepTicks = m.counter("orgops_sweep_ticks_total", "Ticks of the schedule of sweeps, by what became of them: begun, or skipped.", "tenant", "what")
-	m.register(&m.lost, m.clientLimit)
+	m.verdicts = m.counter("orgops_verdicts_total", "Verdicts on a domain's token, of looks and of proofs alike.", "tenant", "state", "reason")
+	m.voting = m.gauge("orgops_resolver_voting", "0 while a resolver has no vote, since it makes answers up.", "tenant", "resolver")
+	m.tokenOK = m.gauge("orgops_token_ok", "0 if the last request had no token, or one that the API refused; absent before the first.", "tenant")
+	m.tokenFailure = m.counter("orgops_token_failures_total", "Requests that had no token, or one that the API refused.", "tenant")
+	m.build = m.gauge("orgops_build_info", "1, for what runs here.", "version", "commit", "go_version")
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return m, nil
-}
-
-// WatchQueues adds the sizes and latencies of all queues in this Redis, read
-// each time that metrics are asked for. The logger is told when they cannot be
-// read.
-func (m *Metrics) WatchQueues(rdb redis.UniversalClient, logger *slog.Logger) error {
-	if err := m.registry.Register(newQueueCollector(asynq.NewInspectorFromRedisClient(rdb), logger)); err != nil {
-		return fmt.Errorf("register the queues' metrics: %w", err)
-	}
-	return nil
 }
 
 // Task counts one execution of a task: its outcome in one word, and the time it
@@ -98,9 +93,47 @@ func (m *Metrics) APIRequest(tenant, operation string, status int, took time.Dur
 }
 
 // DNSQuery counts what one resolver said, over which transport.
-func (m *Metrics) DNSQuery(resolver, transport, state, reason string, took time.Duration) {
-	m.queries.WithLabelValues(labels(resolver, transport, state, reason)...).Inc()
+// An empty rcode means that no answer came.
+func (m *Metrics) DNSQuery(resolver, transport, rcode, state, reason string, took time.Duration) {
+	m.queries.WithLabelValues(labels(resolver, transport, rcodeLabel(rcode), state, reason)...).Inc()
 	m.queryTime.WithLabelValues(labels(resolver, transport)...).Observe(took.Seconds())
+}
+
+// rcodeLabel keeps the codes apart that matter. There are 4096 of them, and whoever
+// runs a name server chooses.
+func rcodeLabel(rcode string) string {
+	switch rcode {
+	case "":
+		return "none"
+	case "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "NOTAUTH", "BADVERS", "BADCOOKIE":
+		return rcode
+	}
+	return "other"
+}
+
+// Verdict counts what a look or a proof came to.
+func (m *Metrics) Verdict(tenant, state, reason string) {
+	m.verdicts.WithLabelValues(labels(tenant, state, reason)...).Inc()
+}
+
+// ResolverVotes tells whether the resolver has a vote.
+func (m *Metrics) ResolverVotes(tenant, resolver string, votes bool) {
+	m.voting.WithLabelValues(labels(tenant, resolver)...).Set(oneIf(votes))
+}
+
+// Token tells whether a request had a token that the API took.
+func (m *Metrics) Token(tenant string, ok bool) {
+	m.tokenOK.WithLabelValues(labels(tenant)...).Set(oneIf(ok))
+	failures := m.tokenFailure.WithLabelValues(labels(tenant)...)
+	if !ok {
+		failures.Inc()
+	}
+}
+
+// BuildInfo tells what runs: its version, and the commit that it was built from, empty
+// where that is not known.
+func (m *Metrics) BuildInfo(version, commit string) {
+	m.build.WithLabelValues(labels(version, cmp.Or(commit, "unknown"), runtime.Version())...).Set(1)
 }
 
 // PermitWait measures how long a request waited for its permit, got or not.
@@ -141,6 +174,12 @@ func (m *Metrics) counter(name, help string, labels ...string) *prometheus.Count
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.register(c)
 	return c
+}
+
+func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	m.register(g)
+	return g
 }
 
 func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {

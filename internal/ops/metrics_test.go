@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"orgops/internal/ops"
+	"orgops/internal/runs"
 )
 
 func newMetrics(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
@@ -50,32 +53,46 @@ func TestMetrics(t *testing.T) {
 	m.Task("default", "domain:verify", "refused", 500*time.Millisecond)
 	m.APIRequest("default", "get_discovery_domain", 200, 20*time.Millisecond)
 	m.APIRequest("default", "get_discovery_domain", 0, 30*time.Second)
-	m.DNSQuery("1.1.1.1", "udp", "absent", "no_txt_record", 10*time.Millisecond)
+	m.DNSQuery("1.1.1.1", "udp", "NOERROR", "absent", "no_txt_record", 10*time.Millisecond)
 	m.PermitWait("default", 250*time.Millisecond)
 	m.ClientsPerRequest("default", 100)
 	m.ClientsPerRequest("default", 10)
 	m.SweepTick("default", "begun")
 	m.SweepTick("default", "skipped")
-	m.LostRows(map[string]int64{"gone": 1})
-	m.LostRows(map[string]int64{"default": 3})
+	m.DNSQuery("authority", "udp", "", "unknown", "timeout", time.Second)
+	m.DNSQuery("authority", "udp", "RESERVED17", "unknown", "unexpected_rcode", time.Second)
+	m.Verdict("default", "absent", "no_txt_record")
+	m.ResolverVotes("default", "1.1.1.1", true)
+	m.ResolverVotes("default", "1.1.1.1", false)
+	m.Token("default", false)
+	m.Token("default", true)
+	m.BuildInfo("1.2.3", "")
 	want := []string{
 		`orgops_api_request_duration_seconds_sum{operation="get_discovery_domain",tenant="default"} 30.02`,
 		`orgops_api_request_duration_seconds_count{operation="get_discovery_domain",tenant="default"} 2`,
 		`orgops_api_requests_total{operation="get_discovery_domain",status="200",tenant="default"} 1`,
 		`orgops_api_requests_total{operation="get_discovery_domain",status="none",tenant="default"} 1`,
+		`orgops_build_info{commit="unknown",go_version="` + runtime.Version() + `",version="1.2.3"} 1`,
 		`orgops_clients_per_request_limit{tenant="default"} 10`,
-		`orgops_dns_queries_total{reason="no_txt_record",resolver="1.1.1.1",state="absent",transport="udp"} 1`,
+		`orgops_dns_queries_total{rcode="NOERROR",reason="no_txt_record",resolver="1.1.1.1",state="absent",transport="udp"} 1`,
+		`orgops_dns_queries_total{rcode="none",reason="timeout",resolver="authority",state="unknown",transport="udp"} 1`,
+		`orgops_dns_queries_total{rcode="other",reason="unexpected_rcode",resolver="authority",state="unknown",transport="udp"} 1`,
 		`orgops_dns_query_duration_seconds_sum{resolver="1.1.1.1",transport="udp"} 0.01`,
 		`orgops_dns_query_duration_seconds_count{resolver="1.1.1.1",transport="udp"} 1`,
-		`orgops_lost_rows{tenant="default"} 3`,
+		`orgops_dns_query_duration_seconds_sum{resolver="authority",transport="udp"} 2`,
+		`orgops_dns_query_duration_seconds_count{resolver="authority",transport="udp"} 2`,
 		`orgops_permit_wait_seconds_sum{tenant="default"} 0.25`,
 		`orgops_permit_wait_seconds_count{tenant="default"} 1`,
+		`orgops_resolver_voting{resolver="1.1.1.1",tenant="default"} 0`,
 		`orgops_sweep_ticks_total{tenant="default",what="begun"} 1`,
 		`orgops_sweep_ticks_total{tenant="default",what="skipped"} 1`,
 		`orgops_task_duration_seconds_sum{tenant="default",type="domain:verify"} 2`,
 		`orgops_task_duration_seconds_count{tenant="default",type="domain:verify"} 2`,
 		`orgops_tasks_total{outcome="done",tenant="default",type="domain:verify"} 1`,
 		`orgops_tasks_total{outcome="refused",tenant="default",type="domain:verify"} 1`,
+		`orgops_token_failures_total{tenant="default"} 1`,
+		`orgops_token_ok{tenant="default"} 1`,
+		`orgops_verdicts_total{reason="no_txt_record",state="absent",tenant="default"} 1`,
 	}
 	if diff := cmp.Diff(want, series(t, m, "orgops_")); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
@@ -113,11 +130,12 @@ func TestQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	if err := m.WatchQueues(p.rdb, nil); err != nil {
+	watch := func() error { return m.WatchRedis(p.rdb, runs.New(p.rdb), nil, nil) }
+	if err := watch(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.WatchQueues(p.rdb, nil); err == nil {
-		t.Error("the queues registered twice without an error")
+	if err := watch(); err == nil {
+		t.Error("what is in Redis registered twice without an error")
 	}
 	var want []string
 	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"}, {"default.dns", "2", "0"}} {
@@ -130,8 +148,8 @@ func TestQueues(t *testing.T) {
 	if diff := cmp.Diff(want, series(t, m, "orgops_queue_tasks")); diff != "" {
 		t.Errorf("queue sizes (-want +got):\n%s", diff)
 	}
-	want = []string{`orgops_queue_paused{queue="default.api"} 1`, `orgops_queue_paused{queue="default.dns"} 0`, `orgops_queue_scrape_success 1`}
-	if diff := cmp.Diff(want, series(t, m, "orgops_queue_paused", "orgops_queue_scrape")); diff != "" {
+	want = []string{`orgops_queue_paused{queue="default.api"} 1`, `orgops_queue_paused{queue="default.dns"} 0`, `orgops_redis_scrape_success 1`}
+	if diff := cmp.Diff(want, series(t, m, "orgops_queue_paused", "orgops_redis_scrape")); diff != "" {
 		t.Errorf("queue states (-want +got):\n%s", diff)
 	}
 	if got := series(t, m, "orgops_queue_latency_seconds"); len(got) != 2 {
@@ -143,9 +161,17 @@ func TestQueues(t *testing.T) {
 type inspector struct {
 	queues func() ([]string, error)
 	info   func(string) (*asynq.QueueInfo, error)
+	due    time.Time // of the first task that waits
 }
 
-func (i inspector) Queues() ([]string, error)                          { return i.queues() }
+func (i inspector) Queues() ([]string, error) { return i.queues() }
+func (i inspector) ListScheduledTasks(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	return []*asynq.TaskInfo{{NextProcessAt: i.due}}, nil
+}
+
+func (i inspector) ListRetryTasks(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	return []*asynq.TaskInfo{{NextProcessAt: i.due}}, nil
+}
 func (i inspector) GetQueueInfo(name string) (*asynq.QueueInfo, error) { return i.info(name) }
 
 func TestQueuesThatCannotBeRead(t *testing.T) {
@@ -159,7 +185,7 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 		{
 			"none at all",
 			inspector{queues: func() ([]string, error) { return nil, down }},
-			[]string{"orgops_queue_scrape_success 0"},
+			[]string{"orgops_redis_scrape_success 0"},
 			"list queues: connection refused",
 		},
 		{
@@ -173,7 +199,7 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 					return &asynq.QueueInfo{Queue: name, Latency: 90 * time.Second}, nil
 				},
 			},
-			[]string{`orgops_queue_latency_seconds{queue="b"} 90`, "orgops_queue_scrape_success 0"},
+			[]string{`orgops_queue_latency_seconds{queue="b"} 90`, "orgops_redis_scrape_success 0"},
 			`queue \"a\": connection refused`,
 		},
 	}
@@ -183,7 +209,7 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 			m, registry := newMetrics(t)
 			registry.MustRegister(ops.NewQueueCollector(test.inspector, slog.New(slog.NewTextHandler(&log, nil))))
 			m.Task("default", "x", "done", 0)
-			if diff := cmp.Diff(test.want, series(t, m, "orgops_queue_latency", "orgops_queue_scrape")); diff != "" {
+			if diff := cmp.Diff(test.want, series(t, m, "orgops_queue_latency", "orgops_redis_scrape")); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
 			}
 			if got := series(t, m, "orgops_tasks_total"); len(got) != 1 {
@@ -194,6 +220,57 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestOverdueTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waiting := inspector{
+			queues: func() ([]string, error) { return []string{"a"}, nil },
+			info: func(name string) (*asynq.QueueInfo, error) {
+				return &asynq.QueueInfo{Queue: name, Scheduled: 1}, nil
+			},
+			due: time.Now().Add(time.Minute),
+		}
+		m, registry := newMetrics(t)
+		registry.MustRegister(ops.NewQueueCollector(waiting, nil))
+		want := func(scheduled string) {
+			t.Helper()
+			lines := []string{`orgops_queue_overdue_seconds{queue="a",state="retry"} 0`, `orgops_queue_overdue_seconds{queue="a",state="scheduled"} ` + scheduled}
+			if diff := cmp.Diff(lines, series(t, m, "orgops_queue_overdue")); diff != "" {
+				t.Errorf("metrics (-want +got):\n%s", diff)
+			}
+		}
+		want("0")
+		time.Sleep(90 * time.Second)
+		want("30")
+	})
+}
+
+// TestOneReadingForAllWhoAsk: two servers that scrape at the same time both get what is
+// in Redis.
+func TestOneReadingForAllWhoAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, readings := make(chan struct{}), 0
+		slow := inspector{queues: func() ([]string, error) { readings++; <-release; return nil, nil }}
+		collector := ops.NewQueueCollector(slow, nil)
+		got := make(chan prometheus.Metric, 10)
+		for range 2 {
+			go collector.Collect(got)
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		close(got)
+		for m := range got {
+			var value dto.Metric
+			if err := m.Write(&value); err != nil || value.GetGauge().GetValue() != 1 {
+				t.Errorf("success %v, %v: want 1", value.GetGauge(), err)
+			}
+		}
+		if readings != 1 {
+			t.Errorf("%d readings, want 1", readings)
+		}
+	})
 }
 
 func TestHangingRedisHoldsNothingUpForLong(t *testing.T) {

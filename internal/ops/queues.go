@@ -1,18 +1,14 @@
 package ops
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// gatherTimeout is how long the queues may hold up the other metrics: below the
-// 10 s that Prometheus waits by default.
-const gatherTimeout = 5 * time.Second
 
 // inspector is the part of asynq.Inspector that is used. Its calls take no
 // context; with a Redis that does not answer they last as long as the client's
@@ -20,6 +16,8 @@ const gatherTimeout = 5 * time.Second
 type inspector interface {
 	Queues() ([]string, error)
 	GetQueueInfo(queue string) (*asynq.QueueInfo, error)
+	ListScheduledTasks(queue string, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error)
+	ListRetryTasks(queue string, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error)
 }
 
 var (
@@ -27,51 +25,73 @@ var (
 		"Tasks in a queue, by state.", []string{"queue", "state"}, nil)
 	queueLatency = prometheus.NewDesc("orgops_queue_latency_seconds",
 		"How long the oldest task that could run has been waiting.", []string{"queue"}, nil)
+	queueOverdue = prometheus.NewDesc("orgops_queue_overdue_seconds",
+		"How long ago the first task in the states scheduled and retry was due; 0: none is due.", []string{"queue", "state"}, nil)
 	queuePaused = prometheus.NewDesc("orgops_queue_paused",
 		"1 if the queue hands out no tasks.", []string{"queue"}, nil)
-	queueReadable = prometheus.NewDesc("orgops_queue_scrape_success",
-		"1 if every queue could be read for this answer.", nil, nil)
 )
 
-// queueCollector reads the queues each time that metrics are asked for.
-type queueCollector struct {
-	inspector inspector
-	logger    *slog.Logger
-	busy      chan struct{} // holds one: a reading that has not ended
-}
+// queueSource is the queues, as asynq sees them.
+type queueSource struct{ inspector inspector }
 
-func newQueueCollector(i inspector, logger *slog.Logger) *queueCollector {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	return &queueCollector{inspector: i, logger: logger, busy: make(chan struct{}, 1)}
-}
-
-// Describe names the metrics.
-func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
+func (s *queueSource) describe(ch chan<- *prometheus.Desc) {
 	ch <- queueTasks
 	ch <- queueLatency
+	ch <- queueOverdue
 	ch <- queuePaused
-	ch <- queueReadable
 }
 
-// Collect reads all queues, but waits no longer than gatherTimeout: a Redis that
-// is down must not take the other metrics with it.
-func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
-	queues, err := c.gather()
-	for _, queue := range queues {
-		collectQueue(ch, queue)
-	}
-	readable := 1.0
+func (s *queueSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
+	names, err := s.inspector.Queues()
 	if err != nil {
-		readable = 0
-		c.logger.Warn("queues could not be read for metrics", "error", err)
+		return nil, fmt.Errorf("list queues: %w", err)
 	}
-	ch <- prometheus.MustNewConstMetric(queueReadable, prometheus.GaugeValue, readable)
+	var failed []error
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return all, errors.Join(append(failed, fmt.Errorf("queue %q: %w", name, ctx.Err()))...)
+		}
+		metrics, err := s.readQueue(name)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("queue %q: %w", name, err))
+			continue
+		}
+		all = append(all, metrics...)
+	}
+	return all, errors.Join(failed...)
 }
 
-func collectQueue(ch chan<- prometheus.Metric, queue *asynq.QueueInfo) {
-	name := labels(queue.Queue)[0]
+func (s *queueSource) readQueue(name string) ([]prometheus.Metric, error) {
+	queue, err := s.inspector.GetQueueInfo(name)
+	if err != nil {
+		return nil, err
+	}
+	metrics := sizes(queue)
+	for _, waiting := range []struct {
+		state string
+		tasks int
+		list  func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
+	}{{"scheduled", queue.Scheduled, s.inspector.ListScheduledTasks}, {"retry", queue.Retry, s.inspector.ListRetryTasks}} {
+		overdue := 0.0
+		if waiting.tasks > 0 {
+			first, err := waiting.list(name, asynq.PageSize(1)) // the one that is due first
+			if err != nil {
+				return nil, err
+			}
+			for _, task := range first {
+				overdue = max(0, time.Since(task.NextProcessAt).Seconds())
+			}
+		}
+		metrics = append(metrics, gauge(queueOverdue, overdue, name, waiting.state))
+	}
+	return metrics, nil
+}
+
+func sizes(queue *asynq.QueueInfo) []prometheus.Metric {
+	metrics := []prometheus.Metric{
+		gauge(queueLatency, queue.Latency.Seconds(), queue.Queue),
+		gauge(queuePaused, oneIf(queue.Paused), queue.Queue),
+	}
 	for _, state := range []struct {
 		name  string
 		tasks int
@@ -84,59 +104,7 @@ func collectQueue(ch chan<- prometheus.Metric, queue *asynq.QueueInfo) {
 		{"completed", queue.Completed},
 		{"aggregating", queue.Aggregating},
 	} {
-		ch <- prometheus.MustNewConstMetric(queueTasks, prometheus.GaugeValue, float64(state.tasks), name, state.name)
+		metrics = append(metrics, gauge(queueTasks, float64(state.tasks), queue.Queue, state.name))
 	}
-	ch <- prometheus.MustNewConstMetric(queueLatency, prometheus.GaugeValue, queue.Latency.Seconds(), name)
-	paused := 0.0
-	if queue.Paused {
-		paused = 1
-	}
-	ch <- prometheus.MustNewConstMetric(queuePaused, prometheus.GaugeValue, paused, name)
-}
-
-// gather reads all queues in a goroutine of its own, at most one at a time, and
-// leaves it behind when it takes too long: it ends with the client's timeouts.
-func (c *queueCollector) gather() ([]*asynq.QueueInfo, error) {
-	select {
-	case c.busy <- struct{}{}:
-	default:
-		return nil, errors.New("the reading before this one has not ended; is Redis reachable?")
-	}
-	type reading struct {
-		queues []*asynq.QueueInfo
-		err    error
-	}
-	done := make(chan reading, 1)
-	go func() {
-		defer func() { <-c.busy }()
-		queues, err := c.read()
-		done <- reading{queues, err}
-	}()
-	timeout := time.NewTimer(gatherTimeout)
-	defer timeout.Stop()
-	select {
-	case got := <-done:
-		return got.queues, got.err
-	case <-timeout.C:
-		return nil, fmt.Errorf("no answer within %s; is Redis reachable?", gatherTimeout)
-	}
-}
-
-// read gives what it could read, also with an error.
-func (c *queueCollector) read() ([]*asynq.QueueInfo, error) {
-	names, err := c.inspector.Queues()
-	if err != nil {
-		return nil, fmt.Errorf("list queues: %w", err)
-	}
-	var all []*asynq.QueueInfo
-	var failed []error
-	for _, name := range names {
-		queue, err := c.inspector.GetQueueInfo(name)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("queue %q: %w", name, err))
-			continue
-		}
-		all = append(all, queue)
-	}
-	return all, errors.Join(failed...)
+	return metrics
 }

@@ -11,6 +11,8 @@ import (
 
 // State is how a tenant's budget stands. Times are Redis's.
 type State struct {
+	// At is when it was read.
+	At time.Time
 	// PausedUntil is zero unless the tenant is paused.
 	PausedUntil time.Time
 	// Blocks are the blocked operations, by name.
@@ -57,7 +59,7 @@ func (l *Limiter) state(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	var s State
+	s := State{At: time.UnixMicro(now).UTC()}
 	flat, _ := answer[1].([]any)
 	for pair := range slices.Chunk(flat, 2) {
 		if err := s.read(now, fmt.Sprint(pair[0]), fmt.Sprint(pair[1])); err != nil {

@@ -116,36 +116,76 @@ func (l *Ledger) NoteLost(ctx context.Context, run string, rows int64, walk bool
 	return nil
 }
 
-// LostByTenant adds up what NoteLost was told of the runs that have not ended, for
-// each tenant that has such a run.
-func (l *Ledger) LostByTenant(ctx context.Context) (map[string]int64, error) {
-	ids, err := l.Unsettled(ctx)
+// Open is what is open of one tenant.
+type Open struct {
+	Runs int64 // that have not ended, those of rows that came by themselves among them
+	Rows int64 // of these runs, handed in and not settled
+	Lost int64 // of these rows, those that [Ledger.NoteLost] was told of
+}
+
+// OpenByTenant adds up the runs that have not ended, for each tenant that has one. It
+// costs two round trips, and one more for each 500 such runs, of which it reads
+// counters alone: 1,000 runs take some milliseconds.
+func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]Open, error) {
+	ids, err := l.perhapsOpen(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list open runs: %w", err)
 	}
-	lost := map[string]int64{}
+	open := map[string]Open{}
 	for page := range slices.Chunk(ids, listPage) {
 		said := make([]*redis.SliceCmd, len(page))
 		_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, id := range page {
-				said[i] = p.HMGet(ctx, key(id, "run"), "tenant", "lost")
+				said[i] = p.HMGet(ctx, key(id, "run"), "tenant", "ended_at", "sealed", "total", "stored", "settled", "lost")
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("read lost rows: %w", err)
+			return nil, fmt.Errorf("read open runs: %w", err)
 		}
 		for _, one := range said {
-			tenant, there := one.Val()[0].(string)
-			if !there {
-				continue // deleted meanwhile
+			values := one.Val()
+			tenant, there := values[0].(string)
+			if !there || values[1] != nil {
+				continue // deleted, or ended
 			}
-			text, _ := one.Val()[1].(string)
-			n, _ := strconv.ParseInt(text, 10, 64) // none: 0
-			lost[tenant] += n
+			o := open[tenant]
+			o.Runs++
+			rows := number(values[4])
+			if values[2] == "1" {
+				rows = number(values[3])
+			}
+			o.Rows += max(0, rows-number(values[5]))
+			o.Lost += number(values[6])
+			open[tenant] = o
 		}
 	}
-	return lost, nil
+	return open, nil
+}
+
+// perhapsOpen are the ids among which are all runs that have not ended: those that
+// were not told to have ended, and those whose rows came by themselves.
+func (l *Ledger) perhapsOpen(ctx context.Context) ([]string, error) {
+	var sets [2]*redis.StringSliceCmd
+	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, set := range []string{untoldKey, sealedKey} {
+			sets[i] = p.SMembers(ctx, set)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	ids := slices.Concat(sets[0].Val(), sets[1].Val())
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// number is a counter of a run, 0 where it is not there.
+func number(field any) int64 {
+	text, _ := field.(string)
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
 }
 
 // TakeTurn says whether it is the caller's turn to look for lost rows: of all who

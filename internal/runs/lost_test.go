@@ -3,6 +3,7 @@ package runs_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,60 @@ func TestRepairDropsNothing(t *testing.T) {
 	want(runs.DropSuperseded, runs.DropSuperseded, "")
 }
 
+// TestOpenByTenant counts runs in each state that a run can be in.
+func TestOpenByTenant(t *testing.T) {
+	l, _ := newLedger(t)
+	of := func(tenant, id string) {
+		t.Helper()
+		if _, _, err := l.Create(t.Context(), runs.Run{ID: id, Kind: kind, Tenant: tenant}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of("a", "under-way") // its producer has stored 1,500 rows
+	storeUpTo(t, l, "under-way", 1500)
+	of("a", "sealed")
+	seal(t, l, "sealed", 10)
+	settle(t, l, "sealed", "done", "", 0, 1, 2)
+	of("a", "ended")
+	seal(t, l, "ended", 1)
+	settle(t, l, "ended", "done", "", 0)
+	of("b", "told") // ended, and told so
+	seal(t, l, "told", 1)
+	settle(t, l, "told", "done", "", 0)
+	if err := l.Told(t.Context(), "told"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Register(t.Context(), "alone", kind, "c", time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.NoteLost(t.Context(), "sealed", 4, false); err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.OpenByTenant(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]runs.Open{"a": {Runs: 2, Rows: 1507, Lost: 4}, "c": {Runs: 1, Rows: 1}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("open (-want +got):\n%s", diff)
+	}
+}
+
+// BenchmarkOpenByTenant is what a scrape costs with a thousand open runs.
+func BenchmarkOpenByTenant(b *testing.B) {
+	l := runs.New(redistest.New(b))
+	for i := range 1000 {
+		if _, _, err := l.Create(b.Context(), runs.Run{ID: fmt.Sprint("run-", i), Kind: "domain:verify", Tenant: "default"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if open, err := l.OpenByTenant(b.Context()); err != nil || open["default"].Runs != 1000 {
+			b.Fatalf("%v, %v", open, err)
+		}
+	}
+}
+
 func TestLostRowsAreNoted(t *testing.T) {
 	l, _ := newLedger(t)
 	create(t, l, "a")
@@ -145,8 +200,8 @@ func TestLostRowsAreNoted(t *testing.T) {
 	}
 	note(7)
 	want("noted", 7)
-	lost, err := l.LostByTenant(t.Context())
-	if diff := cmp.Diff(map[string]int64{"default": 7}, lost); err != nil || diff != "" {
+	open, err := l.OpenByTenant(t.Context())
+	if diff := cmp.Diff(map[string]int64{"default": 7}, map[string]int64{"default": open["default"].Lost}); err != nil || diff != "" {
 		t.Errorf("by tenant: %v (-want +got):\n%s", err, diff)
 	}
 	note(0)

@@ -1,0 +1,56 @@
+//go:build unix
+
+package main
+
+import (
+	"syscall"
+	"testing"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/tasks"
+)
+
+// TestLevelBySignal: a worker that runs is made to tell everything, and no more than
+// what was set.
+func TestLevelBySignal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the commands")
+	}
+	f := assembleOn(newDesk(t), redistest.URL(t))
+	worker := f.work("w")
+	said := func(msg, level, runID string) bool {
+		for _, line := range f.log("w") {
+			if line["msg"] == msg && (level == "" || line["log_level"] == level) && (runID == "" || line["run"] == runID) {
+				return true
+			}
+		}
+		return false
+	}
+	looked := func(runID string) { // its look is told at debug level alone, its end at info
+		t.Helper()
+		_, rows := fetch(t, "GET", f.authURL+"/_sandbox/rows/domains.csv?n=1", "")
+		f.handIn(intake.Run{ID: runID}, tasks.TypeVerify, []byte(rows))
+		f.ended(runID)
+		await(t, "the line of its end", func() bool { return said("task", "", runID) })
+	}
+	worker.signal(syscall.SIGUSR1)
+	await(t, "the change to debug", func() bool { return said("log level changed", "DEBUG", "") })
+	looked("loud")
+	worker.signal(syscall.SIGUSR2)
+	await(t, "the change back", func() bool { return said("log level changed", "INFO", "") })
+	looked("calm")
+	worker.signal(syscall.SIGTERM)
+	if err := worker.wait(patience); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	looks := map[any]int{}
+	for _, line := range f.log("w") {
+		if line["level"] == "DEBUG" && line["msg"] == "task" {
+			looks[line["run"]]++
+		}
+	}
+	if looks["loud"] == 0 || looks["calm"] != 0 {
+		t.Errorf("lines at debug level by run: %v, want some of loud and none of calm", looks)
+	}
+}

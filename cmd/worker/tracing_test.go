@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/otlptest"
+	"orgops/internal/redistest"
+	"orgops/tasks"
+)
+
+// TestTraceOfARow: a row that enqueue hands in, and a worker proves, is one trace over
+// both processes, without anything in it that is secret or a stranger's.
+func TestTraceOfARow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the commands")
+	}
+	f := assembleOn(newDesk(t), redistest.URL(t))
+	collector := otlptest.Start(t)
+	f.env["ORGOPS_OTLP_ENDPOINT"] = collector.URL
+	f.env["ORGOPS_LOG_LEVEL"] = "debug"
+	worker := f.work("w")
+	_, rows := fetch(t, "GET", f.authURL+"/_sandbox/rows/domains.csv?n=1", "")
+	file := filepath.Join(f.dir, "rows.csv")
+	write(t, file, rows)
+	if err := f.command("enqueue", "enqueue", "domains", "verify", "--run", "job", file).Run(); err != nil {
+		t.Fatalf("enqueue: %v", err)
+	}
+	f.ended("job")
+	worker.signal(syscall.SIGTERM) // which has it send what is left
+	if err := worker.wait(patience); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	spans := collector.Spans()
+	byID, traced := map[string]otlptest.Span{}, map[string]bool{}
+	for _, s := range spans {
+		byID[s.ID], traced[s.Trace] = s, true
+	}
+	if len(traced) != 1 {
+		t.Errorf("%d traces, want 1: %+v", len(traced), spans)
+	}
+	below := map[string]bool{}
+	for _, s := range spans {
+		parent := byID[s.Parent]
+		below[fmt.Sprintf("%s %s < %s", s.Service, s.Name, parent.Name)] = true
+	}
+	want := []string{
+		"orgops-enqueue send domain:verify < ",
+		"orgops-worker dns look < process domain:verify",
+		"orgops-worker dns prove < process domain:confirm",
+		"orgops-worker get_discovery_domain < process domain:confirm",
+		"orgops-worker get_discovery_domain < process domain:verify",
+		"orgops-worker permit < process domain:confirm",
+		"orgops-worker permit < process domain:verify",
+		"orgops-worker process domain:confirm < send domain:confirm",
+		"orgops-worker process domain:verify < send domain:verify",
+		"orgops-worker send domain:confirm < process domain:verify",
+		"orgops-worker update_discovery_domain < process domain:confirm",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(below))); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	for _, s := range spans {
+		if s.Name == "process domain:confirm" && (s.Attributes["orgops.outcome"] != "done" || s.Attributes["orgops.run"] != "job" || s.Attributes["orgops.item"] != "0") {
+			t.Errorf("the confirm says %v", s.Attributes)
+		}
+		if s.Name == "update_discovery_domain" && s.Attributes["http.response.status_code"] != "200" {
+			t.Errorf("the PATCH says %v", s.Attributes)
+		}
+	}
+	f.wantTraceInLog(spans[0].Trace)
+	for _, d := range domainsOf(f.state()) {
+		for what, secret := range map[string]string{"token": d.TXT, "client's secret": f.env["ORGOPS_CLIENT_SECRET"]} {
+			if secret == "" || strings.Contains(collector.Raw(), secret) {
+				t.Errorf("the %s %q is in the traces, or there is none", what, secret)
+			}
+		}
+	}
+}
+
+// wantTraceInLog wants the worker's lines of tasks to name the trace.
+func (f *fleet) wantTraceInLog(trace string) {
+	f.t.Helper()
+	n := 0
+	for _, line := range f.log("w") {
+		if line["msg"] != "task" || line["type"] != tasks.TypeConfirm && line["type"] != tasks.TypeVerify {
+			continue
+		}
+		if n++; line["trace_id"] != trace {
+			f.t.Errorf("line %v, want trace %s", line, trace)
+		}
+	}
+	if n < 2 {
+		f.t.Errorf("%d lines of tasks, want one of each", n)
+	}
+}

@@ -1,0 +1,197 @@
+package ops_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"orgops/internal/ops"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+var (
+	begun  = time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	judged = time.Date(2026, 11, 20, 4, 30, 0, 0, time.UTC)
+)
+
+// busy is the metrics of a worker that has done something of each, and whose tenant has
+// met everything.
+func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
+	t.Helper()
+	m, registry := newMetrics(t)
+	m.BuildInfo("1.2.3", "0123456789abcdef")
+	m.Task("acme", tasks.TypeVerify, "done", time.Second)
+	m.APIRequest("acme", "get_discovery_domain", http.StatusOK, time.Second)
+	m.DNSQuery("authority", "udp", "NOERROR", "present", "found", time.Second)
+	m.Verdict("acme", "present", "found")
+	m.ResolverVotes("acme", "1.1.1.1:53", true)
+	m.PermitWait("acme", time.Second)
+	m.ClientsPerRequest("acme", 100)
+	m.Event("acme", tasks.NoticeVerified)
+	m.Delivery("acme", "crm", "delivered")
+	m.SweepTick("acme", "begun")
+	m.Token("acme", true)
+
+	p := newPages(t)
+	p.enqueue(t, tasks.TypeVerify, `{}`)
+	client := asynq.NewClientFromRedisClient(p.rdb)
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.api"), asynq.ProcessIn(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	ledger := runs.New(p.rdb)
+	if _, _, err := ledger.Create(t.Context(), runs.Run{ID: "job", Kind: tasks.TypeVerify, Tenant: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	limiter := pace.New(pace.Config{Redis: p.rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: .2}})
+	for range 6 {
+		if err := limiter.Wait(t.Context(), "get_discovery_domain"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limiter.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
+	if err := limiter.Block(t.Context(), "create_template", "403"); err != nil {
+		t.Fatal(err)
+	}
+	keepSweep(t, watch.New(p.rdb, "acme"))
+	tenant := ops.Tenant{Name: "acme", Limiter: limiter, Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
+	if err := m.WatchRedis(p.rdb, ledger, []ops.Tenant{tenant}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return m, registry
+}
+
+func keepSweep(t *testing.T, store *watch.Store) {
+	t.Helper()
+	for name, state := range map[string]any{
+		tasks.StateJudged:  tasks.Judged{At: judged},
+		tasks.StateBreaker: tasks.Breaker{ID: "sweep", Open: true, At: judged},
+	} {
+		value, err := json.Marshal(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := store.SetState(t.Context(), name, nil, value); err != nil || !ok {
+			t.Fatalf("state %s: %t, %v", name, ok, err)
+		}
+	}
+	ticks := watch.Ticks{Sweep: watch.Sweep{Run: "sweep", At: begun, Begun: true}, ByHand: watch.Sweep{Run: "older", At: begun.Add(-time.Hour)}}
+	if ok, err := store.SetTicks(t.Context(), &ticks); err != nil || !ok {
+		t.Fatalf("ticks: %t, %v", ok, err)
+	}
+}
+
+// TestTenantInMetrics: what stands in Redis of a tenant that was paused, blocked, and
+// stopped by the breaker.
+func TestTenantInMetrics(t *testing.T) {
+	m, _ := busy(t)
+	want := []string{
+		`orgops_breaker_open{tenant="acme"} 1`,
+		`orgops_lost_rows{tenant="acme"} 0`,
+		`orgops_pace_blocked{operation="create_template",tenant="acme"} 1`,
+		`orgops_pace_limit_per_second{tenant="acme"} 8`,
+		`orgops_pace_used_per_second{tenant="acme"} 0.1`,
+		`orgops_rows_open{tenant="acme"} 0`,
+		`orgops_runs_open{tenant="acme"} 1`,
+		fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="acme"} %g`, float64(begun.Unix())),
+		fmt.Sprintf(`orgops_sweep_judged_timestamp_seconds{tenant="acme"} %g`, float64(judged.Unix())),
+	}
+	got := series(t, m, "orgops_breaker", "orgops_lost", "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs", "orgops_sweep_begun", "orgops_sweep_judged")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	var left float64
+	paused := series(t, m, "orgops_pace_paused")
+	if _, err := fmt.Sscanf(strings.Join(paused, "\n"), `orgops_pace_paused_seconds{tenant="acme"} %g`, &left); err != nil || left <= 0 || left > 600 {
+		t.Errorf("%q, %v: want what is left of ten minutes", paused, err)
+	}
+}
+
+// TestMetricsAreLinted holds the names to what Prometheus asks of them.
+func TestMetricsAreLinted(t *testing.T) {
+	_, registry := busy(t)
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestOpenRunsAreNotReadEachTime: a reading is good for some seconds, and one that took
+// long for a hundred times as long.
+func TestOpenRunsAreNotReadEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var took time.Duration
+		var readings int64
+		m, registry := newMetrics(t)
+		registry.MustRegister(ops.NewRunCollector(func(context.Context) (map[string]runs.Open, error) {
+			time.Sleep(took)
+			readings++
+			return map[string]runs.Open{"default": {Runs: readings}}, nil
+		}))
+		want := func(when string, reading int) {
+			t.Helper()
+			if diff := cmp.Diff([]string{fmt.Sprintf(`orgops_runs_open{tenant="default"} %d`, reading)}, series(t, m, "orgops_runs_open")); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		want("first", 1)
+		time.Sleep(4 * time.Second)
+		want("soon", 1)
+		took = time.Second
+		time.Sleep(time.Second)
+		want("later", 2)
+		time.Sleep(98 * time.Second)
+		want("a minute and a half after one that took a second", 2)
+		time.Sleep(2 * time.Second)
+		want("a hundred seconds after it", 3)
+	})
+}
+
+// TestMetricsTable compares METRICS.md with what is exposed, both ways.
+func TestMetricsTable(t *testing.T) {
+	_, registry := busy(t)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "orgops_") {
+			continue
+		}
+		var labels []string
+		for _, pair := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, pair.GetName())
+		}
+		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp()))
+	}
+	document, err := os.ReadFile("../../METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(document)) {
+		if strings.HasPrefix(line, "| `orgops_") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("METRICS.md (-exposed +documented):\n%s", diff)
+	}
+}

@@ -1,0 +1,106 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/cli"
+	"orgops/internal/pace"
+	"orgops/internal/watch"
+)
+
+var (
+	paceLimit = prometheus.NewDesc("orgops_pace_limit_per_second",
+		"Requests a second that the whole fleet may make: the tenant's rate less the reserve; +Inf without a rate.", []string{"tenant"}, nil)
+	paceUsed = prometheus.NewDesc("orgops_pace_used_per_second",
+		"Permits a second that the whole fleet was given in the last minute; 0 without a rate, where they are not counted.", []string{"tenant"}, nil)
+	pacePaused = prometheus.NewDesc("orgops_pace_paused_seconds",
+		"How long the pause that the API asked for goes on; 0: there is none.", []string{"tenant"}, nil)
+	paceBlocked = prometheus.NewDesc("orgops_pace_blocked",
+		"1 while an operation is blocked for the fleet; * is all of them.", []string{"tenant", "operation"}, nil)
+	breakerOpen = prometheus.NewDesc("orgops_breaker_open",
+		"1 while the breaker is open: no sweep acts on any domain.", []string{"tenant"}, nil)
+	sweepBegun = prometheus.NewDesc("orgops_sweep_begun_timestamp_seconds",
+		"When the last sweep of the whole tenant was begun, as a Unix time; absent before the first.", []string{"tenant"}, nil)
+	sweepJudged = prometheus.NewDesc("orgops_sweep_judged_timestamp_seconds",
+		"When a sweep of the whole tenant was judged last, as a Unix time; absent before the first.", []string{"tenant"}, nil)
+)
+
+// tenantSource is how pace and sweeps of this worker's tenants stand, for the whole
+// fleet.
+type tenantSource struct {
+	rdb     redis.UniversalClient
+	tenants []Tenant
+}
+
+func (s *tenantSource) describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{paceLimit, paceUsed, pacePaused, paceBlocked, breakerOpen, sweepBegun, sweepJudged} {
+		ch <- desc
+	}
+}
+
+func (s *tenantSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
+	var failed []error
+	for _, t := range s.tenants {
+		for _, read := range []func(context.Context, Tenant) ([]prometheus.Metric, error){s.pace, s.sweeps} {
+			metrics, err := read(ctx, t)
+			all, failed = append(all, metrics...), append(failed, err)
+		}
+	}
+	return all, errors.Join(failed...)
+}
+
+func (s *tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
+	state, err := t.Limiter.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rate, err := pace.ParseRate(t.Settings.Rate)
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	limit, _ := pace.Limit{Rate: rate, Burst: t.Settings.Burst, Reserve: t.Settings.Reserve}.Effective()
+	paused := 0.0
+	if !state.PausedUntil.IsZero() {
+		paused = state.PausedUntil.Sub(state.At).Seconds()
+	}
+	metrics := []prometheus.Metric{
+		gauge(paceLimit, limit.PerSecond(), t.Name),
+		gauge(paceUsed, float64(state.UsedLastMinute)/60, t.Name),
+		gauge(pacePaused, paused, t.Name),
+	}
+	for _, b := range state.Blocks {
+		metrics = append(metrics, gauge(paceBlocked, 1, t.Name, b.Operation))
+	}
+	return metrics, nil
+}
+
+func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
+	stands, err := cli.JudgementOf(ctx, s.rdb, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	metrics := []prometheus.Metric{gauge(breakerOpen, oneIf(stands.Breaker != nil && stands.Breaker.Open), t.Name)}
+	if stands.Judged != nil {
+		metrics = append(metrics, gauge(sweepJudged, unixSeconds(stands.Judged.At), t.Name))
+	}
+	ticks, err := watch.New(s.rdb, t.Name).Ticks(ctx)
+	if err != nil {
+		return metrics, err
+	}
+	last := ticks.ByHand.At
+	if ticks.Sweep.Begun && ticks.Sweep.At.After(last) {
+		last = ticks.Sweep.At
+	}
+	if !last.IsZero() {
+		metrics = append(metrics, gauge(sweepBegun, unixSeconds(last), t.Name))
+	}
+	return metrics, nil
+}
+
+func unixSeconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }

@@ -1,0 +1,161 @@
+package tracing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+
+	"github.com/hibiken/asynq"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Enqueuer is the part of *asynq.Client that enqueues.
+type Enqueuer interface {
+	EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error)
+}
+
+// subject is what a task stands for, as its payload says.
+type subject struct {
+	Tenant string  `json:"tenant"`
+	Run    string  `json:"run"`
+	Item   *int64  `json:"item"`
+	Items  []int64 `json:"items"`
+}
+
+func subjectOf(t *asynq.Task) (s subject) {
+	_ = json.Unmarshal(t.Payload(), &s) // what cannot be read is told by whoever carries it out
+	return s
+}
+
+func (s subject) attributes(t *asynq.Task) []attribute.KeyValue {
+	all := []attribute.KeyValue{attribute.String("messaging.system", "asynq"), text("orgops.task.type", t.Type())}
+	if s.Tenant != "" {
+		all = append(all, text("orgops.tenant", s.Tenant))
+	}
+	if s.Run != "" {
+		all = append(all, text("orgops.run", s.Run))
+	}
+	switch {
+	case s.Item != nil:
+		all = append(all, attribute.Int64("orgops.item", *s.Item))
+	case len(s.Items) > 0:
+		all = append(all, attribute.Int("orgops.items", len(s.Items)))
+	}
+	return all
+}
+
+type subjectKey struct{}
+
+// goesOn says whether a task that stands for s goes on with what the execution of ctx is
+// about: with the same row, or with something that is nobody's row.
+func (s subject) goesOn(ctx context.Context) bool {
+	of, within := ctx.Value(subjectKey{}).(subject)
+	if !within {
+		return false
+	}
+	if s.Run == "" {
+		return true
+	}
+	return s.Run == of.Run && s.Item != nil && of.Item != nil && *s.Item == *of.Item
+}
+
+// Around has e send the trace along with each task.
+func (t *Tracing) Around(e Enqueuer) Enqueuer {
+	if t == nil {
+		return e
+	}
+	return enqueuer{t, e}
+}
+
+type enqueuer struct {
+	traces *Tracing
+	next   Enqueuer
+}
+
+// EnqueueContext implements [Enqueuer]. Options belong to the call, not to the task: those
+// that a task was made with are lost.
+func (e enqueuer) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
+	s := subjectOf(task)
+	start := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(s.attributes(task)...), trace.WithAttributes(destination(opts)...)}
+	if !s.goesOn(ctx) {
+		start = append(start, trace.WithNewRoot())
+		if by := trace.SpanContextFromContext(ctx); by.IsValid() {
+			start = append(start, trace.WithLinks(trace.Link{SpanContext: by}))
+		}
+	}
+	ctx, span := e.traces.tracer.Start(ctx, "send "+shortened(task.Type()), start...)
+	headers := map[string]string{}
+	maps.Copy(headers, task.Headers())
+	propagator.Inject(ctx, propagation.MapCarrier(headers))
+	info, err := e.next.EnqueueContext(ctx, asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers), opts...)
+	if errors.Is(err, asynq.ErrTaskIDConflict) {
+		span.SetAttributes(attribute.Bool("orgops.there_already", true)) // with the trace that it came with
+		span.End()
+		return info, err
+	}
+	end(span, err)
+	return info, err
+}
+
+func destination(opts []asynq.Option) (all []attribute.KeyValue) {
+	for _, o := range opts {
+		value, _ := o.Value().(string)
+		switch o.Type() {
+		case asynq.QueueOpt:
+			all = append(all, text("messaging.destination.name", value))
+		case asynq.TaskIDOpt:
+			all = append(all, text("messaging.message.id", value))
+		}
+	}
+	return all
+}
+
+// Middleware has each execution be a span of its task's trace; nil if nothing is traced.
+func (t *Tracing) Middleware() asynq.MiddlewareFunc {
+	if t == nil {
+		return nil
+	}
+	return func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			ctx, span := t.execution(ctx, task)
+			defer span.End()
+			return next.ProcessTask(ctx, task)
+		})
+	}
+}
+
+func (t *Tracing) execution(ctx context.Context, task *asynq.Task) (context.Context, trace.Span) {
+	s := subjectOf(task)
+	attributes := s.attributes(task)
+	if id, ok := asynq.GetTaskID(ctx); ok {
+		attributes = append(attributes, text("messaging.message.id", id))
+	}
+	if queue, ok := asynq.GetQueueName(ctx); ok {
+		attributes = append(attributes, text("messaging.destination.name", queue))
+	}
+	if attempt, ok := asynq.GetRetryCount(ctx); ok {
+		attributes = append(attributes, attribute.Int("orgops.attempt", attempt))
+	}
+	ctx = context.WithValue(propagator.Extract(ctx, propagation.MapCarrier(task.Headers())), subjectKey{}, s)
+	return t.tracer.Start(ctx, "process "+shortened(task.Type()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...))
+}
+
+func shortened(s string) string { return s[:min(len(s), mostOctets)] }
+
+// Ended is told what became of the execution of ctx; nil if nothing is traced.
+func (t *Tracing) Ended() func(ctx context.Context, outcome string) {
+	if t == nil {
+		return nil
+	}
+	return func(ctx context.Context, outcome string) {
+		span := trace.SpanFromContext(ctx)
+		span.SetAttributes(attribute.String("orgops.outcome", outcome))
+		if outcome == "failed" || outcome == "transient" {
+			span.SetStatus(codes.Error, "")
+		}
+	}
+}

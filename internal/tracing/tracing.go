@@ -1,0 +1,158 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Config is where traces go.
+type Config struct {
+	// Endpoint is a collector's, such as http://127.0.0.1:4318; without a path
+	// /v1/traces is added. Headers for it may stand in OTEL_EXPORTER_OTLP_HEADERS, which
+	// the exporter reads. Empty: nothing is traced.
+	Endpoint string
+	// Ratio is the share of rows that are traced, 0 to 1. A task that is enqueued with a
+	// trace, or with the word that there is none, keeps to that.
+	Ratio float64
+	// Service and Version are what the spans are said to come from.
+	Service, Version string
+	// Logger is told of spans that could not be sent.
+	Logger *slog.Logger
+}
+
+const (
+	// exportTimeout is how long a batch of spans may take; what comes meanwhile waits,
+	// up to so many, and is dropped beyond.
+	exportTimeout = 10 * time.Second
+	mostWaiting   = 8192
+	// closeTimeout is how long the end of the process waits for the last batch.
+	closeTimeout = 3 * time.Second
+)
+
+// Tracing traces. It is safe for concurrent use.
+type Tracing struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	logger   *slog.Logger
+}
+
+// propagator writes and reads the W3C header traceparent.
+var propagator = propagation.TraceContext{}
+
+// Check says what is wrong with settings, without showing a password in them.
+func Check(endpoint string, ratio float64) error {
+	if !(ratio >= 0 && ratio <= 1) { // NaN is neither
+		return fmt.Errorf("otlp-ratio: want 0 to 1, got %g", ratio)
+	}
+	if endpoint == "" {
+		return nil
+	}
+	if _, err := parse(endpoint); err != nil {
+		return fmt.Errorf("otlp-endpoint: %w", err)
+	}
+	return nil
+}
+
+func parse(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil:
+		return nil, errors.New("not a URL: want http://HOST:4318")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("want http://HOST:4318 or https://HOST, got %.60q", u.Redacted())
+	case u.User != nil:
+		return nil, errors.New("no user or password belongs in it: set OTEL_EXPORTER_OTLP_HEADERS")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("no query or fragment belongs in it")
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/v1/traces"
+	}
+	return u, nil
+}
+
+// New returns what traces, or nil without an endpoint. It connects to nothing yet, and a
+// collector that is not there holds nothing up.
+func New(ctx context.Context, c Config) (*Tracing, error) {
+	if err := Check(c.Endpoint, c.Ratio); err != nil || c.Endpoint == "" {
+		return nil, err
+	}
+	u, err := parse(c.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("otlp-endpoint: %w", err)
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithTimeout(exportTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("otlp-endpoint: %w", err)
+	}
+	// There is one such handler for the process: without it the library writes to stderr.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.Warn("traces not sent", "error", err) }))
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(exportTimeout), sdktrace.WithMaxQueueSize(mostWaiting)),
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.Ratio))),
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", c.Service), attribute.String("service.version", c.Version))),
+	)
+	return &Tracing{provider: provider, tracer: provider.Tracer("orgops"), logger: c.Logger}, nil
+}
+
+// Close sends what is left, for some seconds at the most.
+func (t *Tracing) Close() {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		t.logger.Warn("the last traces were not sent", "error", err)
+	}
+}
+
+// Remote is ctx as of somebody who was asked with that traceparent: rows that are handed
+// in with it link there. One that cannot be read is as none.
+func (t *Tracing) Remote(ctx context.Context, traceparent string) context.Context {
+	if t == nil || traceparent == "" {
+		return ctx
+	}
+	return propagator.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
+}
+
+// Begin begins a span of something that takes time, which ends with the function that it
+// returns.
+func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func(error)) {
+	if t == nil {
+		return ctx, noEnd
+	}
+	ctx, span := t.tracer.Start(ctx, name)
+	return ctx, func(err error) { end(span, err) }
+}
+
+func noEnd(error) {}
+
+// end ends a span. The text of an error may have in it what strangers wrote, and is left
+// to the log.
+func end(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
+
+// mostOctets is what is kept of a text that somebody else chose.
+const mostOctets = 128
+
+func text(key, value string) attribute.KeyValue {
+	return attribute.String(key, value[:min(len(value), mostOctets)])
+}

@@ -1,0 +1,318 @@
+package tracing_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"orgops/dnscheck"
+	"orgops/internal/otlptest"
+	"orgops/internal/redistest"
+	"orgops/internal/tracing"
+)
+
+func start(t *testing.T, endpoint string, ratio float64) *tracing.Tracing {
+	t.Helper()
+	traces, err := tracing.New(t.Context(), tracing.Config{Endpoint: endpoint, Ratio: ratio, Service: "test", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return traces
+}
+
+// queue keeps what was enqueued.
+type queue struct {
+	mu    sync.Mutex
+	tasks []*asynq.Task
+	err   error
+}
+
+func (q *queue) EnqueueContext(_ context.Context, task *asynq.Task, _ ...asynq.Option) (*asynq.TaskInfo, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tasks = append(q.tasks, task)
+	return nil, q.err
+}
+
+func task(typ, payload string) *asynq.Task { return asynq.NewTask(typ, []byte(payload)) }
+
+// edges say of each span which one it is below, and what traces it links to are by the
+// names of their roots.
+func edges(spans []otlptest.Span) map[string]string {
+	byID, roots := map[string]string{}, map[string]string{}
+	for _, s := range spans {
+		byID[s.ID] = s.Name
+		if s.Parent == "" {
+			roots[s.Trace] = s.Name
+		}
+	}
+	got := map[string]string{}
+	for _, s := range spans {
+		below := byID[s.Parent]
+		for _, link := range s.Links {
+			below += " -> " + roots[link]
+		}
+		got[s.Name] = below
+	}
+	return got
+}
+
+// TestWhatGoesOnWithATrace: tasks for the row at hand, and for nobody's; another row
+// begins a trace, which links to where it came from.
+func TestWhatGoesOnWithATrace(t *testing.T) {
+	c := otlptest.Start(t)
+	traces := start(t, c.URL, 1)
+	q := &queue{}
+	e := traces.Around(q)
+	if _, err := e.EnqueueContext(t.Context(), task("domains:walk", `{"run":"r"}`)); err != nil {
+		t.Fatal(err)
+	}
+	within := map[string][]*asynq.Task{
+		"domains:walk":  {task("domain:verify", `{"run":"r","item":0}`)},
+		"domain:verify": {task("domain:confirm", `{"run":"r","item":0}`), task("webhook:deliver", `{}`)},
+	}
+	process := traces.Middleware()(asynq.HandlerFunc(func(ctx context.Context, at *asynq.Task) error {
+		for _, next := range within[at.Type()] {
+			if _, err := e.EnqueueContext(ctx, next); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}))
+	for len(q.tasks) > 0 {
+		next := q.tasks[0]
+		q.tasks = q.tasks[1:]
+		if err := process.ProcessTask(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	traces.Close()
+	want := map[string]string{
+		"send domains:walk":       "",
+		"process domains:walk":    "send domains:walk",
+		"send domain:verify":      " -> send domains:walk",
+		"process domain:verify":   "send domain:verify",
+		"send domain:confirm":     "process domain:verify",
+		"process domain:confirm":  "send domain:confirm",
+		"send webhook:deliver":    "process domain:verify",
+		"process webhook:deliver": "send webhook:deliver",
+	}
+	if diff := cmp.Diff(want, edges(c.Spans())); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+}
+
+// TestRetriesKeepTheTrace: of a task that fails once on a real queue, and of one of a
+// producer that traces nothing.
+func TestRetriesKeepTheTrace(t *testing.T) {
+	c, rdb := otlptest.Start(t), redistest.New(t)
+	traces := start(t, c.URL, 1)
+	client := asynq.NewClientFromRedisClient(rdb)
+	if _, err := traces.Around(client).EnqueueContext(t.Context(), task("fails once", `{"run":"r","item":7,"tenant":"acme"}`), asynq.TaskID("r-7-0")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.EnqueueContext(t.Context(), task("untraced", `no JSON`)); err != nil {
+		t.Fatal(err)
+	}
+	server := asynq.NewServerFromRedisClient(rdb, asynq.Config{
+		LogLevel: asynq.FatalLevel, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 10 * time.Millisecond,
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 },
+	})
+	executed := make(chan int, 3)
+	handler := traces.Middleware()(asynq.HandlerFunc(func(ctx context.Context, at *asynq.Task) error {
+		retried, _ := asynq.GetRetryCount(ctx)
+		defer func() { executed <- retried }()
+		if at.Type() == "fails once" && retried == 0 {
+			return errors.New("once")
+		}
+		return nil
+	}))
+	if err := server.Start(handler); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		<-executed
+	}
+	server.Shutdown()
+	traces.Close()
+	byName := map[string][]otlptest.Span{}
+	for _, s := range c.Spans() {
+		byName[s.Name] = append(byName[s.Name], s)
+	}
+	sent, processed, untraced := byName["send fails once"], byName["process fails once"], byName["process untraced"]
+	if len(sent) != 1 || len(processed) != 2 || len(untraced) != 1 {
+		t.Fatalf("spans %v, want one that sends, two that process it, and one beside", byName)
+	}
+	for _, s := range processed {
+		if s.Parent != sent[0].ID || s.Trace != sent[0].Trace {
+			t.Errorf("%+v: want it below %s of %s", s, sent[0].ID, sent[0].Trace)
+		}
+	}
+	want := map[string]string{
+		"messaging.system": "asynq", "messaging.destination.name": "default", "messaging.message.id": "r-7-0",
+		"orgops.task.type": "fails once", "orgops.tenant": "acme", "orgops.run": "r", "orgops.item": "7", "orgops.attempt": "1",
+	}
+	if diff := cmp.Diff(want, processed[1].Attributes); diff != "" {
+		t.Errorf("the second execution (-want +got):\n%s", diff)
+	}
+	if untraced[0].Parent != "" {
+		t.Errorf("%+v: want a root", untraced[0])
+	}
+}
+
+// TestNotSampled: whoever enqueues decides, and the task carries the word.
+func TestNotSampled(t *testing.T) {
+	c := otlptest.Start(t)
+	never, always := start(t, c.URL, 0), start(t, c.URL, 1)
+	q := &queue{}
+	if _, err := never.Around(q).EnqueueContext(t.Context(), task("x", `{}`)); err != nil {
+		t.Fatal(err)
+	}
+	done := asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })
+	if err := always.Middleware()(done).ProcessTask(t.Context(), q.tasks[0]); err != nil {
+		t.Fatal(err)
+	}
+	never.Close()
+	always.Close()
+	if spans := c.Spans(); len(spans) != 0 {
+		t.Errorf("spans %v, want none", spans)
+	}
+}
+
+// TestRemote: rows that somebody handed in who is traced link to him.
+func TestRemote(t *testing.T) {
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	for header, want := range map[string][]string{
+		"00-" + id + "-b7ad6b7169203331-01": {id},
+		"":                                  nil,
+		"rubbish\x00":                       nil,
+	} {
+		c := otlptest.Start(t)
+		traces := start(t, c.URL, 1)
+		if _, err := traces.Around(&queue{}).EnqueueContext(traces.Remote(t.Context(), header), task("x", `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		traces.Close()
+		spans := c.Spans()
+		if len(spans) != 1 || spans[0].Parent != "" || !cmp.Equal(spans[0].Links, want) {
+			t.Errorf("traceparent %q: spans %+v, want one root with links %v", header, spans, want)
+		}
+	}
+}
+
+// TestCollectorThatHangs holds up neither the work, nor the end for long.
+func TestCollectorThatHangs(t *testing.T) {
+	release := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer silent.Close()
+	defer close(release)
+	var log bytes.Buffer
+	traces, err := tracing.New(t.Context(), tracing.Config{Endpoint: silent.URL, Ratio: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &queue{}
+	e := traces.Around(q)
+	for range 30_000 { // more than are kept for it
+		if _, err := e.EnqueueContext(t.Context(), task("x", `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	traces.Close()
+	if len(q.tasks) != 30_000 {
+		t.Errorf("%d tasks, want all", len(q.tasks))
+	}
+	if !strings.Contains(log.String(), "the last traces were not sent") {
+		t.Errorf("the log says %q", log.String())
+	}
+}
+
+// TestErrorsOfTheQueue come back as they are.
+func TestErrorsOfTheQueue(t *testing.T) {
+	c := otlptest.Start(t)
+	traces := start(t, c.URL, 1)
+	for _, want := range []error{asynq.ErrTaskIDConflict, errors.New("down")} {
+		if _, err := traces.Around(&queue{err: want}).EnqueueContext(t.Context(), task("x", `{}`)); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	traces.Close()
+	if spans := c.Spans(); len(spans) != 2 || spans[0].Attributes["orgops.there_already"] != "true" {
+		t.Errorf("spans %+v", spans)
+	}
+}
+
+func TestWrongSettings(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"collector:4318":             "want http://HOST:4318",
+		"ftp://collector":            "want http://HOST:4318",
+		"http://":                    "want http://HOST:4318",
+		"http://me:s3cret@collector": "no user or password belongs in it",
+		"http://collector/?key=1":    "no query or fragment belongs in it",
+		"http://a\x7f":               "not a URL",
+	} {
+		err := tracing.Check(endpoint, 1)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: %v, want %q in it", endpoint, err, want)
+		}
+	}
+	for _, ratio := range []float64{-.1, 1.1, math.NaN()} {
+		if err := tracing.Check("", ratio); err == nil {
+			t.Errorf("ratio %v is taken", ratio)
+		}
+	}
+}
+
+// TestOffCostsNothing: a nil Tracing leaves everything as it is, and allocates nothing.
+func TestOffCostsNothing(t *testing.T) {
+	var off *tracing.Tracing
+	q, logger := &queue{}, slog.New(slog.DiscardHandler)
+	if off.Around(q) != tracing.Enqueuer(q) || off.Logger(logger) != logger {
+		t.Error("something goes around what enqueues, or logs")
+	}
+	if off.Middleware() != nil || off.Requests("acme") != nil || off.Ended() != nil {
+		t.Error("something is to be called")
+	}
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(100, func() {
+		began, end := off.Begin(ctx, "permit")
+		end(nil)
+		looked, told := off.Look(began, "look")
+		told(dnscheck.Verdict{}, nil)
+		if off.Remote(looked, "x") != ctx {
+			t.Error("another context")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+	off.Close()
+}
+
+// TestLogNamesTheTrace of the span that a line belongs to.
+func TestLogNamesTheTrace(t *testing.T) {
+	c := otlptest.Start(t)
+	traces := start(t, c.URL, 1)
+	var out bytes.Buffer
+	log := traces.Logger(slog.New(slog.NewTextHandler(&out, nil))).With("tenant", "acme")
+	ctx, end := traces.Begin(t.Context(), "permit")
+	log.InfoContext(ctx, "in it")
+	end(nil)
+	log.Info("beside")
+	traces.Close()
+	span := c.Spans()[0]
+	lines := strings.Split(out.String(), "\n")
+	if !strings.HasSuffix(lines[0], "tenant=acme trace_id="+span.Trace+" span_id="+span.ID) || strings.Contains(lines[1], "trace_id") {
+		t.Errorf("log %q, want the first line to name %+v", lines, span)
+	}
+}
