@@ -100,7 +100,8 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	if err != nil {
 		return err
 	}
-	defer switchLevel(ctx, log, level)()
+	asSet := switchLevel(ctx, log, level)
+	defer asSet()
 	t.log, t.json = log, g.JSON
 	// It has one log for the whole process, and would write to stderr itself.
 	redis.SetLogger(cli.RedisLog{Logger: log})

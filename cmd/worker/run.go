@@ -85,7 +85,8 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 		s.print(p.Stdout, tenants, redis)
 		return nil
 	}
-	defer switchLevel(ctx, logger, level)()
+	asSet := switchLevel(ctx, logger, level)
+	defer asSet()
 	w, err := newWorker(ctx, s, redis, logger)
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	if err != nil {
 		return err
 	}
-	defer switchLevel(ctx, logger, level)()
+	asSet := switchLevel(ctx, logger, level)
+	defer asSet()
 	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate, Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
 	if s.Drain {
 		// Nobody comes to look, so no fixed address has to be free.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,6 +111,36 @@ func (l *listener) turnedAway() int {
 	return l.turned
 }
 
+// wantMetrics wants what a worker that has proven a domain tells, and nothing that
+// METRICS.md has not.
+func wantMetrics(t *testing.T, metrics string) {
+	t.Helper()
+	for _, want := range []string{
+		`orgops_build_info{`, `orgops_redis_scrape_success 1`, `orgops_pace_limit_per_second{tenant="default"} +Inf`, `orgops_pace_paused_seconds{tenant="default"} 0`,
+		`orgops_breaker_open{tenant="default"} 0`, `orgops_runs_open{tenant="default"} `, `orgops_token_ok{tenant="default"} 1`, `orgops_token_failures_total{tenant="default"} 0`,
+		`orgops_verdicts_total{reason="found",state="present",tenant="default"} `, `orgops_api_requests_total{operation="update_discovery_domain",status="200",tenant="default"} 1`,
+	} {
+		if !strings.Contains(metrics, "\n"+want) {
+			t.Errorf("no metric %s", want)
+		}
+	}
+	if got := strings.Count(metrics, "\norgops_resolver_voting{"); got != 3 {
+		t.Errorf("%d resolvers with or without a vote, want three", got)
+	}
+	documented, err := os.ReadFile("../../METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(metrics) {
+		if rest, ok := strings.CutPrefix(line, "# HELP orgops_"); ok {
+			name, _, _ := strings.Cut(rest, " ")
+			if !strings.Contains(string(documented), "| `orgops_"+name+"` |") {
+				t.Errorf("orgops_%s is not in METRICS.md", name)
+			}
+		}
+	}
+}
+
 // TestWebhooks: a domain that is proven, one that expires and the end of their run
 // come to a receiver that is not there at first.
 func TestWebhooks(t *testing.T) {
@@ -131,6 +162,8 @@ func TestWebhooks(t *testing.T) {
 	if status, metrics := p.page("probe-addr", "/metrics"); status != http.StatusOK ||
 		!strings.Contains(metrics, `orgops_events_total{tenant="default",type="run.finished"} 1`) || !strings.Contains(metrics, `orgops_webhook_deliveries_total{endpoint="crm",outcome="delivered",tenant="default"}`) {
 		t.Errorf("metrics: %d %s", status, metrics)
+	} else {
+		wantMetrics(t, metrics)
 	}
 	if status := p.stop(); status != 0 {
 		t.Errorf("exit status %d", status)

@@ -24,9 +24,9 @@ func TestSwitchLevel(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		debug, back := make(chan struct{}), make(chan struct{})
 		go cli.SwitchLevel(ctx, log, level, debug, back)
-		tell := func(msg string) {
+		tell := func(when string) {
 			synctest.Wait()
-			log.Debug(msg)
+			log.Debug("told", "when", when)
 		}
 		tell("before")
 		debug <- struct{}{}
@@ -41,7 +41,7 @@ func TestSwitchLevel(t *testing.T) {
 			_, line, _ = strings.Cut(strings.TrimSpace(line), " ") // without its time
 			told = append(told, line)
 		}
-		want := []string{`level=INFO msg="log level changed" log_level=DEBUG`, "level=DEBUG msg=while", `level=INFO msg="log level changed" log_level=DEBUG`, `level=INFO msg="log level changed" log_level=WARN`}
+		want := []string{`level=INFO msg="log level changed" log_level=DEBUG`, "level=DEBUG msg=told when=while", `level=INFO msg="log level changed" log_level=DEBUG`, `level=INFO msg="log level changed" log_level=WARN`}
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}

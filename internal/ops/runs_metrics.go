@@ -63,7 +63,9 @@ func (s *runSource) recent(ctx context.Context) (map[string]runs.Open, error) {
 		return nil, err
 	}
 	for _, t := range s.tenants {
-		open[t.Name] = open[t.Name] // with zeros, if it has none
+		if _, has := open[t.Name]; !has {
+			open[t.Name] = runs.Open{}
+		}
 	}
 	now := time.Now()
 	s.byTenant, s.next = open, now.Add(max(runsEvery, runsShare*now.Sub(began)))

@@ -99,7 +99,7 @@ func New(ctx context.Context, c Config) (*Tracing, error) {
 		return nil, fmt.Errorf("otlp-endpoint: %w", err)
 	}
 	// There is one such handler for the process: without it the library writes to stderr.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.Warn("traces not sent", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.WarnContext(ctx, "traces not sent", "error", err) }))
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(exportTimeout), sdktrace.WithMaxQueueSize(mostWaiting)),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.Ratio))),
