@@ -77,7 +77,7 @@ func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
 	if p.Judgement, err = cli.JudgementOf(ctx, t.redis, p.tenant); err != nil {
 		return err
 	}
-	p.docket, err = cli.DocketOf(ctx, t.redis, p.tenant, p.organization, rulesOf(p.settings), p.Judgement, p.at)
+	p.docket, err = cli.DocketOf(ctx, t.redis, p.tenant, p.organization, cli.RulesOf(p.settings), p.Judgement, p.at)
 	return err
 }
 
@@ -243,7 +243,7 @@ func (p *sweepPlan) time() string {
 }
 
 func (p *sweepPlan) rules() string {
-	r := rulesOf(p.settings)
+	r := cli.RulesOf(p.settings)
 	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, span(r.Grace))
 	if len(r.Protect) > 0 {
 		text += "; never: " + strings.Join(r.Protect, ", ")
@@ -348,7 +348,7 @@ type caseJSON struct {
 }
 
 func (p *sweepPlan) asJSON() sweepPlanJSON {
-	r := rulesOf(p.settings)
+	r := cli.RulesOf(p.settings)
 	j := sweepPlanJSON{
 		DryRun: true, Tenant: p.tenant, Organization: p.organization, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
 		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare), RateAnnounced: p.announced, TooSlow: p.tooSlow(),

@@ -66,6 +66,15 @@ func tasksRun(r runs.Run, search *tasks.Search) tasks.Run {
 	}
 }
 
+// TaskPlaces are where the task of a row of the run may be; none where that is not known.
+func TaskPlaces(ctx context.Context, ledger *runs.Ledger, r runs.Run, item int64) ([]tasks.Place, error) {
+	_, marks, err := ledger.Marked(ctx, r.ID, tasks.NextLookMark, []int64{item})
+	if err != nil {
+		return nil, err
+	}
+	return tasksRun(r, nil).Places(item, marks[0]), nil
+}
+
 // WalkLost says whether the run has lost the task that goes on with it as a whole: that
 // of its walk, where none stands for the next step and nobody has made that meanwhile;
 // or the one that judges a sweep whose rows are all found.
