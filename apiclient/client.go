@@ -91,6 +91,7 @@ type Client struct {
 	body      BodyFormat
 	transport *http.Transport
 	exchange  http.RoundTripper // by transport, and told of where that is wanted
+	refused   refusals
 }
 
 // New checks the settings and returns a client. It connects to nothing.

@@ -64,6 +64,7 @@ func (c *Client) do(ctx context.Context, k request) (answer, error) {
 			}
 		}
 	}
+	c.refused.answered(a.status)
 	if a.status < 200 || a.status > 299 {
 		return answer{}, k.refusal(a)
 	}

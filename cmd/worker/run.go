@@ -249,7 +249,7 @@ func (w *worker) deciding() (n int, err error) {
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
 	config := ops.Config{
-		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
+		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.readiness().Checks, Version: version, Logger: w.logger,
 	}
 	for _, t := range w.tenants {
 		config.Tenants = append(config.Tenants, t.shown())
@@ -278,15 +278,6 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, config ops.Con
 	w.stops = append(w.stops, stop)
 	w.logger.InfoContext(ctx, "listening", "for", flag, "url", "http://"+at+"/")
 	return nil
-}
-
-// ready is what /readyz looks at.
-func (w *worker) ready(ctx context.Context) []ops.Check {
-	checks := []ops.Check{{Name: "redis", Err: redisconn.Ready(ctx, w.redis)}}
-	for _, t := range w.tenants {
-		checks = append(checks, ops.Check{Name: "tenant " + t.name, Err: t.ready(ctx)})
-	}
-	return checks
 }
 
 // stop fetches nothing more, lets what runs finish within the shutdown

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -31,6 +30,8 @@ type served struct {
 	servers  *tasks.Servers
 	hooks    *webhooks.Sender
 	notices  tasks.Notices
+	votes    int               // how many resolvers a proof needs
+	canary   string            // the zone; empty: there is none
 	schedule *intake.Scheduler // of its sweeps; nil: there is none
 }
 
@@ -140,6 +141,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	return &served{
 		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
+		votes: t.quorum(), canary: t.CanaryZone,
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
@@ -189,19 +191,6 @@ func (s *served) announce(ctx context.Context, rdb redis.UniversalClient) error 
 // shown is what the operator's pages need of it.
 func (s *served) shown() ops.Tenant {
 	return ops.Tenant{Name: s.name, Settings: s.settings, Rules: s.rules, Limiter: s.limiter, API: s.api, DNS: s.dns}
-}
-
-// ready says in words what keeps the tenant's work from going on.
-func (s *served) ready(ctx context.Context) error {
-	state, err := s.limiter.State(ctx)
-	if err != nil {
-		return err
-	}
-	var blocks []error
-	for _, b := range state.Blocks {
-		blocks = append(blocks, fmt.Errorf("blocked: %s: %s", b.Operation, b.Reason))
-	}
-	return errors.Join(blocks...)
 }
 
 // measuredGate measures how long requests wait for their permits.

@@ -20,7 +20,7 @@ type Config struct {
 	Redis redis.UniversalClient
 	// Metrics is what /metrics serves; nil makes it answer 404.
 	Metrics *Metrics
-	// Ready looks at everything that the worker needs, each time it is asked;
+	// Ready tells how everything is that the worker needs, such as Readiness.Checks;
 	// ctx ends after 3 s. Nil: ready as soon as it answers.
 	Ready func(ctx context.Context) []Check
 	// Ledger and Intake are where runs are read, and acted on; needed by Pages only.
@@ -53,6 +53,8 @@ type Check struct {
 	Name string
 	// Err says what is wrong, in words for an operator; nil if nothing is.
 	Err error
+	// Note says what an operator should know though it works; may be empty.
+	Note string
 }
 
 func (c Config) logger() *slog.Logger {
