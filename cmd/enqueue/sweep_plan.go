@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -144,12 +143,12 @@ func (p *sweepPlan) write(out io.Writer) error {
 	line("organization", p.organization)
 	line("breaker", p.breaker())
 	line("schedule", p.schedule())
-	line("skipped", p.skipped())
+	line("skipped", cli.SkipText(p.ticks.Skipped))
 	line("last sweep", p.last())
 	line("API calls", p.requests())
 	line("time", p.time())
 	if p.tooSlow() {
-		line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", span(p.interval)))
+		line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", cli.Span(p.interval)))
 	}
 	line("rules", p.rules())
 	if err := w.Flush(); err != nil {
@@ -184,31 +183,13 @@ func (p *sweepPlan) cronText() string {
 	return p.settings.Sweep
 }
 
-func (p *sweepPlan) schedule() string {
-	if p.cronText() == "" {
-		return "none: sweeps are begun by hand"
-	}
-	return fmt.Sprintf("%s, next at %s", p.cron, stamp(p.cron.Next(p.at)))
-}
-
-func (p *sweepPlan) skipped() string {
-	s := p.ticks.Skipped
-	if s.Tick == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("the tick of %s: %s", stamp(cli.TickAt(s.Tick)), s.Why)
-	if s.InRow > 1 {
-		text += fmt.Sprintf(" (%d in a row)", s.InRow)
-	}
-	return text
-}
+func (p *sweepPlan) schedule() string { return cli.ScheduleText(p.cron, p.at) }
 
 func (p *sweepPlan) last() string {
-	j := p.Judged
-	if j == nil {
+	if p.Judged == nil {
 		return "none of the whole tenant has ended yet: how much there is to look at is not known"
 	}
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(cli.TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
+	return cli.SweepText(*p.Judged)
 }
 
 func (p *sweepPlan) requests() string {
@@ -243,33 +224,11 @@ func (p *sweepPlan) time() string {
 }
 
 func (p *sweepPlan) rules() string {
-	r := cli.RulesOf(p.settings)
-	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, span(r.Grace))
-	if len(r.Protect) > 0 {
-		text += "; never: " + strings.Join(r.Protect, ", ")
-	}
+	text := cli.RulesText(cli.RulesOf(p.settings))
 	if !p.announced {
 		text += " (the defaults, since no worker has announced the tenant's)"
 	}
 	return text
-}
-
-// span is a time that is counted in days where it is long, rounded down.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d == day:
-		return "1 day"
-	case d >= day && d%day == 0:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= day:
-		return fmt.Sprintf("%.1f days", float64(d/(day/10))/10)
-	case d >= time.Hour && d%time.Hour == 0:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d >= time.Minute:
-		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
-	}
-	return d.Truncate(time.Second).String()
 }
 
 // sweepPlanJSON is what --json prints of a dry run.

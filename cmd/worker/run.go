@@ -252,7 +252,7 @@ func (w *worker) listen(ctx context.Context) error {
 		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.readiness().Checks, Version: version, Logger: w.logger,
 	}
 	for _, t := range w.tenants {
-		config.Tenants = append(config.Tenants, t.shown())
+		config.Tenants = append(config.Tenants, t.shown)
 	}
 	if w.settings.HTTPAddr != off {
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, config, true); err != nil {

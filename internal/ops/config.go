@@ -45,7 +45,16 @@ type Tenant struct {
 	Limiter  *pace.Limiter
 	API      *apiclient.Client // for records; its requests wait for their permits
 	DNS      *dnscheck.Checker
+	DNSMode  string     // whom it asks: auto, authority or resolvers
+	Quorum   int        // how many resolvers have to agree
+	Reach    *Reach     // whether name servers can be reached; nil: nobody says
+	Errors   *APIErrors // of the API, of late; nil: nobody says
+	Webhooks []Receiver
 }
+
+// Receiver is told of a tenant's events: its name, and the scheme, host and port of
+// its URL, which may have a token behind them.
+type Receiver struct{ Name, Origin string }
 
 // Check is one thing that the worker needs.
 type Check struct {

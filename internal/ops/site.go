@@ -25,7 +25,8 @@ const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // keeps up to date (static/ops.js).
 type site struct {
 	Config
-	pages map[string]*template.Template // by name: the layout with that page in it
+	pages  map[string]*template.Template // by name: the layout with that page in it
+	checks *checks                       // of domains, by hand
 }
 
 // page is what the layout shows around a page.
@@ -39,11 +40,11 @@ type page struct {
 }
 
 func newSite(cfg Config) *site {
-	s := &site{Config: cfg, pages: map[string]*template.Template{}}
+	s := &site{Config: cfg, pages: map[string]*template.Template{}, checks: newChecks()}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": cli.Shown, "stamp": stamp,
+		"shown": cli.Shown, "stamp": stamp, "printable": printable,
 	}).ParseFS(templates, "templates/layout.html"))
-	for _, name := range []string{"problem"} {
+	for _, name := range []string{"problem", "domains", "tenants"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s
@@ -52,6 +53,9 @@ func newSite(cfg Config) *site {
 // routes puts the pages and their files at their places.
 func (s *site) routes(mux *http.ServeMux) {
 	mux.Handle("GET /static/", http.FileServerFS(static))
+	mux.HandleFunc("GET /domains", s.domains)
+	mux.HandleFunc("POST /domains/check", s.checkDomain)
+	mux.HandleFunc("GET /tenants", s.tenants)
 	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
 }
 
