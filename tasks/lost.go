@@ -184,26 +184,6 @@ func (r Run) places(items []int64, mark string) []place {
 	return all
 }
 
-// Place is where a task may stand.
-type Place struct{ Queue, ID string }
-
-// NextLookMark is the name of the mark that Places wants.
-const NextLookMark = keptNextLook
-
-// Places are where the task of that row may be, in the order in which it gets there;
-// none where its kind has rows share tasks. mark is what the ledger keeps of the row by
-// the name of NextLookMark.
-func (r Run) Places(item int64, mark string) []Place {
-	if r.Kind == TypeRemove {
-		return nil
-	}
-	var all []Place
-	for _, p := range r.places([]int64{item}, mark) {
-		all = append(all, Place{p.queue, p.id})
-	}
-	return all
-}
-
 func (r Run) taskID(items []int64, generation int) string {
 	if r.Kind == TypeRemove {
 		return batchTaskID(r.ID, items, generation)

@@ -15,9 +15,9 @@ type oneRun struct {
 }
 
 // told writes what was done to the run: a line, or with --json the run.
-func (t *tool) told(ctx context.Context, run, format string, a ...any) error {
+func (t *tool) told(ctx context.Context, run, what string) error {
 	if !t.json {
-		_, err := fmt.Fprintf(t.Stdout, "run "+run+": "+format+"\n", a...)
+		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run, what)
 		return err
 	}
 	r, err := t.ledger.Get(ctx, run)
@@ -41,20 +41,11 @@ func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	rows, err := t.ledger.Cancel(ctx, c.ID)
+	told, err := cli.Cancel(ctx, t.ledger, c.ID)
 	if err != nil {
 		return err
 	}
-	r, err := t.ledger.Get(ctx, c.ID)
-	switch {
-	case err != nil:
-		return err
-	case rows > 0 && r.Ended():
-		return t.told(ctx, c.ID, "cancelled; rows that were open: %d", rows)
-	case rows > 0:
-		return t.told(ctx, c.ID, "cancelled; rows that were open: %d; %s", rows, cli.UnderWay(r))
-	}
-	return t.told(ctx, c.ID, "nothing is left to cancel: %s", cli.State(r))
+	return t.told(ctx, c.ID, told)
 }
 
 type deleteCommand struct{ oneRun }

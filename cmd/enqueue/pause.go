@@ -17,10 +17,11 @@ func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	if err := t.ledger.Pause(ctx, c.ID); err != nil {
+	told, err := cli.Pause(ctx, t.ledger, c.ID)
+	if err != nil {
 		return err
 	}
-	return t.told(ctx, c.ID, "paused; to go on: enqueue runs resume %s", c.ID)
+	return t.told(ctx, c.ID, told)
 }
 
 type resumeCommand struct{ oneRun }
@@ -30,18 +31,14 @@ func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	sum, resumed, err := intake.New(t.redis, t.ledger).Resume(ctx, c.ID)
+	told, err := cli.Resume(ctx, intake.New(t.redis, t.ledger), c.ID)
 	switch {
-	case errors.Is(err, runs.ErrUnsealed):
-		return fmt.Errorf("%w: hand in the rest, with the same rows and --run %s, then resume it", err, c.ID)
-	case errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrNotFound):
+	case errors.Is(err, runs.ErrUnsealed), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrNotFound):
 		return err
 	case err != nil && ctx.Err() != nil:
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: only a part of run %s is resumed; for the rest, resume it again", c.ID)}
 	case err != nil:
 		return err
-	case !resumed:
-		return t.told(ctx, c.ID, "it was not paused")
 	}
-	return t.told(ctx, c.ID, "resumed; open rows: %d", sum.Rows-sum.Settled)
+	return t.told(ctx, c.ID, told)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
@@ -93,31 +92,16 @@ type retriedJSON struct {
 
 // explain says what to do about the error. child is empty unless it was begun.
 func (c *retryCommand) explain(ctx context.Context, child string, err error) error {
-	again := "enqueue runs retry " + c.ID
-	if len(c.Outcomes) > 0 {
-		again += " --outcome " + strings.Join(c.Outcomes, ",")
+	cut := child != "" && ctx.Err() != nil
+	if cut && !errors.Is(err, runs.ErrCancelled) {
+		err = context.Canceled // whatever that has made fail
 	}
-	if open, ok := errors.AsType[*intake.OpenRetryError](err); ok {
-		if open.Incomplete {
-			return fmt.Errorf("%w: complete it (%s --run %s), or end it (enqueue runs cancel %s)", err, again, open.Child, open.Child)
-		}
-		return fmt.Errorf("%w: follow it to its end: enqueue runs follow %s", err, open.Child)
+	told := cli.RetryError(c.ID, c.Outcomes, child, err)
+	switch {
+	case errors.Is(err, runs.ErrMismatch) && child == "":
+		return cli.Usage(told)
+	case cut && !errors.Is(err, runs.ErrCancelled):
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: told}
 	}
-	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok && child == "" {
-		return cli.Usage(fmt.Errorf("%w; a retry is completed by the same command as before, the same outcomes too", mismatch))
-	}
-	if errors.Is(err, runs.ErrOpen) {
-		return fmt.Errorf("run %s has not ended, and its open rows may still go well: follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", c.ID, c.ID, c.ID)
-	}
-	if errors.Is(err, runs.ErrCancelled) {
-		return fmt.Errorf("run %s was cancelled: retry these rows under another id, if they are still wanted", child)
-	}
-	if child == "" {
-		return err
-	}
-	const goOn = "only a part of run %s is handed in; to hand in the rest: %s --run %s"
-	if ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+goOn, child, again, child)}
-	}
-	return fmt.Errorf("%w\n"+goOn, err, child, again, child)
+	return told
 }

@@ -66,7 +66,7 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.printRun(ctx, r); err != nil {
 		return err
 	}
-	waiting, err := cli.WaitingOf(ctx, t.ledger, r)
+	waiting, err := cli.WaitingOf(ctx, t.ledger, r, cli.WaitingSample)
 	if err == nil {
 		err = waiting.Write(t.Stdout)
 	}
@@ -84,7 +84,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	if err != nil {
 		return err
 	}
-	children, err := t.children(ctx, r)
+	children, err := cli.Children(ctx, t.ledger, r)
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("parent", r.Parent)
 	line("handed in by", r.Caller)
 	line("state", cli.State(r))
-	line("lost", lostOf(r))
+	line("lost", cli.Lost(r))
 	line("walk", cli.WalkState(r))
-	line("producer", silentOf(r, time.Now()))
+	line("producer", cli.Silent(r, time.Now()))
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)
 	}
@@ -230,7 +230,7 @@ func runAsJSON(r runs.Run) runJSON {
 	if r.Sealed {
 		j.Rows = &r.Total
 	}
-	if lostOf(r) != "" {
+	if cli.Lost(r) != "" {
 		j.Lost, j.LostAt = r.Lost, &r.LostAt
 	}
 	if since := r.SilentSince(time.Now()); !since.IsZero() {

@@ -15,7 +15,7 @@ import (
 func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 	out := bufio.NewWriter(t.Stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	for row, err := range cli.AllOpen(ctx, t.ledger, r) {
+	for row, err := range cli.OpenFrom(ctx, t.ledger, r, 0) {
 		if err != nil {
 			return err
 		}
@@ -37,38 +37,6 @@ func openRowAsJSON(row cli.OpenRow) openRowJSON {
 		j.NextLook = &row.Next
 	}
 	return j
-}
-
-// child is a run that repeats rows of another.
-type child struct {
-	runs.Run
-
-	missing bool // it was cut off before it was made
-}
-
-// String is the child's id with how far it is.
-func (c child) String() string {
-	if c.missing {
-		return fmt.Sprintf("%s (cut off before it began; to complete it: enqueue runs retry %s --run %s)", c.ID, c.Parent, c.ID)
-	}
-	return fmt.Sprintf("%s (%s; %s)", c.ID, cli.State(c.Run), cli.Counts(c.Run))
-}
-
-// children are the runs that repeat rows of this one, as they stand.
-func (t *tool) children(ctx context.Context, r runs.Run) ([]child, error) {
-	var all []child
-	for _, id := range r.Children {
-		one, err := t.ledger.Get(ctx, id)
-		switch {
-		case errors.Is(err, runs.ErrNotFound):
-			all = append(all, child{runs.Run{ID: id, Parent: r.ID}, true})
-		case err != nil:
-			return nil, err
-		default:
-			all = append(all, child{Run: one})
-		}
-	}
-	return all, nil
 }
 
 // childJSON is a child as --json prints it.
@@ -95,19 +63,19 @@ type reasonJSON struct {
 
 // addWaiting adds to the details what the run's rows wait for, and its children.
 func (t *tool) addWaiting(ctx context.Context, r runs.Run, details *detailsJSON) error {
-	children, err := t.children(ctx, r)
+	children, err := cli.Children(ctx, t.ledger, r)
 	if err != nil {
 		return err
 	}
 	for _, c := range children {
 		j := childJSON{Run: c.ID, State: "not begun"}
-		if !c.missing {
+		if !c.Missing {
 			as := runAsJSON(c.Run)
 			j.State, j.Counts = as.State, as.Counts
 		}
 		details.Children = append(details.Children, j)
 	}
-	w, err := cli.WaitingOf(ctx, t.ledger, r)
+	w, err := cli.WaitingOf(ctx, t.ledger, r, cli.WaitingSample)
 	if err != nil || w.Looked == 0 {
 		return err
 	}

@@ -9,9 +9,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
-	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -92,13 +90,8 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	settings, seen, err := pace.Announced(ctx, t.redis, c.Tenant)
-	if err != nil {
-		return err
-	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
-	order := tasks.SweepOrder{Organization: c.Org, Pending: c.VerifyPending || settings.VerifyPending}
-	run, created, err := intake.New(t.redis, t.ledger).SweepNow(ctx, watch.New(t.redis, c.Tenant), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, order)
+	run, created, seen, err := cli.SweepNow(ctx, t.redis, intake.New(t.redis, t.ledger), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}

@@ -143,7 +143,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 	line("organization", p.organization)
 	line("breaker", p.breaker())
 	line("schedule", p.schedule())
-	line("skipped", cli.SkipText(p.ticks.Skipped))
+	line("skipped", cli.Skipped(p.ticks.Skipped))
 	line("last sweep", p.last())
 	line("API calls", p.requests())
 	line("time", p.time())

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -91,22 +93,31 @@ const (
 	ofLate = 30 * time.Second
 	// leastSpan is the time that a rate takes to be told at all.
 	leastSpan = 2 * time.Second
-	// lookEvery is how often the tenants' budgets and the rows' notes are read.
+	// lookEvery is how often a tenant's budget and a run's notes are read.
 	lookEvery = 2 * time.Second
+	// forgetAfter is how long a run is kept in mind that nobody asks for.
+	forgetAfter = 5 * time.Minute
 	// notesSeen is how many notes tell how many rows wait for DNS.
 	notesSeen = 1000
 )
 
-// oracle makes outlooks of what it sees of runs over time.
-type oracle struct {
+// Oracle makes outlooks of what it sees of runs over time. It is safe for concurrent use.
+type Oracle struct {
 	rdb    redis.UniversalClient
 	ledger *runs.Ledger
 
-	looked  time.Time
-	moves   map[string][]move
-	calls   map[string]float64 // a row, by run
-	dns     map[string]int64   // rows that wait for it, by run
+	mu      sync.Mutex
+	runs    map[string]*watched
 	tenants map[string]tenant
+}
+
+// watched is what is known of a run.
+type watched struct {
+	moves  []move
+	calls  float64   // a row; 0: not known
+	dns    int64     // rows that wait for it
+	looked time.Time // when its notes were read
+	asked  time.Time // when it was last asked for
 }
 
 // move is how far a run was at a time.
@@ -115,27 +126,28 @@ type move struct {
 	settled int64
 }
 
-// tenant is how its budget stands.
+// tenant is how its budget stood when it was looked at.
 type tenant struct {
+	looked    time.Time
 	settings  pace.Settings
 	announced bool
 	state     pace.State
 }
 
-func newOracle(rdb redis.UniversalClient, ledger *runs.Ledger) *oracle {
-	return &oracle{
-		rdb: rdb, ledger: ledger,
-		moves: map[string][]move{}, calls: map[string]float64{}, dns: map[string]int64{}, tenants: map[string]tenant{},
-	}
+// NewOracle returns one that has seen nothing yet.
+func NewOracle(rdb redis.UniversalClient, ledger *runs.Ledger) *Oracle {
+	return &Oracle{rdb: rdb, ledger: ledger, runs: map[string]*watched{}, tenants: map[string]tenant{}}
 }
 
-// see takes in how the runs stand now, and says what is to be expected of each.
+// See takes in how the runs stand now, and says what is to be expected of each.
 // What cannot be read is as it was before: following does not depend on it.
-func (o *oracle) see(ctx context.Context, now time.Time, all []runs.Run) []Outlook {
-	if now.Sub(o.looked) >= lookEvery {
-		o.looked = now
-		o.look(ctx, all)
+func (o *Oracle) See(ctx context.Context, now time.Time, all []runs.Run) []Outlook {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range all {
+		o.look(ctx, now, r)
 	}
+	maps.DeleteFunc(o.runs, func(_ string, w *watched) bool { return now.Sub(w.asked) > forgetAfter })
 	outlooks := make([]Outlook, len(all))
 	for i, r := range all {
 		outlooks[i].Rate = o.rate(now, r)
@@ -154,15 +166,15 @@ func (o *oracle) see(ctx context.Context, now time.Time, all []runs.Run) []Outlo
 }
 
 // rate is how many rows of the run were settled a second of late.
-func (o *oracle) rate(now time.Time, r runs.Run) float64 {
-	moves := o.moves[r.ID]
+func (o *Oracle) rate(now time.Time, r runs.Run) float64 {
+	moves := o.runs[r.ID].moves
 	if n := len(moves); n == 0 || now.Sub(moves[n-1].at) >= time.Second {
 		moves = append(moves, move{now, r.Settled})
 	}
 	for len(moves) > 1 && now.Sub(moves[1].at) >= ofLate {
 		moves = moves[1:]
 	}
-	o.moves[r.ID] = moves
+	o.runs[r.ID].moves = moves
 	span := now.Sub(moves[0].at)
 	if span < leastSpan {
 		return 0
@@ -170,28 +182,35 @@ func (o *oracle) rate(now time.Time, r runs.Run) float64 {
 	return max(float64(r.Settled-moves[0].settled), 0) / span.Seconds()
 }
 
-// look reads what changes slowly.
-func (o *oracle) look(ctx context.Context, all []runs.Run) {
-	seen := map[string]bool{}
-	for _, r := range all {
-		if r.Ended() {
-			continue
-		}
-		if !seen[r.Tenant] {
-			seen[r.Tenant] = true
-			o.lookAtTenant(ctx, r.Tenant)
-		}
-		if o.calls[r.ID] == 0 {
-			if calls, err := intake.CallsPerRow(ctx, o.ledger, r, o.tenants[r.Tenant].settings.MaxClientsPerRequest); err == nil {
-				o.calls[r.ID] = calls
-			}
-		}
-		o.lookAtNotes(ctx, r)
+// look reads what changes slowly, if it was not read just now.
+func (o *Oracle) look(ctx context.Context, now time.Time, r runs.Run) {
+	w := o.runs[r.ID]
+	if w == nil {
+		w = &watched{}
+		o.runs[r.ID] = w
 	}
+	w.asked = now
+	if r.Ended() {
+		return
+	}
+	if now.Sub(o.tenants[r.Tenant].looked) >= lookEvery {
+		o.lookAtTenant(ctx, now, r.Tenant)
+	}
+	if now.Sub(w.looked) < lookEvery {
+		return
+	}
+	w.looked = now
+	if w.calls == 0 {
+		if calls, err := intake.CallsPerRow(ctx, o.ledger, r, o.tenants[r.Tenant].settings.MaxClientsPerRequest); err == nil {
+			w.calls = calls
+		}
+	}
+	o.lookAtNotes(ctx, r, w)
 }
 
-func (o *oracle) lookAtTenant(ctx context.Context, name string) {
+func (o *Oracle) lookAtTenant(ctx context.Context, now time.Time, name string) {
 	t := o.tenants[name]
+	t.looked = now
 	if settings, announced, err := pace.Announced(ctx, o.rdb, name); err == nil {
 		t.settings, t.announced = settings, announced
 	}
@@ -201,7 +220,7 @@ func (o *oracle) lookAtTenant(ctx context.Context, name string) {
 	o.tenants[name] = t
 }
 
-func (o *oracle) lookAtNotes(ctx context.Context, r runs.Run) {
+func (o *Oracle) lookAtNotes(ctx context.Context, r runs.Run, w *watched) {
 	if r.Kind != tasks.TypeVerify {
 		return
 	}
@@ -215,33 +234,33 @@ func (o *oracle) lookAtNotes(ctx context.Context, r runs.Run) {
 			there++
 		}
 	}
-	o.dns[r.ID] = there
+	w.dns = there
 	if seen := int64(len(notes)); seen < noted {
-		o.dns[r.ID] = int64(float64(there) / float64(seen) * float64(noted))
+		w.dns = int64(float64(there) / float64(seen) * float64(noted))
 	}
 }
 
 // waiting is how many rows of the run wait for DNS.
-func (o *oracle) waiting(r runs.Run) int64 {
+func (o *Oracle) waiting(r runs.Run) int64 {
 	if !r.Sealed {
-		return o.dns[r.ID]
+		return o.runs[r.ID].dns
 	}
-	return min(o.dns[r.ID], r.Total-r.Settled)
+	return min(o.runs[r.ID].dns, r.Total-r.Settled)
 }
 
 // ahead is how many requests the run still comes to, but for rows that wait for
 // DNS; 0: none, or not known.
-func (o *oracle) ahead(r runs.Run) float64 {
+func (o *Oracle) ahead(r runs.Run) float64 {
 	if !r.Sealed || r.Ended() || r.Paused {
 		return 0
 	}
-	return float64(r.Total-r.Settled-o.waiting(r)) * o.calls[r.ID]
+	return float64(r.Total-r.Settled-o.waiting(r)) * o.runs[r.ID].calls
 }
 
 // left is how long the run takes at the tenant's pace. Runs that are followed
 // together and share a tenant share its rate, each as much as the others, as
 // long as they last.
-func (o *oracle) left(now time.Time, r runs.Run, all []runs.Run, rate float64) time.Duration {
+func (o *Oracle) left(now time.Time, r runs.Run, all []runs.Run, rate float64) time.Duration {
 	t, own := o.tenants[r.Tenant], o.ahead(r)
 	parsed, err := pace.ParseRate(t.settings.Rate)
 	if !t.announced || err != nil || own == 0 {
@@ -251,7 +270,7 @@ func (o *oracle) left(now time.Time, r runs.Run, all []runs.Run, rate float64) t
 		if rate == 0 {
 			return 0
 		}
-		return seconds(own / o.calls[r.ID] / rate)
+		return seconds(own / o.runs[r.ID].calls / rate)
 	}
 	effective, _ := pace.Limit{Rate: parsed, Burst: t.settings.Burst, Reserve: t.settings.Reserve}.Effective()
 	calls := 0.0
@@ -270,7 +289,7 @@ func seconds(s float64) time.Duration {
 }
 
 // held says why nothing of the run moves, if so.
-func (o *oracle) held(now time.Time, r runs.Run) (why []string) {
+func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 	t := o.tenants[r.Tenant]
 	switch {
 	case r.Paused:

@@ -34,7 +34,7 @@ func follow(t *testing.T, s pace.Settings) *followed {
 			t.Fatal(err)
 		}
 	}
-	see := cli.Outlooks(rdb, f.ledger)
+	see := cli.NewOracle(rdb, f.ledger).See
 	f.see = func(now time.Time) []cli.Outlook {
 		var all []runs.Run
 		for _, id := range f.ids {

@@ -32,7 +32,7 @@ const (
 // terminal, else a line now and then.
 func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer) ([]runs.Run, error) {
 	ledger := runs.New(rdb)
-	ahead := newOracle(rdb, ledger)
+	ahead := NewOracle(rdb, ledger)
 	show := follower(&lines{out: out})
 	if IsTerminal(out) {
 		show = newBars(ctx, out)
@@ -48,7 +48,7 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io
 			return nil, err
 		case err == nil:
 			missed = 0
-			show.show(all, ahead.see(ctx, time.Now(), all))
+			show.show(all, ahead.See(ctx, time.Now(), all))
 		default: // a Redis that is restarted is there again soon
 			if missed++; missed == mostMissed {
 				return nil, err

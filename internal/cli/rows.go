@@ -16,18 +16,24 @@ import (
 	"orgops/internal/runs"
 )
 
-// OpenRow is a row that is not settled. Name has its identifiers as they were
-// handed in.
+// OpenRow is a row that is not settled.
 type OpenRow struct {
 	runs.OpenRow
-	Name string
+	RowName
 }
 
-// UnwellRow is a row that did not become what it asked for. Name has its
-// identifiers as they were handed in.
+// UnwellRow is a row that did not become what it asked for.
 type UnwellRow struct {
 	runs.Fate
-	Name string
+	RowName
+}
+
+// RowName is by which a row is known. Name has its identifiers, fit to be shown;
+// Organization and Domain are the ids of these as they were handed in, empty where
+// the row names none.
+type RowName struct {
+	Name                 string
+	Organization, Domain string
 }
 
 // Open returns the first most rows that are not settled.
@@ -36,7 +42,7 @@ func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]Ope
 	if most == 0 {
 		return nil, nil
 	}
-	for row, err := range AllOpen(ctx, ledger, r) {
+	for row, err := range OpenFrom(ctx, ledger, r, 0) {
 		if err != nil {
 			return nil, err
 		}
@@ -47,12 +53,13 @@ func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]Ope
 	return open, nil
 }
 
-// AllOpen returns all rows that are not settled, and holds few of them at a time.
-func AllOpen(ctx context.Context, ledger *runs.Ledger, r runs.Run) iter.Seq2[OpenRow, error] {
+// OpenFrom returns the rows from row first on that are not settled, and holds few of
+// them at a time.
+func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64) iter.Seq2[OpenRow, error] {
 	return func(yield func(OpenRow, error) bool) {
 		names := rowNames{ledger: ledger, run: r}
-		for row, err := range ledger.Open(ctx, r.ID) {
-			var name string
+		for row, err := range ledger.OpenFrom(ctx, r.ID, first) {
+			var name RowName
 			if err == nil {
 				name, err = names.of(ctx, row.Item)
 			}
@@ -81,30 +88,62 @@ func Waits(r runs.Run, row runs.OpenRow) string {
 	return cmp.Or(row.Reason, forWorker) + nextLook(row.Next)
 }
 
+// OpenReason is why the row is open, without when it is looked at next.
+func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
+
 // UnwellOf returns the first most rows that did not become what they asked for.
 func UnwellOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]UnwellRow, error) {
 	if Unwell(r) == 0 {
 		return nil, nil
 	}
-	names := rowNames{ledger: ledger, run: r}
-	var unwell []UnwellRow
-	for fate, err := range ledger.Fates(ctx, r.ID) {
+	unwell, _, err := UnwellPage(ctx, ledger, r, UnwellWanted{Most: most})
+	return unwell, err
+}
+
+// UnwellWanted says which rows a page is of.
+type UnwellWanted struct {
+	From    int64  // the first row that may be on it
+	Outcome string // the rows that settled so; empty: all that are not well
+	Text    string // stands in their name, or in why they settled so, in capitals or not; empty: anything may
+	Most    int    // rows on the page
+	Look    int    // rows that are looked at, at the most; 0: as many as it takes
+}
+
+func (w UnwellWanted) is(row UnwellRow) bool {
+	if w.Text == "" {
+		return true
+	}
+	text := strings.ToLower(w.Text)
+	return strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Detail), text)
+}
+
+// UnwellPage returns rows that did not become what they asked for, in their order.
+// Where there may be more of them, next is the row to go on from; else it is 0. The
+// page may be short of w.Most, or empty, where w.Look rows were looked at.
+func UnwellPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w UnwellWanted) (page []UnwellRow, next int64, err error) {
+	names, looked := rowNames{ledger: ledger, run: r}, 0
+	for fate, err := range ledger.FatesFrom(ctx, r.ID, w.From) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if fate.Well() {
+		if looked++; w.Look > 0 && looked > w.Look {
+			return page, fate.Item, nil
+		}
+		if fate.Well() || (w.Outcome != "" && fate.Outcome != w.Outcome) {
 			continue
 		}
-		if len(unwell) == most {
-			break
+		if len(page) == w.Most {
+			return page, fate.Item, nil
 		}
 		name, err := names.of(ctx, fate.Item)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		unwell = append(unwell, UnwellRow{fate, name})
+		if row := (UnwellRow{fate, name}); w.is(row) {
+			page = append(page, row)
+		}
 	}
-	return unwell, nil
+	return page, 0, nil
 }
 
 // OpenRows writes a line for each row that is not settled, with why it was
@@ -186,31 +225,31 @@ type rowNames struct {
 	chunk [][]byte
 }
 
-func (n *rowNames) of(ctx context.Context, item int64) (string, error) {
+func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 	if first := item - item%runs.ChunkRows; n.chunk == nil || n.first != first {
 		chunk, err := n.ledger.Rows(ctx, n.run.ID, first, runs.ChunkRows)
 		if err != nil {
-			return "", err
+			return RowName{}, err
 		}
 		n.first, n.chunk = first, chunk
 	}
 	at := item - n.first
 	if at >= int64(len(n.chunk)) {
-		return "not stored", nil
+		return RowName{Name: "not stored"}, nil
 	}
 	name, err := rowName(n.run, n.chunk[at])
 	if err != nil {
-		return "", fmt.Errorf("run %s: stored row %d: %w", n.run.ID, item, err)
+		return RowName{}, fmt.Errorf("run %s: stored row %d: %w", n.run.ID, item, err)
 	}
 	return name, nil
 }
 
-func rowName(r runs.Run, source []byte) (string, error) {
+func rowName(r runs.Run, source []byte) (RowName, error) {
 	values := map[string]string{}
 	if r.Format == "csv" {
 		var cells []string
 		if err := json.Unmarshal(source, &cells); err != nil {
-			return "", err
+			return RowName{}, err
 		}
 		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
 			values[column] = cells[i]
@@ -218,7 +257,7 @@ func rowName(r runs.Run, source []byte) (string, error) {
 	} else {
 		var members map[string]any
 		if err := json.Unmarshal(source, &members); err != nil {
-			return "", err
+			return RowName{}, err
 		}
 		for member, value := range members {
 			if text, ok := value.(string); ok {
@@ -232,7 +271,7 @@ func rowName(r runs.Run, source []byte) (string, error) {
 			names = append(names, Shown(values[column]))
 		}
 	}
-	return strings.Join(names, " "), nil
+	return RowName{strings.Join(names, " "), values["organization_id"], values["discovery_domain_id"]}, nil
 }
 
 // longestShown is the most characters of a row's identifier that are shown.

@@ -17,18 +17,6 @@ func ScheduleText(c watch.Cron, now time.Time) string {
 	return fmt.Sprintf("%s, next at %s", c, stamp(c.Next(now)))
 }
 
-// SkipText says which tick was skipped, and why; empty where none was.
-func SkipText(s watch.Skip) string {
-	if s.Tick == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("the tick of %s: %s", stamp(TickAt(s.Tick)), s.Why)
-	if s.InRow > 1 {
-		text += fmt.Sprintf(" (%d in a row)", s.InRow)
-	}
-	return text
-}
-
 // SweepText says what a sweep has come to.
 func SweepText(j tasks.Judged) string {
 	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)

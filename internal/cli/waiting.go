@@ -38,20 +38,21 @@ type WaitingFor struct {
 }
 
 const (
-	// lookedAt is how many notes are looked at: a few MB, in less than a second.
-	// The shares of the reasons among so many are within a percent of the truth.
-	lookedAt = 20_000
+	// WaitingSample is how many notes tell what a run waits for: a few MB, in less
+	// than a second. The shares of the reasons among so many are within a percent of
+	// the truth.
+	WaitingSample = 20_000
 	// mostReasons is how many reasons are told one by one.
 	mostReasons = 5
 )
 
-// WaitingOf says what the open rows of the run wait for. Its cost is bounded,
-// however many there are.
-func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run) (Waiting, error) {
+// WaitingOf says what the open rows of the run wait for, judged by about sample of
+// them: its cost is bounded by that, however many there are.
+func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int) (Waiting, error) {
 	if r.Ended() || r.Paused {
 		return Waiting{}, nil
 	}
-	notes, noted, err := ledger.Notes(ctx, r.ID, lookedAt)
+	notes, noted, err := ledger.Notes(ctx, r.ID, sample)
 	if err != nil {
 		return Waiting{}, err
 	}

@@ -53,7 +53,7 @@ func TestWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := cli.WaitingOf(t.Context(), ledger, run)
+	w, err := cli.WaitingOf(t.Context(), ledger, run, cli.WaitingSample)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,13 +66,10 @@ func tasksRun(r runs.Run, search *tasks.Search) tasks.Run {
 	}
 }
 
-// TaskPlaces are where the task of a row of the run may be; none where that is not known.
-func TaskPlaces(ctx context.Context, ledger *runs.Ledger, r runs.Run, item int64) ([]tasks.Place, error) {
-	_, marks, err := ledger.Marked(ctx, r.ID, tasks.NextLookMark, []int64{item})
-	if err != nil {
-		return nil, err
-	}
-	return tasksRun(r, nil).Places(item, marks[0]), nil
+// TasksOf says which task stands, or stood last, for each of the run's rows as far as
+// it is there to be looked at: see [tasks.Queued.OfRows].
+func TasksOf(ctx context.Context, queued *tasks.Queued, r runs.Run, items []int64) (map[int64]tasks.TaskName, error) {
+	return queued.OfRows(ctx, tasksRun(r, nil), items)
 }
 
 // WalkLost says whether the run has lost the task that goes on with it as a whole: that

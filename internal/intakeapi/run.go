@@ -139,7 +139,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return badRequest("The parameter after is not from a list's next.")
 	}
-	page, more, err := s.cfg.Ledger.Page(ctx, callerOf(ctx).Name, after, most)
+	caller := callerOf(ctx).Name
+	page, next, err := s.cfg.Ledger.Page(ctx, runs.Wanted{Is: func(r runs.Run) bool { return r.Caller == caller }, After: after, Most: most})
 	if err != nil {
 		return err
 	}
@@ -147,9 +148,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	for _, run := range page {
 		told.Runs = append(told.Runs, runAsJSON(run))
 	}
-	if more {
-		next := url.Values{"limit": {strconv.Itoa(most)}, "after": {placeText(page[len(page)-1].Place())}}
-		told.Next = new("/v1/runs?" + next.Encode())
+	if next != (runs.Place{}) {
+		query := url.Values{"limit": {strconv.Itoa(most)}, "after": {placeText(next)}}
+		told.Next = new("/v1/runs?" + query.Encode())
 	}
 	answerJSON(w, http.StatusOK, told)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/intake"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -168,7 +169,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
-	a.Served, a.Record = served, viewOf(record, recordErr)
+	a.Served, a.Record = served, viewOfRecord(record, recordErr)
 	a.Summary = summarize(record, recordErr, known)
 	if check {
 		a.Checked = checkNow(ctx, tenant, served, record, known)
@@ -202,9 +203,13 @@ func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, doma
 	}
 	a.More = known.More
 	for _, row := range known.Rows {
-		task, err := s.rowTaskURL(ctx, row.Run, row.Item)
+		standing, err := intake.TasksOf(ctx, s.queued, row.Run, []int64{row.Item})
 		if err != nil {
 			return known, a, err
+		}
+		task := ""
+		if name, there := standing[row.Item]; there {
+			task = taskPath(name)
 		}
 		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Stands: row.Stands(), Do: toDo(row), Task: task}
 		if row.Evidence != nil {
@@ -251,7 +256,7 @@ func readRecord(ctx context.Context, t Tenant, served bool, name cli.DomainName)
 	return record, err
 }
 
-func viewOf(d apiclient.DiscoveryDomain, err error) recordView {
+func viewOfRecord(d apiclient.DiscoveryDomain, err error) recordView {
 	if err != nil {
 		return recordView{Problem: printable(err.Error())}
 	}

@@ -3,12 +3,15 @@ package ops
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
+	"strconv"
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/tasks"
 )
 
 //go:embed templates
@@ -25,8 +28,12 @@ const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // keeps up to date (static/ops.js).
 type site struct {
 	Config
-	pages  map[string]*template.Template // by name: the layout with that page in it
-	checks *checks                       // of domains, by hand
+	pages   map[string]*template.Template // by name: the layout with that page in it
+	oracle  *cli.Oracle
+	queued  *tasks.Queued
+	notices notices
+	acting  acting
+	checks  *checks // of domains, by hand
 }
 
 // page is what the layout shows around a page.
@@ -35,16 +42,17 @@ type page struct {
 	Section string // the entry of the navigation that it belongs to: runs, domains, tenants
 	Write   bool   // actions may be offered
 	Version string
-	Notice  string // what became of the action that led here; empty: none did
+	Notice  string // what became of the action that led here; empty: none did. show sets it
+	Failed  bool   // the action did not do what was asked
 	Data    any    // of the page itself
 }
 
 func newSite(cfg Config) *site {
-	s := &site{Config: cfg, pages: map[string]*template.Template{}, checks: newChecks()}
+	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), queued: tasks.NewQueued(cfg.Redis), checks: newChecks()}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": cli.Shown, "stamp": stamp, "printable": printable,
-	}).ParseFS(templates, "templates/layout.html"))
-	for _, name := range []string{"problem", "domains", "tenants"} {
+		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "printable": printable,
+	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
+	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s
@@ -57,12 +65,23 @@ func (s *site) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /domains/check", s.checkDomain)
 	mux.HandleFunc("GET /tenants", s.tenants)
 	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
+	mux.HandleFunc("GET /runs", s.runs)
+	mux.HandleFunc("GET /runs/{id}", s.run)
+	mux.HandleFunc("GET /runs/{id}/failed", s.failed)
+	for action, do := range runActions {
+		mux.HandleFunc("POST /runs/{id}/"+action, s.acts(s.toRun(action, do)))
+	}
+	mux.HandleFunc("POST /sweeps", s.acts(s.sweepNow))
+	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }
 
 // show writes the page of that name. It is written only once it is whole, so that an
 // error in the middle is not taken for its end.
 func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
 	p.Write, p.Version = s.Write, s.Version
+	if told := s.notices.of(r); told.text != "" {
+		p.Notice, p.Failed = told.text, told.bad
+	}
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
 		s.logger().ErrorContext(r.Context(), "page not written", "page", name, "error", err)
@@ -80,11 +99,33 @@ func (s *site) problem(w http.ResponseWriter, r *http.Request, status int, secti
 	s.show(w, r, status, "problem", page{Title: http.StatusText(status), Section: section, Data: what})
 }
 
-// acts lets a handler of an action run where the settings allow actions.
+// unread says that what the page is made of could not be read.
+func (s *site) unread(w http.ResponseWriter, r *http.Request, section string, err error) {
+	if r.Context().Err() == nil {
+		s.logger().ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
+	}
+	s.problem(w, r, http.StatusServiceUnavailable, section, "Redis, where everything is kept, could not be read: "+cli.Shown(err.Error())+". "+
+		"Nothing is lost by that here: workers go on when it is there again. Is it running, and can this worker reach it?")
+}
+
+// mostForm bounds the body of an action, in octets.
+const mostForm = 64 << 10
+
+// acts lets a handler of an action run where the settings allow actions, its form read.
 func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.Write {
-			s.problem(w, r, http.StatusForbidden, "", "these pages only show, and change nothing: --ops-write would let them")
+			s.problem(w, r, http.StatusForbidden, "", "These pages only show, and change nothing. A worker with --ops-write lets them act.")
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+		err := r.ParseForm()
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			s.problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The form is larger than %d octets, and was not read. Nothing was changed.", mostForm))
+			return
+		}
+		if err != nil {
+			s.problem(w, r, http.StatusBadRequest, "", "The form could not be read. Nothing was changed.")
 			return
 		}
 		next(w, r)
@@ -97,5 +138,15 @@ func stamp(t time.Time) template.HTML {
 		return "–"
 	}
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")+" UTC")) //nolint:gosec // of digits alone
+	//nolint:gosec // of digits alone
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")+" UTC"))
+}
+
+// grouped is a number with its digits in threes: 1,234,567.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
 }

@@ -35,8 +35,8 @@ type tenantsPage struct {
 type tenantView struct {
 	Name     string
 	Served   bool
-	Problem  string   // why a part of it could not be read
-	Warnings []notice // what is wrong, the worst first
+	Problem  string      // why a part of it could not be read
+	Warnings []attention // what is wrong, the worst first
 	Pace     []cli.Fact
 	Used     float64 // of the limit, a share; below 0: not known
 	UsedText string
@@ -47,11 +47,8 @@ type tenantView struct {
 	Errors   []APIError
 }
 
-// notice is something that is wrong, and what to do.
-type notice struct{ Class, Text, Do string }
-
-func (v *tenantView) warn(class, text, do string) {
-	v.Warnings = append(v.Warnings, notice{class, text, do})
+func (v *tenantView) warn(tone, what, then string) {
+	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
 }
 
 // tenants shows how each tenant stands: those of this worker, then others of whom
@@ -61,13 +58,18 @@ func (s *site) tenants(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	queues, err := asynq.NewInspectorFromRedisClient(s.Redis).Queues()
 	if err != nil {
-		s.problem(w, r, http.StatusServiceUnavailable, "tenants", unread(err))
+		s.unread(w, r, "tenants", err)
+		return
+	}
+	lost, err := s.Ledger.LostByTenant(ctx)
+	if err != nil {
+		s.unread(w, r, "tenants", err)
 		return
 	}
 	names := s.tenantNames(queues)
 	p := tenantsPage{Live: len(names) <= liveTenants}
 	for _, name := range names {
-		p.Tenants = append(p.Tenants, s.viewOfTenant(ctx, name, queues))
+		p.Tenants = append(p.Tenants, s.viewOfTenant(ctx, name, queues, lost[name]))
 	}
 	s.show(w, r, http.StatusOK, "tenants", page{Title: "Tenants", Section: "tenants", Data: p})
 }
@@ -88,11 +90,13 @@ func (s *site) tenantNames(queues []string) []string {
 	return append(names, others...)
 }
 
-func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) tenantView {
+func (s *site) viewOfTenant(ctx context.Context, name string, queues []string, lost int64) tenantView {
 	v := tenantView{Name: name, Used: -1}
 	t, served := s.tenant(name)
 	v.Served = served
-	var problems []error
+	attention, err := s.attentionOf(ctx, name, lost)
+	v.Warnings = attention
+	problems := []error{err}
 	settings, announced, err := pace.Announced(ctx, s.Redis, name)
 	problems = append(problems, err)
 	if served {
@@ -126,17 +130,11 @@ func (s *site) tellPace(ctx context.Context, v *tenantView, limiter *pace.Limite
 	if err != nil {
 		return err
 	}
-	if state.PausedUntil.After(time.Now()) {
-		v.warn("wait", "The API has asked this tenant to pause (429) until "+state.PausedUntil.UTC().Format(time.RFC3339)+".",
-			"Nothing: it goes on by itself. If it comes often, others use the same budget: lower the rate or raise the reserve.")
+	if !state.PausedUntil.IsZero() {
+		v.Pace = append(v.Pace, cli.Fact{Name: "paused", Text: "until " + state.PausedUntil.UTC().Format(time.RFC3339)})
 	}
 	for _, b := range state.Blocks {
-		what := "Operation " + b.Operation
-		if b.Operation == pace.All {
-			what = "Every operation"
-		}
-		v.warn("bad", what+" is blocked for all workers: "+printable(b.Reason), "Mend the reason (credentials, or a scope of the client); one request is let through to see every 30 s, next at "+
-			b.NextProbe.UTC().Format(time.RFC3339)+", and the block ends with its success.")
+		v.Pace = append(v.Pace, cli.Fact{Name: "blocked", Text: b.Operation + ": " + printable(b.Reason) + "; the next request is let through to see at " + b.NextProbe.UTC().Format(time.RFC3339)})
 	}
 	if !announced {
 		return nil
@@ -253,17 +251,13 @@ func (s *site) tellSweeps(ctx context.Context, v *tenantView, settings pace.Sett
 		}
 		add("schedule", cli.ScheduleText(cron, time.Now()))
 	}
-	add("skipped", cli.SkipText(ticks.Skipped))
+	add("skipped", cli.Skipped(ticks.Skipped))
 	if judgement.Judged != nil {
 		add("last sweep", cli.SweepText(*judgement.Judged))
 	}
 	add("breaker", judgement.BreakerText(v.Name))
 	if announced {
 		add("rules", cli.RulesText(cli.RulesOf(settings)))
-	}
-	if b := judgement.Breaker; b != nil && b.Open {
-		v.warn("bad", "The breaker is open: no sweep acts on any domain ("+printable(b.Why)+").",
-			"Find out whether these records are really gone (enqueue domains sweep --tenant "+v.Name+" --dry-run); if so: enqueue domains sweep --tenant "+v.Name+" --confirm "+cli.Shown(b.ID))
 	}
 	return nil
 }

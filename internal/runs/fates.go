@@ -44,21 +44,26 @@ const (
 // settled meanwhile may or may not be among them. An error, such as
 // [ErrNotFound], ends it.
 func (l *Ledger) Fates(ctx context.Context, run string) iter.Seq2[Fate, error] {
+	return l.FatesFrom(ctx, run, 0)
+}
+
+// FatesFrom is Fates from row first on; nothing is read of those before it.
+func (l *Ledger) FatesFrom(ctx context.Context, run string, first int64) iter.Seq2[Fate, error] {
 	return func(yield func(Fate, error) bool) {
-		if err := l.eachFate(ctx, run, func(f Fate) bool { return yield(f, nil) }); err != nil {
+		if err := l.eachFate(ctx, run, max(first, 0), func(f Fate) bool { return yield(f, nil) }); err != nil {
 			yield(Fate{}, err)
 		}
 	}
 }
 
-func (l *Ledger) eachFate(ctx context.Context, run string, yield func(Fate) bool) error {
+func (l *Ledger) eachFate(ctx context.Context, run string, first int64, yield func(Fate) bool) error {
 	if err := checkID(run); err != nil {
 		return err
 	}
 	if _, err := l.extent(ctx, run, "settled"); err != nil {
 		return err
 	}
-	for start := int64(0); ; start += bitmapPage {
+	for start := first / 8; ; start += bitmapPage {
 		told, err := l.bitmap(ctx, run, "told", start)
 		if err != nil {
 			return err
@@ -70,7 +75,8 @@ func (l *Ledger) eachFate(ctx context.Context, run string, yield func(Fate) bool
 		if len(told) == 0 && len(cancelled) == 0 {
 			return nil
 		}
-		for page := range slices.Chunk(union(start*8, told, cancelled), hashPage) {
+		items := slices.DeleteFunc(union(start*8, told, cancelled), func(item int64) bool { return item < first })
+		for page := range slices.Chunk(items, hashPage) {
 			texts, err := l.fields(ctx, run, "fates", page)
 			if err != nil {
 				return err
@@ -119,14 +125,19 @@ func (l *Ledger) OpenRows(ctx context.Context, run string, most int) ([]OpenRow,
 // sealed these are among the rows stored so far. It reads in pages; what settles
 // meanwhile may or may not be among them. An error, such as [ErrNotFound], ends it.
 func (l *Ledger) Open(ctx context.Context, run string) iter.Seq2[OpenRow, error] {
+	return l.OpenFrom(ctx, run, 0)
+}
+
+// OpenFrom is Open from row first on; nothing is read of those before it.
+func (l *Ledger) OpenFrom(ctx context.Context, run string, first int64) iter.Seq2[OpenRow, error] {
 	return func(yield func(OpenRow, error) bool) {
-		if err := l.eachOpen(ctx, run, func(row OpenRow) bool { return yield(row, nil) }); err != nil {
+		if err := l.eachOpen(ctx, run, max(first, 0), func(row OpenRow) bool { return yield(row, nil) }); err != nil {
 			yield(OpenRow{}, err)
 		}
 	}
 }
 
-func (l *Ledger) eachOpen(ctx context.Context, run string, yield func(OpenRow) bool) error {
+func (l *Ledger) eachOpen(ctx context.Context, run string, first int64, yield func(OpenRow) bool) error {
 	r, err := l.Get(ctx, run)
 	if err != nil {
 		return err
@@ -137,12 +148,12 @@ func (l *Ledger) eachOpen(ctx context.Context, run string, yield func(OpenRow) b
 			return err
 		}
 	}
-	for start := int64(0); start*8 < past; start += bitmapPage {
+	for start := first / 8; start*8 < past; start += bitmapPage {
 		settled, err := l.bitmap(ctx, run, "settled", start)
 		if err != nil {
 			return err
 		}
-		items := unset(settled, start*8, min(past, (start+bitmapPage)*8))
+		items := slices.DeleteFunc(unset(settled, start*8, min(past, (start+bitmapPage)*8)), func(item int64) bool { return item < first })
 		for page := range slices.Chunk(items, hashPage) {
 			notes, err := l.fields(ctx, run, "notes", page)
 			if err != nil {

@@ -19,10 +19,22 @@ type Place struct {
 // Place is the run's.
 func (r Run) Place() Place { return Place{r.CreatedAt, r.ID} }
 
-// Page returns the newest runs of a caller that come after a place, at most most
-// of them, and whether there may be more. Runs of others are read past, a page
-// of the list at a time.
-func (l *Ledger) Page(ctx context.Context, caller string, after Place, most int) (page []Run, more bool, err error) {
+// Wanted says which runs a page is of.
+type Wanted struct {
+	// Is says it of a run; nil: all are.
+	Is func(Run) bool
+	// After is where the page before this one has ended, and Most how many runs a page has.
+	After Place
+	Most  int
+	// Look is how many runs are read at the most; 0: as many as it takes.
+	Look int
+}
+
+// Page returns the newest runs that are wanted. Others are read past, a page of
+// the list at a time. Where there may be more, next is where to go on; else it is
+// the zero Place. It may be short of w.Most, or empty, where w.Look were read.
+func (l *Ledger) Page(ctx context.Context, w Wanted) (page []Run, next Place, err error) {
+	after, looked := w.After, 0
 	from := "+inf"
 	if !after.CreatedAt.IsZero() {
 		from = strconv.FormatInt(toMillis(after.CreatedAt), 10)
@@ -30,27 +42,28 @@ func (l *Ledger) Page(ctx context.Context, caller string, after Place, most int)
 	for read := int64(0); ; read += listPage {
 		index, err := l.rdb.ZRevRangeByScoreWithScores(ctx, indexKey, &redis.ZRangeBy{Min: "-inf", Max: from, Offset: read, Count: listPage}).Result()
 		if err != nil {
-			return nil, false, fmt.Errorf("list runs: %w", err)
+			return nil, Place{}, fmt.Errorf("list runs: %w", err)
 		}
 		some, err := l.read(ctx, index)
 		if err != nil {
-			return nil, false, err
+			return nil, Place{}, err
 		}
 		for _, r := range some {
 			if !r.after(after) { // a run made meanwhile has moved it down the list
 				continue
 			}
+			looked++
+			is := w.Is == nil || w.Is(r)
+			if (is && len(page) == w.Most) || (w.Look > 0 && looked > w.Look) {
+				return page, after, nil
+			}
 			after = r.Place()
-			if r.Caller != caller {
-				continue
+			if is {
+				page = append(page, r)
 			}
-			if len(page) == most {
-				return page, true, nil
-			}
-			page = append(page, r)
 		}
 		if len(index) < listPage {
-			return page, false, nil
+			return page, Place{}, nil
 		}
 		read -= int64(len(index) - len(some)) // what was trimmed has no place any more
 	}

@@ -33,23 +33,24 @@ func TestPage(t *testing.T) {
 	}
 	want = append(want[:5:5], want[6:]...)
 
+	ofBilling := func(r runs.Run) bool { return r.Caller == "billing" }
 	var got []string
 	var after runs.Place
 	for {
-		page, more, err := l.Page(t.Context(), "billing", after, 70)
+		page, next, err := l.Page(t.Context(), runs.Wanted{Is: ofBilling, After: after, Most: 70})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range page {
 			got = append(got, r.ID)
 		}
-		if !more {
+		if next == (runs.Place{}) {
 			break
 		}
 		if len(page) != 70 {
 			t.Fatalf("a page of %d runs, want 70, since there are more", len(page))
 		}
-		after = page[len(page)-1].Place()
+		after = next
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("runs (-want +got):\n%s", diff)
@@ -66,5 +67,34 @@ func TestCallerIsKept(t *testing.T) {
 	}
 	if got := get(t, l, "a").Caller; got != "billing" {
 		t.Errorf("caller %q, want billing", got)
+	}
+}
+
+// TestPageReadsNoMoreThanAsked holds that where few runs are wanted among many, a page
+// ends all the same, and the next one goes on behind it.
+func TestPageReadsNoMoreThanAsked(t *testing.T) {
+	l, _ := newLedger(t)
+	at := time.UnixMilli(1_700_000_000_000).UTC()
+	for i := range 9 {
+		if _, _, err := l.Create(t.Context(), runs.Run{ID: fmt.Sprint("run-", i), Kind: kind, Tenant: "default", CreatedAt: at.Add(time.Duration(i) * time.Millisecond)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wanted := runs.Wanted{Is: func(r runs.Run) bool { return r.ID == "run-1" }, Most: 5, Look: 4}
+	var got []string
+	for range 3 {
+		page, next, err := l.Page(t.Context(), wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := ""
+		for _, r := range page {
+			ids += r.ID
+		}
+		got = append(got, fmt.Sprintf("%s until %s", ids, next.ID))
+		wanted.After = next
+	}
+	if diff := cmp.Diff([]string{" until run-5", "run-1 until run-1", " until "}, got); diff != "" {
+		t.Errorf("pages (-want +got):\n%s", diff)
 	}
 }

@@ -278,3 +278,42 @@ func TestRow(t *testing.T) {
 		t.Errorf("kept of rows, settled ones too (-want +got):\n%s", diff)
 	}
 }
+
+// TestRowsFromAPlace holds that fates and open rows are told from any row on, and that
+// this is the rest of all of them.
+func TestRowsFromAPlace(t *testing.T) {
+	l, _ := newLedger(t)
+	const rows = 40
+	create(t, l, "a")
+	storeUpTo(t, l, "a", rows)
+	seal(t, l, "a", rows)
+	for item := int64(0); item < rows; item += 3 {
+		settle(t, l, "a", "failed", "why", item)
+	}
+	for _, first := range []int64{-1, 0, 1, 7, 8, 9, 39, 40, 1000} {
+		var fates, open []int64
+		for f, err := range l.FatesFrom(t.Context(), "a", first) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			fates = append(fates, f.Item)
+		}
+		for row, err := range l.OpenFrom(t.Context(), "a", first) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, row.Item)
+		}
+		var wantFates, wantOpen []int64
+		for item := max(first, 0); item < rows; item++ {
+			if item%3 == 0 {
+				wantFates = append(wantFates, item)
+			} else {
+				wantOpen = append(wantOpen, item)
+			}
+		}
+		if !slices.Equal(fates, wantFates) || !slices.Equal(open, wantOpen) {
+			t.Errorf("from %d: fates %v, open %v; want %v and %v", first, fates, open, wantFates, wantOpen)
+		}
+	}
+}

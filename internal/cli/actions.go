@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/intake"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// Cancel cancels the run, and says in words what came of it.
+func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (told string, err error) {
+	rows, err := ledger.Cancel(ctx, run)
+	if err != nil {
+		return "", err
+	}
+	r, err := ledger.Get(ctx, run)
+	switch {
+	case err != nil:
+		return "", err
+	case rows > 0 && r.Ended():
+		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
+	case rows > 0:
+		return fmt.Sprintf("cancelled; rows that were open: %d; %s", rows, UnderWay(r)), nil
+	}
+	return "nothing is left to cancel: " + State(r), nil
+}
+
+// Pause pauses the run, and says so in words.
+func Pause(ctx context.Context, ledger *runs.Ledger, run string) (told string, err error) {
+	if err := ledger.Pause(ctx, run); err != nil {
+		return "", err
+	}
+	return "paused; to go on: enqueue runs resume " + run, nil
+}
+
+// Resume goes on with the run, and says in words what came of it.
+func Resume(ctx context.Context, taker intake.Intake, run string) (told string, err error) {
+	sum, resumed, err := taker.Resume(ctx, run)
+	switch {
+	case errors.Is(err, runs.ErrUnsealed):
+		return "", fmt.Errorf("%w: hand in the rest, with the same rows and --run %s, then resume it", err, run)
+	case err != nil:
+		return "", err
+	case !resumed:
+		return "it was not paused", nil
+	}
+	return fmt.Sprintf("resumed; open rows: %d", sum.Rows-sum.Settled), nil
+}
+
+// Repair puts back the rows of the run whose tasks were lost.
+func Repair(ctx context.Context, taker intake.Intake, run string) (intake.Repaired, error) {
+	repaired, err := taker.Repair(ctx, run)
+	switch {
+	case errors.Is(err, runs.ErrUnsealed):
+		err = fmt.Errorf("%w: %s", err, completeOrCancel(run))
+	case errors.Is(err, runs.ErrPaused):
+		err = fmt.Errorf("%w: to go on with it makes all of its tasks anew: enqueue runs resume %s", err, run)
+	}
+	return repaired, err
+}
+
+// Repaired says in words what came of a repair.
+func Repaired(r intake.Repaired) string {
+	switch {
+	case r.Walk:
+		return fmt.Sprintf("its walk was lost, and goes on; rows that were lost: %d of %d open ones, tasks enqueued for them: %d", r.Lost, r.Open, r.Tasks)
+	case r.Lost == 0:
+		return fmt.Sprintf("nothing is lost; open rows: %d", r.Open)
+	}
+	return fmt.Sprintf("put back; rows that were lost: %d of %d open ones, tasks enqueued for them: %d", r.Lost, r.Open, r.Tasks)
+}
+
+// RetryError is the error of a retry of the run, with what to do about it. child is
+// empty unless it was begun.
+func RetryError(run string, outcomes []string, child string, err error) error {
+	again := "enqueue runs retry " + run
+	if len(outcomes) > 0 {
+		again += " --outcome " + strings.Join(outcomes, ",")
+	}
+	if open, ok := errors.AsType[*intake.OpenRetryError](err); ok {
+		if open.Incomplete {
+			return fmt.Errorf("%w: complete it (%s --run %s), or end it (enqueue runs cancel %s)", err, again, open.Child, open.Child)
+		}
+		return fmt.Errorf("%w: follow it to its end: enqueue runs follow %s", err, open.Child)
+	}
+	switch {
+	case errors.Is(err, runs.ErrMismatch) && child == "":
+		return fmt.Errorf("%w; a retry is completed by the same command as before, the same outcomes too", err)
+	case errors.Is(err, runs.ErrOpen):
+		return fmt.Errorf("run %s has not ended, and its open rows may still go well: follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run, run)
+	case errors.Is(err, runs.ErrCancelled):
+		return fmt.Errorf("run %s was cancelled: retry these rows under another id, if they are still wanted", child)
+	case child == "":
+		return err
+	}
+	const goOn = "only a part of run %s is handed in; to hand in the rest: %s --run %s"
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: "+goOn, child, again, child)
+	}
+	return fmt.Errorf("%w\n"+goOn, err, child, again, child)
+}
+
+// CloseBreaker closes the tenant's breaker, if it is that of the sweep: what was
+// absent before that is taken to be gone.
+func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, sweep string) (tasks.Breaker, error) {
+	const attempts = 20 // the judging of sweeps alone writes it
+	for range attempts {
+		closed, done, err := closeBreaker(ctx, watch.New(rdb, tenant), tenant, sweep)
+		if err != nil || done {
+			return closed, err
+		}
+	}
+	return tasks.Breaker{}, fmt.Errorf("the breaker of tenant %s is written by others all the time: try again", tenant)
+}
+
+// closeBreaker closes it; done is false where somebody else has written it meanwhile.
+func closeBreaker(ctx context.Context, store *watch.Store, tenant, sweep string) (closed tasks.Breaker, done bool, err error) {
+	former, err := store.State(ctx, tasks.StateBreaker)
+	if err != nil {
+		return closed, false, err
+	}
+	if former != nil {
+		if err := json.Unmarshal(former, &closed); err != nil {
+			return closed, false, fmt.Errorf("the breaker of tenant %s as it is kept: %w", tenant, err)
+		}
+	}
+	if err := checkConfirm(closed, tenant, sweep); err != nil {
+		return closed, false, err
+	}
+	// By Redis' clock: one of ours that is ahead would confirm what nobody has seen.
+	now, err := store.Clock(ctx)
+	if err != nil {
+		return closed, false, err
+	}
+	closed = tasks.Breaker{Confirmed: now.Truncate(time.Second)}
+	value, err := json.Marshal(closed)
+	if err != nil {
+		return closed, false, fmt.Errorf("close the breaker: %w", err)
+	}
+	done, err = store.SetState(ctx, tasks.StateBreaker, former, value)
+	return closed, done, err
+}
+
+// checkConfirm refuses to confirm what the sweep has not held back: whoever does has
+// looked at something else.
+func checkConfirm(b tasks.Breaker, tenant, sweep string) error {
+	switch {
+	case b.ID != "" && b.ID == sweep:
+		return nil
+	case b.ID != "":
+		return fmt.Errorf("it is sweep %s that holds domains of tenant %s back, not %s: look at them (enqueue domains sweep --tenant %s --dry-run), then --confirm %s",
+			b.ID, tenant, sweep, tenant, b.ID)
+	case !b.Confirmed.IsZero():
+		return fmt.Errorf("no sweep holds domains of tenant %s back: what was absent before %s is confirmed to be gone", tenant, stamp(b.Confirmed))
+	}
+	return fmt.Errorf("no sweep holds domains of tenant %s back: there is nothing to confirm", tenant)
+}
+
+// BreakerClosed says in words what it means that the tenant's breaker was closed.
+func BreakerClosed(tenant string, closed tasks.Breaker) string {
+	return fmt.Sprintf("tenant %s: the breaker is closed. What was absent before %s is taken to be gone: it is not counted again, and no more held back.", tenant, stamp(closed.Confirmed))
+}
+
+// SweepNow begins a sweep of the tenant, or of one organization where that is named,
+// pending domains too where that is asked or is the tenant's setting. announced is
+// false if no worker was ever seen that would carry it out.
+func SweepNow(ctx context.Context, rdb redis.UniversalClient, taker intake.Intake, r intake.Run, organization string, pending bool) (run runs.Run, created, announced bool, err error) {
+	settings, announced, err := pace.Announced(ctx, rdb, r.Tenant)
+	if err != nil {
+		return runs.Run{}, false, false, err
+	}
+	r.ID = cmp.Or(r.ID, tasks.NewRunID(time.Now()))
+	order := tasks.SweepOrder{Organization: organization, Pending: pending || settings.VerifyPending}
+	run, created, err = taker.SweepNow(ctx, watch.New(rdb, r.Tenant), r, order)
+	return run, created, announced, err
+}

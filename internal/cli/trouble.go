@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/internal/watch"
+)
+
+// Lost says in words what is lost of the run, and what to do; empty: nothing.
+func Lost(r runs.Run) string {
+	if r.Lost == 0 || r.Ended() || r.Paused {
+		return ""
+	}
+	return fmt.Sprintf("rows %d, at %s; no task stands for them: enqueue runs repair %s", r.Lost, stamp(r.LostAt), r.ID)
+}
+
+// Silent says in words that the run's producer has gone; empty: it has not.
+func Silent(r runs.Run, now time.Time) string {
+	since := r.SilentSince(now)
+	if since.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("silent since %s; if it has ended: %s", stamp(since), completeOrCancel(r.ID))
+}
+
+// completeOrCancel says what to do about a run whose producer has gone.
+func completeOrCancel(run string) string {
+	return fmt.Sprintf("hand in the same rows again with --run %s, or end it: enqueue runs cancel %s", run, run)
+}
+
+// WalkTrouble is how far the run's walk is, where it has left something out or is
+// lost; else empty.
+func WalkTrouble(r runs.Run) string {
+	if LeftOut(r) != "" || r.Walking() && !r.Walk.LostAt.IsZero() {
+		return WalkState(r)
+	}
+	return ""
+}
+
+// Skipped says in words which tick of a schedule was skipped last, and why; empty:
+// none was.
+func Skipped(s watch.Skip) string {
+	if s.Tick == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("the tick of %s: %s", stamp(TickAt(s.Tick)), s.Why)
+	if s.InRow > 1 {
+		text += fmt.Sprintf(" (%d in a row)", s.InRow)
+	}
+	return text
+}
+
+// Child is a run that repeats rows of another.
+type Child struct {
+	runs.Run
+
+	Missing bool // it was cut off before it was made
+}
+
+// String is the child's id with how far it is.
+func (c Child) String() string { return c.ID + " (" + c.State() + ")" }
+
+// State is how far the child is.
+func (c Child) State() string {
+	if c.Missing {
+		return fmt.Sprintf("cut off before it began; to complete it: enqueue runs retry %s --run %s", c.Parent, c.ID)
+	}
+	return State(c.Run) + "; " + Counts(c.Run)
+}
+
+// Children are the runs that repeat rows of this one, as they stand.
+func Children(ctx context.Context, ledger *runs.Ledger, r runs.Run) ([]Child, error) {
+	var all []Child
+	for _, id := range r.Children {
+		one, err := ledger.Get(ctx, id)
+		switch {
+		case errors.Is(err, runs.ErrNotFound):
+			all = append(all, Child{runs.Run{ID: id, Parent: r.ID}, true})
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, Child{Run: one})
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,101 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/pace"
+	"orgops/internal/watch"
+)
+
+// attention is what somebody has to know of a tenant, or to do, before anything else.
+type attention struct {
+	Tenant string
+	Tone   string // a class of ops.css: bad, wait
+	What   string
+	Then   string // what to do, or how it goes on
+	Unwell string // path of the runs that it is about; empty: none
+	Sweep  string // the one whose breaker can be closed; empty: none
+}
+
+// attention tells of all tenants that this worker works for or that have open runs,
+// or of the one that is named, and which tenants those are.
+func (s *site) attention(ctx context.Context, only string) (all []attention, tenants []string, err error) {
+	lost, err := s.Ledger.LostByTenant(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	known := map[string]bool{}
+	for _, t := range s.Tenants {
+		known[t.Name] = true
+	}
+	for name := range lost {
+		known[name] = true
+	}
+	tenants = slices.Sorted(maps.Keys(known))
+	for _, name := range tenants {
+		if only != "" && name != only {
+			continue
+		}
+		some, err := s.attentionOf(ctx, name, lost[name])
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, tenants, nil
+}
+
+func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all []attention, err error) {
+	state, err := pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}).State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	judgement, err := cli.JudgementOf(ctx, s.Redis, tenant)
+	if err != nil {
+		return nil, err
+	}
+	ticks, err := watch.New(s.Redis, tenant).Ticks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	add := func(a attention) {
+		a.Tenant = tenant
+		all = append(all, a)
+	}
+	for _, b := range state.Blocks {
+		operation := "the operation " + b.Operation
+		if b.Operation == pace.All {
+			operation = "every operation"
+		}
+		add(attention{
+			Tone: "bad", What: operation + " is blocked: " + b.Reason,
+			Then: "Put the credentials or their scopes right. One request is let through now and then to see: the rest goes on by itself once it succeeds.",
+		})
+	}
+	if b := judgement.Breaker; b != nil && b.ID != "" {
+		a := attention{Tone: "bad", What: "the breaker of the sweeps is " + judgement.BreakerText(tenant), Sweep: b.ID}
+		a.Then = fmt.Sprintf("Look first at what the next sweep would do: enqueue domains sweep --tenant %s --dry-run", tenant)
+		add(a)
+	}
+	if lost > 0 {
+		add(attention{
+			Tone: "bad", What: fmt.Sprintf("open rows that have lost their task: %d", lost),
+			Then: "Repair these runs. Does Redis keep what it is given (appendonly yes, maxmemory-policy noeviction)?", Unwell: runsFilter{Tenant: tenant, State: stateUnwell}.path(""),
+		})
+	}
+	if state.PausedUntil.After(time.Now()) {
+		add(attention{
+			Tone: "wait", What: "the API has asked this tenant to pause (429) until " + state.PausedUntil.UTC().Format("15:04:05 UTC"),
+			Then: "It goes on by itself then. Where this comes often, lower --rate, or raise --reserve.",
+		})
+	}
+	if skipped := ticks.Skipped; skipped.Tick != 0 && skipped.Tick == ticks.Tick {
+		add(attention{Tone: "wait", What: "a sweep was not begun: " + cli.Skipped(skipped), Then: "The next tick begins one, if nothing is in its way by then."})
+	}
+	return all, nil
+}

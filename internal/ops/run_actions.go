@@ -1,0 +1,223 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+const (
+	// actionShown is how long the browser waits for an action, which goes on without it.
+	actionShown = 10 * time.Second
+	// actionWithin is how long an action may take: a hundred million rows are enqueued
+	// at tens of thousands a second.
+	actionWithin = 2 * time.Hour
+)
+
+// offers are the actions that a run's state leaves.
+type offers struct {
+	Pause, Resume, Repair, Cancel bool
+	Retry                         []outcomeCount // the outcomes that can be chosen; none: nothing can be retried
+	Complete                      string         // a retry that was cut off and can be completed; empty: none was
+}
+
+func offersOf(r runs.Run) offers {
+	underWay := !r.Ended() && r.CancelledAt.IsZero()
+	o := offers{
+		Pause: underWay && !r.Paused, Resume: underWay && (r.Paused || r.Resuming), Cancel: underWay,
+		Repair: !r.Ended() && !r.Paused && (r.Sealed || r.Walk != nil),
+	}
+	if r.Ended() {
+		for _, c := range outcomesOf(r) {
+			if (intake.RetryOptions{Outcomes: []string{c.Outcome}}).Check() == nil {
+				o.Retry = append(o.Retry, c)
+			}
+		}
+	}
+	return o
+}
+
+// acting are the runs and tenants to which something is being done from these pages.
+type acting struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+// begin says whether nothing is being done to what; then something is from here on.
+func (a *acting) begin(what string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all[what] {
+		return false
+	}
+	if a.all == nil {
+		a.all = map[string]bool{}
+	}
+	a.all[what] = true
+	return true
+}
+
+func (a *acting) end(what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.all, what)
+}
+
+// came is what came of an action.
+type came struct {
+	told string
+	path string // where to see it
+	err  error
+}
+
+// carryOut does something to a run or tenant, and leads the browser to where it can be
+// seen. What takes long goes on when the browser is told so, or has gone; what is cut
+// off by the end of this worker is gone on with by doing the same again.
+func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string, do func(context.Context) came) {
+	log := s.logger().With("action", action, "of", to, "user", UserOf(r.Context()))
+	if !s.acting.begin(to) {
+		s.lead(w, r, path, "Not done: something else is being done to "+to+" from these pages. Look again when that is through.", true)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionWithin)
+	done := make(chan came, 1)
+	go func() {
+		defer cancel()
+		defer s.acting.end(to)
+		c := do(ctx)
+		if c.err != nil {
+			log.WarnContext(ctx, "operator's action failed", "error", c.err)
+		} else {
+			log.InfoContext(ctx, "operator's action carried out", "result", c.told)
+		}
+		done <- c
+	}()
+	late := time.NewTimer(actionShown)
+	defer late.Stop()
+	select {
+	case c := <-done:
+		if c.path == "" {
+			c.path = path
+		}
+		if c.err != nil {
+			s.lead(w, r, c.path, "Not done, or not all of it: "+c.err.Error(), true)
+			return
+		}
+		s.lead(w, r, c.path, c.told, false)
+	case <-late.C:
+		s.lead(w, r, path, action+" of "+to+" takes a while, and goes on: this page shows how far it is, the worker's log what came of it.", false)
+	}
+}
+
+// runAction does something to a run, as the form of the request has it.
+type runAction func(s *site, ctx context.Context, run runs.Run, form map[string][]string) came
+
+// runActions are what can be done to runs, by the last part of their paths.
+var runActions = map[string]runAction{
+	"pause": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
+		return cameOf(run)(cli.Pause(ctx, s.Ledger, run.ID))
+	},
+	"resume": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
+		return cameOf(run)(cli.Resume(ctx, s.Intake, run.ID))
+	},
+	"cancel": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
+		return cameOf(run)(cli.Cancel(ctx, s.Ledger, run.ID))
+	},
+	"repair": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
+		repaired, err := cli.Repair(ctx, s.Intake, run.ID)
+		return cameOf(run)(cli.Repaired(repaired), err)
+	},
+	"retry": (*site).retry,
+}
+
+// cameOf makes what came of an action out of what a command would say.
+func cameOf(run runs.Run) func(told string, err error) came {
+	return func(told string, err error) came { return came{told: "run " + run.ID + ": " + told, err: err} }
+}
+
+// toRun carries an action out on the run that the path names.
+func (s *site) toRun(action string, do runAction) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
+		defer cancel()
+		run, ok := s.found(ctx, w, r)
+		if !ok {
+			return
+		}
+		s.carryOut(w, r, action, "run "+run.ID, runPath(run.ID), func(ctx context.Context) came { return do(s, ctx, run, r.PostForm) })
+	}
+}
+
+// retry hands rows of the run in once more.
+func (s *site) retry(ctx context.Context, run runs.Run, form map[string][]string) came {
+	o := intake.RetryOptions{Outcomes: form["outcome"], ID: first(form["run"])}
+	if len(o.Outcomes) == 0 {
+		return came{err: errors.New("no outcome is chosen: choose those whose rows are to be handed in again")}
+	}
+	child := ""
+	o.Begun = func(r runs.Run) { child = r.ID }
+	_, sum, err := s.Intake.Retry(ctx, run.ID, o)
+	switch {
+	case errors.Is(err, intake.ErrNothingToRetry):
+		return came{told: err.Error()}
+	case err != nil:
+		return came{err: cli.RetryError(run.ID, o.Outcomes, child, err)}
+	}
+	return came{told: "Rows of run " + run.ID + " handed in again: " + grouped(sum.Rows) + ". This is their run.", path: runPath(child)}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(values[0])
+}
+
+// sweepNow begins a sweep: POST /sweeps.
+func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
+	tenant, organization := first(r.PostForm["tenant"]), first(r.PostForm["organization"])
+	err := tasks.CheckTenant(tenant)
+	if err == nil && organization != "" {
+		err = tasks.CheckOrganization(organization)
+	}
+	if err != nil {
+		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
+		return
+	}
+	s.carryOut(w, r, "sweep", "tenant "+tenant, "/runs", func(ctx context.Context) came {
+		run, created, announced, err := cli.SweepNow(ctx, s.Redis, s.Intake, intake.Run{Tenant: tenant}, organization, r.PostForm.Has("pending"))
+		switch {
+		case err != nil:
+			return came{err: err}
+		case !announced:
+			return came{told: "The sweep is made. No worker for tenant " + tenant + " has been seen on this Redis: nothing is looked at until one starts.", path: runPath(run.ID)}
+		case !created:
+			return came{told: "This sweep was there already.", path: runPath(run.ID)}
+		}
+		return came{told: "The sweep has begun. This is its run.", path: runPath(run.ID)}
+	})
+}
+
+// confirmSweep closes the breaker that a sweep has opened: POST /sweeps/confirm.
+func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
+	tenant, sweep := first(r.PostForm["tenant"]), first(r.PostForm["sweep"])
+	if err := errors.Join(tasks.CheckTenant(tenant), tasks.CheckRunID(sweep)); err != nil {
+		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
+		return
+	}
+	s.carryOut(w, r, "confirm", "tenant "+tenant, "/runs", func(ctx context.Context) came {
+		closed, err := cli.CloseBreaker(ctx, s.Redis, tenant, sweep)
+		if err != nil {
+			return came{err: err}
+		}
+		return came{told: cli.BreakerClosed(tenant, closed) + " Nothing is done before the next sweep has ended."}
+	})
+}
