@@ -66,6 +66,10 @@ type Config struct {
 	// It must be safe for concurrent use.
 	Observe func(operation string, status int, took time.Duration)
 
+	// Failed is told of every request that did not end in a 2xx, with the error that its
+	// caller gets. nil: nobody is. It must be safe for concurrent use.
+	Failed func(operation string, err error)
+
 	Logger *slog.Logger // one line a request at debug level; nil: none
 }
 
@@ -87,10 +91,12 @@ type Client struct {
 	userAgent string
 	timeout   time.Duration
 	observe   func(operation string, status int, took time.Duration)
+	failed    func(operation string, err error)
 	logger    *slog.Logger
 	body      BodyFormat
 	transport *http.Transport
 	exchange  http.RoundTripper // by transport, and told of where that is wanted
+	refused   refusals
 }
 
 // New checks the settings and returns a client. It connects to nothing.
@@ -105,6 +111,7 @@ func New(cfg Config) (*Client, error) {
 		userAgent: orDefault(cfg.UserAgent, defaultUserAgent),
 		timeout:   orDefault(cfg.Timeout, defaultTimeout),
 		observe:   cfg.Observe,
+		failed:    cfg.Failed,
 		logger:    orDefault(cfg.Logger, slog.New(slog.DiscardHandler)),
 		body:      cfg.Body,
 		transport: newTransport(cfg.Network, orDefault(cfg.ConnectTimeout, defaultConnectTimeout),
@@ -116,6 +123,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if c.observe == nil {
 		c.observe = func(string, int, time.Duration) {}
+	}
+	if c.failed == nil {
+		c.failed = func(string, error) {}
 	}
 	return c, nil
 }

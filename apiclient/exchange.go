@@ -47,7 +47,12 @@ type answer struct {
 
 // do sends k, once more with a fresh token after a 401, and returns the 2xx.
 // Everything else is an error of the types that the package promises.
-func (c *Client) do(ctx context.Context, k request) (answer, error) {
+func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
+	defer func() {
+		if err != nil {
+			c.failed(k.operation, err)
+		}
+	}()
 	a, used, err := c.attempt(ctx, k)
 	if err != nil {
 		return answer{}, err
@@ -64,6 +69,7 @@ func (c *Client) do(ctx context.Context, k request) (answer, error) {
 			}
 		}
 	}
+	c.refused.answered(a.status)
 	if a.status < 200 || a.status > 299 {
 		return answer{}, k.refusal(a)
 	}

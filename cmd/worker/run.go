@@ -251,11 +251,11 @@ func (w *worker) deciding() (n int, err error) {
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
 	config := ops.Config{
-		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
+		Redis: w.redis, Ledger: w.ledger, Intake: intake.New(w.redis, w.ledger), Metrics: w.metrics, Ready: w.readiness().Checks, Version: version, Logger: w.logger,
 		Write: w.settings.OpsWrite,
 	}
 	for _, t := range w.tenants {
-		config.Tenants = append(config.Tenants, t.shown())
+		config.Tenants = append(config.Tenants, t.shown)
 	}
 	if w.settings.HTTPAddr != off {
 		access, certificate, err := w.settings.files(w.logger)
@@ -286,15 +286,6 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 	}
 	w.logger.InfoContext(ctx, "listening", "for", flag, "url", scheme+"://"+at+"/")
 	return nil
-}
-
-// ready is what /readyz looks at.
-func (w *worker) ready(ctx context.Context) []ops.Check {
-	checks := []ops.Check{{Name: "redis", Err: redisconn.Ready(ctx, w.redis)}}
-	for _, t := range w.tenants {
-		checks = append(checks, ops.Check{Name: "tenant " + t.name, Err: t.ready(ctx)})
-	}
-	return checks
 }
 
 // stop fetches nothing more, lets what runs finish within the shutdown
