@@ -71,10 +71,9 @@ type Config struct {
 	// status 0 when none came. nil: nobody is. It must be safe for concurrent use.
 	Trace func(ctx context.Context, operation, method string) (context.Context, func(status int))
 
-	// Served is told, of each call for which a token was needed, whether there was
-	// one that the API took: false where the source had none, or the API said 401 to
-	// the last that was tried. nil: nobody is. It must be safe for concurrent use.
-	Served func(ok bool)
+	// Failed is told of every request that did not end in a 2xx, with the error that its
+	// caller gets. nil: nobody is. It must be safe for concurrent use.
+	Failed func(operation string, err error)
 
 	Logger *slog.Logger // one line a request at debug level; nil: none
 }
@@ -98,11 +97,12 @@ type Client struct {
 	timeout   time.Duration
 	observe   func(operation string, status int, took time.Duration)
 	trace     func(ctx context.Context, operation, method string) (context.Context, func(status int))
-	served    func(ok bool)
+	failed    func(operation string, err error)
 	logger    *slog.Logger
 	body      BodyFormat
 	transport *http.Transport
 	exchange  http.RoundTripper // by transport, and told of where that is wanted
+	refused   refusals
 }
 
 // New checks the settings and returns a client. It connects to nothing.
@@ -118,7 +118,7 @@ func New(cfg Config) (*Client, error) {
 		timeout:   orDefault(cfg.Timeout, defaultTimeout),
 		observe:   cfg.Observe,
 		trace:     cfg.Trace,
-		served:    cfg.Served,
+		failed:    cfg.Failed,
 		logger:    orDefault(cfg.Logger, slog.New(slog.DiscardHandler)),
 		body:      cfg.Body,
 		transport: newTransport(cfg.Network, orDefault(cfg.ConnectTimeout, defaultConnectTimeout),
@@ -134,8 +134,8 @@ func New(cfg Config) (*Client, error) {
 	if c.trace == nil {
 		c.trace = func(ctx context.Context, _, _ string) (context.Context, func(int)) { return ctx, func(int) {} }
 	}
-	if c.served == nil {
-		c.served = func(bool) {}
+	if c.failed == nil {
+		c.failed = func(string, error) {}
 	}
 	return c, nil
 }

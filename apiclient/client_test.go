@@ -593,59 +593,6 @@ func TestObserveAndLog(t *testing.T) {
 	}
 }
 
-// turns gives these tokens one after the other; an empty one is an error.
-type turns struct{ tokens []string }
-
-func (s *turns) Token(context.Context) (apiclient.Secret, error) {
-	next := s.tokens[0]
-	s.tokens = s.tokens[1:]
-	if next == "" {
-		return apiclient.Secret{}, &apiclient.TokenError{Status: 503}
-	}
-	return apiclient.NewSecret(next), nil
-}
-
-func (s *turns) Expire(apiclient.Secret) {}
-
-// TestServedTellsOfTheToken: once a call, whatever it took.
-func TestServedTellsOfTheToken(t *testing.T) {
-	tests := []struct {
-		name   string
-		tokens []string
-		gate   apiclient.Gate
-		want   []bool
-	}{
-		{"taken", []string{"good"}, nil, []bool{true}},
-		{"refused, and another taken", []string{"bad", "good", "good"}, nil, []bool{true}},
-		{"refused, and there is no other", []string{"bad", "bad"}, nil, []bool{false}},
-		{"refused twice", []string{"bad", "worse", "worse"}, nil, []bool{false}},
-		{"refused, and then there is none", []string{"bad", ""}, nil, []bool{false}},
-		{"none", []string{""}, nil, []bool{false}},
-		{"no permit", nil, &gate{wait: func(context.Context, string) error { return noPermit{} }}, nil},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				status := http.StatusUnauthorized
-				if r.Header.Get("Authorization") == "Bearer good" {
-					status = http.StatusForbidden // of the row's, not of the token's
-				}
-				answer(status, `{}`)(w, r)
-			})
-			var told []bool
-			c := a.client(t, func(cfg *apiclient.Config) {
-				cfg.Tokens, cfg.Gate, cfg.Served = &turns{tt.tokens}, tt.gate, func(ok bool) { told = append(told, ok) }
-			})
-			if err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err == nil {
-				t.Error("no error")
-			}
-			if diff := cmp.Diff(tt.want, told); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // TestTraceSurroundsEachRequest: begun with the caller's context, ended with the status.
 func TestTraceSurroundsEachRequest(t *testing.T) {
 	type key struct{}

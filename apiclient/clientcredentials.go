@@ -120,6 +120,7 @@ type clientCredentials struct {
 	failures int           // in a row, of those that a pause cures
 	clock    time.Duration // what the endpoint's is ahead of ours; 0: near enough
 	hidden   []Secret      // what was sent last to prove who we are
+	past     TokenHealth   // how fetches went
 }
 
 // fetch is one request for a token, and those who wait for it.
@@ -228,6 +229,7 @@ func (s *clientCredentials) leave(f *fetch) {
 type fetched struct {
 	token Secret
 	life  time.Duration // from now on; 0 or less: not known
+	scope []string
 }
 
 func (s *clientCredentials) finish(f *fetch, got fetched, err *TokenError) {
@@ -240,6 +242,7 @@ func (s *clientCredentials) finish(f *fetch, got fetched, err *TokenError) {
 	}
 	s.running = nil
 	now := time.Now()
+	s.past.note(got.scope, err, now)
 	if err != nil {
 		s.pauseAfter(err, now)
 		return
@@ -352,6 +355,7 @@ func (s *clientCredentials) askOnce(ctx context.Context, address string, answer 
 		return fetched{}, tokenError(address, answer, err, newMask(p.hidden))
 	}
 	got := fetched{token: NewSecret(token.AccessToken)}
+	got.scope = scopesOf(token.Extra("scope"), got.token)
 	if !strings.EqualFold(token.Type(), "Bearer") || !usableToken(got.token) {
 		e := errors.New("it gave something that cannot be sent as a bearer token")
 		return fetched{}, &TokenError{Status: answer.status, Err: fmt.Errorf("POST %s: %w", address, e)}

@@ -47,23 +47,12 @@ type answer struct {
 
 // do sends k, once more with a fresh token after a 401, and returns the 2xx.
 // Everything else is an error of the types that the package promises.
-func (c *Client) do(ctx context.Context, k request) (answer, error) {
-	a, err := c.authorized(ctx, k)
-	c.tellServed(ctx, a, err)
-	if err != nil {
-		return answer{}, err
-	}
-	if a.status < 200 || a.status > 299 {
-		return answer{}, k.refusal(a)
-	}
-	if a.bodyErr != nil && k.limit > 0 {
-		return answer{}, k.unread(ctx, a)
-	}
-	return a, nil
-}
-
-// authorized sends k, once more with a fresh token after a 401.
-func (c *Client) authorized(ctx context.Context, k request) (answer, error) {
+func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
+	defer func() {
+		if err != nil {
+			c.failed(k.operation, err)
+		}
+	}()
 	a, used, err := c.attempt(ctx, k)
 	if err != nil {
 		return answer{}, err
@@ -80,17 +69,14 @@ func (c *Client) authorized(ctx context.Context, k request) (answer, error) {
 			}
 		}
 	}
-	return a, nil
-}
-
-// tellServed tells of the token, where anything was learnt of it: not by a call that
-// had no permit, whose caller left, or that no answer came to.
-func (c *Client) tellServed(ctx context.Context, a answer, err error) {
-	if _, none := errors.AsType[*TokenError](err); none && ctx.Err() == nil {
-		c.served(false)
-	} else if err == nil {
-		c.served(a.status != http.StatusUnauthorized)
+	c.refused.answered(a.status)
+	if a.status < 200 || a.status > 299 {
+		return answer{}, k.refusal(a)
 	}
+	if a.bodyErr != nil && k.limit > 0 {
+		return answer{}, k.unread(ctx, a)
+	}
+	return a, nil
 }
 
 // attempt waits for a permit, takes the token of that moment (others may have

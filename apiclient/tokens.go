@@ -3,8 +3,6 @@ package apiclient
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,6 +122,7 @@ type tokenFile struct {
 	token   Secret
 	readAt  time.Time // from when on it is read again; zero: not by time
 	refused bool      // the API refused token
+	past    TokenHealth
 }
 
 func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
@@ -157,8 +156,11 @@ func (f *tokenFile) Expire(refused Secret) {
 func (f *tokenFile) read() error {
 	token, err := readToken(f.path)
 	if err != nil {
-		return &TokenError{Err: fmt.Errorf("token file: %w", err)}
+		e := &TokenError{Err: fmt.Errorf("token file: %w", err)}
+		f.past.note(nil, e, time.Now())
+		return e
 	}
+	f.past.note(jwtScopes(token), nil, time.Now())
 	f.token, f.refused, f.readAt = token, false, time.Time{}
 	if exp := jwtExpiry(token); !exp.IsZero() {
 		f.readAt = exp.Add(-fileMargin)
@@ -203,18 +205,10 @@ func readSmallFile(path string) (content []byte, err error) {
 // jwtExpiry reads the exp claim (RFC 7519 section 4.1.4) without checking the
 // signature: it only tells when to look for another. Zero: there is none.
 func jwtExpiry(token Secret) time.Time {
-	parts := strings.Split(token.Reveal(), ".")
-	if len(parts) != 3 {
-		return time.Time{}
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
-	if err != nil {
-		return time.Time{}
-	}
 	var claims struct {
 		Exp float64 `json:"exp"` // may have a fraction
 	}
-	if err := json.Unmarshal(payload, &claims); err != nil || claims.Exp <= 0 || claims.Exp > 1<<40 {
+	if !jwtClaims(token, &claims) || claims.Exp <= 0 || claims.Exp > 1<<40 {
 		return time.Time{}
 	}
 	return time.Unix(int64(claims.Exp), 0)

@@ -54,8 +54,11 @@ func TestStaticToken(t *testing.T) {
 }
 
 func jwt(subject string, exp int64) string {
-	payload := fmt.Sprintf(`{"sub":%q,"exp":%d}`, subject, exp)
-	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
+	return jwtOf(fmt.Sprintf(`{"sub":%q,"exp":%d}`, subject, exp))
+}
+
+func jwtOf(claims string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
 func writeFile(t *testing.T, path, content string) {

@@ -227,7 +227,7 @@ func (v recursive) valuesOf(ctx context.Context, name string, kind uint16) ballo
 	if v.canary.isLying() {
 		return ballot{}
 	}
-	r, _, err := v.exchange.askFor(ctx, v.resolver, v.resolver.Transport, query{name: name, kind: kind})
+	r, _, err := v.ask(ctx, v.resolver.Transport, query{name: name, kind: kind})
 	if err != nil || r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
 		return ballot{}
 	}

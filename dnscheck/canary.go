@@ -84,20 +84,23 @@ func (c *canary) lying(ctx context.Context, v recursive) string {
 }
 
 // isLying is what is known now; nobody is asked. Without a canary nothing is.
-func (c *canary) isLying() bool {
+func (c *canary) isLying() bool { return c.madeUp() != "" }
+
+// madeUp is what it makes up as far as is known now; empty: nothing.
+func (c *canary) madeUp() string {
 	if c == nil {
-		return false
+		return ""
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lies != ""
+	return c.lies
 }
 
 // ask asks, and writes down what is known then. What is cut short by its context has said nothing.
 func (c *canary) ask(ctx context.Context, v recursive) {
 	limited, cancel := context.WithTimeout(ctx, v.exchange.timeout)
 	defer cancel()
-	r, _, err := v.exchange.ask(limited, v.resolver, v.resolver.Transport, canaryName()+"."+c.zone)
+	r, _, err := v.ask(limited, v.resolver.Transport, query{name: canaryName() + "." + c.zone, kind: dns.TypeTXT})
 	var lies string
 	if err == nil {
 		lies, err = madeUp(r)

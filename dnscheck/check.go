@@ -79,7 +79,7 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 			r.Transport = transportUDP
 		}
 		x.keep(r, c.RootCAs)
-		v := recursive{resolver: r, exchange: x, canary: newCanary(c)}
+		v := recursive{resolver: r, exchange: x, canary: newCanary(c), signs: new(signs)}
 		checker.vantages, checker.panel.resolvers = append(checker.vantages, v), append(checker.panel.resolvers, v)
 	}
 	return checker, checker.take(c, x.dialer)

@@ -60,14 +60,9 @@ type exchangeError struct {
 func (e *exchangeError) Error() string { return e.err.Error() }
 func (e *exchangeError) Unwrap() error { return e.err }
 
-// ask asks a resolver for the TXT records of name, over the transport given (and TCP, where UDP does not do), and
-// tells which one brought the reply. A server that stumbles over EDNS is asked again without (RFC 6891 section 7). The error
-// is the context's, or an *exchangeError.
-func (x *exchange) ask(ctx context.Context, to Resolver, transport, name string) (reply, string, error) {
-	return x.askFor(ctx, to, transport, query{name: name, kind: dns.TypeTXT})
-}
-
-// askFor is ask for any question.
+// askFor asks a resolver the question over the transport given (and TCP, where UDP does not do), and tells which one
+// brought the reply. A server that stumbles over EDNS is asked again without (RFC 6891 section 7). The error is the context's,
+// or an *exchangeError.
 func (x *exchange) askFor(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
 	q.edns = true
 	r, transport, err := x.over(ctx, to, transport, q)

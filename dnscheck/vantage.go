@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 // vantage is a place from which the zone is looked at. Today that is a recursive resolver; the zone's own name servers can
@@ -20,6 +22,7 @@ type recursive struct {
 	exchange *exchange
 	canary   *canary // nil: it is taken at its word
 	strict   bool    // that there is nothing has to come from a zone
+	signs    *signs
 }
 
 // observe looks through the resolver. What one says that makes answers up counts for nothing.
@@ -50,7 +53,7 @@ func (v recursive) see(ctx context.Context, host, token string) (Observation, bo
 		var r reply
 		var err error
 		// Once UDP did not do for this name, TCP is asked right away.
-		r, o.Transport, err = v.exchange.ask(ctx, v.resolver, o.Transport, path.at)
+		r, o.Transport, err = v.ask(ctx, o.Transport, query{name: path.at, kind: dns.TypeTXT})
 		if ctx.Err() != nil {
 			return Observation{}, false
 		}

@@ -32,7 +32,7 @@ type confirmedJSON struct {
 
 // tellConfirmed tells what was confirmed, and what the next sweep makes of it.
 func (t *tool) tellConfirmed(ctx context.Context, c *sweepCommand, closed tasks.Breaker) error {
-	rules, judgement, err := t.rules(ctx, c.Tenant)
+	rules, judgement, err := cli.RulesFor(ctx, t.redis, c.Tenant)
 	if err != nil {
 		return err
 	}

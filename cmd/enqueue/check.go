@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
@@ -56,11 +55,11 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	}
 	defer done()
 	asked, missing := 0, 0
-	for found, err := range inOrder(ctx, records, func(ctx context.Context, r txtRecord) (checked, error) { return checkRecord(ctx, checker, r) }) {
+	for found, err := range inOrder(ctx, records, func(ctx context.Context, r cli.TXTRecord) (cli.Checked, error) { return cli.Check(ctx, checker, r) }) {
 		if err != nil {
 			return err
 		}
-		if asked++; found.verdict.State != dnscheck.Present {
+		if asked++; found.Verdict.State != dnscheck.Present {
 			missing++
 		}
 		if err := t.printCheck(found, asked == 1); err != nil {
@@ -89,19 +88,8 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 	return dnscheck.New(config)
 }
 
-// txtRecord is a record to look for.
-type txtRecord struct {
-	Organization string `json:"organization_id,omitempty"`
-	ID           string `json:"discovery_domain_id,omitempty"`
-	Host         string `json:"verification_host"`
-	TXT          string `json:"verification_txt"`
-
-	domain string // what the host lies in; empty: not known
-	bad    error  // the row is none; nil: it is
-}
-
 // records are what the arguments name; done is to be called after them.
-func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[txtRecord, error], done func(), err error) {
+func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[cli.TXTRecord, error], done func(), err error) {
 	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
 	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
 		return nil, nil, cli.Usage(errors.New("name one: --host and --txt, or --org and --domain, or a file (-: stdin)"))
@@ -109,7 +97,7 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	if byFile {
 		return c.rows(ctx, t)
 	}
-	record := txtRecord{Host: c.Host, TXT: c.TXT}
+	record := cli.TXTRecord{Host: c.Host, TXT: c.TXT}
 	if byDomain {
 		if record, err = c.stored(ctx, t); err != nil {
 			return nil, nil, err
@@ -119,34 +107,34 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	} else if err := dnscheck.CheckHost(c.Host); err != nil {
 		return nil, nil, cli.Usage(err)
 	}
-	return func(yield func(txtRecord, error) bool) { yield(record, nil) }, func() {}, nil
+	return func(yield func(cli.TXTRecord, error) bool) { yield(record, nil) }, func() {}, nil
 }
 
 // stored is the record that a worker has read for an open row.
-func (c *checkCommand) stored(ctx context.Context, t *tool) (txtRecord, error) {
+func (c *checkCommand) stored(ctx context.Context, t *tool) (cli.TXTRecord, error) {
 	if c.Org == "" || c.Domain == "" {
-		return txtRecord{}, cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+		return cli.TXTRecord{}, cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
 	}
 	named := &domainCommand{Org: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: math.MaxInt}
 	if err := named.check(); err != nil {
-		return txtRecord{}, err
+		return cli.TXTRecord{}, err
 	}
 	if err := t.connect(ctx); err != nil {
-		return txtRecord{}, err
+		return cli.TXTRecord{}, err
 	}
-	found, err := t.findDomain(ctx, named)
+	found, err := cli.DomainOf(ctx, t.redis, t.ledger, cli.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, named.Rows)
 	switch {
 	case err != nil:
-		return txtRecord{}, err
-	case found.record == nil:
-		return txtRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no worker of tenant %s has read it for a row that is open; name it by --host and --txt",
+		return cli.TXTRecord{}, err
+	case found.Record == nil:
+		return cli.TXTRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no worker of tenant %s has read it for a row that is open; name it by --host and --txt",
 			c.Domain, c.Org, c.Tenant)
 	}
-	return txtRecord{Organization: c.Org, ID: c.Domain, Host: found.record.Host, TXT: found.record.TXT, domain: found.record.Domain}, nil
+	return cli.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT, Domain: found.Record.Domain}, nil
 }
 
 // rows are the file's. Those that domains verify takes are, if they have host and value.
-func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[txtRecord, error], func(), error) {
+func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[cli.TXTRecord, error], func(), error) {
 	file, err := t.open(order{submitFlags: submitFlags{File: c.File}})
 	if err != nil {
 		return nil, nil, err
@@ -156,13 +144,13 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[txtRecord, 
 		file.close()
 		return nil, nil, err
 	}
-	return func(yield func(txtRecord, error) bool) {
+	return func(yield func(cli.TXTRecord, error) bool) {
 		for {
 			row, err := reader.Next()
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			record := txtRecord{bad: row.Err}
+			record := cli.TXTRecord{Bad: row.Err}
 			if err == nil && row.Err == nil {
 				err = json.Unmarshal(row.Object, &record)
 			}
@@ -191,23 +179,14 @@ func (c *checkCommand) read(ctx context.Context, file *rowsFile) (*intake.Reader
 	return reader, err
 }
 
-// checked is what was found of a record.
-type checked struct {
-	txtRecord
-
-	verdict   dnscheck.Verdict
-	evidence  dnscheck.Evidence
-	diagnosis dnscheck.Diagnosis
-}
-
 // inOrder gives what check finds of the records, in their order; at most rowsAtOnce are being asked for. After an error, which is a
 // record's or the context's, there is no more.
-func inOrder(ctx context.Context, records iter.Seq2[txtRecord, error], check func(context.Context, txtRecord) (checked, error)) iter.Seq2[checked, error] {
+func inOrder(ctx context.Context, records iter.Seq2[cli.TXTRecord, error], check func(context.Context, cli.TXTRecord) (cli.Checked, error)) iter.Seq2[cli.Checked, error] {
 	type outcome struct {
-		found checked
+		found cli.Checked
 		err   error
 	}
-	return func(yield func(checked, error) bool) {
+	return func(yield func(cli.Checked, error) bool) {
 		asking, cancel := context.WithCancel(ctx)
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -238,27 +217,7 @@ func inOrder(ctx context.Context, records iter.Seq2[txtRecord, error], check fun
 			}
 		}
 		if ctx.Err() != nil {
-			yield(checked{}, ctx.Err())
+			yield(cli.Checked{}, ctx.Err())
 		}
 	}
-}
-
-// checkRecord asks for one record. What cannot be asked for is found to be bad; the error is the context's.
-func checkRecord(ctx context.Context, checker *dnscheck.Checker, record txtRecord) (checked, error) {
-	found := checked{txtRecord: record}
-	if record.bad != nil {
-		return found, nil
-	}
-	verdict, err := checker.Prove(ctx, record.Host, record.TXT)
-	if question, ok := errors.AsType[*dnscheck.QuestionError](err); ok {
-		found.bad = question
-		return found, nil
-	}
-	if err != nil {
-		return found, err
-	}
-	found.verdict, found.evidence = verdict, verdict.Evidence()
-	found.evidence.At = time.Now().UTC().Truncate(time.Second)
-	found.diagnosis, err = checker.Diagnose(ctx, record.Host, record.domain, record.TXT, verdict)
-	return found, err
 }

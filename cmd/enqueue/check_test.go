@@ -59,20 +59,20 @@ func TestRowsAreAskedForTogether(t *testing.T) {
 		const all = 3*rowsAtOnce + 1
 		var mu sync.Mutex
 		waiting := make(map[string]chan struct{})
-		records := func(yield func(txtRecord, error) bool) {
+		records := func(yield func(cli.TXTRecord, error) bool) {
 			for i := range all {
-				if !yield(txtRecord{Host: fmt.Sprintf("%03d", i)}, nil) {
+				if !yield(cli.TXTRecord{Host: fmt.Sprintf("%03d", i)}, nil) {
 					return
 				}
 			}
 		}
-		ask := func(_ context.Context, r txtRecord) (checked, error) {
+		ask := func(_ context.Context, r cli.TXTRecord) (cli.Checked, error) {
 			mine := make(chan struct{})
 			mu.Lock()
 			waiting[r.Host] = mine
 			mu.Unlock()
 			<-mine
-			return checked{txtRecord: r}, nil
+			return cli.Checked{TXTRecord: r}, nil
 		}
 		var got []string
 		done := make(chan struct{})
@@ -107,12 +107,12 @@ func TestRowsAreAskedForTogether(t *testing.T) {
 // TestRowsEndWithAnError: those before it are told, and nothing after it.
 func TestRowsEndWithAnError(t *testing.T) {
 	broken := errors.New("line 3 is broken")
-	records := func(yield func(txtRecord, error) bool) {
-		_ = yield(txtRecord{Host: "first"}, nil) && yield(txtRecord{Host: "second"}, nil) && yield(txtRecord{}, broken) && yield(txtRecord{Host: "fourth"}, nil)
+	records := func(yield func(cli.TXTRecord, error) bool) {
+		_ = yield(cli.TXTRecord{Host: "first"}, nil) && yield(cli.TXTRecord{Host: "second"}, nil) && yield(cli.TXTRecord{}, broken) && yield(cli.TXTRecord{Host: "fourth"}, nil)
 	}
 	var hosts []string
 	var failed error
-	for found, err := range inOrder(t.Context(), records, func(_ context.Context, r txtRecord) (checked, error) { return checked{txtRecord: r}, nil }) {
+	for found, err := range inOrder(t.Context(), records, func(_ context.Context, r cli.TXTRecord) (cli.Checked, error) { return cli.Checked{TXTRecord: r}, nil }) {
 		if failed = err; err == nil {
 			hosts = append(hosts, found.Host)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -84,24 +83,6 @@ func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
 		return t.planSweep(ctx, c)
 	}
 	return t.beginSweep(ctx, c)
-}
-
-// rules are what the tenant's workers decide by, and how its sweeps stand.
-func (t *tool) rules(ctx context.Context, tenant string) (tasks.Rules, cli.Judgement, error) {
-	settings, _, err := pace.Announced(ctx, t.redis, tenant)
-	if err != nil {
-		return tasks.Rules{}, cli.Judgement{}, err
-	}
-	judgement, err := cli.JudgementOf(ctx, t.redis, tenant)
-	return rulesOf(settings), judgement, err
-}
-
-// rulesOf are the rules of announced settings, the defaults where they say none.
-func rulesOf(s pace.Settings) tasks.Rules {
-	return tasks.Rules{
-		Action: cmp.Or(tasks.Action(s.AbsentAction), tasks.ActReport), Grace: cmp.Or(s.Grace, tasks.DefaultGrace),
-		AbsentChecks: cmp.Or(s.AbsentChecks, tasks.DefaultAbsentChecks), Protect: s.Protect,
-	}
 }
 
 // beginSweep makes the run of a sweep, whose rows the workers find.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -77,7 +76,7 @@ func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
 	if p.Judgement, err = cli.JudgementOf(ctx, t.redis, p.tenant); err != nil {
 		return err
 	}
-	p.docket, err = cli.DocketOf(ctx, t.redis, p.tenant, p.organization, rulesOf(p.settings), p.Judgement, p.at)
+	p.docket, err = cli.DocketOf(ctx, t.redis, p.tenant, p.organization, cli.RulesOf(p.settings), p.Judgement, p.at)
 	return err
 }
 
@@ -149,7 +148,7 @@ func (p *sweepPlan) write(out io.Writer) error {
 	line("API calls", p.requests())
 	line("time", p.time())
 	if p.tooSlow() {
-		line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", span(p.interval)))
+		line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", cli.Span(p.interval)))
 	}
 	line("rules", p.rules())
 	if err := w.Flush(); err != nil {
@@ -184,19 +183,13 @@ func (p *sweepPlan) cronText() string {
 	return p.settings.Sweep
 }
 
-func (p *sweepPlan) schedule() string {
-	if p.cronText() == "" {
-		return "none: sweeps are begun by hand"
-	}
-	return fmt.Sprintf("%s, next at %s", p.cron, stamp(p.cron.Next(p.at)))
-}
+func (p *sweepPlan) schedule() string { return cli.ScheduleText(p.cron, p.at) }
 
 func (p *sweepPlan) last() string {
-	j := p.Judged
-	if j == nil {
+	if p.Judged == nil {
 		return "none of the whole tenant has ended yet: how much there is to look at is not known"
 	}
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(cli.TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
+	return cli.SweepText(*p.Judged)
 }
 
 func (p *sweepPlan) requests() string {
@@ -231,33 +224,11 @@ func (p *sweepPlan) time() string {
 }
 
 func (p *sweepPlan) rules() string {
-	r := rulesOf(p.settings)
-	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, span(r.Grace))
-	if len(r.Protect) > 0 {
-		text += "; never: " + strings.Join(r.Protect, ", ")
-	}
+	text := cli.RulesText(cli.RulesOf(p.settings))
 	if !p.announced {
 		text += " (the defaults, since no worker has announced the tenant's)"
 	}
 	return text
-}
-
-// span is a time that is counted in days where it is long, rounded down.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d == day:
-		return "1 day"
-	case d >= day && d%day == 0:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= day:
-		return fmt.Sprintf("%.1f days", float64(d/(day/10))/10)
-	case d >= time.Hour && d%time.Hour == 0:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d >= time.Minute:
-		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
-	}
-	return d.Truncate(time.Second).String()
 }
 
 // sweepPlanJSON is what --json prints of a dry run.
@@ -336,7 +307,7 @@ type caseJSON struct {
 }
 
 func (p *sweepPlan) asJSON() sweepPlanJSON {
-	r := rulesOf(p.settings)
+	r := cli.RulesOf(p.settings)
 	j := sweepPlanJSON{
 		DryRun: true, Tenant: p.tenant, Organization: p.organization, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
 		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare), RateAnnounced: p.announced, TooSlow: p.tooSlow(),

@@ -172,6 +172,9 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	if err := w.metrics.WatchRedis(w.redis, w.ledger, w.shown(), w.logger); err != nil {
 		return err
 	}
+	if err := w.metrics.WatchTokens(w.shown()); err != nil {
+		return err
+	}
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
@@ -276,7 +279,7 @@ func (w *worker) deciding() (n int, err error) {
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
 	config := ops.Config{
-		Redis: w.redis, Ledger: w.ledger, Intake: w.intake(), Metrics: w.metrics, Ready: w.ready, Version: version, Logger: w.logger,
+		Redis: w.redis, Ledger: w.ledger, Intake: w.intake(), Metrics: w.metrics, Ready: w.readiness().Checks, Version: version, Logger: w.logger,
 		Tenants: w.shown(), Write: w.settings.OpsWrite,
 	}
 	if w.settings.HTTPAddr != off {
@@ -298,7 +301,7 @@ func (w *worker) listen(ctx context.Context) error {
 // shown is what pages and metrics tell of the tenants.
 func (w *worker) shown() (tenants []ops.Tenant) {
 	for _, t := range w.tenants {
-		tenants = append(tenants, t.shown())
+		tenants = append(tenants, t.shown)
 	}
 	return tenants
 }
@@ -320,15 +323,6 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 
 // intake is what puts rows back, or hands them in, from here.
 func (w *worker) intake() intake.Intake { return intake.NewBy(w.queue, w.redis, w.ledger) }
-
-// ready is what /readyz looks at.
-func (w *worker) ready(ctx context.Context) []ops.Check {
-	checks := []ops.Check{{Name: "redis", Err: redisconn.Ready(ctx, w.redis)}}
-	for _, t := range w.tenants {
-		checks = append(checks, ops.Check{Name: "tenant " + t.name, Err: t.ready(ctx)})
-	}
-	return checks
-}
 
 // stop fetches nothing more, lets what runs finish within the shutdown
 // timeout, and hands back the rest.

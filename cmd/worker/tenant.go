@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -32,7 +31,10 @@ type served struct {
 	servers  *tasks.Servers
 	hooks    *webhooks.Sender
 	notices  tasks.Notices
+	votes    int               // how many resolvers a proof needs
+	canary   string            // the zone; empty: there is none
 	schedule *intake.Scheduler // of its sweeps; nil: there is none
+	shown    ops.Tenant        // on the operator's pages
 }
 
 // dnsConcurrency is how many looks run at a time. Most wait for servers that do
@@ -89,6 +91,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
+	problems, reach := new(ops.APIErrors), new(ops.Reach)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
 		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + tasks.WalkRequests + tasks.SweepRequests, // one for each request that can be waiting for an answer
@@ -96,7 +99,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
 		Trace:  w.traces.Requests(t.Name),
-		Served: func(ok bool) { w.metrics.Token(t.Name, ok) },
+		Failed: problems.Note,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
@@ -115,6 +118,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 			logger.Error("resolver has lost its vote: it makes answers up", "resolver", resolver, "error", why)
 		},
 		Reach: func(reached bool, why string) {
+			reach.Tell(reached, why)
 			if reached {
 				logger.Info("looking at the domains' own name servers")
 				return
@@ -146,7 +150,12 @@ func (w *worker) serve(t tenant) (*served, error) {
 		logger.Warn("a setting is hardly meant", "setting", doubt)
 	}
 	return &served{
+		shown: ops.Tenant{
+			Name: t.Name, Settings: t.announced(), Rules: t.rules, Limiter: limiter, API: api, DNS: checker,
+			DNSMode: t.dnsMode.String(), Quorum: t.quorum(), Reach: reach, Errors: problems, Webhooks: t.receivers(),
+		},
 		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
+		votes: t.quorum(), canary: t.CanaryZone,
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
@@ -193,22 +202,12 @@ func (s *served) announce(ctx context.Context, rdb redis.UniversalClient) error 
 	return pace.Announce(ctx, rdb, settings)
 }
 
-// shown is what the operator's pages need of it.
-func (s *served) shown() ops.Tenant {
-	return ops.Tenant{Name: s.name, Settings: s.settings, Rules: s.rules, Limiter: s.limiter, API: s.api, DNS: s.dns}
-}
-
-// ready says in words what keeps the tenant's work from going on.
-func (s *served) ready(ctx context.Context) error {
-	state, err := s.limiter.State(ctx)
-	if err != nil {
-		return err
+// receivers are those of the tenant's events, as far as they may be shown.
+func (t tenant) receivers() (all []ops.Receiver) {
+	for _, e := range t.endpoints {
+		all = append(all, ops.Receiver{Name: e.Name, Origin: e.Origin()})
 	}
-	var blocks []error
-	for _, b := range state.Blocks {
-		blocks = append(blocks, fmt.Errorf("blocked: %s: %s", b.Operation, b.Reason))
-	}
-	return errors.Join(blocks...)
+	return all
 }
 
 // measuredGate measures, and traces, how long requests wait for their permits.

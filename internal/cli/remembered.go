@@ -37,26 +37,38 @@ func RememberedOf(ctx context.Context, rdb redis.UniversalClient, tenant, id str
 	return Remembered{Tenant: tenant, ID: id, Memory: m}, true, nil
 }
 
-// Seen writes what was seen of the domain and how it stands, two columns a line, and
-// beneath that what has happened to it.
-func (r Remembered) Seen(out io.Writer, rules tasks.Rules, tenant Judgement) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	line := func(name, text string) {
+// Fact is something known, and its name.
+type Fact struct{ Name, Text string }
+
+// Facts are what was seen of the domain, and how it stands.
+func (r Remembered) Facts(rules tasks.Rules, tenant Judgement) []Fact {
+	var facts []Fact
+	add := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, text)
+			facts = append(facts, Fact{name, text})
 		}
 	}
-	line("swept", r.swept())
-	line("seen last", r.state())
-	line("found there", reason(strings.Join(r.Values, ", ")))
-	line("present", r.present())
-	line("absent", r.absent())
-	line("decision", r.Decision(rules))
+	add("swept", r.swept())
+	add("seen last", r.state())
+	add("found there", reason(strings.Join(r.Values, ", ")))
+	add("present", r.present())
+	add("absent", r.absent())
+	add("decision", r.Decision(rules))
 	if r.Absence != nil && tenant.breaker().ID != "" {
-		line("breaker", tenant.BreakerText(r.Tenant))
+		add("breaker", tenant.BreakerText(r.Tenant))
 	}
-	line("under way", acting(r.Acting))
-	line("taken away", r.taken())
+	add("under way", acting(r.Acting))
+	add("taken away", r.taken())
+	return facts
+}
+
+// Seen writes the facts, two columns a line, and beneath them what has happened to the
+// domain.
+func (r Remembered) Seen(out io.Writer, rules tasks.Rules, tenant Judgement) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, f := range r.Facts(rules, tenant) {
+		fmt.Fprintf(w, "%s\t%s\n", f.Name, f.Text)
+	}
 	if err := w.Flush(); err != nil || len(r.Past) == 0 {
 		return err
 	}

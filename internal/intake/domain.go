@@ -7,7 +7,9 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 
+	"orgops/dnscheck"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -16,8 +18,8 @@ import (
 type DomainRow struct {
 	Run  runs.Run
 	Item int64
-	// Organization is that which the row names.
-	Organization string
+	// Organization and Domain are the ids that the row names.
+	Organization, Domain string
 }
 
 // DomainRows returns the rows about a discovery domain in all runs of the tenant
@@ -26,6 +28,21 @@ type DomainRow struct {
 // those in which the domain's id stands are taken apart. Rows that came to the
 // queue by themselves are among them as long as they are open.
 func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
+	return rowsAbout(ctx, ledger, tenant, domain, func(row rowMembers) bool { return row.domain == domain })
+}
+
+// NameRows returns the rows whose verification host is the domain's name or lies
+// beneath it, as DomainRows returns those about an id. Rows that name no host are not
+// among them: the name is not in them.
+func NameRows(ctx context.Context, ledger *runs.Ledger, tenant, name string) iter.Seq2[DomainRow, error] {
+	name = strings.TrimSuffix(name, ".")
+	return rowsAbout(ctx, ledger, tenant, name, func(row rowMembers) bool {
+		return strings.EqualFold(strings.TrimSuffix(row.host, "."), name) || dnscheck.Within(row.host, name)
+	})
+}
+
+// rowsAbout returns the rows in which the text stands and that are wanted.
+func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		all, err := withAlone(ctx, ledger)
 		if err != nil {
@@ -36,7 +53,7 @@ func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string)
 			if r.Tenant != tenant || (r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeUpdate) {
 				continue
 			}
-			if !domainRowsOf(ctx, ledger, r, domain, yield) {
+			if !rowsOfRun(ctx, ledger, r, text, wanted, yield) {
 				return
 			}
 		}
@@ -75,16 +92,16 @@ func withAlone(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
 	return all, nil
 }
 
-// domainRowsOf yields the rows of one run, and says whether more are wanted.
-func domainRowsOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, domain string, yield func(DomainRow, error) bool) bool {
+// rowsOfRun yields the rows of one run, and says whether more are wanted.
+func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string, wanted func(rowMembers) bool, yield func(DomainRow, error) bool) bool {
 	stored, err := newStoredRows(ledger, r)
 	if err != nil {
 		yield(DomainRow{}, err)
 		return false
 	}
-	needles := [][]byte{[]byte(domain)}
+	needles := [][]byte{[]byte(text)}
 	if r.Format != FormatCSV {
-		needles = append(needles, []byte(`\u`)) // a line as it came may have written the id so
+		needles = append(needles, []byte(`\u`)) // a line as it came may have written it so
 	}
 	for row, err := range ledger.Search(ctx, r.ID, needles...) {
 		if errors.Is(err, runs.ErrNotFound) {
@@ -94,16 +111,19 @@ func domainRowsOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, domain s
 			yield(DomainRow{}, err)
 			return false
 		}
-		named, organization := stored.domain(row.Source)
-		if named == domain && !yield(DomainRow{Run: r, Item: row.Item, Organization: organization}, nil) {
+		m := stored.rowMembers(row.Source)
+		if wanted(m) && !yield(DomainRow{Run: r, Item: row.Item, Organization: m.organization, Domain: m.domain}, nil) {
 			return false
 		}
 	}
 	return true
 }
 
-// domain is what a row is about, as far as it says so: it may be a bad one.
-func (s *storedRows) domain(source []byte) (domain, organization string) {
+// rowMembers is what a row is about, as far as it says so.
+type rowMembers struct{ organization, domain, host string }
+
+// rowMembers reads a row, which may be a bad one.
+func (s *storedRows) rowMembers(source []byte) (found rowMembers) {
 	var members []member
 	var err error
 	if s.csv != nil {
@@ -112,7 +132,7 @@ func (s *storedRows) domain(source []byte) (domain, organization string) {
 		members, err = s.members(source)
 	}
 	if err != nil {
-		return "", ""
+		return rowMembers{}
 	}
 	for _, m := range members {
 		var text string
@@ -121,10 +141,12 @@ func (s *storedRows) domain(source []byte) (domain, organization string) {
 		}
 		switch m.name {
 		case "discovery_domain_id":
-			domain = text
+			found.domain = text
 		case "organization_id":
-			organization = text
+			found.organization = text
+		case "verification_host":
+			found.host = text
 		}
 	}
-	return domain, organization
+	return found
 }

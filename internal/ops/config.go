@@ -20,7 +20,7 @@ type Config struct {
 	Redis redis.UniversalClient
 	// Metrics is what /metrics serves; nil makes it answer 404.
 	Metrics *Metrics
-	// Ready looks at everything that the worker needs, each time it is asked;
+	// Ready tells how everything is that the worker needs, such as Readiness.Checks;
 	// ctx ends after 3 s. Nil: ready as soon as it answers.
 	Ready func(ctx context.Context) []Check
 	// Ledger and Intake are where runs are read, and acted on; needed by Pages only.
@@ -47,7 +47,16 @@ type Tenant struct {
 	Limiter  *pace.Limiter
 	API      *apiclient.Client // for records; its requests wait for their permits
 	DNS      *dnscheck.Checker
+	DNSMode  string     // whom it asks: auto, authority or resolvers
+	Quorum   int        // how many resolvers have to agree
+	Reach    *Reach     // whether name servers can be reached; nil: nobody says
+	Errors   *APIErrors // of the API, of late; nil: nobody says
+	Webhooks []Receiver
 }
+
+// Receiver is told of a tenant's events: its name, and the scheme, host and port of
+// its URL, which may have a token behind them.
+type Receiver struct{ Name, Origin string }
 
 // Check is one thing that the worker needs.
 type Check struct {
@@ -55,6 +64,8 @@ type Check struct {
 	Name string
 	// Err says what is wrong, in words for an operator; nil if nothing is.
 	Err error
+	// Note says what an operator should know though it works; may be empty.
+	Note string
 }
 
 func (c Config) logger() *slog.Logger {

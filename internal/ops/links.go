@@ -23,5 +23,5 @@ func domainPath(r runs.Run, row cli.RowName) string {
 	if row.Domain == "" || !strings.HasPrefix(r.Kind, "domain:") {
 		return ""
 	}
-	return "/domains?" + url.Values{"tenant": {r.Tenant}, "organization": {row.Organization}, "domain": {row.Domain}}.Encode()
+	return domainURL(cli.DomainName{Tenant: r.Tenant, Organization: row.Organization, ID: row.Domain})
 }

@@ -32,8 +32,6 @@ type Metrics struct {
 	sweepTicks   *prometheus.CounterVec
 	verdicts     *prometheus.CounterVec
 	voting       *prometheus.GaugeVec
-	tokenOK      *prometheus.GaugeVec
-	tokenFailure *prometheus.CounterVec
 	build        *prometheus.GaugeVec
 	registration []error
 }
@@ -64,8 +62,6 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m.sweepTicks = m.counter("orgops_sweep_ticks_total", "Ticks of the schedule of sweeps, by what became of them: begun, or skipped.", "tenant", "what")
 	m.verdicts = m.counter("orgops_verdicts_total", "Verdicts on a domain's token, of looks and of proofs alike.", "tenant", "state", "reason")
 	m.voting = m.gauge("orgops_resolver_voting", "0 while a resolver has no vote, since it makes answers up.", "tenant", "resolver")
-	m.tokenOK = m.gauge("orgops_token_ok", "0 if the last request had no token, or one that the API refused; absent before the first.", "tenant")
-	m.tokenFailure = m.counter("orgops_token_failures_total", "Requests that had no token, or one that the API refused.", "tenant")
 	m.build = m.gauge("orgops_build_info", "1, for what runs here.", "version", "commit", "go_version")
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
@@ -119,15 +115,6 @@ func (m *Metrics) Verdict(tenant, state, reason string) {
 // ResolverVotes tells whether the resolver has a vote.
 func (m *Metrics) ResolverVotes(tenant, resolver string, votes bool) {
 	m.voting.WithLabelValues(labels(tenant, resolver)...).Set(oneIf(votes))
-}
-
-// Token tells whether a request had a token that the API took.
-func (m *Metrics) Token(tenant string, ok bool) {
-	m.tokenOK.WithLabelValues(labels(tenant)...).Set(oneIf(ok))
-	failures := m.tokenFailure.WithLabelValues(labels(tenant)...)
-	if !ok {
-		failures.Inc()
-	}
 }
 
 // BuildInfo tells what runs: its version, and the commit that it was built from, empty

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"orgops/apiclient"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
@@ -44,7 +45,6 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 	m.Event("acme", tasks.NoticeVerified)
 	m.Delivery("acme", "crm", "delivered")
 	m.SweepTick("acme", "begun")
-	m.Token("acme", true)
 
 	p := newPages(t)
 	p.enqueue(t, tasks.TypeVerify, `{}`)
@@ -69,6 +69,10 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 	keepSweep(t, watch.New(p.rdb, "acme"))
 	tenant := ops.Tenant{Name: "acme", Limiter: limiter, Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
 	if err := m.WatchRedis(p.rdb, ledger, []ops.Tenant{tenant}, nil); err != nil {
+		t.Fatal(err)
+	}
+	tenant.API = clientWith(t, "opaque")
+	if err := m.WatchTokens([]ops.Tenant{tenant}); err != nil {
 		t.Fatal(err)
 	}
 	return m, registry
@@ -193,5 +197,33 @@ func TestMetricsTable(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("METRICS.md (-exposed +documented):\n%s", diff)
+	}
+}
+
+// clientWith is a client with that token.
+func clientWith(t *testing.T, token string) *apiclient.Client {
+	t.Helper()
+	c, err := apiclient.New(apiclient.Config{BaseURL: "https://tenant.example/api/v2", Tokens: apiclient.StaticToken(apiclient.NewSecret(token))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestTokenInMetrics: one that has ended is none.
+func TestTokenInMetrics(t *testing.T) {
+	const ended = "eyJhbGciOiJub25lIn0.eyJleHAiOjE1MDAwMDAwMDB9." // exp: 2017
+	m, _ := newMetrics(t)
+	if err := m.WatchTokens([]ops.Tenant{{Name: "good", API: clientWith(t, "opaque")}, {Name: "late", API: clientWith(t, ended)}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`orgops_token_failures_total{tenant="good"} 0`,
+		`orgops_token_failures_total{tenant="late"} 0`,
+		`orgops_token_ok{tenant="good"} 1`,
+		`orgops_token_ok{tenant="late"} 0`,
+	}
+	if diff := cmp.Diff(want, series(t, m, "orgops_token")); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }

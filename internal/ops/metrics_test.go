@@ -64,8 +64,6 @@ func TestMetrics(t *testing.T) {
 	m.Verdict("default", "absent", "no_txt_record")
 	m.ResolverVotes("default", "1.1.1.1", true)
 	m.ResolverVotes("default", "1.1.1.1", false)
-	m.Token("default", false)
-	m.Token("default", true)
 	m.BuildInfo("1.2.3", "")
 	want := []string{
 		`orgops_api_request_duration_seconds_sum{operation="get_discovery_domain",tenant="default"} 30.02`,
@@ -90,8 +88,6 @@ func TestMetrics(t *testing.T) {
 		`orgops_task_duration_seconds_count{tenant="default",type="domain:verify"} 2`,
 		`orgops_tasks_total{outcome="done",tenant="default",type="domain:verify"} 1`,
 		`orgops_tasks_total{outcome="refused",tenant="default",type="domain:verify"} 1`,
-		`orgops_token_failures_total{tenant="default"} 1`,
-		`orgops_token_ok{tenant="default"} 1`,
 		`orgops_verdicts_total{reason="no_txt_record",state="absent",tenant="default"} 1`,
 	}
 	if diff := cmp.Diff(want, series(t, m, "orgops_")); diff != "" {

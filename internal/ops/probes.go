@@ -60,6 +60,7 @@ type checkReport struct {
 	Name  string `json:"name"`
 	OK    bool   `json:"ok"`
 	Error string `json:"error,omitempty"`
+	Note  string `json:"note,omitempty"`
 }
 
 func readiness(ctx context.Context, cfg Config) report {
@@ -68,7 +69,7 @@ func readiness(ctx context.Context, cfg Config) report {
 		return all
 	}
 	for _, check := range cfg.Ready(ctx) {
-		one := checkReport{Name: printable(check.Name), OK: check.Err == nil}
+		one := checkReport{Name: printable(check.Name), OK: check.Err == nil, Note: printable(check.Note)}
 		if check.Err != nil {
 			one.Error = printable(check.Err.Error())
 			all.Status, all.well = "not ready", false
@@ -83,10 +84,13 @@ func (r report) String() string {
 	var out strings.Builder
 	fmt.Fprintln(&out, r.Status)
 	for _, check := range r.Checks {
-		if check.OK {
-			fmt.Fprintf(&out, "%s: ok\n", check.Name)
-		} else {
+		switch {
+		case !check.OK:
 			fmt.Fprintf(&out, "%s: %s\n", check.Name, check.Error)
+		case check.Note != "":
+			fmt.Fprintf(&out, "%s: ok, but %s\n", check.Name, check.Note)
+		default:
+			fmt.Fprintf(&out, "%s: ok\n", check.Name)
 		}
 	}
 	return out.String()

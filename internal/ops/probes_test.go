@@ -41,6 +41,8 @@ func TestProbes(t *testing.T) {
 		{"alive", "/healthz", checks, "", http.StatusOK, "ok\n"},
 		{"alive in JSON", "/healthz", checks, "application/json", http.StatusOK, `{"status":"ok","version":"v1"}` + "\n"},
 		{"ready", "/readyz", checks[:1], "*/*", http.StatusOK, "ready\nredis: ok\n"},
+		{"ready, with a note", "/readyz", []ops.Check{{Name: "dns", Note: "one is\nsilent"}}, "", http.StatusOK, "ready\ndns: ok, but one is\\nsilent\n"},
+		{"ready, with a note, in JSON", "/readyz", []ops.Check{{Name: "dns", Note: "one is silent"}}, "application/json", http.StatusOK, `{"status":"ready","version":"v1","checks":[{"name":"dns","ok":true,"note":"one is silent"}]}` + "\n"},
 		{"ready without checks", "/readyz", nil, "", http.StatusOK, "ready\n"},
 		{"not ready", "/readyz", checks, "text/plain", http.StatusServiceUnavailable, "not ready\nredis: ok\ntenant a: blocked: \\x1b[31mbad\\ntoken\n"},
 		{

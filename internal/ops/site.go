@@ -33,6 +33,7 @@ type site struct {
 	queued  *tasks.Queued
 	notices notices
 	acting  acting
+	checks  *checks // of domains, by hand
 }
 
 // page is what the layout shows around a page.
@@ -47,11 +48,11 @@ type page struct {
 }
 
 func newSite(cfg Config) *site {
-	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), queued: tasks.NewQueued(cfg.Redis)}
+	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), queued: tasks.NewQueued(cfg.Redis), checks: newChecks()}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath,
+		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "printable": printable,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run"} {
+	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s
@@ -60,6 +61,9 @@ func newSite(cfg Config) *site {
 // routes puts the pages and their files at their places.
 func (s *site) routes(mux *http.ServeMux) {
 	mux.Handle("GET /static/{file}", http.FileServerFS(static)) // and not the list of them
+	mux.HandleFunc("GET /domains", s.domains)
+	mux.HandleFunc("POST /domains/check", s.checkDomain)
+	mux.HandleFunc("GET /tenants", s.tenants)
 	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
 	mux.HandleFunc("GET /runs", s.runs)
 	mux.HandleFunc("GET /runs/{id}", s.run)

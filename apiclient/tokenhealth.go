@@ -1,0 +1,162 @@
+package apiclient
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TokenHealth is what is known of a client's token; nobody was asked for it, and
+// no secret is in it. The zero value is that of a token nobody needed yet.
+type TokenHealth struct {
+	// Err is why there is no token that the API takes: the endpoint or the file
+	// gives none, what it gave has ended, or the API refuses it. Nil: there is one, or
+	// none was needed yet.
+	Err error
+	// LastErr is what went wrong when a token was last wanted, a *TokenError, even
+	// where an earlier one is still good; nil once one has come. FailedAt is when.
+	LastErr  error
+	FailedAt time.Time
+	// Failures counts, since the source was made: tokens that did not come, and fresh ones
+	// that the API refused.
+	Failures uint64
+	// GotAt is when the token came; zero: none has. ExpiresAt is when it ends, by this
+	// machine's clock; zero: not known.
+	GotAt     time.Time
+	ExpiresAt time.Time
+	// Scopes are what the token endpoint said that the token may do, or else the
+	// token itself, unverified; nil: neither did.
+	Scopes []string
+}
+
+// TokenHealth tells what is known of the client's token, and asks nobody.
+func (c *Client) TokenHealth() TokenHealth {
+	var h TokenHealth
+	if s, ok := c.tokens.(interface{ health() TokenHealth }); ok {
+		h = s.health()
+	}
+	refused := c.refused.read()
+	h.Failures += refused.times
+	if h.Err == nil && !refused.since.IsZero() {
+		h.Err = errors.New("the API refuses the token, and a fresh one too (401): check the audience, and that the API knows who issued it")
+		h.FailedAt = refused.since
+	}
+	return h
+}
+
+// refusals are the API's 401s to a token as fresh as there is.
+type refusals struct {
+	mu    sync.Mutex
+	state refusal
+}
+
+type refusal struct {
+	since time.Time // of the first in a row; zero: the last answer was another
+	times uint64
+}
+
+// answered takes note of an answer that came to the freshest token.
+func (r *refusals) answered(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case status == http.StatusUnauthorized:
+		r.state.times++
+		if r.state.since.IsZero() {
+			r.state.since = time.Now()
+		}
+	case status < 500: // whoever is in trouble has not looked at the token
+		r.state.since = time.Time{}
+	}
+}
+
+func (r *refusals) read() refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
+}
+
+func (s *clientCredentials) health() TokenHealth {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.past
+	h.ExpiresAt = s.endsAt
+	if h.LastErr != nil && !s.goodAt(time.Now()) {
+		h.Err = h.LastErr
+	}
+	return h
+}
+
+// note writes down how a fetch went. The caller holds mu.
+func (h *TokenHealth) note(scopes []string, err *TokenError, now time.Time) {
+	if err != nil {
+		h.LastErr, h.FailedAt = err.copied(), now
+		h.Failures++
+		return
+	}
+	h.LastErr, h.FailedAt, h.GotAt, h.Scopes = nil, time.Time{}, now, scopes
+}
+
+func (f *tokenFile) health() TokenHealth {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.past
+	h.ExpiresAt = jwtExpiry(f.token)
+	switch ended := h.ended(time.Now()); {
+	case f.refused:
+		h.Err = h.LastErr
+	case ended != nil:
+		h.Err = fmt.Errorf("%w: whatever renews %s does not", ended, f.path)
+	}
+	return h
+}
+
+func (s *staticToken) health() TokenHealth {
+	h := TokenHealth{ExpiresAt: jwtExpiry(s.token), Scopes: jwtScopes(s.token)}
+	if ended := h.ended(time.Now()); ended != nil {
+		h.Err = fmt.Errorf("%w: set another, or one in a file, which is read again", ended)
+	}
+	return h
+}
+
+func (h TokenHealth) ended(now time.Time) error {
+	if h.ExpiresAt.IsZero() || now.Before(h.ExpiresAt) {
+		return nil
+	}
+	return fmt.Errorf("the token ended at %s", h.ExpiresAt.UTC().Format(time.RFC3339))
+}
+
+// scopesOf are those of a token answer (RFC 6749 section 5.1), or of the token.
+func scopesOf(said any, token Secret) []string {
+	if text, ok := said.(string); ok {
+		return strings.Fields(text)
+	}
+	return jwtScopes(token)
+}
+
+// jwtScopes reads the scope claim (RFC 9068 section 2.2.3) without checking the
+// signature; nil: there is none.
+func jwtScopes(token Secret) []string {
+	var claims struct {
+		Scope *string `json:"scope"`
+	}
+	if !jwtClaims(token, &claims) || claims.Scope == nil {
+		return nil
+	}
+	return append([]string{}, strings.Fields(*claims.Scope)...)
+}
+
+// jwtClaims reads the payload of a JWT (RFC 7519 section 3), its signature unread.
+func jwtClaims(token Secret, claims any) bool {
+	parts := strings.Split(token.Reveal(), ".")
+	if len(parts) != 3 {
+		return false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	return err == nil && json.Unmarshal(payload, claims) == nil
+}

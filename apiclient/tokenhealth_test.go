@@ -1,0 +1,141 @@
+package apiclient_test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/apiclient"
+)
+
+func clientOf(t *testing.T, s apiclient.TokenSource) *apiclient.Client {
+	t.Helper()
+	c, err := apiclient.New(apiclient.Config{BaseURL: "https://tenant.example/api/v2", Tokens: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// wantHealth compares all of it but LastErr, which has to be there where FailedAt is.
+func wantHealth(t *testing.T, step string, c *apiclient.Client, problem string, want apiclient.TokenHealth) {
+	t.Helper()
+	got := c.TokenHealth()
+	switch {
+	case problem == "" && got.Err != nil:
+		t.Errorf("%s: err %v, want none", step, got.Err)
+	case problem != "" && (got.Err == nil || !strings.Contains(got.Err.Error(), problem)):
+		t.Errorf("%s: err %v, want %q", step, got.Err, problem)
+	}
+	if strings.Contains(step, "renewal") != (got.LastErr != nil && got.Err == nil) {
+		t.Errorf("%s: last error %v", step, got.LastErr)
+	}
+	got.Err, got.LastErr = nil, nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", step, diff)
+	}
+}
+
+func TestTokenHealthOfClientCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, status := time.Now(), http.StatusServiceUnavailable
+		e := &endpoint{answer: func(_ context.Context, n int, _ *http.Request) (reply, error) {
+			if status != http.StatusOK {
+				return response(status, `{"error":"access_denied"}`), nil
+			}
+			return response(status, tokenBody(n, 3600)), nil
+		}}
+		s := e.source()
+		c := clientOf(t, s)
+		fetch := func() { _, _ = s.Token(t.Context()); synctest.Wait() }
+		wantHealth(t, "nobody has asked", c, "", apiclient.TokenHealth{})
+		fetch()
+		wantHealth(t, "it is down", c, "503 Service Unavailable", apiclient.TokenHealth{FailedAt: start, Failures: 1})
+		time.Sleep(10 * time.Second)
+		status = http.StatusOK
+		fetch()
+		got := time.Now()
+		good := apiclient.TokenHealth{Failures: 1, GotAt: got, ExpiresAt: got.Add(time.Hour), Scopes: []string{"read:organizations"}}
+		wantHealth(t, "there is one", c, "", good)
+		time.Sleep(59 * time.Minute)
+		status = http.StatusUnauthorized
+		fetch()
+		good.Failures, good.FailedAt = 2, time.Now()
+		wantHealth(t, "a renewal does not succeed", c, "", good)
+		time.Sleep(time.Minute)
+		wantHealth(t, "it has ended", c, "401 Unauthorized: access_denied (check the client id", good)
+		if e.count() != 3 {
+			t.Errorf("%d requests, want 3: health asks nobody", e.count())
+		}
+	})
+}
+
+func TestTokenHealthOfATokenFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "token")
+		start := time.Now()
+		writeFile(t, path, jwt("it", start.Add(time.Hour).Unix()))
+		s, err := apiclient.TokenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := clientOf(t, s)
+		wantHealth(t, "it is there", c, "", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
+		time.Sleep(time.Hour)
+		wantHealth(t, "it has ended", c, "ended at 2000-01-01T01:00:00Z: whatever renews "+path+" does not", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
+		writeFile(t, path, "opaque")
+		wantToken(t, s, "opaque")
+		wantHealth(t, "another", c, "", apiclient.TokenHealth{GotAt: time.Now()})
+		s.Expire(apiclient.NewSecret("opaque"))
+		writeFile(t, path, "")
+		if _, err := s.Token(t.Context()); err == nil {
+			t.Error("a token from an empty file")
+		}
+		wantHealth(t, "refused, and no other", c, "it is empty", apiclient.TokenHealth{GotAt: time.Now(), FailedAt: time.Now(), Failures: 1})
+	})
+}
+
+func TestTokenHealthOfAStaticToken(t *testing.T) {
+	past := time.Now().Add(-time.Hour).Truncate(time.Second)
+	c := clientOf(t, apiclient.StaticToken(apiclient.NewSecret(jwt("it", past.Unix()))))
+	wantHealth(t, "it has ended", c, "set another", apiclient.TokenHealth{ExpiresAt: past})
+}
+
+// The API's own word counts too: it is the last to look at a token.
+func TestTokenHealthByTheAPI(t *testing.T) {
+	status := http.StatusUnauthorized
+	a := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens = apiclient.StaticToken(apiclient.NewSecret("t")) })
+	for _, step := range []struct {
+		status   int
+		failures uint64
+		refused  bool
+	}{{401, 1, true}, {401, 2, true}, {503, 2, true}, {403, 2, false}, {401, 3, true}, {400, 3, false}} {
+		status = step.status
+		if err := create(t.Context(), c); err == nil {
+			t.Fatal("no error")
+		}
+		h := c.TokenHealth()
+		if h.Failures != step.failures || (h.Err != nil) != step.refused || h.FailedAt.IsZero() == step.refused {
+			t.Errorf("after %d: %+v, want %d failures, refused %t", step.status, h, step.failures, step.refused)
+		}
+	}
+}
+
+func TestScopesOfAToken(t *testing.T) {
+	for claims, want := range map[string][]string{
+		`{"scope":"a b:c"}`: {"a", "b:c"}, `{"scope":""}`: {}, `{}`: nil, `{"scope":["a"]}`: nil,
+	} {
+		token := jwtOf(claims)
+		got := clientOf(t, apiclient.StaticToken(apiclient.NewSecret(token))).TokenHealth().Scopes
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", claims, diff)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// chromium is the browser that ORGOPS_TEST_CHROMIUM names, or one that is installed.
+func chromium(t *testing.T) string {
+	t.Helper()
+	if named := os.Getenv("ORGOPS_TEST_CHROMIUM"); named != "" {
+		return named // one that is not there fails
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no Chromium is installed, and ORGOPS_TEST_CHROMIUM names none")
+	return ""
+}
+
+// axeCore is the text of axe-core's axe.min.js, which ORGOPS_TEST_AXE names; empty:
+// nothing names it, and accessibility is not looked at.
+func axeCore(t *testing.T) string {
+	t.Helper()
+	file := os.Getenv("ORGOPS_TEST_AXE")
+	if file == "" {
+		t.Log("accessibility is not looked at: ORGOPS_TEST_AXE names no axe.min.js")
+		return ""
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// browser is a Chromium that may ask one host only.
+type browser struct {
+	ctx  context.Context
+	base string // of the pages, without the last /
+}
+
+// openBrowser starts one for the pages at base.
+func openBrowser(t *testing.T, base string) *browser {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience),
+	)
+	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	ctx, closeIt := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Logf("end of the browser: %v", err)
+		}
+		closeIt()
+		end()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start the browser: %v", err)
+	}
+	return &browser{ctx, strings.TrimSuffix(base, "/")}
+}
+
+// tab is a page of the browser, and what was amiss in it.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	base string
+
+	mu      sync.Mutex
+	amiss   []string
+	loads   int      // of the page itself
+	quietly []string // parts of messages that are meant to come
+}
+
+// tab opens an empty one.
+func (b *browser) tab(t *testing.T) *tab {
+	t.Helper()
+	own, err := url.Parse(b.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := &tab{t: t, base: b.base}
+	ctx, closeIt := chromedp.NewContext(b.ctx, chromedp.WithListener(func(event any) { one.saw(own.Host, event) }))
+	t.Cleanup(closeIt)
+	one.ctx = ctx
+	t.Cleanup(func() {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		for _, what := range one.amiss {
+			t.Error(what)
+		}
+	})
+	return one
+}
+
+// saw keeps what must not be: requests that leave the worker, and errors on the console.
+func (b *tab) saw(own string, event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if u, err := url.Parse(e.Request.URL); err != nil || (u.Host != own && u.Scheme != "data" && u.Scheme != "blob") {
+			b.amiss = append(b.amiss, "a request left for "+e.Request.URL)
+		}
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "warning" {
+			var words []string
+			for _, arg := range e.Args {
+				words = append(words, string(arg.Value)+" "+arg.Description)
+			}
+			b.add(fmt.Sprintf("console %s: %s", e.Type, strings.Join(words, " ")))
+		}
+	case *runtime.EventExceptionThrown:
+		b.add("exception: " + e.ExceptionDetails.Text + " at " + e.ExceptionDetails.URL)
+	case *cdplog.EventEntryAdded:
+		if e.Entry.Level == cdplog.EntryLevelError || e.Entry.Level == cdplog.EntryLevelWarning {
+			b.add(fmt.Sprintf("log %s: %s (%s)", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+		}
+	case *page.EventFrameNavigated:
+		if e.Frame.ParentID == "" {
+			b.loads++
+		}
+	}
+}
+
+func (b *tab) add(what string) {
+	if !slices.ContainsFunc(b.quietly, func(part string) bool { return strings.Contains(what, part) }) {
+		b.amiss = append(b.amiss, what)
+	}
+}
+
+// loaded is how often the page itself was loaded.
+func (b *tab) loaded() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.loads
+}
+
+// begin opens the tab, with the context that ends it.
+func (b *tab) begin() {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx); err != nil {
+		b.t.Fatalf("open a tab: %v", err)
+	}
+}
+
+func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	b.begin()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// open loads a page, and waits until there is an element.
+func (b *tab) open(path, wait string) {
+	b.t.Helper()
+	b.do("open "+path, chromedp.Navigate(b.base+path), chromedp.WaitReady(chromedp.CSS(wait)))
+}
+
+// look is how a page is looked at.
+type look struct {
+	width, height int64
+	scheme        string // light or dark
+}
+
+func (l look) String() string { return fmt.Sprintf("%d-%s", l.width, l.scheme) }
+
+func (b *tab) as(l look) {
+	b.t.Helper()
+	var options []chromedp.EmulateViewportOption
+	if l.width < 600 {
+		options = append(options, chromedp.EmulateMobile)
+	}
+	b.do("look as "+l.String(), chromedp.EmulateViewport(l.width, l.height, options...), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.scheme}},
+		})
+		return err
+	}))
+}
+
+// evaluate is the value of an expression.
+func evaluate[T any](b *tab, expression string) T {
+	b.t.Helper()
+	return is(b, "evaluate "+expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// is what an action comes to.
+func is[T any](b *tab, what string, action chromedp.Action[T]) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.t.Fatalf("%s: %v", what, err)
+	}
+	return value
+}
+
+// until waits until an expression is true.
+func (b *tab) until(what, expression string) {
+	b.t.Helper()
+	await(b.t, what, func() bool { return evaluate[bool](b, "Boolean("+expression+")") })
+}
+
+// fits holds that nothing is wider than the window.
+func (b *tab) fits(where string) {
+	b.t.Helper()
+	wide := evaluate[[]string](b, `(() => {
+		const root = document.scrollingElement;
+		if (root.scrollWidth <= innerWidth) return [];
+		return [root.scrollWidth + " px of " + innerWidth, ...[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 5).map((e) => e.outerHTML.slice(0, 120))];
+	})()`)
+	if len(wide) > 0 {
+		b.t.Errorf("%s is wider than its window: %s", where, strings.Join(wide, "\n  "))
+	}
+}
+
+// accessible holds that axe-core finds nothing that is serious.
+func (b *tab) accessible(where, axe string) {
+	b.t.Helper()
+	if axe == "" {
+		return
+	}
+	b.do("load axe-core", chromedp.Evaluate[chromedp.Void](axe))
+	found := evaluate[[]struct {
+		ID, Impact, Help string
+		Nodes            []string
+	}](b, `axe.run(document, {resultTypes: ["violations"]}).then((all) => all.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+		.map((v) => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map((n) => n.target.join(" ") + ": " + n.failureSummary.slice(0, 300))})))`)
+	for _, f := range found {
+		b.t.Errorf("%s: %s (%s): %s\n  %s", where, f.ID, f.Impact, f.Help, strings.Join(f.Nodes, "\n  "))
+	}
+}
+
+// picture keeps how the page looks, where ORGOPS_TEST_SCREENSHOTS names a directory.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	dir := os.Getenv("ORGOPS_TEST_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png := is(b, "take a picture", chromedp.CaptureScreenshot())
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// text is what is to be read in an element.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	return evaluate[string](b, "document.querySelector("+quoted(selector)+")?.innerText ?? ''")
+}
+
+func quoted(text string) string {
+	out, err := json.Marshal(text)
+	if err != nil { // a string has a JSON form
+		panic(err)
+	}
+	return string(out)
+}
+
+// press presses keys, one after the other.
+func (b *tab) press(keys ...string) {
+	b.t.Helper()
+	for _, key := range keys {
+		b.do("press a key", chromedp.KeyEvent(key))
+	}
+}
+

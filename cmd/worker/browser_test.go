@@ -1,0 +1,236 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// markup is what a stranger would have run in the operator's browser.
+const markup = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
+
+// operated is a worker with its pages, and a run of each sort to look at.
+type operated struct {
+	desk
+
+	base   string
+	sample sandbox.Sample
+}
+
+// Runs of an operated worker.
+const (
+	sampleRun = "nightly-domains" // has ended; some of its rows failed
+	slowRun   = "left-customers"  // is under way for a quarter of an hour
+	markupRun = "markup"          // has markup in its label
+)
+
+// operate starts a worker with its pages, of a tenant that allows few requests, and
+// hands runs in to it.
+func operate(t *testing.T) operated {
+	t.Helper()
+	chromium(t)
+	box := startBox(t, sandbox.Options{})
+	settings := pointedAt(box, redistest.URL(t), map[string]string{
+		"ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_OPS_WRITE": "true", "ORGOPS_LOG_FORMAT": "json",
+		"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "20", "ORGOPS_RESERVE": "0", "ORGOPS_MAX_CLIENTS_PER_REQUEST": "1",
+	})
+	p := begin(t, settings)
+	at, _ := p.says("listening", map[string]string{"for": "http-addr"})["url"].(string)
+	o := operated{newDesk(t), strings.TrimSuffix(at, "/"), box.Seed(sandbox.SampleOptions{})}
+	o.handIn(intake.Run{ID: sampleRun, Label: "from the CRM", GiveUp: sandboxGiveUp}, tasks.TypeVerify, o.sample.Domains)
+	o.ended(sampleRun)
+	o.handIn(intake.Run{ID: slowRun, Label: "clients of customers who left"}, tasks.TypeRemove, box.SeedClients(20_000))
+	await(t, "the first rows of "+slowRun, func() bool { return o.run(slowRun).Settled > 0 })
+	return o
+}
+
+func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
+
+// TestBrowser looks at the pages of a real worker in a real browser. It is one test
+// of many parts, since browser and worker take long to start.
+func TestBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser and a worker, for a minute")
+	}
+	o := operate(t)
+	b := openBrowser(t, o.base)
+	axe := axeCore(t)
+
+	t.Run("pages", func(t *testing.T) { o.looksWell(t, b, axe) })
+	t.Run("live", func(t *testing.T) { o.isLive(t, b) })
+	t.Run("markup", func(t *testing.T) { o.staysText(t, b) })
+	t.Run("keyboard", func(t *testing.T) { o.keyboard(t, b) })
+	t.Run("reasons", func(t *testing.T) { o.reasonsAreSeen(t, b) })
+	t.Run("filter", func(t *testing.T) { o.filters(t, b) })
+	t.Run("queues", func(t *testing.T) { o.queues(t, b) })
+	t.Run("actions", func(t *testing.T) { o.actions(t, b) })
+}
+
+// looksWell holds of each page, at a desk and on a phone, by day and by night: it
+// fits, it asks nobody else, its console is silent, and axe-core finds nothing.
+func (o operated) looksWell(t *testing.T, b *browser, axe string) {
+	pages := []struct{ name, path string }{
+		{"runs", "/runs"},
+		{"run-ended", runPath(sampleRun)},
+		{"run", runPath(slowRun)},
+		{"domains", "/domains"},
+		{"domain", o.lookup()},
+		{"tenants", "/tenants"},
+	}
+	for _, p := range pages {
+		t.Run(p.name, func(t *testing.T) {
+			tab := b.tab(t)
+			for _, l := range []look{{1280, 800, "light"}, {1280, 800, "dark"}, {390, 844, "light"}, {390, 844, "dark"}} {
+				where := fmt.Sprintf("%s at %s", p.path, l)
+				tab.as(l)
+				tab.open(p.path, "main h1")
+				tab.fits(where)
+				tab.accessible(where, axe)
+				tab.picture(p.name + "-" + l.String())
+			}
+			if icon := evaluate[int](tab, `fetch(document.querySelector("link[rel=icon]").href).then((a) => a.status)`); icon != http.StatusOK {
+				t.Errorf("the icon: %d, want 200", icon)
+			}
+		})
+	}
+}
+
+// lookup is the page of a domain of the sample.
+func (o operated) lookup() string {
+	d := o.sample.Swept[0]
+	return "/domains?" + url.Values{"tenant": {tasks.DefaultTenant}, "organization": {d.Organization}, "domain": {d.Domain}}.Encode()
+}
+
+// isLive holds that a run's bar grows, and that the page is not loaded for it.
+func (o operated) isLive(t *testing.T, b *browser) {
+	tab := b.tab(t)
+	for _, path := range []string{"/runs", runPath(slowRun)} {
+		tab.open(path, "progress")
+		bar := fmt.Sprintf(`document.querySelector('progress[aria-label$="of run %s"]')`, slowRun)
+		first, loads := evaluate[float64](tab, bar+".value"), tab.loaded()
+				tab.until("the bar grows", fmt.Sprintf("%s.value > %f", bar, first))
+		if tab.loaded() != loads {
+			t.Errorf("%s was loaded again", path)
+		}
+	}
+}
+
+// staysText has markup in a run's label, and on a page of an address with markup.
+func (o operated) staysText(t *testing.T, b *browser) {
+	o.handIn(intake.Run{ID: markupRun, Label: markup}, tasks.TypeRemove, []byte("organization_id,client_id\norg_0000000000000000,c\n"))
+	tab := b.tab(t)
+	tab.quietly = []string{"status of 40"} // what there is not is answered so
+	for _, path := range []string{
+		"/runs", runPath(markupRun), runPath(sampleRun) + "?q=" + url.QueryEscape(markup), "/runs?tenant=" + url.QueryEscape(markup),
+		"/runs/" + url.PathEscape("x"+markup), "/domains?" + url.Values{"tenant": {markup}, "organization": {markup}, "domain": {markup}}.Encode(),
+	} {
+		tab.open(path, "main")
+		if title := evaluate[string](tab, "document.title"); strings.Contains(title, "owned") {
+			t.Errorf("%s: a script of a stranger's ran", path)
+		}
+		if n := evaluate[int](tab, `document.querySelectorAll("main img, main script").length`); n != 0 {
+			t.Errorf("%s: %d elements that a stranger wrote", path, n)
+		}
+	}
+	tab.open("/runs", "main")
+	if seen := tab.text("main"); !strings.Contains(seen, "onerror") {
+		t.Errorf("the label is not to be read on %.500q", seen)
+	}
+}
+
+// keyboard walks by Tab alone: first to the content, and to the pages.
+func (o operated) keyboard(t *testing.T, b *browser) {
+	tab := b.tab(t)
+	tab.open("/runs", "main h1")
+	const focused = "document.activeElement.innerText"
+	var seen []string
+	for range 5 {
+		tab.press(kb.Tab)
+		seen = append(seen, strings.TrimSpace(evaluate[string](tab, focused)))
+		if !evaluate[bool](tab, "document.activeElement.getBoundingClientRect().left >= 0") {
+			t.Errorf("%q has the focus, and is not to be seen", seen[len(seen)-1])
+		}
+	}
+	if got := strings.Join(seen, ", "); got != "To the content, Runs, Domains, Tenants, Queues" {
+		t.Errorf("by Tab one comes to %s", got)
+	}
+	tab.open("/runs", "main h1")
+	tab.press(kb.Tab, kb.Enter)
+	tab.until("the content has the focus", `document.activeElement.id === "content"`)
+}
+
+// reasonsAreSeen: why rows of the sample failed is on the run's page.
+func (o operated) reasonsAreSeen(t *testing.T, b *browser) {
+	tab := b.tab(t)
+	tab.open(runPath(sampleRun), "#unwell tbody tr")
+	rows := evaluate[int](tab, `document.querySelectorAll("#unwell tbody tr").length`)
+	why := evaluate[int](tab, `[...document.querySelectorAll("#unwell tbody .why")].filter((e) => e.innerText.trim().length > 10).length`)
+	if rows == 0 || why != rows {
+		t.Errorf("%d rows that did not settle well, %d of them with a reason", rows, why)
+	}
+}
+
+// filters has rows chosen by their outcome.
+func (o operated) filters(t *testing.T, b *browser) {
+	tab := b.tab(t)
+	tab.open(runPath(sampleRun), "#outcome")
+	outcome := evaluate[string](tab, `document.querySelector("#outcome").options[1].value`)
+	tab.do("choose "+outcome, chromedp.SetValue(chromedp.CSS("#outcome"), outcome), chromedp.Submit(chromedp.CSS("#outcome")))
+	tab.until("the page of "+outcome, fmt.Sprintf("new URLSearchParams(location.search).get('outcome') === %q && document.querySelector('#unwell')", outcome))
+	got := evaluate[[]string](tab, `[...document.querySelectorAll("#unwell tbody .badge")].map((e) => e.innerText)`)
+	for _, one := range got {
+		if one != outcome {
+			t.Errorf("a row is %s where those that are %s are asked for", one, outcome)
+		}
+	}
+	if len(got) == 0 {
+		t.Errorf("no rows that are %s", outcome)
+	}
+}
+
+// queues opens asynqmon, by the link that leads there, and a task's page in it.
+func (o operated) queues(t *testing.T, b *browser) {
+	tab := b.tab(t)
+	tab.open("/runs", "main h1")
+	tab.do("go to the queues", chromedp.Click(chromedp.CSS(`nav a[href="/monitor/"]`)))
+	tab.until("the queues", `location.pathname.startsWith("/monitor/") && document.body.innerText.includes("default.api")`)
+	tab.picture("queues")
+	icons := evaluate[int](tab, `[...document.querySelectorAll("svg")].filter((e) => e.getBoundingClientRect().width > 8).length`)
+	if icons == 0 {
+		t.Error("no icons are seen")
+	}
+
+	tab.open(runPath(slowRun), `#open a[href^="/monitor/queues/"]`)
+	rows := evaluate[int](tab, `document.querySelectorAll("#open tbody tr").length`)
+	task := evaluate[string](tab, `[...document.querySelectorAll('#open a[href^="/monitor/queues/"]')].at(-1).getAttribute("href")`) // the last to be carried out
+	tab.open(task, "body")
+	tab.until("the payload of one of "+fmt.Sprint(rows), fmt.Sprintf(`document.body.innerText.includes('"run"') && document.body.innerText.includes(%q)`, slowRun))
+	tab.picture("task")
+}
+
+// actions cancels a run by clicks, and retries it.
+func (o operated) actions(t *testing.T, b *browser) {
+	tab := b.tab(t)
+	tab.open(runPath(slowRun), "#do-cancel")
+	tab.do("cancel", chromedp.Click(chromedp.CSS("#do-cancel summary")), chromedp.Click(chromedp.CSS("#do-cancel form button")))
+	await(t, "the run is cancelled", func() bool { return !o.run(slowRun).CancelledAt.IsZero() })
+	tab.until("it is told", `document.querySelector(".notice")`)
+	o.ended(slowRun)
+	tab.until("a retry is offered", `document.querySelector("#do-retry")`)
+	tab.do("retry", chromedp.Click(chromedp.CSS("#do-retry summary")), chromedp.Click(chromedp.CSS("#do-retry form button")))
+	tab.until("the retry's page", fmt.Sprintf(`location.pathname.startsWith("/runs/") && location.pathname !== %q`, runPath(slowRun)))
+	id := evaluate[string](tab, `decodeURIComponent(location.pathname.split("/")[2])`)
+	if r := o.run(id); r.Parent != slowRun {
+		t.Errorf("run %+v, want one that retries %s", r, slowRun)
+	}
+}

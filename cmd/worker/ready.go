@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"orgops/dnscheck"
+	"orgops/internal/ops"
+	"orgops/internal/redisconn"
+)
+
+// readiness is what /readyz looks at. It spends no permit and fetches no token: what
+// is known of tokens and resolvers is what the work has met, and a resolver that the work
+// has not heard for half a minute is asked one question.
+//
+// A tenant whose credentials do not suffice is not ready, though no restart and no other
+// pod cures it: nothing is routed to a worker by its readiness, and a rollout with
+// credentials that do not work is to stop there.
+func (w *worker) readiness() *ops.Readiness {
+	probes := []ops.Probe{{Name: "redis", Look: func(ctx context.Context) ops.Finding {
+		return ops.Finding{Err: redisconn.Ready(ctx, w.permits)} // the client whose commands end with ctx
+	}}}
+	for _, t := range w.tenants {
+		probes = append(probes,
+			ops.Probe{Name: "tenant " + t.name, Look: t.unblocked},
+			ops.Probe{Name: "tenant " + t.name + " token", Look: t.hasToken},
+			ops.Probe{Name: "tenant " + t.name + " resolvers", Look: t.hears})
+		if t.canary != "" {
+			probes = append(probes, ops.Probe{Name: "tenant " + t.name + " canary", Look: t.trusts})
+		}
+	}
+	return ops.NewReadiness(probes...)
+}
+
+// unblocked says in words what keeps the tenant's requests from going out.
+func (s *served) unblocked(ctx context.Context) ops.Finding {
+	state, err := s.limiter.State(ctx)
+	if err != nil {
+		return ops.Finding{Err: err}
+	}
+	var blocks []error
+	for _, b := range state.Blocks {
+		blocks = append(blocks, fmt.Errorf("blocked: %s: %s", b.Operation, b.Reason))
+	}
+	f := ops.Finding{Err: errors.Join(blocks...)}
+	if !state.PausedUntil.IsZero() {
+		f.Note = "paused until " + state.PausedUntil.Format("15:04:05Z") + ": the tenant answered 429"
+	}
+	return f
+}
+
+// hasToken goes by the token that the work has met last.
+func (s *served) hasToken(context.Context) ops.Finding {
+	h := s.api.TokenHealth()
+	f := ops.Finding{Err: h.Err}
+	if h.Err == nil && h.LastErr != nil {
+		f.Note = "it could not be renewed: " + h.LastErr.Error()
+		if !h.ExpiresAt.IsZero() {
+			f.Note += "; the present one ends at " + h.ExpiresAt.UTC().Format("2006-01-02T15:04:05Z")
+		}
+	}
+	return f
+}
+
+// hears goes by how many resolvers answer: without a quorum of them nothing can
+// be proven.
+func (s *served) hears(ctx context.Context) ops.Finding {
+	const what = "%d of %d resolvers do not answer: %s"
+	const mend = "; nothing can be proven without %d of them: see that this machine reaches them (UDP and TCP), or name others by --resolvers"
+	return s.quorum(s.dns.Hear(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
+}
+
+// trusts goes by how many resolvers have a vote.
+func (s *served) trusts(context.Context) ops.Finding {
+	const what = "%d of %d resolvers make answers up, and have no vote: %s"
+	const mend = "; nothing can be proven without %d votes: name other resolvers by --resolvers, or see that the canary zone has no wildcard"
+	return s.quorum(s.dns.Resolvers(), what, mend, func(r dnscheck.ResolverState) string { return r.Lies })
+}
+
+func (s *served) quorum(all []dnscheck.ResolverState, what, mend string, fault func(dnscheck.ResolverState) string) ops.Finding {
+	var faults []string
+	for _, r := range all {
+		if f := fault(r); f != "" {
+			faults = append(faults, r.Name+": "+f)
+		}
+	}
+	if len(faults) == 0 {
+		return ops.Finding{}
+	}
+	said := fmt.Sprintf(what, len(faults), len(all), strings.Join(faults, "; "))
+	if len(all)-len(faults) >= s.votes {
+		return ops.Finding{Note: said}
+	}
+	return ops.Finding{Err: fmt.Errorf("%s"+mend, said, s.votes)}
+}

@@ -1,0 +1,109 @@
+package dnscheck_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// known are the resolvers' states less their times.
+func known(all []dnscheck.ResolverState) (short []string) {
+	for _, s := range all {
+		text := s.Name
+		if s.HeardAt.IsZero() {
+			text += " unheard"
+		}
+		if s.Silent != "" {
+			text += " silent: " + s.Silent
+		}
+		if !s.Voting() {
+			text += " no vote"
+		}
+		short = append(short, text)
+	}
+	return short
+}
+
+// root answers for the root by one zone, and for all else by the other.
+func root(of, rest zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		if q.Question[0].Name == "." {
+			return of(q)
+		}
+		return rest(q)
+	}
+}
+
+func TestHear(t *testing.T) {
+	dead := zone(func(q *dns.Msg) *dns.Msg { time.Sleep(long); return q })
+	const late = " silent: no answer in time"
+	synctest.Test(t, func(t *testing.T) {
+		var asked counter
+		mute := false
+		moody := zone(func(q *dns.Msg) *dns.Msg {
+			asked.add(q)
+			if mute {
+				return refused(q)
+			}
+			return rcode(q, dns.RcodeSuccess)
+		})
+		c := inMemory(t, dnscheck.Config{CanaryZone: canaryZone}, root(moody, withCanary(noName, yes)), root(moody, yes), dead)
+		hear := func(wait time.Duration, total int, want ...string) {
+			t.Helper()
+			time.Sleep(wait)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if diff := cmp.Diff(want, known(c.Hear(ctx))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got := len(asked.seen()); got != total {
+				t.Errorf("%d questions so far, want %d", got, total)
+			}
+		}
+		if diff := cmp.Diff([]string{"r0 unheard", "r1 unheard", "r2 unheard"}, known(c.Resolvers())); diff != "" {
+			t.Errorf("before anybody was asked (-want +got):\n%s", diff)
+		}
+		hear(0, 2, "r0", "r1", "r2 unheard"+late)
+		hear(time.Second, 2, "r0", "r1", "r2 unheard"+late) // nobody is asked again so soon
+		mute = true
+		const refuses = " silent: it answers REFUSED when asked for the root's name servers"
+		hear(time.Minute, 4, "r0"+refuses, "r1"+refuses, "r2 unheard"+late)
+		// What proofs hear counts as well; whoever lies is heard, and has no vote.
+		if _, err := c.Prove(t.Context(), host, token); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"r0", "r1 no vote", "r2 unheard" + late}, known(c.Resolvers())); diff != "" {
+			t.Errorf("after a proof (-want +got):\n%s", diff)
+		}
+		hear(0, 4, "r0", "r1 no vote", "r2 unheard"+late)
+	})
+}
+
+// Whoever must leave before there is an answer has learned nothing, and the next one asks again.
+func TestHearIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked counter
+		c := inMemory(t, dnscheck.Config{}, func(q *dns.Msg) *dns.Msg {
+			asked.add(q)
+			time.Sleep(time.Second)
+			return rcode(q, dns.RcodeSuccess)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		if diff := cmp.Diff([]string{"r0 unheard"}, known(c.Hear(ctx))); diff != "" {
+			t.Errorf("left (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"r0"}, known(c.Hear(t.Context()))); diff != "" {
+			t.Errorf("stayed (-want +got):\n%s", diff)
+		}
+		if got := len(asked.seen()); got != 2 {
+			t.Errorf("%d questions, want 2", got)
+		}
+	})
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"orgops/dnscheck"
+)
+
+// TXTRecord is a record to look for.
+type TXTRecord struct {
+	Organization string `json:"organization_id,omitempty"`
+	ID           string `json:"discovery_domain_id,omitempty"`
+	Host         string `json:"verification_host"`
+	TXT          string `json:"verification_txt"`
+
+	Domain string `json:"-"` // what the host lies in; empty: not known
+	Bad    error  `json:"-"` // it is none; nil: it is
+}
+
+// Checked is what was found of a record.
+type Checked struct {
+	TXTRecord
+
+	Verdict   dnscheck.Verdict
+	Evidence  dnscheck.Evidence
+	Diagnosis dnscheck.Diagnosis
+}
+
+// Check asks for one record, as a worker does that is about to mark its domain verified.
+// What cannot be asked for is found to be bad; the error is the context's.
+func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Checked, error) {
+	found := Checked{TXTRecord: record}
+	if record.Bad != nil {
+		return found, nil
+	}
+	verdict, err := checker.Prove(ctx, record.Host, record.TXT)
+	if question, ok := errors.AsType[*dnscheck.QuestionError](err); ok {
+		found.Bad = question
+		return found, nil
+	}
+	if err != nil {
+		return found, err
+	}
+	found.Verdict, found.Evidence = verdict, verdict.Evidence()
+	found.Evidence.At = time.Now().UTC().Truncate(time.Second)
+	found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict)
+	return found, err
+}
+
+// WhoSaid names a resolver, or a name server with its address.
+func WhoSaid(o dnscheck.ObservationRecord) string {
+	switch {
+	case !o.Authority:
+		return "resolver " + o.Asked
+	case o.Asked == "":
+		return "a name server"
+	}
+	return fmt.Sprintf("name server %s at %s", o.Asked, cmp.Or(o.Address, "no address"))
+}
+
+// WhatIsThere is the evidence in one line.
+func WhatIsThere(o dnscheck.ObservationRecord) string {
+	const most = 3 // a person reads a line of them; --json has all that were kept
+	var parts []string
+	if len(o.Aliases) > 0 {
+		parts = append(parts, "alias of "+Shown(o.Aliases[len(o.Aliases)-1]))
+	}
+	values := o.Values[:min(len(o.Values), most)]
+	if len(values) > 0 {
+		parts = append(parts, strings.Join(values, ", "))
+	}
+	if more := len(o.Values) - len(values) + o.MoreValues; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	for _, text := range []string{o.RCode, o.EDE, o.Err} {
+		if text != "" && text != "NOERROR" {
+			parts = append(parts, text)
+		}
+	}
+	if o.NegativeTTL > 0 {
+		parts = append(parts, fmt.Sprintf("remembered for %s", time.Duration(o.NegativeTTL*float64(time.Second))))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// NotHeard says whose answers are not among what was said, and why; empty where all are.
+func NotHeard(e dnscheck.Evidence) string {
+	heard := 0
+	for _, o := range e.Said {
+		if !o.Authority {
+			heard++
+		}
+	}
+	switch missing := e.Resolvers - heard; {
+	case e.More > 0:
+		return fmt.Sprintf("and %d more, which are not kept", e.More)
+	case e.Basis == string(dnscheck.ByAuthority):
+		return "resolvers: not asked: the name servers come first, and a resolver that is asked too early goes on saying no"
+	case missing > 0:
+		return fmt.Sprintf("and %d of %d resolvers that were not waited for", missing, e.Resolvers)
+	}
+	return ""
+}

@@ -1,0 +1,148 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/tasks"
+)
+
+// pagesOfNames is how many pages of an organization's domains are read to find one by
+// its name: a thousand domains, a permit for each hundred.
+const pagesOfNames = 10
+
+// meant finds out which domain is meant: the zero name where there is a choice, which
+// is in p then.
+func (s *site) meant(ctx context.Context, p *domainPage) (cli.DomainName, error) {
+	if err := checkAsked(p); err != nil {
+		return cli.DomainName{}, askedError{err}
+	}
+	name := cli.DomainName{Tenant: p.Tenant, Organization: p.Organization, ID: p.Domain}
+	byName := strings.Contains(p.Domain, ".")
+	if !byName && name.Organization != "" {
+		return name, nil
+	}
+	found, err := s.candidates(ctx, p, byName)
+	if err != nil {
+		return cli.DomainName{}, err
+	}
+	switch len(found) {
+	case 0:
+		return cli.DomainName{}, askedError{errors.New(nobodyKnows(p, byName))}
+	case 1:
+		return found[0], nil
+	}
+	for _, f := range found {
+		p.Candidates = append(p.Candidates, candidate{cli.Shown(f.Organization), cli.Shown(f.ID), domainURL(f)})
+	}
+	return cli.DomainName{}, nil
+}
+
+// domainURL is the page of a domain.
+func domainURL(d cli.DomainName) string {
+	return "/domains?" + url.Values{"tenant": {d.Tenant}, "organization": {d.Organization}, "domain": {d.ID}}.Encode()
+}
+
+// checkAsked holds what was typed in to what ids and names are made of.
+func checkAsked(p *domainPage) error {
+	err := tasks.CheckTenant(p.Tenant)
+	if p.Organization != "" {
+		err = errors.Join(err, apiclient.CheckID("organization", p.Organization))
+	}
+	switch {
+	case p.Domain == "":
+		err = errors.Join(err, errors.New("domain: name one, by its id or its name"))
+	case strings.Contains(p.Domain, "."):
+		err = errors.Join(err, dnscheck.CheckHost(p.Domain))
+	default:
+		err = errors.Join(err, apiclient.CheckID("domain", p.Domain))
+	}
+	return err
+}
+
+func nobodyKnows(p *domainPage, byName bool) string {
+	switch {
+	case byName && p.Organization != "":
+		return fmt.Sprintf("organization %s has no domain of that name as far as could be seen; its id finds it in any case", p.Organization)
+	case byName:
+		return "no stored row names a host beneath that domain: name the organization too, so that its domains can be listed, or the domain's id"
+	}
+	return fmt.Sprintf("no run of tenant %s has a row about that domain, and no sweep has come upon it: name the organization too", p.Tenant)
+}
+
+// candidates are the domains that may be meant, each once.
+func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cli.DomainName, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
+	defer cancel()
+	if t, served := s.tenant(p.Tenant); byName && p.Organization != "" && served && t.API != nil {
+		if id, err := listedAs(ctx, t, p.Organization, p.Domain); err != nil || id != "" {
+			return []cli.DomainName{{Tenant: p.Tenant, Organization: p.Organization, ID: id}}, err
+		}
+		return nil, nil
+	}
+	var found []cli.DomainName
+	add := func(organization, id string) {
+		d := cli.DomainName{Tenant: p.Tenant, Organization: organization, ID: id}
+		fits := p.Organization == "" || p.Organization == organization
+		if fits && apiclient.CheckID("organization", organization) == nil && apiclient.CheckID("domain", id) == nil && !slices.Contains(found, d) {
+			found = append(found, d)
+		}
+	}
+	if !byName {
+		r, ok, err := cli.RememberedOf(ctx, s.Redis, p.Tenant, p.Domain)
+		if err != nil {
+			return nil, errors.New(unread(err))
+		}
+		if ok {
+			add(r.OrganizationID, p.Domain)
+		}
+	}
+	for row, err := range s.rowsThatMayBe(ctx, p, byName) {
+		if err != nil {
+			return nil, errors.New(unread(err))
+		}
+		if add(row.Organization, row.Domain); len(found) == mostCandidates {
+			break
+		}
+	}
+	return found, nil
+}
+
+func (s *site) rowsThatMayBe(ctx context.Context, p *domainPage, byName bool) iter.Seq2[intake.DomainRow, error] {
+	if byName {
+		return intake.NameRows(ctx, s.Ledger, p.Tenant, p.Domain)
+	}
+	return intake.DomainRows(ctx, s.Ledger, p.Tenant, p.Domain)
+}
+
+// listedAs is the id of the organization's domain of that name; empty if it has none.
+func listedAs(ctx context.Context, t Tenant, organization, name string) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	defer cancel()
+	from := ""
+	for range pagesOfNames {
+		page, next, err := t.API.DiscoveryDomainsPage(ctx, organization, from)
+		if err != nil {
+			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))
+		}
+		for _, d := range page {
+			if strings.EqualFold(d.Domain, strings.TrimSuffix(name, ".")) {
+				return d.ID, nil
+			}
+		}
+		if next == "" {
+			return "", nil
+		}
+		from = next
+	}
+	return "", nil
+}

@@ -1,0 +1,327 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+const (
+	// rowsOfDomain is how many of its rows are shown: the newest ones, which answer.
+	rowsOfDomain = 10
+	// mostCandidates is how many domains are offered to choose from.
+	mostCandidates = 20
+	// recordWait is how long a page waits for the API's record, permit included.
+	recordWait = 6 * time.Second
+	// lookUpWait is how long the look-up in Redis may take, which reads the stored rows:
+	// about a second for a million.
+	lookUpWait = 20 * time.Second
+)
+
+// domainPage answers why a domain is, or is not, verified.
+type domainPage struct {
+	Tenant, Organization, Domain string // as they were asked for
+	Tenants                      []string
+	Problem                      string // why there is no answer; empty: there is one, or nothing was asked
+	Candidates                   []candidate
+	Answer                       *domainAnswer
+}
+
+// candidate is a domain that may be meant.
+type candidate struct{ Organization, Domain, URL string }
+
+// domainAnswer is all that is known of one domain.
+type domainAnswer struct {
+	cli.DomainName
+	Served  bool // by this worker
+	Summary summary
+	Record  recordView
+	Rows    []domainRow
+	More    int
+	Facts   []cli.Fact // of sweeps
+	Past    []tasks.Event
+	Checked *checkView
+}
+
+// summary is the answer in a sentence or two, and what to do.
+type summary struct{ Class, Title, Text, Do string }
+
+// recordView is the API's record, as far as it is shown.
+type recordView struct {
+	Problem string // why it could not be read; the rest is empty then
+	Status  string
+	Name    string
+	Flag    string
+	Host    string
+	TXT     string // in part
+}
+
+type domainRow struct {
+	Run    runs.Run
+	Item   int64
+	Open   bool
+	Stands string
+	Do     string
+	Task   string // its page; empty: no task of it is kept
+	Look   *lookView
+}
+
+// lookView is what a look found, in words.
+type lookView struct {
+	At                       time.Time
+	State, Class, Reason     string
+	Sentence, Note, NotHeard string
+	Next                     time.Time
+	Said                     []saidView
+	Findings, Unanswered     []string // of a check alone
+}
+
+type saidView struct{ Who, State, Reason, There, Took string }
+
+// checkView is what became of a check.
+type checkView struct {
+	Problem string
+	Of      string // whose word the record's host and value are
+	Look    *lookView
+}
+
+// askedError is a fault of what was asked for.
+type askedError struct{ error }
+
+// domains shows what is known of a domain.
+func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, r.URL.Query(), false) }
+
+// checkDomain asks the DNS about a domain now. It changes nothing, so that it is
+// allowed where the pages only show; but it asks strangers' servers, and spends a
+// permit, so that it is held to a few a minute.
+func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+	if err := r.ParseForm(); err != nil {
+		s.problem(w, r, http.StatusBadRequest, "domains", "this form could not be read: "+printable(err.Error()))
+		return
+	}
+	done, err := s.checks.begin()
+	if err != nil {
+		w.Header().Set("Retry-After", "10")
+		s.problem(w, r, http.StatusTooManyRequests, "domains", err.Error())
+		return
+	}
+	defer done()
+	s.logger().InfoContext(r.Context(), "domain checked by hand", "user", UserOf(r.Context()), "tenant", printable(r.PostForm.Get("tenant")),
+		"organization", printable(r.PostForm.Get("organization")), "domain", printable(r.PostForm.Get("domain")))
+	s.domain(w, r, r.PostForm, true)
+}
+
+func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
+	p := domainPage{Tenant: strings.TrimSpace(asked.Get("tenant")), Organization: strings.TrimSpace(asked.Get("organization")), Domain: strings.TrimSpace(asked.Get("domain"))}
+	for _, t := range s.Tenants {
+		p.Tenants = append(p.Tenants, t.Name)
+	}
+	if p.Tenant == "" {
+		p.Tenant = tasks.DefaultTenant
+		if len(p.Tenants) > 0 {
+			p.Tenant = p.Tenants[0]
+		}
+	}
+	status := http.StatusOK
+	if p.Domain != "" || p.Organization != "" {
+		status = s.answer(r.Context(), &p, check)
+	}
+	title := "Domains"
+	if p.Answer != nil {
+		title = "Domain " + cli.Shown(cmp.Or(p.Answer.Record.Name, p.Answer.ID))
+	}
+	s.show(w, r, status, "domains", page{Title: title, Section: "domains", Data: p})
+}
+
+// answer finds out which domain is meant, and all that is known of it. It returns the
+// status of the page.
+func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
+	name, err := s.meant(ctx, p)
+	if err != nil {
+		p.Problem = err.Error()
+		if _, asked := errors.AsType[askedError](err); asked {
+			return http.StatusBadRequest
+		}
+		return http.StatusServiceUnavailable
+	}
+	if name == (cli.DomainName{}) {
+		return http.StatusOK // there is a choice
+	}
+	p.Organization, p.Domain = name.Organization, name.ID
+	tenant, served := s.tenant(name.Tenant)
+	record, recordErr := readRecord(ctx, tenant, served, name)
+	known, a, err := s.known(ctx, name)
+	if err != nil {
+		p.Problem = unread(err)
+		return http.StatusServiceUnavailable
+	}
+	a.Served, a.Record = served, viewOfRecord(record, recordErr)
+	a.Summary = summarize(record, recordErr, known)
+	if check {
+		a.Checked = checkNow(ctx, tenant, served, record, known)
+	}
+	p.Answer = &a
+	return http.StatusOK
+}
+
+// unread says that Redis did not answer, and what to do.
+func unread(err error) string {
+	return "what Redis knows could not be read: " + printable(err.Error()) + "; try again, and look at /readyz"
+}
+
+// tenant is that of this name, if this worker works for it.
+func (s *site) tenant(name string) (Tenant, bool) {
+	at := slices.IndexFunc(s.Tenants, func(t Tenant) bool { return t.Name == name })
+	if at < 0 {
+		return Tenant{}, false
+	}
+	return s.Tenants[at], true
+}
+
+// known reads what Redis has of the domain.
+func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, domainAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
+	defer cancel()
+	a := domainAnswer{DomainName: name}
+	known, err := cli.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
+	if err != nil {
+		return known, a, err
+	}
+	a.More = known.More
+	for _, row := range known.Rows {
+		standing, err := intake.TasksOf(ctx, s.queued, row.Run, []int64{row.Item})
+		if err != nil {
+			return known, a, err
+		}
+		task := ""
+		if name, there := standing[row.Item]; there {
+			task = taskPath(name)
+		}
+		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Stands: row.Stands(), Do: toDo(row), Task: task}
+		if row.Evidence != nil {
+			shown.Look = viewOfLook(*row.Evidence)
+			shown.Look.Next = row.NextLook()
+		}
+		a.Rows = append(a.Rows, shown)
+	}
+	if r := known.Remembered; r != nil {
+		a.Facts, a.Past = r.Facts(known.Rules, known.Judgement), r.Past
+	}
+	return known, a, nil
+}
+
+// toDo says what helps a row on that is not well; empty where there is nothing to do.
+func toDo(row cli.DomainState) string {
+	f := row.State.Fate
+	switch {
+	case f == nil && row.Run.Paused:
+		return "its run is paused; to go on: enqueue runs resume " + row.Run.ID
+	case f == nil && row.Run.Lost > 0:
+		return "its run has rows without a task: enqueue runs repair " + row.Run.ID
+	case f == nil, f.Well():
+		return ""
+	case f.Outcome == string(tasks.Expired):
+		return "once the customer has put the record right: enqueue runs retry " + row.Run.ID
+	case f.Outcome == string(tasks.Cancelled):
+		return "somebody has cancelled its run; to look again: enqueue domains verify"
+	}
+	return "once the reason is mended: enqueue runs retry " + row.Run.ID
+}
+
+// readRecord reads the API's record; its request waits for a permit like any other.
+func readRecord(ctx context.Context, t Tenant, served bool, name cli.DomainName) (apiclient.DiscoveryDomain, error) {
+	if !served || t.API == nil {
+		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not work for tenant %s, so it has no credentials to ask the API: look at the pages of a worker that does", name.Tenant)
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	defer cancel()
+	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return record, fmt.Errorf("not within %s, the wait for a permit included: the tenant page says what holds requests up (%w)", recordWait, err)
+	}
+	return record, err
+}
+
+func viewOfRecord(d apiclient.DiscoveryDomain, err error) recordView {
+	if err != nil {
+		return recordView{Problem: printable(err.Error())}
+	}
+	flag := "not said"
+	if d.UseForOrganizationDiscovery != nil {
+		flag = fmt.Sprint(*d.UseForOrganizationDiscovery)
+	}
+	return recordView{
+		Status: printable(string(d.Status)), Name: cli.Shown(d.Domain), Flag: flag,
+		Host: cli.Shown(d.VerificationHost), TXT: cli.Shown(inPart(d.VerificationTXT)),
+	}
+}
+
+// noSuchDomain says whether the API has answered that there is no such record.
+func noSuchDomain(err error) bool {
+	e, ok := errors.AsType[*apiclient.Error](err)
+	return ok && e.Status == http.StatusNotFound
+}
+
+// summarize answers the question that the page is opened for.
+func summarize(record apiclient.DiscoveryDomain, err error, known cli.Domain) summary {
+	open := slices.IndexFunc(known.Rows, func(d cli.DomainState) bool { return d.State.Fate == nil })
+	switch {
+	case noSuchDomain(err):
+		return summary{"bad", "The API has no such domain", "There is none of this id in this organization, or it was deleted.", "Compare both ids with what the tenant shows."}
+	case err == nil && record.Status == apiclient.StatusVerified && known.Remembered != nil && known.Remembered.Absence != nil:
+		return summary{"wait", "Verified, but its TXT record is gone", known.Remembered.Brief(known.Rules), "Have the customer put the record back at the host below."}
+	case err == nil && record.Status == apiclient.StatusVerified:
+		return summary{"good", "Verified", "The API says that the domain is verified; there is nothing to do.", ""}
+	case open >= 0:
+		row := known.Rows[open]
+		return summary{"wait", "Not verified yet: a run is at it", row.Stands() + ".", cmp.Or(adviceOn(row.Evidence), toDo(row), "Wait for the next look, or check now.")}
+	case len(known.Rows) > 0 && !known.Rows[0].State.Fate.Well():
+		row := known.Rows[0]
+		return summary{"bad", "Not verified, and nobody looks any more", row.Stands() + ".", cmp.Or(adviceOn(row.Evidence), toDo(row))}
+	case err == nil:
+		return summary{"bad", "Not verified, and nobody looks", "The domain is " + printable(string(record.Status)) + ", and no run has an open row about it.", "To have it proven: enqueue domains verify --tenant TENANT --org ORGANIZATION --domain ID"}
+	}
+	return summary{"wait", "Not known", "The API's record could not be read, and no run has an open row about the domain.", "See below what Redis knows."}
+}
+
+// adviceOn is what the customer is to be told of the last look.
+func adviceOn(e *dnscheck.Evidence) string {
+	if e == nil || e.Sentence == "" {
+		return ""
+	}
+	return e.Sentence + " (Check now says what was done wrong.)"
+}
+
+func viewOfLook(e dnscheck.Evidence) *lookView {
+	v := &lookView{At: e.At, State: printable(e.State), Class: classOf(e.State), Reason: printable(e.Reason), Sentence: printable(e.Sentence), Note: printable(e.Note), NotHeard: cli.NotHeard(e)}
+	for _, o := range e.Said {
+		took := time.Duration(o.Milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
+		v.Said = append(v.Said, saidView{Who: printable(cli.WhoSaid(o)), State: printable(o.State), Reason: printable(o.Reason), There: printable(cmp.Or(cli.WhatIsThere(o), "–")), Took: took.String()})
+	}
+	return v
+}
+
+// classOf is the look of a verdict's badge.
+func classOf(state string) string {
+	switch state {
+	case dnscheck.Present.String():
+		return "good"
+	case dnscheck.Absent.String():
+		return "bad"
+	}
+	return "wait"
+}
