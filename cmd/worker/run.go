@@ -175,6 +175,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	}
 	w.logger.InfoContext(ctx, "worker started", "version", version, "tenants", len(w.tenants))
 	err := until(ctx)
+	w.logger.InfoContext(ctx, "worker stops: what runs may finish, the rest is handed back", "within", w.settings.ShutdownTimeout)
 	w.stop()
 	w.logger.InfoContext(ctx, "worker stopped")
 	return stopped(ctx, err)
