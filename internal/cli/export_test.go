@@ -16,3 +16,6 @@ func Outlooks(rdb redis.UniversalClient, ledger *runs.Ledger) func(context.Conte
 
 // WriteBelow is how a line below a bar is written.
 var WriteBelow = writeBelow
+
+// BuildOf is ReadBuild by what Go is said to have written down.
+var BuildOf = buildOf

@@ -85,10 +85,10 @@ func Write(out io.Writer, all []Finding) {
 func Worst(all []Finding) Level {
 	worst := OK
 	for _, f := range all {
-		switch {
-		case f.Level == Wrong:
+		switch f.Level {
+		case Wrong:
 			return Wrong
-		case f.Level == Warning:
+		case Warning:
 			worst = Warning
 		}
 	}
