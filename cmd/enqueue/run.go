@@ -20,8 +20,11 @@ import (
 	"orgops/internal/tracing"
 )
 
-// version is set when a release is built.
-var version = "dev"
+// version and commit are set when a release is built.
+var (
+	version = "dev"
+	commit  string
+)
 
 // grammar is what can be typed.
 type grammar struct {
@@ -60,6 +63,7 @@ type grammar struct {
 		Failed failedCommand `cmd:"" help:"Write the rows that did not settle well to stdout, ready to be handed in again."`
 		Retry  retryCommand  `cmd:"" help:"Hand the rows that did not settle well in once more, as a run of their own."`
 	} `cmd:"" help:"What was handed in before."`
+	cli.Manual
 	Serve serveCommand `cmd:"" help:"Take rows in over HTTP, from systems in any language."`
 }
 
@@ -82,7 +86,7 @@ type tool struct {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	t := &tool{Program: cli.Program{
 		Name: "enqueue", Description: "Hands rows to the workers and tells what became of them.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Version: version,
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Version: cli.ReadBuild(version, commit).String(),
 	}}
 	var g grammar
 	selected, done, err := t.Parse(&g)

@@ -27,19 +27,24 @@ import (
 	"orgops/tasks"
 )
 
-// version is set when a release is built.
-var version = "dev"
+// version and commit are set when a release is built.
+var (
+	version = "dev"
+	commit  string
+)
 
 type grammar struct {
-	Work    settings         `cmd:"" default:"withargs" help:"Carry out tasks (what worker does unless told otherwise)."`
-	Sandbox sandboxCommand   `cmd:"" help:"Serve a tenant and its DNS alone, without a worker, and print the settings that point at them."`
+	Work    settings       `cmd:"" default:"withargs" help:"Carry out tasks (what worker does unless told otherwise)."`
+	Sandbox sandboxCommand `cmd:"" help:"Serve a tenant and its DNS alone, without a worker, and print the settings that point at them."`
+	Doctor  doctorCommand  `cmd:"" help:"Test the settings against the real world, once: Redis, credentials, API, resolvers; say what is wrong and what to do. Status 1 if something is."`
+	cli.Manual
 	Version kong.VersionFlag `help:"Print the version." noenv:"true"`
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	p := cli.Program{
 		Name: "worker", Description: "Carries out bulk operations on an identity platform's Management API.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Version: version,
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Version: cli.ReadBuild(version, commit).String(),
 	}
 	var g grammar
 	selected, done, err := p.Parse(&g)
@@ -54,6 +59,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if selected.Command() == "sandbox" {
 		return p.Fail(g.Sandbox.run(ctx, p))
+	}
+	if cli.IsManual(selected) {
+		return p.Fail(selected.Run())
+	}
+	if selected.Command() == "doctor" {
+		if err := checkTogether(selected, g.Doctor.settings); err != nil {
+			return p.Fail(err)
+		}
+		return p.Fail(g.Doctor.run(ctx, p, cli.Given(selected, "redis-url")))
 	}
 	if err := checkTogether(selected, g.Work); err != nil {
 		return p.Fail(err)
@@ -198,6 +212,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	}
 	w.logger.InfoContext(ctx, "worker started", "version", version, "tenants", len(w.tenants))
 	err := until(ctx)
+	w.logger.InfoContext(ctx, "worker stops: what runs may finish, the rest is handed back", "within", w.settings.ShutdownTimeout)
 	w.stop()
 	w.logger.InfoContext(ctx, "worker stopped")
 	return stopped(ctx, err)

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Manual are the commands that write what goes along with a release. Their output
+// comes from the definitions of the commands, and cannot be behind them.
+type Manual struct {
+	Completion completionCommand `cmd:"" help:"Write the completion of a shell: bash, zsh or fish."`
+	Man        manCommand        `cmd:"" help:"Write the manual page."`
+}
+
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+type manCommand struct{}
+
+// Run writes it to the program's stdout.
+func (c completionCommand) Run(k *kong.Context) error {
+	return WriteCompletion(k.Stdout, k.Model, c.Shell)
+}
+
+// Run writes it to the program's stdout.
+func (manCommand) Run(k *kong.Context) error { return WriteMan(k.Stdout, k.Model) }
+
+// IsManual says whether a command of Manual was selected.
+func IsManual(selected *kong.Context) bool {
+	name, _, _ := strings.Cut(selected.Command(), " ")
+	return name == "completion" || name == "man"
+}
+
+// WriteMan writes the manual page of section 1, in the language of man(7).
+func WriteMan(out io.Writer, app *kong.Application) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\n[\\fIFLAG\\fR ...] [\\fICOMMAND\\fR] [\\fIARGUMENT\\fR ...]\n",
+		strings.ToUpper(app.Name), app.Name, roff(strings.TrimSuffix(app.Help, ".")), app.Name)
+	b.WriteString(".SH FLAGS\n")
+	writeFlags(&b, app.Flags)
+	b.WriteString(".SH COMMANDS\n")
+	for _, n := range commandsOf(app.Node) {
+		fmt.Fprintf(&b, ".SS %s\n%s\n", roff(usageOf(n)), roff(n.Help))
+		if n.Detail != "" {
+			fmt.Fprintf(&b, ".PP\n%s\n", roff(n.Detail))
+		}
+		writeFlags(&b, n.Flags)
+	}
+	b.WriteString(".SH ENVIRONMENT\nEach flag can be set by the variable that is named with it. Secrets are set by variables, or by files that variables name, alone.\n")
+	b.WriteString(".SH EXIT STATUS\n0: well; 1: failed; 2: usage or settings; 3: a row was rejected, or settled badly; 130: interrupted.\n")
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// commandsOf are the commands that do something, in their order.
+func commandsOf(n *kong.Node) (all []*kong.Node) {
+	for _, child := range n.Children {
+		if child.Hidden {
+			continue
+		}
+		if child.Leaf() {
+			all = append(all, child)
+		}
+		all = append(all, commandsOf(child)...)
+	}
+	return all
+}
+
+func usageOf(n *kong.Node) string {
+	words := []string{strings.TrimSpace(n.FullPath())}
+	for _, p := range n.Positional {
+		words = append(words, p.Summary())
+	}
+	return strings.Join(words, " ")
+}
+
+func writeFlags(b *strings.Builder, flags []*kong.Flag) {
+	for _, f := range flags {
+		if f.Hidden {
+			continue
+		}
+		name := "--" + f.Name
+		if f.Short != 0 {
+			name = fmt.Sprintf("-%c, %s", f.Short, name)
+		}
+		if !f.IsBool() {
+			name += "=" + cmp.Or(f.PlaceHolder, strings.ToUpper(f.Name))
+		}
+		help := describe(f.Value)
+		if f.HasDefault && f.Default != "" && !f.IsBool() {
+			help += " Default: " + f.Default + "."
+		}
+		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(name), roff(help))
+	}
+}
+
+// roff escapes text: backslashes, hyphens, and what would be a request at the
+// beginning of a line.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ", "…", "...").Replace(strings.TrimSpace(text))
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
+		return `\&` + text
+	}
+	return text
+}
+
+// WriteCompletion writes a script that completes commands and flags, for bash,
+// zsh or fish.
+func WriteCompletion(out io.Writer, app *kong.Application, shell string) error {
+	var b strings.Builder
+	switch shell {
+	case "bash":
+		writeBash(&b, app)
+	case "zsh": // by bash's way, which zsh has too
+		fmt.Fprintf(&b, "#compdef %s\nautoload -Uz bashcompinit && bashcompinit\n", app.Name)
+		writeBash(&b, app)
+	case "fish":
+		writeFish(&b, app)
+	default:
+		return fmt.Errorf("shell: want bash, zsh or fish, got %.20q", shell)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// words are what can stand behind the command: its commands and flags, those of
+// what it is part of too.
+func words(n *kong.Node) (all []string) {
+	for _, child := range n.Children {
+		if !child.Hidden {
+			all = append(all, child.Name)
+		}
+	}
+	for at := n; at != nil; at = at.Parent {
+		for _, f := range at.Flags {
+			if !f.Hidden {
+				all = append(all, "--"+f.Name)
+			}
+		}
+	}
+	if n.DefaultCmd != nil {
+		for _, f := range n.DefaultCmd.Flags {
+			all = append(all, "--"+f.Name)
+		}
+	}
+	return all
+}
+
+// writeBash writes a function that follows the commands typed so far, and offers
+// what can come next; files, where nothing fits.
+func writeBash(b *strings.Builder, app *kong.Application) {
+	fmt.Fprintf(b, "_%[1]s() {\n\tlocal at=%[1]s word next\n\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase \"$at $word\" in\n", app.Name)
+	all := append([]*kong.Node{app.Node}, nodesOf(app.Node)...)
+	for _, n := range all[1:] {
+		fmt.Fprintf(b, "\t\t%q) at=%q ;;\n", strings.TrimSpace(n.FullPath()), strings.TrimSpace(n.FullPath()))
+	}
+	b.WriteString("\t\tesac\n\tdone\n\tcase \"$at\" in\n")
+	for _, n := range all {
+		fmt.Fprintf(b, "\t%q) next=%q ;;\n", strings.TrimSpace(n.FullPath()), strings.Join(words(n), " "))
+	}
+	fmt.Fprintf(b, "\tesac\n\tCOMPREPLY=($(compgen -W \"$next\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
+}
+
+// nodesOf are all commands below, those that only hold others too.
+func nodesOf(n *kong.Node) (all []*kong.Node) {
+	for _, child := range n.Children {
+		if !child.Hidden {
+			all = append(append(all, child), nodesOf(child)...)
+		}
+	}
+	return all
+}
+
+func writeFish(b *strings.Builder, app *kong.Application) {
+	quoted := func(text string) string {
+		return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", " ").Replace(text) + "'"
+	}
+	line := func(n *kong.Node, what, name, help string) {
+		// The commands down to n have been typed, and, for commands, none below it.
+		when := []string{}
+		for at := n; at.Parent != nil; at = at.Parent {
+			when = append([]string{"__fish_seen_subcommand_from " + at.Name}, when...)
+		}
+		if what == "-a" {
+			for _, child := range n.Children {
+				when = append(when, "not __fish_seen_subcommand_from "+child.Name)
+			}
+		}
+		condition := ""
+		if len(when) > 0 {
+			condition = " -n " + quoted(strings.Join(when, "; and "))
+		}
+		fmt.Fprintf(b, "complete -c %s%s %s %s -d %s\n", app.Name, condition, what, name, quoted(help))
+	}
+	for _, n := range append([]*kong.Node{app.Node}, nodesOf(app.Node)...) {
+		for _, child := range n.Children {
+			if !child.Hidden {
+				line(n, "-a", child.Name, child.Help)
+			}
+		}
+		for _, f := range n.Flags {
+			if !f.Hidden {
+				line(n, "-l", f.Name, f.Help)
+			}
+		}
+	}
+}
