@@ -60,7 +60,7 @@ func newSite(cfg Config) *site {
 
 // routes puts the pages and their files at their places.
 func (s *site) routes(mux *http.ServeMux) {
-	mux.Handle("GET /static/", http.FileServerFS(static))
+	mux.Handle("GET /static/{file}", http.FileServerFS(static))
 	mux.HandleFunc("GET /domains", s.domains)
 	mux.HandleFunc("POST /domains/check", s.checkDomain)
 	mux.HandleFunc("GET /tenants", s.tenants)
