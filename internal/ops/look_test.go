@@ -197,7 +197,7 @@ func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
 
 func TestDomainPageWithoutTheAPI(t *testing.T) {
 	s := newLookSite(t, false)
-	defer s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})()
+	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
 	wantIn(t, page, "not read", "503 Service Unavailable", `href="/runs/run-1"`)
