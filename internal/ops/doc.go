@@ -1,7 +1,7 @@
 // Package ops is the operator's HTTP side of a worker, on two addresses.
 //
-// [Pages] is for people: it shows the runs, acts on them where [Config] says so,
-// and shows the queues and what is in them; it is bound to loopback ([CheckLoopback]) since it knows no users yet. What a
+// [Pages] is for people: it shows the queues and what is in them, read-only,
+// and is bound to loopback ([CheckLoopback]) since it knows no users yet. What a
 // browser can be talked into by another site is refused: foreign Host headers,
 // writes from another origin, frames, scripts that are not its own.
 //
