@@ -211,7 +211,7 @@ func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, doma
 		if name, there := standing[row.Item]; there {
 			task = taskPath(name)
 		}
-		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Stands: row.Stands(), Do: toDo(row), Task: task}
+		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Stands: printable(row.Stands()), Do: toDo(row), Task: task}
 		if row.Evidence != nil {
 			shown.Look = viewOfLook(*row.Evidence)
 			shown.Look.Next = row.NextLook()
@@ -229,17 +229,17 @@ func toDo(row cli.DomainState) string {
 	f := row.State.Fate
 	switch {
 	case f == nil && row.Run.Paused:
-		return "its run is paused; to go on: enqueue runs resume " + row.Run.ID
+		return "Its run is paused; to go on: enqueue runs resume " + row.Run.ID
 	case f == nil && row.Run.Lost > 0:
-		return "its run has rows without a task: enqueue runs repair " + row.Run.ID
+		return "Its run has rows without a task: enqueue runs repair " + row.Run.ID
 	case f == nil, f.Well():
 		return ""
 	case f.Outcome == string(tasks.Expired):
-		return "once the customer has put the record right: enqueue runs retry " + row.Run.ID
+		return "Once the customer has put the record right: enqueue runs retry " + row.Run.ID
 	case f.Outcome == string(tasks.Cancelled):
-		return "somebody has cancelled its run; to look again: enqueue domains verify"
+		return "Somebody has cancelled its run; to look again: enqueue domains verify"
 	}
-	return "once the reason is mended: enqueue runs retry " + row.Run.ID
+	return "Once the reason is mended: enqueue runs retry " + row.Run.ID
 }
 
 // readRecord reads the API's record; its request waits for a permit like any other.
@@ -288,22 +288,14 @@ func summarize(record apiclient.DiscoveryDomain, err error, known cli.Domain) su
 		return summary{"good", "Verified", "The API says that the domain is verified; there is nothing to do.", ""}
 	case open >= 0:
 		row := known.Rows[open]
-		return summary{"wait", "Not verified yet: a run is at it", row.Stands() + ".", cmp.Or(adviceOn(row.Evidence), toDo(row), "Wait for the next look, or check now.")}
+		return summary{"wait", "Not verified yet: a run is at it", printable(row.Stands()), cmp.Or(toDo(row), "Have the customer compare what is published with host and value below; Check now says what was done wrong.")}
 	case len(known.Rows) > 0 && !known.Rows[0].State.Fate.Well():
 		row := known.Rows[0]
-		return summary{"bad", "Not verified, and nobody looks any more", row.Stands() + ".", cmp.Or(adviceOn(row.Evidence), toDo(row))}
+		return summary{"bad", "Not verified, and nobody looks any more", printable(row.Stands()), toDo(row)}
 	case err == nil:
-		return summary{"bad", "Not verified, and nobody looks", "The domain is " + printable(string(record.Status)) + ", and no run has an open row about it.", "To have it proven: enqueue domains verify --tenant TENANT --org ORGANIZATION --domain ID"}
+		return summary{"bad", "Not verified, and nobody looks", "The domain is " + printable(string(record.Status)) + ", and no run has an open row about it.", "To have it proven: enqueue domains verify, with --tenant, --org and --domain as above."}
 	}
 	return summary{"wait", "Not known", "The API's record could not be read, and no run has an open row about the domain.", "See below what Redis knows."}
-}
-
-// adviceOn is what the customer is to be told of the last look.
-func adviceOn(e *dnscheck.Evidence) string {
-	if e == nil || e.Sentence == "" {
-		return ""
-	}
-	return e.Sentence + " (Check now says what was done wrong.)"
 }
 
 func viewOfLook(e dnscheck.Evidence) *lookView {

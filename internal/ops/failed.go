@@ -16,9 +16,9 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	form, asJSON := run.Format, false
-	switch asked := r.URL.Query().Get("format"); {
-	case asked == "" || asked == run.Format:
-	case asked == intake.FormatJSONL:
+	switch asked := r.URL.Query().Get("format"); asked {
+	case "", run.Format:
+	case intake.FormatJSONL:
 		form, asJSON = asked, true
 	default:
 		s.problem(w, r, http.StatusBadRequest, "runs", "The rows of this run can be had as "+cli.Shown(run.Format)+" and as jsonl.")

@@ -19,13 +19,14 @@ func Pages(cfg Config) http.Handler {
 	return newGuard(plainPaths(mux), cfg.Access, cfg.logger())
 }
 
-// plainPaths answers 404 to a path that climbs, or has octets in it that no page of
-// ours has, however it is written: no file system is behind these pages, and nobody
+// plainPaths answers 404 to a path of a file that climbs, or has octets in it that none
+// of ours has, however it is written: no file system is behind these pages, and nobody
 // types such a path but to find one.
 func plainPaths(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ofFile := strings.HasPrefix(r.URL.Path, monitorRoot+"/") || strings.HasPrefix(r.URL.Path, "/static/")
 		climbs := slices.ContainsFunc(strings.Split(r.URL.Path, "/"), func(part string) bool { return part == ".." || part == "." })
-		if climbs || strings.ContainsAny(r.URL.Path, "\\\x00") {
+		if ofFile && (climbs || strings.ContainsAny(r.URL.Path, "\\\x00")) {
 			http.NotFound(w, r)
 			return
 		}

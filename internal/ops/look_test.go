@@ -1,0 +1,327 @@
+package ops_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/intake"
+	"orgops/internal/ops"
+	"orgops/internal/pace"
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// lookSite is the pages of a worker whose tenant is a sandbox's.
+type lookSite struct {
+	http.Handler
+	box    *sandbox.Sandbox
+	rdb    redis.UniversalClient
+	ledger *runs.Ledger
+	pace   *pace.Limiter
+	log    *bytes.Buffer
+	org    string
+	domain sandbox.Domain
+}
+
+func newLookSite(t *testing.T, write bool) lookSite {
+	t.Helper()
+	box, err := sandbox.Start(sandbox.Options{Resolvers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	s := lookSite{box: box, rdb: rdb, ledger: runs.New(rdb), log: new(bytes.Buffer), pace: pace.New(pace.Config{Redis: rdb, Tenant: "acme"})}
+	s.org = box.AddOrganization("", "northwind")
+	s.domain = box.AddDomain(s.org, sandbox.Domain{Domain: "northwind.example"})
+
+	failed := new(ops.APIErrors)
+	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Gate: s.pace, Failed: failed.Note, Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+		TokenURL: apiclient.DefaultTokenURL(box.AuthURL()), Audience: box.BaseURL() + "/", ClientID: box.ClientID(), ClientSecret: apiclient.NewSecret(box.ClientSecret()),
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var resolvers []dnscheck.Resolver
+	for _, addr := range box.DNSAddrs() {
+		r, err := dnscheck.ParseResolver(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resolvers = append(resolvers, r)
+	}
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reach := new(ops.Reach)
+	reach.Tell(false, "port 53 is closed")
+	s.Handler = ops.Pages(ops.Config{
+		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Write: write, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Tenants: []ops.Tenant{{
+			Name: "acme", Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *"}, Limiter: s.pace, API: api, DNS: checker,
+			DNSMode: "resolvers", Quorum: 2, Reach: reach, Errors: failed, Webhooks: []ops.Receiver{{Name: "crm", Origin: "https://crm.example"}},
+		}},
+	})
+	t.Cleanup(func() {
+		checker.Close()
+		api.CloseIdle()
+		if err := rdb.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s lookSite) do(t *testing.T, method, target string, form url.Values) (status int, page string) {
+	t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
+	r.Host = "127.0.0.1:8080"
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// asked is the query of a domain's page.
+func asked(tenant, organization, domain string) url.Values {
+	return url.Values{"tenant": {tenant}, "organization": {organization}, "domain": {domain}}
+}
+
+// row makes a run with one row about the domain, which is open for that reason.
+func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason string) {
+	t.Helper()
+	ctx := t.Context()
+	if _, _, err := s.ledger.Create(ctx, runs.Run{ID: run, Kind: tasks.TypeVerify, Tenant: tenant, Format: "jsonl"}); err != nil {
+		t.Fatal(err)
+	}
+	row := fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,"verification_host":%q}`, org, domain, host)
+	if err := s.ledger.StoreRows(ctx, run, 0, [][]byte{[]byte(row)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ledger.Seal(ctx, run, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ledger.Note(ctx, run, []int64{0}, reason, time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	task := asynq.NewTask(tasks.TypeVerify, []byte(`{}`))
+	if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(ctx, task, asynq.Queue(tasks.DNSQueue(tenant, tasks.Fast)), asynq.TaskID(run+"-0-0")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantIn(t *testing.T, page string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
+
+func wantNotIn(t *testing.T, page string, unwanted ...string) {
+	t.Helper()
+	for _, text := range unwanted {
+		if strings.Contains(page, text) {
+			t.Errorf("the page has %q in it:\n%s", text, page)
+		}
+	}
+}
+
+const script = `<script>alert(1)</script>`
+
+func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
+	s := newLookSite(t, false)
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: there it says "+script)
+	status, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	wantIn(t, page, "Domain northwind.example", "pending", s.domain.Host, s.domain.TXT[:4]+"… (", "a run is at it", "&lt;script&gt;", `href="/runs/run-1"`, `href="/monitor/queues/acme.dns.fast/tasks/run-1-0-0"`)
+	wantNotIn(t, page, script, s.domain.TXT)
+}
+
+func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
+	s := newLookSite(t, false)
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "_v.northwind.example", "not_yet: no")
+	s.row(t, "run-2", "acme", "org_other", "ord_2", "_v.shop.southwind.example", "not_yet: no")
+	s.row(t, "run-3", "acme", "org_third", "ord_3", "_v.southwind.example", "not_yet: no")
+	for _, c := range []struct {
+		name   string
+		asked  url.Values
+		status int
+		want   []string
+	}{
+		{"nothing asked for", url.Values{}, http.StatusOK, []string{"Why is a customer"}},
+		{"the id alone", asked("acme", "", s.domain.ID), http.StatusOK, []string{`id="summary"`, "northwind.example"}},
+		{"its name, by the API", asked("acme", s.org, "NORTHWIND.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"its name, by a row", asked("acme", "", "northwind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"a name of two", asked("acme", "", "southwind.example"), http.StatusOK, []string{`id="candidates"`, "ord_2", "ord_3"}},
+		{"a name of nobody", asked("acme", "", "elsewhere.example"), http.StatusBadRequest, []string{"name the organization too"}},
+		{"an id of nobody", asked("acme", "", "ord_none"), http.StatusBadRequest, []string{"name the organization too"}},
+		{"no such record", asked("acme", s.org, "ord_none"), http.StatusOK, []string{"The API has no such domain"}},
+		{"not an id", asked("acme", s.org, script), http.StatusBadRequest, []string{`id="problem"`}},
+		{"not a tenant", asked("A/../b", s.org, "ord_1"), http.StatusBadRequest, []string{`id="problem"`}},
+		{"the organization alone", asked("acme", s.org, ""), http.StatusBadRequest, []string{"domain: name one"}},
+		{"another worker's", asked("other", s.org, s.domain.ID), http.StatusOK, []string{`id="not-served"`, "does not work for tenant other"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, page := s.do(t, http.MethodGet, "/domains?"+c.asked.Encode(), nil)
+			if status != c.status {
+				t.Errorf("status %d, want %d", status, c.status)
+			}
+			wantIn(t, page, c.want...)
+			wantNotIn(t, page, script)
+		})
+	}
+}
+
+func TestDomainPageWithoutTheAPI(t *testing.T) {
+	s := newLookSite(t, false)
+	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
+	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	wantIn(t, page, "not read", "503 Service Unavailable", `href="/runs/run-1"`)
+	_, page = s.do(t, http.MethodGet, "/tenants", nil)
+	wantIn(t, page, "503 Service Unavailable", "get_discovery_domain")
+}
+
+func TestCheckNow(t *testing.T) {
+	s := newLookSite(t, false)
+	s.box.SetTXT(s.domain.Host, script, s.domain.TXT+"x")
+	status, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	wantIn(t, page, `id="checked"`, "as the API has them now", "absent", "resolver "+s.box.DNSAddrs()[0], "&lt;script&gt;", "what to do")
+	wantNotIn(t, page, script)
+
+	s.box.SetTXT(s.domain.Host, s.domain.TXT)
+	_, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	wantIn(t, page, `<span class="badge good">present</span>`)
+	if d, _ := s.box.Domain(s.org, s.domain.ID); d.Status != "pending" {
+		t.Errorf("after a check the domain is %s", d.Status)
+	}
+
+	_, page = s.do(t, http.MethodPost, "/domains/check", asked("other", s.org, s.domain.ID))
+	wantIn(t, page, "has none of its resolvers")
+	status, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	if status != http.StatusTooManyRequests || !strings.Contains(page, "too many checks") {
+		t.Errorf("the fourth check at once: %d\n%s", status, page)
+	}
+}
+
+func TestTenantsPage(t *testing.T) {
+	s := newLookSite(t, false)
+	s.row(t, "run-1", "other", "org_1", "ord_1", "", "not_yet: no")
+	if err := s.pace.Block(t.Context(), apiclient.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token
+	status, page := s.do(t, http.MethodGet, "/tenants", nil)
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked", "403 insufficient_scope &lt;script&gt;", "10/s, at most 5 at once",
+		"ok, came at", "has a vote", "cannot be reached", "0 3 * * *, next at", "https://crm.example", "1 permits in the last minute of 480", "None since it was started", "known to its own workers alone")
+	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")
+}
+
+func TestMonitorAsksNobodyOutside(t *testing.T) {
+	s := newLookSite(t, false)
+	for _, path := range []string{"/monitor/", "/monitor/queues/acme.dns/tasks/run-1-0-0", "/monitor/redis"} {
+		_, page := s.do(t, http.MethodGet, path, nil)
+		wantIn(t, page, `<div id="root">`, `src="/static/monitor.js"`)
+		wantNotIn(t, page, "googleapis", "//fonts", `href="http`, `src="http`)
+	}
+}
+
+func TestPathsThatClimbAreNotFound(t *testing.T) {
+	s := newLookSite(t, false)
+	for _, path := range []string{
+		"/monitor/../../etc/passwd", "/monitor/%2e%2e/%2e%2e/etc/passwd", "/monitor/..%2f..%2fetc/passwd", "/monitor/..%5c..%5cx", "/monitor/x%00y",
+		"/static/../config.go", "/static/%2e%2e/templates/run.html", "/static/..%2fconfig.go", "/static/", "/monitor/static/js/none.js", "/monitor/etc/passwd",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		parsed, err := url.ParseRequestURI(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL, r.Host = parsed, "localhost"
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != http.StatusNotFound {
+			t.Errorf("GET %s: %d, want 404", path, w.Code)
+		}
+	}
+}
+
+func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
+	const queue = "/monitor/api/queues/acme.dns.fast"
+	for _, c := range []struct {
+		name, method, path, body string
+		want                     int
+		paused                   bool
+		pending, archived        int
+	}{
+		{"pause", http.MethodPost, queue + ":pause", "", http.StatusNoContent, true, 1, 0},
+		{"archive one", http.MethodPost, queue + "/pending_tasks/run-1-0-0:archive", "", http.StatusNoContent, false, 0, 1},
+		{"archive those chosen", http.MethodPost, queue + "/pending_tasks:batch_archive", `{"task_ids":["run-1-0-0"]}`, http.StatusOK, false, 0, 1},
+		{"delete one", http.MethodDelete, queue + "/pending_tasks/run-1-0-0", "", http.StatusNoContent, false, 0, 0},
+		{"delete the queue", http.MethodDelete, queue, "", http.StatusForbidden, false, 1, 0},
+		{"delete all that wait", http.MethodDelete, queue + "/pending_tasks:delete_all", "", http.StatusForbidden, false, 1, 0},
+		{"archive all that wait", http.MethodPost, queue + "/pending_tasks:archive_all", "", http.StatusForbidden, false, 1, 0},
+		{"cancel what runs", http.MethodPost, queue + "/active_tasks/run-1-0-0:cancel", "", http.StatusForbidden, false, 1, 0},
+		{"too long", http.MethodPost, queue + "/pending_tasks:batch_delete", strings.Repeat(" ", 65<<10), http.StatusRequestEntityTooLarge, false, 1, 0},
+		{"a page", http.MethodPost, "/monitor/", "", http.StatusMethodNotAllowed, false, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newLookSite(t, true)
+			s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
+			request := func(site string) *httptest.ResponseRecorder {
+				r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+				r.Host = "127.0.0.1:8080"
+				r.Header.Set("Sec-Fetch-Site", site)
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, r)
+				return w
+			}
+			if w := request("cross-site"); w.Code != http.StatusForbidden {
+				t.Errorf("from another site: %d", w.Code)
+			}
+			w := request("same-origin")
+			if w.Code != c.want {
+				t.Errorf("%s %s: %d %s, want %d", c.method, c.path, w.Code, w.Body, c.want)
+			}
+			info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo("acme.dns.fast")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Paused != c.paused || info.Pending != c.pending || info.Archived != c.archived {
+				t.Errorf("paused %v, pending %d, archived %d; want %v, %d, %d", info.Paused, info.Pending, info.Archived, c.paused, c.pending, c.archived)
+			}
+			if told := strings.Contains(s.log.String(), "queue changed by hand"); told != (c.want < 300) {
+				t.Errorf("log: %s", s.log)
+			}
+		})
+	}
+}
