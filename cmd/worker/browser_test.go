@@ -118,7 +118,7 @@ func (o operated) isLive(t *testing.T, b *browser) {
 		tab.open(path, "progress")
 		bar := fmt.Sprintf(`document.querySelector('progress[aria-label$="of run %s"]')`, slowRun)
 		first, loads := evaluate[float64](tab, bar+".value"), tab.loaded()
-				tab.until("the bar grows", fmt.Sprintf("%s.value > %f", bar, first))
+		tab.until("the bar grows", fmt.Sprintf("%s.value > %f", bar, first))
 		if tab.loaded() != loads {
 			t.Errorf("%s was loaded again", path)
 		}
@@ -224,7 +224,7 @@ func (o operated) actions(t *testing.T, b *browser) {
 	tab.open(runPath(slowRun), "#do-cancel")
 	tab.do("cancel", chromedp.Click(chromedp.CSS("#do-cancel summary")), chromedp.Click(chromedp.CSS("#do-cancel form button")))
 	await(t, "the run is cancelled", func() bool { return !o.run(slowRun).CancelledAt.IsZero() })
-	tab.until("it is told", `document.querySelector(".notice")`)
+	tab.until("it is told", `document.querySelector(".banner[role=status]")?.innerText.includes("cancelled")`)
 	o.ended(slowRun)
 	tab.until("a retry is offered", `document.querySelector("#do-retry")`)
 	tab.do("retry", chromedp.Click(chromedp.CSS("#do-retry summary")), chromedp.Click(chromedp.CSS("#do-retry form button")))
