@@ -134,19 +134,20 @@ func canaryName() string {
 	return hex.EncodeToString(label)
 }
 
+const wildcardHint = " (a wildcard in the canary zone, or a zone signed so that it denies less, reads the same)"
+
 // madeUp tells what a reply says of a name that does not exist, if it is anything but that. The error: it says nothing.
 func madeUp(r reply) (string, error) {
-	const hint = " (a wildcard in the canary zone, or a zone signed so that it denies less, reads the same)"
 	_, policy := withheld(r)
 	switch {
 	case policy || refersElsewhere(r) && len(r.answer) == 0:
 		return "", errors.New("no word of the zone")
 	case len(r.answer) > 0:
-		return fmt.Sprintf("it has %d records for a name that does not exist%s", len(r.answer), hint), nil
+		return fmt.Sprintf("it has %d records for a name that does not exist%s", len(r.answer), wildcardHint), nil
 	case r.rcode == dns.RcodeNameError:
 		return "", nil
 	case r.rcode == dns.RcodeSuccess:
-		return "it says that a name exists which does not" + hint, nil
+		return "it says that a name exists which does not" + wildcardHint, nil
 	}
 	return "", fmt.Errorf("answered %s", r.rcodeName())
 }

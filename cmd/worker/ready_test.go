@@ -40,7 +40,9 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0], closed(t), closed(t)}, ",")
 		}, false, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "nothing can be proven without 2 of them: see that this machine"}},
-		{"the secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) { env["ORGOPS_CLIENT_SECRET"] = "no such secret" },
+		{"the secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
+			env["ORGOPS_CLIENT_SECRET"] = "no such secret"
+		},
 			true, http.StatusServiceUnavailable, []string{"tenant default token: no token: POST http://", "401", "check the client id"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

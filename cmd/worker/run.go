@@ -31,6 +31,7 @@ var version = "dev"
 type grammar struct {
 	Work    settings         `cmd:"" default:"withargs" help:"Carry out tasks (what worker does unless told otherwise)."`
 	Sandbox sandboxCommand   `cmd:"" help:"Serve a tenant and its DNS alone, without a worker, and print the settings that point at them."`
+	Doctor  doctorCommand    `cmd:"" help:"Test the settings against the real world, once: Redis, credentials, API, resolvers; say what is wrong and what to do. Status 1 if something is."`
 	Version kong.VersionFlag `help:"Print the version." noenv:"true"`
 }
 
@@ -52,6 +53,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if selected.Command() == "sandbox" {
 		return p.Fail(g.Sandbox.run(ctx, p))
+	}
+	if selected.Command() == "doctor" {
+		if err := checkTogether(selected, g.Doctor.settings); err != nil {
+			return p.Fail(err)
+		}
+		return p.Fail(g.Doctor.run(ctx, p, cli.Given(selected, "redis-url")))
 	}
 	if err := checkTogether(selected, g.Work); err != nil {
 		return p.Fail(err)
@@ -170,6 +177,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	}
 	w.logger.InfoContext(ctx, "worker started", "version", version, "tenants", len(w.tenants))
 	err := until(ctx)
+	w.logger.InfoContext(ctx, "worker stops: what runs may finish, the rest is handed back", "within", w.settings.ShutdownTimeout)
 	w.stop()
 	w.logger.InfoContext(ctx, "worker stopped")
 	return stopped(ctx, err)

@@ -146,7 +146,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	return &served{
 		shown: ops.Tenant{
 			Name: t.Name, Settings: t.announced(), Rules: t.rules, Limiter: limiter, API: api, DNS: checker,
-			DNSMode: t.dnsMode.String(), Quorum: t.quorum(), Reach: reach, Errors: problems, Webhooks: t.receivers(),
+			DNSMode: t.dnsMode.String(), Quorum: t.quorum(), Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
 		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
 		votes: t.quorum(), canary: t.CanaryZone,
@@ -196,8 +196,8 @@ func (s *served) announce(ctx context.Context, rdb redis.UniversalClient) error 
 	return pace.Announce(ctx, rdb, settings)
 }
 
-// receivers are those of the tenant's events, as far as they may be shown.
-func (t tenant) receivers() (all []ops.Receiver) {
+// shownReceivers are those of the tenant's events, as far as they may be shown.
+func (t tenant) shownReceivers() (all []ops.Receiver) {
 	for _, e := range t.endpoints {
 		all = append(all, ops.Receiver{Name: e.Name, Origin: e.Origin()})
 	}

@@ -137,6 +137,23 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+func TestPages(t *testing.T) {
+	redistest.Single(t, ofACluster)
+	status, out, errs := typed(t, "pages", "--runs", "3", "--loads", "1", "--rows", "5", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	all := lines(t, out)
+	for _, m := range all {
+		if m.Benchmark != "pages" || m.P50 <= 0 || m.Rows != 5 {
+			t.Errorf("got %+v", m)
+		}
+	}
+	if len(all) != 5 {
+		t.Errorf("%d pages, want 5", len(all))
+	}
+}
+
 func TestPickup(t *testing.T) {
 	redistest.Single(t, ofACluster)
 	status, out, errs := typed(t, "pickup", "--tasks", "3", "--json", "--redis-url", redistest.URL(t))

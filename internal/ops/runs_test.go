@@ -715,6 +715,17 @@ func TestActions(t *testing.T) {
 	})
 }
 
+// TestActionsAreLoggedWithTheirUser holds that it can be found out afterwards who has
+// done what.
+func TestActionsAreLoggedWithTheirUser(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(3))
+	do(d.pages, http.MethodPost, "/runs/a/cancel", url.Values{}, func(r *http.Request) { *r = *r.WithContext(ops.WithUser(r.Context(), "ada")) })
+	if log := d.log.String(); !strings.Contains(log, "operator's action carried out") || !strings.Contains(log, `action=cancel of="run a" user=ada result="run a: cancelled; rows that were open: 3"`) {
+		t.Errorf("log: %s", log)
+	}
+}
+
 // TestActionsAreRefused holds that nothing is changed where pages only show, by other
 // sites, by large forms, and by links.
 func TestActionsAreRefused(t *testing.T) {

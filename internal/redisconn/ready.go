@@ -33,7 +33,7 @@ func CheckVersion(ctx context.Context, client redis.UniversalClient) error {
 		return explain(client, err)
 	}
 	version, ok := versionOf(info)
-	if !ok || isRecent(version) {
+	if !ok || IsRecent(version) {
 		return nil
 	}
 	return fmt.Errorf("redis%s is version %.20q: want %d.%d or newer", at(client), version, oldestMajor, oldestMinor)
@@ -48,7 +48,9 @@ func versionOf(info string) (string, bool) {
 	return "", false
 }
 
-func isRecent(version string) bool {
+// IsRecent says whether a version, as INFO tells it, is 6.2 or newer. One that cannot be
+// read is taken to be.
+func IsRecent(version string) bool {
 	first, rest, _ := strings.Cut(version, ".")
 	second, _, _ := strings.Cut(rest, ".")
 	major, err := strconv.Atoi(first)

@@ -38,6 +38,23 @@ func Mask(url string) string {
 	return mask
 }
 
+// Hosts are those that the URL names, without their ports, and whether they are
+// talked to over TLS.
+func Hosts(url string) (hosts []string, tls bool, err error) {
+	t, err := parse(url)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, at := range t.hosts {
+		host, _, err := net.SplitHostPort(at)
+		if err != nil {
+			return nil, false, err
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts, t.tls, nil
+}
+
 // Check says what is wrong with the URL, and with a password in it unless that
 // is allowed: on a command line every user of the machine can read it.
 func Check(url string, allowPassword bool) error {

@@ -19,17 +19,31 @@ function carry(node, other) {
     return;
   }
   carryAttributes(node, other);
-  const nodes = [...node.childNodes], others = [...other.childNodes];
-  others.forEach((one, i) => {
-    const same = one.id ? nodes.find((n) => n.id === one.id) : nodes[i];
-    if (!same || (same.id && same.id !== one.id)) {
-      node.insertBefore(one, node.childNodes[i] ?? null);
-    } else {
-      if (node.childNodes[i] !== same) node.insertBefore(same, node.childNodes[i] ?? null);
-      carry(same, one);
+  let at = node.firstChild; // what is before it is like the other's
+  for (const one of [...other.childNodes]) {
+    const same = one.id ? after(at, one.id) : at && !at.id && at.nodeName === one.nodeName ? at : null;
+    if (!same) {
+      node.insertBefore(one, at);
+      continue;
     }
-  });
-  while (node.childNodes.length > others.length) node.lastChild.remove();
+    while (at !== same) at = without(at); // and never moved: that would lose the focus
+    at = same.nextSibling;
+    carry(same, one);
+  }
+  while (at) at = without(at);
+}
+
+// after finds a node by its id among this one and those behind it.
+function after(node, id) {
+  while (node && node.id !== id) node = node.nextSibling;
+  return node;
+}
+
+// without takes a node away, and returns the one behind it.
+function without(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
 }
 
 // carryAttributes leaves alone what a person has set: what is open, chosen or typed.

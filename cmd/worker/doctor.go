@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/cli"
+	"orgops/internal/doctor"
+	"orgops/internal/pace"
+	"orgops/internal/redisconn"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// doctorCommand tests what a worker with the same settings would use.
+type doctorCommand struct {
+	JSON bool `name:"json" help:"Write the findings as JSON, one a line." noenv:"true"`
+	settings
+}
+
+// doctorTime bounds the tests: what has not answered by then is told as that.
+const doctorTime = 20 * time.Second
+
+// errUnwell: what is wrong has been told by then.
+var errUnwell = errors.New("something is wrong: see above")
+
+// run tests, and tells what it finds on stdout. Its error is one of settings, or errUnwell.
+func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
+	if d.Sandbox {
+		return cli.Usage(errors.New("--sandbox: there is nothing to be tested in a sandbox; worker sandbox prints settings that point at one"))
+	}
+	tenants, err := d.tenants(p.Getenv)
+	if err != nil {
+		return err
+	}
+	at, err := d.redis(p, redisFromArgs)
+	if err != nil {
+		return err
+	}
+	if err := d.check(); err != nil {
+		return err
+	}
+	redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
+	client, err := redisconn.Open(at)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
+	defer func() { _ = client.Close() }()
+	limited, cancel := context.WithTimeout(ctx, doctorTime)
+	defer cancel()
+	found, err := examine(limited, p.Getenv, tenants, at, client)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := d.write(p.Stdout, found); err != nil {
+		return err
+	}
+	if doctor.Worst(found) == doctor.Wrong {
+		return errUnwell
+	}
+	return nil
+}
+
+func (d doctorCommand) write(out io.Writer, found []doctor.Finding) error {
+	if !d.JSON {
+		doctor.Write(out, found)
+		return nil
+	}
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	for _, f := range found {
+		if err := e.Encode(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// examine tests everything side by side, and gives the findings in order.
+func examine(ctx context.Context, env environment, tenants []tenant, at redisconn.Config, client redis.UniversalClient) ([]doctor.Finding, error) {
+	parts := make([][]doctor.Finding, 1+2*len(tenants))
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() {
+		parts[0] = doctor.Redis(ctx, doctor.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).CheckSchema})
+	})
+	files := []string{env(cli.EnvName("redis-password") + "_FILE")}
+	for i, t := range tenants {
+		patient, done, err := t.patient(client)
+		if err != nil {
+			return nil, err
+		}
+		defer done() //nolint:revive // after the wait, for each of a few
+		all.Go(func() { parts[1+2*i] = patient.Check(ctx) })
+		all.Go(func() { parts[2+2*i] = t.receivers(ctx) })
+		files = append(files, t.ClientSecretFile, t.ClientKeyFile, t.TokenFile)
+	}
+	all.Wait()
+	files = slices.DeleteFunc(files, func(path string) bool { return path == "" })
+	return slices.Concat(append(parts, doctor.Files(files), doctor.ReadLimits().Judge(len(tenants)))...), nil
+}
+
+// ours are the queues that workers of any tenant take from.
+var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(dns|api|dns\.fast|api\.fast|sweep|recheck|webhook)$`)
+
+// patient is the tenant as it is to be tested; done lets go of what it holds.
+func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), error) {
+	tokens, err := t.tokens()
+	if err != nil {
+		return doctor.Tenant{}, nil, err
+	}
+	headers := &doctor.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit)})}
+	api, err := apiclient.New(apiclient.Config{
+		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: headers, UserAgent: "orgops/" + version,
+	})
+	if err != nil {
+		return doctor.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode, CanaryZone: t.CanaryZone})
+	if err != nil {
+		return doctor.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	done := func() {
+		api.CloseIdle()
+		checker.Close()
+	}
+	return doctor.Tenant{
+		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Quorum: t.quorum(),
+		Assertions: apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT,
+		Needs: doctor.Needs{
+			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.rules.Action != tasks.ActReport || t.VerifyPending,
+		},
+	}, done, nil
+}
+
+// receivers connects to those who are told of events; through a proxy it is the
+// proxy that does.
+func (t tenant) receivers(ctx context.Context) []doctor.Finding {
+	var found []doctor.Finding
+	for _, e := range t.endpoints {
+		f := doctor.Finding{Level: doctor.OK, Subject: "tenant " + t.Name, Text: "webhook " + e.Name + " can be connected to"}
+		if t.network.Proxy != nil {
+			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
+		} else if err := e.Reach(ctx); err != nil {
+			f.Level, f.Text = doctor.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
+			f.Mend = "see its url, and allow_private"
+		}
+		found = append(found, f)
+	}
+	return found
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+)
+
+// everything is a resolver that has an answer to every question.
+func everything(t *testing.T) string {
+	t.Helper()
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &dns.Server{PacketConn: packets, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg).SetReply(q)
+		asked := q.Question[0]
+		switch asked.Qtype {
+		case dns.TypeTXT:
+			m.Answer = append(m.Answer, &dns.TXT{Hdr: dns.RR_Header{Name: asked.Name, Rrtype: asked.Qtype, Class: dns.ClassINET}, Txt: []string{"yes"}})
+		case dns.TypeA:
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: asked.Name, Rrtype: asked.Qtype, Class: dns.ClassINET}, A: net.IPv4(192, 0, 2, 1)})
+		}
+		_ = w.WriteMsg(m)
+	})}
+	go func() { _ = server.ActivateAndServe() }()
+	t.Cleanup(func() { _ = server.Shutdown() })
+	return packets.LocalAddr().String()
+}
+
+// expected is the warning that the sandbox's resolvers are worth.
+var expected = []string{"does not validate DNSSEC"}
+
+func TestDoctor(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(t *testing.T, env map[string]string, box *sandbox.Sandbox)
+		redis  []string
+		status int
+		want   []string // of each line that is no ok, and not expected
+	}{
+		{"nothing", nil, nil, 0, nil},
+		{"a wrong secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
+			env["ORGOPS_CLIENT_SECRET"] = "not-the-secret"
+		}, nil, 1, []string{"wrong    tenant default: no token: POST "}},
+		{"a missing scope", func(_ *testing.T, _ map[string]string, box *sandbox.Sandbox) {
+			box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(), func(s string) bool { return s == "update:organization_discovery_domains" })...)
+		}, nil, 1, []string{"wrong    tenant default: the token has no update:organization_discovery_domains: domains verify and update would be held back -> grant the client update:organization_discovery_domains"}},
+		{"a resolver that lies", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
+			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
+			env["ORGOPS_RESOLVERS"] = strings.Join(append(all[:2:2], everything(t)), ",")
+		}, nil, 1, []string{"wrong    tenant default: resolver 127.0.0.1:"}},
+		{"another burst", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) { env["ORGOPS_BURST"] = "10" },
+			nil, 0, []string{"warning  tenant default: --burst is 10, and the tenant allows 50 at once (x-ratelimit-limit) -> set --burst 50"}},
+		{"a policy that evicts", nil, []string{"--maxmemory-policy", "volatile-lru"}, 1, []string{"wrong    redis: maxmemory-policy volatile-lru"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, append([]string{"--appendonly", "yes"}, tc.redis...)...)
+			box := startBox(t, sandbox.Options{Rate: 50, Burst: 50})
+			env := pointedAt(box, server.URL(), map[string]string{"ORGOPS_RATE": "50/s", "ORGOPS_BURST": "50"})
+			if tc.change != nil {
+				tc.change(t, env, box)
+			}
+			p := begin(t, env, "doctor")
+			if status := p.wait(); status != tc.status {
+				t.Errorf("status %d, want %d; stdout:\n%s", status, tc.status, &p.stdout)
+			}
+			var got []string
+			for line := range strings.Lines(p.stdout.String()) {
+				if !strings.HasPrefix(line, "ok ") && !slices.ContainsFunc(expected, func(e string) bool { return strings.Contains(line, e) }) {
+					got = append(got, line)
+				}
+			}
+			if len(got) != len(tc.want) {
+				t.Fatalf("told %q, want %q", got, tc.want)
+			}
+			for i, want := range tc.want {
+				if !strings.HasPrefix(got[i], want) {
+					t.Errorf("told %q, want %q", got[i], want)
+				}
+			}
+			if all := p.stdout.String() + p.stderr.String(); strings.Contains(all, env["ORGOPS_CLIENT_SECRET"]) {
+				t.Error("the secret is told")
+			}
+			if requests := len(box.Requests()); requests > 2 {
+				t.Errorf("%d requests to the API, want one, and one for the token at the most", requests)
+			}
+		})
+	}
+}
+
+func TestDoctorInJSON(t *testing.T) {
+	server, box := redistest.Start(t, "--appendonly", "yes"), startBox(t, sandbox.Options{})
+	p := begin(t, pointedAt(box, server.URL(), nil), "doctor", "--json")
+	if status := p.wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	var first map[string]string
+	line, _, _ := strings.Cut(p.stdout.String(), "\n")
+	if err := json.Unmarshal([]byte(line), &first); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"level": "ok", "subject": "redis", "text": "it answers at " + server.URL()}, first); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDoctorWantsSettings(t *testing.T) {
+	for name, args := range map[string][]string{"no tenant": nil, "a sandbox": {"--sandbox"}} {
+		p := begin(t, map[string]string{}, append([]string{"doctor"}, args...)...)
+		if status := p.wait(); status != 2 || p.stdout.String() != "" {
+			t.Errorf("%s: status %d, want 2; stdout %s", name, status, &p.stdout)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package dnscheck_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+func TestExamine(t *testing.T) {
+	servers := zone(func(q *dns.Msg) *dns.Msg {
+		m := answer(q, ns(".", "a.root.example."))
+		m.AuthenticatedData = true
+		return m.SetEdns0(1232, false)
+	})
+	forAddresses := zone(func(q *dns.Msg) *dns.Msg {
+		if q.Question[0].Qtype == dns.TypeA {
+			return answer(q, &dns.A{Hdr: header(q.Question[0].Name, dns.TypeA, 60), A: []byte{192, 0, 2, 1}})
+		}
+		return noName(q)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := inMemory(t, dnscheck.Config{CanaryZone: canaryZone},
+			root(servers, noName), root(refused, noName), root(servers, yes), root(servers, forAddresses), root(servers, withCanary(yes, noName)))
+		got, outward := c.Examine(t.Context())
+		want := []dnscheck.Examination{
+			{Name: "r0", EDNS: true, Validates: true},
+			{Name: "r1"},
+			{Name: "r2", EDNS: true, Validates: true, Lies: "it has 1 records for a name that does not exist (TXT)"},
+			{Name: "r3", EDNS: true, Validates: true, Lies: "it has 1 records for a name that does not exist (A)"},
+			{Name: "r4", EDNS: true, Validates: true},
+		}
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dnscheck.Examination{}, "Addr", "Err", "TCP", "Canary")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		for i, e := range got {
+			if e.TCP == nil {
+				t.Errorf("r%d: TCP is closed, and that is not told", i)
+			}
+			if (e.Err != nil) != (i == 1) || (e.Canary != nil) != (i == 2 || i == 4) {
+				t.Errorf("r%d: err %v, canary %v", i, e.Err, e.Canary)
+			}
+		}
+		if outward != (dnscheck.Outward{}) {
+			t.Errorf("name servers were asked: %+v", outward)
+		}
+	})
+}
+
+// TestExamineOutward asks one server that is resolver and name server of the root.
+func TestExamineOutward(t *testing.T) {
+	world := func(authoritative bool) zone {
+		return func(q *dns.Msg) *dns.Msg {
+			m := noName(q)
+			switch asked := q.Question[0]; {
+			case asked.Name == "." && asked.Qtype == dns.TypeNS:
+				m = answer(q, ns(".", "a.root.example."))
+			case asked.Qtype == dns.TypeA:
+				m = answer(q, &dns.A{Hdr: header(asked.Name, dns.TypeA, 60), A: []byte{127, 0, 0, 1}})
+			}
+			m.Authoritative = authoritative
+			return m
+		}
+	}
+	examine := func(r dnscheck.Resolver, anyAddress bool) dnscheck.Outward {
+		_, out := build(t, dnscheck.Config{
+			Resolvers: []dnscheck.Resolver{r}, Mode: dnscheck.ModeAuto, NameServerPort: r.Addr.Port(), AnyNameServer: anyAddress,
+		}).Examine(t.Context())
+		return out
+	}
+	good := both(t, world(true))
+	if out := examine(good, true); out.Err != nil || out.UDP != nil || out.TCP != nil || out.Server == "" {
+		t.Errorf("both transports are open: %+v", out)
+	}
+	if out := examine(good, false); out.Err == nil || out.Server != "" {
+		t.Errorf("a root at a private address: %+v", out)
+	}
+	if out := examine(serve(t, world(true).udp, nil), true); out.Err != nil || out.UDP != nil || out.TCP == nil {
+		t.Errorf("TCP is closed: %+v", out)
+	}
+	if out := examine(both(t, world(false)), true); out.Err == nil {
+		t.Errorf("somebody answers in its place: %+v", out)
+	}
+}

@@ -1,0 +1,135 @@
+package doctor_test
+
+import (
+	"errors"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/dnscheck"
+	"orgops/internal/doctor"
+)
+
+func TestScopes(t *testing.T) {
+	const domains = "read:organization_discovery_domains update:organization_discovery_domains "
+	const templates = "create:vdcs_templates read:vdcs_templates "
+	for _, tc := range []struct {
+		name   string
+		needs  doctor.Needs
+		scopes string
+		want   []string
+	}{
+		{"all", doctor.Needs{Sweep: true, Acts: true}, domains + templates + "delete:organization_clients read:organizations", nil},
+		{"a kind is not meant", doctor.Needs{}, domains + templates, []string{
+			"warning  : the token has no delete:organization_clients: clients remove would be held back -> grant the client delete:organization_clients, if that is meant to be done"}},
+		{"half of a kind", doctor.Needs{}, domains + "delete:organization_clients create:vdcs_templates", []string{
+			"wrong    : the token has no read:vdcs_templates: templates create would be held back -> grant the client read:vdcs_templates"}},
+		{"records are not read", doctor.Needs{TrustPayload: true}, "update:organization_discovery_domains delete:organization_clients " + templates, nil},
+		{"a schedule", doctor.Needs{Sweep: true}, domains + templates + "delete:organization_clients", []string{
+			"wrong    : the token has no read:organizations: the schedule of --sweep would be held back -> grant the client read:organizations"}},
+		{"none", doctor.Needs{}, "openid", []string{
+			"wrong    : the token has no update:organization_discovery_domains, read:organization_discovery_domains: domains verify and update would be held back -> grant the client update:organization_discovery_domains and read:organization_discovery_domains, if that is meant to be done",
+			"wrong    : the token has no delete:organization_clients: clients remove would be held back -> grant the client delete:organization_clients, if that is meant to be done",
+			"wrong    : the token has no create:vdcs_templates, read:vdcs_templates: templates create would be held back -> grant the client create:vdcs_templates and read:vdcs_templates, if that is meant to be done"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, complaints(tc.needs.Judge(strings.Fields(tc.scopes)))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := complaints(doctor.Needs{}.Judge(nil)); len(got) != 1 || !strings.HasPrefix(got[0], "warning  : neither the token") {
+		t.Errorf("not told: %q", got)
+	}
+}
+
+func TestResolvers(t *testing.T) {
+	good := func(addr string) dnscheck.Examination {
+		return dnscheck.Examination{Name: addr + ":53", Addr: netip.MustParseAddr(addr), EDNS: true, Validates: true}
+	}
+	bad := func(e dnscheck.Examination, spoil func(*dnscheck.Examination)) dnscheck.Examination {
+		spoil(&e)
+		return e
+	}
+	for _, tc := range []struct {
+		name   string
+		quorum int
+		all    []dnscheck.Examination
+		want   []string
+	}{
+		{"good", 2, []dnscheck.Examination{good("1.1.1.1"), good("8.8.8.8"), good("9.9.9.9")}, nil},
+		{"one operator", 2, []dnscheck.Examination{good("1.1.1.1"), good("1.0.0.1")}, []string{
+			"warning  : all resolvers look like those of 1 operator(s), and a proof is to need 2 -> name resolvers of different operators"}},
+		{"one network", 2, []dnscheck.Examination{good("192.0.2.1"), good("192.0.2.9")}, []string{
+			"warning  : all resolvers look like those of 1 operator(s), and a proof is to need 2 -> name resolvers of different operators"}},
+		{"one is enough", 1, []dnscheck.Examination{good("1.1.1.1")}, []string{
+			"warning  : one resolver is enough for a proof: whoever controls it can prove any domain -> name three resolvers of different operators"}},
+		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"), bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }), bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
+			"wrong    : resolver 8.8.8.8:53 does not answer: no answer -> see that this machine reaches it, or name another by --resolvers",
+			"wrong    : resolver 9.9.9.9:53 makes answers up: asked for a name that nobody has, it has 1 records -> name another by --resolvers",
+			"wrong    : 1 of 3 resolvers are of use, and a proof needs 2 -> nothing can be proven"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, complaints(doctor.Resolvers(tc.all, tc.quorum))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOutward(t *testing.T) {
+	no := errors.New("no answer")
+	for want, o := range map[string]dnscheck.Outward{
+		"":                         {},
+		"cannot be looked at":      {Err: no},
+		"does not answer over UDP": {Server: "a", UDP: no, TCP: no},
+		"does not answer over TCP": {Server: "a", TCP: no},
+	} {
+		got := complaints(doctor.Outward(o))
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], "--dns-mode resolvers")) {
+			t.Errorf("%+v: %q, want %q", o, got, want)
+		}
+	}
+}
+
+func TestMachine(t *testing.T) {
+	if got := complaints(doctor.Limits{OpenFiles: 1 << 20, GoMemory: math.MaxInt64, Procs: 2}.Judge(3)); got != nil {
+		t.Errorf("got %q", got)
+	}
+	want := []string{
+		"warning  machine: 1024 files may be open at a time, and 2 tenants may need more -> raise it to 3000 (LimitNOFILE= or ulimit -n)",
+		"warning  machine: memory is limited to 512 MiB, and Go does not know: it may be killed rather than tidy up -> set GOMEMLIMIT=460MiB",
+	}
+	if diff := cmp.Diff(want, complaints(doctor.Limits{OpenFiles: 1024, Memory: 512 << 20, GoMemory: math.MaxInt64, Procs: 2}.Judge(2))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := doctor.Files([]string{path}); got != nil {
+		t.Errorf("got %v", got)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"warning  machine: secret file " + path + " may be read by every user of this machine (-rw-r--r--) -> chmod o= " + path}
+	if diff := cmp.Diff(want, complaints(doctor.Files([]string{path}))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLineIsHarmless(t *testing.T) {
+	f := doctor.Finding{Level: doctor.Wrong, Subject: "redis", Text: "a\x1b[31m\nb" + strings.Repeat("é", 2000)}
+	if line := f.String(); strings.ContainsAny(line, "\x1b\n") || len([]rune(line)) > 650 {
+		t.Errorf("%q", line)
+	}
+}

@@ -1,0 +1,72 @@
+package doctor
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+)
+
+// Files judges who may read the files that secrets are in.
+func Files(paths []string) []Finding {
+	var found []Finding
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			found = append(found, wrong("see that it is there and this user may read it", "secret file: %v", err))
+			continue
+		}
+		if info.Mode()&0o004 != 0 {
+			found = append(found, warn("chmod o= "+path, "secret file %s may be read by every user of this machine (%s)", path, info.Mode().Perm()))
+		}
+	}
+	return about("machine", found)
+}
+
+// Limits are what the machine allows the process.
+type Limits struct {
+	OpenFiles uint64 // 0: not known
+	Memory    uint64 // octets, of the control group; 0: none, or not known
+	GoMemory  int64  // octets, GOMEMLIMIT; math.MaxInt64: none
+	Procs     int    // GOMAXPROCS
+}
+
+// ReadLimits reads this process's.
+func ReadLimits() Limits {
+	return Limits{OpenFiles: openFiles(), Memory: groupMemory(os.DirFS("/sys/fs/cgroup")), GoMemory: debug.SetMemoryLimit(-1), Procs: runtime.GOMAXPROCS(0)}
+}
+
+// groupMemory reads the control group's limit (version 2, as a container sees it).
+func groupMemory(root fs.FS) uint64 {
+	text, err := fs.ReadFile(root, "memory.max")
+	if err != nil {
+		return 0
+	}
+	limit, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
+	if err != nil {
+		return 0 // "max"
+	}
+	return limit
+}
+
+// filesPerTenant is how many files a tenant's work has open at the most: a socket
+// or two for each look and request under way.
+const filesPerTenant = 1500
+
+// Judge says whether they are enough for so many tenants.
+func (l Limits) Judge(tenants int) []Finding {
+	const mib = 1 << 20
+	var found []Finding
+	if need := uint64(filesPerTenant * tenants); l.OpenFiles > 0 && l.OpenFiles < need {
+		found = append(found, warn(fmt.Sprintf("raise it to %d (LimitNOFILE= or ulimit -n)", need), "%d files may be open at a time, and %d tenants may need more", l.OpenFiles, tenants))
+	}
+	if l.Memory > 0 && l.GoMemory == math.MaxInt64 {
+		found = append(found, warn(fmt.Sprintf("set GOMEMLIMIT=%dMiB", l.Memory*9/10/mib), "memory is limited to %d MiB, and Go does not know: it may be killed rather than tidy up", l.Memory/mib))
+	}
+	found = append(found, ok("%d CPUs are used at a time", l.Procs))
+	return about("machine", found)
+}

@@ -1,0 +1,292 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// Tenant is what is to be tested of one.
+type Tenant struct {
+	Name string
+	API  *apiclient.Client // whose gate is Headers
+	// Headers has seen the API's answers.
+	Headers *Headers
+	Tokens  apiclient.TokenSource
+	Burst   int
+	Needs   Needs
+	DNS     *dnscheck.Checker
+	Quorum  int
+	// Assertions: tokens are asked for with assertions, which are dated.
+	Assertions bool
+}
+
+// Check tests the tenant: token, scopes, API and DNS.
+func (t Tenant) Check(ctx context.Context) []Finding {
+	var api, dns []Finding
+	var both sync.WaitGroup
+	both.Go(func() { api = t.api(ctx) })
+	both.Go(func() { dns = t.dns(ctx) })
+	both.Wait()
+	return about("tenant "+t.Name, append(api, dns...))
+}
+
+func (t Tenant) api(ctx context.Context) []Finding {
+	if _, err := t.Tokens.Token(ctx); err != nil {
+		return []Finding{wrong("without a token nothing is sent", "%v", err)}
+	}
+	health := t.API.TokenHealth()
+	if health.Err != nil {
+		return []Finding{wrong("without a good token nothing is sent", "%v", health.Err)}
+	}
+	found := []Finding{ok("there is a token")}
+	found = append(found, t.Needs.Judge(health.Scopes)...)
+	if err := t.read(ctx, health.Scopes); err != nil {
+		return append(found, wrong("see --base-url, --audience, and that the way there is open", "the API cannot be read: %v", err))
+	}
+	return append(found, t.Headers.judge(t.Burst, t.Assertions)...)
+}
+
+// read makes one request, of the kind that the scopes let through.
+func (t Tenant) read(ctx context.Context, scopes []string) error {
+	if scopes != nil && !slices.Contains(scopes, readOrganizations) && slices.Contains(scopes, readTemplates) {
+		for _, err := range t.API.Templates(ctx) {
+			return err
+		}
+		return nil
+	}
+	_, _, err := t.API.OrganizationsPage(ctx, "")
+	if refusal, answered := asError(err); answered && refusal.Status == http.StatusForbidden && refusal.Code == "insufficient_scope" {
+		return nil // it is there and knows us; what is missing is told by the scopes
+	}
+	return err
+}
+
+// Headers is a gate that keeps what the API's last answer said of itself.
+type Headers struct {
+	apiclient.Gate
+	mu     sync.Mutex
+	header http.Header
+	at     time.Time
+}
+
+// Answered keeps the header.
+func (h *Headers) Answered(ctx context.Context, operation string, status int, header http.Header) {
+	h.mu.Lock()
+	if header != nil {
+		h.header, h.at = header, time.Now()
+	}
+	h.mu.Unlock()
+	h.Gate.Answered(ctx, operation, status, header)
+}
+
+func (h *Headers) judge(burst int, assertions bool) []Finding {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	found := []Finding{ok("the API answers")}
+	found = append(found, burstOf(burst, h.header.Get("X-Ratelimit-Limit"))...)
+	if date, err := http.ParseTime(h.header.Get("Date")); err == nil {
+		bad := time.Hour // a nuisance in logs alone
+		if assertions {
+			bad = 30 * time.Second
+		}
+		// Date has whole seconds, and the answer was on its way.
+		found = append(found, clockOf("the API", date.Add(500*time.Millisecond).Sub(h.at), 5*time.Second, bad)...)
+	}
+	return found
+}
+
+// burstOf compares the setting with the size of the bucket that the tenant tells.
+func burstOf(burst int, told string) []Finding {
+	limit, err := strconv.Atoi(told)
+	switch {
+	case err != nil || limit < 1:
+		return nil // not told: then there is nothing to compare
+	case burst > limit:
+		return []Finding{warn(fmt.Sprintf("set --burst %d", limit), "--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): it will answer 429", burst, limit)}
+	case burst < limit:
+		return []Finding{warn(fmt.Sprintf("set --burst %d, and --rate to what the plan allows", limit), "--burst is %d, and the tenant allows %d at once (x-ratelimit-limit)", burst, limit)}
+	}
+	return []Finding{ok("--burst is the tenant's: %d", burst)}
+}
+
+// The scopes (specification 4 and 5; observed behaviour, reads).
+const (
+	readDomains       = "read:organization_discovery_domains"
+	updateDomains     = "update:organization_discovery_domains"
+	deleteClients     = "delete:organization_clients"
+	createTemplates   = "create:vdcs_templates"
+	readTemplates     = "read:vdcs_templates"
+	readOrganizations = "read:organizations"
+)
+
+// Needs are the settings that say which scopes are needed.
+type Needs struct {
+	TrustPayload bool // records are not read
+	Sweep        bool // there is a schedule
+	Acts         bool // sweeps change records: absent-action, verify-pending
+}
+
+// kind is a kind of work, and what it takes.
+type kind struct {
+	name   string
+	scopes []string
+	surely bool // the settings ask for it
+}
+
+func (n Needs) kinds() []kind {
+	domains := []string{updateDomains}
+	if !n.TrustPayload {
+		domains = append(domains, readDomains)
+	}
+	all := []kind{
+		{"domains verify and update", domains, false},
+		{"clients remove", []string{deleteClients}, false},
+		{"templates create", []string{createTemplates, readTemplates}, false},
+	}
+	if n.Sweep {
+		sweep := []string{readOrganizations, readDomains}
+		if n.Acts {
+			sweep = append(sweep, updateDomains)
+		}
+		all = append(all, kind{"the schedule of --sweep", sweep, true})
+	}
+	return all
+}
+
+// Judge says what the token's scopes are too few for; nil: they are not told. A
+// kind of which it has no scope at all is taken to be not meant, unless the settings ask for it, or
+// nothing else can be done.
+func (n Needs) Judge(scopes []string) []Finding {
+	if scopes == nil {
+		return []Finding{warn("see the client's grants in the tenant", "neither the token nor its endpoint says which scopes it has")}
+	}
+	var found []Finding
+	able := 0
+	for _, k := range n.kinds() {
+		missing := slices.DeleteFunc(slices.Clone(k.scopes), func(s string) bool { return slices.Contains(scopes, s) })
+		mend := "grant the client " + strings.Join(missing, " and ")
+		text := fmt.Sprintf("the token has no %s: %s would be held back", strings.Join(missing, ", "), k.name)
+		switch {
+		case len(missing) == 0:
+			able++
+		case len(missing) < len(k.scopes) || k.surely:
+			found = append(found, wrong(mend, "%s", text))
+		default:
+			found = append(found, warn(mend+", if that is meant to be done", "%s", text))
+		}
+	}
+	if able == 0 {
+		for i := range found {
+			found[i].Level = Wrong
+		}
+	}
+	if len(found) == 0 {
+		return []Finding{ok("it has every scope that is needed")}
+	}
+	return found
+}
+
+func (t Tenant) dns(ctx context.Context) []Finding {
+	resolvers, outward := t.DNS.Examine(ctx)
+	return append(Resolvers(resolvers, t.Quorum), Outward(outward)...)
+}
+
+// Resolvers judges resolvers, of which a quorum has to be of use.
+func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
+	const others = "name another by --resolvers"
+	var found []Finding
+	good := 0
+	operators := map[string]bool{}
+	for _, e := range all {
+		switch {
+		case e.Err != nil:
+			found = append(found, wrong("see that this machine reaches it, or "+others, "resolver %s does not answer: %v", e.Name, e.Err))
+			continue
+		case e.Lies != "":
+			found = append(found, wrong(others, "resolver %s makes answers up: asked for a name that nobody has, %s", e.Name, e.Lies))
+			continue
+		case e.Canary != nil:
+			found = append(found, wrong("see that --canary-zone is a zone without names, and without a wildcard", "resolver %s does not deny a name in the canary zone: %v", e.Name, e.Canary))
+		}
+		good++
+		operators[operatorOf(e)] = true
+		if e.TCP != nil {
+			found = append(found, warn("let TCP to port 53 out, or name it by tls://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
+		}
+		if !e.EDNS {
+			found = append(found, warn(others, "resolver %s does not speak EDNS: long answers take a second question", e.Name))
+		}
+		if !e.Validates {
+			found = append(found, warn(others, "resolver %s does not validate DNSSEC: forged answers of signed zones would be believed", e.Name))
+		}
+	}
+	switch {
+	case good < quorum:
+		found = append(found, wrong("nothing can be proven", "%d of %d resolvers are of use, and a proof needs %d", good, len(all), quorum))
+	case quorum == 1:
+		found = append(found, warn("name three resolvers of different operators", "one resolver is enough for a proof: whoever controls it can prove any domain"))
+	case len(operators) < min(quorum, good):
+		found = append(found, warn("name resolvers of different operators", "all resolvers look like those of %d operator(s), and a proof is to need %d", len(operators), quorum))
+	default:
+		found = append(found, ok("%d of %d resolvers are of use, a proof needs %d", good, len(all), quorum))
+	}
+	return found
+}
+
+// operators are the second addresses of the public resolvers that people name.
+var operators = map[string]string{
+	"1.0.0.1": "1.1.1.1", "8.8.4.4": "8.8.8.8", "149.112.112.112": "9.9.9.9", "208.67.220.220": "208.67.222.222",
+}
+
+// operatorOf tells who runs a resolver: those of one network (/24, /48) are one's.
+func operatorOf(e dnscheck.Examination) string {
+	if e.Addr.IsLoopback() {
+		return e.Name // what stands behind it is not seen
+	}
+	text := e.Addr.String()
+	if first, known := operators[text]; known {
+		text = first
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return text
+	}
+	bits := 48
+	if addr.Is4() {
+		bits = 24
+	}
+	network, err := addr.Prefix(bits)
+	if err != nil {
+		return text
+	}
+	return network.String()
+}
+
+// Outward judges the way to domains' own name servers.
+func Outward(o dnscheck.Outward) []Finding {
+	const mend = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
+	switch {
+	case o.Err != nil:
+		return []Finding{warn(mend, "domains' own name servers cannot be looked at: %v", o.Err)}
+	case o.Server == "":
+		return nil
+	case o.UDP != nil:
+		return []Finding{warn(mend, "name server %s does not answer over UDP: %v", o.Server, o.UDP)}
+	case o.TCP != nil:
+		return []Finding{warn(mend, "name server %s does not answer over TCP: long answers are not seen: %v", o.Server, o.TCP)}
+	}
+	return []Finding{ok("domains' own name servers can be reached, over UDP and TCP")}
+}
+
+func asError(err error) (*apiclient.Error, bool) { return errors.AsType[*apiclient.Error](err) }
