@@ -222,10 +222,13 @@ func is[T any](b *tab, what string, action chromedp.Action[T]) T {
 	return value
 }
 
-// until waits until an expression is true.
+// until waits until an expression is true. On the way to another page it has no value.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
-	await(b.t, what, func() bool { return evaluate[bool](b, "Boolean("+expression+")") })
+	await(b.t, what, func() bool {
+		yes, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		return err == nil && yes
+	})
 }
 
 // fits holds that nothing is wider than the window.
@@ -292,4 +295,3 @@ func (b *tab) press(keys ...string) {
 		b.do("press a key", chromedp.KeyEvent(key))
 	}
 }
-
