@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -115,20 +114,6 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 	})
 }
 
-// revision is the commit that this was built from, empty where the build does not say.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return ""
-}
-
 // worker is one process of the fleet.
 type worker struct {
 	settings settings
@@ -166,7 +151,8 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	if err != nil {
 		return nil, err
 	}
-	metrics.BuildInfo(version, revision())
+	build := cli.ReadBuild(version, commit)
+	metrics.BuildInfo(build.Version, build.Commit)
 	return &worker{
 		settings: s, logger: logger, redis: client, permits: permits, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
 		ledger: runs.New(client), metrics: metrics, traces: traces, stopping: make(chan struct{}),
