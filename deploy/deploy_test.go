@@ -4,6 +4,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +114,38 @@ func TestRunbookLinks(t *testing.T) {
 				t.Errorf("%s: %v", file, err)
 			}
 		}
+	}
+}
+
+// TestRedisUsersOfCompose: each service logs in to Redis with the password of the user
+// that its URL names, and is given that one; kubecheck holds the manifests to the same.
+func TestRedisUsersOfCompose(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Environment map[string]string `yaml:"environment"`
+			Secrets     []string          `yaml:"secrets"`
+		} `yaml:"services"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for name, service := range file.Services {
+		at, err := url.Parse(service.Environment["ORGOPS_REDIS_URL"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at.Host == "" {
+			continue
+		}
+		found++
+		secret := "redis_" + at.User.Username()
+		if got := service.Environment["ORGOPS_REDIS_PASSWORD_FILE"]; got != "/run/secrets/"+secret || !slices.Contains(service.Secrets, secret) {
+			t.Errorf("%s logs in as %q with the password in %q, of secrets %q", name, at.User.Username(), got, service.Secrets)
+		}
+	}
+	if found != 3 {
+		t.Errorf("%d services log in to Redis, want worker, console and intake", found)
 	}
 }
 
