@@ -198,7 +198,7 @@ func TestTwoTenants(t *testing.T) {
 	if got, want := d.ended("of-other").Counts["done"], int64(30); got != want {
 		t.Errorf("%d rows of the other are done, want %d", got, want)
 	}
-	if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK || !strings.Contains(body, "tenant one: ok\ntenant other: ok\n") {
+	if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK || !strings.Contains(body, "\ntenant one: ok\n") || !strings.Contains(body, "\ntenant other: ok\n") {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 	if status := p.stop(); status != 0 {
@@ -256,9 +256,10 @@ func TestRedisAwayAtStart(t *testing.T) {
 	d.handIn(intake.Run{ID: "clients"}, tasks.TypeRemove, box.SeedClients(10))
 	way.putBack()
 	d.well("clients", 10)
-	if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK {
-		t.Errorf("/readyz: %d %s", status, body)
-	}
+	await(t, "readiness", func() bool { // a look stands for two seconds
+		status, _ := p.page("probe-addr", "/readyz")
+		return status == http.StatusOK
+	})
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)
 	}

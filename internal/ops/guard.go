@@ -64,7 +64,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, refused)
 		return
 	}
-	r = r.WithContext(withUser(r.Context(), user))
+	if user != "" {
+		r = r.WithContext(withUser(r.Context(), user))
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		g.next.ServeHTTP(w, r)
