@@ -29,6 +29,8 @@ const (
 	// lookUpWait is how long the look-up in Redis may take, which reads the stored rows:
 	// about a second for a million.
 	lookUpWait = 20 * time.Second
+	// mostLookUps is how many look-ups read stored rows at a time; others wait.
+	mostLookUps = 2
 )
 
 // domainPage answers why a domain is, or is not, verified.
@@ -163,7 +165,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	}
 	p.Organization, p.Domain = name.Organization, name.ID
 	tenant, served := s.tenant(name.Tenant)
-	record, recordErr := readRecord(ctx, tenant, served, name)
+	record, recordErr := s.readRecord(ctx, tenant, served, name)
 	known, a, err := s.known(ctx, name)
 	if err != nil {
 		p.Problem = unread(err)
@@ -192,11 +194,24 @@ func (s *site) tenant(name string) (Tenant, bool) {
 	return s.Tenants[at], true
 }
 
+// lookUp waits for the turn of one that reads stored rows; done ends it.
+func (s *site) lookUp(ctx context.Context) (done func(), err error) {
+	if err := s.lookUps.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("%d other look-ups were under way all the time (%w)", mostLookUps, err)
+	}
+	return func() { s.lookUps.Release(1) }, nil
+}
+
 // known reads what Redis has of the domain.
 func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, domainAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
 	a := domainAnswer{DomainName: name}
+	done, err := s.lookUp(ctx)
+	if err != nil {
+		return cli.Domain{}, a, err
+	}
+	defer done()
 	known, err := cli.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
 	if err != nil {
 		return known, a, err
@@ -243,12 +258,15 @@ func toDo(row cli.DomainState) string {
 }
 
 // readRecord reads the API's record; its request waits for a permit like any other.
-func readRecord(ctx context.Context, t Tenant, served bool, name cli.DomainName) (apiclient.DiscoveryDomain, error) {
+func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name cli.DomainName) (apiclient.DiscoveryDomain, error) {
 	if !served || t.API == nil {
 		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not work for tenant %s, so it has no credentials to ask the API: look at the pages of a worker that does", name.Tenant)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
+	if err := s.mayRead(ctx); err != nil {
+		return apiclient.DiscoveryDomain{}, err
+	}
 	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return record, fmt.Errorf("not within %s, the wait for a permit included: the tenant page says what holds requests up (%w)", recordWait, err)
