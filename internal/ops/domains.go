@@ -115,6 +115,11 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusBadRequest, "domains", "this form could not be read: "+printable(err.Error()))
 		return
 	}
+	p := s.askedFor(r.PostForm)
+	if _, served := s.tenant(p.Tenant); !served || checkAsked(&p) != nil {
+		s.domain(w, r, r.PostForm, true) // it asks nobody, and says why
+		return
+	}
 	done, err := s.checks.begin()
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
@@ -127,7 +132,8 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 	s.domain(w, r, r.PostForm, true)
 }
 
-func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
+// askedFor is the page of what was asked for, without an answer as yet.
+func (s *site) askedFor(asked url.Values) domainPage {
 	p := domainPage{Tenant: strings.TrimSpace(asked.Get("tenant")), Organization: strings.TrimSpace(asked.Get("organization")), Domain: strings.TrimSpace(asked.Get("domain"))}
 	for _, t := range s.Tenants {
 		p.Tenants = append(p.Tenants, t.Name)
@@ -138,6 +144,11 @@ func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, 
 			p.Tenant = p.Tenants[0]
 		}
 	}
+	return p
+}
+
+func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
+	p := s.askedFor(asked)
 	status := http.StatusOK
 	if p.Domain != "" || p.Organization != "" {
 		status = s.answer(r.Context(), &p, check)
@@ -244,17 +255,17 @@ func toDo(row cli.DomainState) string {
 	f := row.State.Fate
 	switch {
 	case f == nil && row.Run.Paused:
-		return "Its run is paused; to go on: enqueue runs resume " + row.Run.ID
+		return "Its run is paused; to go on, resume it on its page or by: enqueue runs resume " + row.Run.ID
 	case f == nil && row.Run.Lost > 0:
-		return "Its run has rows without a task: enqueue runs repair " + row.Run.ID
+		return "Its run has rows without a task; repair it on its page or by: enqueue runs repair " + row.Run.ID
 	case f == nil, f.Well():
 		return ""
 	case f.Outcome == string(tasks.Expired):
-		return "Once the customer has put the record right: enqueue runs retry " + row.Run.ID
+		return "Once the customer has put the record right, retry on the page of the run or by: enqueue runs retry " + row.Run.ID
 	case f.Outcome == string(tasks.Cancelled):
 		return "Somebody has cancelled its run; to look again: enqueue domains verify"
 	}
-	return "Once the reason is mended: enqueue runs retry " + row.Run.ID
+	return "Once the reason is mended, retry on the page of the run or by: enqueue runs retry " + row.Run.ID
 }
 
 // readRecord reads the API's record; its request waits for a permit like any other.
