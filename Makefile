@@ -7,13 +7,22 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint ci sandbox fuzz bench
+.PHONY: help build man completions release test race lint ci sandbox fuzz bench
 
 help: ## Say what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build both commands, static, into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o bin/ ./cmd/worker ./cmd/enqueue
+
+man: ## Write the manual pages into bin/man
+	bash .ci/manual man
+
+completions: ## Write the completions of bash, zsh and fish into bin/completions
+	bash .ci/manual completions
+
+release: ## Make a release in dist/; publish nothing
+	bash .ci/release
 
 test: ## Run all tests; nothing but Go is needed
 	go test ./...

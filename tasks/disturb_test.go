@@ -448,11 +448,30 @@ func (a staleAPI) DiscoveryDomain(ctx context.Context, org, id string) (apiclien
 	return d, err
 }
 
+// behindAPI reads a record that is verified with the token that it had before.
+type behindAPI struct{ tasks.API }
+
+func (a behindAPI) DiscoveryDomain(ctx context.Context, org, id string) (apiclient.DiscoveryDomain, error) {
+	d, err := a.API.DiscoveryDomain(ctx, org, id)
+	if d.Status == apiclient.StatusVerified {
+		d.VerificationTXT = "the token of before"
+	}
+	return d, err
+}
+
 // TestDoneIsVerified: another worker takes the confirm up before and after each call of
-// its execution, and cannot make the proof, or reads the record as it was before, or
-// both: so it takes back what may have landed. A row that is done leaves a domain
-// that is verified all the same.
+// its execution, and cannot make the proof, or reads an older record, or both: so it
+// takes back what may have landed, or leaves it. What the row says is so of the domain.
 func TestDoneIsVerified(t *testing.T) {
+	others := []struct {
+		name  string
+		spoil func(*tasks.Config)
+		may   bool // it may be right to take back: the row is refused then
+	}{
+		{"sees no proof", func(c *tasks.Config) { c.DNS = blindDNS{c.DNS} }, false},
+		{"sees no proof, and reads pending", func(c *tasks.Config) { c.DNS, c.API = blindDNS{c.DNS}, staleAPI{c.API} }, false},
+		{"reads another token", func(c *tasks.Config) { c.API = behindAPI{c.API} }, true},
+	}
 	for _, s := range scenarios() {
 		if s.name != "verify" && s.name != "verify_trusted" {
 			continue
@@ -460,16 +479,13 @@ func TestDoneIsVerified(t *testing.T) {
 		calls := callsOf(t, s)
 		for k, call := range calls {
 			for _, after := range []bool{false, true} {
-				for _, stale := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s/%d_%s_after_%t/stale_%t", s.name, k, call, after, stale), func(t *testing.T) {
+				for _, o := range others {
+					t.Run(fmt.Sprintf("%s/%d_%s_after_%t/%s", s.name, k, call, after, o.name), func(t *testing.T) {
 						w := s.world(t)
 						w.saboteur.at, w.saboteur.after, w.saboteur.spare = k, after, true
 						w.saboteur.act = func() {
 							other := w.other()
-							other.config.DNS = blindDNS{other.config.DNS}
-							if stale {
-								other.config.API = staleAPI{other.config.API}
-							}
+							o.spoil(&other.config)
 							other.reboot()
 							_, _ = other.run(w.t.Context(), w.queue.next())
 						}
@@ -477,13 +493,54 @@ func TestDoneIsVerified(t *testing.T) {
 						s.safe(w)
 						// Unchanged where this one's PATCH came after it was taken back, and was
 						// found by the next look.
-						if r := w.wantEnded("run0"); r.Counts["done"]+r.Counts["unchanged"] != 1 {
-							t.Errorf("the row has become %v", r.Counts)
+						r := w.wantEnded("run0")
+						if well := r.Counts["done"]+r.Counts["unchanged"] == 1; well || !o.may {
+							w.wantStatus(org, dom, "verified")
+						} else {
+							w.wantStatus(org, dom, "pending")
 						}
-						w.wantStatus(org, dom, "verified")
 					})
 				}
 			}
+		}
+	}
+}
+
+// oddAPI answers PATCHes with another token.
+type oddAPI struct{ tasks.API }
+
+func (a oddAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+	d, err := a.API.UpdateDiscoveryDomain(ctx, org, id, u)
+	d.VerificationTXT = "the token of another"
+	return d, err
+}
+
+// TestOddAnswerIsTakenBack: whatever another worker reads and says meanwhile, a domain
+// does not stay verified if the answer to its PATCH names what nobody has proven.
+func TestOddAnswerIsTakenBack(t *testing.T) {
+	s := scenarios()[0]
+	calls := callsOf(t, s)
+	for k, call := range calls {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d_%s_after_%t", k, call, after), func(t *testing.T) {
+				w := s.world(t)
+				sound := w.config.API
+				w.config.API = oddAPI{sound}
+				w.reboot()
+				patched := slices.Contains(calls[:k], "api.patch") || call == "api.patch"
+				w.saboteur.at, w.saboteur.after, w.saboteur.spare = k, after, true
+				w.saboteur.act = func() {
+					w.config.API = sound
+					other := w.other()
+					w.config.API = oddAPI{sound}
+					other.reboot()
+					_, _ = other.run(w.t.Context(), w.queue.next())
+				}
+				w.drain()
+				if r := w.wantEnded("run0"); patched || r.Counts["refused"] == 1 {
+					w.wantStatus(org, dom, "pending")
+				}
+			})
 		}
 	}
 }

@@ -711,11 +711,11 @@ func TestActions(t *testing.T) {
 		if r := d.run(children[0]); r.Total != 2 || r.Parent != "a" || !strings.Contains(page, "Repeats rows of a ") {
 			t.Errorf("child %+v: %s", r, page)
 		}
-		page, _ = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
-		if len(d.run("a").Children) != 1 || !strings.Contains(page, "follow it to its end: enqueue runs follow "+children[0]) {
+		page, at = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
+		if len(d.run("a").Children) != 1 || at != "/runs/"+children[0] || !strings.Contains(page, "follow it to its end: enqueue runs follow "+children[0]) {
 			t.Errorf("a second retry: %s", page)
 		}
-		if !strings.Contains(page, "Retried by "+children[0]+" (open; none settled)") {
+		if page := plain(d.get("/runs/a")); !strings.Contains(page, "Retried by "+children[0]+" (open; none settled)") {
 			t.Errorf("the parent does not name its child: %s", page)
 		}
 	})
@@ -868,5 +868,71 @@ func TestWhatIsAskedAgainIsLittle(t *testing.T) {
 	}
 	if page := d.get("/runs/a", live); !strings.Contains(page, found) {
 		t.Errorf("without a text the rows are kept up to date: %s", page)
+	}
+}
+
+// TestAnOutcomeIsNotLookedForInVain holds that no rows are looked through for an outcome
+// that none has.
+func TestAnOutcomeIsNotLookedForInVain(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(60))
+	d.settle("a", "expired", "no", 59)
+	d.settle("a", "refused", "no", 1, 2, 3)
+	reads := &rowsRead{}
+	d.rdb.AddHook(reads)
+	for path, rows := range map[string]int{"/runs/a?outcome=other": 0, "/runs/a?outcome=done": 0, "/runs/a?outcome=expired": 1, "/runs/a?outcome=refused": 3} {
+		reads.fates = 0
+		page := d.get(path, header("Orgops-Live", "1"))
+		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.fates > 0) != (rows > 0) || !strings.Contains(page, `id="unwell"`) {
+			t.Errorf("%s: %d rows, read %d times; want %d", path, got, reads.fates, rows)
+		}
+	}
+}
+
+// rowsRead counts how often fates were read.
+type rowsRead struct{ fates int }
+
+func (r *rowsRead) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *rowsRead) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (r *rowsRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			r.count(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (r *rowsRead) count(cmd redis.Cmder) {
+	if args := cmd.Args(); cmd.Name() == "hmget" && strings.HasSuffix(fmt.Sprint(args[1]), "fates") {
+		r.fates++
+	}
+}
+
+// TestAPanicEndsNoWorker: an action that panics is told as one that failed.
+func TestAPanicEndsNoWorker(t *testing.T) {
+	var log bytes.Buffer
+	d := newDesk(t)
+	d.pages = ops.Pages(ops.Config{Redis: d.rdb, Ledger: d.ledger, Write: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}) // and no Intake
+	page, _ := d.post("/sweeps", url.Values{"tenant": {"default"}})
+	if !strings.Contains(page, "a fault of the program") || !strings.Contains(log.String(), "operator's action panicked") {
+		t.Errorf("page %s, log %s", page, log.String())
+	}
+}
+
+// TestAnotherSweepIsAnotherForm: what somebody has opened to confirm is not that of
+// another sweep a moment later.
+func TestAnotherSweepIsAnotherForm(t *testing.T) {
+	d := newDesk(t)
+	d.openBreaker("sweep-7")
+	if page := do(d.pages, http.MethodGet, "/runs", nil).Body.String(); !strings.Contains(page, `<details id="confirm-default-sweep-7">`) {
+		t.Errorf("the form is not the sweep's own: %s", page)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+
 	"orgops/internal/cli"
 	"orgops/tasks"
 )
@@ -33,7 +36,9 @@ type site struct {
 	queued  *tasks.Queued
 	notices notices
 	acting  acting
-	checks  *checks // of domains, by hand
+	checks  *checks             // of domains, by hand
+	reads   *rate.Limiter       // of the API
+	lookUps *semaphore.Weighted // of stored rows
 }
 
 // page is what the layout shows around a page.
@@ -48,7 +53,7 @@ type page struct {
 }
 
 func newSite(cfg Config) *site {
-	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), queued: tasks.NewQueued(cfg.Redis), checks: newChecks()}
+	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), queued: tasks.NewQueued(cfg.Redis), checks: newChecks(), reads: newReads(), lookUps: semaphore.NewWeighted(mostLookUps)}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "docketPath": docketPath, "printable": printable,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
