@@ -120,6 +120,7 @@ type worker struct {
 	logger   *slog.Logger
 	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
 	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
+	pages    redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
 	queue    tasks.Enqueuer
 	ledger   *runs.Ledger
 	metrics  *ops.Metrics
@@ -129,6 +130,9 @@ type worker struct {
 	stopping chan struct{}
 	stops    []func(context.Context) error // of the HTTP listeners
 }
+
+// pageConnections bounds what the operator's pages ask of Redis at a time.
+const pageConnections = 10
 
 func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
 	traces, err := tracing.New(ctx, tracing.Config{Endpoint: s.OTLPEndpoint, Ratio: s.OTLPRatio, Service: "orgops-worker", Version: version, Logger: logger})
@@ -146,6 +150,11 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
+	c.PoolSize = pageConnections
+	pages, err := redisconn.Open(c)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
+	}
 	registry := prometheus.NewRegistry()
 	metrics, err := ops.NewMetrics(registry)
 	if err != nil {
@@ -154,7 +163,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	build := cli.ReadBuild(version, commit)
 	metrics.BuildInfo(build.Version, build.Commit)
 	return &worker{
-		settings: s, logger: logger, redis: client, permits: permits, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		settings: s, logger: logger, redis: client, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
 		ledger: runs.New(client), metrics: metrics, traces: traces, stopping: make(chan struct{}),
 	}, nil
 }
@@ -280,7 +289,7 @@ func (w *worker) deciding() (n int, err error) {
 // listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
 	config := ops.Config{
-		Redis: w.redis, Ledger: w.ledger, Intake: w.intake(), Metrics: w.metrics, Ready: w.readiness().Checks, Version: version, Logger: w.logger,
+		Redis: w.pages, Ledger: runs.New(w.pages), Intake: w.intake(), Metrics: w.metrics, Ready: w.readiness().Checks, Version: version, Logger: w.logger,
 		Tenants: w.shown(), Write: w.settings.OpsWrite,
 	}
 	if w.settings.HTTPAddr != off {
@@ -360,7 +369,7 @@ func (w *worker) stopListening() {
 }
 
 func (w *worker) close() {
-	if err := errors.Join(w.redis.Close(), w.permits.Close()); err != nil {
+	if err := errors.Join(w.redis.Close(), w.permits.Close(), w.pages.Close()); err != nil {
 		w.logger.Debug("redis connections closed", "error", err)
 	}
 	w.traces.Close()

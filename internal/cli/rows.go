@@ -119,9 +119,13 @@ func (w UnwellWanted) is(row UnwellRow) bool {
 
 // UnwellPage returns rows that did not become what they asked for, in their order.
 // Where there may be more of them, next is the row to go on from; else it is 0. The
-// page may be short of w.Most, or empty, where w.Look rows were looked at.
+// page may be short of w.Most, or empty, where w.Look rows were looked at. Of one
+// outcome no more are looked for than r counts.
 func UnwellPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w UnwellWanted) (page []UnwellRow, next int64, err error) {
-	names, looked := rowNames{ledger: ledger, run: r}, 0
+	names, looked, settledSo := rowNames{ledger: ledger, run: r}, 0, int64(0)
+	if w.Outcome != "" && r.Counts[w.Outcome] == 0 {
+		return nil, 0, nil
+	}
 	for fate, err := range ledger.FatesFrom(ctx, r.ID, w.From) {
 		if err != nil {
 			return nil, 0, err
@@ -141,6 +145,9 @@ func UnwellPage(ctx context.Context, ledger *runs.Ledger, r runs.Run, w UnwellWa
 		}
 		if row := (UnwellRow{fate, name}); w.is(row) {
 			page = append(page, row)
+		}
+		if settledSo++; w.From == 0 && w.Outcome != "" && settledSo == r.Counts[w.Outcome] {
+			return page, 0, nil
 		}
 	}
 	return page, 0, nil

@@ -28,21 +28,24 @@ type DomainRow struct {
 // those in which the domain's id stands are taken apart. Rows that came to the
 // queue by themselves are among them as long as they are open.
 func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
-	return rowsAbout(ctx, ledger, tenant, domain, func(row rowMembers) bool { return row.domain == domain })
+	return rowsAbout(ctx, ledger, tenant, domain, (*runs.Ledger).Search, func(row rowMembers) bool { return row.domain == domain })
 }
 
 // NameRows returns the rows whose verification host is the domain's name or lies
 // beneath it, as DomainRows returns those about an id. Rows that name no host are not
 // among them: the name is not in them.
 func NameRows(ctx context.Context, ledger *runs.Ledger, tenant, name string) iter.Seq2[DomainRow, error] {
-	name = strings.TrimSuffix(name, ".")
-	return rowsAbout(ctx, ledger, tenant, name, func(row rowMembers) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return rowsAbout(ctx, ledger, tenant, name, (*runs.Ledger).SearchFold, func(row rowMembers) bool {
 		return strings.EqualFold(strings.TrimSuffix(row.host, "."), name) || dnscheck.Within(row.host, name)
 	})
 }
 
+// search is how the stored rows of a run are looked through.
+type search func(l *runs.Ledger, ctx context.Context, run string, needles ...[]byte) iter.Seq2[runs.StoredRow, error]
+
 // rowsAbout returns the rows in which the text stands and that are wanted.
-func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
+func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, find search, wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		all, err := withAlone(ctx, ledger)
 		if err != nil {
@@ -53,7 +56,11 @@ func rowsAbout(ctx context.Context, ledger *runs.Ledger, tenant, text string, wa
 			if r.Tenant != tenant || (r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeUpdate) {
 				continue
 			}
-			if !rowsOfRun(ctx, ledger, r, text, wanted, yield) {
+			if err := ctx.Err(); err != nil {
+				yield(DomainRow{}, err)
+				return
+			}
+			if !rowsOfRun(ctx, ledger, r, text, find, wanted, yield) {
 				return
 			}
 		}
@@ -93,7 +100,7 @@ func withAlone(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
 }
 
 // rowsOfRun yields the rows of one run, and says whether more are wanted.
-func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string, wanted func(rowMembers) bool, yield func(DomainRow, error) bool) bool {
+func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string, find search, wanted func(rowMembers) bool, yield func(DomainRow, error) bool) bool {
 	stored, err := newStoredRows(ledger, r)
 	if err != nil {
 		yield(DomainRow{}, err)
@@ -103,7 +110,7 @@ func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string
 	if r.Format != FormatCSV {
 		needles = append(needles, []byte(`\u`)) // a line as it came may have written it so
 	}
-	for row, err := range ledger.Search(ctx, r.ID, needles...) {
+	for row, err := range find(ledger, ctx, r.ID, needles...) {
 		if errors.Is(err, runs.ErrNotFound) {
 			return true // deleted since it was listed
 		}

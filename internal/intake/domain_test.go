@@ -1,10 +1,13 @@
 package intake_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
@@ -12,29 +15,75 @@ import (
 	"orgops/tasks"
 )
 
-// TestNameRows: a name is found in the hosts of rows by whole labels, and nowhere else.
+// TestNameRows: a name is found in the hosts of rows by whole labels, in capitals or not, and
+// nowhere else.
 func TestNameRows(t *testing.T) {
 	ledger := runs.New(redistest.New(t))
-	for i, host := range []string{"_v.shop.example", "shop.example.", "_v.workshop.example", "_v.shop.example.org", ""} {
+	for i, host := range []string{"_v.shop.example", "shop.example.", "_v.workshop.example", "_v.shop.example.org", "", "_V.Shop.EXAMPLE"} {
 		id := fmt.Sprintf("r%d", i)
 		if _, _, err := ledger.Create(t.Context(), runs.Run{ID: id, Kind: tasks.TypeVerify, Tenant: "acme", Format: "jsonl"}); err != nil {
 			t.Fatal(err)
 		}
-		row := fmt.Sprintf(`{"organization_id":"org_%d","discovery_domain_id":"ord_%d","verification_host":%q,"verification_txt":"shop.example"}`, i, i, host)
+		row := fmt.Sprintf(`{"organization_id":"org_%d","discovery_domain_id":"ord_%d","verification_host":%q,"verification_txt":"x"}`, i, i, host)
 		if err := ledger.StoreRows(t.Context(), id, 0, [][]byte{[]byte(row)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for tenant, want := range map[string]map[string]string{"acme": {"ord_0": "org_0", "ord_1": "org_1"}, "other": {}} {
-		got := map[string]string{}
-		for row, err := range intake.NameRows(t.Context(), ledger, tenant, "shop.example") {
-			if err != nil {
-				t.Fatal(err)
+	for tenant, want := range map[string]map[string]string{"acme": {"ord_0": "org_0", "ord_1": "org_1", "ord_5": "org_5"}, "other": {}} {
+		for _, name := range []string{"shop.example", "SHOP.example."} {
+			got := map[string]string{}
+			for row, err := range intake.NameRows(t.Context(), ledger, tenant, name) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[row.Domain] = row.Organization
 			}
-			got[row.Domain] = row.Organization
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("tenant %s (-want +got):\n%s", tenant, diff)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("tenant %s, %s (-want +got):\n%s", tenant, name, diff)
+			}
 		}
 	}
+}
+
+// TestLookUpsEnd: a look-up whose caller has gone reads no further, even by a client
+// whose commands outlive their context.
+func TestLookUpsEnd(t *testing.T) {
+	rdb := redistest.New(t)
+	ledger := runs.New(rdb)
+	for i := range 3 {
+		id := fmt.Sprintf("r%d", i)
+		if _, _, err := ledger.Create(t.Context(), runs.Run{ID: id, Kind: tasks.TypeVerify, Tenant: "acme", Format: "jsonl"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := ledger.StoreRows(t.Context(), id, 0, [][]byte{[]byte(`{"discovery_domain_id":"ord_1"}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rdb.AddHook(detached{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	rows := 0
+	var last error
+	for _, err := range intake.DomainRows(ctx, ledger, "acme", "ord_1") {
+		if last = err; err == nil {
+			rows++
+		}
+		cancel()
+	}
+	if rows != 1 || !errors.Is(last, context.Canceled) {
+		t.Errorf("%d rows, then error %v; want one, and that it was ended", rows, last)
+	}
+}
+
+// detached has commands outlive their context.
+type detached struct{}
+
+func (detached) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (detached) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return next(context.WithoutCancel(ctx), cmd) }
+}
+
+func (detached) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { return next(context.WithoutCancel(ctx), cmds) }
 }

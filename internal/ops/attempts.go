@@ -25,8 +25,9 @@ const (
 
 // attempts has passwords compared: of each address one at a time, and that not for a
 // second after a wrong one; of all no more at a time than leaves the processors to
-// the tasks. Nobody is locked out: who has signed in is not compared again
-// (userList.remembers), and who has not waits behind his own address's alone.
+// the tasks. Who has signed in is not compared again
+// (userList.remembers), and who has not waits behind his own address's alone: too many
+// wrong ones from there may have him told to try again.
 type attempts struct {
 	processors *semaphore.Weighted
 

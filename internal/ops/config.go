@@ -16,7 +16,9 @@ import (
 
 // Config is what the pages and the probes show.
 type Config struct {
-	// Redis is where the queues are; it is never closed. Needed by Pages only.
+	// Redis is where the queues are; it is never closed. Needed by Pages only. Its
+	// commands have to end with their contexts (redisconn.Open), and so have Ledger's:
+	// a page that nobody waits for any more is not to go on reading.
 	Redis redis.UniversalClient
 	// Metrics is what /metrics serves; nil makes it answer 404.
 	Metrics *Metrics

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,6 +23,23 @@ const (
 	checkEvery = 10 * time.Second
 	checkBurst = 3
 )
+
+// Reads of the API by these pages, each of which is a permit of the tenant's that its
+// tasks do not get.
+const (
+	readEvery = 500 * time.Millisecond
+	readBurst = 20
+)
+
+func newReads() *rate.Limiter { return rate.NewLimiter(rate.Every(readEvery), readBurst) }
+
+// mayRead waits for the turn of one read of the API.
+func (s *site) mayRead(ctx context.Context) error {
+	if err := s.reads.Wait(ctx); err != nil {
+		return fmt.Errorf("these pages ask the API twice a second at the most, and others wait before this one (%w): try again in some seconds", err)
+	}
+	return nil
+}
 
 // checks holds checks by hand to their limit. The zero value allows none: see newChecks.
 type checks struct {

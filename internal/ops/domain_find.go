@@ -20,6 +20,10 @@ import (
 // its name: a thousand domains, a permit for each hundred.
 const pagesOfNames = 10
 
+// leastAsked is how long an id or name is at the least: no other is as short, and what
+// stands in every row would have every row taken apart.
+const leastAsked = 4
+
 // meant finds out which domain is meant: the zero name where there is a choice, which
 // is in p then.
 func (s *site) meant(ctx context.Context, p *domainPage) (cli.DomainName, error) {
@@ -61,6 +65,8 @@ func checkAsked(p *domainPage) error {
 	switch {
 	case p.Domain == "":
 		err = errors.Join(err, errors.New("domain: name one, by its id or its name"))
+	case len(p.Domain) < leastAsked:
+		err = errors.Join(err, fmt.Errorf("domain: too short to look for, as too many rows have it in them: want %d characters or more", leastAsked))
 	case strings.Contains(p.Domain, "."):
 		err = errors.Join(err, dnscheck.CheckHost(p.Domain))
 	default:
@@ -84,7 +90,7 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cl
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
 	if t, served := s.tenant(p.Tenant); byName && p.Organization != "" && served && t.API != nil {
-		if id, err := listedAs(ctx, t, p.Organization, p.Domain); err != nil || id != "" {
+		if id, err := s.listedAs(ctx, t, p.Organization, p.Domain); err != nil || id != "" {
 			return []cli.DomainName{{Tenant: p.Tenant, Organization: p.Organization, ID: id}}, err
 		}
 		return nil, nil
@@ -106,6 +112,11 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cl
 			add(r.OrganizationID, p.Domain)
 		}
 	}
+	done, err := s.lookUp(ctx)
+	if err != nil {
+		return nil, errors.New(unread(err))
+	}
+	defer done()
 	for row, err := range s.rowsThatMayBe(ctx, p, byName) {
 		if err != nil {
 			return nil, errors.New(unread(err))
@@ -125,11 +136,14 @@ func (s *site) rowsThatMayBe(ctx context.Context, p *domainPage, byName bool) it
 }
 
 // listedAs is the id of the organization's domain of that name; empty if it has none.
-func listedAs(ctx context.Context, t Tenant, organization, name string) (id string, err error) {
+func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	from := ""
 	for range pagesOfNames {
+		if err := s.mayRead(ctx); err != nil {
+			return "", err
+		}
 		page, next, err := t.API.DiscoveryDomainsPage(ctx, organization, from)
 		if err != nil {
 			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))

@@ -29,6 +29,8 @@ const (
 	// lookUpWait is how long the look-up in Redis may take, which reads the stored rows:
 	// about a second for a million.
 	lookUpWait = 20 * time.Second
+	// mostLookUps is how many look-ups read stored rows at a time; others wait.
+	mostLookUps = 2
 )
 
 // domainPage answers why a domain is, or is not, verified.
@@ -113,6 +115,11 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusBadRequest, "domains", "this form could not be read: "+printable(err.Error()))
 		return
 	}
+	p := s.askedFor(r.PostForm)
+	if _, served := s.tenant(p.Tenant); !served || checkAsked(&p) != nil {
+		s.domain(w, r, r.PostForm, true) // it asks nobody, and says why
+		return
+	}
 	done, err := s.checks.begin()
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
@@ -125,7 +132,8 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 	s.domain(w, r, r.PostForm, true)
 }
 
-func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
+// askedFor is the page of what was asked for, without an answer as yet.
+func (s *site) askedFor(asked url.Values) domainPage {
 	p := domainPage{Tenant: strings.TrimSpace(asked.Get("tenant")), Organization: strings.TrimSpace(asked.Get("organization")), Domain: strings.TrimSpace(asked.Get("domain"))}
 	for _, t := range s.Tenants {
 		p.Tenants = append(p.Tenants, t.Name)
@@ -136,6 +144,11 @@ func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, 
 			p.Tenant = p.Tenants[0]
 		}
 	}
+	return p
+}
+
+func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, check bool) {
+	p := s.askedFor(asked)
 	status := http.StatusOK
 	if p.Domain != "" || p.Organization != "" {
 		status = s.answer(r.Context(), &p, check)
@@ -163,7 +176,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	}
 	p.Organization, p.Domain = name.Organization, name.ID
 	tenant, served := s.tenant(name.Tenant)
-	record, recordErr := readRecord(ctx, tenant, served, name)
+	record, recordErr := s.readRecord(ctx, tenant, served, name)
 	known, a, err := s.known(ctx, name)
 	if err != nil {
 		p.Problem = unread(err)
@@ -192,11 +205,24 @@ func (s *site) tenant(name string) (Tenant, bool) {
 	return s.Tenants[at], true
 }
 
+// lookUp waits for the turn of one that reads stored rows; done ends it.
+func (s *site) lookUp(ctx context.Context) (done func(), err error) {
+	if err := s.lookUps.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("%d other look-ups were under way all the time (%w)", mostLookUps, err)
+	}
+	return func() { s.lookUps.Release(1) }, nil
+}
+
 // known reads what Redis has of the domain.
 func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, domainAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
 	a := domainAnswer{DomainName: name}
+	done, err := s.lookUp(ctx)
+	if err != nil {
+		return cli.Domain{}, a, err
+	}
+	defer done()
 	known, err := cli.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
 	if err != nil {
 		return known, a, err
@@ -229,26 +255,29 @@ func toDo(row cli.DomainState) string {
 	f := row.State.Fate
 	switch {
 	case f == nil && row.Run.Paused:
-		return "Its run is paused; to go on: enqueue runs resume " + row.Run.ID
+		return "Its run is paused; to go on, resume it on its page or by: enqueue runs resume " + row.Run.ID
 	case f == nil && row.Run.Lost > 0:
-		return "Its run has rows without a task: enqueue runs repair " + row.Run.ID
+		return "Its run has rows without a task; repair it on its page or by: enqueue runs repair " + row.Run.ID
 	case f == nil, f.Well():
 		return ""
 	case f.Outcome == string(tasks.Expired):
-		return "Once the customer has put the record right: enqueue runs retry " + row.Run.ID
+		return "Once the customer has put the record right, retry on the page of the run or by: enqueue runs retry " + row.Run.ID
 	case f.Outcome == string(tasks.Cancelled):
 		return "Somebody has cancelled its run; to look again: enqueue domains verify"
 	}
-	return "Once the reason is mended: enqueue runs retry " + row.Run.ID
+	return "Once the reason is mended, retry on the page of the run or by: enqueue runs retry " + row.Run.ID
 }
 
 // readRecord reads the API's record; its request waits for a permit like any other.
-func readRecord(ctx context.Context, t Tenant, served bool, name cli.DomainName) (apiclient.DiscoveryDomain, error) {
+func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name cli.DomainName) (apiclient.DiscoveryDomain, error) {
 	if !served || t.API == nil {
 		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not work for tenant %s, so it has no credentials to ask the API: look at the pages of a worker that does", name.Tenant)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
+	if err := s.mayRead(ctx); err != nil {
+		return apiclient.DiscoveryDomain{}, err
+	}
 	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return record, fmt.Errorf("not within %s, the wait for a permit included: the tenant page says what holds requests up (%w)", recordWait, err)

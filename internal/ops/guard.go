@@ -118,7 +118,25 @@ func (g *guard) check(r *http.Request) *refusal {
 			text: "this request came from another site and was not carried out",
 		}
 	}
+	if readsFromElsewhere(r) {
+		return &refusal{
+			status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))},
+			text: "another site's page asked for this: only a person who follows a link from there is shown these pages",
+		}
+	}
 	return nil
+}
+
+// readsFromElsewhere says whether another site's page has the operator's browser read
+// here. It would not see the answer, but reading costs: Redis its time, and a domain's
+// page a permit of the API. A link that is followed leads here as ever. Without the
+// header it is no browser, or one of before 2023.
+func readsFromElsewhere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {

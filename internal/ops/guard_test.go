@@ -365,3 +365,35 @@ func TestTLSOfThePages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadsFromOtherSites: another site's page has nothing read here; a link on it
+// leads here all the same.
+func TestReadsFromOtherSites(t *testing.T) {
+	p := newPages(t)
+	for _, test := range []struct {
+		site, mode, dest string
+		want             int
+	}{
+		{"", "", "", 200},
+		{"none", "navigate", "document", 200},
+		{"same-origin", "cors", "empty", 200},
+		{"cross-site", "navigate", "document", 200},
+		{"cross-site", "navigate", "iframe", 403},
+		{"cross-site", "no-cors", "image", 403},
+		{"same-site", "no-cors", "script", 403},
+		{"same-site", "cors", "empty", 403},
+		{"cross-site", "", "", 403},
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			p.log.Reset()
+			set := header("Sec-Fetch-Site", test.site)
+			if test.site == "" {
+				set = func(*http.Request) {}
+			}
+			resp := p.do(method, "/monitor/api/queues", set, header("Sec-Fetch-Mode", test.mode), header("Sec-Fetch-Dest", test.dest))
+			if refused := resp.StatusCode == 403; refused != (test.want == 403) || method == "GET" && resp.StatusCode != test.want || strings.Contains(p.log.String(), "reason=cross_origin") != (test.want == 403) {
+				t.Errorf("%s by %+v: %d, log %q", method, test, resp.StatusCode, p.log)
+			}
+		}
+	}
+}

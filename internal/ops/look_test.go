@@ -179,6 +179,8 @@ func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
 		{"a name of nobody", asked("acme", "", "elsewhere.example"), http.StatusBadRequest, []string{"name the organization too"}},
 		{"an id of nobody", asked("acme", "", "ord_none"), http.StatusBadRequest, []string{"name the organization too"}},
 		{"no such record", asked("acme", s.org, "ord_none"), http.StatusOK, []string{"The API has no such domain"}},
+		{"a letter", asked("acme", "", "o"), http.StatusBadRequest, []string{"want 4 characters or more"}},
+		{"its name, by a row, in capitals", asked("acme", "", "NorthWind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
 		{"not an id", asked("acme", s.org, script), http.StatusBadRequest, []string{`id="problem"`}},
 		{"not a tenant", asked("A/../b", s.org, "ord_1"), http.StatusBadRequest, []string{`id="problem"`}},
 		{"the organization alone", asked("acme", s.org, ""), http.StatusBadRequest, []string{"domain: name one"}},
@@ -223,7 +225,8 @@ func TestCheckNow(t *testing.T) {
 	}
 
 	_, page = s.do(t, http.MethodPost, "/domains/check", asked("other", s.org, s.domain.ID))
-	wantIn(t, page, "has none of its resolvers")
+	wantIn(t, page, "has none of its resolvers") // which nobody was asked for, and is not counted
+	s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
 	status, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
 	if status != http.StatusTooManyRequests || !strings.Contains(page, "too many checks") {
 		t.Errorf("the fourth check at once: %d\n%s", status, page)
@@ -323,5 +326,23 @@ func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
 				t.Errorf("log: %s", s.log)
 			}
 		})
+	}
+}
+
+// TestWhatIsNotCheckedIsNotCounted: checks that are refused for what they ask leave
+// those that can be made.
+func TestWhatIsNotCheckedIsNotCounted(t *testing.T) {
+	s := newLookSite(t, false)
+	for range 5 {
+		if status, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, "a/b!")); status != http.StatusBadRequest {
+			t.Errorf("no id: status %d: %s", status, page)
+		}
+		if status, page := s.do(t, http.MethodPost, "/domains/check", asked("other", s.org, s.domain.ID)); status != http.StatusOK {
+			t.Errorf("another worker's: status %d: %s", status, page)
+		}
+	}
+	status, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	if status != http.StatusOK {
+		t.Errorf("status %d: %s", status, page)
 	}
 }

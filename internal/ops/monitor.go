@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/hibiken/asynq"
@@ -63,7 +64,7 @@ func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !reads && !m.mayWrite(w, r) {
 			return
 		}
-		m.asynqmon.ServeHTTP(w, r)
+		m.asynqmon.ServeHTTP(w, ofOnePage(r))
 	case !reads:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "there is nothing to write to at this address", http.StatusMethodNotAllowed)
@@ -74,6 +75,33 @@ func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		m.serveFile(w, r)
 	}
+}
+
+// What a list of asynqmon's may be asked for.
+const (
+	mostTasks = 100 // on a page, as many as its own script asks for at the most
+	lastPage  = 100_000
+)
+
+// ofOnePage is the request with its page and the size of it within bounds: asynqmon
+// takes any number, 0 and less for the whole queue, and would hold all its tasks in
+// this process's memory.
+func ofOnePage(r *http.Request) *http.Request {
+	query := r.URL.Query()
+	for name, most := range map[string]int{"size": mostTasks, "page": lastPage} {
+		if !query.Has(name) {
+			continue
+		}
+		n, err := strconv.Atoi(query.Get(name))
+		if err != nil {
+			query.Del(name)
+			continue
+		}
+		query.Set(name, strconv.Itoa(min(max(n, 1), most)))
+	}
+	bounded := r.Clone(r.Context())
+	bounded.URL.RawQuery = query.Encode()
+	return bounded
 }
 
 // serveFile serves a file of asynqmon's, which answers with its index page where it has

@@ -359,3 +359,23 @@ func TestPagesWhileRedisRefuses(t *testing.T) {
 		t.Errorf("GET /monitor/: %s, want 200", resp.Status)
 	}
 }
+
+// TestMonitorListsOnePage: whatever a list is asked for, it is a page of a hundred.
+func TestMonitorListsOnePage(t *testing.T) {
+	p := newPages(t)
+	for range 150 {
+		p.enqueue(t, "domain:verify", `{}`)
+	}
+	for query, want := range map[string]int{
+		"": 20, "?size=30": 30, "?size=100": 100, "?size=101": 100, "?size=400000": 100, "?size=0": 1, "?size=-1": 1, "?size=x": 20, "?size=99999999999999999999": 20,
+		"?size=0&size=0": 1, "?size=50&size=0": 50, "?size=%2D1": 1, "?size=100&page=2": 50, "?size=100&page=-1": 100, "?size=100&page=9223372036854775807": 0,
+	} {
+		var list struct {
+			Tasks []json.RawMessage `json:"tasks"`
+		}
+		resp := p.do("GET", "/monitor/api/queues/default.dns/pending_tasks"+query)
+		if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || len(list.Tasks) != want {
+			t.Errorf("%q: status %d, %d tasks, error %v; want %d", query, resp.StatusCode, len(list.Tasks), err, want)
+		}
+	}
+}

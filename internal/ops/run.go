@@ -23,6 +23,9 @@ const (
 	// stored rows to be read: about a second, each.
 	rowsLooked   = 200_000
 	rowsSearched = 20_000
+	// rowsLive is how many are looked through for an outcome where the script asks,
+	// again and again: a page that takes more stays as it is.
+	rowsLive = 5000
 	// waitingLooked is how many rows' reasons tell what a run waits for: the shares
 	// among so many are within three percent of the truth.
 	waitingLooked = 2000
@@ -225,12 +228,18 @@ func (s *site) unwell(ctx context.Context, run runs.Run, q rowsQuery) (v unwellV
 		return v, nil
 	}
 	wanted := cli.UnwellWanted{From: q.from, Outcome: q.outcome, Text: q.text, Most: rowsAPage, Look: rowsLooked}
-	if q.text != "" {
+	switch {
+	case q.text != "":
 		wanted.Look = rowsSearched
+	case q.live && q.outcome != "":
+		wanted.Look = rowsLive
 	}
 	rows, next, err := cli.UnwellPage(ctx, s.Ledger, run, wanted)
 	if err != nil {
 		return v, err
+	}
+	if v.Left = q.live && next > 0 && len(rows) < rowsAPage; v.Left {
+		return v, nil
 	}
 	for _, row := range rows {
 		v.Rows = append(v.Rows, rowView{RowName: row.RowName, Item: row.Item, Outcome: row.Outcome, Tone: toneOf(row.Outcome), Why: row.Detail, Lookup: domainPath(run, row.RowName)})

@@ -3,7 +3,9 @@ package ops
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -92,7 +94,7 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	go func() {
 		defer cancel()
 		defer s.acting.end(to)
-		c := do(ctx)
+		c := whole(ctx, log, do)
 		if c.err != nil {
 			log.WarnContext(ctx, "operator's action failed", "error", c.err)
 		} else {
@@ -115,6 +117,17 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	case <-late.C:
 		s.lead(w, r, path, action+" of "+to+" takes a while, and goes on: this page shows how far it is, the worker's log what came of it.", false)
 	}
+}
+
+// whole does it, and makes an error of a panic, which would end the worker.
+func whole(ctx context.Context, log *slog.Logger, do func(context.Context) came) (c came) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.ErrorContext(ctx, "operator's action panicked", "panic", p, "stack", string(debug.Stack()))
+			c = came{err: errors.New("this is a fault of the program, and the action may be done in part: the worker's log has it")}
+		}
+	}()
+	return do(ctx)
 }
 
 // runAction does something to a run, as the form of the request has it.
@@ -169,7 +182,11 @@ func (s *site) retry(ctx context.Context, run runs.Run, form map[string][]string
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return came{told: err.Error()}
 	case err != nil:
-		return came{err: cli.RetryError(run.ID, o.Outcomes, child, err)}
+		c := came{err: cli.RetryError(run.ID, o.Outcomes, child, err)}
+		if open, ok := errors.AsType[*intake.OpenRetryError](err); ok && !open.Incomplete {
+			c.path = runPath(open.Child) // an incomplete one is completed from here
+		}
+		return c
 	}
 	return came{told: "Rows of run " + run.ID + " handed in again: " + grouped(sum.Rows) + ". This is their run.", path: runPath(child)}
 }
@@ -218,6 +235,6 @@ func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return came{err: err}
 		}
-		return came{told: cli.BreakerClosed(tenant, closed) + " Nothing is done before the next sweep has ended."}
+		return came{told: cli.BreakerClosed(tenant, closed) + " Nothing is done before the next sweep has ended. This is what it would do.", path: docketPath(tenant)}
 	})
 }

@@ -592,6 +592,39 @@ func TestAttention(t *testing.T) {
 	}
 }
 
+// TestDocket: who is to close the breaker sees first what that comes to, and what becomes
+// of it afterwards.
+func TestDocket(t *testing.T) {
+	d := newDesk(t)
+	d.openBreaker("sweep-1")
+	absent := time.Now().Add(-30 * 24 * time.Hour).UTC().Truncate(time.Second)
+	memory, err := json.Marshal(tasks.Memory{
+		V: 1, OrganizationID: "org_1", Domain: "shop.example", State: "absent", At: time.Now(),
+		Absence: &tasks.Absence{Since: absent, Tick: absent.Unix(), Last: time.Now(), LastTick: time.Now().Unix(), Checks: 9},
+	})
+	mustNot(t, err)
+	if ok, err := watch.New(d.rdb, "default").Remember(t.Context(), "ord_1", nil, memory, true, 1); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if page := d.get("/runs"); !strings.Contains(page, `href="/sweeps/docket?tenant=default"`) {
+		t.Errorf("no way to it: %s", page)
+	}
+	tell := func(when string, page string, wants ...string) {
+		t.Helper()
+		for _, want := range append(wants, "shop.example ord_1", "org_1", absent.Format("2006-01-02 15:04:05 UTC")+" 9") {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page does not say %q: %s", when, want, page)
+			}
+		}
+	}
+	tell("before", plain(d.get("/sweeps/docket?tenant=default")), "OPEN since", "held back")
+	page, _ := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
+	tell("after", page, "the breaker is closed", "to be reported")
+	if w := do(d.pages, http.MethodGet, "/sweeps/docket?tenant=No+Tenant", nil); w.Code != http.StatusBadRequest {
+		t.Errorf("no tenant: %d, want 400", w.Code)
+	}
+}
+
 func (d *desk) openBreaker(sweep string) {
 	d.t.Helper()
 	value, err := json.Marshal(tasks.Breaker{ID: sweep, Open: true, At: time.Now().UTC().Truncate(time.Second), Why: "40 of 100 organizations"})
@@ -678,11 +711,11 @@ func TestActions(t *testing.T) {
 		if r := d.run(children[0]); r.Total != 2 || r.Parent != "a" || !strings.Contains(page, "Repeats rows of a ") {
 			t.Errorf("child %+v: %s", r, page)
 		}
-		page, _ = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
-		if len(d.run("a").Children) != 1 || !strings.Contains(page, "follow it to its end: enqueue runs follow "+children[0]) {
+		page, at = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
+		if len(d.run("a").Children) != 1 || at != "/runs/"+children[0] || !strings.Contains(page, "follow it to its end: enqueue runs follow "+children[0]) {
 			t.Errorf("a second retry: %s", page)
 		}
-		if !strings.Contains(page, "Retried by "+children[0]+" (open; none settled)") {
+		if page := plain(d.get("/runs/a")); !strings.Contains(page, "Retried by "+children[0]+" (open; none settled)") {
 			t.Errorf("the parent does not name its child: %s", page)
 		}
 	})
@@ -694,7 +727,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("another sweep: %+v: %s", d.breaker(), page)
 		}
 		page, at := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
-		if b := d.breaker(); b.Open || b.ID != "" || at != "/runs" || !strings.Contains(page, "tenant default: the breaker is closed.") {
+		if b := d.breaker(); b.Open || b.ID != "" || at != "/sweeps/docket" || !strings.Contains(page, "tenant default: the breaker is closed.") {
 			t.Errorf("%+v: %s", b, page)
 		}
 	})
@@ -835,5 +868,71 @@ func TestWhatIsAskedAgainIsLittle(t *testing.T) {
 	}
 	if page := d.get("/runs/a", live); !strings.Contains(page, found) {
 		t.Errorf("without a text the rows are kept up to date: %s", page)
+	}
+}
+
+// TestAnOutcomeIsNotLookedForInVain holds that no rows are looked through for an outcome
+// that none has.
+func TestAnOutcomeIsNotLookedForInVain(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(60))
+	d.settle("a", "expired", "no", 59)
+	d.settle("a", "refused", "no", 1, 2, 3)
+	reads := &rowsRead{}
+	d.rdb.AddHook(reads)
+	for path, rows := range map[string]int{"/runs/a?outcome=other": 0, "/runs/a?outcome=done": 0, "/runs/a?outcome=expired": 1, "/runs/a?outcome=refused": 3} {
+		reads.fates = 0
+		page := d.get(path, header("Orgops-Live", "1"))
+		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.fates > 0) != (rows > 0) || !strings.Contains(page, `id="unwell"`) {
+			t.Errorf("%s: %d rows, read %d times; want %d", path, got, reads.fates, rows)
+		}
+	}
+}
+
+// rowsRead counts how often fates were read.
+type rowsRead struct{ fates int }
+
+func (r *rowsRead) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *rowsRead) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (r *rowsRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			r.count(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (r *rowsRead) count(cmd redis.Cmder) {
+	if args := cmd.Args(); cmd.Name() == "hmget" && strings.HasSuffix(fmt.Sprint(args[1]), "fates") {
+		r.fates++
+	}
+}
+
+// TestAPanicEndsNoWorker: an action that panics is told as one that failed.
+func TestAPanicEndsNoWorker(t *testing.T) {
+	var log bytes.Buffer
+	d := newDesk(t)
+	d.pages = ops.Pages(ops.Config{Redis: d.rdb, Ledger: d.ledger, Write: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}) // and no Intake
+	page, _ := d.post("/sweeps", url.Values{"tenant": {"default"}})
+	if !strings.Contains(page, "a fault of the program") || !strings.Contains(log.String(), "operator's action panicked") {
+		t.Errorf("page %s, log %s", page, log.String())
+	}
+}
+
+// TestAnotherSweepIsAnotherForm: what somebody has opened to confirm is not that of
+// another sweep a moment later.
+func TestAnotherSweepIsAnotherForm(t *testing.T) {
+	d := newDesk(t)
+	d.openBreaker("sweep-7")
+	if page := do(d.pages, http.MethodGet, "/runs", nil).Body.String(); !strings.Contains(page, `<details id="confirm-default-sweep-7">`) {
+		t.Errorf("the form is not the sweep's own: %s", page)
 	}
 }

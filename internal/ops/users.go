@@ -27,18 +27,28 @@ import (
 type Users struct{ list *serving.Reloaded[*userList] }
 
 // ReadUsers reads a file of lines name:hash, as htpasswd -B writes it; empty lines
-// and those that begin with # say nothing. Where a changed file cannot be used, the
-// logger is told, and what it held before stays in force. Errors name the line, never
-// a hash.
+// and those that begin with # say nothing. Where a line of a changed file cannot be
+// used, the logger is told, and what it held before stays in force; where it has nobody
+// in it, is gone, or can be written by everybody, nobody is let in, since that may be
+// how somebody was taken out. Errors name the line, never a hash.
 func ReadUsers(file string, logger *slog.Logger) (*Users, error) {
 	return readUsers(file, logger, time.Now)
 }
 
 func readUsers(file string, logger *slog.Logger, now func() time.Time) (*Users, error) {
-	list, err := serving.Read(func() (*userList, error) { return loadUsers(file) }, logger, now, file)
+	started := false
+	list, err := serving.Read(func() (*userList, error) {
+		list, err := loadUsers(file)
+		if started && err != nil && !errors.Is(err, errNotParsed) {
+			logger.Error("nobody can sign in to the pages any more: their users file cannot be relied on", "error", err)
+			return newUserList(), nil
+		}
+		return list, err
+	}, logger, now, file)
 	if err != nil {
 		return nil, err
 	}
+	started = true // what runs from here on runs one at a time, by Get
 	return &Users{list}, nil
 }
 
@@ -97,14 +107,29 @@ type userList struct {
 	sums map[string][]byte
 }
 
-func parseUsers(text []byte) (*userList, error) {
-	list := &userList{hashes: map[string]string{}, sums: map[string][]byte{}, compare: bcrypt.CompareHashAndPassword}
+// errNotParsed is of a file with a line that is none of a user: a slip in editing it.
+var errNotParsed = errors.New("not a list of users")
+
+// notParsed marks an error so, and adds no words to it.
+type notParsed struct{ error }
+
+func (notParsed) Is(target error) bool { return target == errNotParsed }
+func (e notParsed) Unwrap() error      { return e.error }
+
+// newUserList is a list with nobody in it. The cost is what an unknown name takes then.
+func newUserList() *userList {
+	list := &userList{hashes: map[string]string{}, cost: minCost, sums: map[string][]byte{}, compare: bcrypt.CompareHashAndPassword}
 	_, _ = rand.Read(list.key[:]) // it never fails
+	return list
+}
+
+func parseUsers(text []byte) (*userList, error) {
+	list := newUserList()
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
 		if err := list.add(strings.TrimRight(string(line), "\r\n")); err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
+			return nil, notParsed{fmt.Errorf("line %d: %w", number, err)}
 		}
 	}
 	if len(list.hashes) == 0 {

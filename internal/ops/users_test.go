@@ -131,7 +131,12 @@ func TestUsersFileChanges(t *testing.T) {
 		{"broken", func() { write("alice:plain") }, 302},
 		{"another user", func() { write("bob:" + hash10) }, 401},
 		{"again, by another hash", func() { write("alice:" + hash11) }, 302},
-		{"gone", func() { _ = os.Remove(file); now = now.Add(5 * time.Second) }, 302},
+		{"gone", func() { _ = os.Remove(file); now = now.Add(5 * time.Second) }, 401},
+		{"there again", func() { write("alice:" + hash10) }, 302},
+		{"nobody in it", func() { write("# nobody\n") }, 401},
+		{"then broken", func() { write("alice:plain") }, 401},
+		{"there once more", func() { write("alice:" + hash10) }, 302},
+		{"for everybody to write to", func() { _ = os.Chmod(file, 0o666); now = now.Add(5 * time.Second) }, 401},
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {

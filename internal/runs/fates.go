@@ -77,6 +77,9 @@ func (l *Ledger) eachFate(ctx context.Context, run string, first int64, yield fu
 		}
 		items := slices.DeleteFunc(union(start*8, told, cancelled), func(item int64) bool { return item < first })
 		for page := range slices.Chunk(items, hashPage) {
+			if err := ctx.Err(); err != nil {
+				return err // whatever the client makes of its commands' contexts
+			}
 			texts, err := l.fields(ctx, run, "fates", page)
 			if err != nil {
 				return err

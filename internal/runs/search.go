@@ -26,14 +26,27 @@ const chunksAtOnce = 8
 // at a time, and takes those apart in which a needle stands. An error, such as
 // [ErrNotFound], ends it.
 func (l *Ledger) Search(ctx context.Context, run string, needles ...[]byte) iter.Seq2[StoredRow, error] {
+	return l.rowsWith(ctx, run, needles, func(text []byte) []byte { return text })
+}
+
+// SearchFold is Search for needles in lower case, which may stand in the rows in any.
+func (l *Ledger) SearchFold(ctx context.Context, run string, needles ...[]byte) iter.Seq2[StoredRow, error] {
+	return l.rowsWith(ctx, run, needles, bytes.ToLower)
+}
+
+func (l *Ledger) rowsWith(ctx context.Context, run string, needles [][]byte, fold func([]byte) []byte) iter.Seq2[StoredRow, error] {
+	within := func(text []byte) bool {
+		text = fold(text)
+		return slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) })
+	}
 	return func(yield func(StoredRow, error) bool) {
-		if err := l.search(ctx, run, needles, func(row StoredRow) bool { return yield(row, nil) }); err != nil {
+		if err := l.search(ctx, run, within, func(row StoredRow) bool { return yield(row, nil) }); err != nil {
 			yield(StoredRow{}, fmt.Errorf("run %s: search rows: %w", run, err))
 		}
 	}
 }
 
-func (l *Ledger) search(ctx context.Context, run string, needles [][]byte, yield func(StoredRow) bool) error {
+func (l *Ledger) search(ctx context.Context, run string, within func(text []byte) bool, yield func(StoredRow) bool) error {
 	if err := checkID(run); err != nil {
 		return err
 	}
@@ -41,10 +54,10 @@ func (l *Ledger) search(ctx context.Context, run string, needles [][]byte, yield
 	if err != nil {
 		return err
 	}
-	within := func(text []byte) bool {
-		return slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) })
-	}
 	for first := int64(0); first < stored; first += chunksAtOnce * ChunkRows {
+		if err := ctx.Err(); err != nil {
+			return err // whatever the client makes of its commands' contexts
+		}
 		var fields []string
 		for start := first; start < min(stored, first+chunksAtOnce*ChunkRows); start += ChunkRows {
 			fields = append(fields, strconv.FormatInt(start, 10))

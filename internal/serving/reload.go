@@ -12,9 +12,10 @@ import (
 // seldom enough to cost nothing.
 const lookEvery = 3 * time.Second
 
-// Reloaded is what files hold, read again when one of them has changed. Where
-// that cannot be read, what was there before goes on to be used. Its methods may
-// be called from any goroutine.
+// Reloaded is what files hold, read again when one of them has changed. Where load
+// returns an error, what was there before goes on to be used: whoever must not rely
+// on that has load return a value that stands for it. Its methods may be called from
+// any goroutine.
 type Reloaded[T any] struct {
 	files []string
 	load  func() (T, error)
@@ -75,5 +76,5 @@ func sameFile(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime())
 }

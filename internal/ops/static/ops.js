@@ -5,11 +5,13 @@
 "use strict";
 
 const every = 2000; // ms from one look to the next, and ten times what a look takes
+const patience = 15000; // ms that a look may take: the server gives up before that
+let fresh = new Date(); // when what is shown was so
 
 // carry makes the node like the other one, and keeps it: who reads it, or has the
 // focus in it, loses nothing.
 function carry(node, other) {
-  if (node.isEqualNode(other)) return;
+  if (node.isEqualNode(other) || asks(node)) return;
   if (node.nodeType !== other.nodeType || node.nodeName !== other.nodeName || node.id !== other.id) {
     node.replaceWith(other);
     return;
@@ -31,6 +33,12 @@ function carry(node, other) {
     carry(same, one);
   }
   while (at) at = without(at);
+}
+
+// asks says whether the node is a form that a person has opened: what he was asked is
+// not put in the place of something else under his hands.
+function asks(node) {
+  return node.nodeName === "DETAILS" && node.open && node.querySelector("form") !== null;
 }
 
 // after finds a node by its id among this one and those behind it.
@@ -68,32 +76,62 @@ function tell(before, after) {
   return told.slice(0, 3).join("; ") + (told.length > 3 ? `; and ${told.length - 3} more` : "");
 }
 
+// wrong says in words why a look failed, by the answer's status or by there being none.
+function wrong(answer) {
+  if (!answer) return "the worker cannot be reached, or does not answer in time";
+  if (answer.redirected || answer.type === "opaqueredirect") return "something in between leads elsewhere: load the page again, you may have to sign in";
+  switch (answer.status) {
+    case 401: case 403: return "you may no longer look: load the page again, and sign in";
+    case 404: return "what is shown here is no longer there";
+    case 429: return "too much was asked at once";
+    case 502: case 504: return "the proxy does not reach the worker";
+    case 503: return "the worker answers, but cannot read Redis, or reads it too slowly";
+  }
+  return `the worker answers with status ${answer.status}; its log says why`;
+}
+
+// stale says at the top of the page that it is not up to date, and since when. It is
+// read out where the reason is another one, not at each look.
+function stale(why) {
+  const banner = document.getElementById("stale"), live = document.getElementById("live");
+  banner.hidden = why === "";
+  banner.textContent = why && `Not up to date: what you see is of ${fresh.toISOString().slice(11, 19)} UTC. Reason: ${why}.`;
+  if (why === (live.dataset.away ?? "")) return;
+  live.textContent = why && "not up to date: " + why;
+  if (why) live.dataset.away = why;
+  else delete live.dataset.away;
+}
+
 async function refresh() {
   const parts = document.querySelectorAll("[data-live][id]");
   if (document.hidden || parts.length === 0) return;
-  const live = document.getElementById("live");
+  let answer, text;
   try {
-    const answer = await fetch(location.href, { headers: { "Orgops-Live": "1" }, redirect: "error" });
-    if (!answer.ok) throw new Error(`status ${answer.status}`);
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const before = news(document), after = news(fresh);
-    for (const part of parts) {
-      const other = fresh.getElementById(part.id);
-      if (other) carry(part, document.adoptNode(other));
-    }
-    const said = tell(before, after);
-    if (said !== null) live.textContent = said;
-    else if (live.dataset.away) live.textContent = "";
-    delete live.dataset.away;
-  } catch (problem) {
-    if (!live.dataset.away) live.textContent = "not up to date: the worker does not answer";
-    live.dataset.away = "1";
+    answer = await fetch(location.href, { headers: { "Orgops-Live": "1" }, redirect: "manual", signal: AbortSignal.timeout(patience) });
+    if (!answer.ok) return stale(wrong(answer));
+    text = await answer.text();
+  } catch {
+    return stale(wrong(null));
   }
+  const page = new DOMParser().parseFromString(text, "text/html");
+  const before = news(document), after = news(page);
+  for (const part of parts) {
+    const other = page.getElementById(part.id);
+    if (other) carry(part, document.adoptNode(other));
+  }
+  fresh = new Date();
+  stale("");
+  const said = tell(before, after);
+  if (said !== null) document.getElementById("live").textContent = said;
 }
 
 async function keepUp() {
   const began = performance.now();
-  await refresh();
+  try {
+    await refresh();
+  } catch (problem) {
+    stale(`this page's script failed (${problem.message}): load the page again`);
+  }
   setTimeout(keepUp, Math.max(every, 10 * (performance.now() - began)));
 }
 
