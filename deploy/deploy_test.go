@@ -4,6 +4,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,6 +101,33 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestStuckKnowsEveryTask: the alert that tells a queue which nothing is taken from
+// has to know which types come from it; a new type is named there, too.
+func TestStuckKnowsEveryTask(t *testing.T) {
+	all := regexp.MustCompile(`\bType\w+ += "([a-z]+:[a-z]+)"`).FindAllStringSubmatch(read(t, "../tasks/envelope.go"), -1)
+	if len(all) < 12 {
+		t.Fatalf("%d types of tasks are found, want all of them", len(all))
+	}
+	var named []string
+	for _, a := range alerts(t) {
+		if a.Alert != "OrgopsQueueStuck" {
+			continue
+		}
+		for _, use := range regexp.MustCompile(`type=~?"([^"]*)"`).FindAllStringSubmatch(a.Expr, -1) {
+			named = append(named, strings.Split(use[1], "|")...)
+		}
+	}
+	var want []string
+	for _, typ := range all {
+		want = append(want, typ[1])
+	}
+	slices.Sort(want)
+	slices.Sort(named)
+	if !slices.Equal(want, named) {
+		t.Errorf("it knows %q, want %q", named, want)
+	}
+}
+
 // TestRunbookLinks: what a page points at is there.
 func TestRunbookLinks(t *testing.T) {
 	files, err := filepath.Glob("runbook/*.md")
@@ -113,6 +141,38 @@ func TestRunbookLinks(t *testing.T) {
 				t.Errorf("%s: %v", file, err)
 			}
 		}
+	}
+}
+
+// TestRedisUsersOfCompose: each service logs in to Redis with the password of the user
+// that its URL names, and is given that one; kubecheck holds the manifests to the same.
+func TestRedisUsersOfCompose(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Environment map[string]string `yaml:"environment"`
+			Secrets     []string          `yaml:"secrets"`
+		} `yaml:"services"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for name, service := range file.Services {
+		at, err := url.Parse(service.Environment["ORGOPS_REDIS_URL"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at.Host == "" {
+			continue
+		}
+		found++
+		secret := "redis_" + at.User.Username()
+		if got := service.Environment["ORGOPS_REDIS_PASSWORD_FILE"]; got != "/run/secrets/"+secret || !slices.Contains(service.Secrets, secret) {
+			t.Errorf("%s logs in as %q with the password in %q, of secrets %q", name, at.User.Username(), got, service.Secrets)
+		}
+	}
+	if found != 3 {
+		t.Errorf("%d services log in to Redis, want worker, console and intake", found)
 	}
 }
 

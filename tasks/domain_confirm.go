@@ -144,7 +144,7 @@ func (h *confirm) carryOut(ctx context.Context, job Job, p VerifyPayload) (Resul
 		return Result{}, h.undoAgain(ctx, job, p, *former, d)
 	}
 	if former != nil {
-		if done, err := h.finish(ctx, p, *former, d); done || err != nil {
+		if done, err := h.finish(ctx, job, p, *former, d); done || err != nil {
 			return Result{Outcome: Done}, err
 		}
 		if job.ending {
@@ -199,21 +199,17 @@ func stillOpen(former *intent, err error) error {
 // all that was sent starts anew. A record that names anything else is taken
 // back; but where it reads pending the read may be older than that run's
 // PATCH, so it is given time to catch up first.
-func (h *confirm) finish(ctx context.Context, p VerifyPayload, former intent, d apiclient.DiscoveryDomain) (done bool, err error) {
+func (h *confirm) finish(ctx context.Context, job Job, p VerifyPayload, former intent, d apiclient.DiscoveryDomain) (done bool, err error) {
 	if former.proves(d) {
 		return d.Status == apiclient.StatusVerified && !differ(former.Flag, d.UseForOrganizationDiscovery), nil
 	}
 	if d.Status != apiclient.StatusVerified && h.cfg.Now().Sub(former.At) < young {
 		return false, transient(errors.New("the record reads otherwise than what was proven; what became of the PATCH is looked at again"))
 	}
-	answer, err := h.takeBack(ctx, p, former, d)
-	if err != nil {
+	if err := h.setBack(ctx, job, p, former, d); err != nil {
 		return false, err
 	}
-	if former.proves(answer) {
-		return false, transient(errors.New("the record was read as it was before; it is proven again"))
-	}
-	return false, errTakenBack
+	return false, transient(errors.New("the record was read as it was before; it is proven again"))
 }
 
 // differ says whether two flags differ that were both said.
@@ -258,7 +254,7 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, f
 		}
 		return Result{}, err
 	}
-	return h.compare(ctx, p, in, answer)
+	return h.compare(ctx, job, p, in, answer)
 }
 
 // settleAsRead settles a row of a cancelled run whose PATCH may have landed, by
@@ -289,11 +285,15 @@ func (h *confirm) undoUnseen(ctx context.Context, job Job, p VerifyPayload, form
 
 // undo sets the domain to pending where an earlier run's PATCH may have landed
 // and its proof can no longer be made: the row goes back to looking, and says
-// no more than is so. An execution that has meanwhile found that PATCH to have landed
-// is right: then nothing is undone.
+// no more than is so. That run may be alive, and its PATCH under way: it is given the
+// time to come to an end. An execution that has meanwhile found that PATCH to have
+// landed is right: then nothing is undone.
 func (h *confirm) undo(ctx context.Context, job Job, p VerifyPayload, former *intent, d apiclient.DiscoveryDomain) error {
 	if former == nil {
 		return nil
+	}
+	if wait := former.At.Add(2 * h.cfg.RequestTimeout).Sub(h.cfg.Now()); wait > 0 {
+		return later("the proof can no longer be made; a PATCH to verified may be under way, and is awaited before it is undone", wholeSeconds(wait))
 	}
 	if err := h.setBack(ctx, job, p, *former, d); err != nil {
 		return err
@@ -326,7 +326,7 @@ func (h *confirm) setBack(ctx context.Context, job Job, p VerifyPayload, former 
 	if err := h.rewrite(ctx, job, &undoing); err != nil {
 		return err
 	}
-	answer, err := h.takeBack(ctx, p, former, d)
+	answer, err := h.takeBack(apiclient.BeforeSending(ctx, h.stillMine(job)), p, former, d)
 	switch {
 	case err != nil && noEffect(err):
 		return errors.Join(err, h.rewrite(ctx, job, &former))
@@ -334,6 +334,23 @@ func (h *confirm) setBack(ctx context.Context, job Job, p VerifyPayload, former 
 		return errTakenBack
 	}
 	return err
+}
+
+// stillMine asks, right before a request, whether what this execution has written down
+// still stands: one that was frozen in between comes too late.
+func (h *confirm) stillMine(job Job) func(context.Context) error {
+	return func(ctx context.Context) error {
+		settled, kept, _, err := h.cfg.Ledger.Standing(ctx, job.Run, job.kindOfType(TypeConfirm), job.Generation, job.Rows())
+		switch {
+		case err != nil:
+			return err
+		case allSettled(settled):
+			return errNothingToDo
+		case !job.knows(kept):
+			return errBegunMeanwhile
+		}
+		return nil
+	}
 }
 
 // update is the PATCH body. The flag is sent as it was read, because the
@@ -352,12 +369,9 @@ func (h *confirm) update(p VerifyPayload, d apiclient.DiscoveryDomain) (apiclien
 }
 
 // compare holds the answer against what was proven.
-func (h *confirm) compare(ctx context.Context, p VerifyPayload, in intent, answer apiclient.DiscoveryDomain) (Result, error) {
+func (h *confirm) compare(ctx context.Context, job Job, p VerifyPayload, in intent, answer apiclient.DiscoveryDomain) (Result, error) {
 	if !in.proves(answer) || below(answer) != nil {
-		if _, err := h.takeBack(ctx, p, in, answer); err != nil {
-			return Result{}, err
-		}
-		return Result{}, errTakenBack
+		return Result{}, h.disown(ctx, job, p, in, answer)
 	}
 	if answer.Status != apiclient.StatusVerified {
 		return Result{}, transient(fmt.Errorf("the API answered the PATCH to verified with a record that is %.20q", string(answer.Status)))
@@ -366,6 +380,24 @@ func (h *confirm) compare(ctx context.Context, p VerifyPayload, in intent, answe
 		return Result{}, transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *answer.UseForOrganizationDiscovery, *in.Flag))
 	}
 	return Result{Outcome: Done}, nil
+}
+
+// disown takes back a PATCH whose own answer names what nobody has proven. That is done
+// whatever another execution says of the row, which has read an older record then; if
+// it has not said so yet, it does not any more.
+func (h *confirm) disown(ctx context.Context, job Job, p VerifyPayload, in intent, answer apiclient.DiscoveryDomain) error {
+	undoing := in
+	undoing.Undoing = h.cfg.Now()
+	against := h.rewrite(ctx, job, &undoing)
+	if _, err := h.takeBack(goingOn(ctx), p, in, answer); err != nil {
+		return err
+	}
+	if against == nil {
+		return errTakenBack
+	}
+	h.cfg.Logger.ErrorContext(ctx, "a domain was set back to pending whose row another execution has: the answer to its PATCH names another host or token than was proven",
+		"run", job.Run, "item", *job.Item, "organization_id", p.OrganizationID, "discovery_domain_id", p.DiscoveryDomainID)
+	return against
 }
 
 // errTakenBack settles a row whose domain was set back to pending.
@@ -380,7 +412,7 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 	if flag == nil {
 		flag = in.Flag
 	}
-	answer, err := h.cfg.API.UpdateDiscoveryDomain(goingOn(ctx), p.OrganizationID, p.DiscoveryDomainID, apiclient.DiscoveryDomainUpdate{
+	answer, err := h.cfg.API.UpdateDiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID, apiclient.DiscoveryDomainUpdate{
 		Status: &pending, UseForOrganizationDiscovery: flag,
 	})
 	if err != nil {

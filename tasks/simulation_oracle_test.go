@@ -355,6 +355,9 @@ func (s *simulation) holdBreaker() {
 	}
 }
 
+// fickle are kinds of which it depends on the hour of an action what comes of it.
+var fickle = []string{"comes and goes", "acted on, given back by hand, and taken away by hand"}
+
 // settled is what the records are at the end, of the domains to which nothing has
 // happened for so long that all has come of it that will.
 func (s *simulation) settled() map[string]string {
@@ -364,7 +367,7 @@ func (s *simulation) settled() map[string]string {
 		if n := len(p.hands); n > 0 && p.hands[n-1].at.After(last) {
 			last = p.hands[n-1].at
 		}
-		if s.latest(p, last).Before(s.h.end) && p.kind != "comes and goes" {
+		if s.latest(p, last).Before(s.h.end) && !slices.Contains(fickle, p.kind) {
 			all[p.id] = p.at(s.h.end).String()
 		}
 	}

@@ -74,7 +74,9 @@ func TestLostAnswerAndTheTokenIsGone(t *testing.T) {
 	w.step() // the look
 	w.step() // the confirm whose answer is lost
 	w.wantStatus(org, dom, "verified")
-	w.stale(0, func(d *sandbox.Domain) { d.Status = "pending" })
+	w.sandbox.AddFault(sandbox.Fault{ // at the first read that PATCH may be under way
+		Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Status = "pending" },
+	})
 	w.sandbox.SetTXT(d.Host, "gone")
 	w.drain()
 	w.wantFate(run, 0, "expired")

@@ -3,8 +3,8 @@
 // apiVersion and kind name: a member that is unknown, stands twice or has a value of
 // another type is an error, and so is a kind that is not known here. It then looks
 // for what a cluster would refuse or not do without a word: selectors that match
-// nothing, ports and volumes that are not there, pods that the "restricted" profile
-// does not let in.
+// nothing, ports and volumes that are not there, a user of Redis with another's
+// password, pods that the "restricted" profile does not let in.
 //
 // It is a module of its own, so that the project does not depend on Kubernetes.
 package main

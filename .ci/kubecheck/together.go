@@ -34,6 +34,7 @@ func together(all []runtime.Object) (failed []error) {
 	for _, w := range pods {
 		failed = append(failed, w.selects()...)
 		failed = append(failed, w.mounts(all)...)
+		failed = append(failed, w.redisUser(all)...)
 		failed = append(failed, w.restricted()...)
 	}
 	for _, object := range all {

@@ -93,20 +93,24 @@ func (d doctorCommand) write(out io.Writer, found []doctor.Finding) error {
 
 // examine tests everything side by side, and gives the findings in order.
 func examine(ctx context.Context, env environment, tenants []tenant, at redisconn.Config, client redis.UniversalClient) ([]doctor.Finding, error) {
-	parts := make([][]doctor.Finding, 1+2*len(tenants))
-	var all sync.WaitGroup
-	defer all.Wait()
-	all.Go(func() {
-		parts[0] = doctor.Redis(ctx, doctor.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).CheckSchema})
-	})
-	files := []string{env(cli.EnvName("redis-password") + "_FILE")}
+	// All of them before the first test: what is let go of on an error is in use by none.
+	patients := make([]doctor.Tenant, len(tenants))
 	for i, t := range tenants {
 		patient, done, err := t.patient(client)
 		if err != nil {
 			return nil, err
 		}
 		defer done() //nolint:revive // after the wait, for each of a few
-		all.Go(func() { parts[1+2*i] = patient.Check(ctx) })
+		patients[i] = patient
+	}
+	parts := make([][]doctor.Finding, 1+2*len(tenants))
+	var all sync.WaitGroup
+	all.Go(func() {
+		parts[0] = doctor.Redis(ctx, doctor.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).ReadSchema})
+	})
+	files := []string{env(cli.EnvName("redis-password") + "_FILE")}
+	for i, t := range tenants {
+		all.Go(func() { parts[1+2*i] = patients[i].Check(ctx) })
 		all.Go(func() { parts[2+2*i] = t.receivers(ctx) })
 		files = append(files, t.ClientSecretFile, t.ClientKeyFile, t.TokenFile)
 	}

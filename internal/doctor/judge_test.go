@@ -111,17 +111,27 @@ func TestMachine(t *testing.T) {
 }
 
 func TestFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "secret")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "secret")
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	mode := func(path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := doctor.Files([]string{path}); got != nil {
 		t.Errorf("got %v", got)
 	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
+	mode(path, 0o644)
+	mode(dir, 0o700)
+	if got := doctor.Files([]string{path}); got != nil {
+		t.Errorf("its directory lets nobody in: got %v", got)
 	}
-	want := []string{"warning  machine: secret file " + path + " may be read by every user of this machine (-rw-r--r--) -> chmod o= " + path}
+	mode(dir, 0o755)
+	want := []string{"warning  machine: secret file " + path + " may be read by every user of this machine (-rw-r--r--) -> have it owned by the worker's user, and then chmod o= " + path}
 	if diff := cmp.Diff(want, complaints(doctor.Files([]string{path}))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

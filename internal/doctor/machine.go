@@ -6,12 +6,15 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 )
 
-// Files judges who may read the files that secrets are in.
+// Files judges who may read the files that secrets are in. Those that a container is
+// given are not judged: a user of another number has to read them, and there is nobody
+// else in there; nor is what lies in a directory that is closed to others.
 func Files(paths []string) []Finding {
 	var found []Finding
 	for _, path := range paths {
@@ -20,11 +23,23 @@ func Files(paths []string) []Finding {
 			found = append(found, wrong("see that it is there and this user may read it", "secret file: %v", err))
 			continue
 		}
-		if info.Mode()&0o004 != 0 {
-			found = append(found, warn("chmod o= "+path, "secret file %s may be read by every user of this machine (%s)", path, info.Mode().Perm()))
+		if info.Mode()&0o004 != 0 && !closedToOthers(filepath.Dir(path)) {
+			found = append(found, warn("have it owned by the worker's user, and then chmod o= "+path, "secret file %s may be read by every user of this machine (%s)", path, info.Mode().Perm()))
 		}
 	}
 	return about("machine", found)
+}
+
+// containerSecrets is where Docker and Podman put a container's secrets.
+const containerSecrets = "/run/secrets"
+
+// closedToOthers says whether other users of the machine get to files in there.
+func closedToOthers(dir string) bool {
+	if filepath.Clean(dir) == containerSecrets {
+		return true
+	}
+	info, err := os.Stat(dir)
+	return err == nil && info.Mode()&0o001 == 0
 }
 
 // Limits are what the machine allows the process.

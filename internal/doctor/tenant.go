@@ -14,6 +14,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/pace"
 )
 
 // Tenant is what is to be tested of one.
@@ -52,6 +53,9 @@ func (t Tenant) api(ctx context.Context) []Finding {
 	found := []Finding{ok("there is a token")}
 	found = append(found, t.Needs.Judge(health.Scopes)...)
 	if err := t.read(ctx, health.Scopes); err != nil {
+		if held := t.Headers.heldBack(); held != nil {
+			return append(found, notTried(held))
+		}
 		return append(found, wrong("see --base-url, --audience, and that the way there is open", "the API cannot be read: %v", err))
 	}
 	return append(found, t.Headers.judge(t.Burst, t.Assertions)...)
@@ -72,12 +76,44 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 	return err
 }
 
-// Headers is a gate that keeps what the API's last answer said of itself.
+// notTried says why the gate let no request through: the API was not asked.
+func notTried(held error) Finding {
+	if blocked, is := errors.AsType[*pace.BlockedError](held); is {
+		return wrong("grant the client the scope that is named, or mend its credentials; workers try again by themselves", "the API is not asked: %v", blocked)
+	}
+	if pause, is := errors.AsType[*pace.NoPermitError](held); is {
+		return warn("wait, and ask again; workers wait, too", "the API is not asked: %v", pause)
+	}
+	if errors.Is(held, context.DeadlineExceeded) {
+		return warn("ask again when workers have less to do; a redis that is wrong is to be mended first", "the API is not asked: no permit came in time")
+	}
+	return warn("see redis: the pace is kept there", "the API is not asked: %v", held)
+}
+
+// Headers is a gate that keeps what the API's last answer said of itself, and why no
+// request was let through.
 type Headers struct {
 	apiclient.Gate
 	mu     sync.Mutex
 	header http.Header
 	at     time.Time
+	held   error
+}
+
+// Wait keeps the gate's error.
+func (h *Headers) Wait(ctx context.Context, operation string) error {
+	err := h.Gate.Wait(ctx, operation)
+	h.mu.Lock()
+	h.held = err
+	h.mu.Unlock()
+	return err
+}
+
+// heldBack is why the last request was not sent; nil: it was.
+func (h *Headers) heldBack() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held
 }
 
 // Answered keeps the header.
@@ -115,7 +151,7 @@ func burstOf(burst int, told string) []Finding {
 	case burst > limit:
 		return []Finding{warn(fmt.Sprintf("set --burst %d", limit), "--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): it will answer 429", burst, limit)}
 	case burst < limit:
-		return []Finding{warn(fmt.Sprintf("set --burst %d, and --rate to what the plan allows", limit), "--burst is %d, and the tenant allows %d at once (x-ratelimit-limit)", burst, limit)}
+		return []Finding{ok("--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): careful; workers steer by x-ratelimit-remaining only where both are the same", burst, limit)}
 	}
 	return []Finding{ok("--burst is the tenant's: %d", burst)}
 }

@@ -25,6 +25,11 @@ func NewRunCollector(open func(context.Context) (map[string]runs.Open, error)) p
 	return newRedisCollector(nil, &runSource{open: open})
 }
 
+// NewCollector collects the open runs that open gives, and then the queues.
+func NewCollector(i inspector, open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
+	return newRedisCollector(nil, &runSource{open: open}, &queueSource{i})
+}
+
 // ReadUsersAt is ReadUsers by a clock.
 func ReadUsersAt(file string, logger *slog.Logger, now func() time.Time) (*Users, error) {
 	return readUsers(file, logger, now)

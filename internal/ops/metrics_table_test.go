@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -98,6 +99,53 @@ func keepSweep(t *testing.T, store *watch.Store) {
 	}
 }
 
+// TestSweepsThatAreNotJudged: one that was cancelled, or whose run is gone, is not told
+// of as begun: it would be waited for for ever.
+func TestSweepsThatAreNotJudged(t *testing.T) {
+	p := newPages(t)
+	ledger := runs.New(p.rdb)
+	for _, id := range []string{"cancelled", "open"} {
+		if _, _, err := ledger.Create(t.Context(), runs.Run{ID: id, Kind: tasks.TypeVerify, Tenant: "acme"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ledger.Cancel(t.Context(), "cancelled"); err != nil {
+		t.Fatal(err)
+	}
+	scheduled := watch.Sweep{Run: "open", At: begun, Begun: true}
+	byHand := func(id string) watch.Sweep { return watch.Sweep{Run: id, At: begun.Add(time.Hour)} }
+	tests := []struct {
+		name  string
+		ticks watch.Ticks
+		want  time.Time // zero: none
+	}{
+		{"open", watch.Ticks{Sweep: scheduled, ByHand: byHand("open")}, begun.Add(time.Hour)},
+		{"cancelled", watch.Ticks{ByHand: byHand("cancelled")}, time.Time{}},
+		{"cancelled after one of the schedule", watch.Ticks{Sweep: scheduled, ByHand: byHand("cancelled")}, begun},
+		{"gone", watch.Ticks{ByHand: byHand("gone")}, time.Time{}},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			name := fmt.Sprint("acme", i)
+			if ok, err := watch.New(p.rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
+				t.Fatalf("ticks: %t, %v", ok, err)
+			}
+			m, _ := newMetrics(t)
+			tenant := ops.Tenant{Name: name, Limiter: pace.New(pace.Config{Redis: p.rdb, Tenant: name})}
+			if err := m.WatchRedis(p.rdb, ledger, []ops.Tenant{tenant}, nil); err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			if !test.want.IsZero() {
+				want = append(want, fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))
+			}
+			if diff := cmp.Diff(want, series(t, m, "orgops_sweep_begun")); diff != "" {
+				t.Errorf("metrics (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestTenantInMetrics: what stands in Redis of a tenant that was paused, blocked, and
 // stopped by the breaker.
 func TestTenantInMetrics(t *testing.T) {
@@ -164,6 +212,58 @@ func TestOpenRunsAreNotReadEachTime(t *testing.T) {
 		want("a minute and a half after one that took a second", 2)
 		time.Sleep(2 * time.Second)
 		want("a hundred seconds after it", 3)
+	})
+}
+
+// TestManyOpenRunsHoldNothingUp: runs that take Redis half a minute to tell of keep
+// nothing else back, and are shown once they are read.
+func TestManyOpenRunsHoldNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, registry := newMetrics(t)
+		queues := inspector{
+			queues: func() ([]string, error) { return []string{"a"}, nil },
+			info:   func(name string) (*asynq.QueueInfo, error) { return &asynq.QueueInfo{Queue: name}, nil },
+		}
+		readings := 0
+		registry.MustRegister(ops.NewCollector(queues, func(context.Context) (map[string]runs.Open, error) {
+			readings++
+			time.Sleep(30 * time.Second)
+			return map[string]runs.Open{"default": {Runs: 1_000_000}}, nil
+		}))
+		others := []string{`orgops_queue_latency_seconds{queue="a"} 0`, "orgops_redis_scrape_success 1"}
+		want := func(want ...string) {
+			t.Helper()
+			if diff := cmp.Diff(want, series(t, m, "orgops_queue_latency", "orgops_redis", "orgops_runs_open")); diff != "" {
+				t.Errorf("after %d readings (-want +got):\n%s", readings, diff)
+			}
+		}
+		want(others...)
+		time.Sleep(10 * time.Second)
+		want(others...)
+		time.Sleep(20 * time.Second)
+		want(append(others, `orgops_runs_open{tenant="default"} 1e+06`)...)
+		if readings != 1 {
+			t.Errorf("%d readings, want one", readings)
+		}
+	})
+}
+
+// TestOpenRunsThatCannotBeRead: they are not asked for again with each scrape.
+func TestOpenRunsThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, registry := newMetrics(t)
+		readings := 0
+		registry.MustRegister(ops.NewRunCollector(func(context.Context) (map[string]runs.Open, error) {
+			readings++
+			time.Sleep(time.Second)
+			return nil, errors.New("i/o timeout")
+		}))
+		for i, wanted := range []int{1, 1, 2} { // at 0, 6 and 12 s
+			if diff := cmp.Diff([]string{"orgops_redis_scrape_success 0"}, series(t, m, "orgops_redis", "orgops_runs_open")); diff != "" || readings != wanted {
+				t.Errorf("scrape %d: %d readings, want %d (-want +got):\n%s", i, readings, wanted, diff)
+			}
+			time.Sleep(6 * time.Second)
+		}
 	})
 }
 

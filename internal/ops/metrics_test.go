@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -266,6 +267,24 @@ func TestOneReadingForAllWhoAsk(t *testing.T) {
 		if readings != 1 {
 			t.Errorf("%d readings, want 1", readings)
 		}
+	})
+}
+
+// TestWhatWasReadIsGiven: a source that hangs takes those before it with it no more.
+func TestWhatWasReadIsGiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
+		m, registry := newMetrics(t)
+		registry.MustRegister(ops.NewCollector(hanging, func(context.Context) (map[string]runs.Open, error) {
+			return map[string]runs.Open{"default": {Runs: 7}}, nil
+		}))
+		want := []string{"orgops_redis_scrape_success 0", `orgops_runs_open{tenant="default"} 7`}
+		if diff := cmp.Diff(want, series(t, m, "orgops_redis", "orgops_runs_open")); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+		close(release)
+		synctest.Wait()
 	})
 }
 

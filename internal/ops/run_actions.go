@@ -235,6 +235,6 @@ func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return came{err: err}
 		}
-		return came{told: cli.BreakerClosed(tenant, closed) + " Nothing is done before the next sweep has ended."}
+		return came{told: cli.BreakerClosed(tenant, closed) + " Nothing is done before the next sweep has ended. This is what it would do.", path: docketPath(tenant)}
 	})
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,18 +20,29 @@ var (
 )
 
 // The open runs are read again after runsEvery, and not before what that took is a
-// hundredth of the time since: a hundred thousand of them take Redis seconds.
+// hundredth of the time since: a hundred thousand of them take Redis seconds. After a
+// failure a tenth is enough, so that they are told of soon after Redis is back.
 const (
-	runsEvery = 5 * time.Second
-	runsShare = 100
+	runsEvery       = 5 * time.Second
+	runsShare       = 100
+	runsFailedShare = 10
+	// runsWithin is how long one reading may take.
+	runsWithin = time.Minute
+	// runsPatience is how long an answer waits for a reading before it tells of the last.
+	runsPatience = 2 * time.Second
 )
 
-// runSource is the open runs of all tenants. Unlike the rest it may be some seconds old.
+// runSource is the open runs of all tenants. Unlike the rest they are read besides what
+// is asked for, and may be some time old: a million of them must not keep the other
+// metrics back.
 type runSource struct {
 	open    func(context.Context) (map[string]runs.Open, error)
 	tenants []Tenant // which are told of also where they have no run
 
-	byTenant map[string]runs.Open // as it was read last
+	mu       sync.Mutex
+	reading  chan struct{}        // closed at the end of the one under way; nil: there is none
+	byTenant map[string]runs.Open // as it was read last; nil where that failed, or is still to come
+	err      error                // why it failed
 	next     time.Time            // not read again before
 }
 
@@ -51,23 +63,52 @@ func (s *runSource) read(ctx context.Context) (all []prometheus.Metric, err erro
 	return all, nil
 }
 
-// recent is what was read last, or now where that is too long ago. One reading is under
-// way at a time: see redisCollector.
+// recent is what was read last. Where that is too long ago it is read again, and waited
+// for a little; none before the first reading has ended.
 func (s *runSource) recent(ctx context.Context) (map[string]runs.Open, error) {
-	began := time.Now()
-	if began.Before(s.next) {
-		return s.byTenant, nil
+	if reading := s.begin(); reading != nil {
+		patience := time.NewTimer(runsPatience)
+		defer patience.Stop()
+		select {
+		case <-reading:
+		case <-patience.C:
+		case <-ctx.Done():
+		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byTenant, s.err
+}
+
+// begin has them read where it is time to; nil while what was read is young enough.
+func (s *runSource) begin() (reading <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reading == nil && !time.Now().Before(s.next) {
+		s.reading = make(chan struct{})
+		go s.readAll()
+	}
+	return s.reading
+}
+
+func (s *runSource) readAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), runsWithin)
+	defer cancel()
+	began := time.Now()
 	open, err := s.open(ctx)
+	share := runsShare
 	if err != nil {
-		return nil, err
+		open, share = nil, runsFailedShare
 	}
 	for _, t := range s.tenants {
-		if _, has := open[t.Name]; !has {
+		if _, has := open[t.Name]; open != nil && !has {
 			open[t.Name] = runs.Open{}
 		}
 	}
 	now := time.Now()
-	s.byTenant, s.next = open, now.Add(max(runsEvery, runsShare*now.Sub(began)))
-	return open, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byTenant, s.err, s.next = open, err, now.Add(max(runsEvery, time.Duration(share)*now.Sub(began)))
+	close(s.reading)
+	s.reading = nil
 }

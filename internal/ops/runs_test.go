@@ -592,6 +592,39 @@ func TestAttention(t *testing.T) {
 	}
 }
 
+// TestDocket: who is to close the breaker sees first what that comes to, and what becomes
+// of it afterwards.
+func TestDocket(t *testing.T) {
+	d := newDesk(t)
+	d.openBreaker("sweep-1")
+	absent := time.Now().Add(-30 * 24 * time.Hour).UTC().Truncate(time.Second)
+	memory, err := json.Marshal(tasks.Memory{
+		V: 1, OrganizationID: "org_1", Domain: "shop.example", State: "absent", At: time.Now(),
+		Absence: &tasks.Absence{Since: absent, Tick: absent.Unix(), Last: time.Now(), LastTick: time.Now().Unix(), Checks: 9},
+	})
+	mustNot(t, err)
+	if ok, err := watch.New(d.rdb, "default").Remember(t.Context(), "ord_1", nil, memory, true, 1); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if page := d.get("/runs"); !strings.Contains(page, `href="/sweeps/docket?tenant=default"`) {
+		t.Errorf("no way to it: %s", page)
+	}
+	tell := func(when string, page string, wants ...string) {
+		t.Helper()
+		for _, want := range append(wants, "shop.example ord_1", "org_1", absent.Format("2006-01-02 15:04:05 UTC")+" 9") {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page does not say %q: %s", when, want, page)
+			}
+		}
+	}
+	tell("before", plain(d.get("/sweeps/docket?tenant=default")), "OPEN since", "held back")
+	page, _ := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
+	tell("after", page, "the breaker is closed", "to be reported")
+	if w := do(d.pages, http.MethodGet, "/sweeps/docket?tenant=No+Tenant", nil); w.Code != http.StatusBadRequest {
+		t.Errorf("no tenant: %d, want 400", w.Code)
+	}
+}
+
 func (d *desk) openBreaker(sweep string) {
 	d.t.Helper()
 	value, err := json.Marshal(tasks.Breaker{ID: sweep, Open: true, At: time.Now().UTC().Truncate(time.Second), Why: "40 of 100 organizations"})
@@ -694,7 +727,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("another sweep: %+v: %s", d.breaker(), page)
 		}
 		page, at := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
-		if b := d.breaker(); b.Open || b.ID != "" || at != "/runs" || !strings.Contains(page, "tenant default: the breaker is closed.") {
+		if b := d.breaker(); b.Open || b.ID != "" || at != "/sweeps/docket" || !strings.Contains(page, "tenant default: the breaker is closed.") {
 			t.Errorf("%+v: %s", b, page)
 		}
 	})

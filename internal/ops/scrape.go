@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,10 +41,25 @@ type redisCollector struct {
 
 // flight is one reading, of which all have the answer who ask while it is under way.
 type flight struct {
-	until   time.Time // nobody waits longer
-	ended   chan struct{}
-	metrics []prometheus.Metric // written before ended is closed, as is err
+	until time.Time // nobody waits longer
+	ended chan struct{}
+
+	mu      sync.Mutex
+	metrics []prometheus.Metric // of the sources that are read, as is err
 	err     error
+}
+
+func (f *flight) add(metrics []prometheus.Metric, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.metrics, f.err = append(f.metrics, metrics...), errors.Join(f.err, err)
+}
+
+// sofar is what was read by now.
+func (f *flight) sofar() ([]prometheus.Metric, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.metrics), f.err
 }
 
 func newRedisCollector(logger *slog.Logger, sources ...source) *redisCollector {
@@ -57,7 +73,7 @@ func newRedisCollector(logger *slog.Logger, sources ...source) *redisCollector {
 // pace and sweeps of these tenants stand. It is read each time that metrics are asked
 // for. The logger is told when it cannot be.
 func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []Tenant, logger *slog.Logger) error {
-	c := newRedisCollector(logger, &queueSource{asynq.NewInspectorFromRedisClient(rdb)}, &tenantSource{rdb, tenants}, &runSource{open: ledger.OpenByTenant, tenants: tenants})
+	c := newRedisCollector(logger, &queueSource{asynq.NewInspectorFromRedisClient(rdb)}, &tenantSource{rdb, ledger, tenants}, &runSource{open: ledger.OpenByTenant, tenants: tenants})
 	if err := m.registry.Register(c); err != nil {
 		return fmt.Errorf("register the metrics of what is in Redis: %w", err)
 	}
@@ -86,16 +102,17 @@ func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // gather reads in a goroutine of its own, one at a time, and leaves it behind when it
-// takes too long: it ends with the client's timeouts.
+// takes too long: it ends with the client's timeouts. What was read by then is given.
 func (c *redisCollector) gather() ([]prometheus.Metric, error) {
 	f := c.join()
 	timeout := time.NewTimer(time.Until(f.until))
 	defer timeout.Stop()
 	select {
 	case <-f.ended:
-		return f.metrics, f.err
+		return f.sofar()
 	case <-timeout.C:
-		return nil, fmt.Errorf("no answer within %s; is Redis reachable?", gatherTimeout)
+		metrics, err := f.sofar()
+		return metrics, errors.Join(err, fmt.Errorf("not all was answered within %s; is Redis reachable?", gatherTimeout))
 	}
 }
 
@@ -115,8 +132,7 @@ func (c *redisCollector) read(f *flight) {
 	ctx, cancel := context.WithDeadline(context.Background(), f.until)
 	defer cancel()
 	for _, s := range c.sources {
-		metrics, err := s.read(ctx)
-		f.metrics, f.err = append(f.metrics, metrics...), errors.Join(f.err, err)
+		f.add(s.read(ctx))
 	}
 	c.mu.Lock()
 	c.flight = nil

@@ -55,9 +55,9 @@ type page struct {
 func newSite(cfg Config) *site {
 	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), queued: tasks.NewQueued(cfg.Redis), checks: newChecks(), reads: newReads(), lookUps: semaphore.NewWeighted(mostLookUps)}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "printable": printable,
+		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "docketPath": docketPath, "printable": printable,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {
+	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "docket"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s
@@ -76,6 +76,7 @@ func (s *site) routes(mux *http.ServeMux) {
 	for action, do := range runActions {
 		mux.HandleFunc("POST /runs/{id}/"+action, s.acts(s.toRun(action, do)))
 	}
+	mux.HandleFunc("GET /sweeps/docket", s.docket)
 	mux.HandleFunc("POST /sweeps", s.acts(s.sweepNow))
 	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }

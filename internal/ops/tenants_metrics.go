@@ -11,7 +11,9 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/pace"
+	"orgops/internal/runs"
 	"orgops/internal/watch"
+	"orgops/tasks"
 )
 
 var (
@@ -26,7 +28,7 @@ var (
 	breakerOpen = prometheus.NewDesc("orgops_breaker_open",
 		"1 while the breaker is open: no sweep acts on any domain.", []string{"tenant"}, nil)
 	sweepBegun = prometheus.NewDesc("orgops_sweep_begun_timestamp_seconds",
-		"When the last sweep of the whole tenant was begun, as a Unix time; absent before the first.", []string{"tenant"}, nil)
+		"When the last sweep of the whole tenant was begun, as a Unix time, of those that are judged or still to be; absent before the first.", []string{"tenant"}, nil)
 	sweepJudged = prometheus.NewDesc("orgops_sweep_judged_timestamp_seconds",
 		"When a sweep of the whole tenant was judged last, as a Unix time; absent before the first.", []string{"tenant"}, nil)
 )
@@ -35,6 +37,7 @@ var (
 // fleet.
 type tenantSource struct {
 	rdb     redis.UniversalClient
+	ledger  *runs.Ledger
 	tenants []Tenant
 }
 
@@ -93,14 +96,39 @@ func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metri
 	if err != nil {
 		return metrics, err
 	}
-	last := ticks.ByHand.At
-	if ticks.Sweep.Begun && ticks.Sweep.At.After(last) {
-		last = ticks.Sweep.At
+	var last time.Time
+	for _, sweep := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
+		counts, err := s.counts(ctx, t.Name, sweep, stands.Judged)
+		if err != nil {
+			return metrics, err
+		}
+		if counts && sweep.At.After(last) {
+			last = sweep.At
+		}
 	}
 	if !last.IsZero() {
 		metrics = append(metrics, gauge(sweepBegun, unixSeconds(last), t.Name))
 	}
 	return metrics, nil
+}
+
+// counts says whether a sweep was begun, and is judged or still to be: one that was
+// cancelled never is, nor one whose run is no longer kept.
+func (s *tenantSource) counts(ctx context.Context, tenant string, sweep watch.Sweep, last *tasks.Judged) (bool, error) {
+	if sweep.Run == "" {
+		return false, nil
+	}
+	if last != nil && !last.At.Before(sweep.At) {
+		return true, nil
+	}
+	run, err := s.ledger.Get(ctx, sweep.Run)
+	if errors.Is(err, runs.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("tenant %s: the sweep that was begun last: %w", tenant, err)
+	}
+	return run.CancelledAt.IsZero(), nil
 }
 
 func unixSeconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }

@@ -31,27 +31,43 @@ type Ledger struct {
 func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb} }
 
 // CheckSchema marks an empty Redis with the version of this ledger's keys, and
-// refuses one that a newer orgops has written. Call it once, before anything else.
+// fails where [Ledger.ReadSchema] does.
 func (l *Ledger) CheckSchema(ctx context.Context) error {
+	there, err := l.schema(ctx)
+	if err != nil || there {
+		return err
+	}
+	// Only now, so that a user who may only read is no obstacle once there is a ledger.
+	if err := l.rdb.SetNX(ctx, schemaKey, schema, 0).Err(); err != nil {
+		return fmt.Errorf("write the ledger's version: %w", err)
+	}
+	return l.ReadSchema(ctx) // another may have been first
+}
+
+// ReadSchema fails if what is there is not to be written by this version; it changes
+// nothing, and an empty Redis is well.
+func (l *Ledger) ReadSchema(ctx context.Context) error {
+	_, err := l.schema(ctx)
+	return err
+}
+
+// schema says whether there is a ledger.
+func (l *Ledger) schema(ctx context.Context) (there bool, err error) {
 	text, err := l.rdb.Get(ctx, schemaKey).Result()
 	if errors.Is(err, redis.Nil) {
-		// Only now, so that a user who may only read is no obstacle once there is a ledger.
-		if err := l.rdb.SetNX(ctx, schemaKey, schema, 0).Err(); err != nil {
-			return fmt.Errorf("write the ledger's version: %w", err)
-		}
-		text, err = l.rdb.Get(ctx, schemaKey).Result()
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the ledger's version: %w", err)
+		return false, fmt.Errorf("read the ledger's version: %w", err)
 	}
 	version, err := strconv.Atoi(text)
 	if err != nil {
-		return fmt.Errorf("redis key %s holds %s, which is no version: is this Redis orgops's own?", schemaKey, quoted(text))
+		return true, fmt.Errorf("redis key %s holds %s, which is no version: is this Redis orgops's own?", schemaKey, quoted(text))
 	}
 	if version > schema {
-		return fmt.Errorf("redis holds runs of version %d, this orgops knows versions up to %d: use a newer orgops", version, schema)
+		return true, fmt.Errorf("redis holds runs of version %d, this orgops knows versions up to %d: use a newer orgops", version, schema)
 	}
-	return nil
+	return true, nil
 }
 
 // Create writes a run down, or finds it: a run of the same id, kind, tenant and

@@ -395,6 +395,9 @@ func TestCheckSchema(t *testing.T) {
 			if tt.there != "" {
 				rdb.Set(t.Context(), "orgops:schema", tt.there, 0)
 			}
+			if read := l.ReadSchema(t.Context()); (read == nil) != (tt.want == "") || rdb.Get(t.Context(), "orgops:schema").Val() != tt.there {
+				t.Errorf("reading gives %v, want %q, or has changed what is there", read, tt.want)
+			}
 			err := l.CheckSchema(t.Context())
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)

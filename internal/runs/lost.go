@@ -133,6 +133,9 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]Open, error) {
 	}
 	open := map[string]Open{}
 	for page := range slices.Chunk(ids, listPage) {
+		if err := ctx.Err(); err != nil { // a client may pay no heed to it
+			return nil, fmt.Errorf("read open runs: %w", err)
+		}
 		said := make([]*redis.SliceCmd, len(page))
 		_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, id := range page {

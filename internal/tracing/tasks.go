@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/attribute"
@@ -144,7 +145,9 @@ func (t *Tracing) execution(ctx context.Context, task *asynq.Task) (context.Cont
 	return t.tracer.Start(ctx, "process "+shortened(task.Type()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...))
 }
 
-func shortened(s string) string { return s[:min(len(s), mostOctets)] }
+// shortened is what is kept of a text. The exporter refuses a whole batch of spans for one
+// octet that is no UTF-8, and cutting may leave such a one.
+func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), mostOctets)], "\ufffd") }
 
 // Ended is told what became of the execution of ctx; nil if nothing is traced.
 func (t *Tracing) Ended() func(ctx context.Context, outcome string) {

@@ -154,5 +154,5 @@ func end(span trace.Span, err error) {
 const mostOctets = 128
 
 func text(key, value string) attribute.KeyValue {
-	return attribute.String(key, value[:min(len(value), mostOctets)])
+	return attribute.String(key, shortened(value))
 }

@@ -238,6 +238,29 @@ func TestCollectorThatHangs(t *testing.T) {
 	}
 }
 
+// TestTextsOfAnyOctets: a type that is no UTF-8, or is none once it is cut, takes no other
+// span with it.
+func TestTextsOfAnyOctets(t *testing.T) {
+	c := otlptest.Start(t)
+	traces := start(t, c.URL, 1)
+	cut := strings.Repeat("x", 127)
+	types := []string{"fine", "\xff", cut + "é"}
+	for _, typ := range types {
+		if _, err := traces.Around(&queue{}).EnqueueContext(t.Context(), task(typ, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	traces.Close()
+	var got []string
+	for _, s := range c.Spans() {
+		got = append(got, s.Name, s.Attributes["orgops.task.type"])
+	}
+	want := []string{"send fine", "fine", "send \ufffd", "\ufffd", "send " + cut + "\ufffd", cut + "\ufffd"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+}
+
 // TestErrorsOfTheQueue come back as they are.
 func TestErrorsOfTheQueue(t *testing.T) {
 	c := otlptest.Start(t)
