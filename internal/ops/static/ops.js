@@ -132,7 +132,8 @@ async function keepUp() {
   } catch (problem) {
     stale(`this page's script failed (${problem.message}): load the page again`);
   }
-  setTimeout(keepUp, Math.max(every, 10 * (performance.now() - began)));
+  const away = "away" in document.getElementById("live").dataset; // its look took long for nothing
+  setTimeout(keepUp, away ? patience : Math.max(every, 10 * (performance.now() - began)));
 }
 
 setTimeout(keepUp, every);
