@@ -93,8 +93,8 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	done := make(chan came, 1)
 	go func() {
 		defer cancel()
-		defer s.acting.end(to)
 		c := whole(ctx, log, do)
+		s.acting.end(to) // before the answer: whoever has it may act again
 		if c.err != nil {
 			log.WarnContext(ctx, "operator's action failed", "error", c.err)
 		} else {
