@@ -49,9 +49,10 @@ type Ledger interface {
 	Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error)
 	// Settle settles those of the items that are open; each counts once.
 	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
-	// SettleRow settles one item whose mark, as Begin has set it, is still of that name
-	// and value; none where the value is empty. Where it has another one nothing is
-	// settled, and against is "begun".
+	// SettleRow settles one item for an execution that knows of its mark, as Begin has set
+	// it, of that name and value; of none where the value is empty. Where the item has
+	// another one nothing is settled, and against is "begun"; one that is there no more
+	// is in nobody's way.
 	SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (against string, err error)
 	// Note keeps why rows are still open and when they are looked at next.
 	Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error

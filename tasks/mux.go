@@ -366,7 +366,9 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if j.Outcome == Failed {
 		j.Reason = m.inDoubt(record, t.Type(), job) + j.Reason
 	}
-	if lost := m.record(record, t, job, j); lost != nil {
+	if lost := m.record(record, t, job, j); errors.Is(lost, errBegunMeanwhile) {
+		j = Judge(lost) // nothing is lost: the other execution settles the row
+	} else if lost != nil {
 		m.cfg.Logger.WarnContext(ctx, "ledger not written", "run", job.Run, "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
 		j = Judge(lost) // a ledger that does not know the row archives it: there is nothing to settle
 	}
