@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os/signal"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -104,7 +105,7 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	if err != nil {
 		return err
 	}
-	asSet := switchLevel(ctx, log, level)
+	asSet := cli.SwitchLevelBySignal(ctx, log, level, signal.Notify, signal.Stop)
 	defer asSet()
 	t.log, t.json = log, g.JSON
 	// It has one log for the whole process, and would write to stderr itself.

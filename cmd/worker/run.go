@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os/signal"
 	"slices"
 	"sync"
 	"time"
@@ -98,7 +99,7 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 		s.print(p.Stdout, tenants, redis)
 		return nil
 	}
-	asSet := switchLevel(ctx, logger, level)
+	asSet := cli.SwitchLevelBySignal(ctx, logger, level, signal.Notify, signal.Stop)
 	defer asSet()
 	w, err := newWorker(ctx, s, redis, logger)
 	if err != nil {

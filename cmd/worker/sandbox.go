@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"time"
 
 	"orgops/dnscheck"
@@ -37,7 +38,7 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	if err != nil {
 		return err
 	}
-	asSet := switchLevel(ctx, logger, level)
+	asSet := cli.SwitchLevelBySignal(ctx, logger, level, signal.Notify, signal.Stop)
 	defer asSet()
 	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate, Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
 	if s.Drain {

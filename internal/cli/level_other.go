@@ -1,0 +1,14 @@
+//go:build !unix
+
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+)
+
+// SwitchLevelBySignal does nothing where there are no signals to switch by.
+func SwitchLevelBySignal(context.Context, *slog.Logger, *slog.LevelVar, func(chan<- os.Signal, ...os.Signal), func(chan<- os.Signal)) (end func()) {
+	return func() {}
+}
