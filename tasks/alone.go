@@ -2,6 +2,8 @@ package tasks
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,14 +12,15 @@ import (
 
 // Alone is one row that is handed in by itself, as part of no bulk run.
 type Alone struct {
-	// ID names the row, its task, and what the ledger keeps of it, which `enqueue
-	// runs show` tells; see [CheckRunID]. The same row under the same id again is
-	// harmless. Empty: one is made.
+	// ID names the row and its run, which `enqueue runs show` prints; see
+	// [CheckRunID]. The same row under the same id again is harmless. Another row
+	// under the id is refused by the worker, and so is any row for 30 days after
+	// the run was deleted. Empty: one is made.
 	ID     string
 	Tenant string // empty: DefaultTenant
 	Row    Row
 	GiveUp time.Duration // how long a token may take to appear; 0: DefaultGiveUp
-	// CreatedAt is from when on that counts; zero: now.
+	// CreatedAt is from when on that counts, at most 30 days ago; zero: now.
 	CreatedAt time.Time
 }
 
@@ -52,7 +55,7 @@ func (p *Producer) Enqueue(ctx context.Context, a Alone) (id string, err error) 
 
 // task is the row's task: that of the one row of a run of its own.
 func (a Alone) task() spec {
-	s := Submission{lane: Fast, run: Run{ID: a.ID, Kind: a.Row.kind, Tenant: a.Tenant, CreatedAt: a.CreatedAt.UTC(), GiveUp: a.GiveUp}, alone: true, now: time.Now}
+	s := Submission{lane: Fast, run: Run{ID: a.ID, Kind: a.Row.kind, Tenant: a.Tenant, CreatedAt: a.CreatedAt.UTC(), GiveUp: a.GiveUp, Generation: a.Row.generation()}, alone: true, now: time.Now}
 	window := []held{{row: a.Row}}
 	if a.Row.kind == TypeRemove {
 		return s.batches(window, 0, []bool{false})[0].task
@@ -60,9 +63,23 @@ func (a Alone) task() spec {
 	return s.rowTasks(window, 0, []bool{false})[0].task
 }
 
-// register writes down the rows of a task that came alone. Each execution does: it
-// is one step where they are there already, and a task whose id other rows have
-// does nothing.
+// generation is that of the row's task, and the first of its run. It is a hash of the
+// row: the same row enqueued again has the same task, and another row under the same
+// id has one of its own, which the ledger then refuses.
+func (r Row) generation() int {
+	h := sha256.New()
+	_, _ = h.Write(r.AppendIdentity([]byte(r.kind + "\x00"))) // a hash returns no error
+	_, _ = h.Write(r.template)
+	return int(binary.BigEndian.Uint64(h.Sum(nil))>>14) + 1 // exact in Lua and in JSON, as 50 bits are
+}
+
+// knownFor is how long the ledger knows of a run that has ended, or was deleted.
+const knownFor = 30 * 24 * time.Hour
+
+// register creates the run of a task that came alone. Each execution does: it
+// is one step where the run is there already, and a task whose id other rows have
+// does nothing. A row that the ledger may have forgotten is not registered again:
+// it may have been cancelled.
 func (m *Mux) register(ctx context.Context, typ string, e Envelope, payload []byte) error {
 	if _, ok := kinds[typ]; !ok {
 		return invalid(fmt.Errorf("payload: a task of type %.40q does not come alone", typ))
@@ -79,7 +96,13 @@ func (m *Mux) register(ctx context.Context, typ string, e Envelope, payload []by
 			return invalid(errors.New("payload: the rows of a task that came alone count from 0"))
 		}
 	}
-	return m.cfg.Ledger.Register(ctx, e.Run, typ, e.Tenant, e.CreatedAt, rows)
+	if m.cfg.Now().Sub(e.CreatedAt) > knownFor {
+		if _, _, _, err := m.cfg.Ledger.Standing(ctx, e.Run, typ, e.Generation, e.Rows()); err != nil {
+			return fmt.Errorf("the row is more than 30 days old, and whether it was cancelled is not known any more; "+
+				"if it is still wanted, enqueue it under another id (%w)", err)
+		}
+	}
+	return m.cfg.Ledger.Register(ctx, e.Run, typ, e.Tenant, e.Generation, e.CreatedAt, rows)
 }
 
 // rowsOf are the rows of a payload, as they would stand in a file.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -210,5 +212,57 @@ func exampleRedis() (client *redis.Client, stop func()) {
 	return client, func() {
 		_ = client.Close()
 		server.Close()
+	}
+}
+
+// TestAloneStaysCancelled: a row that was cancelled does nothing when its task comes
+// up, also where its run was deleted, or is so old that the ledger has forgotten it.
+func TestAloneStaysCancelled(t *testing.T) {
+	for name, forget := range map[string]func(w *world) error{
+		"cancelled": func(*world) error { return nil },
+		"deleted":   func(w *world) error { return w.ledger.Delete(w.t.Context(), "run0") },
+		"forgotten": func(w *world) error {
+			w.clock.advance(31 * 24 * time.Hour)
+			return redistest.New(w.t).FlushDB(w.t.Context()).Err() // its time is the machine's
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.sandbox.AddClients(org, "client_1")
+			w.submitAlone(tasks.TypeRemove, row("organization_id", org, "client_id", "client_1"))
+			left := *w.queue.tasks[0]
+			w.sandbox.AddFault(sandbox.Fault{Status: 503, Count: 1})
+			w.step() // the run is registered, and its row open
+			w.cancelRun()
+			if err := forget(w); err != nil {
+				t.Fatal(err)
+			}
+			before := len(w.requests())
+			w.drain()
+			w.queue.tasks = append(w.queue.tasks, &left) // taken from the archive, or enqueued again
+			w.drain()
+			if n := len(w.requests()) - before; n != 0 {
+				t.Errorf("%d requests after it was cancelled", n)
+			}
+		})
+	}
+}
+
+// TestAnotherRowUnderTheID has a task of its own, so that it is refused by name and
+// not taken for the row that waits.
+func TestAnotherRowUnderTheID(t *testing.T) {
+	w := newWorld(t)
+	w.sandbox.AddClients(org, "client_1", "client_2")
+	w.submitAlone(tasks.TypeRemove, row("organization_id", org, "client_id", "client_1"))
+	w.submitAlone(tasks.TypeRemove, row("organization_id", org, "client_id", "client_2"))
+	if len(w.queue.tasks) != 2 {
+		t.Fatalf("%d tasks of two rows", len(w.queue.tasks))
+	}
+	w.drain()
+	if q := w.queue.tasks[1]; q.state != "archived" || !strings.Contains(q.lastErr.Error(), "run0 is there already with another content") {
+		t.Errorf("the other row: %s, %v", q.state, q.lastErr)
+	}
+	if left := w.sandbox.Clients(org); len(left) != 1 || left[0] != "client_2" {
+		t.Errorf("clients left: %v, want client_2", left)
 	}
 }

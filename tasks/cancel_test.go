@@ -439,3 +439,60 @@ func TestNothingIsSentOfWhatWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestRunReplacedAnywhere cancels and deletes the run before and after each call that a
+// task makes, and creates another one of the same id: the task, which is still at work or
+// left in the queue, touches none of its rows.
+func TestRunReplacedAnywhere(t *testing.T) {
+	for _, s := range cancellable() {
+		t.Run(s.name, func(t *testing.T) {
+			for k, call := range callsOf(t, s) {
+				for _, after := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%d_%s_after_%t", k, call, after), func(t *testing.T) { replacedAt(t, s, k, after) })
+				}
+			}
+		})
+	}
+}
+
+func replacedAt(t *testing.T, s scenario, call int, after bool) {
+	w := s.world(t)
+	kind, before := "", 0
+	w.saboteur.at, w.saboteur.after, w.saboteur.spare = call, after, true
+	w.saboteur.act = func() {
+		r := w.ledgerRun("run0")
+		w.cancelRun()
+		if err := w.ledger.Delete(t.Context(), "run0"); errors.Is(err, runs.ErrOpen) {
+			return // a request is under way, which has to be found out first
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		kind = r.Kind
+		if _, _, err := w.ledger.Create(t.Context(), runs.Run{ID: "run0", Kind: kind, Tenant: "default", Digest: "other"}); err != nil {
+			t.Fatal(err)
+		}
+		rows := slices.Repeat([][]byte{[]byte(`{}`)}, int(r.Stored))
+		if err := errors.Join(w.ledger.StoreRows(t.Context(), "run0", 0, rows), w.ledger.Seal(t.Context(), "run0", r.Stored)); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.advance(30 * time.Second) // what waited for a permit asks the ledger again
+		before = len(w.requests())
+	}
+	w.drain()
+	if kind == "" {
+		return
+	}
+	if r := w.ledgerRun("run0"); r.Settled != 0 {
+		t.Errorf("%d rows of the other run were settled: %v", r.Settled, r.Counts)
+	}
+	open, err := w.ledger.OpenRows(t.Context(), "run0", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range open {
+		if row.Reason != "" {
+			t.Errorf("row %d of the other run is open for %q", row.Item, row.Reason)
+		}
+	}
+	w.wantNothingBegun(before)
+}

@@ -190,7 +190,7 @@ func (r *removal) settle(ctx context.Context, clients []string, outcome Outcome,
 		items = append(items, r.rows[c]...)
 	}
 	slices.Sort(items)
-	return r.cfg.Ledger.Settle(ctx, r.job.Run, TypeRemove, items, string(outcome), detail)
+	return r.cfg.Ledger.Settle(ctx, r.job.Run, TypeRemove, r.job.Generation, items, string(outcome), detail)
 }
 
 // smallerMayDo says whether the API refused the body, so that a part of it

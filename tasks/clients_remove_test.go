@@ -226,7 +226,7 @@ func TestSettledRowsAreLeftOut(t *testing.T) {
 	w.sandbox.AddClients(org, clients(4)...)
 	run := w.submit(tasks.TypeRemove, w.removals(clients(4)...)...)
 	for item, outcome := range map[int64]string{1: "refused", 2: "cancelled"} {
-		if err := w.ledger.Settle(t.Context(), run, tasks.TypeRemove, []int64{item}, outcome, "by hand"); err != nil {
+		if err := w.ledger.Settle(t.Context(), run, tasks.TypeRemove, 0, []int64{item}, outcome, "by hand"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -186,7 +186,7 @@ func TestResumeKilledAndRunAgain(t *testing.T) {
 	if n := len(w.requests("update_discovery_domain")); n != 20 {
 		t.Errorf("%d requests, want one a row", n)
 	}
-	if r := w.wantEnded(run); r.Counts["done"] != 20 || r.Generation != 1 {
+	if r := w.wantEnded(run); r.Counts["done"] != 20 || r.Generation != r.First+1 {
 		t.Errorf("generation %d, counts %v", r.Generation, r.Counts)
 	}
 }

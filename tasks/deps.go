@@ -37,29 +37,31 @@ type DNS interface {
 // that is not there has a method NotFound() bool.
 type Ledger interface {
 	Walks
-	// Register writes down rows that came with their task, in no bulk run, under an
-	// id of their own; where they are there already it does nothing. The error for
-	// an id that other rows have has a method Mismatch() bool.
-	Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error
+	// Register creates a run of the rows that came with a task of that generation;
+	// where they are there already it does nothing. The error for an id that other
+	// rows have has a method Mismatch() bool; that for a run that was deleted is like
+	// that of no run.
+	Register(ctx context.Context, run, kind, tenant string, generation int, createdAt time.Time, rows [][]byte) error
 	// Standing says of each item whether it is settled and, of a single one,
 	// what Looked and Begin keep of it, by name. A run of another kind, or without such a
-	// row, is an error like that of no run; an empty kind asks for neither.
+	// row, is an error like that of no run; an empty kind asks for neither. For a
+	// task of an earlier run of the same id, by its generation, there is no run.
 	// drop says why a task of that generation is to be dropped although rows
 	// are open: "cancelled", "paused", "superseded", or nothing.
 	Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error)
 	// Settle settles those of the items that are open; each counts once.
-	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
+	Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error
 	// SettleRow settles one item for an execution that knows of its mark, as Begin has set
 	// it, of that name and value; of none where the value is empty. Where the item has
 	// another one nothing is settled, and against is "begun"; one that is there no more
 	// is in nobody's way.
-	SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (against string, err error)
+	SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (against string, err error)
 	// Note keeps why rows are still open and when they are looked at next.
-	Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error
+	Note(ctx context.Context, run string, generation int, items []int64, reason string, next time.Time) error
 	// Looked notes one row likewise after a look, and keeps in the same step what was
 	// found, for people to read, and values by name across crashes. Settling the row
 	// drops them; what was found of one that expired stays.
-	Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, kept map[string][]byte) error
+	Looked(ctx context.Context, run string, item int64, generation int, reason string, next time.Time, evidence []byte, kept map[string][]byte) error
 	// Begin keeps a value likewise, and that the row has begun: a cancel leaves
 	// it open. An empty value says that it has not after all. against says what
 	// stands against it, as drop does, or "settled": a row that had not begun

@@ -259,7 +259,7 @@ func (l leavings) keep(ctx context.Context, ledger Ledger, job Job, after time.D
 	if after != never {
 		next, due = inWholeSeconds(l.at, after)
 	}
-	return due, ledger.Looked(ctx, job.Run, *job.Item, string(NotYet)+": "+l.sentence(), next, evidence, l.marks)
+	return due, ledger.Looked(ctx, job.Run, *job.Item, job.Generation, string(NotYet)+": "+l.sentence(), next, evidence, l.marks)
 }
 
 // seen is what stands in the token's place, as the zone has last said it.

@@ -58,7 +58,7 @@ type Walks interface {
 	// "stale" where the step has been made.
 	WalkStep(ctx context.Context, run string, generation int, step int64, told, cursor []byte, rows [][]byte, name string, kept [][]byte) (against string, err error)
 	// NoteWalk keeps why the walk does not go on, and when it is tried again.
-	NoteWalk(ctx context.Context, run, reason string, next time.Time) error
+	NoteWalk(ctx context.Context, run string, generation int, reason string, next time.Time) error
 	// Rows returns up to n stored rows from number first on.
 	Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error)
 	// Seal says that the run has total rows and no more are coming.
@@ -438,7 +438,7 @@ func (h *walk) enqueueFound(ctx context.Context, job Job, q quest, at walkAt) er
 	for i, source := range sources {
 		row, err := kind.Parse(source, Defaults{})
 		if noWork[i] = err != nil; noWork[i] {
-			err = h.cfg.Ledger.Settle(ctx, job.Run, kind.Name, []int64{at.enqueued + int64(i)}, string(outcomeOfBad(err)), err.Error())
+			err = h.cfg.Ledger.Settle(ctx, job.Run, kind.Name, job.Generation, []int64{at.enqueued + int64(i)}, string(outcomeOfBad(err)), err.Error())
 		}
 		if err != nil {
 			return err
@@ -541,7 +541,7 @@ func (m *Mux) recordWalk(ctx context.Context, job Job, t *asynq.Task, j Judgemen
 	if err := m.block(ctx, j); err != nil {
 		return err
 	}
-	return m.cfg.Ledger.NoteWalk(ctx, job.Run, string(j.Outcome)+": "+j.Reason, m.cfg.Now().Add(j.After))
+	return m.cfg.Ledger.NoteWalk(ctx, job.Run, job.Generation, string(j.Outcome)+": "+j.Reason, m.cfg.Now().Add(j.After))
 }
 
 func questOf(t *asynq.Task) (quest, error) {

@@ -86,7 +86,7 @@ func (s Search) WalkStands(ctx context.Context, r Run, told []byte, step int64) 
 // From before it is sealed one does until it has ended.
 func (s Search) JudgeStands(ctx context.Context, r Run) (bool, error) {
 	var ids []string
-	for generation := range r.Generation + 1 {
+	for generation := r.First; generation <= r.Generation; generation++ {
 		ids = append(ids, judgeTaskID(r.ID, generation))
 	}
 	return s.sweepStands(ctx, r, ids)

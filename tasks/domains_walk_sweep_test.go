@@ -30,7 +30,7 @@ func (w *world) sweep(o tasks.SweepOrder) {
 		ID: "run0", Kind: tasks.TypeRecheck, Tenant: "default", CreatedAt: w.clock.now(), Format: "jsonl", Walk: &runs.Walk{Told: told},
 	})
 	if err == nil {
-		err = tasks.NewProducer(w.enqueuer, w.ledger).Walk(w.t.Context(), tasks.Run{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt}, 0)
+		err = tasks.NewProducer(w.enqueuer, w.ledger).Walk(w.t.Context(), tasks.Run{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, Generation: r.Generation}, 0)
 	}
 	if err != nil {
 		w.t.Fatal(err)

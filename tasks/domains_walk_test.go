@@ -39,7 +39,7 @@ func (w *world) walkPendingAt(organization string, priority tasks.Priority) {
 	})
 	if err == nil {
 		err = tasks.NewProducer(w.enqueuer, w.ledger).Walk(w.t.Context(), tasks.Run{
-			ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, GiveUp: r.GiveUp, Priority: priority,
+			ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, GiveUp: r.GiveUp, Generation: r.Generation, Priority: priority,
 		}, 0)
 	}
 	if err != nil {
@@ -384,7 +384,7 @@ func TestWalkWithTwoTasks(t *testing.T) {
 		r, err := w.ledger.Get(t.Context(), "run0")
 		if err == nil {
 			err = tasks.NewProducer(w.queue, w.ledger).Walk(t.Context(), tasks.Run{
-				ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, GiveUp: r.GiveUp, Generation: 1,
+				ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, GiveUp: r.GiveUp, Generation: r.First + 1,
 			}, r.Walk.Step)
 		}
 		if err != nil {
@@ -400,7 +400,7 @@ func TestWalkWithTwoTasks(t *testing.T) {
 	}
 	w.step()
 	r, err := w.ledger.Get(t.Context(), "run0")
-	if err != nil || next == nil || next.id != tasks.WalkTaskID("run0", r.Walk.Step, 1) || len(w.queue.byType(tasks.TypeWalk)) != 3 {
+	if err != nil || next == nil || next.id != tasks.WalkTaskID("run0", r.Walk.Step, r.First+1) || len(w.queue.byType(tasks.TypeWalk)) != 3 {
 		t.Errorf("step %d, %v, tasks %d: want the second task alone to have gone on, with %+v", r.Walk.Step, err, len(w.queue.byType(tasks.TypeWalk)), next)
 	}
 	w.drain()
@@ -725,7 +725,7 @@ func TestWalkOfRunsHandedIn(t *testing.T) {
 	w := newWorld(t)
 	w.proven(sandbox.Domain{})
 	w.submit(tasks.TypeVerify, verifyRow())
-	err := tasks.NewProducer(w.queue, w.ledger).Walk(t.Context(), tasks.Run{ID: "run0", Kind: tasks.TypeVerify, Tenant: "default", CreatedAt: w.clock.now()}, 0)
+	err := tasks.NewProducer(w.queue, w.ledger).Walk(t.Context(), tasks.Run{ID: "run0", Kind: tasks.TypeVerify, Tenant: "default", CreatedAt: w.clock.now(), Generation: w.ledgerRun("run0").Generation}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestParseDefaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			submission, err := tasks.NewProducer(s, s).Begin(tasks.Run{ID: "run", Kind: tasks.TypeUpdate, Tenant: "default", CreatedAt: newWorldTime})
+			submission, err := tasks.NewProducer(s, s).Begin(tasks.Run{ID: "run", Kind: tasks.TypeUpdate, Tenant: "default", CreatedAt: newWorldTime, Generation: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestParseDefaults(t *testing.T) {
 			if _, err := submission.Finish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := string(s.tasks["run-0-0"].Payload()); !strings.Contains(got, test.want) {
+			if got := string(s.tasks["run-0-1"].Payload()); !strings.Contains(got, test.want) {
 				t.Errorf("payload %s, want it to have %s", got, test.want)
 			}
 		})

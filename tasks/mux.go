@@ -401,7 +401,7 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 		return err
 	}
 	next := m.cfg.Now().Add(j.After)
-	return m.cfg.Ledger.Note(ctx, job.Run, job.Rows(), string(j.Outcome)+": "+j.Reason, next)
+	return m.cfg.Ledger.Note(ctx, job.Run, job.Generation, job.Rows(), string(j.Outcome)+": "+j.Reason, next)
 }
 
 // settle settles the task's rows. A single one is left to another execution that has
@@ -409,10 +409,10 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 // of that.
 func (m *Mux) settle(ctx context.Context, job Job, kind string, j Judgement) error {
 	if job.Item == nil {
-		return m.cfg.Ledger.Settle(ctx, job.Run, kind, job.Rows(), string(j.Outcome), j.Reason)
+		return m.cfg.Ledger.Settle(ctx, job.Run, kind, job.Generation, job.Rows(), string(j.Outcome), j.Reason)
 	}
 	name, mark := job.mark()
-	against, err := m.cfg.Ledger.SettleRow(ctx, job.Run, kind, *job.Item, name, mark, string(j.Outcome), j.Reason)
+	against, err := m.cfg.Ledger.SettleRow(ctx, job.Run, kind, job.Generation, *job.Item, name, mark, string(j.Outcome), j.Reason)
 	if err == nil && against == begunMeanwhile {
 		err = errBegunMeanwhile
 	}

@@ -16,6 +16,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/pace"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -50,7 +51,7 @@ func TestSettledRowsAreNotWorkedOn(t *testing.T) {
 	for _, outcome := range []string{"done", "refused", "cancelled", "failed"} {
 		t.Run(outcome, func(t *testing.T) {
 			w, run, q := ofUpdate(t)
-			if err := w.ledger.Settle(t.Context(), run, tasks.TypeUpdate, []int64{0}, outcome, "by hand"); err != nil {
+			if err := w.ledger.Settle(t.Context(), run, tasks.TypeUpdate, 0, []int64{0}, outcome, "by hand"); err != nil {
 				t.Fatal(err)
 			}
 			w.step()
@@ -238,11 +239,11 @@ type failingLedger struct {
 
 var errDown = errors.New("dial tcp: connection refused")
 
-func (l failingLedger) Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
+func (l failingLedger) Register(ctx context.Context, run, kind, tenant string, generation int, createdAt time.Time, rows [][]byte) error {
 	if l.down("register") {
 		return errDown
 	}
-	return l.Ledger.Register(ctx, run, kind, tenant, createdAt, rows)
+	return l.Ledger.Register(ctx, run, kind, tenant, generation, createdAt, rows)
 }
 
 func (l failingLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) ([]bool, map[string][]byte, string, error) {
@@ -252,25 +253,25 @@ func (l failingLedger) Standing(ctx context.Context, run, kind string, generatio
 	return l.Ledger.Standing(ctx, run, kind, generation, items)
 }
 
-func (l failingLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
+func (l failingLedger) Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error {
 	if l.down("settle") {
 		return errDown
 	}
-	return l.Ledger.Settle(ctx, run, kind, items, outcome, detail)
+	return l.Ledger.Settle(ctx, run, kind, generation, items, outcome, detail)
 }
 
-func (l failingLedger) SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (string, error) {
+func (l failingLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (string, error) {
 	if l.down("settle") {
 		return "", errDown
 	}
-	return l.Ledger.SettleRow(ctx, run, kind, item, name, mark, outcome, detail)
+	return l.Ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail)
 }
 
-func (l failingLedger) Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error {
+func (l failingLedger) Note(ctx context.Context, run string, generation int, items []int64, reason string, next time.Time) error {
 	if l.down("note") {
 		return errDown
 	}
-	return l.Ledger.Note(ctx, run, items, reason, next)
+	return l.Ledger.Note(ctx, run, generation, items, reason, next)
 }
 
 // TestLedgerIsDown: the task comes back, whatever call it was, and the row is
@@ -454,7 +455,7 @@ func TestLog(t *testing.T) {
 				t.Errorf("%s does not say %s", scan.Text(), key)
 			}
 		}
-		if line["run"] != run || !strings.HasPrefix(line["task_id"].(string), run+"-0-0") {
+		if line["run"] != run || !strings.HasPrefix(redistest.RelativeTaskID(line["task_id"].(string)), run+"-0-0") {
 			t.Errorf("%s: want run %s and the task's id", scan.Text(), run)
 		}
 		if line["level"] == slog.LevelError.String() {

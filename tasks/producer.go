@@ -25,7 +25,7 @@ type Store interface {
 	// Settled says of each item whether it is settled.
 	Settled(ctx context.Context, run string, items []int64) ([]bool, error)
 	// Settle settles those of the items that are open; each counts once.
-	Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error
+	Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error
 }
 
 // Run is the run that rows are handed in for, as the ledger has it.
@@ -34,6 +34,7 @@ type Run struct {
 	Kind       string // see Kinds
 	Tenant     string
 	CreatedAt  time.Time     // GiveUp counts from then on, and how often a row is looked at
+	First      int           // the generation of its first tasks
 	Generation int           // of the tasks enqueued now
 	Floor      int           // the least one whose tasks are not dropped
 	Existed    bool          // handed in before, perhaps not to its end
@@ -136,6 +137,9 @@ func (p *Producer) Begin(r Run) (*Submission, error) {
 	}
 	if r.CreatedAt.IsZero() {
 		return nil, fmt.Errorf("run %s: created_at is missing", r.ID)
+	}
+	if r.Generation <= 0 {
+		return nil, fmt.Errorf("run %s: generation is missing: it is that of the run in the ledger", r.ID)
 	}
 	if r.GiveUp <= 0 {
 		r.GiveUp = DefaultGiveUp
@@ -286,7 +290,7 @@ func (s *Submission) settleKnown(ctx context.Context, window []held, first int64
 	for f, alike := range items {
 		for some := range slices.Chunk(alike, askRows) {
 			g.Go(func() error {
-				return s.producer.store.Settle(ctx, s.run.ID, s.run.Kind, some, string(f.outcome), f.detail)
+				return s.producer.store.Settle(ctx, s.run.ID, s.run.Kind, s.run.Generation, some, string(f.outcome), f.detail)
 			})
 		}
 	}

@@ -105,7 +105,7 @@ func (s *shop) Settled(_ context.Context, _ string, items []int64) ([]bool, erro
 	return settled, nil
 }
 
-func (s *shop) Settle(_ context.Context, _, kind string, items []int64, outcome, detail string) error {
+func (s *shop) Settle(_ context.Context, _, kind string, _ int, items []int64, outcome, detail string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, item := range items {
@@ -122,7 +122,7 @@ func (s *shop) Settle(_ context.Context, _, kind string, items []int64, outcome,
 // whose outcome is known.
 func (s *shop) handIn(kind string, n int, source func(i int) string, change ...func(*tasks.Run)) (tasks.Summary, error) {
 	s.t.Helper()
-	r := tasks.Run{ID: "run", Kind: kind, Tenant: "default", CreatedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Rows: int64(n)}
+	r := tasks.Run{ID: "run", Kind: kind, Tenant: "default", CreatedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Generation: 1, Rows: int64(n)}
 	for _, f := range change {
 		f(&r)
 	}
@@ -280,7 +280,7 @@ func TestProducerSettlesWhatIsKnown(t *testing.T) {
 	if diff := cmp.Diff(tasks.Summary{Rows: 5, Tasks: 2}, sum); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"run-0-0", "run-2-0"}, s.names()); diff != "" {
+	if diff := cmp.Diff([]string{"run-0-1", "run-2-1"}, s.names()); diff != "" {
 		t.Error(diff)
 	}
 	want := map[int64]string{1: "domain:verify invalid: no", 3: "domain:verify unchanged: the same as line 2", 4: "domain:verify invalid: no"}
@@ -411,7 +411,7 @@ func TestProducerLeavesSettledRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"run-0-0", "run-2-0", "run-4-0"}, s.names()); diff != "" {
+		if diff := cmp.Diff([]string{"run-0-1", "run-2-1", "run-4-1"}, s.names()); diff != "" {
 			t.Error(diff)
 		}
 		if diff := cmp.Diff(tasks.Summary{Rows: 5, Tasks: 3, Settled: 2}, sum); diff != "" {
@@ -453,7 +453,7 @@ func TestProducerRefuses(t *testing.T) {
 			t.Errorf("%s: not refused", name)
 		}
 	}
-	submission, err := tasks.NewProducer(newShop(t), newShop(t)).Begin(tasks.Run{ID: "r", Kind: tasks.TypeUpdate, Tenant: "t", CreatedAt: time.Now()})
+	submission, err := tasks.NewProducer(newShop(t), newShop(t)).Begin(tasks.Run{ID: "r", Kind: tasks.TypeUpdate, Tenant: "t", CreatedAt: time.Now(), Generation: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -481,7 +481,7 @@ func TestProducerOnTheLedger(t *testing.T) {
 	}
 	for round := range 3 {
 		submission, err := tasks.NewProducer(client, ledger).Begin(tasks.Run{
-			ID: "run", Kind: tasks.TypeRemove, Tenant: "default", CreatedAt: r.CreatedAt, Rows: n, Existed: round > 0,
+			ID: "run", Kind: tasks.TypeRemove, Tenant: "default", CreatedAt: r.CreatedAt, Generation: r.Generation, Rows: n, Existed: round > 0,
 		})
 		if err != nil {
 			t.Fatal(err)

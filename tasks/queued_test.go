@@ -164,7 +164,7 @@ func TestRepairWithAsynq(t *testing.T) {
 			}
 			run := o.submit(tasks.TypeUpdate, all...)
 			for _, id := range []string{run + "-3-0", run + "-4-0", run + "-9-0"} {
-				if err := lose(o, id); err != nil {
+				if err := lose(o, redistest.TaskID(t, redistest.New(t), queue, id)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -103,7 +103,7 @@ func (o *office) await(want string) {
 
 func (o *office) task(queue, id string) *asynq.TaskInfo {
 	o.t.Helper()
-	info, err := o.inspector.GetTaskInfo(queue, id)
+	info, err := o.inspector.GetTaskInfo(queue, redistest.TaskID(o.t, redistest.New(o.t), queue, id))
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -158,6 +158,16 @@ func (w *world) Block(_ context.Context, operation, _ string) error {
 	})
 }
 
+// ledgerRun returns the run as the ledger has it.
+func (w *world) ledgerRun(id string) runs.Run {
+	w.t.Helper()
+	r, err := w.ledger.Get(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
 // submit hands rows in as one run, by way of the producer.
 func (w *world) submit(kind string, rows ...string) (run string) {
 	w.t.Helper()
@@ -168,7 +178,7 @@ func (w *world) submit(kind string, rows ...string) (run string) {
 		w.t.Fatal(err)
 	}
 	submission, err := tasks.NewProducer(w.enqueuer, w.ledger).Begin(tasks.Run{
-		ID: run, Kind: kind, Tenant: "default", CreatedAt: r.CreatedAt, Rows: int64(len(rows)), Priority: w.priority, GiveUp: w.giveUp,
+		ID: run, Kind: kind, Tenant: "default", CreatedAt: r.CreatedAt, Generation: r.Generation, Rows: int64(len(rows)), Priority: w.priority, GiveUp: w.giveUp,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -734,8 +744,8 @@ type sabotagedLedger struct {
 	ledger tasks.Ledger
 }
 
-func (l sabotagedLedger) Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
-	return l.s.call("ledger.register", func() error { return l.ledger.Register(ctx, run, kind, tenant, createdAt, rows) })
+func (l sabotagedLedger) Register(ctx context.Context, run, kind, tenant string, generation int, createdAt time.Time, rows [][]byte) error {
+	return l.s.call("ledger.register", func() error { return l.ledger.Register(ctx, run, kind, tenant, generation, createdAt, rows) })
 }
 
 func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error) {
@@ -746,18 +756,18 @@ func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, generat
 	return settled, kept, drop, err
 }
 
-func (l sabotagedLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
-	return l.s.call("ledger.settle", func() error { return l.ledger.Settle(ctx, run, kind, items, outcome, detail) })
+func (l sabotagedLedger) Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error {
+	return l.s.call("ledger.settle", func() error { return l.ledger.Settle(ctx, run, kind, generation, items, outcome, detail) })
 }
 
-func (l sabotagedLedger) SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (string, error) {
+func (l sabotagedLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (string, error) {
 	return called(l.s, "ledger.settle", func() (string, error) {
-		return l.ledger.SettleRow(ctx, run, kind, item, name, mark, outcome, detail)
+		return l.ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail)
 	})
 }
 
-func (l sabotagedLedger) Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error {
-	return l.s.call("ledger.note", func() error { return l.ledger.Note(ctx, run, items, reason, next) })
+func (l sabotagedLedger) Note(ctx context.Context, run string, generation int, items []int64, reason string, next time.Time) error {
+	return l.s.call("ledger.note", func() error { return l.ledger.Note(ctx, run, generation, items, reason, next) })
 }
 
 func (l sabotagedLedger) Begin(ctx context.Context, run string, item int64, generation int, name string, value, former []byte) (string, error) {
@@ -772,8 +782,8 @@ func (l sabotagedLedger) Amend(ctx context.Context, run string, item int64, gene
 	})
 }
 
-func (l sabotagedLedger) Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, kept map[string][]byte) error {
-	return l.s.call("ledger.looked", func() error { return l.ledger.Looked(ctx, run, item, reason, next, evidence, kept) })
+func (l sabotagedLedger) Looked(ctx context.Context, run string, item int64, generation int, reason string, next time.Time, evidence []byte, kept map[string][]byte) error {
+	return l.s.call("ledger.looked", func() error { return l.ledger.Looked(ctx, run, item, generation, reason, next, evidence, kept) })
 }
 
 func (l sabotagedLedger) WalkAt(ctx context.Context, run string) (step, enqueued, stored int64, told, cursor []byte, err error) {
@@ -790,8 +800,8 @@ func (l sabotagedLedger) WalkStep(ctx context.Context, run string, generation in
 	})
 }
 
-func (l sabotagedLedger) NoteWalk(ctx context.Context, run, reason string, next time.Time) error {
-	return l.s.call("ledger.note_walk", func() error { return l.ledger.NoteWalk(ctx, run, reason, next) })
+func (l sabotagedLedger) NoteWalk(ctx context.Context, run string, generation int, reason string, next time.Time) error {
+	return l.s.call("ledger.note_walk", func() error { return l.ledger.NoteWalk(ctx, run, generation, reason, next) })
 }
 
 func (l sabotagedLedger) Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error) {

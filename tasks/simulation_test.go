@@ -315,7 +315,7 @@ func (s *simulation) tick() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	err = s.producer.Walk(ctx, tasks.Run{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt}, 0)
+	err = s.producer.Walk(ctx, tasks.Run{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CreatedAt, Generation: r.Generation}, 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (w *world) sweepRows() (run string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s, err := tasks.NewProducer(w.queue, w.ledger).Begin(tasks.Run{ID: run, Kind: tasks.TypeRecheck, Tenant: "default", CreatedAt: r.CreatedAt})
+	s, err := tasks.NewProducer(w.queue, w.ledger).Begin(tasks.Run{ID: run, Kind: tasks.TypeRecheck, Tenant: "default", CreatedAt: r.CreatedAt, Generation: r.Generation})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -291,14 +291,15 @@ func (w *world) sweepSame(look *queued) []byte {
 	w.t.Helper()
 	run := fmt.Sprintf("run%d", len(w.runs))
 	w.runs = append(w.runs, run)
-	if _, _, err := w.ledger.Create(w.t.Context(), runs.Run{ID: run, Kind: tasks.TypeRecheck, Tenant: "default", CreatedAt: w.clock.now()}); err != nil {
+	r, _, err := w.ledger.Create(w.t.Context(), runs.Run{ID: run, Kind: tasks.TypeRecheck, Tenant: "default", CreatedAt: w.clock.now()})
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	var p tasks.RecheckPayload
 	if err := json.Unmarshal(look.payload, &p); err != nil {
 		w.t.Fatal(err)
 	}
-	p.Run = run
+	p.Run, p.Generation = run, r.Generation
 	payload, err := json.Marshal(p)
 	if err != nil {
 		w.t.Fatal(err)

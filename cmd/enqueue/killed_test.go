@@ -210,7 +210,7 @@ func (f *floor) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	for _, item := range w.rows() {
 		f.ran[item].Add(1)
 	}
-	return f.ledger.Settle(ctx, "job", task.Type(), w.rows(), "done", "")
+	return f.ledger.Settle(ctx, "job", task.Type(), 0, w.rows(), "done", "")
 }
 
 // openFloor starts the worker for a queue, which at first is let do nothing.

@@ -28,6 +28,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/watch"
@@ -234,7 +235,19 @@ func half(ts *testscript.TestScript, neg bool, args []string) {
 
 func deleteTask(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "delete-task QUEUE ID")
-	ts.Check(asynq.NewInspectorFromRedisClient(of(ts).client).DeleteTask(args[0], args[1]))
+	inspector := asynq.NewInspectorFromRedisClient(of(ts).client)
+	pending, err := inspector.ListPendingTasks(args[0])
+	ts.Check(err)
+	ts.Check(inspector.DeleteTask(args[0], taskNamed(ts, pending, args[1]).ID))
+}
+
+// taskNamed is the one whose id is that, its generation counted from the run's first.
+func taskNamed(ts *testscript.TestScript, all []*asynq.TaskInfo, relative string) *asynq.TaskInfo {
+	at := slices.IndexFunc(all, func(t *asynq.TaskInfo) bool { return redistest.RelativeTaskID(t.ID) == relative })
+	if at < 0 {
+		ts.Fatalf("no task %s is pending", relative)
+	}
+	return all[at]
 }
 
 // reconcile does what the workers do now and again.
@@ -250,7 +263,7 @@ func settle(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	ts.Check(of(ts).ledger().Settle(context.Background(), r.ID, r.Kind, []int64{item}, args[2], args[3]))
+	ts.Check(of(ts).ledger().Settle(context.Background(), r.ID, r.Kind, 0, []int64{item}, args[2], args[3]))
 }
 
 func note(ts *testscript.TestScript, neg bool, args []string) {
@@ -259,7 +272,7 @@ func note(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	next, err := time.Parse(time.RFC3339, args[3])
 	ts.Check(err)
-	ts.Check(of(ts).ledger().Note(context.Background(), args[0], []int64{item}, args[2], next))
+	ts.Check(of(ts).ledger().Note(context.Background(), args[0], 0, []int64{item}, args[2], next))
 }
 
 // begin has a row begin, as a worker does before its request.
@@ -275,7 +288,7 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 4, "keep RUN ITEM NAME VALUE")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	ts.Check(of(ts).ledger().Looked(context.Background(), args[0], item, "", time.Time{}, nil, map[string][]byte{args[2]: []byte(args[3])}))
+	ts.Check(of(ts).ledger().Looked(context.Background(), args[0], item, 0, "", time.Time{}, nil, map[string][]byte{args[2]: []byte(args[3])}))
 }
 
 // look does what a worker does with a task, a look for the domain that is then in
@@ -298,15 +311,12 @@ func look(ts *testscript.TestScript, neg bool, args []string) {
 	defer checker.Close()
 	pending, err := asynq.NewInspectorFromRedisClient(w.client).ListPendingTasks(args[0])
 	ts.Check(err)
-	of := slices.IndexFunc(pending, func(t *asynq.TaskInfo) bool { return t.ID == args[1] })
-	if of < 0 {
-		ts.Fatalf("no task %s is pending in %s", args[1], args[0])
-	}
+	task := taskNamed(ts, pending, args[1])
 	mux := tasks.NewMux(tasks.Config{
 		Tenant: "default", API: api, DNS: checker, Ledger: w.ledger(), Enqueuer: asynq.NewClientFromRedisClient(w.client), Logger: slog.New(slog.DiscardHandler),
 	})
 	// How it went is what the ledger says.
-	_ = mux.ProcessTask(context.Background(), asynq.NewTask(pending[of].Type, pending[of].Payload))
+	_ = mux.ProcessTask(context.Background(), asynq.NewTask(task.Type, task.Payload))
 }
 
 // remember writes down what is remembered of discovery domains, one a line: its id, a
@@ -338,7 +348,7 @@ func state(ts *testscript.TestScript, neg bool, args []string) {
 func alone(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "alone ID KIND ROW")
 	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-	ts.Check(of(ts).ledger().Register(context.Background(), args[0], args[1], "default", at, [][]byte{[]byte(args[2])}))
+	ts.Check(of(ts).ledger().Register(context.Background(), args[0], args[1], "default", 0, at, [][]byte{[]byte(args[2])}))
 }
 
 // watchRedis has reached wait for the next command of that name at Redis.

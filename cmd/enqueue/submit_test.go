@@ -50,12 +50,13 @@ type handedIn struct {
 
 func taskIn(t *testing.T, queue, id string) handedIn {
 	t.Helper()
-	info, err := asynq.NewInspectorFromRedisClient(redistest.New(t)).GetTaskInfo(queue, id)
+	rdb := redistest.New(t)
+	info, err := asynq.NewInspectorFromRedisClient(rdb).GetTaskInfo(queue, redistest.TaskID(t, rdb, queue, id))
 	if err != nil {
 		t.Fatalf("task %s in %s: %v", id, queue, err)
 	}
 	got := handedIn{
-		ID: info.ID, Queue: info.Queue, Type: info.Type, State: info.State, MaxRetry: info.MaxRetry,
+		ID: redistest.RelativeTaskID(info.ID), Queue: info.Queue, Type: info.Type, State: info.State, MaxRetry: info.MaxRetry,
 		Timeout: info.Timeout, Retention: info.Retention, Deadline: info.Deadline, Group: info.Group,
 	}
 	if err := json.Unmarshal(info.Payload, &got.Payload); err != nil {
@@ -144,7 +145,7 @@ func TestWireContract(t *testing.T) {
 				ID: fmt.Sprintf(tc.id, id), Queue: tc.queue, Type: tc.typ, State: asynq.TaskStatePending,
 				MaxRetry: 1 << 30, Timeout: 10 * time.Minute, Retention: 15 * time.Minute,
 			}
-			tc.payload["v"], tc.payload["tenant"], tc.payload["run"] = 1.0, tc.tenant, id
+			tc.payload["v"], tc.payload["tenant"], tc.payload["run"], tc.payload["generation"] = 1.0, tc.tenant, id, float64(r.Generation)
 			tc.payload["created_at"] = r.CreatedAt.Format(time.RFC3339Nano)
 			if after, ok := tc.payload["give_up_at"].(string); ok {
 				d, err := time.ParseDuration(after)
@@ -367,7 +368,7 @@ func TestStoredRows(t *testing.T) {
 	want := runs.Run{
 		ID: "job", Kind: "clients:remove", Tenant: "default", Label: `July\x1b[2J`, Format: "csv",
 		Columns: []string{"organization_id", "client_id"}, Sealed: true, Stored: 2500, Total: 2500, Counts: map[string]int64{},
-		Digest: r.Digest, CreatedAt: r.CreatedAt, StoredAt: r.StoredAt, GiveUp: 72 * time.Hour,
+		First: r.First, Generation: r.First, Floor: r.First, Digest: r.Digest, CreatedAt: r.CreatedAt, StoredAt: r.StoredAt, GiveUp: 72 * time.Hour,
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("run (-want +got):\n%s", diff)

@@ -17,7 +17,7 @@ import (
 func TestLostRowsAreTold(t *testing.T) {
 	d := newDesk(t)
 	d.handIn(intake.Run{ID: "job"}, tasks.TypeVerify, []byte("organization_id,discovery_domain_id\norg,d0\norg,d1\n"))
-	if err := asynq.NewInspectorFromRedisClient(d.redis).DeleteTask("default.dns.fast", "job-1-0"); err != nil {
+	if err := asynq.NewInspectorFromRedisClient(d.redis).DeleteTask("default.dns.fast", redistest.TaskID(t, d.redis, "default.dns.fast", "job-1-0")); err != nil {
 		t.Fatal(err)
 	}
 	box := startBox(t, sandbox.Options{})

@@ -161,11 +161,12 @@ func (w *freshWorld) handInOthers(ctx context.Context, rows []row) error {
 // handIn hands in a run as part of a large one: not by the fast lane.
 func (w *freshWorld) handIn(ctx context.Context, id string, rows []row, createdAt time.Time) error {
 	kind, _ := tasks.KindOf(tasks.TypeVerify)
-	if _, _, err := w.ledger.Create(ctx, runs.Run{ID: id, Kind: kind.Name, Tenant: tenantName, CreatedAt: createdAt}); err != nil {
+	run, _, err := w.ledger.Create(ctx, runs.Run{ID: id, Kind: kind.Name, Tenant: tenantName, CreatedAt: createdAt})
+	if err != nil {
 		return err
 	}
 	const notKnown = 0 // how many are coming
-	submission, err := tasks.NewProducer(asynq.NewClientFromRedisClient(w.worker.redis), w.ledger).Begin(tasks.Run{ID: id, Kind: kind.Name, Tenant: tenantName, CreatedAt: createdAt, Rows: notKnown})
+	submission, err := tasks.NewProducer(asynq.NewClientFromRedisClient(w.worker.redis), w.ledger).Begin(tasks.Run{ID: id, Kind: kind.Name, Tenant: tenantName, CreatedAt: createdAt, Generation: run.Generation, Rows: notKnown})
 	if err != nil {
 		return err
 	}
@@ -314,8 +315,8 @@ func (l *freshLedger) Standing(ctx context.Context, run, kind string, generation
 }
 
 // Looked says of a sample's first look when the second is due.
-func (l *freshLedger) Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, kept map[string][]byte) error {
-	if err := l.Ledger.Looked(ctx, run, item, reason, next, evidence, kept); err != nil {
+func (l *freshLedger) Looked(ctx context.Context, run string, item int64, generation int, reason string, next time.Time, evidence []byte, kept map[string][]byte) error {
+	if err := l.Ledger.Looked(ctx, run, item, generation, reason, next, evidence, kept); err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -85,8 +85,8 @@ func (l *watchedLedger) Standing(ctx context.Context, run, kind string, generati
 }
 
 // Settle counts the rows that are left.
-func (l *watchedLedger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
-	err := l.Ledger.Settle(ctx, run, kind, items, outcome, detail)
+func (l *watchedLedger) Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error {
+	err := l.Ledger.Settle(ctx, run, kind, generation, items, outcome, detail)
 	if err == nil {
 		l.settled(len(items))
 	}
@@ -94,8 +94,8 @@ func (l *watchedLedger) Settle(ctx context.Context, run, kind string, items []in
 }
 
 // SettleRow counts it too.
-func (l *watchedLedger) SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (string, error) {
-	against, err := l.Ledger.SettleRow(ctx, run, kind, item, name, mark, outcome, detail)
+func (l *watchedLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (string, error) {
+	against, err := l.Ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail)
 	if err == nil && against == "" {
 		l.settled(1)
 	}

@@ -149,8 +149,8 @@ func largeChunk(ctx context.Context, l *runs.Ledger, from, rows int) error {
 	reason := fmt.Sprintf("not_yet: There is no TXT record at _ss-verification.org_%d.example: the name does not exist.", from)
 	return errors.Join(
 		l.StoreRows(ctx, "large", int64(from), stored),
-		l.Settle(ctx, "large", tasks.TypeVerify, done, string(tasks.Done), ""),
-		l.Settle(ctx, "large", tasks.TypeVerify, refused, string(tasks.Refused), "404: the discovery domain does not exist"),
-		l.Note(ctx, "large", open, reason, time.Now().Add(time.Hour)),
+		l.Settle(ctx, "large", tasks.TypeVerify, 0, done, string(tasks.Done), ""),
+		l.Settle(ctx, "large", tasks.TypeVerify, 0, refused, string(tasks.Refused), "404: the discovery domain does not exist"),
+		l.Note(ctx, "large", 0, open, reason, time.Now().Add(time.Hour)),
 	)
 }

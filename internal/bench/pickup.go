@@ -163,7 +163,7 @@ func (p *probe) handIn(ctx context.Context, producer *tasks.Producer, i int) err
 	if err != nil {
 		return err
 	}
-	submission, err := producer.Begin(tasks.Run{ID: "pickup-" + strconv.Itoa(i), Kind: kind.Name, Tenant: p.tenant, CreatedAt: time.Now(), Rows: 1})
+	submission, err := producer.Begin(tasks.Run{ID: "pickup-" + strconv.Itoa(i), Kind: kind.Name, Tenant: p.tenant, CreatedAt: time.Now(), Generation: 1, Rows: 1})
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,9 @@ func (nowhere) StoreRows(context.Context, string, int64, [][]byte) error { retur
 
 func (nowhere) Seal(context.Context, string, int64) error { return nil }
 
-func (nowhere) Settle(context.Context, string, string, []int64, string, string) error { return nil }
+func (nowhere) Settle(context.Context, string, string, int, []int64, string, string) error {
+	return nil
+}
 
 func (nowhere) Settled(_ context.Context, _ string, items []int64) ([]bool, error) {
 	return make([]bool, len(items)), nil

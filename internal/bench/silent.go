@@ -236,7 +236,7 @@ func (s *sightings) handIn(ctx context.Context, producer *tasks.Producer, n int)
 	if err != nil {
 		return err
 	}
-	submission, err := producer.Begin(tasks.Run{ID: "silent-" + strconv.Itoa(n), Kind: kind.Name, Tenant: tenantName, CreatedAt: time.Now(), Rows: 1})
+	submission, err := producer.Begin(tasks.Run{ID: "silent-" + strconv.Itoa(n), Kind: kind.Name, Tenant: tenantName, CreatedAt: time.Now(), Generation: 1, Rows: 1})
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (openRows) Standing(_ context.Context, _, _ string, _ int, items []int64) (
 }
 
 // Note keeps nothing.
-func (openRows) Note(context.Context, string, []int64, string, time.Time) error { return nil }
+func (openRows) Note(context.Context, string, int, []int64, string, time.Time) error { return nil }
 
 // Keep keeps nothing.
 func (openRows) Keep(context.Context, string, int64, string, []byte) error { return nil }

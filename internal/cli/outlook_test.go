@@ -81,14 +81,14 @@ func (f *followed) verify(id string, rows int) {
 
 func (f *followed) settle(id, kind string, from, past int64) {
 	f.t.Helper()
-	if err := f.ledger.Settle(f.t.Context(), id, kind, span(from, past), "done", ""); err != nil {
+	if err := f.ledger.Settle(f.t.Context(), id, kind, 0, span(from, past), "done", ""); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
 func (f *followed) note(reason string, from, past int64) {
 	f.t.Helper()
-	if err := f.ledger.Note(f.t.Context(), "a", span(from, past), reason, time.Time{}); err != nil {
+	if err := f.ledger.Note(f.t.Context(), "a", 0, span(from, past), reason, time.Time{}); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -27,7 +27,7 @@ func TestWaiting(t *testing.T) {
 			if strings.Contains(reason, "%") {
 				text = fmt.Sprintf(reason, i)
 			}
-			if err := ledger.Note(t.Context(), "a", []int64{item}, text, next); err != nil {
+			if err := ledger.Note(t.Context(), "a", 0, []int64{item}, text, next); err != nil {
 				t.Fatal(err)
 			}
 			if !next.IsZero() {

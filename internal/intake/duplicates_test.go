@@ -234,7 +234,7 @@ func pendingTasks(t *testing.T, rdb redis.UniversalClient) (all []string) {
 			if err := json.Unmarshal(one.Payload, &p); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, fmt.Sprint(one.ID, p.Items, p.Clients))
+			all = append(all, fmt.Sprint(redistest.RelativeTaskID(one.ID), p.Items, p.Clients))
 		}
 	}
 }

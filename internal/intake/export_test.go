@@ -42,7 +42,7 @@ func handInAs(t *testing.T, id, kind, text string) runs.Run {
 
 func settleAs(t *testing.T, run runs.Run, outcome, detail string, items ...int64) {
 	t.Helper()
-	if err := runs.New(redistest.New(t)).Settle(t.Context(), run.ID, run.Kind, items, outcome, detail); err != nil {
+	if err := runs.New(redistest.New(t)).Settle(t.Context(), run.ID, run.Kind, 0, items, outcome, detail); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -195,7 +195,9 @@ func TestExportForms(t *testing.T) {
 func TestExportedTemplateIsSentAsItWas(t *testing.T) {
 	const template = `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
 	handInAs(t, "a", tasks.TypeCreate, strings.TrimSuffix(template, "}")+`,"orgops_outcome":"failed","orgops_error":"x"}`)
-	info, err := asynq.NewInspectorFromRedisClient(redistest.New(t)).GetTaskInfo("default.api.fast", "a-0-0")
+	const queue = "default.api.fast"
+	rdb := redistest.New(t)
+	info, err := asynq.NewInspectorFromRedisClient(rdb).GetTaskInfo(queue, redistest.TaskID(t, rdb, queue, "a-0-0"))
 	if err != nil {
 		t.Fatal(err)
 	}

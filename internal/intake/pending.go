@@ -61,7 +61,7 @@ func digestOfPending(organization string) string {
 // tasksRun is the run as its tasks are enqueued now.
 func tasksRun(r runs.Run, search *tasks.Search) tasks.Run {
 	return tasks.Run{
-		ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CountsFrom(), Generation: r.Generation, Floor: r.Floor,
+		ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, CreatedAt: r.CountsFrom(), First: r.First, Generation: r.Generation, Floor: r.Floor,
 		Rows: r.Total, Priority: tasks.Priority(r.Priority), GiveUp: r.GiveUp, Lost: search,
 	}
 }

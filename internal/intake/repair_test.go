@@ -67,7 +67,7 @@ func (c *counter) pending(queue string) (ids []string) {
 		c.t.Fatal(err)
 	}
 	for _, task := range all {
-		ids = append(ids, task.ID)
+		ids = append(ids, redistest.RelativeTaskID(task.ID))
 	}
 	return ids
 }
@@ -76,7 +76,7 @@ func (c *counter) settle(outcome string, items ...int64) {
 	c.t.Helper()
 	run, err := c.ledger.Get(c.t.Context(), "a")
 	if err == nil {
-		err = c.ledger.Settle(c.t.Context(), "a", run.Kind, items, outcome, "")
+		err = c.ledger.Settle(c.t.Context(), "a", run.Kind, 0, items, outcome, "")
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -85,7 +85,7 @@ func (c *counter) settle(outcome string, items ...int64) {
 
 func (c *counter) delete(queue, id string) {
 	c.t.Helper()
-	if err := c.inspector.DeleteTask(queue, id); err != nil {
+	if err := c.inspector.DeleteTask(queue, redistest.TaskID(c.t, redistest.New(c.t), queue, id)); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -234,8 +234,9 @@ func TestAProducerRunAgain(t *testing.T) {
 	want("one is lost", both, "a-1-0", "a-0-1")
 	want("and is back", both, "a-1-0", "a-0-1")
 	// Its confirm stands for a row, long after its look is forgotten.
+	confirm := redistest.TaskID(t, c.redis, queue, "a-1-0") + "c"
 	c.delete(queue, "a-1-0")
-	if _, err := asynq.NewClientFromRedisClient(c.redis).Enqueue(asynq.NewTask(tasks.TypeConfirm, nil), asynq.TaskID("a-1-0c"), asynq.Queue("default.api.fast")); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(c.redis).Enqueue(asynq.NewTask(tasks.TypeConfirm, nil), asynq.TaskID(confirm), asynq.Queue("default.api.fast")); err != nil {
 		t.Fatal(err)
 	}
 	want("one is handed on", both, "a-0-1")
@@ -257,11 +258,12 @@ func TestAProducerRunAgainBeforeTheSeal(t *testing.T) {
 		}
 	}
 	unseal()
+	confirm := redistest.TaskID(t, c.redis, "default.dns.fast", "a-0-0") + "c"
 	c.delete("default.dns.fast", "a-0-0")
-	if _, err := asynq.NewClientFromRedisClient(c.redis).Enqueue(asynq.NewTask(tasks.TypeConfirm, nil), asynq.TaskID("a-0-0c"), asynq.Queue("default.api.fast")); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(c.redis).Enqueue(asynq.NewTask(tasks.TypeConfirm, nil), asynq.TaskID(confirm), asynq.Queue("default.api.fast")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.inspector.ArchiveTask("default.dns.fast", "a-1-0"); err != nil {
+	if err := c.inspector.ArchiveTask("default.dns.fast", redistest.TaskID(t, redistest.New(t), "default.dns.fast", "a-1-0")); err != nil {
 		t.Fatal(err)
 	}
 	if sum := c.mustHandIn(); sum.Rows != 3 {
@@ -381,7 +383,7 @@ func BenchmarkLost(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	submission, err := taker.Producer.Begin(tasks.Run{ID: "a", Kind: created.Kind, Tenant: "default", CreatedAt: created.CreatedAt, Rows: rows})
+	submission, err := taker.Producer.Begin(tasks.Run{ID: "a", Kind: created.Kind, Tenant: "default", CreatedAt: created.CreatedAt, Generation: created.Generation, Rows: rows})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -213,7 +213,7 @@ func (i Intake) handInChosen(ctx context.Context, from, child runs.Run, existed 
 		return tasks.Summary{}, err
 	}
 	submission, err := i.Producer.Begin(tasks.Run{
-		ID: child.ID, Kind: child.Kind, Tenant: child.Tenant, CreatedAt: child.CreatedAt, Generation: child.Generation, Floor: child.Floor,
+		ID: child.ID, Kind: child.Kind, Tenant: child.Tenant, CreatedAt: child.CreatedAt, First: child.First, Generation: child.Generation, Floor: child.Floor,
 		Existed: existed, Rows: rows.rows, Priority: tasks.Priority(child.Priority), GiveUp: child.GiveUp, Lost: lost,
 	})
 	if err != nil {

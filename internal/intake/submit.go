@@ -331,7 +331,7 @@ func (i Intake) complete(ctx context.Context, run runs.Run, created bool, handIn
 // handInRows is the second reading.
 func (i Intake) handInRows(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration, lost *tasks.Search) (tasks.Summary, error) {
 	submission, err := i.Producer.Begin(tasks.Run{
-		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, Generation: run.Generation, Floor: run.Floor,
+		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, First: run.First, Generation: run.Generation, Floor: run.Floor,
 		Existed: !created, Rows: c.Rows, Priority: tasks.Priority(run.Priority), GiveUp: giveUp, Lost: lost,
 	})
 	if err != nil {

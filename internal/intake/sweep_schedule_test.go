@@ -408,7 +408,7 @@ func TestTickAfterASweepThatEndedPaused(t *testing.T) {
 	if err := f.ledger.Pause(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.ledger.Settle(t.Context(), run, tasks.TypeRecheck, []int64{0}, "done", ""); err != nil {
+	if err := f.ledger.Settle(t.Context(), run, tasks.TypeRecheck, 0, []int64{0}, "done", ""); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := f.ledger.Get(t.Context(), run); err != nil || !r.Paused || !r.Ended() {

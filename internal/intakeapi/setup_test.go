@@ -366,7 +366,7 @@ func (w *world) settle(id, outcome, detail string, items ...int64) {
 	w.t.Helper()
 	r, err := w.ledger.Get(w.t.Context(), id)
 	if err == nil {
-		err = w.ledger.Settle(w.t.Context(), id, r.Kind, items, outcome, detail)
+		err = w.ledger.Settle(w.t.Context(), id, r.Kind, 0, items, outcome, detail)
 	}
 	if err != nil {
 		w.t.Fatal(err)

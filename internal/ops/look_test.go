@@ -20,6 +20,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -110,7 +111,8 @@ func asked(tenant, organization, domain string) url.Values {
 func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason string) {
 	t.Helper()
 	ctx := t.Context()
-	if _, _, err := s.ledger.Create(ctx, runs.Run{ID: run, Kind: tasks.TypeVerify, Tenant: tenant, Format: "jsonl"}); err != nil {
+	created, _, err := s.ledger.Create(ctx, runs.Run{ID: run, Kind: tasks.TypeVerify, Tenant: tenant, Format: "jsonl"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	row := fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,"verification_host":%q}`, org, domain, host)
@@ -120,11 +122,11 @@ func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason strin
 	if err := s.ledger.Seal(ctx, run, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ledger.Note(ctx, run, []int64{0}, reason, time.Now().Add(time.Minute)); err != nil {
+	if err := s.ledger.Note(ctx, run, 0, []int64{0}, reason, time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	task := asynq.NewTask(tasks.TypeVerify, []byte(`{}`))
-	if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(ctx, task, asynq.Queue(tasks.DNSQueue(tenant, tasks.Fast)), asynq.TaskID(run+"-0-0")); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(ctx, task, asynq.Queue(tasks.DNSQueue(tenant, tasks.Fast)), asynq.TaskID(fmt.Sprintf("%s-0-%d", run, created.Generation))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -156,7 +158,8 @@ func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, "Domain northwind.example", "pending", s.domain.Host, s.domain.TXT[:4]+"… (", "a run is at it", "&lt;script&gt;", `href="/runs/run-1"`, `href="/monitor/queues/acme.dns.fast/tasks/run-1-0-0"`)
+	wantIn(t, page, "Domain northwind.example", "pending", s.domain.Host, s.domain.TXT[:4]+"… (", "a run is at it", "&lt;script&gt;", `href="/runs/run-1"`,
+		`href="/monitor/queues/acme.dns.fast/tasks/`+redistest.TaskID(t, s.rdb, "acme.dns.fast", "run-1-0-0")+`"`)
 	wantNotIn(t, page, script, s.domain.TXT)
 }
 
@@ -300,8 +303,9 @@ func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newLookSite(t, true)
 			s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
+			named := strings.NewReplacer("run-1-0-0", redistest.TaskID(t, s.rdb, "acme.dns.fast", "run-1-0-0"))
 			request := func(site string) *httptest.ResponseRecorder {
-				r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+				r := httptest.NewRequest(c.method, named.Replace(c.path), strings.NewReader(named.Replace(c.body)))
 				r.Host = "127.0.0.1:8080"
 				r.Header.Set("Sec-Fetch-Site", site)
 				w := httptest.NewRecorder()

@@ -124,7 +124,7 @@ func (d *desk) run(id string) runs.Run {
 
 func (d *desk) settle(id, outcome, detail string, items ...int64) {
 	d.t.Helper()
-	if err := d.ledger.Settle(d.t.Context(), id, d.run(id).Kind, items, outcome, detail); err != nil {
+	if err := d.ledger.Settle(d.t.Context(), id, d.run(id).Kind, 0, items, outcome, detail); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -220,7 +220,7 @@ func TestEveryStateOfARun(t *testing.T) {
 			"open", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(4))
 				d.settle("a", "done", "", 0)
-				mustNot(d.t, d.ledger.Note(d.t.Context(), "a", []int64{1}, "not_yet: no TXT record at h.example", time.Time{}))
+				mustNot(d.t, d.ledger.Note(d.t.Context(), "a", 0, []int64{1}, "not_yet: no TXT record at h.example", time.Time{}))
 			},
 			[]string{"open", "1 of 4 rows settled", "1 done", "1 waits for DNS"}, []string{"pause", "repair", "cancel"},
 		},
@@ -440,7 +440,7 @@ func TestUnwellRowsAreFilteredAndPaged(t *testing.T) {
 	}
 	for _, want := range []string{
 		`href="/domains?domain=dom_178&amp;organization=org_1&amp;tenant=default"`,
-		`href="/monitor/queues/default.dns.fast/tasks/a-178-0"`,
+		`href="/monitor/queues/default.dns.fast/tasks/` + redistest.TaskID(t, d.rdb, "default.dns.fast", "a-178-0") + `"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no link %s in %s", want, page)
@@ -457,7 +457,7 @@ func TestOpenRowsArePaged(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(130))
 	next := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-	mustNot(t, d.ledger.Note(t.Context(), "a", []int64{7}, "not_yet: no TXT record at h.example", next))
+	mustNot(t, d.ledger.Note(t.Context(), "a", 0, []int64{7}, "not_yet: no TXT record at h.example", next))
 	var got []string
 	first := d.get("/runs/a")
 	for page := first; page != ""; {
@@ -496,7 +496,7 @@ func TestWhatStrangersWroteIsInert(t *testing.T) {
 	mustNot(t, d.ledger.StoreRows(t.Context(), "a", 0, [][]byte{cells, cells}))
 	mustNot(t, d.ledger.Seal(t.Context(), "a", 2))
 	d.settle("a", "refused", "the API says "+script, 0)
-	mustNot(t, d.ledger.Note(t.Context(), "a", []int64{1}, "not_yet: "+script, time.Time{}))
+	mustNot(t, d.ledger.Note(t.Context(), "a", 0, []int64{1}, "not_yet: "+script, time.Time{}))
 	for _, path := range []string{"/runs", "/runs/a", "/runs/a?q=" + url.QueryEscape(`"><script>`), "/runs?tenant=" + url.QueryEscape(`"><script>`), "/runs/%3Cscript%3E"} {
 		w := do(d.pages, http.MethodGet, path, nil)
 		page := w.Body.String()
@@ -649,7 +649,7 @@ func (d *desk) pending() (ids []string) {
 	all, err := d.inspector.ListPendingTasks("default.dns.fast", asynq.PageSize(1000))
 	mustNot(d.t, err)
 	for _, task := range all {
-		ids = append(ids, task.ID)
+		ids = append(ids, redistest.RelativeTaskID(task.ID))
 	}
 	slices.Sort(ids)
 	return ids
@@ -666,7 +666,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("paused %v, at %s: %s", d.run("a").Paused, at, page)
 		}
 		page, _ = d.post("/runs/a/resume", url.Values{})
-		if r := d.run("a"); r.Paused || r.Generation != 1 || !slices.Contains(d.pending(), "a-0-1") || !strings.Contains(page, "run a: resumed; open rows: 3") {
+		if r := d.run("a"); r.Paused || r.Generation != r.First+1 || !slices.Contains(d.pending(), "a-0-1") || !strings.Contains(page, "run a: resumed; open rows: 3") {
 			t.Errorf("paused %v, generation %d, tasks %q: %s", r.Paused, r.Generation, d.pending(), page)
 		}
 		if log := d.log.String(); !strings.Contains(log, "action=resume") || !strings.Contains(log, `of="run a"`) {
@@ -688,7 +688,7 @@ func TestActions(t *testing.T) {
 	t.Run("repair", func(t *testing.T) {
 		d := newDesk(t)
 		d.handIn("a", tasks.TypeVerify, domains(3))
-		mustNot(t, d.inspector.DeleteTask("default.dns.fast", "a-1-0"))
+		mustNot(t, d.inspector.DeleteTask("default.dns.fast", redistest.TaskID(t, d.rdb, "default.dns.fast", "a-1-0")))
 		page, _ := d.post("/runs/a/repair", url.Values{})
 		if got := d.pending(); len(got) != 3 || !strings.Contains(page, "rows that were lost: 1 of 3 open ones, tasks enqueued for them: 1") {
 			t.Errorf("tasks %q: %s", got, page)

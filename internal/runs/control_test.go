@@ -147,7 +147,7 @@ func TestCancelByTwoAtOnceWhileRowsSettle(t *testing.T) {
 	}
 	both.Go(func() {
 		for item := range int64(total) {
-			if err := l.Settle(t.Context(), "a", kind, []int64{item}, "refused", "no"); err != nil {
+			if err := l.Settle(t.Context(), "a", kind, 0, []int64{item}, "refused", "no"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -171,7 +171,7 @@ func TestCancelWhileHandedIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	settle(t, l, "a", "done", "", 3)
-	if err := l.Note(t.Context(), "a", []int64{4}, "not yet", get(t, l, "a").CreatedAt); err != nil {
+	if err := l.Note(t.Context(), "a", 0, []int64{4}, "not yet", get(t, l, "a").CreatedAt); err != nil {
 		t.Fatal(err)
 	}
 	if got := cancel(t, l, "a"); got != runs.ChunkRows-1 {
@@ -236,15 +236,15 @@ func TestDelete(t *testing.T) {
 	if n, err := rdb.ZCard(t.Context(), "orgops:v1:runs").Result(); err != nil || n != 0 {
 		t.Errorf("%d runs in the index, %v", n, err)
 	}
-	if err := l.Settle(t.Context(), "a", kind, []int64{0}, "done", ""); !errors.Is(err, runs.ErrNotFound) {
+	if err := l.Settle(t.Context(), "a", kind, 0, []int64{0}, "done", ""); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("settle afterwards: %v", err)
 	}
 }
 
 // standing is why a task of that generation is dropped.
-func standing(t *testing.T, l *runs.Ledger, id string, generation int) string {
+func standing(t *testing.T, l *runs.Ledger, id string, n int) string {
 	t.Helper()
-	_, _, drop, err := l.Standing(t.Context(), id, kind, generation, []int64{1})
+	_, _, drop, err := l.Standing(t.Context(), id, kind, generation(t, l, id, n), []int64{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestPauseAndResume(t *testing.T) {
 	settle(t, l, "a", "done", "", 0) // it was under way
 	for name, generation := range map[string]int{"first": 1, "after one that was killed": 1} {
 		todo, err := l.Resume(t.Context(), "a")
-		if r := get(t, l, "a"); err != nil || !todo || r.Generation != generation || r.Paused || !r.Resuming {
+		if r := get(t, l, "a"); err != nil || !todo || r.Generation-r.First != generation || r.Paused || !r.Resuming {
 			t.Errorf("%s: todo %v, %v, run %+v", name, todo, err, r)
 		}
 	}
@@ -283,13 +283,13 @@ func TestPauseAndResume(t *testing.T) {
 	if err := l.Pause(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if todo, err := l.Resume(t.Context(), "a"); err != nil || !todo || get(t, l, "a").Generation != 2 {
+	if todo, err := l.Resume(t.Context(), "a"); err != nil || !todo || get(t, l, "a").Generation != generation(t, l, "a", 2) {
 		t.Errorf("todo %v, %v, generation %d; want 2", todo, err, get(t, l, "a").Generation)
 	}
-	if err := l.Resumed(t.Context(), "a", 1); err != nil || !get(t, l, "a").Resuming {
+	if err := l.Resumed(t.Context(), "a", generation(t, l, "a", 1)); err != nil || !get(t, l, "a").Resuming {
 		t.Errorf("the older resume ended the younger one: %v", err)
 	}
-	if err := l.Resumed(t.Context(), "a", 2); err != nil || get(t, l, "a").Resuming {
+	if err := l.Resumed(t.Context(), "a", generation(t, l, "a", 2)); err != nil || get(t, l, "a").Resuming {
 		t.Errorf("it is still being resumed: %v", err)
 	}
 	if todo, err := l.Resume(t.Context(), "a"); err != nil || todo {

@@ -35,6 +35,7 @@
 //	orgops:v1:{run:<id>}:intents    hash: row that has begun -> name:mark
 //	orgops:v1:{run:<id>}:rows       hash: first row of a chunk -> its SHA-256, then the chunk, compressed
 //	orgops:v1:{run:<id>}:scratch    bitmap: only while a script runs
+//	orgops:v1:{run:<id>}:deleted    string: for 30 days after a registered run was deleted
 //	orgops:v1:runs                  sorted set: ids by creation in ms
 //	orgops:v1:runs:sealed           set: ids that are sealed and may not have ended
 //	orgops:v1:runs:untold           set: ids of which nobody was told yet that they have ended

@@ -77,6 +77,7 @@ func (l *Ledger) Create(ctx context.Context, r Run) (run Run, created bool, err 
 	if err := checkNew(r); err != nil {
 		return Run{}, false, err
 	}
+	r.First = firstGeneration()
 	fields, err := r.fields()
 	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: create: %w", r.ID, err)

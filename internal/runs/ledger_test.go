@@ -21,7 +21,7 @@ func TestCreateStoresEveryMember(t *testing.T) {
 	l, _ := newLedger(t)
 	want := runs.Run{
 		ID: "2026-11-20_a", Kind: "clients:remove", Tenant: "acme", Label: "spring\tcleaning", Digest: "ab12", Format: "csv",
-		Parent: "before", Columns: []string{"organization_id", "client_id"}, Generation: 3,
+		Parent: "before", Columns: []string{"organization_id", "client_id"},
 		CreatedAt: time.Date(2026, 11, 20, 8, 0, 0, 5e6, time.UTC),
 	}
 	got, created, err := l.Create(t.Context(), want)
@@ -29,6 +29,10 @@ func TestCreateStoresEveryMember(t *testing.T) {
 		t.Fatalf("created %v, %v", created, err)
 	}
 	want.Label = `spring\tcleaning`
+	want.First, want.Generation, want.Floor = got.First, got.First, got.First
+	if got.First <= 0 {
+		t.Errorf("the first generation is %d", got.First)
+	}
 	want.Counts = map[string]int64{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
@@ -141,12 +145,12 @@ func TestNothingIsFoundOfARunThatIsNotThere(t *testing.T) {
 	calls := map[string]func() error{
 		"Get":         func() error { _, err := l.Get(ctx, "a"); return err },
 		"Seal":        func() error { return l.Seal(ctx, "a", 1) },
-		"Settle":      func() error { return l.Settle(ctx, "a", kind, []int64{0}, "done", "") },
-		"Settle none": func() error { return l.Settle(ctx, "a", kind, nil, "done", "") },
+		"Settle":      func() error { return l.Settle(ctx, "a", kind, 0, []int64{0}, "done", "") },
+		"Settle none": func() error { return l.Settle(ctx, "a", kind, 0, nil, "done", "") },
 		"Settled":     func() error { _, err := l.Settled(ctx, "a", []int64{0}); return err },
 		"Standing":    func() error { _, _, _, err := l.Standing(ctx, "a", "domain:verify", 0, []int64{0}); return err },
-		"Note":        func() error { return l.Note(ctx, "a", []int64{0}, "why", time.Time{}) },
-		"Looked":      func() error { return l.Looked(ctx, "a", 0, "why", time.Time{}, nil, nil) },
+		"Note":        func() error { return l.Note(ctx, "a", 0, []int64{0}, "why", time.Time{}) },
+		"Looked":      func() error { return l.Looked(ctx, "a", 0, 0, "why", time.Time{}, nil, nil) },
 		"Begin":       func() error { _, err := l.Begin(ctx, "a", 0, 0, "intent", nil, nil); return err },
 		"StoreRows":   func() error { return l.StoreRows(ctx, "a", 0, [][]byte{[]byte("x")}) },
 		"Rows":        func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
@@ -258,7 +262,7 @@ func TestSealAndSettleAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for item := range int64(4) {
 			wg.Go(func() {
-				if err := l.Settle(t.Context(), id, kind, []int64{item}, "done", ""); err != nil {
+				if err := l.Settle(t.Context(), id, kind, 0, []int64{item}, "done", ""); err != nil {
 					t.Error(err)
 				}
 			})
@@ -284,7 +288,7 @@ func TestAnEndedRunIsForgotten(t *testing.T) {
 		create(t, l, id)
 		store(t, l, id, 0, "x", "y", "z")
 		keep(t, l, id, 2, "intent", "x")
-		if err := l.Note(t.Context(), id, []int64{2}, "not there", start); err != nil {
+		if err := l.Note(t.Context(), id, 0, []int64{2}, "not there", start); err != nil {
 			t.Fatal(err)
 		}
 		begin(t, l, id, 2, "x")
@@ -345,7 +349,7 @@ func TestListIsNewestFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []runs.Run{{ID: "newest"}, {ID: "middle"}, {ID: "oldest"}}
-	if diff := cmp.Diff(want, list, cmpopts.IgnoreFields(runs.Run{}, "Kind", "Tenant", "CreatedAt", "Counts")); diff != "" {
+	if diff := cmp.Diff(want, list, cmpopts.IgnoreFields(runs.Run{}, "Kind", "Tenant", "CreatedAt", "Counts", "First", "Generation", "Floor")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -427,7 +431,7 @@ func TestErrorsSayWhatWasAskedWhenRedisIsGone(t *testing.T) {
 	l, _ := newLedger(t)
 	create(t, l, "a")
 	m.SetError("LOADING Redis is loading the dataset in memory")
-	err := l.Settle(t.Context(), "a", kind, []int64{0, 1}, "done", "")
+	err := l.Settle(t.Context(), "a", kind, 0, []int64{0, 1}, "done", "")
 	if err == nil || !strings.HasPrefix(err.Error(), "run a: settle 2 rows as done: ") {
 		t.Errorf("got %v", err)
 	}
@@ -446,7 +450,7 @@ func TestNotes(t *testing.T) {
 	for i := range items {
 		items[i] = int64(i)
 	}
-	if err := l.Note(t.Context(), "a", items, "why", time.Time{}); err != nil {
+	if err := l.Note(t.Context(), "a", 0, items, "why", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	rows, total, err := l.Notes(t.Context(), "a", 2000)

@@ -49,13 +49,13 @@ func TestRepairRaisesTheGenerationOnce(t *testing.T) {
 		if err := l.Repair(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		if r := get(t, l, "a"); r.Generation != generation || r.Repairing() != repairing {
-			t.Errorf("generation %d with floor %d, repairing %v; want %d, %v", r.Generation, r.Floor, r.Repairing(), generation, repairing)
+		if r := get(t, l, "a"); r.Generation-r.First != generation || r.Repairing() != repairing {
+			t.Errorf("generation %d with floor %d, repairing %v; want %d, %v", r.Generation-r.First, r.Floor-r.First, r.Repairing(), generation, repairing)
 		}
 	}
-	resumed := func(generation int) {
+	resumed := func(n int) {
 		t.Helper()
-		if err := l.Resumed(t.Context(), "a", generation); err != nil {
+		if err := l.Resumed(t.Context(), "a", generation(t, l, "a", n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,8 +82,8 @@ func TestRepairRaisesTheGenerationOnce(t *testing.T) {
 	resumed(4)
 	repair(5, true)
 	resumed(5)
-	if r := get(t, l, "a"); r.Floor != 4 || r.Resuming {
-		t.Errorf("floor %d, resuming %v; want 4, which is that of the resume", r.Floor, r.Resuming)
+	if r := get(t, l, "a"); r.Floor-r.First != 4 || r.Resuming {
+		t.Errorf("floor %d, resuming %v; want 4, which is that of the resume", r.Floor-r.First, r.Resuming)
 	}
 }
 
@@ -108,9 +108,9 @@ func TestRepairDropsNothing(t *testing.T) {
 	seal(t, l, "a", 3)
 	want := func(drops ...string) {
 		t.Helper()
-		for generation, want := range drops {
-			if _, _, drop, err := l.Standing(t.Context(), "a", kind, generation, []int64{0}); err != nil || drop != want {
-				t.Errorf("a task of generation %d: %q, %v; want %q", generation, drop, err, want)
+		for n, want := range drops {
+			if _, _, drop, err := l.Standing(t.Context(), "a", kind, generation(t, l, "a", n), []int64{0}); err != nil || drop != want {
+				t.Errorf("a task of generation %d: %q, %v; want %q", n, drop, err, want)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func TestOpenByTenant(t *testing.T) {
 	if err := l.Told(t.Context(), "told"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Register(t.Context(), "alone", kind, "c", time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
+	if err := l.Register(t.Context(), "alone", kind, "c", 0, time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.NoteLost(t.Context(), "sealed", 4, false); err != nil {
@@ -211,7 +211,7 @@ func TestLostRowsAreNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("while it is repaired", 7)
-	if err := l.Resumed(t.Context(), "a", 1); err != nil {
+	if err := l.Resumed(t.Context(), "a", generation(t, l, "a", 1)); err != nil {
 		t.Fatal(err)
 	}
 	want("repaired", 0)

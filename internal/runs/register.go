@@ -9,17 +9,20 @@ import (
 	"time"
 )
 
-// Register writes down rows that came with their task, in no bulk run: at most
-// [ChunkRows], each a JSON object. They are a run like any, sealed at once, that
-// List leaves out, as there may be very many. Where the same rows are there
+// Register creates a run of the rows that came with a task of that generation: at
+// most [ChunkRows], each a JSON object. The run is like any other, sealed at once, but
+// List leaves it out, as there may be very many. Where the same rows are there
 // already nothing changes; where others are, the error is a [MismatchError].
-func (l *Ledger) Register(ctx context.Context, run, kind, tenant string, createdAt time.Time, rows [][]byte) error {
+//
+// A task may outlive its run: for 30 days after a registered run was deleted the error
+// is [ErrNotFound].
+func (l *Ledger) Register(ctx context.Context, run, kind, tenant string, generation int, createdAt time.Time, rows [][]byte) error {
 	if len(rows) == 0 || len(rows) > ChunkRows {
 		return fmt.Errorf("run %s: register %d rows: want 1 to %d", run, len(rows), ChunkRows)
 	}
 	plain := join(rows)
 	sum := sha256.Sum256(plain)
-	r := Run{ID: run, Kind: kind, Tenant: tenant, Format: "jsonl", Digest: hex.EncodeToString(sum[:])}
+	r := Run{ID: run, Kind: kind, Tenant: tenant, Format: "jsonl", Digest: hex.EncodeToString(sum[:]), First: generation}
 	if err := checkNew(r); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func TestRegister(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	rows := [][]byte{[]byte(`{"a":1}`), []byte(`{"a":2}`)}
 	for range 2 {
-		if err := l.Register(t.Context(), "a", kind, "default", at, rows); err != nil {
+		if err := l.Register(t.Context(), "a", kind, "default", 0, at, rows); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,14 +42,14 @@ func TestRegister(t *testing.T) {
 		{"tenant", kind, "acme", rows},
 		{"content", kind, "default", rows[:1]},
 	} {
-		err := l.Register(t.Context(), "a", other.kind, other.tenant, at, other.rows)
+		err := l.Register(t.Context(), "a", other.kind, other.tenant, 0, at, other.rows)
 		mismatch, ok := errors.AsType[*runs.MismatchError](err)
 		if !ok || mismatch.Member != other.member || !mismatch.Mismatch() {
 			t.Errorf("another %s: %v", other.member, err)
 		}
 	}
 	for _, n := range []int{0, runs.ChunkRows + 1} {
-		if err := l.Register(t.Context(), "b", kind, "default", at, make([][]byte, n)); err == nil {
+		if err := l.Register(t.Context(), "b", kind, "default", 0, at, make([][]byte, n)); err == nil {
 			t.Errorf("%d rows were registered", n)
 		}
 	}
@@ -58,7 +58,7 @@ func TestRegister(t *testing.T) {
 	if r := get(t, l, "a"); !r.Ended() {
 		t.Error("all rows are settled, and the run has not ended")
 	}
-	if err := l.Register(t.Context(), "a", kind, "default", at, rows); err != nil || get(t, l, "a").Settled != 2 {
+	if err := l.Register(t.Context(), "a", kind, "default", 0, at, rows); err != nil || get(t, l, "a").Settled != 2 {
 		t.Errorf("registered again after its end: %v", err)
 	}
 }

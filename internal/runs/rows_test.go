@@ -244,7 +244,7 @@ func TestRow(t *testing.T) {
 	settle(t, l, "a", "cancelled", "", 2)
 	looked := func(item int64, evidence string) {
 		t.Helper()
-		if err := l.Looked(t.Context(), "a", item, "not_yet: later", at, []byte(evidence), map[string][]byte{"record": []byte("kept")}); err != nil {
+		if err := l.Looked(t.Context(), "a", item, 0, "not_yet: later", at, []byte(evidence), map[string][]byte{"record": []byte("kept")}); err != nil {
 			t.Fatal(err)
 		}
 	}

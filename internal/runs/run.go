@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -35,8 +36,12 @@ type Run struct {
 	Caller string
 	// Columns are the header's names as given, for CSV.
 	Columns []string
-	// Generation names the tasks that were enqueued last; it is raised when the run
-	// is resumed or repaired.
+	// First is the generation of the run's first tasks. Create chooses it, so that no
+	// two runs have a generation in common, also where they have the same id one
+	// after the other.
+	First int
+	// Generation is that of the tasks that were enqueued last; it is raised when the
+	// run is resumed or repaired.
 	Generation int
 	// Floor is the least generation whose tasks are not dropped.
 	Floor int
@@ -94,6 +99,14 @@ func (r Run) CountsFrom() time.Time {
 	return r.CreatedAt
 }
 
+// mostGenerations is how many generations a run has at the most: it is resumed and
+// repaired less often. lua/prelude.lua knows it too.
+const mostGenerations = 1_000_000
+
+// firstGeneration returns a random multiple of mostGenerations. Lua's numbers and
+// those of JSON are exact beyond it.
+func firstGeneration() int { return (1 + rand.IntN(1_000_000_000)) * mostGenerations }
+
 // Repairing says that it is being repaired, or that who did so has died.
 func (r Run) Repairing() bool { return r.Resuming && r.Floor < r.Generation }
 
@@ -127,7 +140,7 @@ func (r Run) fields() ([]any, error) {
 		"parent", r.Parent,
 		"caller", quote(r.Caller, maxLabel),
 		"columns", columns,
-		"generation", r.Generation,
+		"first", r.First, "generation", r.First, "floor", r.First,
 		"give_up_ms", r.GiveUp.Milliseconds(),
 		"priority", r.Priority,
 	}
@@ -151,6 +164,7 @@ func parseRun(id string, hash map[string]string) (Run, error) {
 		return Run{}, fmt.Errorf("run %s: stored columns: %w", id, err)
 	}
 	read := numbers{hash: hash}
+	r.First = int(read.int("first"))
 	r.Generation = int(read.int("generation"))
 	r.Floor = int(read.int("floor"))
 	r.StoredAt = read.time("stored_at")

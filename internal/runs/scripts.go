@@ -97,7 +97,7 @@ func keys(run string) []string {
 		key(run, "run"), key(run, "settled"), key(run, "cancelled"), key(run, "told"),
 		key(run, "fates"), key(run, "notes"), key(run, "kept"), key(run, "rows"),
 		key(run, "scratch"), key(run, "begun"), key(run, "intents"),
-		key(run, "walk"),
+		key(run, "walk"), key(run, "deleted"),
 	}
 }
 
@@ -116,6 +116,8 @@ func (l *Ledger) do(ctx context.Context, script *redis.Script, run string, want 
 		return "", nil, ErrNotFound
 	case "cancelled":
 		return "", nil, ErrCancelled
+	case "deleted":
+		return "", nil, errDeleted
 	case "mismatch":
 		member, have := fmt.Sprint(answer[1]), fmt.Sprint(answer[2])
 		e := &MismatchError{Run: run, Member: member, Have: have, Want: want[member]}

@@ -15,31 +15,33 @@ import (
 // are escaped.
 //
 // Outcomes are words of [a-z_]. The error is [ErrNotFound] when there is no such
-// run, a [MismatchError] when it is of another kind or has no such row.
-func (l *Ledger) Settle(ctx context.Context, run, kind string, items []int64, outcome, detail string) error {
-	_, err := l.settle(ctx, run, kind, items, outcome, detail, "")
+// run, a [MismatchError] when it is of another kind or has no such row. generation
+// is that of the task, here and below: for a task of an earlier run of the same id
+// the run is not there. Callers that are no task pass 0.
+func (l *Ledger) Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error {
+	_, err := l.settle(ctx, run, kind, generation, items, outcome, detail, "")
 	return err
 }
 
 // SettleRow is Settle of one row by an execution that knows of its mark, of that name
 // and value, as [Ledger.Begin] has set it; of none where the value is empty. Where the
 // row has another one by now nothing is settled, and against is "begun".
-func (l *Ledger) SettleRow(ctx context.Context, run, kind string, item int64, name string, mark []byte, outcome, detail string) (against string, err error) {
+func (l *Ledger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (against string, err error) {
 	known := "="
 	if len(mark) > 0 {
 		known += name + ":" + string(mark)
 	}
-	return l.settle(ctx, run, kind, []int64{item}, outcome, detail, known)
+	return l.settle(ctx, run, kind, generation, []int64{item}, outcome, detail, known)
 }
 
-func (l *Ledger) settle(ctx context.Context, run, kind string, items []int64, outcome, detail, known string) (against string, err error) {
+func (l *Ledger) settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail, known string) (against string, err error) {
 	if err := checkID(run); err != nil {
 		return "", err
 	}
 	if !outcomePattern.MatchString(outcome) {
 		return "", fmt.Errorf("run %s: settle: outcome %s: want 1 to 32 of a-z and _", run, quoted(outcome))
 	}
-	args, err := rowArgs(run, items, kind, outcome, quote(detail, maxDetail), known)
+	args, err := rowArgs(run, items, kind, generation, outcome, quote(detail, maxDetail), known)
 	var rest []any
 	if err == nil {
 		_, rest, err = l.do(ctx, settleScript, run, map[string]string{"kind": kind}, args...)
@@ -108,11 +110,11 @@ func rowArgs(run string, items []int64, before ...any) ([]any, error) {
 
 // Note says of open rows why they are open, and when they are looked at next
 // (zero: not known). Of a settled row it says nothing and is ignored.
-func (l *Ledger) Note(ctx context.Context, run string, items []int64, reason string, next time.Time) error {
+func (l *Ledger) Note(ctx context.Context, run string, generation int, items []int64, reason string, next time.Time) error {
 	if err := checkID(run); err != nil {
 		return err
 	}
-	args, err := rowArgs(run, items, toMillis(next), quote(reason, maxDetail))
+	args, err := rowArgs(run, items, generation, toMillis(next), quote(reason, maxDetail))
 	if err == nil {
 		_, _, err = l.do(ctx, noteScript, run, nil, args...)
 	}
@@ -131,8 +133,8 @@ const evidenceMark = "evidence"
 // marks by name, which outlive a crash: what was read, or is about to be done.
 // Each replaces what was there under that name. Settling the row drops all of it, but
 // for what was found of one that expired. Of a settled row it keeps nothing.
-func (l *Ledger) Looked(ctx context.Context, run string, item int64, reason string, next time.Time, evidence []byte, marks map[string][]byte) error {
-	args := []any{item, toMillis(next), quote(reason, maxDetail)}
+func (l *Ledger) Looked(ctx context.Context, run string, item int64, generation int, reason string, next time.Time, evidence []byte, marks map[string][]byte) error {
+	args := []any{item, generation, toMillis(next), quote(reason, maxDetail)}
 	if evidence != nil {
 		args = append(args, evidenceMark, evidence)
 	}

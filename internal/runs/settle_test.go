@@ -32,7 +32,7 @@ func TestSettleCountsARowOnce(t *testing.T) {
 					if worker%2 == 1 {
 						slices.Reverse(items)
 					}
-					if err := l.Settle(t.Context(), "a", kind, items, "done", ""); err != nil {
+					if err := l.Settle(t.Context(), "a", kind, 0, items, "done", ""); err != nil {
 						t.Error(err)
 					}
 				}
@@ -62,7 +62,7 @@ func TestTwoSettlementsOfARowRace(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, outcome := range []string{"refused", "failed"} {
 			wg.Go(func() {
-				if err := l.Settle(t.Context(), id, kind, []int64{item}, outcome, "by "+outcome); err != nil {
+				if err := l.Settle(t.Context(), id, kind, 0, []int64{item}, outcome, "by "+outcome); err != nil {
 					t.Error(err)
 				}
 			})
@@ -147,7 +147,7 @@ func TestSettleRefusedChangesNothing(t *testing.T) {
 			create(t, l, "a")
 			seal(t, l, "a", 5)
 			before := get(t, l, "a")
-			err := l.Settle(t.Context(), "a", tt.kind, tt.items, tt.outcome, "why")
+			err := l.Settle(t.Context(), "a", tt.kind, 0, tt.items, tt.outcome, "why")
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want it to say %q", err, tt.want)
 			}
@@ -241,7 +241,7 @@ func TestNotesAreOfOpenRows(t *testing.T) {
 	next := time.Date(2026, 11, 20, 9, 0, 0, 250e6, time.UTC)
 	note := func(item int64, reason string, next time.Time) {
 		t.Helper()
-		if err := l.Note(t.Context(), "a", []int64{item}, reason, next); err != nil {
+		if err := l.Note(t.Context(), "a", 0, []int64{item}, reason, next); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestNotesAreOfOpenRows(t *testing.T) {
 	if diff := cmp.Diff(want, open(10)); diff != "" {
 		t.Errorf("sealed (-want +got):\n%s", diff)
 	}
-	if err := l.Note(t.Context(), "a", []int64{4, 5}, "x", next); !errors.Is(err, runs.ErrMismatch) {
+	if err := l.Note(t.Context(), "a", 0, []int64{4, 5}, "x", next); !errors.Is(err, runs.ErrMismatch) {
 		t.Errorf("a note on a row that there is not: %v", err)
 	}
 	settle(t, l, "a", "done", "", 0, 1, 2, 4)
@@ -325,10 +325,10 @@ func TestMarksSurviveUntilTheRowIsSettled(t *testing.T) {
 		t.Errorf("marks left: %v", rdb.HGetAll(t.Context(), "orgops:v1:{run:a}:kept").Val())
 	}
 	for _, err := range []error{
-		l.Looked(t.Context(), "a", 0, "", time.Time{}, nil, map[string][]byte{"two words": nil}),
-		l.Looked(t.Context(), "a", 0, "", time.Time{}, nil, map[string][]byte{"evidence": nil}),
-		l.Looked(t.Context(), "a", 3, "", time.Time{}, nil, map[string][]byte{"intent": nil}),
-		l.Looked(t.Context(), "a", -1, "", time.Time{}, nil, nil),
+		l.Looked(t.Context(), "a", 0, 0, "", time.Time{}, nil, map[string][]byte{"two words": nil}),
+		l.Looked(t.Context(), "a", 0, 0, "", time.Time{}, nil, map[string][]byte{"evidence": nil}),
+		l.Looked(t.Context(), "a", 3, 0, "", time.Time{}, nil, map[string][]byte{"intent": nil}),
+		l.Looked(t.Context(), "a", -1, 0, "", time.Time{}, nil, nil),
 	} {
 		if err == nil {
 			t.Error("kept what it should refuse")

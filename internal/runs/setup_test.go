@@ -53,7 +53,7 @@ func seal(t *testing.T, l *runs.Ledger, id string, total int64) {
 
 func settle(t *testing.T, l *runs.Ledger, id, outcome, detail string, items ...int64) {
 	t.Helper()
-	if err := l.Settle(t.Context(), id, kind, items, outcome, detail); err != nil {
+	if err := l.Settle(t.Context(), id, kind, 0, items, outcome, detail); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,10 +79,16 @@ func fates(t *testing.T, l *runs.Ledger, id string) []runs.Fate {
 	return all
 }
 
+// generation returns the run's nth generation, from 0.
+func generation(t *testing.T, l *runs.Ledger, id string, n int) int {
+	t.Helper()
+	return get(t, l, id).First + n
+}
+
 // begin has the row begin by one who knows its mark, and returns what stands against it.
 func begin(t *testing.T, l *runs.Ledger, id string, item int64, mark string) (against string) {
 	t.Helper()
-	against, err := l.Begin(t.Context(), id, item, 0, "post", []byte(mark), []byte(marks(t, l, id, item)["post"]))
+	against, err := l.Begin(t.Context(), id, item, generation(t, l, id, 0), "post", []byte(mark), []byte(marks(t, l, id, item)["post"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +98,7 @@ func begin(t *testing.T, l *runs.Ledger, id string, item int64, mark string) (ag
 // keep sets a mark on a row, as a look does that leaves it open.
 func keep(t *testing.T, l *runs.Ledger, id string, item int64, name, value string) {
 	t.Helper()
-	if err := l.Looked(t.Context(), id, item, "not there", time.Time{}, nil, map[string][]byte{name: []byte(value)}); err != nil {
+	if err := l.Looked(t.Context(), id, item, 0, "not there", time.Time{}, nil, map[string][]byte{name: []byte(value)}); err != nil {
 		t.Fatal(err)
 	}
 }

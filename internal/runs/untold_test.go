@@ -83,10 +83,10 @@ func TestUntold(t *testing.T) {
 		t.Fatalf("created %t, %v", created, err)
 	}
 	want("of one whose producer comes back", "a", "cancelled")
-	if err := l.Register(t.Context(), "alone", kind, "default", time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
+	if err := l.Register(t.Context(), "alone", kind, "default", 0, time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Settle(t.Context(), "alone", kind, []int64{0}, "done", ""); err != nil {
+	if err := l.Settle(t.Context(), "alone", kind, 0, []int64{0}, "done", ""); err != nil {
 		t.Fatal(err)
 	}
 	want("of rows that came by themselves", "a", "cancelled")

@@ -160,11 +160,11 @@ func (l *Ledger) grown(ctx context.Context, run string, stored int64, rows [][]b
 }
 
 // NoteWalk says why the walk does not go on, and when it tries again.
-func (l *Ledger) NoteWalk(ctx context.Context, run, reason string, next time.Time) error {
+func (l *Ledger) NoteWalk(ctx context.Context, run string, generation int, reason string, next time.Time) error {
 	if err := checkID(run); err != nil {
 		return err
 	}
-	if _, _, err := l.do(ctx, walkNoteScript, run, nil, toMillis(next), quote(reason, maxDetail)); err != nil {
+	if _, _, err := l.do(ctx, walkNoteScript, run, nil, generation, toMillis(next), quote(reason, maxDetail)); err != nil {
 		return fmt.Errorf("run %s: note on its walk: %w", run, err)
 	}
 	return nil

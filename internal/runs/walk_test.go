@@ -129,11 +129,11 @@ func TestWalkStopped(t *testing.T) {
 	l, _ := newLedger(t)
 	createWalk(t, l, "a")
 	step(t, l, "a", 3)
-	against := func(generation int, want string) {
+	against := func(n int, want string) {
 		t.Helper()
-		got, err := l.WalkStep(t.Context(), "a", generation, 1, []byte("t"), []byte("c"), found(3, 4), "record", nil)
+		got, err := l.WalkStep(t.Context(), "a", generation(t, l, "a", n), 1, []byte("t"), []byte("c"), found(3, 4), "record", nil)
 		if err != nil || got != want {
-			t.Errorf("against a step of generation %d is %q, want %q; %v", generation, got, want, err)
+			t.Errorf("against a step of generation %d is %q, want %q; %v", n, got, want, err)
 		}
 	}
 	if err := l.Pause(t.Context(), "a"); err != nil {
@@ -144,7 +144,7 @@ func TestWalkStopped(t *testing.T) {
 		t.Fatal(todo, err)
 	}
 	against(0, runs.DropSuperseded)
-	if err := l.Resumed(t.Context(), "a", 1); err != nil {
+	if err := l.Resumed(t.Context(), "a", generation(t, l, "a", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if rows, err := l.Cancel(t.Context(), "a"); err != nil || rows != 3 {
@@ -174,13 +174,13 @@ func TestWalkIsNobodysToFinish(t *testing.T) {
 	if _, err := l.WalkStep(t.Context(), "b", 0, 0, nil, nil, found(0, 1), "record", nil); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("a step of it: %v", err)
 	}
-	if err := l.NoteWalk(t.Context(), "b", "x", time.Time{}); !errors.Is(err, runs.ErrNotFound) {
+	if err := l.NoteWalk(t.Context(), "b", 0, "x", time.Time{}); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("a note on it: %v", err)
 	}
 	if err := l.Repair(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
-	if r := get(t, l, "a"); r.Generation != 1 || !r.Repairing() {
+	if r := get(t, l, "a"); r.Generation != r.First+1 || !r.Repairing() {
 		t.Errorf("run %+v", r)
 	}
 }
@@ -189,7 +189,7 @@ func TestWalkNotes(t *testing.T) {
 	l, _ := newLedger(t)
 	createWalk(t, l, "a")
 	next := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-	if err := l.NoteWalk(t.Context(), "a", "paced: later\x1b", next); err != nil {
+	if err := l.NoteWalk(t.Context(), "a", 0, "paced: later\x1b", next); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.NoteLost(t.Context(), "a", 0, true); err != nil {

@@ -4,7 +4,7 @@
 -- has read it: another one there is another execution's, and stays. One that is the
 -- value already is the caller's own, sent twice.
 local r = redis.call('HMGET', run, 'sealed', 'total')
-if not r[1] then return {'missing'} end
+if missing(ARGV[3]) then return {'missing'} end
 if r[1] == '1' and tonumber(ARGV[2]) >= tonumber(r[2]) then return {'mismatch', 'item', ARGV[2]} end
 if redis.call('GETBIT', settled, ARGV[2]) == 1 then return {'ok', 'settled'} end
 local word = against(ARGV[3])

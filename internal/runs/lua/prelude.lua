@@ -5,6 +5,8 @@ local told, fates, notes, kept, rows = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[
 local scratch = KEYS[9] -- there only while a script runs
 local begun, intents = KEYS[10], KEYS[11]
 local cursor = KEYS[12] -- of a run whose rows a walk finds
+local deleted = KEYS[13] -- of a single row: it remains when the run is deleted, hence:
+local run_keys = 12
 
 local function now()
   local t = redis.call('TIME')
@@ -21,6 +23,14 @@ local function beyond(total)
   if first >= 0 then return tostring(first) end
 end
 
+-- Reports whether a task of that generation has no run: there is none, or another run
+-- has its id by now. Generation 0 is that of a caller that is no task.
+local function missing(generation)
+  local r = redis.call('HMGET', run, 'kind', 'first')
+  local g, first = tonumber(generation), tonumber(r[2] or 0)
+  return not r[1] or g ~= 0 and (g < first or g >= first + 1000000)
+end
+
 -- What stands against work of a task of that generation, '' if nothing does. In a
 -- run that was cancelled nothing begins, so no generation there is too old to find
 -- out what became of what had begun.
@@ -28,7 +38,8 @@ local function against(generation)
   local r = redis.call('HMGET', run, 'cancelled_at', 'paused', 'floor')
   if r[1] then return 'cancelled' end
   if r[2] == '1' then return 'paused' end
-  if tonumber(generation) < tonumber(r[3] or 0) then return 'superseded' end
+  local g = tonumber(generation)
+  if g ~= 0 and g < tonumber(r[3] or 0) then return 'superseded' end
   return ''
 end
 
@@ -44,7 +55,7 @@ local function conclude()
     ended = now()
     redis.call('HSET', run, 'ended_at', ended)
   end
-  for i = 1, #KEYS do
+  for i = 1, run_keys do
     redis.call('PEXPIREAT', KEYS[i], ended + tonumber(r[5] or ARGV[1]))
   end
 end

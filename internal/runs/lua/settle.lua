@@ -1,30 +1,30 @@
--- ARGV: retention, kind, outcome, detail, mark, then the rows. mark is '' or, for a
+-- ARGV: retention, kind, generation, outcome, detail, mark, then the rows. mark is '' or, for a
 -- single row, '=' and the mark that it may have, name:value, or none: another one is
 -- another execution's, which has begun something meanwhile.
 -- All is looked at before anything is written: a call that is refused changes nothing.
 local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks')
-if not r[1] then return {'missing'} end
+if missing(ARGV[3]) then return {'missing'} end
 if r[1] ~= ARGV[2] then return {'mismatch', 'kind', r[1]} end
 if r[2] == '1' then
   local total = tonumber(r[3])
-  for i = 6, #ARGV do
+  for i = 7, #ARGV do
     if tonumber(ARGV[i]) >= total then return {'mismatch', 'item', ARGV[i]} end
   end
 end
 
-if ARGV[5] ~= '' and redis.call('GETBIT', settled, ARGV[6]) == 0 and redis.call('GETBIT', begun, ARGV[6]) == 1
-  and '=' .. redis.call('HGET', intents, ARGV[6]) ~= ARGV[5] then
+if ARGV[6] ~= '' and redis.call('GETBIT', settled, ARGV[7]) == 0 and redis.call('GETBIT', begun, ARGV[7]) == 1
+  and '=' .. redis.call('HGET', intents, ARGV[7]) ~= ARGV[6] then
   return {'ok', 'begun'}
 end
 
-local outcome, detail = ARGV[3], ARGV[4]
+local outcome, detail = ARGV[4], ARGV[5]
 local well = outcome == 'done' or outcome == 'unchanged'
 local keep = detail ~= '' or (outcome ~= 'done' and outcome ~= 'cancelled')
 local marks = {}
 for name in string.gmatch(r[4] or '', '%S+') do marks[#marks + 1] = name end
 
 local fresh, counted, corrected = 0, 0, 0
-for i = 6, #ARGV do
+for i = 7, #ARGV do
   local item = ARGV[i]
   local first = redis.call('SETBIT', settled, item, 1) == 0
   -- What was under way when the run was cancelled, and went well, did go well.

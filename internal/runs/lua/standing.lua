@@ -2,7 +2,7 @@
 -- and 1, what stands against a task of that generation or '' and, of a single row where
 -- a kind is given, its marks but for the evidence: name, value, name, value.
 local r = redis.call('HMGET', run, 'kind', 'sealed', 'total', 'marks')
-if not r[1] then return {'missing'} end
+if missing(ARGV[3]) then return {'missing'} end
 local kind = ARGV[2]
 if kind ~= '' then
   if r[1] ~= kind then return {'mismatch', 'kind', r[1]} end

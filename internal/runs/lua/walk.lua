@@ -4,7 +4,7 @@
 -- Makes one step of a walk, whole, if it is the next one: answers '', or what stands
 -- against it.
 local r = redis.call('HMGET', run, 'walk_step', 'sealed', 'stored', 'marks')
-if not r[1] then return {'missing'} end
+if not r[1] or missing(ARGV[2]) then return {'missing'} end
 local word = against(ARGV[2])
 if word ~= '' then return {'ok', word} end
 local before = tonumber(ARGV[4])
