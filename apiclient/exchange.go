@@ -53,7 +53,7 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 			c.failed(k.operation, err)
 		}
 	}()
-	a, used, err := c.attempt(ctx, k)
+	a, used, err := c.attempts(ctx, k)
 	if err != nil {
 		return answer{}, err
 	}
@@ -64,7 +64,7 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 			return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w", k.operation, k.method, k.path, err)
 		}
 		if !fresh.Equal(used) {
-			if a, _, err = c.attempt(ctx, k); err != nil {
+			if a, _, err = c.attempts(ctx, k); err != nil {
 				return answer{}, err
 			}
 		}
@@ -77,6 +77,29 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 		return answer{}, k.unread(ctx, a)
 	}
 	return a, nil
+}
+
+// mostResends bounds how often one request is sent again: a server that refuses it as
+// often is in trouble, which is the caller's business.
+const mostResends = 3
+
+// attempts is attempt, repeated where net/http would have sent k again by itself: each
+// time with a permit of its own, and on a connection that was not idle, since the API
+// may have closed them all. An error after a request that may have arrived says so.
+func (c *Client) attempts(ctx context.Context, k request) (answer, Secret, error) {
+	a, token, err := c.attempt(ctx, k)
+	for range mostResends {
+		lost, ok := errors.AsType[*TransportError](err)
+		if !ok || !errors.Is(lost, errResend) {
+			break
+		}
+		c.transport.CloseIdleConnections()
+		a, token, err = c.attempt(ctx, k)
+		if again, ok := errors.AsType[*TransportError](err); err != nil && lost.Sent && (!ok || !again.Sent) {
+			return answer{}, Secret{}, lost
+		}
+	}
+	return a, token, err
 }
 
 // attempt waits for a permit, takes the token of that moment (others may have
@@ -152,7 +175,9 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	defer cancel()
 
 	var sent sending
-	req, err := c.newRequest(sent.watch(limited), k, token)
+	watched, end := sent.watch(limited)
+	defer end()
+	req, err := c.newRequest(watched, k, token)
 	if err != nil {
 		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
 		return answer{}, k.transportError(false, m.err(err))
@@ -162,6 +187,9 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	resp, err := c.exchange.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
 		c.told(ctx, k, 0, nil, started)
+		if sent.wasResent() {
+			return answer{}, k.transportError(sent.begun(), errResend)
+		}
 		return answer{}, k.transportError(sent.begun(), ownReason(ctx, m.err(withoutQuote(err))))
 	}
 	c.gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)

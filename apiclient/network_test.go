@@ -158,8 +158,8 @@ func respond(f *http2.Framer, id uint32, status, body string) bool {
 		f.WriteData(id, true, []byte(body)) == nil
 }
 
-// What a server says it has not looked at is sent again, but for a POST; what is
-// lost in any other way is not, whatever it is.
+// What a server says it has not looked at is sent again, with a permit of its own, but
+// for a POST; what is lost in any other way is not, whatever it is.
 func TestLostOverHTTP2(t *testing.T) {
 	calls := map[string]func(context.Context, *apiclient.Client) error{
 		http.MethodGet: get, http.MethodPost: create,
@@ -198,9 +198,13 @@ func TestLostOverHTTP2(t *testing.T) {
 					}
 					return respond(f, s.id, "200", domainRecord)
 				})
-				err := call(t.Context(), newClient(t, origin, func(cfg *apiclient.Config) { cfg.Network = network }))
+				gate := &counting{}
+				err := call(t.Context(), newClient(t, origin, func(cfg *apiclient.Config) { cfg.Network, cfg.Gate = network, gate }))
 				mu.Lock()
 				defer mu.Unlock()
+				if permits := int(gate.waits.Load()); permits != len(seen) {
+					t.Errorf("%d requests for %d permits", len(seen), permits)
+				}
 				if tc.again && method != http.MethodPost {
 					if err != nil || len(seen) != 2 || seen[0].body != seen[1].body {
 						t.Errorf("seen %v, and then: %v", seen, err)

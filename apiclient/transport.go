@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -31,12 +32,14 @@ const (
 // newTransport speaks HTTP/2 where the server does, and else HTTP/1.1 over as
 // many connections as there are requests at a time, of which conns are kept.
 //
-// What it sends again by itself does no harm. Over HTTP/2 that is a request that
-// the server says it has not looked at (REFUSED_STREAM, or above the last stream
-// of a GOAWAY), and one that it answered with PROTOCOL_ERROR; over HTTP/1.1 a GET
-// whose kept connection turned out to be closed, and any of which nothing was
-// written. A POST is never among them: without a GetBody its body cannot be had
-// twice (see newRequest). PATCH and DELETE are idempotent.
+// net/http would send some requests again by itself, and without a permit: see
+// sending. Over HTTP/2 these are requests that the server says it has not looked at
+// (REFUSED_STREAM, or above the last stream of a GOAWAY), and one that it answered
+// with PROTOCOL_ERROR; over HTTP/1.1 a GET whose kept connection turned out to be
+// closed, once for each connection that is kept, and any request of which nothing
+// was written. To send them again does no harm: PATCH and DELETE are idempotent,
+// and a POST is never among them, as without a GetBody its body cannot be had twice
+// (see newRequest).
 func newTransport(n Network, connect, header time.Duration, conns int) *http.Transport {
 	dialer := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
@@ -79,11 +82,19 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// sending watches whether any of one request went out. net/http says so only in
-// an unexported error, and of a POST that is lost the difference matters.
+// errResend is the error of an exchange that net/http was about to send again.
+var errResend = errors.New("the connection was lost before an answer came")
+
+// sending watches one exchange. It reports whether any of the request was written:
+// net/http says so only in an unexported error, and of a POST that is lost the
+// difference matters. And it ends the exchange where net/http is about to send the
+// request a second time, which needs a permit of its own.
 type sending struct {
-	mu    sync.Mutex
-	conns []sendingConn
+	stop context.CancelCauseFunc
+
+	mu     sync.Mutex
+	conn   *sendingConn // nil: the request got none yet
+	resent bool         // it was about to be
 }
 
 type sendingConn struct {
@@ -91,20 +102,38 @@ type sendingConn struct {
 	before int64 // written when the request got the connection
 }
 
-// watch returns the context to send with.
-func (s *sending) watch(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: s.gotConn})
+// watch returns the context to send with; end is to be called after the exchange.
+func (s *sending) watch(ctx context.Context) (_ context.Context, end func()) {
+	ctx, s.stop = context.WithCancelCause(ctx)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: s.gotConn}), func() { s.stop(nil) }
 }
 
+// gotConn is called by the goroutine that sends, before anything is written.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counted, alone := ownConn(info.Conn)
-	if !alone {
-		s.conns = append(s.conns, sendingConn{}) // anything may be written to it
-		return
+	switch {
+	case s.conn != nil:
+		s.resent = true
+		s.stop(errResend)
+		if alone {
+			// HTTP/1.1 asks the context after it has begun to write; over HTTP/2 nothing
+			// is written for a context that has ended.
+			_ = counted.Close()
+		}
+	case alone:
+		s.conn = &sendingConn{conn: counted, before: counted.written.Load()}
+	default:
+		s.conn = &sendingConn{} // anything may be written to it
 	}
-	s.conns = append(s.conns, sendingConn{conn: counted, before: counted.written.Load()})
+}
+
+// wasResent reports whether net/http was kept from sending the request again.
+func (s *sending) wasResent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resent
 }
 
 // ownConn is the connection of ours below conn; alone says that there is one,
@@ -133,10 +162,5 @@ func ownConn(conn net.Conn) (counted *countedConn, alone bool) {
 func (s *sending) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.conns {
-		if c.conn == nil || c.conn.written.Load() > c.before {
-			return true
-		}
-	}
-	return false
+	return s.conn != nil && (s.conn.conn == nil || s.conn.conn.written.Load() > s.conn.before)
 }
