@@ -4,7 +4,8 @@ package tasks
 // writes down, with what is remembered of the domain, what it is about to do; a second
 // run that finds this reads the record. What has landed is finished; what has surely not
 // begins anew, with a new proof that the token is gone. A PATCH that takes away is
-// idempotent (specification 4.1), and so is the one that gives the flag back.
+// idempotent (specification 4.1), and so is the one that gives the flag back. No PATCH is
+// made while the record omits its flag.
 
 import (
 	"context"
@@ -91,6 +92,7 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 		}
 		return Result{}, err
 	}
+	a.m.FlagOmitted = d.UseForOrganizationDiscovery == nil
 	if a.m.Acting != nil {
 		if r, over, err := h.finish(ctx, a, d); over || err != nil {
 			return r, err
@@ -157,6 +159,12 @@ func (h *act) finish(ctx context.Context, a *acted, d apiclient.DiscoveryDomain)
 		const again = time.Minute // costs a request
 		return r, true, later("a PATCH of this domain had no answer; what became of it is looked at again", wholeSeconds(min(wait, again)))
 	}
+	if doing.Action == ActUnroute && d.Status == apiclient.StatusVerified && a.m.FlagOmitted {
+		const why = "the record does not say its use_for_organization_discovery: the next sweep reads it again"
+		a.m.noteOnce(h.cfg.Now(), "not known whether a PATCH was carried out", why)
+		_, err = h.remembered.write(ctx, a.id, a.raw, &a.m)
+		return unchanged("what became of a PATCH is not known: " + why), true, err
+	}
 	a.m.Acting = nil
 	a.raw, err = h.remembered.write(ctx, a.id, a.raw, &a.m)
 	return r, err != nil, err
@@ -202,13 +210,12 @@ func (h *act) takeAway(ctx context.Context, a *acted, p ActPayload, d apiclient.
 	case dnscheck.Unknown:
 		return unchanged("not acted on, the next sweep decides anew: " + verdict.Sentence()), nil
 	}
-	rules := h.cfg.Rules.complete()
-	off := d.UseForOrganizationDiscovery != nil && !*d.UseForOrganizationDiscovery
-	if rules.Action == ActReport || rules.Action == ActUnroute && off {
-		return h.report(ctx, a, rules.Action, verdict)
+	action := h.cfg.Rules.ActionOn(a.m)
+	if action == ActReport || action == ActUnroute && !*d.UseForOrganizationDiscovery {
+		return h.report(ctx, a, action, verdict)
 	}
 	a.m.Acting = &Acting{
-		Action: rules.Action, At: second(h.cfg.Now()), Tick: p.Tick, Since: a.m.Absence.Since,
+		Action: action, At: second(h.cfg.Now()), Tick: p.Tick, Since: a.m.Absence.Since,
 		Host: d.VerificationHost, TXT: d.VerificationTXT, Flag: d.UseForOrganizationDiscovery,
 	}
 	return h.patch(ctx, a, p, a.m.Acting.change())
@@ -271,14 +278,19 @@ func (h *act) report(ctx context.Context, a *acted, action Action, v dnscheck.Ve
 	now := second(h.cfg.Now())
 	a.m = a.m.clone()
 	if !a.m.Absence.Reported.IsZero() {
-		return unchanged("its loss has been told"), nil
+		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m) // whether the record says its flag
+		return unchanged("its loss has been told"), err
+	}
+	why := v.Sentence()
+	if omission := h.cfg.Rules.omission(a.m); omission != "" {
+		why = omission + ". " + why
 	}
 	a.m.Absence.Reported, a.m.Absence.ReportedAs = now, action
-	a.m.note(now, "reported", v.Sentence())
+	a.m.note(now, "reported", why)
 	s := sighted{id: a.id, tick: a.m.Tick, at: now}
-	a.m.untold(s, NoticeLost, NoticeData{Reason: v.Sentence(), Since: a.m.Absence.Since, Action: string(ActReport)})
+	a.m.untold(s, NoticeLost, NoticeData{Reason: why, Since: a.m.Absence.Since, Action: string(ActReport)})
 	_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
-	return Result{Outcome: Done, Detail: string(ActReport) + ": " + v.Sentence()}, err
+	return Result{Outcome: Done, Detail: string(ActReport) + ": " + why}, err
 }
 
 // giveBack gives the flag back that we took.
@@ -294,6 +306,11 @@ func (h *act) giveBack(ctx context.Context, a *acted, p ActPayload, d apiclient.
 		return h.clear(ctx, a, "changed by others", "somebody else has given the flag back")
 	case tokenOf(d.VerificationHost, d.VerificationTXT) != a.m.Token:
 		return unchanged("host or token are others than those that were seen"), nil
+	}
+	if why := a.m.Withheld(); why != "" {
+		a.m.noteOnce(h.cfg.Now(), eventWithheld, why)
+		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
+		return unchanged("not given back: " + why), err
 	}
 	verdict, err := h.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {

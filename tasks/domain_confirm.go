@@ -140,6 +140,9 @@ func (h *confirm) carryOut(ctx context.Context, job Job, p VerifyPayload) (Resul
 	if err != nil {
 		return Result{}, stillOpen(former, err)
 	}
+	if p.bySweep() && d.UseForOrganizationDiscovery != nil {
+		p.UseForOrganizationDiscovery = nil // what a sweep brings is for a record that omits it
+	}
 	if former != nil && !former.Undoing.IsZero() {
 		return Result{}, h.undoAgain(ctx, job, p, *former, d)
 	}
@@ -225,7 +228,7 @@ func (in intent) proves(d apiclient.DiscoveryDomain) bool {
 func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, former *intent, d apiclient.DiscoveryDomain) (Result, error) {
 	update, err := h.update(p, d)
 	if err != nil {
-		return Result{}, err
+		return Result{}, stillOpen(former, err)
 	}
 	verdict, err := h.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {
@@ -365,8 +368,15 @@ func (h *confirm) update(p VerifyPayload, d apiclient.DiscoveryDomain) (apiclien
 	if h.cfg.TrustPayload && u.UseForOrganizationDiscovery == nil {
 		return u, refused("the tenant's settings trust the payload because its credentials may not read; then the row has to bring use_for_organization_discovery, or a false could turn into a true")
 	}
+	if p.bySweep() && u.UseForOrganizationDiscovery == nil {
+		return u, refused("the token is there, but the record does not say its use_for_organization_discovery, and to verify the domain could turn that on by the platform's default; " +
+			"nothing was changed: set the flag explicitly once, or verify the domain by a row that brings use_for_organization_discovery")
+	}
 	return u, nil
 }
+
+// bySweep reports whether a sweep has found the row, or gives back the status by it.
+func (p VerifyPayload) bySweep() bool { return p.Swept || restores(p.Run, p.DiscoveryDomainID) }
 
 // compare holds the answer against what was proven.
 func (h *confirm) compare(ctx context.Context, job Job, p VerifyPayload, in intent, answer apiclient.DiscoveryDomain) (Result, error) {

@@ -121,7 +121,7 @@ func (h *recheck) process(ctx context.Context, job Job, p RecheckPayload) (Resul
 		if err != nil {
 			return Result{}, err
 		}
-		return h.handOn(ctx, job, p, target{former.Host, former.TXT})
+		return h.handOn(ctx, job, p, target{former.Host, former.TXT}, former.Flag)
 	}
 	m, raw, err := h.remembered.read(ctx, p.DiscoveryDomainID)
 	if err != nil {
@@ -251,7 +251,7 @@ func (h *recheck) pending(ctx context.Context, job Job, p RecheckPayload, m Memo
 	case !p.Prove && !m.tookStatus(): // it has become pending since the walk
 		return h.notOurs(ctx, p)
 	case v.State == dnscheck.Present:
-		return h.handOn(ctx, job, p, target{p.VerificationHost, p.VerificationTXT})
+		return h.handOn(ctx, job, p, target{p.VerificationHost, p.VerificationTXT}, p.knownFlag(m))
 	case m.tookStatus():
 		if _, err := h.record(ctx, p, m, raw, v); err != nil {
 			return Result{}, err
@@ -305,12 +305,25 @@ func (h *recheck) record(ctx context.Context, p RecheckPayload, m Memory, raw []
 func (p RecheckPayload) sighted(v dnscheck.Verdict, at time.Time) sighted {
 	return sighted{
 		id: p.DiscoveryDomainID, organization: p.OrganizationID, domain: p.Domain, token: tokenOf(p.VerificationHost, p.VerificationTXT),
-		tick: p.Tick, verdict: v, operator: v.Operator, at: at,
+		tick: p.Tick, verdict: v, operator: v.Operator, at: at, flagOmitted: p.UseForOrganizationDiscovery == nil,
 	}
 }
 
-// handOn enqueues the confirm of the row, with what was seen.
-func (h *recheck) handOn(ctx context.Context, job Job, p RecheckPayload, at target) (Result, error) {
+// knownFlag returns the flag of a domain that we have set to pending: as the sweep read it
+// or, where the record omits it, as it was read before that. nil: it is not known.
+func (p RecheckPayload) knownFlag(m Memory) *bool {
+	switch {
+	case !m.tookStatus():
+		return nil
+	case p.UseForOrganizationDiscovery == nil:
+		return m.Taken.Flag
+	}
+	return p.UseForOrganizationDiscovery
+}
+
+// handOn enqueues the confirm of the row, with what was seen, and with the flag for a
+// record that omits it.
+func (h *recheck) handOn(ctx context.Context, job Job, p RecheckPayload, at target, flag *bool) (Result, error) {
 	const provenWithin = time.Hour // its confirm does not go back to looking
 	e := p.Envelope
 	e.Swept = true
@@ -318,7 +331,7 @@ func (h *recheck) handOn(ctx context.Context, job Job, p RecheckPayload, at targ
 		typ: TypeConfirm, id: confirmTaskID(job.TaskID), queue: APIQueue(job.Tenant, Normal),
 		payload: VerifyPayload{
 			Envelope: e, OrganizationID: p.OrganizationID, DiscoveryDomainID: p.DiscoveryDomainID,
-			VerificationHost: at.Host, VerificationTXT: at.TXT, GiveUpAt: h.cfg.Now().UTC().Add(provenWithin),
+			VerificationHost: at.Host, VerificationTXT: at.TXT, UseForOrganizationDiscovery: flag, GiveUpAt: h.cfg.Now().UTC().Add(provenWithin),
 		},
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"time"
 
 	"orgops/dnscheck"
@@ -62,6 +63,9 @@ func (h *relook) process(ctx context.Context, _ Job, p RecheckPayload) (Result, 
 	case m.Taken == nil, h.cfg.Now().Sub(m.Taken.landedAt()) < young: // reads may be behind
 		return Result{}, notYet("the token is there again; what became of an action on the domain is awaited", wholeSeconds(young))
 	}
+	if m.tookStatus() && p.knownFlag(m) == nil {
+		return Result{}, h.withhold(ctx, p)
+	}
 	if err := h.giveBack(ctx, p, m); err != nil {
 		return Result{}, err
 	}
@@ -85,12 +89,32 @@ func (p RecheckPayload) over(m Memory, now time.Time) string {
 	return ""
 }
 
+// withhold writes down that the status is not given back while the flag is not known: a
+// PATCH of the status alone leaves the flag to the platform's default.
+func (h *relook) withhold(ctx context.Context, p RecheckPayload) error {
+	why := "the record does not say its use_for_organization_discovery"
+	_, err := h.remembered.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) {
+		m = m.clone()
+		m.FlagOmitted = true
+		if m.Withheld() != "" {
+			why = m.Withheld()
+			m.noteOnce(h.cfg.Now(), eventWithheld, why)
+		}
+		return m, nil
+	})
+	if err != nil {
+		return err
+	}
+	return notYet("the token is there again; not given back: "+why, wholeSeconds(spread(betweenLooks)))
+}
+
 // giveBack has given back what was taken away. To set a domain to verified takes a
-// proof, and a row: it is handed in like one by itself.
+// proof, and a row: it is handed in like one by itself, with the flag for a record that
+// omits it.
 func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error {
 	task := p.giveBack(h.cfg.Now())
 	if m.tookStatus() {
-		row := Row{kind: TypeVerify, organization: p.OrganizationID, id: p.DiscoveryDomainID}
+		row := Row{kind: TypeVerify, organization: p.OrganizationID, id: p.DiscoveryDomainID, use: p.knownFlag(m)}
 		task = Alone{ID: p.restoringRun(h.cfg.Now()), Tenant: p.Tenant, Row: row, GiveUp: betweenLooks, CreatedAt: h.cfg.Now()}.task()
 	}
 	if err := enqueue(ctx, h.cfg.Enqueuer, task); err != nil {
@@ -102,6 +126,17 @@ func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error
 // restoringRun names the run of the one row that verifies the domain again: another one
 // each hour, as one that has come to nothing is over.
 func (p RecheckPayload) restoringRun(now time.Time) string {
-	sum := sha256.Sum256([]byte(p.DiscoveryDomainID))
-	return fmt.Sprintf("restore-%d-%x", now.Truncate(time.Hour).Unix(), sum[:8])
+	return fmt.Sprintf("%s%d%s", restoringPrefix, now.Truncate(time.Hour).Unix(), restoringSuffix(p.DiscoveryDomainID))
+}
+
+const restoringPrefix = "restore-"
+
+func restoringSuffix(domain string) string {
+	sum := sha256.Sum256([]byte(domain))
+	return fmt.Sprintf("-%x", sum[:8])
+}
+
+// restores reports whether the run is that of the one row that verifies the domain again.
+func restores(run, domain string) bool {
+	return strings.HasPrefix(run, restoringPrefix) && strings.HasSuffix(run, restoringSuffix(domain))
 }

@@ -45,7 +45,7 @@ func TestErrandsOfSweeps(t *testing.T) {
 			t.Errorf("the %s is on errand %+v, want %+v", request, got, want)
 		}
 	}
-	d := w.sandbox.AddDomain(org, sandbox.Domain{ID: "ord_2", Domain: "two.example.org", Status: "pending"})
+	d := w.sandbox.AddDomain(org, sandbox.Domain{ID: "ord_2", Domain: "two.example.org", Status: "pending", Use: new(true)})
 	w.sandbox.SetTXT(d.Host, d.TXT)
 	if err := w.ledger.Delete(t.Context(), "run0"); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,9 @@ type Memory struct {
 	Values   []string  `json:"values,omitempty"`   // that stood in the token's place, quoted and cut
 	Operator string    `json:"operator,omitempty"` // who runs the domain's name servers, as far as was ever known
 	At       time.Time `json:"at"`
+	// FlagOmitted says that the record, as it was read last, omits
+	// use_for_organization_discovery.
+	FlagOmitted bool `json:"flag_omitted,omitempty"`
 
 	FirstPresent time.Time `json:"first_present,omitzero"`
 	LastPresent  time.Time `json:"last_present,omitzero"`
@@ -136,6 +139,22 @@ func (m Memory) goneFor() time.Duration {
 // tookStatus says whether we have set the domain to pending.
 func (m Memory) tookStatus() bool { return m.Taken != nil && m.Taken.Action == ActPending }
 
+// Withheld returns why nothing is given back even if the token is there; empty: it is
+// given back after a proof. While the record omits the flag, a PATCH of the flag could
+// overwrite a change by hand, and a PATCH of the status alone leaves the flag to the
+// platform's default.
+func (m Memory) Withheld() string {
+	switch {
+	case m.Taken == nil, m.Taken.Action == ActPending && !m.FlagOmitted:
+		return ""
+	case m.Taken.Flag == nil:
+		return "use_for_organization_discovery was not in the record when it was taken away, so that its value of before is not known: set it in the tenant by hand"
+	case m.Taken.Action == ActUnroute && m.FlagOmitted:
+		return "the record does not say its use_for_organization_discovery: it is given back once the record does; or set it in the tenant by hand"
+	}
+	return ""
+}
+
 // tokenOf stands for host and token, which may be as long as strangers like.
 func tokenOf(host, txt string) string {
 	sum := sha256.Sum256([]byte(strings.ToLower(strings.TrimSuffix(host, ".")) + "\x00" + txt))
@@ -151,6 +170,7 @@ type sighted struct {
 	between              bool // between two sweeps: it may clear an absence, and nothing else
 	verdict              dnscheck.Verdict
 	operator             string // who runs the name servers; empty: not known
+	flagOmitted          bool   // the record does not say use_for_organization_discovery
 	at                   time.Time
 }
 
@@ -169,6 +189,7 @@ func (m Memory) seen(s sighted) (after Memory, counted []string) {
 		return after, nil
 	}
 	after.Tick, after.At, after.Sweeps = s.tick, second(s.at), after.Sweeps+1
+	after.FlagOmitted = s.flagOmitted
 	after.State, after.Reason = s.verdict.State.String(), string(s.verdict.Reason)
 	after.Sentence, after.Values = "", nil
 	if s.operator != "" {
@@ -275,7 +296,11 @@ func (m *Memory) tell(v dnscheck.Verdict) {
 	}
 }
 
-const eventGivenBack = "given back"
+// Events that are looked for in the history.
+const (
+	eventGivenBack = "given back"
+	eventWithheld  = "not given back"
+)
 
 // has says whether the history has that event of that time.
 func (m Memory) has(what string, at time.Time) bool {
@@ -288,6 +313,15 @@ func (m *Memory) note(at time.Time, what, why string) {
 	if more := len(m.Past) - mostEvents; more > 0 {
 		m.Past = m.Past[more:]
 	}
+}
+
+// noteOnce adds a line to the history, unless the last line says the same.
+func (m *Memory) noteOnce(at time.Time, what, why string) {
+	why = cutRunes(why, longestReason)
+	if n := len(m.Past); n > 0 && m.Past[n-1].What == what && m.Past[n-1].Why == why {
+		return
+	}
+	m.note(at, what, why)
 }
 
 // untold adds a notice that is to be told once this is remembered. Its id is that of

@@ -49,6 +49,35 @@ type Rules struct {
 	Protect []string
 }
 
+// ActionOn returns the action on the domain once it is due: report where its record omits
+// use_for_organization_discovery, since the value that a PATCH replaces is not known then,
+// and cannot be given back.
+func (r Rules) ActionOn(m Memory) Action {
+	if m.FlagOmitted {
+		return ActReport
+	}
+	return r.complete().Action
+}
+
+// omission returns why the domain is only reported, and what to do; empty: its record
+// says its flag, or the rules only report.
+func (r Rules) omission(m Memory) string {
+	action := r.complete().Action
+	if r.ActionOn(m) == action {
+		return ""
+	}
+	return fmt.Sprintf("Only reported: the record does not say its use_for_organization_discovery, and %s could turn that on or off by the platform's default; "+
+		"set the flag explicitly once, or use absent-action report", action)
+}
+
+// because appends the omission, if any, to a reason.
+func (r Rules) because(why string, m Memory) string {
+	if omission := r.omission(m); omission != "" {
+		why += ". " + omission
+	}
+	return why
+}
+
 func (r Rules) complete() Rules {
 	if r.Action == "" {
 		r.Action = ActReport
@@ -99,19 +128,22 @@ func (r Rules) Decide(m Memory) Stands {
 	case m.Acting != nil:
 		return Stands{As: StandsActing, Why: "what became of a request is to be found out"}
 	case m.Taken != nil:
-		return Stands{As: StandsTaken, Why: "it was acted on"}
+		if why := m.Withheld(); why != "" {
+			return Stands{As: StandsTaken, Why: "it was acted on; not given back: " + why}
+		}
+		return Stands{As: StandsTaken, Why: "it was acted on; given back once the record is there again"}
 	case a == nil:
 		return Stands{As: StandsWell}
 	case rules.protects(m.OrganizationID, m.Domain):
 		return Stands{As: StandsProtected, Why: "it is protected"}
-	case !a.Reported.IsZero() && a.reportedAs() == rules.Action:
-		return Stands{As: StandsReported, Why: "its loss was told at " + a.Reported.Format(time.RFC3339)}
+	case !a.Reported.IsZero() && (m.FlagOmitted || a.reportedAs() == rules.Action):
+		return Stands{As: StandsReported, Why: rules.because("its loss was told at "+a.Reported.Format(time.RFC3339), m)}
 	case a.Checks < rules.AbsentChecks || gone < rules.Grace:
 		return Stands{As: StandsAtRisk, From: a.Since.Add(rules.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, rules.AbsentChecks, inDays(gone), inDays(rules.Grace))}
 	case m.State != "absent":
 		return Stands{As: StandsUnsure, Why: "the last sweep had no answer"}
 	}
-	return Stands{As: StandsDue, Why: fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(gone))}
+	return Stands{As: StandsDue, Why: rules.because(fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(gone)), m)}
 }
 
 func (a Absence) reportedAs() Action {

@@ -47,6 +47,13 @@ func TestDecide(t *testing.T) {
 		{"another is protected", tasks.Rules{Protect: []string{"g_1.example", "org"}}, func(*tasks.Memory) {}, tasks.StandsDue},
 		{"reported", tasks.Rules{}, func(m *tasks.Memory) { m.Absence.Reported = day0 }, tasks.StandsReported},
 		{"reported, and now there is more to do", tasks.Rules{Action: tasks.ActPending}, func(m *tasks.Memory) { m.Absence.Reported = day0 }, tasks.StandsDue},
+		{"reported, and there is more to do, but the record omits its flag", tasks.Rules{Action: tasks.ActPending}, func(m *tasks.Memory) {
+			m.Absence.Reported, m.FlagOmitted = day0, true
+		}, tasks.StandsReported},
+		{"reported, as the record omitted its flag", tasks.Rules{Action: tasks.ActUnroute}, func(m *tasks.Memory) {
+			m.Absence.Reported, m.Absence.ReportedAs = day0, tasks.ActReport
+		}, tasks.StandsDue},
+		{"not reported, and the record omits its flag", tasks.Rules{Action: tasks.ActUnroute}, func(m *tasks.Memory) { m.FlagOmitted = true }, tasks.StandsDue},
 		{"taken", tasks.Rules{Action: tasks.ActPending}, func(m *tasks.Memory) { m.Taken = &tasks.Acting{Action: tasks.ActPending} }, tasks.StandsTaken},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -472,13 +472,21 @@ func (p *place) stands(t time.Time) string {
 	return token
 }
 
-// takes says whether the action takes something away from a record like this.
+// on is what the action is on a record like this: one without a flag is only reported.
+func (s state) on(a tasks.Action) tasks.Action {
+	if s.flag == nil {
+		return tasks.ActReport
+	}
+	return a
+}
+
+// takes says whether the action takes something away from a record like this, or reports it.
 func (s state) takes(a tasks.Action) bool {
 	switch {
 	case s.gone || !s.verified:
 		return false
-	case a == tasks.ActUnroute:
-		return s.flag == nil || *s.flag
+	case s.on(a) == tasks.ActUnroute:
+		return *s.flag
 	}
 	return true
 }

@@ -83,9 +83,11 @@ func (s *simulation) wrong(p patch) string {
 	}
 	unroutes := s.rules.Action == tasks.ActUnroute
 	switch {
+	case p.before.flag == nil:
+		return "the flag was changed although the record did not say it"
 	case unroutes && p.before.verified != p.after.verified:
 		return "the status was changed where only the flag is to be"
-	case !unroutes && p.before.flag != nil && *p.before.flag != *p.after.flag:
+	case !unroutes && *p.before.flag != *p.after.flag:
 		return "the flag was changed where only the status is to be"
 	case s.undid(p):
 		return ""
@@ -245,7 +247,7 @@ func (s *simulation) holdLosses(p *place) {
 		for _, g := range p.gone() {
 			lost, is := g.common(seg.span)
 			latest := s.latest(p, lost.from)
-			if !is || !latest.Before(lost.to) || s.rules.Action == tasks.ActReport && s.lostTold(p, span{g.from.Add(s.rules.Grace), latest}) {
+			if !is || !latest.Before(lost.to) || seg.on(s.rules.Action) == tasks.ActReport && s.lostTold(p, span{g.from.Add(s.rules.Grace), latest}) {
 				continue
 			}
 			s.bad[p] = true
@@ -298,14 +300,15 @@ func (s *simulation) holdNotices(p *place) {
 		if n.Data.DiscoveryDomainID != p.id {
 			continue
 		}
-		if n.Type == tasks.NoticeLost && s.rules.Action == tasks.ActUnroute && n.Data.Action == string(tasks.ActReport) {
-			continue // it was not routed: there was nothing to take away
-		}
-		told[n.Type]++
-		if _, gone := p.goneAt(n.At); n.Type == tasks.NoticeLost && s.rules.Action == tasks.ActReport && (!gone || p.protected) {
+		reported := n.Type == tasks.NoticeLost && n.Data.Action == string(tasks.ActReport)
+		if _, gone := p.goneAt(n.At); reported && (!gone || p.protected) {
 			s.bad[p] = true
 			s.t.Errorf("%s (%s) is told to be lost at %v, and is not", p.id, p.kind, n.At)
 		}
+		if reported && s.rules.Action != tasks.ActReport {
+			continue // it was not routed, or the record has no flag: nothing was taken away
+		}
+		told[n.Type]++
 		if n.Type == tasks.NoticeAtRisk && !s.mayMiss(p, n.At) {
 			s.bad[p] = true
 			s.t.Errorf("%s (%s) is told to be at risk at %v, and its token is there", p.id, p.kind, n.At)

@@ -24,7 +24,7 @@ type Case struct {
 	// Checks how many sweeps have seen so.
 	Since  time.Time
 	Checks int
-	// Action is what the rules would have done to it.
+	// Action is what the rules would have done to it; see [tasks.Rules.ActionOn].
 	Action tasks.Action
 }
 
@@ -45,8 +45,6 @@ func decision(s tasks.Stands, held string, a tasks.Action) string {
 		return fmt.Sprintf("at risk: %s; not %s before %s", why, done(a), stamp(s.From))
 	case s.As == tasks.StandsUnsure, s.As == tasks.StandsProtected:
 		return "nothing: " + why
-	case s.As == tasks.StandsTaken:
-		return why + "; given back once the record is there again"
 	}
 	return why
 }
@@ -84,6 +82,7 @@ func DocketOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizati
 		s.Organizations, s.Tally, s.Run = j.Organizations, tally, j.Run
 	}
 	var absences []tasks.Absence // of each case; zero: it is not absent
+	var actions []tasks.Action   // of each case
 	for r, err := range attended(ctx, rdb, tenant) {
 		if err != nil {
 			return Docket{}, err
@@ -93,14 +92,14 @@ func DocketOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizati
 		if r.Absence != nil {
 			a = *r.Absence
 		}
-		absences = append(absences, a)
+		absences, actions = append(absences, a), append(actions, rules.ActionOn(r.Memory))
 	}
 	var d Docket
 	var judged []tasks.Case
 	judged, d.Breaker, d.Judged = s.Decide()
 	for i, c := range judged {
 		if organization == "" || c.OrganizationID == organization {
-			d.Cases = append(d.Cases, Case{Case: c, Since: absences[i].Since, Checks: absences[i].Checks, Action: rules.Action})
+			d.Cases = append(d.Cases, Case{Case: c, Since: absences[i].Since, Checks: absences[i].Checks, Action: actions[i]})
 		}
 	}
 	slices.SortStableFunc(d.Cases, compareCases)

@@ -107,7 +107,7 @@ func (r Remembered) Decision(rules tasks.Rules) string {
 	if r.Absence == nil {
 		return ""
 	}
-	return decision(rules.Decide(r.Memory), "", rules.Action)
+	return decision(rules.Decide(r.Memory), "", rules.ActionOn(r.Memory))
 }
 
 // TickAt is when a sweep was due.
@@ -166,7 +166,11 @@ func (r Remembered) taken() string {
 	if r.Taken == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(r.Taken.Action), stamp(r.Taken.At), Shown(r.Taken.Host))
+	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(r.Taken.Action), stamp(r.Taken.At), Shown(r.Taken.Host))
+	if why := r.Withheld(); why != "" {
+		text += "; not given back: " + why
+	}
+	return text
 }
 
 // stamp is a time as it is written everywhere.
