@@ -64,13 +64,20 @@ func assemble(t *testing.T) *fleet {
 // assembleOn is assemble on the Redis of that URL, with a tenant that has those
 // arguments besides.
 func assembleOn(d desk, url string, tenant ...string) *fleet {
+	d.t.Helper()
+	f := build(d)
+	f.startTenant(url, tenant...)
+	return f
+}
+
+// build builds the commands, for a tenant that is still to be started.
+func build(d desk) *fleet {
 	t := d.t
 	t.Helper()
 	f := &fleet{desk: d, dir: t.TempDir()}
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", f.dir, "orgops/cmd/worker", "orgops/cmd/enqueue").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	f.startTenant(url, tenant...)
 	return f
 }
 
