@@ -143,8 +143,9 @@ const (
 	// blockedFor is when a task looks again whether its operation is still
 	// blocked: each time may cost requests before the blocked one.
 	blockedFor = 2 * time.Minute
-	// longestRetryAfter bounds what a header can ask for; the tenant's pause has
-	// the same bound.
+	// longestRetryAfter bounds what a header or the pace can ask for: a task asks
+	// again after an hour, even if its permit takes longer (a rate of 1/h) or the
+	// pace was wrong. The tenant's pause has the same bound.
 	longestRetryAfter = time.Hour
 )
 
@@ -217,9 +218,9 @@ func judgePace(err error, after time.Duration) Judgement {
 	}
 	var blocks interface{ Blocked() bool }
 	if errors.As(err, &blocks) && blocks.Blocked() {
-		return Judgement{Outcome: Blocked, After: max(after, blockedFor)}
+		return Judgement{Outcome: Blocked, After: min(max(after, blockedFor), longestRetryAfter)}
 	}
-	return Judgement{Outcome: Paced, After: max(after, time.Second)}
+	return Judgement{Outcome: Paced, After: min(max(after, time.Second), longestRetryAfter)}
 }
 
 func judgeToken(err *apiclient.TokenError) Judgement {

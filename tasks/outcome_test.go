@@ -109,6 +109,10 @@ func TestJudge(t *testing.T) {
 		{"blocked, the probe is due", blocked{}, judged{tasks.Blocked, 120 * s, false, "", warn}},
 		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s}, judged{tasks.Blocked, 120 * s, false, "", warn}},
 
+		{"no permit for a year", noPermit{after: 365 * 24 * time.Hour}, paced(time.Hour)},
+		{"no permit of package pace for two hours", &pace.NoPermitError{After: 2 * time.Hour, Why: "the budget of 1/h is spent"}, paced(time.Hour)},
+		{"blocked for a year", blocked{365 * 24 * time.Hour}, judged{tasks.Blocked, time.Hour, false, "", warn}},
+
 		{"token: no answer", &apiclient.TokenError{}, trouble},
 		{"token: 400", &apiclient.TokenError{Status: 400}, all},
 		{"token: 401", &apiclient.TokenError{Status: 401}, all},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -11,9 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/internal/intake"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 )
 
 // mute makes connections on which, once it is on, nothing that is sent arrives:
@@ -79,5 +82,43 @@ func TestASilentRedisHoldsNoPermitBack(t *testing.T) {
 	defer cancel()
 	if err := one.limiter.Wait(ctx, apiclient.OpCreateTemplate); err != nil {
 		t.Errorf("no permit of the worker's own share: %v", err)
+	}
+}
+
+// TestAClockThatWasAhead: what permits have left in Redis while its clock was a year
+// ahead holds no row up once the clock is right.
+func TestAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 24 * time.Hour
+	const rows = 8
+	for _, tc := range []struct {
+		name  string
+		ahead func(*testing.T, desk, *sandbox.Sandbox)
+	}{
+		{"a run by that clock", func(t *testing.T, d desk, box *sandbox.Sandbox) {
+			clock := redistest.Mini(t)
+			clock.SetTime(time.Now().Add(year))
+			d.handIn(intake.Run{ID: "ahead"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+			d.ended("ahead")
+			clock.SetTime(time.Time{}) // the machine's again
+		}},
+		{"as a version that stores no lengths has left it", func(t *testing.T, d desk, _ *sandbox.Sandbox) {
+			at := fmt.Sprint(d.redis.Time(t.Context()).Val().Add(year).UnixMicro())
+			err := d.redis.HSet(t.Context(), "orgops:v1:{tenant:default}:pace", "tat", at, "api_tat", at, "sweep_tat", at, "fast_until", at).Err()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			box, d := startBox(t, sandbox.Options{}), newDesk(t)
+			env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "50/s", "ORGOPS_BURST": "50"})
+			begin(t, env).says("worker started", nil)
+			tc.ahead(t, d, box)
+			d.handIn(intake.Run{ID: "right"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+			d.ended("right")
+			d.well("right", rows)
+		})
 	}
 }

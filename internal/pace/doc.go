@@ -40,9 +40,30 @@
 // was refused 0.6 to 1.2 %, and had the others refused 3 to 4 %. This was refused
 // 0.02 %, and 0.3 % where answers take a second.
 //
+// # The clock of Redis
+//
+// It may step, and a failover may lead to a replica whose clock is behind. Times
+// that were stored before are then further ahead than was meant; when a script
+// reads one, it brings it back to the furthest that can be meant (lua/stored.lua):
+//
+//   - A bucket is empty at the most, so that the next permit comes within one
+//     interval, and a step back gives no burst. If the worker that set the arrival time has
+//     other settings, it may be as far ahead as that worker set it: with a steady
+//     clock nothing is ever brought back, and workers with different settings take
+//     no more together than before.
+//   - A pause lasts no longer than its own length from then on, and a pause that
+//     is over does not come back.
+//   - The probe of a blocked operation is due within 30 s, workers are counted for
+//     two minutes more, and a small run's claim to the next permit is void.
+//
+// A step forward is time that passes: it fills the bucket, and ends a pause.
+// A time that an older version stored has no length beside it: then the reader's
+// settings bound it, and an hour bounds a pause.
+//
 // # Keys
 //
-//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat, paused_until and fast_until in µs, fast_run, blocked:<operation>, used:<0 to 11>
+//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat, paused_until and fast_until in µs, fast_run, blocked:<operation>, used:<0 to 11>;
+//	                                    of the first four <field>_set: the time it was set from, and how far ahead of that it was, in µs
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they last said that they are there, in µs
 //	orgops:v1:{tenant:<name>}:settings  JSON: what workers told of the tenant
 package pace

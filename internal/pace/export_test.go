@@ -13,4 +13,5 @@ func (g gcra) Burst() int64                           { return g.burst }
 func (g gcra) Take(now, tat int64) (next, wait int64) { return g.take(now, tat) }
 func (g gcra) Refund(tat int64) int64                 { return g.refund(tat) }
 func (g gcra) Drain(until, tat int64) int64           { return g.drain(until, tat) }
+func (g gcra) Bound(due, meant, tat int64) int64      { return g.bound(due, meant, tat) }
 func Lua() string                                     { return gcraLua }

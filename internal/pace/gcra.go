@@ -42,6 +42,15 @@ func (g gcra) take(now, tat int64) (next, wait int64) {
 // refund takes a permit back that was not used.
 func (g gcra) refund(tat int64) int64 { return tat - g.interval }
 
+// bound returns tat, which a clock that has stepped back may have left too far ahead,
+// but at most an empty bucket's at due, the present or the end of a pause. meant is how
+// far ahead of due its writer set it: with other settings that may be further. Without a
+// step bound changes nothing, so that workers with different settings, of which one
+// waits for permits of the other, take no more together than without it.
+func (g gcra) bound(due, meant, tat int64) int64 {
+	return min(tat, due+max(g.burst*g.interval, meant))
+}
+
 // drain empties the bucket so that its first permit is at until, and the others
 // follow one by one.
 func (g gcra) drain(until, tat int64) int64 {

@@ -14,6 +14,7 @@ type arithmetic interface {
 	Take(now, tat int64) (next, wait int64)
 	Refund(tat int64) int64
 	Drain(until, tat int64) int64
+	Bound(due, meant, tat int64) int64
 }
 
 // luaGCRA is gcra.lua, run by the Redis of the test.
@@ -42,6 +43,10 @@ func (l luaGCRA) Refund(tat int64) int64 {
 
 func (l luaGCRA) Drain(until, tat int64) int64 {
 	return l.call(fmt.Sprintf("gcra_drain(%d, %d, %d, %d)", l.g.Interval(), l.g.Burst(), until, tat))[0]
+}
+
+func (l luaGCRA) Bound(due, meant, tat int64) int64 {
+	return l.call(fmt.Sprintf("gcra_bound(%d, %d, %d, %d, %d)", l.g.Interval(), l.g.Burst(), due, meant, tat))[0]
 }
 
 func both(t *testing.T, g pace.GCRA, run func(t *testing.T, a arithmetic)) {
@@ -115,6 +120,46 @@ func TestGCRADrain(t *testing.T) {
 				}
 				if later := until + 1_000_000*g.burst; a.Drain(until, later+g.burst*g.interval) != later+g.burst*g.interval {
 					t.Error("a bucket that is emptier still was filled")
+				}
+			})
+		})
+	}
+}
+
+func TestGCRABound(t *testing.T) {
+	const (
+		due  = 1_795_000_000_123_456
+		year = 365 * 86400 * 1_000_000
+	)
+	tests := []struct {
+		name                string
+		interval, burst     int64
+		meant, tat, bounded int64 // tat and bounded relative to due
+	}{
+		{"never used", 62_500, 50, 0, -due, -due},
+		{"rested", 62_500, 50, 0, -1, -1},
+		{"one permit taken", 62_500, 50, 62_500, 62_500, 62_500},
+		{"empty", 62_500, 50, 3_125_000, 3_125_000, 3_125_000},
+		{"a microsecond further than empty", 62_500, 50, 0, 3_125_001, 3_125_000},
+		{"a year ahead: empty, not full", 62_500, 50, 62_500, year, 3_125_000},
+		{"no burst", 500_000, 1, 500_000, year, 500_000},
+		{"set by a slower worker", 62_500, 50, 50_000_000, 50_000_000, 50_000_000},
+		{"set by a slower worker, a year ahead", 62_500, 50, 50_000_000, year, 50_000_000},
+		{"unlimited", 0, 1, 0, year, 0},
+		{"the slowest", 3_600_000_000, 100_000, 0, 100_000 * 3_600_000_000, 100_000 * 3_600_000_000},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			both(t, pace.RawGCRA(tt.interval, tt.burst), func(t *testing.T, a arithmetic) {
+				got := a.Bound(due, tt.meant, due+tt.tat)
+				if got != due+tt.bounded {
+					t.Fatalf("due%+d, want due%+d", got-due, tt.bounded)
+				}
+				if tt.tat != year || tt.meant > tt.interval*tt.burst {
+					return
+				}
+				if _, wait := a.Take(due, got); wait != tt.interval {
+					t.Errorf("the next permit after %d, want %d: the bucket is empty", wait, tt.interval)
 				}
 			})
 		})

@@ -11,6 +11,8 @@ var (
 	gcraLua string
 	//go:embed lua/prelude.lua
 	preludeLua string
+	//go:embed lua/stored.lua
+	storedLua string
 	//go:embed lua/take.lua
 	takeLua string
 	//go:embed lua/refund.lua
@@ -24,9 +26,9 @@ var (
 )
 
 var (
-	takeScript   = redis.NewScript(gcraLua + preludeLua + takeLua)
+	takeScript   = redis.NewScript(gcraLua + preludeLua + storedLua + takeLua)
 	refundScript = redis.NewScript(gcraLua + preludeLua + refundLua)
-	pauseScript  = redis.NewScript(gcraLua + preludeLua + pauseLua)
+	pauseScript  = redis.NewScript(gcraLua + preludeLua + storedLua + pauseLua)
 	blockScript  = redis.NewScript(preludeLua + blockLua)
-	stateScript  = redis.NewScript(preludeLua + stateLua)
+	stateScript  = redis.NewScript(gcraLua + preludeLua + storedLua + stateLua)
 )

@@ -59,8 +59,15 @@ func (l *Limiter) state(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
+	paused, err := strconv.ParseInt(fmt.Sprint(answer[1]), 10, 64)
+	if err != nil {
+		return State{}, err
+	}
 	s := State{At: time.UnixMicro(now).UTC()}
-	flat, _ := answer[1].([]any)
+	if paused > now {
+		s.PausedUntil = time.UnixMicro(paused).UTC()
+	}
+	flat, _ := answer[2].([]any)
 	for pair := range slices.Chunk(flat, 2) {
 		if err := s.read(now, fmt.Sprint(pair[0]), fmt.Sprint(pair[1])); err != nil {
 			return State{}, fmt.Errorf("field %v: %w", pair[0], err)
@@ -78,13 +85,12 @@ func (s *State) read(now int64, field, value string) error {
 		return err
 	}
 	if operation, ok := strings.CutPrefix(field, blockField); ok {
+		// Further ahead it is of a clock that was: the next permit brings it back.
+		n = min(n, now+probeEvery.Microseconds())
 		s.Blocks = append(s.Blocks, Block{Operation: operation, Reason: after, NextProbe: time.UnixMicro(n).UTC()})
 		return nil
 	}
-	switch {
-	case field == "paused_until" && n > now:
-		s.PausedUntil = time.UnixMicro(n).UTC()
-	case strings.HasPrefix(field, usedField) && n > now/slotLength-slots:
+	if slot := now / slotLength; strings.HasPrefix(field, usedField) && n > slot-slots && n <= slot {
 		used, err := strconv.ParseInt(after, 10, 64)
 		if err != nil {
 			return err

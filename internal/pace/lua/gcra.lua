@@ -10,6 +10,10 @@ local function gcra_refund(interval, burst, tat)
   return tat - interval
 end
 
+local function gcra_bound(interval, burst, due, meant, tat)
+  return math.min(tat, due + math.max(burst * interval, meant))
+end
+
 local function gcra_drain(interval, burst, due, tat)
   return math.max(tat, due + (burst - 1) * interval)
 end

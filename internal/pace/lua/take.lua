@@ -11,11 +11,23 @@
 -- what the wait is for, and how many workers there are, 0 where that was not asked.
 local at = now()
 local operations = {ARGV[1], '*'}
-local r = redis.call('HMGET', pace, 'tat', 'paused_until', 'blocked:' .. ARGV[1], 'blocked:*', 'sweep_tat', 'api_tat')
-local tat, sweep_tat, api_tat = tonumber(r[1] or '0'), tonumber(r[5] or '0'), tonumber(r[6] or '0')
+local is_sweep = tonumber(ARGV[6]) > 0
+local r = redis.call('HMGET', pace, 'tat', 'tat_set', 'api_tat', 'api_tat_set', 'sweep_tat', 'sweep_tat_set',
+  'paused_until', 'paused_until_set', 'blocked:' .. ARGV[1], 'blocked:*')
+local paused_until = read_pause(at, r[7], r[8])
+local tat = read_tat('tat', ARGV[2], ARGV[3], math.max(at, paused_until), r[1], r[2])
+local api_tat = read_tat('api_tat', ARGV[7], ARGV[8], at, r[3], r[4])
+local sweep_tat = 0
+if is_sweep then sweep_tat = read_tat('sweep_tat', ARGV[5], ARGV[6], at, r[5], r[6]) end
+-- A pause that is over must not come back if the clock does.
+if r[7] and paused_until <= at then redis.call('HDEL', pace, 'paused_until', 'paused_until_set') end
 
 local workers = 0
 if ARGV[11] ~= '' then
+  -- A worker that was counted while the clock was ahead is not counted for as long as that.
+  for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. text(at), '+inf')) do
+    redis.call('ZADD', KEYS[2], text(at), worker)
+  end
   redis.call('ZADD', KEYS[2], at, ARGV[11])
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(at - ARGV[12]))
   redis.call('PEXPIRE', KEYS[2], math.ceil(ARGV[12] / 1000))
@@ -27,25 +39,29 @@ end
 local missing = tonumber(ARGV[9])
 if missing >= 0 and at + missing > api_tat then
   api_tat = at + missing
-  redis.call('HSET', pace, 'api_tat', text(api_tat))
+  put('api_tat', api_tat, at)
 end
 if ARGV[10] == '1' then
   tat = gcra_drain(tonumber(ARGV[2]), tonumber(ARGV[3]), at, tat)
-  redis.call('HSET', pace, 'tat', text(tat))
+  put('tat', tat, math.max(at, paused_until))
 end
-local paused_until = tonumber(r[2] or '0')
 local due = at + ARGV[15]
 if due > at and due > paused_until then
   paused_until = due
   tat = gcra_drain(tonumber(ARGV[2]), tonumber(ARGV[3]), due, tat)
-  redis.call('HSET', pace, 'paused_until', text(due), 'tat', text(tat))
+  put('tat', tat, due)
+  put('paused_until', due, at)
 end
 
 local probes, blocked_for, blocked_by, why = {}, 0, '', ''
 for i, operation in ipairs(operations) do
-  local value = r[2 + i]
+  local value = r[8 + i]
   if value then
     local probe_at, reason = read_block(value)
+    if probe_at > at + ARGV[4] then
+      probe_at = at + ARGV[4]
+      redis.call('HSET', pace, 'blocked:' .. operation, text(probe_at) .. ':' .. reason)
+    end
     if probe_at - at > blocked_for then
       blocked_for, blocked_by, why = probe_at - at, operation, reason
     end
@@ -58,7 +74,6 @@ local paused = paused_until - at
 if paused > 0 then return {'paused', paused, '', '', workers} end
 
 local wait, share_wait, api_wait = 0, 0, 0
-local is_sweep = tonumber(ARGV[6]) > 0
 tat, wait = gcra_take(tonumber(ARGV[2]), tonumber(ARGV[3]), at, tat)
 api_tat, api_wait = gcra_take(tonumber(ARGV[7]), tonumber(ARGV[8]), at, api_tat)
 if is_sweep then
@@ -68,7 +83,9 @@ if share_wait > math.max(wait, api_wait) then return {'wait', share_wait, '', 's
 local fast = redis.call('HMGET', pace, 'fast_until', 'fast_run')
 local fast_for, fast_run = tonumber(fast[1] or '0') - at, tonumber(fast[2] or '0')
 local is_fast = ARGV[13] == 'fast' or ARGV[13] == 'more'
-if ARGV[13] == 'held' and fast_for > math.max(wait, api_wait) and fast_run < tonumber(ARGV[14]) then
+-- What is further ahead than a small run's next permit is of a clock that was ahead.
+local longest_fast = math.max(wait, api_wait) + ARGV[2] + 150000
+if ARGV[13] == 'held' and fast_for > math.max(wait, api_wait) and fast_for <= longest_fast and fast_run < tonumber(ARGV[14]) then
   return {'wait', fast_for, '', 'fast', workers}
 end
 if math.max(wait, api_wait) > 0 then
@@ -77,13 +94,14 @@ if math.max(wait, api_wait) > 0 then
   if api_wait > wait then return {'wait', api_wait, '', 'others', workers} end
   return {'wait', wait, '', 'rate', workers}
 end
-redis.call('HSET', pace, 'tat', text(tat), 'api_tat', text(api_tat))
+put('tat', tat, at)
+put('api_tat', api_tat, at)
 if is_fast then
   redis.call('HSET', pace, 'fast_run', fast_run + 1, 'fast_until', ARGV[13] == 'more' and text(at + tonumber(ARGV[2]) + 150000) or 0)
 elseif fast_run > 0 then
   redis.call('HDEL', pace, 'fast_run')
 end
-if is_sweep then redis.call('HSET', pace, 'sweep_tat', text(sweep_tat)) end
+if is_sweep then put('sweep_tat', sweep_tat, at) end
 count_use(at, 1)
 
 -- Whoever gets a permit past a block whose probe is due is the probe.

@@ -1,0 +1,452 @@
+package pace_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+)
+
+const (
+	year    = 365 * 24 * time.Hour
+	paceKey = "orgops:v1:{tenant:acme}:pace"
+)
+
+// steps are by how much Redis' clock steps back: a failover to a replica whose clock
+// is behind, or a clock that was wrong and is put right.
+var steps = []time.Duration{100 * time.Millisecond, 10 * time.Minute, 26 * time.Hour, year}
+
+// clocked is a fleet on a Redis whose clock the test sets. Its processes do not wait.
+type clocked struct {
+	*fleet
+	now time.Time
+}
+
+func newClocked(t *testing.T, limit pace.Limit) *clocked {
+	c := &clocked{newFleet(t, limit), time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	c.pass(0)
+	return c
+}
+
+// pass moves the clock, forward or back.
+func (c *clocked) pass(d time.Duration) {
+	c.now = c.now.Add(d)
+	c.redis.SetTime(c.now)
+}
+
+func (c *clocked) process(change ...func(*pace.Config)) *pace.Limiter {
+	return c.fleet.process(append(change, byContext, func(c *pace.Config) { c.MaxWait = 1 })...)
+}
+
+// ask asks for a permit once. It returns 0 if there was one, and else after what time
+// there is to be one.
+func (c *clocked) ask(l *pace.Limiter, class pace.Class, operation string) time.Duration {
+	c.t.Helper()
+	err := l.Wait(as(c.t, class), operation)
+	if err == nil {
+		return 0
+	}
+	later, ok := errors.AsType[interface {
+		error
+		RetryIn() time.Duration
+	}](err)
+	if !ok || later.RetryIn() <= 0 {
+		c.t.Fatalf("got %v, want a permit or when to ask again", err)
+	}
+	return later.RetryIn()
+}
+
+// take takes all permits that there are, and returns how many there were and after
+// what time there is to be the next.
+func (c *clocked) take(l *pace.Limiter, class pace.Class) (n int, next time.Duration) {
+	c.t.Helper()
+	for ; n <= 1000; n++ {
+		if next = c.ask(l, class, op); next > 0 {
+			return n, next
+		}
+	}
+	c.t.Fatal("more than 1,000 permits at once")
+	return 0, 0
+}
+
+// emptyFor checks that there is one permit after d and then one after each interval, as
+// of an empty bucket.
+func (c *clocked) emptyFor(l *pace.Limiter, class pace.Class, d, interval time.Duration) {
+	c.t.Helper()
+	if got := c.ask(l, class, op); got == 0 || got > d {
+		c.t.Errorf("the next permit after %v, want it within %v and not at once", got, d)
+	}
+	c.pass(d)
+	for range 5 {
+		if n, next := c.take(l, class); n != 1 || next != interval {
+			c.t.Errorf("%d permits and the next after %v, want 1 and %v", n, next, interval)
+		}
+		c.pass(interval)
+	}
+}
+
+func TestAStepBackOfTheClock(t *testing.T) {
+	const interval = 500 * time.Millisecond
+	limit := pace.Limit{Rate: pace.Rate{Count: 2, Per: time.Second}, Burst: 8, SweepShare: 0.25}
+	tests := []struct {
+		name  string
+		ahead func(*clocked, *pace.Limiter) // what happens before the step
+		after func(*clocked, *pace.Limiter)
+	}{
+		{
+			"the bucket is empty", func(c *clocked, l *pace.Limiter) {
+				c.take(l, pace.Finish)
+			}, func(c *clocked, l *pace.Limiter) {
+				c.emptyFor(l, pace.Finish, interval, interval)
+			},
+		},
+		{
+			"another worker asks next", func(c *clocked, l *pace.Limiter) {
+				c.take(l, pace.Finish)
+			}, func(c *clocked, _ *pace.Limiter) {
+				c.emptyFor(c.process(), pace.Finish, interval, interval)
+			},
+		},
+		{
+			"a sweep's share is spent", func(c *clocked, l *pace.Limiter) {
+				c.take(l, pace.Sweep)
+			}, func(c *clocked, l *pace.Limiter) {
+				c.emptyFor(l, pace.Sweep, 4*interval, 4*interval)
+			},
+		},
+		{
+			"a pause was made", func(c *clocked, l *pace.Limiter) {
+				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"7"}})
+			}, func(c *clocked, l *pace.Limiter) {
+				s, err := l.State(c.t.Context())
+				if got := s.PausedUntil.Sub(c.now); err != nil || got != 7*time.Second {
+					c.t.Errorf("paused for %v, %v; want 7s", got, err)
+				}
+				if got := c.ask(l, pace.Finish, op); got != 7*time.Second {
+					c.t.Errorf("the next permit after %v, want 7s", got)
+				}
+				c.pass(3 * time.Second)
+				if got := c.ask(l, pace.Finish, op); got != 4*time.Second {
+					c.t.Errorf("3s later the next permit after %v, want 4s", got)
+				}
+				c.pass(4 * time.Second)
+				if n, _ := c.take(l, pace.Finish); n > 1 {
+					c.t.Errorf("%d permits at the end of the pause, want one at the most", n)
+				}
+			},
+		},
+		{
+			"a pause was made, and a shorter one is", func(c *clocked, l *pace.Limiter) {
+				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"7"}})
+			}, func(c *clocked, l *pace.Limiter) {
+				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"3"}})
+				if got := c.ask(l, pace.Finish, op); got != 7*time.Second {
+					c.t.Errorf("the next permit after %v, want 7s", got)
+				}
+			},
+		},
+		{
+			"a pause was made, and a longer one is", func(c *clocked, l *pace.Limiter) {
+				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"7"}})
+			}, func(c *clocked, l *pace.Limiter) {
+				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"20"}})
+				if got := c.ask(l, pace.Finish, op); got != 20*time.Second {
+					c.t.Errorf("the next permit after %v, want 20s", got)
+				}
+				c.pass(20 * time.Second)
+				if n, _ := c.take(l, pace.Finish); n > 1 {
+					c.t.Errorf("%d permits at the end of the pause, want one at the most", n)
+				}
+			},
+		},
+		{
+			"the bucket is empty, and a pause is made", func(c *clocked, l *pace.Limiter) {
+				c.take(l, pace.Finish)
+			}, func(c *clocked, l *pace.Limiter) {
+				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"20"}})
+				c.pass(20 * time.Second)
+				n, next := c.take(l, pace.Finish)
+				if n > 1 || next > interval {
+					c.t.Errorf("at the end of the pause %d permits, the next after %v; want one at the most, the next within %v", n, next, interval)
+				}
+				c.pass(next)
+				if n, next := c.take(l, pace.Finish); n != 1 || next != interval {
+					c.t.Errorf("then %d permits, the next after %v; want 1 and %v", n, next, interval)
+				}
+			},
+		},
+		{
+			"a pause is over", func(c *clocked, l *pace.Limiter) {
+				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"3600"}})
+				c.pass(time.Hour)
+				c.take(l, pace.Finish)
+			}, func(c *clocked, l *pace.Limiter) {
+				if s, err := l.State(c.t.Context()); err != nil || !s.PausedUntil.IsZero() {
+					c.t.Errorf("paused until %v, %v; want no pause", s.PausedUntil, err)
+				}
+				c.emptyFor(l, pace.Finish, interval, interval)
+			},
+		},
+		{
+			"an operation is blocked", func(c *clocked, l *pace.Limiter) {
+				if err := l.Block(c.t.Context(), op, "why"); err != nil {
+					c.t.Fatal(err)
+				}
+			}, func(c *clocked, l *pace.Limiter) {
+				s, err := l.State(c.t.Context())
+				if err != nil || len(s.Blocks) != 1 || !s.Blocks[0].NextProbe.Equal(c.now.Add(30*time.Second)) {
+					c.t.Errorf("blocks %v, %v; want the next probe in 30s", s.Blocks, err)
+				}
+				if got := c.ask(l, pace.Finish, op); got != 30*time.Second {
+					c.t.Errorf("the probe after %v, want 30s", got)
+				}
+				c.pass(20 * time.Second)
+				if got := c.ask(l, pace.Finish, op); got != 10*time.Second {
+					c.t.Errorf("20s later the probe after %v, want 10s", got)
+				}
+				c.pass(10 * time.Second)
+				if got := c.ask(l, pace.Finish, op); got != 0 {
+					c.t.Errorf("30s later the probe after %v, want it", got)
+				}
+			},
+		},
+		{
+			"an operation is blocked, and blocked again", func(c *clocked, l *pace.Limiter) {
+				if err := l.Block(c.t.Context(), op, "why"); err != nil {
+					c.t.Fatal(err)
+				}
+			}, func(c *clocked, l *pace.Limiter) {
+				for range 2 {
+					if err := l.Block(c.t.Context(), op, "why"); err != nil {
+						c.t.Fatal(err)
+					}
+					c.pass(15 * time.Second)
+				}
+				if got := c.ask(l, pace.Finish, op); got != 0 {
+					c.t.Errorf("30s later the probe after %v, want it", got)
+				}
+			},
+		},
+		{
+			"a small run waits", func(c *clocked, l *pace.Limiter) {
+				c.take(l, pace.FastFinish)
+			}, func(c *clocked, l *pace.Limiter) {
+				if got := c.ask(l, pace.Finish, op); got > 2*interval {
+					c.t.Errorf("the next permit after %v, want it within %v", got, 2*interval)
+				}
+				c.pass(2*interval + 150*time.Millisecond) // without the small run
+				if got := c.ask(l, pace.Finish, op); got != 0 {
+					c.t.Errorf("the next permit after %v more, want it", got)
+				}
+			},
+		},
+	}
+	for _, tt := range tests {
+		for _, step := range steps {
+			t.Run(fmt.Sprintf("%s/%v", tt.name, step), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newClocked(t, limit)
+					l := c.process()
+					tt.ahead(c, l)
+					c.pass(-step)
+					tt.after(c, l)
+				})
+			})
+		}
+	}
+}
+
+// TestAPermitOfAYearAhead: a single one, by the clock of a year from now.
+func TestAPermitOfAYearAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t, perSecond(2, 2))
+		l := c.process()
+		c.pass(year)
+		c.ask(l, pace.Finish, op)
+		c.pass(-year)
+		if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute != 0 {
+			t.Errorf("%d permits count as used, %v; want none of a year ahead", s.UsedLastMinute, err)
+		}
+		if got := c.ask(l, pace.Finish, op); got > 500*time.Millisecond {
+			t.Errorf("the next permit after %v, want it within 500ms", got)
+		}
+		c.pass(500 * time.Millisecond)
+		if n, _ := c.take(l, pace.Finish); n != 1 {
+			t.Errorf("%d permits after 500ms, want 1", n)
+		}
+		if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute != 1 {
+			t.Errorf("%d permits count as used, %v; want the one since", s.UsedLastMinute, err)
+		}
+	})
+}
+
+// TestWhatAnOlderVersionStored while the clock was ahead has no lengths beside it.
+func TestWhatAnOlderVersionStored(t *testing.T) {
+	limit := perSecond(2, 8)
+	for _, step := range steps[1:] {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClocked(t, limit)
+				l := c.process()
+				ahead := c.now.Add(step)
+				c.redis.HSet(paceKey, "tat", micros(ahead), "api_tat", micros(ahead), "sweep_tat", micros(ahead),
+					"fast_until", micros(ahead), "blocked:create_template", micros(ahead)+":why", "used:3", micros(ahead)[:10]+":3")
+				if got := c.ask(l, pace.Finish, "create_template"); got != 30*time.Second {
+					t.Errorf("the probe after %v, want 30s", got)
+				}
+				c.emptyFor(l, pace.Finish, 500*time.Millisecond, 500*time.Millisecond)
+
+				c.redis.HSet(paceKey, "paused_until", micros(c.now.Add(step)), "tat", micros(c.now.Add(step+4*time.Second)))
+				pause := min(step, time.Hour)
+				if got := c.ask(l, pace.Finish, op); got != pause {
+					t.Errorf("the next permit after %v, want %v", got, pause)
+				}
+				c.pass(pause / 2)
+				if got := c.ask(l, pace.Finish, op); got != pause-pause/2 {
+					t.Errorf("%v later the next permit after %v, want %v", pause/2, got, pause-pause/2)
+				}
+				c.pass(pause - pause/2)
+				if n, next := c.take(l, pace.Finish); n > 1 || next > 500*time.Millisecond {
+					t.Errorf("at the end of the pause %d permits, the next after %v: want one at the most, the next within 500ms", n, next)
+				}
+			})
+		})
+	}
+}
+
+func micros(at time.Time) string { return fmt.Sprint(at.UnixMicro()) }
+
+// The same on whatever Redis the tests run, by its own clock.
+func TestWhatAnOlderVersionStoredInARealRedis(t *testing.T) {
+	rdb := redistest.New(t)
+	ahead := rdb.Time(t.Context()).Val().Add(year)
+	if err := rdb.HSet(t.Context(), paceKey, "tat", micros(ahead), "api_tat", micros(ahead), "fast_until", micros(ahead)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: perSecond(100, 10)})
+	for range 3 {
+		wait(t, l, op)
+	}
+}
+
+// TestWorkersAreNotCountedForAsLongAsTheStep: those that were there while the clock
+// was ahead are soon gone.
+func TestWorkersAreNotCountedForAsLongAsTheStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t, perSecond(2, 8))
+		var log bytes.Buffer
+		l := c.process(func(c *pace.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		for range 3 {
+			c.ask(c.process(), pace.Finish, op)
+		}
+		c.pass(-year)
+		for range 50 { // of 5 s, as often as it is counted
+			c.ask(l, pace.Finish, op)
+			c.pass(5 * time.Second)
+			time.Sleep(5 * time.Second)
+		}
+		c.redis.SetError("LOADING")
+		c.ask(l, pace.Finish, op)
+		if !strings.Contains(log.String(), "workers=1 ") {
+			t.Errorf("other workers count:\n%s", log.String())
+		}
+	})
+}
+
+// TestClockSteps has the clock step at random, forward and back, and the API ask for
+// pauses: with a steady clock since, permits keep to the rate and one burst, and the
+// next comes no later than an interval or a pause's own length.
+func TestClockSteps(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 0))
+				burst := 1 + r.IntN(20)
+				interval := time.Duration(1+r.IntN(2000)) * time.Millisecond
+				c := newClocked(t, pace.Limit{Rate: pace.Rate{Count: 1 / interval.Seconds(), Per: time.Second}, Burst: burst})
+				fleet := []*pace.Limiter{c.process(), c.process()}
+				var steady time.Duration // since the last step
+				permits := 0             // since then
+				var pause, made time.Duration
+				for range 600 {
+					switch d := time.Duration(r.Int64N(int64(3 * interval))); r.IntN(20) {
+					case 0, 1:
+						by := steps[r.IntN(len(steps))]
+						if r.IntN(2) == 0 {
+							by = -by
+						}
+						c.pass(by)
+						steady, permits, made = 0, 0, 0
+					case 2:
+						if n := 1 + r.IntN(5); pause == 0 {
+							pause, made = time.Duration(n)*time.Second, steady
+							fleet[0].Answered(t.Context(), op, 429, http.Header{"Retry-After": {fmt.Sprint(n)}})
+						}
+					default:
+						c.pass(d)
+						steady += d
+					}
+					next := c.ask(fleet[r.IntN(2)], pace.Class(r.IntN(int(pace.Sweep))), op)
+					if next == 0 {
+						permits++
+						pause = 0
+					}
+					// A small run has a claim to a permit for an interval and 150 ms more.
+					if most := max(pause-(steady-made), 0) + 2*interval + 150*time.Millisecond; next > most {
+						t.Fatalf("interval %v, burst %d: the next permit after %v, want it within %v", interval, burst, next, most)
+					}
+					if most := int(steady/interval) + burst; permits > most {
+						t.Fatalf("interval %v, burst %d: %d permits in %v, want at most %d", interval, burst, permits, steady, most)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestWorkersWithDifferentSettings: of what workers of a slow and of a fast setting
+// take in turn, each permit takes its own interval, and no more than the larger
+// burst is ever ahead of that.
+func TestWorkersWithDifferentSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 4))
+		c := newClocked(t, perSecond(1, 10))
+		slow := c.process()
+		fast := c.process(func(c *pace.Config) { c.Limit = perSecond(10, 10) })
+		var passed, spent time.Duration
+		for range 2000 {
+			d := time.Duration(r.Int64N(int64(200 * time.Millisecond)))
+			c.pass(d)
+			passed += d
+			l, interval := slow, time.Second
+			if r.IntN(2) == 0 {
+				l, interval = fast, 100*time.Millisecond
+			}
+			if c.ask(l, pace.Finish, op) == 0 {
+				spent += interval
+			}
+			if most := passed + 10*time.Second; spent > most {
+				t.Fatalf("permits worth %v in %v, want at most %v", spent, passed, most)
+			}
+			if r.IntN(100) == 0 { // who gives a permit back gives no more than that
+				ctx, cancel := context.WithCancel(t.Context())
+				rdb := c.client()
+				if err := rdb.Ping(ctx).Err(); err != nil {
+					t.Fatal(err)
+				}
+				rdb.AddHook(cancelDuring{cancel})
+				_ = pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: c.limit, MaxWait: 1}).Wait(ctx, op)
+			}
+		}
+	})
+}
