@@ -77,12 +77,14 @@ func (t target) client(poolSize int) redis.UniversalClient {
 // context. asynq acknowledges a task with a context that it cancels before it
 // tries again what failed; thus a single lost reply would run a task that has
 // succeeded a second time. Use a client of Open wherever a context must be able
-// to end a command.
+// to end a command. After a dequeue that failed its queue is not polled for a
+// second: asynq itself does not wait.
 func ForServer(c Config) (redis.UniversalClient, error) {
 	client, err := Open(c)
 	if err != nil {
 		return nil, err
 	}
+	client.AddHook(&polls{}) // around the other: waiting takes nothing of a command's time
 	client.AddHook(outlive{})
 	return client, nil
 }

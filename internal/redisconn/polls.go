@@ -1,0 +1,100 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pollAgain is how long a queue is not polled after a dequeue has failed. It also bounds
+// how much longer a worker takes to stop: asynq waits for the poll that is under way.
+const pollAgain = time.Second
+
+// polls delays asynq's polls of a queue after a dequeue of that queue has failed. asynq
+// dequeues again at once after an error, so that each idle server sends thousands of
+// commands a second to a Redis that refuses writes. The forwarder's polls wait as well:
+// they write nothing while no task is due, so Redis does not refuse them, and at five a
+// second of each server they would be most of what remains. All other commands are sent
+// at once: asynq repeats those at intervals of its own, and a lease, an acknowledgement or
+// the ledger must not wait. A queue whose dequeues succeed is not held up by another.
+type polls struct {
+	closed sync.Map // queue -> time.Time until which it is not polled
+}
+
+func (*polls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *polls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		queue, dequeues := polled(cmd)
+		if queue == "" {
+			return next(ctx, cmd)
+		}
+		if until, ok := p.closed.Load(queue); ok {
+			sleepUntil(ctx, until.(time.Time))
+		}
+		err := next(ctx, cmd)
+		if dequeues && failed(err) {
+			p.closed.Store(queue, time.Now().Add(pollAgain))
+		}
+		return err
+	}
+}
+
+func (*polls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next // asynq polls without pipelines
+}
+
+func sleepUntil(ctx context.Context, t time.Time) {
+	wait := time.Until(t)
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// failed reports whether a dequeue failed. An empty queue is no failure, nor is a script
+// that Redis does not know yet: go-redis sends its text next.
+func failed(err error) bool {
+	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT")
+}
+
+// polled returns the queue that cmd polls, "" if it polls none, and whether it dequeues a
+// task or forwards those that are due: both are scripts of asynq, known by their keys.
+func polled(cmd redis.Cmder) (queue string, dequeues bool) {
+	args := cmd.Args() // evalsha, script, number of keys, keys, arguments
+	if name := cmd.Name(); len(args) < 4 || name != "evalsha" && name != "eval" {
+		return "", false
+	}
+	first, _ := args[3].(string)
+	queue, _, ok := strings.Cut(first, "}:")
+	if !ok || !strings.HasPrefix(queue, "asynq:{") {
+		return "", false
+	}
+	of := func(parts ...string) bool {
+		if args[2] != len(parts) || len(args) < 3+len(parts) {
+			return false
+		}
+		for i, part := range parts {
+			if args[3+i] != queue+"}:"+part {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case of("pending", "paused", "active", "lease"):
+		return queue, true
+	case of("scheduled", "pending"), of("retry", "pending"):
+		return queue, false
+	}
+	return "", false
+}
