@@ -34,7 +34,7 @@ func (l *Ledger) Cancel(ctx context.Context, run string) (rows int64, err error)
 		return 0, err
 	}
 	// As in Seal: it may stay open for a while, and Unsettled has to know of it.
-	if err := l.rdb.SAdd(ctx, sealedKey, run).Err(); err != nil {
+	if err := sealedScript.Run(ctx, l.rdb, []string{sealedKey}, run).Err(); err != nil {
 		return 0, fmt.Errorf("run %s: cancel: %w", run, err)
 	}
 	_, rest, err := l.do(ctx, cancelScript, run, nil)

@@ -53,6 +53,8 @@ var (
 	childrenLua string
 	//go:embed lua/forget.lua
 	forgetLua string
+	//go:embed lua/sealed.lua
+	sealedLua string
 )
 
 var (
@@ -77,6 +79,7 @@ var (
 	markedScript   = redis.NewScript(preludeLua + markedLua)
 	childrenScript = redis.NewScript(preludeLua + childrenLua)
 	forgetScript   = redis.NewScript(forgetLua)
+	sealedScript   = redis.NewScript(sealedLua)
 )
 
 // Keys outside of runs.

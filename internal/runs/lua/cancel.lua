@@ -12,6 +12,7 @@ if r[1] ~= '1' then
   if strange then return {'mismatch', 'item', strange} end
 end
 
+allowWrites()
 local fresh = 0
 if total > 0 then
   -- To its full length first: what is beyond the end of a bitmap is not inverted.

@@ -13,6 +13,13 @@ local function now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- Lets the writes of this script pass at maxmemory: there Redis refuses a script's first
+-- write if that may take memory, and no later one. DEL never takes any. Only scripts that
+-- settle rows, stop work or free memory call it, before their first write.
+local function allowWrites()
+  redis.call('DEL', scratch)
+end
+
 -- Is a row settled that a run of this many rows does not have? Its number, or nil.
 local function beyond(total)
   local byte = math.floor(total / 8)

@@ -23,6 +23,7 @@ local keep = detail ~= '' or (outcome ~= 'done' and outcome ~= 'cancelled')
 local marks = {}
 for name in string.gmatch(r[4] or '', '%S+') do marks[#marks + 1] = name end
 
+allowWrites()
 local fresh, counted, corrected = 0, 0, 0
 for i = 7, #ARGV do
   local item = ARGV[i]
