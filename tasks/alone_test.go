@@ -81,7 +81,7 @@ func TestAloneWaits(t *testing.T) {
 	for name, wait := range map[string]func(*world, *queued){
 		"for Redis": func(w *world, _ *queued) {
 			down := true
-			w.config.Ledger = failingLedger{w.config.Ledger, func(call string) bool { return down && call == "register" }}
+			w.config.Ledger = failingLedger{w.config.Ledger, func(call string) bool { return down && call == "register" }, nil}
 			w.reboot()
 			for range 3 {
 				w.step()

@@ -42,6 +42,9 @@ var (
 // VerdictError is the error that the middleware returns for j.
 func VerdictError(j Judgement) error { return &verdictError{j} }
 
+// IsFailure is the servers' IsFailure.
+func (r *Refusals) IsFailure(err error) bool { return r.isFailure(err) }
+
 // PanicError is the error that a panic with the value becomes.
 func PanicError(value string) error { return &panicError{value: value} }
 
@@ -53,6 +56,7 @@ const (
 	MoreForUnknown     = moreForUnknown
 	UnknownFor         = unknownFor
 	WindowRows         = windowRows
+	RedisAgain         = redisAgain
 )
 
 // PlainRow decodes a row of domain:verify the short way, which plain says is

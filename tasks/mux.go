@@ -206,7 +206,7 @@ func (m *Mux) registered(ctx context.Context, t *asynq.Task, e Envelope, d deliv
 	if errors.As(err, &mismatch) && mismatch.Mismatch() {
 		j = Judgement{Outcome: Invalid, Reason: err.Error()}
 	}
-	if j.Outcome == Transient && d.retried+1 >= MaxAttempts {
+	if j.Outcome == Transient && j.Counts && d.retried+1 >= MaxAttempts {
 		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", d.retried+1, j.Reason)}
 	}
 	return &j
@@ -354,10 +354,10 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if p, ok := errors.AsType[*panicError](err); ok {
 		m.cfg.Logger.ErrorContext(ctx, "handler panicked", "run", job.Run, "task_id", job.TaskID, "panic", p.value, "stack", string(p.stack))
 	}
-	if j.Outcome == Transient && attempt+1 >= attempts(t.Type()) {
+	if j.Outcome == Transient && j.Counts && attempt+1 >= attempts(t.Type()) {
 		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", attempt+1, j.Reason)}
 	}
-	if j.Outcome == Transient { // the API may ask for more, or for less than it needs
+	if j.Outcome == Transient && j.Counts { // the API may ask for more, or for less than it needs
 		j.After = max(j.After, backoff(attempt))
 	}
 	// The rows' state is written even when the execution's own time is up.

@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -235,41 +236,44 @@ func (panickingAPI) UpdateDiscoveryDomain(context.Context, string, string, apicl
 type failingLedger struct {
 	tasks.Ledger
 	down func(call string) bool
+	err  error // nil: errDown
 }
 
 var errDown = errors.New("dial tcp: connection refused")
 
+func (l failingLedger) failure() error { return cmp.Or(l.err, errDown) }
+
 func (l failingLedger) Register(ctx context.Context, run, kind, tenant string, generation int, createdAt time.Time, rows [][]byte) error {
 	if l.down("register") {
-		return errDown
+		return l.failure()
 	}
 	return l.Ledger.Register(ctx, run, kind, tenant, generation, createdAt, rows)
 }
 
 func (l failingLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) ([]bool, map[string][]byte, string, error) {
 	if l.down("standing") {
-		return nil, nil, "", errDown
+		return nil, nil, "", l.failure()
 	}
 	return l.Ledger.Standing(ctx, run, kind, generation, items)
 }
 
 func (l failingLedger) Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error {
 	if l.down("settle") {
-		return errDown
+		return l.failure()
 	}
 	return l.Ledger.Settle(ctx, run, kind, generation, items, outcome, detail)
 }
 
 func (l failingLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (string, error) {
 	if l.down("settle") {
-		return "", errDown
+		return "", l.failure()
 	}
 	return l.Ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail)
 }
 
 func (l failingLedger) Note(ctx context.Context, run string, generation int, items []int64, reason string, next time.Time) error {
 	if l.down("note") {
-		return errDown
+		return l.failure()
 	}
 	return l.Ledger.Note(ctx, run, generation, items, reason, next)
 }
@@ -281,7 +285,7 @@ func TestLedgerIsDown(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			w, run, q := ofUpdate(t)
 			direct := w.config.Ledger
-			w.config.Ledger = failingLedger{direct, func(c string) bool { return c == call || call == "all" }}
+			w.config.Ledger = failingLedger{direct, func(c string) bool { return c == call || call == "all" }, nil}
 			w.mux = tasks.NewMux(w.config)
 			if call == "note" {
 				f := status(429)
@@ -301,7 +305,7 @@ func TestLedgerIsDown(t *testing.T) {
 	t.Run("for longer than the attempts last", func(t *testing.T) {
 		w, run, q := ofUpdate(t)
 		direct := w.config.Ledger
-		w.config.Ledger = failingLedger{direct, func(string) bool { return true }}
+		w.config.Ledger = failingLedger{direct, func(string) bool { return true }, nil}
 		w.mux = tasks.NewMux(w.config)
 		for range 2 * tasks.MaxAttempts {
 			w.step()

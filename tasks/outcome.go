@@ -202,12 +202,14 @@ func judge(err error) Judgement {
 		return Judgement{Outcome: Invalid}
 	case errors.As(err, &missing) && missing.NotFound():
 		return Judgement{Outcome: Invalid}
+	case redisAway(err):
+		return Judgement{Outcome: Transient, After: spread(redisAgain)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Judgement{Outcome: Transient, Counts: true}
 	case errors.As(err, &query):
 		return Judgement{Outcome: Refused}
 	}
-	// Connections, answers that cannot be read, Redis, a lost lease, a panic.
+	// Connections, answers that cannot be read, other errors of Redis, a lost lease, a panic.
 	return Judgement{Outcome: Transient, Counts: true}
 }
 

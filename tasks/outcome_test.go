@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -50,6 +53,12 @@ var (
 	_ interface{ NotFound() bool } = &runs.MismatchError{}
 )
 
+// redisAnswer is an error that Redis answers.
+type redisAnswer string
+
+func (a redisAnswer) Error() string { return string(a) }
+func (redisAnswer) RedisError()     {}
+
 func answer(status int) *apiclient.Error {
 	return &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: "GET", Path: "/x", Status: status, Message: "says so"}
 }
@@ -81,6 +90,8 @@ func TestJudge(t *testing.T) {
 	stopping := judged{tasks.Stopping, 0, false, "", debug}
 	all := judged{tasks.Blocked, 2 * time.Minute, false, "*", warn}
 	one := judged{tasks.Blocked, 2 * time.Minute, false, apiclient.OpGetDiscoveryDomain, warn}
+	away := judged{tasks.Transient, tasks.RedisAgain, false, "", warn}
+	unreachable := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	paced := func(after time.Duration) judged { return judged{tasks.Paced, after, false, "", debug} }
 
 	for _, test := range []struct {
@@ -157,6 +168,25 @@ func TestJudge(t *testing.T) {
 		{"host not a name", dnscheck.CheckHost("not a name"), refused},
 		{"no token to look for", &dnscheck.QuestionError{Host: "h", Problem: "p"}, refused},
 
+		{"redis: no memory", redisAnswer("OOM command not allowed when used memory > 'maxmemory'."), away},
+		{"redis: no memory, in a script of 6.2", redisAnswer("ERR Error running script (call to f_1f): @user_script:3: @user_script: 3: -OOM command not allowed when used memory > 'maxmemory'."), away},
+		{"redis: no disk", redisAnswer("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."), away},
+		{"redis: a replica", redisAnswer("READONLY You can't write against a read only replica."), away},
+		{"redis: too few replicas", redisAnswer("NOREPLICAS Not enough good replicas to write."), away},
+		{"redis: loading", redisAnswer("LOADING Redis is loading the dataset in memory"), away},
+		{"redis: cluster down", redisAnswer("CLUSTERDOWN The cluster is down"), away},
+		{"redis: master down", redisAnswer("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), away},
+		{"redis: no connection", unreachable, away},
+		{"redis: wrong type", redisAnswer("WRONGTYPE Operation against a key holding the wrong kind of value"), trouble},
+		{"redis: a script fails", redisAnswer("ERR user_script:3: OOM is no function"), trouble},
+		{"redis: may not", redisAnswer("NOPERM this user has no permissions to run the 'set' command"), trouble},
+		{"redis: nothing there", redis.Nil, trouble},
+		{"redis: the connection breaks", &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset")}, trouble},
+		{"redis: silent", io.EOF, trouble},
+		{"no connection to the API", &apiclient.TransportError{Err: unreachable}, trouble},
+		{"no connection to the token endpoint", &apiclient.TokenError{Err: unreachable}, trouble},
+		{"text that names an answer", errors.New("OOM command not allowed"), trouble},
+
 		{"context cancelled", context.Canceled, trouble},
 		{"context over", context.DeadlineExceeded, trouble},
 		{"lease lost", asynq.ErrLeaseExpired, trouble},
@@ -175,6 +205,9 @@ func TestJudge(t *testing.T) {
 			t.Run(test.name+form, func(t *testing.T) {
 				j := tasks.Judge(err)
 				got := judged{j.Outcome, j.After, j.Counts, j.Operation, j.Outcome.Level()}
+				if test.want == away && got.After >= away.After*9/10 && got.After <= away.After*11/10 {
+					got.After = away.After // it is spread
+				}
 				if diff := cmp.Diff(test.want, got); diff != "" {
 					t.Errorf("judged otherwise (-want +got):\n%s", diff)
 				}

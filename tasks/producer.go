@@ -479,5 +479,5 @@ func enqueue(ctx context.Context, e Enqueuer, s spec) error {
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
 		return nil
 	}
-	return err
+	return queueError(err)
 }

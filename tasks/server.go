@@ -49,9 +49,12 @@ const WalkRequests = sweepConcurrency * stepOrganizations
 type ServerConfig struct {
 	// Redis is a client whose commands outlive the context they are given:
 	// asynq acknowledges over contexts that have ended.
-	Redis  redis.UniversalClient
-	Tenant string
-	Mux    *Mux
+	Redis redis.UniversalClient
+	// Refusals is a hook of that client: the loss of a lease that Redis refused to extend
+	// uses up no attempt. nil: each loss does.
+	Refusals *Refusals
+	Tenant   string
+	Mux      *Mux
 	// DNSConcurrency and APIConcurrency are how many tasks of each group run
 	// at a time on the normal lane, and half as many besides on the fast one.
 	DNSConcurrency, APIConcurrency int
@@ -87,7 +90,7 @@ func NewServers(cfg ServerConfig) *Servers {
 			DelayedTaskCheckInterval: cmp.Or(cfg.PollEvery, forwardEvery),
 			JanitorInterval:          cfg.PollEvery,
 			RetryDelayFunc:           retryDelay,
-			IsFailure:                isFailure,
+			IsFailure:                cfg.Refusals.isFailure,
 			ShutdownTimeout:          cfg.ShutdownTimeout,
 			Logger:                   asynqLog{cfg.Logger.With("tenant", cfg.Tenant)},
 			LogLevel:                 asynq.DebugLevel,

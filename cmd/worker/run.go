@@ -120,6 +120,7 @@ type worker struct {
 	settings settings
 	logger   *slog.Logger
 	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
+	refusals *tasks.Refusals       // of redis
 	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
 	pages    redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
 	queue    tasks.Enqueuer
@@ -147,6 +148,8 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
+	refusals := &tasks.Refusals{}
+	client.AddHook(refusals)
 	permits, err := redisconn.Open(c)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
@@ -164,7 +167,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	build := cli.ReadBuild(version, commit)
 	metrics.BuildInfo(build.Version, build.Commit)
 	return &worker{
-		settings: s, logger: logger, redis: client, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		settings: s, logger: logger, redis: client, refusals: refusals, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
 		ledger: runs.New(client), metrics: metrics, traces: traces, stopping: make(chan struct{}),
 	}, nil
 }

@@ -157,7 +157,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
 		votes: t.quorum(), canary: t.CanaryZone,
 		servers: tasks.NewServers(tasks.ServerConfig{
-			Redis: w.redis, Tenant: t.Name, Mux: mux, Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
+			Redis: w.redis, Refusals: w.refusals, Tenant: t.Name, Mux: mux, Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
 		}),
 	}, nil
