@@ -11,7 +11,7 @@ import (
 // MaxAttempts is how often an execution may meet trouble (see [Transient])
 // before its rows settle as failed. With the delays of backoff that is an
 // outage of about three hours. Looks that find nothing and waits for the
-// tenant's budget are not counted.
+// tenant's budget are not counted, nor are writes that Redis refuses.
 const MaxAttempts = 17
 
 // maxRetry is asynq's own limit, put out of reach: asynq asks it before it

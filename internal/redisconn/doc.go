@@ -12,5 +12,8 @@
 // Sentinel the database: hand its FromRedisClient constructors a client of
 // [ForServer], or for a producer of [ForProducer], instead.
 //
+// asynq dequeues again at once after an error. A client of ForServer therefore polls a queue
+// only once a second while Redis refuses its dequeues.
+//
 // No error, and nothing that [Mask] returns, holds the password.
 package redisconn

@@ -22,14 +22,14 @@ func TestAtMaxmemory(t *testing.T) {
 		well func(*testing.T, *runs.Ledger) // after it
 	}{
 		{"settle rows", func(l *runs.Ledger) error {
-			return l.Settle(t.Context(), "open", kind, []int64{1, 2}, "refused", "why")
+			return l.Settle(t.Context(), "open", kind, 0, []int64{1, 2}, "refused", "why")
 		}, func(t *testing.T, l *runs.Ledger) {
 			if all := fates(t, l, "open"); len(all) != 2 || all[0].Outcome != "refused" || all[0].Detail != "why" {
 				t.Errorf("fates %v", all)
 			}
 		}},
 		{"settle the row of a task", func(l *runs.Ledger) error {
-			_, err := l.SettleRow(t.Context(), "begun", kind, 0, "post", []byte("mark"), "done", "")
+			_, err := l.SettleRow(t.Context(), "begun", kind, 0, 0, "post", []byte("mark"), "done", "")
 			return err
 		}, func(t *testing.T, l *runs.Ledger) {
 			if r := get(t, l, "begun"); r.Counts["done"] != 1 {
@@ -37,7 +37,7 @@ func TestAtMaxmemory(t *testing.T) {
 			}
 		}},
 		{"settle the last row", func(l *runs.Ledger) error {
-			return l.Settle(t.Context(), "last", kind, []int64{0}, "done", "")
+			return l.Settle(t.Context(), "last", kind, 0, []int64{0}, "done", "")
 		}, func(t *testing.T, l *runs.Ledger) {
 			if r := get(t, l, "last"); !r.Ended() {
 				t.Errorf("the run has not ended: %+v", r)
@@ -124,7 +124,7 @@ func TestAtMaxmemory(t *testing.T) {
 			if err := rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Note(t.Context(), "open", []int64{3}, "why", time.Time{}); !redis.IsOOMError(err) {
+			if err := l.Note(t.Context(), "open", 0, []int64{3}, "why", time.Time{}); !redis.IsOOMError(err) {
 				t.Fatalf("a note at maxmemory: %v, want it refused: the test shows nothing", err)
 			}
 			if err := tt.do(l); err != nil {

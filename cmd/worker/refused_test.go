@@ -1,0 +1,159 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// TestRedisRefusesWrites has Redis refuse the writes of an idle worker: the worker must not
+// hammer it, and goes on when Redis takes writes again, without an attempt used up. At
+// maxmemory an operator can stop runs, and delete what fills the memory.
+func TestRedisRefusesWrites(t *testing.T) {
+	for _, tt := range []struct {
+		name, code   string
+		refuse, heal func(*testing.T, *redistest.Server)
+		operable     bool
+	}{
+		{"maxmemory", "OOM", setting("maxmemory", "1"), setting("maxmemory", "0"), true},
+		{"disk", "MISCONF", func(t *testing.T, s *redistest.Server) {
+			// A directory in the place of its file: the snapshot cannot be written.
+			if err := os.MkdirAll(filepath.Join(s.Dir, "dump.rdb", "in the way"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			setting("save", "3600 1")(t, s)
+			if err := s.Client().BgSave(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}, setting("save", ""), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inProcesses(t)
+			t.Parallel()
+			server := redistest.Start(t)
+			admin := server.Client()
+			f := assembleOn(desk{t, admin, runs.New(admin)}, server.URL())
+			f.work("one")
+			// Rows of a host that the DNS does not have wait for hours.
+			write(t, filepath.Join(f.dir, "waiting.csv"), f.waiting())
+			for _, run := range []string{"held", "cancelled", "over"} {
+				f.typed("domains", "verify", "--run", run, filepath.Join(f.dir, "waiting.csv"))
+			}
+			f.typed("runs", "cancel", "over")
+			await(t, "the checks", func() bool { return f.reasons("held")[0] != "" && f.reasons("cancelled")[0] != "" })
+
+			if tt.operable {
+				f.slow(0, 5000) // long enough for memory to run out before the PATCH's answer
+				_, rows := fetch(t, http.MethodGet, f.authURL+"/_sandbox/rows/updates.csv?n=1", "")
+				write(t, filepath.Join(f.dir, "underway.csv"), rows)
+				row := f.rowsOf("underway.csv")[0]
+				record := func() sandbox.Domain { return domainsOf(f.state())[row[0]+" "+row[1]] }
+				former := record()
+				f.typed("domains", "update", "--run", "underway", filepath.Join(f.dir, "underway.csv"))
+				await(t, "the PATCH", func() bool { return !cmp.Equal(former, record()) })
+			}
+			tt.refuse(t, server)
+			if tt.operable && f.run("underway").Ended() {
+				t.Error("the row was settled before: the test shows nothing")
+			}
+			await(t, "a write to be refused", func() bool {
+				return redis.HasErrorPrefix(admin.Set(t.Context(), "probe", 1, 0).Err(), tt.code)
+			})
+			if tt.operable {
+				if r := f.ended("underway"); r.Counts["done"] != 1 {
+					t.Errorf("run underway: %+v", r)
+				}
+				await(t, "the acknowledgement", func() bool {
+					return admin.LLen(t.Context(), "asynq:{"+tasks.APIQueue(tasks.DefaultTenant, tasks.Fast)+"}:active").Val() == 0
+				})
+				f.quick()
+			}
+			before := commandsOf(t, admin)
+			// Each of the worker's seven servers has a heartbeat each five seconds, of which
+			// the first command is refused: with two of each, between five and ten seconds
+			// have gone by for the worker, however slow the machine is.
+			f.awaitSome(patience, func() bool { return commandsOf(t, admin).refusedBeats-before.refusedBeats >= 2*servers })
+			after := commandsOf(t, admin)
+			if beats := after.refusedBeats - before.refusedBeats; beats < 2*servers {
+				t.Fatalf("%d heartbeats were refused within %v", beats, patience)
+			}
+			// 100 a second. An idle worker sends some 40, and sent 60,000 when it did not wait.
+			if n := after.all - before.all; n > 10*100 {
+				t.Errorf("%d commands within two heartbeats of the worker, want 1,000 at most", n)
+			}
+			if tt.operable {
+				f.typed("runs", "pause", "held")
+				f.typed("runs", "cancel", "cancelled")
+				f.typed("runs", "delete", "over")
+				f.typed("runs", "list")
+				if r := f.run("cancelled"); !r.Ended() || r.Counts["cancelled"] != 1 {
+					t.Errorf("run cancelled: %+v", r)
+				}
+			}
+
+			tt.heal(t, server)
+			if tt.operable {
+				f.typed("runs", "resume", "held")
+			}
+			f.enqueueAll(20)()
+			f.awaitEnds()
+			if most, seen := f.attempts(); most != 0 || seen == 0 {
+				t.Errorf("of %d tasks one has used up %d attempts", seen, most)
+			}
+		})
+	}
+}
+
+// servers are those of a tenant.
+const servers = 7
+
+func setting(name, value string) func(*testing.T, *redistest.Server) {
+	return func(t *testing.T, s *redistest.Server) {
+		t.Helper()
+		if err := s.Client().ConfigSet(t.Context(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// commands are counts of what Redis was sent.
+type commands struct {
+	all          int // also within scripts; without INFO, which is the test's
+	refusedBeats int // ZADD outside of scripts, with which a heartbeat begins
+}
+
+func commandsOf(t *testing.T, admin *redis.Client) (c commands) {
+	t.Helper()
+	info, err := admin.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		name, figures, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":")
+		if !ok || name == "info" {
+			continue
+		}
+		for figure := range strings.SplitSeq(figures, ",") {
+			of, text, _ := strings.Cut(figure, "=")
+			n, _ := strconv.Atoi(text) // the others are fractions
+			switch {
+			case of == "calls":
+				c.all += n
+			case of == "rejected_calls" && name == "zadd":
+				c.refusedBeats += n
+			}
+		}
+	}
+	return c
+}
