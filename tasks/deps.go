@@ -54,8 +54,8 @@ type Ledger interface {
 	// SettleRow settles one item for an execution that knows of its mark, as Begin has set
 	// it, of that name and value; of none where the value is empty. Where the item has
 	// another one nothing is settled, and against is "begun"; one that is there no more
-	// is in nobody's way.
-	SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (against string, err error)
+	// is in nobody's way. Evidence, nil for none, is kept with the outcome.
+	SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string, evidence []byte) (against string, err error)
 	// Note keeps why rows are still open and when they are looked at next.
 	Note(ctx context.Context, run string, generation int, items []int64, reason string, next time.Time) error
 	// Looked notes one row likewise after a look, and keeps in the same step what was

@@ -30,6 +30,8 @@ type intent struct {
 	Former apiclient.DomainStatus `json:"former"`
 	Flag   *bool                  `json:"flag,omitempty"` // nil: not sent
 	At     time.Time              `json:"at"`
+	// Proof is the evidence of the proof that the PATCH goes by: see packProof.
+	Proof []byte `json:"proof,omitempty"`
 	// Landed says that the domain was found to be verified by this; it is not taken
 	// back any more.
 	Landed bool `json:"landed,omitempty"`
@@ -52,7 +54,25 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 	if err := h.landed(ctx, job); err != nil {
 		return Result{}, err
 	}
-	return r, h.tell(ctx, job, p)
+	in, err := readIntent(job.known(keptIntent))
+	if err != nil {
+		return Result{}, err
+	}
+	r.Evidence = in.Proof
+	h.audit(ctx, job, p, *in)
+	return r, h.tell(ctx, job, p, *in)
+}
+
+// audit logs that the domain was verified, and by which proof. An execution that is killed
+// before the row is settled leaves another line to the next one, about the same proof.
+func (h *confirm) audit(ctx context.Context, job Job, p VerifyPayload, in intent) {
+	proof, err := ReadEvidence(in.Proof)
+	if err != nil {
+		h.cfg.Logger.WarnContext(ctx, "evidence of a verified domain is not readable", "run", job.Run, "item", *job.Item, "error", err)
+	}
+	h.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "tenant", job.Tenant, "run", job.Run, "item", *job.Item,
+		"organization_id", p.OrganizationID, "discovery_domain_id", p.DiscoveryDomainID, "domain", in.Domain, "verification_host", in.Host,
+		"proven_at", proof.At, "basis", proof.Basis, "quorum", proof.Quorum, "resolvers", proof.Resolvers)
 }
 
 // landed writes down that the domain is verified. What is told and settled after that
@@ -79,13 +99,9 @@ func (h *confirm) rewrite(ctx context.Context, job Job, in *intent) error {
 // tell tells that the domain was verified or, where we had taken that away, is again. It
 // comes before the row is settled: an execution that is killed in between leaves it to
 // the next one, which finds the same, and tells it under the same id.
-func (h *confirm) tell(ctx context.Context, job Job, p VerifyPayload) error {
-	in, err := readIntent(job.known(keptIntent))
-	if err != nil {
-		return err
-	}
+func (h *confirm) tell(ctx context.Context, job Job, p VerifyPayload, in intent) error {
 	if h.cfg.Memories != nil {
-		if ours, err := h.restored(ctx, p, *in); ours || err != nil {
+		if ours, err := h.restored(ctx, p, in); ours || err != nil {
 			return err
 		}
 	}
@@ -246,6 +262,9 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, f
 	in := intent{
 		Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT, Former: d.Status,
 		Flag: update.UseForOrganizationDiscovery, At: h.cfg.Now(),
+	}
+	if in.Proof, err = packProof(verdict, p.OrganizationID, d, in.At); err != nil {
+		return Result{}, err
 	}
 	if err := begin(ctx, h.cfg.Ledger, job, keptIntent, in); err != nil {
 		return Result{}, err

@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -29,7 +31,7 @@ func (w *world) evidence(run string) *dnscheck.Evidence {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &e
+	return &e.Evidence
 }
 
 // TestEvidenceIsKept of the last look, and of a proof that no longer finds the token,
@@ -65,8 +67,8 @@ func TestEvidenceIsKept(t *testing.T) {
 	w.sandbox.SetTXT(d.Host, d.TXT)
 	w.drain()
 	w.wantFate(run, 0, "done")
-	if e := w.evidence(run); e != nil {
-		t.Errorf("of a row that is done %+v is kept", e)
+	if e := w.evidence(run); e == nil || e.State != "present" {
+		t.Errorf("of a row that is done %+v is kept, want its proof", e)
 	}
 }
 
@@ -139,16 +141,132 @@ func TestEvidenceHasABound(t *testing.T) {
 	}
 	want := v.Evidence()
 	want.At, want.Sentence = newWorldTime, ""
-	if e, err = tasks.ReadEvidence(packed); err != nil || cmp.Diff(want, e) != "" {
-		t.Errorf("ordinary servers: %v (-want +got):\n%s", err, cmp.Diff(want, e))
+	if e, err = tasks.ReadEvidence(packed); err != nil || cmp.Diff(want, e.Evidence) != "" {
+		t.Errorf("ordinary servers: %v (-want +got):\n%s", err, cmp.Diff(want, e.Evidence))
 	}
 	t.Logf("sixteen ordinary servers take %d octets", len(packed))
 }
 
 func TestEvidenceThatCannotBeRead(t *testing.T) {
-	for name, packed := range map[string]string{"none": "", "of another version": "\x02x", "cut short": "\x01"} {
+	for name, packed := range map[string]string{"none": "", "of another version": "\x03x", "cut short": "\x02"} {
 		if e, err := tasks.ReadEvidence([]byte(packed)); err == nil {
 			t.Errorf("%s: read %+v", name, e)
+		}
+	}
+}
+
+// proofs are verdicts by which domains are verified, as they are in the field: by zones of two
+// to four name servers and three resolvers, behind an alias, with other records.
+func proofs() map[string]dnscheck.Verdict {
+	rand := rand.New(rand.NewPCG(1, 2)) // the same sizes each time
+	resolvers := []dnscheck.Observation{
+		{Resolver: "tls://1.1.1.1#one.one.one.one", Transport: "tls"}, {Resolver: "tls://8.8.8.8#dns.google", Transport: "tls"},
+		{Resolver: "tls://9.9.9.9#dns.quad9.net", Transport: "tls"},
+	}
+	all := map[string]dnscheck.Verdict{}
+	for name, zone := range map[string]struct {
+		servers []string
+		alias   string
+		values  []string
+	}{
+		"two servers":        {servers: []string{"dns1.registrar-servers.com", "dns2.registrar-servers.com"}},
+		"four of a provider": {servers: []string{"ns-1234.awsdns-26.org", "ns-567.awsdns-06.net", "ns-2001.awsdns-58.co.uk", "ns-42.awsdns-05.com"}},
+		"four addresses":     {servers: []string{"anna.ns.cloudflare.com", "bob.ns.cloudflare.com"}},
+		"an alias":           {servers: []string{"dns1.p01.nsone.net", "dns2.p01.nsone.net"}, alias: "verify-4711.dns-delegation.example.net"},
+		"other values":       {servers: []string{"ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"}, values: []string{"v=spf1 include:_spf.example.net -all"}},
+	} {
+		v := dnscheck.Verdict{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Basis: dnscheck.ByBoth, Quorum: 2, Resolvers: 3}
+		add := func(o dnscheck.Observation) {
+			o.State, o.Reason, o.RCode, o.Values = dnscheck.Present, dnscheck.ReasonFound, "NOERROR", append([]string{proofToken}, zone.values...)
+			o.Took = time.Duration(1+rand.IntN(90_000)) * time.Microsecond
+			if zone.alias != "" {
+				o.Aliases = []string{zone.alias}
+			}
+			v.Observations = append(v.Observations, o)
+		}
+		for _, server := range zone.servers {
+			add(dnscheck.Observation{Resolver: server, Authority: true, Address: fmt.Sprintf("%d.%d.%d.%d:53", 1+rand.IntN(200), rand.IntN(256), rand.IntN(256), rand.IntN(256)), Transport: "udp"})
+			if name == "four addresses" {
+				add(dnscheck.Observation{Resolver: server, Authority: true, Address: fmt.Sprintf("[2606:4700:50::adf5:%x]:53", rand.IntN(1<<16)), Transport: "udp"})
+			}
+		}
+		for _, o := range resolvers {
+			add(o)
+		}
+		all[name] = v
+	}
+	return all
+}
+
+const proofToken = "5c9f6b0e8d3a47c2b1f04e6d7a8c9b3e"
+
+// TestProofsAreSmall: every verified domain has one.
+func TestProofsAreSmall(t *testing.T) {
+	const most, mean = 1024, 200
+	total := 0
+	for name, v := range proofs() {
+		const organization = "org_9XkT2mQpLw7RbVnZ"
+		d := apiclient.DiscoveryDomain{
+			ID: "ord_4sWq8ZtPmB2xKcR7yHvNd1", Domain: "northwind-traders.com",
+			VerificationHost: "_ss-verification.org_9XkT2mQpLw7RbVnZ.northwind-traders.com", VerificationTXT: proofToken,
+		}
+		packed, err := tasks.PackProof(v, organization, d, newWorldTime)
+		if err != nil || len(packed) > most {
+			t.Fatalf("%s: %d bytes, %v; want %d at most", name, len(packed), err, most)
+		}
+		total += len(packed)
+		e, err := tasks.ReadEvidence(packed)
+		want := &tasks.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+		if err != nil || len(e.Said)+e.More != len(v.Observations) || cmp.Diff(want, e.Compared) != "" {
+			t.Errorf("%s: read back %+v, %v", name, e, err)
+		}
+		t.Logf("%s: %d bytes", name, len(packed))
+	}
+	t.Logf("mean %d bytes", total/len(proofs()))
+	if total/len(proofs()) > mean {
+		t.Errorf("the mean is %d bytes, want %d at most", total/len(proofs()), mean)
+	}
+	d := apiclient.DiscoveryDomain{ID: letters(64), Domain: letters(253), VerificationHost: letters(253), VerificationTXT: letters(4096)}
+	if packed, err := tasks.PackProof(proofs()["four of a provider"], letters(64), d, newWorldTime); err != nil || len(packed) > most {
+		t.Errorf("the longest record: %d bytes, %v", len(packed), err)
+	}
+}
+
+// proofOf is the evidence of the row's proof, and the record that it was made for.
+func (w *world) proofOf(run string) tasks.Evidence {
+	w.t.Helper()
+	state, err := w.ledger.Row(w.t.Context(), run, 0, tasks.RecordMark)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e, err := tasks.ReadEvidence(state.Evidence)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+// TestProofIsKept with the row of a domain that was verified, wherever its worker died, and
+// logged for auditors.
+func TestProofIsKept(t *testing.T) {
+	s := slices.DeleteFunc(scenarios(), func(s scenario) bool { return s.name != "verify" })[0]
+	for k, call := range callsOf(t, s) {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d_%s_after_%t", k, call, after), func(t *testing.T) {
+				w := s.world(t)
+				w.saboteur.at, w.saboteur.after = k, after
+				w.drain()
+				w.wantFate("run0", 0, "done")
+				d := w.sandbox.Domains(org)[0]
+				want := &tasks.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
+				e := w.proofOf("run0")
+				if diff := cmp.Diff(want, e.Compared); diff != "" || e.State != "present" || e.Basis != "resolvers" || len(e.Said) != 1 || e.At.IsZero() {
+					t.Errorf("kept is %+v; compared with (-want +got):\n%s", e, diff)
+				}
+				if n := strings.Count(w.log.String(), `"msg":"audit","event":"domain verified","tenant":"default","run":"run0","item":0,"organization_id":"`+org+`"`); n < 1 || n > 2 {
+					t.Errorf("%d audit lines, want one, or another one of a second execution", n)
+				}
+			})
 		}
 	}
 }

@@ -27,6 +27,7 @@ var (
 	LaneOf         = laneOf
 	DecodeStrict   = decodeStrict
 	PackVerdict    = packVerdict
+	PackProof      = packProof
 	InWholeSeconds = inWholeSeconds
 
 	NotYetError    = notYet

@@ -62,6 +62,8 @@ type Config struct {
 type Result struct {
 	Outcome Outcome // Done, Unchanged or HandedOn
 	Detail  string  // a template's id, or what is to be known besides
+	// Evidence is the proof of a verification, as packProof packs it; nil: there is none.
+	Evidence []byte
 }
 
 // Job is what a handler gets beside its payload. Its rows are those of the
@@ -366,7 +368,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if j.Outcome == Failed {
 		j.Reason = m.inDoubt(record, t.Type(), job) + j.Reason
 	}
-	if lost := m.record(record, t, job, j); errors.Is(lost, errBegunMeanwhile) {
+	if lost := m.record(record, t, job, j, r.Evidence); errors.Is(lost, errBegunMeanwhile) {
 		j = Judge(lost) // nothing is lost: the other execution settles the row
 	} else if lost != nil {
 		m.cfg.Logger.WarnContext(ctx, "ledger not written", "run", job.Run, "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
@@ -384,14 +386,14 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 }
 
 // record puts what happened into the ledger, and tells the pace of a block.
-func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) error {
+func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement, evidence []byte) error {
 	switch {
 	case t.Type() == TypeWalk, t.Type() == TypeSweep:
 		return m.recordWalk(ctx, job, t, j)
 	case classOf(t.Type()) != ofRows:
 		return m.block(ctx, j)
 	case j.Outcome.Settles():
-		return m.settle(ctx, job, job.kindOfType(t.Type()), j)
+		return m.settle(ctx, job, job.kindOfType(t.Type()), j, evidence)
 	}
 	switch j.Outcome {
 	case HandedOn, NotYet, Stopping, Paused, Superseded: // the ledger knows, or another task tells
@@ -407,12 +409,12 @@ func (m *Mux) record(ctx context.Context, t *asynq.Task, job Job, j Judgement) e
 // settle settles the task's rows. A single one is left to another execution that has
 // begun something for it since this one looked: what this one has found says nothing
 // of that.
-func (m *Mux) settle(ctx context.Context, job Job, kind string, j Judgement) error {
+func (m *Mux) settle(ctx context.Context, job Job, kind string, j Judgement, evidence []byte) error {
 	if job.Item == nil {
 		return m.cfg.Ledger.Settle(ctx, job.Run, kind, job.Generation, job.Rows(), string(j.Outcome), j.Reason)
 	}
 	name, mark := job.mark()
-	against, err := m.cfg.Ledger.SettleRow(ctx, job.Run, kind, job.Generation, *job.Item, name, mark, string(j.Outcome), j.Reason)
+	against, err := m.cfg.Ledger.SettleRow(ctx, job.Run, kind, job.Generation, *job.Item, name, mark, string(j.Outcome), j.Reason, evidence)
 	if err == nil && against == begunMeanwhile {
 		err = errBegunMeanwhile
 	}

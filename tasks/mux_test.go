@@ -264,11 +264,11 @@ func (l failingLedger) Settle(ctx context.Context, run, kind string, generation 
 	return l.Ledger.Settle(ctx, run, kind, generation, items, outcome, detail)
 }
 
-func (l failingLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (string, error) {
+func (l failingLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string, evidence []byte) (string, error) {
 	if l.down("settle") {
 		return "", l.failure()
 	}
-	return l.Ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail)
+	return l.Ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail, evidence)
 }
 
 func (l failingLedger) Note(ctx context.Context, run string, generation int, items []int64, reason string, next time.Time) error {

@@ -760,9 +760,9 @@ func (l sabotagedLedger) Settle(ctx context.Context, run, kind string, generatio
 	return l.s.call("ledger.settle", func() error { return l.ledger.Settle(ctx, run, kind, generation, items, outcome, detail) })
 }
 
-func (l sabotagedLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (string, error) {
+func (l sabotagedLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string, evidence []byte) (string, error) {
 	return called(l.s, "ledger.settle", func() (string, error) {
-		return l.ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail)
+		return l.ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail, evidence)
 	})
 }
 

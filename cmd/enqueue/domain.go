@@ -107,15 +107,15 @@ func printLook(out io.Writer, d cli.DomainState, follows bool) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "\nlooked at\t%s\n", stamp(d.Evidence.At))
-	printVerdict(w, *d.Evidence)
+	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "looked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
+	printVerdict(w, d.Evidence.Evidence)
 	if next := d.NextLook(); !next.IsZero() {
 		fmt.Fprintf(w, "next look\t%s\n", stamp(next))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := printSaid(out, *d.Evidence); err != nil || !follows {
+	if err := printSaid(out, d.Evidence.Evidence); err != nil || !follows {
 		return err
 	}
 	_, err := fmt.Fprintln(out)
@@ -151,6 +151,9 @@ type domainRowJSON struct {
 	// LastLook is the verdict of the last look that did not find the token, as domains
 	// check tells one; of a row that is open or expired.
 	LastLook *dnscheck.Evidence `json:"last_look,omitempty"`
+	// Proof is the verdict by which the row's domain was verified, and the record that it
+	// was compared with.
+	Proof *tasks.Evidence `json:"proof,omitempty"`
 }
 
 func domainAsJSON(c *domainCommand, h cli.Domain) domainJSON {
@@ -159,7 +162,12 @@ func domainAsJSON(c *domainCommand, h cli.Domain) domainJSON {
 		j.Record = &recordJSON{h.Record.Domain, h.Record.Host, h.Record.TXT}
 	}
 	for _, d := range h.Rows {
-		row := domainRowJSON{Run: d.Run.ID, Kind: d.Run.Kind, Item: d.Item, CreatedAt: d.Run.CreatedAt, LastLook: d.Evidence}
+		row := domainRowJSON{Run: d.Run.ID, Kind: d.Run.Kind, Item: d.Item, CreatedAt: d.Run.CreatedAt}
+		if e := d.Evidence; e != nil && e.Compared != nil {
+			row.Proof = e
+		} else if e != nil {
+			row.LastLook = &e.Evidence
+		}
 		if f := d.State.Fate; f != nil {
 			row.Outcome, row.Detail = &f.Outcome, f.Detail
 		} else {

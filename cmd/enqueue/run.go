@@ -52,6 +52,9 @@ type grammar struct {
 	Templates struct {
 		Create createCommand `cmd:"" help:"Create verifiable-credential templates."`
 	} `cmd:"" help:"Verifiable-credential templates."`
+	Evidence struct {
+		Export exportCommand `cmd:"" help:"Write the proofs by which domains were verified to stdout, as JSON Lines."`
+	} `cmd:"" help:"Proofs by which domains were verified."`
 	Runs struct {
 		List   listCommand   `cmd:"" help:"List all runs, the newest first."`
 		Show   showCommand   `cmd:"" help:"Show one run: its counts, its open rows, and those that did not settle well."`

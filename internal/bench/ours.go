@@ -94,8 +94,8 @@ func (l *watchedLedger) Settle(ctx context.Context, run, kind string, generation
 }
 
 // SettleRow counts it too.
-func (l *watchedLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (string, error) {
-	against, err := l.Ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail)
+func (l *watchedLedger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string, evidence []byte) (string, error) {
+	against, err := l.Ledger.SettleRow(ctx, run, kind, generation, item, name, mark, outcome, detail, evidence)
 	if err == nil && against == "" {
 		l.settled(1)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/dnscheck"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
@@ -41,7 +40,7 @@ type DomainState struct {
 	intake.DomainRow
 
 	State    runs.RowState
-	Evidence *dnscheck.Evidence // of the last look that did not find the token; nil: there is none
+	Evidence *tasks.Evidence // the proof of a domain that was verified, else the last check that did not find the token; nil: there is none
 }
 
 // DomainOf reads what is known of the domain in Redis; of its rows at most that many.

@@ -79,6 +79,7 @@ type domainRow struct {
 	Do     string
 	Task   string // its page; empty: no task of it is kept
 	Look   *lookView
+	Proven bool // what Look shows is the proof by which the domain was verified
 }
 
 // lookView is what a look found, in words.
@@ -239,7 +240,7 @@ func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, doma
 		}
 		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Stands: printable(row.Stands()), Do: toDo(row), Task: task}
 		if row.Evidence != nil {
-			shown.Look = viewOfLook(*row.Evidence)
+			shown.Look, shown.Proven = viewOfLook(row.Evidence.Evidence), row.Evidence.Compared != nil
 			shown.Look.Next = row.NextLook()
 		}
 		a.Rows = append(a.Rows, shown)

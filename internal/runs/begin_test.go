@@ -265,7 +265,7 @@ func TestSettleRow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			against, err := l.SettleRow(t.Context(), "a", kind, 0, 1, "post", []byte(tt.known), "refused", "no")
+			against, err := l.SettleRow(t.Context(), "a", kind, 0, 1, "post", []byte(tt.known), "refused", "no", nil)
 			if err != nil || against != tt.against {
 				t.Fatalf("%q stands against it (%v), want %q", against, err, tt.against)
 			}
@@ -278,7 +278,7 @@ func TestSettleRow(t *testing.T) {
 	create(t, l, "a")
 	seal(t, l, "a", 1)
 	for range 2 { // a row that is settled stays so, whatever is known of it
-		if against, err := l.SettleRow(t.Context(), "a", kind, 0, 0, "post", []byte("x"), "refused", "no"); err != nil || against != "" {
+		if against, err := l.SettleRow(t.Context(), "a", kind, 0, 0, "post", []byte("x"), "refused", "no", nil); err != nil || against != "" {
 			t.Fatalf("%q stands against it (%v)", against, err)
 		}
 	}

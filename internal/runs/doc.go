@@ -28,7 +28,7 @@
 //	orgops:v1:{run:<id>}:settled    bitmap: a bit for each settled row
 //	orgops:v1:{run:<id>}:cancelled  bitmap: those among them settled as cancelled
 //	orgops:v1:{run:<id>}:told       bitmap: rows that have an entry in fates
-//	orgops:v1:{run:<id>}:fates      hash: row -> outcome:detail
+//	orgops:v1:{run:<id>}:fates      hash: row -> outcome:detail; row:evidence -> what was found as it settled
 //	orgops:v1:{run:<id>}:notes      hash: open row -> next look in ms:reason
 //	orgops:v1:{run:<id>}:kept       hash: row:name -> mark
 //	orgops:v1:{run:<id>}:begun      bitmap: open rows whose one request may be under way
@@ -39,6 +39,7 @@
 //	orgops:v1:runs                  sorted set: ids by creation in ms
 //	orgops:v1:runs:sealed           set: ids that are sealed and may not have ended
 //	orgops:v1:runs:untold           set: ids of which nobody was told yet that they have ended
+//	orgops:v1:runs:singles          sorted set: ids of registered runs by when they first were, in ms, for 400 days
 //	orgops:v1:runs:reconciled       string: there until it is someone's turn again to look for lost rows
 //	orgops:schema                   version of all of this
 //

@@ -48,7 +48,7 @@ func TestTasksOfAnEarlierRun(t *testing.T) {
 		"standing": func() error { _, _, _, err := l.Standing(ctx, "a", kind, old, []int64{0}); return err },
 		"settle":   func() error { return l.Settle(ctx, "a", kind, old, []int64{0, 1}, "done", "") },
 		"settle one": func() error {
-			_, err := l.SettleRow(ctx, "a", kind, old, 0, "post", nil, "done", "")
+			_, err := l.SettleRow(ctx, "a", kind, old, 0, "post", nil, "done", "", nil)
 			return err
 		},
 		"note":   func() error { return l.Note(ctx, "a", old, []int64{0}, "late", time.Time{}) },

@@ -29,7 +29,7 @@ func TestAtMaxmemory(t *testing.T) {
 			}
 		}},
 		{"settle the row of a task", func(l *runs.Ledger) error {
-			_, err := l.SettleRow(t.Context(), "begun", kind, 0, 0, "post", []byte("mark"), "done", "")
+			_, err := l.SettleRow(t.Context(), "begun", kind, 0, 0, "post", []byte("mark"), "done", "", nil)
 			return err
 		}, func(t *testing.T, l *runs.Ledger) {
 			if r := get(t, l, "begun"); r.Counts["done"] != 1 {

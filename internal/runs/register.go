@@ -37,6 +37,9 @@ func (l *Ledger) Register(ctx context.Context, run, kind, tenant string, generat
 	want := map[string]string{"kind": kind, "tenant": tenant, "content": r.Digest}
 	created := strconv.FormatInt(toMillis(createdAt), 10)
 	args := append([]any{kind, tenant, r.Digest, created, len(rows), sum[:], packed}, fields...)
+	if err := l.noteSingle(ctx, run); err != nil { // first, so that none is left out
+		return fmt.Errorf("run %s: register: %w", run, err)
+	}
 	status, _, err := l.do(ctx, registerScript, run, want, args...)
 	if err == nil && status == "created" {
 		err = l.rdb.SAdd(ctx, sealedKey, run).Err()

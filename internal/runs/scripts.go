@@ -84,11 +84,12 @@ var (
 
 // Keys outside of runs.
 const (
-	indexKey  = "orgops:v1:runs"
-	sealedKey = "orgops:v1:runs:sealed"
-	untoldKey = "orgops:v1:runs:untold"
-	turnKey   = "orgops:v1:runs:reconciled"
-	schemaKey = "orgops:schema"
+	indexKey   = "orgops:v1:runs"
+	sealedKey  = "orgops:v1:runs:sealed"
+	untoldKey  = "orgops:v1:runs:untold"
+	turnKey    = "orgops:v1:runs:reconciled"
+	singlesKey = "orgops:v1:runs:singles"
+	schemaKey  = "orgops:schema"
 )
 
 // key is one of a run's keys; all of them share its hash tag.

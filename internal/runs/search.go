@@ -101,8 +101,9 @@ type RowState struct {
 	// Kept is what is kept of it under the name that was asked for, of an open row;
 	// nil if nothing is.
 	Kept []byte
-	// Evidence is what the last look found that [Ledger.Looked] was told of, of a row
-	// that is open or expired; nil if there was none.
+	// Evidence is, of a row that is open or expired, what the last check found that
+	// [Ledger.Looked] was called with; of another settled row, what [Ledger.SettleRow]
+	// was. nil: there is none.
 	Evidence []byte
 }
 

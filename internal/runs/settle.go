@@ -19,29 +19,30 @@ import (
 // is that of the task, here and below: for a task of an earlier run of the same id
 // the run is not there. Callers that are no task pass 0.
 func (l *Ledger) Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error {
-	_, err := l.settle(ctx, run, kind, generation, items, outcome, detail, "")
+	_, err := l.settle(ctx, run, kind, generation, items, outcome, detail, "", nil)
 	return err
 }
 
 // SettleRow is Settle of one row by an execution that knows of its mark, of that name
 // and value, as [Ledger.Begin] has set it; of none where the value is empty. Where the
-// row has another one by now nothing is settled, and against is "begun".
-func (l *Ledger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string) (against string, err error) {
+// row has another one by now nothing is settled, and against is "begun". Evidence, if
+// any, is kept with the outcome: see [Ledger.Row].
+func (l *Ledger) SettleRow(ctx context.Context, run, kind string, generation int, item int64, name string, mark []byte, outcome, detail string, evidence []byte) (against string, err error) {
 	known := "="
 	if len(mark) > 0 {
 		known += name + ":" + string(mark)
 	}
-	return l.settle(ctx, run, kind, generation, []int64{item}, outcome, detail, known)
+	return l.settle(ctx, run, kind, generation, []int64{item}, outcome, detail, known, evidence)
 }
 
-func (l *Ledger) settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail, known string) (against string, err error) {
+func (l *Ledger) settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail, known string, evidence []byte) (against string, err error) {
 	if err := checkID(run); err != nil {
 		return "", err
 	}
 	if !outcomePattern.MatchString(outcome) {
 		return "", fmt.Errorf("run %s: settle: outcome %s: want 1 to 32 of a-z and _", run, quoted(outcome))
 	}
-	args, err := rowArgs(run, items, kind, generation, outcome, quote(detail, maxDetail), known)
+	args, err := rowArgs(run, items, kind, generation, outcome, quote(detail, maxDetail), known, evidence)
 	var rest []any
 	if err == nil {
 		_, rest, err = l.do(ctx, settleScript, run, map[string]string{"kind": kind}, args...)

@@ -1,4 +1,4 @@
--- ARGV: retention, kind, generation, outcome, detail, mark, then the rows. mark is '' or, for a
+-- ARGV: retention, kind, generation, outcome, detail, mark, evidence or '', then the rows. mark is '' or, for a
 -- single row, '=' and the mark that it may have, name:value, or none: another one is
 -- another execution's, which has begun something meanwhile.
 -- All is looked at before anything is written: a call that is refused changes nothing.
@@ -7,13 +7,13 @@ if missing(ARGV[3]) then return {'missing'} end
 if r[1] ~= ARGV[2] then return {'mismatch', 'kind', r[1]} end
 if r[2] == '1' then
   local total = tonumber(r[3])
-  for i = 7, #ARGV do
+  for i = 8, #ARGV do
     if tonumber(ARGV[i]) >= total then return {'mismatch', 'item', ARGV[i]} end
   end
 end
 
-if ARGV[6] ~= '' and redis.call('GETBIT', settled, ARGV[7]) == 0 and redis.call('GETBIT', begun, ARGV[7]) == 1
-  and '=' .. redis.call('HGET', intents, ARGV[7]) ~= ARGV[6] then
+if ARGV[6] ~= '' and redis.call('GETBIT', settled, ARGV[8]) == 0 and redis.call('GETBIT', begun, ARGV[8]) == 1
+  and '=' .. redis.call('HGET', intents, ARGV[8]) ~= ARGV[6] then
   return {'ok', 'begun'}
 end
 
@@ -25,7 +25,7 @@ for name in string.gmatch(r[4] or '', '%S+') do marks[#marks + 1] = name end
 
 allowWrites()
 local fresh, counted, corrected = 0, 0, 0
-for i = 7, #ARGV do
+for i = 8, #ARGV do
   local item = ARGV[i]
   local first = redis.call('SETBIT', settled, item, 1) == 0
   -- What was under way when the run was cancelled, and went well, did go well.
@@ -38,10 +38,11 @@ for i = 7, #ARGV do
   if first or correction then
     counted = counted + 1
     if outcome == 'cancelled' then redis.call('SETBIT', cancelled, item, 1) end
-    if outcome == 'expired' then -- what the last look found stays to be shown
-      local evidence = redis.call('HGET', kept, item .. ':evidence')
-      if evidence then redis.call('HSET', fates, item .. ':evidence', evidence) end
+    local evidence = ARGV[7]
+    if outcome == 'expired' then -- the last check that did not find the token
+      evidence = redis.call('HGET', kept, item .. ':evidence') or ''
     end
+    if evidence ~= '' then redis.call('HSET', fates, item .. ':evidence', evidence) end
     if keep then
       redis.call('HSET', fates, item, outcome .. ':' .. detail)
       redis.call('SETBIT', told, item, 1)

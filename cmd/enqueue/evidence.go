@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/tasks"
+)
+
+type exportCommand struct {
+	Since  string `required:"true" noenv:"true" placeholder:"TIME" help:"Proofs made at this time or later: 2026-11-01, 2026-11-01T08:00:00Z, or an age such as 24h."`
+	Domain string `noenv:"true" placeholder:"DOMAIN" help:"Only of this domain, by its name or id."`
+	Tenant string `placeholder:"NAME" help:"Only of this tenant (default: all)."`
+}
+
+// Help says what is written.
+func (*exportCommand) Help() string {
+	return "Writes a line of JSON for each domain that was verified: tenant, run and row, the record that the proof was made for, and the answer of every name server " +
+		"and resolver. Proofs are kept as long as their runs, 30 days after these have ended: export them at least monthly to keep them longer."
+}
+
+// Run writes the proofs.
+func (c *exportCommand) Run(ctx context.Context, t *tool) error {
+	since, err := parseSince(c.Since, time.Now())
+	if err == nil && c.Tenant != "" {
+		err = tasks.CheckTenant(c.Tenant)
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	out := json.NewEncoder(t.Stdout)
+	out.SetEscapeHTML(false)
+	for proof, err := range (intake.Proofs{Tenant: c.Tenant, Since: since, Domain: c.Domain}).All(ctx, t.ledger) {
+		if err == nil {
+			err = out.Encode(proof)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseSince reads a date in UTC, a time, or an age.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+		return now.Add(-age), nil
+	}
+	return time.Time{}, fmt.Errorf("since: want a date such as 2026-11-01, a time such as 2026-11-01T08:00:00Z, or an age such as 24h, got %.40q", text)
+}

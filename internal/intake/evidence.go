@@ -1,0 +1,98 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// Proven is a domain that a run has verified, and the proof.
+type Proven struct {
+	Tenant string `json:"tenant"`
+	Run    string `json:"run"`
+	Item   int64  `json:"item"` // of the run's rows, from 0
+	tasks.Evidence
+}
+
+// Proofs says which proofs are wanted.
+type Proofs struct {
+	Tenant string    // empty: of all tenants
+	Since  time.Time // made at that time or later
+	Domain string    // the domain's name, in any case, or its id; empty: of all domains
+}
+
+// All returns the wanted proofs of the runs that the ledger knows, those of each run in
+// the order of its rows, the oldest run first. It reads the header of every run.
+func (p Proofs) All(ctx context.Context, ledger *runs.Ledger) iter.Seq2[Proven, error] {
+	return func(yield func(Proven, error) bool) {
+		all, err := p.runs(ctx, ledger)
+		if err != nil {
+			yield(Proven{}, err)
+			return
+		}
+		for _, r := range all {
+			proofs, err := p.of(ctx, ledger, r)
+			if err != nil {
+				yield(Proven{}, err)
+				return
+			}
+			for _, proof := range proofs {
+				if !yield(proof, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// runs returns the runs that may have such proofs.
+func (p Proofs) runs(ctx context.Context, ledger *runs.Ledger) ([]runs.Run, error) {
+	ids, err := ledger.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []runs.Run
+	for _, id := range ids {
+		r, err := ledger.Get(ctx, id)
+		switch {
+		case errors.Is(err, runs.ErrNotFound): // forgotten meanwhile
+		case err != nil:
+			return nil, err
+		case r.Kind != tasks.TypeVerify && r.Kind != tasks.TypeRecheck, p.Tenant != "" && r.Tenant != p.Tenant, !r.EndedAt.IsZero() && r.EndedAt.Before(p.Since):
+		default:
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b runs.Run) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+// of returns the wanted proofs of one run.
+func (p Proofs) of(ctx context.Context, ledger *runs.Ledger, r runs.Run) ([]Proven, error) {
+	var proofs []Proven
+	for row, err := range ledger.Evidence(ctx, r.ID) {
+		if err != nil {
+			return nil, err
+		}
+		e, err := tasks.ReadEvidence(row.Evidence)
+		if err != nil {
+			return nil, fmt.Errorf("row %d of run %s: %w", row.Item, r.ID, err)
+		}
+		if e.Compared == nil || e.At.Before(p.Since) || p.Domain != "" && !strings.EqualFold(e.Compared.Domain, p.Domain) && e.Compared.DiscoveryDomainID != p.Domain {
+			continue
+		}
+		proofs = append(proofs, Proven{Tenant: r.Tenant, Run: r.ID, Item: row.Item, Evidence: e})
+	}
+	slices.SortFunc(proofs, func(a, b Proven) int { return cmp.Compare(a.Item, b.Item) })
+	return proofs, nil
+}

@@ -1,0 +1,83 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RowEvidence is what is kept with a settled row: see [RowState].
+type RowEvidence struct {
+	Item     int64
+	Evidence []byte
+}
+
+// Evidence returns the rows of a run with which evidence was kept as they were settled, in
+// no order. It reads in pages; a row that is settled meanwhile may or may not be among them.
+// A run that does not exist has none.
+func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence, error] {
+	return func(yield func(RowEvidence, error) bool) {
+		if err := checkID(run); err != nil {
+			yield(RowEvidence{}, err)
+			return
+		}
+		seen := map[int64]bool{} // HSCAN may return a field twice
+		for cursor := uint64(0); ; {
+			page, next, err := l.rdb.HScan(ctx, key(run, "fates"), cursor, "*:"+evidenceMark, hashPage).Result()
+			if err != nil {
+				yield(RowEvidence{}, fmt.Errorf("run %s: read evidence: %w", run, err))
+				return
+			}
+			for i := 0; i+1 < len(page); i += 2 {
+				item, err := strconv.ParseInt(strings.TrimSuffix(page[i], ":"+evidenceMark), 10, 64)
+				if err != nil || seen[item] {
+					continue
+				}
+				seen[item] = true
+				if !yield(RowEvidence{item, []byte(page[i+1])}, nil) {
+					return
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return
+			}
+		}
+	}
+}
+
+// singleFor is how long a registered run is in the set of those: longer than any of them
+// is kept.
+const singleFor = 400 * 24 * time.Hour
+
+// noteSingle adds a run that is about to be registered to the set of those, and takes the
+// oldest out.
+func (l *Ledger) noteSingle(ctx context.Context, run string) error {
+	now := time.Now()
+	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.ZAddNX(ctx, singlesKey, redis.Z{Score: float64(now.UnixMilli()), Member: run})
+		p.ZRemRangeByScore(ctx, singlesKey, "-inf", strconv.FormatInt(now.Add(-singleFor).UnixMilli(), 10))
+		return nil
+	})
+	return err
+}
+
+// IDs returns the ids of all runs, in no order, also of registered ones, which [Ledger.List]
+// leaves out. Some may be forgotten by now.
+func (l *Ledger) IDs(ctx context.Context) ([]string, error) {
+	var ids []string
+	for _, set := range []string{indexKey, singlesKey} {
+		some, err := l.rdb.ZRange(ctx, set, 0, -1).Result()
+		if err != nil {
+			return nil, fmt.Errorf("list all runs: %w", err)
+		}
+		ids = append(ids, some...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}

@@ -1,0 +1,210 @@
+package tasks
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// A proof is kept with each verified domain's row for as long as its run, so it is packed
+// more tightly than a check: by short names, and without what is the same in nearly all.
+
+// Compared is a discovery domain's record, as far as a proof depends on it.
+type Compared struct {
+	OrganizationID    string `json:"organization_id"`
+	DiscoveryDomainID string `json:"discovery_domain_id"`
+	Domain            string `json:"domain,omitempty"` // empty: no record was read, as the tenant's settings trust the payload
+	Host              string `json:"verification_host"`
+	TXT               string `json:"verification_txt,omitempty"`        // empty: it is longer than longestKeptToken
+	TXTSHA256         string `json:"verification_txt_sha256,omitempty"` // of such a one, in hexadecimal
+}
+
+const (
+	// mostProof is how many bytes a proof takes at most. Usual ones take some 200.
+	mostProof = 1024
+	// longestKeptToken is how many bytes of a token are kept as they are. Those of the
+	// service have 32.
+	longestKeptToken = 128
+)
+
+// proofPacking packs a proof. Its dictionary has what is in nearly every proof at its end,
+// and before that the resolvers and the names of name servers that many use.
+var proofPacking = newPacking(2, `tls://208.67.222.222#dns.opendns.comtls://149.112.112.112#dns.quad9.nettls://1.0.0.1#one.one.one.onetls://8.8.4.4#dns.google`+
+	`8.8.4.4:531.0.0.1:539.9.9.9:538.8.8.8:531.1.1.1:53timeoutabsentunknownservfail"s":"r":"c":"e":"x":"g":["p":"https"p":"udp"p":"tcp"m":".domaincontrol.com.awsdns-.co.uk.org.net`+
+	`.ui-dns.org.ui-dns.dens1.dreamhost.comns1.digitalocean.comns-cloud-a1.googledomains.comns1-01.azure-dns.com.gandi.netns1.bluehost.comdns1.p01.nsone.net.ovh.net`+
+	`dns1.registrar-servers.com.ns.cloudflare.com[2606:4700:50::adf5:[2a06:98c1:50::ac40:[2803:f800:50::6ca2:]108.162.192.172.64.32.173.245.58.205.251.192.]\ndns2.www.dns.com 192.0.2.1\nns2.{"a":"t`+
+	`","b":"authority","o":"org_","d":"ord_","z":".com","h":"_ss-verification.org_","j":"==","q":2,"w":3,"y":[""],"v":"dns1. 1\nns-\nns1. 1`+
+	`\ntls://1.1.1.1#one.one.one.one\ntls://8.8.8.8#dns.google\ntls://9.9.9.9#dns.quad9.net"}`)
+
+// proof is evidence in the form that is packed. Members that are left out have the value
+// that is named with them.
+type proof struct {
+	At           string `json:"a"`           // Unix seconds in base 36
+	Basis        string `json:"b,omitempty"` // authority_and_resolvers
+	Organization string `json:"o"`
+	ID           string `json:"d"`
+	Domain       string `json:"z,omitempty"`
+	Host         string `json:"h"`
+	TXT          string `json:"t,omitempty"`
+	Hex          []byte `json:"j,omitempty"` // in the place of TXT, where that is hexadecimal as the service writes it
+	TXTSHA256    string `json:"x,omitempty"`
+	Quorum       int    `json:"q,omitempty"`
+	Resolvers    int    `json:"w,omitempty"`
+	Note         string `json:"g,omitempty"`
+	// Aliases are those of each of Found.
+	Aliases []string `json:"y,omitempty"`
+	// Found are the voters that found the token and of which nothing else is to be said, a
+	// line each: name, a blank, the time taken in ms, and of a name server a blank and its
+	// address.
+	Found  string  `json:"v,omitempty"`
+	Others []voter `json:"u,omitempty"`
+	More   int     `json:"m,omitempty"`
+}
+
+// voter is an observation that is not among those of proof.Found.
+type voter struct {
+	Name          string   `json:"n"`
+	Address       string   `json:"i,omitempty"` // of a name server; without its port if that is 53
+	Authority     bool     `json:"u,omitempty"` // where there is no address
+	Transport     string   `json:"p,omitempty"` // udp of a name server, tls of a resolver
+	State         string   `json:"s,omitempty"` // present
+	Reason        string   `json:"r,omitempty"` // found
+	RCode         string   `json:"c,omitempty"` // NOERROR if present, else none
+	Aliases       []string `json:"y,omitempty"`
+	EDE           string   `json:"e,omitempty"`
+	Authenticated bool     `json:"k,omitempty"`
+	Milliseconds  int      `json:"l"`
+	Err           string   `json:"f,omitempty"`
+}
+
+// packProof packs the verdict by which the record of an organization's domain is verified.
+func packProof(v dnscheck.Verdict, organization string, d apiclient.DiscoveryDomain, at time.Time) ([]byte, error) {
+	e := v.Evidence()
+	var packed []byte
+	for level := 1; level <= dnscheck.Cuts; level++ {
+		p := newProof(e.Cut(level))
+		p.At, p.Organization, p.ID, p.Domain, p.Host = strconv.FormatInt(at.Unix(), base), organization, d.ID, d.Domain, d.VerificationHost
+		p.keepToken(d.VerificationTXT)
+		var err error
+		if packed, err = proofPacking.pack(p); err != nil {
+			return nil, err
+		}
+		if len(packed) <= mostProof {
+			break
+		}
+	}
+	return packed, nil
+}
+
+const base = 36
+
+// keepToken keeps the token, or its hash where it is long.
+func (p *proof) keepToken(token string) {
+	octets, err := hex.DecodeString(token)
+	switch {
+	case len(token) > longestKeptToken:
+		p.TXTSHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
+	case err == nil && hex.EncodeToString(octets) == token:
+		p.Hex = octets
+	default:
+		p.TXT = token
+	}
+}
+
+// unusual is value, or empty where it is the usual one.
+func unusual(value, of string) string {
+	if value == of {
+		return ""
+	}
+	return value
+}
+
+const (
+	usualPort  = ":53"
+	usualState = "present"
+	usualRCode = "NOERROR"
+)
+
+func usualTransport(authority bool) string {
+	if authority {
+		return "udp"
+	}
+	return "tls"
+}
+
+func usualRCodeOf(state string) string {
+	if state == usualState {
+		return usualRCode
+	}
+	return ""
+}
+
+func newProof(e dnscheck.Evidence) proof {
+	p := proof{Basis: unusual(e.Basis, string(dnscheck.ByBoth)), Quorum: e.Quorum, Resolvers: e.Resolvers, Note: e.Note, More: e.More}
+	var found []string
+	for _, o := range e.Said {
+		v := newVoter(o)
+		if len(found) == 0 {
+			p.Aliases = v.Aliases
+		}
+		plain := voter{Name: v.Name, Address: v.Address, Milliseconds: v.Milliseconds, Aliases: p.Aliases}
+		if !reflect.DeepEqual(v, plain) || strings.ContainsAny(v.Name+v.Address, " \n") {
+			p.Others = append(p.Others, v)
+			continue
+		}
+		found = append(found, strings.TrimSpace(fmt.Sprintf("%s %d %s", v.Name, v.Milliseconds, v.Address)))
+	}
+	p.Found = strings.Join(found, "\n")
+	return p
+}
+
+func newVoter(o dnscheck.ObservationRecord) voter {
+	return voter{
+		Name: o.Asked, Address: strings.TrimSuffix(o.Address, usualPort), Authority: o.Authority && o.Address == "",
+		Transport: unusual(o.Transport, usualTransport(o.Authority)), State: unusual(o.State, usualState), Reason: unusual(o.Reason, string(dnscheck.ReasonFound)),
+		RCode: unusual(o.RCode, usualRCodeOf(o.State)), Aliases: o.Aliases, EDE: o.EDE, Authenticated: o.Authenticated, Milliseconds: int(o.Milliseconds + 0.5), Err: o.Err,
+	}
+}
+
+func (p proof) evidence() Evidence {
+	at, _ := strconv.ParseInt(p.At, base, 64) // as it was formatted
+	e := Evidence{
+		Evidence: dnscheck.Evidence{
+			At: time.Unix(at, 0).UTC(), State: usualState, Reason: string(dnscheck.ReasonFound), Basis: cmp.Or(p.Basis, string(dnscheck.ByBoth)),
+			Note: p.Note, Quorum: p.Quorum, Resolvers: p.Resolvers, Said: []dnscheck.ObservationRecord{}, More: p.More,
+		},
+		Compared: &Compared{p.Organization, p.ID, p.Domain, p.Host, cmp.Or(p.TXT, hex.EncodeToString(p.Hex)), p.TXTSHA256},
+	}
+	for line := range strings.Lines(p.Found) {
+		v := voter{Aliases: p.Aliases}
+		// A line that cannot be read is shown as far as it can.
+		_, _ = fmt.Sscan(line, &v.Name, &v.Milliseconds, &v.Address)
+		e.Said = append(e.Said, v.observation())
+	}
+	for _, v := range p.Others {
+		e.Said = append(e.Said, v.observation())
+	}
+	return e
+}
+
+func (v voter) observation() dnscheck.ObservationRecord {
+	authority := v.Authority || v.Address != ""
+	state := cmp.Or(v.State, usualState)
+	address := v.Address
+	if address != "" && !strings.Contains(address[strings.LastIndex(address, "]")+1:], ":") {
+		address += usualPort
+	}
+	return dnscheck.ObservationRecord{
+		Asked: v.Name, Address: address, Authority: authority, Transport: cmp.Or(v.Transport, usualTransport(authority)), State: state,
+		Reason: cmp.Or(v.Reason, string(dnscheck.ReasonFound)), RCode: cmp.Or(v.RCode, usualRCodeOf(state)), Aliases: v.Aliases, EDE: v.EDE,
+		Authenticated: v.Authenticated, Milliseconds: float64(v.Milliseconds), Err: v.Err,
+	}
+}
