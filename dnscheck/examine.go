@@ -16,9 +16,12 @@ import (
 type Examination struct {
 	Name string
 	Addr netip.Addr
-	Err  error // it does not answer for the root, and why; then nothing else is known
-	TCP  error // it does not answer over TCP, where it is asked over UDP
-	EDNS bool  // it speaks EDNS
+	// Transport is that of the [Resolver], InTheClear whether its answers can be forged on the way.
+	Transport  string
+	InTheClear bool
+	Err        error // it does not answer for the root, and why; then nothing else is known
+	TCP        error // it does not answer over TCP, where it is asked over UDP
+	EDNS       bool  // it speaks EDNS
 	// Validates: it says that it has checked the root's signature (AD).
 	Validates bool
 	Lies      string // what it makes up for a name that does not exist; empty: nothing
@@ -51,7 +54,7 @@ func (c *Checker) Examine(ctx context.Context) ([]Examination, Outward) {
 var rootServers = query{name: ".", kind: dns.TypeNS}
 
 func (v recursive) examine(ctx context.Context) Examination {
-	e := Examination{Name: v.resolver.Name, Addr: v.resolver.Addr.Addr()}
+	e := Examination{Name: v.resolver.Name, Addr: v.resolver.Addr.Addr(), Transport: v.resolver.Transport, InTheClear: v.resolver.InTheClear()}
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		r, _, err := v.exchange.askFor(ctx, v.resolver, v.resolver.Transport, rootServers)

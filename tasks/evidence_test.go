@@ -160,8 +160,8 @@ func TestEvidenceThatCannotBeRead(t *testing.T) {
 func proofs() map[string]dnscheck.Verdict {
 	rand := rand.New(rand.NewPCG(1, 2)) // the same sizes each time
 	resolvers := []dnscheck.Observation{
-		{Resolver: "tls://1.1.1.1#one.one.one.one", Transport: "tls"}, {Resolver: "tls://8.8.8.8#dns.google", Transport: "tls"},
-		{Resolver: "tls://9.9.9.9#dns.quad9.net", Transport: "tls"},
+		{Resolver: "tls://1.1.1.1:853#one.one.one.one", Transport: "tls"}, {Resolver: "tls://8.8.8.8:853#dns.google", Transport: "tls"},
+		{Resolver: "tls://9.9.9.9:853#dns.quad9.net", Transport: "tls"},
 	}
 	all := map[string]dnscheck.Verdict{}
 	for name, zone := range map[string]struct {

@@ -37,12 +37,12 @@ const (
 
 // proofPacking packs a proof. Its dictionary has what is in nearly every proof at its end,
 // and before that the resolvers and the names of name servers that many use.
-var proofPacking = newPacking(2, `tls://208.67.222.222#dns.opendns.comtls://149.112.112.112#dns.quad9.nettls://1.0.0.1#one.one.one.onetls://8.8.4.4#dns.google`+
+var proofPacking = newPacking(2, `tls://208.67.222.222:853#dns.opendns.comtls://149.112.112.112:853#dns.quad9.nettls://1.0.0.1:853#one.one.one.onetls://8.8.4.4:853#dns.google`+
 	`8.8.4.4:531.0.0.1:539.9.9.9:538.8.8.8:531.1.1.1:53timeoutabsentunknownservfail"s":"r":"c":"e":"x":"g":["p":"https"p":"udp"p":"tcp"m":".domaincontrol.com.awsdns-.co.uk.org.net`+
 	`.ui-dns.org.ui-dns.dens1.dreamhost.comns1.digitalocean.comns-cloud-a1.googledomains.comns1-01.azure-dns.com.gandi.netns1.bluehost.comdns1.p01.nsone.net.ovh.net`+
 	`dns1.registrar-servers.com.ns.cloudflare.com[2606:4700:50::adf5:[2a06:98c1:50::ac40:[2803:f800:50::6ca2:]108.162.192.172.64.32.173.245.58.205.251.192.]\ndns2.www.dns.com 192.0.2.1\nns2.{"a":"t`+
 	`","b":"authority","o":"org_","d":"ord_","z":".com","h":"_ss-verification.org_","j":"==","q":2,"w":3,"y":[""],"v":"dns1. 1\nns-\nns1. 1`+
-	`\ntls://1.1.1.1#one.one.one.one\ntls://8.8.8.8#dns.google\ntls://9.9.9.9#dns.quad9.net"}`)
+	`\ntls://1.1.1.1:853#one.one.one.one\ntls://8.8.8.8:853#dns.google\ntls://9.9.9.9:853#dns.quad9.net"}`)
 
 // proof is evidence in the form that is packed. Members that are left out have the value
 // that is named with them.

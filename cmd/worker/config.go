@@ -71,7 +71,7 @@ type tenantFlags struct {
 	Reserve              float64       `help:"Share of rate and burst left to the tenant's own logins, in percent." default:"20"`
 	SweepShare           float64       `help:"Share of what is left after the reserve that sweeps get, in percent." default:"20"`
 	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
-	Resolvers            []string      `help:"Resolvers to ask: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME. NAME is what the certificate has to say, if not the address; it is never looked up." default:"1.1.1.1,8.8.8.8,9.9.9.9"`
+	Resolvers            []string      `help:"Resolvers to ask: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or in the clear an address or tcp://ADDRESS. NAME is the one that the certificate must have, if not the address; it is never looked up." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default: a majority)." default:"0"`
 	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both), authority (never the resolvers alone), or resolvers." default:"auto"`
 	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
@@ -142,7 +142,7 @@ func defaultTenant() tenant {
 	return tenant{
 		Name: tasks.DefaultTenant, ClientAuth: string(apiclient.AuthBody), Body: string(apiclient.BodyJSON),
 		Rate: "2/s", Burst: 2, Reserve: 20, SweepShare: 100 * pace.DefaultSweepShare, MaxClientsPerRequest: tasks.MaxClients,
-		Resolvers: []string{"1.1.1.1", "8.8.8.8", "9.9.9.9"}, DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
+		Resolvers: dnscheck.DefaultResolvers(), DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
 		Sweep: off, AbsentAction: string(tasks.ActReport), Grace: duration(tasks.DefaultGrace), AbsentChecks: tasks.DefaultAbsentChecks,
 	}
 }
@@ -508,6 +508,7 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%, sweep-share %g %%\n", t.Rate, t.Burst, t.Reserve, t.SweepShare)
 		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
 		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum())
+		fmt.Fprintf(out, "  firewall: %s\n", t.outward())
 		fmt.Fprintf(out, "  dns-mode: %s\n", t.dnsMode)
 		if t.CanaryZone != "" {
 			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
@@ -541,6 +542,22 @@ func (t tenant) printNetwork(out io.Writer) {
 			fmt.Fprintf(out, "  proxy: %s\n", through.Redacted())
 		}
 	}
+}
+
+// outward says which connections to the outside the tenant's DNS checks make.
+func (t tenant) outward() string {
+	var to []string
+	if t.dnsMode != dnscheck.ModeResolvers {
+		to = append(to, "UDP and TCP to port 53 of any address (the domains' own name servers)")
+	}
+	for _, r := range t.resolvers {
+		protocol := "TCP"
+		if r.Transport == "" || r.Transport == "udp" {
+			protocol = "UDP and TCP"
+		}
+		to = append(to, fmt.Sprintf("%s to %s", protocol, r.Addr))
+	}
+	return strings.Join(to, "; ")
 }
 
 // quorum is how many resolvers have to see a token.

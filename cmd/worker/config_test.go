@@ -317,7 +317,8 @@ tenant production:
   rate: 16/s, burst 50, reserve 25 %, sweep-share 10 %
   max-clients-per-request: 10
   give-up: 168h0m0s
-  resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
+  resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   sweep: 0 3 * * * UTC, 24h0m0s apart or more
   verify-pending: true
@@ -336,7 +337,8 @@ tenant staging:
   rate: 2/s, burst 2, reserve 20 %, sweep-share 20 %
   max-clients-per-request: 100
   give-up: 72h0m0s
-  resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
+  resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   sweep: off
   verify-pending: false
@@ -356,7 +358,8 @@ tenant partner:
   rate: 2/s, burst 2, reserve 20 %, sweep-share 20 %
   max-clients-per-request: 100
   give-up: 72h0m0s
-  resolvers: 1.1.1.1, 8.8.8.8, 9.9.9.9, quorum 2
+  resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   sweep: off
   verify-pending: false

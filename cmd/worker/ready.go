@@ -68,7 +68,7 @@ func (s *served) hasToken(context.Context) ops.Finding {
 // be proven.
 func (s *served) hears(ctx context.Context) ops.Finding {
 	const what = "%d of %d resolvers do not answer: %s"
-	const mend = "; nothing can be proven without %d of them: see that this machine reaches them (UDP and TCP), or name others by --resolvers"
+	const mend = "; nothing can be proven without %d of them: see that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers"
 	return s.quorum(s.dns.Hear(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
 }
 

@@ -37,6 +37,16 @@ type served struct {
 	shown    ops.Tenant        // on the operator's pages
 }
 
+// inTheClear returns the names of the resolvers whose answers can be forged on the way.
+func inTheClear(resolvers []dnscheck.Resolver) (names []string) {
+	for _, r := range resolvers {
+		if r.InTheClear() {
+			names = append(names, r.String())
+		}
+	}
+	return names
+}
+
 // dnsConcurrency is how many looks run at a time. Most wait for servers that do
 // not answer, which costs little: 8 s each, over UDP and TCP at the name servers
 // and then at the resolvers. Ten such a second, and as many that are looked at
@@ -131,6 +141,10 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	for _, r := range t.resolvers {
 		w.metrics.ResolverVotes(t.Name, r.Name, true) // till its canary tells otherwise
+	}
+	if clear := inTheClear(t.resolvers); len(clear) > 0 {
+		logger.Warn("resolvers are asked in the clear: whoever is on the path to them can forge their answers, and prove any domain", "resolvers", clear,
+			"what_to_do", "name them by tls:// or https://, as the default does")
 	}
 	if t.quorum() == 1 {
 		logger.Warn("one resolver is enough to prove a domain: whoever controls it, or the path to it, can prove any domain", "resolvers", t.Resolvers)

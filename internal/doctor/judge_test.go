@@ -63,6 +63,10 @@ func TestResolvers(t *testing.T) {
 		want   []string
 	}{
 		{"good", 2, []dnscheck.Examination{good("1.1.1.1"), good("8.8.8.8"), good("9.9.9.9")}, nil},
+		{"in the clear", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9")}, []string{
+			"warning  : resolver 1.1.1.1:53 is asked in the clear: whoever is on the path to it can forge its answers -> name it by tls:// or https://"}},
+		{"port 853 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "tls", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
+			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 853 out, or name another by --resolvers"}},
 		{"one operator", 2, []dnscheck.Examination{good("1.1.1.1"), good("1.0.0.1")}, []string{
 			"warning  : all resolvers look like those of 1 operator(s), and a proof is to need 2 -> name resolvers of different operators"}},
 		{"one network", 2, []dnscheck.Examination{good("192.0.2.1"), good("192.0.2.9")}, []string{

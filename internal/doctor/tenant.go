@@ -247,13 +247,16 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 	for _, e := range all {
 		switch {
 		case e.Err != nil:
-			found = append(found, wrong("see that this machine reaches it, or "+others, "resolver %s does not answer: %v", e.Name, e.Err))
+			found = append(found, wrong(reach(e)+", or "+others, "resolver %s does not answer: %v", e.Name, e.Err))
 			continue
 		case e.Lies != "":
 			found = append(found, wrong(others, "resolver %s makes answers up: asked for a name that nobody has, %s", e.Name, e.Lies))
 			continue
 		case e.Canary != nil:
 			found = append(found, wrong("see that --canary-zone is a zone without names, and without a wildcard", "resolver %s does not deny a name in the canary zone: %v", e.Name, e.Canary))
+		}
+		if e.InTheClear {
+			found = append(found, warn("name it by tls:// or https://", "resolver %s is asked in the clear: whoever is on the path to it can forge its answers", e.Name))
 		}
 		good++
 		operators[operatorOf(e)] = true
@@ -278,6 +281,17 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 		found = append(found, ok("%d of %d resolvers are of use, a proof needs %d", good, len(all), quorum))
 	}
 	return found
+}
+
+// reach says what lets the machine reach a resolver.
+func reach(e dnscheck.Examination) string {
+	switch e.Transport {
+	case "tls":
+		return "let TCP to port 853 out"
+	case "https":
+		return "let TCP to port 443 out"
+	}
+	return "see that this machine reaches it"
 }
 
 // operators are the second addresses of the public resolvers that people name.

@@ -219,6 +219,10 @@ func (v *tenantView) tellDNS(t Tenant) {
 		if r.Voting() {
 			voting++
 		}
+		if r.InTheClear {
+			text += "; asked in the clear"
+			v.warn("wait", "Resolver "+r.Name+" is asked in the clear: whoever is on the path to it can forge its answers.", "Name it by tls:// or https:// in --resolvers.")
+		}
 		if !r.HeardAt.IsZero() {
 			text += "; heard at " + r.HeardAt.UTC().Format(time.RFC3339)
 		}
