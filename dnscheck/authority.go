@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net"
 	"net/netip"
 	"slices"
@@ -26,18 +27,17 @@ const (
 	// authorityAttempt is how long one name server may take over one transport: three times the longest way around the
 	// earth. A lost datagram is made up for by TCP after it.
 	authorityAttempt = time.Second
-	// hedge is after how long the next server is asked for the way as well: most answer sooner.
-	hedge = 300 * time.Millisecond
-	// grace is how long the rest of a zone's servers may still take once a majority has said the same.
+	// grace is how long the rest of a zone's servers may still take once a majority has answered.
 	grace = 500 * time.Millisecond
 	// maxReferrals bounds the way down to one name: zones below zones below a top-level domain; four are many.
 	maxReferrals = 12
-	// maxQueries bounds the queries to name servers of one verdict, each attempt counted: a zone of 8 servers with 4 addresses
-	// twice over (an alias), and the way to both. A stranger's delegation is followed no further.
-	maxQueries = 100
-	// maxLookups bounds for how many name servers' addresses the resolvers are asked for one verdict: what the same takes
-	// with nothing remembered.
-	maxLookups = 32
+	// maxQueries bounds the queries to name servers of one verdict, each attempt counted: six zones of 8 servers with 4 addresses
+	// each (three below each other, and as many behind an alias), and the registries above them. A stranger's delegation is
+	// followed no further.
+	maxQueries = 200
+	// maxLookups bounds for how many name servers' addresses the resolvers are asked for one verdict: those of six zones of
+	// 8 servers, or of fewer zones and the registries above them, with nothing cached.
+	maxLookups = 48
 	// maxShown is how many observations of name servers are kept as evidence.
 	maxShown = 16
 )
@@ -82,10 +82,18 @@ type authority struct {
 type word struct {
 	state        State
 	reason       Reason
-	heard        bool          // at least one has said yes or no, with authority
+	heard        bool          // at least one has said yes or no with authority, or has referred to a zone below
+	shut         bool          // no name server at all can be reached from here, a registry's included
 	observations []Observation // at most maxShown
 	operator     string        // of the host's zone, where its delegation is known
-	note         string        // where nobody was heard: why, for an operator
+	note         string        // why there is no answer, for an operator
+	turnout      turnout       // of the servers that were queried last
+}
+
+// turnout is how many of a zone's servers have answered.
+type turnout struct {
+	zone              string // safe to show
+	servers, answered int
 }
 
 // inquiry is what one verdict asks of name servers.
@@ -95,21 +103,25 @@ type inquiry struct {
 	path     *trail
 	straight *exchange // as far as its queries last
 	lookups  *budget
+	seed     maphash.Seed
 	operator string // of the lowest zone on the way to the host, before any alias
 
+	proof    bool          // a yes, and an alias on the way to it, take a majority of the servers
 	thorough bool          // for a disproof: nothing is remembered of the way below the top-level domain, and all are heard out
 	sighted  []Observation // of the token, at servers that another one's referral has led away from
 	doubt    Reason        // why one server's answer on the way is a contradiction; empty: none is
 }
 
-// consult asks the name servers of the host's zone. It always comes back with a word unless ctx ends.
-func (a *authority) consult(ctx context.Context, host, token string, told func(Observation)) (word, error) {
+// consult asks the name servers of the host's zone, for a look or a proof. It always comes back with a word unless ctx ends.
+func (a *authority) consult(ctx context.Context, host, token string, proof bool, told func(Observation)) (word, error) {
 	if why := a.reach.shut(time.Now()); why != "" {
-		return word{reason: ReasonUnreachable, note: why}, nil
+		return word{reason: ReasonUnreachable, shut: true, note: why}, nil
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
-	w := a.inquire(host, token).follow(limited)
+	q := a.inquire(host, token)
+	q.proof = proof
+	w := q.follow(limited)
 	if ctx.Err() != nil {
 		return word{}, ended(ctx, host)
 	}
@@ -167,7 +179,7 @@ func (a *authority) inquire(host, token string) *inquiry {
 	queries.left.Store(maxQueries)
 	lookups.left.Store(maxLookups)
 	return &inquiry{
-		authority: a, token: token, path: newTrail(host), lookups: lookups,
+		authority: a, token: token, path: newTrail(host), lookups: lookups, seed: maphash.MakeSeed(),
 		straight: a.exchange.through(spending{a.exchange.dialer, queries}),
 	}
 }
@@ -184,10 +196,11 @@ func (q *inquiry) followed(ctx context.Context) word {
 	for {
 		p, err := q.descend(ctx, q.path.at)
 		if err != nil {
-			return word{reason: reasonFor(err), note: cmp.Or(q.reach.blame(), err.Error()), observations: q.observe(p)}
+			shut := q.reach.blame()
+			return word{reason: reasonFor(err), shut: shut != "", note: cmp.Or(shut, err.Error()), observations: q.observe(p)}
 		}
-		sure = sure && p.majority() && (!q.thorough || !p.incomplete())
-		if p.alias == "" || p.conflict() {
+		sure = sure && p.majority(len(p.zone.servers), statement.definite) && (!q.thorough || !p.incomplete())
+		if p.alias == "" || p.conflict() || q.proof && !p.majority(p.zone.named, statement.isAlias) {
 			return q.wordOf(p, sure)
 		}
 		if err := q.path.step(p.alias); err != nil {
@@ -217,31 +230,41 @@ func (e *silentError) Error() string { return e.text }
 // errTooDeep: the way down does not end.
 var errTooDeep = fmt.Errorf("more than %d referrals on the way down", maxReferrals)
 
-// wordOf tells what the answers of a zone's servers come to. One no beside a yes is no word. A no counts when a majority of the
-// servers has been heard; a yes always, for a proof wants the resolvers too.
+// wordOf decides what the answers of a zone's servers amount to. One no next to a yes, an alias or a referral is a disagreement.
+// A no counts when a majority of the servers has answered. A yes counts in a proof only if a majority gave it, for whoever holds
+// one server may be able to silence the others; in a look always, for a proof follows it.
 func (q *inquiry) wordOf(p *poll, sure bool) word {
-	w := word{heard: p.yes+p.no+p.aliases > 0, observations: q.observe(p)}
+	w := word{heard: p.led, observations: q.observe(p), turnout: p.turnout()}
 	switch {
 	case p.conflict() && (!q.thorough || p.yes == 0):
 		w.reason = ReasonServersDisagree
-	case p.yes > 0:
+	case p.yes > 0 && (!q.proof || p.majority(p.zone.named, statement.isYes)):
 		w.state, w.reason = Present, ReasonFound
 	case q.doubt != "":
 		w.reason = q.doubt
 	case p.no > 0 && sure:
 		w.state, w.reason = Absent, reasonOf(Absent, w.observations)
-	default:
+	case p.no > 0:
 		w.reason = failedOf(w.observations)
-		w.note = fmt.Sprintf("%d of the %d name servers of %s have answered", p.answered(), len(p.zone.servers), shownHost(unrooted(p.zone.zone)))
+		w.note = w.turnout.String()
+	case p.majority(p.zone.named, statement.leads): // to one place each, and no majority to the same
+		w.reason = ReasonServersDisagree
+	default:
+		w.reason = ReasonTooFew
+		w.note = w.turnout.String()
 	}
 	return w
+}
+
+func (t turnout) String() string {
+	return fmt.Sprintf("%d of the %d name servers of %s have answered", t.answered, t.servers, t.zone)
 }
 
 // failedOf is the reason why servers gave no answer.
 func failedOf(observations []Observation) Reason {
 	var failed []Observation
 	for _, o := range observations {
-		if o.State == Unknown && o.Reason != "" {
+		if o.State == Unknown && o.Reason != ReasonReferral {
 			failed = append(failed, o)
 		}
 	}
@@ -260,6 +283,9 @@ func (q *inquiry) observe(p *poll) []Observation {
 	for _, h := range p.heard {
 		o := h.observation.with(h.said.finding)
 		o.Aliases = q.path.aliases
+		if h.said.down != nil {
+			o.Reason = ReasonReferral
+		}
 		if h.said.alias != "" {
 			o.Aliases = append(append([]string(nil), o.Aliases...), unrooted(h.said.alias))
 			o.Reason = ReasonAlias
@@ -269,10 +295,10 @@ func (q *inquiry) observe(p *poll) []Observation {
 	return seen
 }
 
-// overhear keeps what counts for a disproof wherever on the way it is said.
-func (q *inquiry) overhear(p *poll) {
+// overhear keeps what counts for a disproof wherever on the way it is said. away: a referral of other servers is followed.
+func (q *inquiry) overhear(p *poll, away bool) {
 	q.doubt = cmp.Or(q.doubt, p.contradiction())
-	if p.down != nil {
+	if away {
 		q.sighted = append(q.sighted, slices.DeleteFunc(q.observe(p), func(o Observation) bool { return o.State != Present })...)
 	}
 }
@@ -301,13 +327,17 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 		h := &hearing{inquiry: q, zone: at, name: name, asked: make(map[netip.Addr]*asked)}
 		p := h.hear(ctx)
 		q.note(ctx, at, p)
+		down, ttl, confirmed := p.delegation()
+		away := down != nil && !p.conflict()
 		if q.thorough {
-			q.overhear(p)
+			q.overhear(p, away)
 		}
 		switch {
-		case p.down != nil:
-			q.cuts.put(p.down.zone, *p.down, p.downTTL)
-			at = *p.down
+		case away:
+			if confirmed {
+				q.cuts.put(down.zone, *down, ttl)
+			}
+			at = *down
 		case !p.led:
 			return p, &silentError{failedOf(q.observe(p)), "no name server of " + shownHost(unrooted(at.zone)) + " has answered as one: " + p.firstError()}
 		default:
@@ -330,7 +360,7 @@ func (q *inquiry) nearest(name string) (delegation, bool) {
 
 // note keeps what a zone's servers tell of the way: whether any is within reach, and that those of this zone are of no use.
 func (q *inquiry) note(ctx context.Context, zone delegation, p *poll) {
-	if p.led || p.down != nil {
+	if p.led {
 		q.reach.opened(time.Now())
 		return
 	}
@@ -339,7 +369,11 @@ func (q *inquiry) note(ctx context.Context, zone delegation, p *poll) {
 	}
 	q.cuts.forget(zone.zone)
 	if dns.CountLabel(zone.zone) == 1 && p.addressed() {
-		q.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(zone.zone))+" cannot be reached: is port 53 outwards open? "+p.firstError())
+		why := "cannot be reached: is port 53 outwards open?"
+		if p.unauthorized() {
+			why = "cannot be reached: what answers in their place is no name server of a registry, port 53 is redirected on the way."
+		}
+		q.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(zone.zone))+" "+why+" "+p.firstError())
 	}
 }
 
@@ -369,80 +403,16 @@ type heard struct {
 	err         error
 }
 
-// hear asks for the way, and all servers where there is none further. A disproof asks all of them anyway, of which one may hold what the
-// others refer to; a registry's hold nothing of that.
+// hear asks every server at all its addresses at once: a referral counts only if a majority gives it, and one no is enough to
+// contradict it. It comes back as soon as the answers are clear: at a contradiction, when all have answered, or when a majority has
+// answered and the others do not follow soon; for a disproof only when none is out any more. A registry's servers hold nothing of
+// the zones below: there the referral of a majority is enough.
 func (h *hearing) hear(ctx context.Context) *poll {
-	var p *poll
-	if !h.thorough || isRegistrys(h.zone.zone) {
-		p = h.scout(ctx)
-	}
-	if p == nil || p.down == nil && p.led {
-		p = h.all(ctx)
-	}
+	p := h.all(ctx)
 	p.cut = ctx.Err() != nil
 	return p
 }
 
-// scout asks one server after another for the way, the next one as soon as one is of no use or has kept silent for a while, till
-// one leads on.
-func (h *hearing) scout(ctx context.Context) *poll {
-	ctx, cancel := context.WithCancel(ctx)
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	defer cancel()
-	p := newPoll(h.zone)
-	back := make(chan []heard, len(h.zone.servers))
-	next, out := 0, 0
-	for next < len(h.zone.servers) || out > 0 {
-		if next < len(h.zone.servers) {
-			server := next
-			asking.Go(func() { back <- h.visit(ctx, server) })
-			next, out = next+1, out+1
-		}
-		var patience <-chan time.Time
-		if next < len(h.zone.servers) {
-			patience = time.After(hedge)
-		}
-		select {
-		case <-ctx.Done():
-			return p
-		case <-patience:
-		case each := <-back:
-			out--
-			for _, one := range each {
-				p.add(one)
-			}
-			if p.led || p.down != nil {
-				return p
-			}
-		}
-	}
-	return p
-}
-
-// visit asks a server at one address after another, till it says something that leads on.
-func (h *hearing) visit(ctx context.Context, server int) []heard {
-	addrs, err := h.addresses(ctx, h.zone.zone, h.zone.servers[server])
-	if err != nil {
-		return []heard{h.nowhere(server, err)}
-	}
-	var all []heard
-	for _, addr := range addrs {
-		one, ok := h.ask(ctx, server, addr)
-		if !ok {
-			break
-		}
-		all = append(all, one)
-		if one.said.leads() {
-			break
-		}
-	}
-	return all
-}
-
-// all asks every server at all its addresses at once. It comes back as soon as what they say is clear: at a contradiction, at
-// a referral, when all have answered, or when a majority has said the same and the others do not follow soon; for a disproof only when
-// none is out any more.
 func (h *hearing) all(ctx context.Context) *poll {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
@@ -457,6 +427,7 @@ func (h *hearing) all(ctx context.Context) *poll {
 			finished <- struct{}{}
 		})
 	}
+	registry := isRegistrys(h.zone.zone)
 	var late <-chan time.Time
 	for open := len(h.zone.servers); open > 0 || len(back) > 0; {
 		select {
@@ -468,32 +439,46 @@ func (h *hearing) all(ctx context.Context) *poll {
 			open--
 		case one := <-back:
 			p.add(one)
-			if !h.thorough && (p.down != nil || p.conflict()) {
+			if !h.thorough && p.conflict() || registry && p.isConfirmed() {
 				return p
 			}
 		}
-		if late == nil && p.majority() && !h.thorough {
+		if late == nil && !h.thorough && p.majority(len(h.zone.servers), statement.leads) {
 			late = time.After(grace)
 		}
 	}
 	return p
 }
 
+// everywhere asks one server: a registry's at one address after another until it leads on, any other at all its addresses at once,
+// since they may differ.
 func (h *hearing) everywhere(ctx context.Context, server int, back chan<- heard) {
 	addrs, err := h.addresses(ctx, h.zone.zone, h.zone.servers[server])
 	if err != nil {
 		back <- h.nowhere(server, err)
 		return
 	}
-	var asking sync.WaitGroup
-	for _, addr := range addrs {
-		asking.Go(func() {
-			if one, ok := h.ask(ctx, server, addr); ok {
-				back <- one
-			}
-		})
+	atOnce := len(addrs)
+	if isRegistrys(h.zone.zone) {
+		atOnce = 1
 	}
-	asking.Wait()
+	for some := range slices.Chunk(addrs, atOnce) {
+		var led atomic.Bool
+		var asking sync.WaitGroup
+		for _, addr := range some {
+			asking.Go(func() {
+				if one, ok := h.ask(ctx, server, addr); ok {
+					if back <- one; one.said.leads() {
+						led.Store(true)
+					}
+				}
+			})
+		}
+		asking.Wait()
+		if led.Load() {
+			return
+		}
+	}
 }
 
 // nowhere is a server that cannot be asked.
@@ -549,7 +534,7 @@ func (h *hearing) question(ctx context.Context, addr netip.Addr) (statement, Obs
 	case err != nil:
 		said = says(unheard(err))
 	default:
-		said = readStatement(r, h.zone.zone, h.name, h.token)
+		said = readStatement(r, h.zone.zone, h.name, h.token, h.seed)
 		if h.thorough && said.alias == "" {
 			said.finding = said.finding.unlessHeld(r, h.token)
 		}
@@ -559,49 +544,35 @@ func (h *hearing) question(ctx context.Context, addr netip.Addr) (statement, Obs
 	return said, o
 }
 
-// poll counts what the servers of a zone say: each server once, whatever the number of its addresses.
+// poll collects what the servers of a zone answer.
 type poll struct {
 	zone             delegation
 	heard            []heard
-	down             *delegation // another zone begins on the way
-	downTTL          time.Duration
-	led              bool // somebody has said something that goes on
-	positions        map[int]map[string]bool
-	yes, no, aliases int // statements of each kind
+	led              bool // at least one has said something that goes on
+	yes, no, aliases int  // statements of each kind
+	referrals        int
 	alias            string
 	differ           bool // two aliases that are not the same
 	cut              bool // the time was up: who has not been heard may have had something to say
 }
 
-func newPoll(zone delegation) *poll {
-	return &poll{zone: zone, positions: make(map[int]map[string]bool)}
-}
+func newPoll(zone delegation) *poll { return &poll{zone: zone} }
 
 func (p *poll) add(h heard) {
 	p.heard = append(p.heard, h)
-	if h.said.down != nil {
-		p.down, p.downTTL = h.said.down, h.said.ttl
-	}
-	if !h.said.definite() {
-		return
-	}
-	p.led = true
-	position := h.said.finding.state.String()
+	p.led = p.led || h.said.leads()
 	switch {
-	case h.said.alias != "":
-		position = "alias " + canonical(h.said.alias)
+	case h.said.down != nil:
+		p.referrals++
+	case h.said.isAlias():
 		p.differ = p.differ || p.alias != "" && canonical(p.alias) != canonical(h.said.alias)
 		p.alias = cmp.Or(p.alias, h.said.alias)
 		p.aliases++
-	case h.said.finding.state == Present:
+	case h.said.isYes():
 		p.yes++
-	default:
+	case h.said.definite():
 		p.no++
 	}
-	if p.positions[h.server] == nil {
-		p.positions[h.server] = make(map[string]bool)
-	}
-	p.positions[h.server][position] = true
 }
 
 // drain takes what has come in already.
@@ -612,15 +583,121 @@ func (p *poll) drain(back <-chan heard) *poll {
 	return p
 }
 
-// conflict tells whether two things have been said that cannot both be so.
+// conflict tells whether two things have been said that cannot both be so. The token at one server does not contradict the
+// referral of another one: the first may hold the zone below as well.
 func (p *poll) conflict() bool {
-	kinds := 0
-	for _, n := range []int{p.yes, p.no, p.aliases} {
-		if n > 0 {
-			kinds++
+	return p.no > 0 && p.yes+p.aliases+p.referrals > 0 || p.aliases > 0 && p.yes+p.referrals > 0 || p.differ
+}
+
+// majority reports whether statements of one kind came from more than half of the servers, of which there are so many.
+//
+// A server is a name in the delegation, and counts once, however many addresses it has: whoever holds a single name can give it any
+// number of them. And the statements must come from more than half as many addresses: one machine under several names is no more
+// than one. (Not from more than half of all addresses: without IPv6 half of them cannot be reached.)
+func (p *poll) majority(servers int, is func(statement) bool) bool {
+	agreed, addrs, possible := p.count(servers, is)
+	return 2*agreed > servers && 2*addrs > possible
+}
+
+// count gives the servers and the addresses that statements of one kind came from, and how many addresses the servers have: at most
+// one each, and one for each of which none is known.
+func (p *poll) count(servers int, is func(statement) bool) (agreed, addrs, possible int) {
+	type seen struct {
+		servers map[int]bool
+		addrs   map[string]bool
+	}
+	all, those := seen{make(map[int]bool), make(map[string]bool)}, seen{make(map[int]bool), make(map[string]bool)}
+	for _, h := range p.heard {
+		if !h.addressed {
+			continue
+		}
+		all.servers[h.server], all.addrs[h.observation.Address] = true, true
+		if is(h.said) {
+			those.servers[h.server], those.addrs[h.observation.Address] = true, true
 		}
 	}
-	return kinds > 1 || p.differ
+	return len(those.servers), len(those.addrs), min(servers, len(all.addrs)+servers-len(all.servers))
+}
+
+func (p *poll) turnout() turnout {
+	servers, addrs, _ := p.count(p.zone.named, statement.leads)
+	return turnout{zone: shownHost(unrooted(p.zone.zone)), servers: p.zone.named, answered: min(servers, addrs)}
+}
+
+// delegation is the zone below that the servers refer to, with how long it may be cached. confirmed: a majority of them gave it,
+// and only then it may be. Where there is no such majority, all referrals are the same, and the servers that gave it are a majority
+// together with those that have the token, it is followed all the same: the latter may hold the zone below as well. nil: there is
+// nothing to follow.
+//
+// A name server has the addresses (glue) that as many servers gave: those of one must not lead elsewhere.
+func (p *poll) delegation() (down *delegation, ttl time.Duration, confirmed bool) {
+	var given []*delegation // that differ
+	for _, h := range p.heard {
+		if d := h.said.down; d != nil && !slices.ContainsFunc(given, d.isSame) {
+			given = append(given, d)
+		}
+	}
+	for _, d := range given {
+		if down := p.supported(d, func(statement) bool { return false }); down != nil {
+			return down, p.ttlOf(d), true
+		}
+	}
+	if len(given) == 1 {
+		return p.supported(given[0], statement.isYes), 0, false
+	}
+	return nil, 0, false
+}
+
+// isConfirmed reports whether a majority gave the same delegation.
+func (p *poll) isConfirmed() bool {
+	_, _, confirmed := p.delegation()
+	return confirmed
+}
+
+// supported is the delegation with the addresses that a majority gave; nil where it did not give the delegation. Statements that
+// agree with any delegation count for it.
+func (p *poll) supported(d *delegation, agrees func(statement) bool) *delegation {
+	gave := func(s statement) bool { return s.down != nil && d.isSame(s.down) || agrees(s) }
+	if !p.majority(p.zone.named, gave) {
+		return nil
+	}
+	down := *d
+	down.servers = nil
+	for _, server := range d.servers {
+		down.servers = append(down.servers, nameServer{name: server.name, glue: slices.DeleteFunc(p.glueOf(d, server.name), func(addr netip.Addr) bool {
+			return !p.majority(p.zone.named, func(s statement) bool {
+				return gave(s) && (s.down == nil || slices.Contains(s.down.glueOf(server.name), addr))
+			})
+		})})
+	}
+	return &down
+}
+
+// glueOf gives all addresses of a name server that came with this delegation.
+func (p *poll) glueOf(d *delegation, name string) []netip.Addr {
+	var found []netip.Addr
+	for _, h := range p.heard {
+		if h.said.down == nil || !d.isSame(h.said.down) {
+			continue
+		}
+		for _, addr := range h.said.down.glueOf(name) {
+			if !slices.Contains(found, addr) {
+				found = append(found, addr)
+			}
+		}
+	}
+	return found
+}
+
+// ttlOf is the lowest TTL that came with the delegation.
+func (p *poll) ttlOf(d *delegation) time.Duration {
+	ttl := longestMemory
+	for _, h := range p.heard {
+		if h.said.down != nil && d.isSame(h.said.down) {
+			ttl = min(ttl, h.said.ttl)
+		}
+	}
+	return ttl
 }
 
 // contradiction is why one server's answer is one; empty: none is.
@@ -633,11 +710,6 @@ func (p *poll) contradiction() Reason {
 	return ""
 }
 
-func (p *poll) answered() int { return len(p.positions) }
-
-// majority tells whether more than half of the zone's servers have answered.
-func (p *poll) majority() bool { return 2*p.answered() > len(p.zone.servers) }
-
 // addressed tells whether any server could be asked at all.
 func (p *poll) addressed() bool {
 	for _, h := range p.heard {
@@ -646,6 +718,11 @@ func (p *poll) addressed() bool {
 		}
 	}
 	return false
+}
+
+// unauthorized reports whether a server has answered that does not hold the zone.
+func (p *poll) unauthorized() bool {
+	return slices.ContainsFunc(p.heard, func(h heard) bool { return h.said.finding.reason == ReasonLame })
 }
 
 // incomplete tells whether it is for us that some were not heard.

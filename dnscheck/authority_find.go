@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,9 +15,9 @@ import (
 )
 
 const (
-	// tldServers is how many of a top-level domain's name servers are asked: they are up to 13 that all hold the same, and one
-	// that answers is enough to go down.
-	tldServers = 4
+	// registryServers is how many of a registry's name servers are queried: they are up to 13 that all hold the same. Two of
+	// three have to agree, so that one that is hijacked decides nothing, and one that is silent stops nothing.
+	registryServers = 3
 	// lookupTime is how long the resolvers have to find the name servers of a top-level domain, or the addresses of a name
 	// server: well under authorityTime, for a name that nobody answers for must not take the time of the others.
 	lookupTime = 2 * time.Second
@@ -37,8 +38,10 @@ func (q *inquiry) top(ctx context.Context, name string) (delegation, error) {
 		if err != nil && !errors.Is(err, errNone) {
 			return delegation{}, 0, err
 		}
-		d := delegation{zone: tld}
-		for _, name := range someOf(names, tldServers) {
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		names = names[:min(len(names), registryServers)]
+		d := delegation{zone: tld, named: len(names)}
+		for _, name := range names {
 			d.servers = append(d.servers, nameServer{name: name})
 		}
 		return d, ttl, nil

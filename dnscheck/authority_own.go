@@ -31,7 +31,7 @@ func (a *authority) mismatched(ctx context.Context, host, token string) *mismatc
 	defer cancel()
 	q := a.inquire(host, token)
 	p, err := q.descend(ctx, q.path.at)
-	if err != nil || p.no == 0 || p.conflict() || p.zone.more || dns.CountLabel(p.zone.zone) == 1 {
+	if err != nil || p.no == 0 || p.conflict() || p.zone.more() || dns.CountLabel(p.zone.zone) == 1 {
 		return nil
 	}
 	own := q.ownServers(ctx, p)
@@ -83,6 +83,7 @@ func (q *inquiry) holders(ctx context.Context, zone delegation, own []nameServer
 			unnamed.servers = append(unnamed.servers, s)
 		}
 	}
+	unnamed.named = len(unnamed.servers)
 	h := &hearing{inquiry: q, zone: unnamed, name: q.path.at, asked: make(map[netip.Addr]*asked)}
 	var holding []string
 	for _, one := range h.all(ctx).heard {

@@ -1,9 +1,10 @@
 package dnscheck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 const (
 	// maxServers is how many name servers of a zone are asked: few zones have more than eight, and a stranger's referral may
-	// name hundreds (NXNSAttack, 2020). Of more, chance takes eight.
+	// name hundreds (NXNSAttack, 2020). Of more, chance takes eight, and what takes a majority takes one of all of them.
 	maxServers = 8
 	// maxAddrs is how many addresses of each family are asked of one name server: a second one helps where the first is
 	// down; more are the same machines again.
@@ -30,8 +31,26 @@ type nameServer struct {
 type delegation struct {
 	zone     string // canonical
 	servers  []nameServer
-	more     bool   // the zone has servers beyond these
+	named    int    // how many servers it has, of which a majority counts; there are no more than that in servers
+	set      uint64 // of the names of all of them, within one inquiry
 	operator string // of all of them; empty for a registry's zone
+}
+
+// isSame reports whether both delegate the same zone to servers of the same names, within one inquiry.
+func (d *delegation) isSame(as *delegation) bool {
+	return d.zone == as.zone && d.named == as.named && d.set == as.set
+}
+
+// more reports whether the zone has servers that are not queried.
+func (d *delegation) more() bool { return d.named > len(d.servers) }
+
+func (d *delegation) glueOf(name string) []netip.Addr {
+	for _, server := range d.servers {
+		if server.name == name {
+			return server.glue
+		}
+	}
+	return nil
 }
 
 // statement is what a name server's reply says about a name: a finding, or the alias there, or that another zone begins.
@@ -43,7 +62,11 @@ type statement struct {
 }
 
 // definite tells whether the server has said something about the name with authority.
-func (s statement) definite() bool { return s.alias != "" || s.finding.state != Unknown }
+func (s statement) definite() bool { return s.isAlias() || s.finding.state != Unknown }
+
+func (s statement) isAlias() bool { return s.alias != "" }
+
+func (s statement) isYes() bool { return s.finding.state == Present }
 
 // leads tells whether what was said goes on anywhere.
 func (s statement) leads() bool { return s.definite() || s.down != nil }
@@ -51,15 +74,16 @@ func (s statement) leads() bool { return s.definite() || s.down != nil }
 func says(f finding) statement { return statement{finding: f} }
 
 // readStatement tells what the reply of a server of zone says about the TXT records at name, and about the token.
-// Records of any other name are not the server's to tell: where an alias leads is asked for at its own zone.
-func readStatement(r reply, zone, name, token string) statement {
+// Records of any other name are not the server's to tell: where an alias leads is asked for at its own zone. The seed is the
+// inquiry's.
+func readStatement(r reply, zone, name, token string, seed maphash.Seed) statement {
 	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
 		return says(failureOf("name server", r))
 	}
 	if tampered, is := withheld(r); is {
 		return says(tampered)
 	}
-	if down, ttl, err := referral(r, zone, name); err != nil {
+	if down, ttl, err := referral(r, zone, name, seed); err != nil {
 		return says(unknown(ReasonLame, err))
 	} else if down != nil {
 		return statement{down: down, ttl: ttl}
@@ -97,7 +121,7 @@ func readNoAlias(r reply, name, token string) finding {
 // referral reads a reply that says who else is to be asked (RFC 1034 section 4.3.2): no answer, and the NS records of one
 // zone, which must lie strictly below the server's own and on the way to the name. Any other one, upward, sideways or to itself,
 // is an error: following it would go in circles, or wherever a stranger wants. nil without an error: it is no referral.
-func referral(r reply, zone, name string) (*delegation, time.Duration, error) {
+func referral(r reply, zone, name string, seed maphash.Seed) (*delegation, time.Duration, error) {
 	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || slices.ContainsFunc(r.authority, isSOA) {
 		return nil, 0, nil
 	}
@@ -120,7 +144,7 @@ func referral(r reply, zone, name string) (*delegation, time.Duration, error) {
 	}
 	switch {
 	case problem == "":
-		return delegationOf(cut, records, r.additional), lowestTTL(records), nil
+		return delegationOf(cut, records, r.additional, seed), lowestTTL(records), nil
 	case r.authoritative: // it says "nothing there", and names servers beside it
 		return nil, 0, nil
 	}
@@ -148,14 +172,33 @@ func lowestTTL(records []*dns.NS) time.Duration {
 }
 
 // delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands is kept or looked at.
-func delegationOf(zone string, records []*dns.NS, additional []dns.RR) *delegation {
+// Of the same names it takes the same within one inquiry, by its seed, so that the referrals of several servers can be compared.
+func delegationOf(zone string, records []*dns.NS, additional []dns.RR, seed maphash.Seed) *delegation {
 	names := serverNames(records)
-	d := &delegation{zone: zone, more: len(names) > maxServers}
-	if !isRegistrys(zone) {
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(maphash.String(seed, a), maphash.String(seed, b)), cmp.Compare(a, b))
+	})
+	d := &delegation{zone: zone, named: len(names), set: setOf(names, seed)}
+	most := maxServers
+	if isRegistrys(zone) {
+		most = registryServers
+		d.named = min(d.named, most)
+	} else {
 		d.operator = operatorOf(names)
 	}
-	d.servers = withGlue(zone, someOf(names, maxServers), additional)
+	d.servers = withGlue(zone, names[:min(len(names), most)], additional)
 	return d
+}
+
+// setOf is a number for names in this order, which no one can foresee who does not know the seed.
+func setOf(names []string, seed maphash.Seed) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, name := range names {
+		_, _ = h.WriteString(name) // never fails
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
 }
 
 // serverNames gives the servers that the records name, each once.
@@ -185,12 +228,6 @@ func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
 		servers = append(servers, server)
 	}
 	return servers
-}
-
-// someOf takes as many at random, in an order that changes, so that no server is always asked first.
-func someOf[V any](all []V, most int) []V {
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:min(len(all), most)]
 }
 
 // addressesAt gives the addresses that a section has of a name.

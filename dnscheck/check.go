@@ -313,7 +313,7 @@ func reasonOf(state State, observations []Observation) Reason {
 
 // doubtful are the reasons of Unknown: what lies with the domain comes before what may lie with us.
 var doubtful = []Reason{
-	ReasonServersDisagree, ReasonDNSSEC, ReasonDelegation, ReasonLame, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed,
+	ReasonServersDisagree, ReasonDNSSEC, ReasonDelegation, ReasonTooFew, ReasonLame, ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed,
 	ReasonTimeout, ReasonUnreachable, ReasonUntrusted,
 }
 

@@ -270,7 +270,7 @@ func (c *Checker) glance(ctx context.Context, name, token string, basis Basis) *
 		if c.authority == nil {
 			return nil
 		}
-		w, err := c.authority.consult(ctx, name, token, nil)
+		w, err := c.authority.consult(ctx, name, token, false, nil)
 		if err != nil || w.state == Unknown {
 			return nil
 		}

@@ -80,6 +80,7 @@ type disproof struct {
 func (d disproof) verdict() Verdict {
 	v := Verdict{
 		Host: d.resolvers.Host, Note: d.servers.note, Operator: d.servers.operator,
+		Zone: d.servers.turnout.zone, Servers: d.servers.turnout.servers, Answered: d.servers.turnout.answered,
 		Observations: slices.Concat(d.servers.observations, d.resolvers.Observations),
 	}
 	v.State, v.Reason, v.Basis = d.finding()

@@ -352,37 +352,54 @@ func TestDisproofHearsEverybodyOut(t *testing.T) {
 	}
 }
 
-// What one of a zone's servers holds counts, also where another one refers to a zone below.
+// What one of a zone's servers holds counts, also where the others refer to a zone below.
 func TestDisproofHearsWhoIsLedAwayFrom(t *testing.T) {
 	refers := []dns.RR{start("example.com"), ns(host, "ns.child.com")}
 	holds := func(record dns.RR) zone { return zoneOf(append(slices.Clone(refers), start(host), record)...) }
 	for name, test := range map[string]struct {
-		beside zone
-		want   dnscheck.State
+		beside   zone
+		want     dnscheck.State
+		operator string
 	}{
-		"with the token":                    {holds(txt(host, token)), dnscheck.Present},
-		"with another value":                {holds(txt(host, other)), dnscheck.Absent},
-		"with the token, without authority": {yes, dnscheck.Unknown},
+		"with the token":                    {holds(txt(host, token)), dnscheck.Present, "child"},
+		"with another value":                {holds(txt(host, other)), dnscheck.Unknown, "example"}, // which contradicts the referrals
+		"with the token, without authority": {yes, dnscheck.Unknown, "child"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for range 10 { // servers are taken in an order of chance
+		for others, count := range map[string]int{"one other": 1, "two others": 2} {
+			t.Run(name+", "+others, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					n := overTLD(t, twoServers()...)
-					n.at(nsOne, zoneOf(refers...))
-					n.at(nsTwo, test.beside)
+					n := overTLD(t, delegatedTo("example.com", count+1)...)
+					n.at(serverAddr(0), test.beside)
+					for i := range count {
+						n.at(serverAddr(i+1), zoneOf(refers...))
+					}
 					n.know(address("ns.child.com", "5.2.0.1"))
 					n.at("5.2.0.1", zoneOf(start(host)))
 					v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
-					if v.State != test.want || v.Operator != "child" {
+					operator := test.operator
+					if count == 1 && test.want != dnscheck.Present { // then the referral is not followed
+						operator = "example"
+					}
+					if v.State != test.want || v.Operator != operator {
 						t.Errorf("%s, operator %q: %+v", v.State, v.Operator, v.Observations)
 					}
-					if seen := v.Observations[0]; test.want == dnscheck.Present && (seen.State != dnscheck.Present || seen.Resolver != "ns2.example.com") {
+					if seen := v.Observations[0]; test.want == dnscheck.Present && (seen.State != dnscheck.Present || seen.Resolver != "ns1.example.com") {
 						t.Errorf("first observation %+v", seen)
 					}
 				})
-			}
-		})
+			})
+		}
 	}
+}
+
+// TestDisproofDoesNotFollowTheReferralOfOne has one server that leads a disproof away from those that are silenced.
+func TestDisproofDoesNotFollowTheReferralOfOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := threeServers(t, leads, nil, nil)
+		n.at(evilAddr, zoneOf(start(host)))
+		n.resolved(noName, noName, noName)
+		want(t, disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Unknown, dnscheck.ReasonTooFew)
+	})
 }
 
 // Where it is for us that not all were heard, nothing is absent: the queries of one verdict are used up, or its time.
@@ -415,8 +432,11 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 			}
 			n := newInternet(t)
 			n.know(ns("com", "a.registry.net"), address("a.registry.net", tldAddr))
-			records := append([]dns.RR{start("com")}, big(n, "example.com", "5.1", cname(host, "_v.target.com"))...)
-			n.at(tldAddr, zoneOf(append(records, big(n, "target.com", "5.2")...)...))
+			records := append([]dns.RR{start("com")}, big(n, "example.com", "5.1", cname(host, "_v.a.com"))...)
+			for i, zone := range []string{"a.com", "b.com", "c.com"} { // 64 queries each
+				records = append(records, big(n, zone, fmt.Sprintf("5.%d", i+2), cname("_v."+zone, fmt.Sprintf("_v.%c.com", zone[0]+1)))...)
+			}
+			n.at(tldAddr, zoneOf(records...))
 			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
 			want(t, v, dnscheck.Unknown, dnscheck.ReasonDelegation)
 			if got := n.straight(); got > dnscheck.MaxQueries {

@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"context"
 	"crypto/x509"
+	"hash/maphash"
 	"net"
 	"net/netip"
 	"time"
@@ -24,7 +25,6 @@ const (
 	AuthorityTime = authorityTime
 	DiagnosisTime = diagnosisTime
 	LookupTime    = lookupTime
-	Hedge         = hedge
 	Grace         = grace
 	ClosedFor     = closedFor
 	MaxServers    = maxServers
@@ -74,7 +74,7 @@ func ReadStatement(raw []byte, id uint16, zone, host, token string) (Statement, 
 	if err != nil || r.truncated {
 		return Statement{}, err
 	}
-	said := readStatement(r, zone, name, token)
+	said := readStatement(r, zone, name, token, maphash.MakeSeed())
 	s := Statement{State: said.finding.state, Alias: said.alias}
 	if said.down != nil {
 		s.Down = said.down.zone
@@ -134,7 +134,7 @@ var (
 
 // Delegation tells how many servers are taken of a referral, and how many the memory has room for.
 func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, room int) {
-	d := delegationOf(zone, records, additional)
+	d := delegationOf(zone, records, additional, maphash.MakeSeed())
 	return len(d.servers), cap(d.servers)
 }
 

@@ -12,7 +12,7 @@ type Mode int
 // The modes.
 const (
 	ModeResolvers Mode = iota // the resolvers alone
-	ModeAuto                  // the zone's name servers, and the resolvers where those have nothing to say or cannot be reached; a proof needs both
+	ModeAuto                  // the zone's name servers; a proof needs the resolvers too; these alone where no name server can be reached from here, and for a look where the zone's have nothing to say
 	ModeAuthority             // the same, and Unknown where they have nothing to say
 )
 
@@ -57,15 +57,22 @@ func (c *Checker) take(from Config, d dialer) error {
 	return nil
 }
 
-// judgeByAuthority asks the name servers first, and the resolvers if there is still something to ask.
+// judgeByAuthority asks the name servers first, and the resolvers if there is still something to ask. For a proof that is only so
+// where the name servers say yes, or where none at all can be reached from here, a registry's included: a zone's servers that
+// deny the token, or that somebody may have silenced, are not overridden by what the resolvers see.
 func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, decide rule, proof bool) (Verdict, error) {
-	w, err := c.authority.consult(ctx, host, token, c.told)
+	w, err := c.authority.consult(ctx, host, token, proof, c.told)
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Verdict{State: w.state, Reason: w.reason, Host: host, Basis: ByAuthority, Operator: w.operator, Note: w.note, Observations: w.observations}
+	v := Verdict{
+		State: w.state, Reason: w.reason, Host: host, Basis: ByAuthority, Operator: w.operator, Note: w.note, Observations: w.observations,
+		Zone: w.turnout.zone, Servers: w.turnout.servers, Answered: w.turnout.answered,
+	}
 	switch {
-	case !w.heard && c.mode == ModeAuto:
+	case proof && w.shut && c.mode == ModeAuto:
+		return c.protected().instead(ctx, v, token, decide)
+	case !proof && !w.heard && c.mode == ModeAuto:
 		return c.instead(ctx, v, token, decide)
 	case proof && w.state == Present:
 		return c.both(ctx, v, token, decide)
@@ -73,8 +80,26 @@ func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, deci
 	return v, nil
 }
 
-// instead asks the resolvers in place of name servers that have said nothing.
+// protected is the same Checker with those of its resolvers alone that are queried over TLS or HTTPS. Where port 53 is closed or
+// redirected, whoever does that can forge the answers of all others.
+func (c *Checker) protected() *Checker {
+	fewer := *c
+	fewer.vantages = nil
+	for _, v := range c.panel.resolvers {
+		if v.resolver.Transport == transportTLS || v.resolver.Transport == transportHTTPS {
+			fewer.vantages = append(fewer.vantages, v)
+		}
+	}
+	return &fewer
+}
+
+// instead asks the resolvers in place of name servers that have said nothing. Where there are fewer than have to agree, for a proof
+// has left some out, they are not asked.
 func (c *Checker) instead(ctx context.Context, unheard Verdict, token string, decide rule) (Verdict, error) {
+	if len(c.vantages) < c.quorum {
+		unheard.State, unheard.Reason, unheard.Basis = Unknown, ReasonUnprotected, ByResolvers
+		return unheard, nil
+	}
 	v, err := c.poll(ctx, unheard.Host, token, decide)
 	if err != nil {
 		return Verdict{}, err
@@ -97,5 +122,6 @@ func (c *Checker) both(ctx context.Context, said Verdict, token string, decide r
 		v.State, v.Reason = Unknown, ReasonLag
 	}
 	v.Basis, v.Operator, v.Observations = ByBoth, said.Operator, append(said.Observations, v.Observations...)
+	v.Zone, v.Servers, v.Answered = said.Zone, said.Servers, said.Answered
 	return v, nil
 }

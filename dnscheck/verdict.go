@@ -56,6 +56,9 @@ const (
 	ReasonLag             Reason = "resolvers_lag"         // the name servers have the token, and too few of the resolvers see it yet
 	ReasonLame            Reason = "lame_delegation"       // servers that are named as the zone's and do not hold it
 	ReasonDelegation      Reason = "endless_delegation"    // the way to the zone's name servers takes too many referrals or queries
+	ReasonTooFew          Reason = "too_few_name_servers"  // at most half of the servers of a zone have answered
+	ReasonUnprotected     Reason = "resolvers_unprotected" // a proof by resolvers alone, and too few of them are queried over TLS or HTTPS
+	ReasonReferral        Reason = "referral"              // of an observation only: the name server refers to others
 )
 
 // Basis says by whose word a verdict was reached.
@@ -95,6 +98,9 @@ type Verdict struct {
 	Basis        Basis         // who was asked
 	Operator     string        // who runs the name servers of the host's zone, as far as these were looked for: a key to group domains by ("awsdns", "a+b"), at most 100 octets; empty: not known
 	Note         string        // why the zone's name servers have not said anything, where they were to be asked; for an operator
+	Zone         string        // whose name servers were queried last, safe to show; empty where none were, or none answered
+	Servers      int           // how many that zone has
+	Answered     int           // how many of them have answered
 	Observations []Observation // of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in the order of Config.Resolvers
 	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 where none that was asked said so
 	Quorum       int           // how many resolvers have to agree, where they are asked
@@ -117,29 +123,45 @@ func (v Verdict) Sentence() string {
 		return fmt.Sprintf("%s is an alias (CNAME) of %s, which has no TXT record.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]))
 	case v.Reason == ReasonServersDisagree:
 		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
+	case v.Reason == ReasonTooFew && v.Servers > 0:
+		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: more than half of them have to.", v.Answered, v.Servers, v.Zone, shownHost(v.Host))
 	case v.State == Unknown && o.EDE != "":
 		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), o.role(), o.EDE)
 	}
 	return v.Plain()
 }
 
-// sides tells which name servers have the token and which do not.
+// sides tells which name servers have the token, which do not, and which refer to others.
 func (v Verdict) sides() string {
-	var with, without []string
+	var with, without, refer []string
 	for _, o := range v.Observations {
 		name := o.Resolver
 		switch {
-		case !o.Authority || slices.Contains(with, name) || slices.Contains(without, name):
+		case !o.Authority || slices.Contains(slices.Concat(with, without, refer), name):
 		case o.State == Present:
 			with = append(with, name)
 		case o.State == Absent || o.Reason == ReasonAlias:
 			without = append(without, name)
+		case o.Reason == ReasonReferral:
+			refer = append(refer, name)
 		}
 	}
-	if len(with) == 0 {
+	var parts []string
+	if len(with) > 0 {
+		parts = append(parts, someNames(with)+" has it")
+	}
+	if len(without) > 0 {
+		parts = append(parts, someNames(without)+" does not")
+	}
+	switch {
+	case len(parts) == 0:
+		return "they refer to different name servers"
+	case len(refer) > 0:
+		parts = append(parts, someNames(refer)+" refers to other name servers")
+	case len(with) == 0:
 		return "they name different aliases (CNAME), or only some have one"
 	}
-	return someNames(with) + " has it, " + someNames(without) + " does not"
+	return strings.Join(parts, ", ")
 }
 
 func someNames(names []string) string {
@@ -196,6 +218,10 @@ func (v Verdict) Plain() string {
 		return "The TXT record at " + host + " could not be looked up: the servers that are named as the domain's name servers do not hold it."
 	case ReasonDelegation:
 		return "The TXT record at " + host + " could not be looked up: the way to the domain's name servers does not end."
+	case ReasonTooFew:
+		return "Too few of the domain's name servers answered for the TXT record at " + host + ": more than half of them have to."
+	case ReasonUnprotected:
+		return "The TXT record at " + host + " could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over TLS or HTTPS to do without."
 	case ReasonMalformed:
 		return "The TXT record at " + host + " could not be looked up: the answer could not be understood."
 	case ReasonAlias:
