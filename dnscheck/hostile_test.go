@@ -1,7 +1,12 @@
 package dnscheck_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -205,6 +210,372 @@ func TestSilentNameServersAreNoReasonToAskTheResolversAlone(t *testing.T) {
 				want(t, v, dnscheck.Unknown, test.reason)
 				n.quietAbout(host)
 			})
+		})
+	}
+}
+
+// many puts n servers at example.com, each at so many addresses of either family, and gives the delegation.
+func many(n *internet, servers, addrs int, z zone) []dns.RR {
+	var records []dns.RR
+	for i := range servers {
+		name := fmt.Sprintf("ns%d.example.com", i+1)
+		records = append(records, ns("example.com", name))
+		for j := range addrs {
+			for _, addr := range []string{fmt.Sprintf("5.1.%d.%d", i, j+1), fmt.Sprintf("2a00::%x:%x", i+1, j+1)} {
+				records = append(records, address(name, addr))
+				n.at(addr, z)
+			}
+		}
+	}
+	return records
+}
+
+// TestProofsOfCalmWorlds are present, at a cost in queries to name servers that is known: with nothing cached, and again.
+func TestProofsOfCalmWorlds(t *testing.T) {
+	cut := func(zone, addr string) []dns.RR { return []dns.RR{ns(zone, "ns."+zone), address("ns."+zone, addr)} }
+	at := func(records ...[]dns.RR) zone {
+		return zoneOf(append([]dns.RR{start("example.com")}, slices.Concat(records...)...)...)
+	}
+	tests := []struct {
+		name       string
+		build      func(t *testing.T) *internet
+		cold, warm int
+	}{
+		{"one server", func(t *testing.T) *internet { return servedBy(t, publishes) }, 2, 1},
+		{"two servers", func(t *testing.T) *internet { return servedBy(t, publishes, publishes) }, 3, 2},
+		{"four servers", func(t *testing.T) *internet { return servedBy(t, publishes, publishes, publishes, publishes) }, 5, 4},
+		{"eight servers", func(t *testing.T) *internet {
+			return servedBy(t, publishes, publishes, publishes, publishes, publishes, publishes, publishes, publishes)
+		}, 1 + 8, 8},
+		{"eight servers with four addresses, below a registry of thirteen", func(t *testing.T) *internet {
+			n := newInternet(t)
+			registry := zoneOf(append([]dns.RR{start("com")}, many(n, 8, 2, publishes)...)...)
+			for i := range 13 {
+				name, addr := fmt.Sprintf("%c.registry.net", 'a'+i), fmt.Sprintf("5.0.0.%d", i+1)
+				n.know(ns("com", name), address(name, addr), address(name, "2a00::53:"+fmt.Sprint(i+1)))
+				n.at(addr, registry)
+				n.at("2a00::53:"+fmt.Sprint(i+1), registry)
+			}
+			n.know(txt(host, token))
+			return n
+		}, 3*2 + 32, 32},
+		{"two names at one address", func(t *testing.T) *internet {
+			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne), ns("example.com", "ns2.example.com"), address("ns2.example.com", nsOne))
+			n.at(nsOne, publishes)
+			n.know(txt(host, token))
+			return n
+		}, 2, 1},
+		{"addresses of one family out of reach", func(t *testing.T) *internet {
+			n := overTLD(t)
+			n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, many(n, 2, 1, publishes)...)...))
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			delete(n.servers, "2a00::1:1")
+			delete(n.servers, "2a00::2:1")
+			n.known = append(n.known, txt(host, token))
+			return n
+		}, 1 + 2 + 2*2, 2 + 2*2},
+		{"one dead server of three", func(t *testing.T) *internet { return servedBy(t, publishes, nil, publishes) }, 1 + 3, 3},
+		{"a zone for each label", func(t *testing.T) *internet {
+			n := servedBy(t, at(cut("org-1.example.com", "5.2.0.1")), at(cut("org-1.example.com", "5.2.0.1")))
+			n.at("5.2.0.1", zoneOf(append([]dns.RR{start("org-1.example.com")}, cut(host, "5.2.0.2")...)...))
+			n.at("5.2.0.2", zoneOf(start(host), txt(host, token)))
+			return n
+		}, 1 + 2 + 1 + 1, 1},
+		{"a zone at the verification label, one lame server of three above it", func(t *testing.T) *internet {
+			n := servedBy(t, at(cut(host, "5.2.0.2")), noName, at(cut(host, "5.2.0.2")))
+			n.at("5.2.0.2", zoneOf(start(host), txt(host, token)))
+			return n
+		}, 1 + 3 + 1, 1},
+		{"a zone at the verification label that a server above holds as well", func(t *testing.T) *internet {
+			above := append([]dns.RR{start("example.com")}, cut(host, serverAddr(0))...)
+			return servedBy(t, zoneOf(append(slices.Clone(above), start(host), txt(host, token))...), zoneOf(above...))
+		}, 1 + 2 + 1, 2 + 1}, // its delegation has no majority, and is not cached
+		{"an alias into another zone", func(t *testing.T) *internet {
+			n := servedBy(t, at([]dns.RR{cname(host, "_v.target.com")}), at([]dns.RR{cname(host, "_v.target.com")}))
+			n.at(tldAddr, zoneOf(slices.Concat([]dns.RR{start("com")}, delegatedTo("example.com", 2), cut("target.com", "5.3.0.1"))...))
+			n.at("5.3.0.1", zoneOf(start("target.com"), txt("_v.target.com", token)))
+			return n
+		}, 1 + 2 + 1 + 1, 2 + 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := test.build(t)
+				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+				for i, cost := range []int{test.cold, test.warm, test.warm} {
+					before := n.straight()
+					v := prove(t, c)
+					want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+					if v.Basis != dnscheck.ByBoth {
+						t.Errorf("basis %s", v.Basis)
+					}
+					// With nothing cached the last of a registry's servers need not have been queried over TCP as well.
+					if got := n.straight() - before; got > cost || i > 0 && got < cost {
+						t.Errorf("%d queries to name servers, want %d", got, cost)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestMajorityCountsNamesAndAddresses: neither many addresses of one name are a majority, nor many names of one machine.
+func TestMajorityCountsNamesAndAddresses(t *testing.T) {
+	name := func(i int, addrs ...string) []dns.RR {
+		server := fmt.Sprintf("ns%d.example.com", i)
+		records := []dns.RR{ns("example.com", server)}
+		for _, addr := range addrs {
+			records = append(records, address(server, addr))
+		}
+		return records
+	}
+	tests := []struct {
+		name      string
+		delegated [][]dns.RR
+		up        []string
+		reason    dnscheck.Reason
+	}{
+		{"one name with four addresses, the other is silent", [][]dns.RR{name(1, "6.0.0.1", "6.0.0.2", "2a00::1", "2a00::2"), name(2, nsTwo)},
+			[]string{"6.0.0.1", "6.0.0.2", "2a00::1", "2a00::2"}, dnscheck.ReasonTooFew},
+		{"two names at one address, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo)}, []string{nsOne}, dnscheck.ReasonTooFew},
+		{"one name with an address, the other without", [][]dns.RR{name(1, nsOne), name(2)}, []string{nsOne}, dnscheck.ReasonTooFew},
+		{"two names at one address, two silent ones", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo), name(4, nsThree)}, []string{nsOne}, dnscheck.ReasonTooFew},
+		{"two names at two addresses, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsThree), name(3, nsTwo)}, []string{nsOne, nsThree}, dnscheck.ReasonFound},
+		{"two addresses of one name, one of them silent", [][]dns.RR{name(1, nsOne, nsTwo)}, []string{nsOne}, dnscheck.ReasonFound},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, slices.Concat(test.delegated...)...)
+				n.know(txt(host, token))
+				n.at(nsTwo, nil)
+				n.at(nsThree, nil)
+				for _, addr := range test.up {
+					n.at(addr, publishes)
+				}
+				v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+				if v.Reason != test.reason {
+					t.Errorf("%s (%s), want %s: %s", v.State, v.Reason, test.reason, v.Sentence())
+				}
+			})
+		})
+	}
+}
+
+// TestMoreServersThanAreQueried: a majority is one of all servers that the zone is delegated to, whichever of them are queried.
+func TestMoreServersThanAreQueried(t *testing.T) {
+	for name, test := range map[string]struct {
+		servers int
+		reason  dnscheck.Reason
+	}{
+		"eight of thirteen": {13, dnscheck.ReasonFound},
+		"eight of sixteen":  {16, dnscheck.ReasonTooFew},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := overTLD(t, delegatedTo("example.com", test.servers)...)
+				for i := range test.servers {
+					n.at(serverAddr(i), publishes)
+				}
+				n.know(txt(host, token))
+				v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+				if v.Reason != test.reason {
+					t.Errorf("%s (%s), want %s", v.State, v.Reason, test.reason)
+				}
+			})
+		})
+	}
+	t.Run("and several servers refer to them", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var records []dns.RR // what each server takes of these has to be the same
+			for i := range 12 {
+				name := fmt.Sprintf("ns%d.%s", i, host)
+				records = append(records, ns(host, name), address(name, fmt.Sprintf("5.2.0.%d", i)))
+			}
+			refers := zoneOf(append([]dns.RR{start("example.com")}, records...)...)
+			n := servedBy(t, refers, refers, refers)
+			for i := range 12 {
+				n.at(fmt.Sprintf("5.2.0.%d", i), zoneOf(start(host), txt(host, token)))
+			}
+			want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Present, dnscheck.ReasonFound)
+		})
+	})
+}
+
+// TestDelegationsThatDiffer has the servers of a zone, or of a registry, refer to different servers: a majority decides.
+func TestDelegationsThatDiffer(t *testing.T) {
+	old := zoneOf(start("example.com"), ns(host, "ns.old.com"))
+	moved := zoneOf(start("example.com"), ns(host, "ns.new.com"))
+	both := zoneOf(start("example.com"), ns(host, "ns.old.com"), ns(host, "ns.new.com"))
+	tests := []struct {
+		name    string
+		servers []zone
+		want    expected
+	}{
+		{"most have the new one", []zone{moved, old, moved}, expected{dnscheck.Present, dnscheck.ReasonFound}},
+		{"most have the old one", []zone{moved, old, old}, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"each has its own", []zone{moved, old}, expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
+		{"one has one server more", []zone{moved, both}, expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
+		{"half have the new one", []zone{moved, old, moved, old}, expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
+		{"one has the new one, two are silent", []zone{moved, nil, nil}, expected{dnscheck.Unknown, dnscheck.ReasonTooFew}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := servedBy(t, test.servers...)
+				n.know(address("ns.old.com", "5.2.0.1"), address("ns.new.com", "5.2.0.2"))
+				n.at("5.2.0.1", zoneOf(start(host)))
+				n.at("5.2.0.2", zoneOf(start(host), txt(host, token)))
+				v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+				if test.want.reason == dnscheck.ReasonNoName {
+					test.want.reason = dnscheck.ReasonNoRecord // the zone begins at the host
+				}
+				want(t, v, test.want.state, test.want.reason)
+				if test.want.reason == dnscheck.ReasonServersDisagree {
+					const sentence = "The domain's name servers disagree about the TXT record at " + host + ": they refer to different name servers."
+					if diff := cmp.Diff(sentence, v.Sentence()); diff != "" {
+						t.Errorf("sentence (-want +got):\n%s", diff)
+					}
+				}
+			})
+		})
+	}
+	t.Run("at a registry", func(t *testing.T) {
+		for lies, wanted := range []expected{
+			{dnscheck.Absent, dnscheck.ReasonNoName}, {dnscheck.Absent, dnscheck.ReasonNoName}, {dnscheck.Present, dnscheck.ReasonFound},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				n := servedBy(t, denies, denies)
+				honest, hostile := n.servers[tldAddr], zoneOf(start("com"), ns("example.com", "ns.example.com"), address("ns.example.com", evilAddr))
+				for i := range 3 {
+					name, addr := fmt.Sprintf("%c.registry.net", 'b'+i), fmt.Sprintf("5.0.1.%d", i)
+					n.know(address(name, addr))
+					n.at(addr, honest)
+					if i < lies {
+						n.at(addr, hostile)
+					}
+				}
+				n.known[0] = ns("com", "b.registry.net")
+				n.know(ns("com", "c.registry.net"), ns("com", "d.registry.net"))
+				want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), wanted.state, wanted.reason)
+			})
+		}
+	})
+}
+
+// TestGlueOfOneServerIsNotTaken has one server of three give other addresses beside the right names.
+func TestGlueOfOneServerIsNotTaken(t *testing.T) {
+	cut := func(addrs ...string) zone {
+		records := []dns.RR{start("example.com"), ns(host, "ns."+host)}
+		for _, addr := range addrs {
+			records = append(records, address("ns."+host, addr))
+		}
+		return zoneOf(records...)
+	}
+	for name, hostile := range map[string]zone{"in place of the right one": cut(evilAddr), "beside the right one": cut("5.2.0.1", evilAddr), "none": cut()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := servedBy(t, hostile, cut("5.2.0.1"), cut("5.2.0.1"))
+				n.at("5.2.0.1", zoneOf(start(host)))
+				want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Absent, dnscheck.ReasonNoRecord)
+				if n.dials(evilAddr) != 0 {
+					t.Error("the attacker's server was queried")
+				}
+			})
+		})
+	}
+}
+
+// TestSentenceOfAReferralNextToAnAnswer names the servers that refer elsewhere.
+func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		other zone
+		says  string
+	}{
+		"a no":     {denies, "ns2.example.com does not, ns1.example.com refers to other name servers."},
+		"an alias": {zoneOf(start("example.com"), cname(host, "a.example.com")), "ns2.example.com does not, ns1.example.com refers to other name servers."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := prove(t, servedBy(t, leads, test.other).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want := "The domain's name servers disagree about the TXT record at " + host + ": " + test.says
+				if diff := cmp.Diff(want, v.Sentence()); diff != "" {
+					t.Errorf("sentence (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestRedirectedPort53 has one resolver answer in place of all name servers, as some networks do: nothing is proven by what the
+// resolvers say in the clear, for it goes the same way, but by those that are queried over TLS.
+func TestRedirectedPort53(t *testing.T) {
+	a := newCertifier(t)
+	cert := a.issue(nil)
+	box := holding(token)
+	secure := func(n *internet, number int) []dnscheck.Resolver {
+		var resolvers []dnscheck.Resolver
+		for range number {
+			r, _ := streams(t, &cert, answering(n.resolver))
+			resolvers = append(resolvers, r)
+		}
+		return resolvers
+	}
+	tests := []struct {
+		name     string
+		tld      zone // nil: port 53 is closed
+		secure   int
+		want     expected
+		note     string
+		sentence string
+	}{
+		{"redirected, in the clear", box, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "port 53 is redirected on the way",
+			"The TXT record at " + host + " could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over TLS or HTTPS to do without."},
+		{"redirected, one over TLS", box, 1, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "port 53 is redirected on the way", ""},
+		{"redirected, two over TLS", box, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "port 53 is redirected on the way", ""},
+		{"redirected to what refuses, two over TLS", refused, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
+		{"closed, in the clear", nil, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected}, "is port 53 outwards open?", ""},
+		{"closed, two over TLS", nil, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := servedBy(t, denies, denies)
+			n.at(tldAddr, test.tld)
+			if test.tld == nil {
+				n.mu.Lock()
+				delete(n.servers, tldAddr)
+				n.mu.Unlock()
+			}
+			config := dnscheck.Config{Mode: dnscheck.ModeAuto, Quorum: 2, RootCAs: a.roots, Resolvers: secure(n, test.secure)}
+			for _, addr := range resolverAddrs {
+				config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53)})
+			}
+			c, err := dnscheck.NewOver(config, func(ctx context.Context, network, address string) (net.Conn, error) {
+				if netip.MustParseAddrPort(address).Addr().IsLoopback() {
+					return new(net.Dialer).DialContext(ctx, network, address)
+				}
+				return n.dial(ctx, network, address)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for range 2 { // the second finds port 53 known to be of no use
+				v := prove(t, c)
+				want(t, v, test.want.state, test.want.reason)
+				if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, test.note) {
+					t.Errorf("basis %q, note %q", v.Basis, v.Note)
+				}
+				if test.sentence != "" && v.Sentence() != test.sentence {
+					t.Errorf("sentence %q", v.Sentence())
+				}
+				for _, o := range v.Observations {
+					if !o.Authority && o.Transport != "tls" {
+						t.Errorf("%s was queried over %s", o.Resolver, o.Transport)
+					}
+				}
+			}
 		})
 	}
 }
