@@ -1,0 +1,296 @@
+package dnscheck_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// TestProofsInHostileWorlds makes worlds at random, in which an attacker holds at most half of each zone's servers and fewer
+// resolvers than have to agree, answers each query at will, and silences honest servers. No proof is present unless the honest
+// servers publish the token, and at least one of them and one honest resolver gave it during that proof. Worlds without an
+// attacker are present as long as the token is published.
+//
+// ORGOPS_TEST_HOSTILE_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same ones again.
+func TestProofsInHostileWorlds(t *testing.T) {
+	number := func(name string, otherwise uint64) uint64 {
+		text := cmp.Or(os.Getenv(name), strconv.FormatUint(otherwise, 10))
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: want a number, got %q", name, text)
+		}
+		return n
+	}
+	worlds, seed := number("ORGOPS_TEST_HOSTILE_WORLDS", 250), number("ORGOPS_TEST_SEED", rand.Uint64())
+	t.Logf("%d worlds, ORGOPS_TEST_SEED=%d", worlds, seed)
+	present := make(map[bool]int) // by whether the world is calm
+	for i := range worlds {
+		synctest.Test(t, func(t *testing.T) {
+			w := newHostileWorld(t, rand.New(rand.NewPCG(seed, i)))
+			for range 3 {
+				if w.proves(fmt.Sprintf("world %d of seed %d", i, seed)) == dnscheck.Present {
+					present[w.calm]++
+				}
+			}
+		})
+	}
+	t.Logf("present: %d in calm worlds, %d in others", present[true], present[false])
+	if uint64(present[true]) < worlds/10 || uint64(present[false]) < worlds/50 {
+		t.Errorf("present: %d in calm worlds, %d in others: too few to show anything", present[true], present[false])
+	}
+}
+
+// hostileWorld is com., in which example.com holds the token at the host, or refers to a zone there, or has an alias into
+// target.com.
+type hostileWorld struct {
+	*internet
+
+	calm     bool
+	layout   string
+	checker  *dnscheck.Checker
+	members  []*member
+	believed atomic.Bool // honest resolvers see what hostile servers say
+
+	published, served, resolved atomic.Bool // the token: at honest servers; by one of them, and by an honest resolver, in this proof
+
+	mu     sync.Mutex
+	chance *rand.Rand
+}
+
+// member is one server of a zone.
+type member struct {
+	zone     string
+	honest   zone
+	hostile  atomic.Bool
+	silenced atomic.Bool
+	habit    int // what a hostile server does; negative: another thing each time
+}
+
+func (w *hostileWorld) intN(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.chance.IntN(n)
+}
+
+func (w *hostileWorld) oneIn(n int) bool { return w.intN(n) == 0 }
+
+func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
+	w := &hostileWorld{internet: newInternet(t), chance: chance}
+	w.calm = w.oneIn(4)
+	w.layout = []string{"record", "zone at the host", "alias"}[w.intN(3)]
+	w.published.Store(w.oneIn(2))
+
+	registry := []dns.RR{start("com"), ns("evil.com", "ns.evil.com"), address("ns.evil.com", evilAddr)}
+	evil := func(q *dns.Msg) *dns.Msg { return says(txt(q.Question[0].Name, token))(q) }
+	w.at(evilAddr, evil)
+	holds := func(zone, name string) func(q *dns.Msg) *dns.Msg {
+		with, without := zoneOf(start(zone), txt(name, token)), zoneOf(start(zone))
+		return func(q *dns.Msg) *dns.Msg {
+			if w.published.Load() {
+				return with(q)
+			}
+			return without(q)
+		}
+	}
+	switch w.layout {
+	case "record":
+		registry = append(registry, w.serve("example.com", "5.1", holds("example.com", host))...)
+	case "zone at the host":
+		below := w.serve(host, "5.2", holds(host, host))
+		registry = append(registry, w.serve("example.com", "5.1", zoneOf(append([]dns.RR{start("example.com")}, below...)...))...)
+	case "alias":
+		registry = append(registry, w.serve("example.com", "5.1", zoneOf(start("example.com"), cname(host, "_v.target.com")))...)
+		registry = append(registry, w.serve("target.com", "5.2", holds("target.com", "_v.target.com"))...)
+	}
+	for i := range 1 + w.intN(3) {
+		name, addr := fmt.Sprintf("%c.registry.net", 'a'+i), fmt.Sprintf("5.0.0.%d", i+1)
+		w.know(ns("com", name), address(name, addr))
+		w.at(addr, zoneOf(registry...))
+	}
+	w.resolvers()
+	return w
+}
+
+// serve puts two to six servers at a zone, of which at most half are hostile, and gives its delegation.
+func (w *hostileWorld) serve(zone, net string, honest func(q *dns.Msg) *dns.Msg) []dns.RR {
+	var delegation []dns.RR
+	servers := 2 + w.intN(5)
+	hostile := 0
+	if !w.calm {
+		hostile = w.intN(servers/2 + 1)
+	}
+	outside := w.oneIn(3) // then the resolvers give the addresses
+	for i := range servers {
+		m := &member{zone: zone, honest: honest, habit: w.intN(2*habits) - habits}
+		m.hostile.Store(i < hostile)
+		w.members = append(w.members, m)
+		name := fmt.Sprintf("ns%d.%s", i, zone)
+		if outside {
+			name = fmt.Sprintf("ns%d.%d.hoster.net", i, len(w.members))
+		}
+		delegation = append(delegation, ns(zone, name))
+		addrs := []string{fmt.Sprintf("%s.%d.1", net, i), fmt.Sprintf("%s.%d.2", net, i), fmt.Sprintf("2a00:%d::%d", len(w.members), i)}
+		if i >= hostile || w.oneIn(2) { // an attacker can give a name of theirs more addresses
+			addrs = addrs[:1]
+		}
+		for _, addr := range addrs {
+			w.at(addr, func(q *dns.Msg) *dns.Msg { return w.answers(m, q) })
+			if outside {
+				w.know(address(name, addr))
+			} else {
+				delegation = append(delegation, address(name, addr))
+			}
+		}
+	}
+	return delegation
+}
+
+const habits = 13
+
+func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
+	name := q.Question[0].Name
+	refer := func(records ...dns.RR) *dns.Msg {
+		r := straight(answer(q))
+		r.Ns = slices.DeleteFunc(slices.Clone(records), func(rr dns.RR) bool { return rr.Header().Rrtype != dns.TypeNS })
+		r.Extra = slices.DeleteFunc(slices.Clone(records), func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeNS })
+		return r
+	}
+	habit := m.habit
+	if habit < 0 {
+		habit = w.intN(habits)
+	}
+	switch {
+	case m.silenced.Load():
+		return never(q)
+	case !m.hostile.Load():
+		r := m.honest(q)
+		if len(r.Answer) > 0 && r.Answer[0].Header().Rrtype == dns.TypeTXT {
+			w.served.Store(true)
+		}
+		return r
+	}
+	switch habit {
+	case 0:
+		return says(txt(name, token))(q)
+	case 1:
+		return zoneOf(start(m.zone))(q)
+	case 2:
+		return refer(ns(name, "ns."+name), address("ns."+name, evilAddr))
+	case 3: // to the names of the honest servers, at another address
+		r := m.honest(q)
+		for i, rr := range r.Extra {
+			r.Extra[i] = address(rr.Header().Name, evilAddr)
+		}
+		return r
+	case 4: // and to one more
+		r := m.honest(q)
+		if len(r.Ns) > 0 && len(r.Answer) == 0 {
+			r.Ns = append(r.Ns, ns(r.Ns[0].Header().Name, "ns.evil.com"))
+		}
+		return r
+	case 5:
+		return says(cname(name, "_v.evil.com"))(q)
+	case 6:
+		return never(q)
+	case 7:
+		return servfail(q)
+	case 8:
+		r := says(txt(name, token))(q)
+		r.Truncated = true
+		return r
+	case 9:
+		return holding(token)(q)
+	case 10:
+		time.Sleep(time.Duration(w.intN(900)) * time.Millisecond)
+		return says(txt(name, token))(q)
+	case 11:
+		time.Sleep(time.Duration(w.intN(900)) * time.Millisecond)
+		return refer(ns(name, "ns.evil.com"))
+	}
+	return m.honest(q)
+}
+
+// resolvers makes three to five of them, of which fewer than a quorum are hostile.
+func (w *hostileWorld) resolvers() {
+	config := dnscheck.Config{Mode: []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority}[w.intN(2)]}
+	count := 3 + w.intN(3)
+	hostile := 0
+	if !w.calm {
+		hostile = w.intN(count/2 + 1)
+	}
+	for i := range count {
+		addr := fmt.Sprintf("9.0.0.%d", i+1)
+		config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53)})
+		if i < hostile {
+			w.at(addr, func(q *dns.Msg) *dns.Msg {
+				switch q.Question[0].Qtype {
+				case dns.TypeNS:
+					return answer(q, ns(q.Question[0].Name, "ns.evil.com"))
+				case dns.TypeA:
+					return answer(q, made(evilAddr, q))
+				}
+				return holding(token)(q)
+			})
+			continue
+		}
+		w.at(addr, func(q *dns.Msg) *dns.Msg {
+			if !asksFor(q, host) {
+				return w.resolver(q)
+			}
+			if !w.published.Load() && !w.believed.Load() {
+				return saidBy("example.com")(q)
+			}
+			w.resolved.Store(true)
+			return holding(token)(q)
+		})
+	}
+	checker, err := dnscheck.NewOver(config, w.dial)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.checker = checker
+}
+
+// proves looks, makes a proof, and holds it against what the world is.
+func (w *hostileWorld) proves(which string) dnscheck.State {
+	if w.oneIn(3) {
+		w.published.Store(w.oneIn(2))
+	}
+	if !w.calm {
+		w.believed.Store(!w.oneIn(4))
+		silences := w.intN(3) > 0
+		for _, m := range w.members {
+			if m.hostile.Load() && w.oneIn(6) {
+				m.hostile.Store(false) // it is put right
+			}
+			m.silenced.Store(!m.hostile.Load() && silences && w.oneIn(2))
+		}
+	}
+	if w.oneIn(2) {
+		look(w.t, w.checker)
+	}
+	w.served.Store(false)
+	w.resolved.Store(false)
+	v := prove(w.t, w.checker)
+	switch published := w.published.Load(); {
+	case v.State == dnscheck.Present && !(published && w.served.Load() && w.resolved.Load()):
+		w.t.Errorf("%s, %s: present, though published %t, served %t, resolved %t: %+v", which, w.layout, published, w.served.Load(), w.resolved.Load(), v)
+	case w.calm && published && v.State != dnscheck.Present, w.calm && !published && v.State != dnscheck.Absent:
+		w.t.Errorf("%s, %s: %s (%s) in a calm world, published %t: %+v", which, w.layout, v.State, v.Reason, published, v)
+	}
+	time.Sleep(time.Duration(w.intN(600)) * time.Second)
+	return v.State
+}
