@@ -464,6 +464,30 @@ func TestDelegationsThatDiffer(t *testing.T) {
 	})
 }
 
+// TestLateAnswerNextToReferrals has two of three servers refer to a zone that holds the token, and the third answer a while later.
+func TestLateAnswerNextToReferrals(t *testing.T) {
+	refers := zoneOf(start("example.com"), ns(host, "ns."+host), address("ns."+host, "5.2.0.1"))
+	for name, test := range map[string]struct {
+		late zone
+		want expected
+	}{
+		"a no":     {denies, expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
+		"an alias": {diverts, expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}},
+		"the same": {refers, expected{dnscheck.Present, dnscheck.ReasonFound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := servedBy(t, refers, refers, func(q *dns.Msg) *dns.Msg {
+					time.Sleep(dnscheck.Grace - time.Millisecond)
+					return test.late(q)
+				})
+				n.at("5.2.0.1", zoneOf(start(host), txt(host, token)))
+				want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), test.want.state, test.want.reason)
+			})
+		})
+	}
+}
+
 // TestGlueOfOneServerIsNotTaken has one server of three give other addresses beside the right names.
 func TestGlueOfOneServerIsNotTaken(t *testing.T) {
 	cut := func(addrs ...string) zone {
