@@ -133,9 +133,11 @@ func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error)
 //
 // At the resolvers: Present if a quorum sees it; Absent if that cannot be, and a quorum has been told by the zone that
 // it is not there; otherwise Unknown, with ReasonDisagree where some see it and others see that it is not there. In the other
-// modes the zone's name servers come first: where they say no, or contradict each other, the resolvers are not asked, so
-// that they do not begin to remember a no. Where they say yes a quorum of the resolvers must say so too; until then it is Unknown,
-// with ReasonLag.
+// modes the zone's name servers come first: where they say no, contradict each other, or at most half of them answer
+// (ReasonTooFew), the resolvers are not asked, so that they do not begin to remember a no, and no denial is overridden. Where more
+// than half say yes, and none no, a quorum of the resolvers must say so too; until then it is Unknown, with ReasonLag. In ModeAuto
+// the resolvers decide alone where no name server at all can be reached from here, and then only those over TLS or HTTPS count
+// (ReasonUnprotected where these are fewer than a quorum).
 //
 // All are asked at once, and none is waited for once the answer is clear. The error is a *QuestionError, or the context's own,
 // wrapped.

@@ -32,20 +32,36 @@
 //
 // [ModeAuto] and [ModeAuthority] find them from the top-level domain downward, without guessing where a zone
 // begins: the resolvers are asked for the top-level domain's name servers, a quorum of them having to agree;
-// then each zone's servers are asked, without recursion, for the host's TXT records, and refer to the next zone,
-// be it one that begins at the verification label, till some answer with authority (AA). All of those are asked,
-// at each address. An alias is followed at the zone that its target lies in. No resolver is ever asked for a
-// name between the host and its top-level domain, so that our looking leaves no negative answer in its cache
-// (RFC 2308, RFC 8020).
+// then each zone's servers are queried, without recursion, for the host's TXT records, and refer to the next zone,
+// be it one that begins at the verification label, till some answer with authority (AA). All servers of a zone are
+// queried, at each address, but of a registry's only three, at one address each. A referral is followed, and its
+// delegation cached, only if a majority gave it; so one server that is hostile leads nowhere. Delegations are the same
+// if they name the same servers, and a server has the addresses (glue) that a majority gave. An alias is followed at
+// the zone that its target lies in. No resolver is ever asked for a name between the host and its top-level domain,
+// so that our looking leaves no negative answer in its cache (RFC 2308, RFC 8020).
 //
 // All that answer have the token: Present, for a look. None that answers has it, and more than half of the
-// servers have answered: Absent. They contradict each other: Unknown, ReasonServersDisagree, and
-// [Verdict.Sentence] says which. Nobody has anything to say, lame servers included: in ModeAuto the resolvers
-// are asked instead, and [Verdict.Note] says why. A proof wants no name server to deny the token, and then the
-// resolvers' quorum as well: an authoritative answer alone proves nothing, for one query can be spoofed.
+// servers have answered: Absent. One denies what another has, or answers with an alias or a no where another refers to
+// a zone below: Unknown, ReasonServersDisagree, and [Verdict.Sentence] says which. None leads on, lame servers
+// included: in ModeAuto a look asks the resolvers instead, and [Verdict.Note] says why.
+//
+// A proof wants the token at more than half of the zone's servers, at none of them a denial, and then the resolvers'
+// quorum as well: an authoritative answer alone proves nothing, for one query can be spoofed. If at most half answer it is
+// Unknown, ReasonTooFew: whoever holds one server may be able to silence the others. A majority is one of names, each
+// counted once, and of addresses, each counted once; with at most half of a zone's servers an attacker proves nothing.
+// A zone may have more servers than the eight that are queried: then it takes more than half of all, and with 16 or more
+// there is no proof.
+//
+// The resolvers alone prove something in ModeAuto only where no name server can be reached from here, a registry's
+// included: port 53 is closed, or redirected to a server that answers without authority. Whoever does that can
+// forge what comes in the clear, so that only resolvers over TLS and HTTPS count; with fewer than a quorum of
+// these it is Unknown, ReasonUnprotected.
 //
 // Everything here is a stranger's to choose, so everything is bounded (the constants of authority.go say by what
-// and why): queries and look-ups of one verdict, referrals, servers of a zone, addresses of a server, time. Name
+// and why): queries and look-ups of one verdict, referrals, servers of a zone, addresses of a server, time. With nothing
+// cached a verdict takes three queries for each registry on the way (six where its referral is truncated), and one for
+// each address of each server of each zone below: at most 32 a zone, and 200 in all, each attempt counted. With the
+// delegations cached it takes those to the host's zone alone. Name
 // servers at addresses that are not public unicast are not asked. A referral must lead strictly down and toward
 // the host, and glue is believed for names in the referred zone only. Zones' name servers are remembered by
 // their TTL, at most a quarter of an hour; that a top-level domain has none, by what the root says (RFC 2308).

@@ -73,7 +73,7 @@ type tenantFlags struct {
 	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
 	Resolvers            []string      `help:"Resolvers to ask: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or in the clear an address or tcp://ADDRESS. NAME is the one that the certificate must have, if not the address; it is never looked up." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default: a majority)." default:"0"`
-	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both), authority (never the resolvers alone), or resolvers." default:"auto"`
+	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
 	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
 	Sweep                string        `help:"When all verified domains are looked at again: five cron fields in UTC (0 3 * * *), or @daily and the like; or off." default:"off" placeholder:"CRON"`

@@ -204,7 +204,7 @@ func (v *tenantView) tellDNS(t Tenant) {
 		add("name servers", "can be reached")
 	default:
 		add("name servers", "cannot be reached: "+printable(reach.Why))
-		v.warn("wait", "The domains' own name servers cannot be reached from here: the resolvers answer alone.", "Let port 53 out, UDP and TCP, or say --dns-mode resolvers.")
+		v.warn("wait", "The domains' own name servers cannot be reached from here: the resolvers answer alone, and only those over TLS or HTTPS prove a domain.", "Let port 53 out, UDP and TCP, name resolvers by tls://, or say --dns-mode resolvers.")
 	}
 	voting := 0
 	for _, r := range t.DNS.Resolvers() {
