@@ -113,13 +113,12 @@ func TestZonesAtRealServers(t *testing.T) {
 				wantProof(t, c, name)
 			}
 			for name, reason := range map[string]dnscheck.Reason{
-				"_verify.here.parked.example.com":    dnscheck.ReasonNoName, // a name that is there keeps the wildcard from those below it
-				"_other.old.example.com":             dnscheck.ReasonNoName,
-				"_other.moved.example.com":           dnscheck.ReasonNoName,
-				"wild.example.com":                   dnscheck.ReasonNoRecord,
-				"x._ss-verification.org.example.com": dnscheck.ReasonNoName,
-				"_verify.org-3.example.com":          dnscheck.ReasonNoName,
-				"_verify.nobody.com":                 dnscheck.ReasonNoName,
+				"_verify.here.parked.example.com": dnscheck.ReasonNoName, // a name that is there keeps the wildcard from those below it
+				"_other.old.example.com":          dnscheck.ReasonNoName,
+				"_other.moved.example.com":        dnscheck.ReasonNoName,
+				"wild.example.com":                dnscheck.ReasonNoRecord,
+				"_verify.org-3.example.com":       dnscheck.ReasonNoName,
+				"_verify.nobody.com":              dnscheck.ReasonNoName,
 			} {
 				v, err := c.Look(t.Context(), name, token)
 				wantReal(t, name, v, err, dnscheck.Absent, reason)
@@ -127,6 +126,10 @@ func TestZonesAtRealServers(t *testing.T) {
 					t.Errorf("%s: basis %s", name, v.Basis)
 				}
 			}
+			// One server says no for the child that it holds, the other refers to it: a server of the parent's could do the same.
+			const below = "x._ss-verification.org.example.com"
+			v, err := c.Look(t.Context(), below, token)
+			wantReal(t, below, v, err, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
 		})
 	}
 }

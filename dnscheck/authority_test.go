@@ -759,7 +759,8 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 				zone := fmt.Sprintf("z%d.com", i)
 				for j := range 8 {
 					name := fmt.Sprintf("ns%d.%s", j, zone)
-					records = append(records, ns(zone, name), address(name, fmt.Sprintf("6.1.%d.%d", i, j)), address(name, fmt.Sprintf("6.2.%d.%d", i, j)))
+					records = append(records, ns(zone, name), address(name, fmt.Sprintf("6.1.%d.%d", i, j)), address(name, fmt.Sprintf("6.2.%d.%d", i, j)),
+						address(name, fmt.Sprintf("2a00:1::%x:%x", i+1, j)), address(name, fmt.Sprintf("2a00:2::%x:%x", i+1, j)))
 				}
 			}
 			records = append(records, twoServers()...)
@@ -779,6 +780,8 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 				for j := range 8 {
 					n.at(fmt.Sprintf("6.1.%d.%d", i, j), jump)
 					n.at(fmt.Sprintf("6.2.%d.%d", i, j), jump)
+					n.at(fmt.Sprintf("2a00:1::%x:%x", i+1, j), jump)
+					n.at(fmt.Sprintf("2a00:2::%x:%x", i+1, j), jump)
 				}
 			}
 			return n
