@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -148,6 +149,7 @@ func TestRetryAfter(t *testing.T) {
 		{"seconds on a 503", 503, map[string]string{"Retry-After": "7"}, 7 * time.Second},
 		{"a date against the server's", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2026 10:00:09 GMT", "Date": date}, 9 * time.Second},
 		{"a date in the past", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2026 09:00:00 GMT", "Date": date}, 0},
+		{"a far date without the server's", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2999 10:00:09 GMT", "Date": "-"}, 24 * time.Hour},
 		{"negative", 429, map[string]string{"Retry-After": "-5"}, 0},
 		{"nonsense", 429, map[string]string{"Retry-After": "soon"}, 0},
 		{"huge", 429, map[string]string{"Retry-After": "9223372036854775807"}, 24 * time.Hour},
@@ -171,6 +173,33 @@ func TestRetryAfter(t *testing.T) {
 			if !ok || e.RetryAfter != tc.want {
 				t.Errorf("got %v with %v, want %v", err, e.RetryAfter, tc.want)
 			}
+		})
+	}
+}
+
+// TestRetryAfterWithoutDate: a date in Retry-After is compared with the local
+// clock where the answer has no Date that can be read.
+func TestRetryAfterWithoutDate(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		date []string      // the answer's Date
+		in   time.Duration // from the local clock to the date in Retry-After
+		want time.Duration
+	}{
+		{"no Date", nil, 90 * time.Second, 90 * time.Second},
+		{"a Date that is none", []string{"today"}, 90 * time.Second, 90 * time.Second},
+		{"past", nil, -time.Hour, 0},
+		{"now", nil, 0, 0},
+		{"far away", nil, 1000 * time.Hour, 24 * time.Hour},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				at := time.Now().Add(tc.in).UTC().Format(http.TimeFormat)
+				header := http.Header{"Retry-After": {at}, "Date": tc.date}
+				if got := apiclient.RetryAfter(header); got != tc.want {
+					t.Errorf("got %v, want %v", got, tc.want)
+				}
+			})
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter is how long an answer asks to wait; 0: it does not say. A time in
-// it is compared with the answer's own Date, never with our clock: an SDK that
-// did the latter waited too short.
+// it is compared with the answer's own Date: an SDK that compared it with the
+// local clock waited too short.
 func retryAfter(status int, header http.Header) time.Duration {
 	if d := RetryAfter(header); d > 0 {
 		return d
@@ -27,12 +27,19 @@ func retryAfter(status int, header http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
+	date, ok := dateOf(header)
+	if !ok {
+		return 0
+	}
 	// Beyond that, in the year 36812, differences of times would overflow.
-	return sinceDate(header, time.Unix(min(max(seconds, 0), 1<<40), 0))
+	return until(date, time.Unix(min(max(seconds, 0), 1<<40), 0))
 }
 
 // RetryAfter is how long an answer's Retry-After asks to wait, in seconds or by a
-// date (RFC 9110 section 10.2.3); at most a day, and 0 where it says nothing.
+// date (RFC 9110 section 10.2.3); at most a day, and 0 where it says nothing. A
+// date is compared with the answer's Date and, where there is none, with the
+// local clock: an estimate that is off by the difference of two clocks is better
+// than a retry at once.
 func RetryAfter(header http.Header) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	if value == "" {
@@ -46,13 +53,20 @@ func RetryAfter(header http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return sinceDate(header, at)
+	date, ok := dateOf(header)
+	if !ok {
+		date = time.Now()
+	}
+	return until(date, at)
 }
 
-func sinceDate(header http.Header, at time.Time) time.Duration {
+// dateOf returns the answer's Date; false: it has none that can be read.
+func dateOf(header http.Header) (time.Time, bool) {
 	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		return 0
-	}
+	return date, err == nil
+}
+
+// until returns the time from date to at, within 0 and maxRetryAfter.
+func until(date, at time.Time) time.Duration {
 	return min(max(at.Sub(date), 0), maxRetryAfter)
 }

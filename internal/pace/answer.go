@@ -17,7 +17,9 @@ const (
 
 // pauseOf reads from a 429 how long to send nothing: Retry-After, otherwise the
 // time at which the limit resets. Both are measured on the API's own clock, its
-// Date header, never on ours.
+// Date header. Only a date in Retry-After is compared with the local clock where
+// the answer has no Date: it is what the API asks for, and a reset is no more
+// than an upper bound.
 func pauseOf(header http.Header) time.Duration {
 	pause, ok := retryAfter(header)
 	if !ok {
@@ -36,7 +38,11 @@ func retryAfter(header http.Header) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return sinceDate(header, at.Unix())
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		date = time.Now()
+	}
+	return between(date, at.Unix()), true
 }
 
 // reset reads x-ratelimit-reset, a Unix time. Whether the bucket is full by then
@@ -46,18 +52,18 @@ func reset(header http.Header) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return sinceDate(header, at)
-}
-
-// sinceDate returns how long after the answer's Date a Unix time is.
-func sinceDate(header http.Header, at int64) (time.Duration, bool) {
 	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
 		return 0, false
 	}
+	return between(date, at), true
+}
+
+// between returns the time from date to a Unix time, within 0 and longestPause.
+func between(date time.Time, at int64) time.Duration {
 	const most = int64(longestPause / time.Second)
 	// Held to sane numbers before they are multiplied.
-	return time.Duration(min(max(at, date.Unix()), date.Unix()+most)-date.Unix()) * time.Second, true
+	return time.Duration(min(max(at, date.Unix()), date.Unix()+most)-date.Unix()) * time.Second
 }
 
 // seconds reads a number of seconds of any size, capped at longestPause.

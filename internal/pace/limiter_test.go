@@ -370,7 +370,8 @@ func TestHowLongA429Pauses(t *testing.T) {
 		{"Retry-After wins", header("Retry-After", "7", "Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)), 7 * time.Second},
 		{"Retry-After 0", header("Retry-After", "0"), time.Second},
 		{"Retry-After as a date", header("Retry-After", "Fri, 20 Nov 2026 08:00:12 GMT", "Date", date), 12 * time.Second},
-		{"Retry-After as a date, no Date", header("Retry-After", "Fri, 20 Nov 2026 08:00:12 GMT"), time.Second},
+		{"Retry-After as a past date, no Date", header("Retry-After", "Fri, 20 Nov 2020 08:00:12 GMT"), time.Second},
+		{"Retry-After as a far date, no Date", header("Retry-After", "Fri, 20 Nov 2999 08:00:12 GMT"), time.Hour},
 		{"Retry-After unreadable", header("Retry-After", "soon", "Date", date, "x-ratelimit-reset", fmt.Sprint(at+3)), 3 * time.Second},
 		{"Retry-After negative", header("Retry-After", "-5"), time.Second},
 		{"Retry-After of a day", header("Retry-After", "86400"), time.Hour},
@@ -403,6 +404,19 @@ func TestHowLongA429Pauses(t *testing.T) {
 			t.Errorf("status %d pauses until %v, %v", status, s.PausedUntil, err)
 		}
 	}
+}
+
+// TestRetryAfterWithoutDate: a date in Retry-After is compared with the local clock
+// where the answer has no Date.
+func TestRetryAfterWithoutDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFleet(t, perSecond(10, 5)).process()
+		at := time.Now().Add(12 * time.Second)
+		l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {at.UTC().Format(http.TimeFormat)}})
+		if s, err := l.State(t.Context()); err != nil || !s.PausedUntil.Equal(at) {
+			t.Errorf("paused until %v, %v; want %v", s.PausedUntil, err, at)
+		}
+	})
 }
 
 func TestNoPermitInTime(t *testing.T) {
