@@ -5,33 +5,42 @@ import (
 	"slices"
 )
 
-// notPublic are the addresses within the unicast space that no name server of the public DNS has. A zone's delegation is a
-// stranger's to write: it must not choose which host inside our network gets a datagram (and the IANA special-purpose
-// registries, RFC 6890, list no other).
+// notPublic lists the addresses within the unicast space that no name server of a customer's zone has, and no receiver of
+// webhooks. A stranger writes a zone's delegation, and must not choose which host inside our network gets a datagram. The list
+// has all that the IANA special-purpose address registries have (RFC 6890), and what clouds serve to their own
+// machines alone at addresses that look public.
 var notPublic = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),       // this network: RFC 791 section 3.2
-	netip.MustParsePrefix("10.0.0.0/8"),      // private: RFC 1918
-	netip.MustParsePrefix("100.64.0.0/10"),   // shared behind carriers' NAT: RFC 6598
-	netip.MustParsePrefix("127.0.0.0/8"),     // loopback: RFC 1122 section 3.2.1.3
-	netip.MustParsePrefix("169.254.0.0/16"),  // link-local, clouds' metadata among them: RFC 3927
-	netip.MustParsePrefix("172.16.0.0/12"),   // private: RFC 1918
-	netip.MustParsePrefix("192.0.0.0/24"),    // protocol assignments: RFC 6890 section 2.1
-	netip.MustParsePrefix("192.0.2.0/24"),    // documentation: RFC 5737
-	netip.MustParsePrefix("192.88.99.0/24"),  // 6to4 relays, given up: RFC 7526
-	netip.MustParsePrefix("192.168.0.0/16"),  // private: RFC 1918
-	netip.MustParsePrefix("198.18.0.0/15"),   // benchmarks: RFC 2544
-	netip.MustParsePrefix("198.51.100.0/24"), // documentation: RFC 5737
-	netip.MustParsePrefix("203.0.113.0/24"),  // documentation: RFC 5737
-	netip.MustParsePrefix("224.0.0.0/4"),     // multicast: RFC 5771
-	netip.MustParsePrefix("240.0.0.0/4"),     // reserved, and broadcast: RFC 1112 section 4, RFC 919
-	netip.MustParsePrefix("2001::/23"),       // protocol assignments, Teredo among them: RFC 2928, RFC 4380
-	netip.MustParsePrefix("2001:db8::/32"),   // documentation: RFC 3849
-	netip.MustParsePrefix("3fff::/20"),       // documentation: RFC 9637
+	netip.MustParsePrefix("0.0.0.0/8"),         // this network: RFC 791 section 3.2
+	netip.MustParsePrefix("10.0.0.0/8"),        // private: RFC 1918
+	netip.MustParsePrefix("100.64.0.0/10"),     // shared behind carriers' NAT: RFC 6598; Alibaba Cloud's metadata
+	netip.MustParsePrefix("127.0.0.0/8"),       // loopback: RFC 1122 section 3.2.1.3
+	netip.MustParsePrefix("161.26.0.0/16"),     // IBM Cloud's infrastructure services
+	netip.MustParsePrefix("166.8.0.0/14"),      // IBM Cloud's private service endpoints
+	netip.MustParsePrefix("168.63.129.16/32"),  // Azure's platform: configuration of machines, DNS, health probes
+	netip.MustParsePrefix("169.254.0.0/16"),    // link-local, most clouds' metadata among them: RFC 3927
+	netip.MustParsePrefix("172.16.0.0/12"),     // private: RFC 1918
+	netip.MustParsePrefix("192.0.0.0/24"),      // protocol assignments: RFC 6890 section 2.1; Oracle Cloud's former metadata
+	netip.MustParsePrefix("192.0.2.0/24"),      // documentation: RFC 5737
+	netip.MustParsePrefix("192.31.196.0/24"),   // AS112, anycast, which every network may run itself: RFC 7535
+	netip.MustParsePrefix("192.52.193.0/24"),   // multicast tunnels' relays, anycast likewise: RFC 7450
+	netip.MustParsePrefix("192.88.99.0/24"),    // 6to4 relays, given up: RFC 7526
+	netip.MustParsePrefix("192.168.0.0/16"),    // private: RFC 1918
+	netip.MustParsePrefix("192.175.48.0/24"),   // AS112: RFC 7534
+	netip.MustParsePrefix("198.18.0.0/15"),     // benchmarks: RFC 2544
+	netip.MustParsePrefix("198.51.100.0/24"),   // documentation: RFC 5737
+	netip.MustParsePrefix("203.0.113.0/24"),    // documentation: RFC 5737
+	netip.MustParsePrefix("224.0.0.0/4"),       // multicast: RFC 5771
+	netip.MustParsePrefix("240.0.0.0/4"),       // reserved, and broadcast: RFC 1112 section 4, RFC 919
+	netip.MustParsePrefix("2001::/23"),         // protocol assignments, Teredo among them: RFC 2928, RFC 4380
+	netip.MustParsePrefix("2001:db8::/32"),     // documentation: RFC 3849
+	netip.MustParsePrefix("2620:4f:8000::/48"), // AS112: RFC 7534
+	netip.MustParsePrefix("3fff::/20"),         // documentation: RFC 9637
 }
 
 var (
 	// globalUnicast is all of IPv6 that is given out to be reached (RFC 4291 section 2.4, RFC 3513); loopback,
-	// link-local, unique local, site-local, multicast, discard-only and mapped addresses lie outside.
+	// link-local, unique local (with the metadata of AWS and Google Cloud), site-local, multicast, discard-only, segment
+	// routing's and mapped addresses lie outside.
 	globalUnicast = netip.MustParsePrefix("2000::/3")
 	nat64         = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in the last four octets: RFC 6052
 	sixToFour     = netip.MustParsePrefix("2002::/16")    // an IPv4 address in octets 2 to 5: RFC 3056

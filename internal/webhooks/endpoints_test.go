@@ -141,6 +141,7 @@ func TestRefusedEndpoints(t *testing.T) {
 		{"below localhost", at("https://crm.localhost/"), "line 2: " + private},
 		{"loopback of IPv6", at("https://[::1]/"), "line 2: " + private},
 		{"metadata", at("https://169.254.169.254/latest"), "line 2: " + private},
+		{"a cloud's platform", at("https://168.63.129.16/"), "line 2: " + private},
 		{"private", at("https://192.168.1.1/"), "line 2: " + private},
 		{"carrier's", at("https://100.64.0.1/"), "line 2: " + private},
 		{"unique local", at("https://[fd00::1]/"), "line 2: " + private},

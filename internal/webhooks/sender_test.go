@@ -450,7 +450,7 @@ const notAllowed = "the host has no address that may be connected to: they are l
 // TestPrivateAddressesBehindNames: the name is public, its address is not.
 func TestPrivateAddressesBehindNames(t *testing.T) {
 	port, connected := at127(t, "127.0.0.1:0")
-	for _, address := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "0.0.0.0", "100.64.0.1"} {
+	for _, address := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "0.0.0.0", "100.64.0.1", "168.63.129.16"} {
 		all := read(t, "endpoints: [{name: crm, url: 'https://crm.example.com:"+port+"/', secret_env: HOOK}]", map[string]string{"HOOK": secret})
 		s := newSender(t, webhooks.Config{Endpoints: all, Resolver: names(t, []string{address})})
 		failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body)))
