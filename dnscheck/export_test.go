@@ -29,6 +29,7 @@ const (
 	ClosedFor     = closedFor
 	MaxServers    = maxServers
 	MaxRemembered = maxRemembered
+	MaxRecords    = maxRecords
 )
 
 // DialFunc stands in for the network.
