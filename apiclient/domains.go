@@ -66,6 +66,8 @@ const minDomain, maxDomain = 3, 255
 
 var domainPattern = regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)
 
+func (d DiscoveryDomain) identifier() string { return d.ID }
+
 // check tells what the record lacks of 2.1. Without its required members, or
 // with a domain that is none, nothing could be proven of it.
 func (d DiscoveryDomain) check() error {
@@ -148,21 +150,22 @@ func (d DiscoveryDomain) checkIs(id string) error {
 }
 
 // DiscoveryDomains lists the domains of an organization, in the service's
-// order, a hundred a request.
+// order, a hundred a request. A record outside the specification comes with a
+// *[RecordError], and the list goes on; any other error ends it.
 func (c *Client) DiscoveryDomains(ctx context.Context, org string) iter.Seq2[DiscoveryDomain, error] {
 	if err := CheckID("organization_id", org); err != nil {
 		return failed[DiscoveryDomain](fmt.Errorf("%s: %w", OpListDiscoveryDomains, err))
 	}
-	return list(ctx, c, OpListDiscoveryDomains, domainsPath(org), "domains", DiscoveryDomain.check)
+	return list[DiscoveryDomain](ctx, c, OpListDiscoveryDomains, domainsPath(org), "domains")
 }
 
 // DiscoveryDomainsPage is one page of [Client.DiscoveryDomains], as OrganizationsPage
 // is one of the organizations.
-func (c *Client) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []DiscoveryDomain, next string, err error) {
+func (c *Client) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []Listed[DiscoveryDomain], next string, err error) {
 	if err := CheckID("organization_id", org); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", OpListDiscoveryDomains, err)
 	}
-	return pageOf(ctx, c, OpListDiscoveryDomains, domainsPath(org), from, "domains", DiscoveryDomain.check)
+	return pageOf[DiscoveryDomain](ctx, c, OpListDiscoveryDomains, domainsPath(org), from, "domains")
 }
 
 func domainsPath(org string) string { return organizationPath(org) + "/discovery-domains" }

@@ -17,18 +17,21 @@ type Organization struct {
 	DisplayName string `json:"display_name,omitempty"`
 }
 
+func (o Organization) identifier() string { return o.ID }
+
 func (o Organization) check() error { return wantID("id", o.ID) }
 
 // Organizations lists the organizations of the tenant, in the service's order,
-// a hundred a request.
+// a hundred a request. A record outside the specification comes with a
+// *[RecordError], and the list goes on; any other error ends it.
 func (c *Client) Organizations(ctx context.Context) iter.Seq2[Organization, error] {
-	return list(ctx, c, OpListOrganizations, organizationsPath, "organizations", Organization.check)
+	return list[Organization](ctx, c, OpListOrganizations, organizationsPath, "organizations")
 }
 
 // OrganizationsPage is one page of [Client.Organizations], of at most a hundred: the
 // first, or the one that begins at the checkpoint from. next is that of the page
 // after it, empty where there is none. Whoever follows the checkpoints sees to it
 // that they come to an end.
-func (c *Client) OrganizationsPage(ctx context.Context, from string) (page []Organization, next string, err error) {
-	return pageOf(ctx, c, OpListOrganizations, organizationsPath, from, "organizations", Organization.check)
+func (c *Client) OrganizationsPage(ctx context.Context, from string) (page []Listed[Organization], next string, err error) {
+	return pageOf[Organization](ctx, c, OpListOrganizations, organizationsPath, from, "organizations")
 }

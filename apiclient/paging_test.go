@@ -1,12 +1,15 @@
 package apiclient_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,8 +106,7 @@ func TestListsThatCannotBeRead(t *testing.T) {
 		{"null", `{"clients":null}`, `want an array "clients" in it: there is none`},
 		{"another type", `{"clients":{}}`, `want an array "clients" in it`},
 		{"a bare array", `[{"client_id":"c"}]`, "its body is not the JSON wanted"},
-		{"a record without its id", `{"clients":[{"client_id":"c"},{"id":"x"}]}`, "clients[1]: missing or empty: client_id"},
-		{"a record of another type", `{"clients":["c"]}`, `want an array "clients" in it`},
+		{"more bad records than a page has", `{"clients":[` + strings.Repeat(`{},`, 100) + `{}]}`, "more than 100 of its records are outside the specification, the last one clients[100], which has no valid id: missing or empty: client_id"},
 		{"next of another type", `{"clients":[],"next":5}`, `want a string or null in "next"`},
 		{"a long next", `{"clients":[],"next":"` + strings.Repeat("n", 4097) + `"}`, `its "next" is longer than 4096 octets`},
 		{"html", "<html>", "its body is not the JSON wanted"},
@@ -120,6 +122,138 @@ func TestListsThatCannotBeRead(t *testing.T) {
 				t.Errorf("%d pairs, want the error alone", n)
 			}
 		})
+	}
+}
+
+// badDomains are records of a list of discovery domains that are outside the
+// specification, and what their errors say.
+var badDomains = []struct {
+	name, record string
+	id           string // in the error
+	status       apiclient.DomainStatus
+	want         string
+}{
+	{"unknown status", changedRecord("status", `"suspended"`), domainID, "suspended", `status: want pending or verified, got "suspended"`},
+	{"status of another case", changedRecord("status", `"Verified"`), domainID, "Verified", `status: want pending or verified, got "Verified"`},
+	{"status of another type", changedRecord("status", `true`), domainID, "", `status: want a string, got bool`},
+	{"no status", changedRecord("status", ``), domainID, "", `missing or empty: status`},
+	{"underscore in the domain", changedRecord("domain", `"_dmarc.example.com"`), domainID, "verified", `domain: must match ^((`},
+	{"domain of another type", changedRecord("domain", `["example.com"]`), domainID, "verified", `domain: want a string, got array`},
+	{"no domain", changedRecord("domain", ``), domainID, "verified", `missing or empty: domain`},
+	{"empty token", changedRecord("verification_txt", `""`), domainID, "verified", `missing or empty: verification_txt`},
+	{"null token", changedRecord("verification_txt", `null`), domainID, "verified", `missing or empty: verification_txt`},
+	{"token of another type", changedRecord("verification_txt", `{"a":1}`), domainID, "verified", `verification_txt: want a string, got object`},
+	{"no host", changedRecord("verification_host", ``), domainID, "verified", `missing or empty: verification_host`},
+	{"flag of another type", changedRecord("use_for_organization_discovery", `"yes"`), domainID, "verified", `use_for_organization_discovery: want true or false, got string`},
+	{"no id", changedRecord("id", ``), "", "verified", `missing or empty: id`},
+	{"id of another type", changedRecord("id", `12345678901234567890`), "", "verified", `id: want a string, got number`},
+	{"id that fits no path, and no status", `{"id":"../x\u001b[31m"}`, "", "", `missing or empty: domain, status, verification_host, verification_txt`},
+	{"empty object", `{}`, "", "", `missing or empty: id, domain, status, verification_host, verification_txt`},
+	{"text", `"` + domainID + `"`, "", "", `want an object, got "` + domainID + `"`},
+	{"null", `null`, "", "", `want an object, got null`},
+	{"number", `7`, "", "", `want an object, got 7`},
+	{"array", `[{"id":"ord_1"}]`, "", "", `want an object, got [{"id":"ord_1"}]`},
+}
+
+// changedRecord is domainRecord with another value of a member; empty: without it.
+func changedRecord(member, value string) string {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(domainRecord), &members); err != nil {
+		panic(err)
+	}
+	delete(members, member)
+	if value != "" {
+		members[member] = json.RawMessage(value)
+	}
+	b, err := json.Marshal(members)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// TestPageWithABadRecord: a record outside the specification does not keep the
+// other records of its page from being read.
+func TestPageWithABadRecord(t *testing.T) {
+	for _, tc := range badDomains {
+		t.Run(tc.name, func(t *testing.T) {
+			var records []string
+			for i := range 99 {
+				records = append(records, strings.Replace(domainRecord, domainID, fmt.Sprint("ord_", i), 1))
+			}
+			records = slices.Insert(records, 42, tc.record)
+			body := `{"domains":[` + strings.Join(records, ",") + `],"next":"n"}`
+			page, next, err := serve(t, answer(200, body)).client(t).DiscoveryDomainsPage(t.Context(), orgID, "")
+			if err != nil || next != "n" || len(page) != 100 {
+				t.Fatalf("%d records, next %q, %v; want 100 and n", len(page), next, err)
+			}
+			for i, l := range page {
+				if (l.Err != nil) != (i == 42) {
+					t.Errorf("record %d: %v", i, l.Err)
+				}
+			}
+			bad, ok := errors.AsType[*apiclient.RecordError](page[42].Err)
+			if !ok || bad.Place != "domains[42]" || bad.ID != tc.id || !strings.HasPrefix(bad.Err.Error(), tc.want) {
+				t.Errorf("error %#v: %v\nwant id %q and %s", bad, page[42].Err, tc.id, tc.want)
+			}
+			if text := page[42].Err.Error(); !strings.Contains(text, bad.Err.Error()) || !strings.Contains(text, bad.ID) || len(text) > 800 ||
+				strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+				t.Errorf("says %q", text)
+			}
+			if got := page[42].Record.Status; got != tc.status {
+				t.Errorf("status %q can be read, want %q", got, tc.status)
+			}
+		})
+	}
+}
+
+// TestBadRecordWithoutSecrets: what a record's error quotes has none of ours.
+func TestBadRecordWithoutSecrets(t *testing.T) {
+	a := serve(t, answer(200, `{"domains":[`+changedRecord("status", `"`+testToken+`"`)+`]}`))
+	page, _, err := a.client(t).DiscoveryDomainsPage(t.Context(), orgID, "")
+	if err != nil || len(page) != 1 || page[0].Err == nil || strings.Contains(page[0].Err.Error(), testToken) {
+		t.Errorf("page %+v, %v", page, err)
+	}
+}
+
+// TestListsGoOnPastBadRecords: each comes with its error, of whatever list, and
+// with what could be read of it.
+func TestListsGoOnPastBadRecords(t *testing.T) {
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		answer(200, map[string]string{
+			"/api/v2/organizations":                                 `{"organizations":[{"id":"org_1"},{"name":"n"},7,{"id":"org_2","name":{}},{"id":"org_3"}]}`,
+			"/api/v2/organizations/org_1/clients":                   `{"clients":[{"client_id":"c1"},{"id":"x"},"c",{"client_id":"c2"}]}`,
+			"/api/v2/organizations/org_1/discovery-domains":         `{"domains":[` + changedRecord("status", `"new"`) + `,` + domainRecord + `]}`,
+			"/api/v2/verifiable-credentials/verification/templates": `{"templates":[{"name":"n"},{"id":5,"name":"m"},{"id":"vct_1","type":[],"name":"o","created_at":"2026-11-20T10:00:00Z"},{"id":"vct_2","name":"p"}]}`,
+		}[r.URL.Path])(w, r)
+	})
+	c := a.client(t)
+	wantListed(t, c.Organizations(t.Context()), func(o apiclient.Organization) string { return o.ID + " " + o.Name },
+		"org_1 ", " n: organizations[1], which has no valid id: missing or empty: id", " : organizations[2], which has no valid id: want an object, got 7",
+		"org_2 : organizations[3], id org_2: name: want a string, got object", "org_3 ")
+	wantListed(t, c.OrganizationClients(t.Context(), "org_1"), func(o apiclient.OrganizationClient) string { return o.ClientID },
+		"c1", ": clients[1], which has no valid id: missing or empty: client_id", `: clients[2], which has no valid id: want an object, got "c"`, "c2")
+	wantListed(t, c.DiscoveryDomains(t.Context(), "org_1"), func(d apiclient.DiscoveryDomain) string { return d.ID },
+		domainID+": domains[0], id "+domainID+`: status: want pending or verified, got "new"`, domainID)
+	wantListed(t, c.Templates(t.Context()), func(t apiclient.Template) string { return t.ID + " " + t.Name },
+		" n: templates[0], which has no valid id: missing or empty: id", " m: templates[1], which has no valid id: id: want a string, got number",
+		"vct_1 o: templates[2], id vct_1: type: want a string, got array", "vct_2 p")
+}
+
+// wantListed holds a list against its records, each as text, those outside the
+// specification with their errors.
+func wantListed[T any](t *testing.T, records iter.Seq2[T, error], text func(T) string, want ...string) {
+	t.Helper()
+	var got []string
+	for r, err := range records {
+		s := text(r)
+		if err != nil {
+			s += ": " + err.Error()
+		}
+		got = append(got, s)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -228,4 +362,32 @@ func pageOf(n int, next string) string {
 func TestPageIsBounded(t *testing.T) {
 	a := serve(t, endless(200))
 	wantAnswer(t, drain(a.client(t).Templates(t.Context())), "longer than 16777216 octets")
+}
+
+// FuzzListedDomain: whatever a record of a page is, it is as specified or has an error
+// that is short and on one line.
+func FuzzListedDomain(f *testing.F) {
+	f.Add([]byte(domainRecord))
+	for _, bad := range badDomains {
+		f.Add([]byte(bad.record))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !json.Valid(text) || len(bytes.TrimSpace(text)) != len(text) {
+			return // then its page is none, or has it without the blanks
+		}
+		l := apiclient.ReadDomain(text)
+		if l.Err == nil {
+			if d := l.Record; d.ID == "" || d.VerificationTXT == "" || d.VerificationHost == "" || d.Status != apiclient.StatusPending && d.Status != apiclient.StatusVerified {
+				t.Errorf("taken: %+v", d)
+			}
+			return
+		}
+		bad, ok := errors.AsType[*apiclient.RecordError](l.Err)
+		if !ok || bad.ID != "" && apiclient.CheckID("id", bad.ID) != nil {
+			t.Errorf("error %#v", l.Err)
+		}
+		if s := l.Err.Error(); len(s) > 2000 || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+			t.Errorf("says %q", s)
+		}
+	})
 }

@@ -3,10 +3,12 @@ package apiclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -124,7 +126,8 @@ func content(s *string) string {
 
 // UnmarshalJSON reads an answer: additional members are tolerated, and times
 // that are not as ISO 8601 has them stay zero, since a template that was
-// created must not be taken for lost over its date.
+// created must not be taken for lost over its date. With an error, the members
+// that could be read are set all the same: they may name the template.
 func (t *Template) UnmarshalJSON(data []byte) error {
 	type plainTemplate Template // without this method
 	read := struct {
@@ -133,13 +136,14 @@ func (t *Template) UnmarshalJSON(data []byte) error {
 		CreatedAt any `json:"created_at"`
 		UpdatedAt any `json:"updated_at"`
 	}{plainTemplate: &plainTemplate{}}
-	if err := json.Unmarshal(data, &read); err != nil {
-		return err
-	}
+	err := json.Unmarshal(data, &read)
 	*t = Template(*read.plainTemplate)
 	t.CreatedAt = readTime(read.CreatedAt)
 	t.UpdatedAt = readTime(read.UpdatedAt)
-	return nil
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		wrong.Field = strings.TrimPrefix(wrong.Field, "plainTemplate.") // which is no member
+	}
+	return err
 }
 
 func readTime(v any) time.Time {
@@ -154,6 +158,8 @@ func readTime(v any) time.Time {
 	}
 	return time.Time{}
 }
+
+func (t Template) identifier() string { return t.ID }
 
 func (t Template) check() error { return wantID("id", t.ID) }
 
@@ -197,7 +203,8 @@ func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Templat
 }
 
 // Templates lists the templates of the tenant, in the service's order, a
-// hundred a request.
+// hundred a request. A record outside the specification comes with a
+// *[RecordError], and the list goes on; any other error ends it.
 func (c *Client) Templates(ctx context.Context) iter.Seq2[Template, error] {
-	return list(ctx, c, OpListTemplates, templatesPath, "templates", Template.check)
+	return list[Template](ctx, c, OpListTemplates, templatesPath, "templates")
 }

@@ -17,8 +17,8 @@ type API interface {
 	UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
 	RemoveOrganizationClients(ctx context.Context, organization string, clients []string) error
 	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error)
-	OrganizationsPage(ctx context.Context, from string) (page []apiclient.Organization, next string, err error)
-	DiscoveryDomainsPage(ctx context.Context, organization, from string) (page []apiclient.DiscoveryDomain, next string, err error)
+	OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error)
+	DiscoveryDomainsPage(ctx context.Context, organization, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error)
 	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
 }
 

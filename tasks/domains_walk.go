@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,13 +39,19 @@ type quest interface {
 	onward(step int64) spec
 	// run is the run as tasks are made for rows that are found now.
 	run(job Job, now time.Time) Run
-	// row is the domain's row, nil if it is to be none, and what is kept beside it.
-	row(ctx context.Context, cfg Config, told Walked, organization string, d apiclient.DiscoveryDomain) (source, kept []byte, err error)
+	// row is the domain's row, nil if it is to be none, and what is kept beside it. A
+	// record outside the specification is a row that parse refuses.
+	row(ctx context.Context, cfg Config, told Walked, organization string, l listedDomain) (source, kept []byte, err error)
+	// parse reads a row that row made. The error says why it is no work.
+	parse(source []byte) (Row, error)
 	// over does what is left to do once the last row is enqueued.
 	over(ctx context.Context, cfg Config, job Job, told Walked) error
 	// came says in words what the walk has come to.
 	came(rows int64, told Walked) string
 }
+
+// listedDomain is a record of an organization's list.
+type listedDomain = apiclient.Listed[apiclient.DiscoveryDomain]
 
 // Walks is what a walk needs of the ledger.
 type Walks interface {
@@ -318,7 +325,11 @@ func (h *walk) readOrganizations(ctx context.Context, s *stride) error {
 		return err
 	}
 	for _, o := range page {
-		s.cursor.Left = append(s.cursor.Left, left{ID: o.ID})
+		if o.Err != nil && apiclient.CheckID("id", o.Record.ID) != nil {
+			s.missed("an organization: " + o.Err.Error())
+			continue
+		}
+		s.cursor.Left = append(s.cursor.Left, left{ID: o.Record.ID}) // its name may be bad: nothing needs it
 	}
 	return s.cursor.follow(next, len(page))
 }
@@ -336,8 +347,8 @@ func (h *walk) readPage(ctx context.Context, q quest, told Walked, o left) (p do
 		return domainsPage{err: err}
 	}
 	p.next = next
-	for _, d := range domains {
-		source, kept, err := q.row(ctx, h.cfg, told, o.ID, d)
+	for _, l := range domains {
+		source, kept, err := q.row(ctx, h.cfg, told, o.ID, l)
 		if err != nil {
 			return domainsPage{err: err}
 		}
@@ -400,8 +411,13 @@ func (s *stride) add(p domainsPage) {
 
 // miss counts an organization that is not read.
 func (s *stride) miss(organization, why string) {
+	s.missed(fmt.Sprintf("organization %s: %s", organization, why))
+}
+
+// missed counts an organization that why names.
+func (s *stride) missed(why string) {
 	s.told.Missed++
-	s.told.Why = cmp.Or(s.told.Why, fmt.Sprintf("organization %s: %s", organization, why))
+	s.told.Why = cmp.Or(s.told.Why, why)
 }
 
 // gone counts an organization that was deleted since it was listed.
@@ -436,7 +452,7 @@ func (h *walk) enqueueFound(ctx context.Context, job Job, q quest, at walkAt) er
 	s := Submission{run: run, lane: run.lane(), now: h.cfg.Now}
 	rows, noWork := make([]held, len(sources)), make([]bool, len(sources))
 	for i, source := range sources {
-		row, err := kind.Parse(source, Defaults{})
+		row, err := q.parse(source)
 		if noWork[i] = err != nil; noWork[i] {
 			err = h.cfg.Ledger.Settle(ctx, job.Run, kind.Name, job.Generation, []int64{at.enqueued + int64(i)}, string(outcomeOfBad(err)), err.Error())
 		}
@@ -446,6 +462,23 @@ func (h *walk) enqueueFound(ctx context.Context, job Job, q quest, at walkAt) er
 		rows[i] = held{row: row}
 	}
 	return h.enqueue(ctx, tasksOf(s.rowTasks(rows, at.enqueued, noWork)))
+}
+
+// refusal says why a record of an organization's list cannot be looked for; nil: it
+// can, as far as the list tells.
+func refusal(organization string, l listedDomain) error {
+	err := cmp.Or(l.Err, apiclient.CheckID("discovery_domain_id", l.Record.ID))
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("organization %s: %w", organization, err)
+}
+
+// nameIn is the part of a text of a record that is kept to name the record: the API
+// may send any amount of it.
+func nameIn(text string) string {
+	const most = 300 // octets; a name has 255 at the most, an id 128
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // outcomeOfBad is that of a row which is found and cannot be work.

@@ -52,14 +52,40 @@ func (p WalkPayload) run(job Job, now time.Time) Run {
 	}
 }
 
-// row is that of a pending domain. It names nothing but the domain; host and token,
-// which may change, are kept beside it as if its first look had read them, and a proof
-// reads them anew.
-func (p WalkPayload) row(_ context.Context, _ Config, _ Walked, organization string, d apiclient.DiscoveryDomain) (source, kept []byte, err error) {
-	if d.Status != apiclient.StatusPending {
+// pendingRow is a row of a walk for pending domains. It names the domain alone. The
+// intake leaves out members that begin with orgops_: retried, a row that was refused
+// has its record read anew.
+type pendingRow struct {
+	OrganizationID    string `json:"organization_id"`
+	DiscoveryDomainID string `json:"discovery_domain_id"`
+	Refused           string `json:"orgops_refused,omitempty"` // why the record cannot be looked for; empty: it can
+}
+
+func (p WalkPayload) parse(source []byte) (Row, error) {
+	var r pendingRow
+	if err := decodeStrict(source, &r); err != nil {
+		return Row{}, err
+	}
+	if r.Refused != "" {
+		return Row{}, refused("%s", r.Refused)
+	}
+	return Row{kind: TypeVerify, organization: r.OrganizationID, id: r.DiscoveryDomainID}, checkDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
+}
+
+// row is that of a pending domain. Host and token, which may change, are kept beside
+// it as if its first look had read them, and a proof reads them anew. A record outside
+// the specification may be pending unless it reads as verified: it becomes a row that
+// is refused.
+func (p WalkPayload) row(_ context.Context, _ Config, _ Walked, organization string, l listedDomain) (source, kept []byte, err error) {
+	d := l.Record
+	if d.Status == apiclient.StatusVerified {
 		return nil, nil, nil
 	}
-	source, err = json.Marshal(map[string]string{"organization_id": organization, "discovery_domain_id": d.ID})
+	if why := refusal(organization, l); why != nil {
+		source, err = json.Marshal(pendingRow{OrganizationID: organization, DiscoveryDomainID: nameIn(d.ID), Refused: why.Error()})
+		return source, nil, err
+	}
+	source, err = json.Marshal(pendingRow{OrganizationID: organization, DiscoveryDomainID: d.ID})
 	if err != nil || below(d) != nil || dnscheck.CheckHost(d.VerificationHost) != nil || len(d.VerificationTXT) > longestToken {
 		return source, nil, err // its look reads the record once more, and says what is wrong
 	}

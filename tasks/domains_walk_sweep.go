@@ -46,11 +46,17 @@ func (p SweepPayload) run(job Job, now time.Time) Run {
 	return Run{ID: job.Run, Kind: TypeRecheck, Tenant: job.Tenant, CreatedAt: now, Generation: job.Generation}
 }
 
+func (p SweepPayload) parse(source []byte) (Row, error) {
+	return kinds[TypeRecheck].Parse(source, Defaults{})
+}
+
 // row is that of each verified domain, and of a pending one where the sweep is to
 // prove these, or where something is remembered of it: it may be that a sweep has
-// made it pending.
-func (p SweepPayload) row(ctx context.Context, cfg Config, told Walked, organization string, d apiclient.DiscoveryDomain) (source, kept []byte, err error) {
-	looked := d.Status == apiclient.StatusVerified
+// made it pending. A record outside the specification may be verified unless it reads
+// as pending: it becomes a row that is refused.
+func (p SweepPayload) row(ctx context.Context, cfg Config, told Walked, organization string, l listedDomain) (source, kept []byte, err error) {
+	d := l.Record
+	looked := d.Status == apiclient.StatusVerified || l.Err != nil
 	if d.Status == apiclient.StatusPending {
 		if looked, err = told.looksAtPending(ctx, cfg.Memories, d.ID); err != nil {
 			return nil, nil, err
@@ -59,7 +65,7 @@ func (p SweepPayload) row(ctx context.Context, cfg Config, told Walked, organiza
 	if !looked {
 		return nil, nil, nil
 	}
-	source, err = json.Marshal(recheckRowOf(organization, d, told))
+	source, err = json.Marshal(recheckRowOf(organization, l, told))
 	return source, nil, err
 }
 
@@ -73,16 +79,20 @@ func (w Walked) looksAtPending(ctx context.Context, m Memories, domain string) (
 
 // recheckRowOf is the row of a record as it was read. Of a record that cannot be looked
 // for it says why, beside what names it, so that somebody is told.
-func recheckRowOf(organization string, d apiclient.DiscoveryDomain, told Walked) recheckRow {
+func recheckRowOf(organization string, l listedDomain, told Walked) recheckRow {
+	d := l.Record
 	r := recheckRow{
 		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT,
 		Status: string(d.Status), UseForOrganizationDiscovery: d.UseForOrganizationDiscovery, Prove: told.Pending && d.Status == apiclient.StatusPending, Tick: told.Tick, Due: told.dueOf(d.ID),
 	}
-	if err := cmp.Or(below(d), r.payload(Envelope{}).Validate()); err != nil {
-		const named = 300 // octets; a name has 255 at the most, an id 128
+	err := refusal(organization, l)
+	if err == nil {
+		err = cmp.Or(below(d), r.payload(Envelope{}).Validate())
+	}
+	if err != nil {
 		return recheckRow{
-			OrganizationID: organization, DiscoveryDomainID: d.ID[:min(len(d.ID), named)], Domain: d.Domain[:min(len(d.Domain), named)],
-			Status: string(d.Status), Tick: told.Tick, Refused: err.Error(),
+			OrganizationID: organization, DiscoveryDomainID: nameIn(d.ID), Domain: nameIn(d.Domain),
+			Status: nameIn(string(d.Status)), Tick: told.Tick, Refused: err.Error(),
 		}
 	}
 	return r

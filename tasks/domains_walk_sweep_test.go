@@ -300,8 +300,8 @@ type onePage struct {
 	record apiclient.DiscoveryDomain
 }
 
-func (o onePage) DiscoveryDomainsPage(context.Context, string, string) ([]apiclient.DiscoveryDomain, string, error) {
-	return []apiclient.DiscoveryDomain{o.record}, "", nil
+func (o onePage) DiscoveryDomainsPage(context.Context, string, string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	return []apiclient.Listed[apiclient.DiscoveryDomain]{{Record: o.record}}, "", nil
 }
 
 func TestNewSwept(t *testing.T) {

@@ -135,7 +135,7 @@ type slow struct {
 
 const slowPage = 6 * time.Second
 
-func (s slow) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Organization, string, error) {
+func (s slow) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	s.clock.advance(slowPage)
 	return s.API.OrganizationsPage(ctx, from)
 }
@@ -594,7 +594,7 @@ type meanwhile struct {
 	do func()
 }
 
-func (b *meanwhile) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.DiscoveryDomain, string, error) {
+func (b *meanwhile) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	page, next, err := b.API.DiscoveryDomainsPage(ctx, org, from)
 	b.mu.Lock()
 	do := b.do
@@ -641,16 +641,16 @@ type circle struct {
 	pages          int
 }
 
-func (c *circle) OrganizationsPage(_ context.Context, _ string) ([]apiclient.Organization, string, error) {
+func (c *circle) OrganizationsPage(_ context.Context, _ string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	at := c.pages
 	c.pages++
 	if at >= c.before {
 		at = c.before + (at-c.before)%c.length
 	}
-	return []apiclient.Organization{{ID: fmt.Sprint("org_", at)}}, fmt.Sprint("checkpoint ", at), nil
+	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: fmt.Sprint("org_", at)}}}, fmt.Sprint("checkpoint ", at), nil
 }
 
-func (c *circle) DiscoveryDomainsPage(_ context.Context, _, _ string) ([]apiclient.DiscoveryDomain, string, error) {
+func (c *circle) DiscoveryDomainsPage(_ context.Context, _, _ string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	return nil, "", nil
 }
 
@@ -833,7 +833,7 @@ func (a *slowing) answer() (answers, slow bool) {
 	return a.answers >= 0, a.slow
 }
 
-func (a *slowing) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.DiscoveryDomain, string, error) {
+func (a *slowing) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
 	switch answers, slow := a.answer(); {
 	case answers:
 		return a.API.DiscoveryDomainsPage(ctx, org, from)

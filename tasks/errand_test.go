@@ -25,7 +25,7 @@ func (e errands) UpdateDiscoveryDomain(ctx context.Context, organization, id str
 	return e.API.UpdateDiscoveryDomain(ctx, organization, id, u)
 }
 
-func (e errands) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Organization, string, error) {
+func (e errands) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
 	e.of["walk"] = tasks.ErrandOf(ctx)
 	return e.API.OrganizationsPage(ctx, from)
 }

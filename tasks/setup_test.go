@@ -612,7 +612,7 @@ func (a sabotagedAPI) Templates(ctx context.Context) iter.Seq2[apiclient.Templat
 	}
 }
 
-func (a sabotagedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Organization, next string, err error) {
+func (a sabotagedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
 	err = a.s.call("api.organizations", func() error {
 		page, next, err = a.api.OrganizationsPage(ctx, from)
 		return err
@@ -620,7 +620,7 @@ func (a sabotagedAPI) OrganizationsPage(ctx context.Context, from string) (page 
 	return page, next, err
 }
 
-func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []apiclient.DiscoveryDomain, next string, err error) {
+func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
 	err = a.s.call("api.domains", func() error {
 		page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from)
 		return err

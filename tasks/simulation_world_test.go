@@ -316,7 +316,7 @@ func (s state) patched(now time.Time, u apiclient.DiscoveryDomainUpdate) state {
 }
 
 // OrganizationsPage implements tasks.API.
-func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Organization, next string, err error) {
+func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
 	const most = 100
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -327,7 +327,7 @@ func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page
 	first, _ := strconv.Atoi(from)
 	for i := first; i < len(a.h.orgs) && i < first+most; i++ {
 		if o := a.h.orgs[i]; o.gone.IsZero() || a.now().Before(o.gone) {
-			page = append(page, apiclient.Organization{ID: o.id, Name: o.id})
+			page = append(page, apiclient.Listed[apiclient.Organization]{Record: apiclient.Organization{ID: o.id, Name: o.id}})
 		}
 	}
 	if first+most < len(a.h.orgs) {
@@ -337,7 +337,7 @@ func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page
 }
 
 // DiscoveryDomainsPage implements tasks.API.
-func (a *simulatedAPI) DiscoveryDomainsPage(ctx context.Context, org, _ string) (page []apiclient.DiscoveryDomain, next string, err error) {
+func (a *simulatedAPI) DiscoveryDomainsPage(ctx context.Context, org, _ string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n, err := strconv.Atoi(strings.TrimPrefix(org, "org_"))
@@ -358,7 +358,7 @@ func (a *simulatedAPI) DiscoveryDomainsPage(ctx context.Context, org, _ string) 
 			p.meet(a.now(), "listed: %s", s)
 		}
 		if !s.gone {
-			page = append(page, p.record(s))
+			page = append(page, apiclient.Listed[apiclient.DiscoveryDomain]{Record: p.record(s)})
 		}
 	}
 	return page, "", nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -27,5 +28,53 @@ func TestPending(t *testing.T) {
 	}
 	if r := d.run("job"); !r.Ended() || r.Counts["done"] != 120 {
 		t.Errorf("run %+v, want 120 done", r)
+	}
+}
+
+// TestPendingBesideABadRecord: a record outside the specification is one refused row
+// with its reason, the other domains of its organization are proven, and retried, once
+// the record is as specified, it is proven too.
+func TestPendingBesideABadRecord(t *testing.T) {
+	box := startBox(t, sandbox.Options{})
+	for i := range 3 {
+		d := box.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example.org", i)})
+		box.SetTXT(d.Host, d.TXT)
+	}
+	fix := box.AddFault(sandbox.Fault{Operation: sandbox.OpListDiscoveryDomains, Wrong: func(d *sandbox.Domain) {
+		if d.ID == "ord_1" {
+			d.Status = "suspended"
+		}
+	}})
+	d := newDesk(t)
+	taker := intake.New(d.redis, d.ledger)
+	if _, _, err := taker.BeginPending(t.Context(), "", intake.Run{ID: "job", Tenant: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	work := func() {
+		t.Helper()
+		if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
+			t.Errorf("exit status %d, want 0", status)
+		}
+	}
+	work()
+	if r := d.run("job"); !r.Ended() || r.Counts["done"] != 2 || r.Counts["refused"] != 1 {
+		t.Errorf("run %+v, want 2 done and 1 refused", r)
+	}
+	var out bytes.Buffer
+	if _, err := intake.ExportUnwell(t.Context(), d.ledger, d.run("job"), false, &out); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_outcome":"refused",` +
+		`"orgops_error":"organization org_1: domains[1], id ord_1: status: want pending or verified, got \"suspended\""}` + "\n"
+	if out.String() != want {
+		t.Errorf("exported %s\nwant %s", out.String(), want)
+	}
+	fix()
+	if _, _, err := taker.Retry(t.Context(), "job", intake.RetryOptions{ID: "again"}); err != nil {
+		t.Fatal(err)
+	}
+	work()
+	if r := d.run("again"); !r.Ended() || r.Total != 1 || r.Counts["done"] != 1 {
+		t.Errorf("run %+v, want 1 done", r)
 	}
 }

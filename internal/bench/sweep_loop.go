@@ -97,9 +97,12 @@ func (c calls) domains(ctx context.Context, organizations <-chan string, to chan
 				return err
 			}
 			from = next
-			for _, d := range page {
+			for _, l := range page {
+				if l.Err != nil {
+					return l.Err
+				}
 				select {
-				case to <- found{id, d}:
+				case to <- found{id, l.Record}:
 				case <-ctx.Done():
 					return ctx.Err()
 				}

@@ -148,10 +148,14 @@ func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string
 		if err != nil {
 			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))
 		}
-		for _, d := range page {
-			if strings.EqualFold(d.Domain, strings.TrimSuffix(name, ".")) {
-				return d.ID, nil
+		for _, l := range page {
+			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(name, ".")) {
+				continue
 			}
+			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {
+				return "", errors.New("the organization's record of that name is outside the specification: " + printable(l.Err.Error()))
+			}
+			return l.Record.ID, nil // what else is wrong with it is found when it is read
 		}
 		if next == "" {
 			return "", nil

@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -196,6 +197,34 @@ func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
 			}
 			wantIn(t, page, c.want...)
 			wantNotIn(t, page, script)
+		})
+	}
+}
+
+// TestDomainIsFoundBesideABadRecord: a listed record outside the specification keeps no
+// other from being found by its name, and is found by its own unless it has no id.
+func TestDomainIsFoundBesideABadRecord(t *testing.T) {
+	s := newLookSite(t, false)
+	list := func(records ...string) {
+		s.box.AddFault(sandbox.Fault{Operation: sandbox.OpListDiscoveryDomains, Count: 1, Body: `{"domains":[` + strings.Join(records, ",") + `]}`})
+	}
+	good, err := json.Marshal(s.domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, bad, want string }{
+		{"its name", `{"id":"ord_bad","domain":"a_b.example"}`, s.domain.ID},
+		{"the bad one's name", `{"id":"` + s.domain.ID + `","domain":"Bad.example","status":"new"}`, s.domain.ID},
+		{"the name of one without an id", `{"domain":"bad.example","status":"pending"}`, "of that name is outside the specification: domains[0], which has no valid id"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			list(c.bad, string(good))
+			name := "bad.example"
+			if c.name == "its name" {
+				name = s.domain.Domain
+			}
+			_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, name).Encode(), nil)
+			wantIn(t, page, c.want)
 		})
 	}
 }
