@@ -163,9 +163,14 @@ func (h *create) taken(ctx context.Context, job Job, request apiclient.TemplateR
 	return h.compare(job, request, there, former)
 }
 
-// find reads the tenant's templates of that name, the oldest first.
+// find reads the tenant's templates of that name, the oldest first. A template outside
+// the specification is none of them if it has another name; otherwise it may be one,
+// and is an error.
 func (h *create) find(ctx context.Context, name string) (found []apiclient.Template, err error) {
 	for t, err := range h.cfg.API.Templates(ctx) {
+		if _, bad := errors.AsType[*apiclient.RecordError](err); bad && t.Name != "" && t.Name != name {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("look for the template: %w", err)
 		}

@@ -303,3 +303,37 @@ func TestCreateInvalidTemplate(t *testing.T) {
 		t.Errorf("%d requests, want none", n)
 	}
 }
+
+// TestCreateBesideABadTemplate: a listed template outside the specification keeps
+// nothing from being found if it has another name; otherwise it may be the row's.
+func TestCreateBesideABadTemplate(t *testing.T) {
+	for _, test := range []struct {
+		name, bad, want string
+	}{
+		{"another name, no id", `{"name":"other"}`, "done"},
+		{"another name, a wrong type", `{"id":"vct_9","name":"other","dialect":7}`, "done"},
+		{"the same name, no id", `{"name":"mdl"}`, "open"},
+		{"no name, no id", `{}`, "open"},
+		{"no object", `7`, "open"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: true})
+			run := w.submit(tasks.TypeCreate, template)
+			w.step()
+			made := w.sandbox.Templates()
+			if len(made) != 1 {
+				t.Fatalf("%d templates, want one", len(made))
+			}
+			w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Count: 1, Body: `{"templates":[` + test.bad +
+				`,{"id":"` + made[0].ID + `",` + template[1:len(template)-1] + `,"created_at":"` + made[0].CreatedAt.Format(time.RFC3339) + `"}]}`})
+			for w.lists() == 0 {
+				w.step()
+			}
+			words := map[string]string{"done": made[0].ID, "open": "templates[0]"}
+			w.wantFate(run, 0, test.want, words[test.want])
+			w.drain()
+			w.wantFate(run, 0, "done", made[0].ID)
+		})
+	}
+}
