@@ -1,6 +1,7 @@
 package dnscheck_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -189,9 +190,15 @@ func TestDisproofAtRealServers(t *testing.T) {
 	}
 }
 
+// atBoth is the resolver at both of its addresses.
+func atBoth(unbound dnscheck.Resolver) []dnscheck.Resolver {
+	too := dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(unboundToo), unbound.Addr.Port()), Name: "unbound too"}
+	return []dnscheck.Resolver{unbound, too}
+}
+
 func atReal(t *testing.T, resolver dnscheck.Resolver, mode dnscheck.Mode, port uint16) *dnscheck.Checker {
 	t.Helper()
-	return build(t, dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, Mode: mode, NameServerPort: port, AnyNameServer: true})
+	return build(t, dnscheck.Config{Resolvers: atBoth(resolver), Mode: mode, NameServerPort: port, AnyNameServer: true})
 }
 
 func wantReal(t *testing.T, what string, v dnscheck.Verdict, err error, state dnscheck.State, reason dnscheck.Reason) {

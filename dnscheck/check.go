@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -18,7 +19,7 @@ const DefaultTimeout = 3 * time.Second
 // Config says whom a Checker asks.
 type Config struct {
 	Resolvers []Resolver        // at least one, no address twice
-	Quorum    int               // how many must agree; 0: the majority; more than there are resolvers is refused
+	Quorum    int               // how many must agree, as QuorumOf takes it; 0: as many as it gives. No operator may reach it alone (Operators)
 	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
 	RootCAs   *x509.CertPool    // whose certificates resolvers over TLS and HTTPS may have; nil: those that the system trusts
 	Observe   func(Observation) // told of each observation that counted, for metrics; may be called by several looks at once; nil: nobody
@@ -27,6 +28,9 @@ type Config struct {
 	// quorum stays as it is. One that cannot say keeps its vote. Empty: none is asked.
 	CanaryZone string
 	Vote       func(resolver string, trusted bool, why string) // told when a resolver loses its vote so, and when it has it back; nil: nobody
+
+	// RequireDNSSEC has a proof need a quorum of resolvers that authenticate the answer (AD), also where no resolver does.
+	RequireDNSSEC bool
 
 	Mode           Mode                           // who is asked; 0: the resolvers alone
 	Reach          func(reached bool, why string) // told when it turns out, or changes, whether name servers can be reached from here; nil: nobody
@@ -40,6 +44,7 @@ type Config struct {
 type Checker struct {
 	vantages  []vantage
 	quorum    int
+	required  bool // authenticated answers, for a proof
 	told      func(Observation)
 	mode      Mode
 	authority *authority // nil in ModeResolvers
@@ -66,11 +71,14 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 	if err := checkCanaryZone(c.CanaryZone); err != nil {
 		return nil, err
 	}
-	quorum, err := quorumOf(c.Quorum, len(c.Resolvers))
+	quorum, err := QuorumOf(c.Quorum, len(c.Resolvers))
 	if err != nil {
 		return nil, err
 	}
-	checker := &Checker{quorum: quorum, told: c.Observe, exchange: x, panel: panel{quorum: quorum}, operators: newMemory[string]()}
+	if err := checkOperators(c.Resolvers, quorum); err != nil {
+		return nil, err
+	}
+	checker := &Checker{quorum: quorum, required: c.RequireDNSSEC, told: c.Observe, exchange: x, panel: panel{quorum: quorum}, operators: newMemory[string]()}
 	for _, r := range c.Resolvers {
 		if r.Name == "" {
 			r.Name = r.String()
@@ -104,18 +112,6 @@ func checkResolvers(resolvers []Resolver) error {
 	return nil
 }
 
-func quorumOf(wanted, resolvers int) (int, error) {
-	switch {
-	case wanted == 0:
-		return majorityOf(resolvers), nil
-	case wanted < 0 || wanted > resolvers:
-		return 0, fmt.Errorf("resolver quorum %d: want 1 to %d, the number of resolvers, or 0 for the majority", wanted, resolvers)
-	}
-	return wanted, nil
-}
-
-func majorityOf(resolvers int) int { return resolvers/2 + 1 }
-
 // Look asks whether the token is worth a proof.
 //
 // At the resolvers: Present if at least one sees it; Absent if a quorum of them has been told by the zone that it is not
@@ -131,15 +127,20 @@ func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error)
 
 // Prove asks whether the token may be acted upon.
 //
-// At the resolvers: Present if a quorum sees it; Absent if that cannot be, and a quorum has been told by the zone that
-// it is not there; otherwise Unknown, with ReasonDisagree where some see it and others see that it is not there. In the other
-// modes the zone's name servers come first: where they say no, contradict each other, or at most half of them answer
+// At the resolvers: Present if a quorum sees it; Absent if a quorum has been told by the zone that it is not there;
+// otherwise Unknown, with ReasonDisagree where some see it and others see that it is not there. One resolver alone proves
+// nothing (ReasonTooFewResolvers). If any resolver finds the answer bogus it is Unknown, with ReasonDNSSEC. If any resolver
+// authenticates its answer (AD), whatever that says, only authenticated answers count for Present (ReasonUnconfirmed); with
+// Config.RequireDNSSEC only those ever do (ReasonUnsigned). AD counts over any transport: who forges it
+// keeps answers from counting, and makes none count that would not without it.
+//
+// In the other modes the zone's name servers come first: where they say no, contradict each other, or at most half of them answer
 // (ReasonTooFew), the resolvers are not asked, so that they do not begin to remember a no, and no denial is overridden. Where more
 // than half say yes, and none no, a quorum of the resolvers must say so too; until then it is Unknown, with ReasonLag. In ModeAuto
 // the resolvers decide alone where no name server at all can be reached from here, and then only those over TLS or HTTPS count
 // (ReasonUnprotected where these are fewer than a quorum).
 //
-// All are asked at once, and none is waited for once the answer is clear. The error is a *QuestionError, or the context's own,
+// All are asked at once, and each resolver is waited for as long as it has: a veto may come last. The error is a *QuestionError, or the context's own,
 // wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
 	return c.judge(ctx, host, token, tally.proved, true)
@@ -184,7 +185,7 @@ func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Ve
 	defer cancel()    // first: those that are not needed any more leave
 
 	observations := make([]Observation, len(c.vantages))
-	count := tally{quorum: c.quorum, pending: len(c.vantages)}
+	count := tally{quorum: c.quorum, required: c.required, pending: len(c.vantages)}
 	for {
 		select {
 		case <-ctx.Done():
@@ -194,13 +195,17 @@ func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Ve
 				return Verdict{}, ended(ctx, host)
 			}
 			observations[s.vantage] = s.observation
-			count.add(s.observation.State)
+			count.add(s.observation)
 			if c.told != nil {
 				c.told(s.observation)
 			}
 		}
 		if state, decided := decide(count); decided {
-			return verdictOf(state, host, observations), nil
+			v := verdictOf(state, host, observations)
+			if state == Unknown {
+				v.Reason = cmp.Or(count.shortfall(), v.Reason)
+			}
+			return v, nil
 		}
 	}
 }
@@ -244,14 +249,26 @@ func (c *Checker) askAll(ctx context.Context, host, token string) outing {
 // tally counts what has been seen so far.
 type tally struct {
 	quorum                            int
+	required                          bool // only authenticated answers count for a proof
 	present, absent, unknown, pending int
+	bogus                             int
+	authenticated, confirmed          int // yes or no with AD; of these yes
 }
 
-func (t *tally) add(s State) {
+func (t *tally) add(o Observation) {
 	t.pending--
-	switch s {
+	if o.Reason == ReasonDNSSEC {
+		t.bogus++
+	}
+	if o.Authenticated && o.State != Unknown {
+		t.authenticated++
+	}
+	switch o.State {
 	case Present:
 		t.present++
+		if o.Authenticated {
+			t.confirmed++
+		}
 	case Absent:
 		t.absent++
 	default:
@@ -270,17 +287,42 @@ func (t tally) looked() (State, bool) {
 	return Unknown, t.pending == 0
 }
 
-// proved is the rule of Prove. With a quorum that is no majority both sides could reach it; then seeing counts, whichever
-// answers come in first.
-func (t tally) proved() (State, bool) {
-	possible := t.present+t.pending >= t.quorum
+// counted is the rule of a quorum, for advice: nothing is done upon it. More than half is a quorum, so that not both sides
+// can have one.
+func (t tally) counted() (State, bool) {
 	switch {
 	case t.present >= t.quorum:
 		return Present, true
-	case t.absent >= t.quorum && !possible:
+	case t.absent >= t.quorum:
 		return Absent, true
 	}
-	return Unknown, !possible && t.absent+t.pending < t.quorum
+	return Unknown, max(t.present, t.absent)+t.pending < t.quorum
+}
+
+// proved is the rule of Prove: each resolver is waited for.
+func (t tally) proved() (State, bool) {
+	state, _ := t.counted()
+	if t.shortfall() != "" {
+		state = Unknown
+	}
+	return state, t.pending == 0
+}
+
+// shortfall is the reason why nothing is proven, whatever a quorum says, or by a quorum that sees the token; empty: there is none.
+func (t tally) shortfall() Reason {
+	switch {
+	case t.bogus > 0:
+		return ReasonDNSSEC
+	case t.present < t.quorum:
+		return ""
+	case t.present+t.absent+t.unknown+t.pending < leastVoters:
+		return ReasonTooFewResolvers
+	case t.authenticated > 0 && t.confirmed < t.quorum:
+		return ReasonUnconfirmed
+	case t.required && t.confirmed < t.quorum:
+		return ReasonUnsigned
+	}
+	return ""
 }
 
 // verdictOf gathers the observations that are in (the others have no reason yet).

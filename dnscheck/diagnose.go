@@ -60,7 +60,7 @@ type Diagnosis struct {
 // once, within six seconds: the domain, the host with the domain appended, the host without a label, and where
 // it matters a random sibling. They are asked where v comes from: at the zone's name servers only if those have denied the
 // token, so that no resolver begins to remember a no; else at the resolvers, which remember theirs already. A finding there
-// takes as much as a proof does of them. Where the zone's name servers have denied it, those are asked too that the zone names itself
+// takes a quorum of them. Where the zone's name servers have denied it, those are asked too that the zone names itself
 // and its delegation does not: a zone that moves is often edited there. Nothing is told to Config.Observe.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
@@ -264,7 +264,7 @@ func (c *Checker) askOthers(ctx context.Context, names []other, token string, ba
 	return answers
 }
 
-// glance asks for one name by the rule of a proof; nil: nothing could be learned.
+// glance asks for one name, by a quorum; nil: nothing could be learned.
 func (c *Checker) glance(ctx context.Context, name, token string, basis Basis) *Verdict {
 	if basis == ByAuthority {
 		if c.authority == nil {
@@ -278,7 +278,7 @@ func (c *Checker) glance(ctx context.Context, name, token string, basis Basis) *
 	}
 	quiet := *c
 	quiet.told = nil
-	v, err := quiet.poll(ctx, name, token, tally.proved)
+	v, err := quiet.poll(ctx, name, token, tally.counted)
 	if err != nil || v.State == Unknown {
 		return nil
 	}

@@ -12,8 +12,7 @@ import (
 // are looked for from the top-level domain down, whatever is remembered of them.
 //
 // Present if anybody at all sees the token. Absent only if nobody does, nobody's answer is a contradiction, the name servers say no as
-// for a look, and so do a quorum of the resolvers that is more than half of them; a resolver without a vote is no part of that, but
-// counts in what half is. Otherwise Unknown: in ModeAuto also where the name servers say nothing and all resolvers say no, for
+// for a look, and so does a quorum of the resolvers; a resolver without a vote is no part of it. Otherwise Unknown: in ModeAuto also where the name servers say nothing and all resolvers say no, for
 // that may be a no of before, or the zone's breakdown. Only where no name server at all can be reached from here, which takes
 // more to be believed than for a look, the resolvers decide alone, as in ModeResolvers.
 //
@@ -59,11 +58,10 @@ func (c *Checker) strictly() *Checker {
 
 // heardOut is the rule of Disprove for the resolvers: all are waited for.
 func (t tally) heardOut() (State, bool) {
-	asked := t.present + t.absent + t.unknown + t.pending
 	switch {
 	case t.present > 0:
 		return Present, t.pending == 0
-	case t.absent >= max(t.quorum, majorityOf(asked)):
+	case t.absent >= t.quorum:
 		return Absent, t.pending == 0
 	}
 	return Unknown, t.pending == 0

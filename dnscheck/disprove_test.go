@@ -110,8 +110,8 @@ func TestDisproofByResolvers(t *testing.T) {
 		{"three of four", []zone{noName, noName, noName, servfail}, 0, "", gone},
 		{"one of one", []zone{noName}, 0, "", gone},
 		{"one of two", []zone{noName, never}, 0, "", unknown(dnscheck.ReasonTimeout)},
-		{"a low quorum is no majority", []zone{noName, servfail, servfail}, 1, "", unknown(dnscheck.ReasonServFail)},
-		{"a low quorum, and a majority", []zone{noName, noName, servfail}, 1, "", gone},
+		{"a majority that is no quorum", []zone{noName, noName, noName, servfail, servfail}, 0, "", unknown(dnscheck.ReasonServFail)},
+		{"four of five", []zone{noName, noName, noName, noName, servfail}, 0, "", gone},
 		{"a high quorum that is not reached", []zone{noName, noName, servfail}, 3, "", unknown(dnscheck.ReasonServFail)},
 		{"a high quorum", []zone{noName, noName, noName}, 3, "", gone},
 
@@ -340,7 +340,7 @@ func TestDisproofHearsEverybodyOut(t *testing.T) {
 					asked = append(asked, o.Resolver)
 				}
 				slices.Sort(asked)
-				everybody := []string{"9.0.0.1:53", "9.0.0.2:53", "9.0.0.3:53", "ns1.example.com", "ns2.example.com", "ns3.example.com"}
+				everybody := []string{"9.0.0.1:53", "9.0.1.1:53", "9.0.2.1:53", "ns1.example.com", "ns2.example.com", "ns3.example.com"}
 				if diff := cmp.Diff(everybody, asked); diff != "" {
 					t.Errorf("asked (-want +got):\n%s", diff)
 				}

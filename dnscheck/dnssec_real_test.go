@@ -112,6 +112,7 @@ func TestValidatedAtUnbound(t *testing.T) {
 	resolver, port := validating(t, records, zones...)
 	c := atReal(t, resolver, dnscheck.ModeResolvers, port)
 	auto := atReal(t, resolver, dnscheck.ModeAuto, port)
+	demanding := build(t, dnscheck.Config{Resolvers: atBoth(resolver), RequireDNSSEC: true})
 	tests := []struct {
 		name   string
 		state  dnscheck.State
@@ -132,11 +133,18 @@ func TestValidatedAtUnbound(t *testing.T) {
 			v, err := c.Prove(t.Context(), name, token)
 			wantReal(t, name, v, err, test.state, test.reason)
 			wanted := !test.open || zone != "optout.com"
-			if len(v.Observations) != 1 || v.Observations[0].Authenticated != wanted {
+			if len(v.Observations) != 2 || v.Observations[0].Authenticated != wanted || v.Observations[1].Authenticated != wanted {
 				t.Errorf("%s: want authenticated to be %t: %+v", name, wanted, v.Observations)
 			}
-			if test.state == dnscheck.Present {
-				wantProof(t, auto, name)
+			if test.state != dnscheck.Present {
+				continue
+			}
+			wantProof(t, auto, name)
+			v, err = demanding.Prove(t.Context(), name, token)
+			if wanted {
+				wantReal(t, name+", required", v, err, dnscheck.Present, dnscheck.ReasonFound)
+			} else {
+				wantReal(t, name+", required", v, err, dnscheck.Unknown, dnscheck.ReasonUnsigned)
 			}
 		}
 	}
@@ -159,7 +167,7 @@ func TestZoneWithoutSignaturesAtUnbound(t *testing.T) {
 	} {
 		v, err := c.Prove(t.Context(), name, token)
 		wantReal(t, name, v, err, want.state, want.reason)
-		if len(v.Observations) != 1 || v.Observations[0].Authenticated {
+		if len(v.Observations) != 2 || v.Observations[0].Authenticated || v.Observations[1].Authenticated {
 			t.Errorf("%s: want it not to be authenticated: %+v", name, v.Observations)
 		}
 	}

@@ -84,6 +84,16 @@
 // In a disproof a resolver's no has to bring the SOA record of the zone that says it (RFC 2308): a network that has nothing for any
 // name would be an absence of all. A resolver that leaves it out, as some do that only forward, denies nothing there.
 //
+// # What a proof needs of the resolvers
+//
+// A quorum of the resolvers has to see the token ([QuorumOf]): all of two, all but one of three to five, all but two of six or
+// more. A lower quorum is refused, and one resolver proves nothing. No operator may have a quorum: [Operators] tells by
+// address, network and certificate which resolvers are one operator's. A proof waits for each resolver, because one that has a vote and
+// finds the signatures bogus vetoes it. Where any resolver authenticates its answer (AD), a quorum has to see the token in
+// authenticated answers: a resolver that does not validate, or a forwarder that leaves AD out, does not count
+// for zones that are signed, and a proof is Unknown if too few are left. All resolvers have to validate, or
+// none. With [Config.RequireDNSSEC] zones that are not signed cannot be proven.
+//
 // With [Config.CanaryZone] a resolver that makes answers up loses its vote, and [Config.Vote] is told; the quorum stays as it is.
 //
 // # How it is laid out
@@ -97,7 +107,7 @@
 // who runs name servers: authority.go asks a zone's servers and counts,
 // authority_find.go finds them, authority_referral.go reads what they say, authority_cache.go remembers them,
 // authority_reach.go knows whether they can be reached, authority_address.go which addresses are not asked;
-// resolver.go how resolvers are written, verdict.go the reasons and their sentences; diagnose.go advises the customer who got the
+// resolver.go how resolvers are written, resolver_operator.go who runs them, quorum.go how many have to agree, verdict.go the reasons and their sentences; diagnose.go advises the customer who got the
 // record wrong ([Checker.Diagnose]), and authority_own.go asks for it what name servers the zone itself names; they have no part in any
 // verdict.
 //

@@ -151,8 +151,9 @@ func Disproved(quorum int, resolvers []Said, byServers bool, servers Said) Verdi
 	count := tally{quorum: quorum, pending: len(resolvers)}
 	var observations []Observation
 	for _, s := range resolvers {
-		count.add(s.State)
-		observations = append(observations, Observation{State: s.State, Reason: s.Reason, RCode: s.RCode})
+		o := Observation{State: s.State, Reason: s.Reason, RCode: s.RCode}
+		count.add(o)
+		observations = append(observations, o)
 	}
 	state, _ := count.heardOut()
 	d := disproof{resolvers: verdictOf(state, "", observations), byServers: byServers}

@@ -36,7 +36,7 @@ type asked struct {
 }
 
 // The resolvers' addresses.
-var resolverAddrs = []string{"9.0.0.1", "9.0.0.2", "9.0.0.3"}
+var resolverAddrs = []string{"9.0.0.1", "9.0.1.1", "9.0.2.1"} // of three operators
 
 func newInternet(t *testing.T) *internet {
 	n := &internet{t: t, servers: make(map[string]zone)}
@@ -165,7 +165,13 @@ func (n *internet) straight() int {
 // checker looks at this internet.
 func (n *internet) checker(c dnscheck.Config) *dnscheck.Checker {
 	n.t.Helper()
-	for _, address := range resolverAddrs {
+	return n.checkerBy(c, resolverAddrs...)
+}
+
+// checkerBy looks at it through some resolvers only.
+func (n *internet) checkerBy(c dnscheck.Config, resolvers ...string) *dnscheck.Checker {
+	n.t.Helper()
+	for _, address := range resolvers {
 		c.Resolvers = append(c.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(address), 53)})
 	}
 	checker, err := dnscheck.NewOver(c, n.dial)

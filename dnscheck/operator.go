@@ -24,7 +24,7 @@ const (
 
 // Operator tells who runs the name servers of the host's zone, as [Verdict.Operator] does, by the resolvers' word: for where the
 // name servers were not asked, or could not be. The resolvers are asked for the NS records of the host and of the names above it, up
-// to the one that a registry lets register, till more than half of them, and a quorum, agree on some. What they say is
+// to the one that a registry lets register, till a quorum of them agrees on some. What they say is
 // remembered by its TTL, at most a quarter of an hour. Empty: nobody could say. The names are on the way to the host, and a
 // resolver goes on saying of them what it has said: it is to be asked once the token has been looked for.
 //
@@ -35,9 +35,8 @@ func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, operatorTime)
 	defer cancel()
-	asked := panel{resolvers: c.panel.resolvers, quorum: max(c.quorum, majorityOf(len(c.vantages)))}
 	for _, name := range cutsAbove(host) {
-		operator, err := c.operators.find(limited, name, func() (string, time.Duration, error) { return asked.operatorAt(limited, name) })
+		operator, err := c.operators.find(limited, name, func() (string, time.Duration, error) { return c.panel.operatorAt(limited, name) })
 		switch {
 		case ctx.Err() != nil:
 			return "", ended(ctx, host)

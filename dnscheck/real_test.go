@@ -175,7 +175,8 @@ func await(t *testing.T, at, name string, kind uint16, well func(*dns.Msg) bool)
 	t.Fatalf("%s does not give %s: %v", at, name, last)
 }
 
-const unboundAddr = "127.0.53.9"
+// Unbound is at two addresses, for one resolver alone proves nothing.
+const unboundAddr, unboundToo = "127.0.53.9", "127.0.53.19"
 
 // runUnbound runs a resolver that asks these zones' servers, by their addresses, at the port that is its own too. The settings
 // are further lines of its server section.
@@ -186,6 +187,7 @@ func runUnbound(t *testing.T, port uint16, zones map[string][]string, settings .
 	var conf strings.Builder
 	fmt.Fprintf(&conf, `server:
   interface: %s@%d
+  interface: %s@%d
   do-not-query-localhost: no
   do-ip6: no
   username: ""
@@ -194,7 +196,7 @@ func runUnbound(t *testing.T, port uint16, zones map[string][]string, settings .
   pidfile: ""
   use-syslog: no
   num-threads: 1
-`, own.Addr(), port, dir)
+`, own.Addr(), port, unboundToo, port, dir)
 	if len(settings) == 0 {
 		settings = []string{`module-config: "iterator"`}
 	}

@@ -47,9 +47,14 @@ const (
 	ReasonMalformed   Reason = "malformed_answer"    // an answer that cannot be read, or does not answer the question
 	ReasonAlias       Reason = "alias_chain"         // CNAMEs in a circle, too many in a row, or ambiguous
 	ReasonDisagree    Reason = "resolvers_disagree"  // some see the token, others see that it is not there
-	ReasonDNSSEC      Reason = "dnssec_bogus"        // SERVFAIL because signatures do not validate
+	ReasonDNSSEC      Reason = "dnssec_bogus"        // signatures do not validate, as one resolver says at least: by SERVFAIL, or by an extended error
 	ReasonRCode       Reason = "unexpected_rcode"    // another response code
 	ReasonUntrusted   Reason = "resolver_untrusted"  // the resolver makes answers up, as the canary has told
+
+	// These come of a proof, where a quorum of the resolvers sees the token.
+	ReasonUnconfirmed     Reason = "dnssec_unconfirmed" // some answers are authenticated by DNSSEC, and too few of those have the token
+	ReasonUnsigned        Reason = "dnssec_missing"     // no answer is authenticated, and Config.RequireDNSSEC wants it
+	ReasonTooFewResolvers Reason = "too_few_resolvers"  // there is but one resolver
 
 	// These come of asking the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
@@ -230,6 +235,12 @@ func (v Verdict) Plain() string {
 		return "Resolvers disagree about the TXT record at " + host + ": some see the expected value and others do not (yet)."
 	case ReasonDNSSEC:
 		return "The TXT record at " + host + " could not be looked up: the domain's DNSSEC signatures do not validate."
+	case ReasonUnconfirmed:
+		return "Only some resolvers confirm by DNSSEC what they found at " + host + ", and too few of those see the expected value: check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does."
+	case ReasonUnsigned:
+		return "The TXT record at " + host + " holds the expected value, but is not secured by DNSSEC, which is required: sign the domain's zone, and have its DS record published by the registrar."
+	case ReasonTooFewResolvers:
+		return "The TXT record at " + host + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked."
 	case ReasonUntrusted:
 		return "The TXT record at " + host + " could not be looked up: the resolver answers for names that do not exist, so that nothing it says counts."
 	case ReasonRCode:

@@ -1,0 +1,349 @@
+package dnscheck_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// signed is the zone's answer with AD, as a resolver gives it that has validated it.
+func signed(z zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		m := z(q)
+		m.AuthenticatedData = true
+		return m
+	}
+}
+
+// warned is the token with an extended error that the signatures do not hold.
+var warned = with(dns.ExtendedErrorCodeDNSBogus, yes)
+
+func TestQuorumOfAProof(t *testing.T) {
+	least := map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 4, 6: 4, 7: 5, 8: 6, 9: 7, 10: 8}
+	for n := 1; n <= len(least); n++ {
+		resolvers := anyResolver(n)
+		for set := -1; set <= n+1; set++ {
+			c, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Quorum: set})
+			if set != 0 && (set < least[n] || set > n) {
+				wanted := fmt.Sprintf("resolver quorum %d: want %d to %d of %d resolvers, or 0 for %d", set, least[n], n, n, least[n])
+				if err == nil || err.Error() != wanted {
+					t.Errorf("%d of %d: error %v, want %s", set, n, err, wanted)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%d of %d: %v", set, n, err)
+				continue
+			}
+			c.Close()
+		}
+	}
+	for n := 2; n <= 100; n++ {
+		q, err := dnscheck.QuorumOf(0, n)
+		if err != nil || q < 2 || 2*q <= n || q > n {
+			t.Errorf("quorum of %d: %d, %v: want at least two, and a majority", n, q, err)
+		}
+	}
+}
+
+// As many resolvers may miss the token as the quorum allows, and no more.
+func TestQuorumIsReachedOrNot(t *testing.T) {
+	for n := 2; n <= 7; n++ {
+		quorum, err := dnscheck.QuorumOf(0, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seeing := range n + 1 {
+			zones := slices.Concat(slices.Repeat([]zone{yes}, seeing), slices.Repeat([]zone{servfail}, n-seeing))
+			synctest.Test(t, func(t *testing.T) {
+				v := prove(t, inMemory(t, dnscheck.Config{}, zones...))
+				if got, wanted := v.State == dnscheck.Present, seeing >= quorum; got != wanted || v.Quorum != quorum {
+					t.Errorf("%d of %d see it: %s, quorum %d", seeing, n, v.State, v.Quorum)
+				}
+			})
+		}
+	}
+}
+
+func prove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
+	t.Helper()
+	v, err := c.Prove(t.Context(), host, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestOneResolverProvesNothing(t *testing.T) {
+	tests := []struct {
+		name  string
+		zone  zone
+		state dnscheck.State
+		prove dnscheck.Reason
+	}{
+		{"yes", yes, dnscheck.Unknown, dnscheck.ReasonTooFewResolvers},
+		{"an authenticated yes", signed(yes), dnscheck.Unknown, dnscheck.ReasonTooFewResolvers},
+		{"no", noName, dnscheck.Absent, dnscheck.ReasonNoName},
+		{"a failure", servfail, dnscheck.Unknown, dnscheck.ReasonServFail},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := inMemory(t, dnscheck.Config{}, test.zone)
+				want(t, prove(t, c), test.state, test.prove)
+				if test.prove == dnscheck.ReasonTooFewResolvers {
+					want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+				}
+			})
+		})
+	}
+	t.Run("beside the name servers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := delegated(t, txt(host, token))
+			n.know(txt(host, token))
+			want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[0])), dnscheck.Unknown, dnscheck.ReasonTooFewResolvers)
+			want(t, prove(t, n.checkerBy(dnscheck.Config{Mode: dnscheck.ModeAuto}, resolverAddrs[:2]...)), dnscheck.Present, dnscheck.ReasonFound)
+		})
+	})
+}
+
+// What one resolver finds out about signatures counts, whoever answers first.
+func TestSignaturesInAProof(t *testing.T) {
+	found := expected{dnscheck.Present, dnscheck.ReasonFound}
+	unknown := func(r dnscheck.Reason) expected { return expected{dnscheck.Unknown, r} }
+	var (
+		isBogus     = unknown(dnscheck.ReasonDNSSEC)
+		unconfirmed = unknown(dnscheck.ReasonUnconfirmed)
+		unsigned    = unknown(dnscheck.ReasonUnsigned)
+	)
+	tests := []struct {
+		name     string
+		zones    []zone
+		required bool
+		want     expected
+	}{
+		{"one finds it bogus", []zone{yes, yes, bogus}, false, isBogus},
+		{"one finds it bogus, the others authenticate it", []zone{signed(yes), signed(yes), bogus}, false, isBogus},
+		{"one finds it bogus, and gives it", []zone{yes, yes, warned}, false, isBogus},
+		{"one finds it bogus, and another fails", []zone{yes, servfail, bogus}, false, isBogus},
+		{"one finds it bogus, and another denies it", []zone{yes, noName, bogus}, false, isBogus},
+		{"one finds it bogus, and a quorum denies it", []zone{noName, noName, bogus}, false, isBogus},
+		{"one of seven finds it bogus", []zone{yes, yes, yes, yes, yes, yes, bogus}, false, isBogus},
+
+		{"none authenticates", []zone{yes, yes, yes}, false, found},
+		{"all authenticate", []zone{signed(yes), signed(yes), signed(yes)}, false, found},
+		{"a quorum authenticates", []zone{signed(yes), yes, signed(yes)}, false, found},
+		{"a quorum authenticates, and one fails", []zone{signed(yes), servfail, signed(yes)}, false, found},
+		{"one of three authenticates", []zone{yes, signed(yes), yes}, false, unconfirmed},
+		{"one of three authenticates that it is not there", []zone{yes, yes, signed(noName)}, false, unconfirmed},
+		{"one of three authenticates another value", []zone{yes, yes, signed(noValue)}, false, unconfirmed},
+		{"a failure with AD authenticates nothing", []zone{yes, yes, signed(servfail)}, false, found},
+		{"three of five authenticate", []zone{signed(yes), signed(yes), signed(yes), yes, yes}, false, unconfirmed},
+		{"four of five authenticate", []zone{signed(yes), signed(yes), signed(yes), yes, signed(yes)}, false, found},
+		{"an authenticated yes and two nos", []zone{signed(yes), noName, noName}, false, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"an authenticated yes, a yes and a no", []zone{signed(yes), yes, noName}, false, unconfirmed},
+
+		{"required, and all authenticate", []zone{signed(yes), signed(yes), signed(yes)}, true, found},
+		{"required, and a quorum authenticates", []zone{signed(yes), signed(yes), yes}, true, found},
+		{"required, and none authenticates", []zone{yes, yes, yes}, true, unsigned},
+		{"required, and too few authenticate", []zone{yes, signed(yes), yes}, true, unconfirmed},
+		{"required, and a quorum denies it", []zone{yes, noName, noName}, true, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"required, and one finds it bogus", []zone{signed(yes), signed(yes), bogus}, true, isBogus},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, zones := range [][]zone{test.zones, backwards(test.zones)} {
+				synctest.Test(t, func(t *testing.T) {
+					v := prove(t, inMemory(t, dnscheck.Config{RequireDNSSEC: test.required}, zones...))
+					want(t, v, test.want.state, test.want.reason)
+					if len(v.Observations) != len(zones) {
+						t.Errorf("%d observations, want one of each resolver", len(v.Observations))
+					}
+				})
+			}
+		})
+	}
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+		for third, reason := range map[string]dnscheck.Reason{"bogus": dnscheck.ReasonDNSSEC, "authenticated": dnscheck.ReasonUnconfirmed} {
+			t.Run("the name servers have it, one resolver "+third+", "+mode.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := delegated(t, txt(host, token))
+					n.know(txt(host, token))
+					n.at(resolverAddrs[2], map[string]zone{"bogus": n.only(bogus), "authenticated": n.only(signed(yes))}[third])
+					want(t, prove(t, n.checker(dnscheck.Config{Mode: mode})), dnscheck.Unknown, reason)
+				})
+			})
+		}
+	}
+}
+
+// only has the zone at the host, and is a resolver else.
+func (n *internet) only(z zone) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		if sameName(q.Question[0].Name, host) {
+			return z(q)
+		}
+		return n.resolver(q)
+	}
+}
+
+// A resolver without a vote has no veto, and authenticates nothing.
+func TestSignaturesByAResolverWithoutAVote(t *testing.T) {
+	for name, z := range map[string]zone{"bogus": bogus, "authenticated": signed(yes)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				honest := withCanary(noName, yes)
+				c := inMemory(t, dnscheck.Config{CanaryZone: canaryZone}, honest, honest, withCanary(yes, z))
+				want(t, prove(t, c), dnscheck.Present, dnscheck.ReasonFound)
+			})
+		})
+	}
+}
+
+// A veto may come last: a proof waits for each resolver as long as that has.
+func TestProofHearsEachResolver(t *testing.T) {
+	late := func(z zone) zone {
+		return func(q *dns.Msg) *dns.Msg {
+			time.Sleep(dnscheck.DefaultTimeout - 10*time.Millisecond)
+			return z(q)
+		}
+	}
+	for name, test := range map[string]struct {
+		last   zone
+		state  dnscheck.State
+		reason dnscheck.Reason
+	}{
+		"a late veto":    {late(bogus), dnscheck.Unknown, dnscheck.ReasonDNSSEC},
+		"a late yes":     {late(yes), dnscheck.Present, dnscheck.ReasonFound},
+		"one is silent":  {never, dnscheck.Present, dnscheck.ReasonFound},
+		"a late failure": {late(servfail), dnscheck.Present, dnscheck.ReasonFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				want(t, prove(t, inMemory(t, dnscheck.Config{}, yes, yes, test.last)), test.state, test.reason)
+				if took := time.Since(began); took > 2*dnscheck.DefaultTimeout {
+					t.Errorf("took %s", took)
+				}
+			})
+		})
+	}
+}
+
+func TestOperatorsOfResolvers(t *testing.T) {
+	tests := []struct {
+		name      string
+		resolvers string
+		want      []string
+	}{
+		{"the defaults", "1.1.1.1,8.8.8.8,9.9.9.9", []string{"Cloudflare", "Google", "Quad9"}},
+		{"second addresses", "1.0.0.1,8.8.4.4,149.112.112.112", []string{"Cloudflare", "Google", "Quad9"}},
+		{"IPv6", "2606:4700:4700::1001,2001:4860:4860::8844,2620:fe::9", []string{"Cloudflare", "Google", "Quad9"}},
+		{"variants", "1.1.1.2,1.0.0.3,9.9.9.11,149.112.112.10,2620:fe::11", []string{"Cloudflare", "Cloudflare", "Quad9", "Quad9", "Quad9"}},
+		{"OpenDNS", "208.67.222.222,208.67.220.123,2620:119:35::35,2620:119:53::53", []string{"OpenDNS", "OpenDNS", "OpenDNS", "OpenDNS"}},
+		{"AdGuard", "94.140.14.14,94.140.15.15,2a10:50c0::ad1:ff", []string{"AdGuard", "AdGuard", "AdGuard"}},
+		{"by name, at addresses that are not known", "https://104.16.248.249/dns-query#cloudflare-dns.com,tls://5.5.5.5#DNS.Google.,tls://6.6.6.6#dns11.quad9.net,tls://7.7.7.7#one.one.one.one",
+			[]string{"Cloudflare", "Google", "Quad9", "Cloudflare"}},
+		{"by address, whatever the name", "tls://1.1.1.1#dns.example.com,1.0.0.1", []string{"Cloudflare", "Cloudflare"}},
+		{"one network", "5.5.5.1,5.5.5.200,5.5.6.1", []string{"5.5.5.0/24", "5.5.5.0/24", "5.5.6.0/24"}},
+		{"one network of IPv6", "2a00:1:2::1,2a00:1:2:3::1,2a00:1:3::1", []string{"2a00:1:2::/48", "2a00:1:2::/48", "2a00:1:3::/48"}},
+		{"one domain", "tls://5.5.5.5#a.dns.example.co.uk,tls://6.6.6.6#b.example.co.uk,tls://7.7.7.7#c.other.co.uk", []string{"example.co.uk", "example.co.uk", "other.co.uk"}},
+		{"one network and one domain overlap", "tls://5.5.5.5#a.example.com,5.5.5.6,tls://6.6.6.6#b.example.com", []string{"example.com", "example.com", "example.com"}},
+		{"a chain of them", "tls://5.5.5.5#a.example.com,tls://6.6.6.6#b.example.net,tls://5.5.5.6#c.example.net", []string{"example.com", "example.com", "example.com"}},
+		{"a name that is a public suffix", "tls://5.5.5.5#co.uk", []string{"5.5.5.0/24"}},
+		{"loopback", "127.0.0.1:5301,127.0.0.1:5302,[::1]:5303", []string{"127.0.0.1:5301", "127.0.0.1:5302", "[::1]:5303"}},
+		{"private, of one domain too", "10.1.2.3,10.1.2.4,tls://10.1.2.5#dns.eu.example.com,tls://10.2.2.5#dns.us.example.com,fd00::1",
+			[]string{"10.1.2.3", "10.1.2.4", "10.1.2.5", "10.2.2.5", "fd00::1"}},
+		{"a private way to a known one", "tls://10.1.2.3#dns.google,8.8.8.8", []string{"Google", "Google"}},
+		{"by way of NAT64", "64:ff9b::808:808", []string{"Google"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, dnscheck.Operators(parsed(t, test.resolvers))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func parsed(t *testing.T, resolvers string) []dnscheck.Resolver {
+	t.Helper()
+	var all []dnscheck.Resolver
+	for text := range strings.SplitSeq(resolvers, ",") {
+		r, err := dnscheck.ParseResolver(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestNoOperatorIsAQuorum(t *testing.T) {
+	tests := []struct {
+		name      string
+		resolvers string
+		quorum    int
+		want      string // of the error; empty: none
+	}{
+		{"three operators", "1.1.1.1,8.8.8.8,9.9.9.9", 0, ""},
+		{"two operators", "1.1.1.1,8.8.8.8", 0, ""},
+		{"one resolver, which proves nothing anyway", "1.1.1.1", 0, ""},
+		{"two of one", "1.1.1.1,1.0.0.1", 0,
+			"resolvers 1.1.1.1:53 and 1.0.0.1:53 are of one operator (Cloudflare), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators"},
+		{"two of three", "1.1.1.1,1.0.0.1,8.8.8.8", 0,
+			"resolvers 1.1.1.1:53 and 1.0.0.1:53 are of one operator (Cloudflare), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"},
+		{"two of three, and all are wanted", "1.1.1.1,1.0.0.1,8.8.8.8", 3, ""},
+		{"by IPv4 and IPv6", "8.8.8.8,9.9.9.9,2001:4860:4860::8888", 0,
+			"resolvers 8.8.8.8:53 and [2001:4860:4860::8888]:53 are of one operator (Google), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"},
+		{"by IPv4 and IPv6, each of three operators", "8.8.8.8,2001:4860:4860::8888,1.1.1.1,2606:4700:4700::1111,9.9.9.9,2620:fe::fe", 0, ""},
+		{"three of four", "9.9.9.9,tls://149.112.112.112#dns.quad9.net,2620:fe::fe,1.1.1.1", 0,
+			"resolvers 9.9.9.9:53, tls://149.112.112.112:853#dns.quad9.net and [2620:fe::fe]:53 are of one operator (Quad9), which reaches the quorum of 3 alone: keep one of them, and add resolvers of other operators; or set the quorum to 4"},
+		{"three of five", "9.9.9.9,9.9.9.10,9.9.9.11,1.1.1.1,8.8.8.8", 0, ""},
+		{"own ones", "127.0.0.1:5301,127.0.0.1:5302,127.0.0.1:5303", 0, ""},
+		{"private ones", "10.0.0.1,10.0.0.2", 0, ""},
+		{"a network", "5.5.5.1,5.5.5.2,8.8.8.8", 0,
+			"resolvers 5.5.5.1:53 and 5.5.5.2:53 are of one operator (5.5.5.0/24), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := dnscheck.New(dnscheck.Config{Resolvers: parsed(t, test.resolvers), Quorum: test.quorum})
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				c.Close()
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Advice does not need a proof: support may ask one resolver.
+func TestDiagnosisByOneResolver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := inMemory(t, dnscheck.Config{}, func(q *dns.Msg) *dns.Msg {
+			if sameName(q.Question[0].Name, "example.com") {
+				return yes(q)
+			}
+			return noName(q)
+		})
+		v := prove(t, c)
+		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
+		d, err := c.Diagnose(context.WithoutCancel(t.Context()), host, "example.com", token, v)
+		if err != nil || len(d.Findings) != 1 || d.Findings[0].Mistake != dnscheck.MistakeApex {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
