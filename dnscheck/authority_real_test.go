@@ -170,7 +170,7 @@ func TestDisproofAtRealServers(t *testing.T) {
 				t.Helper()
 				v, err := c.Disprove(t.Context(), host, token)
 				wantReal(t, what, v, err, state, reason)
-				if v.Basis != basis || v.Operator != "example" || len(v.Observations) != 3 {
+				if v.Basis != basis || v.Operator != "example" || len(v.Observations) != 4 {
 					t.Errorf("%s: %+v", what, v)
 				}
 			}

@@ -572,7 +572,7 @@ func TestRedirectedPort53(t *testing.T) {
 				n.mu.Unlock()
 			}
 			config := dnscheck.Config{Mode: dnscheck.ModeAuto, Quorum: 2, RootCAs: a.roots, Resolvers: secure(n, test.secure)}
-			for _, addr := range resolverAddrs {
+			for _, addr := range resolverAddrs[:3-test.secure] {
 				config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53)})
 			}
 			c, err := dnscheck.NewOver(config, func(ctx context.Context, network, address string) (net.Conn, error) {

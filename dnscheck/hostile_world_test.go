@@ -232,7 +232,7 @@ func (w *hostileWorld) resolvers() {
 		hostile = w.intN(count/2 + 1)
 	}
 	for i := range count {
-		addr := fmt.Sprintf("9.0.0.%d", i+1)
+		addr := fmt.Sprintf("9.0.%d.1", i+1) // each another operator
 		config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53)})
 		if i < hostile {
 			w.at(addr, func(q *dns.Msg) *dns.Msg {

@@ -74,15 +74,6 @@ func TestQuorumIsReachedOrNot(t *testing.T) {
 	}
 }
 
-func prove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
-	t.Helper()
-	v, err := c.Prove(t.Context(), host, token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 func TestOneResolverProvesNothing(t *testing.T) {
 	tests := []struct {
 		name  string

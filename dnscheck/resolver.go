@@ -72,6 +72,12 @@ func (r Resolver) shown() string {
 	return shown(r.String(), 100)
 }
 
+// Protected reports whether nobody on the way can change what the resolver answers: it is asked over TLS or HTTPS, or is on this
+// machine.
+func (r Resolver) Protected() bool {
+	return r.Transport == transportTLS || r.Transport == transportHTTPS || r.Addr.Addr().IsLoopback()
+}
+
 func (r Resolver) path() string {
 	if r.Path == "" {
 		return defaultPath

@@ -45,23 +45,23 @@ func TestEvidenceIsKept(t *testing.T) {
 		t.Error("something is kept of a row that nobody has looked at")
 	}
 	w.step()
-	found := func(values ...string) *dnscheck.Evidence {
+	found := func(resolvers int, values ...string) *dnscheck.Evidence {
 		said := dnscheck.ObservationRecord{
-			Asked: w.sandbox.DNSAddr(), Transport: "udp", State: "absent", Reason: "other_value", Values: values, RCode: "NOERROR", NegativeTTL: 1,
+			Transport: "udp", State: "absent", Reason: "other_value", Values: values, RCode: "NOERROR", NegativeTTL: 1,
 		}
 		return &dnscheck.Evidence{
-			At: w.clock.now(), State: "absent", Reason: "other_value", Basis: "resolvers", Quorum: 1, Resolvers: 1, NegativeTTL: 1, Said: []dnscheck.ObservationRecord{said},
+			At: w.clock.now(), State: "absent", Reason: "other_value", Basis: "resolvers", Quorum: 2, Resolvers: 3, NegativeTTL: 1, Said: slices.Repeat([]dnscheck.ObservationRecord{said}, resolvers),
 		}
 	}
-	unmeasured := cmpopts.IgnoreFields(dnscheck.ObservationRecord{}, "Milliseconds")
-	if diff := cmp.Diff(found(`"v=other"`, `"v=more\a"`), w.evidence(run), unmeasured); diff != "" {
+	unmeasured := cmpopts.IgnoreFields(dnscheck.ObservationRecord{}, "Asked", "Milliseconds")
+	if diff := cmp.Diff(found(2, `"v=other"`, `"v=more\a"`), w.evidence(run), unmeasured); diff != "" {
 		t.Errorf("after a look (-want +got):\n%s", diff)
 	}
 	w.sandbox.SetTXT(d.Host, d.TXT)
 	w.step()
 	w.sandbox.SetTXT(d.Host, "gone")
 	w.step()
-	if diff := cmp.Diff(found(`"gone"`), w.evidence(run), unmeasured); diff != "" {
+	if diff := cmp.Diff(found(3, `"gone"`), w.evidence(run), unmeasured); diff != "" {
 		t.Errorf("after a proof (-want +got):\n%s", diff)
 	}
 	w.sandbox.SetTXT(d.Host, d.TXT)
@@ -82,7 +82,7 @@ func TestEvidenceOfAnExpiredRow(t *testing.T) {
 	w.drain()
 	w.wantFate(run, 0, "expired")
 	e := w.evidence(run)
-	if e == nil || e.At != w.clock.now() || len(e.Said) != 1 || cmp.Diff([]string{`"v=other"`}, e.Said[0].Values) != "" {
+	if e == nil || e.At != w.clock.now() || len(e.Said) != 2 || cmp.Diff([]string{`"v=other"`}, e.Said[0].Values) != "" {
 		t.Errorf("kept is %+v, want what the last look has found", e)
 	}
 }

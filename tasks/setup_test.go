@@ -139,11 +139,15 @@ func (w *world) client() *apiclient.Client {
 
 func (w *world) checker() *dnscheck.Checker {
 	w.t.Helper()
-	resolver, err := dnscheck.ParseResolver(w.sandbox.DNSAddr())
-	if err != nil {
-		w.t.Fatal(err)
+	var resolvers []dnscheck.Resolver
+	for _, addr := range w.sandbox.DNSAddrs() {
+		resolver, err := dnscheck.ParseResolver(addr)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		resolvers = append(resolvers, resolver)
 	}
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{resolver}, Quorum: 1})
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
 	if err != nil {
 		w.t.Fatal(err)
 	}

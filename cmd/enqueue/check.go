@@ -24,7 +24,8 @@ type checkCommand struct {
 	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant of the organization that --org names."`
 	IgnoreColumns  []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, of the file to leave out as if they were not there."`
 	Resolvers      []string `default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net" help:"Resolvers to ask, as the worker's: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME."`
-	ResolverQuorum int      `default:"0" help:"How many resolvers have to see a token (default: a majority)."`
+	ResolverQuorum int      `default:"0" help:"How many resolvers have to see a token, as by the worker (default, and least: all of two, all but one of three to five, all but two of six or more)."`
+	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers that are authenticated by DNSSEC, as the worker does by its setting."`
 	DNSMode        string   `name:"dns-mode" default:"auto" help:"Who is asked, as by the worker: auto (the domain's own name servers first), authority, or resolvers."`
 	CanaryZone     string   `placeholder:"ZONE" help:"Zone of yours with no names in it, as the worker's: a resolver that has an answer for a random name there has no vote."`
 }
@@ -73,7 +74,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 }
 
 func (c *checkCommand) checker() (*dnscheck.Checker, error) {
-	config := dnscheck.Config{Quorum: c.ResolverQuorum, CanaryZone: c.CanaryZone}
+	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, CanaryZone: c.CanaryZone}
 	for _, s := range c.Resolvers {
 		r, err := dnscheck.ParseResolver(s)
 		if err != nil {

@@ -126,6 +126,7 @@ func TestRowsEndWithAnError(t *testing.T) {
 func TestCheckWithACanary(t *testing.T) {
 	resolver := serveDNS(t, func(q *dns.Msg) *dns.Msg { return holds(q, "token") })
 	args := []string{"--host", "_v.example.com", "--txt", "token"}
+	resolver += "," + serveDNS(t, func(q *dns.Msg) *dns.Msg { return holds(q, "token") })
 	if status, stdout, stderr := check(t.Context(), resolver, "", args...); status != cli.StatusOK {
 		t.Errorf("without: exit status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}

@@ -72,7 +72,8 @@ type tenantFlags struct {
 	SweepShare           float64       `help:"Share of what is left after the reserve that sweeps get, in percent." default:"20"`
 	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
 	Resolvers            []string      `help:"Resolvers to ask: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or in the clear an address or tcp://ADDRESS. NAME is the one that the certificate must have, if not the address; it is never looked up." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
-	ResolverQuorum       int           `help:"How many resolvers have to see a token (default: a majority)." default:"0"`
+	ResolverQuorum       int           `help:"How many resolvers have to see a token (default, and least: all of two, all but one of three to five, all but two of six or more)." default:"0"`
+	RequireDNSSEC        bool          `name:"require-dnssec" help:"Prove domains by answers only that a quorum of the resolvers authenticates by DNSSEC. Domains without DNSSEC are never verified then."`
 	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
 	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
@@ -112,6 +113,7 @@ type tenant struct {
 	MaxClientsPerRequest int      `yaml:"max_clients_per_request"`
 	Resolvers            []string `yaml:"resolvers"`
 	ResolverQuorum       int      `yaml:"resolver_quorum"`
+	RequireDNSSEC        bool     `yaml:"require_dnssec"`
 	DNSMode              string   `yaml:"dns_mode"`
 	CanaryZone           string   `yaml:"canary_zone"`
 	GiveUp               duration `yaml:"give_up"`
@@ -127,6 +129,7 @@ type tenant struct {
 
 	limit     pace.Limit
 	resolvers []dnscheck.Resolver
+	quorum    int // of the resolvers
 	dnsMode   dnscheck.Mode
 	cron      watch.Cron // if sweep is not off
 	rules     tasks.Rules
@@ -229,7 +232,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 		ClientAuth: f.ClientAuth, ClientKeyFile: f.ClientKeyFile, ClientKeyAlg: f.ClientKeyAlg, AssertionAudience: f.AssertionAudience,
 		CAFile: f.CAFile, Body: f.Body,
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, SweepShare: f.SweepShare, MaxClientsPerRequest: f.MaxClientsPerRequest,
-		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
+		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, RequireDNSSEC: f.RequireDNSSEC, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
 		Sweep: f.Sweep, VerifyPending: f.VerifyPending, AbsentAction: f.AbsentAction, Grace: duration(f.Grace), AbsentChecks: f.AbsentChecks, Protect: f.Protect,
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven, Webhooks: f.Webhooks,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
@@ -410,11 +413,15 @@ func (t *tenant) checkResolvers() error {
 		}
 		t.resolvers = append(t.resolvers, r)
 	}
-	if t.ResolverQuorum < 0 || t.ResolverQuorum > len(t.resolvers) {
-		return fmt.Errorf("resolver-quorum: want at most the %d resolvers, got %d", len(t.resolvers), t.ResolverQuorum)
+	if len(t.resolvers) < 2 {
+		return fmt.Errorf("resolvers: want at least two, of different operators, for one alone proves nothing; got %s alone", t.Resolvers[0])
 	}
 	// The checker has rules of its own; made here, it asks nobody.
-	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.quorum()}); err != nil {
+	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.ResolverQuorum}); err != nil {
+		return fmt.Errorf("resolvers: %w", err)
+	}
+	var err error
+	if t.quorum, err = dnscheck.QuorumOf(t.ResolverQuorum, len(t.resolvers)); err != nil {
 		return fmt.Errorf("resolvers: %w", err)
 	}
 	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, CanaryZone: t.CanaryZone}); err != nil {
@@ -507,9 +514,10 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		t.printNetwork(out)
 		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%, sweep-share %g %%\n", t.Rate, t.Burst, t.Reserve, t.SweepShare)
 		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
-		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum())
+		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum)
+		fmt.Fprintf(out, "  operators: %s\n", strings.Join(dnscheck.Operators(t.resolvers), ", "))
 		fmt.Fprintf(out, "  firewall: %s\n", t.outward())
-		fmt.Fprintf(out, "  dns-mode: %s\n", t.dnsMode)
+		fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.dnsMode, t.RequireDNSSEC)
 		if t.CanaryZone != "" {
 			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
 		}
@@ -558,12 +566,4 @@ func (t tenant) outward() string {
 		to = append(to, fmt.Sprintf("%s to %s", protocol, r.Addr))
 	}
 	return strings.Join(to, "; ")
-}
-
-// quorum is how many resolvers have to see a token.
-func (t tenant) quorum() int {
-	if t.ResolverQuorum > 0 {
-		return t.ResolverQuorum
-	}
-	return len(t.resolvers)/2 + 1
 }

@@ -93,6 +93,11 @@ func (t *tenant) onLoopback() bool {
 
 // doubts are what is allowed and hardly meant.
 func (t *tenant) doubts() (all []string) {
+	for i, r := range t.resolvers {
+		if t.RequireDNSSEC && !r.Protected() {
+			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is asked in the clear, where a forged answer can claim to be authenticated: name it by tls:// or https://", t.Resolvers[i]))
+		}
+	}
 	if t.rules.Action != tasks.ActReport && t.AbsentChecks < fewestAbsentChecks {
 		all = append(all, fmt.Sprintf("absent-checks: %d: a domain is acted on after fewer than %d sweeps have found its token gone", t.AbsentChecks, fewestAbsentChecks))
 	}

@@ -109,6 +109,8 @@ func byKey(file string) map[string]string {
 	return map[string]string{"ORGOPS_CLIENT_SECRET": "", "ORGOPS_CLIENT_AUTH": "private-key-jwt", "ORGOPS_CLIENT_KEY_FILE": file}
 }
 
+const oneOperator = "resolvers: resolvers 1.1.1.1:53 and 1.0.0.1:53 are of one operator (Cloudflare), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"
+
 var wrongTenant = []settingsCase{
 	{name: "no such body", args: []string{"--body", "xml"}, want: `body: want json or form, got "xml"`},
 	{name: "ca file missing", args: []string{"--ca-file", "testdata/nowhere"}, want: "ca-file: open testdata/nowhere: no such file or directory"},
@@ -142,8 +144,12 @@ var wrongTenant = []settingsCase{
 	{name: "resolver by TLS without the name", args: []string{"--resolvers", "tls://1.1.1.1#"}, want: `resolvers: resolver "tls://1.1.1.1#": there is no name after the #`},
 	{name: "resolver by HTTPS and a host name", args: []string{"--resolvers", "https://dns.google/dns-query"}, want: `resolvers: resolver "https://dns.google/dns-query": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first (tls:// and https:// take the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)`},
 	{name: "resolver twice", args: []string{"--resolvers", "1.1.1.1,tcp://1.1.1.1:53"}, want: "resolvers: resolver tcp://1.1.1.1:53 is named twice: it would count twice for the quorum; name each once"},
-	{name: "quorum above the resolvers", args: []string{"--resolver-quorum", "4"}, want: "resolver-quorum: want at most the 3 resolvers, got 4"},
-	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"}, want: "resolver-quorum: want at most the 3 resolvers, got -1"},
+	{name: "quorum above the resolvers", args: []string{"--resolver-quorum", "4"}, want: "resolvers: resolver quorum 4: want 2 to 3 of 3 resolvers, or 0 for 2"},
+	{name: "quorum below 0", args: []string{"--resolver-quorum=-1"}, want: "resolvers: resolver quorum -1: want 2 to 3 of 3 resolvers, or 0 for 2"},
+	{name: "quorum of one", args: []string{"--resolver-quorum", "1"}, want: "resolvers: resolver quorum 1: want 2 to 3 of 3 resolvers, or 0 for 2"},
+	{name: "quorum of a bare majority", args: []string{"--resolvers", "1.1.1.1,8.8.8.8,9.9.9.9,208.67.222.222,94.140.14.14", "--resolver-quorum", "3"}, want: "resolvers: resolver quorum 3: want 4 to 5 of 5 resolvers, or 0 for 4"},
+	{name: "one resolver", args: []string{"--resolvers", "1.1.1.1"}, want: "resolvers: want at least two, of different operators, for one alone proves nothing; got 1.1.1.1 alone"},
+	{name: "one operator is a quorum", args: []string{"--resolvers", "1.1.1.1,1.0.0.1,8.8.8.8"}, want: oneOperator},
 	{name: "no such dns mode", args: []string{"--dns-mode", "always"}, want: `dns-mode: want auto, authority or resolvers, got "always"`},
 	{name: "canary zone of one label", args: []string{"--canary-zone", "canary"}, want: `canary-zone: canary zone "canary" has one label only; give the full name, with its domain`},
 	{name: "sweep is no cron text", args: []string{"--sweep", "nightly"}, want: badCron(`"nightly": expected exactly 5 fields, found 1: [nightly]`)},
@@ -239,8 +245,11 @@ var invalidFiles = map[string]string{
 	"resolver-https":      `tenants[0] "acme": resolvers: resolver "https://dns.google/dns-query": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first (tls:// and https:// take the certificate's name after a #: https://8.8.8.8/dns-query#dns.google)`,
 	"resolver-port":       `tenants[0] "acme": resolvers: resolver 1.1.1.1:0: port 0 cannot be asked; leave the port out to mean the transport's own`,
 	"resolver-twice":      `tenants[0] "acme": resolvers: resolver 1.1.1.1:53 is named twice: it would count twice for the quorum; name each once`,
-	"quorum":              `tenants[0] "acme": resolver-quorum: want at most the 3 resolvers, got 4`,
-	"quorum-negative":     `tenants[0] "acme": resolver-quorum: want at most the 3 resolvers, got -1`,
+	"quorum":              `tenants[0] "acme": resolvers: resolver quorum 4: want 2 to 3 of 3 resolvers, or 0 for 2`,
+	"quorum-negative":     `tenants[0] "acme": resolvers: resolver quorum -1: want 2 to 3 of 3 resolvers, or 0 for 2`,
+	"quorum-low":          `tenants[0] "acme": resolvers: resolver quorum 1: want 2 to 3 of 3 resolvers, or 0 for 2`,
+	"resolvers-one":       `tenants[0] "acme": resolvers: want at least two, of different operators, for one alone proves nothing; got 9.9.9.9 alone`,
+	"one-operator":        `tenants[0] "acme": ` + oneOperator,
 	"dns-mode":            `tenants[0] "acme": dns-mode: want auto, authority or resolvers, got "sometimes"`,
 	"sweep":               `tenants[0] "acme": ` + badCron(`"60 3 * * *": end of range (60) above maximum (59): 60`),
 	"absent-action":       `tenants[0] "acme": absent-action: want report, unroute or pending, got "Report"`,
@@ -318,8 +327,10 @@ tenant production:
   max-clients-per-request: 10
   give-up: 168h0m0s
   resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  operators: Cloudflare, Google, Quad9
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
+  require-dnssec: false
   sweep: 0 3 * * * UTC, 24h0m0s apart or more
   verify-pending: true
   absent-action: unroute, grace 336h0m0s, absent-checks 5
@@ -338,8 +349,10 @@ tenant staging:
   max-clients-per-request: 100
   give-up: 72h0m0s
   resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  operators: Cloudflare, Google, Quad9
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
+  require-dnssec: false
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3
@@ -359,8 +372,10 @@ tenant partner:
   max-clients-per-request: 100
   give-up: 72h0m0s
   resolvers: tls://1.1.1.1#one.one.one.one, tls://8.8.8.8#dns.google, tls://9.9.9.9#dns.quad9.net, quorum 2
+  operators: Cloudflare, Google, Quad9
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
+  require-dnssec: false
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3

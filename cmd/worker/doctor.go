@@ -135,7 +135,7 @@ func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), er
 	if err != nil {
 		return doctor.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode, CanaryZone: t.CanaryZone})
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.quorum, Mode: t.dnsMode, CanaryZone: t.CanaryZone})
 	if err != nil {
 		return doctor.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
@@ -144,7 +144,7 @@ func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), er
 		checker.Close()
 	}
 	return doctor.Tenant{
-		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Quorum: t.quorum(),
+		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Quorum: t.quorum,
 		Assertions: apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT,
 		Needs: doctor.Needs{
 			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.rules.Action != tasks.ActReport || t.VerifyPending,

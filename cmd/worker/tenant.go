@@ -115,7 +115,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	checker, err := dnscheck.New(dnscheck.Config{
-		Resolvers: t.resolvers, Quorum: t.quorum(), Mode: t.dnsMode, CanaryZone: t.CanaryZone,
+		Resolvers: t.resolvers, Quorum: t.quorum, RequireDNSSEC: t.RequireDNSSEC, Mode: t.dnsMode, CanaryZone: t.CanaryZone,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
 		},
@@ -146,9 +146,6 @@ func (w *worker) serve(t tenant) (*served, error) {
 		logger.Warn("resolvers are asked in the clear: whoever is on the path to them can forge their answers, and prove any domain", "resolvers", clear,
 			"what_to_do", "name them by tls:// or https://, as the default does")
 	}
-	if t.quorum() == 1 {
-		logger.Warn("one resolver is enough to prove a domain: whoever controls it, or the path to it, can prove any domain", "resolvers", t.Resolvers)
-	}
 	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.endpoints, UserAgent: "orgops/" + version, Proxy: t.network.Proxy, RootCAs: t.network.RootCAs})
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
@@ -166,10 +163,10 @@ func (w *worker) serve(t tenant) (*served, error) {
 	return &served{
 		shown: ops.Tenant{
 			Name: t.Name, Settings: t.announced(), Rules: t.rules, Limiter: limiter, API: api, DNS: checker,
-			DNSMode: t.dnsMode.String(), Quorum: t.quorum(), Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
+			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
 		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
-		votes: t.quorum(), canary: t.CanaryZone,
+		votes: t.quorum, canary: t.CanaryZone,
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Refusals: w.refusals, Tenant: t.Name, Mux: mux, Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),

@@ -74,8 +74,8 @@ func TestOneTenantsOutage(t *testing.T) {
 				"ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off", "ORGOPS_DEBUG_HTTP": "true", "ORGOPS_LOG_LEVEL": "debug", "ORGOPS_CONFIG": filepath.Join(t.TempDir(), "config.yaml"),
 			}
 			entry := func(name string, box *sandbox.Sandbox) string {
-				return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, client_secret_env: %s, client_auth: basic, body: form, rate: unlimited, resolvers: [%q], resolver_quorum: 1, dns_mode: resolvers}\n",
-					name, box.BaseURL(), box.ClientID(), strings.ToUpper(name), box.DNSAddr())
+				return fmt.Sprintf("  - {name: %s, base_url: %q, client_id: %s, client_secret_env: %s, client_auth: basic, body: form, rate: unlimited, resolvers: [%s], dns_mode: resolvers}\n",
+					name, box.BaseURL(), box.ClientID(), strings.ToUpper(name), strings.Join(box.DNSAddrs(), ", "))
 			}
 			write(t, env["ORGOPS_CONFIG"], "tenants:\n"+entry("ill", ill)+entry("healthy", healthy))
 			cured := ill.AddFault(tc.fault)

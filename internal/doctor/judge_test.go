@@ -3,7 +3,6 @@ package doctor_test
 import (
 	"errors"
 	"math"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +49,7 @@ func TestScopes(t *testing.T) {
 
 func TestResolvers(t *testing.T) {
 	good := func(addr string) dnscheck.Examination {
-		return dnscheck.Examination{Name: addr + ":53", Addr: netip.MustParseAddr(addr), EDNS: true, Validates: true}
+		return dnscheck.Examination{Name: addr + ":53", EDNS: true, Validates: true}
 	}
 	bad := func(e dnscheck.Examination, spoil func(*dnscheck.Examination)) dnscheck.Examination {
 		spoil(&e)
@@ -67,12 +66,6 @@ func TestResolvers(t *testing.T) {
 			"warning  : resolver 1.1.1.1:53 is asked in the clear: whoever is on the path to it can forge its answers -> name it by tls:// or https://"}},
 		{"port 853 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "tls", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
 			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 853 out, or name another by --resolvers"}},
-		{"one operator", 2, []dnscheck.Examination{good("1.1.1.1"), good("1.0.0.1")}, []string{
-			"warning  : all resolvers look like those of 1 operator(s), and a proof is to need 2 -> name resolvers of different operators"}},
-		{"one network", 2, []dnscheck.Examination{good("192.0.2.1"), good("192.0.2.9")}, []string{
-			"warning  : all resolvers look like those of 1 operator(s), and a proof is to need 2 -> name resolvers of different operators"}},
-		{"one is enough", 1, []dnscheck.Examination{good("1.1.1.1")}, []string{
-			"warning  : one resolver is enough for a proof: whoever controls it can prove any domain -> name three resolvers of different operators"}},
 		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"), bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }), bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
 			"wrong    : resolver 8.8.8.8:53 does not answer: no answer -> see that this machine reaches it, or name another by --resolvers",
 			"wrong    : resolver 9.9.9.9:53 makes answers up: asked for a name that nobody has, it has 1 records -> name another by --resolvers",
@@ -83,6 +76,17 @@ func TestResolvers(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestOperatorsAreNamed(t *testing.T) {
+	use := func(name, operator string) dnscheck.Examination {
+		return dnscheck.Examination{Name: name, Operator: operator, EDNS: true, Validates: true}
+	}
+	found := doctor.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare"), use("8.8.8.8:53", "Google"), use("1.0.0.1:53", "Cloudflare")}, 3)
+	const want = "3 of 3 resolvers are of use, a proof needs 3; their operators: Cloudflare, Google"
+	if len(found) != 1 || found[0].Level != doctor.OK || found[0].Text != want {
+		t.Errorf("got %+v, want %s", found, want)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -246,7 +245,7 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 	const others = "name another by --resolvers"
 	var found []Finding
 	good := 0
-	operators := map[string]bool{}
+	var operators []string // of those that are of use; New has made sure that none is a quorum
 	for _, e := range all {
 		switch {
 		case e.Err != nil:
@@ -262,7 +261,9 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 			found = append(found, warn("name it by tls:// or https://", "resolver %s is asked in the clear: whoever is on the path to it can forge its answers", e.Name))
 		}
 		good++
-		operators[operatorOf(e)] = true
+		if !slices.Contains(operators, e.Operator) {
+			operators = append(operators, e.Operator)
+		}
 		if e.TCP != nil {
 			found = append(found, warn("let TCP to port 53 out, or name it by tls://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
 		}
@@ -276,12 +277,8 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 	switch {
 	case good < quorum:
 		found = append(found, wrong("nothing can be proven", "%d of %d resolvers are of use, and a proof needs %d", good, len(all), quorum))
-	case quorum == 1:
-		found = append(found, warn("name three resolvers of different operators", "one resolver is enough for a proof: whoever controls it can prove any domain"))
-	case len(operators) < min(quorum, good):
-		found = append(found, warn("name resolvers of different operators", "all resolvers look like those of %d operator(s), and a proof is to need %d", len(operators), quorum))
 	default:
-		found = append(found, ok("%d of %d resolvers are of use, a proof needs %d", good, len(all), quorum))
+		found = append(found, ok("%d of %d resolvers are of use, a proof needs %d; their operators: %s", good, len(all), quorum, strings.Join(operators, ", ")))
 	}
 	return found
 }
@@ -295,35 +292,6 @@ func reach(e dnscheck.Examination) string {
 		return "let TCP to port 443 out"
 	}
 	return "see that this machine reaches it"
-}
-
-// operators are the second addresses of the public resolvers that people name.
-var operators = map[string]string{
-	"1.0.0.1": "1.1.1.1", "8.8.4.4": "8.8.8.8", "149.112.112.112": "9.9.9.9", "208.67.220.220": "208.67.222.222",
-}
-
-// operatorOf tells who runs a resolver: those of one network (/24, /48) are one's.
-func operatorOf(e dnscheck.Examination) string {
-	if e.Addr.IsLoopback() {
-		return e.Name // what stands behind it is not seen
-	}
-	text := e.Addr.String()
-	if first, known := operators[text]; known {
-		text = first
-	}
-	addr, err := netip.ParseAddr(text)
-	if err != nil {
-		return text
-	}
-	bits := 48
-	if addr.Is4() {
-		bits = 24
-	}
-	network, err := addr.Prefix(bits)
-	if err != nil {
-		return text
-	}
-	return network.String()
 }
 
 // Outward judges the way to domains' own name servers.

@@ -40,7 +40,7 @@ type Options struct {
 	Seed uint64 // identifiers and tokens for domains are made from it: the same seed, the same names
 
 	// Resolvers is at how many addresses the zone is answered for, so that a
-	// quorum can be asked: DNSAddr, and free ports of its host; 0: 1.
+	// quorum can be asked: DNSAddr, and free ports of its host; 0: 3.
 	Resolvers int
 
 	Rate          float64 // permits per second of the tenant's bucket; 0: no limit and no x-ratelimit headers
@@ -62,6 +62,10 @@ type Options struct {
 	Clock  func() time.Time // nil: time.Now; latency and dripping always take real time
 	Logger *slog.Logger     // nil: silent
 }
+
+// defaultResolvers make a quorum of two, with one to spare: one resolver alone
+// proves nothing.
+const defaultResolvers = 3
 
 // Sandbox is a running tenant. All its methods may be called by several
 // goroutines at once. Methods that set state take whatever they are given:
@@ -127,7 +131,7 @@ func (o Options) complete() (Options, error) {
 	o.DNSAddr = cmp.Or(o.DNSAddr, "127.0.0.1:0")
 	o.TokenLifetime = cmp.Or(o.TokenLifetime, 24*time.Hour)
 	o.MaxClients = cmp.Or(o.MaxClients, maxClients)
-	o.Resolvers = cmp.Or(o.Resolvers, 1)
+	o.Resolvers = cmp.Or(o.Resolvers, defaultResolvers)
 	o.Remember = cmp.Or(o.Remember, defaultRemember)
 	if o.Scopes == nil {
 		o.Scopes = AllScopes()

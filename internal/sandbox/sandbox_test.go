@@ -195,7 +195,7 @@ func TestSettings(t *testing.T) {
 		"ORGOPS_AUTH_URL=" + s.AuthURL(),
 		"ORGOPS_CLIENT_ID=" + s.ClientID(),
 		"ORGOPS_CLIENT_SECRET=" + s.ClientSecret(),
-		"ORGOPS_RESOLVERS=" + s.DNSAddr(),
+		"ORGOPS_RESOLVERS=" + strings.Join(s.DNSAddrs(), ","),
 		"ORGOPS_DNS_MODE=resolvers",
 		"ORGOPS_REDIS_URL=" + s.RedisURL(),
 		"ORGOPS_RATE=2.5/s",
