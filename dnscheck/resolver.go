@@ -72,7 +72,7 @@ func (r Resolver) shown() string {
 	return shown(r.String(), 100)
 }
 
-// Protected reports whether nobody on the way can change what the resolver answers: it is asked over TLS or HTTPS, or is on this
+// Protected reports whether the resolver's answers cannot be changed on the way: it is asked over TLS or HTTPS, or runs on this
 // machine.
 func (r Resolver) Protected() bool {
 	return r.Transport == transportTLS || r.Transport == transportHTTPS || r.Addr.Addr().IsLoopback()

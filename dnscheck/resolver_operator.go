@@ -16,8 +16,8 @@ type publicOperator struct {
 	domains  []string
 }
 
-// publicOperators are the public resolvers that are widely used and that one network or one domain does not tell together,
-// by what their operators publish.
+// publicOperators are the operators of public resolvers that are widely used and have several networks or domains, as they
+// publish them.
 var publicOperators = []publicOperator{
 	publicResolvers("Cloudflare", "1.1.1.0/24 1.0.0.0/24 2606:4700:4700::/48", "cloudflare-dns.com one.one.one.one cloudflare-gateway.com"),
 	publicResolvers("Google", "8.8.8.0/24 8.8.4.0/24 2001:4860:4860::/48", "dns.google dns.google.com dns64.dns.google"),

@@ -48,6 +48,12 @@ func TestSentences(t *testing.T) {
 		{"bogus", dnscheck.Unknown, dnscheck.ReasonDNSSEC, found(), "The TXT record at " + h + " could not be looked up: the domain's DNSSEC signatures do not validate.", ""},
 		{"odd code", dnscheck.Unknown, dnscheck.ReasonRCode, found(), "The TXT record at " + h + " could not be looked up: the answer was an unexpected error.", ""},
 		{"untrusted", dnscheck.Unknown, dnscheck.ReasonUntrusted, found(), "The TXT record at " + h + " could not be looked up: the resolver answers for names that do not exist, so that nothing it says counts.", ""},
+		{"unconfirmed", dnscheck.Unknown, dnscheck.ReasonUnconfirmed, found(),
+			"Only some resolvers confirm by DNSSEC what they found at " + h + ", and too few of those see the expected value: check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does.", ""},
+		{"unsigned", dnscheck.Unknown, dnscheck.ReasonUnsigned, found(),
+			"The TXT record at " + h + " holds the expected value, but is not secured by DNSSEC, which is required: sign the domain's zone, and have its DS record published by the registrar.", ""},
+		{"too few resolvers", dnscheck.Unknown, dnscheck.ReasonTooFewResolvers, found(),
+			"The TXT record at " + h + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked.", ""},
 		{"nothing yet", dnscheck.Unknown, "", found(), "Nothing is known yet of the TXT record at " + h + ".", ""},
 	}
 	for _, test := range tests {
