@@ -315,6 +315,8 @@ func TestDisproofHearsEverybodyOut(t *testing.T) {
 		{"nobody is slow", []zone{lacks, lacks, lacks}, []zone{noName, noName, noName}, dnscheck.Absent, 0},
 		{"a resolver sees it late", []zone{lacks, lacks, lacks}, []zone{noName, noName, late(dnscheck.DefaultTimeout-time.Millisecond, yes)}, dnscheck.Present, dnscheck.DefaultTimeout - time.Millisecond},
 		{"a name server has it late", []zone{lacks, lacks, late(990*time.Millisecond, has)}, []zone{noName, noName, noName}, dnscheck.Present, 990 * time.Millisecond},
+		{"a name server has it late, after a contradiction", []zone{lacks, zoneOf(start("example.com"), cname(host, "a.example.com")), late(990*time.Millisecond, has)},
+			[]zone{noName, noName, noName}, dnscheck.Present, 990 * time.Millisecond},
 		{"a name server is silent, over UDP and TCP", []zone{lacks, lacks, nil}, []zone{noName, noName, noName}, dnscheck.Absent, 2 * time.Second},
 		{"a resolver is silent, over UDP and TCP", []zone{lacks, lacks, lacks}, []zone{noName, noName, never}, dnscheck.Absent, 2 * dnscheck.DefaultTimeout},
 	}
