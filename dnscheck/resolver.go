@@ -41,12 +41,9 @@ func DefaultResolvers() []string {
 	return []string{"tls://1.1.1.1#one.one.one.one", "tls://8.8.8.8#dns.google", "tls://9.9.9.9#dns.quad9.net"}
 }
 
-// InTheClear reports whether whoever is on the path to the resolver can forge its answers: it is asked over UDP or TCP, at an
-// address that is not of this machine or of a private network.
-func (r Resolver) InTheClear() bool {
-	plain := r.Transport == "" || r.Transport == transportUDP || r.Transport == transportTCP
-	return plain && IsPublic(r.Addr.Addr())
-}
+// InTheClear reports whether whoever is on the path to the resolver can forge its answers: it is not [Resolver.Protected], and
+// at an address that is not of a private network.
+func (r Resolver) InTheClear() bool { return !r.Protected() && IsPublic(r.Addr.Addr()) }
 
 // String writes the resolver as [ParseResolver] reads it: "1.1.1.1:53", "tcp://[::1]:53", "tls://1.1.1.1:853#one.one.one.one",
 // "https://8.8.8.8:443/dns-query#dns.google".

@@ -142,8 +142,8 @@ func (w *worker) serve(t tenant) (*served, error) {
 	for _, r := range t.resolvers {
 		w.metrics.ResolverVotes(t.Name, r.Name, true) // till its canary tells otherwise
 	}
-	if clear := inTheClear(t.resolvers); len(clear) > 0 {
-		logger.Warn("resolvers are asked in the clear: whoever is on the path to them can forge their answers, and prove any domain", "resolvers", clear,
+	if open := inTheClear(t.resolvers); len(open) > 0 {
+		logger.Warn("resolvers are asked in the clear: whoever is on the path to them can forge their answers, and prove any domain", "resolvers", open,
 			"what_to_do", "name them by tls:// or https://, as the default does")
 	}
 	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.endpoints, UserAgent: "orgops/" + version, Proxy: t.network.Proxy, RootCAs: t.network.RootCAs})
