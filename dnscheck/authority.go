@@ -31,12 +31,12 @@ const (
 	grace = 500 * time.Millisecond
 	// maxReferrals bounds the way down to one name: zones below zones below a top-level domain; four are many.
 	maxReferrals = 12
-	// maxQueries bounds the queries to name servers of one verdict, each attempt counted: six zones of 8 servers with 4 addresses
-	// each (three below each other, and as many behind an alias), and the registries above them. A stranger's delegation is
+	// maxQueries bounds the queries to name servers of one verdict, each attempt counted: five zones of 8 servers with 4 addresses
+	// each (three below each other, and two behind an alias), and the registries above them. A stranger's delegation is
 	// followed no further.
 	maxQueries = 200
-	// maxLookups bounds for how many name servers' addresses the resolvers are asked for one verdict: those of six zones of
-	// 8 servers, or of fewer zones and the registries above them, with nothing cached.
+	// maxLookups bounds for how many name servers' addresses the resolvers are asked for one verdict: those of five zones of
+	// 8 servers, and of the registries above them, with nothing cached.
 	maxLookups = 48
 	// maxShown is how many observations of name servers are kept as evidence.
 	maxShown = 16
@@ -83,7 +83,7 @@ type word struct {
 	state        State
 	reason       Reason
 	heard        bool          // at least one has said yes or no with authority, or has referred to a zone below
-	shut         bool          // no name server at all can be reached from here, a registry's included
+	shut         bool          // no name server at all can be reached from here, as this inquiry has found at a registry's
 	observations []Observation // at most maxShown
 	operator     string        // of the host's zone, where its delegation is known
 	note         string        // why there is no answer, for an operator
@@ -110,12 +110,16 @@ type inquiry struct {
 	thorough bool          // for a disproof: nothing is remembered of the way below the top-level domain, and all are heard out
 	sighted  []Observation // of the token, at servers that another one's referral has led away from
 	doubt    Reason        // why one server's answer on the way is a contradiction; empty: none is
+	shut     bool          // a registry's servers were silent, and no others have answered lately
 }
 
-// consult asks the name servers of the host's zone, for a look or a proof. It always comes back with a word unless ctx ends.
+// consult asks the name servers of the host's zone, for a look or a proof. It always comes back with a word unless ctx ends. That
+// port 53 is closed a proof finds out by itself: others may have found so at servers that an attacker has silenced.
 func (a *authority) consult(ctx context.Context, host, token string, proof bool, told func(Observation)) (word, error) {
-	if why := a.reach.shut(time.Now()); why != "" {
-		return word{reason: ReasonUnreachable, shut: true, note: why}, nil
+	if !proof {
+		if why := a.reach.shut(time.Now()); why != "" {
+			return word{reason: ReasonUnreachable, note: why}, nil
+		}
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
@@ -196,8 +200,7 @@ func (q *inquiry) followed(ctx context.Context) word {
 	for {
 		p, err := q.descend(ctx, q.path.at)
 		if err != nil {
-			shut := q.reach.blame()
-			return word{reason: reasonFor(err), shut: shut != "", note: cmp.Or(shut, err.Error()), observations: q.observe(p)}
+			return word{reason: reasonFor(err), shut: q.shut, note: cmp.Or(q.reach.blame(), err.Error()), observations: q.observe(p)}
 		}
 		sure = sure && p.majority(len(p.zone.servers), statement.definite) && (!q.thorough || !p.incomplete())
 		if p.alias == "" || p.conflict() || q.proof && !p.majority(p.zone.named, statement.isAlias) {
@@ -373,7 +376,7 @@ func (q *inquiry) note(ctx context.Context, zone delegation, p *poll) {
 		if p.unauthorized() {
 			why = "cannot be reached: what answers in their place is no name server of a registry, port 53 is redirected on the way."
 		}
-		q.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(zone.zone))+" "+why+" "+p.firstError())
+		q.shut = q.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(zone.zone))+" "+why+" "+p.firstError())
 	}
 }
 

@@ -84,12 +84,12 @@ func (r *reach) opened(now time.Time) {
 	}
 }
 
-// silent notes that none of a top-level domain's servers has answered as one.
-func (r *reach) silent(now time.Time, why string) {
+// silent notes that none of a top-level domain's servers has answered as one, and reports whether port 53 is taken to be closed.
+func (r *reach) silent(now time.Time, why string) bool {
 	r.mu.Lock()
 	if !r.reached.IsZero() && now.Sub(r.reached) < reachedLately {
 		r.mu.Unlock()
-		return
+		return false
 	}
 	if r.first.IsZero() {
 		r.first = now
@@ -101,4 +101,5 @@ func (r *reach) silent(now time.Time, why string) {
 	if changed && r.told != nil {
 		r.told(false, why)
 	}
+	return true
 }

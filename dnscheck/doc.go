@@ -67,7 +67,8 @@
 // their TTL, at most a quarter of an hour; that a top-level domain has none, by what the root says (RFC 2308).
 //
 // Where the servers of a top-level domain are all silent, port 53 outwards is taken to be closed for five
-// minutes: [Config.Reach] is told, and the resolvers answer alone. In a disproof they do only where that was so on two tries
+// minutes: [Config.Reach] is told, and the resolvers answer alone. A proof queries the servers of its own top-level domain all the
+// same: others may be silent because somebody wants them to be. In a disproof the resolvers answer alone only where that was so on two tries
 // five minutes apart, and no name server has answered within a day.
 //
 // [Verdict.Operator] is a key for who runs a zone's name servers: records of many domains that are gone at once are rather

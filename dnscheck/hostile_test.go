@@ -538,6 +538,26 @@ func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
 	}
 }
 
+// TestProofDoesNotBelieveAnotherTopLevelDomain has the servers of another top-level domain silent, from which it seems that port 53
+// is closed: a proof finds out by itself, for whoever brings that about could have the resolvers decide alone.
+func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := servedBy(t, publishes, denies)
+		n.know(ns("broken", "a.broken"), address("a.broken", "5.0.0.9"))
+		n.at("5.0.0.9", nil)
+		var news told
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.tell})
+		if _, err := c.Look(t.Context(), "_v.example.broken", token); err != nil {
+			t.Fatal(err)
+		}
+		v := prove(t, c)
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+		if diff := cmp.Diff([]bool{false, true}, news.news); diff != "" {
+			t.Errorf("reach (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestRedirectedPort53 has one resolver answer in place of all name servers, as some networks do: nothing is proven by what the
 // resolvers say in the clear, for it goes the same way, but by those that are queried over TLS.
 func TestRedirectedPort53(t *testing.T) {
@@ -591,7 +611,7 @@ func TestRedirectedPort53(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			for range 2 { // the second finds port 53 known to be of no use
+			for range 2 { // the second does not rely on what the first has found
 				v := prove(t, c)
 				want(t, v, test.want.state, test.want.reason)
 				if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, test.note) {
