@@ -98,7 +98,7 @@ func (f *fleet) startTenant(redisURL string, args ...string) {
 		_ = cmd.Wait()
 	})
 	var lines []string
-	for scan := bufio.NewScanner(out); len(lines) < 5 && scan.Scan(); {
+	for scan := bufio.NewScanner(out); len(lines) < 6 && scan.Scan(); {
 		lines = append(lines, scan.Text())
 	}
 	f.env = settingsOf(lines)
