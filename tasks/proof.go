@@ -54,7 +54,7 @@ type proof struct {
 	Domain       string `json:"z,omitempty"`
 	Host         string `json:"h"`
 	TXT          string `json:"t,omitempty"`
-	Hex          []byte `json:"j,omitempty"` // in the place of TXT, where that is hexadecimal as the service writes it
+	Hex          []byte `json:"j,omitempty"` // instead of TXT, if that is lower-case hexadecimal, as the service writes it
 	TXTSHA256    string `json:"x,omitempty"`
 	Quorum       int    `json:"q,omitempty"`
 	Resolvers    int    `json:"w,omitempty"`

@@ -17,7 +17,7 @@ type exportCommand struct {
 	Tenant string `placeholder:"NAME" help:"Only of this tenant (default: all)."`
 }
 
-// Help says what is written.
+// Help describes the output.
 func (*exportCommand) Help() string {
 	return "Writes a line of JSON for each domain that was verified: tenant, run and row, the record that the proof was made for, and the answer of every name server " +
 		"and resolver. Proofs are kept as long as their runs, 30 days after these have ended: export them at least monthly to keep them longer."

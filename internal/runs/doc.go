@@ -28,7 +28,7 @@
 //	orgops:v1:{run:<id>}:settled    bitmap: a bit for each settled row
 //	orgops:v1:{run:<id>}:cancelled  bitmap: those among them settled as cancelled
 //	orgops:v1:{run:<id>}:told       bitmap: rows that have an entry in fates
-//	orgops:v1:{run:<id>}:fates      hash: row -> outcome:detail; row:evidence -> what was found as it settled
+//	orgops:v1:{run:<id>}:fates      hash: row -> outcome:detail; row:evidence -> the evidence kept with the outcome
 //	orgops:v1:{run:<id>}:notes      hash: open row -> next look in ms:reason
 //	orgops:v1:{run:<id>}:kept       hash: row:name -> mark
 //	orgops:v1:{run:<id>}:begun      bitmap: open rows whose one request may be under way

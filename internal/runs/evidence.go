@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RowEvidence is what is kept with a settled row: see [RowState].
+// RowEvidence is the evidence kept with a settled row: see [RowState].
 type RowEvidence struct {
 	Item     int64
 	Evidence []byte
