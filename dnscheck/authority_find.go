@@ -169,7 +169,22 @@ var (
 type panel struct {
 	resolvers []recursive
 	quorum    int
+	span      bool // over two perspectives
 }
+
+// votes are the resolvers that give the same answer.
+type votes struct {
+	count int
+	in    perspectives
+}
+
+func (v votes) and(r Resolver) votes {
+	v.count++
+	v.in.add(r.perspective())
+	return v
+}
+
+func (p panel) enough(v votes) bool { return v.count >= p.quorum && (!p.span || v.in.several) }
 
 // agreed asks all resolvers for the records of a name, and gives the values that a quorum of them has told: one resolver that
 // lies must not choose whose word we take for the zone's. Nobody is waited for once there are such values. With errNone comes for
@@ -181,37 +196,42 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	defer cancel()
 	told := make(chan ballot, len(p.resolvers))
 	for _, v := range p.resolvers {
-		asking.Go(func() { told <- v.valuesOf(limited, name, kind) })
+		asking.Go(func() {
+			b := v.valuesOf(limited, name, kind)
+			b.by = v.resolver
+			told <- b
+		})
 	}
-	votes := make(map[string]int)
-	empty, ttl, emptyTTL := 0, longestMemory, longestMemory
+	of := make(map[string]votes)
+	var empty votes
+	ttl, emptyTTL := longestMemory, longestMemory
 	for range p.resolvers {
 		b := <-told
 		if b.counts && len(b.values) == 0 {
-			empty++
+			empty = empty.and(b.by)
 			emptyTTL = min(emptyTTL, b.ttl)
 		}
 		for _, value := range b.values {
-			votes[value]++
+			of[value] = of[value].and(b.by)
 			ttl = min(ttl, b.ttl)
 		}
-		if winners := reaching(votes, p.quorum); len(winners) > 0 {
+		if winners := p.reaching(of); len(winners) > 0 {
 			return winners, ttl, nil
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, 0, errors.Join(errAbandoned, ctx.Err())
-	case empty >= p.quorum:
+	case p.enough(empty):
 		return nil, emptyTTL, errNone
 	}
 	return nil, 0, errUnfound
 }
 
-func reaching(votes map[string]int, quorum int) []string {
+func (p panel) reaching(of map[string]votes) []string {
 	var winners []string
-	for value, n := range votes {
-		if n >= quorum {
+	for value, v := range of {
+		if p.enough(v) {
 			winners = append(winners, value)
 		}
 	}
@@ -221,6 +241,7 @@ func reaching(votes map[string]int, quorum int) []string {
 
 // ballot is what one resolver says of a name, each value once.
 type ballot struct {
+	by     Resolver
 	values []string
 	ttl    time.Duration // of the values; of their absence where there are none
 	counts bool          // the resolver has answered, be it that there is nothing

@@ -1119,15 +1119,7 @@ func TestResolversThatMakeAnswersUpDoNotChooseTheNameServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := delegated(t)
 		for _, address := range resolverAddrs[:2] {
-			n.at(address, func(q *dns.Msg) *dns.Msg {
-				switch q.Question[0].Qtype {
-				case dns.TypeNS:
-					return answer(q, ns(q.Question[0].Name, "evil.net"))
-				case dns.TypeA:
-					return answer(q, made("6.6.6.6", q))
-				}
-				return holding(token)(q)
-			})
+			n.at(address, namesServersAt("6.6.6.6"))
 		}
 		n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
 		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuthority, dnscheck.ModeAuto} {

@@ -118,7 +118,9 @@ func TestCanary(t *testing.T) {
 // inMemory makes a checker of as many resolvers as there are zones, named r0, r1, …: the first answers first.
 func inMemory(t *testing.T, c dnscheck.Config, zones ...zone) *dnscheck.Checker {
 	t.Helper()
-	c.Resolvers = anyResolver(len(zones))
+	if c.Resolvers == nil {
+		c.Resolvers = anyResolver(len(zones))
+	}
 	dials := map[string]dnscheck.DialFunc{}
 	for i, z := range zones {
 		c.Resolvers[i].Name = fmt.Sprintf("r%d", i)

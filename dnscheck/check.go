@@ -18,7 +18,7 @@ const DefaultTimeout = 3 * time.Second
 
 // Config says whom a Checker asks.
 type Config struct {
-	Resolvers []Resolver        // at least one, no address twice
+	Resolvers []Resolver        // at least one, no address twice; perspectives, if any is named: at least two
 	Quorum    int               // how many must agree, as QuorumOf takes it; 0: as many as it gives. No operator may reach it alone (Operators)
 	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
 	RootCAs   *x509.CertPool    // whose certificates resolvers over TLS and HTTPS may have; nil: those that the system trusts
@@ -44,6 +44,7 @@ type Config struct {
 type Checker struct {
 	vantages  []vantage
 	quorum    int
+	span      bool // a quorum has to span two perspectives
 	required  bool // authenticated answers, for a proof
 	told      func(Observation)
 	mode      Mode
@@ -78,8 +79,12 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 	if err := checkOperators(c.Resolvers, quorum); err != nil {
 		return nil, err
 	}
-	checker := &Checker{quorum: quorum, required: c.RequireDNSSEC, told: c.Observe, exchange: x, panel: panel{quorum: quorum}, operators: newMemory[string]()}
-	for _, r := range c.Resolvers {
+	if err := checkPerspectives(c.Resolvers); err != nil {
+		return nil, err
+	}
+	span, operators := namesPerspectives(c.Resolvers), Operators(c.Resolvers)
+	checker := &Checker{quorum: quorum, span: span, required: c.RequireDNSSEC, told: c.Observe, exchange: x, panel: panel{quorum: quorum, span: span}, operators: newMemory[string]()}
+	for i, r := range c.Resolvers {
 		if r.Name == "" {
 			r.Name = r.String()
 		}
@@ -87,7 +92,7 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 			r.Transport = transportUDP
 		}
 		x.keep(r, c.RootCAs)
-		v := recursive{resolver: r, exchange: x, canary: newCanary(c), signs: new(signs)}
+		v := recursive{resolver: r, operator: operators[i], exchange: x, canary: newCanary(c), signs: new(signs)}
 		checker.vantages, checker.panel.resolvers = append(checker.vantages, v), append(checker.panel.resolvers, v)
 	}
 	return checker, checker.take(c, x.dialer)
@@ -131,7 +136,8 @@ func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error)
 // otherwise Unknown, with ReasonDisagree where some see it and others see that it is not there. One resolver alone proves
 // nothing (ReasonTooFewResolvers). If any resolver finds the answer bogus it is Unknown, with ReasonDNSSEC. If any resolver
 // authenticates its answer (AD), whatever that says, only authenticated answers count for Present (ReasonUnconfirmed); with
-// Config.RequireDNSSEC only those ever do (ReasonUnsigned). AD counts over any transport: who forges it
+// Config.RequireDNSSEC only those ever do (ReasonUnsigned). If any resolver names a perspective, the answers that count have to
+// come from at least two (ReasonOnePerspective). AD counts over any transport: who forges it
 // keeps answers from counting, and makes none count that would not without it.
 //
 // In the other modes the zone's name servers come first: where they say no, contradict each other, or at most half of them answer
@@ -185,7 +191,7 @@ func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Ve
 	defer cancel()    // first: those that are not needed any more leave
 
 	observations := make([]Observation, len(c.vantages))
-	count := tally{quorum: c.quorum, required: c.required, pending: len(c.vantages)}
+	count := tally{quorum: c.quorum, span: c.span, required: c.required, pending: len(c.vantages)}
 	for {
 		select {
 		case <-ctx.Done():
@@ -249,10 +255,13 @@ func (c *Checker) askAll(ctx context.Context, host, token string) outing {
 // tally counts what has been seen so far.
 type tally struct {
 	quorum                            int
+	span                              bool // a quorum has to span two perspectives
 	required                          bool // only authenticated answers count for a proof
 	present, absent, unknown, pending int
 	bogus                             int
 	authenticated, confirmed          int // yes or no with AD; of these yes
+
+	presentIn, confirmedIn, absentIn perspectives
 }
 
 func (t *tally) add(o Observation) {
@@ -266,11 +275,14 @@ func (t *tally) add(o Observation) {
 	switch o.State {
 	case Present:
 		t.present++
+		t.presentIn.add(o.Perspective)
 		if o.Authenticated {
 			t.confirmed++
+			t.confirmedIn.add(o.Perspective)
 		}
 	case Absent:
 		t.absent++
+		t.absentIn.add(o.Perspective)
 	default:
 		t.unknown++
 	}
@@ -321,8 +333,18 @@ func (t tally) shortfall() Reason {
 		return ReasonUnconfirmed
 	case t.required && t.confirmed < t.quorum:
 		return ReasonUnsigned
+	case t.span && !t.countedIn().several:
+		return ReasonOnePerspective
 	}
 	return ""
+}
+
+// countedIn returns the perspectives of the answers that count for a proof.
+func (t tally) countedIn() perspectives {
+	if t.required || t.authenticated > 0 {
+		return t.confirmedIn
+	}
+	return t.presentIn
 }
 
 // verdictOf gathers the observations that are in (the others have no reason yet).

@@ -453,7 +453,7 @@ func TestWhatAnObservationHolds(t *testing.T) {
 	got := v.Observations[0]
 	got.Took = 0
 	wanted := dnscheck.Observation{
-		Resolver: "the first resolver", Transport: "udp", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue,
+		Resolver: "the first resolver", Operator: resolver.Addr.String(), Perspective: "default", Transport: "udp", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue,
 		Values: []string{"first", "second"}, RCode: "NOERROR", NegativeTTL: 300 * time.Second,
 	}
 	if diff := cmp.Diff(wanted, got); diff != "" {

@@ -12,7 +12,7 @@ import (
 // are looked for from the top-level domain down, whatever is remembered of them.
 //
 // Present if anybody at all sees the token. Absent only if nobody does, nobody's answer is a contradiction, the name servers say no as
-// for a look, and so does a quorum of the resolvers; a resolver without a vote is no part of it. Otherwise Unknown: in ModeAuto also where the name servers say nothing and all resolvers say no, for
+// for a look, and so does a quorum of the resolvers, of two perspectives if any is named; a resolver without a vote is no part of it. Otherwise Unknown: in ModeAuto also where the name servers say nothing and all resolvers say no, for
 // that may be a no of before, or the zone's breakdown. Only where no name server at all can be reached from here, which takes
 // more to be believed than for a look, the resolvers decide alone, as in ModeResolvers.
 //
@@ -61,7 +61,7 @@ func (t tally) heardOut() (State, bool) {
 	switch {
 	case t.present > 0:
 		return Present, t.pending == 0
-	case t.absent >= t.quorum:
+	case t.absent >= t.quorum && (!t.span || t.absentIn.several):
 		return Absent, t.pending == 0
 	}
 	return Unknown, t.pending == 0

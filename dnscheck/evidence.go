@@ -26,6 +26,8 @@ type ObservationRecord struct {
 	Asked         string   `json:"asked"` // the resolver, or the name server
 	Authority     bool     `json:"name_server"`
 	Address       string   `json:"address,omitempty"` // of a name server
+	Operator      string   `json:"operator,omitempty"`    // of a resolver
+	Perspective   string   `json:"perspective,omitempty"` // of a resolver
 	Transport     string   `json:"transport"`
 	State         string   `json:"state"`
 	Reason        string   `json:"reason"`
@@ -54,7 +56,8 @@ func (v Verdict) Evidence() Evidence {
 
 func (o Observation) record() ObservationRecord {
 	r := ObservationRecord{
-		Asked: o.Resolver, Authority: o.Authority, Address: o.Address, Transport: o.Transport, State: o.State.String(), Reason: string(o.Reason),
+		Asked: o.Resolver, Authority: o.Authority, Address: o.Address, Operator: o.Operator, Perspective: o.Perspective, Transport: o.Transport,
+		State: o.State.String(), Reason: string(o.Reason),
 		MoreValues: o.MoreValues, RCode: o.RCode, EDE: o.EDE, Authenticated: o.Authenticated,
 		NegativeTTL: o.NegativeTTL.Seconds(), Milliseconds: float64(o.Took.Microseconds()) / 1000, Err: o.Err,
 	}
@@ -78,7 +81,7 @@ func (v Verdict) PlainEvidence() Evidence {
 			Authenticated: o.Authenticated, NegativeTTL: o.NegativeTTL, Milliseconds: o.Milliseconds,
 		}
 		if !o.Authority {
-			plain.Asked = o.Asked
+			plain.Asked, plain.Operator, plain.Perspective = o.Asked, o.Operator, o.Perspective
 		}
 		e.Said[i] = plain
 	}
@@ -104,7 +107,7 @@ func (e Evidence) Cut(level int) Evidence {
 		if last := len(o.Aliases) - 1; last >= 0 {
 			o.Aliases = []string{capped(o.Aliases[last], cut.text)}
 		}
-		o.Asked, o.EDE, o.Err = capped(o.Asked, cut.text), capped(o.EDE, cut.text), capped(o.Err, cut.text)
+		o.Asked, o.Operator, o.EDE, o.Err = capped(o.Asked, cut.text), capped(o.Operator, cut.text), capped(o.EDE, cut.text), capped(o.Err, cut.text)
 	}
 	return e
 }

@@ -23,7 +23,7 @@ func fullVerdict() dnscheck.Verdict {
 				Values: []string{"a\x1b[2J\xff", strings.Repeat("x", 255), "c", "d"}, MoreValues: 5, Aliases: []string{"one.example", "two\n.example"}, RCode: "NOERROR", Took: 1500 * time.Microsecond,
 			},
 			{
-				Resolver: "9.9.9.9:53", Transport: "udp", State: dnscheck.Unknown, Reason: dnscheck.ReasonServFail, RCode: "SERVFAIL", EDE: "network error (22)",
+				Resolver: "9.9.9.9:53", Operator: "Quad9", Perspective: "default", Transport: "udp", State: dnscheck.Unknown, Reason: dnscheck.ReasonServFail, RCode: "SERVFAIL", EDE: "network error (22)",
 				Authenticated: true, NegativeTTL: 90 * time.Second, Took: 20 * time.Millisecond, Err: "server failure",
 			},
 		},
@@ -42,7 +42,7 @@ func TestEvidence(t *testing.T) {
 				Aliases: []string{"one.example", `"two\n.example"`}, RCode: "NOERROR", Milliseconds: 1.5,
 			},
 			{
-				Asked: "9.9.9.9:53", Transport: "udp", State: "unknown", Reason: "servfail", RCode: "SERVFAIL", EDE: "network error (22)",
+				Asked: "9.9.9.9:53", Operator: "Quad9", Perspective: "default", Transport: "udp", State: "unknown", Reason: "servfail", RCode: "SERVFAIL", EDE: "network error (22)",
 				Authenticated: true, NegativeTTL: 90, Milliseconds: 20, Err: "server failure",
 			},
 		},
@@ -61,7 +61,7 @@ func TestPlainEvidence(t *testing.T) {
 	const want = `{"state":"absent","reason":"other_value","sentence":"The TXT record at _v.example.com holds another value than the expected one.",` +
 		`"basis":"authority_and_resolvers","quorum":2,"resolvers":3,"negative_ttl":90,"observations":[` +
 		`{"asked":"","name_server":true,"transport":"tcp","state":"absent","reason":"other_value","rcode":"NOERROR","authenticated":false,"took_ms":1.5},` +
-		`{"asked":"9.9.9.9:53","name_server":false,"transport":"udp","state":"unknown","reason":"servfail","rcode":"SERVFAIL","authenticated":true,"negative_ttl":90,"took_ms":20}]}`
+		`{"asked":"9.9.9.9:53","name_server":false,"operator":"Quad9","perspective":"default","transport":"udp","state":"unknown","reason":"servfail","rcode":"SERVFAIL","authenticated":true,"negative_ttl":90,"took_ms":20}]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

@@ -16,6 +16,8 @@ import (
 type Examination struct {
 	Name     string
 	Operator string // who runs it, as Operators has it
+	// Perspective is its name, "default" where the resolver names none.
+	Perspective string
 	// Transport is that of the [Resolver], InTheClear whether its answers can be forged on the way.
 	Transport  string
 	InTheClear bool
@@ -39,17 +41,9 @@ type Outward struct {
 // root's name servers too. Nothing of it is remembered.
 func (c *Checker) Examine(ctx context.Context) ([]Examination, Outward) {
 	found := make([]Examination, len(c.panel.resolvers))
-	resolvers := make([]Resolver, len(found))
-	for i, v := range c.panel.resolvers {
-		resolvers[i] = v.resolver
-	}
-	operators := Operators(resolvers)
 	var asking sync.WaitGroup
 	for i, v := range c.panel.resolvers {
-		asking.Go(func() {
-			found[i] = v.examine(ctx)
-			found[i].Operator = operators[i]
-		})
+		asking.Go(func() { found[i] = v.examine(ctx) })
 	}
 	var out Outward
 	if c.authority != nil {
@@ -62,7 +56,7 @@ func (c *Checker) Examine(ctx context.Context) ([]Examination, Outward) {
 var rootServers = query{name: ".", kind: dns.TypeNS}
 
 func (v recursive) examine(ctx context.Context) Examination {
-	e := Examination{Name: v.resolver.Name, Transport: v.resolver.Transport, InTheClear: v.resolver.InTheClear()}
+	e := Examination{Name: v.resolver.Name, Operator: v.operator, Perspective: v.resolver.perspective(), Transport: v.resolver.Transport, InTheClear: v.resolver.InTheClear()}
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		r, _, err := v.exchange.askFor(ctx, v.resolver, v.resolver.Transport, rootServers)

@@ -28,11 +28,11 @@ func TestExamine(t *testing.T) {
 			root(servers, noName), root(refused, noName), root(servers, yes), root(servers, forAddresses), root(servers, withCanary(yes, noName)))
 		got, outward := c.Examine(t.Context())
 		want := []dnscheck.Examination{
-			{Name: "r0", Operator: "192.0.2.1", Transport: "udp", EDNS: true, Validates: true},
-			{Name: "r1", Operator: "192.0.2.2", Transport: "udp"},
-			{Name: "r2", Operator: "192.0.2.3", Transport: "udp", EDNS: true, Validates: true, Lies: "it has 1 records for a name that does not exist (TXT)"},
-			{Name: "r3", Operator: "192.0.2.4", Transport: "udp", EDNS: true, Validates: true, Lies: "it has 1 records for a name that does not exist (A)"},
-			{Name: "r4", Operator: "192.0.2.5", Transport: "udp", EDNS: true, Validates: true},
+			{Name: "r0", Operator: "192.0.2.1", Perspective: "default", Transport: "udp", EDNS: true, Validates: true},
+			{Name: "r1", Operator: "192.0.2.2", Perspective: "default", Transport: "udp"},
+			{Name: "r2", Operator: "192.0.2.3", Perspective: "default", Transport: "udp", EDNS: true, Validates: true, Lies: "it has 1 records for a name that does not exist (TXT)"},
+			{Name: "r3", Operator: "192.0.2.4", Perspective: "default", Transport: "udp", EDNS: true, Validates: true, Lies: "it has 1 records for a name that does not exist (A)"},
+			{Name: "r4", Operator: "192.0.2.5", Perspective: "default", Transport: "udp", EDNS: true, Validates: true},
 		}
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(dnscheck.Examination{}, "Err", "TCP", "Canary")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

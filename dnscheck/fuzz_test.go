@@ -219,7 +219,7 @@ func FuzzReadStatement(f *testing.F) {
 
 // What is taken for a resolver is written as it is read, and whatever is refused is refused with words that can be shown.
 func FuzzParseResolver(f *testing.F) {
-	for _, s := range []string{"1.1.1.1", "tcp://[::1]:5353", "tls://9.9.9.9:853#dns.quad9.net", "https://8.8.8.8/dns-query#dns.google", "https://[2606::1]:8443/a/b", "https://dns.google/", "tls://1.1.1.1#", "fe80::1%eth0", "https://1.1.1.1/%2e?x#y#z"} {
+	for _, s := range []string{"1.1.1.1", "tcp://[::1]:5353", "tls://9.9.9.9:853#dns.quad9.net", "https://8.8.8.8/dns-query#dns.google", "https://[2606::1]:8443/a/b", "https://dns.google/", "tls://1.1.1.1#", "fe80::1%eth0", "https://1.1.1.1/%2e?x#y#z", "tls://10.1.2.3#dns.eu.example@eu", "1.1.1.1@default"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -236,6 +236,7 @@ func FuzzParseResolver(f *testing.F) {
 		if err != nil || again != r {
 			t.Fatalf("%q became %+v, which became %+v, %v", text, r, again, err)
 		}
+		r.Perspective = "" // a public resolver has none
 		if c, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{r}}); err != nil {
 			t.Fatalf("%+v cannot be asked: %v", r, err)
 		} else {

@@ -16,6 +16,8 @@ const hearAgain = 30 * time.Second
 // ResolverState is what is known of one of a Checker's resolvers.
 type ResolverState struct {
 	Name string
+	// Operator is who runs it, as [Operators] has it; Perspective its name, "default" where the resolver names none.
+	Operator, Perspective string
 	// InTheClear is that of the [Resolver].
 	InTheClear bool
 	// Lies is what it makes up, as far as the canary zone shows: then it has no vote. Empty: it has one.
@@ -35,7 +37,8 @@ func (c *Checker) Resolvers() []ResolverState {
 	all := make([]ResolverState, 0, len(c.panel.resolvers))
 	for _, v := range c.panel.resolvers {
 		s := v.signs.state()
-		s.Name, s.InTheClear, s.Lies = v.resolver.Name, v.resolver.InTheClear(), v.canary.madeUp()
+		s.Name, s.Operator, s.Perspective = v.resolver.Name, v.operator, v.resolver.perspective()
+		s.InTheClear, s.Lies = v.resolver.InTheClear(), v.canary.madeUp()
 		all = append(all, s)
 	}
 	return all

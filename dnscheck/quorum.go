@@ -2,6 +2,7 @@ package dnscheck
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -30,11 +31,13 @@ func QuorumOf(set, resolvers int) (int, error) {
 }
 
 // checkOperators refuses resolvers of which one operator has a quorum. A single resolver is let through: it proves nothing,
-// and may be asked for advice.
+// and may be asked for advice. Where perspectives are named one's own resolvers may be a quorum: the perspectives have to agree.
+// Public resolvers may not: they are queried from here, wherever their operator has others.
 func checkOperators(resolvers []Resolver, quorum int) error {
 	if len(resolvers) < leastVoters {
 		return nil
 	}
+	spans := namesPerspectives(resolvers)
 	of := make(map[string][]string)
 	operators := Operators(resolvers)
 	for i, operator := range operators {
@@ -42,7 +45,7 @@ func checkOperators(resolvers []Resolver, quorum int) error {
 	}
 	for _, operator := range operators {
 		names := of[operator]
-		if len(names) < quorum {
+		if len(names) < quorum || spans && !isPublicOperator(operator) {
 			continue
 		}
 		mend := "keep one of them, and add resolvers of other operators"
@@ -54,4 +57,38 @@ func checkOperators(resolvers []Resolver, quorum int) error {
 			strings.Join(names[:last], ", "), names[last], operator, quorum, mend)
 	}
 	return nil
+}
+
+// namesPerspectives reports whether any resolver names a perspective: then a proof has to span two.
+func namesPerspectives(resolvers []Resolver) bool {
+	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != defaultPerspective })
+}
+
+// checkPerspectives refuses perspectives that a proof cannot span, and those of public resolvers. A single resolver is let
+// through, as by checkOperators.
+func checkPerspectives(resolvers []Resolver) error {
+	var in perspectives
+	operators := Operators(resolvers)
+	for i, r := range resolvers {
+		if r.perspective() != defaultPerspective && isPublicOperator(operators[i]) {
+			return fmt.Errorf("resolver %s is a public one (%s): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; "+
+				"leave out @%s, and name a resolver of your own for that perspective", r, operators[i], r.Perspective)
+		}
+		in.add(r.perspective())
+	}
+	if namesPerspectives(resolvers) && len(resolvers) >= leastVoters && !in.several {
+		return fmt.Errorf("resolvers are all in one perspective (%s), and a proof has to span two: add resolvers in another network, or leave out @%s", in.last, in.last)
+	}
+	return nil
+}
+
+// perspectives are those of resolvers that agree.
+type perspectives struct {
+	last    string
+	several bool
+}
+
+func (p *perspectives) add(name string) {
+	p.several = p.several || p.last != "" && p.last != name
+	p.last = name
 }

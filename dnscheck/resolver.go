@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -32,8 +33,18 @@ type Resolver struct {
 	Transport  string         // "udp" (TCP where that does not do; also when empty), "tcp", "tls" or "https"
 	ServerName string         // tls, https: what the certificate has to name (RFC 8310 section 8); empty: the address
 	Path       string         // https: where queries are posted to; empty: "/dns-query"
-	Name       string         // how observations call it; empty: String()
+	// Perspective names the network from which the resolver queries ("eu"): at most 20 lower-case letters, digits and hyphens.
+	// Empty: the default one, this machine's own.
+	Perspective string
+	Name        string // how observations call it; empty: String()
 }
+
+const (
+	// defaultPerspective is that of resolvers that name none.
+	defaultPerspective = "default"
+	// longestPerspective keeps names short: each observation has one.
+	longestPerspective = 20
+)
 
 // DefaultResolvers are those of three operators, over TLS, as [ParseResolver] reads them: whoever is on the path to them can
 // neither read nor forge what they answer.
@@ -46,7 +57,7 @@ func DefaultResolvers() []string {
 func (r Resolver) InTheClear() bool { return !r.Protected() && IsPublic(r.Addr.Addr()) }
 
 // String writes the resolver as [ParseResolver] reads it: "1.1.1.1:53", "tcp://[::1]:53", "tls://1.1.1.1:853#one.one.one.one",
-// "https://8.8.8.8:443/dns-query#dns.google".
+// "https://8.8.8.8:443/dns-query#dns.google", "tls://10.1.2.3:853#dns.eu.example@eu".
 func (r Resolver) String() string {
 	text := r.Addr.String()
 	switch r.Transport {
@@ -58,12 +69,18 @@ func (r Resolver) String() string {
 	if r.ServerName != "" {
 		text += "#" + r.ServerName
 	}
+	if r.Perspective != "" {
+		text += "@" + r.Perspective
+	}
 	return text
 }
 
+// perspective returns the name of the resolver's perspective.
+func (r Resolver) perspective() string { return cmp.Or(r.Perspective, defaultPerspective) }
+
 // shown is String where that has nothing but an address in it, and quoted where it may have anything.
 func (r Resolver) shown() string {
-	if r.ServerName == "" && r.Path == "" {
+	if r.ServerName == "" && r.Path == "" && r.Perspective == "" {
 		return r.String()
 	}
 	return shown(r.String(), 100)
@@ -96,23 +113,31 @@ func (r Resolver) certified() string {
 // With tls:// it is DNS over TLS (port 853), with https:// and a path DNS over HTTPS (port 443, path /dns-query). The certificate
 // has to hold for the address, or for the name given after a #: "tls://1.1.1.1", "tls://9.9.9.9:853#dns.quad9.net",
 // "https://1.1.1.1/dns-query", "https://8.8.8.8/dns-query#dns.google". The name is never looked up.
+//
+// After an @ each may name its perspective: "10.1.2.3@eu", "tls://10.1.2.3#dns.eu.example@eu". "@default" is the same as none.
 func ParseResolver(s string) (Resolver, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
 		scheme, rest = transportUDP, s
 	}
 	r := Resolver{Transport: strings.ToLower(scheme)}
-	var err error
+	rest, perspective, err := cutName(rest, "@")
+	if perspective != defaultPerspective {
+		r.Perspective = perspective
+	}
+	if err != nil {
+		return Resolver{}, fmt.Errorf("resolver %s: %w", shown(s, 100), err)
+	}
 	switch r.Transport {
 	case transportUDP, transportTCP:
 		r.Addr, err = parseAddr(rest, defaultPort)
 	case transportTLS:
-		rest, r.ServerName, err = cutServerName(rest)
+		rest, r.ServerName, err = cutName(rest, "#")
 		if err == nil {
 			r.Addr, err = parseAddr(rest, defaultTLSPort)
 		}
 	case transportHTTPS:
-		rest, r.ServerName, err = cutServerName(rest)
+		rest, r.ServerName, err = cutName(rest, "#")
 		rest, path, _ := strings.Cut(rest, "/")
 		r.Path = "/" + path
 		if path == "" {
@@ -131,11 +156,11 @@ func ParseResolver(s string) (Resolver, error) {
 	return r, r.check()
 }
 
-// cutServerName takes off the name after a #.
-func cutServerName(s string) (rest, name string, err error) {
-	rest, name, found := strings.Cut(s, "#")
+// cutName takes off the name after the mark.
+func cutName(s, mark string) (rest, name string, err error) {
+	rest, name, found := strings.Cut(s, mark)
 	if found && name == "" {
-		return "", "", errors.New("there is no name after the #")
+		return "", "", errors.New("there is no name after the " + mark)
 	}
 	return rest, name, nil
 }
@@ -176,6 +201,8 @@ func (r Resolver) check() error {
 		return fmt.Errorf("resolver %s: port 0 cannot be asked; leave the port out to mean the transport's own", r.shown())
 	case r.Addr.Addr().IsUnspecified() || r.Addr.Addr().IsMulticast():
 		return fmt.Errorf("resolver %s: is not the address of one server", r.shown())
+	case !isPerspective(r.Perspective):
+		return fmt.Errorf("resolver %s: the perspective after the @ must have at most %d characters, each a lower-case letter, a digit or a hyphen", r.shown(), longestPerspective)
 	}
 	switch r.Transport {
 	case "", transportUDP, transportTCP:
@@ -202,8 +229,13 @@ func (r Resolver) check() error {
 	return nil
 }
 
-// isPlainPath tells a path from what has a query, a template, or needs escapes.
+// isPerspective accepts the empty name too.
+func isPerspective(name string) bool {
+	return len(name) <= longestPerspective && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// isPlainPath tells a path from what has a query, a template, a perspective, or needs escapes.
 func isPlainPath(path string) bool {
 	u, err := url.Parse(path)
-	return err == nil && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && u.Path == path && u.EscapedPath() == path
+	return err == nil && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && u.Path == path && u.EscapedPath() == path && !strings.Contains(path, "@")
 }

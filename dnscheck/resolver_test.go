@@ -27,6 +27,14 @@ func TestParseResolver(t *testing.T) {
 		{"[::1]:5353", "[::1]:5353", "udp", "[::1]:5353"},
 		{"tcp://[2606:4700:4700::1111]:53", "[2606:4700:4700::1111]:53", "tcp", "tcp://[2606:4700:4700::1111]:53"},
 		{"::ffff:9.9.9.9", "9.9.9.9:53", "udp", "9.9.9.9:53"},
+		{"10.1.2.3@eu", "10.1.2.3:53", "udp", "10.1.2.3:53@eu"},
+		{"10.1.2.3:54@eu", "10.1.2.3:54", "udp", "10.1.2.3:54@eu"},
+		{"tcp://[fd00::1]@eu-west-1", "[fd00::1]:53", "tcp", "tcp://[fd00::1]:53@eu-west-1"},
+		{"tls://10.1.2.3@eu", "10.1.2.3:853", "tls", "tls://10.1.2.3:853@eu"},
+		{"tls://10.1.2.3#dns.eu.example@eu", "10.1.2.3:853", "tls", "tls://10.1.2.3:853#dns.eu.example@eu"},
+		{"https://10.1.2.3@eu", "10.1.2.3:443", "https", "https://10.1.2.3:443/dns-query@eu"},
+		{"https://10.1.2.3/dns-query#dns.eu.example@eu", "10.1.2.3:443", "https", "https://10.1.2.3:443/dns-query#dns.eu.example@eu"},
+		{"10.1.2.3@default", "10.1.2.3:53", "udp", "10.1.2.3:53"},
 	}
 	for _, test := range tests {
 		t.Run(test.text, func(t *testing.T) {
@@ -76,6 +84,14 @@ func TestParseResolverRefuses(t *testing.T) {
 		{"tls://1.1.1.1:0", "port 0 cannot be asked"},
 		{"quic://1.1.1.1", `unknown scheme "quic"`},
 		{"\x1b[31m", `"\x1b[31m"`},
+		{"10.1.2.3@", "no name after the @"},
+		{"10.1.2.3@EU", "the perspective after the @ must have at most 20 characters, each a lower-case letter, a digit or a hyphen"},
+		{"10.1.2.3@eu west", "the perspective after the @"},
+		{"10.1.2.3@a23456789012345678901", "the perspective after the @"},
+		{"10.1.2.3@eu\x1b[31m", `@eu\x1b[31m": the perspective after the @`},
+		{"10.1.2.3@eu@us", "the perspective after the @"},
+		{"tls://10.1.2.3@eu#dns.eu.example", "the perspective after the @"},
+		{"tls://@eu", "want an IP address"},
 	}
 	for _, test := range tests {
 		t.Run(test.text, func(t *testing.T) {

@@ -19,6 +19,7 @@ type vantage interface {
 // recursive is the view through one recursive resolver.
 type recursive struct {
 	resolver Resolver
+	operator string
 	exchange *exchange
 	canary   *canary // nil: it is taken at its word
 	strict   bool    // that there is nothing has to come from a zone
@@ -38,7 +39,7 @@ func (v recursive) observe(ctx context.Context, host, token string) (Observation
 		return o, counts && ctx.Err() == nil
 	}
 	return Observation{
-		Resolver: o.Resolver, Transport: o.Transport, Took: o.Took,
+		Resolver: o.Resolver, Operator: o.Operator, Perspective: o.Perspective, Transport: o.Transport, Took: o.Took,
 		State: Unknown, Reason: ReasonUntrusted, Err: "the resolver has no vote: " + why,
 	}, ctx.Err() == nil
 }
@@ -48,7 +49,7 @@ func (v recursive) see(ctx context.Context, host, token string) (Observation, bo
 	began := time.Now()
 	path := newTrail(host)
 	authenticated := true
-	o := Observation{Resolver: v.resolver.Name, Transport: v.resolver.Transport}
+	o := Observation{Resolver: v.resolver.Name, Operator: v.operator, Perspective: v.resolver.perspective(), Transport: v.resolver.Transport}
 	for {
 		var r reply
 		var err error

@@ -55,6 +55,7 @@ const (
 	ReasonUnconfirmed     Reason = "dnssec_unconfirmed" // some answers are authenticated by DNSSEC, and too few of those have the token
 	ReasonUnsigned        Reason = "dnssec_missing"     // no answer is authenticated, and Config.RequireDNSSEC wants it
 	ReasonTooFewResolvers Reason = "too_few_resolvers"  // there is but one resolver
+	ReasonOnePerspective  Reason = "one_perspective"    // perspectives are named, and the token is seen from one alone
 
 	// These come of asking the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
@@ -81,6 +82,8 @@ type Observation struct {
 	Resolver      string        // the resolver's name, or the name server's
 	Authority     bool          // it is one of the zone's own name servers
 	Address       string        // of a name server: "192.0.2.1:53"; empty where it has none that could be asked
+	Operator      string        // of a resolver: who runs it, as Operators has it
+	Perspective   string        // of a resolver: its name, "default" where it names none
 	Transport     string        // of the last question: "udp", "tcp", "tls" or "https"
 	State         State         //
 	Reason        Reason        //
@@ -241,6 +244,8 @@ func (v Verdict) Plain() string {
 		return "The TXT record at " + host + " holds the expected value, but is not secured by DNSSEC, which is required: sign the domain's zone, and have its DS record published by the registrar."
 	case ReasonTooFewResolvers:
 		return "The TXT record at " + host + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked."
+	case ReasonOnePerspective:
+		return "The TXT record at " + host + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network."
 	case ReasonUntrusted:
 		return "The TXT record at " + host + " could not be looked up: the resolver answers for names that do not exist, so that nothing it says counts."
 	case ReasonRCode:

@@ -54,6 +54,8 @@ func TestSentences(t *testing.T) {
 			"The TXT record at " + h + " holds the expected value, but is not secured by DNSSEC, which is required: sign the domain's zone, and have its DS record published by the registrar.", ""},
 		{"too few resolvers", dnscheck.Unknown, dnscheck.ReasonTooFewResolvers, found(),
 			"The TXT record at " + h + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked.", ""},
+		{"one perspective", dnscheck.Unknown, dnscheck.ReasonOnePerspective, found(),
+			"The TXT record at " + h + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network.", ""},
 		{"nothing yet", dnscheck.Unknown, "", found(), "Nothing is known yet of the TXT record at " + h + ".", ""},
 	}
 	for _, test := range tests {

@@ -47,13 +47,13 @@ func TestEvidenceIsKept(t *testing.T) {
 	w.step()
 	found := func(resolvers int, values ...string) *dnscheck.Evidence {
 		said := dnscheck.ObservationRecord{
-			Transport: "udp", State: "absent", Reason: "other_value", Values: values, RCode: "NOERROR", NegativeTTL: 1,
+			Perspective: "default", Transport: "udp", State: "absent", Reason: "other_value", Values: values, RCode: "NOERROR", NegativeTTL: 1,
 		}
 		return &dnscheck.Evidence{
 			At: w.clock.now(), State: "absent", Reason: "other_value", Basis: "resolvers", Quorum: 2, Resolvers: 3, NegativeTTL: 1, Said: slices.Repeat([]dnscheck.ObservationRecord{said}, resolvers),
 		}
 	}
-	unmeasured := cmpopts.IgnoreFields(dnscheck.ObservationRecord{}, "Asked", "Milliseconds")
+	unmeasured := cmpopts.IgnoreFields(dnscheck.ObservationRecord{}, "Asked", "Operator", "Milliseconds")
 	if diff := cmp.Diff(found(2, `"v=other"`, `"v=more\a"`), w.evidence(run), unmeasured); diff != "" {
 		t.Errorf("after a look (-want +got):\n%s", diff)
 	}
@@ -160,8 +160,9 @@ func TestEvidenceThatCannotBeRead(t *testing.T) {
 func proofs() map[string]dnscheck.Verdict {
 	rand := rand.New(rand.NewPCG(1, 2)) // the same sizes each time
 	resolvers := []dnscheck.Observation{
-		{Resolver: "tls://1.1.1.1:853#one.one.one.one", Transport: "tls"}, {Resolver: "tls://8.8.8.8:853#dns.google", Transport: "tls"},
-		{Resolver: "tls://9.9.9.9:853#dns.quad9.net", Transport: "tls"},
+		{Resolver: "tls://1.1.1.1:853#one.one.one.one", Operator: "Cloudflare", Perspective: "default", Transport: "tls"},
+		{Resolver: "tls://8.8.8.8:853#dns.google", Operator: "Google", Perspective: "default", Transport: "tls"},
+		{Resolver: "tls://9.9.9.9:853#dns.quad9.net", Operator: "Quad9", Perspective: "default", Transport: "tls"},
 	}
 	all := map[string]dnscheck.Verdict{}
 	for name, zone := range map[string]struct {
@@ -229,6 +230,34 @@ func TestProofsAreSmall(t *testing.T) {
 	d := apiclient.DiscoveryDomain{ID: letters(64), Domain: letters(253), VerificationHost: letters(253), VerificationTXT: letters(4096)}
 	if packed, err := tasks.PackProof(proofs()["four of a provider"], letters(64), d, newWorldTime); err != nil || len(packed) > most {
 		t.Errorf("the longest record: %d bytes, %v", len(packed), err)
+	}
+}
+
+// TestProofKeepsOperatorsAndPerspectives of resolvers, whatever their names.
+func TestProofKeepsOperatorsAndPerspectives(t *testing.T) {
+	found := func(o dnscheck.Observation) dnscheck.Observation {
+		o.State, o.Reason, o.RCode, o.Took = dnscheck.Present, dnscheck.ReasonFound, "NOERROR", 12*time.Millisecond
+		return o
+	}
+	v := dnscheck.Verdict{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Basis: dnscheck.ByBoth, Quorum: 2, Resolvers: 3, Observations: []dnscheck.Observation{
+		found(dnscheck.Observation{Resolver: "ns1.example.com", Authority: true, Address: "192.0.2.1:53", Transport: "udp"}),
+		found(dnscheck.Observation{Resolver: "tls://76.76.2.11:853#p2.freedns.controld.com", Operator: "Control D", Perspective: "default", Transport: "tls"}),
+		found(dnscheck.Observation{Resolver: "tls://10.1.2.3:853#dns.eu.example@eu", Operator: "10.1.2.3", Perspective: "eu", Transport: "tls"}),
+		found(dnscheck.Observation{Resolver: "tls://198.51.100.7:853#dns.us.example@us", Operator: "us.example", Perspective: "us", Transport: "tls", Authenticated: true}),
+		found(dnscheck.Observation{Resolver: "ours", Operator: "198.51.100.0/24", Perspective: "ap", Transport: "udp"}),
+		found(dnscheck.Observation{Resolver: "two words", Operator: "10.1.2.4", Perspective: "default", Transport: "tls"}),
+	}}
+	packed, err := tasks.PackProof(v, org, apiclient.DiscoveryDomain{}, newWorldTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := tasks.ReadEvidence(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := cmpopts.SortSlices(func(a, b dnscheck.ObservationRecord) int { return strings.Compare(a.Asked, b.Asked) })
+	if diff := cmp.Diff(v.Evidence().Said, e.Said, byName); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

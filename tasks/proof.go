@@ -42,7 +42,7 @@ var proofPacking = newPacking(2, `tls://208.67.222.222:853#dns.opendns.comtls://
 	`.ui-dns.org.ui-dns.dens1.dreamhost.comns1.digitalocean.comns-cloud-a1.googledomains.comns1-01.azure-dns.com.gandi.netns1.bluehost.comdns1.p01.nsone.net.ovh.net`+
 	`dns1.registrar-servers.com.ns.cloudflare.com[2606:4700:50::adf5:[2a06:98c1:50::ac40:[2803:f800:50::6ca2:]108.162.192.172.64.32.173.245.58.205.251.192.]\ndns2.www.dns.com 192.0.2.1\nns2.{"a":"t`+
 	`","b":"authority","o":"org_","d":"ord_","z":".com","h":"_ss-verification.org_","j":"==","q":2,"w":3,"y":[""],"v":"dns1. 1\nns-\nns1. 1`+
-	`\ntls://1.1.1.1:853#one.one.one.one\ntls://8.8.8.8:853#dns.google\ntls://9.9.9.9:853#dns.quad9.net"}`)
+	`\nCloudflare\ttls://1.1.1.1:853#one.one.one.one \nGoogle\ttls://8.8.8.8:853#dns.google \nQuad9\ttls://9.9.9.9:853#dns.quad9.net "}`)
 
 // proof is evidence in the form that is packed. Members that are left out have the value
 // that is named with them.
@@ -62,8 +62,8 @@ type proof struct {
 	// Aliases are those of each of Found.
 	Aliases []string `json:"y,omitempty"`
 	// Found are the voters that found the token and of which nothing else is to be said, a
-	// line each: name, a blank, the time taken in ms, and of a name server a blank and its
-	// address.
+	// line each: of a resolver its operator and a tab; name, a blank, the time taken in ms,
+	// and of a name server a blank and its address.
 	Found  string  `json:"v,omitempty"`
 	Others []voter `json:"u,omitempty"`
 	More   int     `json:"m,omitempty"`
@@ -74,6 +74,8 @@ type voter struct {
 	Name          string   `json:"n"`
 	Address       string   `json:"i,omitempty"` // of a name server; without its port if that is 53
 	Authority     bool     `json:"u,omitempty"` // where there is no address
+	Operator      string   `json:"w,omitempty"` // of a resolver
+	Perspective   string   `json:"q,omitempty"` // of a resolver; usual: what its name has after an @, or default
 	Transport     string   `json:"p,omitempty"` // udp of a name server, tls of a resolver
 	State         string   `json:"s,omitempty"` // present
 	Reason        string   `json:"r,omitempty"` // found
@@ -155,20 +157,47 @@ func newProof(e dnscheck.Evidence) proof {
 		if len(found) == 0 {
 			p.Aliases = v.Aliases
 		}
-		plain := voter{Name: v.Name, Address: v.Address, Milliseconds: v.Milliseconds, Aliases: p.Aliases}
-		if !reflect.DeepEqual(v, plain) || strings.ContainsAny(v.Name+v.Address, " \n") {
+		plain := voter{Name: v.Name, Address: v.Address, Operator: v.Operator, Milliseconds: v.Milliseconds, Aliases: p.Aliases}
+		if !reflect.DeepEqual(v, plain) || strings.ContainsAny(v.Name+v.Address, " \t\n") {
 			p.Others = append(p.Others, v)
 			continue
 		}
-		found = append(found, strings.TrimSpace(fmt.Sprintf("%s %d %s", v.Name, v.Milliseconds, v.Address)))
+		found = append(found, v.line())
 	}
 	p.Found = strings.Join(found, "\n")
 	return p
 }
 
+// line is the voter's in proof.Found.
+func (v voter) line() string {
+	line := strings.TrimSpace(fmt.Sprintf("%s %d %s", v.Name, v.Milliseconds, v.Address))
+	if v.Operator != "" {
+		return v.Operator + "\t" + line
+	}
+	return line
+}
+
+// voterOf reads what line writes. A line that cannot be read is shown as far as it can.
+func voterOf(line string) (v voter) {
+	if operator, rest, found := strings.Cut(line, "\t"); found {
+		v.Operator, line = operator, rest
+	}
+	_, _ = fmt.Sscan(line, &v.Name, &v.Milliseconds, &v.Address)
+	return v
+}
+
+func usualPerspective(authority bool, name string) string {
+	if authority {
+		return ""
+	}
+	_, perspective, _ := strings.Cut(name, "@")
+	return cmp.Or(perspective, "default")
+}
+
 func newVoter(o dnscheck.ObservationRecord) voter {
 	return voter{
 		Name: o.Asked, Address: strings.TrimSuffix(o.Address, usualPort), Authority: o.Authority && o.Address == "",
+		Operator: o.Operator, Perspective: unusual(o.Perspective, usualPerspective(o.Authority, o.Asked)),
 		Transport: unusual(o.Transport, usualTransport(o.Authority)), State: unusual(o.State, usualState), Reason: unusual(o.Reason, string(dnscheck.ReasonFound)),
 		RCode: unusual(o.RCode, usualRCodeOf(o.State)), Aliases: o.Aliases, EDE: o.EDE, Authenticated: o.Authenticated, Milliseconds: int(o.Milliseconds + 0.5), Err: o.Err,
 	}
@@ -184,9 +213,8 @@ func (p proof) evidence() Evidence {
 		Compared: &Compared{p.Organization, p.ID, p.Domain, p.Host, cmp.Or(p.TXT, hex.EncodeToString(p.Hex)), p.TXTSHA256},
 	}
 	for line := range strings.Lines(p.Found) {
-		v := voter{Aliases: p.Aliases}
-		// A line that cannot be read is shown as far as it can.
-		_, _ = fmt.Sscan(line, &v.Name, &v.Milliseconds, &v.Address)
+		v := voterOf(line)
+		v.Aliases = p.Aliases
 		e.Said = append(e.Said, v.observation())
 	}
 	for _, v := range p.Others {
@@ -203,7 +231,8 @@ func (v voter) observation() dnscheck.ObservationRecord {
 		address += usualPort
 	}
 	return dnscheck.ObservationRecord{
-		Asked: v.Name, Address: address, Authority: authority, Transport: cmp.Or(v.Transport, usualTransport(authority)), State: state,
+		Asked: v.Name, Address: address, Authority: authority,
+		Operator: v.Operator, Perspective: cmp.Or(v.Perspective, usualPerspective(authority, v.Name)), Transport: cmp.Or(v.Transport, usualTransport(authority)), State: state,
 		Reason: cmp.Or(v.Reason, string(dnscheck.ReasonFound)), RCode: cmp.Or(v.RCode, usualRCodeOf(state)), Aliases: v.Aliases, EDE: v.EDE,
 		Authenticated: v.Authenticated, Milliseconds: float64(v.Milliseconds), Err: v.Err,
 	}

@@ -1,0 +1,253 @@
+package dnscheck_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"orgops/dnscheck"
+)
+
+// in returns resolvers of these perspectives, each of another operator; an empty one is the default.
+func in(names ...string) []dnscheck.Resolver {
+	resolvers := anyResolver(len(names))
+	for i, name := range names {
+		resolvers[i].Perspective = name
+	}
+	return resolvers
+}
+
+// A quorum that sees the token proves it only if it spans two perspectives, whoever answers first. By looks and for a no, the
+// perspective does not matter.
+func TestProofSpansPerspectives(t *testing.T) {
+	found := expected{dnscheck.Present, dnscheck.ReasonFound}
+	one := expected{dnscheck.Unknown, dnscheck.ReasonOnePerspective}
+	tests := []struct {
+		name     string
+		in       []string
+		zones    []zone
+		required bool
+		want     expected
+	}{
+		{"all see it", []string{"eu", "us", "ap"}, []zone{yes, yes, yes}, false, found},
+		{"two perspectives of three see it", []string{"eu", "us", "ap"}, []zone{yes, servfail, yes}, false, found},
+		{"the default one and another", []string{"", "", "eu"}, []zone{yes, servfail, yes}, false, found},
+		{"a quorum in one perspective, the other fails", []string{"eu", "eu", "us"}, []zone{yes, yes, servfail}, false, one},
+		{"a quorum in one perspective, the other denies it", []string{"eu", "eu", "us"}, []zone{yes, yes, noName}, false, one},
+		{"a quorum in one perspective, the other is silent", []string{"eu", "eu", "us"}, []zone{yes, yes, never}, false, one},
+		{"a quorum in the default one, the other denies it", []string{"", "", "eu"}, []zone{yes, yes, noValue}, false, one},
+		{"four in one perspective, the fifth fails", []string{"eu", "eu", "us", "eu", "eu"}, []zone{yes, yes, servfail, yes, yes}, false, one},
+		{"none is named", []string{"", "", ""}, []zone{yes, yes, servfail}, false, found},
+		{"too few see it", []string{"eu", "us", "ap"}, []zone{yes, noName, servfail}, false, expected{dnscheck.Unknown, dnscheck.ReasonDisagree}},
+		{"a quorum in one perspective denies it", []string{"eu", "eu", "us"}, []zone{noName, noName, yes}, false, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		{"one finds it bogus", []string{"eu", "eu", "us"}, []zone{yes, yes, bogus}, false, expected{dnscheck.Unknown, dnscheck.ReasonDNSSEC}},
+
+		{"authenticated, in both", []string{"eu", "eu", "us"}, []zone{signed(yes), signed(yes), signed(yes)}, false, found},
+		{"authenticated in one, in the other not", []string{"eu", "eu", "us"}, []zone{signed(yes), signed(yes), yes}, false, one},
+		{"authenticated in one, in the other not, and required", []string{"eu", "eu", "us"}, []zone{signed(yes), signed(yes), yes}, true, one},
+		{"authenticated in both, and required", []string{"eu", "eu", "us"}, []zone{signed(yes), yes, signed(yes)}, true, found},
+		{"authenticated nowhere, and required", []string{"eu", "eu", "us"}, []zone{yes, yes, yes}, true, expected{dnscheck.Unknown, dnscheck.ReasonUnsigned}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for range 2 {
+				slices.Reverse(test.in)
+				slices.Reverse(test.zones)
+				synctest.Test(t, func(t *testing.T) {
+					c := inMemory(t, dnscheck.Config{Resolvers: in(test.in...), RequireDNSSEC: test.required}, test.zones...)
+					want(t, prove(t, c), test.want.state, test.want.reason)
+					if test.want == one {
+						want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
+					}
+				})
+			}
+		})
+	}
+	for _, third := range []zone{noName, servfail} {
+		t.Run("the name servers have it", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := delegated(t, txt(host, token))
+				n.know(txt(host, token))
+				n.at(resolverAddrs[2], n.only(third))
+				want(t, prove(t, n.checkerIn(dnscheck.ModeAuto, "eu", "eu", "us")), one.state, one.reason)
+				want(t, prove(t, n.checkerIn(dnscheck.ModeAuto, "eu", "us", "us")), found.state, found.reason)
+			})
+		})
+	}
+}
+
+// checkerIn looks at this internet through three resolvers of these perspectives.
+func (n *internet) checkerIn(mode dnscheck.Mode, names ...string) *dnscheck.Checker {
+	n.t.Helper()
+	c := dnscheck.Config{Mode: mode}
+	for i, name := range names {
+		c.Resolvers = append(c.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(resolverAddrs[i]), 53), Perspective: name})
+	}
+	checker, err := dnscheck.NewOver(c, n.dial)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return checker
+}
+
+// The resolvers of one perspective do not choose whose servers are taken for the zone's.
+func TestNameServersByOnePerspective(t *testing.T) {
+	for name, test := range map[string]struct {
+		in   []string
+		want dnscheck.State
+	}{
+		"one perspective names others": {[]string{"eu", "eu", "us"}, dnscheck.Unknown},
+		"two perspectives do":          {[]string{"eu", "us", "us"}, dnscheck.Present},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := delegated(t)
+				for _, address := range resolverAddrs[:2] {
+					n.at(address, namesServersAt("6.6.6.6"))
+				}
+				n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
+				c := n.checkerIn(dnscheck.ModeAuthority, test.in...)
+				if v := look(t, c); v.State != test.want {
+					t.Errorf("state %s (%s), want %s", v.State, v.Reason, test.want)
+				}
+				if asked := n.dials("6.6.6.6") > 0; asked != (test.want == dnscheck.Present) {
+					t.Errorf("their server was asked: %t", asked)
+				}
+			})
+		})
+	}
+}
+
+// namesServersAt is a resolver that says of each name that its name server is at this address.
+func namesServersAt(addr string) zone {
+	return func(q *dns.Msg) *dns.Msg {
+		switch q.Question[0].Qtype {
+		case dns.TypeNS:
+			return answer(q, ns(q.Question[0].Name, "evil.net"))
+		case dns.TypeA:
+			return answer(q, made(addr, q))
+		}
+		return holding(token)(q)
+	}
+}
+
+// A record is not gone because one network does not see it.
+func TestDisproofSpansPerspectives(t *testing.T) {
+	for name, test := range map[string]struct {
+		in    []string
+		zones []zone
+		want  expected
+	}{
+		"one denies it, the other is silent": {[]string{"eu", "eu", "us"}, []zone{noName, noName, never}, expected{dnscheck.Unknown, dnscheck.ReasonTimeout}},
+		"one denies it, the other fails":     {[]string{"", "", "us"}, []zone{noName, noName, servfail}, expected{dnscheck.Unknown, dnscheck.ReasonServFail}},
+		"both deny it":                       {[]string{"eu", "eu", "us"}, []zone{noName, servfail, noName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+		"one denies it, the other sees it":   {[]string{"eu", "eu", "us"}, []zone{noName, noName, yes}, expected{dnscheck.Present, dnscheck.ReasonFound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				want(t, disprove(t, inMemory(t, dnscheck.Config{Resolvers: in(test.in...)}, test.zones...)), test.want.state, test.want.reason)
+			})
+		})
+	}
+}
+
+// Where port 53 is closed the resolvers over TLS have to span perspectives by themselves.
+func TestPerspectivesWherePort53IsClosed(t *testing.T) {
+	a := newCertifier(t)
+	cert := a.issue(nil)
+	for second, wanted := range map[string]expected{
+		"eu": {dnscheck.Unknown, dnscheck.ReasonOnePerspective},
+		"us": {dnscheck.Present, dnscheck.ReasonFound},
+	} {
+		t.Run(second, func(t *testing.T) {
+			n := delegated(t)
+			n.know(txt(host, token))
+			n.mu.Lock()
+			delete(n.servers, tldAddr)
+			n.mu.Unlock()
+			config := dnscheck.Config{Mode: dnscheck.ModeAuto, RootCAs: a.roots}
+			for _, perspective := range []string{"eu", second} {
+				r, _ := streams(t, &cert, answering(n.resolver))
+				r.Perspective = perspective
+				config.Resolvers = append(config.Resolvers, r)
+			}
+			config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(resolverAddrs[0]), 53), Perspective: "us"})
+			c, err := dnscheck.NewOver(config, func(ctx context.Context, network, address string) (net.Conn, error) {
+				if netip.MustParseAddrPort(address).Addr().IsLoopback() {
+					return new(net.Dialer).DialContext(ctx, network, address)
+				}
+				return n.dial(ctx, network, address)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			want(t, prove(t, c), wanted.state, wanted.reason)
+		})
+	}
+}
+
+func TestPerspectivesThatCannotBeSpanned(t *testing.T) {
+	tests := []struct{ name, resolvers, want string }{
+		{"two", "10.0.0.1@eu,10.0.0.2@us", ""},
+		{"one's own, of one domain and network", "tls://5.5.5.1#a.example.com@eu,tls://5.5.5.2#b.example.com@us,tls://5.5.5.3#c.example.com@ap", ""},
+		{"one's own next to public ones here", "tls://5.5.5.1#a.example.com@eu,1.1.1.1,8.8.8.8", ""},
+		{"one alone, which proves nothing anyway", "10.0.0.1@eu", ""},
+		{"one perspective", "10.0.0.1@eu,10.0.0.2@eu,10.0.0.3@eu",
+			"resolvers are all in one perspective (eu), and a proof has to span two: add resolvers in another network, or leave out @eu"},
+		{"a public one elsewhere", "tls://1.1.1.1#one.one.one.one@eu,10.0.0.2@us",
+			"resolver tls://1.1.1.1:853#one.one.one.one@eu is a public one (Cloudflare): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; " +
+				"leave out @eu, and name a resolver of your own for that perspective"},
+		{"a public one by its name", "tls://10.0.0.1#dns.google@eu,10.0.0.2@us",
+			"resolver tls://10.0.0.1:853#dns.google@eu is a public one (Google): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; " +
+				"leave out @eu, and name a resolver of your own for that perspective"},
+		{"public ones of one operator", "1.1.1.1,1.0.0.1,10.0.0.1@eu",
+			"resolvers 1.1.1.1:53 and 1.0.0.1:53 are of one operator (Cloudflare), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"},
+		{"one's own of one network, none named", "5.5.5.1,5.5.5.2,8.8.8.8",
+			"resolvers 5.5.5.1:53 and 5.5.5.2:53 are of one operator (5.5.5.0/24), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"},
+		{"the default one by its name is none", "10.0.0.1@default,10.0.0.2", ""},
+		{"one server in two", "10.0.0.1@eu,10.0.0.1:54@us", "resolver 10.0.0.1:54@us is named twice: it would count twice for the quorum; name each once"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := dnscheck.New(dnscheck.Config{Resolvers: parsed(t, test.resolvers)})
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				c.Close()
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Each observation says who runs the resolver and where it is.
+func TestObservationsNameOperatorAndPerspective(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := inMemory(t, dnscheck.Config{Resolvers: parsed(t, "tls://1.1.1.1#one.one.one.one,10.0.0.1@eu,10.0.0.2@us"), CanaryZone: canaryZone},
+			withCanary(noName, yes), withCanary(noName, yes), withCanary(yes, yes))
+		var got []string
+		for _, o := range prove(t, c).Evidence().Said {
+			got = append(got, strings.Join([]string{o.Operator, o.Perspective, o.Reason}, " "))
+		}
+		wanted := []string{"Cloudflare default unreachable", "10.0.0.1 eu found", "10.0.0.2 us resolver_untrusted"}
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		for i, s := range c.Resolvers() {
+			if !strings.HasPrefix(wanted[i], s.Operator+" "+s.Perspective+" ") {
+				t.Errorf("state %+v, want %s", s, wanted[i])
+			}
+		}
+	})
+}
