@@ -25,7 +25,7 @@ type Evidence struct {
 type ObservationRecord struct {
 	Asked         string   `json:"asked"` // the resolver, or the name server
 	Authority     bool     `json:"name_server"`
-	Address       string   `json:"address,omitempty"` // of a name server
+	Address       string   `json:"address,omitempty"`     // of a name server
 	Operator      string   `json:"operator,omitempty"`    // of a resolver
 	Perspective   string   `json:"perspective,omitempty"` // of a resolver
 	Transport     string   `json:"transport"`

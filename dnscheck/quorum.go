@@ -61,7 +61,7 @@ func checkOperators(resolvers []Resolver, quorum int) error {
 
 // namesPerspectives reports whether any resolver names a perspective: then a proof has to span two.
 func namesPerspectives(resolvers []Resolver) bool {
-	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != defaultPerspective })
+	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != DefaultPerspective })
 }
 
 // checkPerspectives refuses perspectives that a proof cannot span, and those of public resolvers. A single resolver is let
@@ -70,7 +70,7 @@ func checkPerspectives(resolvers []Resolver) error {
 	var in perspectives
 	operators := Operators(resolvers)
 	for i, r := range resolvers {
-		if r.perspective() != defaultPerspective && isPublicOperator(operators[i]) {
+		if r.perspective() != DefaultPerspective && isPublicOperator(operators[i]) {
 			return fmt.Errorf("resolver %s is a public one (%s): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; "+
 				"leave out @%s, and name a resolver of your own for that perspective", r, operators[i], r.Perspective)
 		}

@@ -39,12 +39,11 @@ type Resolver struct {
 	Name        string // how observations call it; empty: String()
 }
 
-const (
-	// defaultPerspective is that of resolvers that name none.
-	defaultPerspective = "default"
-	// longestPerspective keeps names short: each observation has one.
-	longestPerspective = 20
-)
+// DefaultPerspective is the perspective of resolvers that name none.
+const DefaultPerspective = "default"
+
+// longestPerspective keeps names short: each observation has one.
+const longestPerspective = 20
 
 // DefaultResolvers are those of three operators, over TLS, as [ParseResolver] reads them: whoever is on the path to them can
 // neither read nor forge what they answer.
@@ -76,7 +75,7 @@ func (r Resolver) String() string {
 }
 
 // perspective returns the name of the resolver's perspective.
-func (r Resolver) perspective() string { return cmp.Or(r.Perspective, defaultPerspective) }
+func (r Resolver) perspective() string { return cmp.Or(r.Perspective, DefaultPerspective) }
 
 // shown is String where that has nothing but an address in it, and quoted where it may have anything.
 func (r Resolver) shown() string {
@@ -122,7 +121,7 @@ func ParseResolver(s string) (Resolver, error) {
 	}
 	r := Resolver{Transport: strings.ToLower(scheme)}
 	rest, perspective, err := cutName(rest, "@")
-	if perspective != defaultPerspective {
+	if perspective != DefaultPerspective {
 		r.Perspective = perspective
 	}
 	if err != nil {
