@@ -72,7 +72,9 @@ func (h *confirm) audit(ctx context.Context, job Job, p VerifyPayload, in intent
 	}
 	h.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "tenant", job.Tenant, "run", job.Run, "item", *job.Item,
 		"organization_id", p.OrganizationID, "discovery_domain_id", p.DiscoveryDomainID, "domain", in.Domain, "verification_host", in.Host,
-		"proven_at", proof.At, "basis", proof.Basis, "quorum", proof.Quorum, "resolvers", proof.Resolvers)
+		"proven_at", proof.At, "basis", proof.Basis, "quorum", proof.Quorum, "resolvers", proof.Resolvers,
+		"operators", proof.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
+		"perspectives", proof.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
 }
 
 // landed writes down that the domain is verified. What is told and settled after that

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,18 @@ type Evidence struct {
 
 	// Compared is the API's record that the proof was made for; nil: nothing was proven.
 	Compared *Compared `json:"compared,omitempty"`
+}
+
+// seenBy returns that of each resolver that found the token, each once and in order.
+func (e Evidence) seenBy(of func(dnscheck.ObservationRecord) string) []string {
+	var all []string
+	for _, o := range e.Said {
+		if !o.Authority && o.State == usualState {
+			all = append(all, of(o))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 const (

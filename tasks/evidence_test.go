@@ -295,6 +295,9 @@ func TestProofIsKept(t *testing.T) {
 				if n := strings.Count(w.log.String(), `"msg":"audit","event":"domain verified","tenant":"default","run":"run0","item":0,"organization_id":"`+org+`"`); n < 1 || n > 2 {
 					t.Errorf("%d audit lines, want one, or another one of a second execution", n)
 				}
+				if log := w.log.String(); !strings.Contains(log, `"operators":["127.0.0.1:`) || !strings.Contains(log, `"perspectives":["default"]`) {
+					t.Errorf("the audit line has no operators and perspectives: %s", log)
+				}
 			})
 		}
 	}

@@ -191,7 +191,7 @@ func usualPerspective(authority bool, name string) string {
 		return ""
 	}
 	_, perspective, _ := strings.Cut(name, "@")
-	return cmp.Or(perspective, "default")
+	return cmp.Or(perspective, dnscheck.DefaultPerspective)
 }
 
 func newVoter(o dnscheck.ObservationRecord) voter {

@@ -23,7 +23,7 @@ type checkCommand struct {
 	oneDomain
 	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant of the organization that --org names."`
 	IgnoreColumns  []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, of the file to leave out as if they were not there."`
-	Resolvers      []string `default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net" help:"Resolvers to ask, as the worker's: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME."`
+	Resolvers      []string `default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net" help:"Resolvers to ask, as the worker's: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME, each with @PERSPECTIVE or without."`
 	ResolverQuorum int      `default:"0" help:"How many resolvers have to see a token, as by the worker (default, and least: all of two, all but one of three to five, all but two of six or more)."`
 	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers that are authenticated by DNSSEC, as the worker does by its setting."`
 	DNSMode        string   `name:"dns-mode" default:"auto" help:"Who is asked, as by the worker: auto (the domain's own name servers first), authority, or resolvers."`

@@ -71,7 +71,7 @@ type tenantFlags struct {
 	Reserve              float64       `help:"Share of rate and burst left to the tenant's own logins, in percent." default:"20"`
 	SweepShare           float64       `help:"Share of what is left after the reserve that sweeps get, in percent." default:"20"`
 	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
-	Resolvers            []string      `help:"Resolvers to ask: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or in the clear an address or tcp://ADDRESS. NAME is the one that the certificate must have, if not the address; it is never looked up." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
+	Resolvers            []string      `help:"Resolvers to ask: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or in the clear an address or tcp://ADDRESS. NAME is the one that the certificate must have, if not the address; it is never looked up. A resolver of yours in another network names that after an @ (tls://ADDRESS#NAME@eu): if any does, a proof takes answers from two." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default, and least: all of two, all but one of three to five, all but two of six or more)." default:"0"`
 	RequireDNSSEC        bool          `name:"require-dnssec" help:"Prove domains by answers only that a quorum of the resolvers authenticates by DNSSEC. Domains without DNSSEC are never verified then."`
 	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
@@ -515,7 +515,7 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%, sweep-share %g %%\n", t.Rate, t.Burst, t.Reserve, t.SweepShare)
 		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
 		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum)
-		fmt.Fprintf(out, "  operators: %s\n", strings.Join(dnscheck.Operators(t.resolvers), ", "))
+		fmt.Fprintf(out, "  operators: %s\n", t.operators())
 		fmt.Fprintf(out, "  firewall: %s\n", t.outward())
 		fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.dnsMode, t.RequireDNSSEC)
 		if t.CanaryZone != "" {
@@ -550,6 +550,17 @@ func (t tenant) printNetwork(out io.Writer) {
 			fmt.Fprintf(out, "  proxy: %s\n", through.Redacted())
 		}
 	}
+}
+
+// operators names who runs each resolver, and its perspective if it has one.
+func (t tenant) operators() string {
+	names := dnscheck.Operators(t.resolvers)
+	for i, r := range t.resolvers {
+		if r.Perspective != "" {
+			names[i] += " in " + r.Perspective
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // outward says which connections to the outside the tenant's DNS checks make.

@@ -111,6 +111,12 @@ func byKey(file string) map[string]string {
 
 const oneOperator = "resolvers: resolvers 1.1.1.1:53 and 1.0.0.1:53 are of one operator (Cloudflare), which reaches the quorum of 2 alone: keep one of them, and add resolvers of other operators; or set the quorum to 3"
 
+const (
+	onePerspective  = "resolvers: resolvers are all in one perspective (eu), and a proof has to span two: add resolvers in another network, or leave out @eu"
+	publicElsewhere = "resolvers: resolver 1.1.1.1:53@eu is a public one (Cloudflare): it is anycast, so that the instance nearest to this machine answers, whatever perspective is named; " +
+		"leave out @eu, and name a resolver of your own for that perspective"
+)
+
 var wrongTenant = []settingsCase{
 	{name: "no such body", args: []string{"--body", "xml"}, want: `body: want json or form, got "xml"`},
 	{name: "ca file missing", args: []string{"--ca-file", "testdata/nowhere"}, want: "ca-file: open testdata/nowhere: no such file or directory"},
@@ -149,6 +155,8 @@ var wrongTenant = []settingsCase{
 	{name: "quorum of one", args: []string{"--resolver-quorum", "1"}, want: "resolvers: resolver quorum 1: want 2 to 3 of 3 resolvers, or 0 for 2"},
 	{name: "quorum of a bare majority", args: []string{"--resolvers", "1.1.1.1,8.8.8.8,9.9.9.9,208.67.222.222,94.140.14.14", "--resolver-quorum", "3"}, want: "resolvers: resolver quorum 3: want 4 to 5 of 5 resolvers, or 0 for 4"},
 	{name: "one resolver", args: []string{"--resolvers", "1.1.1.1"}, want: "resolvers: want at least two, of different operators, for one alone proves nothing; got 1.1.1.1 alone"},
+	{name: "one perspective", args: []string{"--resolvers", "10.0.0.1@eu,10.0.0.2@eu"}, want: onePerspective},
+	{name: "a public resolver elsewhere", args: []string{"--resolvers", "1.1.1.1@eu,10.0.0.2@us"}, want: publicElsewhere},
 	{name: "one operator is a quorum", args: []string{"--resolvers", "1.1.1.1,1.0.0.1,8.8.8.8"}, want: oneOperator},
 	{name: "no such dns mode", args: []string{"--dns-mode", "always"}, want: `dns-mode: want auto, authority or resolvers, got "always"`},
 	{name: "canary zone of one label", args: []string{"--canary-zone", "canary"}, want: `canary-zone: canary zone "canary" has one label only; give the full name, with its domain`},
@@ -249,6 +257,8 @@ var invalidFiles = map[string]string{
 	"quorum-negative":     `tenants[0] "acme": resolvers: resolver quorum -1: want 2 to 3 of 3 resolvers, or 0 for 2`,
 	"quorum-low":          `tenants[0] "acme": resolvers: resolver quorum 1: want 2 to 3 of 3 resolvers, or 0 for 2`,
 	"resolvers-one":       `tenants[0] "acme": resolvers: want at least two, of different operators, for one alone proves nothing; got 9.9.9.9 alone`,
+	"one-perspective":     `tenants[0] "acme": ` + onePerspective,
+	"public-elsewhere":    `tenants[0] "acme": ` + publicElsewhere,
 	"one-operator":        `tenants[0] "acme": ` + oneOperator,
 	"dns-mode":            `tenants[0] "acme": dns-mode: want auto, authority or resolvers, got "sometimes"`,
 	"sweep":               `tenants[0] "acme": ` + badCron(`"60 3 * * *": end of range (60) above maximum (59): 60`),

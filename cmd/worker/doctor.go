@@ -144,7 +144,7 @@ func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), er
 		checker.Close()
 	}
 	return doctor.Tenant{
-		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Quorum: t.quorum,
+		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Mode: t.dnsMode, Quorum: t.quorum,
 		Assertions: apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT,
 		Needs: doctor.Needs{
 			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.rules.Action != tasks.ActReport || t.VerifyPending,

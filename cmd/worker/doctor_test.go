@@ -37,8 +37,8 @@ func everything(t *testing.T) string {
 	return packets.LocalAddr().String()
 }
 
-// expected is the warning that the sandbox's resolvers are worth.
-var expected = []string{"does not validate DNSSEC"}
+// expected are the warnings that the sandbox's resolvers are worth.
+var expected = []string{"does not validate DNSSEC", "are queried from this network alone"}
 
 func TestDoctor(t *testing.T) {
 	for _, tc := range []struct {

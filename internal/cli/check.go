@@ -52,15 +52,32 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	return found, err
 }
 
-// WhoSaid names a resolver, or a name server with its address.
+// WhoSaid names a resolver, with its operator and perspective where its name does not have
+// them, or a name server with its address.
 func WhoSaid(o dnscheck.ObservationRecord) string {
 	switch {
 	case !o.Authority:
-		return "resolver " + o.Asked
+		return "resolver " + o.Asked + Whose(o.Asked, o.Operator, o.Perspective)
 	case o.Asked == "":
 		return "a name server"
 	}
 	return fmt.Sprintf("name server %s at %s", o.Asked, cmp.Or(o.Address, "no address"))
+}
+
+// Whose returns " (OPERATOR, PERSPECTIVE)" of a resolver, without those that its name has and
+// without the default perspective.
+func Whose(name, operator, perspective string) string {
+	var parts []string
+	if !strings.Contains(name, operator) {
+		parts = append(parts, operator)
+	}
+	if perspective != "" && perspective != dnscheck.DefaultPerspective && !strings.HasSuffix(name, "@"+perspective) {
+		parts = append(parts, perspective)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // WhatIsThere is the evidence in one line.

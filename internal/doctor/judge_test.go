@@ -49,8 +49,14 @@ func TestScopes(t *testing.T) {
 
 func TestResolvers(t *testing.T) {
 	good := func(addr string) dnscheck.Examination {
-		return dnscheck.Examination{Name: addr + ":53", EDNS: true, Validates: true}
+		return dnscheck.Examination{Name: addr + ":53", Perspective: "default", EDNS: true, Validates: true}
 	}
+	in := func(perspective string, e dnscheck.Examination) dnscheck.Examination {
+		e.Perspective = perspective
+		return e
+	}
+	silent := func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }
+	const onePlace = "warning  : all resolvers are queried from this network alone: whoever misleads what is queried from here misleads all of them -> name resolvers of your own in other networks (docs/perspectives.md)"
 	bad := func(e dnscheck.Examination, spoil func(*dnscheck.Examination)) dnscheck.Examination {
 		spoil(&e)
 		return e
@@ -61,14 +67,19 @@ func TestResolvers(t *testing.T) {
 		all    []dnscheck.Examination
 		want   []string
 	}{
-		{"good", 2, []dnscheck.Examination{good("1.1.1.1"), good("8.8.8.8"), good("9.9.9.9")}, nil},
+		{"good", 2, []dnscheck.Examination{good("1.1.1.1"), good("8.8.8.8"), good("9.9.9.9")}, []string{onePlace}},
+		{"two perspectives", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("us", good("10.0.0.2")), good("8.8.8.8")}, nil},
+		{"one perspective is left", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("eu", good("10.0.0.2")), in("us", bad(good("10.0.0.3"), silent))}, []string{
+			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> see that this machine reaches it, or name another by --resolvers",
+			"wrong    : 2 of 3 resolvers are of use, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
 		{"in the clear", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9")}, []string{
-			"warning  : resolver 1.1.1.1:53 is asked in the clear: whoever is on the path to it can forge its answers -> name it by tls:// or https://"}},
+			"warning  : resolver 1.1.1.1:53 is asked in the clear: whoever is on the path to it can forge its answers -> name it by tls:// or https://", onePlace}},
 		{"port 853 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "tls", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
-			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 853 out, or name another by --resolvers"}},
+			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 853 out, or name another by --resolvers", onePlace}},
 		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"), bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }), bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
 			"wrong    : resolver 8.8.8.8:53 does not answer: no answer -> see that this machine reaches it, or name another by --resolvers",
 			"wrong    : resolver 9.9.9.9:53 makes answers up: asked for a name that nobody has, it has 1 records -> name another by --resolvers",
+			onePlace,
 			"wrong    : 1 of 3 resolvers are of use, and a proof needs 2 -> nothing can be proven"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -80,11 +91,11 @@ func TestResolvers(t *testing.T) {
 }
 
 func TestOperatorsAreNamed(t *testing.T) {
-	use := func(name, operator string) dnscheck.Examination {
-		return dnscheck.Examination{Name: name, Operator: operator, EDNS: true, Validates: true}
+	use := func(name, operator, perspective string) dnscheck.Examination {
+		return dnscheck.Examination{Name: name, Operator: operator, Perspective: perspective, EDNS: true, Validates: true}
 	}
-	found := doctor.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare"), use("8.8.8.8:53", "Google"), use("1.0.0.1:53", "Cloudflare")}, 3)
-	const want = "3 of 3 resolvers are of use, a proof needs 3; their operators: Cloudflare, Google"
+	found := doctor.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare", "default"), use("10.0.0.1:53", "example.com", "eu"), use("10.0.0.2:53", "example.com", "us")}, 2)
+	const want = "3 of 3 resolvers are of use, in default, eu, us, a proof needs 2 of two perspectives; their operators: Cloudflare, example.com"
 	if len(found) != 1 || found[0].Level != doctor.OK || found[0].Text != want {
 		t.Errorf("got %+v, want %s", found, want)
 	}
@@ -95,13 +106,47 @@ func TestOutward(t *testing.T) {
 	for want, o := range map[string]dnscheck.Outward{
 		"":                         {},
 		"cannot be looked at":      {Err: no},
-		"does not answer over UDP": {Server: "a", UDP: no, TCP: no},
+		"does not answer over UDP": {Server: "a", UDP: no},
 		"does not answer over TCP": {Server: "a", TCP: no},
 	} {
-		got := complaints(doctor.Outward(o))
+		got := complaints(doctor.Outward(o, dnscheck.ModeAuto, nil, 2))
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], "--dns-mode resolvers")) {
 			t.Errorf("%+v: %q, want %q", o, got, want)
 		}
+	}
+}
+
+func TestPort53Closed(t *testing.T) {
+	over := func(transport, perspective string) dnscheck.Examination {
+		return dnscheck.Examination{Transport: transport, Perspective: perspective}
+	}
+	silent := over("tls", "default")
+	silent.Err = errors.New("no answer")
+	for _, tc := range []struct {
+		name string
+		mode dnscheck.Mode
+		all  []dnscheck.Examination
+		want string
+	}{
+		{"resolvers over TLS and HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), over("https", "default"), over("udp", "default")},
+			"warning  : port 53 is closed: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+		{"one over TLS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), silent, over("udp", "default")},
+			"wrong    : port 53 is closed: name server a: i/o timeout; nothing can be proven: 1 resolvers over TLS or HTTPS are of use, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
+		{"those over TLS are in one perspective", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "eu"), over("udp", "us")},
+			"wrong    : port 53 is closed: name server a: i/o timeout; nothing can be proven: 2 resolvers over TLS or HTTPS are of use, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
+		{"those over TLS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "us")},
+			"warning  : port 53 is closed: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+		{"never by the resolvers alone", dnscheck.ModeAuthority, []dnscheck.Examination{over("tls", "default"), over("tls", "default")},
+			"wrong    : port 53 is closed: name server a: i/o timeout; nothing can be proven: --dns-mode authority never goes by the resolvers alone -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			no := errors.New("i/o timeout")
+			for _, o := range []dnscheck.Outward{{Server: "a", UDP: no, TCP: no}, {Server: "a", Err: no}} {
+				if diff := cmp.Diff([]string{tc.want}, complaints(doctor.Outward(o, tc.mode, tc.all, 2))); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type Tenant struct {
 	Burst   int
 	Needs   Needs
 	DNS     *dnscheck.Checker
+	Mode    dnscheck.Mode
 	Quorum  int
 	// Assertions: tokens are asked for with assertions, which are dated.
 	Assertions bool
@@ -237,15 +239,48 @@ func (n Needs) Judge(scopes []string) []Finding {
 
 func (t Tenant) dns(ctx context.Context) []Finding {
 	resolvers, outward := t.DNS.Examine(ctx)
-	return append(Resolvers(resolvers, t.Quorum), Outward(outward)...)
+	return append(Resolvers(resolvers, t.Quorum), Outward(outward, t.Mode, resolvers, t.Quorum)...)
+}
+
+// voters are resolvers that are of use.
+type voters struct {
+	count                   int
+	operators, perspectives []string // each once; New has made sure that no public operator is a quorum
+}
+
+func (v *voters) add(e dnscheck.Examination) {
+	v.count++
+	if !slices.Contains(v.operators, e.Operator) {
+		v.operators = append(v.operators, e.Operator)
+	}
+	if !slices.Contains(v.perspectives, e.Perspective) {
+		v.perspectives = append(v.perspectives, e.Perspective)
+	}
+}
+
+// prove says whether they can prove a domain; span: only over two perspectives.
+func (v voters) prove(quorum int, span bool) bool {
+	return v.count >= quorum && (!span || len(v.perspectives) > 1)
+}
+
+// needs says what a proof takes.
+func needs(quorum int, span bool) string {
+	if span {
+		return fmt.Sprintf("%d of two perspectives", quorum)
+	}
+	return strconv.Itoa(quorum)
+}
+
+// spans says whether a proof has to span perspectives: any resolver names one.
+func spans(all []dnscheck.Examination) bool {
+	return slices.ContainsFunc(all, func(e dnscheck.Examination) bool { return e.Perspective != dnscheck.DefaultPerspective })
 }
 
 // Resolvers judges resolvers, of which a quorum has to be of use.
 func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 	const others = "name another by --resolvers"
 	var found []Finding
-	good := 0
-	var operators []string // of those that are of use; New has made sure that none is a quorum
+	var good voters
 	for _, e := range all {
 		switch {
 		case e.Err != nil:
@@ -260,10 +295,7 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 		if e.InTheClear {
 			found = append(found, warn("name it by tls:// or https://", "resolver %s is asked in the clear: whoever is on the path to it can forge its answers", e.Name))
 		}
-		good++
-		if !slices.Contains(operators, e.Operator) {
-			operators = append(operators, e.Operator)
-		}
+		good.add(e)
 		if e.TCP != nil {
 			found = append(found, warn("let TCP to port 53 out, or name it by tls://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
 		}
@@ -274,13 +306,24 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 			found = append(found, warn(others, "resolver %s does not validate DNSSEC: forged answers of signed zones would be believed", e.Name))
 		}
 	}
-	switch {
-	case good < quorum:
-		found = append(found, wrong("nothing can be proven", "%d of %d resolvers are of use, and a proof needs %d", good, len(all), quorum))
-	default:
-		found = append(found, ok("%d of %d resolvers are of use, a proof needs %d; their operators: %s", good, len(all), quorum, strings.Join(operators, ", ")))
+	span := spans(all)
+	if !span {
+		found = append(found, warn("name resolvers of your own in other networks (docs/perspectives.md)",
+			"all resolvers are queried from this network alone: whoever misleads what is queried from here misleads all of them"))
 	}
-	return found
+	if !good.prove(quorum, span) {
+		return append(found, wrong("nothing can be proven", "%d of %d resolvers are of use%s, and a proof needs %s", good.count, len(all), good.where(span), needs(quorum, span)))
+	}
+	return append(found, ok("%d of %d resolvers are of use%s, a proof needs %s; their operators: %s",
+		good.count, len(all), good.where(span), needs(quorum, span), strings.Join(good.operators, ", ")))
+}
+
+// where names the perspectives, if any are named.
+func (v voters) where(span bool) string {
+	if !span || v.count == 0 {
+		return ""
+	}
+	return ", in " + strings.Join(v.perspectives, ", ")
 }
 
 // reach says what lets the machine reach a resolver.
@@ -294,10 +337,12 @@ func reach(e dnscheck.Examination) string {
 	return "see that this machine reaches it"
 }
 
-// Outward judges the way to domains' own name servers.
-func Outward(o dnscheck.Outward) []Finding {
+// Outward judges the way to domains' own name servers. Where there is none, it says whether the resolvers prove anything.
+func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) []Finding {
 	const mend = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
 	switch {
+	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
+		return []Finding{closed(mend, fmt.Sprintf("port 53 is closed: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode, all, quorum)}
 	case o.Err != nil:
 		return []Finding{warn(mend, "domains' own name servers cannot be looked at: %v", o.Err)}
 	case o.Server == "":
@@ -308,6 +353,25 @@ func Outward(o dnscheck.Outward) []Finding {
 		return []Finding{warn(mend, "name server %s does not answer over TCP: long answers are not seen: %v", o.Server, o.TCP)}
 	}
 	return []Finding{ok("domains' own name servers can be reached, over UDP and TCP")}
+}
+
+// closed says what the resolvers are worth without domains' own name servers: only those over TLS or HTTPS count then.
+func closed(mend, why string, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) Finding {
+	var protected voters
+	for _, e := range all {
+		if e.Err == nil && e.Lies == "" && (e.Transport == "tls" || e.Transport == "https") {
+			protected.add(e)
+		}
+	}
+	span := spans(all)
+	switch {
+	case mode == dnscheck.ModeAuthority:
+		return wrong(mend, "%s; nothing can be proven: --dns-mode authority never goes by the resolvers alone", why)
+	case !protected.prove(quorum, span):
+		return wrong(mend+"; or name resolvers by tls:// or https://", "%s; nothing can be proven: %d resolvers over TLS or HTTPS are of use%s, and a proof without name servers needs %s",
+			why, protected.count, protected.where(span), needs(quorum, span))
+	}
+	return warn(mend, "%s; domains are proven by the %d resolvers over TLS or HTTPS alone%s, of which a proof needs %s", why, protected.count, protected.where(span), needs(quorum, span))
 }
 
 func asError(err error) (*apiclient.Error, bool) { return errors.AsType[*apiclient.Error](err) }

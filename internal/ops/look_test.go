@@ -277,7 +277,7 @@ func TestTenantsPage(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked", "403 insufficient_scope &lt;script&gt;", "10/s, at most 5 at once",
-		"ok, came at", "has a vote", "cannot be reached", "0 3 * * *, next at", "https://crm.example", "1 permits in the last minute of 480", "None since it was started", "known to its own workers alone")
+		"ok, came at", "operator 127.0.0.1:", ", perspective default; has a vote", "cannot be reached", "0 3 * * *, next at", "https://crm.example", "1 permits in the last minute of 480", "None since it was started", "known to its own workers alone")
 	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")
 }
 

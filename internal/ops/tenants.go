@@ -226,7 +226,7 @@ func (v *tenantView) tellDNS(t Tenant) {
 		if !r.HeardAt.IsZero() {
 			text += "; heard at " + r.HeardAt.UTC().Format(time.RFC3339)
 		}
-		add("resolver "+r.Name, text)
+		add("resolver "+r.Name, "operator "+r.Operator+", perspective "+r.Perspective+"; "+text)
 	}
 	add("quorum", fmt.Sprintf("%d of %d have to agree; %d have a vote", t.Quorum, len(t.DNS.Resolvers()), voting))
 }
