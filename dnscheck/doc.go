@@ -95,6 +95,11 @@
 // for zones that are signed, and a proof is Unknown if too few are left. All resolvers have to validate, or
 // none. With [Config.RequireDNSSEC] zones that are not signed cannot be proven.
 //
+// A resolver may name its perspective, the network from which it queries ([Resolver.Perspective]). If any does, the answers that
+// count come from at least two perspectives, or it is Unknown, ReasonOnePerspective: all resolvers of one prove nothing.
+// The same holds for a disproof, and where the resolvers give the name servers of a top-level domain. Public operators are anycast and have
+// no perspective but the default one; of resolvers of one's own all may be one operator's then.
+//
 // With [Config.CanaryZone] a resolver that makes answers up loses its vote, and [Config.Vote] is told; the quorum stays as it is.
 //
 // # How it is laid out

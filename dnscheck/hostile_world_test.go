@@ -20,7 +20,7 @@ import (
 )
 
 // TestProofsInHostileWorlds makes worlds at random, in which an attacker holds at most half of each zone's servers and fewer
-// resolvers than have to agree, answers each query at will, and silences honest servers. No proof is present unless the honest
+// resolvers than have to agree, or all of one perspective, answers each query at will, and silences honest servers. No proof is present unless the honest
 // servers publish the token, and at least one of them and one honest resolver gave it during that proof. Worlds without an
 // attacker are present as long as the token is published.
 //
@@ -223,7 +223,8 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	return m.honest(q)
 }
 
-// resolvers makes three to five of them, of which fewer than a quorum are hostile.
+// resolvers makes three to five of them, of which fewer than a quorum are hostile. In one of three worlds they are in two
+// perspectives, and all of the first are hostile.
 func (w *hostileWorld) resolvers() {
 	config := dnscheck.Config{Mode: []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority}[w.intN(2)]}
 	count := 3 + w.intN(3)
@@ -231,9 +232,20 @@ func (w *hostileWorld) resolvers() {
 	if !w.calm {
 		hostile = w.intN(count/2 + 1)
 	}
+	first := 0 // so many are in the first perspective; 0: none is named
+	if w.oneIn(3) {
+		first = 1 + w.intN(count-1)
+		if !w.calm {
+			hostile = first
+		}
+	}
 	for i := range count {
+		perspective := ""
+		if i < first {
+			perspective = "eu"
+		}
 		addr := fmt.Sprintf("9.0.%d.1", i+1) // each another operator
-		config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53)})
+		config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), Perspective: perspective})
 		if i < hostile {
 			w.at(addr, func(q *dns.Msg) *dns.Msg {
 				switch q.Question[0].Qtype {
