@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"orgops/dnscheck"
@@ -68,30 +69,38 @@ func (s *served) hasToken(context.Context) ops.Finding {
 // be proven.
 func (s *served) hears(ctx context.Context) ops.Finding {
 	const what = "%d of %d resolvers do not answer: %s"
-	const mend = "; nothing can be proven without %d of them: see that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers"
+	const mend = "; nothing can be proven without %s of them: see that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers"
 	return s.quorum(s.dns.Hear(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
 }
 
 // trusts goes by how many resolvers have a vote.
 func (s *served) trusts(context.Context) ops.Finding {
 	const what = "%d of %d resolvers make answers up, and have no vote: %s"
-	const mend = "; nothing can be proven without %d votes: name other resolvers by --resolvers, or see that the canary zone has no wildcard"
+	const mend = "; nothing can be proven without %s votes: name other resolvers by --resolvers, or see that the canary zone has no wildcard"
 	return s.quorum(s.dns.Resolvers(), what, mend, func(r dnscheck.ResolverState) string { return r.Lies })
 }
 
 func (s *served) quorum(all []dnscheck.ResolverState, what, mend string, fault func(dnscheck.ResolverState) string) ops.Finding {
 	var faults []string
+	named, left := make(map[string]bool), make(map[string]bool) // perspectives
 	for _, r := range all {
+		named[r.Perspective] = true
 		if f := fault(r); f != "" {
 			faults = append(faults, r.Name+": "+f)
+			continue
 		}
+		left[r.Perspective] = true
 	}
 	if len(faults) == 0 {
 		return ops.Finding{}
 	}
 	said := fmt.Sprintf(what, len(faults), len(all), strings.Join(faults, "; "))
-	if len(all)-len(faults) >= s.votes {
+	needs, spanned := strconv.Itoa(s.votes), true
+	if len(named) > 1 {
+		needs, spanned = needs+" (in two perspectives)", len(left) > 1
+	}
+	if len(all)-len(faults) >= s.votes && spanned {
 		return ops.Finding{Note: said}
 	}
-	return ops.Finding{Err: fmt.Errorf("%s"+mend, said, s.votes)}
+	return ops.Finding{Err: fmt.Errorf("%s"+mend, said, needs)}
 }
