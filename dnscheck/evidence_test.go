@@ -73,7 +73,7 @@ func TestCut(t *testing.T) {
 	v.Note = strings.Repeat("é", 100)
 	for i := range 14 {
 		v.Observations = append(v.Observations, dnscheck.Observation{
-			Resolver: fmt.Sprintf("ns%d.%s", i, strings.Repeat("n", 150)), State: dnscheck.Unknown, Reason: dnscheck.ReasonServFail,
+			Resolver: fmt.Sprintf("ns%d.%s", i, strings.Repeat("n", 150)), Operator: strings.Repeat("o", 150), State: dnscheck.Unknown, Reason: dnscheck.ReasonServFail,
 		})
 	}
 	v.Observations = append(v.Observations, dnscheck.Observation{Resolver: "last", State: dnscheck.Present, Reason: dnscheck.ReasonFound})
@@ -85,7 +85,7 @@ func TestCut(t *testing.T) {
 		e := whole.Cut(i + 1)
 		first, longest := e.Said[0], 0
 		for _, o := range e.Said {
-			longest = max(longest, len(strings.TrimSuffix(o.Asked, "…")))
+			longest = max(longest, len(strings.TrimSuffix(o.Asked, "…")), len(strings.TrimSuffix(o.Operator, "…")))
 		}
 		got := counts{len(first.Values), first.MoreValues, len(first.Aliases), len(strings.TrimSuffix(e.Note, "…")), longest, len(e.Said), e.More}
 		if got != want {

@@ -63,6 +63,7 @@ type hostileWorld struct {
 	checker  *dnscheck.Checker
 	members  []*member
 	believed atomic.Bool // honest resolvers see what hostile servers say
+	behind   atomic.Bool // honest resolvers do not see the token yet
 
 	published, served, resolved atomic.Bool // the token: at honest servers; by one of them, and by an honest resolver, in this proof
 
@@ -239,6 +240,7 @@ func (w *hostileWorld) resolvers() {
 			hostile = first
 		}
 	}
+	only := w.oneIn(2) // hostile resolvers lie of the host alone
 	for i := range count {
 		perspective := ""
 		if i < first {
@@ -248,10 +250,12 @@ func (w *hostileWorld) resolvers() {
 		config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), Perspective: perspective})
 		if i < hostile {
 			w.at(addr, func(q *dns.Msg) *dns.Msg {
-				switch q.Question[0].Qtype {
-				case dns.TypeNS:
+				switch kind := q.Question[0].Qtype; {
+				case only && !asksFor(q, host):
+					return w.resolver(q)
+				case kind == dns.TypeNS:
 					return answer(q, ns(q.Question[0].Name, "ns.evil.com"))
-				case dns.TypeA:
+				case kind == dns.TypeA:
 					return answer(q, made(evilAddr, q))
 				}
 				return holding(token)(q)
@@ -262,7 +266,7 @@ func (w *hostileWorld) resolvers() {
 			if !asksFor(q, host) {
 				return w.resolver(q)
 			}
-			if !w.published.Load() && !w.believed.Load() {
+			if w.behind.Load() || !w.published.Load() && !w.believed.Load() {
 				return saidBy("example.com")(q)
 			}
 			w.resolved.Store(true)
@@ -283,6 +287,7 @@ func (w *hostileWorld) proves(which string) dnscheck.State {
 	}
 	if !w.calm {
 		w.believed.Store(!w.oneIn(4))
+		w.behind.Store(w.oneIn(6))
 		silences := w.intN(3) > 0
 		for _, m := range w.members {
 			if m.hostile.Load() && w.oneIn(6) {
