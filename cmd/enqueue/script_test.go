@@ -382,6 +382,7 @@ func zone(ts *testscript.TestScript) *sandbox.Sandbox {
 		box, err := sandbox.Start(sandbox.Options{Resolvers: 3, NegativeTTL: time.Minute})
 		ts.Check(err)
 		ts.Defer(func() { _ = box.Close() })
+		ts.Setenv("ORGOPS_RESOLVERS_IN_EU", strings.Join(box.DNSAddrs()[:2], "@eu,")+"@eu")
 		ts.Setenv("ORGOPS_RESOLVERS", strings.Join(box.DNSAddrs(), ","))
 		ts.Setenv("ORGOPS_ONE_RESOLVER", box.DNSAddr())
 		ts.Setenv("ORGOPS_DNS_MODE", "resolvers")
