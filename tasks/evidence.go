@@ -24,6 +24,9 @@ type Evidence struct {
 
 	// Compared is the API's record that the proof was made for; nil: nothing was proven.
 	Compared *Compared `json:"compared,omitempty"`
+	// ThinProof says why the proof was accepted although the verdict is unknown; nil: it is
+	// present.
+	ThinProof *ThinProof `json:"thin_proof,omitempty"`
 }
 
 const (

@@ -210,7 +210,7 @@ func TestProofsAreSmall(t *testing.T) {
 			ID: "ord_4sWq8ZtPmB2xKcR7yHvNd1", Domain: "northwind-traders.com",
 			VerificationHost: "_ss-verification.org_9XkT2mQpLw7RbVnZ.northwind-traders.com", VerificationTXT: proofToken,
 		}
-		packed, err := tasks.PackProof(v, organization, d, newWorldTime)
+		packed, err := tasks.PackProof(v, organization, d, newWorldTime, nil)
 		if err != nil || len(packed) > most {
 			t.Fatalf("%s: %d bytes, %v; want %d at most", name, len(packed), err, most)
 		}
@@ -227,7 +227,7 @@ func TestProofsAreSmall(t *testing.T) {
 		t.Errorf("the mean is %d bytes, want %d at most", total/len(proofs()), mean)
 	}
 	d := apiclient.DiscoveryDomain{ID: letters(64), Domain: letters(253), VerificationHost: letters(253), VerificationTXT: letters(4096)}
-	if packed, err := tasks.PackProof(proofs()["four of a provider"], letters(64), d, newWorldTime); err != nil || len(packed) > most {
+	if packed, err := tasks.PackProof(proofs()["four of a provider"], letters(64), d, newWorldTime, nil); err != nil || len(packed) > most {
 		t.Errorf("the longest record: %d bytes, %v", len(packed), err)
 	}
 }
