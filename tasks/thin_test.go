@@ -221,7 +221,7 @@ func TestThinProofThatNobodyAnswers(t *testing.T) {
 			w.until(begins)
 			if test.anew {
 				w.until(ends)
-				for last := w.proofs[len(w.proofs)-1]; last == w.proofs[len(w.proofs)-1]; {
+				for n := len(w.proofs); len(w.proofs) == n; {
 					w.step()
 				}
 				since = w.proofs[len(w.proofs)-1]
@@ -337,7 +337,7 @@ func TestThinProofAndRepeatedExecutions(t *testing.T) {
 		w.step()
 		n := w.queue.next()
 		for range 20 {
-			if err, _ := w.run0(n); err != nil {
+			if err, _ := w.execute(n); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -350,7 +350,7 @@ func TestThinProofAndRepeatedExecutions(t *testing.T) {
 			if n := inner; n != nil {
 				inner = nil
 				w.proof = always(resolverDenies)
-				if err, _ := w.run0(n); err != nil {
+				if err, _ := w.execute(n); err != nil {
 					t.Error(err)
 				}
 				w.proof = always(isThin)
@@ -372,8 +372,8 @@ func TestThinProofAndRepeatedExecutions(t *testing.T) {
 	})
 }
 
-// run0 executes a task without an end of it.
-func (w *thinWorld) run0(n *queued) (err error, died bool) { //nolint:revive // as run
+// execute carries out a task that stays in the queue as it is.
+func (w *thinWorld) execute(n *queued) (err error, died bool) { //nolint:revive // as run
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
 	w.saboteur.execution(cancel)
