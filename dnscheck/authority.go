@@ -87,6 +87,7 @@ type word struct {
 	observations []Observation // at most maxShown
 	operator     string        // of the host's zone, where its delegation is known
 	note         string        // why there is no answer, for an operator
+	thin         bool          // of a proof: too few servers have answered, all of those have the token, and the others are silent
 	turnout      turnout       // of the servers that were queried last
 }
 
@@ -255,6 +256,7 @@ func (q *inquiry) wordOf(p *poll, sure bool) word {
 	default:
 		w.reason = ReasonTooFew
 		w.note = w.turnout.String()
+		w.thin = len(q.path.aliases) == 0 && p.isThin()
 	}
 	return w
 }
@@ -701,6 +703,16 @@ func (p *poll) ttlOf(d *delegation) time.Duration {
 		}
 	}
 	return ttl
+}
+
+// isThin reports whether all servers of the zone were queried, at least one has the token, and each of the others is silent. An
+// error or an answer without authority is not silence: the zone may have been taken away from that server, and what is left of the
+// delegation be anybody's.
+func (p *poll) isThin() bool {
+	if p.yes == 0 || p.zone.more() || p.incomplete() {
+		return false
+	}
+	return !slices.ContainsFunc(p.heard, func(h heard) bool { return !h.said.isYes() && !h.said.finding.reason.isSilence() })
 }
 
 // contradiction is why one server's answer is one; empty: none is.

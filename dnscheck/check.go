@@ -32,6 +32,10 @@ type Config struct {
 	// RequireDNSSEC has a proof need a quorum of resolvers that authenticate the answer (AD), also where no resolver does.
 	RequireDNSSEC bool
 
+	// ThinProofs has a proof to which too few name servers have answered (ReasonTooFew) ask the resolvers as well, where each server
+	// that answered has the token: see Verdict.Thin.
+	ThinProofs bool
+
 	Mode           Mode                           // who is asked; 0: the resolvers alone
 	Reach          func(reached bool, why string) // told when it turns out, or changes, whether name servers can be reached from here; nil: nobody
 	NameServerPort uint16                         // of the zones' name servers; 0: 53
@@ -46,6 +50,7 @@ type Checker struct {
 	quorum    int
 	span      bool // a quorum has to span two perspectives
 	required  bool // authenticated answers, for a proof
+	thin      bool // Config.ThinProofs
 	told      func(Observation)
 	mode      Mode
 	authority *authority // nil in ModeResolvers
@@ -83,7 +88,7 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 		return nil, err
 	}
 	span, operators := namesPerspectives(c.Resolvers), Operators(c.Resolvers)
-	checker := &Checker{quorum: quorum, span: span, required: c.RequireDNSSEC, told: c.Observe, exchange: x, panel: panel{quorum: quorum, span: span}, operators: newMemory[string]()}
+	checker := &Checker{quorum: quorum, span: span, required: c.RequireDNSSEC, thin: c.ThinProofs, told: c.Observe, exchange: x, panel: panel{quorum: quorum, span: span}, operators: newMemory[string]()}
 	for i, r := range c.Resolvers {
 		if r.Name == "" {
 			r.Name = r.String()
@@ -145,6 +150,9 @@ func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error)
 // than half say yes, and none no, a quorum of the resolvers must say so too; until then it is Unknown, with ReasonLag. In ModeAuto
 // the resolvers decide alone where no name server at all can be reached from here, and then only those over TLS or HTTPS count
 // (ReasonUnprotected where these are fewer than a quorum).
+//
+// With Config.ThinProofs the resolvers are asked also where too few servers answer and those say yes; it is Unknown with ReasonTooFew
+// all the same, and Verdict.Thin says what that came to.
 //
 // All are asked at once, and each resolver is waited for as long as it has: a veto may come last. The error is a *QuestionError, or the context's own,
 // wrapped.

@@ -52,6 +52,12 @@
 // A zone may have more servers than the eight that are queried: then it takes more than half of all, and with 16 or more
 // there is no proof.
 //
+// Of two servers one is often dead for good. With [Config.ThinProofs] the resolvers are asked also where too few servers answer and
+// none of those lacks the token; [Verdict.Thin] says that every resolver has it too. The verdict stays Unknown, ReasonTooFew: one
+// check cannot tell a dead server from one that is silenced, and what a caller makes of many is its own decision. [Verdict.Contested]
+// tells a check in which an answer spoke against the token from one that lacks answers. Thin is the yes at the host's own zone
+// alone: delegations and aliases take their majority, and where an alias leads there is no thin proof.
+//
 // The resolvers alone prove something in ModeAuto only where no name server can be reached from here, a registry's
 // included: port 53 is closed, or redirected to a server that answers without authority. Whoever does that can
 // forge what comes in the clear, so that only resolvers over TLS and HTTPS count; with fewer than a quorum of

@@ -67,6 +67,8 @@ type hostileWorld struct {
 
 	published, served, resolved atomic.Bool // the token: at honest servers; by one of them, and by an honest resolver, in this proof
 
+	last dnscheck.Verdict // that proves came to
+
 	mu     sync.Mutex
 	chance *rand.Rand
 }
@@ -302,6 +304,7 @@ func (w *hostileWorld) proves(which string) dnscheck.State {
 	w.served.Store(false)
 	w.resolved.Store(false)
 	v := prove(w.t, w.checker)
+	w.last = v
 	switch published := w.published.Load(); {
 	case v.State == dnscheck.Present && (!published || !w.served.Load() || !w.resolved.Load()):
 		w.t.Errorf("%s, %s: present, though published %t, served %t, resolved %t: %+v", which, w.layout, published, w.served.Load(), w.resolved.Load(), v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Mode says who is asked.
@@ -76,6 +77,8 @@ func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, deci
 		return c.instead(ctx, v, token, decide)
 	case proof && w.state == Present:
 		return c.both(ctx, v, token, decide)
+	case w.thin && c.thin:
+		return c.thinly(ctx, v, token, decide)
 	}
 	return v, nil
 }
@@ -123,5 +126,17 @@ func (c *Checker) both(ctx context.Context, said Verdict, token string, decide r
 	}
 	v.Basis, v.Operator, v.Observations = ByBoth, said.Operator, append(said.Observations, v.Observations...)
 	v.Zone, v.Servers, v.Answered = said.Zone, said.Servers, said.Answered
+	return v, nil
+}
+
+// thinly has the resolvers confirm what too few name servers have said. They are not asked before these have said yes, or they would
+// begin to remember a no. Nothing is proven by it, whatever they say.
+func (c *Checker) thinly(ctx context.Context, said Verdict, token string, decide rule) (Verdict, error) {
+	v, err := c.both(ctx, said, token, decide)
+	if err != nil {
+		return Verdict{}, err
+	}
+	v.Thin = v.State == Present && !slices.ContainsFunc(v.Observations, func(o Observation) bool { return !o.Authority && o.State != Present })
+	v.State, v.Reason, v.Note = Unknown, ReasonTooFew, said.Note
 	return v, nil
 }

@@ -113,7 +113,22 @@ type Verdict struct {
 	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 where none that was asked said so
 	Quorum       int           // how many resolvers have to agree, where they are asked
 	Resolvers    int           // of so many
+	// Thin says that a proof, which is Unknown with ReasonTooFew, lacks nothing but the name servers that are silent: at least one
+	// of those of the host's own zone has the token, each of the others is silent, and every resolver has the token. See
+	// Config.ThinProofs.
+	Thin bool
 }
+
+// Contested reports whether any answer speaks against the token: a no, another name server's alias or referral, a signature that is
+// bogus, a name server that does not hold the zone. No answer does not, nor does SERVFAIL, a resolver's way to say that it got none.
+func (v Verdict) Contested() bool {
+	return v.State == Absent || v.Reason == ReasonServersDisagree || slices.ContainsFunc(v.Observations, func(o Observation) bool {
+		return o.State != Present && !o.Reason.isSilence() && o.Reason != ReasonServFail
+	})
+}
+
+// isSilence reports whether there was no answer at all.
+func (r Reason) isSilence() bool { return r == ReasonTimeout || r == ReasonUnreachable }
 
 // shownValue is how many octets of a value are shown to people.
 const shownValue = 100
@@ -132,11 +147,22 @@ func (v Verdict) Sentence() string {
 	case v.Reason == ReasonServersDisagree:
 		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
 	case v.Reason == ReasonTooFew && v.Servers > 0:
-		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: more than half of them have to.", v.Answered, v.Servers, v.Zone, shownHost(v.Host))
+		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s%s.", v.Answered, v.Servers, v.Zone, shownHost(v.Host), v.lacking())
 	case v.State == Unknown && o.EDE != "":
 		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), o.role(), o.EDE)
 	}
 	return v.Plain()
+}
+
+// lacking is what there is to say of too few name servers.
+func (v Verdict) lacking() string {
+	switch {
+	case !v.Thin:
+		return ": more than half of them have to"
+	case v.Answered == 1:
+		return "; it has the expected value, and so have all resolvers"
+	}
+	return "; they have the expected value, and so have all resolvers"
 }
 
 // sides tells which name servers have the token, which do not, and which refer to others.

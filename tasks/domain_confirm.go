@@ -70,7 +70,11 @@ func (h *confirm) audit(ctx context.Context, job Job, p VerifyPayload, in intent
 	if err != nil {
 		h.cfg.Logger.WarnContext(ctx, "evidence of a verified domain is not readable", "run", job.Run, "item", *job.Item, "error", err)
 	}
-	h.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "tenant", job.Tenant, "run", job.Run, "item", *job.Item,
+	log := h.cfg.Logger
+	if thin := proof.ThinProof; thin != nil {
+		log = log.With("thin_since", thin.Since, "thin_checks", thin.Checks)
+	}
+	log.InfoContext(ctx, "audit", "event", "domain verified", "tenant", job.Tenant, "run", job.Run, "item", *job.Item,
 		"organization_id", p.OrganizationID, "discovery_domain_id", p.DiscoveryDomainID, "domain", in.Domain, "verification_host", in.Host,
 		"proven_at", proof.At, "basis", proof.Basis, "quorum", proof.Quorum, "resolvers", proof.Resolvers,
 		"operators", proof.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
@@ -252,11 +256,12 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, f
 	if err != nil {
 		return Result{}, err
 	}
-	if verdict.State != dnscheck.Present {
+	thin := h.thin(job, p, d, verdict)
+	if verdict.State != dnscheck.Present && !thin.accepted(h.cfg.ThinProofAfter) {
 		if err := h.undo(ctx, job, p, former, d); err != nil {
 			return Result{}, err
 		}
-		return h.back(ctx, job, p, d, verdict)
+		return h.back(ctx, job, p, d, verdict, thin)
 	}
 	if stopping(h.cfg.Stopping) {
 		return Result{}, ErrStopping
@@ -265,7 +270,7 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, f
 		Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT, Former: d.Status,
 		Flag: update.UseForOrganizationDiscovery, At: h.cfg.Now(),
 	}
-	if in.Proof, err = packProof(verdict, p.OrganizationID, d, in.At); err != nil {
+	if in.Proof, err = packProof(verdict, p.OrganizationID, d, in.At, thin.proof()); err != nil {
 		return Result{}, err
 	}
 	if err := begin(ctx, h.cfg.Ledger, job, keptIntent, in); err != nil {
@@ -457,7 +462,7 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 
 // back gives the row back to looking: the token is no longer to be seen, or
 // not by enough of the resolvers.
-func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict) (Result, error) {
+func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict, thin *thinSpan) (Result, error) {
 	if job.Swept { // the next sweep looks again
 		return unchanged("pending; the token was seen, and not by the proof: " + v.Sentence()), nil
 	}
@@ -470,7 +475,14 @@ func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclien
 			return Result{}, err
 		}
 	}
-	after, err := left.keep(ctx, h.cfg.Ledger, job, nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL))
+	after := nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL)
+	if thin != nil {
+		var err error
+		if after, err = left.thinly(*thin, h.cfg.ThinProofAfter, after); err != nil {
+			return Result{}, err
+		}
+	}
+	after, err := left.keep(ctx, h.cfg.Ledger, job, after)
 	if err != nil {
 		return Result{}, err
 	}

@@ -223,16 +223,20 @@ type leavings struct {
 	verdict   dnscheck.Verdict
 	confirmed bool // the tenant's record names the host that was asked for
 	at        time.Time
+	accepted  time.Time // when a thin proof will be accepted; zero: there is none
 	marks     map[string][]byte
 }
 
 // sentence says what was found: at a host that nothing confirms, no more than that
 // the token is not there.
 func (l leavings) sentence() string {
-	if l.confirmed {
-		return l.verdict.Sentence()
+	switch {
+	case !l.confirmed:
+		return l.verdict.Plain()
+	case !l.accepted.IsZero():
+		return strings.TrimSuffix(l.verdict.Sentence(), ".") + ": accepted if that is still so at " + l.accepted.UTC().Format("2006-01-02 15:04 MST") + "."
 	}
-	return l.verdict.Plain()
+	return l.verdict.Sentence()
 }
 
 // mark adds what is kept by that name.
@@ -254,6 +258,11 @@ func (l leavings) keep(ctx context.Context, ledger Ledger, job Job, after time.D
 	evidence, err := packVerdict(l.verdict, l.confirmed, l.at)
 	if err != nil {
 		return 0, err
+	}
+	if len(job.kept[keptThin]) > 0 && l.verdict.Contested() {
+		if err := l.mark(keptContested, l.at.UTC()); err != nil {
+			return 0, err
+		}
 	}
 	var next time.Time
 	if after != never {

@@ -25,6 +25,9 @@ type Evidence struct {
 
 	// Compared is the API's record that the proof was made for; nil: nothing was proven.
 	Compared *Compared `json:"compared,omitempty"`
+	// ThinProof says why the proof was accepted although the verdict is unknown; nil: it is
+	// present.
+	ThinProof *ThinProof `json:"thin_proof,omitempty"`
 }
 
 // seenBy returns that of each resolver that found the token, each once and in order.

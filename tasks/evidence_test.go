@@ -211,7 +211,7 @@ func TestProofsAreSmall(t *testing.T) {
 			ID: "ord_4sWq8ZtPmB2xKcR7yHvNd1", Domain: "northwind-traders.com",
 			VerificationHost: "_ss-verification.org_9XkT2mQpLw7RbVnZ.northwind-traders.com", VerificationTXT: proofToken,
 		}
-		packed, err := tasks.PackProof(v, organization, d, newWorldTime)
+		packed, err := tasks.PackProof(v, organization, d, newWorldTime, nil)
 		if err != nil || len(packed) > most {
 			t.Fatalf("%s: %d bytes, %v; want %d at most", name, len(packed), err, most)
 		}
@@ -228,7 +228,7 @@ func TestProofsAreSmall(t *testing.T) {
 		t.Errorf("the mean is %d bytes, want %d at most", total/len(proofs()), mean)
 	}
 	d := apiclient.DiscoveryDomain{ID: letters(64), Domain: letters(253), VerificationHost: letters(253), VerificationTXT: letters(4096)}
-	if packed, err := tasks.PackProof(proofs()["four of a provider"], letters(64), d, newWorldTime); err != nil || len(packed) > most {
+	if packed, err := tasks.PackProof(proofs()["four of a provider"], letters(64), d, newWorldTime, nil); err != nil || len(packed) > most {
 		t.Errorf("the longest record: %d bytes, %v", len(packed), err)
 	}
 }
@@ -247,7 +247,7 @@ func TestProofKeepsOperatorsAndPerspectives(t *testing.T) {
 		found(dnscheck.Observation{Resolver: "ours", Operator: "198.51.100.0/24", Perspective: "ap", Transport: "udp"}),
 		found(dnscheck.Observation{Resolver: "two words", Operator: "10.1.2.4", Perspective: "default", Transport: "tls"}),
 	}}
-	packed, err := tasks.PackProof(v, org, apiclient.DiscoveryDomain{}, newWorldTime)
+	packed, err := tasks.PackProof(v, org, apiclient.DiscoveryDomain{}, newWorldTime, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

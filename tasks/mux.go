@@ -39,6 +39,9 @@ type Config struct {
 	// TrustPayload waives the GET before a proof, for credentials that may
 	// not read: then the row has to bring host, token and the flag.
 	TrustPayload bool
+	// ThinProofAfter has a proof accepted that lacks nothing but silent name servers, once
+	// it has been so for that time; 0: never. DNS has to notice such proofs.
+	ThinProofAfter time.Duration
 	// AllowUnproven lets domain:update set verified without any proof.
 	AllowUnproven bool
 

@@ -56,6 +56,8 @@ type proof struct {
 	TXT          string `json:"t,omitempty"`
 	Hex          []byte `json:"j,omitempty"` // instead of TXT, if that is lower-case hexadecimal, as the service writes it
 	TXTSHA256    string `json:"x,omitempty"`
+	ThinSince    string `json:"s,omitempty"` // as At; empty: it is no thin proof
+	ThinChecks   int    `json:"n,omitempty"`
 	Quorum       int    `json:"q,omitempty"`
 	Resolvers    int    `json:"w,omitempty"`
 	Note         string `json:"g,omitempty"`
@@ -87,13 +89,17 @@ type voter struct {
 	Err           string   `json:"f,omitempty"`
 }
 
-// packProof packs the verdict by which the record of an organization's domain is verified.
-func packProof(v dnscheck.Verdict, organization string, d apiclient.DiscoveryDomain, at time.Time) ([]byte, error) {
+// packProof packs the verdict by which the record of an organization's domain is verified;
+// thin is nil where it is present.
+func packProof(v dnscheck.Verdict, organization string, d apiclient.DiscoveryDomain, at time.Time, thin *ThinProof) ([]byte, error) {
 	e := v.Evidence()
 	var packed []byte
 	for level := 1; level <= dnscheck.Cuts; level++ {
 		p := newProof(e.Cut(level))
-		p.At, p.Organization, p.ID, p.Domain, p.Host = strconv.FormatInt(at.Unix(), base), organization, d.ID, d.Domain, d.VerificationHost
+		p.At, p.Organization, p.ID, p.Domain, p.Host = packTime(at), organization, d.ID, d.Domain, d.VerificationHost
+		if thin != nil {
+			p.ThinSince, p.ThinChecks = packTime(thin.Since), thin.Checks
+		}
 		p.keepToken(d.VerificationTXT)
 		var err error
 		if packed, err = proofPacking.pack(p); err != nil {
@@ -107,6 +113,13 @@ func packProof(v dnscheck.Verdict, organization string, d apiclient.DiscoveryDom
 }
 
 const base = 36
+
+func packTime(at time.Time) string { return strconv.FormatInt(at.Unix(), base) }
+
+func unpackTime(text string) time.Time {
+	at, _ := strconv.ParseInt(text, base, 64) // as it was formatted
+	return time.Unix(at, 0).UTC()
+}
 
 // keepToken keeps the token, or its hash where it is long.
 func (p *proof) keepToken(token string) {
@@ -204,13 +217,16 @@ func newVoter(o dnscheck.ObservationRecord) voter {
 }
 
 func (p proof) evidence() Evidence {
-	at, _ := strconv.ParseInt(p.At, base, 64) // as it was formatted
 	e := Evidence{
 		Evidence: dnscheck.Evidence{
-			At: time.Unix(at, 0).UTC(), State: usualState, Reason: string(dnscheck.ReasonFound), Basis: cmp.Or(p.Basis, string(dnscheck.ByBoth)),
+			At: unpackTime(p.At), State: usualState, Reason: string(dnscheck.ReasonFound), Basis: cmp.Or(p.Basis, string(dnscheck.ByBoth)),
 			Note: p.Note, Quorum: p.Quorum, Resolvers: p.Resolvers, Said: []dnscheck.ObservationRecord{}, More: p.More,
 		},
 		Compared: &Compared{p.Organization, p.ID, p.Domain, p.Host, cmp.Or(p.TXT, hex.EncodeToString(p.Hex)), p.TXTSHA256},
+	}
+	if p.ThinSince != "" {
+		e.State, e.Reason = dnscheck.Unknown.String(), string(dnscheck.ReasonTooFew)
+		e.ThinProof = &ThinProof{Since: unpackTime(p.ThinSince), Checks: p.ThinChecks}
 	}
 	for line := range strings.Lines(p.Found) {
 		v := voterOf(line)

@@ -9,11 +9,14 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/tasks"
 )
 
 type checkCommand struct {
@@ -28,6 +31,8 @@ type checkCommand struct {
 	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers that are authenticated by DNSSEC, as the worker does by its setting."`
 	DNSMode        string   `name:"dns-mode" default:"auto" help:"Who is asked, as by the worker: auto (the domain's own name servers first), authority, or resolvers."`
 	CanaryZone     string   `placeholder:"ZONE" help:"Zone of yours with no names in it, as the worker's: a resolver that has an answer for a random name there has no vote."`
+
+	ThinProofAfter time.Duration `default:"0" placeholder:"TIME" help:"Say of a proof that lacks nothing but silent name servers that the worker accepts it after this time, as by the worker's setting."`
 }
 
 // rowsAtOnce is how many rows of a file are asked for at a time: enough that one whose name servers keep silent for ten seconds
@@ -63,6 +68,9 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		if asked++; found.Verdict.State != dnscheck.Present {
 			missing++
 		}
+		if found.Verdict.Thin {
+			found.Evidence.Sentence = c.waits(found.Evidence.Sentence)
+		}
 		if err := t.printCheck(found, asked == 1); err != nil {
 			return err
 		}
@@ -73,8 +81,16 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	return nil
 }
 
+// waits adds to the sentence of a thin proof what the worker makes of it.
+func (c *checkCommand) waits(sentence string) string {
+	return fmt.Sprintf("%s: the worker accepts that once it has been so at each check for %s.", strings.TrimSuffix(sentence, "."), c.ThinProofAfter)
+}
+
 func (c *checkCommand) checker() (*dnscheck.Checker, error) {
-	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, CanaryZone: c.CanaryZone}
+	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, ThinProofs: c.ThinProofAfter > 0, CanaryZone: c.CanaryZone}
+	if err := tasks.CheckThinProofAfter(c.ThinProofAfter); err != nil {
+		return nil, err
+	}
 	for _, s := range c.Resolvers {
 		r, err := dnscheck.ParseResolver(s)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -172,4 +173,12 @@ func serveDNS(t *testing.T, answer func(q *dns.Msg) *dns.Msg) string {
 		serving.Wait()
 	})
 	return packets.LocalAddr().String()
+}
+
+func TestSentenceOfAThinProof(t *testing.T) {
+	c := &checkCommand{ThinProofAfter: 24 * time.Hour}
+	const want = "Only 1 of 2 answered; it has the value: the worker accepts that once it has been so at each check for 24h0m0s."
+	if got := c.waits("Only 1 of 2 answered; it has the value."); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

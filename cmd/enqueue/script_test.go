@@ -83,6 +83,7 @@ func TestScripts(t *testing.T) {
 			"begin":              begin,
 			"keep":               keep,
 			"look":               look,
+			"thin":               thin,
 			"remember":           remember,
 			"state":              state,
 			"alone":              alone,
@@ -295,6 +296,29 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 // the tenant.
 func look(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 7, "look QUEUE TASK ORG ID DOMAIN HOST TXT")
+	execute(ts, args, 1, func(*tasks.Config) {})
+}
+
+// thin does the same with a confirm for an hour, in which its proofs are all thin.
+func thin(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 7, "thin QUEUE TASK ORG ID DOMAIN HOST TXT")
+	now := time.Now()
+	execute(ts, args, 5, func(c *tasks.Config) {
+		c.DNS, c.ThinProofAfter = thinDNS{c.DNS}, time.Hour
+		c.Now = func() time.Time { return now }
+	}, func() { now = now.Add(15 * time.Minute) })
+}
+
+type thinDNS struct{ tasks.DNS }
+
+func (d thinDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	v, err := d.DNS.Prove(ctx, host, token)
+	v.State, v.Reason, v.Thin = dnscheck.Unknown, dnscheck.ReasonTooFew, true
+	return v, err
+}
+
+// execute carries out a task so many times.
+func execute(ts *testscript.TestScript, args []string, times int, change func(*tasks.Config), between ...func()) {
 	w, box := of(ts), zone(ts)
 	box.AddDomain(args[2], sandbox.Domain{ID: args[3], Domain: args[4], Host: args[5], TXT: args[6]})
 	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(box.Token()))})
@@ -312,11 +336,18 @@ func look(ts *testscript.TestScript, neg bool, args []string) {
 	pending, err := asynq.NewInspectorFromRedisClient(w.client).ListPendingTasks(args[0])
 	ts.Check(err)
 	task := taskNamed(ts, pending, args[1])
-	mux := tasks.NewMux(tasks.Config{
+	config := tasks.Config{
 		Tenant: "default", API: api, DNS: checker, Ledger: w.ledger(), Enqueuer: asynq.NewClientFromRedisClient(w.client), Logger: slog.New(slog.DiscardHandler),
-	})
-	// How it went is what the ledger says.
-	_ = mux.ProcessTask(context.Background(), asynq.NewTask(task.Type, task.Payload))
+	}
+	change(&config)
+	mux := tasks.NewMux(config)
+	for range times {
+		// How it went is what the ledger says.
+		_ = mux.ProcessTask(context.Background(), asynq.NewTask(task.Type, task.Payload))
+		for _, f := range between {
+			f()
+		}
+	}
 }
 
 // remember writes down what is remembered of discovery domains, one a line: its id, a

@@ -341,6 +341,7 @@ tenant production:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
+  thin-proof-after: 0s
   sweep: 0 3 * * * UTC, 24h0m0s apart or more
   verify-pending: true
   absent-action: unroute, grace 336h0m0s, absent-checks 5
@@ -363,6 +364,7 @@ tenant staging:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
+  thin-proof-after: 0s
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3
@@ -386,6 +388,7 @@ tenant partner:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
+  thin-proof-after: 0s
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3

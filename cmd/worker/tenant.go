@@ -115,7 +115,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	checker, err := dnscheck.New(dnscheck.Config{
-		Resolvers: t.resolvers, Quorum: t.quorum, RequireDNSSEC: t.RequireDNSSEC, Mode: t.dnsMode, CanaryZone: t.CanaryZone,
+		Resolvers: t.resolvers, Quorum: t.quorum, RequireDNSSEC: t.RequireDNSSEC, ThinProofs: t.ThinProofAfter > 0, Mode: t.dnsMode, CanaryZone: t.CanaryZone,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
 		},
@@ -154,7 +154,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	mux := tasks.NewMux(tasks.Config{
 		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, w.traces, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
-		TrustPayload: t.TrustPayload, AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
+		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
 		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
 	})
 	for _, doubt := range t.doubts() {

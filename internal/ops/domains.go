@@ -87,6 +87,7 @@ type lookView struct {
 	At                       time.Time
 	State, Class, Reason     string
 	Sentence, Note, NotHeard string
+	Thin                     string // why it was accepted as a proof although it is unknown
 	Next                     time.Time
 	Said                     []saidView
 	Findings, Unanswered     []string // of a check alone
@@ -242,6 +243,9 @@ func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, doma
 		if row.Evidence != nil {
 			shown.Look, shown.Proven = viewOfLook(row.Evidence.Evidence), row.Evidence.Compared != nil
 			shown.Look.Next = row.NextLook()
+			if thin := row.Evidence.ThinProof; thin != nil {
+				shown.Look.Thin = thin.String()
+			}
 		}
 		a.Rows = append(a.Rows, shown)
 	}

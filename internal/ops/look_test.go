@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -378,4 +379,42 @@ func TestWhatIsNotCheckedIsNotCounted(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d: %s", status, page)
 	}
+}
+
+// thinDNS says of each proof that it is thin.
+type thinDNS struct{ tasks.DNS }
+
+func (thinDNS) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+	return dnscheck.Verdict{Reason: dnscheck.ReasonTooFew, Host: host, Basis: dnscheck.ByBoth, Thin: true}, nil
+}
+
+// TestDomainPageSaysThatAProofIsThin of a row that waited for an hour.
+func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
+	s := newLookSite(t, false)
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "")
+	api, err := apiclient.New(apiclient.Config{BaseURL: s.box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.box.Token()))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.CloseIdle()
+	now := time.Now()
+	mux := tasks.NewMux(tasks.Config{
+		Tenant: "acme", API: api, DNS: thinDNS{}, Ledger: s.ledger, Enqueuer: asynq.NewClientFromRedisClient(s.rdb), Logger: slog.New(slog.DiscardHandler),
+		ThinProofAfter: time.Hour, Now: func() time.Time { return now },
+	})
+	payload, err := json.Marshal(tasks.VerifyPayload{
+		Envelope:       tasks.Envelope{V: tasks.Version, Tenant: "acme", Run: "run-1", Item: new(int64(0)), CreatedAt: now},
+		OrganizationID: s.org, DiscoveryDomainID: s.domain.ID, VerificationHost: s.domain.Host, VerificationTXT: s.domain.TXT, GiveUpAt: now.Add(time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := mux.ProcessTask(t.Context(), asynq.NewTask(tasks.TypeConfirm, payload)); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(15 * time.Minute)
+	}
+	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	wantIn(t, page, "The proof by which it was verified", "<dt>accepted</dt><dd>as a thin proof: too few name servers answered", "at 5 checks</dd>")
 }
