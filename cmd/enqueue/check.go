@@ -28,6 +28,9 @@ type checkCommand struct {
 	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers that are authenticated by DNSSEC, as the worker does by its setting."`
 	DNSMode        string   `name:"dns-mode" default:"auto" help:"Who is asked, as by the worker: auto (the domain's own name servers first), authority, or resolvers."`
 	CanaryZone     string   `placeholder:"ZONE" help:"Zone of yours with no names in it, as the worker's: a resolver that has an answer for a random name there has no vote."`
+
+	RefuseAliases   bool `help:"Refuse a TXT record that is reached through an alias (CNAME or DNAME) that leads out of the domain, as the worker does by its setting."`
+	RefuseWildcards bool `help:"Refuse a TXT record that comes from a wildcard, as the worker does by its setting."`
 }
 
 // rowsAtOnce is how many rows of a file are asked for at a time: enough that one whose name servers keep silent for ten seconds
@@ -74,7 +77,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 }
 
 func (c *checkCommand) checker() (*dnscheck.Checker, error) {
-	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, CanaryZone: c.CanaryZone}
+	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, RefuseAliases: c.RefuseAliases, RefuseWildcards: c.RefuseWildcards, CanaryZone: c.CanaryZone}
 	for _, s := range c.Resolvers {
 		r, err := dnscheck.ParseResolver(s)
 		if err != nil {

@@ -74,6 +74,8 @@ type tenantFlags struct {
 	Resolvers            []string      `help:"Resolvers to ask: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or in the clear an address or tcp://ADDRESS. NAME is the one that the certificate must have, if not the address; it is never looked up." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default, and least: all of two, all but one of three to five, all but two of six or more)." default:"0"`
 	RequireDNSSEC        bool          `name:"require-dnssec" help:"Prove domains by answers only that a quorum of the resolvers authenticates by DNSSEC. Domains without DNSSEC are never verified then."`
+	RefuseAliases        bool          `help:"Do not verify a domain whose TXT record is reached through an alias (CNAME or DNAME) that leads out of the domain."`
+	RefuseWildcards      bool          `help:"Do not verify a domain whose TXT record comes from a wildcard. A proof then asks the resolvers for one random name more."`
 	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
 	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
@@ -114,6 +116,8 @@ type tenant struct {
 	Resolvers            []string `yaml:"resolvers"`
 	ResolverQuorum       int      `yaml:"resolver_quorum"`
 	RequireDNSSEC        bool     `yaml:"require_dnssec"`
+	RefuseAliases        bool     `yaml:"refuse_aliases"`
+	RefuseWildcards      bool     `yaml:"refuse_wildcards"`
 	DNSMode              string   `yaml:"dns_mode"`
 	CanaryZone           string   `yaml:"canary_zone"`
 	GiveUp               duration `yaml:"give_up"`
@@ -232,7 +236,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 		ClientAuth: f.ClientAuth, ClientKeyFile: f.ClientKeyFile, ClientKeyAlg: f.ClientKeyAlg, AssertionAudience: f.AssertionAudience,
 		CAFile: f.CAFile, Body: f.Body,
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, SweepShare: f.SweepShare, MaxClientsPerRequest: f.MaxClientsPerRequest,
-		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, RequireDNSSEC: f.RequireDNSSEC, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
+		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, RequireDNSSEC: f.RequireDNSSEC, RefuseAliases: f.RefuseAliases, RefuseWildcards: f.RefuseWildcards, DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
 		Sweep: f.Sweep, VerifyPending: f.VerifyPending, AbsentAction: f.AbsentAction, Grace: duration(f.Grace), AbsentChecks: f.AbsentChecks, Protect: f.Protect,
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven, Webhooks: f.Webhooks,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
@@ -518,6 +522,7 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		fmt.Fprintf(out, "  operators: %s\n", strings.Join(dnscheck.Operators(t.resolvers), ", "))
 		fmt.Fprintf(out, "  firewall: %s\n", t.outward())
 		fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.dnsMode, t.RequireDNSSEC)
+		fmt.Fprintf(out, "  refuse-aliases: %t\n  refuse-wildcards: %t\n", t.RefuseAliases, t.RefuseWildcards)
 		if t.CanaryZone != "" {
 			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
 		}

@@ -331,6 +331,8 @@ tenant production:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
+  refuse-aliases: false
+  refuse-wildcards: false
   sweep: 0 3 * * * UTC, 24h0m0s apart or more
   verify-pending: true
   absent-action: unroute, grace 336h0m0s, absent-checks 5
@@ -353,6 +355,8 @@ tenant staging:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
+  refuse-aliases: false
+  refuse-wildcards: false
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3
@@ -376,6 +380,8 @@ tenant partner:
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:853; TCP to 8.8.8.8:853; TCP to 9.9.9.9:853
   dns-mode: auto
   require-dnssec: false
+  refuse-aliases: false
+  refuse-wildcards: false
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3
