@@ -317,7 +317,10 @@ func (h *act) giveBack(ctx context.Context, a *acted, p ActPayload, d apiclient.
 		return Result{}, err
 	}
 	if verdict.State != dnscheck.Present {
-		return unchanged("not given back: " + verdict.Sentence()), nil
+		why := verdict.Sentence()
+		a.m.noteOnce(h.cfg.Now(), eventWithheld, why)
+		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
+		return unchanged("not given back: " + why), err
 	}
 	taken.Back, taken.At = true, second(h.cfg.Now())
 	a.m.Acting = &taken
