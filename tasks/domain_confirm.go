@@ -454,20 +454,23 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 }
 
 // back gives the row back to looking: the token is no longer to be seen, or
-// not by enough of the resolvers.
+// not by enough of the resolvers. A row whose time is up ends here: the checks, which
+// see the token each time, would go on for ever.
 func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict) (Result, error) {
 	if job.Swept { // the next sweep looks again
 		return unchanged("pending; the token was seen, and not by the proof: " + v.Sentence()), nil
 	}
-	left := leavings{verdict: v, confirmed: !h.cfg.TrustPayload, at: h.cfg.Now(), marks: map[string][]byte{
-		// Before it is enqueued, for whoever asks whether a task stands for the row.
-		keptNextLook: []byte(nextLookTaskID(job.TaskID)),
-	}}
+	left := leavings{verdict: v, confirmed: !h.cfg.TrustPayload, at: h.cfg.Now(), marks: map[string][]byte{}}
 	if left.confirmed {
 		if err := left.mark(keptRecord, recordOf(d)); err != nil {
 			return Result{}, err
 		}
 	}
+	if !left.at.Before(p.end(v)) {
+		return Result{}, left.expire(ctx, h.cfg, job, p, new(recordOf(d)))
+	}
+	// Before it is enqueued, for whoever asks whether a task stands for the row.
+	left.marks[keptNextLook] = []byte(nextLookTaskID(job.TaskID))
 	after, err := left.keep(ctx, h.cfg.Ledger, job, nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL))
 	if err != nil {
 		return Result{}, err

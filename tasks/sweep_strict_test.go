@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"orgops/dnscheck"
 	"orgops/internal/sandbox"
@@ -128,6 +129,35 @@ func TestStrictSettingsVerifyNothing(t *testing.T) {
 			w.drain()
 			w.wantFate(run, 0, "done")
 			w.wantStatus(org, dom, "verified")
+		})
+	}
+}
+
+// TestProofThatNeverComesExpires: a row ends though each check finds its token, if none of
+// its proofs does, and says what the last one found.
+func TestProofThatNeverComesExpires(t *testing.T) {
+	for refusal, put := range refusals {
+		t.Run(refusal, func(t *testing.T) {
+			w := newWorld(t, func(s *settings) { s.giveUp = time.Hour })
+			w.strictly()
+			put(w, w.sandbox.AddDomain(org, sandbox.Domain{ID: dom}))
+			run := w.submit(tasks.TypeVerify, row("organization_id", org, "discovery_domain_id", dom))
+			began := w.clock.now()
+			for !w.ledgerRun(run).Ended() {
+				if w.clock.now().Sub(began) > 48*time.Hour {
+					t.Fatal("the row does not end")
+				}
+				w.step()
+			}
+			w.wantFate(run, 0, "expired", refusal)
+			w.wantStatus(org, dom, "pending")
+			w.wantTold(tasks.NoticeExpired)
+			if took := w.clock.now().Sub(began); took < time.Hour+tasks.MoreForUnknown {
+				t.Errorf("expired after %s", took)
+			}
+			if e := w.evidence(run); e == nil || e.State != "unknown" || e.At != w.clock.now() {
+				t.Errorf("kept is %+v, want what the last proof found", e)
+			}
 		})
 	}
 }
