@@ -123,7 +123,7 @@ func (h *confirm) restored(ctx context.Context, p VerifyPayload, in intent) (our
 			return m, nil
 		}
 		m = m.clone()
-		m.restored(sighted{id: p.DiscoveryDomainID, tick: m.Tick, at: in.At})
+		m.restored(sighted{id: p.DiscoveryDomainID, tick: m.Tick, at: in.At}, in.Proof)
 		return m, nil
 	})
 	return ours, err
