@@ -225,3 +225,50 @@ func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
 		t.Errorf("proof of %s: basis %s", name, v.Basis)
 	}
 }
+
+// TestStrictProofsAtRealServers has wildcards and aliases as real servers give them, beneath names that are there and names that are not.
+func TestStrictProofsAtRealServers(t *testing.T) {
+	for name, by := range pairs {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			serveZones(t, by[0], port, realTLD, zoneFile{zone: "com", records: realDelegation + "elsewhere NS ns.elsewhere\nns.elsewhere A " + realElse + "\n"})
+			records := realApex + "*.wild TXT " + token + "\n_own.wild TXT " + token + "\n" +
+				"*.parked CNAME _v.elsewhere.com.\n_own.parked TXT " + token + "\n*.gone CNAME gone.elsewhere.com.\n_own.gone TXT " + token + "\n" +
+				"_v.plain TXT " + token + "\n_v.near CNAME _v.plain\n_v.far CNAME _v.elsewhere.com.\nmoved DNAME elsewhere.com.\n"
+			for i, addr := range []string{realOne, realTwo} {
+				serveZones(t, by[i], port, addr, zoneFile{zone: "example.com", records: records})
+			}
+			serveZones(t, by[0], port, realElse, zoneFile{zone: "elsewhere.com", records: "@ NS ns\nns A " + realElse + "\n_v TXT " + token + "\n"})
+			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}, "elsewhere.com": {realElse}})
+			strict := func(c dnscheck.Config) *dnscheck.Checker {
+				c.Resolvers, c.Mode, c.NameServerPort, c.AnyNameServer = atBoth(resolver), dnscheck.ModeAuto, port, true
+				return build(t, c)
+			}
+			lax, aliases, wildcards := strict(dnscheck.Config{}), strict(strictAliases), strict(strictWildcards)
+			for _, test := range []struct {
+				host                   string
+				byAliases, byWildcards expected
+			}{
+				{"_v.plain.example.com", isFound, isFound},
+				{"_v.near.example.com", isFound, isFound},
+				{"_v.far.example.com", isAliasOut, isFound},
+				{"_v.moved.example.com", isAliasOut, isWildcard}, // each name beneath moved.example.com is an alias
+				{"_v.wild.example.com", isFound, isWildcard},
+				{"_v.none.wild.example.com", isFound, isWildcard}, // none.wild.example.com does not exist
+				{"_own.wild.example.com", isFound, isWildcard},
+				{"_own.parked.example.com", isFound, isWildcard}, // others have the token by the wildcard's alias
+				{"_own.gone.example.com", isFound, isFound},
+				{"_v.parked.example.com", isAliasOut, isWildcard},
+				{"_v.none.parked.example.com", isAliasOut, isWildcard},
+			} {
+				wantProof(t, lax, test.host)
+				v, err := aliases.Prove(t.Context(), test.host, token)
+				wantReal(t, test.host+" without aliases", v, err, test.byAliases.state, test.byAliases.reason)
+				v, err = wildcards.Prove(t.Context(), test.host, token)
+				wantReal(t, test.host+" without wildcards", v, err, test.byWildcards.state, test.byWildcards.reason)
+			}
+			// Afterwards the resolver still knows the host: the sibling's no has denied nothing.
+			wantProof(t, lax, "_v.plain.example.com")
+		})
+	}
+}

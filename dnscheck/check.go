@@ -31,6 +31,11 @@ type Config struct {
 
 	// RequireDNSSEC has a proof need a quorum of resolvers that authenticate the answer (AD), also where no resolver does.
 	RequireDNSSEC bool
+	// RefuseAliases has a proof fail where the token is seen through an alias (CNAME or DNAME) that leads out of the domain that a
+	// registry has let register for the host: see Verdict.AliasOut.
+	RefuseAliases bool
+	// RefuseWildcards has a proof fail where the token is there by a wildcard. The resolvers are asked for one name more then.
+	RefuseWildcards bool
 
 	// ThinProofs has a proof to which too few name servers have answered (ReasonTooFew) ask the resolvers as well, where each server
 	// that answered has the token: see Verdict.Thin.
@@ -57,6 +62,8 @@ type Checker struct {
 	panel     panel      // the same resolvers, for who the name servers are
 	operators *memory[string]
 	exchange  *exchange
+
+	refuseAliases, refuseWildcards bool // in a proof
 }
 
 // New makes a Checker, or tells what is wrong with the Config.
@@ -89,6 +96,7 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 	}
 	span, operators := namesPerspectives(c.Resolvers), Operators(c.Resolvers)
 	checker := &Checker{quorum: quorum, span: span, required: c.RequireDNSSEC, thin: c.ThinProofs, told: c.Observe, exchange: x, panel: panel{quorum: quorum, span: span}, operators: newMemory[string]()}
+	checker.refuseAliases, checker.refuseWildcards = c.RefuseAliases, c.RefuseWildcards
 	for i, r := range c.Resolvers {
 		if r.Name == "" {
 			r.Name = r.String()
@@ -154,10 +162,17 @@ func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error)
 // With Config.ThinProofs the resolvers are asked also where too few servers answer and those say yes; it is Unknown with ReasonTooFew
 // all the same, and Verdict.Thin says what that came to.
 //
+// With Config.RefuseAliases and Config.RefuseWildcards a proof is then refused where an alias or a wildcard leads to the token
+// (ReasonAliasOut, ReasonWildcard, and ReasonWildcardUnsure where nobody could say).
+//
 // All are asked at once, and each resolver is waited for as long as it has: a veto may come last. The error is a *QuestionError, or the context's own,
 // wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	return c.judge(ctx, host, token, tally.proved, true)
+	v, err := c.judge(ctx, host, token, tally.proved, true)
+	if err != nil || v.State != Present {
+		return v, err
+	}
+	return c.refused(ctx, v, token)
 }
 
 // rule says what a tally comes to, and whether what is still out could change it.

@@ -106,6 +106,10 @@
 // The same holds for a disproof, and where the resolvers give the name servers of a top-level domain. Public operators are anycast and have
 // no perspective but the default one; of resolvers of one's own all may be one operator's then.
 //
+// With [Config.RefuseAliases] the token is not proven through an alias that leads out of the domain ([Verdict.AliasOut]), and with
+// [Config.RefuseWildcards] not by a wildcard: after a proof the same resolvers are asked for a random sibling of the host, which must
+// not have the token. Where they cannot say it is Unknown. A look and a disproof are not concerned.
+//
 // With [Config.CanaryZone] a resolver that makes answers up loses its vote, and [Config.Vote] is told; the quorum stays as it is.
 //
 // # How it is laid out
@@ -119,6 +123,7 @@
 // who runs name servers: authority.go asks a zone's servers and counts,
 // authority_find.go finds them, authority_referral.go reads what they say, authority_cache.go remembers them,
 // authority_reach.go knows whether they can be reached, authority_address.go which addresses are not asked;
+// strict.go refuses proofs through aliases and by wildcards,
 // resolver.go how resolvers are written, resolver_operator.go who runs them, quorum.go how many have to agree, verdict.go the reasons and their sentences; diagnose.go advises the customer who got the
 // record wrong ([Checker.Diagnose]), and authority_own.go asks for it what name servers the zone itself names; they have no part in any
 // verdict.

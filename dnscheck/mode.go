@@ -137,6 +137,12 @@ func (c *Checker) thinly(ctx context.Context, said Verdict, token string, decide
 		return Verdict{}, err
 	}
 	v.Thin = v.State == Present && !slices.ContainsFunc(v.Observations, func(o Observation) bool { return !o.Authority && o.State != Present })
+	if v.Thin {
+		if v, err = c.refused(ctx, v, token); err != nil || v.State != Present {
+			v.Thin = false
+			return v, err
+		}
+	}
 	v.State, v.Reason, v.Note = Unknown, ReasonTooFew, said.Note
 	return v, nil
 }

@@ -57,6 +57,11 @@ const (
 	ReasonTooFewResolvers Reason = "too_few_resolvers"  // there is but one resolver
 	ReasonOnePerspective  Reason = "one_perspective"    // perspectives are named, and the token is seen from one alone
 
+	// These come of a proof by which the token is there, where the Config refuses how it is.
+	ReasonAliasOut       Reason = "alias_out_of_domain"    // through an alias that leads out of the domain
+	ReasonWildcard       Reason = "wildcard"               // by a wildcard
+	ReasonWildcardUnsure Reason = "wildcard_not_ruled_out" // perhaps by a wildcard
+
 	// These come of asking the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
 	ReasonLag             Reason = "resolvers_lag"         // the name servers have the token, and too few of the resolvers see it yet
@@ -105,7 +110,7 @@ type Verdict struct {
 	Host         string        // as it was given
 	Basis        Basis         // who was asked
 	Operator     string        // who runs the name servers of the host's zone, as far as these were looked for: a key to group domains by ("awsdns", "a+b"), at most 100 octets; empty: not known
-	Note         string        // why the zone's name servers have not said anything, where they were to be asked; for an operator
+	Note         string        // why the zone's name servers have not said anything, where they were to be asked, or why a wildcard is not ruled out; for an operator
 	Zone         string        // whose name servers were queried last, safe to show; empty where none were, or none answered
 	Servers      int           // how many that zone has
 	Answered     int           // how many of them have answered
@@ -148,6 +153,10 @@ func (v Verdict) Sentence() string {
 		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
 	case v.Reason == ReasonTooFew && v.Servers > 0:
 		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s%s.", v.Answered, v.Servers, v.Zone, shownHost(v.Host), v.lacking())
+	case v.Reason == ReasonAliasOut:
+		name, target, _ := v.AliasOut()
+		return fmt.Sprintf("The TXT record at %s was found through an alias (CNAME or DNAME) from %s to %s, out of the domain, where others may be able to publish it: "+
+			"publish the record at %[1]s itself, instead of an alias.", shownHost(v.Host), shownHost(name), shownHost(target))
 	case v.State == Unknown && o.EDE != "":
 		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), o.role(), o.EDE)
 	}
@@ -272,6 +281,12 @@ func (v Verdict) Plain() string {
 		return "The TXT record at " + host + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked."
 	case ReasonOnePerspective:
 		return "The TXT record at " + host + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network."
+	case ReasonAliasOut:
+		return "The TXT record at " + host + " was found through an alias (CNAME or DNAME) that leads out of the domain, where others may be able to publish it: publish the record at " + host + " itself, instead of an alias."
+	case ReasonWildcard:
+		return "The expected value at " + host + " comes from a wildcard record (*), which answers for every name without a record of its own: publish the TXT record at " + host + " itself, and at no wildcard."
+	case ReasonWildcardUnsure:
+		return "The TXT record at " + host + " holds the expected value, but too few resolvers could say that it does not come from a wildcard record (*): check again later."
 	case ReasonUntrusted:
 		return "The TXT record at " + host + " could not be looked up: the resolver answers for names that do not exist, so that nothing it says counts."
 	case ReasonRCode:

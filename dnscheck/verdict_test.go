@@ -56,6 +56,13 @@ func TestSentences(t *testing.T) {
 			"The TXT record at " + h + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked.", ""},
 		{"one perspective", dnscheck.Unknown, dnscheck.ReasonOnePerspective, found(),
 			"The TXT record at " + h + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network.", ""},
+		{"alias out of the domain", dnscheck.Unknown, dnscheck.ReasonAliasOut, dnscheck.Observation{State: dnscheck.Present, Aliases: []string{"b.example.com", "C.example"}},
+			"The TXT record at " + h + " was found through an alias (CNAME or DNAME) from b.example.com to C.example, out of the domain, where others may be able to publish it: publish the record at " + h + " itself, instead of an alias.",
+			"The TXT record at " + h + " was found through an alias (CNAME or DNAME) that leads out of the domain, where others may be able to publish it: publish the record at " + h + " itself, instead of an alias."},
+		{"wildcard", dnscheck.Unknown, dnscheck.ReasonWildcard, found(),
+			"The expected value at " + h + " comes from a wildcard record (*), which answers for every name without a record of its own: publish the TXT record at " + h + " itself, and at no wildcard.", ""},
+		{"wildcard not ruled out", dnscheck.Unknown, dnscheck.ReasonWildcardUnsure, found(),
+			"The TXT record at " + h + " holds the expected value, but too few resolvers could say that it does not come from a wildcard record (*): check again later.", ""},
 		{"nothing yet", dnscheck.Unknown, "", found(), "Nothing is known yet of the TXT record at " + h + ".", ""},
 	}
 	for _, test := range tests {

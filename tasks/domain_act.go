@@ -214,9 +214,13 @@ func (h *act) takeAway(ctx context.Context, a *acted, p ActPayload, d apiclient.
 	if action == ActReport || action == ActUnroute && !*d.UseForOrganizationDiscovery {
 		return h.report(ctx, a, action, verdict)
 	}
+	disproof, err := packProof(verdict, p.OrganizationID, d, h.cfg.Now(), nil)
+	if err != nil {
+		return Result{}, err
+	}
 	a.m.Acting = &Acting{
 		Action: action, At: second(h.cfg.Now()), Tick: p.Tick, Since: a.m.Absence.Since,
-		Host: d.VerificationHost, TXT: d.VerificationTXT, Flag: d.UseForOrganizationDiscovery,
+		Host: d.VerificationHost, TXT: d.VerificationTXT, Flag: d.UseForOrganizationDiscovery, Verdict: disproof,
 	}
 	return h.patch(ctx, a, p, a.m.Acting.change())
 }
@@ -261,10 +265,12 @@ func (h *act) patch(ctx context.Context, a *acted, p ActPayload, change apiclien
 // host or token meanwhile, it is those whose return gives it back.
 func (h *act) taken(ctx context.Context, a *acted, d apiclient.DiscoveryDomain) (Result, error) {
 	now, done := h.cfg.Now(), *a.m.Acting
-	done.Landed = second(now)
+	h.audit(ctx, a, done)
+	verdict := done.Verdict
+	done.Landed, done.Verdict = second(now), nil
 	a.m.Taken, a.m.Acting, a.m.Absence = &done, nil, nil
 	a.m.Token = tokenOf(d.VerificationHost, d.VerificationTXT)
-	a.m.note(now, "acted on: "+string(done.Action), a.m.Sentence)
+	a.m.noteActed(now, "acted on: "+string(done.Action), a.m.Sentence, verdict)
 	s := sighted{id: a.id, tick: done.Tick, at: done.At}
 	a.m.untold(s, NoticeLost, NoticeData{Reason: a.m.Sentence, Since: done.Since, Action: string(done.Action)})
 	if _, err := h.remembered.write(ctx, a.id, a.raw, &a.m); err != nil {
@@ -317,9 +323,15 @@ func (h *act) giveBack(ctx context.Context, a *acted, p ActPayload, d apiclient.
 		return Result{}, err
 	}
 	if verdict.State != dnscheck.Present {
-		return unchanged("not given back: " + verdict.Sentence()), nil
+		why := verdict.Sentence()
+		a.m.noteOnce(h.cfg.Now(), eventWithheld, why)
+		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
+		return unchanged("not given back: " + why), err
 	}
 	taken.Back, taken.At = true, second(h.cfg.Now())
+	if taken.Verdict, err = packProof(verdict, p.OrganizationID, d, h.cfg.Now(), nil); err != nil {
+		return Result{}, err
+	}
 	a.m.Acting = &taken
 	return h.patch(ctx, a, p, taken.change())
 }
@@ -327,9 +339,29 @@ func (h *act) giveBack(ctx context.Context, a *acted, p ActPayload, d apiclient.
 // given remembers that what was taken away has been given back.
 func (h *act) given(ctx context.Context, a *acted) (Result, error) {
 	done := *a.m.Acting
-	a.m.restored(sighted{id: a.id, tick: a.m.Tick, at: done.At})
+	h.audit(ctx, a, done)
+	a.m.restored(sighted{id: a.id, tick: a.m.Tick, at: done.At}, done.Verdict)
 	_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
 	return Result{Outcome: Done, Detail: "given back: the token is there again"}, err
+}
+
+// audit logs what was done to the domain, and by which verdict. An execution that is killed
+// before that is remembered leaves another line to the next one, about the same request.
+func (h *act) audit(ctx context.Context, a *acted, done Acting) {
+	event := "domain unrouted"
+	switch {
+	case done.Back:
+		event = "domain routed again"
+	case done.Action == ActPending:
+		event = "domain set to pending"
+	}
+	verdict, err := ReadEvidence(done.Verdict)
+	if err != nil {
+		h.cfg.Logger.WarnContext(ctx, "evidence of an action is not readable", "discovery_domain_id", a.id, "error", err)
+	}
+	h.cfg.Logger.InfoContext(ctx, "audit", "event", event, "tenant", h.cfg.Tenant, "tick", done.Tick,
+		"organization_id", a.m.OrganizationID, "discovery_domain_id", a.id, "domain", a.m.Domain, "verification_host", done.Host,
+		"decided_at", verdict.At, "state", verdict.State, "reason", verdict.Reason, "basis", verdict.Basis, "quorum", verdict.Quorum, "resolvers", verdict.Resolvers)
 }
 
 // clear forgets that the token is gone, and that anything was taken away.

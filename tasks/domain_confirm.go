@@ -129,7 +129,7 @@ func (h *confirm) restored(ctx context.Context, p VerifyPayload, in intent) (our
 			return m, nil
 		}
 		m = m.clone()
-		m.restored(sighted{id: p.DiscoveryDomainID, tick: m.Tick, at: in.At})
+		m.restored(sighted{id: p.DiscoveryDomainID, tick: m.Tick, at: in.At}, in.Proof)
 		return m, nil
 	})
 	return ours, err
@@ -461,28 +461,31 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 }
 
 // back gives the row back to looking: the token is no longer to be seen, or
-// not by enough of the resolvers.
+// not by enough of the resolvers. A row whose time is up ends here: the checks, which
+// see the token each time, would go on for ever.
 func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict, thin *thinSpan) (Result, error) {
 	if job.Swept { // the next sweep looks again
 		return unchanged("pending; the token was seen, and not by the proof: " + v.Sentence()), nil
 	}
-	left := leavings{verdict: v, confirmed: !h.cfg.TrustPayload, at: h.cfg.Now(), marks: map[string][]byte{
-		// Before it is enqueued, for whoever asks whether a task stands for the row.
-		keptNextLook: []byte(nextLookTaskID(job.TaskID)),
-	}}
+	left := leavings{verdict: v, confirmed: !h.cfg.TrustPayload, at: h.cfg.Now(), marks: map[string][]byte{}}
 	if left.confirmed {
 		if err := left.mark(keptRecord, recordOf(d)); err != nil {
 			return Result{}, err
 		}
 	}
-	after := nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL)
-	if thin != nil {
-		var err error
-		if after, err = left.thinly(*thin, h.cfg.ThinProofAfter, after); err != nil {
-			return Result{}, err
-		}
+	after, err := nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL), error(nil)
+	switch {
+	case thin != nil:
+		after, err = left.thinly(*thin, h.cfg.ThinProofAfter, after)
+	case !left.at.Before(p.end(v)):
+		err = left.expire(ctx, h.cfg, job, p, new(recordOf(d)))
 	}
-	after, err := left.keep(ctx, h.cfg.Ledger, job, after)
+	if err != nil {
+		return Result{}, err
+	}
+	// Before it is enqueued, for whoever asks whether a task stands for the row.
+	left.marks[keptNextLook] = []byte(nextLookTaskID(job.TaskID))
+	after, err = left.keep(ctx, h.cfg.Ledger, job, after)
 	if err != nil {
 		return Result{}, err
 	}

@@ -155,10 +155,7 @@ func (h *verify) handOn(ctx context.Context, job Job, p VerifyPayload, at target
 // notThere says when to look again, or that the time is up.
 func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sight, v dnscheck.Verdict) error {
 	now := h.cfg.Now()
-	end := p.GiveUpAt
-	if v.State == dnscheck.Unknown {
-		end = end.Add(moreForUnknown)
-	}
+	end := p.end(v)
 	over := !now.Before(end)
 	// What stands at a host that only the payload named is not quoted to
 	// anyone before the record has confirmed that host.
@@ -170,13 +167,11 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 	}
 	left := leavings{verdict: v, confirmed: at.known, at: now, marks: map[string][]byte{}}
 	if over {
-		if _, err := left.keep(ctx, h.cfg.Ledger, job, never); err != nil {
-			return err
+		rec := at.fresh
+		if rec == nil {
+			rec = h.records.kept(job)
 		}
-		if err := h.tellExpired(ctx, job, p, at, left); err != nil {
-			return err
-		}
-		return expired(left.sentence())
+		return left.expire(ctx, h.cfg, job, p, rec)
 	}
 	if at.fresh != nil { // one GET serves all looks to come
 		if err := left.mark(keptRecord, *at.fresh); err != nil {
@@ -199,23 +194,34 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 	return notYet(left.sentence(), after)
 }
 
-// tellExpired tells that the token did not come. The row is settled behind that: an
-// execution that is killed in between leaves both to the next one.
-func (h *verify) tellExpired(ctx context.Context, job Job, p VerifyPayload, at sight, left leavings) error {
-	if h.cfg.Notices == nil {
-		return nil
+// end is when the row's time is up, by what a check, or a proof, has found.
+func (p VerifyPayload) end(v dnscheck.Verdict) time.Time {
+	if v.State == dnscheck.Unknown {
+		return p.GiveUpAt.Add(moreForUnknown)
 	}
-	rec := at.fresh
-	if rec == nil {
-		rec = h.records.kept(job)
+	return p.GiveUpAt
+}
+
+// expire keeps what was found last, notifies of it, and returns the error that settles the
+// row as expired. An execution that is killed in between leaves all of it to the next one.
+func (l leavings) expire(ctx context.Context, cfg Config, job Job, p VerifyPayload, rec *record) error {
+	if _, err := l.keep(ctx, cfg.Ledger, job, never); err != nil {
+		return err
 	}
-	data := NoticeData{Tenant: job.Tenant, OrganizationID: p.OrganizationID, DiscoveryDomainID: p.DiscoveryDomainID, Run: job.Run, Reason: left.sentence()}
+	if cfg.Notices == nil {
+		return expired(l.sentence())
+	}
+	data := NoticeData{Tenant: job.Tenant, OrganizationID: p.OrganizationID, DiscoveryDomainID: p.DiscoveryDomainID, Run: job.Run, Reason: l.sentence()}
 	if rec != nil {
 		data.Domain = rec.Domain
 	}
-	return h.cfg.Notices.Tell(ctx, Notice{
-		ID: fmt.Sprintf("%s-%s-%d-%d", NoticeExpired, job.Run, *job.Item, job.CreatedAt.Unix()), Type: NoticeExpired, At: second(left.at), Data: data,
+	err := cfg.Notices.Tell(ctx, Notice{
+		ID: fmt.Sprintf("%s-%s-%d-%d", NoticeExpired, job.Run, *job.Item, job.CreatedAt.Unix()), Type: NoticeExpired, At: second(l.at), Data: data,
 	})
+	if err != nil {
+		return err
+	}
+	return expired(l.sentence())
 }
 
 // leavings are what a look, or a proof, leaves of a row that does not have its token.

@@ -23,7 +23,7 @@ import (
 type Evidence struct {
 	dnscheck.Evidence
 
-	// Compared is the API's record that the proof was made for; nil: nothing was proven.
+	// Compared is the API's record that was changed by the verdict; nil: none was.
 	Compared *Compared `json:"compared,omitempty"`
 	// ThinProof says why the proof was accepted although the verdict is unknown; nil: it is
 	// present.
@@ -129,8 +129,8 @@ func (p *packing) unpack(packed []byte, v any) error {
 }
 
 // ReadEvidence reads what the ledger keeps with a row: of one that is open or expired the
-// last check that did not find the token, of one whose domain was verified the proof. The
-// sentence is not part of it.
+// last check that did not find the token, of one whose domain was verified the proof; and
+// what an [Event] keeps. The sentence is not part of it.
 func ReadEvidence(packed []byte) (e Evidence, err error) {
 	switch {
 	case len(packed) > 0 && packed[0] == checkPacking.version:

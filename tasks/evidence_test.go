@@ -261,6 +261,36 @@ func TestProofKeepsOperatorsAndPerspectives(t *testing.T) {
 	}
 }
 
+// TestDisproofIsKept: the verdict by which something is taken away keeps what was found in
+// the token's place, within the bound of a proof.
+func TestDisproofIsKept(t *testing.T) {
+	d := apiclient.DiscoveryDomain{ID: dom, Domain: "example.com", VerificationHost: "_v.example.com", VerificationTXT: proofToken}
+	v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Host: d.VerificationHost, Basis: dnscheck.ByBoth, Quorum: 2, Resolvers: 3}
+	add := func(o dnscheck.Observation) { v.Observations = append(v.Observations, o) }
+	add(dnscheck.Observation{Resolver: "ns1.example.com", Authority: true, Address: "192.0.2.1:53", Transport: "udp", State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, RCode: "NXDOMAIN"})
+	add(dnscheck.Observation{Resolver: "r", Operator: "example.net", Perspective: "default", Transport: "tls", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, RCode: "NOERROR", Values: []string{"v=spf1 -all"}, MoreValues: 2})
+	add(dnscheck.Observation{Resolver: "s", Operator: "example.org", Perspective: "default", Transport: "tls", State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout, Err: "i/o timeout"})
+	packed, err := tasks.PackProof(v, org, d, newWorldTime, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := tasks.ReadEvidence(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v.Evidence()
+	want.At, want.Sentence = newWorldTime, ""
+	if diff := cmp.Diff(want, e.Evidence); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	for range 16 {
+		add(dnscheck.Observation{Resolver: letters(250), State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Values: []string{noise(255), noise(255), noise(255)}, EDE: letters(300)})
+	}
+	if packed, err = tasks.PackProof(v, org, d, newWorldTime, nil); err != nil || len(packed) > 1024 {
+		t.Errorf("%d bytes, %v; want 1024 at most", len(packed), err)
+	}
+}
+
 // proofOf is the evidence of the row's proof, and the record that it was made for.
 func (w *world) proofOf(run string) tasks.Evidence {
 	w.t.Helper()

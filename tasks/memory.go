@@ -70,6 +70,8 @@ type Acting struct {
 	Flag   *bool     `json:"flag,omitempty"`  // use_for_organization_discovery as it was read before
 	Back   bool      `json:"back,omitempty"`  // it is being given back
 	Landed time.Time `json:"landed,omitzero"` // when it was known to be done
+	// Verdict is the evidence that the request goes by, until its event has it.
+	Verdict []byte `json:"verdict,omitempty"`
 }
 
 // landedAt is from when on the record reads as it was left, but for reads that are
@@ -86,14 +88,17 @@ type Event struct {
 	At   time.Time `json:"at"`
 	What string    `json:"what"`
 	Why  string    `json:"why,omitempty"`
+	// Verdict is the evidence by which the domain's record was changed, for ReadEvidence;
+	// nil: it was not.
+	Verdict []byte `json:"verdict,omitempty"`
 }
 
 // memoryVersion is the newest form of a memory that this orgops reads, and the one
 // that it writes.
 const memoryVersion = 1
 
-// Bounds of what is remembered of a domain: a usual memory has some 500 octets, the
-// longest few kilobytes.
+// Bounds of what is remembered of a domain: a usual memory has some 500 octets, and the
+// longest, with a verdict of mostProof bytes at each event, 40 kilobytes.
 const (
 	mostEvents    = 20
 	mostValues    = 3
@@ -270,14 +275,14 @@ func (m *Memory) back(s sighted) {
 }
 
 // restored remembers that what was taken away has been given back, after a proof.
-func (m *Memory) restored(s sighted) {
+func (m *Memory) restored(s sighted, proof []byte) {
 	data := NoticeData{Reason: "the token is there again, and what was taken away was given back"}
 	if m.Taken != nil {
 		data.Action, data.Since = string(m.Taken.Action), m.Taken.Since
 	}
 	m.Taken, m.Acting, m.Absence = nil, nil, nil
 	m.LastPresent = second(s.at)
-	m.note(s.at, eventGivenBack, "the token is there again")
+	m.noteActed(s.at, eventGivenBack, "the token is there again", proof)
 	m.untold(s, NoticeRestored, data)
 }
 
@@ -313,6 +318,12 @@ func (m *Memory) note(at time.Time, what, why string) {
 	if more := len(m.Past) - mostEvents; more > 0 {
 		m.Past = m.Past[more:]
 	}
+}
+
+// noteActed adds a line about a change of the domain's record, and the evidence for it.
+func (m *Memory) noteActed(at time.Time, what, why string, verdict []byte) {
+	m.note(at, what, why)
+	m.Past[len(m.Past)-1].Verdict = verdict
 }
 
 // noteOnce adds a line to the history, unless the last line says the same.

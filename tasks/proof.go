@@ -61,6 +61,8 @@ type proof struct {
 	Quorum       int    `json:"q,omitempty"`
 	Resolvers    int    `json:"w,omitempty"`
 	Note         string `json:"g,omitempty"`
+	State        string `json:"k,omitempty"` // present
+	Reason       string `json:"r,omitempty"` // found
 	// Aliases are those of each of Found.
 	Aliases []string `json:"y,omitempty"`
 	// Found are the voters that found the token and of which nothing else is to be said, a
@@ -87,10 +89,14 @@ type voter struct {
 	Authenticated bool     `json:"k,omitempty"`
 	Milliseconds  int      `json:"l"`
 	Err           string   `json:"f,omitempty"`
+	// Values are those that were there instead of the token.
+	Values     []string `json:"v,omitempty"`
+	MoreValues int      `json:"m,omitempty"`
 }
 
-// packProof packs the verdict by which the record of an organization's domain is verified;
-// thin is nil where it is present.
+// packProof packs the verdict by which the record of an organization's domain is changed: the
+// proof by which it is verified or gets its flag back, or the disproof by which a sweep takes
+// either away. thin is nil unless the proof is one.
 func packProof(v dnscheck.Verdict, organization string, d apiclient.DiscoveryDomain, at time.Time, thin *ThinProof) ([]byte, error) {
 	e := v.Evidence()
 	var packed []byte
@@ -163,7 +169,7 @@ func usualRCodeOf(state string) string {
 }
 
 func newProof(e dnscheck.Evidence) proof {
-	p := proof{Basis: unusual(e.Basis, string(dnscheck.ByBoth)), Quorum: e.Quorum, Resolvers: e.Resolvers, Note: e.Note, More: e.More}
+	p := proof{State: unusual(e.State, usualState), Reason: unusual(e.Reason, string(dnscheck.ReasonFound)), Basis: unusual(e.Basis, string(dnscheck.ByBoth)), Quorum: e.Quorum, Resolvers: e.Resolvers, Note: e.Note, More: e.More}
 	var found []string
 	for _, o := range e.Said {
 		v := newVoter(o)
@@ -208,18 +214,22 @@ func usualPerspective(authority bool, name string) string {
 }
 
 func newVoter(o dnscheck.ObservationRecord) voter {
-	return voter{
+	v := voter{
 		Name: o.Asked, Address: strings.TrimSuffix(o.Address, usualPort), Authority: o.Authority && o.Address == "",
 		Operator: o.Operator, Perspective: unusual(o.Perspective, usualPerspective(o.Authority, o.Asked)),
 		Transport: unusual(o.Transport, usualTransport(o.Authority)), State: unusual(o.State, usualState), Reason: unusual(o.Reason, string(dnscheck.ReasonFound)),
 		RCode: unusual(o.RCode, usualRCodeOf(o.State)), Aliases: o.Aliases, EDE: o.EDE, Authenticated: o.Authenticated, Milliseconds: int(o.Milliseconds + 0.5), Err: o.Err,
 	}
+	if v.State != "" {
+		v.Values, v.MoreValues = o.Values, o.MoreValues
+	}
+	return v
 }
 
 func (p proof) evidence() Evidence {
 	e := Evidence{
 		Evidence: dnscheck.Evidence{
-			At: unpackTime(p.At), State: usualState, Reason: string(dnscheck.ReasonFound), Basis: cmp.Or(p.Basis, string(dnscheck.ByBoth)),
+			At: unpackTime(p.At), State: cmp.Or(p.State, usualState), Reason: cmp.Or(p.Reason, string(dnscheck.ReasonFound)), Basis: cmp.Or(p.Basis, string(dnscheck.ByBoth)),
 			Note: p.Note, Quorum: p.Quorum, Resolvers: p.Resolvers, Said: []dnscheck.ObservationRecord{}, More: p.More,
 		},
 		Compared: &Compared{p.Organization, p.ID, p.Domain, p.Host, cmp.Or(p.TXT, hex.EncodeToString(p.Hex)), p.TXTSHA256},
@@ -251,5 +261,6 @@ func (v voter) observation() dnscheck.ObservationRecord {
 		Operator: v.Operator, Perspective: cmp.Or(v.Perspective, usualPerspective(authority, v.Name)), Transport: cmp.Or(v.Transport, usualTransport(authority)), State: state,
 		Reason: cmp.Or(v.Reason, string(dnscheck.ReasonFound)), RCode: cmp.Or(v.RCode, usualRCodeOf(state)), Aliases: v.Aliases, EDE: v.EDE,
 		Authenticated: v.Authenticated, Milliseconds: float64(v.Milliseconds), Err: v.Err,
+		Values: v.Values, MoreValues: v.MoreValues,
 	}
 }

@@ -106,7 +106,7 @@ func newWorld(t *testing.T, change ...func(*settings)) *world {
 	w.giveUp, w.timeout = s.giveUp, s.timeout
 	w.startSandbox(s.sandbox)
 	s.tasks.API = sabotagedAPI{w.saboteur, w.client()}
-	s.tasks.DNS = sabotagedDNS{w.saboteur, w.checker()}
+	s.tasks.DNS = sabotagedDNS{w.saboteur, w.checker(dnscheck.Config{})}
 	w.config = s.tasks
 	w.mux = tasks.NewMux(s.tasks)
 	return w
@@ -137,17 +137,16 @@ func (w *world) client() *apiclient.Client {
 	return client
 }
 
-func (w *world) checker() *dnscheck.Checker {
+func (w *world) checker(c dnscheck.Config) *dnscheck.Checker {
 	w.t.Helper()
-	var resolvers []dnscheck.Resolver
 	for _, addr := range w.sandbox.DNSAddrs() {
 		resolver, err := dnscheck.ParseResolver(addr)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		resolvers = append(resolvers, resolver)
+		c.Resolvers = append(c.Resolvers, resolver)
 	}
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
+	checker, err := dnscheck.New(c)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -133,6 +133,21 @@ func (w *world) wantTold(types ...string) {
 	}
 }
 
+// wantVerdict checks that the history's last event is that, with the answers by which the
+// record was changed, and that an audit line tells of it.
+func (w *world) wantVerdict(what, state, audited string) {
+	w.t.Helper()
+	past := w.memory(dom).Past
+	last := past[len(past)-1]
+	v, err := tasks.ReadEvidence(last.Verdict)
+	if err != nil || last.What != what || v.State != state || len(v.Said) != 3 || v.Said[0].State != state || v.Compared.DiscoveryDomainID != dom {
+		w.t.Errorf("the history ends with %q, by the verdict %+v, %v; want %q, by one that is %s", last.What, v, err, what, state)
+	}
+	if n := strings.Count(w.log.String(), `"msg":"audit","event":"`+audited+`","tenant":"default"`); n < 1 || n > 2 {
+		w.t.Errorf("%d audit lines %q, want one, or another one of a second execution", n, audited)
+	}
+}
+
 // sweepScenarios are the last sweep of a grace, and that of a token's return.
 func sweepScenarios() []scenario {
 	lost := func(action tasks.Action, status string, use bool) scenario {
@@ -153,6 +168,9 @@ func sweepScenarios() []scenario {
 				w.wantTold(tasks.NoticeAtRisk, tasks.NoticeLost)
 				if m := w.memory(dom); (m.Taken == nil) != (action == tasks.ActReport) || m.Acting != nil {
 					w.t.Errorf("remembered %+v", m)
+				}
+				if action != tasks.ActReport {
+					w.wantVerdict("acted on: "+string(action), "absent", map[tasks.Action]string{tasks.ActUnroute: "domain unrouted", tasks.ActPending: "domain set to pending"}[action])
 				}
 			},
 		}
@@ -178,6 +196,9 @@ func sweepScenarios() []scenario {
 			w.wantTold(tasks.NoticeAtRisk, tasks.NoticeLost, tasks.NoticeRestored)
 			if m := w.memory(dom); m.Taken != nil || m.Acting != nil || m.Absence != nil {
 				w.t.Errorf("remembered %+v", m)
+			}
+			if action != tasks.ActReport {
+				w.wantVerdict("given back", "present", map[tasks.Action]string{tasks.ActUnroute: "domain routed again", tasks.ActPending: "domain verified"}[action])
 			}
 		}
 		return s

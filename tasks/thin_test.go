@@ -128,7 +128,7 @@ func TestThinProofIsAccepted(t *testing.T) {
 func TestThinProofIsOff(t *testing.T) {
 	w := newThinWorld(t, 0, always(isThin))
 	w.until(w.clock.now().Add(100 * time.Hour))
-	w.wantFate(w.run, 0, "open", "so have all resolvers.")
+	w.wantFate(w.run, 0, "expired", "so have all resolvers.")
 	if n := len(w.writes()); n != 0 || len(w.mark(w.run, 0, "thin")) != 0 {
 		t.Errorf("%d PATCHes, want none, and nothing kept", n)
 	}

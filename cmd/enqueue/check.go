@@ -32,7 +32,9 @@ type checkCommand struct {
 	DNSMode        string   `name:"dns-mode" default:"auto" help:"Who is asked, as by the worker: auto (the domain's own name servers first), authority, or resolvers."`
 	CanaryZone     string   `placeholder:"ZONE" help:"Zone of yours with no names in it, as the worker's: a resolver that has an answer for a random name there has no vote."`
 
-	ThinProofAfter time.Duration `default:"0" placeholder:"TIME" help:"Say of a proof that lacks nothing but silent name servers that the worker accepts it after this time, as by the worker's setting."`
+	ThinProofAfter  time.Duration `default:"0" placeholder:"TIME" help:"Say of a proof that lacks nothing but silent name servers that the worker accepts it after this time, as by the worker's setting."`
+	RefuseAliases   bool          `help:"Refuse a TXT record that is reached through an alias (CNAME or DNAME) that leads out of the domain, as the worker does by its setting."`
+	RefuseWildcards bool          `help:"Refuse a TXT record that comes from a wildcard, as the worker does by its setting."`
 }
 
 // rowsAtOnce is how many rows of a file are asked for at a time: enough that one whose name servers keep silent for ten seconds
@@ -87,7 +89,7 @@ func (c *checkCommand) waits(sentence string) string {
 }
 
 func (c *checkCommand) checker() (*dnscheck.Checker, error) {
-	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, ThinProofs: c.ThinProofAfter > 0, CanaryZone: c.CanaryZone}
+	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, RefuseAliases: c.RefuseAliases, RefuseWildcards: c.RefuseWildcards, ThinProofs: c.ThinProofAfter > 0, CanaryZone: c.CanaryZone}
 	if err := tasks.CheckThinProofAfter(c.ThinProofAfter); err != nil {
 		return nil, err
 	}

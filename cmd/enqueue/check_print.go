@@ -49,7 +49,7 @@ func printVerdict(w io.Writer, e dnscheck.Evidence) {
 		fmt.Fprintf(w, "\t%s\n", e.Sentence)
 	}
 	if e.Note != "" {
-		fmt.Fprintf(w, "name servers\t%s\n", e.Note)
+		fmt.Fprintf(w, "note\t%s\n", e.Note)
 	}
 }
 

@@ -97,7 +97,7 @@ func (t *tool) printDomain(c *domainCommand, found cli.Domain) error {
 		return nil
 	}
 	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.Rows) > 0])
-	return found.Remembered.Seen(t.Stdout, found.Rules, found.Judgement)
+	return printSeen(t.Stdout, *found.Remembered, found.Rules, found.Judgement)
 }
 
 // printLook writes what the last look found, as domains check does, and a line

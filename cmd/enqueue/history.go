@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 	"time"
 
@@ -53,7 +54,31 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return r.Seen(t.Stdout, rules, judgement)
+	return printSeen(t.Stdout, r, rules, judgement)
+}
+
+// printSeen writes what is remembered of a domain, and the answers by which its record was
+// changed.
+func printSeen(out io.Writer, r cli.Remembered, rules tasks.Rules, judgement cli.Judgement) error {
+	if err := r.Seen(out, rules, judgement); err != nil {
+		return err
+	}
+	for _, e := range r.Past {
+		if e.Verdict == nil {
+			continue
+		}
+		verdict, err := tasks.ReadEvidence(e.Verdict)
+		if err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		fmt.Fprintf(w, "\n%s\t%s\n", cli.Shown(e.What), stamp(e.At))
+		printVerdict(w, verdict.Evidence)
+		if err := errors.Join(w.Flush(), printSaid(out, verdict.Evidence)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // historyJSON is what --json prints of what is remembered of a domain.
@@ -64,21 +89,28 @@ type historyJSON struct {
 }
 
 type rememberedJSON struct {
-	Organization string        `json:"organization_id"`
-	Name         string        `json:"domain"`
-	Sweeps       int64         `json:"sweeps"`    // that have looked
-	Sweep        *time.Time    `json:"sweep"`     // the tick of the last one of these
-	State        string        `json:"state"`     // "present", "absent" or "unknown"
-	Reason       string        `json:"reason"`    // of the state
-	Sentence     string        `json:"sentence"`  // the same for people; empty unless absent
-	Values       []string      `json:"values"`    // that stood in the token's place, quoted
-	At           *time.Time    `json:"looked_at"` // when the state was seen
-	FirstPresent *time.Time    `json:"first_present"`
-	LastPresent  *time.Time    `json:"last_present"`
-	Absence      *absenceJSON  `json:"absence"`    // null: it is not gone, as far as is known
-	UnderWay     *actingJSON   `json:"under_way"`  // null: no request is
-	Taken        *actingJSON   `json:"taken_away"` // null: nothing was, or it was given back
-	Past         []tasks.Event `json:"past"`       // the oldest first
+	Organization string       `json:"organization_id"`
+	Name         string       `json:"domain"`
+	Sweeps       int64        `json:"sweeps"`    // that have looked
+	Sweep        *time.Time   `json:"sweep"`     // the tick of the last one of these
+	State        string       `json:"state"`     // "present", "absent" or "unknown"
+	Reason       string       `json:"reason"`    // of the state
+	Sentence     string       `json:"sentence"`  // the same for people; empty unless absent
+	Values       []string     `json:"values"`    // that stood in the token's place, quoted
+	At           *time.Time   `json:"looked_at"` // when the state was seen
+	FirstPresent *time.Time   `json:"first_present"`
+	LastPresent  *time.Time   `json:"last_present"`
+	Absence      *absenceJSON `json:"absence"`    // null: it is not gone, as far as is known
+	UnderWay     *actingJSON  `json:"under_way"`  // null: no request is
+	Taken        *actingJSON  `json:"taken_away"` // null: nothing was, or it was given back
+	Past         []eventJSON  `json:"past"`       // the oldest first
+}
+
+type eventJSON struct {
+	At      time.Time       `json:"at"`
+	What    string          `json:"what"`
+	Why     string          `json:"why,omitempty"`
+	Verdict *tasks.Evidence `json:"verdict,omitempty"` // by which the record was changed
 }
 
 type absenceJSON struct {
@@ -107,7 +139,14 @@ func rememberedAsJSON(r cli.Remembered, rules tasks.Rules) rememberedJSON {
 		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
 		FirstPresent: known(r.FirstPresent), LastPresent: known(r.LastPresent),
-		UnderWay: actingAsJSON(r.Acting), Taken: actingAsJSON(r.Taken), Past: append([]tasks.Event{}, r.Past...),
+		UnderWay: actingAsJSON(r.Acting), Taken: actingAsJSON(r.Taken), Past: []eventJSON{},
+	}
+	for _, e := range r.Past {
+		shown := eventJSON{At: e.At, What: e.What, Why: e.Why}
+		if verdict, err := tasks.ReadEvidence(e.Verdict); err == nil {
+			shown.Verdict = &verdict
+		}
+		j.Past = append(j.Past, shown)
 	}
 	if r.Tick != 0 {
 		j.Sweep = known(cli.TickAt(r.Tick))

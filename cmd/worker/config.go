@@ -75,6 +75,8 @@ type tenantFlags struct {
 	ResolverQuorum       int           `help:"How many resolvers have to see a token (default, and least: all of two, all but one of three to five, all but two of six or more)." default:"0"`
 	RequireDNSSEC        bool          `name:"require-dnssec" help:"Prove domains by answers only that a quorum of the resolvers authenticates by DNSSEC. Domains without DNSSEC are never verified then."`
 	ThinProofAfter       time.Duration `help:"Accept a proof that lacks nothing but name servers that are silent, once it has been so at each check for this time (24h; 1h at least): whoever holds the others and silences these for so long can have the domain verified. 0: never." default:"0"`
+	RefuseAliases        bool          `help:"Do not verify a domain whose TXT record is reached through an alias (CNAME or DNAME) that leads out of the domain."`
+	RefuseWildcards      bool          `help:"Do not verify a domain whose TXT record comes from a wildcard. A proof then asks the resolvers for one random name more."`
 	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
 	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
 	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
@@ -116,6 +118,8 @@ type tenant struct {
 	ResolverQuorum       int      `yaml:"resolver_quorum"`
 	RequireDNSSEC        bool     `yaml:"require_dnssec"`
 	ThinProofAfter       duration `yaml:"thin_proof_after"`
+	RefuseAliases        bool     `yaml:"refuse_aliases"`
+	RefuseWildcards      bool     `yaml:"refuse_wildcards"`
 	DNSMode              string   `yaml:"dns_mode"`
 	CanaryZone           string   `yaml:"canary_zone"`
 	GiveUp               duration `yaml:"give_up"`
@@ -234,7 +238,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 		ClientAuth: f.ClientAuth, ClientKeyFile: f.ClientKeyFile, ClientKeyAlg: f.ClientKeyAlg, AssertionAudience: f.AssertionAudience,
 		CAFile: f.CAFile, Body: f.Body,
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, SweepShare: f.SweepShare, MaxClientsPerRequest: f.MaxClientsPerRequest,
-		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, RequireDNSSEC: f.RequireDNSSEC, ThinProofAfter: duration(f.ThinProofAfter), DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
+		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, RequireDNSSEC: f.RequireDNSSEC, RefuseAliases: f.RefuseAliases, RefuseWildcards: f.RefuseWildcards, ThinProofAfter: duration(f.ThinProofAfter), DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
 		Sweep: f.Sweep, VerifyPending: f.VerifyPending, AbsentAction: f.AbsentAction, Grace: duration(f.Grace), AbsentChecks: f.AbsentChecks, Protect: f.Protect,
 		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven, Webhooks: f.Webhooks,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
@@ -521,6 +525,7 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		fmt.Fprintf(out, "  firewall: %s\n", t.outward())
 		fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.dnsMode, t.RequireDNSSEC)
 		fmt.Fprintf(out, "  thin-proof-after: %s\n", time.Duration(t.ThinProofAfter))
+		fmt.Fprintf(out, "  refuse-aliases: %t\n  refuse-wildcards: %t\n", t.RefuseAliases, t.RefuseWildcards)
 		if t.CanaryZone != "" {
 			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)
 		}

@@ -342,6 +342,8 @@ tenant production:
   dns-mode: auto
   require-dnssec: false
   thin-proof-after: 0s
+  refuse-aliases: false
+  refuse-wildcards: false
   sweep: 0 3 * * * UTC, 24h0m0s apart or more
   verify-pending: true
   absent-action: unroute, grace 336h0m0s, absent-checks 5
@@ -365,6 +367,8 @@ tenant staging:
   dns-mode: auto
   require-dnssec: false
   thin-proof-after: 0s
+  refuse-aliases: false
+  refuse-wildcards: false
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3
@@ -389,6 +393,8 @@ tenant partner:
   dns-mode: auto
   require-dnssec: false
   thin-proof-after: 0s
+  refuse-aliases: false
+  refuse-wildcards: false
   sweep: off
   verify-pending: false
   absent-action: report, grace 168h0m0s, absent-checks 3

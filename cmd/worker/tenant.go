@@ -116,6 +116,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	checker, err := dnscheck.New(dnscheck.Config{
 		Resolvers: t.resolvers, Quorum: t.quorum, RequireDNSSEC: t.RequireDNSSEC, ThinProofs: t.ThinProofAfter > 0, Mode: t.dnsMode, CanaryZone: t.CanaryZone,
+		RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
 		},

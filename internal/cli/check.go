@@ -48,6 +48,10 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	}
 	found.Verdict, found.Evidence = verdict, verdict.Evidence()
 	found.Evidence.At = time.Now().UTC().Truncate(time.Second)
+	if name, target, out := verdict.AliasOut(); out && verdict.State == dnscheck.Present {
+		warning := fmt.Sprintf("the alias %s leads out of the domain, to %s: whoever has that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
+		found.Evidence.Note = strings.TrimPrefix(found.Evidence.Note+"; "+warning, "; ")
+	}
 	found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict)
 	return found, err
 }

@@ -93,7 +93,7 @@ func (z *zone) edit(host string, change func(*node)) {
 // SetTXT sets the TXT records of a host, one for each value, at once; values
 // of more than 255 octets stand in several strings of one record. Without a
 // value the host exists and has no TXT record. A CNAME there is removed, what
-// was to come by SetTXTAt is forgotten.
+// was to come by SetTXTAt is forgotten. A host that begins with "*." is a wildcard.
 func (s *Sandbox) SetTXT(host string, values ...string) {
 	s.SetTXTStrings(host, wholeStrings(values)...)
 }
@@ -194,7 +194,7 @@ func (z *zone) resolve(q dns.Question, m *dns.Msg) bool {
 	}
 	name := q.Name
 	for range aliasHops {
-		n := z.at(dns.CanonicalName(name))
+		n := z.covering(dns.CanonicalName(name))
 		if n == nil || n.cname == "" {
 			z.end(name, n, q.Qtype, m)
 			return true
@@ -224,6 +224,20 @@ func (z *zone) end(name string, n *node, qtype uint16, m *dns.Msg) {
 		m.Rcode = dns.RcodeNameError
 	}
 	m.Ns = append(m.Ns, z.soa(name))
+}
+
+// covering is the name's node, or that of the wildcard that covers it: the one
+// right below the closest name above that exists (RFC 4592).
+func (z *zone) covering(name string) *node {
+	if n := z.at(name); n != nil || z.below[name] > 0 {
+		return n
+	}
+	for at, end := dns.NextLabel(name, 0); !end; at, end = dns.NextLabel(name, at) {
+		if parent := name[at:]; z.at(parent) != nil || z.below[parent] > 0 {
+			return z.at("*." + parent)
+		}
+	}
+	return nil
 }
 
 // at is the name's node, with what has become due; nil: there is none.

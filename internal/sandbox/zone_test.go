@@ -57,6 +57,10 @@ func TestZone(t *testing.T) {
 	s.Remove("removed.one.example")
 	s.SetTXT("replaced.one.example", "x")
 	s.SetTXT("replaced.one.example", "y")
+	s.SetTXT("*.wild.one.example", "w")
+	s.SetTXT("own.wild.one.example", "o")
+	s.SetTXT("x.empty.wild.one.example", "x")
+	s.SetCNAME("*.parked.one.example", "own.wild.one.example")
 	soa := "one.example. 2 IN SOA ns1.one.example. hostmaster.one.example. 1 3600 600 86400 2"
 	tests := []struct {
 		name  string
@@ -84,6 +88,14 @@ func TestZone(t *testing.T) {
 		{"alias2.one.example", dns.TypeA, []string{"NOERROR", `alias2.one.example. 2 IN CNAME alias.one.example.`, `alias.one.example. 2 IN CNAME Two.one.example.`, soa}},
 		{"dangling.one.example", dns.TypeTXT, []string{"NXDOMAIN", `dangling.one.example. 2 IN CNAME gone.one.example.`, soa}},
 		{"loop.one.example", dns.TypeTXT, []string{"SERVFAIL"}},
+		{"any.wild.one.example", dns.TypeTXT, []string{"NOERROR", `any.wild.one.example. 2 IN TXT "w"`}},
+		{"any.any.wild.one.example", dns.TypeTXT, []string{"NOERROR", `any.any.wild.one.example. 2 IN TXT "w"`}},
+		{"any.wild.one.example", dns.TypeA, []string{"NOERROR", soa}},
+		{"own.wild.one.example", dns.TypeTXT, []string{"NOERROR", `own.wild.one.example. 2 IN TXT "o"`}},
+		{"any.own.wild.one.example", dns.TypeTXT, []string{"NXDOMAIN", soa}},   // a name that exists keeps the wildcard from those below it
+		{"empty.wild.one.example", dns.TypeTXT, []string{"NOERROR", soa}},      //
+		{"any.empty.wild.one.example", dns.TypeTXT, []string{"NXDOMAIN", soa}}, //
+		{"any.parked.one.example", dns.TypeTXT, []string{"NOERROR", `any.parked.one.example. 2 IN CNAME own.wild.one.example.`, `own.wild.one.example. 2 IN TXT "o"`}},
 		{"elsewhere", dns.TypeTXT, []string{"NXDOMAIN", "elsewhere. 2 IN SOA ns1.elsewhere. hostmaster.elsewhere. 1 3600 600 86400 2"}},
 		{".", dns.TypeTXT, []string{"NOERROR", ". 2 IN SOA ns1. hostmaster. 1 3600 600 86400 2"}},
 	}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+)
+
+// TestStrictSettings: each setting refuses what it is for, and verifies everything else.
+func TestStrictSettings(t *testing.T) {
+	const byAlias, byWildcard = "alias (CNAME or DNAME)", "wildcard record (*)"
+	for setting, refused := range map[string]string{"": "", "ORGOPS_REFUSE_ALIASES": byAlias, "ORGOPS_REFUSE_WILDCARDS": byWildcard} {
+		t.Run(setting, func(t *testing.T) {
+			box := startBox(t, sandbox.Options{})
+			plain := box.AddDomain("org_1", sandbox.Domain{ID: "ord_0"})
+			box.SetTXT(plain.Host, plain.TXT)
+			aliased := box.AddDomain("org_2", sandbox.Domain{ID: "ord_1"})
+			box.SetCNAME(aliased.Host, "token.hosting.example.net")
+			box.SetTXT("token.hosting.example.net", aliased.TXT)
+			wild := box.AddDomain("org_3", sandbox.Domain{ID: "ord_2"})
+			_, parent, _ := strings.Cut(wild.Host, ".")
+			box.SetTXT("*."+parent, wild.TXT)
+
+			d := newDesk(t)
+			if _, _, err := intake.New(d.redis, d.ledger).BeginPending(t.Context(), "", intake.Run{ID: "job", Tenant: "default"}); err != nil {
+				t.Fatal(err)
+			}
+			p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{setting: "true"}))
+			await(t, "each row to be verified, or refused", func() bool {
+				open, err := d.ledger.OpenRows(t.Context(), "job", 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if refused == "" {
+					return d.run("job").Counts["done"] == 3
+				}
+				return d.run("job").Counts["done"] == 2 && len(open) == 1 && strings.Contains(open[0].Reason, refused)
+			})
+			p.stop()
+		})
+	}
+}
