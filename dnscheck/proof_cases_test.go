@@ -1,0 +1,218 @@
+package dnscheck_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/dnscheck"
+)
+
+// proofCases is the part of CASES.md that says what a proof needs. A new row goes here, and to the file by
+//
+//	go test ./dnscheck -run TestCases -update
+var proofCases = []caseSection{
+	{"Before a domain is proven",
+		"Here the verdict is a proof's (`Checker.Prove`), and the resolvers see the token. An attacker holds at most half of the servers of a zone.",
+		[]proofCase{
+			{number: 69, about: "one server refers to a server of the attacker's, and the others deny the token, fail or are silent; the same after it was put right",
+				verdict: "unknown; nothing of the referral is cached",
+				servers: []scene{
+					{"a referral, the other denies", []zone{leads, denies}, disagree},
+					{"a referral, three deny", []zone{denies, leads, denies, denies}, disagree},
+					{"a referral, one denies, two are silent", []zone{nil, leads, denies, nil}, disagree},
+					{"two referrals, two deny", []zone{denies, leads, denies, leads}, disagree},
+					{"a referral, the other is silent", []zone{leads, nil}, tooFew},
+					{"a referral, three are silent", []zone{nil, leads, nil, nil}, tooFew},
+					{"two referrals, two are silent", []zone{nil, leads, nil, leads}, tooFew},
+					{"a referral, the others fail", []zone{servfail, leads, refused}, tooFew},
+				},
+				tests: []string{"TestReferralOfOneServerIsNotCached", "TestDisproofDoesNotFollowTheReferralOfOne"}},
+			{number: 70, about: "the token or an alias at no more than half of the servers, and the others silent, lame or failing; one dead server of two",
+				verdict: "unknown: too few have answered",
+				servers: []scene{
+					{"the token, the other is silent", []zone{publishes, nil}, tooFew},
+					{"the token, three are silent", []zone{nil, nil, publishes, nil}, tooFew},
+					{"the token at two of four, the others are silent", []zone{publishes, nil, publishes, nil}, tooFew},
+					{"the token, the others fail or are lame", []zone{publishes, servfail, refused, noName}, tooFew},
+					{"an alias, the other is silent", []zone{diverts, nil}, tooFew},
+					{"an alias, three are silent", []zone{nil, diverts, nil, nil}, tooFew},
+					{"an alias to a zone of the attacker's, the other is silent", []zone{misleads, nil}, tooFew},
+					{"an alias to a zone of the attacker's at two of four, the others are silent", []zone{misleads, nil, nil, misleads}, tooFew},
+					{"the token beside a referral, two are silent", []zone{publishes, leads, nil, nil}, tooFew},
+				},
+				tests: []string{"TestOneDeadServerOfTwo", "TestServerThatChangesItsAnswers"}},
+			{number: 71, about: "a no or an alias next to a referral or the token, also a late one",
+				verdict: "unknown: the name servers disagree",
+				servers: []scene{
+					{"the token, the other denies", []zone{publishes, denies}, disagree},
+					{"an alias, the others deny", []zone{denies, diverts, denies}, disagree},
+					{"an alias to a zone of the attacker's, the other denies", []zone{misleads, denies}, disagree},
+					{"an alias beside a referral", []zone{diverts, leads, nil, nil}, disagree},
+					{"an alias beside the token", []zone{diverts, publishes, nil, nil}, disagree},
+				},
+				tests: []string{"TestLateAnswerNextToReferrals", "TestSentenceOfAReferralNextToAnAnswer"}},
+			{number: 72, about: "servers, or a registry's, that refer to different servers, or give other addresses for them",
+				verdict: "as the majority has it; unknown without one",
+				tests:   []string{"TestDelegationsThatDiffer", "TestGlueOfOneServerIsNotTaken"}},
+			{number: 73, about: "many addresses of one name, many names of one machine, more servers than are queried",
+				verdict: "counted once; a majority of all",
+				tests:   []string{"TestMajorityCountsNamesAndAddresses", "TestMoreServersThanAreQueried"}},
+			{number: 74, about: "all of the zone's servers silent, lame or failing",
+				verdict: "unknown: the resolvers are not asked instead",
+				tests:   []string{"TestSilentNameServersAreNoReasonToAskTheResolversAlone", "TestModeAuto/servers that have nothing to say: the resolvers, for a look"}},
+			{number: 75, about: "port 53 closed or redirected on the way",
+				verdict: "the verdict of the resolvers over TLS and HTTPS; unknown where these are fewer than a quorum",
+				tests:   []string{"TestRedirectedPort53", "TestProofDoesNotBelieveAnotherTopLevelDomain"}},
+			{number: 76, about: "servers and resolvers that do any of this by chance, and honest ones that are silenced",
+				verdict: "present only where honest servers and resolvers give the token",
+				tests:   []string{"TestProofsInHostileWorlds", "TestHostileWorldsOverSockets"}},
+			{number: 77, about: "one to eight servers, one of three dead or lame, a zone at each label, aliases",
+				verdict: "present",
+				tests:   []string{"TestProofsOfCalmWorlds"}},
+			{number: 78, about: "a name server at an address that is not public: private, reserved, a cloud's platform",
+				verdict: "not asked: unknown without another",
+				tests: []string{"TestAddressesThatAreNotAsked", "TestIsPublic/special-purpose registry of IPv4",
+					"TestIsPublic/special-purpose registry of IPv6", "TestIsPublic/platforms of clouds", "TestIsPublic/carried by IPv6"}},
+		}},
+	{"What a proof needs of the resolvers",
+		"Here the verdict is a proof's (`Checker.Prove`), and where it says *refused* the setting is: no Checker is made.",
+		[]proofCase{
+			{number: 79, about: "a quorum below all of two, all but one of three to five, all but two of six and more; above the number of resolvers",
+				verdict: "refused",
+				tests:   []string{"TestQuorumOfAProof", "TestConfigThatDoesNotFit"}},
+			{number: 80, about: "one resolver alone sees the token, the name servers do too",
+				verdict: "unknown; a look and advice work",
+				tests:   []string{"TestOneResolverProvesNothing", "TestDiagnosisByOneResolver"}},
+			{number: 81, about: "one operator has a quorum: by two addresses, by IPv4 and IPv6, by one network, by one domain in certificates",
+				verdict: "refused; own resolvers at loopback and private addresses are an operator each",
+				tests:   []string{"TestNoOperatorIsAQuorum", "TestOperatorsOfResolvers"}},
+			{number: 82, about: "one resolver finds the answer bogus, early or late, and the others see the token, authenticated or not, or deny it",
+				verdict: "unknown; one without a vote has no veto",
+				resolvers: []scene{
+					{"one finds it bogus", []zone{yes, yes, bogus}, isBogus},
+					{"one finds it bogus, the others authenticate it", []zone{signed(yes), signed(yes), bogus}, isBogus},
+					{"one finds it bogus, and gives it", []zone{yes, yes, warned}, isBogus},
+					{"one finds it bogus, and another fails", []zone{yes, servfail, bogus}, isBogus},
+					{"one finds it bogus, and another denies it", []zone{yes, noName, bogus}, isBogus},
+					{"one finds it bogus, and a quorum denies it", []zone{noName, noName, bogus}, isBogus},
+					{"one of seven finds it bogus", []zone{yes, yes, yes, yes, yes, yes, bogus}, isBogus},
+				},
+				tests: []string{"TestProofHearsEachResolver/a late veto", "TestSignaturesByAResolverWithoutAVote"}},
+			{number: 83, about: "none, some or all resolvers authenticate their answers, yes or no",
+				verdict: "present where none does, or a quorum sees the token authenticated; else unknown",
+				resolvers: []scene{
+					{"none authenticates", []zone{yes, yes, yes}, isFound},
+					{"all authenticate", []zone{signed(yes), signed(yes), signed(yes)}, isFound},
+					{"a quorum authenticates", []zone{signed(yes), yes, signed(yes)}, isFound},
+					{"a quorum authenticates, and one fails", []zone{signed(yes), servfail, signed(yes)}, isFound},
+					{"one of three authenticates", []zone{yes, signed(yes), yes}, unconfirmed},
+					{"one of three authenticates that it is not there", []zone{yes, yes, signed(noName)}, unconfirmed},
+					{"one of three authenticates another value", []zone{yes, yes, signed(noValue)}, unconfirmed},
+					{"a failure with AD authenticates nothing", []zone{yes, yes, signed(servfail)}, isFound},
+					{"three of five authenticate", []zone{signed(yes), signed(yes), signed(yes), yes, yes}, unconfirmed},
+					{"four of five authenticate", []zone{signed(yes), signed(yes), signed(yes), yes, signed(yes)}, isFound},
+					{"an authenticated yes and two nos", []zone{signed(yes), noName, noName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+					{"an authenticated yes, a yes and a no", []zone{signed(yes), yes, noName}, unconfirmed},
+				}},
+			{number: 84, about: "DNSSEC is required, and none authenticates, or too few",
+				verdict:  "unknown",
+				required: true,
+				resolvers: []scene{
+					{"required, and all authenticate", []zone{signed(yes), signed(yes), signed(yes)}, isFound},
+					{"required, and a quorum authenticates", []zone{signed(yes), signed(yes), yes}, isFound},
+					{"required, and none authenticates", []zone{yes, yes, yes}, unsigned},
+					{"required, and too few authenticate", []zone{yes, signed(yes), yes}, unconfirmed},
+					{"required, and a quorum denies it", []zone{yes, noName, noName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
+					{"required, and one finds it bogus", []zone{signed(yes), signed(yes), bogus}, isBogus},
+				},
+				tests: []string{"TestValidatedAtUnbound"}},
+		}},
+}
+
+// What the scenes end in.
+var (
+	isFound     = expected{dnscheck.Present, dnscheck.ReasonFound}
+	disagree    = expected{dnscheck.Unknown, dnscheck.ReasonServersDisagree}
+	tooFew      = expected{dnscheck.Unknown, dnscheck.ReasonTooFew}
+	isBogus     = expected{dnscheck.Unknown, dnscheck.ReasonDNSSEC}
+	unconfirmed = expected{dnscheck.Unknown, dnscheck.ReasonUnconfirmed}
+	unsigned    = expected{dnscheck.Unknown, dnscheck.ReasonUnsigned}
+)
+
+type caseSection struct {
+	title, intro string
+	cases        []proofCase
+}
+
+// proofCase is a row, with scenes where a few answers are all there is to a test.
+type proofCase struct {
+	number         int
+	about, verdict string
+	servers        []scene  // by the servers of the zone: TestHostileNameServersProveNothing
+	resolvers      []scene  // by the resolvers: TestSignaturesInAProof
+	required       bool     // Config.RequireDNSSEC
+	tests          []string // others: "TestName/subtest"
+}
+
+// scene has each of the servers, or of the resolvers, answer as a zone does; nil: it is silent.
+type scene struct {
+	name    string
+	answers []zone
+	want    expected
+}
+
+var updateCases = flag.Bool("update", false, "write CASES.md")
+
+// TestCases wants CASES.md to have what proofCases says.
+func TestCases(t *testing.T) {
+	const file = "CASES.md"
+	const first, last = "<!-- Written by go test ./dnscheck -run TestCases -update. -->\n", "<!-- Up to here. -->\n"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), first)
+	_, after, ends := strings.Cut(rest, last)
+	if !begins || !ends {
+		t.Fatalf("%s: want the lines %q and %q", file, first, last)
+	}
+	wanted := before + first + writtenCases() + last + after
+	if *updateCases {
+		if err := os.WriteFile(file, []byte(wanted), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(wanted, string(text)); diff != "" {
+		t.Errorf("%s differs from proofCases: go test ./dnscheck -run TestCases -update writes it (-want +got):\n%s", file, diff)
+	}
+}
+
+func writtenCases() string {
+	var b strings.Builder
+	for _, section := range proofCases {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| # | Case | Verdict | Tests |\n|---|---|---|---|\n", section.title, section.intro)
+		for _, c := range section.cases {
+			fmt.Fprintf(&b, "| %d | %s | %s | `%s` |\n", c.number, c.about, c.verdict, strings.Join(c.allTests(), "`, `"))
+		}
+	}
+	return b.String() + "\n"
+}
+
+// allTests returns the tests of the row, those of its scenes first.
+func (c proofCase) allTests() []string {
+	var names []string
+	for _, s := range c.servers {
+		names = append(names, "TestHostileNameServersProveNothing/"+s.name)
+	}
+	for _, s := range c.resolvers {
+		names = append(names, "TestSignaturesInAProof/"+s.name)
+	}
+	return slices.Concat(names, c.tests)
+}
