@@ -325,6 +325,8 @@ func TestMajorityCountsNamesAndAddresses(t *testing.T) {
 			[]string{"6.0.0.1", "6.0.0.2", "2a00::1", "2a00::2"}, dnscheck.ReasonTooFew},
 		{"two names at one address, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo)}, []string{nsOne}, dnscheck.ReasonTooFew},
 		{"one name with an address, the other without", [][]dns.RR{name(1, nsOne), name(2)}, []string{nsOne}, dnscheck.ReasonTooFew},
+		{"four names at two addresses, three names without", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsThree), name(4, nsThree), name(5), name(6), name(7)},
+			[]string{nsOne, nsThree}, dnscheck.ReasonTooFew},
 		{"two names at one address, two silent ones", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo), name(4, nsThree)}, []string{nsOne}, dnscheck.ReasonTooFew},
 		{"two names at two addresses, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsThree), name(3, nsTwo)}, []string{nsOne, nsThree}, dnscheck.ReasonFound},
 		{"two addresses of one name, one of them silent", [][]dns.RR{name(1, nsOne, nsTwo)}, []string{nsOne}, dnscheck.ReasonFound},
@@ -607,4 +609,15 @@ func TestRedirectedPort53(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClosedPort53InModeAuthority: there the resolvers never decide alone.
+func TestClosedPort53InModeAuthority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := servedBy(t, publishes, publishes)
+		delete(n.servers, tldAddr)
+		v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		n.quietAbout(host)
+	})
 }
