@@ -289,7 +289,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 				n := test.build(t)
 				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
 				for i, cost := range []int{test.cold, test.warm, test.warm} {
-					before := n.straight()
+					before, atResolver := n.straight(), n.dials(resolverAddrs[0])
 					v := prove(t, c)
 					want(t, v, dnscheck.Present, dnscheck.ReasonFound)
 					if v.Basis != dnscheck.ByBoth {
@@ -298,6 +298,13 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 					// With nothing cached the last of a registry's servers need not have been queried over TCP as well.
 					if got := n.straight() - before; got > cost || i > 0 && got < cost {
 						t.Errorf("%d queries to name servers, want %d", got, cost)
+					}
+					most := 1 // for the host
+					if i == 0 {
+						most += 1 + 3*2 // for a registry's servers, and for two families of addresses of three of them
+					}
+					if got := n.dials(resolverAddrs[0]) - atResolver; got > most {
+						t.Errorf("%d queries to a resolver, want at most %d", got, most)
 					}
 				}
 			})
