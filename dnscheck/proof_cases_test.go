@@ -131,7 +131,7 @@ var proofCases = []caseSection{
 					{"required, and a quorum denies it", []zone{yes, noName, noName}, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
 					{"required, and one finds it bogus", []zone{signed(yes), signed(yes), bogus}, isBogus},
 				},
-				tests: []string{"TestValidatedAtUnbound"}},
+				tests: []string{"TestValidatedAtRealResolvers"}},
 		}},
 }
 
