@@ -20,9 +20,11 @@ const (
 
 // pairs are the two servers of a zone, by who made them.
 var pairs = map[string][2]software{
-	"NSD":          {nsdSoftware, nsdSoftware},
-	"Knot":         {knotSoftware, knotSoftware},
-	"NSD and Knot": {nsdSoftware, knotSoftware},
+	"NSD":           {nsdSoftware, nsdSoftware},
+	"Knot":          {knotSoftware, knotSoftware},
+	"BIND":          {bindSoftware, bindSoftware},
+	"NSD and Knot":  {nsdSoftware, knotSoftware},
+	"BIND and Knot": {bindSoftware, knotSoftware},
 }
 
 const (

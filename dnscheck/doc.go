@@ -67,7 +67,9 @@
 // and why): queries and look-ups of one verdict, referrals, servers of a zone, addresses of a server, time. With nothing
 // cached a verdict takes three queries for each registry on the way (six where its referral is truncated), and one for
 // each address of each server of each zone below: at most 32 a zone, and 200 in all, each attempt counted. With the
-// delegations cached it takes those to the host's zone alone. Name
+// delegations cached it takes those to the host's zone alone, and to that of each alias; a delegation that no majority gave is
+// not cached. Each resolver gets one query for the host in a proof, and with nothing cached one for each top-level domain's name
+// servers, and two for each name server without glue: at most 48 of these in all. Name
 // servers at addresses that are not public unicast are not asked. A referral must lead strictly down and toward
 // the host, and glue is believed for names in the referred zone only. Zones' name servers are remembered by
 // their TTL, at most a quarter of an hour; that a top-level domain has none, by what the root says (RFC 2308).

@@ -47,9 +47,6 @@ func NewOver(c Config, d DialFunc) (*Checker, error) {
 	return assemble(c, newExchange(d, c.Timeout))
 }
 
-// NoticeThinProofs is Config.ThinProofs.
-func NoticeThinProofs(c *Checker) { c.thin = true }
-
 // ReadReply takes the way of a reply that comes in for (id, host): what is parsed of it, and what that says of the token.
 func ReadReply(raw []byte, id uint16, host, token string) (sections [3]int, state State, reason Reason, values []string, err error) {
 	path := newTrail(host)

@@ -79,60 +79,39 @@ func inTurn(zones ...zone) zone {
 // TestHostileNameServersProveNothing has an attacker who holds at most half of a zone's servers, while the resolvers see
 // the token: nothing is proven, whatever those servers answer and whether the others deny the token or are silenced.
 func TestHostileNameServersProveNothing(t *testing.T) {
-	const disagree, few = dnscheck.ReasonServersDisagree, dnscheck.ReasonTooFew
-	tests := []struct {
-		name    string
-		servers []zone
-		reason  dnscheck.Reason
-	}{
-		{"a referral, the other denies", []zone{leads, denies}, disagree},
-		{"a referral, three deny", []zone{denies, leads, denies, denies}, disagree},
-		{"a referral, one denies, two are silent", []zone{nil, leads, denies, nil}, disagree},
-		{"two referrals, two deny", []zone{denies, leads, denies, leads}, disagree},
-		{"a referral, the other is silent", []zone{leads, nil}, few},
-		{"a referral, three are silent", []zone{nil, leads, nil, nil}, few},
-		{"two referrals, two are silent", []zone{nil, leads, nil, leads}, few},
-		{"a referral, the others fail", []zone{servfail, leads, refused}, few},
-		{"the token, the other denies", []zone{publishes, denies}, disagree},
-		{"the token, the other is silent", []zone{publishes, nil}, few},
-		{"the token, three are silent", []zone{nil, nil, publishes, nil}, few},
-		{"the token at two of four, the others are silent", []zone{publishes, nil, publishes, nil}, few},
-		{"the token, the others fail or are lame", []zone{publishes, servfail, refused, noName}, few},
-		{"an alias, the others deny", []zone{denies, diverts, denies}, disagree},
-		{"an alias, the other is silent", []zone{diverts, nil}, few},
-		{"an alias, three are silent", []zone{nil, diverts, nil, nil}, few},
-		{"an alias to a zone of the attacker's, the other is silent", []zone{misleads, nil}, few},
-		{"an alias to a zone of the attacker's at two of four, the others are silent", []zone{misleads, nil, nil, misleads}, few},
-		{"an alias to a zone of the attacker's, the other denies", []zone{misleads, denies}, disagree},
-		{"an alias beside a referral", []zone{diverts, leads, nil, nil}, disagree},
-		{"the token beside a referral, two are silent", []zone{publishes, leads, nil, nil}, few},
-		{"an alias beside the token", []zone{diverts, publishes, nil, nil}, disagree},
+	for _, section := range proofCases {
+		for _, c := range section.cases {
+			for _, test := range c.servers {
+				t.Run(test.name, func(t *testing.T) { test.provesNothing(t) })
+			}
+		}
 	}
-	for _, test := range tests {
-		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-			t.Run(test.name+", "+mode.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := servedBy(t, test.servers...)
-					for range 5 { // servers are queried in a random order
-						c := n.checker(dnscheck.Config{Mode: mode})
-						for i := range 3 { // each builds on what is cached by then
-							if i == 2 {
-								look(t, c)
-							}
-							before := n.dials(evilAddr)
-							v := prove(t, c)
-							want(t, v, dnscheck.Unknown, test.reason)
-							if v.Basis != dnscheck.ByAuthority {
-								t.Errorf("basis %s", v.Basis)
-							}
-							if n.dials(evilAddr) != before {
-								t.Error("the attacker's server was queried")
-							}
+}
+
+func (s scene) provesNothing(t *testing.T) {
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := servedBy(t, s.answers...)
+				for range 5 { // servers are queried in a random order
+					c := n.checker(dnscheck.Config{Mode: mode})
+					for i := range 3 { // each builds on what is cached by then
+						if i == 2 {
+							look(t, c)
+						}
+						before := n.dials(evilAddr)
+						v := prove(t, c)
+						want(t, v, s.want.state, s.want.reason)
+						if v.Basis != dnscheck.ByAuthority {
+							t.Errorf("basis %s", v.Basis)
+						}
+						if n.dials(evilAddr) != before {
+							t.Error("the attacker's server was queried")
 						}
 					}
-				})
+				}
 			})
-		}
+		})
 	}
 }
 
@@ -310,7 +289,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 				n := test.build(t)
 				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
 				for i, cost := range []int{test.cold, test.warm, test.warm} {
-					before := n.straight()
+					before, atResolver := n.straight(), n.dials(resolverAddrs[0])
 					v := prove(t, c)
 					want(t, v, dnscheck.Present, dnscheck.ReasonFound)
 					if v.Basis != dnscheck.ByBoth {
@@ -319,6 +298,13 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 					// With nothing cached the last of a registry's servers need not have been queried over TCP as well.
 					if got := n.straight() - before; got > cost || i > 0 && got < cost {
 						t.Errorf("%d queries to name servers, want %d", got, cost)
+					}
+					most := 1 // for the host
+					if i == 0 {
+						most += 1 + 3*2 // for a registry's servers, and for two families of addresses of three of them
+					}
+					if got := n.dials(resolverAddrs[0]) - atResolver; got > most {
+						t.Errorf("%d queries to a resolver, want at most %d", got, most)
 					}
 				}
 			})
@@ -346,6 +332,8 @@ func TestMajorityCountsNamesAndAddresses(t *testing.T) {
 			[]string{"6.0.0.1", "6.0.0.2", "2a00::1", "2a00::2"}, dnscheck.ReasonTooFew},
 		{"two names at one address, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo)}, []string{nsOne}, dnscheck.ReasonTooFew},
 		{"one name with an address, the other without", [][]dns.RR{name(1, nsOne), name(2)}, []string{nsOne}, dnscheck.ReasonTooFew},
+		{"four names at two addresses, three names without", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsThree), name(4, nsThree), name(5), name(6), name(7)},
+			[]string{nsOne, nsThree}, dnscheck.ReasonTooFew},
 		{"two names at one address, two silent ones", [][]dns.RR{name(1, nsOne), name(2, nsOne), name(3, nsTwo), name(4, nsThree)}, []string{nsOne}, dnscheck.ReasonTooFew},
 		{"two names at two addresses, the third is silent", [][]dns.RR{name(1, nsOne), name(2, nsThree), name(3, nsTwo)}, []string{nsOne, nsThree}, dnscheck.ReasonFound},
 		{"two addresses of one name, one of them silent", [][]dns.RR{name(1, nsOne, nsTwo)}, []string{nsOne}, dnscheck.ReasonFound},
@@ -628,4 +616,15 @@ func TestRedirectedPort53(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClosedPort53InModeAuthority: there the resolvers never decide alone.
+func TestClosedPort53InModeAuthority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := servedBy(t, publishes, publishes)
+		delete(n.servers, tldAddr)
+		v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		n.quietAbout(host)
+	})
 }

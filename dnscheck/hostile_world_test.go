@@ -26,24 +26,26 @@ import (
 //
 // ORGOPS_TEST_HOSTILE_WORLDS is how many worlds there are, ORGOPS_TEST_SEED makes the same ones again.
 func TestProofsInHostileWorlds(t *testing.T) {
-	number := func(name string, otherwise uint64) uint64 {
-		text := cmp.Or(os.Getenv(name), strconv.FormatUint(otherwise, 10))
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("%s: want a number, got %q", name, text)
-		}
-		return n
-	}
-	worlds, seed := number("ORGOPS_TEST_HOSTILE_WORLDS", 250), number("ORGOPS_TEST_SEED", rand.Uint64())
+	worlds, seed := numberSet(t, "ORGOPS_TEST_HOSTILE_WORLDS", 250), numberSet(t, "ORGOPS_TEST_SEED", rand.Uint64())
 	t.Logf("%d worlds, ORGOPS_TEST_SEED=%d", worlds, seed)
 	present := make(map[bool]int) // by whether the world is calm
 	for i := range worlds {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHostileWorld(t, rand.New(rand.NewPCG(seed, i)))
+			checker, err := dnscheck.NewOver(w.config, w.dial)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for range 3 {
-				if w.proves(fmt.Sprintf("world %d of seed %d", i, seed)) == dnscheck.Present {
+				w.change()
+				if w.oneIn(2) {
+					look(t, checker)
+				}
+				v := w.judged(fmt.Sprintf("world %d of seed %d", i, seed), func() dnscheck.Verdict { return prove(t, checker) })
+				if v.State == dnscheck.Present {
 					present[w.calm]++
 				}
+				time.Sleep(time.Duration(w.intN(600)) * time.Second)
 			}
 		})
 	}
@@ -53,6 +55,17 @@ func TestProofsInHostileWorlds(t *testing.T) {
 	}
 }
 
+// numberSet returns the number that an environment variable is set to.
+func numberSet(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := cmp.Or(os.Getenv(name), strconv.FormatUint(otherwise, 10))
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: want a number, got %q", name, text)
+	}
+	return n
+}
+
 // hostileWorld is com., in which example.com holds the token at the host, or refers to a zone there, or has an alias into
 // target.com.
 type hostileWorld struct {
@@ -60,14 +73,12 @@ type hostileWorld struct {
 
 	calm     bool
 	layout   string
-	checker  *dnscheck.Checker
+	config   dnscheck.Config
 	members  []*member
 	believed atomic.Bool // honest resolvers see what hostile servers say
 	behind   atomic.Bool // honest resolvers do not see the token yet
 
 	published, served, resolved atomic.Bool // the token: at honest servers; by one of them, and by an honest resolver, in this proof
-
-	last dnscheck.Verdict // that proves came to
 
 	mu     sync.Mutex
 	chance *rand.Rand
@@ -89,6 +100,12 @@ func (w *hostileWorld) intN(n int) int {
 }
 
 func (w *hostileWorld) oneIn(n int) bool { return w.intN(n) == 0 }
+
+// silence answers nothing as long as the world lasts.
+func (w *hostileWorld) silence(q *dns.Msg) *dns.Msg {
+	<-w.t.Context().Done()
+	return answer(q)
+}
 
 func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 	w := &hostileWorld{internet: newInternet(t), chance: chance}
@@ -177,7 +194,7 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	}
 	switch {
 	case m.silenced.Load():
-		return never(q)
+		return w.silence(q)
 	case !m.hostile.Load():
 		r := m.honest(q)
 		if len(r.Answer) > 0 && r.Answer[0].Header().Rrtype == dns.TypeTXT {
@@ -207,7 +224,7 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	case 5:
 		return says(cname(name, "_v.evil.com"))(q)
 	case 6:
-		return never(q)
+		return w.silence(q)
 	case 7:
 		return servfail(q)
 	case 8:
@@ -229,7 +246,7 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 // resolvers makes three to five of them, of which fewer than a quorum are hostile. In one of three worlds they are in two
 // perspectives, and all of the first are hostile.
 func (w *hostileWorld) resolvers() {
-	config := dnscheck.Config{Mode: []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority}[w.intN(2)]}
+	w.config.Mode = []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority}[w.intN(2)]
 	count := 3 + w.intN(3)
 	hostile := 0
 	if !w.calm {
@@ -249,7 +266,7 @@ func (w *hostileWorld) resolvers() {
 			perspective = "eu"
 		}
 		addr := fmt.Sprintf("9.0.%d.1", i+1) // each another operator
-		config.Resolvers = append(config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), Perspective: perspective})
+		w.config.Resolvers = append(w.config.Resolvers, dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), Perspective: perspective})
 		if i < hostile {
 			w.at(addr, func(q *dns.Msg) *dns.Msg {
 				switch kind := q.Question[0].Qtype; {
@@ -275,15 +292,10 @@ func (w *hostileWorld) resolvers() {
 			return holding(token)(q)
 		})
 	}
-	checker, err := dnscheck.NewOver(config, w.dial)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.checker = checker
 }
 
-// proves looks, makes a proof, and holds it against what the world is.
-func (w *hostileWorld) proves(which string) dnscheck.State {
+// change publishes the token or takes it back, silences honest servers and puts hostile ones right.
+func (w *hostileWorld) change() {
 	if w.oneIn(3) {
 		w.published.Store(w.oneIn(2))
 	}
@@ -298,19 +310,18 @@ func (w *hostileWorld) proves(which string) dnscheck.State {
 			m.silenced.Store(!m.hostile.Load() && silences && w.oneIn(2))
 		}
 	}
-	if w.oneIn(2) {
-		look(w.t, w.checker)
-	}
+}
+
+// judged makes a proof, and holds it against what the world is.
+func (w *hostileWorld) judged(which string, prove func() dnscheck.Verdict) dnscheck.Verdict {
 	w.served.Store(false)
 	w.resolved.Store(false)
-	v := prove(w.t, w.checker)
-	w.last = v
+	v := prove()
 	switch published := w.published.Load(); {
 	case v.State == dnscheck.Present && (!published || !w.served.Load() || !w.resolved.Load()):
 		w.t.Errorf("%s, %s: present, though published %t, served %t, resolved %t: %+v", which, w.layout, published, w.served.Load(), w.resolved.Load(), v)
 	case w.calm && published && v.State != dnscheck.Present, w.calm && !published && v.State != dnscheck.Absent:
 		w.t.Errorf("%s, %s: %s (%s) in a calm world, published %t: %+v", which, w.layout, v.State, v.Reason, published, v)
 	}
-	time.Sleep(time.Duration(w.intN(600)) * time.Second)
-	return v.State
+	return v
 }

@@ -109,59 +109,12 @@ func TestOneResolverProvesNothing(t *testing.T) {
 
 // What one resolver finds out about signatures counts, whoever answers first.
 func TestSignaturesInAProof(t *testing.T) {
-	found := expected{dnscheck.Present, dnscheck.ReasonFound}
-	unknown := func(r dnscheck.Reason) expected { return expected{dnscheck.Unknown, r} }
-	var (
-		isBogus     = unknown(dnscheck.ReasonDNSSEC)
-		unconfirmed = unknown(dnscheck.ReasonUnconfirmed)
-		unsigned    = unknown(dnscheck.ReasonUnsigned)
-	)
-	tests := []struct {
-		name     string
-		zones    []zone
-		required bool
-		want     expected
-	}{
-		{"one finds it bogus", []zone{yes, yes, bogus}, false, isBogus},
-		{"one finds it bogus, the others authenticate it", []zone{signed(yes), signed(yes), bogus}, false, isBogus},
-		{"one finds it bogus, and gives it", []zone{yes, yes, warned}, false, isBogus},
-		{"one finds it bogus, and another fails", []zone{yes, servfail, bogus}, false, isBogus},
-		{"one finds it bogus, and another denies it", []zone{yes, noName, bogus}, false, isBogus},
-		{"one finds it bogus, and a quorum denies it", []zone{noName, noName, bogus}, false, isBogus},
-		{"one of seven finds it bogus", []zone{yes, yes, yes, yes, yes, yes, bogus}, false, isBogus},
-
-		{"none authenticates", []zone{yes, yes, yes}, false, found},
-		{"all authenticate", []zone{signed(yes), signed(yes), signed(yes)}, false, found},
-		{"a quorum authenticates", []zone{signed(yes), yes, signed(yes)}, false, found},
-		{"a quorum authenticates, and one fails", []zone{signed(yes), servfail, signed(yes)}, false, found},
-		{"one of three authenticates", []zone{yes, signed(yes), yes}, false, unconfirmed},
-		{"one of three authenticates that it is not there", []zone{yes, yes, signed(noName)}, false, unconfirmed},
-		{"one of three authenticates another value", []zone{yes, yes, signed(noValue)}, false, unconfirmed},
-		{"a failure with AD authenticates nothing", []zone{yes, yes, signed(servfail)}, false, found},
-		{"three of five authenticate", []zone{signed(yes), signed(yes), signed(yes), yes, yes}, false, unconfirmed},
-		{"four of five authenticate", []zone{signed(yes), signed(yes), signed(yes), yes, signed(yes)}, false, found},
-		{"an authenticated yes and two nos", []zone{signed(yes), noName, noName}, false, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
-		{"an authenticated yes, a yes and a no", []zone{signed(yes), yes, noName}, false, unconfirmed},
-
-		{"required, and all authenticate", []zone{signed(yes), signed(yes), signed(yes)}, true, found},
-		{"required, and a quorum authenticates", []zone{signed(yes), signed(yes), yes}, true, found},
-		{"required, and none authenticates", []zone{yes, yes, yes}, true, unsigned},
-		{"required, and too few authenticate", []zone{yes, signed(yes), yes}, true, unconfirmed},
-		{"required, and a quorum denies it", []zone{yes, noName, noName}, true, expected{dnscheck.Absent, dnscheck.ReasonNoName}},
-		{"required, and one finds it bogus", []zone{signed(yes), signed(yes), bogus}, true, isBogus},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			for _, zones := range [][]zone{test.zones, backwards(test.zones)} {
-				synctest.Test(t, func(t *testing.T) {
-					v := prove(t, inMemory(t, dnscheck.Config{RequireDNSSEC: test.required}, zones...))
-					want(t, v, test.want.state, test.want.reason)
-					if len(v.Observations) != len(zones) {
-						t.Errorf("%d observations, want one of each resolver", len(v.Observations))
-					}
-				})
+	for _, section := range proofCases {
+		for _, c := range section.cases {
+			for _, test := range c.resolvers {
+				t.Run(test.name, func(t *testing.T) { test.proves(t, c.required) })
 			}
-		})
+		}
 	}
 	for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
 		for third, reason := range map[string]dnscheck.Reason{"bogus": dnscheck.ReasonDNSSEC, "authenticated": dnscheck.ReasonUnconfirmed} {
@@ -174,6 +127,19 @@ func TestSignaturesInAProof(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// proves has the resolvers answer, the first one first and the last one first.
+func (s scene) proves(t *testing.T, required bool) {
+	for _, zones := range [][]zone{s.answers, backwards(s.answers)} {
+		synctest.Test(t, func(t *testing.T) {
+			v := prove(t, inMemory(t, dnscheck.Config{RequireDNSSEC: required}, zones...))
+			want(t, v, s.want.state, s.want.reason)
+			if len(v.Observations) != len(zones) {
+				t.Errorf("%d observations, want one of each resolver", len(v.Observations))
+			}
+		})
 	}
 }
 

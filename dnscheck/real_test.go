@@ -31,6 +31,7 @@ type zoneFile struct {
 // software is an authoritative server by one of its makers.
 type software struct {
 	program string
+	relayed bool     // it listens at addresses of an interface only: on loopback at 127.0.0.1
 	args    []string // before the path of its settings
 	conf    func(s *zoneServer, addr string, port uint16) string
 }
@@ -81,6 +82,28 @@ zone:
 	return conf
 }}
 
+var bindSoftware = software{program: "named", relayed: true, args: []string{"-g", "-n", "1", "-c"}, conf: func(s *zoneServer, addr string, port uint16) string {
+	conf := fmt.Sprintf(`options {
+	directory %q;
+	listen-on port %d { %s; };
+	listen-on-v6 { none; };
+	pid-file none;
+	session-keyfile none;
+	lock-file none;
+	dnssec-validation no;
+	recursion no;
+	notify no;
+	empty-zones-enable no;
+	check-names primary ignore;
+};
+controls { };
+`, s.dir, port, addr)
+	for _, z := range s.zones {
+		conf += fmt.Sprintf("zone %q { type primary; file %q; };\n", z.zone, s.master(z))
+	}
+	return conf
+}}
+
 // zoneServer is an authoritative server that runs.
 type zoneServer struct {
 	process *os.Process
@@ -101,9 +124,51 @@ func serveZones(t *testing.T, by software, port uint16, addr string, zones ...zo
 	daemon(t, by.program)
 	s := &zoneServer{dir: t.TempDir(), at: net.JoinHostPort(addr, fmt.Sprint(port)), zones: zones}
 	s.write(t)
+	if by.relayed {
+		addr, port = "127.0.0.1", freePort(t)
+		relay(t, s.at, net.JoinHostPort(addr, fmt.Sprint(port)))
+	}
 	s.process = start53(t, by.program, s.dir, by.conf(s, addr, port), by.args...)
 	s.await(t)
 	return s
+}
+
+// relay passes queries on from one address to another, and the replies back.
+func relay(t *testing.T, from, to string) {
+	t.Helper()
+	packets, err := net.ListenPacket("udp", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := func(network string, use func(conn net.Conn)) {
+		conn, err := net.DialTimeout(network, to, time.Second)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		use(conn)
+	}
+	serveOn(t, packets, listener, func(query []byte, send func([]byte)) {
+		exchange("udp", func(conn net.Conn) {
+			_, _ = conn.Write(query)
+			reply := make([]byte, 65535)
+			if n, err := conn.Read(reply); err == nil {
+				send(reply[:n])
+			}
+		})
+	}, func(query []byte, client net.Conn) {
+		exchange("tcp", func(conn net.Conn) {
+			_, _ = conn.Write(frame(query))
+			if reply, err := readFrame(conn); err == nil {
+				_, _ = client.Write(frame(reply))
+			}
+		})
+	})
 }
 
 func (s *zoneServer) write(t *testing.T) {
@@ -240,7 +305,7 @@ func start53(t *testing.T, program, dir, conf string, args ...string) *os.Proces
 }
 
 // packages are the Debian packages of the programs that are not called as they are.
-var packages = map[string]string{"knotd": "knot", "ldns-keygen": "ldnsutils", "ldns-signzone": "ldnsutils"}
+var packages = map[string]string{"knotd": "knot", "named": "bind9", "ldns-keygen": "ldnsutils", "ldns-signzone": "ldnsutils"}
 
 // daemon finds a program as Debian installs it, or skips the test.
 func daemon(t *testing.T, program string) string {

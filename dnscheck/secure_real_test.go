@@ -20,22 +20,14 @@ import (
 	"orgops/dnscheck"
 )
 
-// secureUnbound runs an Unbound with a record of its own, that answers over TLS and HTTPS with that certificate.
-func secureUnbound(t *testing.T, cert tls.Certificate) map[string]dnscheck.Resolver {
-	t.Helper()
-	dir := t.TempDir()
-	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: cert.Certificate[0]}, "key": {Type: "PRIVATE KEY", Bytes: key}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	at := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(unboundAddr), port) }
-	plain, overTLS, overHTTPS := freePort(t), freePort(t), freePort(t)
-	start53(t, "unbound", dir, fmt.Sprintf(`server:
+// secureServers are resolvers with a record of their own that answer over TLS and HTTPS, by who made them.
+var secureServers = map[string]struct {
+	program string
+	args    []string
+	conf    func(dir string, plain, overTLS, overHTTPS netip.AddrPort) string
+}{
+	"Unbound": {"unbound", []string{"-d", "-p", "-c"}, func(dir string, plain, overTLS, overHTTPS netip.AddrPort) string {
+		return fmt.Sprintf(`server:
   interface: %s@%d
   interface: %s@%d
   interface: %s@%d
@@ -54,72 +46,142 @@ func secureUnbound(t *testing.T, cert tls.Certificate) map[string]dnscheck.Resol
   local-data: "%s. 60 TXT %s"
 remote-control:
   control-enable: no
-`, unboundAddr, plain, unboundAddr, overTLS, unboundAddr, overHTTPS, overTLS, overHTTPS, dir, host, token), "-d", "-p", "-c")
-	await(t, at(plain).String(), host, dns.TypeTXT, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
+`, plain.Addr(), plain.Port(), overTLS.Addr(), overTLS.Port(), overHTTPS.Addr(), overHTTPS.Port(), overTLS.Port(), overHTTPS.Port(), dir, host, token)
+	}},
+	"BIND": {"named", []string{"-g", "-n", "1", "-c"}, func(dir string, plain, overTLS, overHTTPS netip.AddrPort) string {
+		return fmt.Sprintf(`tls own { cert-file "cert"; key-file "key"; };
+options {
+	directory %q;
+	listen-on port %d { %s; };
+	listen-on port %d tls own { %s; };
+	listen-on port %d tls own http default { %s; };
+	listen-on-v6 { none; };
+	pid-file none;
+	session-keyfile none;
+	lock-file none;
+	dnssec-validation no;
+	recursion yes;
+	notify no;
+};
+controls { };
+zone "example.com" { type primary; file "zone"; };
+`, dir, plain.Port(), plain.Addr(), overTLS.Port(), overTLS.Addr(), overHTTPS.Port(), overHTTPS.Addr())
+	}},
+}
+
+// secured runs one of them with that certificate.
+func secured(t *testing.T, by string, cert tls.Certificate) map[string]dnscheck.Resolver {
+	t.Helper()
+	s := secureServers[by]
+	daemon(t, s.program)
+	dir := t.TempDir()
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{
+		"cert": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}),
+		"key":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		"zone": []byte(zoneFile{zone: "example.com", records: "@ NS a.nic\na.nic A 127.0.0.1\n" + host + ". TXT " + token + "\n"}.text(1)),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func() netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), freePort(t)) }
+	plain, overTLS, overHTTPS := at(), at(), at()
+	start53(t, s.program, dir, s.conf(dir, plain, overTLS, overHTTPS), s.args...)
+	await(t, plain.String(), host, dns.TypeTXT, func(m *dns.Msg) bool { return len(m.Answer) > 0 })
 	return map[string]dnscheck.Resolver{
-		"tls":   {Addr: at(overTLS), Transport: "tls"},
-		"https": {Addr: at(overHTTPS), Transport: "https"},
+		"tls":   {Addr: overTLS, Transport: "tls"},
+		"https": {Addr: overHTTPS, Transport: "https"},
 	}
 }
 
-// isUnbound gives the certificate the address that Unbound is at here.
-func isUnbound(cert *x509.Certificate) { cert.IPAddresses = []net.IP{net.ParseIP(unboundAddr)} }
+// TestRealResolversOverTLSAndHTTPS asks over both, and counts the connections: one does for a look after the other.
+func TestRealResolversOverTLSAndHTTPS(t *testing.T) {
+	for by := range secureServers {
+		t.Run(by, func(t *testing.T) {
+			a := newCertifier(t)
+			for transport, resolver := range secured(t, by, a.issue(nil)) {
+				for name, called := range map[string]string{"by its address": "", "by its name": "resolver.example"} {
+					t.Run(transport+" "+name, func(t *testing.T) {
+						resolver.ServerName = called
+						a.asksOften(t, resolver)
+					})
+				}
+			}
+		})
+	}
+}
 
-// TestUnboundOverTLSAndHTTPS asks over both, and counts the connections: one does for a look after the other.
-func TestUnboundOverTLSAndHTTPS(t *testing.T) {
+func (a certifier) asksOften(t *testing.T, resolver dnscheck.Resolver) {
+	t.Helper()
+	var dials atomic.Int64
+	c := a.over(t, resolver, &dials)
+	for range 5 {
+		v := look(t, c)
+		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+		if o := v.Observations[0]; o.Transport != resolver.Transport {
+			t.Errorf("transport %s", o.Transport)
+		}
+		v, err := c.Look(t.Context(), "_gone.example.com", token)
+		wantReal(t, "a name that is not there", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
+	}
+	if got := dials.Load(); got != 1 {
+		t.Errorf("%d connections for 10 looks one after the other, want 1", got)
+	}
+	var looking sync.WaitGroup
+	for range 100 {
+		looking.Go(func() { want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound) })
+	}
+	looking.Wait()
+	if got := dials.Load(); got > 20 {
+		t.Errorf("%d connections for 100 looks at once", got)
+	}
+}
+
+// TestRealResolversProveTogether asks all of them, over both transports.
+func TestRealResolversProveTogether(t *testing.T) {
 	a := newCertifier(t)
-	for transport, resolver := range secureUnbound(t, a.issue(isUnbound)) {
-		for name, called := range map[string]string{"by its address": "", "by its name": "resolver.example"} {
-			t.Run(transport+" "+name, func(t *testing.T) {
-				resolver.ServerName = called
-				var dials atomic.Int64
-				c := a.over(t, resolver, &dials)
-				for range 5 {
-					v := look(t, c)
-					want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-					if o := v.Observations[0]; o.Transport != transport {
-						t.Errorf("transport %s", o.Transport)
-					}
-					v, err := c.Look(t.Context(), "_gone.example.com", token)
-					wantReal(t, "a name that is not there", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
-				}
-				if got := dials.Load(); got != 1 {
-					t.Errorf("%d connections for 10 looks one after the other, want 1", got)
-				}
-				var looking sync.WaitGroup
-				for range 100 {
-					looking.Go(func() { want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound) })
-				}
-				looking.Wait()
-				if got := dials.Load(); got > 20 {
-					t.Errorf("%d connections for 100 looks at once", got)
-				}
-			})
+	config := dnscheck.Config{RootCAs: a.roots}
+	for by := range secureServers {
+		for _, r := range secured(t, by, a.issue(nil)) {
+			config.Resolvers = append(config.Resolvers, r)
 		}
 	}
+	config.Quorum = len(config.Resolvers)
+	c := build(t, config)
+	want(t, prove(t, c), dnscheck.Present, dnscheck.ReasonFound)
+	v, err := c.Prove(t.Context(), host, other)
+	wantReal(t, "another value", v, err, dnscheck.Absent, dnscheck.ReasonOtherValue)
 }
 
-// TestUnboundUnderAnotherName is one whose certificate is not for who was meant: nothing is heard, and nothing asked in the clear.
-func TestUnboundUnderAnotherName(t *testing.T) {
-	a, stranger := newCertifier(t), newCertifier(t)
-	for transport, resolver := range secureUnbound(t, a.issue(isUnbound)) {
-		for name, test := range map[string]struct {
-			by     certifier
-			called string
-			says   string
-		}{
-			"another name":      {a, "other.example", "not other.example"},
-			"another authority": {stranger, "", "unknown authority"},
-		} {
-			t.Run(transport+" "+name, func(t *testing.T) {
-				resolver.ServerName = test.called
-				v := look(t, test.by.over(t, resolver, new(atomic.Int64)))
-				want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-				if o := v.Observations[0]; !strings.Contains(o.Err, test.says) || o.Transport != transport {
-					t.Errorf("error %q over %s, want %q in it", o.Err, o.Transport, test.says)
+// TestRealResolversUnderAnotherName is of certificates that are not for who was meant: nothing is heard, and nothing asked in the clear.
+func TestRealResolversUnderAnotherName(t *testing.T) {
+	for by := range secureServers {
+		t.Run(by, func(t *testing.T) {
+			a, stranger := newCertifier(t), newCertifier(t)
+			for transport, resolver := range secured(t, by, a.issue(nil)) {
+				for name, test := range map[string]struct {
+					by     certifier
+					called string
+					says   string
+				}{
+					"another name":      {a, "other.example", "not other.example"},
+					"another authority": {stranger, "", "unknown authority"},
+				} {
+					t.Run(transport+" "+name, func(t *testing.T) {
+						resolver.ServerName = test.called
+						v := look(t, test.by.over(t, resolver, new(atomic.Int64)))
+						want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+						if o := v.Observations[0]; !strings.Contains(o.Err, test.says) || o.Transport != transport {
+							t.Errorf("error %q over %s, want %q in it", o.Err, o.Transport, test.says)
+						}
+					})
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -102,6 +102,11 @@ func streams(t *testing.T, cert *tls.Certificate, handle onStream) (dnscheck.Res
 	if cert != nil {
 		listener, resolver.Transport = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*cert}}), "tls"
 	}
+	return resolver, streamsOn(t, listener, handle)
+}
+
+func streamsOn(t *testing.T, listener net.Listener, handle onStream) *atomic.Int64 {
+	t.Helper()
 	var running sync.WaitGroup
 	count, connections := new(atomic.Int64), new(open)
 	running.Go(func() {
@@ -122,7 +127,7 @@ func streams(t *testing.T, cert *tls.Certificate, handle onStream) (dnscheck.Res
 		connections.close()
 		running.Wait()
 	})
-	return resolver, count
+	return count
 }
 
 // answering answers every query on a connection.

@@ -38,6 +38,12 @@ type onTCP func(query []byte, conn net.Conn)
 func serve(t *testing.T, udp onUDP, tcp onTCP) dnscheck.Resolver {
 	t.Helper()
 	packets, listener := listen(t)
+	serveOn(t, packets, listener, udp, tcp)
+	return dnscheck.Resolver{Addr: listener.Addr().(*net.TCPAddr).AddrPort(), Transport: "udp"}
+}
+
+func serveOn(t *testing.T, packets net.PacketConn, listener net.Listener, udp onUDP, tcp onTCP) {
+	t.Helper()
 	var running sync.WaitGroup
 	if udp == nil {
 		_ = packets.Close()
@@ -56,7 +62,6 @@ func serve(t *testing.T, udp onUDP, tcp onTCP) dnscheck.Resolver {
 		connections.close()
 		running.Wait()
 	})
-	return dnscheck.Resolver{Addr: listener.Addr().(*net.TCPAddr).AddrPort(), Transport: "udp"}
 }
 
 // listen finds a port that is free for both transports.

@@ -18,7 +18,6 @@ import (
 var (
 	strictAliases   = dnscheck.Config{RefuseAliases: true}
 	strictWildcards = dnscheck.Config{RefuseWildcards: true}
-	isFound         = expected{dnscheck.Present, dnscheck.ReasonFound}
 	isAliasOut      = expected{dnscheck.Unknown, dnscheck.ReasonAliasOut}
 	isWildcard      = expected{dnscheck.Unknown, dnscheck.ReasonWildcard}
 	isUnsure        = expected{dnscheck.Unknown, dnscheck.ReasonWildcardUnsure}

@@ -255,14 +255,19 @@ func TestThinProofsInHostileWorlds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			which := fmt.Sprintf("world %d of seed %d", i, seed)
 			w := newHostileWorld(t, rand.New(rand.NewPCG(seed, i)))
-			dnscheck.NoticeThinProofs(w.checker)
+			w.config.ThinProofs = true
+			checker, err := dnscheck.NewOver(w.config, w.dial)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for range 3 {
-				w.proves(which)
-				if !w.last.Thin {
+				w.change()
+				v := w.judged(which, func() dnscheck.Verdict { return prove(t, checker) })
+				if !v.Thin {
 					continue
 				}
 				proofs++
-				if v := w.last; v.State != dnscheck.Unknown || v.Reason != dnscheck.ReasonTooFew || v.Contested() || w.calm {
+				if v.State != dnscheck.Unknown || v.Reason != dnscheck.ReasonTooFew || v.Contested() || w.calm {
 					t.Errorf("%s: thin, and %s (%s), contested %t, calm %t", which, v.State, v.Reason, v.Contested(), w.calm)
 				}
 			}

@@ -1,7 +1,7 @@
 // Command bench measures the project's real parts against what they are made
 // of, on this machine:
 //
-//	go run ./internal/bench [pickup|verify|enqueue|fresh|all|pace|lookups|silent|sweep] [--redis-url URL] [--rows N] [--rounds N] [--json]
+//	go run ./internal/bench [pickup|verify|enqueue|fresh|all|pace|lookups|proofs|silent|sweep] [--redis-url URL] [--rows N] [--rounds N] [--json]
 //
 // pickup is how long an idle worker leaves a task lying: from the enqueue to
 // the handler, beside a server with asynq's own interval of asking.
@@ -41,6 +41,12 @@
 // each query, as it is in use, and over the TCP and TLS connections that are kept.
 // Each finds its token, or is an error. Beside it, alternating, dnsperf asks for
 // the same names over the same transport, as many at a time.
+//
+// proofs is how many proofs a second a Checker makes in mode auto, and how long each
+// takes, by three resolvers and the two name servers of each name's zone: where it
+// knows the zones' delegations, and where a new Checker has to find each. Resolvers
+// and name servers are in the same process, on loopback addresses that Linux has, and
+// take their share of the processor.
 //
 // silent is how long names wait for their verdicts, from the instant they are
 // offered to a worker's queue, while one in a hundred is on name servers that

@@ -78,6 +78,26 @@ func TestLookupsWithoutPrograms(t *testing.T) {
 	}
 }
 
+func TestProofs(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs all of 127.0.0.0/8")
+	}
+	status, out, errs := typed(t, "proofs", "--names", "20", "--rounds", "2", "--json")
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var order []string
+	for _, m := range lines(t, out) {
+		order = append(order, m.Variant)
+		if m.Benchmark != "proofs" || m.Errors != 0 || m.P50 <= 0 {
+			t.Errorf("got %+v", m)
+		}
+	}
+	if diff := cmp.Diff([]string{variantWarm, variantCold, variantCold, variantWarm}, order); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestReadDnsperf(t *testing.T) {
 	const report = `Statistics:
 

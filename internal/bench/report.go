@@ -29,6 +29,8 @@ var titles = map[string]string{
 	variantDnsperf: "dnsperf",
 	variantSilent:  "some on silent servers",
 	variantAllWell: "none on silent servers",
+	variantWarm:    "delegations known",
+	variantCold:    "delegations unknown",
 }
 
 // What is aimed at.

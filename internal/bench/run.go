@@ -36,6 +36,7 @@ type grammar struct {
 		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is handed in behind."`
 	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
 	Lookups  lookupLoad  `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
+	Proofs   proofLoad   `cmd:"" help:"Proofs a second with known and unknown delegations, and how long each takes; no Redis."`
 	Sweep    sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
 	Silent   silentLoad  `cmd:"" help:"How long verdicts take while other names are on name servers that never answer, beside the same load without such."`
 	Pages    pagesLoad   `cmd:"" help:"How long the operator's pages take, over many runs and a large one."`
@@ -64,7 +65,7 @@ func (g grammar) check(which string) error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return errors.Join(g.Fresh.check(), g.Lookups.check(), g.Silent.check(), g.Sweep.check(), g.Pages.check())
+	return errors.Join(g.Fresh.check(), g.Lookups.check(), g.Proofs.check(), g.Silent.check(), g.Sweep.check(), g.Pages.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -101,6 +102,9 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	}
 	if which == "lookups" {
 		return lookups(ctx, g, newReport(p, g, "not used"), p.Stderr)
+	}
+	if which == "proofs" {
+		return proofs(ctx, g, newReport(p, g, "not used"), p.Stderr)
 	}
 	store, stop, err := openStore(ctx, g.RedisURL)
 	if err != nil {
