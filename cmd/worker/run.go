@@ -128,9 +128,10 @@ type worker struct {
 	metrics  *ops.Metrics
 	traces   *tracing.Tracing // nil: nothing is traced
 
-	tenants  []*served
-	stopping chan struct{}
-	stops    []func(context.Context) error // of the HTTP listeners
+	tenants   []*served
+	stopping  chan struct{}
+	stops     []func(context.Context) error // of the HTTP listeners
+	addresses []string                      // of the HTTP listeners, as URLs
 }
 
 // pageConnections bounds what the operator's pages ask of Redis at a time.
@@ -204,12 +205,13 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	defer besides.Wait()
 	defer cancel()
 	for _, t := range w.tenants {
+		besides.Go(func() { t.fetchToken(background, w.logger) })
 		if err := t.servers.Start(); err != nil {
 			w.stop() // those that have not started take no harm
 			return err
 		}
 	}
-	w.logger.InfoContext(ctx, "worker started", "version", version, "tenants", len(w.tenants))
+	w.sayStarted(ctx)
 	err := until(ctx)
 	w.logger.InfoContext(ctx, "worker stops: what runs may finish, the rest is handed back", "within", w.settings.ShutdownTimeout)
 	w.stop()
@@ -331,6 +333,7 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 	if certificate != nil {
 		scheme = "https"
 	}
+	w.addresses = append(w.addresses, scheme+"://"+at+"/")
 	w.logger.InfoContext(ctx, "listening", "for", flag, "url", scheme+"://"+at+"/")
 	return nil
 }
