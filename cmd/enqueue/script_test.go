@@ -383,7 +383,7 @@ func zone(ts *testscript.TestScript) *sandbox.Sandbox {
 		ts.Check(err)
 		ts.Defer(func() { _ = box.Close() })
 		ts.Setenv("ORGOPS_RESOLVERS", strings.Join(box.DNSAddrs(), ","))
-		ts.Setenv("ORGOPS_ONE_RESOLVER", box.DNSAddr())
+		ts.Setenv("ORGOPS_TEST_ONE_RESOLVER", box.DNSAddr())
 		ts.Setenv("ORGOPS_DNS_MODE", "resolvers")
 		w.dns = box
 	}

@@ -120,6 +120,9 @@ func (t *tool) examineTo(o order, in intake.Input, rows *rowsFile) (checked inta
 // examine is the first reading: every row is checked, and nothing kept.
 func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 	checked, err := in.Check()
+	if header, ok := errors.AsType[*intake.HeaderError](err); ok && len(header.Unknown) > 0 && header.Msg == "" {
+		return checked, cli.Usage(fmt.Errorf("%w (leave columns out with --ignore-columns)", err))
+	}
 	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) || errors.Is(err, intake.ErrTooManyRows) {
 		return checked, cli.Usage(err)
 	}
