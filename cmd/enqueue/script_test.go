@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ADDR", mini.Addr())
 			env.Setenv("GORACE", "atexit_sleep_ms=10") // a second by default, for each run of the command
 			env.Setenv("ORGOPS_REDIS_URL", "redis://"+mini.Addr()+"/0")
+			env.Setenv("ORGOPS_NO_WORKER_YET", "true")
 			env.Values[world{}] = &world{mini: mini, client: client}
 			return nil
 		},

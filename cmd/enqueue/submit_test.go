@@ -26,7 +26,7 @@ func typed(ctx context.Context, t *testing.T, stdin string, args ...string) (sta
 	t.Helper()
 	url := redistest.URL(t)
 	var out, errs bytes.Buffer
-	status = run(ctx, args, strings.NewReader(stdin), &out, &errs, []string{"ORGOPS_REDIS_URL=" + url})
+	status = run(ctx, args, strings.NewReader(stdin), &out, &errs, []string{"ORGOPS_REDIS_URL=" + url, "ORGOPS_NO_WORKER_YET=true"})
 	return status, out.String(), errs.String()
 }
 
@@ -309,7 +309,7 @@ func TestInterruptedWhileTyping(t *testing.T) {
 	at(t, 1, func(command string, args []string) bool { return command == "GET" && args[0] == "orgops:schema" }, cancel)
 	url := redistest.URL(t)
 	var out, errs bytes.Buffer
-	status := run(ctx, []string{"clients", "remove", "-", "--redis-url", url}, blocked(done), &out, &errs, nil)
+	status := run(ctx, []string{"clients", "remove", "-", "--redis-url", url, "--no-worker-yet"}, blocked(done), &out, &errs, nil)
 	if status != 130 || out.String() != "" || errs.String() != "enqueue: interrupted: nothing was handed in\n" {
 		t.Errorf("exit status %d, stdout %q, stderr %q", status, out.String(), errs.String())
 	}
