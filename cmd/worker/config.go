@@ -510,6 +510,8 @@ const (
 	slowestRate = 1.0 / 30
 	// off turns a listener, or the schedule, off.
 	off = "off"
+	// defaultHTTPAddr is --http-addr's.
+	defaultHTTPAddr = "127.0.0.1:8080"
 	// defaultLogLevel is --log-level's.
 	defaultLogLevel = "info"
 )
