@@ -117,7 +117,7 @@ func (f *tokenFile) health() TokenHealth {
 }
 
 func (s *staticToken) health() TokenHealth {
-	h := TokenHealth{ExpiresAt: jwtExpiry(s.token), Scopes: jwtScopes(s.token)}
+	h := TokenHealth{GotAt: s.set, ExpiresAt: jwtExpiry(s.token), Scopes: jwtScopes(s.token)}
 	if ended := h.ended(time.Now()); ended != nil {
 		h.Err = fmt.Errorf("%w: set another, or one in a file, which is read again", ended)
 	}

@@ -102,9 +102,11 @@ func TestTokenHealthOfATokenFile(t *testing.T) {
 }
 
 func TestTokenHealthOfAStaticToken(t *testing.T) {
-	past := time.Now().Add(-time.Hour).Truncate(time.Second)
-	c := clientOf(t, apiclient.StaticToken(apiclient.NewSecret(jwt("it", past.Unix()))))
-	wantHealth(t, "it has ended", c, "set another", apiclient.TokenHealth{ExpiresAt: past})
+	synctest.Test(t, func(t *testing.T) {
+		past := time.Now().Add(-time.Hour).Truncate(time.Second)
+		c := clientOf(t, apiclient.StaticToken(apiclient.NewSecret(jwt("it", past.Unix()))))
+		wantHealth(t, "it has ended", c, "set another", apiclient.TokenHealth{GotAt: time.Now(), ExpiresAt: past})
+	})
 }
 
 // The API's own word counts too: it is the last to look at a token.

@@ -78,9 +78,12 @@ func withheld(s TokenSource) []Secret {
 }
 
 // StaticToken always gives the same token, also when it was refused.
-func StaticToken(token Secret) TokenSource { return &staticToken{token: token} }
+func StaticToken(token Secret) TokenSource { return &staticToken{token: token, set: time.Now()} }
 
-type staticToken struct{ token Secret }
+type staticToken struct {
+	token Secret
+	set   time.Time
+}
 
 func (s *staticToken) Token(ctx context.Context) (Secret, error) {
 	if err := ctx.Err(); err != nil {

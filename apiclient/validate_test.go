@@ -43,6 +43,26 @@ func TestIDRules(t *testing.T) {
 	}
 }
 
+func TestMistakenIDs(t *testing.T) {
+	const swapped = ": are organization_id and discovery_domain_id swapped"
+	for _, tc := range []struct{ field, id, want string }{
+		{"organization_id", "ord_NTC6ExXjNUM91N94wxGrPQ", "this is a discovery domain's identifier" + swapped},
+		{"discovery_domain_id", "org_2iEQW5K6I4KggeE5", "this is an organization's identifier" + swapped},
+		{"discovery_domain_id", "example.com", "want an identifier, such as ord_NTC6ExXjNUM91N94wxGrPQ, not a name"},
+		{"organization_id", "acme.example", "want an identifier, such as org_2iEQW5K6I4KggeE5, not a name"},
+		{"clients[0]", "a.b", "want 1 to 128 letters, digits, _, | or -"},
+		{"clients[0]", "org_a", ""},
+	} {
+		want := tc.want
+		if want != "" {
+			want = tc.field + ": " + want + `, got "` + tc.id + `"`
+		}
+		if got := strings.Join(broken(t, apiclient.CheckID(tc.field, tc.id)), "; "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
 func TestEveryMethodChecksItsIDs(t *testing.T) {
 	const organization = `organization_id: want 1 to 128 letters, digits, _, | or -, got "a/b"`
 	const domain = `discovery_domain_id: want 1 to 128 letters, digits, _, | or -, got "a/b"`

@@ -63,6 +63,14 @@ func RecheckQueue(tenant string) string { return tenant + ".recheck" }
 // WebhookQueue is the queue of deliveries to other systems.
 func WebhookQueue(tenant string) string { return tenant + ".webhook" }
 
+// Queues returns all queues of a tenant.
+func Queues(tenant string) []string {
+	return []string{
+		DNSQueue(tenant, Normal), DNSQueue(tenant, Fast), APIQueue(tenant, Normal), APIQueue(tenant, Fast),
+		SweepQueue(tenant), RecheckQueue(tenant), WebhookQueue(tenant),
+	}
+}
+
 func queue(tenant, group string, lane Lane) string {
 	name := tenant + "." + group
 	if lane == Fast {

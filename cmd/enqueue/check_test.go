@@ -143,9 +143,9 @@ func TestCheckWithACanary(t *testing.T) {
 
 // check runs the command with one resolver.
 func check(ctx context.Context, resolver, stdin string, args ...string) (status int, stdout, stderr string) {
-	env := map[string]string{"ORGOPS_RESOLVERS": resolver, "ORGOPS_DNS_MODE": "resolvers"}
+	env := []string{"ORGOPS_RESOLVERS=" + resolver, "ORGOPS_DNS_MODE=resolvers"}
 	var out, log bytes.Buffer
-	status = run(ctx, append([]string{"domains", "check"}, args...), strings.NewReader(stdin), &out, &log, func(name string) string { return env[name] })
+	status = run(ctx, append([]string{"domains", "check"}, args...), strings.NewReader(stdin), &out, &log, env)
 	return status, out.String(), log.String()
 }
 

@@ -158,7 +158,7 @@ func (w *written) String() string {
 func produce(t *testing.T, url string, args ...string) *producing {
 	t.Helper()
 	p := &producing{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), "enqueue", args...)}
-	p.cmd.Env = append(os.Environ(), "ORGOPS_REDIS_URL="+url, "GORACE=atexit_sleep_ms=10")
+	p.cmd.Env = append(os.Environ(), "ORGOPS_REDIS_URL="+url, "ORGOPS_NO_WORKER_YET=true", "GORACE=atexit_sleep_ms=10")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errors
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

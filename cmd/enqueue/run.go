@@ -87,10 +87,10 @@ type tool struct {
 }
 
 // run is the command without the process around it.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	t := &tool{Program: cli.Program{
 		Name: "enqueue", Description: "Hands rows to the workers and tells what became of them.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Version: cli.ReadBuild(version, commit).String(),
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(),
 	}}
 	var g grammar
 	selected, done, err := t.Parse(&g)
@@ -111,6 +111,7 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	asSet := cli.SwitchLevelBySignal(ctx, log, level, signal.Notify, signal.Stop)
 	defer asSet()
 	t.log, t.json = log, g.JSON
+	t.WarnOfUnknownVariables(log)
 	// It has one log for the whole process, and would write to stderr itself.
 	redis.SetLogger(cli.RedisLog{Logger: log})
 	t.redisURL, t.urlFromArgs = g.RedisURL, cli.Given(selected, "redis-url")
@@ -166,7 +167,7 @@ func (t *tool) intake() intake.Intake {
 
 // openRedis makes the client, which does not connect yet.
 func (t *tool) openRedis() error {
-	password, err := cli.Secret(t.Getenv, cli.EnvName("redis-password"))
+	password, err := cli.Secret(t.Env.Get, cli.EnvName("redis-password"))
 	if err != nil {
 		return err
 	}

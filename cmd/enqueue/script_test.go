@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ADDR", mini.Addr())
 			env.Setenv("GORACE", "atexit_sleep_ms=10") // a second by default, for each run of the command
 			env.Setenv("ORGOPS_REDIS_URL", "redis://"+mini.Addr()+"/0")
+			env.Setenv("ORGOPS_NO_WORKER_YET", "true")
 			env.Values[world{}] = &world{mini: mini, client: client}
 			return nil
 		},
@@ -415,7 +416,7 @@ func zone(ts *testscript.TestScript) *sandbox.Sandbox {
 		ts.Defer(func() { _ = box.Close() })
 		ts.Setenv("ORGOPS_RESOLVERS_IN_EU", strings.Join(box.DNSAddrs()[:2], "@eu,")+"@eu")
 		ts.Setenv("ORGOPS_RESOLVERS", strings.Join(box.DNSAddrs(), ","))
-		ts.Setenv("ORGOPS_ONE_RESOLVER", box.DNSAddr())
+		ts.Setenv("ORGOPS_TEST_ONE_RESOLVER", box.DNSAddr())
 		ts.Setenv("ORGOPS_DNS_MODE", "resolvers")
 		w.dns = box
 	}

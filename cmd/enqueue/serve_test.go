@@ -36,7 +36,7 @@ func (l *urlInLog) Write(p []byte) (int, error) {
 // TestServe hands a row in to the command, and ends it as SIGTERM does.
 func TestServe(t *testing.T) {
 	redisURL := redistest.URL(t)
-	env := func(name string) string { return map[string]string{"ORGOPS_REDIS_URL": redisURL}[name] }
+	env := []string{"ORGOPS_REDIS_URL=" + redisURL}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	log := &urlInLog{url: make(chan string, 1)}

@@ -24,6 +24,7 @@ type submitFlags struct {
 	SkipInvalid   bool     `noenv:"true" help:"Hand in the good rows where others are bad. Those are told, settle as invalid, and the exit status is 3."`
 	Rejected      string   `noenv:"true" placeholder:"FILE" help:"Write the bad rows to this file as they came, with orgops_error. Takes --skip-invalid."`
 	IgnoreColumns []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, to leave out of the rows as if they were not there."`
+	NoWorkerYet   bool     `help:"Submit for a tenant that no worker has served on this Redis yet: the rows wait until one starts."`
 	DryRun        bool     `noenv:"true" help:"Say what would be handed in and how long it would take; change nothing. Redis is asked for the tenant's settings alone, and need not be there."`
 }
 
@@ -120,6 +121,9 @@ func (t *tool) examineTo(o order, in intake.Input, rows *rowsFile) (checked inta
 // examine is the first reading: every row is checked, and nothing kept.
 func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 	checked, err := in.Check()
+	if header, ok := errors.AsType[*intake.HeaderError](err); ok && len(header.Unknown) > 0 && header.Msg == "" {
+		return checked, cli.Usage(fmt.Errorf("%w (leave columns out with --ignore-columns)", err))
+	}
 	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) || errors.Is(err, intake.ErrTooManyRows) {
 		return checked, cli.Usage(err)
 	}
@@ -255,12 +259,19 @@ func (t *tool) giveUp(ctx context.Context, o order) (giveUp time.Duration, seen 
 	switch {
 	case err != nil:
 		return 0, false, err
+	case !seen && !o.NoWorkerYet:
+		return 0, false, noWorker(o.Tenant)
 	case o.giveUp > 0:
 		return o.giveUp, seen, nil
 	case settings.GiveUp > 0:
 		return settings.GiveUp, seen, nil
 	}
 	return tasks.DefaultGiveUp, seen, nil
+}
+
+// noWorker refuses what would wait for ever if the tenant's name, or the Redis, is a mistake.
+func noWorker(tenant string) error {
+	return cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
 }
 
 // unfinished says how to go on with a run of which only a part is handed in.

@@ -25,14 +25,8 @@ import (
 func typed(ctx context.Context, t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	url := redistest.URL(t)
-	env := func(name string) string {
-		if name == "ORGOPS_REDIS_URL" {
-			return url
-		}
-		return ""
-	}
 	var out, errs bytes.Buffer
-	status = run(ctx, args, strings.NewReader(stdin), &out, &errs, env)
+	status = run(ctx, args, strings.NewReader(stdin), &out, &errs, []string{"ORGOPS_REDIS_URL=" + url, "ORGOPS_NO_WORKER_YET=true"})
 	return status, out.String(), errs.String()
 }
 
@@ -315,7 +309,7 @@ func TestInterruptedWhileTyping(t *testing.T) {
 	at(t, 1, func(command string, args []string) bool { return command == "GET" && args[0] == "orgops:schema" }, cancel)
 	url := redistest.URL(t)
 	var out, errs bytes.Buffer
-	status := run(ctx, []string{"clients", "remove", "-", "--redis-url", url}, blocked(done), &out, &errs, func(string) string { return "" })
+	status := run(ctx, []string{"clients", "remove", "-", "--redis-url", url, "--no-worker-yet"}, blocked(done), &out, &errs, nil)
 	if status != 130 || out.String() != "" || errs.String() != "enqueue: interrupted: nothing was handed in\n" {
 		t.Errorf("exit status %d, stdout %q, stderr %q", status, out.String(), errs.String())
 	}

@@ -26,9 +26,17 @@ import (
 	"orgops/tasks"
 )
 
+// systems are the flags that say what a worker connects to: Redis and tenants.
+type systems struct {
+	RedisURL string `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. The password goes into ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
+	Config   string `help:"Tenants from a YAML file, instead of the tenant's flags." placeholder:"FILE"`
+
+	tenantFlags `group:"The tenant"` // tenantGroup
+}
+
 // settings are the worker's flags; each has an environment variable.
 type settings struct {
-	RedisURL        string        `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. The password goes into ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
+	systems
 	HTTPAddr        string        `name:"http-addr" help:"Operator's pages, asynqmon among them; or off. Elsewhere than on loopback they take --ops-users, or --ops-proxy-header." default:"127.0.0.1:8080"`
 	ProbeAddr       string        `help:"/healthz, /readyz and /metrics; or off." default:"127.0.0.1:8081"`
 	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at the end." default:"25s"`
@@ -39,13 +47,11 @@ type settings struct {
 	OTLPEndpoint string  `name:"otlp-endpoint" help:"Send traces to this OpenTelemetry collector, by OTLP over HTTP, such as http://127.0.0.1:4318; without it nothing is traced." placeholder:"URL"`
 	OTLPRatio    float64 `name:"otlp-ratio" help:"Share of rows to trace, 0 to 1; those that are enqueued with a trace keep to its word." default:"1"`
 
-	Config      string `help:"Tenants from a YAML file, instead of the tenant's flags." placeholder:"FILE"`
-	CheckConfig bool   `help:"Say what would be used, and leave." noenv:"true"`
-	Sandbox     bool   `help:"Everything embedded: a tenant, a DNS server and a Redis, with a sample of each kind of run." noenv:"true"`
-	Drain       bool   `help:"Leave, with status 0, when every run that was handed in whole has ended, and every sweep is judged." noenv:"true"`
+	CheckConfig bool `help:"Say what would be used, and leave." noenv:"true"`
+	Sandbox     bool `help:"Everything embedded: a tenant, a DNS server and a Redis, with a sample of each kind of run." noenv:"true"`
+	Drain       bool `help:"Leave, with status 0, when every run that was handed in whole has ended, and every sweep is judged." noenv:"true"`
 
 	accessFlags `group:"Who may look at the operator's pages"`
-	tenantFlags `group:"The tenant"` // tenantGroup
 }
 
 // tenantGroup is the group of the flags that describe one tenant.
@@ -179,18 +185,18 @@ func (d *duration) UnmarshalYAML(node *yaml.Node) error {
 
 // checkTogether refuses flags that would be left aside. What the environment
 // says is: it is often there for other commands.
-func checkTogether(selected *kong.Context, s settings) error {
+func checkTogether(selected *kong.Context, s systems, sandbox bool) error {
 	given := cli.GivenIn(selected, tenantGroup)
 	switch {
-	case s.Sandbox && cli.Given(selected, "config"):
+	case sandbox && cli.Given(selected, "config"):
 		given = append(given, "config")
-	case s.Sandbox && cli.Given(selected, "redis-url"):
+	case sandbox && cli.Given(selected, "redis-url"):
 		given = append(given, "redis-url")
 	}
 	switch {
 	case len(given) == 0:
 		return nil
-	case s.Sandbox:
+	case sandbox:
 		return cli.Usage(fmt.Errorf("--%s and --sandbox do not go together: the sandbox brings its own tenant and Redis", given[0]))
 	case s.Config != "":
 		return cli.Usage(fmt.Errorf("--%s and --config do not go together: with a file, the tenants' settings are in it", given[0]))
@@ -202,7 +208,7 @@ func checkTogether(selected *kong.Context, s settings) error {
 type environment func(string) string
 
 // tenants are the tenants that the settings speak of, checked.
-func (s settings) tenants(env environment) ([]tenant, error) {
+func (s systems) tenants(env environment) ([]tenant, error) {
 	proxy, err := proxies(env)
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -214,7 +220,7 @@ func (s settings) tenants(env environment) ([]tenant, error) {
 	return all, err
 }
 
-func (s settings) named(env environment) ([]tenant, error) {
+func (s systems) named(env environment) ([]tenant, error) {
 	if s.Config == "" {
 		t := s.tenant(env)
 		if err := t.complete(env); err != nil {
@@ -293,6 +299,7 @@ func (t *tenant) checkURLs() error {
 	if t.BaseURL == "" {
 		return errors.New("base-url is missing: the tenant's Management API, https://TENANT/api/v2 (or try --sandbox)")
 	}
+	t.BaseURL = completeBaseURL(t.BaseURL)
 	if err := apiclient.CheckBaseURL(t.BaseURL); err != nil {
 		return err
 	}
@@ -313,6 +320,16 @@ func (t *tenant) checkURLs() error {
 		t.Audience = audience
 	}
 	return nil
+}
+
+// completeBaseURL drops a trailing slash, and adds the path of the Management API to a
+// tenant's URL without a path.
+func completeBaseURL(text string) string {
+	text = strings.TrimRight(text, "/")
+	if u, err := url.Parse(text); err == nil && u.Host != "" && u.Path == "" && u.RawQuery == "" && u.Fragment == "" {
+		return text + "/api/v2"
+	}
+	return text
 }
 
 // readSecrets reads what the tenant authenticates with: a bearer token, or
@@ -458,11 +475,11 @@ func (t *tenant) readWebhooks(env environment) (err error) {
 }
 
 // redis is the Redis that the settings name.
-func (s settings) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
+func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 	if err := redisconn.Check(s.RedisURL, !fromArgs); err != nil {
 		return redisconn.Config{}, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
-	password, err := cli.Secret(p.Getenv, cli.EnvName("redis-password"))
+	password, err := cli.Secret(p.Env.Get, cli.EnvName("redis-password"))
 	return redisconn.Config{URL: s.RedisURL, Password: password, AllowURLPassword: !fromArgs}, err
 }
 
@@ -499,6 +516,8 @@ const (
 	slowestRate = 1.0 / 30
 	// off turns a listener, or the schedule, off.
 	off = "off"
+	// defaultHTTPAddr is --http-addr's.
+	defaultHTTPAddr = "127.0.0.1:8080"
 	// defaultLogLevel is --log-level's.
 	defaultLogLevel = "info"
 )

@@ -28,7 +28,7 @@ func typed(t *testing.T, env map[string]string, args ...string) (status int, std
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	status = run(ctx, args, strings.NewReader(""), &out, &errs, func(name string) string { return env[name] })
+	status = run(ctx, args, strings.NewReader(""), &out, &errs, environ(env))
 	return status, out.String(), errs.String()
 }
 
@@ -126,8 +126,7 @@ var wrongTenant = []settingsCase{
 	{name: "nothing at all", env: map[string]string{"ORGOPS_BASE_URL": "", "ORGOPS_CLIENT_ID": "", "ORGOPS_CLIENT_SECRET": ""}, want: noBaseURL + "\n" + noCredentials},
 	{name: "base-url missing", env: map[string]string{"ORGOPS_BASE_URL": ""}, want: noBaseURL},
 	{name: "base-url http", args: []string{"--base-url", "http://acme.example.com/api/v2"}, want: `base URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
-	{name: "base-url without /api/v2", args: []string{"--base-url", "https://acme.example.com"}, want: `base URL: want a path that ends in /api/v2, got ""`},
-	{name: "base-url with a slash", args: []string{"--base-url", "https://acme.example.com/api/v2/"}, want: `base URL: want a path that ends in /api/v2, got "/api/v2/": leave the last / out`},
+	{name: "base-url with another path", args: []string{"--base-url", "https://acme.example.com/api/v1"}, want: `base URL: want a path that ends in /api/v2, got "/api/v1"`},
 	{name: "base-url with a password", args: []string{"--base-url", "https://me:s3cret@acme.example.com/api/v2"}, want: "base URL: no user or password belongs in it"},
 	{name: "auth-url http", args: []string{"--auth-url", "http://acme.example.com"}, want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
 	{name: "token-url http", args: []string{"--token-url", "http://acme.example.com/oauth/token"}, want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
@@ -216,7 +215,7 @@ var invalidFiles = map[string]string{
 	"name":                `tenants[0] "Acme": tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Acme"`,
 	"base-url-missing":    `tenants[0] "acme": ` + noBaseURL,
 	"base-url-http":       `tenants[0] "acme": base URL: http is for loopback addresses only, and "acme.example.com" is none: want https`,
-	"base-url-path":       `tenants[0] "acme": base URL: want a path that ends in /api/v2, got ""`,
+	"base-url-path":       `tenants[0] "acme": base URL: want a path that ends in /api/v2, got "/api/v1"`,
 	"base-url-user":       `tenants[0] "acme": base URL: no user or password belongs in it`,
 	"auth-url-http":       `tenants[0] "acme": token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`,
 	"token-url-http":      `tenants[0] "acme": token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`,
@@ -511,5 +510,27 @@ func TestNoSecretIsShown(t *testing.T) {
 				t.Errorf("a secret is shown:\n%s%s", stdout, stderr)
 			}
 		})
+	}
+}
+
+func TestBaseURLAsPeopleWriteIt(t *testing.T) {
+	for given, want := range map[string]string{
+		"https://acme.example.com":            "https://acme.example.com/api/v2",
+		"https://acme.example.com/":           "https://acme.example.com/api/v2",
+		"https://acme.example.com/api/v2":     "https://acme.example.com/api/v2",
+		"https://acme.example.com/api/v2/":    "https://acme.example.com/api/v2",
+		"https://api.example.com/acme/api/v2": "https://api.example.com/acme/api/v2",
+	} {
+		status, stdout, stderr := typed(t, enough(map[string]string{"ORGOPS_BASE_URL": given}), "--check-config")
+		if status != 0 || !strings.Contains(stdout, "  base-url: "+want+"\n") || !strings.Contains(stdout, "  audience: https://") {
+			t.Errorf("%s: status %d, want %s\n%s%s", given, status, want, stdout, stderr)
+		}
+	}
+}
+
+func TestUnknownVariableIsReported(t *testing.T) {
+	status, _, stderr := typed(t, enough(map[string]string{"ORGOPS_RESERV": "10"}), "--check-config")
+	if status != 0 || !strings.Contains(stderr, "unknown environment variable") || !strings.Contains(stderr, "did you mean ORGOPS_RESERVE?") {
+		t.Errorf("status %d, stderr %s", status, stderr)
 	}
 }

@@ -27,7 +27,7 @@ import (
 // doctorCommand tests what a worker with the same settings would use.
 type doctorCommand struct {
 	JSON bool `name:"json" help:"Write the findings as JSON, one a line." noenv:"true"`
-	settings
+	systems
 }
 
 // doctorTime bounds the tests: what has not answered by then is told as that.
@@ -38,18 +38,12 @@ var errUnwell = errors.New("something is wrong: see above")
 
 // run tests, and tells what it finds on stdout. Its error is one of settings, or errUnwell.
 func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
-	if d.Sandbox {
-		return cli.Usage(errors.New("--sandbox: there is nothing to be tested in a sandbox; worker sandbox prints settings that point at one"))
-	}
-	tenants, err := d.tenants(p.Getenv)
+	tenants, err := d.tenants(p.Env.Get)
 	if err != nil {
 		return err
 	}
 	at, err := d.redis(p, redisFromArgs)
 	if err != nil {
-		return err
-	}
-	if err := d.check(); err != nil {
 		return err
 	}
 	redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
@@ -60,7 +54,7 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 	defer func() { _ = client.Close() }()
 	limited, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
-	found, err := examine(limited, p.Getenv, tenants, at, client)
+	found, err := examine(limited, p.Env, tenants, at, client)
 	if err != nil {
 		return err
 	}
@@ -92,7 +86,7 @@ func (d doctorCommand) write(out io.Writer, found []doctor.Finding) error {
 }
 
 // examine tests everything side by side, and gives the findings in order.
-func examine(ctx context.Context, env environment, tenants []tenant, at redisconn.Config, client redis.UniversalClient) ([]doctor.Finding, error) {
+func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at redisconn.Config, client redis.UniversalClient) ([]doctor.Finding, error) {
 	// All of them before the first test: what is let go of on an error is in use by none.
 	patients := make([]doctor.Tenant, len(tenants))
 	for i, t := range tenants {
@@ -108,7 +102,7 @@ func examine(ctx context.Context, env environment, tenants []tenant, at rediscon
 	all.Go(func() {
 		parts[0] = doctor.Redis(ctx, doctor.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString, Schema: runs.New(client).ReadSchema})
 	})
-	files := []string{env(cli.EnvName("redis-password") + "_FILE")}
+	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {
 		all.Go(func() { parts[1+2*i] = patients[i].Check(ctx) })
 		all.Go(func() { parts[2+2*i] = t.receivers(ctx) })
@@ -116,7 +110,7 @@ func examine(ctx context.Context, env environment, tenants []tenant, at rediscon
 	}
 	all.Wait()
 	files = slices.DeleteFunc(files, func(path string) bool { return path == "" })
-	return slices.Concat(append(parts, doctor.Files(files), doctor.ReadLimits().Judge(len(tenants)))...), nil
+	return slices.Concat(append(parts, doctor.Variables(env.Unknown()), doctor.Files(files), doctor.ReadLimits().Judge(len(tenants)))...), nil
 }
 
 // ours are the queues that workers of any tenant take from.

@@ -103,7 +103,7 @@ func (f *fleet) startTenant(redisURL string, args ...string) {
 	}
 	f.env = settingsOf(lines)
 	maps.Copy(f.env, map[string]string{
-		"ORGOPS_REDIS_URL": redisURL, "ORGOPS_RATE": "unlimited", "ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_PROBE_ADDR": "127.0.0.1:0",
+		"ORGOPS_REDIS_URL": redisURL, "ORGOPS_NO_WORKER_YET": "true", "ORGOPS_RATE": "unlimited", "ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_PROBE_ADDR": "127.0.0.1:0",
 	})
 	f.authURL = f.env["ORGOPS_AUTH_URL"]
 	if f.authURL == "" {

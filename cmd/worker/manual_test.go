@@ -4,8 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"orgops/internal/cli"
 )
 
 // written is what the command writes to stdout.
@@ -23,6 +26,11 @@ func TestManPage(t *testing.T) {
 	for _, want := range []string{".TH WORKER 1", `.B \-\-redis\-url=`, "$ORGOPS_RESOLVERS", ".SS worker doctor", ".SS worker sandbox"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in the page", want)
+		}
+	}
+	for _, name := range regexp.MustCompile(`ORGOPS_[A-Z0-9_]+`).FindAllString(page, -1) {
+		if !cli.IsVariable(name) {
+			t.Errorf("%s is not among the variables that cli knows", name)
 		}
 	}
 	mandoc, err := exec.LookPath("mandoc")

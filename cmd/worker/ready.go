@@ -12,9 +12,9 @@ import (
 	"orgops/internal/redisconn"
 )
 
-// readiness is what /readyz looks at. It spends no permit and fetches no token: what
-// is known of tokens and resolvers is what the work has met, and a resolver that the work
-// has not heard for half a minute is asked one question.
+// readiness is what /readyz checks. It takes no permit and fetches no token: the token is
+// the one that the worker fetched at its start, or a later one that a request needed, and
+// only a resolver that has not answered for half a minute is queried.
 //
 // A tenant whose credentials do not suffice is not ready, though no restart and no other
 // pod cures it: nothing is routed to a worker by its readiness, and a rollout with
@@ -52,10 +52,13 @@ func (s *served) unblocked(ctx context.Context) ops.Finding {
 	return f
 }
 
-// hasToken goes by the token that the work has met last.
+// hasToken reports the last token fetched, or that none was fetched yet.
 func (s *served) hasToken(context.Context) ops.Finding {
 	h := s.api.TokenHealth()
 	f := ops.Finding{Err: h.Err}
+	if h.Err == nil && h.GotAt.IsZero() {
+		f.Err = errors.New("not fetched yet")
+	}
 	if h.Err == nil && h.LastErr != nil {
 		f.Note = "it could not be renewed: " + h.LastErr.Error()
 		if !h.ExpiresAt.IsZero() {

@@ -1,15 +1,16 @@
 package main
 
 import (
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
-	"orgops/internal/intake"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
-	"orgops/tasks"
 )
 
 // closed is an address where nobody answers.
@@ -27,46 +28,41 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(t *testing.T, env map[string]string, box *sandbox.Sandbox)
-		row    bool
 		status int
 		want   []string
 	}{
-		{"nothing", nil, false, http.StatusOK, []string{"redis: ok\n", "tenant default: ok\n", "tenant default token: ok\n", "tenant default resolvers: ok\n"}},
+		{"nothing", nil, http.StatusOK, []string{"redis: ok\n", "tenant default: ok\n", "tenant default token: ok\n", "tenant default resolvers: ok\n"}},
 		{"one resolver of three", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join(append(all[:2:2], closed(t)), ",")
-		}, false, http.StatusOK, []string{"ready\n", "tenant default resolvers: ok, but 1 of 3 resolvers do not answer: 127.0.0.1:"}},
+		}, http.StatusOK, []string{"ready\n", "tenant default resolvers: ok, but 1 of 3 resolvers do not answer: 127.0.0.1:"}},
 		{"the quorum of resolvers", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0], closed(t), closed(t)}, ",")
-		}, false, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "nothing can be proven without 2 of them: see that this machine"}},
+		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "nothing can be proven without 2 of them: see that this machine"}},
 		{"all of one perspective", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0] + "@eu", all[1] + "@eu", closed(t) + "@us"}, ",")
-		}, false, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:", "nothing can be proven without 2 (in two perspectives) of them: see that this machine"}},
+		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:", "nothing can be proven without 2 (in two perspectives) of them: see that this machine"}},
 		{"the secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			env["ORGOPS_CLIENT_SECRET"] = "no such secret"
 		},
-			true, http.StatusServiceUnavailable, []string{"tenant default token: no token: POST http://", "401", "check the client id"}},
+			http.StatusServiceUnavailable, []string{"not ready\n", "tenant default token: no token: POST http://", "401", "check the client id"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			box, d := startBox(t, sandbox.Options{}), newDesk(t)
+			box := startBox(t, sandbox.Options{})
 			env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"})
 			if tc.change != nil {
 				tc.change(t, env, box)
 			}
 			p := begin(t, env)
 			p.says("worker started", nil)
-			if tc.row {
-				d.handIn(intake.Run{ID: "updates"}, tasks.TypeUpdate, box.SeedUpdates(1))
-				d.openFor("updates", 1, "no token")
-			}
 			var status int
 			var body string
 			await(t, "the status", func() bool {
 				status, body = p.page("probe-addr", "/readyz")
-				return status == tc.status
+				return status == tc.status && !strings.Contains(body, "not fetched yet")
 			})
 			for _, want := range tc.want {
 				if !strings.Contains(body, want) {
@@ -77,5 +73,53 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 				t.Error("the secret is told")
 			}
 		})
+	}
+}
+
+// TestNotReadyBeforeTheFirstToken: an idle worker fetches its token by itself, and is ready
+// once it has one.
+func TestNotReadyBeforeTheFirstToken(t *testing.T) {
+	box := startBox(t, sandbox.Options{})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"})
+	release := make(chan struct{})
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"t","token_type":"Bearer","expires_in":86400}`)
+	}))
+	t.Cleanup(endpoint.Close)
+	env["ORGOPS_TOKEN_URL"] = endpoint.URL
+	p := begin(t, env)
+	p.says("worker started", nil)
+	status, body := p.page("probe-addr", "/readyz")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "tenant default token: not fetched yet\n") {
+		t.Errorf("before the token: %d\n%s", status, body)
+	}
+	close(release)
+	await(t, "readiness", func() bool {
+		status, body = p.page("probe-addr", "/readyz")
+		return status == http.StatusOK
+	})
+}
+
+func TestStartedNamesTheSettings(t *testing.T) {
+	box := startBox(t, sandbox.Options{})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "100/s", "ORGOPS_BURST": "20", "ORGOPS_RESERVE": "10"})
+	line := begin(t, env).says("worker started", map[string]string{"tenant": "default", "version": "dev", "rate": "100/s", "dns_mode": "resolvers"})
+	api, err := url.Parse(box.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line["api"] != api.Host || line["burst"] != 20.0 || line["reserve"] != 0.1 || line["quorum"] != 2.0 {
+		t.Errorf("api %v, burst %v, reserve %v, quorum %v", line["api"], line["burst"], line["reserve"], line["quorum"])
+	}
+	for member, want := range map[string]int{"resolvers": 3, "queues": 7, "addresses": 1} {
+		if list, _ := line[member].([]any); len(list) != want {
+			t.Errorf("%s: %v, want %d", member, line[member], want)
+		}
 	}
 }

@@ -41,10 +41,10 @@ type grammar struct {
 	Version kong.VersionFlag `help:"Print the version." noenv:"true"`
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := cli.Program{
 		Name: "worker", Description: "Carries out bulk operations on an identity platform's Management API.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Version: cli.ReadBuild(version, commit).String(),
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(),
 	}
 	var g grammar
 	selected, done, err := p.Parse(&g)
@@ -64,12 +64,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return p.Fail(selected.Run())
 	}
 	if selected.Command() == "doctor" {
-		if err := checkTogether(selected, g.Doctor.settings); err != nil {
+		if err := checkTogether(selected, g.Doctor.systems, false); err != nil {
 			return p.Fail(err)
 		}
 		return p.Fail(g.Doctor.run(ctx, p, cli.Given(selected, "redis-url")))
 	}
-	if err := checkTogether(selected, g.Work); err != nil {
+	if err := checkTogether(selected, g.Work.systems, g.Work.Sandbox); err != nil {
 		return p.Fail(err)
 	}
 	if g.Work.Sandbox {
@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // workForTenants works for the tenants that the settings name.
 func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArgs bool) error {
-	tenants, err := s.tenants(p.Getenv)
+	tenants, err := s.tenants(p.Env.Get)
 	if err != nil {
 		return err
 	}
@@ -95,6 +95,7 @@ func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArg
 	if err != nil {
 		return err
 	}
+	p.WarnOfUnknownVariables(logger)
 	if s.CheckConfig {
 		s.print(p.Stdout, tenants, redis)
 		return nil
@@ -128,9 +129,10 @@ type worker struct {
 	metrics  *ops.Metrics
 	traces   *tracing.Tracing // nil: nothing is traced
 
-	tenants  []*served
-	stopping chan struct{}
-	stops    []func(context.Context) error // of the HTTP listeners
+	tenants   []*served
+	stopping  chan struct{}
+	stops     []func(context.Context) error // of the HTTP listeners
+	addresses []string                      // of the HTTP listeners, as URLs
 }
 
 // pageConnections bounds what the operator's pages ask of Redis at a time.
@@ -204,12 +206,13 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	defer besides.Wait()
 	defer cancel()
 	for _, t := range w.tenants {
+		besides.Go(func() { t.fetchToken(background, w.logger) })
 		if err := t.servers.Start(); err != nil {
 			w.stop() // those that have not started take no harm
 			return err
 		}
 	}
-	w.logger.InfoContext(ctx, "worker started", "version", version, "tenants", len(w.tenants))
+	w.sayStarted(ctx)
 	err := until(ctx)
 	w.logger.InfoContext(ctx, "worker stops: what runs may finish, the rest is handed back", "within", w.settings.ShutdownTimeout)
 	w.stop()
@@ -331,6 +334,7 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 	if certificate != nil {
 		scheme = "https"
 	}
+	w.addresses = append(w.addresses, scheme+"://"+at+"/")
 	w.logger.InfoContext(ctx, "listening", "for", flag, "url", scheme+"://"+at+"/")
 	return nil
 }

@@ -92,9 +92,9 @@ func sandboxTenant(box *sandbox.Sandbox) tenant {
 // showSample hands in the sample and shows how far it is; then it stays, or
 // leaves where the worker is to drain.
 func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.Sandbox) error {
-	fmt.Fprintf(p.Stderr, "A sandbox: a tenant at %s, its DNS at %s, Redis at %s; all of it in memory.\n", box.BaseURL(), box.DNSAddr(), box.RedisURL())
+	fmt.Fprintf(p.Stderr, sandboxIntroduction, box.BaseURL(), box.DNSAddr(), box.RedisURL())
 	if !w.settings.Drain {
-		fmt.Fprintf(p.Stderr, "Watch the queues at http://%s/monitor/, and hand in more from another shell:\n  go run ./cmd/enqueue --redis-url %s runs list\n", w.settings.HTTPAddr, box.RedisURL())
+		fmt.Fprintf(p.Stderr, sandboxPages, w.settings.HTTPAddr, box.RedisURL())
 	}
 	sample := box.Seed(sandbox.SampleOptions{})
 	ids, err := w.submitSample(ctx, sample)
@@ -113,22 +113,48 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 			return err
 		}
 	}
-	if err := w.reportSwept(ctx, p.Stdout, sample.Swept); err != nil || w.settings.Drain {
+	if err := w.reportSwept(ctx, p.Stdout, sample.Swept); err != nil {
 		return err
 	}
-	fmt.Fprintln(p.Stderr, "\nThe sample is through. The worker stays; end it with Ctrl-C.")
+	if w.settings.Drain {
+		_, err := fmt.Fprintf(p.Stderr, sandboxNext, defaultHTTPAddr)
+		return err
+	}
+	fmt.Fprintf(p.Stderr, "\nThe sample runs have ended. The worker keeps running, with its pages at http://%s/; stop it with Ctrl-C.\n", w.settings.HTTPAddr)
 	<-ctx.Done()
 	return nil
 }
 
+// What the sandbox says at its start and end.
+const (
+	sandboxIntroduction = `This is a sandbox, all in memory: an identity platform's Management API at %s,
+a DNS server at %s, and Redis at %s. Nothing else is queried or changed.
+
+Four sample runs start now and take about half a minute:
+  sample-domains    prove 200 discovery domains by DNS and mark them verified; for 20 the record is missing or wrong
+  sample-clients    remove 230 client associations from organizations, in batches
+  sample-templates  create 25 verifiable-credential templates, each exactly once
+  sample-sweep      check four verified domains again
+
+`
+	sandboxPages = `Pages: http://%s/ (runs, domains, tenants, queues). From another shell:
+  go run ./cmd/enqueue --redis-url %s runs list
+
+`
+	sandboxNext = `
+Next: run it without --drain. It keeps running then, with its pages at http://%s/ (why did a row fail? what is a
+domain waiting for?), and takes rows from go run ./cmd/enqueue: README.md has the commands.
+`
+)
+
 // report tells what became of the runs.
 func report(ctx context.Context, out io.Writer, ledger *runs.Ledger, all []runs.Run) error {
-	const most = 30 // reasons a run
+	const most = 100 // failed rows of a run
 	if err := cli.RunTable(out, all); err != nil {
 		return err
 	}
 	for _, r := range all {
-		if err := cli.UnwellRows(ctx, out, ledger, r, most); err != nil {
+		if err := cli.FailedByReason(ctx, out, ledger, r, most); err != nil {
 			return err
 		}
 	}
@@ -138,7 +164,7 @@ func report(ctx context.Context, out io.Writer, ledger *runs.Ledger, all []runs.
 // reportSwept tells what the sample's sweep has written down of each domain, and why
 // nothing was done to it.
 func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox.SweptDomain) error {
-	fmt.Fprintf(out, "\nrun %s (%s), what is remembered from now on:\n", sampleSweep, tasks.TypeRecheck)
+	fmt.Fprintf(out, "\nrun %s (%s), what each domain's next sweep goes by:\n", sampleSweep, tasks.TypeRecheck)
 	for _, d := range swept {
 		r, ok, err := cli.RememberedOf(ctx, w.redis, tasks.DefaultTenant, d.Domain)
 		if err != nil {

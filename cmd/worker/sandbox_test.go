@@ -34,7 +34,7 @@ func TestSandboxDrain(t *testing.T) {
 	if diff := cmp.Diff(want, evened(p.stdout.String())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, word := range []string{"A sandbox: a tenant at http://127.0.0.1:", "run sample-domains: ", "run sample-clients: 230 of 230 rows, 230 done"} {
+	for _, word := range []string{"This is a sandbox, all in memory", "Management API at http://127.0.0.1:", "Four sample runs start now", "Next: run it without --drain", "http://127.0.0.1:8080/", "run sample-domains: ", "run sample-clients: 230 of 230 rows, 230 done"} {
 		if !strings.Contains(p.stderr.String(), word) {
 			t.Errorf("stderr has no %q", word)
 		}
@@ -56,23 +56,53 @@ func sampleReport(t *testing.T) string {
 	fmt.Fprintf(&b, "sample-clients  clients:remove  default  %d  %[1]d  ended  %[1]d done\n", c.Done)
 	fmt.Fprintf(&b, "sample-templates  template:create  default  %d  %[1]d  ended  %d done, %d refused, %d unchanged\n", f.Done+f.Refused+f.Unchanged, f.Done, f.Refused, f.Unchanged)
 	fmt.Fprintf(&b, "sample-sweep  domain:recheck  default  %d  %[1]d  ended  %[1]d unchanged\n", len(sample.Swept))
-	fmt.Fprintln(&b, "\nrun sample-domains (domain:verify), rows that did not become what they asked for:")
-	for i, row := range sample.DomainRows {
-		if row.Outcome == "expired" {
-			domain, _ := box.Domain(row.Organization, row.Domain)
-			fmt.Fprintf(&b, "  row %d (%s %s): expired: %s\n", i, row.Organization, row.Domain, sentence(t, row.Case, domain))
-		}
-	}
+	fmt.Fprintf(&b, "\nrun sample-domains (domain:verify), %d of %d rows failed:\n", d.Expired, len(sample.DomainRows))
+	b.WriteString(expiredReport(t, box, sample))
 	taken := box.Templates()[0]
-	fmt.Fprintln(&b, "\nrun sample-templates (template:create), rows that did not become what they asked for:")
-	fmt.Fprintf(&b, "  row 7 (%s): refused: a template named %q is there already as %q with other content (presentation.portrait); rename one of the two\n", taken.Name, taken.Name, taken.ID)
-	fmt.Fprintln(&b, "\nrun sample-sweep (domain:recheck), what is remembered from now on:")
+	fmt.Fprintf(&b, "\nrun sample-templates (template:create), 1 of %d rows failed:\n", f.Done+f.Refused+f.Unchanged)
+	fmt.Fprintf(&b, "  1 refused: a template named %q is there already as %q with other content (presentation.portrait); rename one of the two\n     row 7 (%s)\n", taken.Name, taken.ID, taken.Name)
+	fmt.Fprintln(&b, "\nrun sample-sweep (domain:recheck), what each domain's next sweep goes by:")
 	for _, d := range sample.Swept {
 		domain, _ := box.Domain(d.Organization, d.Domain)
 		fmt.Fprintf(&b, "  %s (%s %s): %s%s\n", domain.Domain, d.Organization, d.Domain, d.State, map[string]string{
 			"absent":  ": There is no TXT record at " + domain.Host + ": the name does not exist. (at risk: 1 of 3 sweeps have found it gone, over 0s of 7.0 days; not reported before …)",
 			"unknown": ": The TXT record at " + domain.Host + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL). (it counts neither as there nor as gone)",
 		}[d.State])
+	}
+	return b.String()
+}
+
+// expiredReport has the domains that expired, by reason: the most frequent first.
+func expiredReport(t *testing.T, box *sandbox.Sandbox, sample sandbox.Sample) string {
+	type group struct {
+		reason, shared string
+		rows           []string
+	}
+	var groups []*group
+	for i, row := range sample.DomainRows {
+		if row.Outcome != "expired" {
+			continue
+		}
+		domain, _ := box.Domain(row.Organization, row.Domain)
+		reason := sentence(t, row.Case, domain)
+		shared := strings.ReplaceAll(reason, domain.Host, "…")
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.shared == shared })
+		if at < 0 {
+			at, groups = len(groups), append(groups, &group{reason: reason, shared: shared})
+		}
+		groups[at].rows = append(groups[at].rows, fmt.Sprintf("row %d (%s %s)", i, row.Organization, row.Domain))
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return len(b.rows) - len(a.rows) })
+	var b strings.Builder
+	for _, g := range groups {
+		reason, rows := g.shared, g.rows
+		if len(rows) == 1 {
+			reason = g.reason
+		}
+		if len(rows) > 3 {
+			rows = append(rows[:3:3], fmt.Sprintf("and %d more", len(rows)-3))
+		}
+		fmt.Fprintf(&b, "  %d expired: %s\n     %s\n", len(g.rows), reason, strings.Join(rows, ", "))
 	}
 	return b.String()
 }

@@ -83,10 +83,11 @@ func begin(t *testing.T, env map[string]string, args ...string) *process {
 	p := &process{t: t, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
-		p.status = run(ctx, args, strings.NewReader(""), &p.stdout, &p.stderr, func(name string) string { return env[name] })
+		p.status = run(ctx, args, strings.NewReader(""), &p.stdout, &p.stderr, environ(env))
 	}()
 	t.Cleanup(func() {
 		p.stop()
+		checkMembers(t, p.stderr.String())
 		if t.Failed() {
 			t.Logf("stderr of %q:\n%s", args, &p.stderr)
 		}
@@ -429,4 +430,36 @@ func (c *cable) putBack() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out = false
+}
+
+// environ is the environment as [os.Environ] returns it.
+func environ(env map[string]string) (all []string) {
+	for name, value := range env {
+		all = append(all, name+"="+value)
+	}
+	return all
+}
+
+// checkMembers reports log lines in which a member occurs twice at the top level: which
+// of the two a reader takes is anybody's guess.
+func checkMembers(t *testing.T, log string) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		d := json.NewDecoder(strings.NewReader(line))
+		if token, err := d.Token(); err != nil || token != json.Delim('{') {
+			continue
+		}
+		seen := map[json.Token]bool{}
+		for d.More() {
+			name, err := d.Token()
+			var value json.RawMessage
+			if err != nil || d.Decode(&value) != nil {
+				break
+			}
+			if seen[name] {
+				t.Errorf("%v is there twice: %s", name, line)
+			}
+			seen[name] = true
+		}
+	}
 }

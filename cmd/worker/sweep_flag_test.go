@@ -26,33 +26,33 @@ func TestSweepOmittedFlag(t *testing.T) {
 		t.Run(action, func(t *testing.T) {
 			s := &flagSweeps{fleet: &fleet{desk: newDesk(t), dir: built.dir}, box: startBox(t, sandbox.Options{FlagDefault: sandbox.FlagTrue}), action: action}
 			s.env = pointedAt(s.box, redistest.URL(t), nil)
-			s.add("omits", nil)
-			s.add("has", new(true))
+			s.add("ord_omits", nil)
+			s.add("ord_has", new(true))
 			for range 3 {
 				s.sweep()
 			}
-			s.wantPatches("omits")
-			s.wantPatches("has", taken)
-			s.wantHistory("omits", "reported", "does not say its use_for_organization_discovery, and "+action, "use absent-action report")
-			if n := s.lost("omits"); n != 1 {
+			s.wantPatches("ord_omits")
+			s.wantPatches("ord_has", taken)
+			s.wantHistory("ord_omits", "reported", "does not say its use_for_organization_discovery, and "+action, "use absent-action report")
+			if n := s.lost("ord_omits"); n != 1 {
 				t.Errorf("the loss was reported %d times, want once", n)
 			}
 
-			for _, name := range []string{"omits", "has"} {
+			for _, name := range []string{"ord_omits", "ord_has"} {
 				d := s.flag(name, nil)
 				s.box.SetTXT(d.Host, d.TXT)
 			}
 			s.sweep()
-			s.wantPatches("omits")
+			s.wantPatches("ord_omits")
 			if action == "pending" { // the flag is known: it was read when the status was taken away
-				s.wantPatches("has", taken, `{"status":"verified","use_for_organization_discovery":true}`)
+				s.wantPatches("ord_has", taken, `{"status":"verified","use_for_organization_discovery":true}`)
 				return
 			}
-			s.wantPatches("has", taken)
-			s.wantHistory("has", "not given back", "does not say its use_for_organization_discovery")
-			s.flag("has", new(false))
+			s.wantPatches("ord_has", taken)
+			s.wantHistory("ord_has", "not given back", "does not say its use_for_organization_discovery")
+			s.flag("ord_has", new(false))
 			s.sweep()
-			s.wantPatches("has", taken, `{"use_for_organization_discovery":true}`)
+			s.wantPatches("ord_has", taken, `{"use_for_organization_discovery":true}`)
 		})
 	}
 }

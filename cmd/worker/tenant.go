@@ -22,19 +22,22 @@ import (
 
 // served is a tenant that this worker works for.
 type served struct {
-	name     string
-	settings pace.Settings
-	rules    tasks.Rules
-	api      *apiclient.Client
-	limiter  *pace.Limiter
-	dns      *dnscheck.Checker
-	servers  *tasks.Servers
-	hooks    *webhooks.Sender
-	notices  tasks.Notices
-	votes    int               // how many resolvers a proof needs
-	canary   string            // the zone; empty: there is none
-	schedule *intake.Scheduler // of its sweeps; nil: there is none
-	shown    ops.Tenant        // on the operator's pages
+	name      string
+	host      string   // of the API
+	resolvers []string // as they are named
+	settings  pace.Settings
+	rules     tasks.Rules
+	api       *apiclient.Client
+	tokens    apiclient.TokenSource
+	limiter   *pace.Limiter
+	dns       *dnscheck.Checker
+	servers   *tasks.Servers
+	hooks     *webhooks.Sender
+	notices   tasks.Notices
+	votes     int               // how many resolvers a proof needs
+	canary    string            // the zone; empty: there is none
+	schedule  *intake.Scheduler // of its sweeps; nil: there is none
+	shown     ops.Tenant        // on the operator's pages
 }
 
 // inTheClear returns the names of the resolvers whose answers can be forged on the way.
@@ -93,7 +96,7 @@ func longestWait(limit pace.Limit) time.Duration {
 // serve wires what the tenant's tasks need; its servers are not started.
 func (w *worker) serve(t tenant) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
-	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.limit, Class: classOf, MaxWait: longestWait(t.limit), Stopping: w.stopping, Logger: logger})
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.limit, Class: classOf, MaxWait: longestWait(t.limit), Stopping: w.stopping, Logger: w.logger})
 	if w.settings.DebugHTTP {
 		t.network.Dump = logger
 	}
@@ -166,7 +169,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 			Name: t.Name, Settings: t.announced(), Rules: t.rules, Limiter: limiter, API: api, DNS: checker,
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
-		name: t.Name, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
+		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
 		votes: t.quorum, canary: t.CanaryZone,
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Refusals: w.refusals, Tenant: t.Name, Mux: mux, Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,

@@ -71,7 +71,7 @@ func (g grammar) check(which string) error {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := cli.Program{
 		Name: "bench", Description: "Measures the queue's latency, and the worker's and the producer's throughput, on this machine.",
-		Args: args, Stdin: stdin, Stdout: stdout, Stderr: &shared{to: stderr}, Getenv: func(string) string { return "" },
+		Args: args, Stdin: stdin, Stdout: stdout, Stderr: &shared{to: stderr}, Env: cli.NewEnvironment(nil),
 	}
 	var g grammar
 	selected, done, err := p.Parse(&g)

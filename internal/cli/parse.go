@@ -55,7 +55,7 @@ type Program struct {
 	Stdin       io.Reader
 	Stdout      io.Writer
 	Stderr      io.Writer
-	Getenv      func(string) string
+	Env         *Environment
 	Version     string
 }
 
@@ -130,7 +130,7 @@ func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 	if !hasEnv(flag) {
 		return nil, nil
 	}
-	if value := p.Getenv(EnvName(flag.Name)); value != "" {
+	if value := p.Env.Get(EnvName(flag.Name)); value != "" {
 		return value, nil
 	}
 	return nil, nil

@@ -22,7 +22,7 @@ func program(env map[string]string, args ...string) (cli.Program, *bytes.Buffer,
 	var out, err bytes.Buffer
 	return cli.Program{
 		Name: "prog", Args: args, Stdout: &out, Stderr: &err, Version: "v9",
-		Getenv: func(name string) string { return env[name] },
+		Env: cli.NewEnvironment(environ(env)),
 	}, &out, &err
 }
 

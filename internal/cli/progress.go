@@ -33,7 +33,7 @@ const (
 func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer) ([]runs.Run, error) {
 	ledger := runs.New(rdb)
 	ahead := NewOracle(rdb, ledger)
-	show := follower(&lines{out: out})
+	show := follower(&lines{out: out, ended: map[string]bool{}})
 	if IsTerminal(out) {
 		show = newBars(ctx, out)
 	}
@@ -84,8 +84,9 @@ type follower interface {
 
 // lines shows progress where nothing can be drawn over.
 type lines struct {
-	out  io.Writer
-	last time.Time
+	out   io.Writer
+	last  time.Time
+	ended map[string]bool // the runs that were shown to have ended
 }
 
 func (l *lines) show(all []runs.Run, ahead []Outlook) {
@@ -94,6 +95,10 @@ func (l *lines) show(all []runs.Run, ahead []Outlook) {
 	}
 	l.last = time.Now()
 	for i, r := range all {
+		if l.ended[r.ID] {
+			continue
+		}
+		l.ended[r.ID] = r.Ended()
 		told := []string{fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled, Total(r), Counts(r)), ahead[i].Figures(), ahead[i].Waits()}
 		told = slices.DeleteFunc(told, func(part string) bool { return part == "" })
 		fmt.Fprintln(l.out, strings.Join(told, "; "))

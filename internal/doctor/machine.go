@@ -30,6 +30,16 @@ func Files(paths []string) []Finding {
 	return about("machine", found)
 }
 
+// Variables reports the environment variables that are not settings of orgops, each with
+// what was probably meant.
+func Variables(unknown []string) []Finding {
+	var found []Finding
+	for _, problem := range unknown {
+		found = append(found, warn("rename it, or unset it", "%s", problem))
+	}
+	return about("environment", found)
+}
+
 // containerSecrets is where Docker and Podman put a container's secrets.
 const containerSecrets = "/run/secrets"
 

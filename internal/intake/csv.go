@@ -34,7 +34,7 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, err
 	if err != nil {
 		return nil, fmt.Errorf("read %s at line %d: %w", name, c.split.number, err)
 	}
-	refusal := &HeaderError{File: name, Line: start, Msg: msg, Expected: s.expected()}
+	refusal := &HeaderError{File: name, Line: start, Msg: msg, Known: s.names(), Expected: s.expected()}
 	if msg != "" {
 		return nil, refusal
 	}
@@ -114,6 +114,8 @@ func (c *csvReader) next() (row, error) {
 		got.broken = []string{fmt.Sprintf("%d %s where the header has %d", len(cells), plural(len(cells), "cell"), len(c.header))}
 	case !slices.ContainsFunc(cells, func(cell string) bool { return cell != "" }):
 		got.broken = []string{"every cell is empty"}
+	case slices.Equal(cells, c.header):
+		got.broken = []string{"this is the header line again: remove it"}
 	default:
 		got.object, got.broken = c.object(cells)
 	}

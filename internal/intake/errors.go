@@ -35,6 +35,8 @@ type HeaderError struct {
 	Missing, Unknown, Double []string
 	// Msg is what else is wrong; it may be empty if one of the lists is not.
 	Msg string
+	// Known are the names of the schema's columns, to suggest one for a misspelt name.
+	Known []string
 	// Expected is the schema in words: "organization_id[, verification_host]".
 	Expected string
 }
@@ -43,11 +45,11 @@ type HeaderError struct {
 func (e *HeaderError) Error() string {
 	var broken []string
 	for _, list := range []struct {
-		what  string
-		names []string
-	}{{"missing", e.Missing}, {"unknown", e.Unknown}, {"double", e.Double}} {
+		what         string
+		names, known []string
+	}{{"missing", e.Missing, nil}, {"unknown", e.Unknown, e.Known}, {"double", e.Double, nil}} {
 		if len(list.names) > 0 {
-			broken = append(broken, fmt.Sprintf("%s %s %s", list.what, plural(len(list.names), "column"), names(list.names)))
+			broken = append(broken, fmt.Sprintf("%s %s %s", list.what, plural(len(list.names), "column"), names(list.names, list.known)))
 		}
 	}
 	if e.Msg != "" {
@@ -84,10 +86,14 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-func names(all []string) string {
+// names lists names, each with the known one that was probably meant.
+func names(all, known []string) string {
 	shown := slices.Clone(all[:min(len(all), shownNames)])
-	for i := range shown {
-		shown[i] = quoted(shown[i])
+	for i, name := range shown {
+		shown[i] = quoted(name)
+		if meant := Nearest(name, known); meant != "" {
+			shown[i] += " (did you mean " + meant + "?)"
+		}
 	}
 	if more := len(all) - len(shown); more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(shown, ", "), more)

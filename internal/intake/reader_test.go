@@ -137,6 +137,10 @@ func TestCSV(t *testing.T) {
 			ok(1, 3),
 		}},
 		{"a required cell is empty", header + ",d,,\n", []seen{{Line: 2, Source: `["","d","",""]`, Err: "rows:2: organization_id is missing"}}},
+		{"the header again", header + "o,d,,\n" + header, []seen{ok(0, 2), {
+			Item: 1, Line: 3, Source: `["organization_id","discovery_domain_id","verification_txt","use_for_organization_discovery"]`,
+			Err: "rows:3: this is the header line again: remove it",
+		}}},
 		{"nothing but commas", header + ",,,\n", []seen{{Line: 2, Source: `["","","",""]`, Err: "rows:2: every cell is empty"}}},
 		{"one quoted empty cell is a record", header + "\"\"\n", []seen{{Line: 2, Source: `[""]`, Err: "rows:2: 1 cell where the header has 4"}}},
 		{"too few cells, too many", header + "o,d\no,d,,,\n", []seen{
@@ -217,7 +221,8 @@ func TestHeader(t *testing.T) {
 		{"blanks alone", " \r\n\t\n", templates, "rows:3: the input is empty; expected one JSON object a line"},
 		{"a byte order mark alone", "\ufeff", domains, "rows:1: the input is empty; expected " + domainsExpected},
 		{"missing", "\n\norganization_id\n", domains, `rows:3: missing column "discovery_domain_id"; expected ` + domainsExpected},
-		{"unknown, as it stands", required + ", Verification_TXT\n", domains, `rows:1: unknown column " Verification_TXT"; expected ` + domainsExpected},
+		{"unknown, as it stands", required + ", Verification_TXT\n", domains, `rows:1: unknown column " Verification_TXT" (did you mean verification_txt?); expected ` + domainsExpected},
+		{"misspelt", "organisation_id,discoverydomainid,colour\n", domains, `rows:1: missing columns "organization_id", "discovery_domain_id"; unknown columns "organisation_id" (did you mean organization_id?), "discoverydomainid" (did you mean discovery_domain_id?), "colour"; expected ` + domainsExpected},
 		{"double", required + ",organization_id,organization_id\n", domains, `rows:1: double column "organization_id"; expected ` + domainsExpected},
 		{"all at once", "organization_id,organization_id,x\x1b\n", domains, `rows:1: missing column "discovery_domain_id"; unknown column "x\x1b"; double column "organization_id"; expected ` + domainsExpected},
 		{"many unknown", required + "," + strings.Join(manyColumns, ",") + "\n", domains, `rows:1: unknown columns "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7" and 4 more; expected ` + domainsExpected},
@@ -278,7 +283,7 @@ func TestJSONLines(t *testing.T) {
 		{"a long array for text", with(`"verification_txt":[` + strings.Repeat("1,", 50) + `1]`), bad(with(`"verification_txt":[`+strings.Repeat("1,", 50)+`1]`), `verification_txt: want text, got [`+strings.Repeat("1,", 29)+"1…")},
 		{"required and empty", `{"organization_id":"","discovery_domain_id":"d"}`, bad(`{"organization_id":"","discovery_domain_id":"d"}`, `organization_id: want text that is not empty, got ""`)},
 		{"missing", `{}`, bad(`{}`, "organization_id is missing; discovery_domain_id is missing")},
-		{"unknown", with(`"Note":1,"x\u001b":2`), bad(with(`"Note":1,"x\u001b":2`), `unknown members "Note", "x\x1b" (expected `+domainsExpected+`)`)},
+		{"unknown", with(`"Note":1,"x\u001b":2`), bad(with(`"Note":1,"x\u001b":2`), `unknown members "Note" (did you mean note?), "x\x1b" (expected `+domainsExpected+`)`)},
 		{"double", with(`"organization_\u0069d":"p"`), bad(with(`"organization_\u0069d":"p"`), `member "organization_id" stands twice`)},
 		{"double, deep down", with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), bad(with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), `member "b" stands twice`)},
 		{"the same name on two levels", with(`"note":{"note":{"note":1},"a":[{"note":2}]}`), []seen{{

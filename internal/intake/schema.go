@@ -52,6 +52,14 @@ const ignoredPrefix = "orgops_"
 
 func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
 
+// names are those of the columns.
+func (s Schema) names() (all []string) {
+	for _, c := range s.Columns {
+		all = append(all, c.Name)
+	}
+	return all
+}
+
 // place is where among the columns the one of that name is, -1 if it is none.
 func (s Schema) place(name string) int {
 	return slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })

@@ -173,7 +173,7 @@ func (v *tenantView) tellToken(t Tenant) {
 		v.warn("bad", "There is no token that the API takes: "+printable(h.Err.Error()), "See to the client's credentials: nothing that needs the API goes on before.")
 		add("state", "none that works")
 	case h.GotAt.IsZero():
-		add("state", "not needed yet")
+		add("state", "not fetched yet")
 	default:
 		add("state", "ok, came at "+h.GotAt.UTC().Format(time.RFC3339))
 	}

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +9,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -22,8 +21,10 @@ const basePath = "/api/v2"
 const (
 	OpUpdateDiscoveryDomain     = "update_discovery_domain"
 	OpGetDiscoveryDomain        = "get_discovery_domain"
+	OpFindDiscoveryDomain       = "find_discovery_domain"
 	OpListDiscoveryDomains      = "list_discovery_domains"
 	OpListOrganizations         = "list_organizations"
+	OpGetOrganization           = "get_organization"
 	OpRemoveOrganizationClients = "remove_organization_clients"
 	OpListOrganizationClients   = "list_organization_clients"
 	OpCreateTemplate            = "create_template"
@@ -32,16 +33,18 @@ const (
 )
 
 // operation is one method at one path. A * in the path is an identifier: the
-// first an organization's, the second a discovery domain's.
+// first an organization's, the second a discovery domain's, or after name/ the
+// domain itself.
 type operation struct {
 	name, method, path, scope string
-	paged                     bool // takes from and take
+	paged                     bool // takes the parameters of a list
 	bodied                    bool // wants a body
 	do                        func(*Sandbox, *call) answer
 }
 
 const (
 	domainPath    = "/organizations/*/discovery-domains/*"
+	byNamePath    = "/organizations/*/discovery-domains/name/*"
 	templatesPath = "/verifiable-credentials/verification/templates"
 )
 
@@ -55,12 +58,20 @@ var operations = []operation{
 		scope: "read:organization_discovery_domains", do: (*Sandbox).getDiscoveryDomain,
 	},
 	{
+		name: OpFindDiscoveryDomain, method: http.MethodGet, path: byNamePath,
+		scope: "read:organization_discovery_domains", do: (*Sandbox).findDiscoveryDomain,
+	},
+	{
 		name: OpListDiscoveryDomains, method: http.MethodGet, path: "/organizations/*/discovery-domains",
 		scope: "read:organization_discovery_domains", paged: true, do: (*Sandbox).listDiscoveryDomains,
 	},
 	{
 		name: OpListOrganizations, method: http.MethodGet, path: "/organizations",
 		scope: "read:organizations", paged: true, do: (*Sandbox).listOrganizations,
+	},
+	{
+		name: OpGetOrganization, method: http.MethodGet, path: "/organizations/*",
+		scope: "read:organizations", do: (*Sandbox).getOrganization,
 	},
 	{
 		name: OpRemoveOrganizationClients, method: http.MethodDelete, path: "/organizations/*/clients",
@@ -103,9 +114,9 @@ type answer struct {
 	header  http.Header
 	body    any      // nil and no domains: an empty body
 	domains []Domain // records in the answer
-	list    bool     // domains is a page of a list, next its continuation
-	next    string
-	raw     []byte // in place of body, with its Content-Type in header
+	list    bool     // domains is a page of a list
+	rest    rest     // of that list
+	raw     []byte   // in place of body, with its Content-Type in header
 }
 
 // serveAPI reads, logs, answers and sends; a fault steps in where it says so.
@@ -297,10 +308,8 @@ func (a answer) with(header http.Header) answer {
 // check holds what is common to all operations: the path's identifiers, the
 // query, the correlation id, the body's type and form.
 func (c *call) check() *answer {
-	for _, p := range []struct{ property, id string }{{"id", c.Organization}, {"discovery_domain_id", c.Domain}} {
-		if p.id != "" && !idPattern.MatchString(p.id) {
-			return new(badRequest("Path", fmt.Errorf("'Object didn't pass validation: %s' on property %s", capped(p.id), p.property), "invalid_uri"))
-		}
+	if err := c.checkPath(); err != nil {
+		return new(badRequest("Path", err, "invalid_uri"))
 	}
 	if utf8.RuneCountInString(c.CorrelationID) > 64 {
 		return new(badRequest("Header", errors.New("'String is too long, maximum 64' on property X-Correlation-ID"), "invalid_headers"))
@@ -322,71 +331,36 @@ func (c *call) check() *answer {
 	return nil
 }
 
+func (c *call) checkPath() error {
+	second, property := domainIDPattern, "discovery_domain_id"
+	if c.op.path == byNamePath {
+		second, property = domainNamePattern, "discovery_domain"
+	}
+	for _, p := range []struct {
+		property, id string
+		pattern      *regexp.Regexp
+	}{{"id", c.Organization, organizationIDPattern}, {property, c.Domain, second}} {
+		if p.id != "" && !p.pattern.MatchString(p.id) {
+			return fmt.Errorf("'Object didn't pass validation: %s' on property %s", capped(p.id), p.property)
+		}
+	}
+	return nil
+}
+
 func (c *call) checkQuery() error {
 	if c.queryErr != nil {
 		return errors.New("'query string cannot be read'")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.query)) {
-		if !c.op.paged || name != "from" && name != "take" {
+		if !c.op.paged || !slices.Contains(listParameters, name) {
 			return fmt.Errorf("'Additional properties not allowed: %s'", capped(name))
 		}
 		if len(c.query[name]) > 1 {
 			return fmt.Errorf("'Expected type string but found type array' on property %s", name)
 		}
 	}
-	if _, err := c.take(); err != nil {
-		return err
-	}
-	_, err := c.from()
+	_, err := c.list()
 	return err
-}
-
-// take is the page's size, 1 to 100, 50 where it is not given.
-func (c *call) take() (int, error) {
-	if !c.query.Has("take") {
-		return 50, nil
-	}
-	n, err := strconv.Atoi(c.query.Get("take"))
-	if err != nil || n < 1 || n > 100 {
-		return 0, fmt.Errorf("'Expected an integer from 1 to 100 but found: %s' on property take", capped(c.query.Get("take")))
-	}
-	return n, nil
-}
-
-// A checkpoint names its list, so that one of another list is refused, and
-// the number after which the next page begins.
-func (c *call) checkpoint(after int64) string {
-	if after == 0 {
-		return ""
-	}
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %s %d", c.Operation, c.Organization, after))
-}
-
-func (c *call) from() (int64, error) {
-	if !c.query.Has("from") {
-		return 0, nil
-	}
-	bad := fmt.Errorf("'Invalid checkpoint: %s' on property from", capped(c.query.Get("from")))
-	data, err := base64.RawURLEncoding.DecodeString(c.query.Get("from"))
-	if err != nil {
-		return 0, bad
-	}
-	number, ok := strings.CutPrefix(string(data), c.Operation+" "+c.Organization+" ")
-	if !ok {
-		return 0, bad
-	}
-	after, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || after < 1 {
-		return 0, bad
-	}
-	return after, nil
-}
-
-// pageAsked is the page that a checked query asks for.
-func (c *call) pageAsked() (after int64, take int) {
-	after, _ = c.from()
-	take, _ = c.take()
-	return after, take
 }
 
 func (s *Sandbox) updateDiscoveryDomain(c *call) answer {
@@ -409,28 +383,44 @@ func (s *Sandbox) getDiscoveryDomain(c *call) answer {
 	return answer{status: http.StatusOK, domains: []Domain{d}}
 }
 
-func (s *Sandbox) listDiscoveryDomains(c *call) answer {
-	after, take := c.pageAsked()
-	found, next, err := s.tenant.domainPage(c.Organization, after, take)
+// findDiscoveryDomain reads the organization's domain by its name.
+func (s *Sandbox) findDiscoveryDomain(c *call) answer {
+	d, err := s.tenant.domainByName(c.Organization, c.Domain)
 	if err != nil {
 		return refuseFor(err)
 	}
-	return answer{status: http.StatusOK, domains: found, list: true, next: c.checkpoint(next)}
+	return answer{status: http.StatusOK, domains: []Domain{d}}
+}
+
+func (s *Sandbox) listDiscoveryDomains(c *call) answer {
+	found, rest, err := readList(c, func(after int64, take int) ([]Domain, int64, error) {
+		return s.tenant.domainPage(c.Organization, after, take)
+	})
+	if err != nil {
+		return refuseFor(err)
+	}
+	return answer{status: http.StatusOK, domains: found, list: true, rest: rest}
 }
 
 func (s *Sandbox) listOrganizations(c *call) answer {
-	after, take := c.pageAsked()
-	found, next := s.tenant.organizationPage(after, take)
-	return pageAnswer("organizations", found, c.checkpoint(next))
+	return listAnswer(c, "organizations", func(after int64, take int) ([]organizationRecord, int64, error) {
+		found, next := s.tenant.organizationPage(after, take)
+		return found, next, nil
+	})
 }
 
-func (s *Sandbox) listOrganizationClients(c *call) answer {
-	after, take := c.pageAsked()
-	found, next, err := s.tenant.clientPage(c.Organization, after, take)
+func (s *Sandbox) getOrganization(c *call) answer {
+	o, err := s.tenant.organizationRecord(c.Organization)
 	if err != nil {
 		return refuseFor(err)
 	}
-	return pageAnswer("clients", found, c.checkpoint(next))
+	return answer{status: http.StatusOK, body: o}
+}
+
+func (s *Sandbox) listOrganizationClients(c *call) answer {
+	return listAnswer(c, "clients", func(after int64, take int) ([]clientRecord, int64, error) {
+		return s.tenant.clientPage(c.Organization, after, take)
+	})
 }
 
 func (s *Sandbox) removeOrganizationClients(c *call) answer {
@@ -457,22 +447,14 @@ func (s *Sandbox) createTemplate(c *call) answer {
 }
 
 func (s *Sandbox) listTemplates(c *call) answer {
-	after, take := c.pageAsked()
-	found, next := s.tenant.templatePage(after, take)
-	records := make([]templateRecord, len(found))
-	for i, t := range found {
-		records[i] = templateRecordOf(t)
-	}
-	return pageAnswer("templates", records, c.checkpoint(next))
-}
-
-// pageAnswer is one page of a list; next is left out at the end.
-func pageAnswer(name string, records any, next string) answer {
-	body := map[string]any{name: records}
-	if next != "" {
-		body["next"] = next
-	}
-	return answer{status: http.StatusOK, body: body}
+	return listAnswer(c, "templates", func(after int64, take int) ([]templateRecord, int64, error) {
+		found, next := s.tenant.templatePage(after, take)
+		records := make([]templateRecord, len(found))
+		for i, t := range found {
+			records[i] = templateRecordOf(t)
+		}
+		return records, next, nil
+	})
 }
 
 // templateRecord is a template as the API shows it (specification 2.2).
@@ -575,5 +557,5 @@ func (s *Sandbox) domainBody(a answer) any {
 	if !a.list {
 		return a.domains[0]
 	}
-	return pageAnswer("domains", a.domains, a.next).body
+	return a.rest.around("domains", a.domains)
 }

@@ -255,9 +255,9 @@ func TestMethodNotAllowed(t *testing.T) {
 func TestPathsHeadersAndQueries(t *testing.T) {
 	s := start(t, sandbox.Options{})
 	s.AddClients("org_a", "a")
-	s.AddClients("org|b", "a")
+	s.AddClients("org_|b", "a")
 	other := do(t, s, ask{method: "GET", path: "/organizations?take=1"}).json["next"].(string)
-	long := strings.Repeat("x", 128)
+	long := "org_" + strings.Repeat("x", 124)
 	tests := []struct {
 		name   string
 		path   string
@@ -266,14 +266,18 @@ func TestPathsHeadersAndQueries(t *testing.T) {
 		code   string
 	}{
 		{"good", "/organizations/org_a/clients", nil, 200, ""},
-		{"escaped bar", "/organizations/org%7Cb/clients", nil, 200, ""},
-		{"bar as it is", "/organizations/org|b/clients", nil, 200, ""},
+		{"escaped bar", "/organizations/org_%7Cb/clients", nil, 200, ""},
+		{"bar as it is", "/organizations/org_|b/clients", nil, 200, ""},
 		{"longest id", "/organizations/" + long + "/clients", nil, 404, ""},
 		{"id too long", "/organizations/" + long + "x/clients", nil, 400, "invalid_uri"},
 		{"escaped slash", "/organizations/org%2Fa/clients", nil, 400, "invalid_uri"},
 		{"dot", "/organizations/org.a/clients", nil, 400, "invalid_uri"},
 		{"blank", "/organizations/org%20a/clients", nil, 400, "invalid_uri"},
 		{"domain id", "/organizations/org_a/discovery-domains/%C3%A4", nil, 400, "invalid_uri"},
+		{"an organization's name", "/organizations/acme", nil, 400, "invalid_uri"},
+		{"a domain where its id belongs", "/organizations/org_a/discovery-domains/example.com", nil, 400, "invalid_uri"},
+		{"ids swapped", "/organizations/ord_x/discovery-domains/org_a", nil, 400, "invalid_uri"},
+		{"no domain name", "/organizations/org_a/discovery-domains/name/a%20b.example", nil, 400, "invalid_uri"},
 		{"take 1", "/organizations?take=1", nil, 200, ""},
 		{"take 100", "/organizations?take=100", nil, 200, ""},
 		{"take 0", "/organizations?take=0", nil, 400, "invalid_query_string"},
@@ -281,7 +285,11 @@ func TestPathsHeadersAndQueries(t *testing.T) {
 		{"take a word", "/organizations?take=all", nil, 400, "invalid_query_string"},
 		{"take empty", "/organizations?take=", nil, 400, "invalid_query_string"},
 		{"take twice", "/organizations?take=1&take=2", nil, 400, "invalid_query_string"},
-		{"offset paging", "/organizations?page=1", nil, 400, "invalid_query_string"},
+		{"page beyond what can be read", "/organizations?page=10&per_page=100", nil, 400, "invalid_query_string"},
+		{"page a word", "/organizations?page=first", nil, 400, "invalid_query_string"},
+		{"per_page 101", "/organizations?per_page=101", nil, 400, "invalid_query_string"},
+		{"include_totals a number", "/organizations?include_totals=1", nil, 400, "invalid_query_string"},
+		{"another parameter", "/organizations?fields=id", nil, 400, "invalid_query_string"},
 		{"bad escape", "/organizations?take=%zz", nil, 400, "invalid_query_string"},
 		{"from nowhere", "/organizations?from=abc", nil, 400, "invalid_query_string"},
 		{"from empty", "/organizations?from=", nil, 400, "invalid_query_string"},
@@ -357,6 +365,61 @@ func TestPaging(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPagingByOffset has the requests of the vendor's SDKs, which send include_totals and
+// per_page with every list.
+func TestPagingByOffset(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	for i := range 120 {
+		s.AddOrganization(fmt.Sprintf("org_%03d", i), "")
+		s.AddDomain("org_000", sandbox.Domain{})
+	}
+	tests := []struct {
+		name, query          string
+		records              int
+		first                string
+		start, limit, totals any // nil: they are not told
+		next                 bool
+	}{
+		{"as the SDKs send it", "include_totals=true&per_page=50", 50, "org_000", 0.0, 50.0, 120.0, false},
+		{"the last page", "include_totals=true&per_page=50&page=2", 20, "org_100", 100.0, 50.0, 120.0, false},
+		{"beyond the last page", "include_totals=true&per_page=50&page=3", 0, "", 150.0, 50.0, 120.0, false},
+		{"the totals alone", "include_totals=true&per_page=0", 0, "", 0.0, 0.0, 120.0, false},
+		{"a checkpoint besides", "include_totals=true&per_page=50&take=7", 7, "org_000", nil, nil, nil, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := do(t, s, ask{method: "GET", path: "/organizations?" + tt.query})
+			all, _ := got.json["organizations"].([]any)
+			if len(all) != tt.records || tt.first != "" && all[0].(map[string]any)["id"] != tt.first {
+				t.Errorf("%d organizations, want %d from %q: %s", len(all), tt.records, tt.first, got.raw)
+			}
+			if _, next := got.json["next"]; got.json["start"] != tt.start || got.json["limit"] != tt.limit || got.json["total"] != tt.totals || next != tt.next {
+				t.Errorf("start %v, limit %v, total %v, next %t", got.json["start"], got.json["limit"], got.json["total"], next)
+			}
+		})
+	}
+	if got := do(t, s, ask{method: "GET", path: "/organizations?per_page=2"}); !strings.HasPrefix(got.raw, `[{"id":"org_000"`) {
+		t.Errorf("without totals: %s, want an array", got.raw)
+	}
+	if got := do(t, s, ask{method: "GET", path: "/organizations/org_000/discovery-domains?include_totals=true"}); got.json["total"] != 120.0 {
+		t.Errorf("domains: %s", got.raw)
+	}
+}
+
+func TestReadsByName(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	s.AddOrganization("org_a", "acme")
+	d := s.AddDomain("org_a", sandbox.Domain{Domain: "shop.example"})
+	if got := do(t, s, ask{method: "GET", path: "/organizations/org_a"}); got.json["id"] != "org_a" || got.json["name"] != "acme" {
+		t.Errorf("the organization: %d %s", got.status, got.raw)
+	}
+	wantError(t, do(t, s, ask{method: "GET", path: "/organizations/org_none"}), http.StatusNotFound, "", "No organization found by that id or name")
+	if got := do(t, s, ask{method: "GET", path: "/organizations/org_a/discovery-domains/name/Shop.Example"}); got.json["id"] != d.ID {
+		t.Errorf("the domain: %d %s", got.status, got.raw)
+	}
+	wantError(t, do(t, s, ask{method: "GET", path: "/organizations/org_a/discovery-domains/name/other.example"}), http.StatusNotFound, "", "No organization domain found by that id")
 }
 
 func TestPagingGoesOnWhereItWas(t *testing.T) {

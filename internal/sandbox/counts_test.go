@@ -19,7 +19,7 @@ func TestCounts(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/organizations", "/organizations?take=1", "/organizations",
-		domainPath("org_a", "gone"), "/nowhere",
+		domainPath("org_a", "ord_gone"), "/nowhere",
 	} {
 		do(t, s, ask{method: "GET", path: path})
 	}

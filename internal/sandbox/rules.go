@@ -28,10 +28,12 @@ var (
 	dialectPattern = regexp.MustCompile(`^simplified/1.0$`)
 	issuersPattern = regexp.MustCompile(`^aamva$`)
 
-	// idPattern is what an identifier in a path may be made of. The
-	// specification names only a format; every identifier that was ever seen
-	// fits.
-	idPattern = regexp.MustCompile(`^[A-Za-z0-9_|-]{1,128}$`)
+	// The identifiers in a path. The specification names only a format; these prefixes
+	// are those of every identifier that the service was seen to give (observed behaviour,
+	// records), and what follows is kept wider than theirs.
+	organizationIDPattern = regexp.MustCompile(`^org_[A-Za-z0-9_|-]{1,124}$`)
+	domainIDPattern       = regexp.MustCompile(`^ord_[A-Za-z0-9_|-]{1,124}$`)
+	domainNamePattern     = regexp.MustCompile(`^[A-Za-z0-9._-]{3,255}$`)
 
 	claimNames = []string{
 		"family_name", "given_name", "birth_date", "issue_date", "expiry_date", "issuing_country",

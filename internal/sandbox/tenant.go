@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -173,6 +174,25 @@ func (t *tenant) domain(org, id string) (Domain, error) {
 	return Domain{}, errNoDomain
 }
 
+// domainByName reads by the domain's name, which one organization has once.
+func (t *tenant) domainByName(org, name string) (Domain, error) {
+	for after := int64(0); ; {
+		found, next, err := t.domainPage(org, after, mostTake)
+		if err != nil {
+			return Domain{}, err
+		}
+		for _, d := range found {
+			if strings.EqualFold(d.Domain, name) {
+				return d, nil
+			}
+		}
+		if next == 0 {
+			return Domain{}, errNoDomain
+		}
+		after = next
+	}
+}
+
 func (t *tenant) domainPage(org string, after int64, take int) ([]Domain, int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,11 +211,25 @@ type organizationRecord struct {
 	DisplayName string `json:"display_name"`
 }
 
+func (t *tenant) organizationRecord(id string) (organizationRecord, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, err := t.organization(id, false)
+	if err != nil {
+		return organizationRecord{}, err
+	}
+	return o.record(), nil
+}
+
+func (o *organization) record() organizationRecord {
+	return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name}
+}
+
 func (t *tenant) organizationPage(after int64, take int) ([]organizationRecord, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return page(&t.organizations, after, take, func(o *organization) (organizationRecord, bool) {
-		return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name}, true
+		return o.record(), true
 	})
 }
 

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"orgops/internal/intake"
+)
+
+// Environment is the environment of the process. It remembers which variables were read,
+// so that misspelt ones can be reported.
+type Environment struct {
+	values map[string]string
+
+	mu   sync.Mutex
+	read map[string]bool
+}
+
+// NewEnvironment takes the environment as [os.Environ] returns it.
+func NewEnvironment(environ []string) *Environment {
+	e := &Environment{values: map[string]string{}, read: map[string]bool{}}
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		e.values[name] = value
+	}
+	return e
+}
+
+// Get returns the value of a variable; empty: it is not set.
+func (e *Environment) Get(name string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.read[name] = true
+	return e.values[name]
+}
+
+// Unknown describes the ORGOPS_ variables that neither this program has read nor another
+// one of orgops reads, in order.
+func (e *Environment) Unknown() (all []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name := range e.values {
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") || e.read[name] || slices.Contains(variables, name) {
+			continue
+		}
+		text := name + " is not a setting of orgops"
+		if meant := intake.Nearest(name, variables); meant != "" {
+			text += fmt.Sprintf(" (did you mean %s?)", meant)
+		}
+		all = append(all, text)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// IsVariable reports whether a program of orgops reads a variable of this name.
+func IsVariable(name string) bool { return slices.Contains(variables, name) }
+
+// WarnOfUnknownVariables logs the variables that are not settings of orgops.
+func (p Program) WarnOfUnknownVariables(logger *slog.Logger) {
+	for _, problem := range p.Env.Unknown() {
+		logger.Warn("unknown environment variable", "problem", problem)
+	}
+}

@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// A list is read in one of two ways: by checkpoints (from, take), or by offsets
+// (page, per_page), of which the first mostOffset records can be read. Without any of
+// these parameters it is the first. The vendor's SDKs send the parameters of the second
+// with every request for a list; where from or take is given they count for nothing.
+var listParameters = []string{"from", "take", "page", "per_page", "include_totals"}
+
+const (
+	mostTake   = 100
+	usualTake  = 50
+	mostOffset = 1000
+)
+
+// listQuery is the page that a request asks for.
+type listQuery struct {
+	after  int64 // checkpoint: the record before the page; 0: none
+	take   int   // records of the page at most
+	offset bool  // it is read by offsets
+	start  int   // offset: records before the page
+	totals bool  // offset: with the number of all records
+}
+
+// list reads the parameters of a list.
+func (c *call) list() (q listQuery, err error) {
+	q.offset = !c.query.Has("from") && !c.query.Has("take") && (c.query.Has("page") || c.query.Has("per_page") || c.query.Has("include_totals"))
+	page, err1 := c.number("page", 0, 1<<20, 0)
+	perPage, err2 := c.number("per_page", 0, mostTake, usualTake)
+	take, err3 := c.number("take", 1, mostTake, usualTake)
+	totals, err4 := c.boolean("include_totals")
+	after, err5 := c.from()
+	for _, err := range []error{err1, err2, err3, err4, err5} {
+		if err != nil {
+			return q, err
+		}
+	}
+	q.after, q.take = after, take
+	if !q.offset {
+		return q, nil
+	}
+	q.take, q.start, q.totals = perPage, page*perPage, totals
+	if q.start+q.take > mostOffset {
+		return q, fmt.Errorf("'You can only page through the first %d records' on property page", mostOffset)
+	}
+	return q, nil
+}
+
+func (c *call) number(name string, least, most, usual int) (int, error) {
+	if !c.query.Has(name) {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(c.query.Get(name))
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("'Expected an integer from %d to %d but found: %s' on property %s", least, most, capped(c.query.Get(name)), name)
+	}
+	return n, nil
+}
+
+func (c *call) boolean(name string) (bool, error) {
+	switch text := c.query.Get(name); {
+	case !c.query.Has(name), text == "false":
+		return false, nil
+	case text == "true":
+		return true, nil
+	default:
+		return false, fmt.Errorf("'Expected type boolean but found: %s' on property %s", capped(text), name)
+	}
+}
+
+// rest is what an answer says of a list beside the page.
+type rest struct {
+	query listQuery
+	next  string // checkpoint: the next page's; empty: this is the last
+	total int    // offset: records of the whole list
+}
+
+// readList reads the page that a checked query asks for.
+func readList[T any](c *call, read func(after int64, take int) ([]T, int64, error)) ([]T, rest, error) {
+	q, err := c.list()
+	if err != nil {
+		return nil, rest{}, err
+	}
+	if !q.offset {
+		found, next, err := read(q.after, q.take)
+		return found, rest{query: q, next: c.checkpoint(next)}, err
+	}
+	page, total := []T{}, 0
+	for after := int64(0); ; {
+		found, next, err := read(after, mostTake)
+		if err != nil {
+			return nil, rest{}, err
+		}
+		for _, one := range found {
+			if total >= q.start && total < q.start+q.take {
+				page = append(page, one)
+			}
+			total++
+		}
+		if next == 0 {
+			return page, rest{query: q, total: total}, nil
+		}
+		after = next
+	}
+}
+
+// around is the body of the answer: records with what the answer says beside them.
+func (r rest) around(name string, records any) any {
+	switch {
+	case r.query.totals:
+		return map[string]any{name: records, "start": r.query.start, "limit": r.query.take, "total": r.total}
+	case r.query.offset:
+		return records
+	case r.next != "":
+		return map[string]any{name: records, "next": r.next}
+	}
+	return map[string]any{name: records}
+}
+
+func listAnswer[T any](c *call, name string, read func(after int64, take int) ([]T, int64, error)) answer {
+	found, rest, err := readList(c, read)
+	if err != nil {
+		return refuseFor(err)
+	}
+	return answer{status: http.StatusOK, body: rest.around(name, found)}
+}
+
+// A checkpoint names its list, so that one of another list is refused, and
+// the number after which the next page begins.
+func (c *call) checkpoint(after int64) string {
+	if after == 0 {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %s %d", c.Operation, c.Organization, after))
+}
+
+func (c *call) from() (int64, error) {
+	if !c.query.Has("from") {
+		return 0, nil
+	}
+	bad := fmt.Errorf("'Invalid checkpoint: %s' on property from", capped(c.query.Get("from")))
+	data, err := base64.RawURLEncoding.DecodeString(c.query.Get("from"))
+	if err != nil {
+		return 0, bad
+	}
+	number, ok := strings.CutPrefix(string(data), c.Operation+" "+c.Organization+" ")
+	if !ok {
+		return 0, bad
+	}
+	after, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || after < 1 {
+		return 0, bad
+	}
+	return after, nil
+}
