@@ -199,6 +199,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	}
 	background, cancel := context.WithCancel(ctx)
 	var besides sync.WaitGroup
+	w.announceOnce(ctx) // before "worker started", so that producers find the tenants from then on
 	besides.Go(func() { w.announce(background) })
 	besides.Go(func() { w.reconcile(background) })
 	besides.Go(func() { w.tellEnds(background) })
@@ -387,15 +388,19 @@ func (w *worker) close() {
 // Redis only.
 func (w *worker) announce(ctx context.Context) {
 	for {
-		for _, t := range w.tenants {
-			if err := t.announce(ctx, w.redis); err != nil && ctx.Err() == nil {
-				w.logger.WarnContext(ctx, "settings not announced", "tenant", t.name, "error", err)
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(announceEvery):
+		}
+		w.announceOnce(ctx)
+	}
+}
+
+func (w *worker) announceOnce(ctx context.Context) {
+	for _, t := range w.tenants {
+		if err := t.announce(ctx, w.redis); err != nil && ctx.Err() == nil {
+			w.logger.WarnContext(ctx, "settings not announced", "tenant", t.name, "error", err)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestSweepOmittedFlag(t *testing.T) {
 	} {
 		t.Run(action, func(t *testing.T) {
 			s := &flagSweeps{fleet: &fleet{desk: newDesk(t), dir: built.dir}, box: startBox(t, sandbox.Options{FlagDefault: sandbox.FlagTrue}), action: action}
-			s.env = pointedAt(s.box, redistest.URL(t), nil)
+			s.env = pointedAt(s.box, redistest.URL(t), map[string]string{"ORGOPS_NO_WORKER_YET": "true"})
 			s.add("ord_omits", nil)
 			s.add("ord_has", new(true))
 			for range 3 {

@@ -19,7 +19,7 @@ type Environment struct {
 	read map[string]bool
 }
 
-// NewEnvironment takes the environment as [os.Environ] returns it.
+// NewEnvironment takes the environment as a list of NAME=value.
 func NewEnvironment(environ []string) *Environment {
 	e := &Environment{values: map[string]string{}, read: map[string]bool{}}
 	for _, variable := range environ {
