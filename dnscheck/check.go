@@ -147,7 +147,8 @@ func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error)
 //
 // At the resolvers: Present if a quorum sees it; Absent if a quorum has been told by the zone that it is not there;
 // otherwise Unknown, with ReasonDisagree where some see it and others see that it is not there. One resolver alone proves
-// nothing (ReasonTooFewResolvers). If any resolver finds the answer bogus it is Unknown, with ReasonDNSSEC. If any resolver
+// nothing (ReasonTooFewResolvers). If any resolver finds the answer bogus it is Unknown, with ReasonDNSSEC;
+// one that says SERVFAIL is queried again with CD to find out. If any resolver
 // authenticates its answer (AD), whatever that says, only authenticated answers count for Present (ReasonUnconfirmed); with
 // Config.RequireDNSSEC only those ever do (ReasonUnsigned). If any resolver names a perspective, the answers that count have to
 // come from at least two (ReasonOnePerspective). AD counts over any transport: who forges it
@@ -169,10 +170,13 @@ func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error)
 // wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
 	v, err := c.judge(ctx, host, token, tally.proved, true)
-	if err != nil || v.State != Present {
-		return v, err
+	if err == nil && v.State == Present {
+		v, err = c.vetoed(ctx, v, token)
 	}
-	return c.refused(ctx, v, token)
+	if err == nil && v.State == Present {
+		v, err = c.refused(ctx, v, token)
+	}
+	return v, err
 }
 
 // rule says what a tally comes to, and whether what is still out could change it.

@@ -98,7 +98,8 @@
 // A quorum of the resolvers has to see the token ([QuorumOf]): all of two, all but one of three to five, all but two of six or
 // more. A lower quorum is refused, and one resolver proves nothing. No operator may have a quorum: [Operators] tells by
 // address, network and certificate which resolvers are one operator's. A proof waits for each resolver, because one that has a vote and
-// finds the signatures bogus vetoes it. Where any resolver authenticates its answer (AD), a quorum has to see the token in
+// finds the signatures bogus vetoes it. One that says SERVFAIL without a reason is queried again with CD (checking disabled): if it has
+// an answer then, it vetoes too. Where any resolver authenticates its answer (AD), a quorum has to see the token in
 // authenticated answers: a resolver that does not validate, or a forwarder that leaves AD out, does not count
 // for zones that are signed, and a proof is Unknown if too few are left. All resolvers have to validate, or
 // none. With [Config.RequireDNSSEC] zones that are not signed cannot be proven.

@@ -112,11 +112,11 @@ func (e Evidence) Cut(level int) Evidence {
 	return e
 }
 
-// leaveOut takes so many observations out: those that say what an earlier one says, and then the last ones.
+// leaveOut takes so many observations out: those that say what an earlier one says, resolvers what one of the same operator and
+// perspective says, and then the last ones.
 func (e *Evidence) leaveOut(n int) {
 	for i := len(e.Said) - 1; i >= 0 && n > 0; i-- {
-		says := func(o ObservationRecord) bool { return o.State == e.Said[i].State && o.Reason == e.Said[i].Reason }
-		if slices.ContainsFunc(e.Said[:i], says) {
+		if slices.ContainsFunc(e.Said[:i], e.Said[i].saysTheSame) {
 			e.Said = slices.Delete(e.Said, i, i+1)
 			e.More++
 			n--
@@ -126,6 +126,10 @@ func (e *Evidence) leaveOut(n int) {
 		e.Said = e.Said[:len(e.Said)-n]
 		e.More += n
 	}
+}
+
+func (o ObservationRecord) saysTheSame(other ObservationRecord) bool {
+	return o.State == other.State && o.Reason == other.Reason && o.Authority == other.Authority && o.Operator == other.Operator && o.Perspective == other.Perspective
 }
 
 // capped is at most so many octets of a text, and whole characters.

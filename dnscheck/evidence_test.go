@@ -3,6 +3,7 @@ package dnscheck_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,5 +98,26 @@ func TestCut(t *testing.T) {
 	}
 	if diff := cmp.Diff(v.Evidence(), whole); diff != "" {
 		t.Errorf("the uncut evidence has changed (-want +got):\n%s", diff)
+	}
+}
+
+// TestCutKeepsTheResolvers of a zone with more name servers than are kept.
+func TestCutKeepsTheResolvers(t *testing.T) {
+	var v dnscheck.Verdict
+	for i := range 16 {
+		v.Observations = append(v.Observations, dnscheck.Observation{Resolver: fmt.Sprintf("ns%d.example.com", i), Authority: true, State: dnscheck.Present, Reason: dnscheck.ReasonFound})
+	}
+	for _, operator := range []string{"Cloudflare", "Google", "Quad9"} {
+		v.Observations = append(v.Observations, dnscheck.Observation{Resolver: "r", Operator: operator, Perspective: "default", State: dnscheck.Present, Reason: dnscheck.ReasonFound})
+	}
+	e := v.Evidence().Cut(1)
+	var operators []string
+	for _, o := range e.Said {
+		if !o.Authority {
+			operators = append(operators, o.Operator)
+		}
+	}
+	if len(e.Said) != 16 || e.More != 3 || !slices.Equal(operators, []string{"Cloudflare", "Google", "Quad9"}) {
+		t.Errorf("%d observations with those of %q, and %d more", len(e.Said), operators, e.More)
 	}
 }

@@ -277,15 +277,17 @@ func (x *exchange) fault(ctx context.Context, err, passedOver error) error {
 
 // query is a question for the records of one kind at a name.
 type query struct {
-	name     string // as it was given, with the last dot
-	kind     uint16
-	edns     bool
-	padded   bool // to a length that tells less of the name
-	mixed    bool // the letters go out in upper or lower case at random
-	straight bool // what the server itself knows is asked for; it shall not resolve
+	name      string // as it was given, with the last dot
+	kind      uint16
+	edns      bool
+	padded    bool // to a length that tells less of the name
+	mixed     bool // the letters go out in upper or lower case at random
+	straight  bool // what the server itself knows is asked for; it shall not resolve
+	unchecked bool // checking disabled: the answer is wanted though its signatures do not hold
 }
 
-// pack writes the query. RD: the server shall resolve; AD: it shall tell whether it validated (RFC 6840 section 5.7).
+// pack writes the query. RD: the server shall resolve; AD: it shall tell whether it validated (RFC 6840 section 5.7); CD: it shall give what does not
+// validate (RFC 4035 section 3.2.2).
 func (q query) pack(id uint16) ([]byte, error) {
 	const fields, opt, padding = 4, 11, 128 // octets after the name: of the question, of an OPT record (RFC 6891 section 6.1.2), at most
 	named := headerOctets + len(q.name) + 1
@@ -297,6 +299,9 @@ func (q query) pack(id uint16) ([]byte, error) {
 	flags, additional := uint16(bitAD), uint16(0)
 	if !q.straight {
 		flags |= bitRD
+	}
+	if q.unchecked {
+		flags |= bitCD
 	}
 	if q.edns {
 		additional = 1

@@ -96,10 +96,21 @@ func (c *Checker) protected() *Checker {
 	return &fewer
 }
 
-// instead asks the resolvers in place of name servers that have said nothing. Where there are fewer than have to agree, for a proof
-// has left some out, they are not asked.
+// spans reports whether the resolvers are in at least two perspectives.
+func (c *Checker) spans() bool {
+	var in perspectives
+	for _, v := range c.vantages {
+		if r, is := v.(recursive); is {
+			in.add(r.resolver.perspective())
+		}
+	}
+	return in.several
+}
+
+// instead asks the resolvers in place of name servers that have said nothing. Where there are fewer than have to agree, or all are in
+// one perspective, for a proof has left some out, they are not asked.
 func (c *Checker) instead(ctx context.Context, unheard Verdict, token string, decide rule) (Verdict, error) {
-	if len(c.vantages) < c.quorum {
+	if len(c.vantages) < c.quorum || c.span && !c.spans() {
 		unheard.State, unheard.Reason, unheard.Basis = Unknown, ReasonUnprotected, ByResolvers
 		return unheard, nil
 	}
@@ -143,6 +154,10 @@ func (c *Checker) thinly(ctx context.Context, said Verdict, token string, decide
 			return v, err
 		}
 	}
-	v.State, v.Reason, v.Note = Unknown, ReasonTooFew, said.Note
+	note := said.Note
+	if !v.Thin {
+		note += "; the resolvers: " + v.Plain()
+	}
+	v.State, v.Reason, v.Note = Unknown, ReasonTooFew, note
 	return v, nil
 }

@@ -163,7 +163,7 @@ func TestPerspectivesWherePort53IsClosed(t *testing.T) {
 	a := newCertifier(t)
 	cert := a.issue(nil)
 	for second, wanted := range map[string]expected{
-		"eu": {dnscheck.Unknown, dnscheck.ReasonOnePerspective},
+		"eu": {dnscheck.Unknown, dnscheck.ReasonUnprotected},
 		"us": {dnscheck.Present, dnscheck.ReasonFound},
 	} {
 		t.Run(second, func(t *testing.T) {

@@ -25,6 +25,7 @@ const (
 	bitRD      = 1 << 8
 	bitRA      = 1 << 7
 	bitAD      = 1 << 5 // RFC 4035 section 3.2.3
+	bitCD      = 1 << 4 // RFC 4035 section 3.2.2
 	maskOpcode = 0xF << 11
 	maskRCode  = 0xF
 )

@@ -24,7 +24,7 @@ func (c *Checker) refused(ctx context.Context, proven Verdict, token string) (Ve
 	case proven.isLike(sibling):
 		return proven.doubted(ReasonWildcard), nil
 	case sibling.State != Absent:
-		proven.Note = strings.TrimPrefix(proven.Note+"; asked for a wildcard: "+sibling.Sentence(), "; ")
+		proven.Note = strings.TrimPrefix(proven.Note+"; wildcard check: "+sibling.Sentence(), "; ")
 		return proven.doubted(ReasonWildcardUnsure), nil
 	}
 	return proven, nil
@@ -71,7 +71,7 @@ func siblingOf(host string) string {
 }
 
 // sibling asks the resolvers that have proven the host for its sibling, by the rule of a proof: Absent takes a quorum, and that none
-// finds the signatures bogus. Nobody knows the name before it is asked for, so that no answer can be forged in advance.
+// finds the signatures bogus; perspectives do not matter, for a wildcard that is not seen proves nothing. Nobody knows the name before it is asked for, so that no answer can be forged in advance.
 //
 // A wildcard covers the sibling if it covers the host: the source of both is the wildcard right beneath the closest encloser (RFC 4592
 // section 3.3.1), the longest existing name above them. That is no longer than their common parent, for neither of them exists. So

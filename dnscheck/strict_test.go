@@ -197,7 +197,7 @@ func TestWildcardByResolvers(t *testing.T) {
 					if len(v.Observations) != len(zones) || v.Observations[0].State != dnscheck.Present {
 						t.Errorf("observations %+v: want those of the host", v.Observations)
 					}
-					if unsure := v.Reason == dnscheck.ReasonWildcardUnsure; unsure != strings.HasPrefix(v.Note, "asked for a wildcard: ") {
+					if unsure := v.Reason == dnscheck.ReasonWildcardUnsure; unsure != strings.HasPrefix(v.Note, "wildcard check: ") {
 						t.Errorf("note %q", v.Note)
 					}
 				})
@@ -307,7 +307,7 @@ func TestSiblingWherePort53IsClosed(t *testing.T) {
 	sibling = servfail
 	v := prove(t, c)
 	want(t, v, dnscheck.Unknown, dnscheck.ReasonWildcardUnsure)
-	if !strings.Contains(v.Note, "port 53") || !strings.Contains(v.Note, "asked for a wildcard: ") {
+	if !strings.Contains(v.Note, "port 53") || !strings.Contains(v.Note, "wildcard check: ") {
 		t.Errorf("note %q", v.Note)
 	}
 	sibling = yes

@@ -18,12 +18,13 @@ type vantage interface {
 
 // recursive is the view through one recursive resolver.
 type recursive struct {
-	resolver Resolver
-	operator string
-	exchange *exchange
-	canary   *canary // nil: it is taken at its word
-	strict   bool    // that there is nothing has to come from a zone
-	signs    *signs
+	resolver  Resolver
+	operator  string
+	exchange  *exchange
+	canary    *canary // nil: it is taken at its word
+	strict    bool    // that there is nothing has to come from a zone
+	unchecked bool    // queries have CD: what the resolver finds bogus, it gives
+	signs     *signs
 }
 
 // observe looks through the resolver. What one says that makes answers up counts for nothing.
@@ -54,7 +55,7 @@ func (v recursive) see(ctx context.Context, host, token string) (Observation, bo
 		var r reply
 		var err error
 		// Once UDP did not do for this name, TCP is asked right away.
-		r, o.Transport, err = v.ask(ctx, o.Transport, query{name: path.at, kind: dns.TypeTXT})
+		r, o.Transport, err = v.ask(ctx, o.Transport, query{name: path.at, kind: dns.TypeTXT, unchecked: v.unchecked})
 		if ctx.Err() != nil {
 			return Observation{}, false
 		}

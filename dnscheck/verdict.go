@@ -280,7 +280,11 @@ func (v Verdict) Plain() string {
 	case ReasonTooFewResolvers:
 		return "The TXT record at " + host + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked."
 	case ReasonOnePerspective:
-		return "The TXT record at " + host + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network."
+		seen := "The TXT record at " + host + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, "
+		if slices.ContainsFunc(v.Observations, func(o Observation) bool { return !o.Authority && o.State == Absent }) {
+			return seen + "have the domain's name servers give the same answer to every network."
+		}
+		return seen + "the resolvers in the other networks have to be repaired by whoever runs them."
 	case ReasonAliasOut:
 		return "The TXT record at " + host + " was found through an alias (CNAME or DNAME) that leads out of the domain, where others may be able to publish it: publish the record at " + host + " itself, instead of an alias."
 	case ReasonWildcard:

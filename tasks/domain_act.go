@@ -324,6 +324,9 @@ func (h *act) giveBack(ctx context.Context, a *acted, p ActPayload, d apiclient.
 	}
 	if verdict.State != dnscheck.Present {
 		why := verdict.Sentence()
+		if verdict.Thin {
+			why += " Sweeps accept only a full proof."
+		}
 		a.m.noteOnce(h.cfg.Now(), eventWithheld, why)
 		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
 		return unchanged("not given back: " + why), err
@@ -356,7 +359,7 @@ func (h *act) audit(ctx context.Context, a *acted, done Acting) {
 		event = "domain set to pending"
 	}
 	verdict, err := ReadEvidence(done.Verdict)
-	if err != nil {
+	if err != nil && len(done.Verdict) > 0 {
 		h.cfg.Logger.WarnContext(ctx, "evidence of an action is not readable", "discovery_domain_id", a.id, "error", err)
 	}
 	h.cfg.Logger.InfoContext(ctx, "audit", "event", event, "tenant", h.cfg.Tenant, "tick", done.Tick,

@@ -256,7 +256,7 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, f
 	if err != nil {
 		return Result{}, err
 	}
-	thin := h.thin(job, p, d, verdict)
+	thin := h.thin(job, p, former, d, verdict)
 	if verdict.State != dnscheck.Present && !thin.accepted(h.cfg.ThinProofAfter) {
 		if err := h.undo(ctx, job, p, former, d); err != nil {
 			return Result{}, err
@@ -461,8 +461,9 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 }
 
 // back gives the row back to looking: the token is no longer to be seen, or
-// not by enough of the resolvers. A row whose time is up ends here: the checks, which
-// see the token each time, would go on for ever.
+// not by enough of the resolvers. A row whose time is up ends here, for checks that see the
+// token would go on for ever; but not while a thin proof that was in time may still be
+// accepted.
 func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict, thin *thinSpan) (Result, error) {
 	if job.Swept { // the next sweep looks again
 		return unchanged("pending; the token was seen, and not by the proof: " + v.Sentence()), nil
@@ -473,11 +474,12 @@ func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclien
 			return Result{}, err
 		}
 	}
-	after, err := nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL), error(nil)
+	after, err := untilNext(job, h.cfg, left.at, nextLook(left.at.Sub(job.CreatedAt), v.NegativeTTL)), error(nil)
+	end := p.GiveUpAt.Add(moreForUnknown) // the check before the proof has seen the token
 	switch {
-	case thin != nil:
+	case thin != nil && thin.Since.Before(end):
 		after, err = left.thinly(*thin, h.cfg.ThinProofAfter, after)
-	case !left.at.Before(p.end(v)):
+	case !left.at.Before(end):
 		err = left.expire(ctx, h.cfg, job, p, new(recordOf(d)))
 	}
 	if err != nil {

@@ -182,7 +182,7 @@ func (h *verify) notThere(ctx context.Context, job Job, p VerifyPayload, at sigh
 	if err != nil {
 		return err
 	}
-	after := nextLook(now.Sub(since), v.NegativeTTL)
+	after := untilNext(job, h.cfg, now, nextLook(now.Sub(since), v.NegativeTTL))
 	if v.State == dnscheck.Absent {
 		// The last look is the one that may say that the time is up.
 		after = max(min(after, end.Sub(now)), min(v.NegativeTTL, longestNegativeTTL))
@@ -266,7 +266,13 @@ func (l leavings) keep(ctx context.Context, ledger Ledger, job Job, after time.D
 		return 0, err
 	}
 	if len(job.kept[keptThin]) > 0 && l.verdict.Contested() {
-		if err := l.mark(keptContested, l.at.UTC()); err != nil {
+		var span thinSpan
+		readMark(job, keptThin, &span)
+		at := l.at.UTC()
+		if at.Before(span.Since) { // by the clock of another worker
+			at = span.Since
+		}
+		if err := l.mark(keptContested, at); err != nil {
 			return 0, err
 		}
 	}

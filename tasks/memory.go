@@ -326,11 +326,15 @@ func (m *Memory) noteActed(at time.Time, what, why string, verdict []byte) {
 	m.Past[len(m.Past)-1].Verdict = verdict
 }
 
-// noteOnce adds a line to the history, unless the last line says the same.
+// noteOnce adds a line to the history, in place of the last line if that is about the same:
+// a reason that changes each time must not push out what was done.
 func (m *Memory) noteOnce(at time.Time, what, why string) {
 	why = cutRunes(why, longestReason)
-	if n := len(m.Past); n > 0 && m.Past[n-1].What == what && m.Past[n-1].Why == why {
-		return
+	if n := len(m.Past); n > 0 && m.Past[n-1].What == what {
+		if m.Past[n-1].Why == why {
+			return
+		}
+		m.Past = m.Past[:n-1]
 	}
 	m.note(at, what, why)
 }

@@ -235,7 +235,6 @@ func (p proof) evidence() Evidence {
 		Compared: &Compared{p.Organization, p.ID, p.Domain, p.Host, cmp.Or(p.TXT, hex.EncodeToString(p.Hex)), p.TXTSHA256},
 	}
 	if p.ThinSince != "" {
-		e.State, e.Reason = dnscheck.Unknown.String(), string(dnscheck.ReasonTooFew)
 		e.ThinProof = &ThinProof{Since: unpackTime(p.ThinSince), Checks: p.ThinChecks}
 	}
 	for line := range strings.Lines(p.Found) {

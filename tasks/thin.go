@@ -68,8 +68,10 @@ func (t ThinProof) String() string {
 }
 
 // thin returns the row's span with this proof; nil: the proof is not thin, or never to be
-// accepted. What a sweep has taken away, it gives back by a full proof alone.
-func (h *confirm) thin(job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict) *thinSpan {
+// accepted. What a sweep has taken away, it gives back by a full proof alone. Where the PATCH
+// of a thin proof may have landed already, however long ago that was is no gap: nothing has
+// spoken against the token since.
+func (h *confirm) thin(job Job, p VerifyPayload, former *intent, d apiclient.DiscoveryDomain, v dnscheck.Verdict) *thinSpan {
 	if !v.Thin || h.cfg.ThinProofAfter <= 0 || p.bySweep() {
 		return nil
 	}
@@ -82,7 +84,8 @@ func (h *confirm) thin(job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v 
 		Compared: fmt.Sprintf("%s %s %s", d.ID, strings.ToLower(d.Domain), tokenOf(d.VerificationHost, d.VerificationTXT)),
 		Since:    now, Last: now, Checks: 1,
 	}
-	if before.Compared == span.Compared && before.Since.After(contested) && now.Sub(before.Last) <= h.cfg.ThinProofAfter/thinGaps {
+	whole := now.Sub(before.Last) <= h.cfg.ThinProofAfter/thinGaps || former != nil && former.proves(d) && former.isThin()
+	if before.Compared == span.Compared && before.Since.After(contested) && whole {
 		span.Since, span.Checks = before.Since, before.Checks+1
 	}
 	return &span
@@ -97,9 +100,26 @@ func readMark[M any](job Job, name string, value *M) {
 	}
 }
 
+// isThin reports whether the PATCH was made for a thin proof.
+func (in intent) isThin() bool {
+	proof, err := ReadEvidence(in.Proof)
+	return err == nil && proof.ThinProof != nil
+}
+
+// untilNext returns when a row is looked at again that had a thin proof lately: one check
+// that nobody answers must leave no gap.
+func untilNext(job Job, cfg Config, at time.Time, usual time.Duration) time.Duration {
+	var span thinSpan
+	readMark(job, keptThin, &span)
+	if cfg.ThinProofAfter <= 0 || at.Sub(span.Last) > cfg.ThinProofAfter/thinGaps {
+		return usual
+	}
+	return min(usual, cfg.ThinProofAfter/(2*thinGaps))
+}
+
 // accepted reports whether the span has lasted long enough.
 func (s *thinSpan) accepted(after time.Duration) bool {
-	return s != nil && s.Last.Sub(s.Since) >= after
+	return s != nil && s.Last.Sub(s.Since) >= after && s.Checks > thinGaps
 }
 
 // proof is the span as evidence; nil: there is none.

@@ -1,6 +1,7 @@
 package tasks_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -258,10 +259,12 @@ func TestThinSpan(t *testing.T) {
 		since, last time.Duration // before now
 		compared    func(string) string
 		contested   time.Duration // before now; 0: never
+		checks      int           // 0: four
 		accepted    bool
 	}{
 		{name: "just long enough", since: after, last: after / 4, accepted: true},
 		{name: "not long enough", since: after - time.Second, last: after / 4},
+		{name: "with too few checks, after the setting was lowered", since: after, last: after / 4, checks: 3},
 		{name: "with too long a gap", since: 2 * after, last: after/4 + time.Second},
 		{name: "contested before it", since: after, last: time.Hour, contested: after + time.Second, accepted: true},
 		{name: "contested as it began", since: after, last: time.Hour, contested: after},
@@ -281,7 +284,7 @@ func TestThinSpan(t *testing.T) {
 			}
 			w.clock.advance(100 * time.Hour)
 			now := w.clock.now()
-			s.Since, s.Last = now.Add(-test.since), now.Add(-test.last)
+			s.Since, s.Last, s.Checks = now.Add(-test.since), now.Add(-test.last), cmp.Or(test.checks, 4)
 			if test.compared != nil {
 				s.Compared = test.compared(s.Compared)
 			}
@@ -305,6 +308,45 @@ func TestThinSpan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestThinProofWhoseAnswerIsLost: the PATCH has landed, its answer is lost, and the next
+// execution comes after more than the longest gap. Nothing spoke against the token: the domain
+// stays verified.
+func TestThinProofWhoseAnswerIsLost(t *testing.T) {
+	const after = time.Hour
+	w := newThinWorld(t, after, always(isThin))
+	w.reboot(func(c *tasks.Config) { c.TrustPayload = true })
+	w.run = w.submit(tasks.TypeVerify, verifyRow("verification_host", w.record.Host, "verification_txt", w.record.TXT, "use_for_organization_discovery", true))
+	w.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Count: 1, DropAfter: true})
+	for len(w.writes()) == 0 && w.step() != nil {
+		continue
+	}
+	w.wantStatus(org, dom, "verified")
+	w.clock.advance(after)
+	for range 3 {
+		w.step()
+	}
+	w.wantStatus(org, dom, "verified")
+	for _, r := range w.writes() {
+		if strings.Contains(r.Body, "pending") {
+			t.Errorf("it was taken back: %s", r.Body)
+		}
+	}
+}
+
+// TestThinProofsThatNeverLast: a row whose checks are held up for longer than a gap each time
+// ends, as any other.
+func TestThinProofsThatNeverLast(t *testing.T) {
+	const after = time.Hour
+	w := newThinWorld(t, after, always(isThin))
+	for range 1000 {
+		if w.step() == nil {
+			break
+		}
+		w.clock.advance(after)
+	}
+	w.wantFate(w.run, 0, "expired")
 }
 
 // TestThinProofAndRepeatedExecutions: neither those that are killed, wherever, nor two at a

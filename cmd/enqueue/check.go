@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/pace"
 	"orgops/tasks"
 )
 
@@ -24,12 +26,12 @@ type checkCommand struct {
 	Host string `noenv:"true" placeholder:"NAME" help:"Full name of the TXT record."`
 	TXT  string `name:"txt" noenv:"true" placeholder:"VALUE" help:"Value that it has to have."`
 	oneDomain
-	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant of the organization that --org names."`
+	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant whose resolvers are asked, and of the organization that --org names."`
 	IgnoreColumns  []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, of the file to leave out as if they were not there."`
-	Resolvers      []string `default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net" help:"Resolvers to ask, as the worker's: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME, each with @PERSPECTIVE or without."`
+	Resolvers      []string `placeholder:"A,B,C" help:"Resolvers to ask, as the worker's: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME, each with @PERSPECTIVE or without (default: with the other DNS settings those of the tenant's workers, as Redis has them; else the worker's defaults)."`
 	ResolverQuorum int      `default:"0" help:"How many resolvers have to see a token, as by the worker (default, and least: all of two, all but one of three to five, all but two of six or more)."`
 	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers that are authenticated by DNSSEC, as the worker does by its setting."`
-	DNSMode        string   `name:"dns-mode" default:"auto" help:"Who is asked, as by the worker: auto (the domain's own name servers first), authority, or resolvers."`
+	DNSMode        string   `name:"dns-mode" placeholder:"MODE" help:"Who is asked, as by the worker: auto (the domain's own name servers first; the default), authority, or resolvers."`
 	CanaryZone     string   `placeholder:"ZONE" help:"Zone of yours with no names in it, as the worker's: a resolver that has an answer for a random name there has no vote."`
 
 	ThinProofAfter  time.Duration `default:"0" placeholder:"TIME" help:"Say of a proof that lacks nothing but silent name servers that the worker accepts it after this time, as by the worker's setting."`
@@ -45,13 +47,14 @@ const rowsAtOnce = 16
 func (*checkCommand) Help() string {
 	return "It asks now, as a worker does that is about to mark the domain verified, and changes nothing. " +
 		"Where the token is not there, other names are asked for at which such records end up by mistake. " +
-		"With --org and --domain the record is the one that a worker has read for an open row, and Redis is asked for it; else Redis is not needed. " +
+		"With --org and --domain the record is the one that a worker has read for an open row, and Redis is asked for it; else Redis is asked for the resolvers of the tenant's workers alone, and need not be there. " +
 		"Of a file several rows are asked for at a time, and told in its order. " +
 		"Exit status: 0 if each token is there, 3 if not."
 }
 
 // Run asks for several records at a time, and prints what was found in their order.
 func (c *checkCommand) Run(ctx context.Context, t *tool) error {
+	c.settle(ctx, t)
 	checker, err := c.checker()
 	if err != nil {
 		return cli.Usage(err)
@@ -81,6 +84,42 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("not found to be there: %d of %d", missing, asked)}
 	}
 	return nil
+}
+
+// settingsTime is how long Redis may take to tell the tenant's settings.
+const settingsTime = 2 * time.Second
+
+// settle fills in what the flags leave open: without --resolvers how the tenant's workers prove
+// domains, as far as Redis knows, else the defaults.
+func (c *checkCommand) settle(ctx context.Context, t *tool) {
+	if len(c.Resolvers) == 0 {
+		dns := c.announced(ctx, t)
+		if len(dns.Resolvers) == 0 {
+			c.Resolvers = dnscheck.DefaultResolvers()
+		} else {
+			t.log.InfoContext(ctx, "resolvers of the tenant's workers are asked", "tenant", c.Tenant, "resolvers", dns.Resolvers)
+			c.Resolvers, c.ResolverQuorum = dns.Resolvers, cmp.Or(c.ResolverQuorum, dns.Quorum)
+		}
+		c.DNSMode, c.CanaryZone, c.ThinProofAfter = cmp.Or(c.DNSMode, dns.Mode), cmp.Or(c.CanaryZone, dns.CanaryZone), cmp.Or(c.ThinProofAfter, dns.ThinProofAfter)
+		c.RequireDNSSEC, c.RefuseAliases, c.RefuseWildcards = c.RequireDNSSEC || dns.RequireDNSSEC, c.RefuseAliases || dns.RefuseAliases, c.RefuseWildcards || dns.RefuseWildcards
+	}
+	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuto.String())
+}
+
+// announced is what the tenant's workers have told of how they prove domains; nothing where
+// there are none, or no Redis.
+func (c *checkCommand) announced(ctx context.Context, t *tool) pace.DNSSettings {
+	limited, cancel := context.WithTimeout(ctx, settingsTime)
+	defer cancel()
+	err := t.openRedis()
+	if err == nil {
+		var settings pace.Settings
+		if settings, _, err = pace.Announced(limited, t.redis, c.Tenant); err == nil {
+			return settings.DNS
+		}
+	}
+	t.log.DebugContext(ctx, "settings of the tenant's workers not read", "tenant", c.Tenant, "error", err)
+	return pace.DNSSettings{}
 }
 
 // waits adds to the sentence of a thin proof what the worker makes of it.

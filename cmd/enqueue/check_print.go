@@ -10,6 +10,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/tasks"
 )
 
 // printCheck writes what was found of one record: a table, or a line of JSON.
@@ -29,7 +30,7 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 		return w.Flush()
 	}
 	e := found.Evidence
-	printVerdict(w, e)
+	printVerdict(w, tasks.Evidence{Evidence: e})
 	for _, f := range found.Diagnosis.Findings {
 		fmt.Fprintf(w, "what to do\t%s\n", f.Sentence)
 	}
@@ -43,13 +44,16 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 }
 
 // printVerdict writes what the answers come to, two columns a line.
-func printVerdict(w io.Writer, e dnscheck.Evidence) {
+func printVerdict(w io.Writer, e tasks.Evidence) {
 	fmt.Fprintf(w, "verdict\t%s (%s)\n", e.State, e.Reason)
 	if e.Sentence != "" {
 		fmt.Fprintf(w, "\t%s\n", e.Sentence)
 	}
 	if e.Note != "" {
 		fmt.Fprintf(w, "note\t%s\n", e.Note)
+	}
+	if e.ThinProof != nil {
+		fmt.Fprintf(w, "accepted\t%s\n", e.ThinProof)
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/internal/cli"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
 )
 
 // TestCheckIsInterrupted has a resolver that never answers, and the person lose patience once it is asked.
@@ -138,6 +141,42 @@ func TestCheckWithACanary(t *testing.T) {
 	status, _, stderr := check(t.Context(), resolver, "", append(args, "--canary-zone", "canary")...)
 	if status != cli.StatusUsage || !strings.Contains(stderr, `canary zone "canary" has one label only`) {
 		t.Errorf("exit status %d, stderr %q", status, stderr)
+	}
+}
+
+// TestCheckAsksTheTenantsResolvers that its workers have announced, unless a flag names others.
+func TestCheckAsksTheTenantsResolvers(t *testing.T) {
+	box, err := sandbox.Start(sandbox.Options{Resolvers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = box.Close() })
+	box.SetTXT("_v.shop.example", "token")
+	client := redistest.New(t)
+	err = pace.Announce(t.Context(), client, pace.Settings{Tenant: "acme", Rate: "2/s", DNS: pace.DNSSettings{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers", ThinProofAfter: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := func(env []string, args ...string) (status int, stdout, stderr string) {
+		t.Helper()
+		var out, log bytes.Buffer
+		args = append([]string{"domains", "check", "--host", "_v.shop.example", "--txt", "token"}, args...)
+		status = run(t.Context(), args, strings.NewReader(""), &out, &log, append(env, "ORGOPS_REDIS_URL="+redistest.URL(t)))
+		return status, out.String(), log.String()
+	}
+	status, stdout, stderr := asked(nil, "--tenant", "acme", "--json")
+	if status != 0 || !strings.Contains(stdout, `"quorum":3,"resolvers":3`) || !strings.Contains(stderr, "resolvers of the tenant's workers are asked") {
+		t.Errorf("status %d, stdout %s\nstderr %s", status, stdout, stderr)
+	}
+	for _, env := range [][]string{nil, {"ORGOPS_RESOLVERS=" + box.DNSAddr()}} { // by a flag, and by the environment
+		args := []string{"--tenant", "acme", "--dns-mode", "resolvers"}
+		if env == nil {
+			args = append(args, "--resolvers", box.DNSAddr())
+		}
+		status, stdout, stderr = asked(env, args...)
+		if status != cli.StatusRejected || !strings.Contains(stdout, "too_few_resolvers") || strings.Contains(stderr, "tenant's workers") {
+			t.Errorf("status %d, stdout %s\nstderr %s", status, stdout, stderr)
+		}
 	}
 }
 

@@ -108,10 +108,7 @@ func printLook(out io.Writer, d cli.DomainState, follows bool) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "looked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
-	printVerdict(w, d.Evidence.Evidence)
-	if thin := d.Evidence.ThinProof; thin != nil {
-		fmt.Fprintf(w, "accepted\t%s\n", thin)
-	}
+	printVerdict(w, *d.Evidence)
 	if next := d.NextLook(); !next.IsZero() {
 		fmt.Fprintf(w, "next look\t%s\n", stamp(next))
 	}

@@ -68,12 +68,16 @@ func printSeen(out io.Writer, r cli.Remembered, rules tasks.Rules, judgement cli
 			continue
 		}
 		verdict, err := tasks.ReadEvidence(e.Verdict)
-		if err != nil {
-			return err
-		}
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintf(w, "\n%s\t%s\n", cli.Shown(e.What), stamp(e.At))
-		printVerdict(w, verdict.Evidence)
+		if err != nil {
+			fmt.Fprintf(w, "verdict\tnot readable: %v\n", err)
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			continue
+		}
+		printVerdict(w, verdict)
 		if err := errors.Join(w.Flush(), printSaid(out, verdict.Evidence)); err != nil {
 			return err
 		}

@@ -111,7 +111,7 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	asSet := cli.SwitchLevelBySignal(ctx, log, level, signal.Notify, signal.Stop)
 	defer asSet()
 	t.log, t.json = log, g.JSON
-	t.WarnOfUnknownVariables(log)
+	t.WarnOfMisspeltVariables(log)
 	// It has one log for the whole process, and would write to stderr itself.
 	redis.SetLogger(cli.RedisLog{Logger: log})
 	t.redisURL, t.urlFromArgs = g.RedisURL, cli.Given(selected, "redis-url")
@@ -167,6 +167,9 @@ func (t *tool) intake() intake.Intake {
 
 // openRedis makes the client, which does not connect yet.
 func (t *tool) openRedis() error {
+	if t.redis != nil {
+		return nil
+	}
 	password, err := cli.Secret(t.Env.Get, cli.EnvName("redis-password"))
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type sweepCommand struct {
 	ID            string `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same again under the same id is harmless."`
 	Label         string `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
 	VerifyPending bool   `noenv:"true" help:"Look at the domains that are pending, too; those whose TXT record is there are proven and marked verified."`
-	NoWorkerYet   bool   `help:"Begin it for a tenant that no worker has served on this Redis yet: it waits until one starts."`
+	NoWorkerYet   bool   `help:"Begin a sweep for a tenant that no worker has served on this Redis yet: it waits until one starts."`
 	Follow        bool   `noenv:"true" help:"Stay until the sweep has ended, and tell what became of its rows."`
 	DryRun        bool   `noenv:"true" help:"Say what a sweep would come to, how long it would take, and what would be done to the domains that are absent as far as is known; change nothing."`
 	Rows          int    `noenv:"true" default:"20" help:"How many domains --dry-run and --confirm show; --json has all."`

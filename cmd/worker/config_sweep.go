@@ -102,7 +102,7 @@ func (t *tenant) doubts() (all []string) {
 	case t.ThinProofAfter > 0 && t.dnsMode == dnscheck.ModeResolvers:
 		all = append(all, "thin-proof-after: without effect in dns-mode resolvers, which queries no name servers")
 	case t.ThinProofAfter > 0 && t.GiveUp <= t.ThinProofAfter:
-		all = append(all, fmt.Sprintf("thin-proof-after: %s are not over by the time of give-up, %s: a row whose token is denied once after that expires instead of waiting anew", time.Duration(t.ThinProofAfter), time.Duration(t.GiveUp)))
+		all = append(all, fmt.Sprintf("thin-proof-after: %s should be shorter than give-up, %s: a row whose token is denied after give-up expires at once", time.Duration(t.ThinProofAfter), time.Duration(t.GiveUp)))
 	}
 	if t.rules.Action != tasks.ActReport && t.AbsentChecks < fewestAbsentChecks {
 		all = append(all, fmt.Sprintf("absent-checks: %d: a domain is acted on after fewer than %d sweeps have found its token gone", t.AbsentChecks, fewestAbsentChecks))

@@ -105,7 +105,7 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if err != nil {
 		return err
 	}
-	if err := report(ctx, p.Stdout, w.ledger, all); err != nil {
+	if err := report(ctx, p.Stdout, w.ledger, all, expectedIn(box)); err != nil {
 		return err
 	}
 	if w.settings.Drain {
@@ -148,17 +148,28 @@ domain waiting for?), and takes rows from go run ./cmd/enqueue: README.md has th
 )
 
 // report tells what became of the runs.
-func report(ctx context.Context, out io.Writer, ledger *runs.Ledger, all []runs.Run) error {
+func report(ctx context.Context, out io.Writer, ledger *runs.Ledger, all []runs.Run, expected func(cli.UnwellRow) string) error {
 	const most = 100 // failed rows of a run
 	if err := cli.RunTable(out, all); err != nil {
 		return err
 	}
 	for _, r := range all {
-		if err := cli.FailedByReason(ctx, out, ledger, r, most); err != nil {
+		if err := cli.FailedByReason(ctx, out, ledger, r, most, expected); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// expectedIn says which record a row about a domain expects in the sandbox's DNS.
+func expectedIn(box *sandbox.Sandbox) func(cli.UnwellRow) string {
+	return func(row cli.UnwellRow) string {
+		domain, ok := box.Domain(row.Organization, row.Domain)
+		if !ok {
+			return ""
+		}
+		return fmt.Sprintf("%s TXT %q", domain.Host, domain.TXT)
+	}
 }
 
 // reportSwept tells what the sample's sweep has written down of each domain, and why

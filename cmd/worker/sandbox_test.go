@@ -90,7 +90,7 @@ func expiredReport(t *testing.T, box *sandbox.Sandbox, sample sandbox.Sample) st
 		if at < 0 {
 			at, groups = len(groups), append(groups, &group{reason: reason, shared: shared})
 		}
-		groups[at].rows = append(groups[at].rows, fmt.Sprintf("row %d (%s %s)", i, row.Organization, row.Domain))
+		groups[at].rows = append(groups[at].rows, fmt.Sprintf("row %d (%s %s): %s TXT %q", i, row.Organization, row.Domain, domain.Host, domain.TXT))
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return len(b.rows) - len(a.rows) })
 	var b strings.Builder
@@ -102,7 +102,7 @@ func expiredReport(t *testing.T, box *sandbox.Sandbox, sample sandbox.Sample) st
 		if len(rows) > 3 {
 			rows = append(rows[:3:3], fmt.Sprintf("and %d more", len(rows)-3))
 		}
-		fmt.Fprintf(&b, "  %d expired: %s\n     %s\n", len(g.rows), reason, strings.Join(rows, ", "))
+		fmt.Fprintf(&b, "  %d expired: %s\n     %s\n", len(g.rows), reason, strings.Join(rows, "\n     "))
 	}
 	return b.String()
 }

@@ -208,6 +208,10 @@ func (t tenant) announced() pace.Settings {
 		GiveUp: time.Duration(t.GiveUp), MaxClientsPerRequest: t.MaxClientsPerRequest,
 		Sweep: t.Sweep, VerifyPending: t.VerifyPending,
 		AbsentAction: string(t.rules.Action), Grace: t.rules.Grace, AbsentChecks: t.rules.AbsentChecks, Protect: t.rules.Protect,
+		DNS: pace.DNSSettings{
+			Resolvers: t.Resolvers, Quorum: t.quorum, Mode: t.dnsMode.String(), CanaryZone: t.CanaryZone, RequireDNSSEC: t.RequireDNSSEC,
+			RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards, ThinProofAfter: time.Duration(t.ThinProofAfter),
+		},
 	}
 }
 

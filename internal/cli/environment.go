@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func (e *Environment) Unknown() (all []string) {
 		}
 		text := name + " is not a setting of orgops"
 		if meant := intake.Nearest(name, variables); meant != "" {
-			text += fmt.Sprintf(" (did you mean %s?)", meant)
+			text += didYouMean + meant + "?)"
 		}
 		all = append(all, text)
 	}
@@ -60,8 +59,18 @@ func (e *Environment) Unknown() (all []string) {
 func IsVariable(name string) bool { return slices.Contains(variables, name) }
 
 // WarnOfUnknownVariables logs the variables that are not settings of orgops.
-func (p Program) WarnOfUnknownVariables(logger *slog.Logger) {
-	for _, problem := range p.Env.Unknown() {
+func (p Program) WarnOfUnknownVariables(logger *slog.Logger) { warnOf(logger, p.Env.Unknown()) }
+
+// WarnOfMisspeltVariables logs those of them that are nearly one: a program that does not read
+// the tenants' file does not know the variables that the file names.
+func (p Program) WarnOfMisspeltVariables(logger *slog.Logger) {
+	warnOf(logger, slices.DeleteFunc(p.Env.Unknown(), func(problem string) bool { return !strings.Contains(problem, didYouMean) }))
+}
+
+func warnOf(logger *slog.Logger, problems []string) {
+	for _, problem := range problems {
 		logger.Warn("unknown environment variable", "problem", problem)
 	}
 }
+
+const didYouMean = " (did you mean "

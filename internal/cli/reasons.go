@@ -20,8 +20,9 @@ type reasonGroup struct {
 }
 
 // FailedByReason writes why rows of the run failed: each reason once, the most frequent
-// first, with the rows that failed for it. It looks at no more than most rows.
-func FailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
+// first, with the rows that failed for it. It looks at no more than most rows. about adds what
+// else is known of a row; "": nothing.
+func FailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int, about func(UnwellRow) string) error {
 	if Unwell(r) == 0 {
 		return nil
 	}
@@ -31,7 +32,7 @@ func FailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r r
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Unwell(r), r.Total)
 	for _, group := range byReason(failed) {
-		fmt.Fprintf(out, "  %d %s\n     %s\n", len(group.rows), group.reason, group.names())
+		fmt.Fprintf(out, "  %d %s\n     %s\n", len(group.rows), group.reason, group.names(about))
 	}
 	more(out, Unwell(r)-int64(len(failed)))
 	return nil
@@ -70,13 +71,17 @@ func (row UnwellRow) plainReason() string {
 }
 
 // names lists the group's first rows.
-func (g reasonGroup) names() string {
+func (g reasonGroup) names(about func(UnwellRow) string) string {
 	var names []string
 	for _, row := range g.rows[:min(len(g.rows), rowsShown)] {
-		names = append(names, fmt.Sprintf("row %d (%s)", row.Item, row.Name))
+		name := fmt.Sprintf("row %d (%s)", row.Item, row.Name)
+		if more := about(row); more != "" {
+			name += ": " + more
+		}
+		names = append(names, name)
 	}
 	if rest := len(g.rows) - len(names); rest > 0 {
 		names = append(names, fmt.Sprintf("and %d more", rest))
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, "\n     ")
 }

@@ -129,15 +129,15 @@ func TestPort53Closed(t *testing.T) {
 		want string
 	}{
 		{"resolvers over TLS and HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), over("https", "default"), over("udp", "default")},
-			"warning  : port 53 is closed: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
 		{"one over TLS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), silent, over("udp", "default")},
-			"wrong    : port 53 is closed: name server a: i/o timeout; nothing can be proven: 1 resolvers over TLS or HTTPS are of use, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over TLS or HTTPS are of use, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
 		{"those over TLS are in one perspective", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "eu"), over("udp", "us")},
-			"wrong    : port 53 is closed: name server a: i/o timeout; nothing can be proven: 2 resolvers over TLS or HTTPS are of use, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over TLS or HTTPS are of use, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
 		{"those over TLS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "us")},
-			"warning  : port 53 is closed: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
 		{"never by the resolvers alone", dnscheck.ModeAuthority, []dnscheck.Examination{over("tls", "default"), over("tls", "default")},
-			"wrong    : port 53 is closed: name server a: i/o timeout; nothing can be proven: --dns-mode authority never goes by the resolvers alone -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: --dns-mode authority never goes by the resolvers alone -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			no := errors.New("i/o timeout")

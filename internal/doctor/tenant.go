@@ -309,7 +309,7 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 	span := spans(all)
 	if !span {
 		found = append(found, warn("name resolvers of your own in other networks (docs/perspectives.md)",
-			"all resolvers are queried from this network alone: whoever misleads what is queried from here misleads all of them"))
+			"all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them"))
 	}
 	if !good.prove(quorum, span) {
 		return append(found, wrong("nothing can be proven", "%d of %d resolvers are of use%s, and a proof needs %s", good.count, len(all), good.where(span), needs(quorum, span)))
@@ -342,7 +342,7 @@ func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination,
 	const mend = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
 	switch {
 	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
-		return []Finding{closed(mend, fmt.Sprintf("port 53 is closed: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode, all, quorum)}
+		return []Finding{closed(mend, fmt.Sprintf("port 53 is closed or redirected: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode, all, quorum)}
 	case o.Err != nil:
 		return []Finding{warn(mend, "domains' own name servers cannot be looked at: %v", o.Err)}
 	case o.Server == "":

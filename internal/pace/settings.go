@@ -34,7 +34,21 @@ type Settings struct {
 	Grace        time.Duration `json:"grace_ns"`
 	AbsentChecks int           `json:"absent_checks"`
 	Protect      []string      `json:"protect,omitempty"`
-	UpdatedAt    time.Time     `json:"updated_at"`
+	// DNS says how domains are proven.
+	DNS       DNSSettings `json:"dns,omitzero"`
+	UpdatedAt time.Time   `json:"updated_at"`
+}
+
+// DNSSettings say how a tenant's domains are proven, in the words of its settings.
+type DNSSettings struct {
+	Resolvers       []string      `json:"resolvers"`
+	Quorum          int           `json:"quorum"`
+	Mode            string        `json:"mode"`
+	CanaryZone      string        `json:"canary_zone,omitempty"`
+	RequireDNSSEC   bool          `json:"require_dnssec,omitempty"`
+	RefuseAliases   bool          `json:"refuse_aliases,omitempty"`
+	RefuseWildcards bool          `json:"refuse_wildcards,omitempty"`
+	ThinProofAfter  time.Duration `json:"thin_proof_after_ns,omitempty"`
 }
 
 var tenantPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
