@@ -56,7 +56,7 @@ func TestResolvers(t *testing.T) {
 		return e
 	}
 	silent := func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }
-	const onePlace = "warning  : all resolvers are queried from this network alone: whoever misleads what is queried from here misleads all of them -> name resolvers of your own in other networks (docs/perspectives.md)"
+	const onePlace = "warning  : all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them -> name resolvers of your own in other networks (docs/perspectives.md)"
 	bad := func(e dnscheck.Examination, spoil func(*dnscheck.Examination)) dnscheck.Examination {
 		spoil(&e)
 		return e
