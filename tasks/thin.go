@@ -68,7 +68,7 @@ func (t ThinProof) String() string {
 }
 
 // thin returns the row's span with this proof; nil: the proof is not thin, or never to be
-// accepted. What a sweep has taken away, it gives back by a full proof alone. Where the PATCH
+// accepted. What a sweep has taken away, a sweep gives back by a full proof alone. Where the PATCH
 // of a thin proof may have landed already, however long ago that was is no gap: nothing has
 // spoken against the token since.
 func (h *confirm) thin(job Job, p VerifyPayload, former *intent, d apiclient.DiscoveryDomain, v dnscheck.Verdict) *thinSpan {
