@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,6 +57,20 @@ func TestReferenceOfEvents(t *testing.T) {
 	}
 	reference.Check(t, "events.md", "types", reference.Table([]string{"type", "meaning"}, types))
 	reference.Check(t, "events.md", "members", reference.Table([]string{"member", "type", "meaning"}, members(t)))
+}
+
+// TestVariablesAreDocumented wants each environment variable on one of the pages.
+func TestVariablesAreDocumented(t *testing.T) {
+	source, err := os.ReadFile("../cli/variables.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := reference.Page(t, "settings.md") + reference.Page(t, "commands.md")
+	for _, name := range regexp.MustCompile(`ORGOPS_\w+`).FindAllString(string(source), -1) {
+		if !strings.Contains(pages, reference.Code(name)) {
+			t.Errorf("docs/reference: neither settings.md nor commands.md has the variable %s", name)
+		}
+	}
 }
 
 type constant struct{ value, comment string }
