@@ -7,7 +7,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build man completions release test race lint ci sandbox fuzz bench
+.PHONY: help build man completions reference release test race lint ci sandbox fuzz bench
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ man: ## Write the manual pages into bin/man
 
 completions: ## Write the completions of bash, zsh and fish into bin/completions
 	bash .ci/manual completions
+
+reference: ## Write the generated parts of docs/reference
+	go generate ./internal/reference
 
 release: ## Make a release in dist/; publish nothing
 	bash .ci/release

@@ -284,11 +284,11 @@ func TestExpressionsParse(t *testing.T) {
 	}
 }
 
-// TestMetricsExist: what rules and dashboard ask for is in the table of METRICS.md,
+// TestMetricsExist: what rules and dashboard ask for is in docs/reference/metrics.md,
 // which a test of internal/ops holds to what a worker tells; so are the labels.
 func TestMetricsExist(t *testing.T) {
 	labels := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(orgops_\\w+)` \\| (\\w+) \\|([^|]*)\\|").FindAllStringSubmatch(read(t, "../METRICS.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(orgops_\\w+)` \\| (\\w+) \\|([^|]*)\\|").FindAllStringSubmatch(read(t, "../docs/reference/metrics.md"), -1) {
 		names := strings.Fields(strings.ReplaceAll(row[3], ",", " "))
 		labels[row[1]] = names
 		if row[2] == "histogram" {
@@ -298,7 +298,7 @@ func TestMetricsExist(t *testing.T) {
 		}
 	}
 	if len(labels) == 0 {
-		t.Fatal("METRICS.md has no table that can be read")
+		t.Fatal("docs/reference/metrics.md has no table that can be read")
 	}
 	asked := expressions(t)
 	for _, a := range alerts(t) {

@@ -30,13 +30,14 @@ func (s State) String() string {
 	}
 }
 
-// Reason says why a state was found. Its text is stable, for metrics and machines.
+// Reason says why a state was found. Its text is stable, for metrics and machines;
+// docs/reference/outcomes.md has the comments of the reasons.
 type Reason string
 
 // The reasons. ReasonFound goes with Present; ReasonNoRecord, ReasonOtherValue and ReasonNoName with Absent; the others
 // with Unknown.
 const (
-	ReasonFound       Reason = "found"
+	ReasonFound       Reason = "found"               // the token is there
 	ReasonNoRecord    Reason = "no_txt_record"       // the name exists, and has no TXT record (NODATA)
 	ReasonOtherValue  Reason = "other_value"         // TXT records, none with the token
 	ReasonNoName      Reason = "name_does_not_exist" // NXDOMAIN
@@ -53,7 +54,7 @@ const (
 
 	// These come of a proof, where a quorum of the resolvers sees the token.
 	ReasonUnconfirmed     Reason = "dnssec_unconfirmed" // some answers are authenticated by DNSSEC, and too few of those have the token
-	ReasonUnsigned        Reason = "dnssec_missing"     // no answer is authenticated, and Config.RequireDNSSEC wants it
+	ReasonUnsigned        Reason = "dnssec_missing"     // no answer is authenticated by DNSSEC, and that is required
 	ReasonTooFewResolvers Reason = "too_few_resolvers"  // there is but one resolver
 	ReasonOnePerspective  Reason = "one_perspective"    // perspectives are named, and the token is seen from one alone
 

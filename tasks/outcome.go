@@ -16,13 +16,13 @@ import (
 // Outcome is what became of a row, or of one execution of its task.
 type Outcome string
 
-// Outcomes that settle a row.
+// Outcomes that settle a row. docs/reference/outcomes.md has their comments.
 const (
-	Done      Outcome = "done"
+	Done      Outcome = "done"      // it is now as the row asked for
 	Unchanged Outcome = "unchanged" // it was so before
-	Failed    Outcome = "failed"    // every attempt met trouble on the way
-	Refused   Outcome = "refused"   // the API, or proof, says no
-	Invalid   Outcome = "invalid"   // the payload cannot be read
+	Failed    Outcome = "failed"    // every attempt failed
+	Refused   Outcome = "refused"   // the API refused it, or the proof did
+	Invalid   Outcome = "invalid"   // the row is bad, or its payload cannot be read
 	Expired   Outcome = "expired"   // the token did not appear in time
 	Cancelled Outcome = "cancelled" // an operator cancelled the run
 )
@@ -31,13 +31,13 @@ const (
 const (
 	HandedOn  Outcome = "handed_on" // another task goes on with the row
 	NotYet    Outcome = "not_yet"   // DNS does not have the token yet
-	Paced     Outcome = "paced"     // the tenant's budget says later
-	Blocked   Outcome = "blocked"   // the credentials do not let us
-	Transient Outcome = "transient" // trouble on the way; tried again
-	Stopping  Outcome = "stopping"  // the worker stops; another goes on
+	Paced     Outcome = "paced"     // the tenant's rate allows no request yet
+	Blocked   Outcome = "blocked"   // the API refuses the credentials, or they lack a scope
+	Transient Outcome = "transient" // an attempt failed, and is repeated
+	Stopping  Outcome = "stopping"  // the worker stops; another one goes on with the row
 
 	Paused     Outcome = "paused"     // the run is paused: the task is dropped, and made anew when it is resumed
-	Superseded Outcome = "superseded" // the run was resumed, and has another task for the rows
+	Superseded Outcome = "superseded" // the run was resumed, and has another task for the row
 )
 
 // Settles says whether the outcome is a row's last.

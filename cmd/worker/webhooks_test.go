@@ -112,7 +112,7 @@ func (l *listener) turnedAway() int {
 }
 
 // wantMetrics wants what a worker that has proven a domain tells, and nothing that
-// METRICS.md has not.
+// docs/reference/metrics.md has not.
 func wantMetrics(t *testing.T, metrics string) {
 	t.Helper()
 	for _, want := range []string{
@@ -127,7 +127,7 @@ func wantMetrics(t *testing.T, metrics string) {
 	if got := strings.Count(metrics, "\norgops_resolver_voting{"); got != 3 {
 		t.Errorf("%d resolvers with or without a vote, want three", got)
 	}
-	documented, err := os.ReadFile("../../METRICS.md")
+	documented, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func wantMetrics(t *testing.T, metrics string) {
 		if rest, ok := strings.CutPrefix(line, "# HELP orgops_"); ok {
 			name, _, _ := strings.Cut(rest, " ")
 			if !strings.Contains(string(documented), "| `orgops_"+name+"` |") {
-				t.Errorf("orgops_%s is not in METRICS.md", name)
+				t.Errorf("orgops_%s is not in docs/reference/metrics.md", name)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func WriteMan(out io.Writer, app *kong.Application) error {
 	b.WriteString(".SH FLAGS\n")
 	writeFlags(&b, app.Flags)
 	b.WriteString(".SH COMMANDS\n")
-	for _, n := range commandsOf(app.Node) {
+	for _, n := range Commands(app.Node) {
 		fmt.Fprintf(&b, ".SS %s\n%s\n", roff(usageOf(n)), roff(n.Help))
 		if n.Detail != "" {
 			fmt.Fprintf(&b, ".PP\n%s\n", roff(n.Detail))
@@ -57,8 +57,9 @@ func WriteMan(out io.Writer, app *kong.Application) error {
 	return err
 }
 
-// commandsOf are the commands that do something, in their order.
-func commandsOf(n *kong.Node) (all []*kong.Node) {
+// Commands returns the commands below n that do something, in their order, without the
+// hidden ones.
+func Commands(n *kong.Node) (all []*kong.Node) {
 	for _, child := range n.Children {
 		if child.Hidden {
 			continue
@@ -66,7 +67,7 @@ func commandsOf(n *kong.Node) (all []*kong.Node) {
 		if child.Leaf() {
 			all = append(all, child)
 		}
-		all = append(all, commandsOf(child)...)
+		all = append(all, Commands(child)...)
 	}
 	return all
 }
@@ -84,19 +85,24 @@ func writeFlags(b *strings.Builder, flags []*kong.Flag) {
 		if f.Hidden {
 			continue
 		}
-		name := "--" + f.Name
-		if f.Short != 0 {
-			name = fmt.Sprintf("-%c, %s", f.Short, name)
-		}
-		if !f.IsBool() {
-			name += "=" + cmp.Or(f.PlaceHolder, strings.ToUpper(f.Name))
-		}
 		help := describe(f.Value)
 		if f.HasDefault && f.Default != "" && !f.IsBool() {
 			help += " Default: " + f.Default + "."
 		}
-		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(name), roff(help))
+		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(FlagUsage(f)), roff(help))
 	}
+}
+
+// FlagUsage returns a flag as it is typed: "-h, --help", "--tenant=NAME".
+func FlagUsage(f *kong.Flag) string {
+	usage := "--" + f.Name
+	if f.Short != 0 {
+		usage = fmt.Sprintf("-%c, %s", f.Short, usage)
+	}
+	if !f.IsBool() {
+		usage += "=" + cmp.Or(f.PlaceHolder, strings.ToUpper(f.Name))
+	}
+	return usage
 }
 
 // roff escapes text: backslashes, hyphens, and what would be a request at the

@@ -11,13 +11,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit statuses.
+// Exit statuses. docs/reference/exit-codes.md has their comments.
 const (
-	StatusOK          = 0
-	StatusFailed      = 1
-	StatusUsage       = 2 // usage, settings, or a header that does not fit
-	StatusRejected    = 3 // a row was rejected, or settled badly
-	StatusInterrupted = 130
+	StatusOK          = 0   // the command succeeded
+	StatusFailed      = 1   // the command failed, or worker doctor found something wrong
+	StatusUsage       = 2   // arguments, settings, or the header of a file, are wrong
+	StatusRejected    = 3   // a row was rejected or failed, a scan left domains out, or enqueue domains check did not find a token
+	StatusInterrupted = 130 // the command was interrupted (SIGINT, SIGTERM)
 )
 
 // StatusError is an error that names the exit status it asks for.
@@ -70,8 +70,12 @@ func EnvName(flag string) string {
 // environment variable. Nor has a flag tagged `noenv:"true"`.
 var noEnv = map[string]bool{"help": true, "version": true}
 
-func hasEnv(flag *kong.Flag) bool {
-	return !noEnv[flag.Name] && flag.Tag.Get("noenv") == ""
+// Variable returns the environment variable of a flag; empty: it has none.
+func Variable(flag *kong.Flag) string {
+	if noEnv[flag.Name] || flag.Tag.Get("noenv") != "" {
+		return ""
+	}
+	return EnvName(flag.Name)
 }
 
 // exited unwinds the parser when it has answered itself (--help, --version).
@@ -89,6 +93,27 @@ func (p Program) Parse(grammar any) (selected *kong.Context, done bool, err erro
 			selected, done, err = nil, true, nil
 		}
 	}()
+	parser, err := p.parser(grammar)
+	if err != nil {
+		return nil, false, err
+	}
+	selected, err = parser.Parse(p.Args)
+	if err != nil {
+		return nil, false, Usage(fmt.Errorf("%w\nrun \"%s --help\" for what there is", err, p.Name))
+	}
+	return selected, false, nil
+}
+
+// Model returns the definition of the commands in grammar.
+func (p Program) Model(grammar any) (*kong.Application, error) {
+	parser, err := p.parser(grammar)
+	if err != nil {
+		return nil, err
+	}
+	return parser.Model, nil
+}
+
+func (p Program) parser(grammar any) (*kong.Kong, error) {
 	parser, err := kong.New(grammar,
 		kong.Name(p.Name), kong.Description(p.Description), kong.Writers(p.Stdout, p.Stderr),
 		kong.Exit(func(status int) { panic(exited{status}) }),
@@ -98,13 +123,9 @@ func (p Program) Parse(grammar any) (selected *kong.Context, done bool, err erro
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	)
 	if err != nil {
-		return nil, false, fmt.Errorf("command definition: %w", err)
+		return nil, fmt.Errorf("command definition: %w", err)
 	}
-	selected, err = parser.Parse(p.Args)
-	if err != nil {
-		return nil, false, Usage(fmt.Errorf("%w\nrun \"%s --help\" for what there is", err, p.Name))
-	}
-	return selected, false, nil
+	return parser, nil
 }
 
 // Given says whether the flag was among the arguments, rather than in the
@@ -127,10 +148,11 @@ func GivenIn(selected *kong.Context, group string) (flags []string) {
 
 // resolve gives a flag its value from the environment.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	if !hasEnv(flag) {
+	name := Variable(flag)
+	if name == "" {
 		return nil, nil
 	}
-	if value := p.Env.Get(EnvName(flag.Name)); value != "" {
+	if value := p.Env.Get(name); value != "" {
 		return value, nil
 	}
 	return nil, nil
@@ -138,10 +160,10 @@ func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 
 // describe names a flag's environment variable in the help.
 func describe(value *kong.Value) string {
-	if value.Flag == nil || !hasEnv(value.Flag) {
+	if value.Flag == nil || Variable(value.Flag) == "" {
 		return value.Help
 	}
-	return fmt.Sprintf("%s ($%s)", value.Help, EnvName(value.Flag.Name))
+	return fmt.Sprintf("%s ($%s)", value.Help, Variable(value.Flag))
 }
 
 // Fail tells the person what went wrong and returns the exit status. An

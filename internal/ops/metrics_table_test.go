@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +19,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
+	"orgops/internal/reference"
 	"orgops/internal/runs"
 	"orgops/internal/watch"
 	"orgops/tasks"
@@ -267,14 +267,14 @@ func TestOpenRunsThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// TestMetricsTable compares METRICS.md with what is exposed, both ways.
-func TestMetricsTable(t *testing.T) {
+// TestReference compares the page of metrics with what is exposed.
+func TestReference(t *testing.T) {
 	_, registry := busy(t)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []string
+	var rows [][]string
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "orgops_") {
 			continue
@@ -283,21 +283,9 @@ func TestMetricsTable(t *testing.T) {
 		for _, pair := range f.GetMetric()[0].GetLabel() {
 			labels = append(labels, pair.GetName())
 		}
-		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp()))
+		rows = append(rows, []string{reference.Code(f.GetName()), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), reference.Prose(f.GetHelp())})
 	}
-	document, err := os.ReadFile("../../METRICS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for line := range strings.Lines(string(document)) {
-		if strings.HasPrefix(line, "| `orgops_") {
-			got = append(got, strings.TrimSpace(line))
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("METRICS.md (-exposed +documented):\n%s", diff)
-	}
+	reference.Check(t, "metrics.md", "metrics", reference.Table([]string{"name", "type", "labels", "meaning"}, rows))
 }
 
 // clientWith is a client with that token.

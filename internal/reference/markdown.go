@@ -1,0 +1,53 @@
+package reference
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Table returns a table in Markdown, without the columns that are empty in all rows.
+func Table(header []string, rows [][]string) string {
+	var titles, rule string
+	lines := make([]string, len(rows))
+	for column, title := range header {
+		if isEmpty(rows, column) {
+			continue
+		}
+		titles += "| " + title + " "
+		rule += "|---"
+		for i, row := range rows {
+			lines[i] += "| " + strings.ReplaceAll(row[column], "\n", " ") + " "
+		}
+	}
+	return titles + "|\n" + rule + "|\n" + strings.Join(lines, "|\n") + "|\n"
+}
+
+func isEmpty(rows [][]string, column int) bool {
+	for _, row := range rows {
+		if row[column] != "" {
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	special = strings.NewReplacer("*", `\*`, "<", `\<`, "|", `\|`)
+	typed   = regexp.MustCompile(`\$?ORGOPS_[A-Z0-9_]+|--[a-z][a-z-]*[a-z]`)
+)
+
+// Prose returns a text of the code in Markdown: its flags and variables as code, and
+// nothing taken for Markdown's own.
+func Prose(text string) string {
+	return typed.ReplaceAllStringFunc(special.Replace(strings.TrimSpace(text)), func(name string) string {
+		return Code(strings.TrimPrefix(name, "$"))
+	})
+}
+
+// Code returns a text as code in a table; an empty one as it is.
+func Code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
+}
