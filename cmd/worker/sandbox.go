@@ -143,7 +143,7 @@ Four sample runs start now and take about half a minute:
 `
 	sandboxNext = `
 Next: run it without --drain. It keeps running then, with its pages at http://%s/ (why did a row fail? what is a
-domain waiting for?), and takes rows from go run ./cmd/enqueue: README.md has the commands.
+domain waiting for?), and takes rows from go run ./cmd/enqueue: docs/tutorial.md has the commands.
 `
 )
 
