@@ -1,0 +1,155 @@
+package orgops_test
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestReadmeIsShort keeps README.md to what is read in a minute or two.
+func TestReadmeIsShort(t *testing.T) {
+	const most = 8192
+	if n := len(read(t, "README.md")); n > most {
+		t.Errorf("README.md has %d bytes, at most %d: move what is for users into docs/", n, most)
+	}
+}
+
+// TestLinks follows every relative link of the documents to a file, and to a heading
+// where it names one.
+func TestLinks(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, target := range links(read(t, page)) {
+			if err := follow(t, page, target); err != "" {
+				t.Errorf("%s: link %s: %s", page, target, err)
+			}
+		}
+	}
+}
+
+// TestEveryPageIsLinked: a page that docs/README.md does not name is not found.
+func TestEveryPageIsLinked(t *testing.T) {
+	var listed []string
+	for _, target := range links(read(t, "docs/README.md")) {
+		listed = append(listed, filepath.Join("docs", target))
+	}
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs/") && page != "docs/README.md" && !slices.Contains(listed, page) {
+			t.Errorf("docs/README.md does not link %s", page)
+		}
+	}
+}
+
+// TestTroubleshootingQuotesTheCode: a message that is not in the code any more is not
+// searched for. "…" in a quotation stands for what differs.
+func TestTroubleshootingQuotesTheCode(t *testing.T) {
+	var code strings.Builder
+	for _, path := range filesBelow(t, ".", ".go") {
+		if !strings.HasSuffix(path, "_test.go") {
+			code.WriteString(read(t, path))
+		}
+	}
+	quotation := regexp.MustCompile("`([^`]+)`")
+	checked := 0
+	for line := range strings.Lines(read(t, "docs/troubleshooting.md")) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		message, _, _ := strings.Cut(line, " | ")
+		for _, quoted := range quotation.FindAllStringSubmatch(message, -1) {
+			for part := range strings.SplitSeq(quoted[1], "…") {
+				checked++
+				if !strings.Contains(code.String(), strings.TrimSpace(part)) {
+					t.Errorf("docs/troubleshooting.md: the code has no message %q", part)
+				}
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("docs/troubleshooting.md: no messages found")
+	}
+}
+
+// pages are the documents that people read, in this directory and below docs and deploy.
+func pages(t *testing.T) []string {
+	t.Helper()
+	return slices.Concat(
+		[]string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"},
+		filesBelow(t, "docs", ".md"), filesBelow(t, "deploy", ".md"))
+}
+
+func filesBelow(t *testing.T, dir, extension string) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == extension {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: files %s: %d, %v", dir, extension, len(paths), err)
+	}
+	return paths
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	fence   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	comment = regexp.MustCompile("(?s)<!--.*?-->")
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// links returns the relative links of a document.
+func links(text string) (targets []string) {
+	text = comment.ReplaceAllString(fence.ReplaceAllString(text, ""), "")
+	for _, found := range link.FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(found[1], "://") {
+			targets = append(targets, found[1])
+		}
+	}
+	return targets
+}
+
+// follow returns what is wrong with a link, or "".
+func follow(t *testing.T, page, target string) string {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		return err.Error()
+	}
+	path := page
+	if u.Path != "" {
+		path = filepath.Join(filepath.Dir(page), u.Path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return err.Error()
+	}
+	if u.Fragment != "" && !slices.Contains(anchors(read(t, path)), u.Fragment) {
+		return path + " has no such heading"
+	}
+	return ""
+}
+
+// anchors are the names that GitHub gives a document's headings: in lower case, without
+// punctuation, with hyphens for blanks.
+func anchors(text string) (names []string) {
+	for _, found := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		name := dropped.ReplaceAllString(strings.ToLower(found[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
+}
