@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -232,8 +233,13 @@ func TestWhoIsAskedForTheSibling(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := delegated(t, txt(host, token))
 				n.know(txt(host, token))
+				var mu sync.Mutex
 				told := make(map[dnscheck.State]int)
-				observe := func(o dnscheck.Observation) { told[o.State]++ }
+				observe := func(o dnscheck.Observation) { // by several at once in a disproof
+					mu.Lock()
+					defer mu.Unlock()
+					told[o.State]++
+				}
 				plain := n.checker(dnscheck.Config{Mode: mode})
 				c := n.checker(dnscheck.Config{Mode: mode, RefuseWildcards: true, Observe: observe})
 				want(t, prove(t, plain), dnscheck.Present, dnscheck.ReasonFound)
