@@ -22,21 +22,21 @@ import (
 )
 
 type checkCommand struct {
-	File string `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not, with verification_host and verification_txt; -: stdin."`
+	File string `arg:"" optional:"" help:"CSV file with a header, or JSON Lines, with verification_host and verification_txt; may be gzipped. -: read standard input."`
 	Host string `noenv:"true" placeholder:"NAME" help:"Full name of the TXT record."`
-	TXT  string `name:"txt" noenv:"true" placeholder:"VALUE" help:"Value that it has to have."`
+	TXT  string `name:"txt" noenv:"true" placeholder:"VALUE" help:"Expected value of the TXT record."`
 	oneDomain
-	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant whose resolvers are asked, and of the organization that --org names."`
-	IgnoreColumns  []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, of the file to leave out as if they were not there."`
-	Resolvers      []string `placeholder:"A,B,C" help:"Resolvers to ask, as the worker's: an address, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME, each with @PERSPECTIVE or without (default: with the other DNS settings those of the tenant's workers, as Redis has them; else the worker's defaults)."`
-	ResolverQuorum int      `default:"0" help:"How many resolvers have to see a token, as by the worker (default, and least: all of two, all but one of three to five, all but two of six or more)."`
-	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers that are authenticated by DNSSEC, as the worker does by its setting."`
-	DNSMode        string   `name:"dns-mode" placeholder:"MODE" help:"Who is asked, as by the worker: auto (the domain's own name servers first; the default), authority, or resolvers."`
-	CanaryZone     string   `placeholder:"ZONE" help:"Zone of yours with no names in it, as the worker's: a resolver that has an answer for a random name there has no vote."`
+	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant whose resolvers are queried, and to which --org belongs."`
+	IgnoreColumns  []string `noenv:"true" placeholder:"A,B" help:"Ignore these columns or JSON members."`
+	Resolvers      []string `placeholder:"A,B,C" help:"Resolvers to query: ADDRESS, tcp://ADDRESS, tls://ADDRESS#NAME or https://ADDRESS/dns-query#NAME, with or without @PERSPECTIVE (default: the DNS settings of the tenant's workers if Redis has them, else the worker's defaults)."`
+	ResolverQuorum int      `default:"0" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)."`
+	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers authenticated by DNSSEC."`
+	DNSMode        string   `name:"dns-mode" placeholder:"MODE" help:"Servers to query: auto (the domain's own name servers, then the resolvers; default), authority or resolvers."`
+	CanaryZone     string   `placeholder:"ZONE" help:"Empty zone of yours: a resolver that answers for a random name in it is not counted."`
 
-	ThinProofAfter  time.Duration `default:"0" placeholder:"TIME" help:"Say of a proof that lacks nothing but silent name servers that the worker accepts it after this time, as by the worker's setting."`
-	RefuseAliases   bool          `help:"Refuse a TXT record that is reached through an alias (CNAME or DNAME) that leads out of the domain, as the worker does by its setting."`
-	RefuseWildcards bool          `help:"Refuse a TXT record that comes from a wildcard, as the worker does by its setting."`
+	ThinProofAfter  time.Duration `default:"0" placeholder:"TIME" help:"Report when the worker would accept a proof that lacks only silent name servers."`
+	RefuseAliases   bool          `help:"Refuse a TXT record reached through an alias (CNAME or DNAME) out of the domain."`
+	RefuseWildcards bool          `help:"Refuse a TXT record that comes from a wildcard."`
 }
 
 // rowsAtOnce is how many rows of a file are asked for at a time: enough that one whose name servers keep silent for ten seconds
@@ -45,11 +45,17 @@ const rowsAtOnce = 16
 
 // Help says what is asked, and of whom.
 func (*checkCommand) Help() string {
-	return "It asks now, as a worker does that is about to mark the domain verified, and changes nothing. " +
-		"Where the token is not there, other names are asked for at which such records end up by mistake. " +
-		"With --org and --domain the record is the one that a worker has read for an open row, and Redis is asked for it; else Redis is asked for the resolvers of the tenant's workers alone, and need not be there. " +
-		"Of a file several rows are asked for at a time, and told in its order. " +
-		"Exit status: 0 if each token is there, 3 if not."
+	return `Check the record now, as a worker does before it marks a domain verified, and change nothing.
+If the token is missing, names are queried where such records often end up by mistake.
+
+With --org and --domain the record is the one that a worker has read for an open row; this requires
+Redis. Otherwise Redis is optional: it has the DNS settings of the tenant's workers.
+
+Example:
+
+    enqueue domains check --host _v.example.com --txt 4c9e01d2
+
+Exit status: 0 if every token is there, 3 if one is not.`
 }
 
 // Run asks for several records at a time, and prints what was found in their order.

@@ -11,7 +11,7 @@ import (
 
 // oneRun is the argument of commands that do something to a run.
 type oneRun struct {
-	ID string `arg:"" name:"run" help:"Id of the run."`
+	ID string `arg:"" name:"run" help:"Run id."`
 }
 
 // told writes what was done to the run: a line, or with --json the run.
@@ -31,9 +31,12 @@ type cancelCommand struct{ oneRun }
 
 // Help says what cancelling does not do.
 func (*cancelCommand) Help() string {
-	return "What has not started does not start any more. Where a request is under way, what became of it is found out first, " +
-		"and the row is told as what it has become; nothing more is verified or created. " +
-		"A run that is still being handed in takes no more rows."
+	return `Rows that have not started do not start. If a request of a row is in progress, its result is found out first and the row settles with
+it; nothing more is verified or created. A run that is still being submitted accepts no more rows.
+
+Example:
+
+    enqueue runs cancel nightly`
 }
 
 // Run cancels the run.

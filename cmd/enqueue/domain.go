@@ -16,18 +16,25 @@ import (
 )
 
 type domainCommand struct {
-	Org    string `required:"true" noenv:"true" placeholder:"ORG" help:"Organization of the domain."`
-	Domain string `required:"true" noenv:"true" placeholder:"ID" help:"Discovery domain of that organization."`
+	Org    string `required:"true" noenv:"true" placeholder:"ORG" help:"Organization id."`
+	Domain string `required:"true" noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`
 	Tenant string `default:"default" placeholder:"NAME" help:"Tenant of the organization."`
-	Rows   int    `noenv:"true" default:"20" help:"How many rows are shown, the newest first."`
+	Rows   int    `noenv:"true" default:"20" help:"Rows to print, newest first."`
 }
 
 // Help says what it reads.
 func (*domainCommand) Help() string {
-	return "It needs Redis alone: what is told is what the workers have found, not what the API says now. " +
-		"Of a row that is open or expired that is the last look that did not find the token, with what each name server or resolver answered. " +
-		"All stored rows of the tenant's runs about domains are read for it, which takes about a second for a million. " +
-		"Rows that came to the queue by themselves, without a run, are told while they are open."
+	return `Print what the workers have found; the API and the DNS are not queried. For an open or expired row that is the last check
+without the token, with the answer of each name server and resolver.
+
+All stored rows of the tenant's runs about domains are read, about a million a second. Rows that were
+enqueued without a run are found while they are open.
+
+Example:
+
+    enqueue domains show --org org_2iEQW5K6I4KggeE5 --domain ord_NTC6ExXjNUM91N94wxGrPQ
+
+Exit status: 1 if no run has a row about the domain.`
 }
 
 func (c *domainCommand) check() error {

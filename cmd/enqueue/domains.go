@@ -13,8 +13,8 @@ import (
 
 // oneDomain is a single domain in the place of a file.
 type oneDomain struct {
-	Org    string `noenv:"true" placeholder:"ORG" help:"Organization of a single domain, in the place of a file."`
-	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain of that organization."`
+	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, instead of a file."`
+	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`
 }
 
 // row is the single row, or nil where a file is meant.
@@ -31,15 +31,24 @@ func (o oneDomain) row() ([]byte, error) {
 type verifyCommand struct {
 	submitFlags
 	oneDomain
-	Pending bool          `noenv:"true" help:"In the place of a file: all domains of the tenant that are pending, or of the organization that --org names. The workers look for them."`
-	GiveUp  time.Duration `placeholder:"DURATION" help:"How long a TXT record may take to appear; by default what the tenant's worker says, else 72h."`
+	Pending bool          `noenv:"true" help:"Verify all pending domains of the tenant, or of the organization given by --org, instead of a file. The workers find them."`
+	GiveUp  time.Duration `placeholder:"DURATION" help:"How long to wait for the TXT record to appear (default: the worker's setting, else 72h)."`
 }
 
 // Help names the columns.
 func (*verifyCommand) Help() string {
-	return "Columns: organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery]. " +
-		"With --pending there are no rows to give: a worker walks through the organizations, at the tenant's pace, and each domain that is pending becomes a row of the run. " +
-		"It takes a request for each organization, and one for each hundred of them."
+	return `Columns: organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery]
+
+With --pending no rows are given: a worker scans the organizations, at the tenant's pace, and each pending domain becomes a
+row of the run. That takes one request for each organization and one for each hundred of them.
+
+Examples:
+
+    enqueue domains verify domains.csv --follow
+    enqueue domains verify --pending
+
+Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
+invalid or failed.`
 }
 
 // Run hands the domains in to be looked for in DNS.
@@ -64,13 +73,20 @@ func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 type updateCommand struct {
 	submitFlags
 	oneDomain
-	Status          string `noenv:"true" placeholder:"STATUS" help:"pending, for rows that name no status; verified takes a proof, see domains verify."`
-	UseForDiscovery string `noenv:"true" placeholder:"BOOL" help:"true or false, for rows that say nothing of use_for_organization_discovery."`
+	Status          string `noenv:"true" placeholder:"STATUS" help:"Status of rows without one: pending. (To set verified, use domains verify: it requires a proof.)"`
+	UseForDiscovery string `noenv:"true" placeholder:"BOOL" help:"Value of use_for_organization_discovery for rows without one: true or false."`
 }
 
 // Help names the columns.
 func (*updateCommand) Help() string {
-	return "Columns: organization_id, discovery_domain_id[, status, use_for_organization_discovery]"
+	return `Columns: organization_id, discovery_domain_id[, status, use_for_organization_discovery]
+
+Example:
+
+    enqueue domains update --org ORG --domain DOMAIN --status pending
+
+Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
+invalid or failed.`
 }
 
 // Run hands the domains in to be set.

@@ -12,15 +12,19 @@ import (
 )
 
 type exportCommand struct {
-	Since  string `required:"true" noenv:"true" placeholder:"TIME" help:"Proofs made at this time or later: 2026-11-01, 2026-11-01T08:00:00Z, or an age such as 24h."`
-	Domain string `noenv:"true" placeholder:"DOMAIN" help:"Only of this domain, by its name or id."`
-	Tenant string `placeholder:"NAME" help:"Only of this tenant (default: all)."`
+	Since  string `required:"true" noenv:"true" placeholder:"TIME" help:"Export proofs made since then: 2026-11-01, 2026-11-01T08:00:00Z, or an age such as 24h."`
+	Domain string `noenv:"true" placeholder:"DOMAIN" help:"Only this domain (name or id)."`
+	Tenant string `placeholder:"NAME" help:"Only this tenant (default: all)."`
 }
 
 // Help describes the output.
 func (*exportCommand) Help() string {
-	return "Writes a line of JSON for each domain that was verified: tenant, run and row, the record that the proof was made for, and the answer of every name server " +
-		"and resolver. Proofs are kept as long as their runs, 30 days after these have ended: export them at least monthly to keep them longer."
+	return `Write one line of JSON for each verified domain: tenant, run and row, the record that was proven, and the answer of every name
+server and resolver. Proofs are kept as long as their runs, 30 days after these have ended; export them at least monthly to keep them longer.
+
+Example:
+
+    enqueue evidence export --since 2026-11-01 >evidence.jsonl`
 }
 
 // Run writes the proofs.

@@ -7,14 +7,17 @@ import (
 )
 
 type failedCommand struct {
-	ID string `arg:"" name:"run" help:"Id of the run."`
+	ID string `arg:"" name:"run" help:"Run id."`
 }
 
 // Help says what is written.
 func (*failedCommand) Help() string {
-	return "The rows come in the form in which they were handed in, with orgops_outcome and orgops_error: " +
-		"CSV as CSV, safe to open in a spreadsheet, JSON Lines as JSON Lines; with --json always JSON Lines. " +
-		"The file can be handed in as it is: what begins with orgops_ is ignored."
+	return `The rows keep the form in which they were submitted, with orgops_outcome and orgops_error added: CSV as CSV, safe to open in a
+spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). The file can be submitted as it is: columns that begin with orgops_ are ignored.
+
+Example:
+
+    enqueue runs failed nightly >failed.csv`
 }
 
 // Run writes the rows to stdout.

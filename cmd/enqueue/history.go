@@ -14,14 +14,18 @@ import (
 )
 
 type historyCommand struct {
-	Domain string `required:"true" noenv:"true" placeholder:"ID" help:"Discovery domain, by its id."`
+	Domain string `required:"true" noenv:"true" placeholder:"ID" help:"Discovery domain id."`
 	Tenant string `default:"default" placeholder:"NAME" help:"Tenant of the domain."`
 }
 
 // Help says what it reads.
 func (*historyCommand) Help() string {
-	return "It needs Redis alone: what is told is what sweeps have written down, not what the DNS says now (that is domains check). " +
-		"A domain is remembered from its first sweep on, for as long as sweeps come upon it and 400 days longer."
+	return `Print what sweeps have recorded; the API and the DNS are not queried (see domains check). A domain is recorded from its
+first sweep until 400 days after the last sweep that found it.
+
+Example:
+
+    enqueue domains history --domain ord_NTC6ExXjNUM91N94wxGrPQ`
 }
 
 // Run shows what is remembered of the domain.

@@ -14,8 +14,12 @@ type repairCommand struct{ oneRun }
 
 // Help says when it is of use.
 func (*repairCommand) Help() string {
-	return "A row is lost when it is open and no task stands for it any more: Redis lost its last second, evicted the task, " +
-		"or someone deleted it. Such rows get a new task; all others are left alone, so that it can be typed at any time."
+	return `A row is lost if it is open and Redis has no task for it any more: Redis lost its last second, evicted the task, or someone
+deleted it. Such rows get a new task; all others stay as they are, so the command is always safe.
+
+Example:
+
+    enqueue runs repair nightly`
 }
 
 // Run repairs the run.

@@ -14,17 +14,20 @@ import (
 type retryCommand struct {
 	oneRun
 
-	Child    string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the new run, else one is made. The same command again under the same id completes a retry that was cut off."`
-	Outcomes []string `name:"outcome" noenv:"true" placeholder:"A,B" help:"Only rows that settled so: cancelled, expired, failed or refused; by default all of these."`
-	Label    string   `noenv:"true" placeholder:"TEXT" help:"Your own word for the new run."`
-	Follow   bool     `noenv:"true" help:"Stay until the new run has ended, and tell what became of its rows."`
+	Child    string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the new run (default: a new one). Repeating the command with the same id completes an interrupted retry."`
+	Outcomes []string `name:"outcome" noenv:"true" placeholder:"A,B" help:"Only rows with these outcomes: cancelled, expired, failed, refused (default: all four)."`
+	Label    string   `noenv:"true" placeholder:"TEXT" help:"Label shown with the new run."`
+	Follow   bool     `noenv:"true" help:"Wait until the new run has ended, then print the results of its rows."`
 }
 
 // Help says what is left out.
 func (*retryCommand) Help() string {
-	return "The rows are handed in as a run of their own, which names the run that they come from. Rows that settled as invalid are left out: " +
-		"what is wrong is their form. \"enqueue runs failed\" writes them to a file, to be put right. " +
-		"Where no row is left to retry, no run is made, and the exit status is 0."
+	return `The rows become a run of their own, which names the run they come from. Rows with the outcome invalid are left out, because they would
+be invalid again: write them to a file with "enqueue runs failed" and correct it. If no row is left, no run is made and the exit status is 0.
+
+Example:
+
+    enqueue runs retry nightly --follow`
 }
 
 // Run retries the rows.

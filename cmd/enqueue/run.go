@@ -29,46 +29,46 @@ var (
 
 // grammar is what can be typed.
 type grammar struct {
-	RedisURL  string           `name:"redis-url" default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the workers: redis://, rediss://, redis-sentinel:// or redis-cluster://. Its password goes into $$ORGOPS_REDIS_PASSWORD, or a file named by $$ORGOPS_REDIS_PASSWORD_FILE."`
-	JSON      bool             `name:"json" noenv:"true" help:"Write JSON instead of text and tables."`
-	LogLevel  string           `default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
-	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"json or text; text on a terminal, json elsewhere."`
-	Version   kong.VersionFlag `help:"Say which version this is."`
+	RedisURL  string           `name:"redis-url" default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the workers: redis://, rediss://, redis-sentinel:// or redis-cluster://. Set its password in $$ORGOPS_REDIS_PASSWORD or in a file named by $$ORGOPS_REDIS_PASSWORD_FILE."`
+	JSON      bool             `name:"json" noenv:"true" help:"Print JSON instead of text and tables."`
+	LogLevel  string           `default:"info" placeholder:"LEVEL" help:"Log level: debug, info, warn or error."`
+	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"Log format: json or text (default: text on a terminal, else json)."`
+	Version   kong.VersionFlag `help:"Print the version and exit."`
 
-	OTLPEndpoint string  `name:"otlp-endpoint" placeholder:"URL" help:"Send traces to this OpenTelemetry collector, by OTLP over HTTP, such as http://127.0.0.1:4318. Without it nothing is traced."`
-	OTLPRatio    float64 `name:"otlp-ratio" default:"1" placeholder:"N" help:"Share of rows to trace, 0 to 1."`
+	OTLPEndpoint string  `name:"otlp-endpoint" placeholder:"URL" help:"Send traces to this OpenTelemetry collector by OTLP over HTTP, such as http://127.0.0.1:4318 (default: no tracing)."`
+	OTLPRatio    float64 `name:"otlp-ratio" default:"1" placeholder:"N" help:"Fraction of rows to trace, 0 to 1."`
 
 	Domains struct {
-		Verify  verifyCommand  `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark those verified."`
-		Update  updateCommand  `cmd:"" help:"Set the status, or the use for discovery, of discovery domains."`
-		Check   checkCommand   `cmd:"" help:"Ask the DNS now for TXT records, and say what is wrong where they are not there; change nothing."`
-		Show    domainCommand  `cmd:"" help:"Show what became of one discovery domain in all runs: its open row, why it is open, and its history."`
-		History historyCommand `cmd:"" help:"Show what sweeps have seen of one discovery domain, and what was done to it."`
-		Sweep   sweepCommand   `cmd:"" help:"Look at all verified domains once more, now; or say what that would come to, or close the breaker."`
-	} `cmd:"" help:"Discovery domains of organizations."`
+		Verify  verifyCommand  `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark them verified."`
+		Update  updateCommand  `cmd:"" help:"Set the status or use_for_organization_discovery of discovery domains."`
+		Check   checkCommand   `cmd:"" help:"Check TXT records now and explain what is missing or wrong; change nothing."`
+		Show    domainCommand  `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
+		History historyCommand `cmd:"" help:"Show what sweeps found of a discovery domain and what they did to it."`
+		Sweep   sweepCommand   `cmd:"" help:"Check all verified domains again now, preview that, or confirm a sweep that was held back."`
+	} `cmd:"" help:"Verify, update, check and inspect discovery domains."`
 	Clients struct {
-		Remove removeCommand `cmd:"" help:"Remove clients from organizations."`
-	} `cmd:"" help:"Clients of organizations."`
+		Remove removeCommand `cmd:"" help:"Remove client associations from organizations."`
+	} `cmd:"" help:"Remove clients from organizations."`
 	Templates struct {
-		Create createCommand `cmd:"" help:"Create verifiable-credential templates."`
-	} `cmd:"" help:"Verifiable-credential templates."`
+		Create createCommand `cmd:"" help:"Create verifiable-credential templates, each exactly once."`
+	} `cmd:"" help:"Create verifiable-credential templates."`
 	Evidence struct {
-		Export exportCommand `cmd:"" help:"Write the proofs by which domains were verified to stdout, as JSON Lines."`
-	} `cmd:"" help:"Proofs by which domains were verified."`
+		Export exportCommand `cmd:"" help:"Write the proofs of verified domains to standard output as JSON Lines."`
+	} `cmd:"" help:"Export the proofs of verified domains."`
 	Runs struct {
-		List   listCommand   `cmd:"" help:"List all runs, the newest first."`
-		Show   showCommand   `cmd:"" help:"Show one run: its counts, its open rows, and those that did not settle well."`
-		Follow followCommand `cmd:"" help:"Show progress until the runs have ended."`
-		Pause  pauseCommand  `cmd:"" help:"Let what has not started of a run wait."`
-		Resume resumeCommand `cmd:"" help:"Go on with a paused run."`
-		Repair repairCommand `cmd:"" help:"Put rows back whose tasks were lost."`
-		Cancel cancelCommand `cmd:"" help:"Settle all open rows of a run as cancelled."`
-		Delete deleteCommand `cmd:"" help:"Forget a run that has ended."`
-		Failed failedCommand `cmd:"" help:"Write the rows that did not settle well to stdout, ready to be handed in again."`
-		Retry  retryCommand  `cmd:"" help:"Hand the rows that did not settle well in once more, as a run of their own."`
-	} `cmd:"" help:"What was handed in before."`
+		List   listCommand   `cmd:"" help:"List runs, newest first."`
+		Show   showCommand   `cmd:"" help:"Show a run: its counts, open rows and failed rows."`
+		Follow followCommand `cmd:"" help:"Show the progress of runs until they have ended."`
+		Pause  pauseCommand  `cmd:"" help:"Pause a run: rows in progress finish, no others start."`
+		Resume resumeCommand `cmd:"" help:"Resume a paused run."`
+		Repair repairCommand `cmd:"" help:"Enqueue rows again whose tasks Redis has lost."`
+		Cancel cancelCommand `cmd:"" help:"Cancel a run: settle its open rows as cancelled."`
+		Delete deleteCommand `cmd:"" help:"Delete a run that has ended."`
+		Failed failedCommand `cmd:"" help:"Write the failed rows to standard output, ready to be submitted again."`
+		Retry  retryCommand  `cmd:"" help:"Submit the failed rows again, as a run of their own."`
+	} `cmd:"" help:"Inspect and control runs."`
 	cli.Manual
-	Serve serveCommand `cmd:"" help:"Take rows in over HTTP, from systems in any language."`
+	Serve serveCommand `cmd:"" help:"Serve an HTTP API that accepts rows."`
 }
 
 // tool is what the commands work with.

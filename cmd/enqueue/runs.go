@@ -40,9 +40,9 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 }
 
 type showCommand struct {
-	ID   string `arg:"" name:"run" help:"Id of the run."`
-	Rows int    `noenv:"true" default:"20" help:"How many rows are shown: of the open ones, and of those that did not settle well."`
-	Open bool   `noenv:"true" help:"Show the open rows alone, all of them, one a line, with why they are open and when they are looked at next."`
+	ID   string `arg:"" name:"run" help:"Run id."`
+	Rows int    `noenv:"true" default:"20" help:"Open rows, and failed rows, to print."`
+	Open bool   `noenv:"true" help:"Print only the open rows, all of them, with the reason and the next check."`
 }
 
 // Run shows one run.
@@ -135,7 +135,7 @@ func stamp(at time.Time) string {
 }
 
 type followCommand struct {
-	IDs []string `arg:"" name:"run" help:"Ids of the runs."`
+	IDs []string `arg:"" name:"run" help:"Run ids."`
 }
 
 // Run follows runs to their ends.

@@ -15,24 +15,33 @@ import (
 )
 
 type serveCommand struct {
-	Addr            string        `default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Where to serve. Elsewhere than on loopback it takes --tls-cert, or --plain-http."`
-	Tokens          string        `placeholder:"FILE" help:"Who may hand in what, in YAML or JSON; read again when it changes."`
-	NoAuth          bool          `noenv:"true" help:"Ask nobody who he is. On loopback only."`
-	TLSCert         string        `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; read again when it changes."`
-	TLSKey          string        `name:"tls-key" placeholder:"FILE" help:"Its key in PEM."`
-	PlainHTTP       bool          `name:"plain-http" help:"Serve without TLS where others than this machine can reach it: behind a proxy that ends TLS."`
-	Spool           string        `placeholder:"DIR" help:"Directory of what was received and is not handed in yet, of this server alone; by default below the one for temporary files. On a disk that outlives the machine's restart it is what outlives it too."`
-	MaxBytes        int64         `default:"268435456" placeholder:"N" help:"Most bytes of a body, and of what its gzip expands to."`
-	MaxRows         int64         `default:"1000000" placeholder:"N" help:"Most rows of a body."`
-	MaxUploads      int           `default:"16" placeholder:"N" help:"Bodies received at a time."`
-	UploadTimeout   time.Duration `default:"30m" placeholder:"DURATION" help:"How long a body may take; and not more than 30 s for its next bytes."`
-	ShutdownTimeout time.Duration `default:"25s" placeholder:"DURATION" help:"How long requests under way may take to finish at the end."`
+	Addr            string        `default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address to listen on. Other than on loopback, --tls-cert or --plain-http is required."`
+	Tokens          string        `placeholder:"FILE" help:"File of tokens and what each may submit, YAML or JSON. Reloaded when it changes."`
+	NoAuth          bool          `noenv:"true" help:"Accept requests without a token. Only on loopback."`
+	TLSCert         string        `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Reloaded when it changes."`
+	TLSKey          string        `name:"tls-key" placeholder:"FILE" help:"Key of the certificate, PEM."`
+	PlainHTTP       bool          `name:"plain-http" help:"Serve without TLS on an address that other machines can reach, behind a proxy that terminates TLS."`
+	Spool           string        `placeholder:"DIR" help:"Directory of received rows that are not submitted yet, used by this server alone (default: below the directory for temporary files). Rows survive a restart of the machine only on a disk that does."`
+	MaxBytes        int64         `default:"268435456" placeholder:"N" help:"Maximum size of a body in bytes, before and after decompression."`
+	MaxRows         int64         `default:"1000000" placeholder:"N" help:"Maximum number of rows in a body."`
+	MaxUploads      int           `default:"16" placeholder:"N" help:"Maximum number of bodies received at once."`
+	UploadTimeout   time.Duration `default:"30m" placeholder:"DURATION" help:"Maximum time for receiving a body; 30 s without a byte always ends it."`
+	ShutdownTimeout time.Duration `default:"25s" placeholder:"DURATION" help:"How long requests in progress may take to finish at shutdown."`
 }
 
 // Help says where to go on.
 func (*serveCommand) Help() string {
-	return "What there is, GET /v1/openapi.yaml describes. " +
-		"A token is made by: openssl rand -hex 32. The file has its hash, by: printf %s \"$TOKEN\" | sha256sum, as an entry of its list \"tokens\" with name, sha256, kinds and tenants."
+	return `GET /v1/openapi.yaml describes the API.
+
+Create a token with "openssl rand -hex 32". The file of tokens contains its hash, from
+
+    printf %s "$TOKEN" | sha256sum
+
+as an entry of the list "tokens" with name, sha256, kinds and tenants.
+
+Example:
+
+    enqueue serve --tokens tokens.yaml`
 }
 
 // Run serves until ctx ends.

@@ -15,17 +15,17 @@ import (
 
 // submitFlags are what the commands that hand in rows have in common.
 type submitFlags struct {
-	File          string   `arg:"" optional:"" help:"CSV with a header, or JSON Lines, gzipped or not; - or nothing: stdin."`
-	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant that the rows are for."`
-	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same rows again under the same id are harmless."`
-	Priority      string   `noenv:"true" placeholder:"high|normal" help:"Before other runs or among them (default: high up to 500 rows). It stays the run's, whatever is done with it."`
-	Label         string   `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
-	Follow        bool     `noenv:"true" help:"Stay until the run has ended, and tell what became of its rows."`
-	SkipInvalid   bool     `noenv:"true" help:"Hand in the good rows where others are bad. Those are told, settle as invalid, and the exit status is 3."`
-	Rejected      string   `noenv:"true" placeholder:"FILE" help:"Write the bad rows to this file as they came, with orgops_error. Takes --skip-invalid."`
-	IgnoreColumns []string `noenv:"true" placeholder:"A,B" help:"Columns, or members, to leave out of the rows as if they were not there."`
-	NoWorkerYet   bool     `help:"Submit for a tenant that no worker has served on this Redis yet: the rows wait until one starts."`
-	DryRun        bool     `noenv:"true" help:"Say what would be handed in and how long it would take; change nothing. Redis is asked for the tenant's settings alone, and need not be there."`
+	File          string   `arg:"" optional:"" help:"CSV file with a header, or JSON Lines; may be gzipped. - or no file: read standard input."`
+	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant of the rows."`
+	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one). Submitting the same rows again under the same id is harmless."`
+	Priority      string   `noenv:"true" placeholder:"high|normal" help:"Priority of the run (default: high for up to 500 rows, else normal)."`
+	Label         string   `noenv:"true" placeholder:"TEXT" help:"Label shown with the run."`
+	Follow        bool     `noenv:"true" help:"Wait until the run has ended, then print the results of its rows."`
+	SkipInvalid   bool     `noenv:"true" help:"Submit the valid rows even if others are invalid. Invalid rows are listed and settle as invalid; the exit status is 3."`
+	Rejected      string   `noenv:"true" placeholder:"FILE" help:"Write the invalid rows, unchanged, to this file, with a column orgops_error. Requires --skip-invalid."`
+	IgnoreColumns []string `noenv:"true" placeholder:"A,B" help:"Ignore these columns or JSON members."`
+	NoWorkerYet   bool     `help:"Submit for a tenant that no worker has served on this Redis yet. The rows wait until one starts."`
+	DryRun        bool     `noenv:"true" help:"Print what would be submitted and how long it would take; change nothing. Redis is optional: only the tenant's settings are read."`
 }
 
 // order is one submission: what the arguments ask for.

@@ -15,24 +15,30 @@ import (
 )
 
 type sweepCommand struct {
-	Tenant        string `default:"default" placeholder:"NAME" help:"Tenant whose domains are looked at."`
-	Org           string `noenv:"true" placeholder:"ORG" help:"The domains of this organization alone."`
-	ID            string `name:"run" noenv:"true" placeholder:"ID" help:"Id of the run, else one is made. The same again under the same id is harmless."`
-	Label         string `noenv:"true" placeholder:"TEXT" help:"Your own word for the run."`
-	VerifyPending bool   `noenv:"true" help:"Look at the domains that are pending, too; those whose TXT record is there are proven and marked verified."`
-	NoWorkerYet   bool   `help:"Begin a sweep for a tenant that no worker has served on this Redis yet: it waits until one starts."`
-	Follow        bool   `noenv:"true" help:"Stay until the sweep has ended, and tell what became of its rows."`
-	DryRun        bool   `noenv:"true" help:"Say what a sweep would come to, how long it would take, and what would be done to the domains that are absent as far as is known; change nothing."`
-	Rows          int    `noenv:"true" default:"20" help:"How many domains --dry-run and --confirm show; --json has all."`
-	Confirm       string `noenv:"true" placeholder:"SWEEP" help:"In the place of a sweep: close the breaker that this sweep has opened. What was absent before that is acted on then, as the rules have it."`
+	Tenant        string `default:"default" placeholder:"NAME" help:"Tenant to sweep."`
+	Org           string `noenv:"true" placeholder:"ORG" help:"Only this organization."`
+	ID            string `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one). Repeating the command with the same id is harmless."`
+	Label         string `noenv:"true" placeholder:"TEXT" help:"Label shown with the run."`
+	VerifyPending bool   `noenv:"true" help:"Also check pending domains, and verify those whose TXT record is there."`
+	NoWorkerYet   bool   `help:"Start a sweep of a tenant that no worker has served on this Redis yet. It waits until one starts."`
+	Follow        bool   `noenv:"true" help:"Wait until the sweep has ended, then print the results of its rows."`
+	DryRun        bool   `noenv:"true" help:"Print how long a sweep would take and what it would do to domains known to be absent; change nothing."`
+	Rows          int    `noenv:"true" default:"20" help:"Domains that --dry-run and --confirm print; --json prints all."`
+	Confirm       string `noenv:"true" placeholder:"SWEEP" help:"Confirm a sweep that was held back because it found too many domains absent, instead of starting one. Those domains are acted on at the end of the next sweep."`
 }
 
 // Help says what a sweep does.
 func (*sweepCommand) Help() string {
-	return "A worker walks through the organizations, at the sweeps' share of the tenant's rate, and the TXT record of each verified domain is looked for once more. " +
-		"What was seen is written down. A domain whose record is gone is acted on (worker --absent-action) at the end of a sweep, once --absent-checks sweeps have not seen it, over at least --grace. " +
-		"Where too much is gone at once, a breaker opens, and nothing is done until an operator has closed it by --confirm. " +
-		"Sweeps begin by themselves where worker --sweep says when; this begins one now. --dry-run needs Redis alone."
+	return `A worker scans the organizations at the sweeps' share of the tenant's rate and checks the TXT record of each verified domain again.
+Results are recorded. A domain whose record is gone is acted on (worker --absent-action) at the end of a sweep, after --absent-checks
+sweeps have found it gone over at least --grace. If a sweep finds too many domains gone at once, it is held back until an operator confirms it.
+
+Sweeps start by schedule (worker --sweep); this command starts one now.
+
+Examples:
+
+    enqueue domains sweep --dry-run
+    enqueue domains sweep --confirm 20261122-030000-abcdef`
 }
 
 func (c *sweepCommand) check() error {

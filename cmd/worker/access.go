@@ -16,14 +16,14 @@ import (
 
 // accessFlags say who may look at the operator's pages, and act there.
 type accessFlags struct {
-	OpsWrite       bool     `help:"Let the pages act: cancel and retry runs, and the like. They only show otherwise."`
-	OpsUsers       string   `help:"Who may look, by name and password: lines of name:hash as htpasswd -B writes them; read again when it changes." placeholder:"FILE"`
-	OpsProxyHeader string   `help:"Header in which a proxy in front says who the user is, who is not asked again. It takes --ops-proxy-from." placeholder:"NAME"`
-	OpsProxyFrom   []string `help:"Addresses and networks that the proxy asks from: requests from elsewhere are refused." placeholder:"CIDR"`
-	OpsHosts       []string `help:"Names of hosts that the pages answer to, beside localhost and their own address." placeholder:"NAME"`
-	OpsTLSCert     string   `name:"ops-tls-cert" help:"Certificate chain of the pages in PEM; read again when it changes." placeholder:"FILE"`
-	OpsTLSKey      string   `name:"ops-tls-key" help:"Its key in PEM." placeholder:"FILE"`
-	OpsPlainHTTP   bool     `name:"ops-plain-http" help:"Ask for passwords without TLS where others than this machine can reach the pages: behind a proxy that ends TLS. It takes --ops-proxy-from."`
+	OpsWrite       bool     `help:"Allow the pages to change things, such as cancel and retry runs. Pages are read-only otherwise."`
+	OpsUsers       string   `help:"File of users: lines of name:hash as htpasswd -B writes them. Reloaded when it changes." placeholder:"FILE"`
+	OpsProxyHeader string   `help:"Header in which a reverse proxy passes the authenticated user's name. Requires --ops-proxy-from." placeholder:"NAME"`
+	OpsProxyFrom   []string `help:"Addresses and networks of the proxy. Requests from elsewhere are refused." placeholder:"CIDR"`
+	OpsHosts       []string `help:"Host names that the pages accept, besides localhost and their own address." placeholder:"NAME"`
+	OpsTLSCert     string   `name:"ops-tls-cert" help:"Certificate chain of the pages, PEM. Reloaded when it changes." placeholder:"FILE"`
+	OpsTLSKey      string   `name:"ops-tls-key" help:"Key of the certificate, PEM." placeholder:"FILE"`
+	OpsPlainHTTP   bool     `name:"ops-plain-http" help:"Accept passwords without TLS on an address that other machines can reach, behind a proxy that terminates TLS. Requires --ops-proxy-from."`
 }
 
 // check refuses what would let strangers in, or passwords out.

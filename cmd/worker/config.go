@@ -28,8 +28,8 @@ import (
 
 // systems are the flags that say what a worker connects to: Redis and tenants.
 type systems struct {
-	RedisURL string `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. The password goes into ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
-	Config   string `help:"Tenants from a YAML file, instead of the tenant's flags." placeholder:"FILE"`
+	RedisURL string `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. Set the password in ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
+	Config   string `help:"YAML file of tenants, instead of the tenant's flags." placeholder:"FILE"`
 
 	tenantFlags `group:"The tenant"` // tenantGroup
 }
@@ -37,19 +37,19 @@ type systems struct {
 // settings are the worker's flags; each has an environment variable.
 type settings struct {
 	systems
-	HTTPAddr        string        `name:"http-addr" help:"Operator's pages, asynqmon among them; or off. Elsewhere than on loopback they take --ops-users, or --ops-proxy-header." default:"127.0.0.1:8080"`
-	ProbeAddr       string        `help:"/healthz, /readyz and /metrics; or off." default:"127.0.0.1:8081"`
-	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at the end." default:"25s"`
-	LogLevel        string        `help:"debug, info, warn or error." default:"info"`
-	LogFormat       string        `help:"json or text (default: text on a terminal)." enum:"json,text," default:""`
-	DebugHTTP       bool          `name:"debug-http" help:"Log requests to the API and the token endpoint, and their answers, at debug level; secrets are left out."`
+	HTTPAddr        string        `name:"http-addr" help:"Address of the operator pages (including asynqmon), or off. Other than on loopback, --ops-users or --ops-proxy-header is required." default:"127.0.0.1:8080"`
+	ProbeAddr       string        `help:"Address of /healthz, /readyz and /metrics, or off." default:"127.0.0.1:8081"`
+	ShutdownTimeout time.Duration `help:"How long running tasks may take to finish at shutdown." default:"25s"`
+	LogLevel        string        `help:"Log level: debug, info, warn or error." default:"info"`
+	LogFormat       string        `help:"Log format: json or text (default: text on a terminal, else json)." enum:"json,text," default:""`
+	DebugHTTP       bool          `name:"debug-http" help:"Log requests to the API and the token endpoint, with their responses, at debug level. Secrets are left out."`
 
-	OTLPEndpoint string  `name:"otlp-endpoint" help:"Send traces to this OpenTelemetry collector, by OTLP over HTTP, such as http://127.0.0.1:4318; without it nothing is traced." placeholder:"URL"`
-	OTLPRatio    float64 `name:"otlp-ratio" help:"Share of rows to trace, 0 to 1; those that are enqueued with a trace keep to its word." default:"1"`
+	OTLPEndpoint string  `name:"otlp-endpoint" help:"Send traces to this OpenTelemetry collector by OTLP over HTTP, such as http://127.0.0.1:4318 (default: no tracing)." placeholder:"URL"`
+	OTLPRatio    float64 `name:"otlp-ratio" help:"Fraction of rows to trace, 0 to 1. Rows enqueued with a trace follow its sampling decision." default:"1"`
 
-	CheckConfig bool `help:"Say what would be used, and leave." noenv:"true"`
-	Sandbox     bool `help:"Everything embedded: a tenant, a DNS server and a Redis, with a sample of each kind of run." noenv:"true"`
-	Drain       bool `help:"Leave, with status 0, when every run that was handed in whole has ended, and every sweep is judged." noenv:"true"`
+	CheckConfig bool `help:"Print the effective configuration and exit." noenv:"true"`
+	Sandbox     bool `help:"Run an embedded tenant, DNS server and Redis, with a sample run of each kind." noenv:"true"`
+	Drain       bool `help:"Exit with status 0 once all submitted runs and sweeps have ended." noenv:"true"`
 
 	accessFlags `group:"Who may look at the operator's pages"`
 }
@@ -61,40 +61,40 @@ const tenantGroup = "The tenant"
 // in a file are in tenant.
 type tenantFlags struct {
 	Tenant               string        `help:"Name of the tenant." default:"default"`
-	BaseURL              string        `help:"Management API: https://TENANT/api/v2." placeholder:"URL"`
-	AuthURL              string        `help:"Authorization server (default: the base URL's host)." placeholder:"URL"`
-	ClientAuth           string        `help:"How the client proves who it is: body (the secret in the form), basic (by HTTP Basic), or private-key-jwt (an assertion signed with a key)." default:"body"`
-	ClientKeyFile        string        `help:"The private key of private-key-jwt: PEM or JWK; RSA of 2048 bits or more, or P-256. Read again for each token, as secrets in files are." placeholder:"FILE"`
-	ClientKeyAlg         string        `help:"What it signs with: RS256, RS384, PS256 or ES256 (default: what a JWK says, or RS256 for RSA, ES256 for P-256)." placeholder:"ALG"`
-	AssertionAudience    string        `help:"Who the assertion is for (default: {auth-url}/)." placeholder:"URL"`
-	CAFile               string        `name:"ca-file" help:"Certificate authorities (PEM) to trust beside the system's." placeholder:"FILE"`
-	Body                 string        `help:"How bodies are sent: json or form." default:"json"`
-	TokenURL             string        `help:"Token endpoint (default: {auth-url}/oauth/token/)." placeholder:"URL"`
+	BaseURL              string        `help:"Base URL of the Management API: https://TENANT/api/v2." placeholder:"URL"`
+	AuthURL              string        `help:"URL of the authorization server (default: the base URL's host)." placeholder:"URL"`
+	ClientAuth           string        `help:"Client authentication: body (secret in the form), basic (HTTP Basic), or private-key-jwt (an assertion signed with a key)." default:"body"`
+	ClientKeyFile        string        `help:"Private key for private-key-jwt: PEM or JWK; RSA of 2048 bits or more, or P-256. Read for each token, as secrets in files are." placeholder:"FILE"`
+	ClientKeyAlg         string        `help:"Signature algorithm: RS256, RS384, PS256 or ES256 (default: the JWK's, else RS256 for RSA and ES256 for P-256)." placeholder:"ALG"`
+	AssertionAudience    string        `help:"Audience of the assertion (default: {auth-url}/)." placeholder:"URL"`
+	CAFile               string        `name:"ca-file" help:"Certificate authorities to trust for the API in addition to the system's, PEM." placeholder:"FILE"`
+	Body                 string        `help:"Format of request bodies: json or form." default:"json"`
+	TokenURL             string        `help:"URL of the token endpoint (default: {auth-url}/oauth/token/)." placeholder:"URL"`
 	Audience             string        `help:"Audience of the token (default: the base URL's host with /api/v2/)." placeholder:"URL"`
-	ClientID             string        `help:"Client credentials' id. The secret goes into ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE; a bearer token, instead of both, into ORGOPS_TOKEN or ORGOPS_TOKEN_FILE." placeholder:"ID"`
-	Rate                 string        `help:"Requests that the tenant's plan allows: 16/s, 150/min, or unlimited." default:"2/s"`
-	Burst                int           `help:"Requests that it allows at once." default:"2"`
-	Reserve              float64       `help:"Share of rate and burst left to the tenant's own logins, in percent." default:"20"`
-	SweepShare           float64       `help:"Share of what is left after the reserve that sweeps get, in percent." default:"20"`
-	MaxClientsPerRequest int           `help:"Most clients that one request removes." default:"100"`
-	Resolvers            []string      `help:"Resolvers to ask: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or in the clear an address or tcp://ADDRESS. NAME is the one that the certificate must have, if not the address; it is never looked up. A resolver of yours in another network names that after an @ (tls://ADDRESS#NAME@eu): if any does, a proof takes answers from two." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
-	ResolverQuorum       int           `help:"How many resolvers have to see a token (default, and least: all of two, all but one of three to five, all but two of six or more)." default:"0"`
-	RequireDNSSEC        bool          `name:"require-dnssec" help:"Prove domains by answers only that a quorum of the resolvers authenticates by DNSSEC. Domains without DNSSEC are never verified then."`
+	ClientID             string        `help:"Client id. Set the secret in ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE; or, instead of both, a bearer token in ORGOPS_TOKEN or ORGOPS_TOKEN_FILE." placeholder:"ID"`
+	Rate                 string        `help:"Request rate that the tenant's plan allows: 16/s, 150/min, or unlimited." default:"2/s"`
+	Burst                int           `help:"Burst that the tenant's plan allows, in requests." default:"2"`
+	Reserve              float64       `help:"Percentage of rate and burst reserved for the tenant's own logins." default:"20"`
+	SweepShare           float64       `help:"Percentage of the rate after the reserve that sweeps may use." default:"20"`
+	MaxClientsPerRequest int           `help:"Maximum number of clients that one request removes." default:"100"`
+	Resolvers            []string      `help:"Resolvers to query: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or unencrypted ADDRESS or tcp://ADDRESS. The certificate must be valid for NAME (default: the address), which is never looked up. @PERSPECTIVE names the network of your own resolver (tls://ADDRESS#NAME@eu); if any resolver has one, a proof requires answers from two." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
+	ResolverQuorum       int           `help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)." default:"0"`
+	RequireDNSSEC        bool          `name:"require-dnssec" help:"Require a quorum of answers authenticated by DNSSEC. Domains without DNSSEC are then never verified."`
 	ThinProofAfter       time.Duration `help:"Accept a proof that lacks only silent name servers once each check for this time has found it so (24h; at least 1h; 0: never). Whoever holds the other name servers and silences these for so long can have the domain verified." default:"0"`
 	RefuseAliases        bool          `help:"Do not verify a domain whose TXT record is reached through an alias (CNAME or DNAME) that leads out of the domain."`
 	RefuseWildcards      bool          `help:"Do not verify a domain whose TXT record comes from a wildcard. A proof then asks the resolvers for one random name more."`
-	DNSMode              string        `name:"dns-mode" help:"Who is asked whether a token is there: auto (the domain's own name servers, and the resolvers where those cannot be reached; a proof needs both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
-	CanaryZone           string        `help:"Zone of yours with no names in it, that says NXDOMAIN: resolvers are asked for random names there, and one that has an answer loses its vote." placeholder:"ZONE"`
-	GiveUp               time.Duration `help:"How long a token may take to appear." default:"72h"`
-	Sweep                string        `help:"When all verified domains are looked at again: five cron fields in UTC (0 3 * * *), or @daily and the like; or off." default:"off" placeholder:"CRON"`
-	VerifyPending        bool          `help:"Have sweeps look at pending domains too, and verify those whose token is there."`
-	AbsentAction         string        `help:"What is done to a verified domain whose token is gone: report (it is told), unroute (use_for_organization_discovery is set to false) or pending (its status is)." default:"report"`
-	Grace                time.Duration `help:"How long the token has to be gone before that." default:"168h"`
-	AbsentChecks         int           `help:"How many sweeps in a row have to find it gone before that." default:"3"`
-	Protect              []string      `help:"Domains, with all below them, and organizations' ids that it is never done to." placeholder:"NAME"`
-	TrustPayload         bool          `help:"Do not read records: for credentials without read scopes. Rows then bring host, token and flag."`
-	Webhooks             string        `help:"Endpoints that are told of events, from a YAML file." placeholder:"FILE"`
-	AllowUnproven        bool          `help:"Let domains update set verified without a proof."`
+	DNSMode              string        `name:"dns-mode" help:"Servers to query: auto (the domain's own name servers, or the resolvers where those cannot be reached; a proof requires both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
+	CanaryZone           string        `help:"Empty zone of yours that answers NXDOMAIN. A resolver that answers for a random name in it is not counted." placeholder:"ZONE"`
+	GiveUp               time.Duration `help:"How long to wait for the TXT record of a domain to appear." default:"72h"`
+	Sweep                string        `help:"Schedule for checking all verified domains again: five cron fields in UTC (0 3 * * *), @daily and the like, or off." default:"off" placeholder:"CRON"`
+	VerifyPending        bool          `help:"Let sweeps check pending domains too, and verify those whose TXT record is there."`
+	AbsentAction         string        `help:"Action on a verified domain whose TXT record is gone: report, unroute (set use_for_organization_discovery to false) or pending (set the status)." default:"report"`
+	Grace                time.Duration `help:"How long the TXT record must be gone before the action." default:"168h"`
+	AbsentChecks         int           `help:"Number of consecutive sweeps that must find it gone before the action." default:"3"`
+	Protect              []string      `help:"Domains (including their subdomains) and organization ids that are never acted on." placeholder:"NAME"`
+	TrustPayload         bool          `help:"Do not read records, for credentials without read scopes. Rows must then contain host, token and flag."`
+	Webhooks             string        `help:"YAML file of webhook endpoints." placeholder:"FILE"`
+	AllowUnproven        bool          `help:"Allow domains update to set verified without a proof."`
 }
 
 // tenant is one tenant's settings as used; a file has them by these names.

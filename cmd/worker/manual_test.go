@@ -72,7 +72,7 @@ func TestBashCompletes(t *testing.T) {
 }
 
 func TestOtherShells(t *testing.T) {
-	for shell, want := range map[string]string{"zsh": "#compdef worker\n", "fish": "' -a doctor -d 'Test the settings"} {
+	for shell, want := range map[string]string{"zsh": "#compdef worker\n", "fish": "' -a doctor -d 'Test Redis"} {
 		script := written(t, "completion", shell)
 		if !strings.Contains(script, want) {
 			t.Errorf("%s: no %q in\n%s", shell, want, script)

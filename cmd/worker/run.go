@@ -34,11 +34,11 @@ var (
 )
 
 type grammar struct {
-	Work    settings       `cmd:"" default:"withargs" help:"Carry out tasks (what worker does unless told otherwise)."`
-	Sandbox sandboxCommand `cmd:"" help:"Serve a tenant and its DNS alone, without a worker, and print the settings that point at them."`
-	Doctor  doctorCommand  `cmd:"" help:"Test the settings against the real world, once: Redis, credentials, API, resolvers; say what is wrong and what to do. Status 1 if something is."`
+	Work    settings       `cmd:"" default:"withargs" help:"Process tasks (the default command)."`
+	Sandbox sandboxCommand `cmd:"" help:"Serve a sandbox tenant and its DNS, without a worker, and print the settings to connect to them."`
+	Doctor  doctorCommand  `cmd:"" help:"Test Redis, credentials, API and resolvers with these settings, and print what is wrong and what to do. Exit status 1 if anything is wrong."`
 	cli.Manual
-	Version kong.VersionFlag `help:"Print the version." noenv:"true"`
+	Version kong.VersionFlag `help:"Print the version and exit." noenv:"true"`
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {

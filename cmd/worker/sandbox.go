@@ -227,20 +227,20 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 
 // sandboxCommand serves a tenant and its DNS without a worker.
 type sandboxCommand struct {
-	APIAddr   string        `help:"Where the API listens; port 0: any." default:"127.0.0.1:0" placeholder:"ADDR" noenv:"true"`
-	DNSAddr   string        `help:"Where the DNS server listens; port 0: any." default:"127.0.0.1:0" placeholder:"ADDR" noenv:"true"`
-	RedisAddr string        `help:"Where an embedded Redis listens too (default: none)." placeholder:"ADDR" noenv:"true"`
-	Rate      float64       `help:"Requests per second that the tenant allows; 0: no limit." default:"50" noenv:"true"`
-	Burst     int           `help:"Requests that it allows at once; 0: what the rate gives in a second." default:"0" noenv:"true"`
-	ReadLag   time.Duration `help:"How much later reads see a change." default:"0s" noenv:"true"`
-	Remember  int           `help:"How many of the last requests, and of the last DNS queries, are in the logs; 0: 200,000." default:"0" noenv:"true"`
+	APIAddr   string        `help:"Address of the API; port 0: any free port." default:"127.0.0.1:0" placeholder:"ADDR" noenv:"true"`
+	DNSAddr   string        `help:"Address of the DNS server; port 0: any free port." default:"127.0.0.1:0" placeholder:"ADDR" noenv:"true"`
+	RedisAddr string        `help:"Address of an embedded Redis (default: none)." placeholder:"ADDR" noenv:"true"`
+	Rate      float64       `help:"Rate limit of the tenant in requests per second; 0: none." default:"50" noenv:"true"`
+	Burst     int           `help:"Burst of the rate limit; 0: one second's worth." default:"0" noenv:"true"`
+	ReadLag   time.Duration `help:"How long reads lag behind writes." default:"0s" noenv:"true"`
+	Remember  int           `help:"Requests, and DNS queries, kept in the logs; 0: 200,000." default:"0" noenv:"true"`
 
-	Seed          uint64  `help:"Identifiers and tokens are made from it: the same seed, the same names." default:"0" noenv:"true"`
-	Organizations int     `help:"Organizations to begin with, of one to three verified domains each." default:"0" noenv:"true"`
-	Absent        float64 `help:"Share of their domains whose tokens do not stand, in percent." default:"0" noenv:"true"`
-	Servfail      float64 `help:"Share of their domains that DNS answers with SERVFAIL for, in percent." default:"0" noenv:"true"`
+	Seed          uint64  `help:"Seed of identifiers and tokens: the same seed gives the same names." default:"0" noenv:"true"`
+	Organizations int     `help:"Organizations to create, with one to three verified domains each." default:"0" noenv:"true"`
+	Absent        float64 `help:"Percentage of their domains without a TXT record." default:"0" noenv:"true"`
+	Servfail      float64 `help:"Percentage of their domains for which DNS answers SERVFAIL." default:"0" noenv:"true"`
 
-	LogLevel string `help:"debug, info, warn or error." default:"warn" noenv:"true"`
+	LogLevel string `help:"Log level: debug, info, warn or error." default:"warn" noenv:"true"`
 }
 
 func (c sandboxCommand) check() error {

@@ -12,12 +12,12 @@ import (
 // Manual are the commands that write what goes along with a release. Their output
 // comes from the definitions of the commands, and cannot be behind them.
 type Manual struct {
-	Completion completionCommand `cmd:"" help:"Write the completion of a shell: bash, zsh or fish."`
-	Man        manCommand        `cmd:"" help:"Write the manual page."`
+	Completion completionCommand `cmd:"" help:"Print the completion script of a shell: bash, zsh or fish."`
+	Man        manCommand        `cmd:"" help:"Print the manual page."`
 }
 
 type completionCommand struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
 }
 
 type manCommand struct{}
