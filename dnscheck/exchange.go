@@ -286,8 +286,8 @@ type query struct {
 	unchecked bool // checking disabled: the answer is wanted though its signatures do not hold
 }
 
-// pack writes the query. RD: the server shall resolve; AD: it shall tell whether it validated (RFC 6840 section 5.7); CD: it shall give what does not
-// validate (RFC 4035 section 3.2.2).
+// pack writes the query. RD: the server shall resolve; AD: it reports whether it validated (RFC 6840 section 5.7); CD: it returns answers that do
+// not validate (RFC 4035 section 3.2.2).
 func (q query) pack(id uint16) ([]byte, error) {
 	const fields, opt, padding = 4, 11, 128 // octets after the name: of the question, of an OPT record (RFC 6891 section 6.1.2), at most
 	named := headerOctets + len(q.name) + 1

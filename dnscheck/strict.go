@@ -56,7 +56,7 @@ func (v Verdict) AliasOut() (name, target string, out bool) {
 	return "", "", false
 }
 
-// siblingLabel is how many octets the first label of a sibling has: too many to be guessed, or to exist.
+// siblingLabel is the length of a sibling's first label in bytes: too long to be guessed, or to exist.
 const siblingLabel = 20
 
 // siblingOf is a random name with the host's parent. It begins with an underscore if the host does, as there are zones that treat
@@ -75,7 +75,7 @@ func siblingOf(host string) string {
 //
 // A wildcard covers the sibling if it covers the host: the source of both is the wildcard right beneath the closest encloser (RFC 4592
 // section 3.3.1), the longest existing name above them. That is no longer than their common parent, for neither of them exists. So
-// the first label is enough. A name server that answers by the name that is asked for can tell them apart; but whoever runs it can
+// the first label is enough. A name server that answers by the name that is asked for can tell them apart; but its operator can
 // publish the token at the host as well. A wildcard that the target of an alias stands by is not looked for: it is the target's
 // owner's.
 //
@@ -93,7 +93,7 @@ func (c *Checker) sibling(ctx context.Context, proven Verdict, token string) (Ve
 	return voters.poll(ctx, name, token, tally.proved)
 }
 
-// isLike reports whether the host has what the sibling has. Behind an alias of both there may be something else each time.
+// isLike reports whether the host and the sibling have the same record. An alias of both may lead to another answer each time.
 func (v Verdict) isLike(sibling Verdict) bool {
 	aliased := slices.ContainsFunc(v.Observations, Observation.isAliased)
 	return slices.ContainsFunc(sibling.Observations, func(o Observation) bool { return o.State == Present || aliased && o.isAliased() })

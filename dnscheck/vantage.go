@@ -23,7 +23,7 @@ type recursive struct {
 	exchange  *exchange
 	canary    *canary // nil: it is taken at its word
 	strict    bool    // that there is nothing has to come from a zone
-	unchecked bool    // queries have CD: what the resolver finds bogus, it gives
+	unchecked bool    // queries have CD: the resolver returns bogus answers too
 	signs     *signs
 }
 

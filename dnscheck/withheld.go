@@ -9,7 +9,7 @@ import (
 // so that a veto looks like a failure. Queried with CD, checking disabled, such a resolver gives the answer all the same (RFC 4035
 // section 3.2.2).
 
-// vetoed is a proof less what a resolver withholds: where one that said SERVFAIL has an answer with CD it is Unknown, ReasonDNSSEC.
+// vetoed returns the proof, or Unknown with ReasonDNSSEC if a resolver that said SERVFAIL returns an answer with CD.
 func (c *Checker) vetoed(ctx context.Context, proven Verdict, token string) (Verdict, error) {
 	withheld := make([]bool, len(proven.Observations))
 	var asking sync.WaitGroup

@@ -92,11 +92,11 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	return nil
 }
 
-// settingsTime is how long Redis may take to tell the tenant's settings.
+// settingsTime bounds reading the tenant's settings from Redis.
 const settingsTime = 2 * time.Second
 
-// settle fills in what the flags leave open: without --resolvers how the tenant's workers prove
-// domains, as far as Redis knows, else the defaults.
+// settle completes the flags: without --resolvers it takes the DNS settings of the tenant's
+// workers from Redis, or else the defaults.
 func (c *checkCommand) settle(ctx context.Context, t *tool) {
 	if len(c.Resolvers) == 0 {
 		dns := c.announced(ctx, t)
@@ -112,8 +112,8 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuto.String())
 }
 
-// announced is what the tenant's workers have told of how they prove domains; nothing where
-// there are none, or no Redis.
+// announced returns the DNS settings that the tenant's workers have announced, or none if Redis
+// cannot be read.
 func (c *checkCommand) announced(ctx context.Context, t *tool) pace.DNSSettings {
 	limited, cancel := context.WithTimeout(ctx, settingsTime)
 	defer cancel()
@@ -128,7 +128,7 @@ func (c *checkCommand) announced(ctx context.Context, t *tool) pace.DNSSettings 
 	return pace.DNSSettings{}
 }
 
-// waits adds to the sentence of a thin proof what the worker makes of it.
+// waits adds to the sentence of a thin proof when the worker accepts it.
 func (c *checkCommand) waits(sentence string) string {
 	return fmt.Sprintf("%s: the worker accepts that once it has been so at each check for %s.", strings.TrimSuffix(sentence, "."), c.ThinProofAfter)
 }

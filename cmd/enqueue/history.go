@@ -61,8 +61,8 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	return printSeen(t.Stdout, r, rules, judgement)
 }
 
-// printSeen writes what is remembered of a domain, and the answers by which its record was
-// changed.
+// printSeen prints a domain's recorded state, and the answers that led to each change of its
+// record.
 func printSeen(out io.Writer, r cli.Remembered, rules tasks.Rules, judgement cli.Judgement) error {
 	if err := r.Seen(out, rules, judgement); err != nil {
 		return err
