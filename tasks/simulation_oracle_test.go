@@ -339,9 +339,11 @@ func (s *simulation) holdNotices(p *place) {
 // mayMiss says whether a look at that time could have missed the token: caches are an
 // hour behind.
 func (s *simulation) mayMiss(p *place, at time.Time) bool {
+	cached := at.Add(-time.Hour)
 	_, gone := p.goneAt(at)
-	_, was := p.goneAt(at.Add(-time.Hour))
-	return gone || was || p.split || p.noisy > 0 || p.blank.holds(at) || s.h.lies.holds(at)
+	_, was := p.goneAt(cached)
+	blank := p.blank.holds(at) || p.blank.holds(cached)
+	return gone || was || blank || p.split || p.noisy > 0 || s.h.lies.holds(at)
 }
 
 // holdBreaker: what goes all at once opens it, and nothing else does.
