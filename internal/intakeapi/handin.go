@@ -1,6 +1,7 @@
 package intakeapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,8 @@ func (s *Server) begin(j *job) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.pending, j.Run)
-		j.tell(errStopped) // whoever waits has been told before, if there was something to tell
+		// A refusal is answered only now: the same key, sent again, is a new job.
+		j.tell(cmp.Or[error](j.refusal, errStopped))
 	})
 }
 

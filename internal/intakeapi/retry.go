@@ -92,7 +92,7 @@ func (s *Server) handInAgain(ctx context.Context, j *job) error {
 	options.Begun = func(runs.Run) { j.tell(nil) }
 	run, sum, err := s.cfg.Intake.Retry(ctx, j.Parent, options)
 	if refused(err) {
-		j.tell(err)
+		j.refusal = err
 		s.log.InfoContext(ctx, "a retry is refused", "run", j.Run, "parent", j.Parent, "caller", j.Caller, "error", err)
 		return nil
 	}

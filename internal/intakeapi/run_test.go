@@ -1,8 +1,10 @@
 package intakeapi_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -183,6 +185,32 @@ func TestRetry(t *testing.T) {
 	got.want(t, 202, "")
 	w.sealed(got.run(t).Run)
 	w.eventually(func() bool { return len(w.spooled()) == 0 })
+}
+
+// TestRefusedRetryEnds: a refusal is answered once the server has forgotten the
+// request, so that the same key, sent again, is decided again.
+func TestRefusedRetryEnds(t *testing.T) {
+	w := newWorld(t, func(c *intakeapi.Config) { c.Logger = slog.New(slog.NewTextHandler(slowly{}, nil)) })
+	id := w.submit("k", rows(1)).Run
+	w.sealed(id)
+	w.eventually(func() bool { return len(w.spooled()) == 0 })
+	retry := call{method: "POST", path: "/v1/runs/" + id + "/retry", token: billing, key: "r"}
+	w.do(retry).want(t, 409, "state") // the run has not ended
+	if left := w.spooled(); len(left) > 0 {
+		t.Errorf("refused, and still in the spool: %q", left)
+	}
+	w.settle(id, "expired", "not there", 0)
+	w.do(retry).want(t, 202, "")
+}
+
+// slowly takes its time to log that a retry was refused.
+type slowly struct{}
+
+func (slowly) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("retry refused")) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	return len(p), nil
 }
 
 // TestRetryByNextServer stops the server before a retry has begun.

@@ -52,10 +52,11 @@ type job struct {
 	Received    time.Time     `json:"received"`
 	Traceparent string        `json:"traceparent,omitempty"` // of the request, as it came
 
-	fresh bool          // its run was begun just now, so that nothing of it can be there
-	begun chan struct{} // closed when its run is there, or cannot be
-	once  sync.Once
-	err   error // why it cannot be, once begun is closed
+	fresh   bool          // its run was begun just now, so that nothing of it can be there
+	refusal error         // of a retry
+	begun   chan struct{} // closed when its run is there, or cannot be
+	once    sync.Once
+	err     error // why it cannot be, once begun is closed
 }
 
 // DefaultSpool is below the system's directory for temporary files, which may
