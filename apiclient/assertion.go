@@ -135,7 +135,7 @@ func privateKeyOfPEM(content []byte) (jose.JSONWebKey, error) {
 	return jose.JSONWebKey{}, errNoPrivateKey
 }
 
-var errEncrypted = errors.New("its key is encrypted, and there is nobody to ask for the passphrase: want it plain, in a file that only the worker can read")
+var errEncrypted = errors.New("its key is encrypted, and the worker has no passphrase for it: store it unencrypted, in a file that only the worker can read")
 
 func privateKeyOfJWK(content []byte) (jose.JSONWebKey, error) {
 	var key jose.JSONWebKey

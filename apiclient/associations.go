@@ -51,7 +51,7 @@ func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clie
 	}
 	a, err := c.do(ctx, k)
 	if err == nil && a.isPage() {
-		err = k.answerError(a, fmt.Errorf("it is no answer of the API but %s", a.describe()))
+		err = k.answerError(a, fmt.Errorf("not an answer of the API but %s", a.describe()))
 	}
 	return err
 }

@@ -233,7 +233,7 @@ func parseEndpoint(name, address string) (*url.URL, error) {
 	host := u.Hostname()
 	switch {
 	case u.User != nil:
-		return nil, fmt.Errorf("%s: no user or password belongs in it", name)
+		return nil, fmt.Errorf("%s: must not contain a user or password", name)
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, fmt.Errorf("%s: want https://HOST/…, got the scheme %s", name, textValue(u.Scheme))
 	case host == "" || u.Opaque != "":
@@ -243,9 +243,9 @@ func parseEndpoint(name, address string) (*url.URL, error) {
 	case u.Port() != "" && !isPort(u.Port()):
 		return nil, fmt.Errorf("%s: want a port of 1 to 65535, got %s", name, textValue(u.Port()))
 	case u.RawQuery != "" || u.ForceQuery:
-		return nil, fmt.Errorf("%s: no query belongs in it", name)
+		return nil, fmt.Errorf("%s: must not contain a query", name)
 	case u.Fragment != "" || strings.Contains(address, "#"):
-		return nil, fmt.Errorf("%s: no fragment belongs in it", name)
+		return nil, fmt.Errorf("%s: must not contain a fragment", name)
 	}
 	return u, nil
 }

@@ -133,11 +133,11 @@ func TestBaseURL(t *testing.T) {
 		{"escaped", "https://tenant.example/a%2Fb/api/v2", `base URL: want a plain path, got "/a%2Fb/api/v2"`},
 		{"port 0", "https://tenant.example:0/api/v2", `base URL: want a port of 1 to 65535, got "0"`},
 		{"port 65536", "https://tenant.example:65536/api/v2", `base URL: want a port of 1 to 65535, got "65536"`},
-		{"query", "https://tenant.example/api/v2?a=b", "base URL: no query belongs in it"},
-		{"empty query", "https://tenant.example/api/v2?", "base URL: no query belongs in it"},
-		{"fragment", "https://tenant.example/api/v2#a", "base URL: no fragment belongs in it"},
-		{"empty fragment", "https://tenant.example/api/v2#", "base URL: no fragment belongs in it"},
-		{"credentials", "https://u:hunter2@tenant.example/api/v2", "base URL: no user or password belongs in it"},
+		{"query", "https://tenant.example/api/v2?a=b", "base URL: must not contain a query"},
+		{"empty query", "https://tenant.example/api/v2?", "base URL: must not contain a query"},
+		{"fragment", "https://tenant.example/api/v2#a", "base URL: must not contain a fragment"},
+		{"empty fragment", "https://tenant.example/api/v2#", "base URL: must not contain a fragment"},
+		{"credentials", "https://u:hunter2@tenant.example/api/v2", "base URL: must not contain a user or password"},
 		{"broken with credentials", "https://u:hunter2@tenant.example:x/api/v2", "base URL: not a URL: want https://HOST/…"},
 		{"control character", "https://tenant.example/\x00/api/v2", "base URL: not a URL: want https://HOST/…"},
 	} {
@@ -378,7 +378,7 @@ func TestRemovalAnsweredByAPage(t *testing.T) {
 			_, _ = io.WriteString(w, "<html>Please log in")
 		})
 		err := a.client(t).RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
-		wantAnswer(t, err, "no answer of the API but "+strings.Split(media, ";")[0]+` beginning "<html>Please log in"`)
+		wantAnswer(t, err, "not an answer of the API but "+strings.Split(media, ";")[0]+` beginning "<html>Please log in"`)
 	}
 }
 

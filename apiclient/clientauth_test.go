@@ -163,7 +163,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	locked := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}, Bytes: []byte("x")}))
-	const encrypted = "its key is encrypted, and there is nobody to ask for the passphrase: want it plain, in a file that only the worker can read"
+	const encrypted = "its key is encrypted, and the worker has no passphrase for it: store it unencrypted, in a file that only the worker can read"
 	const none = "it has no private key: want PEM (PKCS#8, PKCS#1 or SEC1) or a JWK"
 	for _, tc := range []struct{ name, key, algorithm, want string }{
 		{"small", pkcs8(small), "", "an RSA key of 1024 bits is too small: want 2048 or more"},

@@ -412,7 +412,7 @@ func TestTokenErrors(t *testing.T) {
 		}}
 		_, err := e.source().Token(t.Context())
 		if n := len(tokenError(t, err).Error()); n > 700 {
-			t.Errorf("%d octets", n)
+			t.Errorf("%d bytes", n)
 		}
 	})
 }
@@ -457,8 +457,8 @@ func TestCheckTokenURL(t *testing.T) {
 		{"https", "https://tenant.example/oauth/token/", ""},
 		{"http on loopback", "http://127.0.0.1:8080/oauth/token", ""},
 		{"http elsewhere", "http://tenant.example/oauth/token", `token URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
-		{"credentials", "https://u:hunter2@tenant.example/", "token URL: no user or password belongs in it"},
-		{"a query", "https://tenant.example/?audience=a", "token URL: no query belongs in it"},
+		{"credentials", "https://u:hunter2@tenant.example/", "token URL: must not contain a user or password"},
+		{"a query", "https://tenant.example/?audience=a", "token URL: must not contain a query"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""

@@ -201,7 +201,7 @@ func syntax(data []byte) error {
 	var raw json.RawMessage
 	err := json.Unmarshal(data, &raw)
 	if at, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Errorf("%s at octet %d", plain(at.Error(), maxValue), at.Offset)
+		return fmt.Errorf("%s at byte %d", plain(at.Error(), maxValue), at.Offset)
 	}
 	return err
 }

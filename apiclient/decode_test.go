@@ -55,10 +55,10 @@ func TestDecodeReportsEveryBrokenRule(t *testing.T) {
 		want       []string
 	}{
 		{"nothing", "", []string{"template: want JSON: nothing is there"}},
-		{"no JSON", "name=n", []string{"template: want JSON: invalid character 'a' in literal null (expecting 'u') at octet 2, got name=n"}},
-		{"two values", `{} {}`, []string{"template: want JSON: invalid character '{' after top-level value at octet 4, got {} {}"}},
-		{"cut", goodRequest[:20], []string{`template: want JSON: unexpected end of JSON input at octet 20, got {"name":"n","type":"`}},
-		{"a byte order mark", "\ufeff{}", []string{"template: want JSON: invalid character 'ï' looking for beginning of value at octet 1, got \\ufeff{}"}},
+		{"no JSON", "name=n", []string{"template: want JSON: invalid character 'a' in literal null (expecting 'u') at byte 2, got name=n"}},
+		{"two values", `{} {}`, []string{"template: want JSON: invalid character '{' after top-level value at byte 4, got {} {}"}},
+		{"cut", goodRequest[:20], []string{`template: want JSON: unexpected end of JSON input at byte 20, got {"name":"n","type":"`}},
+		{"a byte order mark", "\ufeff{}", []string{"template: want JSON: invalid character 'ï' looking for beginning of value at byte 1, got \\ufeff{}"}},
 		{"no UTF-8", "{\"name\":\"\xff\"}", []string{`template: want valid UTF-8, got "{\"name\":\"\xff\"}"`}},
 		{"an array", `[]`, []string{"template: want an object, got []"}},
 		{"null", `null`, []string{"template: want an object, got null"}},

@@ -86,7 +86,7 @@ func TestDiscoveryDomainRecord(t *testing.T) {
 		{"domain with a last dot", domain("ab.com."), "domain: must match "},
 		{"domain with two dots", domain("ab..com"), "domain: must match "},
 		{"domain beyond ASCII", domain("bücher.example"), "domain: must match "},
-		{"flag of another type", with(`_discovery":false`, `_discovery":"false"`), "its body is not the JSON wanted"},
+		{"flag of another type", with(`_discovery":false`, `_discovery":"false"`), "its body is not the expected JSON"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, answer(200, tc.body))

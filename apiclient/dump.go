@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// dumpRead bounds what is kept of a body to be dumped, in octets: a page
+	// dumpRead bounds what is kept of a body to be dumped, in bytes: a page
 	// of a hundred domains has some 40 KiB. A longer one is only counted, since
 	// half of it cannot be read, and so not be freed of secrets.
 	dumpRead = 256 << 10
@@ -173,7 +173,7 @@ func (m mask) body(h http.Header, body []byte, cut bool) string {
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // empty: not said, and then not shown
 	switch {
 	case cut:
-		return fmt.Sprintf("[more than %d octets]", dumpRead)
+		return fmt.Sprintf("[more than %d bytes]", dumpRead)
 	case len(body) == 0:
 		return ""
 	case strings.HasSuffix(media, "json"):
@@ -181,7 +181,7 @@ func (m mask) body(h http.Header, body []byte, cut bool) string {
 			return m.shown(text)
 		}
 	}
-	return m.shown(fmt.Sprintf("[%d octets of %q]", len(body), media))
+	return m.shown(fmt.Sprintf("[%d bytes of %q]", len(body), media))
 }
 
 func redactedJSON(body []byte) (text string, ok bool) {

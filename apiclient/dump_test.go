@@ -144,7 +144,7 @@ func TestDump(t *testing.T) {
 		a := serve(t, answer(200, `{"access_token":"`+strings.Repeat(canaryTXT, 20_000)+`"}`))
 		_ = get(t.Context(), a.client(t, func(cfg *apiclient.Config) { cfg.Network = network }))
 		noCanary(t, log.String())
-		if !strings.Contains(log.String(), "[more than 262144 octets]") {
+		if !strings.Contains(log.String(), "[more than 262144 bytes]") {
 			t.Errorf("got %s", log)
 		}
 	})

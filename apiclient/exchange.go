@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// How much of an answer is read, in octets after decompression: a record has
+// How much of an answer is read, in bytes after decompression: a record has
 // some hundreds, a page of a hundred templates with certificates half a
 // million.
 const (
@@ -33,7 +33,7 @@ type request struct {
 	path      string     // below the base URL, its parts already checked
 	query     url.Values // nil: none
 	body      any        // of JSON, sent so or as a form; nil: none
-	limit     int64      // of a 2xx's body, in octets; 0: the body does not matter
+	limit     int64      // of a 2xx's body, in bytes; 0: the body does not matter
 }
 
 // answer is what came back, as far as it was read.
@@ -253,7 +253,7 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 // errTooLong says that a body goes on beyond its bound.
 type errTooLong struct{ limit int64 }
 
-func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d octets", e.limit) }
+func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d bytes", e.limit) }
 
 // readBody reads and closes the body, up to limit for a 2xx.
 func readBody(resp *http.Response, limit int64) (body []byte, err error) {
@@ -280,7 +280,7 @@ func (k request) decode(a answer, v any, check func() error) error {
 		return k.answerError(a, errors.New("its body is empty, want JSON"))
 	}
 	if err := json.Unmarshal(a.body, v); err != nil {
-		return k.answerError(a, fmt.Errorf("its body is not the JSON wanted but %s: %w", a.describe(), err))
+		return k.answerError(a, fmt.Errorf("its body is not the expected JSON but %s: %w", a.describe(), err))
 	}
 	if err := check(); err != nil {
 		return k.answerError(a, err)

@@ -341,7 +341,7 @@ func TestCompressedAnswers(t *testing.T) {
 		t.Error(err)
 	}
 	body = bomb
-	wantAnswer(t, get(t.Context(), c), "reading its body: longer than 1048576 octets")
+	wantAnswer(t, get(t.Context(), c), "reading its body: longer than 1048576 bytes")
 	status = http.StatusBadRequest
 	if e, ok := errors.AsType[*apiclient.Error](get(t.Context(), c)); !ok || e.Status != 400 {
 		t.Error("the status is lost")

@@ -152,7 +152,7 @@ func readPage[T record](members map[string]json.RawMessage, member string, m mas
 		}
 	}
 	if len(p.next) > maxCheckpoint {
-		return p, fmt.Errorf("its \"next\" is longer than %d octets", maxCheckpoint)
+		return p, fmt.Errorf("its \"next\" is longer than %d bytes", maxCheckpoint)
 	}
 	return p, nil
 }

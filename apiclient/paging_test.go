@@ -105,11 +105,11 @@ func TestListsThatCannotBeRead(t *testing.T) {
 		{"no array", `{"next":"a"}`, `want an array "clients" in it: there is none`},
 		{"null", `{"clients":null}`, `want an array "clients" in it: there is none`},
 		{"another type", `{"clients":{}}`, `want an array "clients" in it`},
-		{"a bare array", `[{"client_id":"c"}]`, "its body is not the JSON wanted"},
+		{"a bare array", `[{"client_id":"c"}]`, "its body is not the expected JSON"},
 		{"more bad records than a page has", `{"clients":[` + strings.Repeat(`{},`, 100) + `{}]}`, "more than 100 of its records are outside the specification, the last one clients[100], which has no valid id: missing or empty: client_id"},
 		{"next of another type", `{"clients":[],"next":5}`, `want a string or null in "next"`},
-		{"a long next", `{"clients":[],"next":"` + strings.Repeat("n", 4097) + `"}`, `its "next" is longer than 4096 octets`},
-		{"html", "<html>", "its body is not the JSON wanted"},
+		{"a long next", `{"clients":[],"next":"` + strings.Repeat("n", 4097) + `"}`, `its "next" is longer than 4096 bytes`},
+		{"html", "<html>", "its body is not the expected JSON"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, answer(200, tc.body))
@@ -361,7 +361,7 @@ func pageOf(n int, next string) string {
 
 func TestPageIsBounded(t *testing.T) {
 	a := serve(t, endless(200))
-	wantAnswer(t, drain(a.client(t).Templates(t.Context())), "longer than 16777216 octets")
+	wantAnswer(t, drain(a.client(t).Templates(t.Context())), "longer than 16777216 bytes")
 }
 
 // FuzzListedDomain: whatever a record of a page is, it is as specified or has an error

@@ -72,7 +72,7 @@ type mask struct {
 	forms []string
 }
 
-// recognisable is how many leading octets of a secret are enough to mask what
+// recognisable is how many leading bytes of a secret are enough to mask what
 // follows as well: pages and messages cut what they repeat.
 const recognisable = 16
 

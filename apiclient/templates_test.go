@@ -39,7 +39,7 @@ func rules(t *testing.T, err error) []string {
 func TestTemplateRules(t *testing.T) {
 	type request = apiclient.TemplateRequest
 	ascii := func(n int) string { return strings.Repeat("x", n) }
-	wide := func(n int) string { return strings.Repeat("🪪", n) } // 4 octets, 2 UTF-16 units, 1 code point
+	wide := func(n int) string { return strings.Repeat("🪪", n) } // 4 bytes, 2 UTF-16 units, 1 code point
 	const (
 		nameLength    = "name: want 1 to 255 characters"
 		typeLength    = "type: want 1 to 255 characters"
@@ -215,7 +215,7 @@ func TestTemplateAnswer(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
 		{"no id", `{"name":"n"}`, "missing or empty: id"},
 		{"empty id", `{"id":""}`, "missing or empty: id"},
-		{"id of another type", `{"id":7}`, "its body is not the JSON wanted"},
+		{"id of another type", `{"id":7}`, "its body is not the expected JSON"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, answer(201, tc.body))

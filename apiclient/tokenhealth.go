@@ -111,7 +111,7 @@ func (f *tokenFile) health() TokenHealth {
 	case f.refused:
 		h.Err = h.LastErr
 	case ended != nil:
-		h.Err = fmt.Errorf("%w: whatever renews %s does not", ended, f.path)
+		h.Err = fmt.Errorf("%w: %s is not being renewed", ended, f.path)
 	}
 	return h
 }
@@ -119,7 +119,7 @@ func (f *tokenFile) health() TokenHealth {
 func (s *staticToken) health() TokenHealth {
 	h := TokenHealth{GotAt: s.set, ExpiresAt: jwtExpiry(s.token), Scopes: jwtScopes(s.token)}
 	if ended := h.ended(time.Now()); ended != nil {
-		h.Err = fmt.Errorf("%w: set another, or one in a file, which is read again", ended)
+		h.Err = fmt.Errorf("%w: set a new one, or use a token file, which is read again", ended)
 	}
 	return h
 }

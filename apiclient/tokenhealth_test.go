@@ -86,9 +86,9 @@ func TestTokenHealthOfATokenFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := clientOf(t, s)
-		wantHealth(t, "it is there", c, "", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
+		wantHealth(t, "the token is there", c, "", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
 		time.Sleep(time.Hour)
-		wantHealth(t, "it has ended", c, "ended at 2000-01-01T01:00:00Z: whatever renews "+path+" does not", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
+		wantHealth(t, "it has ended", c, "ended at 2000-01-01T01:00:00Z: "+path+" is not being renewed", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
 		writeFile(t, path, "opaque")
 		wantToken(t, s, "opaque")
 		wantHealth(t, "another", c, "", apiclient.TokenHealth{GotAt: time.Now()})
@@ -105,7 +105,7 @@ func TestTokenHealthOfAStaticToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		past := time.Now().Add(-time.Hour).Truncate(time.Second)
 		c := clientOf(t, apiclient.StaticToken(apiclient.NewSecret(jwt("it", past.Unix()))))
-		wantHealth(t, "it has ended", c, "set another", apiclient.TokenHealth{GotAt: time.Now(), ExpiresAt: past})
+		wantHealth(t, "it has ended", c, "set a new one", apiclient.TokenHealth{GotAt: time.Now(), ExpiresAt: past})
 	})
 }
 

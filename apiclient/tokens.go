@@ -198,7 +198,7 @@ func readSmallFile(path string) (content []byte, err error) {
 	content = bytes.TrimSpace(content)
 	switch {
 	case len(content) > maxSecretFile:
-		return nil, fmt.Errorf("%s: longer than %d octets: that is no token, secret or key", path, maxSecretFile)
+		return nil, fmt.Errorf("%s: longer than %d bytes: not a token, secret or key", path, maxSecretFile)
 	case len(content) == 0:
 		return nil, fmt.Errorf("%s: it is empty", path)
 	}

@@ -132,7 +132,7 @@ func TestTokenFile(t *testing.T) {
 		{"two lines", "abc\ndef", "PATH: it has blanks or characters that no token has: want the token alone"},
 		{"binary", "a\x00b", "PATH: it has blanks or characters that no token has: want the token alone"},
 		{"65536", strings.Repeat("a", 65536), ""},
-		{"65537", strings.Repeat("a", 65537), "PATH: longer than 65536 octets: that is no token, secret or key"},
+		{"65537", strings.Repeat("a", 65537), "PATH: longer than 65536 bytes: not a token, secret or key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "token")

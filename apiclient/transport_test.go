@@ -263,20 +263,20 @@ func TestUnusableAnswers(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		{"endless body", endless(200), "reading its body: longer than 1048576 octets"},
+		{"endless body", endless(200), "reading its body: longer than 1048576 bytes"},
 		{"truncated body", cutShort(200), "reading its body: unexpected EOF"},
 		{"html", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_, _ = io.WriteString(w, page)
-		}, `its body is not the JSON wanted but text/html beginning "<!doctype html>`},
+		}, `its body is not the expected JSON but text/html beginning "<!doctype html>`},
 		{"empty body", answer(200, ""), "its body is empty, want JSON"},
 		{"blank body", answer(200, " \r\n"), "its body is empty, want JSON"},
 		{"no content", answer(204, ""), "its body is empty, want JSON"},
-		{"half of it", answer(200, domainRecord[:40]), "its body is not the JSON wanted but application/json beginning"},
-		{"something behind it", answer(200, domainRecord+"x"), "its body is not the JSON wanted"},
+		{"half of it", answer(200, domainRecord[:40]), "its body is not the expected JSON but application/json beginning"},
+		{"something behind it", answer(200, domainRecord+"x"), "its body is not the expected JSON"},
 		{"null", answer(200, "null"), "missing or empty: id, domain, status, verification_host, verification_txt"},
-		{"an array", answer(200, "["+domainRecord+"]"), "its body is not the JSON wanted"},
-		{"wrong type", answer(200, strings.Replace(domainRecord, `"`+domainID+`"`, "5", 1)), "its body is not the JSON wanted"},
+		{"an array", answer(200, "["+domainRecord+"]"), "its body is not the expected JSON"},
+		{"wrong type", answer(200, strings.Replace(domainRecord, `"`+domainID+`"`, "5", 1)), "its body is not the expected JSON"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, func(w http.ResponseWriter, r *http.Request) {

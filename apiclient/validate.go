@@ -92,8 +92,8 @@ var mistakes = map[string]struct {
 	rule    string
 	example string
 }{
-	"organization_id":     {"ord_", "this is a discovery domain's identifier: are organization_id and discovery_domain_id swapped", "org_2iEQW5K6I4KggeE5"},
-	"discovery_domain_id": {"org_", "this is an organization's identifier: are organization_id and discovery_domain_id swapped", "ord_NTC6ExXjNUM91N94wxGrPQ"},
+	"organization_id":     {"ord_", "want an organization's identifier, not a discovery domain's (are the two swapped?)", "org_2iEQW5K6I4KggeE5"},
+	"discovery_domain_id": {"org_", "want a discovery domain's identifier, not an organization's (are the two swapped?)", "ord_NTC6ExXjNUM91N94wxGrPQ"},
 }
 
 // isID is a loop, since a pattern takes a fifth of the time of reading a row.

@@ -44,10 +44,10 @@ func TestIDRules(t *testing.T) {
 }
 
 func TestMistakenIDs(t *testing.T) {
-	const swapped = ": are organization_id and discovery_domain_id swapped"
+	const swapped = " (are the two swapped?)"
 	for _, tc := range []struct{ field, id, want string }{
-		{"organization_id", "ord_NTC6ExXjNUM91N94wxGrPQ", "this is a discovery domain's identifier" + swapped},
-		{"discovery_domain_id", "org_2iEQW5K6I4KggeE5", "this is an organization's identifier" + swapped},
+		{"organization_id", "ord_NTC6ExXjNUM91N94wxGrPQ", "want an organization's identifier, not a discovery domain's" + swapped},
+		{"discovery_domain_id", "org_2iEQW5K6I4KggeE5", "want a discovery domain's identifier, not an organization's" + swapped},
 		{"discovery_domain_id", "example.com", "want an identifier, such as ord_NTC6ExXjNUM91N94wxGrPQ, not a name"},
 		{"organization_id", "acme.example", "want an identifier, such as org_2iEQW5K6I4KggeE5, not a name"},
 		{"clients[0]", "a.b", "want 1 to 128 letters, digits, _, | or -"},
@@ -152,7 +152,7 @@ func TestValidationErrorIsBounded(t *testing.T) {
 		e.Fields = append(e.Fields, apiclient.FieldError{Field: "f", Rule: "r", Value: "v"})
 	}
 	if got := e.Error(); len(got) > 2000 || !strings.HasSuffix(got, "; and 900 more") {
-		t.Errorf("%d octets, ending in %q", len(got), got[len(got)-20:])
+		t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-20:])
 	}
 	if _, ok := errors.AsType[*apiclient.ValidationError](fmt.Errorf("wrapped: %w", e)); !ok {
 		t.Error("not reached through a wrap")

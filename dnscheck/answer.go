@@ -76,7 +76,7 @@ func (t *trail) read(r reply, token string) finding {
 
 // vouched is the finding where a no has to name the zone that says it. Each zone's no does (RFC 2308 section 3), and who remembers it
 // gives that along (section 6); what says no to everything in a network that asks for a login first, or lets nobody out, has none. That
-// the root says it, of a top-level domain that is not there, is no word of the zone either.
+// the root says it, of a top-level domain that is not there, is not an answer of the zone either.
 func (f finding) vouched(r reply, name string) finding {
 	if f.reason != ReasonNoName && f.reason != ReasonNoRecord {
 		return f
@@ -84,7 +84,7 @@ func (f finding) vouched(r reply, name string) finding {
 	if slices.ContainsFunc(r.authority, func(rr dns.RR) bool { return isStartOver(rr, name) && dns.CountLabel(rr.Header().Name) > 0 }) {
 		return f
 	}
-	return unknown(ReasonRefused, errors.New("the answer says that there is nothing, and has no SOA record of a zone that would say so (RFC 2308): is it the zone's word?"))
+	return unknown(ReasonRefused, errors.New("the answer is empty and has no SOA record, so it may not come from the zone (RFC 2308)"))
 }
 
 // unlessHeld is the finding where the token must not be anywhere in the answer: an old answer with it, one without authority, or one
@@ -93,7 +93,7 @@ func (f finding) unlessHeld(r reply, token string) finding {
 	if f.state == Present || f.reason == ReasonDNSSEC || f.reason == ReasonAlias || f.askOn || !slices.ContainsFunc(r.answer, func(rr dns.RR) bool { return isTXTOf(rr, token) }) {
 		return f
 	}
-	return unknown(ReasonMalformed, errors.New("the answer does not show the token, and has it all the same"+suffixed(f.err)))
+	return unknown(ReasonMalformed, errors.New("the token is in the answer's bytes, but not in its records"+suffixed(f.err)))
 }
 
 func suffixed(err error) string {
@@ -178,7 +178,7 @@ func leadOf(record dns.RR, zone, name string) (string, error) {
 }
 
 // errNoSuchName is what a server that renames says by YXDOMAIN.
-var errNoSuchName = errors.New("the DNAME there makes a name that cannot be (YXDOMAIN)")
+var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)")
 
 // renamed is the name that a DNAME above a name puts in its place; empty: none does. Servers have to write the CNAME beside it that
 // follows (RFC 6672 section 3.1); where one does not, what it would say is plain all the same. A DNAME outside the zone is not its

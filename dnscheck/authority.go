@@ -44,9 +44,9 @@ const (
 
 var (
 	// errSpent: the verdict has used up its queries.
-	errSpent = errors.New("the delegation asks for more queries than one look may cost")
+	errSpent = errors.New("the delegation needs more queries than one check may send")
 	// errTimeUp: authorityTime is over, which says something of the servers; that the asker's own time is over does not.
-	errTimeUp = errors.New("the time for asking the name servers is over")
+	errTimeUp = errors.New("the time for querying the name servers is over")
 )
 
 // budget counts down; it may be shared.
@@ -344,7 +344,7 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 			}
 			at = *down
 		case !p.led:
-			return p, &silentError{failedOf(q.observe(p)), "no name server of " + shownHost(unrooted(at.zone)) + " has answered as one: " + p.firstError()}
+			return p, &silentError{failedOf(q.observe(p)), "no name server of " + shownHost(unrooted(at.zone)) + " answered with authority: " + p.firstError()}
 		default:
 			return p, nil
 		}
@@ -376,7 +376,7 @@ func (q *inquiry) note(ctx context.Context, zone delegation, p *poll) {
 	if dns.CountLabel(zone.zone) == 1 && p.addressed() {
 		why := "cannot be reached: is port 53 outwards open?"
 		if p.unauthorized() {
-			why = "cannot be reached: what answers in their place is no name server of a registry, port 53 is redirected on the way."
+			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."
 		}
 		q.shut = q.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(zone.zone))+" "+why+" "+p.firstError())
 	}
@@ -758,5 +758,5 @@ func (p *poll) firstError() string {
 			return h.observation.Resolver + ": " + strings.ReplaceAll(h.err.Error(), "\n", ": ")
 		}
 	}
-	return "none was heard in time"
+	return "none answered in time"
 }

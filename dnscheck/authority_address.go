@@ -42,8 +42,8 @@ var (
 	// link-local, unique local (with the metadata of AWS and Google Cloud), site-local, multicast, discard-only, segment
 	// routing's and mapped addresses lie outside.
 	globalUnicast = netip.MustParsePrefix("2000::/3")
-	nat64         = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in the last four octets: RFC 6052
-	sixToFour     = netip.MustParsePrefix("2002::/16")    // an IPv4 address in octets 2 to 5: RFC 3056
+	nat64         = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in the last four bytes: RFC 6052
+	sixToFour     = netip.MustParsePrefix("2002::/16")    // an IPv4 address in bytes 2 to 5: RFC 3056
 )
 
 // IsPublic tells whether the address is public unicast, one that a stranger may have us connect to. One that carries an IPv4 address is what that is.

@@ -76,7 +76,7 @@ func (q *inquiry) addresses(ctx context.Context, zone string, server nameServer)
 func (q *inquiry) mayLookUp(zone, name string) error {
 	for _, seen := range q.path.seen {
 		if dns.IsSubDomain(name, seen) {
-			return errors.New("its name is the host's own, or above it: no address is looked up there")
+			return errors.New("its name is the host's own, or above it: its address is not queried")
 		}
 	}
 	if dns.CountLabel(zone) > 1 && dns.IsSubDomain(zone, name) {
@@ -148,7 +148,7 @@ func (q *inquiry) allowed(found []netip.Addr) ([]netip.Addr, error) {
 		}
 	}
 	if len(four)+len(six) == 0 {
-		return nil, fmt.Errorf("its address %s is not public unicast: not asked", found[0])
+		return nil, fmt.Errorf("its address %s is not public unicast: not queried", found[0])
 	}
 	var mixed []netip.Addr // so that whoever asks one after another sees both families soon
 	for i := range max(len(four), len(six)) {

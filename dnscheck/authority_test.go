@@ -210,7 +210,7 @@ func bare(z zone) zone {
 // TestDNAMEWithoutItsAlias has servers that leave it to us to say what a DNAME makes of the host's name.
 func TestDNAMEWithoutItsAlias(t *testing.T) {
 	renames := func(owner, target string) zone { return bare(zoneOf(start("example.com"), dname(owner, target))) }
-	// Of 255 octets the host's two labels have 14, three labels 186, com and the root 5; each has its length before it.
+	// Of 255 bytes the host's two labels have 14, three labels 186, com and the root 5; each has its length before it.
 	fits := strings.Repeat(strings.Repeat("a", 61)+".", 3) + strings.Repeat("a", 255-14-186-5-1) + ".com"
 	tests := []struct {
 		name        string
@@ -1305,7 +1305,7 @@ func (o *told) tell(reached bool, _ string) {
 }
 
 func TestPort53Closed(t *testing.T) {
-	// Some networks let DNS out nowhere, others answer in the place of whoever is asked.
+	// Some networks let DNS out nowhere, others answer instead of whoever is asked.
 	hijacked := func(q *dns.Msg) *dns.Msg { return holding(token)(q) }
 	for name, tld := range map[string]zone{"nothing comes back": nil, "somebody else answers": hijacked} {
 		t.Run(name, func(t *testing.T) {
@@ -1401,7 +1401,7 @@ func TestWhatAnObservationOfANameServerHolds(t *testing.T) {
 		slices.SortFunc(v.Observations, byName)
 		wanted := []dnscheck.Observation{
 			{Resolver: "ns1.example.com", Authority: true, Address: nsOne + ":53", Transport: "udp", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue, Values: []string{other}, RCode: "NOERROR"},
-			{Resolver: "ns2.example.com", Authority: true, Reason: dnscheck.ReasonUnreachable, Err: "its address 10.0.0.1 is not public unicast: not asked"},
+			{Resolver: "ns2.example.com", Authority: true, Reason: dnscheck.ReasonUnreachable, Err: "its address 10.0.0.1 is not public unicast: not queried"},
 		}
 		if diff := cmp.Diff(wanted, v.Observations); diff != "" {
 			t.Errorf("observations (-want +got):\n%s", diff)

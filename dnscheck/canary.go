@@ -17,7 +17,7 @@ const (
 	canaryEvery = 10 * time.Minute
 	// canaryAgain is when a resolver is asked again that has made one up, or has not answered.
 	canaryAgain = time.Minute
-	// canaryLabel is how many octets the random label has, before the zone and its dot.
+	// canaryLabel is how many bytes the random label has, before the zone and its dot.
 	canaryLabel = 32
 )
 
@@ -141,7 +141,7 @@ func madeUp(r reply) (string, error) {
 	_, policy := withheld(r)
 	switch {
 	case policy || refersElsewhere(r) && len(r.answer) == 0:
-		return "", errors.New("no word of the zone")
+		return "", errors.New("not an answer of the zone")
 	case len(r.answer) > 0:
 		return fmt.Sprintf("it has %d records for a name that does not exist%s", len(r.answer), wildcardHint), nil
 	case r.rcode == dns.RcodeNameError:

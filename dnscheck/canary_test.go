@@ -101,7 +101,7 @@ func TestCanary(t *testing.T) {
 				want(t, got, test.state, test.reason)
 				v.want(t, test.told...)
 				for _, o := range got.Observations {
-					if o.Reason == dnscheck.ReasonUntrusted && (len(o.Values) > 0 || !strings.Contains(o.Err, "has no vote")) {
+					if o.Reason == dnscheck.ReasonUntrusted && (len(o.Values) > 0 || !strings.Contains(o.Err, "is not counted")) {
 						t.Errorf("observation %+v", o)
 					}
 				}

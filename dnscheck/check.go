@@ -205,7 +205,7 @@ func checkAsked(host, token string) error {
 		return err
 	}
 	if token == "" {
-		return &QuestionError{Host: host, Problem: "there is no token to look for: any answer would do"}
+		return &QuestionError{Host: host, Problem: "the token is empty: any answer would match"}
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Ve
 }
 
 func ended(ctx context.Context, host string) error {
-	return fmt.Errorf("look for the TXT record at %s: %w", shownHost(host), ctx.Err())
+	return fmt.Errorf("check the TXT record at %s: %w", shownHost(host), ctx.Err())
 }
 
 // sighting is what one vantage saw, by its number.

@@ -316,14 +316,14 @@ func (d *diagnosis) hear(answers []otherAnswer) {
 			d.Unanswered = append(d.Unanswered, a.name)
 		case a.verdict.State == Absent && a.mistake == MistakeWildcard && d.resembles(*a.verdict):
 			d.wildcard = true
-			d.add(a.mistake, "What is found at %s comes from a wildcard record (*), which answers for every name that has no record of its own: add the TXT record at exactly %s.", at, at)
+			d.add(a.mistake, "The value at %s comes from a wildcard record (*), which answers for every name that has no record of its own: add the TXT record at exactly %s.", at, at)
 		case a.verdict.State != Present:
 		case a.mistake == MistakeWildcard:
-			d.add(MistakeAtWildcard, "The record stands at a wildcard (*), which does not answer for %s; it has to stand at exactly %s.", at, at)
+			d.add(MistakeAtWildcard, "The record is at a wildcard (*), which does not answer for %s; it must be at exactly %s.", at, at)
 		case a.mistake == MistakeDoubled:
-			d.add(a.mistake, "The record stands at %s; it has to stand at %s. The DNS provider adds the domain by itself: enter %s as the record's name there, or the full name with a dot at its end.", shownHost(a.name), at, shownHost(a.short))
+			d.add(a.mistake, "The record is at %s; it must be at %s. The DNS provider appends the domain itself: enter %s as the record's name there, or the full name with a final dot.", shownHost(a.name), at, shownHost(a.short))
 		default:
-			d.add(a.mistake, "The record stands at %s; it has to stand at %s.", shownHost(a.name), at)
+			d.add(a.mistake, "The record is at %s; it must be at %s.", shownHost(a.name), at)
 		}
 	}
 }
@@ -358,14 +358,14 @@ func (d *diagnosis) sayAliases() {
 	name := plainName(target)
 	switch {
 	case strings.EqualFold(name, d.token) || len(name) > len(d.token) && strings.EqualFold(name[:len(d.token)+1], d.token+"."):
-		d.add(MistakeAsAlias, "The expected value stands in a CNAME record at %s: delete that, and add a TXT record with the value.", at)
+		d.add(MistakeAsAlias, "The expected value is in a CNAME record at %s: delete that, and add a TXT record with the value.", at)
 	case !d.wildcard:
-		d.add(MistakeAlias, "There is a CNAME record at %s, which leads to %s, and beside a CNAME no other record counts: delete it and add the TXT record, or add the TXT record at %s.",
+		d.add(MistakeAlias, "There is a CNAME record at %s, which leads to %s, and next to a CNAME no other record counts: delete it and add the TXT record, or add the TXT record at %s.",
 			at, shownHost(target), shownHost(o.Aliases[len(o.Aliases)-1]))
 	}
 }
 
-// plainName undoes how the codec writes the octets of a name in text: \. and the like, and \DDD.
+// plainName undoes how the codec writes the bytes of a name in text: \. and the like, and \DDD.
 func plainName(name string) string {
 	octets := make([]byte, 0, len(name))
 	for i := 0; i < len(name); i++ {

@@ -103,12 +103,12 @@ func TestDiagnosis(t *testing.T) {
 		{"another value", []dns.RR{txt(host, other)}, nil, ""},
 		{"no value", []dns.RR{txt(host, "")}, nil, ""},
 		{"at the domain", []dns.RR{txt(domain, "v=spf1 -all"), txt(domain, token)}, []dnscheck.Mistake{dnscheck.MistakeApex},
-			"The record stands at example.com; it has to stand at _Verify.Org-1.Example.com."},
+			"The record is at example.com; it must be at _Verify.Org-1.Example.com."},
 		{"domain appended", []dns.RR{txt(host+"."+domain, token)}, []dnscheck.Mistake{dnscheck.MistakeDoubled},
-			"The record stands at _Verify.Org-1.Example.com.example.com; it has to stand at _Verify.Org-1.Example.com. " +
-				"The DNS provider adds the domain by itself: enter _Verify.Org-1 as the record's name there, or the full name with a dot at its end."},
+			"The record is at _Verify.Org-1.Example.com.example.com; it must be at _Verify.Org-1.Example.com. " +
+				"The DNS provider appends the domain itself: enter _Verify.Org-1 as the record's name there, or the full name with a final dot."},
 		{"organization left out", []dns.RR{txt("_verify.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeLeftOut},
-			"The record stands at _Verify.Example.com; it has to stand at _Verify.Org-1.Example.com."},
+			"The record is at _Verify.Example.com; it must be at _Verify.Org-1.Example.com."},
 		{"quoted", []dns.RR{txt(host, `"`+token+`"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted},
 			`has quotation marks in it ("\"0123456789abcdef0123456789abcdef\""): enter it without.`},
 		{"quoted by a word processor", []dns.RR{txt(host, "“"+token+"”")}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
@@ -129,13 +129,13 @@ func TestDiagnosis(t *testing.T) {
 			"cut in two at _Verify.Org-1.Example.com, a part in each of two TXT records: put it into one record, as one value."},
 		{"other case", []dns.RR{txt(host, strings.ToUpper(token))}, []dnscheck.Mistake{dnscheck.MistakeLetters}, ""},
 		{"the whole line", []dns.RR{txt(host, "_verify IN TXT "+token)}, []dnscheck.Mistake{dnscheck.MistakeAlong}, ""},
-		{"as a CNAME", []dns.RR{cname(host, token)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias}, "The expected value stands in a CNAME record at _Verify.Org-1.Example.com"},
+		{"as a CNAME", []dns.RR{cname(host, token)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias}, "The expected value is in a CNAME record at _Verify.Org-1.Example.com"},
 		{"as a CNAME, domain appended", []dns.RR{cname(host, strings.ToUpper(token)+"."+domain)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias}, ""},
 		{"alias to nothing", []dns.RR{cname(host, "gone.example.net")}, []dnscheck.Mistake{dnscheck.MistakeAlias},
 			"There is a CNAME record at _Verify.Org-1.Example.com, which leads to gone.example.net"},
 		{"alias to another value", []dns.RR{cname(host, "there.example.net"), txt("there.example.net", other)}, []dnscheck.Mistake{dnscheck.MistakeAlias}, ""},
 		{"wildcard with another value", []dns.RR{txt("*.org-1.example.com", other)}, []dnscheck.Mistake{dnscheck.MistakeWildcard},
-			"What is found at _Verify.Org-1.Example.com comes from a wildcard record (*)"},
+			"The value at _Verify.Org-1.Example.com comes from a wildcard record (*)"},
 		{"wildcard alias", []dns.RR{cname("*.example.com", "parking.example.net"), address("parking.example.net", "5.5.5.5")}, []dnscheck.Mistake{dnscheck.MistakeWildcard}, ""},
 		{"token at a wildcard beside the host", []dns.RR{address(host, "5.5.5.5"), txt("*.org-1.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeAtWildcard}, ""},
 		{"two mistakes", []dns.RR{txt(host, "'"+token+"'"), txt(domain, token)}, []dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeApex}, ""},
@@ -485,7 +485,7 @@ func FuzzDiagnosis(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, finding := range d.Findings { // two names of 253 octets, each escaped as \x00 at worst
+		for _, finding := range d.Findings { // two names of 253 bytes, each escaped as \x00 at worst
 			if slices.ContainsFunc([]byte(finding.Sentence), func(b byte) bool { return b < 0x20 }) || len(finding.Sentence) > 3000 {
 				t.Errorf("sentence %q", finding.Sentence)
 			}

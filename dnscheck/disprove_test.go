@@ -592,11 +592,11 @@ func TestSentencesOfADisproof(t *testing.T) {
 	}{
 		"gone":                       {[]zone{lacks, lacks, lacks}, []zone{noName, noName, noName}, "There is no TXT record at " + host + ": the name does not exist."},
 		"another value":              {[]zone{lacks, lacks, lacks}, []zone{noName, noName, noValue}, "The TXT record at " + host + ` holds another value than the expected one: "another-value".`},
-		"name servers are silent":    {[]zone{nil, nil, nil}, []zone{noName, noName, noName}, "The TXT record at " + host + " could not be looked up: the domain's name servers did not answer in time."},
+		"name servers are silent":    {[]zone{nil, nil, nil}, []zone{noName, noName, noName}, "The TXT record at " + host + " could not be checked: the domain's name servers did not answer in time."},
 		"a name server has it":       {[]zone{lacks, lacks, zoneOf(start("example.com"), txt(host, token))}, []zone{noName, noName, noName}, "The TXT record at " + host + " holds the expected value."},
 		"name servers do not agree":  {[]zone{lacks, lacks, zoneOf(start("example.com"), cname(host, "a.example.com"))}, []zone{noName, noName, noName}, "The domain's name servers disagree about the TXT record at " + host + ": they name different aliases (CNAME), or only some have one."},
-		"the resolvers do not know":  {[]zone{lacks, lacks, lacks}, []zone{servfail, noName, servfail}, "The TXT record at " + host + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL)."},
-		"the resolvers cannot check": {[]zone{lacks, lacks, lacks}, []zone{bogus, noName, noName}, "The TXT record at " + host + " could not be looked up: the domain's DNSSEC signatures do not validate. The resolver says: DNSSEC Bogus (6)."},
+		"the resolvers do not know":  {[]zone{lacks, lacks, lacks}, []zone{servfail, noName, servfail}, "The TXT record at " + host + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."},
+		"the resolvers cannot check": {[]zone{lacks, lacks, lacks}, []zone{bogus, noName, noName}, "The TXT record at " + host + " could not be checked: the domain's DNSSEC signatures do not validate. The resolver says: DNSSEC Bogus (6)."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

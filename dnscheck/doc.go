@@ -21,7 +21,7 @@
 // An answer is a [Verdict], also a bad one. An error is only returned for a question that cannot be
 // asked ([QuestionError]) and when the context has ended.
 //
-// Values are compared octet by octet, after the strings of one record were joined (RFC 1035 section
+// Values are compared byte by byte, after the strings of one record were joined (RFC 1035 section
 // 3.3.14, RFC 7208 section 3.3): no trimming, no folding of case. Names are compared without regard to
 // ASCII case, and shown as they were given.
 //
@@ -120,7 +120,7 @@
 // check.go asks the vantage points and counts (quorum); vantage.go is one of them, a recursive resolver, which
 // it asks again where an alias leads out of the answer. exchange.go carries one question over UDP and TCP and
 // reads on past whatever is not its answer; letters.go mixes case, stream.go keeps connections over TCP and TLS, secure.go
-// knows certificates and HTTPS; canary.go finds out resolvers that make answers up; reply.go takes octets apart; answer.go reads what an answer says;
+// knows certificates and HTTPS; canary.go finds out resolvers that make answers up; reply.go takes bytes apart; answer.go reads what an answer says;
 // txt.go joins, unescapes and compares TXT strings; name.go knows host names and domain.go domains, mode.go
 // joins the name servers' word with the resolvers', and disprove.go what all of them say of an absence; operator.go makes a key of
 // who runs name servers: authority.go asks a zone's servers and counts,

@@ -30,9 +30,9 @@ func CheckDomain(domain string) (ascii string, err error) {
 	refuse := func(problem string) (string, error) {
 		return "", &DomainError{Domain: domain, Problem: problem}
 	}
-	const longest = 4 * maxName // octets, if each character had the most that UTF-8 has
+	const longest = 4 * maxName // bytes, if each character had the most that UTF-8 has
 	if len(domain) > longest {
-		return refuse(fmt.Sprintf("has %d octets; a name has at most %d", len(domain), maxName))
+		return refuse(fmt.Sprintf("has %d bytes; a name has at most %d", len(domain), maxName))
 	}
 	if !utf8.ValidString(domain) { // the package would read what is broken as U+FFFD, and take that
 		return refuse("is not text in UTF-8; give " + wholeDomain)

@@ -31,7 +31,7 @@ type ObservationRecord struct {
 	Transport     string   `json:"transport"`
 	State         string   `json:"state"`
 	Reason        string   `json:"reason"`
-	Values        []string `json:"values,omitempty"` // each quoted as in Go, what is not printable ASCII escaped; at most 100 octets, then …
+	Values        []string `json:"values,omitempty"` // each quoted as in Go, what is not printable ASCII escaped; at most 100 bytes, then …
 	MoreValues    int      `json:"more_values,omitempty"`
 	Aliases       []string `json:"aliases,omitempty"`
 	RCode         string   `json:"rcode,omitempty"`
@@ -132,7 +132,7 @@ func (o ObservationRecord) saysTheSame(other ObservationRecord) bool {
 	return o.State == other.State && o.Reason == other.Reason && o.Authority == other.Authority && o.Operator == other.Operator && o.Perspective == other.Perspective
 }
 
-// capped is at most so many octets of a text, and whole characters.
+// capped is at most so many bytes of a text, and whole characters.
 func capped(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -118,7 +118,7 @@ func (a *authority) outward(ctx context.Context) Outward {
 func (a *authority) asked(ctx context.Context, name, address string) Outward {
 	addr, err := netip.ParseAddr(address)
 	if err == nil && !a.anyAddress && !IsPublic(addr) {
-		err = fmt.Errorf("the resolvers say that %s, a name server of the root, is at %s, which is not public: they make it up", shownHost(name), address)
+		err = fmt.Errorf("the resolvers say that %s, a name server of the root, is at %s, which is not a public address", shownHost(name), address)
 	}
 	if err != nil {
 		return Outward{Err: err}
@@ -132,7 +132,7 @@ func (a *authority) asked(ctx context.Context, name, address string) Outward {
 	asking.Go(func() { _, out.TCP = a.exchange.attempt(ctx, to, transportTCP, straight) })
 	asking.Wait()
 	if out.UDP == nil && !byUDP.authoritative && !byUDP.truncated {
-		out.Err = errors.New("what answers in its place is no name server of the root: port 53 is redirected on the way")
+		out.Err = errors.New("another server answers in its place: port 53 is redirected on the way")
 	}
 	return out
 }

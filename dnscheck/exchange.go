@@ -223,7 +223,7 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 // datagramBuffers are used again and again: one for each query is most of what a look would leave to be collected.
 var datagramBuffers = sync.Pool{New: func() any { return new([datagramOctets]byte) }}
 
-// datagrams reads one datagram a call; the octets hold until the next, or till done. A reply that was parsed holds none of them.
+// datagrams reads one datagram a call; the bytes hold until the next, or till done. A reply that was parsed holds none of them.
 func datagrams(conn net.Conn) (receive func() ([]byte, error), done func()) {
 	buffer := datagramBuffers.Get().(*[datagramOctets]byte)
 	receive = func() ([]byte, error) {
@@ -243,7 +243,7 @@ func frames(conn io.Reader) func() ([]byte, error) {
 		message := make([]byte, binary.BigEndian.Uint16(length[:]))
 		if _, err := io.ReadFull(conn, message); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // after a length, even no octet at all is a part only
+				err = io.ErrUnexpectedEOF // after a length, even no byte at all is a part only
 			}
 			return nil, err
 		}
@@ -289,7 +289,7 @@ type query struct {
 // pack writes the query. RD: the server shall resolve; AD: it reports whether it validated (RFC 6840 section 5.7); CD: it returns answers that do
 // not validate (RFC 4035 section 3.2.2).
 func (q query) pack(id uint16) ([]byte, error) {
-	const fields, opt, padding = 4, 11, 128 // octets after the name: of the question, of an OPT record (RFC 6891 section 6.1.2), at most
+	const fields, opt, padding = 4, 11, 128 // bytes after the name: of the question, of an OPT record (RFC 6891 section 6.1.2), at most
 	named := headerOctets + len(q.name) + 1
 	wire := make([]byte, named, named+fields+opt+padding)
 	end, err := dns.PackDomainName(q.name, wire, headerOctets, nil, false)
@@ -325,7 +325,7 @@ func (q query) pack(id uint16) ([]byte, error) {
 	return wire, nil
 }
 
-// pad gives a query that ends in an empty OPT record the option that fills it up to the next multiple of 128 octets (RFC 7830, RFC
+// pad gives a query that ends in an empty OPT record the option that fills it up to the next multiple of 128 bytes (RFC 7830, RFC
 // 8467 section 4.1).
 func pad(wire []byte) []byte {
 	const block, option = 128, 4

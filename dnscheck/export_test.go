@@ -127,7 +127,7 @@ func RememberFolders(n int) (kept, most int) {
 	return len(f.until), mostFolders
 }
 
-// QuestionName and RestoreLetters take octets from the network.
+// QuestionName and RestoreLetters take bytes from the network.
 var (
 	QuestionName   = questionName
 	RestoreLetters = restoreLetters

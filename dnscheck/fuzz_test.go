@@ -60,7 +60,7 @@ func FuzzReadReply(f *testing.F) {
 	})
 }
 
-// What the codec makes of octets is undone; and nothing makes unescape panic.
+// What the codec makes of bytes is undone; and nothing makes unescape panic.
 func FuzzUnescape(f *testing.F) {
 	for _, s := range []string{"", token, `\`, `\\034`, `"`, "\x00\xff", "Grüße", `\25`, `\999`} {
 		f.Add(s)
@@ -344,7 +344,7 @@ func FuzzOperatorOf(f *testing.F) {
 			t.Fatal("it depends on the order")
 		}
 		if len(key) > dnscheck.MaxOperator {
-			t.Fatalf("%d octets", len(key))
+			t.Fatalf("%d bytes", len(key))
 		}
 		for _, c := range []byte(key) {
 			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("-_+", rune(c)) {

@@ -11,7 +11,7 @@ import (
 // The letters of a question go out over UDP in upper or lower case at random, and most servers give them back as they came
 // (draft-vixie-dnsext-dns0x20): whoever does not see the query has to guess them, beside the id and the port.
 
-// questionName is the name in the one question of a message as it stands there, length octets included; nil where there is
+// questionName is the name in the one question of a message as it stands there, length bytes included; nil where there is
 // none that stands whole. No length is an ASCII letter (RFC 1035 section 3.1), so letters can be told without it.
 func questionName(message []byte) []byte {
 	off := headerOctets

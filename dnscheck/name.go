@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxName  = 253 // octets of a name in text without the last dot: 255 on the wire (RFC 1035 section 2.3.4)
-	maxLabel = 63  // octets of a label, same place
+	maxName  = 253 // bytes of a name in text without the last dot: 255 on the wire (RFC 1035 section 2.3.4)
+	maxLabel = 63  // bytes of a label, same place
 )
 
 // QuestionError tells that a question cannot be asked, however often it is tried: the host is not a name
@@ -27,7 +27,7 @@ func (e *QuestionError) Error() string {
 }
 
 // CheckHost tells whether host can be asked for: two labels at least, each of 1 to 63 letters, digits,
-// hyphens and underscores, 253 octets in all, with or without a dot at the end. IP addresses are refused,
+// hyphens and underscores, 253 bytes in all, with or without a dot at the end. IP addresses are refused,
 // and so are names that the public DNS does not serve (localhost, invalid and local: RFC 6761, 6762; onion: RFC 7686) or
 // that belong to its machinery (arpa: RFC 3172). The error is a *QuestionError.
 func CheckHost(host string) error {
@@ -47,7 +47,7 @@ func nameProblem(name, wanted string) string {
 		return problem
 	}
 	if len(name) > maxName {
-		return fmt.Sprintf("has %d octets; a name has at most %d", len(name), maxName)
+		return fmt.Sprintf("has %d bytes; a name has at most %d", len(name), maxName)
 	}
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
@@ -73,7 +73,7 @@ func labelProblem(label string) string {
 		return "has an empty label (a dot too many)"
 	}
 	if len(label) > maxLabel {
-		return fmt.Sprintf("has a label of %d octets (%s); a label has at most %d", len(label), shown(label, 20), maxLabel)
+		return fmt.Sprintf("has a label of %d bytes (%s); a label has at most %d", len(label), shown(label, 20), maxLabel)
 	}
 	for _, r := range label {
 		switch {

@@ -11,27 +11,27 @@ import (
 
 func TestHostNames(t *testing.T) {
 	label63 := strings.Repeat("a", 63)
-	long := strings.Join([]string{label63, label63, label63, strings.Repeat("b", 61)}, ".") // 253 octets
+	long := strings.Join([]string{label63, label63, label63, strings.Repeat("b", 61)}, ".") // 253 bytes
 	tests := []struct{ name, host, problem string }{
 		{"verification host", "_ss-verification.org_Abc123.Example.com", ""},
 		{"dot at the end", "_x.example.com.", ""},
 		{"two labels", "example.com", ""},
 		{"A-label", "_x.xn--bcher-kva.example", ""},
 		{"A-label that decodes to nothing is a name too", "_x.xn--0.example", ""},
-		{"253 octets", long, ""},
-		{"253 octets and the dot at the end", long + ".", ""},
-		{"label of 63 octets", label63 + ".example", ""},
+		{"253 bytes", long, ""},
+		{"253 bytes and the dot at the end", long + ".", ""},
+		{"label of 63 bytes", label63 + ".example", ""},
 		{"digits within", "1.2.3.4.example", ""},
 
 		{"empty", "", "is empty; give the full name of the TXT record"},
 		{"root", ".", "is empty; give the full name of the TXT record"},
-		{"254 octets", long + "b", "has 254 octets; a name has at most 253"},
-		{"label of 64 octets", label63 + "a.example", `has a label of 64 octets ("aaaaaaaaaaaaaaaaaaaa"…); a label has at most 63`},
+		{"254 bytes", long + "b", "has 254 bytes; a name has at most 253"},
+		{"label of 64 bytes", label63 + "a.example", `has a label of 64 bytes ("aaaaaaaaaaaaaaaaaaaa"…); a label has at most 63`},
 		{"dot doubled", "_x..example.com", "has an empty label (a dot too many)"},
 		{"two dots at the end", "_x.example.com..", "has an empty label (a dot too many)"},
 		{"dot before", ".example.com", "has an empty label (a dot too many)"},
 		{"U-label", "_x.bücher.example", "has characters outside ASCII; write an internationalized name in its xn-- form"},
-		{"octets that are no text", "_x.\xff.example", "has characters outside ASCII; write an internationalized name in its xn-- form"},
+		{"bytes that are no text", "_x.\xff.example", "has characters outside ASCII; write an internationalized name in its xn-- form"},
 		{"blank within", "_x. example.com", `has ' ' in a label; letters, digits, hyphens and underscores are possible`},
 		{"blank around", " _x.example.com", `has ' ' in a label; letters, digits, hyphens and underscores are possible`},
 		{"newline", "_x.example.com\n", `has '\n' in a label; letters, digits, hyphens and underscores are possible`},
@@ -88,7 +88,7 @@ func TestQuestionErrorQuotesTheHost(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(err.Error()) > 400 {
-		t.Errorf("%d octets of error", len(err.Error()))
+		t.Errorf("%d bytes of error", len(err.Error()))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxOperator is how many octets of an operator's key are kept: two or three operators, where a zone has that many. How long it
+	// maxOperator is how many bytes of an operator's key are kept: two or three operators, where a zone has that many. How long it
 	// gets is for whoever delegates the zone to choose.
 	maxOperator = 100
 	// operatorTime bounds the questions: two that nobody answers, and some that are answered.

@@ -13,11 +13,11 @@ const headerOctets = 12 // RFC 1035 section 4.1.1
 
 // maxRecords is how many records a reply may have in all of its sections. A thousand TXT records is the most that is promised
 // to be read (CASES.md, row 40); a hundred more leave room for aliases, name servers with their addresses, and OPT, of which
-// honest replies have a few dozen. 64 KiB hold 4,660 records, whose owners may all point to one name of 255 octets: to read
+// honest replies have a few dozen. 64 KiB hold 4,660 records, whose owners may all point to one name of 255 bytes: to read
 // such a reply takes 20 ms and 6 MB.
 const maxRecords = 1100
 
-// The header's third and fourth octet (RFC 1035 section 4.1.1).
+// The header's third and fourth byte (RFC 1035 section 4.1.1).
 const (
 	bitQR      = 1 << 15
 	bitAA      = 1 << 10
@@ -30,7 +30,7 @@ const (
 	maskRCode  = 0xF
 )
 
-// errStray marks octets that nothing ties to our question: what others sent, or the network made up.
+// errStray marks bytes that nothing ties to our question: what others sent, or the network made up.
 var errStray = errors.New("not a reply to the question")
 
 // reply is an answer to our question, taken apart.
@@ -47,10 +47,10 @@ type reply struct {
 // parseReply takes a reply apart, if it is the reply to the question with that id, name and kind. It is stricter than the
 // codec's own reading, which takes any question for ours, lying counts for an empty section, and leaves out
 // what follows. A reply with more than maxRecords is refused by its header, before any record is read. The error is errStray
-// if the octets are nobody's or another's reply; any other error is a reply that has our id and is not an answer.
+// if the bytes are nobody's or another's reply; any other error is a reply that has our id and is not an answer.
 func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) {
 	if len(raw) < headerOctets {
-		return reply{}, fmt.Errorf("%w: %d octets", errStray, len(raw))
+		return reply{}, fmt.Errorf("%w: %d bytes", errStray, len(raw))
 	}
 	word := func(i int) uint16 { return binary.BigEndian.Uint16(raw[2*i:]) }
 	flags := word(1)
@@ -86,7 +86,7 @@ func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) 
 		}
 	}
 	if off != len(raw) {
-		return reply{}, fmt.Errorf("a reply with %d octets after its end", len(raw)-off)
+		return reply{}, fmt.Errorf("a reply with %d bytes after its end", len(raw)-off)
 	}
 	return r, r.takeOptions()
 }
@@ -110,7 +110,7 @@ func checkQuestion(raw []byte, name string, kind uint16) (end int, err error) {
 // parseRecords reads exactly so many records.
 func parseRecords(raw []byte, off, count int) (records []dns.RR, end int, err error) {
 	for range count {
-		// The codec makes a record out of nothing where the octets end.
+		// The codec makes a record out of nothing where the bytes end.
 		if off >= len(raw) {
 			return nil, 0, errors.New("a reply with fewer records than it counts")
 		}

@@ -51,7 +51,7 @@ func TestRepliesOfManyRecords(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			raw := replyOf(test.sections[0], test.sections[1], test.sections[2])
 			if len(raw) > 1<<16-1 {
-				t.Fatalf("the test's reply has %d octets", len(raw))
+				t.Fatalf("the test's reply has %d bytes", len(raw))
 			}
 			read := func() ([3]int, error) {
 				sections, _, _, _, err := dnscheck.ReadReply(raw, 1, "_verify.example.com", token)
@@ -74,7 +74,7 @@ func TestRepliesOfManyRecords(t *testing.T) {
 			}
 		})
 	}
-	t.Run("counts that the octets do not bear out", func(t *testing.T) {
+	t.Run("counts that the bytes do not bear out", func(t *testing.T) {
 		raw := replyOf(1, 0, 0)
 		for i := 6; i < 12; i++ {
 			raw[i] = 0xFF // the sum does not fit into 16 bits

@@ -197,7 +197,7 @@ func (r Resolver) check() error {
 	case !r.Addr.IsValid():
 		return errors.New("a resolver has no address")
 	case r.Addr.Port() == 0:
-		return fmt.Errorf("resolver %s: port 0 cannot be asked; leave the port out to mean the transport's own", r.shown())
+		return fmt.Errorf("resolver %s: invalid port 0; leave the port out for the transport's default", r.shown())
 	case r.Addr.Addr().IsUnspecified() || r.Addr.Addr().IsMulticast():
 		return fmt.Errorf("resolver %s: is not the address of one server", r.shown())
 	case !isPerspective(r.Perspective):

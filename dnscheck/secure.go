@@ -112,7 +112,7 @@ func handshakeError(err error) error {
 
 const (
 	dnsMessage  = "application/dns-message" // RFC 8484 section 6
-	mostMessage = 1<<16 - 1                 // octets of a DNS message
+	mostMessage = 1<<16 - 1                 // bytes of a DNS message
 )
 
 // posts carries queries in HTTP requests (RFC 8484), over one connection by HTTP/2 where the server has it.
@@ -250,7 +250,7 @@ func readPosted(response *http.Response) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(raw) > mostMessage:
-		return nil, &exchangeError{reason: ReasonMalformed, err: fmt.Errorf("the resolver answered with more than the %d octets that a message can have", mostMessage)}
+		return nil, &exchangeError{reason: ReasonMalformed, err: fmt.Errorf("the resolver answered with more than the %d bytes that a message can have", mostMessage)}
 	}
 	return raw, nil
 }

@@ -205,7 +205,7 @@ func TestSecureTransports(t *testing.T) {
 	overHTTPS, server := postsTo(t, cert, true, func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 || r.Method != http.MethodPost || r.URL.Path != "/dns-query" || r.URL.RawQuery != "" || r.Header.Get("Content-Type") != "application/dns-message" ||
 			r.Header.Get("Accept") != "application/dns-message" || r.Header.Get("User-Agent") != "" || r.ContentLength%128 != 0 {
-			t.Errorf("%s %s %s with %v and %d octets", r.Proto, r.Method, r.URL, r.Header, r.ContentLength)
+			t.Errorf("%s %s %s with %v and %d bytes", r.Proto, r.Method, r.URL, r.Header, r.ContentLength)
 		}
 		z.post(w, r)
 	})
@@ -228,7 +228,7 @@ func TestSecureTransports(t *testing.T) {
 	}
 	for length := range lengths {
 		if length%128 != 0 {
-			t.Errorf("a query of %d octets: it is not padded", length)
+			t.Errorf("a query of %d bytes: it is not padded", length)
 		}
 	}
 	for _, q := range queries.seen() {
@@ -623,7 +623,7 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 		{"HTML", typed("text/html", yes.octets), dnscheck.Unknown, dnscheck.ReasonMalformed, `type "text/html"`},
 		{"JSON", typed("application/dns-json", yes.octets), dnscheck.Unknown, dnscheck.ReasonMalformed, "dns-json"},
 		{"no type", typed("", yes.octets), dnscheck.Unknown, dnscheck.ReasonMalformed, `type ""`},
-		{"empty body", typed(message, cut(0)), dnscheck.Unknown, dnscheck.ReasonMalformed, "0 octets"},
+		{"empty body", typed(message, cut(0)), dnscheck.Unknown, dnscheck.ReasonMalformed, "0 bytes"},
 		{"cut", typed(message, cut(40)), dnscheck.Unknown, dnscheck.ReasonMalformed, ""},
 		{"body without end", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", message)
@@ -632,7 +632,7 @@ func TestResponsesThatAreNoAnswer(t *testing.T) {
 					return
 				}
 			}
-		}, dnscheck.Unknown, dnscheck.ReasonMalformed, "more than the 65535 octets"},
+		}, dnscheck.Unknown, dnscheck.ReasonMalformed, "more than the 65535 bytes"},
 		{"another id", typed(message, func(query []byte) []byte {
 			return append([]byte{1, 2}, yes.octets(query)[2:]...)
 		}), dnscheck.Unknown, dnscheck.ReasonMalformed, "another id"},

@@ -259,7 +259,7 @@ func holding(values ...string) zone {
 // nothing is the zone where no name exists.
 func nothing(q *dns.Msg) *dns.Msg { return rcode(q, dns.RcodeNameError) }
 
-// txt is a TXT record of these strings, raw octets.
+// txt is a TXT record of these strings, raw bytes.
 func txt(owner string, parts ...string) *dns.TXT {
 	record := &dns.TXT{Hdr: header(owner, dns.TypeTXT, 300)}
 	for _, p := range parts {

@@ -213,7 +213,7 @@ func (p *lines) weigh(l *line, now time.Time) {
 	}
 	l.retired = true
 	if l.live == 0 {
-		p.drop(l, errors.New("nothing was heard any more"))
+		p.drop(l, errors.New("no further reply came"))
 	}
 }
 

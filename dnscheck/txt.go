@@ -9,10 +9,10 @@ import (
 
 const (
 	maxValues     = 10  // values kept of one look: evidence for a person, not a copy of the zone
-	maxValueOctet = 255 // octets kept of each value: one character string (RFC 1035 section 3.3)
+	maxValueOctet = 255 // bytes kept of each value: one character string (RFC 1035 section 3.3)
 )
 
-// textOf gives the value of one TXT record: its strings joined with nothing between them, as octets.
+// textOf gives the value of one TXT record: its strings joined with nothing between them, as bytes.
 func textOf(record *dns.TXT) string {
 	var value strings.Builder
 	for _, s := range record.Txt {
@@ -21,8 +21,8 @@ func textOf(record *dns.TXT) string {
 	return value.String()
 }
 
-// unescape undoes how the codec writes the octets of a character string in text: \" and \\ for those two, \DDD for
-// octets that do not print. A backslash that begins none of these stands for itself (the codec writes none such).
+// unescape undoes how the codec writes the bytes of a character string in text: \" and \\ for those two, \DDD for
+// bytes that do not print. A backslash that begins none of these stands for itself (the codec writes none such).
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -61,7 +61,7 @@ func unescapeOne(s string) (octet byte, used int) {
 	return byte(n), 4
 }
 
-// holds tells whether one of the values is the token, octet by octet. The token is no secret (it stands in a public
+// holds tells whether one of the values is the token, byte by byte. The token is no secret (it stands in a public
 // record), so time may tell where they differ.
 func holds(values []string, token string) bool {
 	return slices.Contains(values, token)

@@ -43,13 +43,13 @@ func TestStringsOfOneRecordAreJoined(t *testing.T) {
 		token string
 		state dnscheck.State
 	}{
-		{"an octet a string", records(oneEach), token, dnscheck.Present},
+		{"an byte a string", records(oneEach), token, dnscheck.Present},
 		{"empty strings around and between", records([]string{"", token[:5], "", "", token[5:], ""}), token, dnscheck.Present},
 		{"empty string alone", records([]string{""}), token, dnscheck.Absent},
-		{"255 octets", records([]string{strings.Repeat("x", 255)}), strings.Repeat("x", 255), dnscheck.Present},
-		{"256 octets", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 256), dnscheck.Present},
-		{"2,000 octets", records(chunks(strings.Repeat("xyz!", 500))), strings.Repeat("xyz!", 500), dnscheck.Present},
-		{"one octet too many", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 255), dnscheck.Absent},
+		{"255 bytes", records([]string{strings.Repeat("x", 255)}), strings.Repeat("x", 255), dnscheck.Present},
+		{"256 bytes", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 256), dnscheck.Present},
+		{"2,000 bytes", records(chunks(strings.Repeat("xyz!", 500))), strings.Repeat("xyz!", 500), dnscheck.Present},
+		{"one byte too many", records([]string{strings.Repeat("x", 255), "x"}), strings.Repeat("x", 255), dnscheck.Absent},
 		{"in the second record", records([]string{other}, []string{token}), token, dnscheck.Present},
 		{"halves in two records", records([]string{token[:16]}, []string{token[16:]}), token, dnscheck.Absent},
 		{"halves in two records, the other way round", records([]string{token[16:]}, []string{token[:16]}), token, dnscheck.Absent},
@@ -101,7 +101,7 @@ func TestOnlyTheExactValueCounts(t *testing.T) {
 		{"token as prefix", token + "x"},
 		{"token as suffix", "x" + token},
 		{"token as part", "verify=" + token + ";"},
-		{"all but its last octet", token[:31]},
+		{"all but its last byte", token[:31]},
 		{"twice", token + token},
 		{"in quotes", `"` + token + `"`},
 		{"in single quotes", "'" + token + "'"},
@@ -124,7 +124,7 @@ func TestOnlyTheExactValueCounts(t *testing.T) {
 		{"backslash before", `\` + token},
 		{"as a zone file's line", host + `. IN TXT "` + token + `"`},
 		{"ellipsis", token[:8] + "\u2026"},
-		{"octets above ASCII", "\xff\xfe" + token},
+		{"bytes above ASCII", "\xff\xfe" + token},
 		{"empty", ""},
 	}
 	for _, test := range tests {
@@ -132,13 +132,13 @@ func TestOnlyTheExactValueCounts(t *testing.T) {
 			v := look(t, checker(t, both(t, holding(test.value))))
 			want(t, v, dnscheck.Absent, dnscheck.ReasonOtherValue)
 			if diff := cmp.Diff([]string{test.value}, v.Observations[0].Values); diff != "" {
-				t.Errorf("values must be the raw octets (-want +got):\n%s", diff)
+				t.Errorf("values must be the raw bytes (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A token is opaque: one with odd octets in it is found exactly as it is.
+// A token is opaque: one with odd bytes in it is found exactly as it is.
 func TestOddTokensAreFound(t *testing.T) {
 	var every strings.Builder
 	for octet := range 256 {
@@ -166,7 +166,7 @@ func TestAnotherOrganizationsTokenAtTheSameHost(t *testing.T) {
 func TestLongValuesAreCapped(t *testing.T) {
 	v := look(t, checker(t, both(t, records(chunks(strings.Repeat("y", 1000))))))
 	if got := v.Observations[0].Values[0]; len(got) != 255 {
-		t.Errorf("%d octets kept, want 255", len(got))
+		t.Errorf("%d bytes kept, want 255", len(got))
 	}
 }
 
@@ -191,7 +191,7 @@ func TestUnescape(t *testing.T) {
 	}
 }
 
-// chunks cuts a value into strings of 255 octets.
+// chunks cuts a value into strings of 255 bytes.
 func chunks(value string) []string {
 	var parts []string
 	for len(value) > 255 {

@@ -41,7 +41,7 @@ func (v recursive) observe(ctx context.Context, host, token string) (Observation
 	}
 	return Observation{
 		Resolver: o.Resolver, Operator: o.Operator, Perspective: o.Perspective, Transport: o.Transport, Took: o.Took,
-		State: Unknown, Reason: ReasonUntrusted, Err: "the resolver has no vote: " + why,
+		State: Unknown, Reason: ReasonUntrusted, Err: "the resolver is not counted: " + why,
 	}, ctx.Err() == nil
 }
 

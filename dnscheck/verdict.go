@@ -93,7 +93,7 @@ type Observation struct {
 	Transport     string        // of the last question: "udp", "tcp", "tls" or "https"
 	State         State         //
 	Reason        Reason        //
-	Values        []string      // values of the TXT records there: strings joined, raw octets of strangers, each capped to 255 octets; at most 10
+	Values        []string      // values of the TXT records there: strings joined, raw bytes of strangers, each capped to 255 bytes; at most 10
 	MoreValues    int           // values beyond those 10
 	Aliases       []string      // targets of the CNAMEs that were followed, in order, as they came, without the last dot
 	RCode         string        // of the last answer: "NOERROR", "NXDOMAIN", …; empty without one
@@ -110,7 +110,7 @@ type Verdict struct {
 	Reason       Reason
 	Host         string        // as it was given
 	Basis        Basis         // who was asked
-	Operator     string        // who runs the name servers of the host's zone, as far as these were looked for: a key to group domains by ("awsdns", "a+b"), at most 100 octets; empty: not known
+	Operator     string        // who runs the name servers of the host's zone, as far as these were looked for: a key to group domains by ("awsdns", "a+b"), at most 100 bytes; empty: not known
 	Note         string        // why the zone's name servers have not said anything, where they were to be asked, or why a wildcard is not ruled out; for an operator
 	Zone         string        // whose name servers were queried last, safe to show; empty where none were, or none answered
 	Servers      int           // how many that zone has
@@ -136,11 +136,11 @@ func (v Verdict) Contested() bool {
 // isSilence reports whether there was no answer at all.
 func (r Reason) isSilence() bool { return r == ReasonTimeout || r == ReasonUnreachable }
 
-// shownValue is how many octets of a value are shown to people.
+// shownValue is how many bytes of a value are shown to people.
 const shownValue = 100
 
 // Sentence says for the customer what was found: it names the host and, where another value is there, quotes the
-// first one (capped to 100 octets, control characters and whatever is not ASCII escaped).
+// first one (capped to 100 bytes, control characters and whatever is not ASCII escaped).
 func (v Verdict) Sentence() string {
 	o := v.telling()
 	switch {
@@ -244,36 +244,36 @@ func (v Verdict) Plain() string {
 		}
 		return "There is no TXT record at " + host + ": the name does not exist."
 	case ReasonServFail:
-		return "The TXT record at " + host + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL)."
+		return "The TXT record at " + host + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."
 	case ReasonRefused:
-		return "The TXT record at " + host + " could not be looked up: " + v.asked() + " declined to answer for this name."
+		return "The TXT record at " + host + " could not be checked: " + v.asked() + " declined to answer for this name."
 	case ReasonTimeout:
 		if v.Basis == ByAuthority {
-			return "The TXT record at " + host + " could not be looked up: the domain's name servers did not answer in time."
+			return "The TXT record at " + host + " could not be checked: the domain's name servers did not answer in time."
 		}
-		return "The TXT record at " + host + " could not be looked up: no answer came in time."
+		return "The TXT record at " + host + " could not be checked: no answer came in time."
 	case ReasonUnreachable:
-		return "The TXT record at " + host + " could not be looked up: " + v.asked() + " cannot be reached."
+		return "The TXT record at " + host + " could not be checked: " + v.asked() + " cannot be reached."
 	case ReasonServersDisagree:
 		return "The domain's name servers disagree about the TXT record at " + host + "."
 	case ReasonLag:
 		return "The domain's name servers have the expected value at " + host + "; not enough of the public resolvers see it yet."
 	case ReasonLame:
-		return "The TXT record at " + host + " could not be looked up: the servers that are named as the domain's name servers do not hold it."
+		return "The TXT record at " + host + " could not be checked: the servers that are named as the domain's name servers do not hold it."
 	case ReasonDelegation:
-		return "The TXT record at " + host + " could not be looked up: the way to the domain's name servers does not end."
+		return "The TXT record at " + host + " could not be checked: the way to the domain's name servers does not end."
 	case ReasonTooFew:
 		return "Too few of the domain's name servers answered for the TXT record at " + host + ": more than half of them have to."
 	case ReasonUnprotected:
 		return "The TXT record at " + host + " could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over TLS or HTTPS to do without."
 	case ReasonMalformed:
-		return "The TXT record at " + host + " could not be looked up: the answer could not be understood."
+		return "The TXT record at " + host + " could not be checked: the answer could not be understood."
 	case ReasonAlias:
-		return "The TXT record at " + host + " could not be looked up: the aliases (CNAME) there are too many, run in a circle, or contradict other records."
+		return "The TXT record at " + host + " could not be checked: the aliases (CNAME) there are too many, run in a circle, or contradict other records."
 	case ReasonDisagree:
 		return "Resolvers disagree about the TXT record at " + host + ": some see the expected value and others do not (yet)."
 	case ReasonDNSSEC:
-		return "The TXT record at " + host + " could not be looked up: the domain's DNSSEC signatures do not validate."
+		return "The TXT record at " + host + " could not be checked: the domain's DNSSEC signatures do not validate."
 	case ReasonUnconfirmed:
 		return "Only some resolvers confirm by DNSSEC what they found at " + host + ", and too few of those see the expected value: check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does."
 	case ReasonUnsigned:
@@ -285,7 +285,7 @@ func (v Verdict) Plain() string {
 		if slices.ContainsFunc(v.Observations, func(o Observation) bool { return !o.Authority && o.State == Absent }) {
 			return seen + "have the domain's name servers give the same answer to every network."
 		}
-		return seen + "the resolvers in the other networks have to be repaired by whoever runs them."
+		return seen + "have the operators of the resolvers in the other networks repair them."
 	case ReasonAliasOut:
 		return "The TXT record at " + host + " was found through an alias (CNAME or DNAME) that leads out of the domain, where others may be able to publish it: publish the record at " + host + " itself, instead of an alias."
 	case ReasonWildcard:
@@ -293,9 +293,9 @@ func (v Verdict) Plain() string {
 	case ReasonWildcardUnsure:
 		return "The TXT record at " + host + " holds the expected value, but too few resolvers could say that it does not come from a wildcard record (*): check again later."
 	case ReasonUntrusted:
-		return "The TXT record at " + host + " could not be looked up: the resolver answers for names that do not exist, so that nothing it says counts."
+		return "The TXT record at " + host + " could not be checked: the resolver answers for names that do not exist, so its answers do not count."
 	case ReasonRCode:
-		return "The TXT record at " + host + " could not be looked up: the answer was an unexpected error."
+		return "The TXT record at " + host + " could not be checked: the answer was an unexpected error."
 	}
 	return "Nothing is known yet of the TXT record at " + host + "."
 }
@@ -318,7 +318,7 @@ func andMore(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// shown quotes what somebody else wrote: at most so many of its octets, and nothing but printable ASCII.
+// shown quotes what somebody else wrote: at most so many of its bytes, and nothing but printable ASCII.
 func shown(s string, most int) string {
 	if len(s) > most {
 		return strconv.QuoteToASCII(s[:most]) + "…"

@@ -37,17 +37,17 @@ func TestSentences(t *testing.T) {
 		{"long value", dnscheck.Absent, dnscheck.ReasonOtherValue, found(strings.Repeat("x", 101)),
 			`The TXT record at ` + h + ` holds another value than the expected one: "` + strings.Repeat("x", 100) + `"….`, "The TXT record at " + h + " holds another value than the expected one."},
 		{"servfail", dnscheck.Unknown, dnscheck.ReasonServFail, dnscheck.Observation{EDE: `No Reachable Authority (22) "ns1"`},
-			"The TXT record at " + h + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL). The resolver says: No Reachable Authority (22) \"ns1\".",
-			"The TXT record at " + h + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL)."},
-		{"refused", dnscheck.Unknown, dnscheck.ReasonRefused, found(), "The TXT record at " + h + " could not be looked up: the resolver declined to answer for this name.", ""},
-		{"timeout", dnscheck.Unknown, dnscheck.ReasonTimeout, found(), "The TXT record at " + h + " could not be looked up: no answer came in time.", ""},
-		{"unreachable", dnscheck.Unknown, dnscheck.ReasonUnreachable, found(), "The TXT record at " + h + " could not be looked up: the resolver cannot be reached.", ""},
-		{"malformed", dnscheck.Unknown, dnscheck.ReasonMalformed, found(), "The TXT record at " + h + " could not be looked up: the answer could not be understood.", ""},
-		{"aliases", dnscheck.Unknown, dnscheck.ReasonAlias, found(), "The TXT record at " + h + " could not be looked up: the aliases (CNAME) there are too many, run in a circle, or contradict other records.", ""},
+			"The TXT record at " + h + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL). The resolver says: No Reachable Authority (22) \"ns1\".",
+			"The TXT record at " + h + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."},
+		{"refused", dnscheck.Unknown, dnscheck.ReasonRefused, found(), "The TXT record at " + h + " could not be checked: the resolver declined to answer for this name.", ""},
+		{"timeout", dnscheck.Unknown, dnscheck.ReasonTimeout, found(), "The TXT record at " + h + " could not be checked: no answer came in time.", ""},
+		{"unreachable", dnscheck.Unknown, dnscheck.ReasonUnreachable, found(), "The TXT record at " + h + " could not be checked: the resolver cannot be reached.", ""},
+		{"malformed", dnscheck.Unknown, dnscheck.ReasonMalformed, found(), "The TXT record at " + h + " could not be checked: the answer could not be understood.", ""},
+		{"aliases", dnscheck.Unknown, dnscheck.ReasonAlias, found(), "The TXT record at " + h + " could not be checked: the aliases (CNAME) there are too many, run in a circle, or contradict other records.", ""},
 		{"disagree", dnscheck.Unknown, dnscheck.ReasonDisagree, found(), "Resolvers disagree about the TXT record at " + h + ": some see the expected value and others do not (yet).", ""},
-		{"bogus", dnscheck.Unknown, dnscheck.ReasonDNSSEC, found(), "The TXT record at " + h + " could not be looked up: the domain's DNSSEC signatures do not validate.", ""},
-		{"odd code", dnscheck.Unknown, dnscheck.ReasonRCode, found(), "The TXT record at " + h + " could not be looked up: the answer was an unexpected error.", ""},
-		{"untrusted", dnscheck.Unknown, dnscheck.ReasonUntrusted, found(), "The TXT record at " + h + " could not be looked up: the resolver answers for names that do not exist, so that nothing it says counts.", ""},
+		{"bogus", dnscheck.Unknown, dnscheck.ReasonDNSSEC, found(), "The TXT record at " + h + " could not be checked: the domain's DNSSEC signatures do not validate.", ""},
+		{"odd code", dnscheck.Unknown, dnscheck.ReasonRCode, found(), "The TXT record at " + h + " could not be checked: the answer was an unexpected error.", ""},
+		{"untrusted", dnscheck.Unknown, dnscheck.ReasonUntrusted, found(), "The TXT record at " + h + " could not be checked: the resolver answers for names that do not exist, so its answers do not count.", ""},
 		{"unconfirmed", dnscheck.Unknown, dnscheck.ReasonUnconfirmed, found(),
 			"Only some resolvers confirm by DNSSEC what they found at " + h + ", and too few of those see the expected value: check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does.", ""},
 		{"unsigned", dnscheck.Unknown, dnscheck.ReasonUnsigned, found(),
@@ -55,7 +55,7 @@ func TestSentences(t *testing.T) {
 		{"too few resolvers", dnscheck.Unknown, dnscheck.ReasonTooFewResolvers, found(),
 			"The TXT record at " + h + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked.", ""},
 		{"one perspective", dnscheck.Unknown, dnscheck.ReasonOnePerspective, found(),
-			"The TXT record at " + h + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, the resolvers in the other networks have to be repaired by whoever runs them.", ""},
+			"The TXT record at " + h + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the operators of the resolvers in the other networks repair them.", ""},
 		{"one perspective, and another denies it", dnscheck.Unknown, dnscheck.ReasonOnePerspective, dnscheck.Observation{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName},
 			"The TXT record at " + h + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network.", ""},
 		{"alias out of the domain", dnscheck.Unknown, dnscheck.ReasonAliasOut, dnscheck.Observation{State: dnscheck.Present, Aliases: []string{"b.example.com", "C.example"}},
@@ -88,7 +88,7 @@ func TestSentences(t *testing.T) {
 
 // TestSentencesOfSilentNameServers: where only the domain's own were asked, no resolver is blamed for what they do not say.
 func TestSentencesOfSilentNameServers(t *testing.T) {
-	const begin = "The TXT record at " + host + " could not be looked up: the domain's name servers "
+	const begin = "The TXT record at " + host + " could not be checked: the domain's name servers "
 	tests := []struct {
 		name     string
 		zone     zone

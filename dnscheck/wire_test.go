@@ -16,7 +16,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// damage turns a good reply into octets that must not be taken for one.
+// damage turns a good reply into bytes that must not be taken for one.
 type damage struct {
 	name string
 	// alone is the reason when nothing better comes: a reply with our id that is none tells of a broken server.
@@ -69,8 +69,8 @@ func damages() []damage {
 	return []damage{
 		{"wrong id", dnscheck.ReasonTimeout, octet(0, func(b byte) byte { return b ^ 0x55 })},
 		{"empty message", dnscheck.ReasonTimeout, func([]byte) []byte { return nil }},
-		{"one octet", dnscheck.ReasonTimeout, func(good []byte) []byte { return good[:1] }},
-		{"eleven octets", dnscheck.ReasonTimeout, func(good []byte) []byte { return good[:11] }},
+		{"one byte", dnscheck.ReasonTimeout, func(good []byte) []byte { return good[:1] }},
+		{"eleven bytes", dnscheck.ReasonTimeout, func(good []byte) []byte { return good[:11] }},
 		{"header alone", dnscheck.ReasonMalformed, func(good []byte) []byte { return good[:12] }},
 		{"not a response", dnscheck.ReasonTimeout, octet(2, func(b byte) byte { return b &^ 0x80 })},
 		{"our own query", dnscheck.ReasonTimeout, func(good []byte) []byte {
@@ -108,12 +108,12 @@ func damages() []damage {
 		}},
 		{"pointer past the end", dnscheck.ReasonMalformed, afterQuestion(record(0xFF, 0xFF)...)},
 		{"over-long name", dnscheck.ReasonMalformed, afterQuestion(record(append(overlong, 0)...)...)},
-		{"label of 64 octets", dnscheck.ReasonMalformed, afterQuestion(record(append([]byte{64}, strings.Repeat("a", 64)+"\x00"...)...)...)},
+		{"label of 64 bytes", dnscheck.ReasonMalformed, afterQuestion(record(append([]byte{64}, strings.Repeat("a", 64)+"\x00"...)...)...)},
 		{"reserved label type", dnscheck.ReasonMalformed, afterQuestion(record(0x80, 0)...)},
 		{"string longer than its record", dnscheck.ReasonMalformed, afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 2, 9, 'x')},
 		{"record longer than the message", dnscheck.ReasonMalformed, afterQuestion(0xC0, 12, 0, 16, 0, 1, 0, 0, 0, 9, 0, 9, 1, 'x')},
 		{"two OPT records", dnscheck.ReasonMalformed, changed(func(m *dns.Msg) { m.SetEdns0(1232, false); m.SetEdns0(1232, false) })},
-		{"random octets behind our id", dnscheck.ReasonMalformed, func(good []byte) []byte {
+		{"random bytes behind our id", dnscheck.ReasonMalformed, func(good []byte) []byte {
 			random := rand.New(rand.NewPCG(1, 2))
 			bad := append([]byte(nil), good[:2]...)
 			bad = append(bad, 0x80, 0) // a response, or it would be taken for somebody's query
@@ -238,7 +238,7 @@ func TestDuplicateReplyDoesNoHarm(t *testing.T) {
 }
 
 func TestReplyLongerThanAdvertised(t *testing.T) {
-	long := holding(append(fillers(60), token)...) // over 1232 octets, below what is read
+	long := holding(append(fillers(60), token)...) // over 1232 bytes, below what is read
 	t.Run("whole", func(t *testing.T) {
 		v := look(t, checker(t, serve(t, long.udp, nil)))
 		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
@@ -329,7 +329,7 @@ func TestBrokenTCP(t *testing.T) {
 				return m
 			}).tcp(query, conn)
 		}, dnscheck.Unknown, dnscheck.ReasonMalformed},
-		{"octet by octet", func(query []byte, conn net.Conn) {
+		{"byte by byte", func(query []byte, conn net.Conn) {
 			for _, octet := range frame(holding(token).octets(query)) {
 				_, _ = conn.Write([]byte{octet})
 			}
@@ -501,7 +501,7 @@ func TestQueryAsItGoesOut(t *testing.T) {
 		t.Errorf("RD %t, AD %t, CD %t; want RD and AD", q.RecursionDesired, q.AuthenticatedData, q.CheckingDisabled)
 	}
 	if opt := q.IsEdns0(); opt == nil || opt.UDPSize() != 1232 {
-		t.Errorf("EDNS %v, want 1232 octets", opt)
+		t.Errorf("EDNS %v, want 1232 bytes", opt)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Alone is one row that is handed in by itself, as part of no bulk run.
+// Alone is one row that is submitted by itself, as part of no bulk run.
 type Alone struct {
 	// ID names the row and its run, which `enqueue runs show` prints; see
 	// [CheckRunID]. The same row under the same id again is harmless. Another row
@@ -24,7 +24,7 @@ type Alone struct {
 	CreatedAt time.Time
 }
 
-// Enqueue hands in one row that is part of no run, and returns its id. It needs
+// Enqueue submits one row that is part of no run, and returns its id. It needs
 // the queue alone, no store: the worker that takes the task up writes the row
 // down. For more than a handful of rows use [Producer.Begin], which stores them
 // first and removes the clients of one organization together.
@@ -45,7 +45,7 @@ func (p *Producer) Enqueue(ctx context.Context, a Alone) (id string, err error) 
 		return "", err
 	}
 	if a.Row.kind == "" {
-		return "", errors.New("row: none is given; Kind.Parse makes one")
+		return "", errors.New("row: missing: create one with Kind.Parse")
 	}
 	if err := enqueue(ctx, p.client, a.task()); err != nil {
 		return "", fmt.Errorf("enqueue row %s: %w", a.ID, err)
@@ -82,23 +82,23 @@ const knownFor = 30 * 24 * time.Hour
 // it may have been cancelled.
 func (m *Mux) register(ctx context.Context, typ string, e Envelope, payload []byte) error {
 	if _, ok := kinds[typ]; !ok {
-		return invalid(fmt.Errorf("payload: a task of type %.40q does not come alone", typ))
+		return invalid(fmt.Errorf("payload: type %.40q has no single rows", typ))
 	}
 	rows, err := rowsOf(typ, payload)
 	if err != nil {
 		return invalid(fmt.Errorf("payload: %w", err))
 	}
 	if len(rows) != len(e.Rows()) {
-		return invalid(fmt.Errorf("payload: %d rows where the task stands for %d", len(rows), len(e.Rows())))
+		return invalid(fmt.Errorf("payload: %d rows in a task for %d", len(rows), len(e.Rows())))
 	}
 	for i, item := range e.Rows() {
 		if item != int64(i) {
-			return invalid(errors.New("payload: the rows of a task that came alone count from 0"))
+			return invalid(errors.New("payload: a single row has number 0"))
 		}
 	}
 	if m.cfg.Now().Sub(e.CreatedAt) > knownFor {
 		if _, _, _, err := m.cfg.Ledger.Standing(ctx, e.Run, typ, e.Generation, e.Rows()); err != nil {
-			return fmt.Errorf("the row is more than 30 days old, and whether it was cancelled is not known any more; "+
+			return fmt.Errorf("the row is more than 30 days old, and the ledger no longer knows whether it was cancelled; "+
 				"if it is still wanted, enqueue it under another id (%w)", err)
 		}
 	}

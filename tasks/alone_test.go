@@ -18,7 +18,7 @@ import (
 	"orgops/tasks"
 )
 
-// TestAloneIDs: a row that is handed in twice is one row, and another row under
+// TestAloneIDs: a row that is submitted twice is one row, and another row under
 // its id changes nothing.
 func TestAloneIDs(t *testing.T) {
 	removal := func(client string) string { return row("organization_id", org, "client_id", client) }
@@ -43,7 +43,7 @@ func TestAloneIDs(t *testing.T) {
 	w.queue.tasks = nil
 	w.submitAlone(tasks.TypeRemove, removal("client_2"))
 	q := w.step()
-	if q.state != "archived" || !strings.Contains(q.lastErr.Error(), "run0 is there already with another content") {
+	if q.state != "archived" || !strings.Contains(q.lastErr.Error(), "run0 exists with another content") {
 		t.Errorf("another row under the id: %s, %v", q.state, q.lastErr)
 	}
 	if left := w.sandbox.Clients(org); len(left) != 1 || left[0] != "client_2" {
@@ -131,7 +131,7 @@ func TestEnqueueRefuses(t *testing.T) {
 	}
 }
 
-// A service that has a queue client of its own hands in one row as it comes. The
+// A service that has a queue client of its own submits one row as it comes. The
 // id that it gets back is what `enqueue runs show` takes.
 func ExampleProducer_Enqueue() {
 	ctx := context.Background()
@@ -156,7 +156,7 @@ func ExampleProducer_Enqueue() {
 }
 
 // Many rows are a run: stored before they are enqueued, counted, and harmless
-// to hand in again under the run's id, which is how a service goes on that died
+// to submit again under the run's id, which is how a service goes on that died
 // on the way.
 func ExampleProducer_Begin() {
 	ctx := context.Background()
@@ -259,7 +259,7 @@ func TestAnotherRowUnderTheID(t *testing.T) {
 		t.Fatalf("%d tasks of two rows", len(w.queue.tasks))
 	}
 	w.drain()
-	if q := w.queue.tasks[1]; q.state != "archived" || !strings.Contains(q.lastErr.Error(), "run0 is there already with another content") {
+	if q := w.queue.tasks[1]; q.state != "archived" || !strings.Contains(q.lastErr.Error(), "run0 exists with another content") {
 		t.Errorf("the other row: %s, %v", q.state, q.lastErr)
 	}
 	if left := w.sandbox.Clients(org); len(left) != 1 || left[0] != "client_2" {

@@ -25,10 +25,10 @@ const (
 
 // errBegunMeanwhile leaves the row to the other execution. There are two of a task
 // where the first was taken for dead.
-var errBegunMeanwhile = later("another execution of this row has sent its request meanwhile; what became of it is looked at", time.Second)
+var errBegunMeanwhile = later("another execution of this row has sent a request; its result is being read", time.Second)
 
 // errFindOut leaves a row that has begun to an execution that begins nothing.
-var errFindOut = later("the run was cancelled; what became of the request that was under way is looked at", time.Second)
+var errFindOut = later("the run was cancelled; the result of the request in progress is being read", time.Second)
 
 // hasBegun says whether an earlier execution has begun the row.
 func (j Job) hasBegun() bool { return hasBegun(j.kept) }
@@ -187,9 +187,9 @@ func (m *Mux) inDoubt(ctx context.Context, typ string, job Job) string {
 	}
 	switch typ {
 	case TypeUpdate:
-		return "the domain may have been changed all the same: look at the tenant's record, then retry the row; "
+		return "the domain may have been changed nevertheless: check the tenant's record, then retry the row; "
 	case TypeCreate:
-		return "the template may have been created all the same: look whether it is there, then retry the row; "
+		return "the template may have been created nevertheless: check whether it exists, then retry the row; "
 	}
-	return "the domain may have been marked verified all the same: look at the tenant's record, then retry the row; "
+	return "the domain may have been set to verified nevertheless: check the tenant's record, then retry the row; "
 }

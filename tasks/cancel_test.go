@@ -190,7 +190,7 @@ func TestCancelAndAStaleRead(t *testing.T) {
 	w.cancelRun()
 	w.stale(0, func(d *sandbox.Domain) { d.Status = "pending" })
 	w.step()
-	w.wantFate(run, 0, "open", "cancelled", "looked at again")
+	w.wantFate(run, 0, "open", "cancelled", "being read again")
 	w.drain()
 	w.wantFate(run, 0, "done")
 	w.wantStatus(org, dom, "verified")
@@ -276,12 +276,12 @@ func TestGivenUpWithARequestUnderWay(t *testing.T) {
 				w.proven(sandbox.Domain{Use: new(false)})
 				w.submit(tasks.TypeVerify, verifyRow())
 			},
-			"the domain may have been marked verified all the same: look at the tenant's record, then retry the row; given up after 17 attempts",
+			"the domain may have been set to verified nevertheless: check the tenant's record, then retry the row; given up after 17 attempts",
 		},
 		{
 			"create", sandbox.OpCreateTemplate,
 			func(w *world) { w.submit(tasks.TypeCreate, template) },
-			"the template may have been created all the same: look whether it is there, then retry the row; given up after 17 attempts",
+			"the template may have been created nevertheless: check whether it exists, then retry the row; given up after 17 attempts",
 		},
 	} {
 		for _, cancelled := range []bool{false, true} {

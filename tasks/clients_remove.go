@@ -167,7 +167,7 @@ func (h *remove) lower(ctx context.Context, failed int) error {
 		return err
 	}
 	if lowered {
-		h.cfg.Logger.WarnContext(ctx, "fewer clients per request from now on", "tenant", h.cfg.Tenant, "clients_per_request", to, "setting", h.cfg.MaxClientsPerRequest)
+		h.cfg.Logger.WarnContext(ctx, "clients per request lowered", "tenant", h.cfg.Tenant, "clients_per_request", to, "setting", h.cfg.MaxClientsPerRequest)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (r *removal) mayGoOn(ctx context.Context) error {
 	}
 	deadline, bounded := ctx.Deadline()
 	if r.requests >= mostRequests || (bounded && time.Until(deadline) < enoughTime) {
-		return later("the batch is being taken apart; the rest goes on", time.Second)
+		return later("the batch is being split; the rest continues", time.Second)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func smallerMayDo(err error) bool {
 func (r *removal) explain(err error) error {
 	var answer *apiclient.Error
 	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
-		return refused("organization %s is not there any more (or its id is wrong): %s", r.org, answer.Message)
+		return refused("organization %s does not exist (deleted, or its id is wrong): %s", r.org, answer.Message)
 	}
 	return err
 }

@@ -121,7 +121,7 @@ func TestLimitIsFound(t *testing.T) {
 			if n := len(w.requests()); n > test.first {
 				t.Errorf("%d requests to find it, want at most %d", n, test.first)
 			}
-			before, lines := len(w.requests()), strings.Count(w.log.String(), "fewer clients per request")
+			before, lines := len(w.requests()), strings.Count(w.log.String(), "clients per request lowered")
 			w.reboot() // another worker
 			kept := w.submit(tasks.TypeRemove, w.removals(all[100:]...)...)
 			w.drain()
@@ -132,7 +132,7 @@ func TestLimitIsFound(t *testing.T) {
 			if n := len(w.requests()) - before; n != want {
 				t.Errorf("%d requests where the limit is known, want %d", n, want)
 			}
-			if now := strings.Count(w.log.String(), "fewer clients per request"); lines == 0 || now != lines {
+			if now := strings.Count(w.log.String(), "clients per request lowered"); lines == 0 || now != lines {
 				t.Errorf("told %d times as it was found, then %d times", lines, now-lines)
 			}
 			if said := fmt.Sprintf("default clients_per_request %d", test.limit); !slices.Contains(m.told, said) || m.told[len(m.told)-2] != said {
@@ -183,7 +183,7 @@ func TestOtherRefusalsAreNotTakenApart(t *testing.T) {
 		fault sandbox.Fault
 		says  []string
 	}{
-		{"organization is gone", sandbox.Fault{}, []string{org, "not there", "No organization found"}},
+		{"organization is gone", sandbox.Fault{}, []string{org, "does not exist", "No organization found"}},
 		{"path", sandbox.Fault{Status: 400, Body: `{"statusCode":400,"error":"Bad Request","message":"Path validation error","errorCode":"invalid_uri"}`}, []string{"Path validation error"}},
 		{"forbidden", status(http.StatusForbidden), []string{"403"}},
 		{"conflict", status(http.StatusConflict), []string{"409"}},

@@ -46,7 +46,7 @@ func interrupted(t *testing.T, rows int) (o *office, run string, letThrough func
 	return o, run, func() { close(door.open) }
 }
 
-// afterAll hands in a row and waits for its end: by then whatever was queued
+// afterAll submits a row and waits for its end: by then whatever was queued
 // before has come up.
 func (o *office) afterAll() {
 	o.t.Helper()

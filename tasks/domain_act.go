@@ -73,7 +73,7 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 		return Result{}, err
 	}
 	if raw == nil || m.OrganizationID != p.OrganizationID {
-		return unchanged("nothing is remembered of the domain"), nil
+		return unchanged("the domain has no stored state"), nil
 	}
 	a := &acted{id: p.DiscoveryDomainID, m: m, raw: raw}
 	if a.raw, err = h.remembered.tell(ctx, a.id, a.raw, &a.m); err != nil {
@@ -88,7 +88,7 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 	}
 	if err != nil {
 		if a.m.Acting != nil && Judge(err).Outcome == Refused {
-			err = transient(fmt.Errorf("look what became of a PATCH: %w", err))
+			err = transient(fmt.Errorf("read the result of a PATCH: %w", err))
 		}
 		return Result{}, err
 	}
@@ -99,7 +99,7 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 		}
 		// What had begun has not landed: it begins anew, if it is still to be done.
 		if p.Finish {
-			return unchanged("what had begun has not landed: the next sweep decides anew"), nil
+			return unchanged("the request in progress did not take effect: the next sweep decides again"), nil
 		}
 		if why := h.idle(p, a.m); why != "" {
 			return unchanged(why), nil
@@ -107,7 +107,7 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 	}
 	switch {
 	case p.Finish:
-		return unchanged("it is there"), nil
+		return unchanged("the token is there"), nil
 	case p.Back:
 		return h.giveBack(ctx, a, p, d)
 	}
@@ -120,7 +120,7 @@ func (h *act) process(ctx context.Context, _ Job, p ActPayload) (Result, error) 
 func (h *act) gone(ctx context.Context, a *acted, p ActPayload) (Result, error) {
 	ours := a.m.Taken != nil || a.m.Acting != nil
 	if ours && a.m.Tick >= p.Tick {
-		return unchanged("the domain was not found: the next sweep tells whether it is gone"), nil
+		return unchanged("the domain was not found: the next sweep shows whether it is gone"), nil
 	}
 	return unchanged("the domain is gone"), h.remembered.forget(ctx, a.id)
 }
@@ -134,12 +134,12 @@ func (h *act) idle(p ActPayload, m Memory) string {
 	}
 	if p.Back {
 		if m.Taken == nil || m.Taken.Action != ActUnroute {
-			return "there is nothing to give back"
+			return "nothing to restore"
 		}
 		return ""
 	}
 	if stands := h.cfg.Rules.Decide(m); stands.As != StandsDue {
-		return "it is not to be acted on any more: " + stands.As
+		return "no longer acted on: " + stands.As
 	}
 	return ""
 }
@@ -157,13 +157,13 @@ func (h *act) finish(ctx context.Context, a *acted, d apiclient.DiscoveryDomain)
 	}
 	if wait := doing.At.Add(young).Sub(h.cfg.Now()); wait > 0 {
 		const again = time.Minute // costs a request
-		return r, true, later("a PATCH of this domain had no answer; what became of it is looked at again", wholeSeconds(min(wait, again)))
+		return r, true, later("a PATCH of this domain had no response; its result is being read again", wholeSeconds(min(wait, again)))
 	}
 	if doing.Action == ActUnroute && d.Status == apiclient.StatusVerified && a.m.FlagOmitted {
-		const why = "the record does not say its use_for_organization_discovery: the next sweep reads it again"
-		a.m.noteOnce(h.cfg.Now(), "not known whether a PATCH was carried out", why)
+		const why = "the record has no use_for_organization_discovery: the next sweep reads it again"
+		a.m.noteOnce(h.cfg.Now(), "whether a PATCH took effect is unknown", why)
 		_, err = h.remembered.write(ctx, a.id, a.raw, &a.m)
-		return unchanged("what became of a PATCH is not known: " + why), true, err
+		return unchanged("the result of a PATCH is unknown: " + why), true, err
 	}
 	a.m.Acting = nil
 	a.raw, err = h.remembered.write(ctx, a.id, a.raw, &a.m)
@@ -191,11 +191,11 @@ func (h *act) takeAway(ctx context.Context, a *acted, p ActPayload, d apiclient.
 	}
 	switch {
 	case p.Tick != a.m.Tick:
-		return unchanged("a later sweep has looked at it, and decides"), nil
+		return unchanged("a later sweep has checked it and decides"), nil
 	case d.Status != apiclient.StatusVerified:
-		return h.clear(ctx, a, "pending", "it is verified no more, by somebody else's doing")
+		return h.clear(ctx, a, "pending", "someone else has set it to pending")
 	case tokenOf(d.VerificationHost, d.VerificationTXT) != a.m.Token:
-		return h.clear(ctx, a, "another token", "host or token are others than those that were looked for")
+		return h.clear(ctx, a, "another token", "host or token differ from those that were checked")
 	}
 	verdict, err := h.cfg.DNS.Disprove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {
@@ -208,7 +208,7 @@ func (h *act) takeAway(ctx context.Context, a *acted, p ActPayload, d apiclient.
 		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
 		return unchanged("not acted on: the token is there"), err
 	case dnscheck.Unknown:
-		return unchanged("not acted on, the next sweep decides anew: " + verdict.Sentence()), nil
+		return unchanged("not acted on, the next sweep decides again: " + verdict.Sentence()), nil
 	}
 	action := h.cfg.Rules.ActionOn(a.m)
 	if action == ActReport || action == ActUnroute && !*d.UseForOrganizationDiscovery {
@@ -285,7 +285,7 @@ func (h *act) report(ctx context.Context, a *acted, action Action, v dnscheck.Ve
 	a.m = a.m.clone()
 	if !a.m.Absence.Reported.IsZero() {
 		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m) // whether the record says its flag
-		return unchanged("its loss has been told"), err
+		return unchanged("its loss was notified"), err
 	}
 	why := v.Sentence()
 	if omission := h.cfg.Rules.omission(a.m); omission != "" {
@@ -304,19 +304,19 @@ func (h *act) giveBack(ctx context.Context, a *acted, p ActPayload, d apiclient.
 	taken := *a.m.Taken
 	switch {
 	case d.Status != apiclient.StatusVerified:
-		return h.clear(ctx, a, "pending", "it is verified no more, by somebody else's doing: its flag is left as it is")
+		return h.clear(ctx, a, "pending", "someone else has set it to pending: its flag stays as it is")
 	case d.UseForOrganizationDiscovery != nil && *d.UseForOrganizationDiscovery:
 		if h.justLanded(&taken) {
 			return Result{}, later("the record may be read as it was before it was acted on", wholeSeconds(time.Minute))
 		}
-		return h.clear(ctx, a, "changed by others", "somebody else has given the flag back")
+		return h.clear(ctx, a, "changed by others", "someone else has restored the flag")
 	case tokenOf(d.VerificationHost, d.VerificationTXT) != a.m.Token:
-		return unchanged("host or token are others than those that were seen"), nil
+		return unchanged("host or token differ from those that were seen"), nil
 	}
 	if why := a.m.Withheld(); why != "" {
 		a.m.noteOnce(h.cfg.Now(), eventWithheld, why)
 		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
-		return unchanged("not given back: " + why), err
+		return unchanged("not restored: " + why), err
 	}
 	verdict, err := h.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {
@@ -329,7 +329,7 @@ func (h *act) giveBack(ctx context.Context, a *acted, p ActPayload, d apiclient.
 		}
 		a.m.noteOnce(h.cfg.Now(), eventWithheld, why)
 		_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
-		return unchanged("not given back: " + why), err
+		return unchanged("not restored: " + why), err
 	}
 	taken.Back, taken.At = true, second(h.cfg.Now())
 	if taken.Verdict, err = packProof(verdict, p.OrganizationID, d, h.cfg.Now(), nil); err != nil {
@@ -345,7 +345,7 @@ func (h *act) given(ctx context.Context, a *acted) (Result, error) {
 	h.audit(ctx, a, done)
 	a.m.restored(sighted{id: a.id, tick: a.m.Tick, at: done.At}, done.Verdict)
 	_, err := h.remembered.write(ctx, a.id, a.raw, &a.m)
-	return Result{Outcome: Done, Detail: "given back: the token is there again"}, err
+	return Result{Outcome: Done, Detail: "restored: the token is there again"}, err
 }
 
 // audit logs what was done to the domain, and by which verdict. An execution that is killed
@@ -360,7 +360,7 @@ func (h *act) audit(ctx context.Context, a *acted, done Acting) {
 	}
 	verdict, err := ReadEvidence(done.Verdict)
 	if err != nil && len(done.Verdict) > 0 {
-		h.cfg.Logger.WarnContext(ctx, "evidence of an action is not readable", "discovery_domain_id", a.id, "error", err)
+		h.cfg.Logger.WarnContext(ctx, "evidence of an action not readable", "discovery_domain_id", a.id, "error", err)
 	}
 	h.cfg.Logger.InfoContext(ctx, "audit", "event", event, "tenant", h.cfg.Tenant, "tick", done.Tick,
 		"organization_id", a.m.OrganizationID, "discovery_domain_id", a.id, "domain", a.m.Domain, "verification_host", done.Host,

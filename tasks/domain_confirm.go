@@ -8,7 +8,7 @@ package tasks
 //
 // Of two executions at a time, the first taken for dead and not, one alone may say
 // what has come of it: that the PATCH is answered for, or that it is taken back, is
-// written down in the place of the intent, by whoever finds it as he has read it.
+// written down instead of the intent, by whoever finds it as he has read it.
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func (h *confirm) process(ctx context.Context, job Job, p VerifyPayload) (Result
 func (h *confirm) audit(ctx context.Context, job Job, p VerifyPayload, in intent) {
 	proof, err := ReadEvidence(in.Proof)
 	if err != nil {
-		h.cfg.Logger.WarnContext(ctx, "evidence of a verified domain is not readable", "run", job.Run, "item", *job.Item, "error", err)
+		h.cfg.Logger.WarnContext(ctx, "evidence of a verified domain not readable", "run", job.Run, "item", *job.Item, "error", err)
 	}
 	log := h.cfg.Logger
 	if thin := proof.ThinProof; thin != nil {
@@ -203,7 +203,7 @@ func begun(job Job) (*intent, error) {
 func readIntent(value []byte) (*intent, error) {
 	in := new(intent)
 	if err := json.Unmarshal(value, in); err != nil {
-		return nil, fmt.Errorf("intent kept for this row: %w", err)
+		return nil, fmt.Errorf("intent stored for this row: %w", err)
 	}
 	return in, nil
 }
@@ -214,7 +214,7 @@ func stillOpen(former *intent, err error) error {
 	var answer *apiclient.Error
 	gone := errors.As(err, &answer) && answer.Status == http.StatusNotFound
 	if former != nil && !gone && Judge(err).Outcome == Refused {
-		return transient(fmt.Errorf("look what became of the PATCH: %w", err))
+		return transient(fmt.Errorf("read the result of the PATCH: %w", err))
 	}
 	return err
 }
@@ -229,7 +229,7 @@ func (h *confirm) finish(ctx context.Context, job Job, p VerifyPayload, former i
 		return d.Status == apiclient.StatusVerified && !differ(former.Flag, d.UseForOrganizationDiscovery), nil
 	}
 	if d.Status != apiclient.StatusVerified && h.cfg.Now().Sub(former.At) < young {
-		return false, transient(errors.New("the record reads otherwise than what was proven; what became of the PATCH is looked at again"))
+		return false, transient(errors.New("the record differs from the proven one; the result of the PATCH is being read again"))
 	}
 	if err := h.setBack(ctx, job, p, former, d); err != nil {
 		return false, err
@@ -292,10 +292,10 @@ func (h *confirm) proveAndPatch(ctx context.Context, job Job, p VerifyPayload, f
 func (h *confirm) settleAsRead(p VerifyPayload, former intent, d apiclient.DiscoveryDomain) (Result, error) {
 	if wait := former.At.Add(young).Sub(h.cfg.Now()); wait > 0 {
 		const again = time.Minute // costs a request
-		return Result{}, later("the run was cancelled; what became of the PATCH that was under way is looked at again", wholeSeconds(min(wait, again)))
+		return Result{}, later("the run was cancelled; the result of the PATCH in progress is being read again", wholeSeconds(min(wait, again)))
 	}
 	if d.Status != apiclient.StatusVerified {
-		return Result{}, cancelled("the run was cancelled; a PATCH was under way, and the domain is not verified")
+		return Result{}, cancelled("the run was cancelled; a PATCH was in progress, and the domain is not verified")
 	}
 	if differ(p.UseForOrganizationDiscovery, d.UseForOrganizationDiscovery) {
 		return Result{}, refused("the run was cancelled; the domain is verified, but its use_for_organization_discovery is %t and was not set any more: retry the row", *d.UseForOrganizationDiscovery)
@@ -309,7 +309,7 @@ func (h *confirm) undoUnseen(ctx context.Context, job Job, p VerifyPayload, form
 	if err := h.undo(ctx, job, p, former, d); err != nil {
 		return err
 	}
-	return cancelled("the run was cancelled; a PATCH to verified was under way, and the domain was set back to pending")
+	return cancelled("the run was cancelled; a PATCH to verified was in progress, and the domain was set back to pending")
 }
 
 // undo sets the domain to pending where an earlier run's PATCH may have landed
@@ -322,7 +322,7 @@ func (h *confirm) undo(ctx context.Context, job Job, p VerifyPayload, former *in
 		return nil
 	}
 	if wait := former.At.Add(2 * h.cfg.RequestTimeout).Sub(h.cfg.Now()); wait > 0 {
-		return later("the proof can no longer be made; a PATCH to verified may be under way, and is awaited before it is undone", wholeSeconds(wait))
+		return later("the proof can no longer be made; a PATCH to verified may be in progress; it is awaited, then reverted", wholeSeconds(wait))
 	}
 	if err := h.setBack(ctx, job, p, *former, d); err != nil {
 		return err
@@ -339,7 +339,7 @@ func (h *confirm) undoAgain(ctx context.Context, job Job, p VerifyPayload, forme
 	}
 	if wait := former.Undoing.Add(2 * h.cfg.RequestTimeout).Sub(h.cfg.Now()); wait > 0 {
 		return errors.Join(h.rewrite(ctx, job, &former),
-			later("the domain was set back to pending; another such PATCH may be under way, and is awaited", wholeSeconds(wait)))
+			later("the domain was set back to pending; another such PATCH may be in progress; waiting for it", wholeSeconds(wait)))
 	}
 	if err := h.rewrite(ctx, job, nil); err != nil {
 		return err
@@ -395,7 +395,7 @@ func (h *confirm) update(p VerifyPayload, d apiclient.DiscoveryDomain) (apiclien
 		return u, refused("the tenant's settings trust the payload because its credentials may not read; then the row has to bring use_for_organization_discovery, or a false could turn into a true")
 	}
 	if p.bySweep() && u.UseForOrganizationDiscovery == nil {
-		return u, refused("the token is there, but the record does not say its use_for_organization_discovery, and to verify the domain could turn that on by the platform's default; " +
+		return u, refused("the token is there, but the record has no use_for_organization_discovery, and to verify the domain could turn that on by the platform's default; " +
 			"nothing was changed: set the flag explicitly once, or verify the domain by a row that brings use_for_organization_discovery")
 	}
 	return u, nil
@@ -413,7 +413,7 @@ func (h *confirm) compare(ctx context.Context, job Job, p VerifyPayload, in inte
 		return Result{}, transient(fmt.Errorf("the API answered the PATCH to verified with a record that is %.20q", string(answer.Status)))
 	}
 	if differ(in.Flag, answer.UseForOrganizationDiscovery) {
-		return Result{}, transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *answer.UseForOrganizationDiscovery, *in.Flag))
+		return Result{}, transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t instead of %t", *answer.UseForOrganizationDiscovery, *in.Flag))
 	}
 	return Result{Outcome: Done}, nil
 }
@@ -431,7 +431,7 @@ func (h *confirm) disown(ctx context.Context, job Job, p VerifyPayload, in inten
 	if against == nil {
 		return errTakenBack
 	}
-	h.cfg.Logger.ErrorContext(ctx, "a domain was set back to pending whose row another execution has: the answer to its PATCH names another host or token than was proven",
+	h.cfg.Logger.ErrorContext(ctx, "domain set back to pending: the response to its PATCH names a host or token that was not proven",
 		"run", job.Run, "item", *job.Item, "organization_id", p.OrganizationID, "discovery_domain_id", p.DiscoveryDomainID)
 	return against
 }
@@ -466,7 +466,7 @@ func (h *confirm) takeBack(ctx context.Context, p VerifyPayload, in intent, d ap
 // accepted.
 func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclient.DiscoveryDomain, v dnscheck.Verdict, thin *thinSpan) (Result, error) {
 	if job.Swept { // the next sweep looks again
-		return unchanged("pending; the token was seen, and not by the proof: " + v.Sentence()), nil
+		return unchanged("pending; the token was seen, but not proven: " + v.Sentence()), nil
 	}
 	left := leavings{verdict: v, confirmed: !h.cfg.TrustPayload, at: h.cfg.Now(), marks: map[string][]byte{}}
 	if left.confirmed {
@@ -494,5 +494,5 @@ func (h *confirm) back(ctx context.Context, job Job, p VerifyPayload, d apiclien
 	if err := again(ctx, h.cfg, job, p, after); err != nil {
 		return Result{}, err
 	}
-	return Result{Outcome: HandedOn, Detail: "looked for again: " + left.sentence()}, nil
+	return Result{Outcome: HandedOn, Detail: "checked again: " + left.sentence()}, nil
 }

@@ -50,9 +50,9 @@ func (p RecheckPayload) checkRecord() error {
 	}
 	switch {
 	case len(p.Domain) > longestDomain:
-		return fmt.Errorf("domain: at most %d octets, got %d", longestDomain, len(p.Domain))
+		return fmt.Errorf("domain: at most %d bytes, got %d", longestDomain, len(p.Domain))
 	case p.VerificationTXT == "" || len(p.VerificationTXT) > longestToken:
-		return fmt.Errorf("verification_txt: want 1 to %d octets, got %d", longestToken, len(p.VerificationTXT))
+		return fmt.Errorf("verification_txt: want 1 to %d bytes, got %d", longestToken, len(p.VerificationTXT))
 	case p.Status != apiclient.StatusVerified && p.Status != apiclient.StatusPending:
 		return fmt.Errorf("status: want verified or pending, got %.20q", string(p.Status))
 	}
@@ -62,7 +62,7 @@ func (p RecheckPayload) checkRecord() error {
 	return nil
 }
 
-// longestDomain is the most octets that a domain has (specification 2.1).
+// longestDomain is the most bytes that a domain has (specification 2.1).
 const longestDomain = 255
 
 // recheckRow is a row of a sweep: a record as its walk has read it, and when it is
@@ -155,7 +155,7 @@ func (h *recheck) process(ctx context.Context, job Job, p RecheckPayload) (Resul
 
 // errGone settles the row of a domain that has left its organization, or whose
 // organization is gone.
-var errGone = &settledError{Unchanged, "the domain is gone since the sweep came upon it"}
+var errGone = &settledError{Unchanged, "the domain was deleted after the sweep found it"}
 
 // get reads the record, and forgets a domain that there is not.
 func (h *recheck) get(ctx context.Context, p RecheckPayload) (RecheckPayload, error) {
@@ -169,7 +169,7 @@ func (h *recheck) get(ctx context.Context, p RecheckPayload) (RecheckPayload, er
 	p.Domain, p.VerificationHost, p.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
 	p.Status, p.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
 	if err := errors.Join(p.checkRecord(), below(d)); err != nil {
-		return p, refused("the record cannot be looked for: %v", err)
+		return p, refused("the record cannot be checked: %v", err)
 	}
 	return p, nil
 }
@@ -211,7 +211,7 @@ func (h *recheck) givenBack(ctx context.Context, p RecheckPayload) (RecheckPaylo
 		}
 		m = m.clone()
 		m.Taken = nil
-		m.note(now, "changed by others", "what was taken away was changed by somebody else since")
+		m.note(now, "changed by others", "someone else has changed what the sweep had taken away")
 		return m, nil
 	})
 	return p, err
@@ -227,10 +227,10 @@ func (h *recheck) notOurs(ctx context.Context, p RecheckPayload) (Result, error)
 		}
 		m = m.clone()
 		m.Absence = nil
-		m.note(now, "pending", "somebody else has set it to pending")
+		m.note(now, "pending", "someone else has set it to pending")
 		return m, nil
 	})
-	return unchanged("pending, and not by us: left alone"), err
+	return unchanged("pending, but not set by orgops: left unchanged"), err
 }
 
 // sure makes sure of an absence before it is recorded: that host and token are the
@@ -276,7 +276,7 @@ func (h *recheck) verified(ctx context.Context, p RecheckPayload, m Memory, raw 
 	}
 	if v.State == dnscheck.Present && m.Taken != nil && !m.tookStatus() {
 		if err := enqueue(ctx, h.cfg.Enqueuer, p.giveBack(h.cfg.Now())); err != nil {
-			return Result{}, fmt.Errorf("enqueue what gives it back: %w", err)
+			return Result{}, fmt.Errorf("enqueue its restoration: %w", err)
 		}
 	}
 	return unchanged(said(v)), nil
@@ -297,7 +297,7 @@ func (h *recheck) record(ctx context.Context, p RecheckPayload, m Memory, raw []
 		return m, err
 	}
 	if err := enqueue(ctx, h.cfg.Enqueuer, p.relook(h.cfg.Now())); err != nil {
-		return m, fmt.Errorf("enqueue the look between two sweeps: %w", err)
+		return m, fmt.Errorf("enqueue the check between two sweeps: %w", err)
 	}
 	return m, nil
 }
@@ -337,5 +337,5 @@ func (h *recheck) handOn(ctx context.Context, job Job, p RecheckPayload, at targ
 	if err != nil {
 		return Result{}, fmt.Errorf("enqueue confirm: %w", err)
 	}
-	return Result{Outcome: HandedOn, Detail: "the token is there; to be proven"}, nil
+	return Result{Outcome: HandedOn, Detail: "the token is there; its proof is next"}, nil
 }

@@ -61,7 +61,7 @@ func (h *relook) process(ctx context.Context, _ Job, p RecheckPayload) (Result, 
 	case m.Taken == nil && m.Acting == nil:
 		return Result{Outcome: Done, Detail: "the token is there again"}, nil
 	case m.Taken == nil, h.cfg.Now().Sub(m.Taken.landedAt()) < young: // reads may be behind
-		return Result{}, notYet("the token is there again; what became of an action on the domain is awaited", wholeSeconds(young))
+		return Result{}, notYet("the token is there again; waiting for the result of an action on the domain", wholeSeconds(young))
 	}
 	if m.tookStatus() && p.knownFlag(m) == nil {
 		return Result{}, h.withhold(ctx, p)
@@ -70,7 +70,7 @@ func (h *relook) process(ctx context.Context, _ Job, p RecheckPayload) (Result, 
 		return Result{}, err
 	}
 	// It goes on until that is done, which needs a proof, and more than one look may.
-	return Result{}, notYet("the token is there again; what was taken away is given back once it is proven", wholeSeconds(spread(betweenLooks)))
+	return Result{}, notYet("the token is there again; the domain is restored once it is proven", wholeSeconds(spread(betweenLooks)))
 }
 
 // over says why the domain is not looked at any more before the next sweep; empty: it
@@ -78,13 +78,13 @@ func (h *relook) process(ctx context.Context, _ Job, p RecheckPayload) (Result, 
 func (p RecheckPayload) over(m Memory, now time.Time) string {
 	switch {
 	case m.Tick != p.Tick:
-		return "another sweep has looked since"
+		return "another sweep has checked it since"
 	case m.Token != tokenOf(p.VerificationHost, p.VerificationTXT):
-		return "host or token are others"
+		return "host or token have changed"
 	case m.Absence == nil && m.Taken == nil && m.Acting == nil:
-		return "there is nothing the matter any more"
+		return "nothing is wrong any more"
 	case now.Sub(p.CreatedAt) > longestBetween:
-		return "the next sweep is awaited"
+		return "waiting for the next sweep"
 	}
 	return ""
 }
@@ -92,7 +92,7 @@ func (p RecheckPayload) over(m Memory, now time.Time) string {
 // withhold writes down that the status is not given back while the flag is not known: a
 // PATCH of the status alone leaves the flag to the platform's default.
 func (h *relook) withhold(ctx context.Context, p RecheckPayload) error {
-	why := "the record does not say its use_for_organization_discovery"
+	why := "the record has no use_for_organization_discovery"
 	_, err := h.remembered.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) {
 		m = m.clone()
 		m.FlagOmitted = true
@@ -105,11 +105,11 @@ func (h *relook) withhold(ctx context.Context, p RecheckPayload) error {
 	if err != nil {
 		return err
 	}
-	return notYet("the token is there again; not given back: "+why, wholeSeconds(spread(betweenLooks)))
+	return notYet("the token is there again; not restored: "+why, wholeSeconds(spread(betweenLooks)))
 }
 
 // giveBack has given back what was taken away. To set a domain to verified takes a
-// proof, and a row: it is handed in like one by itself, with the flag for a record that
+// proof, and a row: it is submitted like one by itself, with the flag for a record that
 // omits it.
 func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error {
 	task := p.giveBack(h.cfg.Now())
@@ -118,7 +118,7 @@ func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error
 		task = Alone{ID: p.restoringRun(h.cfg.Now()), Tenant: p.Tenant, Row: row, GiveUp: betweenLooks, CreatedAt: h.cfg.Now()}.task()
 	}
 	if err := enqueue(ctx, h.cfg.Enqueuer, task); err != nil {
-		return fmt.Errorf("enqueue what gives it back: %w", err)
+		return fmt.Errorf("enqueue its restoration: %w", err)
 	}
 	return nil
 }

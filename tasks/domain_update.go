@@ -46,14 +46,14 @@ type patching struct {
 
 func (h *update) process(ctx context.Context, job Job, p UpdatePayload) (Result, error) {
 	if p.Status != nil && *p.Status == apiclient.StatusVerified && !h.cfg.AllowUnproven {
-		return Result{}, refused("status verified is not set without a proof: hand the domain in with `enqueue domains verify`")
+		return Result{}, refused("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
 	}
 	former, err := patchingBefore(job)
 	if err != nil {
 		return Result{}, err
 	}
 	if job.ending && former != nil {
-		return h.lookAfter(ctx, p, *former, cancelled("the run was cancelled; a PATCH was under way, and the domain is not as the row asks"))
+		return h.lookAfter(ctx, p, *former, cancelled("the run was cancelled; a PATCH was in progress, and the domain is not as the row asks"))
 	}
 	change, outcome := p.change(), Done
 	if change.Status != nil && change.UseForOrganizationDiscovery == nil {
@@ -86,7 +86,7 @@ func patchingBefore(job Job) (*patching, error) {
 	}
 	in := new(patching)
 	if err := json.Unmarshal(value, in); err != nil {
-		return nil, fmt.Errorf("intent kept for this row: %w", err)
+		return nil, fmt.Errorf("intent stored for this row: %w", err)
 	}
 	return in, nil
 }
@@ -105,14 +105,14 @@ func (h *update) unlessCarriedOut(ctx context.Context, p UpdatePayload, former *
 func (h *update) lookAfter(ctx context.Context, p UpdatePayload, former patching, otherwise error) (Result, error) {
 	if h.cfg.TrustPayload {
 		j := Judge(otherwise)
-		return Result{}, &settledError{j.Outcome, "the domain may have been changed all the same, by a request that had no answer: look at the tenant's record; " + j.Reason}
+		return Result{}, &settledError{j.Outcome, "a request without a response may have changed the domain nevertheless: check the tenant's record; " + j.Reason}
 	}
 	d, err := h.cfg.API.DiscoveryDomain(ctx, p.OrganizationID, p.DiscoveryDomainID)
 	var answer *apiclient.Error
 	switch {
 	case errors.As(err, &answer) && answer.Status == http.StatusNotFound:
 	case err != nil && Judge(err).Outcome == Refused:
-		return Result{}, transient(fmt.Errorf("look what became of the PATCH: %w", err))
+		return Result{}, transient(fmt.Errorf("read the result of the PATCH: %w", err))
 	case err != nil:
 		return Result{}, err
 	case carriedOut(p.change(), d) == nil:
@@ -120,7 +120,7 @@ func (h *update) lookAfter(ctx context.Context, p UpdatePayload, former patching
 	}
 	if wait := former.At.Add(young).Sub(h.cfg.Now()); wait > 0 {
 		const again = time.Minute // costs a request
-		return Result{}, later("a PATCH had no answer; what became of it is looked at again", wholeSeconds(min(wait, again)))
+		return Result{}, later("a PATCH had no response; its result is being read again", wholeSeconds(min(wait, again)))
 	}
 	return Result{}, otherwise
 }
@@ -144,10 +144,10 @@ func (h *update) readFlag(ctx context.Context, job Job, p UpdatePayload, change 
 // carriedOut holds the answer against what was sent.
 func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDomain) error {
 	if sent.Status != nil && got.Status != *sent.Status {
-		return transient(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(got.Status), string(*sent.Status)))
+		return transient(fmt.Errorf("the API answered the PATCH with status %.20q instead of %q", string(got.Status), string(*sent.Status)))
 	}
 	if differ(sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery) {
-		return transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *got.UseForOrganizationDiscovery, *sent.UseForOrganizationDiscovery))
+		return transient(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t instead of %t", *got.UseForOrganizationDiscovery, *sent.UseForOrganizationDiscovery))
 	}
 	return nil
 }

@@ -89,10 +89,10 @@ func TestUpdateRefusedAfterALostAnswer(t *testing.T) {
 	}{
 		{"landed, refused", sandbox.Fault{DropAfter: true}, refuse, false, "done", nil, 2},
 		{"never arrived, refused", sandbox.Fault{DropBefore: true}, refuse, false, "refused", []string{"403"}, 0},
-		{"landed, refused, no reading", sandbox.Fault{DropAfter: true}, refuse, true, "refused", []string{"may have been changed all the same", "403"}, 2},
+		{"landed, refused, no reading", sandbox.Fault{DropAfter: true}, refuse, true, "refused", []string{"may have changed the domain nevertheless", "403"}, 2},
 		{"landed, cancelled", sandbox.Fault{DropAfter: true}, cancel, false, "done", nil, 1},
 		{"never arrived, cancelled", sandbox.Fault{DropBefore: true}, cancel, false, "cancelled", []string{"not as the row asks"}, 1},
-		{"landed, cancelled, no reading", sandbox.Fault{DropAfter: true}, cancel, true, "cancelled", []string{"may have been changed all the same"}, 1},
+		{"landed, cancelled, no reading", sandbox.Fault{DropAfter: true}, cancel, true, "cancelled", []string{"may have changed the domain nevertheless"}, 1},
 		{"landed, cancelled, gone", sandbox.Fault{DropAfter: true}, func(w *world) {
 			w.cancelRun()
 			w.sandbox.RemoveDomain(org, dom)

@@ -40,7 +40,7 @@ func (p VerifyPayload) Validate() error {
 	return validateVerify(p.OrganizationID, p.DiscoveryDomainID, p.VerificationHost, p.VerificationTXT)
 }
 
-// longestToken bounds verification_txt. A TXT record of that many octets
+// longestToken bounds verification_txt. A TXT record of that many bytes
 // does not fit a DNS message (RFC 1035 3.2.1), so a longer one cannot be proven.
 const longestToken = 4096
 
@@ -54,7 +54,7 @@ func validateVerify(organization, domain, host, txt string) error {
 		}
 	}
 	if len(txt) > longestToken {
-		return fmt.Errorf("verification_txt: at most %d octets, got %d", longestToken, len(txt))
+		return fmt.Errorf("verification_txt: at most %d bytes, got %d", longestToken, len(txt))
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (h *verify) handOn(ctx context.Context, job Job, p VerifyPayload, at target
 	if err != nil {
 		return Result{}, fmt.Errorf("enqueue confirm: %w", err)
 	}
-	return Result{Outcome: HandedOn, Detail: "the token is there; to be proven"}, nil
+	return Result{Outcome: HandedOn, Detail: "the token is there; its proof is next"}, nil
 }
 
 // notThere says when to look again, or that the time is up.
@@ -359,7 +359,7 @@ func again(ctx context.Context, cfg Config, job Job, p VerifyPayload, after time
 		typ: TypeVerify, payload: p, id: nextLookTaskID(job.TaskID), queue: DNSQueue(job.Tenant, job.Lane), after: after,
 	})
 	if err != nil {
-		return fmt.Errorf("enqueue look: %w", err)
+		return fmt.Errorf("enqueue check: %w", err)
 	}
 	return nil
 }

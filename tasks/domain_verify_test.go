@@ -191,7 +191,7 @@ func TestFlagFlippedAndKilled(t *testing.T) {
 	}
 }
 
-// TestPayloadIsNotTheRecord: whoever hands in rows chooses neither token nor
+// TestPayloadIsNotTheRecord: whoever submits rows chooses neither token nor
 // host, not even where he owns the host he names.
 func TestPayloadIsNotTheRecord(t *testing.T) {
 	type claim struct{ host, txt string }
@@ -246,7 +246,7 @@ func TestPayloadIsNotTheRecord(t *testing.T) {
 	}
 }
 
-// start is when the first run was handed in.
+// start is when the first run was submitted.
 func (w *world) start() time.Time {
 	w.t.Helper()
 	r, err := w.ledger.Get(w.t.Context(), w.runs[0])
@@ -461,7 +461,7 @@ func TestNotBeforeALook(t *testing.T) {
 }
 
 // TestNothingIsQuoted: what stands at a host that only a payload has named is
-// not told to whoever handed in the row.
+// not told to whoever submitted the row.
 func TestNothingIsQuoted(t *testing.T) {
 	const secret = "internal-api-key=c0ffee"
 	for _, test := range []struct {

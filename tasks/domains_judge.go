@@ -69,13 +69,13 @@ type Breaker struct {
 	Confirmed time.Time `json:"confirmed,omitzero"`
 }
 
-// readBreaker is the tenant's breaker, closed where none is kept, and its octets.
+// readBreaker is the tenant's breaker, closed where none is kept, and its bytes.
 func readBreaker(ctx context.Context, memories Memories) (b Breaker, raw []byte, err error) {
 	if raw, err = memories.State(ctx, StateBreaker); err != nil || raw == nil {
 		return b, nil, err
 	}
 	if err = json.Unmarshal(raw, &b); err != nil {
-		err = fmt.Errorf("the breaker as it is kept: %w", err)
+		err = fmt.Errorf("read the breaker: %w", err)
 	}
 	return b, raw, err
 }
@@ -92,7 +92,7 @@ func (h *judging) process(ctx context.Context, job Job, p JudgePayload) (Result,
 	}
 	var walked Walked
 	if err := json.Unmarshal(told, &walked); err != nil {
-		return Result{}, fmt.Errorf("what is told of the sweep: %w", err)
+		return Result{}, fmt.Errorf("read the sweep's scan: %w", err)
 	}
 	before, raw, err := readBreaker(ctx, h.cfg.Memories)
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *judging) sit(ctx context.Context, job Job, p JudgePayload, w Walked, br
 		Whole: w.Organization == "" && w.Whole(),
 	}
 	if w.Early != "" {
-		s.Early = "the sweep has not come to all organizations: " + w.Early
+		s.Early = "the sweep did not reach all organizations: " + w.Early
 	}
 	for id, err := range h.cfg.Memories.Attended(ctx) {
 		if err != nil {
@@ -162,7 +162,7 @@ func (h *judging) open(ctx context.Context, before Breaker, raw []byte, b Breake
 	if b != before {
 		value, err := json.Marshal(b)
 		if err != nil {
-			return fmt.Errorf("keep the breaker: %w", err)
+			return fmt.Errorf("store the breaker: %w", err)
 		}
 		ok, err := h.cfg.Memories.SetState(ctx, StateBreaker, raw, value)
 		if err != nil {
@@ -212,7 +212,7 @@ func (h *judging) keep(ctx context.Context, judged Judged) error {
 	var before Judged
 	if raw != nil {
 		if err := json.Unmarshal(raw, &before); err != nil {
-			return fmt.Errorf("what the last sweep has come to: %w", err)
+			return fmt.Errorf("read the last sweep's summary: %w", err)
 		}
 	}
 	if before.Tick > judged.Tick && !isAhead(before.Tick, h.cfg.Now()) {
@@ -220,11 +220,11 @@ func (h *judging) keep(ctx context.Context, judged Judged) error {
 	}
 	value, err := json.Marshal(judged)
 	if err != nil {
-		return fmt.Errorf("keep what the sweep has come to: %w", err)
+		return fmt.Errorf("store the sweep's summary: %w", err)
 	}
 	ok, err := h.cfg.Memories.SetState(ctx, StateJudged, raw, value)
 	if err == nil && !ok {
-		err = later("another sweep was judged meanwhile", time.Second)
+		err = later("another sweep was evaluated meanwhile", time.Second)
 	}
 	return err
 }
@@ -234,7 +234,7 @@ func (h *judging) log(ctx context.Context, job Job, j Judged) {
 	if j.Why != "" {
 		level = slog.LevelWarn
 	}
-	h.cfg.Logger.Log(ctx, level, "sweep judged", "tenant", job.Tenant, "run", job.Run, "tick", j.Tick, "organizations", j.Organizations,
+	h.cfg.Logger.Log(ctx, level, "sweep evaluated", "tenant", job.Tenant, "run", job.Run, "tick", j.Tick, "organizations", j.Organizations,
 		"present", j.Present, "absent", j.Absent, "unknown", j.Unknown, "newly_absent", j.Newly, "at_risk", j.AtRisk, "acted", j.Acted,
 		"held", j.Held, "protected", j.Protected, "why", j.Why)
 }

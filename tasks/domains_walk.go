@@ -157,7 +157,7 @@ func (c *walkCursor) follow(next string, organizations int) error {
 	case c.Through:
 		return nil
 	case next == c.Mark:
-		return &settledError{Failed, "the list of organizations goes in a circle: a checkpoint was given twice"}
+		return &settledError{Failed, "the list of organizations never ends: a checkpoint was returned twice"}
 	case c.Empty > mostEmptyPages:
 		return &settledError{Failed, fmt.Sprintf("the list of organizations does not end: %d empty pages in a row", c.Empty)}
 	case c.Pages&(c.Pages-1) == 0:
@@ -249,7 +249,7 @@ func (h *walk) at(ctx context.Context, run string) (walkAt, error) {
 	}
 	at.step, at.enqueued, at.stored = step, enqueued, stored
 	if err := json.Unmarshal(told, &at.told); err != nil {
-		return at, fmt.Errorf("walk of run %s: what is told of it: %w", run, err)
+		return at, fmt.Errorf("scan of run %s: read its progress: %w", run, err)
 	}
 	if len(cursor) == 0 {
 		if at.told.Organization != "" {
@@ -258,7 +258,7 @@ func (h *walk) at(ctx context.Context, run string) (walkAt, error) {
 		return at, nil
 	}
 	if err := json.Unmarshal(cursor, &at.cursor); err != nil {
-		return at, fmt.Errorf("walk of run %s: where it goes on: %w", run, err)
+		return at, fmt.Errorf("scan of run %s: read its position: %w", run, err)
 	}
 	return at, nil
 }
@@ -273,11 +273,11 @@ func (h *walk) make(ctx context.Context, job Job, q quest, step int64, s stride)
 	}
 	told, err := json.Marshal(s.told)
 	if err != nil {
-		return fmt.Errorf("what is told of the walk: %w", err)
+		return fmt.Errorf("store the scan's progress: %w", err)
 	}
 	cursor, err := json.Marshal(s.cursor)
 	if err != nil {
-		return fmt.Errorf("where the walk goes on: %w", err)
+		return fmt.Errorf("store the scan's position: %w", err)
 	}
 	against, err := h.cfg.Ledger.WalkStep(ctx, job.Run, job.Generation, step, told, cursor, s.rows, keptRecord, s.records)
 	if err != nil {
@@ -477,7 +477,7 @@ func refusal(organization string, l listedDomain) error {
 // nameIn is the part of a text of a record that is kept to name the record: the API
 // may send any amount of it.
 func nameIn(text string) string {
-	const most = 300 // octets; a name has 255 at the most, an id 128
+	const most = 300 // bytes; a name has 255 at the most, an id 128
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 

@@ -132,7 +132,7 @@ func TestWalkOfAPageWithABadRecord(t *testing.T) {
 					t.Errorf("sealed %v, %d rows, %d settled, %v", r.Sealed, r.Total, r.Settled, err)
 				}
 				if size := w.sourceOctets(); size > 100*1024 {
-					t.Errorf("the rows take %d octets", size)
+					t.Errorf("the rows take %d bytes", size)
 				}
 			})
 		}

@@ -32,7 +32,7 @@ func NewSwept(o SweepOrder) ([]byte, error) {
 	case o.Tick <= 0:
 		return nil, fmt.Errorf("tick: want a Unix second, got %d", o.Tick)
 	case o.SpreadUntil != 0 && o.SpreadUntil < o.Tick:
-		return nil, fmt.Errorf("looks spread until %d: want no time before the tick, %d", o.SpreadUntil, o.Tick)
+		return nil, fmt.Errorf("checks spread until %d: want no time before the tick, %d", o.SpreadUntil, o.Tick)
 	}
 	return json.Marshal(Walked{Organization: o.Organization, Tick: o.Tick, SpreadUntil: o.SpreadUntil, Pending: o.Pending})
 }
@@ -49,7 +49,7 @@ func (p *Producer) Walk(ctx context.Context, r Run, step int64) error {
 		task = SweepPayload{Envelope: s.envelope(), Step: step}.task()
 	}
 	if err := enqueue(ctx, p.client, task); err != nil {
-		return fmt.Errorf("enqueue the walk of run %s: %w", r.ID, err)
+		return fmt.Errorf("enqueue the scan of run %s: %w", r.ID, err)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (p *Producer) Judge(ctx context.Context, r Run, tick int64) error {
 func (s Search) WalkStands(ctx context.Context, r Run, told []byte, step int64) (bool, error) {
 	var at Walked
 	if err := json.Unmarshal(told, &at); err != nil {
-		return false, fmt.Errorf("walk of run %s: what is told of it: %w", r.ID, err)
+		return false, fmt.Errorf("scan of run %s: read its progress: %w", r.ID, err)
 	}
 	var ids []string
 	for _, from := range slices.Compact([]int64{at.Task, step}) {

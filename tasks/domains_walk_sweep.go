@@ -116,12 +116,12 @@ func (p SweepPayload) over(ctx context.Context, cfg Config, job Job, told Walked
 }
 
 func (p SweepPayload) came(rows int64, told Walked) string {
-	return fmt.Sprintf("found %d domains to look at in %d organizations", rows, told.Read)
+	return fmt.Sprintf("found %d domains to check in %d organizations", rows, told.Read)
 }
 
 func enqueueJudge(ctx context.Context, e Enqueuer, of Envelope, tick int64) error {
 	if err := enqueue(ctx, e, JudgePayload{Envelope: of, Tick: tick}.task()); err != nil {
-		return fmt.Errorf("enqueue the judging of sweep %s: %w", of.Run, err)
+		return fmt.Errorf("enqueue the evaluation of sweep %s: %w", of.Run, err)
 	}
 	return nil
 }

@@ -663,7 +663,7 @@ func TestWalkInACircle(t *testing.T) {
 			w.reboot()
 			w.walkPending("")
 			w.walkAlone()
-			if told := w.walked(); !told.Ended || !strings.Contains(told.Early, "circle") {
+			if told := w.walked(); !told.Ended || !strings.Contains(told.Early, "never ends") {
 				t.Errorf("told %+v", told)
 			}
 			if most := 4 * (c.before + c.length + 1); api.pages > most {
@@ -720,7 +720,7 @@ func TestWalkPayload(t *testing.T) {
 	}
 }
 
-// TestWalkOfRunsHandedIn: there is no walk through a run that a producer hands in.
+// TestWalkOfRunsHandedIn: there is no walk through a run that a producer submits.
 func TestWalkOfRunsHandedIn(t *testing.T) {
 	w := newWorld(t)
 	w.proven(sandbox.Domain{})

@@ -115,7 +115,7 @@ func readEnvelope(typ string, payload []byte) (Envelope, error) {
 	}
 	if classOf(typ) != ofRows {
 		if len(e.Rows()) > 0 {
-			return e, fmt.Errorf("payload: %s stands for no row, and this one names some", typ)
+			return e, fmt.Errorf("payload: %s has no rows, but this one names some", typ)
 		}
 		return e, nil
 	}
@@ -137,7 +137,7 @@ func decodeStrict(payload []byte, into any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON object")
+		return errors.New("trailing data after the JSON object")
 	}
 	return nil
 }

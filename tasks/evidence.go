@@ -140,7 +140,7 @@ func ReadEvidence(packed []byte) (e Evidence, err error) {
 		err = proofPacking.unpack(packed, &p)
 		e = p.evidence()
 	default:
-		err = errors.New("read evidence: it is of a kind that this orgops does not know: use a newer one")
+		err = errors.New("read evidence: unknown version: use a newer orgops")
 	}
 	return e, err
 }

@@ -87,7 +87,7 @@ func TestEvidenceOfAnExpiredRow(t *testing.T) {
 	}
 }
 
-// noise is n octets that do not compress, as a value may have them.
+// noise is n bytes that do not compress, as a value may have them.
 func noise(n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -123,7 +123,7 @@ func TestEvidenceHasABound(t *testing.T) {
 	}
 	packed, err := tasks.PackVerdict(v, true, newWorldTime)
 	if err != nil || len(packed) > most {
-		t.Fatalf("%d octets, %v: want %d at most", len(packed), err, most)
+		t.Fatalf("%d bytes, %v: want %d at most", len(packed), err, most)
 	}
 	e, err := tasks.ReadEvidence(packed)
 	if err != nil || len(e.Said) == 0 || len(e.Said)+e.More != 16 {
@@ -137,14 +137,14 @@ func TestEvidenceHasABound(t *testing.T) {
 		o.Values, o.MoreValues, o.Aliases, o.EDE, o.Err = []string{"v=spf1 include:_spf.example.net -all", "MS=ms12345678"}, 0, nil, "", ""
 	}
 	if packed, err = tasks.PackVerdict(v, true, newWorldTime); err != nil || len(packed) > most {
-		t.Fatalf("ordinary servers: %d octets, %v: want %d at most", len(packed), err, most)
+		t.Fatalf("ordinary servers: %d bytes, %v: want %d at most", len(packed), err, most)
 	}
 	want := v.Evidence()
 	want.At, want.Sentence = newWorldTime, ""
 	if e, err = tasks.ReadEvidence(packed); err != nil || cmp.Diff(want, e.Evidence) != "" {
 		t.Errorf("ordinary servers: %v (-want +got):\n%s", err, cmp.Diff(want, e.Evidence))
 	}
-	t.Logf("sixteen ordinary servers take %d octets", len(packed))
+	t.Logf("sixteen ordinary servers take %d bytes", len(packed))
 }
 
 func TestEvidenceThatCannotBeRead(t *testing.T) {

@@ -25,7 +25,7 @@ type Kind struct {
 	// WholeObject: a row is one JSON object with members of its own, and
 	// cannot come as CSV.
 	WholeObject bool
-	// Found: rows are found by a walk, and cannot be handed in.
+	// Found: rows are found by a walk, and cannot be submitted.
 	Found bool
 
 	parse func(object json.RawMessage, d Defaults) (Row, error)
@@ -136,7 +136,7 @@ var kinds = map[string]Kind{
 	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, parse: parseRecheck},
 }
 
-// Kinds are the kinds of runs whose rows can be handed in, by name.
+// Kinds are the kinds of runs whose rows can be submitted, by name.
 func Kinds() []Kind {
 	var all []Kind
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {

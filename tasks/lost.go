@@ -241,7 +241,7 @@ type Window struct {
 	Stored func(ctx context.Context, item int64) (StoredRow, error)
 }
 
-// WindowRows is how many of the run's rows are handed in, or looked at, together.
+// WindowRows is how many of the run's rows are submitted, or looked at, together.
 func (r Run) WindowRows() int {
 	if r.Kind == TypeRemove {
 		return windowRows
@@ -249,7 +249,7 @@ func (r Run) WindowRows() int {
 	return ChunkRows
 }
 
-var errNoSearch = errors.New("no queue is given in which tasks could be looked for")
+var errNoSearch = errors.New("no queue to search for tasks")
 
 // Lost looks for tasks of the window's open rows by the run's search.
 func (p *Producer) Lost(ctx context.Context, r Run, w Window) (Found, error) {

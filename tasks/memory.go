@@ -97,12 +97,12 @@ type Event struct {
 // that it writes.
 const memoryVersion = 1
 
-// Bounds of what is remembered of a domain: a usual memory has some 500 octets, and the
+// Bounds of what is remembered of a domain: a usual memory has some 500 bytes, and the
 // longest, with a verdict of mostProof bytes at each event, 40 kilobytes.
 const (
 	mostEvents    = 20
 	mostValues    = 3
-	longestValue  = 100 // octets of what strangers wrote, before it is quoted
+	longestValue  = 100 // bytes of what strangers wrote, before it is quoted
 	longestReason = 400 // runes of a sentence
 )
 
@@ -110,10 +110,10 @@ const (
 func ReadMemory(value []byte) (Memory, error) {
 	var m Memory
 	if err := json.Unmarshal(value, &m); err != nil {
-		return m, fmt.Errorf("what is remembered of the domain: %w", err)
+		return m, fmt.Errorf("domain state: %w", err)
 	}
 	if m.V > memoryVersion {
-		return m, fmt.Errorf("what is remembered of the domain is of version %d, this orgops knows versions up to %d: use a newer one", m.V, memoryVersion)
+		return m, fmt.Errorf("domain state: version %d, this orgops knows versions up to %d: use a newer one", m.V, memoryVersion)
 	}
 	return m, nil
 }
@@ -153,9 +153,9 @@ func (m Memory) Withheld() string {
 	case m.Taken == nil, m.Taken.Action == ActPending && !m.FlagOmitted:
 		return ""
 	case m.Taken.Flag == nil:
-		return "use_for_organization_discovery was not in the record when it was taken away, so that its value of before is not known: set it in the tenant by hand"
+		return "the record had no use_for_organization_discovery when the domain was acted on, so its earlier value is unknown: set it in the tenant by hand"
 	case m.Taken.Action == ActUnroute && m.FlagOmitted:
-		return "the record does not say its use_for_organization_discovery: it is given back once the record does; or set it in the tenant by hand"
+		return "the record has no use_for_organization_discovery: it is restored once the record has it; or set it in the tenant by hand"
 	}
 	return ""
 }
@@ -245,7 +245,7 @@ func (m Memory) of(s sighted) Memory {
 		after.Taken, after.Acting = before.Taken, before.Acting
 	}
 	if before.Token != "" {
-		after.note(s.at, "another token", "host or token are others than before; what was seen of those counts no more")
+		after.note(s.at, "another token", "host or token differ from before; earlier checks no longer count")
 	}
 	return after
 }
@@ -276,7 +276,7 @@ func (m *Memory) back(s sighted) {
 
 // restored remembers that what was taken away has been given back, after a proof.
 func (m *Memory) restored(s sighted, proof []byte) {
-	data := NoticeData{Reason: "the token is there again, and what was taken away was given back"}
+	data := NoticeData{Reason: "the token is there again, and the domain was restored"}
 	if m.Taken != nil {
 		data.Action, data.Since = string(m.Taken.Action), m.Taken.Since
 	}
@@ -303,8 +303,8 @@ func (m *Memory) tell(v dnscheck.Verdict) {
 
 // Events that are looked for in the history.
 const (
-	eventGivenBack = "given back"
-	eventWithheld  = "not given back"
+	eventGivenBack = "restored"
+	eventWithheld  = "not restored"
 )
 
 // has says whether the history has that event of that time.

@@ -374,7 +374,7 @@ func (m *Mux) conclude(ctx context.Context, t *asynq.Task, job Job, r Result, er
 	if lost := m.record(record, t, job, j, r.Evidence); errors.Is(lost, errBegunMeanwhile) {
 		j = Judge(lost) // nothing is lost: the other execution settles the row
 	} else if lost != nil {
-		m.cfg.Logger.WarnContext(ctx, "ledger not written", "run", job.Run, "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
+		m.cfg.Logger.WarnContext(ctx, "writing to the ledger failed", "run", job.Run, "task_id", job.TaskID, "outcome", j.Outcome, "error", lost)
 		j = Judge(lost) // a ledger that does not know the row archives it: there is nothing to settle
 	}
 	m.log(ctx, t, job, j, j.Outcome.Level(), attempt, took)

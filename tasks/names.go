@@ -14,7 +14,7 @@ import (
 type Lane bool
 
 // The lanes. The fast one is for the rows of small runs and of those that are
-// handed in with high priority, so that ten rows handed in behind a million do not
+// submitted with high priority, so that ten rows submitted behind a million do not
 // wait for them.
 const (
 	Normal Lane = false
@@ -57,7 +57,7 @@ func APIQueue(tenant string, lane Lane) string { return queue(tenant, "api", lan
 func SweepQueue(tenant string) string { return tenant + ".sweep" }
 
 // RecheckQueue is the queue of a sweep's looks: they hold up neither what people
-// have handed in, nor the walk that finds them.
+// have submitted, nor the walk that finds them.
 func RecheckQueue(tenant string) string { return tenant + ".recheck" }
 
 // WebhookQueue is the queue of deliveries to other systems.

@@ -103,6 +103,6 @@ func TestCheckNames(t *testing.T) {
 		}
 	}
 	if err := tasks.CheckRunID(strings.Repeat("x", 5000)); len(err.Error()) > 300 {
-		t.Errorf("the error repeats %d octets of what was given", len(err.Error()))
+		t.Errorf("the error repeats %d bytes of what was given", len(err.Error()))
 	}
 }

@@ -20,7 +20,7 @@ const (
 	NoticeExpired     = "domain.expired"  // the token of a domain did not appear in time
 	NoticeAtRisk      = "domain.at_risk"  // the token of a verified domain was found to be gone for the first time
 	NoticeLost        = "domain.lost"     // the token of a verified domain was gone for the whole grace period; action says what was done
-	NoticeRestored    = "domain.restored" // the token of such a domain is there again; what was taken away, if anything, was given back
+	NoticeRestored    = "domain.restored" // the token of such a domain is there again; if it had been acted on, it was restored
 	NoticeRunFinished = "run.finished"    // all rows of a run are settled
 	NoticeBreakerOpen = "breaker.open"    // a sweep found too many tokens gone at once; no sweep acts on a domain until an operator closes the breaker
 )

@@ -40,7 +40,7 @@ func (t notices) Tell(ctx context.Context, n Notice) error {
 	n.Data.Tenant = t.cfg.Tenant
 	body, err := n.document()
 	if err != nil {
-		return fmt.Errorf("tell %s: %w", n.ID, err)
+		return fmt.Errorf("notify %s: %w", n.ID, err)
 	}
 	// The scheme signs the id in front of a full stop, so there is none in it.
 	id := strings.ReplaceAll(n.ID, ".", "_")
@@ -50,7 +50,7 @@ func (t notices) Tell(ctx context.Context, n Notice) error {
 			Endpoint: endpoint, ID: id, Event: body,
 		}
 		if err := enqueue(ctx, t.cfg.Enqueuer, p.task()); err != nil {
-			return fmt.Errorf("tell %s to endpoint %s: %w", n.ID, endpoint, err)
+			return fmt.Errorf("notify endpoint %s of event %s: %w", endpoint, n.ID, err)
 		}
 	}
 	t.log(ctx, id, n)
@@ -94,7 +94,7 @@ func (n Notice) level() slog.Level {
 	return slog.LevelInfo
 }
 
-// longestDocument is how long a notice's document may be, in octets: Standard
+// longestDocument is how long a notice's document may be, in bytes: Standard
 // Webhooks asks senders to keep below.
 const longestDocument = 20 << 10
 
@@ -106,7 +106,7 @@ func (n Notice) document() ([]byte, error) {
 		body, err = n.encode(n.Data.cut())
 	}
 	if err == nil && len(body) > longestDocument {
-		err = fmt.Errorf("its document has %d octets, more than %d, with its texts cut", len(body), longestDocument)
+		err = fmt.Errorf("its document has %d bytes, more than %d, with its texts cut", len(body), longestDocument)
 	}
 	return body, err
 }
@@ -120,7 +120,7 @@ func (n Notice) encode(data NoticeData) ([]byte, error) {
 }
 
 // longestNoticeText is what is left of each text that is cut, in code points. All
-// of them together, written as JSON writes control characters, in six octets each,
+// of them together, written as JSON writes control characters, in six bytes each,
 // stay well within the bound.
 const longestNoticeText = 200
 

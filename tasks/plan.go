@@ -1,6 +1,6 @@
 package tasks
 
-// Plan counts what rows would become if they were handed in.
+// Plan counts what rows would become if they were submitted.
 type Plan struct {
 	kind       string
 	maxClients int

@@ -28,7 +28,7 @@ type Store interface {
 	Settle(ctx context.Context, run, kind string, generation int, items []int64, outcome, detail string) error
 }
 
-// Run is the run that rows are handed in for, as the ledger has it.
+// Run is the run that rows are submitted for, as the ledger has it.
 type Run struct {
 	ID         string // see CheckRunID; NewRunID makes one
 	Kind       string // see Kinds
@@ -37,7 +37,7 @@ type Run struct {
 	First      int           // the generation of its first tasks
 	Generation int           // of the tasks enqueued now
 	Floor      int           // the least one whose tasks are not dropped
-	Existed    bool          // handed in before, perhaps not to its end
+	Existed    bool          // submitted before, perhaps not to its end
 	Rows       int64         // how many rows are coming; 0: not known
 	Priority   Priority      // of its lane; the same whenever tasks of the run are made
 	GiveUp     time.Duration // how long a token may take to appear; 0: DefaultGiveUp
@@ -103,7 +103,7 @@ type Summary struct {
 	Settled int64 // rows that an earlier submission has settled: left alone
 }
 
-// Submission is one run being handed in, row by row.
+// Submission is one run being submitted, row by row.
 type Submission struct {
 	producer *Producer
 	run      Run
@@ -126,7 +126,7 @@ type held struct {
 	detail  string
 }
 
-// Begin begins to hand in the run's rows, or to hand them in again: what is
+// Begin begins to submit the run's rows, or to hand them in again: what is
 // settled or enqueued already is then left alone.
 func (p *Producer) Begin(r Run) (*Submission, error) {
 	if err := errors.Join(CheckRunID(r.ID), CheckTenant(r.Tenant), CheckPriority(r.Priority)); err != nil {
@@ -147,24 +147,24 @@ func (p *Producer) Begin(r Run) (*Submission, error) {
 	return &Submission{producer: p, run: r, lane: r.lane(), now: time.Now}, nil
 }
 
-// Add hands in the next row: items count from 0 and none is left out. source
+// Add submits the next row: items count from 0 and none is left out. source
 // is the row as it came, kept for handing it back.
 func (s *Submission) Add(ctx context.Context, item int64, source []byte, row Row) error {
 	return s.add(ctx, item, source, held{row: row})
 }
 
-// AddSettled hands in the next row as one that becomes no work, since its
+// AddSettled submits the next row as one that becomes no work, since its
 // outcome is known: it is stored and counted like any other.
 func (s *Submission) AddSettled(ctx context.Context, item int64, source []byte, outcome Outcome, detail string) error {
 	if !outcome.Settles() {
-		return fmt.Errorf("row %d: outcome %q settles no row", item, outcome)
+		return fmt.Errorf("row %d: outcome %q does not settle a row", item, outcome)
 	}
 	return s.add(ctx, item, source, held{outcome: outcome, detail: detail})
 }
 
 func (s *Submission) add(ctx context.Context, item int64, source []byte, h held) error {
 	if item != s.next {
-		return fmt.Errorf("row %d handed in where row %d comes next", item, s.next)
+		return fmt.Errorf("row %d submitted, want row %d", item, s.next)
 	}
 	if h.outcome == "" && h.row.kind != s.run.Kind {
 		return fmt.Errorf("row %d is of kind %q, the run of kind %q", item, h.row.kind, s.run.Kind)
@@ -213,7 +213,7 @@ func (s *Submission) Close() {
 	}
 }
 
-// Finish hands in what is still held and seals the run.
+// Finish submits what is still held and seals the run.
 func (s *Submission) Finish(ctx context.Context) (Summary, error) {
 	err := s.storeChunk(ctx)
 	if err == nil {
@@ -442,7 +442,7 @@ type spec struct {
 
 // Times that asynq is given, in whole seconds: it knows no finer ones.
 const (
-	// retention keeps a finished task's id taken, so that a row handed in
+	// retention keeps a finished task's id taken, so that a row submitted
 	// again within it is known to be there already.
 	retention = 15 * time.Minute
 	// recheckRetention is that of a sweep's looks. Nobody hands their rows in again, a

@@ -20,7 +20,7 @@ import (
 	"orgops/tasks"
 )
 
-// shop is a ledger and a queue that rows are handed in to. It notes when a task
+// shop is a ledger and a queue that rows are submitted to. It notes when a task
 // comes whose row is not stored yet.
 type shop struct {
 	t       *testing.T
@@ -118,7 +118,7 @@ func (s *shop) Settle(_ context.Context, _, kind string, _ int, items []int64, o
 	return nil
 }
 
-// handIn hands in n rows of the kind; a source such as "invalid:why" is a row
+// handIn submits n rows of the kind; a source such as "invalid:why" is a row
 // whose outcome is known.
 func (s *shop) handIn(kind string, n int, source func(i int) string, change ...func(*tasks.Run)) (tasks.Summary, error) {
 	s.t.Helper()
@@ -340,7 +340,7 @@ func TestProducerBatches(t *testing.T) {
 	}
 }
 
-// TestProducerKilled: handed in again after it failed at any enqueue, a run has
+// TestProducerKilled: submitted again after it failed at any enqueue, a run has
 // the same tasks as if it had not failed, and each once.
 //
 // The rows between the others whose outcome is known do not change that.

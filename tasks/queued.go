@@ -51,7 +51,7 @@ func (q *Queued) Stand(ctx context.Context, queue string, ids []string) ([]bool,
 			err = fmt.Errorf("redis answered for %d of %d", len(bits), len(some))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look for tasks in queue %s: %w", queue, err)
+			return nil, fmt.Errorf("find tasks in queue %s: %w", queue, err)
 		}
 		for i := range some {
 			stand = append(stand, bits[i] == '1')

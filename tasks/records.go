@@ -65,7 +65,7 @@ func below(d apiclient.DiscoveryDomain) error {
 	if dnscheck.Within(d.VerificationHost, d.Domain) {
 		return nil
 	}
-	return refused("the record's verification host %.260q is not below its domain %.260q, so that a proof there would say nothing of it", d.VerificationHost, d.Domain)
+	return refused("the record's verification host %.260q is not below its domain %.260q, so a proof there proves nothing about the domain", d.VerificationHost, d.Domain)
 }
 
 func recordOf(d apiclient.DiscoveryDomain) record {
@@ -93,7 +93,7 @@ func (r records) matches(job Job, claimed target, rec record) error {
 	default:
 		return nil
 	}
-	err := refused("%s of the row is not what the tenant's record of this domain says; nothing was changed", what)
+	err := refused("%s of the row differs from the tenant's record of this domain; nothing was changed", what)
 	if r.young(job) {
 		return transient(err)
 	}

@@ -13,9 +13,9 @@ import (
 type remembered struct{ cfg Config }
 
 // errRememberedMeanwhile leaves a domain to another execution that has just written.
-var errRememberedMeanwhile = later("another execution has written down something else of this domain meanwhile", time.Second)
+var errRememberedMeanwhile = later("another execution has changed the state of this domain meanwhile", time.Second)
 
-// read is what is remembered of a domain, and the octets that say so.
+// read is what is remembered of a domain, and the bytes that say so.
 func (r remembered) read(ctx context.Context, id string) (m Memory, raw []byte, err error) {
 	if raw, err = r.cfg.Memories.Memory(ctx, id); err != nil || raw == nil {
 		return m, nil, err
@@ -25,13 +25,13 @@ func (r remembered) read(ctx context.Context, id string) (m Memory, raw []byte, 
 }
 
 // write replaces what is remembered, tells what has not been told, and returns the
-// octets that are there then.
+// bytes that are there then.
 func (r remembered) write(ctx context.Context, id string, former []byte, m *Memory, counted ...string) (raw []byte, err error) {
 	if r.cfg.Notices == nil {
 		m.Untold = nil
 	}
 	if raw, err = json.Marshal(m); err != nil {
-		return nil, fmt.Errorf("remember domain %s: %w", id, err)
+		return nil, fmt.Errorf("store the state of domain %s: %w", id, err)
 	}
 	if !bytes.Equal(raw, former) {
 		ok, err := r.cfg.Memories.Remember(ctx, id, former, raw, m.attended(), m.Tick, counted...)
@@ -57,12 +57,12 @@ func (r remembered) tell(ctx context.Context, id string, former []byte, m *Memor
 		}
 		n.Data.Tenant = r.cfg.Tenant
 		if err := r.cfg.Notices.Tell(ctx, n); err != nil {
-			return nil, fmt.Errorf("tell %s: %w", n.Type, err)
+			return nil, fmt.Errorf("notify %s: %w", n.Type, err)
 		}
 	}
 	m.Untold = nil
 	if raw, err = json.Marshal(m); err != nil {
-		return nil, fmt.Errorf("remember domain %s: %w", id, err)
+		return nil, fmt.Errorf("store the state of domain %s: %w", id, err)
 	}
 	ok, err := r.cfg.Memories.Remember(ctx, id, former, raw, m.attended(), m.Tick)
 	if err == nil && !ok {

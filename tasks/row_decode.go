@@ -67,7 +67,7 @@ func cutByte(text string, b byte) (rest string, ok bool) {
 	return text[1:], true
 }
 
-// cutText cuts a JSON string that holds what it says octet for octet.
+// cutText cuts a JSON string that holds what it says byte for byte.
 func cutText(text string) (value, rest string, ok bool) {
 	text, ok = cutByte(text, '"')
 	if !ok {

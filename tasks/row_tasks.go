@@ -64,7 +64,7 @@ func (q *Queued) OfRows(ctx context.Context, r Run, items []int64) (map[int64]Ta
 	found, ended := map[int64]TaskName{}, map[int64]bool{}
 	for _, a := range all {
 		if err := a.state.Err(); err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("look for the tasks of rows: %w", err)
+			return nil, fmt.Errorf("find the tasks of rows: %w", err)
 		}
 		state := a.state.Val()
 		over := state == asynq.TaskStateCompleted.String() || state == asynq.TaskStateArchived.String()

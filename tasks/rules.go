@@ -66,7 +66,7 @@ func (r Rules) omission(m Memory) string {
 	if r.ActionOn(m) == action {
 		return ""
 	}
-	return fmt.Sprintf("Only reported: the record does not say its use_for_organization_discovery, and %s could turn that on or off by the platform's default; "+
+	return fmt.Sprintf("Only reported: the record has no use_for_organization_discovery, and %s could turn that on or off by the platform's default; "+
 		"set the flag explicitly once, or use absent-action report", action)
 }
 
@@ -126,18 +126,18 @@ func (r Rules) Decide(m Memory) Stands {
 	gone := m.goneFor()
 	switch {
 	case m.Acting != nil:
-		return Stands{As: StandsActing, Why: "what became of a request is to be found out"}
+		return Stands{As: StandsActing, Why: "waiting for the result of a request"}
 	case m.Taken != nil:
 		if why := m.Withheld(); why != "" {
-			return Stands{As: StandsTaken, Why: "it was acted on; not given back: " + why}
+			return Stands{As: StandsTaken, Why: "it was acted on; not restored: " + why}
 		}
-		return Stands{As: StandsTaken, Why: "it was acted on; given back once the record is there again"}
+		return Stands{As: StandsTaken, Why: "it was acted on; restored once the record is there again"}
 	case a == nil:
 		return Stands{As: StandsWell}
 	case rules.protects(m.OrganizationID, m.Domain):
 		return Stands{As: StandsProtected, Why: "it is protected"}
 	case !a.Reported.IsZero() && (m.FlagOmitted || a.reportedAs() == rules.Action):
-		return Stands{As: StandsReported, Why: rules.because("its loss was told at "+a.Reported.Format(time.RFC3339), m)}
+		return Stands{As: StandsReported, Why: rules.because("its loss was notified at "+a.Reported.Format(time.RFC3339), m)}
 	case a.Checks < rules.AbsentChecks || gone < rules.Grace:
 		return Stands{As: StandsAtRisk, From: a.Since.Add(rules.Grace), Why: fmt.Sprintf("%d of %d sweeps have found it gone, over %s of %s", a.Checks, rules.AbsentChecks, inDays(gone), inDays(rules.Grace))}
 	case m.State != "absent":
@@ -218,7 +218,7 @@ func (s *Sitting) Add(id string, m Memory) {
 	if s.Tick != 0 && m.Tick != s.Tick {
 		c.Missed = s.Whole
 		if c.As == StandsDue {
-			c.Stands = Stands{As: StandsUnsure, Why: "this sweep has not looked at it"}
+			c.Stands = Stands{As: StandsUnsure, Why: "this sweep has not checked it"}
 		}
 	}
 	c.back = m.Acting != nil && m.Acting.Back

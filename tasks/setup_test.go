@@ -64,14 +64,14 @@ type world struct {
 	sandbox  *sandbox.Sandbox
 	ledger   *runs.Ledger
 	queue    *queue
-	enqueuer tasks.Enqueuer // of the rows handed in; the queue
+	enqueuer tasks.Enqueuer // of the rows submitted; the queue
 	saboteur *saboteur
 	blocks   []string // operations that the pace was told of
 	stopping chan struct{}
 	log      *syncBuffer
 	giveUp   time.Duration
 	timeout  time.Duration
-	priority tasks.Priority // of the runs that are handed in
+	priority tasks.Priority // of the runs that are submitted
 	mux      *tasks.Mux
 	memories *watch.Store
 	notices  *notices

@@ -135,7 +135,7 @@ func omittedScenarios() []scenario {
 		omitted(tasks.ActUnroute), omitted(tasks.ActPending),
 		returned(tasks.ActUnroute, func(w *world) {
 			w.wantPatches(patchNoUse)
-			w.wantPast("not given back", 1)
+			w.wantPast("not restored", 1)
 			if m := w.memory(dom); m.Taken == nil || m.Acting != nil {
 				w.t.Errorf("remembered %+v", m)
 			}
@@ -169,7 +169,7 @@ func TestOmittedFlag(t *testing.T) {
 			w.wantPatches()
 			w.wantTold(tasks.NoticeAtRisk, tasks.NoticeLost)
 			lost := w.notices.told.all[len(w.notices.told.all)-1].Data
-			for _, part := range []string{"does not say its use_for_organization_discovery", string(test.action), "absent-action report", "There is no TXT record"} {
+			for _, part := range []string{"has no use_for_organization_discovery", string(test.action), "absent-action report", "There is no TXT record"} {
 				if !strings.Contains(lost.Reason, part) {
 					t.Errorf("reason %q does not mention %q", lost.Reason, part)
 				}
@@ -246,7 +246,7 @@ func TestFlagIsWithheld(t *testing.T) {
 				w.days(3)
 			}
 			w.wantPatches(patchNoUse)
-			w.wantPast("not given back", 1)
+			w.wantPast("not restored", 1)
 			if n := len(w.requests(sandbox.OpGetDiscoveryDomain)) - asked; n > 16 {
 				t.Errorf("the record was read %d times", n)
 			}
@@ -318,9 +318,9 @@ func TestStatusBringsItsFlag(t *testing.T) {
 				w.wantPatches(patchPendingNot)
 				w.wantStatus(org, dom, "pending")
 				if between {
-					w.wantPast("not given back", 1)
+					w.wantPast("not restored", 1)
 				} else {
-					w.wantFate(run, 0, "refused", "does not say its use_for_organization_discovery", "set the flag")
+					w.wantFate(run, 0, "refused", "has no use_for_organization_discovery", "set the flag")
 				}
 			})
 		}
@@ -337,7 +337,7 @@ func TestSweptConfirmNeedsTheFlag(t *testing.T) {
 	run := w.sweepRows() // whose list has the flag; the record that is read before the PATCH decides
 	w.flag(nil)
 	w.drain()
-	w.wantFate(run, 0, "refused", "does not say its use_for_organization_discovery", "nothing was changed", "set the flag explicitly once")
+	w.wantFate(run, 0, "refused", "has no use_for_organization_discovery", "nothing was changed", "set the flag explicitly once")
 	w.wantPatches()
 	w.submit(tasks.TypeVerify, row("organization_id", org, "discovery_domain_id", dom))
 	w.drain()
@@ -402,7 +402,7 @@ func TestUnrouteWithoutAnAnswer(t *testing.T) {
 	w.flag(nil)
 	w.days(2)
 	w.wantPatches(patchNoUse)
-	w.wantPast("not known whether a PATCH was carried out", 1)
+	w.wantPast("whether a PATCH took effect is unknown", 1)
 	if m := w.memory(dom); m.Acting == nil {
 		t.Fatalf("remembered %+v", m)
 	}

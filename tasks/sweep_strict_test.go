@@ -77,7 +77,7 @@ func TestStrictSettingsGiveNothingBack(t *testing.T) {
 			w.wantPatches(patchNoUse)
 			w.wantTold(tasks.NoticeAtRisk, tasks.NoticeLost)
 			past := w.memory(dom).Past
-			if last := past[len(past)-1]; last.What != "not given back" || !strings.Contains(last.Why, refusal) {
+			if last := past[len(past)-1]; last.What != "not restored" || !strings.Contains(last.Why, refusal) {
 				t.Errorf("the history ends with %+v", last)
 			}
 			if before := past[len(past)-2]; before.What != "acted on: unroute" {

@@ -16,7 +16,7 @@ import (
 	"orgops/tasks"
 )
 
-// sweep hands in all domains of the organization as a sweep of now, and its judging.
+// sweep submits all domains of the organization as a sweep of now, and its judging.
 func (w *world) sweepRows() (run string) {
 	w.t.Helper()
 	run = fmt.Sprintf("run%d", len(w.runs))
@@ -198,7 +198,7 @@ func sweepScenarios() []scenario {
 				w.t.Errorf("remembered %+v", m)
 			}
 			if action != tasks.ActReport {
-				w.wantVerdict("given back", "present", map[tasks.Action]string{tasks.ActUnroute: "domain routed again", tasks.ActPending: "domain verified"}[action])
+				w.wantVerdict("restored", "present", map[tasks.Action]string{tasks.ActUnroute: "domain routed again", tasks.ActPending: "domain verified"}[action])
 			}
 		}
 		return s
@@ -340,8 +340,8 @@ func TestAnAbsenceIsOfTheRecord(t *testing.T) {
 		{"pending", func(w *world, d sandbox.Domain) {
 			d.Status = "pending"
 			w.sandbox.SetDomain(org, d)
-		}, "pending, and not by us", ""},
-		{"gone", func(w *world, d sandbox.Domain) { w.sandbox.RemoveDomain(org, d.ID) }, "gone", ""},
+		}, "pending, but not set by orgops", ""},
+		{"gone", func(w *world, d sandbox.Domain) { w.sandbox.RemoveDomain(org, d.ID) }, "was deleted", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, actingBy(tasks.ActPending))

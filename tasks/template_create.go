@@ -68,7 +68,7 @@ func (h *create) process(ctx context.Context, job Job, p CreatePayload) (Result,
 	}
 	if former != nil {
 		if wait := former.At.Add(2 * h.cfg.RequestTimeout).Sub(h.cfg.Now()); wait > 0 {
-			return Result{}, later("a request to create the template had no answer; whether it landed is looked up", wholeSeconds(wait))
+			return Result{}, later("a request to create the template had no answer; checking whether it took effect", wholeSeconds(wait))
 		}
 		there, err := h.find(ctx, request.Name)
 		if err != nil {
@@ -92,7 +92,7 @@ func marked(job Job) (*mark, error) {
 	}
 	m := new(mark)
 	if err := json.Unmarshal(value, m); err != nil {
-		return nil, fmt.Errorf("mark kept for this row: %w", err)
+		return nil, fmt.Errorf("intent stored for this row: %w", err)
 	}
 	return m, nil
 }
@@ -145,7 +145,7 @@ func (h *create) made(ctx context.Context, job Job, created apiclient.Template, 
 	if _, err := writeDown(ctx, h.cfg.Ledger, job, keptMark, &own); err != nil {
 		return Result{}, err
 	}
-	return Result{}, later(fmt.Sprintf("created as %.64q; whether an earlier request, which had no answer, has made another is looked up", created.ID), wholeSeconds(2*h.cfg.RequestTimeout))
+	return Result{}, later(fmt.Sprintf("created as %.64q; checking whether an earlier request without an answer has created another", created.ID), wholeSeconds(2*h.cfg.RequestTimeout))
 }
 
 // taken looks at the template that has the name already.
@@ -172,7 +172,7 @@ func (h *create) find(ctx context.Context, name string) (found []apiclient.Templ
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look for the template: %w", err)
+			return nil, fmt.Errorf("find the template: %w", err)
 		}
 		if t.Name == name {
 			found = append(found, t)
@@ -214,7 +214,7 @@ func (h *create) compare(job Job, request apiclient.TemplateRequest, there []api
 		return Result{Outcome: Unchanged, Detail: before[0].ID}, nil
 	}
 	differing := request.Differences(there[0])
-	return Result{}, refused("a template named %.255q is there already as %.64q with other content (%s); rename one of the two", request.Name, there[0].ID, strings.Join(differing, ", "))
+	return Result{}, refused("a template named %.255q exists already as %.64q with other content (%s); rename one of the two", request.Name, there[0].ID, strings.Join(differing, ", "))
 }
 
 // clocksDiffer is how far the server's clock, by which templates are dated, may

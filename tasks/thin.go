@@ -63,7 +63,7 @@ type ThinProof struct {
 }
 
 func (t ThinProof) String() string {
-	return fmt.Sprintf("as a thin proof: too few name servers answered, and those that did and all resolvers had the value since %s, at %d checks",
+	return fmt.Sprintf("as a thin proof: too few name servers answered; those that did, and all resolvers, had the value since %s, in %d checks",
 		t.Since.UTC().Format(time.RFC3339), t.Checks)
 }
 

@@ -30,7 +30,7 @@ func (p DeliverPayload) Validate() error {
 	case p.ID == "":
 		return errors.New("id is missing")
 	case len(p.Event) == 0 || len(p.Event) > longestDocument:
-		return fmt.Errorf("event: want 1 to %d octets, got %d", longestDocument, len(p.Event))
+		return fmt.Errorf("event: want 1 to %d bytes, got %d", longestDocument, len(p.Event))
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func TestTell(t *testing.T) {
 	q.fails = errors.New("no Redis")
 	other := lost()
 	other.ID = "other"
-	if err := notices.Tell(t.Context(), other); err == nil || err.Error() != "tell other to endpoint crm: no Redis" {
+	if err := notices.Tell(t.Context(), other); err == nil || err.Error() != "notify endpoint crm of event other: no Redis" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -181,7 +181,7 @@ func TestDocumentsStaySmall(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(p.Event) > 20<<10 || !json.Valid(p.Event) {
-			t.Errorf("%s: %d octets, JSON %t", name, len(p.Event), json.Valid(p.Event))
+			t.Errorf("%s: %d bytes, JSON %t", name, len(p.Event), json.Valid(p.Event))
 		}
 	}
 }

@@ -36,14 +36,14 @@ func (t *tool) tellConfirmed(ctx context.Context, c *sweepCommand, closed tasks.
 	if err != nil {
 		return err
 	}
-	docket, err := cli.DocketOf(ctx, t.redis, c.Tenant, "", rules, judgement, time.Now())
+	preview, err := cli.PreviewOf(ctx, t.redis, c.Tenant, "", rules, judgement, time.Now())
 	if err != nil {
 		return err
 	}
 	if t.json {
-		return t.printJSON(confirmedJSON{c.Tenant, c.Confirm, closed.Confirmed, casesAsJSON(docket.Cases)})
+		return t.printJSON(confirmedJSON{c.Tenant, c.Confirm, closed.Confirmed, casesAsJSON(preview.Cases)})
 	}
 	fmt.Fprintln(t.Stdout, cli.BreakerClosed(c.Tenant, closed))
-	fmt.Fprintln(t.Stdout, "Nothing is done before the next sweep has ended; if that sees what the last ones have seen:")
-	return cli.CaseTable(t.Stdout, docket.Cases, c.Rows)
+	fmt.Fprintln(t.Stdout, "Nothing is changed before the next sweep has ended; if it finds the same as the last ones:")
+	return cli.CaseTable(t.Stdout, preview.Cases, c.Rows)
 }

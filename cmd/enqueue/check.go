@@ -45,7 +45,7 @@ const rowsAtOnce = 16
 
 // Help says what is asked, and of whom.
 func (*checkCommand) Help() string {
-	return `Check the record now, as a worker does before it marks a domain verified, and change nothing.
+	return `Check the record now, as a worker does before it sets a domain to verified, and change nothing.
 If the token is missing, names are queried where such records often end up by mistake.
 
 With --org and --domain the record is the one that a worker has read for an open row; this requires
@@ -87,7 +87,7 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		}
 	}
 	if missing > 0 {
-		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("not found to be there: %d of %d", missing, asked)}
+		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("not present: %d of %d", missing, asked)}
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 		if len(dns.Resolvers) == 0 {
 			c.Resolvers = dnscheck.DefaultResolvers()
 		} else {
-			t.log.InfoContext(ctx, "resolvers of the tenant's workers are asked", "tenant", c.Tenant, "resolvers", dns.Resolvers)
+			t.log.InfoContext(ctx, "querying the resolvers of the tenant's workers", "tenant", c.Tenant, "resolvers", dns.Resolvers)
 			c.Resolvers, c.ResolverQuorum = dns.Resolvers, cmp.Or(c.ResolverQuorum, dns.Quorum)
 		}
 		c.DNSMode, c.CanaryZone, c.ThinProofAfter = cmp.Or(c.DNSMode, dns.Mode), cmp.Or(c.CanaryZone, dns.CanaryZone), cmp.Or(c.ThinProofAfter, dns.ThinProofAfter)

@@ -26,7 +26,7 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", cli.Shown(found.Host), cli.Shown(found.TXT))
 	}
 	if found.Bad != nil {
-		fmt.Fprintf(w, "verdict\tnot asked for: %s\n", found.Bad)
+		fmt.Fprintf(w, "verdict\tnot checked: %s\n", found.Bad)
 		return w.Flush()
 	}
 	e := found.Evidence
@@ -35,7 +35,7 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 		fmt.Fprintf(w, "what to do\t%s\n", f.Sentence)
 	}
 	for _, name := range found.Diagnosis.Unanswered {
-		fmt.Fprintf(w, "no answer\tfor %s, where it could stand by mistake\n", cli.Shown(name))
+		fmt.Fprintf(w, "no answer\tfor %s, where such records often end up by mistake\n", cli.Shown(name))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func printVerdict(w io.Writer, e tasks.Evidence) {
 // printSaid writes who was asked, and what each answered, as a table.
 func printSaid(out io.Writer, e dnscheck.Evidence) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "\nASKED\tANSWER\tFOUND\tTOOK")
+	fmt.Fprintln(w, "\nSERVER\tANSWER\tFOUND\tTOOK")
 	for _, o := range e.Said {
 		took := time.Duration(o.Milliseconds * float64(time.Millisecond))
 		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", cli.WhoSaid(o), o.State, o.Reason, cmp.Or(cli.WhatIsThere(o), "-"), took.Round(time.Millisecond/10))

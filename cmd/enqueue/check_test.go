@@ -165,7 +165,7 @@ func TestCheckAsksTheTenantsResolvers(t *testing.T) {
 		return status, out.String(), log.String()
 	}
 	status, stdout, stderr := asked(nil, "--tenant", "acme", "--json")
-	if status != 0 || !strings.Contains(stdout, `"quorum":3,"resolvers":3`) || !strings.Contains(stderr, "resolvers of the tenant's workers are asked") {
+	if status != 0 || !strings.Contains(stdout, `"quorum":3,"resolvers":3`) || !strings.Contains(stderr, "querying the resolvers of the tenant's workers") {
 		t.Errorf("status %d, stdout %s\nstderr %s", status, stdout, stderr)
 	}
 	for _, env := range [][]string{nil, {"ORGOPS_RESOLVERS=" + box.DNSAddr()}} { // by a flag, and by the environment

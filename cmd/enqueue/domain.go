@@ -72,9 +72,9 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 func nothing(c *domainCommand, h cli.Domain) error {
 	what := fmt.Sprintf("no run of tenant %s has a row about domain %s of organization %s", c.Tenant, c.Domain, c.Org)
 	if h.Other != "" {
-		return fmt.Errorf("%s; but that domain is known of organization %.128q: look there by --org", what, h.Other)
+		return fmt.Errorf("%s; but organization %.128q has that domain: use --org", what, h.Other)
 	}
-	return fmt.Errorf("%s (runs that ended more than %d days ago are forgotten): to have it proven: enqueue domains verify --tenant %s --org %s --domain %s",
+	return fmt.Errorf("%s (runs are deleted %d days after their end): to verify it: enqueue domains verify --tenant %s --org %s --domain %s",
 		what, int(runs.Retention/(24*time.Hour)), c.Tenant, c.Org, c.Domain)
 }
 
@@ -114,10 +114,10 @@ func printLook(out io.Writer, d cli.DomainState, follows bool) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "looked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
+	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "checked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
 	printVerdict(w, *d.Evidence)
 	if next := d.NextLook(); !next.IsZero() {
-		fmt.Fprintf(w, "next look\t%s\n", stamp(next))
+		fmt.Fprintf(w, "next check\t%s\n", stamp(next))
 	}
 	if err := w.Flush(); err != nil {
 		return err

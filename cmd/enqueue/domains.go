@@ -11,7 +11,7 @@ import (
 	"orgops/tasks"
 )
 
-// oneDomain is a single domain in the place of a file.
+// oneDomain is a single domain instead of a file.
 type oneDomain struct {
 	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, instead of a file."`
 	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`

@@ -43,12 +43,12 @@ func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	if err := t.printPlan(o, checked, plan, settings, announced); err != nil || plan.Invalid == 0 {
 		return err
 	}
-	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", plan.Invalid, plan.Rows)}
+	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid, plan.Rows)}
 }
 
 func interruptedOr(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was handed in")}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was submitted")}
 	}
 	return err
 }
@@ -64,7 +64,7 @@ func (t *tool) announced(ctx context.Context, tenant string) (settings pace.Sett
 	settings, announced, err = pace.Announced(ctx, t.redis, tenant)
 	switch {
 	case err != nil:
-		t.log.WarnContext(ctx, "the tenant's settings cannot be read: the default rate is assumed", "tenant", tenant, "rate", assumed.Rate, "error", err)
+		t.log.WarnContext(ctx, "tenant's settings not readable: assuming the default rate", "tenant", tenant, "rate", assumed.Rate, "error", err)
 		return assumed, false, nil
 	case !announced:
 		return assumed, false, nil
@@ -120,10 +120,10 @@ func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, sett
 		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid)
 	}
 	if plan.Duplicates > 0 {
-		fmt.Fprintf(w, "duplicates\t%d, no work of their own\n", plan.Duplicates)
+		fmt.Fprintf(w, "duplicates\t%d, settled without a request\n", plan.Duplicates)
 	}
 	fmt.Fprintf(w, "tasks\t%d\n", plan.Tasks)
-	fmt.Fprintf(w, "API calls\t%d, where nothing has to be tried again\n", plan.Calls)
+	fmt.Fprintf(w, "API calls\t%d, without retries\n", plan.Calls)
 	fmt.Fprintf(w, "time\t%s\n", inWords(takes, settings, announced))
 	if err := w.Flush(); err != nil || len(plan.Organizations) == 0 {
 		return err
@@ -136,7 +136,7 @@ func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, sett
 		fmt.Fprintf(w, "and %d more\n", plan.More)
 	}
 	if plan.Further > 0 {
-		fmt.Fprintf(w, "and further ones that are not told apart\t%d\n", plan.Further)
+		fmt.Fprintf(w, "and further reasons\t%d\n", plan.Further)
 	}
 	return w.Flush()
 }

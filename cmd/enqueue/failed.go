@@ -33,6 +33,6 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	t.log.InfoContext(ctx, "rows written that did not settle well", "run", r.ID, "rows", rows, "settled", r.Settled, "total", r.Total)
+	t.log.InfoContext(ctx, "failed rows written", "run", r.ID, "rows", rows, "settled", r.Settled, "total", r.Total)
 	return nil
 }

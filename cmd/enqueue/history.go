@@ -41,7 +41,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("nothing is remembered of discovery domain %s of tenant %s: no sweep has come upon it; to look at all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
+		return fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it; to check all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
 	}
 	rules, judgement, err := cli.RulesFor(ctx, t.redis, c.Tenant)
 	if err != nil {

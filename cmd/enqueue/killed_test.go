@@ -24,9 +24,9 @@ import (
 	"orgops/internal/runs"
 )
 
-// gate is the way to the test's Redis, which lets so many octets of requests
+// gate is the way to the test's Redis, which lets so many bytes of requests
 // through and then nothing, until it is opened: a process whose requests end at
-// a chosen octet can be killed there, whatever the machine does meanwhile.
+// a chosen byte can be killed there, whatever the machine does meanwhile.
 type gate struct {
 	url      string
 	listener net.Listener
@@ -37,11 +37,11 @@ type gate struct {
 	over     chan struct{} // nobody waits any longer
 
 	mu   sync.Mutex
-	seen int64 // octets of requests
+	seen int64 // bytes of requests
 	most int64
 }
 
-// newGate leads to the test's Redis, and lets most octets through; 0: all.
+// newGate leads to the test's Redis, and lets most bytes through; 0: all.
 func newGate(t *testing.T, most int64) *gate {
 	t.Helper()
 	return newGateTo(t, redistest.URL(t), most)
@@ -264,7 +264,7 @@ func seeded(t *testing.T) *rand.Rand {
 }
 
 // TestKilledAnywhere kills the producer of a file of 100,000 rows with -9 at
-// twenty random octets of what it says to Redis, hands the file in again each
+// twenty random bytes of what it says to Redis, hands the file in again each
 // time, and holds that every row is run once.
 func TestKilledAnywhere(t *testing.T) {
 	for _, tc := range []struct {
@@ -279,7 +279,7 @@ func TestKilledAnywhere(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			outside(t)
 			if testing.Short() {
-				t.Skip("hands in 100,000 rows twenty times")
+				t.Skip("submits 100,000 rows twenty times")
 			}
 			const rows = 100_000
 			random := seeded(t)
@@ -325,7 +325,7 @@ func rowFile(t *testing.T, args []string, row string, rows int) string {
 	return file
 }
 
-// passOf is how many octets a producer says to Redis of a file. What it handed
+// passOf is how many bytes a producer says to Redis of a file. What it handed
 // in is forgotten.
 func passOf(t *testing.T, args []string, file string) int64 {
 	t.Helper()
@@ -338,7 +338,7 @@ func passOf(t *testing.T, args []string, file string) int64 {
 	return g.octets()
 }
 
-// killAt kills a producer with -9 when so many octets of it have gone to Redis,
+// killAt kills a producer with -9 when so many bytes of it have gone to Redis,
 // unless it ends well before, and says how many have.
 func killAt(t *testing.T, octet int64, args []string) (said int64, killed bool) {
 	t.Helper()
@@ -354,10 +354,10 @@ func killAt(t *testing.T, octet int64, args []string) (said int64, killed bool) 
 		<-ended //nolint:errcheck // it was killed
 		killed = true
 	case <-time.After(patience):
-		t.Fatalf("it never came to octet %d, but to %d", octet, g.octets())
+		t.Fatalf("it never came to byte %d, but to %d", octet, g.octets())
 	case err := <-ended:
 		if err != nil {
-			t.Fatalf("before octet %d, after %d: %v, %s", octet, g.octets(), err, &p.errors)
+			t.Fatalf("before byte %d, after %d: %v, %s", octet, g.octets(), err, &p.errors)
 		}
 	}
 	g.close()
@@ -414,7 +414,7 @@ func (f *floor) emptied(ctx context.Context, t *testing.T) runs.Run {
 }
 
 // TestTwoProducersAtOnce hands the same file in under the same id twice at
-// once: each stops at a random octet until the other has stopped too.
+// once: each stops at a random byte until the other has stopped too.
 func TestTwoProducersAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name, queue string
@@ -440,7 +440,7 @@ func TestTwoProducersAtOnce(t *testing.T) {
 				select {
 				case <-g.reached:
 				case <-time.After(patience):
-					t.Fatalf("producer %d never came to octet %d of %d", i, g.most, pass)
+					t.Fatalf("producer %d never came to byte %d of %d", i, g.most, pass)
 				}
 			}
 			for i := range gates {
@@ -456,8 +456,8 @@ func TestTwoProducersAtOnce(t *testing.T) {
 	}
 }
 
-// TestRedisKilledUnderAProducer kills Redis with -9 while rows are handed in, at
-// a random octet, and starts it again: the producer goes on by itself, says so,
+// TestRedisKilledUnderAProducer kills Redis with -9 while rows are submitted, at
+// a random byte, and starts it again: the producer goes on by itself, says so,
 // and every row has one task.
 func TestRedisKilledUnderAProducer(t *testing.T) {
 	if os.Getenv(redistest.EnvURL) == "" {
@@ -475,11 +475,11 @@ func TestRedisKilledUnderAProducer(t *testing.T) {
 	select {
 	case <-g.reached:
 	case <-time.After(patience):
-		t.Fatalf("it never came to octet %d, but to %d", g.most, g.octets())
+		t.Fatalf("it never came to byte %d, but to %d", g.most, g.octets())
 	}
 	server.Kill()
 	close(g.opened)
-	await(t, "the producer to say that Redis is away", func() bool { return strings.Contains(p.errors.String(), "Redis is away: trying again") })
+	await(t, "the producer to say that Redis is away", func() bool { return strings.Contains(p.errors.String(), "Redis unavailable: retrying") })
 	server.Restart()
 	p.ends(t)
 	tasks, err := asynq.NewInspectorFromRedisClient(server.Client()).ListPendingTasks("default.dns", asynq.PageSize(2*rows))

@@ -26,7 +26,7 @@ func (c *verifyCommand) checkPending() error {
 		}
 	}
 	if c.DryRun {
-		return cli.Usage(errors.New("--pending and --dry-run do not go together: how many rows there are is known once a worker has walked through the tenant"))
+		return cli.Usage(errors.New("--pending and --dry-run do not go together: how many rows there are is known once a worker has scanned the tenant"))
 	}
 	if c.Org == "" {
 		return nil
@@ -58,10 +58,10 @@ func (t *tool) submitPending(ctx context.Context, o order, organization string) 
 		return cli.Usage(mismatch)
 	}
 	if err != nil && ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: to be sure that run %s is there, give the same command again with --run %s", o.ID, o.ID)}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: to make sure that run %s exists, repeat the command with --run %s", o.ID, o.ID)}
 	}
 	if err != nil {
-		return fmt.Errorf("%w\nto be sure that run %s is there, give the same command again with --run %s", err, o.ID, o.ID)
+		return fmt.Errorf("%w\nto make sure that run %s exists, repeat the command with --run %s", err, o.ID, o.ID)
 	}
 	if err := t.tellPending(ctx, run, created, seen); err != nil || !o.Follow {
 		return err
@@ -75,14 +75,14 @@ func (t *tool) tellPending(ctx context.Context, run runs.Run, created, seen bool
 	case !run.CancelledAt.IsZero():
 		return fmt.Errorf("run %s was cancelled: give it another id, if its domains are still wanted", run.ID)
 	case run.Ended():
-		t.log.InfoContext(ctx, "this run has ended: its domains were looked for before", "run", run.ID, "rows", run.Total)
+		t.log.InfoContext(ctx, "run has ended already", "run", run.ID, "rows", run.Total)
 	case run.Paused:
-		t.log.WarnContext(ctx, "this run is there already, and paused: to go on, resume it", "run", run.ID, "command", "enqueue runs resume "+run.ID)
+		t.log.WarnContext(ctx, "run exists and is paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
 	case !created:
-		t.log.InfoContext(ctx, "this run is there already, and goes on", "run", run.ID, "rows", run.Rows(), "settled", run.Settled)
+		t.log.InfoContext(ctx, "run exists and continues", "run", run.ID, "rows", run.Rows(), "settled", run.Settled)
 	}
 	if !seen {
-		t.log.WarnContext(ctx, "no worker for this tenant has been seen on this Redis: nothing is looked for until one starts", "tenant", run.Tenant)
+		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the run waits until one starts", "tenant", run.Tenant)
 	}
 	if t.json {
 		return t.printJSON(runAsJSON(run))

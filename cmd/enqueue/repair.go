@@ -58,7 +58,7 @@ func (t *tool) printTrouble(all []runs.Run) {
 			fmt.Fprintf(t.Stdout, "run %s: lost: %s\n", r.ID, lost)
 		}
 		if walk := cli.WalkTrouble(r); walk != "" {
-			fmt.Fprintf(t.Stdout, "run %s: walk: %s\n", r.ID, walk)
+			fmt.Fprintf(t.Stdout, "run %s: scan: %s\n", r.ID, walk)
 		}
 		if silent := cli.Silent(r, now); silent != "" {
 			fmt.Fprintf(t.Stdout, "run %s: producer: %s\n", r.ID, silent)

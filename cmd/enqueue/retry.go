@@ -65,7 +65,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	}
 	t.tellLeftOut(from)
 	if err == nil {
-		t.log.InfoContext(ctx, "rows handed in again", "run", run.ID, "parent", from.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
+		t.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", from.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
 	} else if !t.json {
 		fmt.Fprintln(t.Stdout, err)
 	}
@@ -80,7 +80,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 // tellLeftOut says which rows are not retried, and how to have them.
 func (t *tool) tellLeftOut(from runs.Run) {
 	if n := from.Counts[string(tasks.Invalid)]; n > 0 {
-		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out, since their form is what is wrong; to put them right: enqueue runs failed %s\n", n, from.ID)
+		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n", n, from.ID)
 	}
 }
 

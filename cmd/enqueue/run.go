@@ -39,9 +39,9 @@ type grammar struct {
 	OTLPRatio    float64 `name:"otlp-ratio" default:"1" placeholder:"N" help:"Fraction of rows to trace, 0 to 1."`
 
 	Domains struct {
-		Verify  verifyCommand  `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and mark them verified."`
+		Verify  verifyCommand  `cmd:"" help:"Prove by DNS that organizations own their discovery domains, and set them to verified."`
 		Update  updateCommand  `cmd:"" help:"Set the status or use_for_organization_discovery of discovery domains."`
-		Check   checkCommand   `cmd:"" help:"Check TXT records now and explain what is missing or wrong; change nothing."`
+		Check   checkCommand   `cmd:"" help:"Check TXT records now and explain each fault; change nothing."`
 		Show    domainCommand  `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
 		History historyCommand `cmd:"" help:"Show what sweeps found of a discovery domain and what they did to it."`
 		Sweep   sweepCommand   `cmd:"" help:"Check all verified domains again now, preview that, or confirm a sweep that was held back."`
@@ -89,7 +89,7 @@ type tool struct {
 // run is the command without the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	t := &tool{Program: cli.Program{
-		Name: "enqueue", Description: "Hands rows to the workers and tells what became of them.",
+		Name: "enqueue", Description: "Submit rows and track their results.",
 		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(),
 	}}
 	var g grammar
@@ -144,7 +144,7 @@ func (t *tool) connect(ctx context.Context) error {
 	return t.ledger.CheckSchema(ctx)
 }
 
-// outage is how long Redis may be away while rows are handed in: a restart that
+// outage is how long Redis may be away while rows are submitted: a restart that
 // reads a large AOF, or Sentinels that choose another master, take less.
 const outage = 2 * time.Minute
 
@@ -155,7 +155,7 @@ func (t *tool) connectToHandIn(ctx context.Context) error {
 		return err
 	}
 	redisconn.Outlast(t.redis, outage, func(err error) {
-		t.log.WarnContext(ctx, "Redis is away: trying again", "for", outage, "error", err)
+		t.log.WarnContext(ctx, "Redis unavailable: retrying", "for", outage, "error", err)
 	})
 	return nil
 }

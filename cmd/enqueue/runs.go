@@ -100,7 +100,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("label", r.Label)
 	line("priority", r.Priority)
 	line("parent", r.Parent)
-	line("handed in by", r.Caller)
+	line("submitted by", r.Caller)
 	line("state", cli.State(r))
 	line("lost", cli.Lost(r))
 	line("walk", cli.WalkState(r))
@@ -156,7 +156,7 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	all, err := cli.Follow(ctx, t.redis, ids, t.Stderr)
 	if err != nil && ctx.Err() != nil {
 		again := "enqueue runs follow " + strings.Join(ids, " ")
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: what was handed in goes on; to follow it again: %s", again)}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: the submitted runs continue; to follow them again: %s", again)}
 	}
 	if err != nil {
 		return err
@@ -168,11 +168,11 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	for _, r := range all {
 		unwell += cli.Unwell(r)
 		if out := cli.LeftOut(r); out != "" {
-			err = errors.Join(err, fmt.Errorf("run %s: its walk has left domains out: %s", r.ID, out))
+			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
 		}
 	}
 	if unwell > 0 {
-		err = errors.Join(err, fmt.Errorf("rows that did not become what they asked for: %d", unwell))
+		err = errors.Join(err, fmt.Errorf("failed rows: %d", unwell))
 	}
 	if err != nil {
 		return &cli.StatusError{Status: cli.StatusRejected, Err: err}
@@ -209,7 +209,7 @@ type runJSON struct {
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
 	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
-	State     string           `json:"state"`            // "being handed in", "rows are being looked for", "open", "paused", "being resumed", "being repaired", "being cancelled" or "ended"
+	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "being resumed", "being repaired", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
@@ -218,7 +218,7 @@ type runJSON struct {
 	Cancelled bool             `json:"cancelled,omitempty"`
 	Lost      int64            `json:"lost_rows,omitempty"`    // open ones without a task, at lost_at
 	LostAt    *time.Time       `json:"lost_at,omitempty"`      // null: none was
-	Walk      *walkJSON        `json:"walk,omitempty"`         // that finds the rows; null: they were handed in
+	Walk      *walkJSON        `json:"walk,omitempty"`         // that finds the rows; null: they were submitted
 	Silent    *time.Time       `json:"silent_since,omitempty"` // null: its producer is at work, or through
 }
 

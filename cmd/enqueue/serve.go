@@ -103,17 +103,17 @@ func (c *serveCommand) check() error {
 	case err != nil:
 		return fmt.Errorf("addr: %w", err)
 	case c.Tokens == "" && !c.NoAuth:
-		return errors.New("tokens: name a file that says who may hand in what; or, to try it on this machine alone, say --no-auth")
+		return errors.New("tokens: name a file of tokens and what each may submit; or, to try it on this machine alone, add --no-auth")
 	case c.Tokens != "" && c.NoAuth:
 		return errors.New("--tokens and --no-auth do not go together")
 	case c.NoAuth && !local:
-		return fmt.Errorf("--no-auth is for loopback only, and %s can be reached from elsewhere", c.Addr)
+		return fmt.Errorf("--no-auth is for loopback only, and %s can be reached from other machines", c.Addr)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("--tls-cert and --tls-key go together")
 	case c.PlainHTTP && c.TLSCert != "":
 		return errors.New("--plain-http and --tls-cert do not go together")
 	case !local && c.TLSCert == "" && !c.PlainHTTP:
-		return fmt.Errorf("%s can be reached from elsewhere, and tokens would be read on the way: name --tls-cert and --tls-key; or say --plain-http where a proxy ends TLS", c.Addr)
+		return fmt.Errorf("%s can be reached from other machines, and tokens would be sent unencrypted: set --tls-cert and --tls-key; or --plain-http behind a proxy that terminates TLS", c.Addr)
 	}
 	return c.checkLimits()
 }

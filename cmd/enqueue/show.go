@@ -42,7 +42,7 @@ func openRowAsJSON(row cli.OpenRow) openRowJSON {
 // childJSON is a child as --json prints it.
 type childJSON struct {
 	Run    string           `json:"run"`
-	State  string           `json:"state"` // as of a run, or "not begun": it was cut off before
+	State  string           `json:"state"` // as of a run, or "not started": it was cut off before
 	Counts map[string]int64 `json:"counts,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func (t *tool) addWaiting(ctx context.Context, r runs.Run, details *detailsJSON)
 		return err
 	}
 	for _, c := range children {
-		j := childJSON{Run: c.ID, State: "not begun"}
+		j := childJSON{Run: c.ID, State: "not started"}
 		if !c.Missing {
 			as := runAsJSON(c.Run)
 			j.State, j.Counts = as.State, as.Counts

@@ -13,7 +13,7 @@ import (
 	"orgops/tasks"
 )
 
-// submitFlags are what the commands that hand in rows have in common.
+// submitFlags are what the commands that submit rows have in common.
 type submitFlags struct {
 	File          string   `arg:"" optional:"" help:"CSV file with a header, or JSON Lines; may be gzipped. - or no file: read standard input."`
 	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant of the rows."`
@@ -32,7 +32,7 @@ type submitFlags struct {
 type order struct {
 	submitFlags
 	kind     string
-	one      []byte // a single row as JSON, in the place of a file
+	one      []byte // a single row as JSON, instead of a file
 	defaults tasks.Defaults
 	giveUp   time.Duration // 0: as the tenant's worker says
 }
@@ -50,15 +50,15 @@ func (o order) check() error {
 		return cli.Usage(err)
 	}
 	if o.DryRun && o.Follow {
-		return cli.Usage(errors.New("--dry-run and --follow do not go together: nothing is handed in that could be followed"))
+		return cli.Usage(errors.New("--dry-run and --follow do not go together: a dry run submits nothing to follow"))
 	}
 	if o.Rejected != "" && !o.SkipInvalid {
-		return cli.Usage(errors.New("--rejected takes --skip-invalid: without it no row is handed in where one is bad"))
+		return cli.Usage(errors.New("--rejected requires --skip-invalid: without it no row is submitted if one is bad"))
 	}
 	return nil
 }
 
-// submit hands in the order's rows: all of them, or none if one is bad, unless
+// submit submits the order's rows: all of them, or none if one is bad, unless
 // the bad ones are to be skipped.
 func (t *tool) submit(ctx context.Context, o order) error {
 	if err := o.check(); err != nil {
@@ -74,7 +74,7 @@ func (t *tool) submit(ctx context.Context, o order) error {
 	}
 	id, err := t.submitRows(ctx, o, rows)
 	if errors.Is(err, context.Canceled) {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was handed in")}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was submitted")}
 	}
 	if err != nil || !o.Follow {
 		return err
@@ -83,7 +83,7 @@ func (t *tool) submit(ctx context.Context, o order) error {
 }
 
 // submitRows returns the run's id. An error that is [context.Canceled] says
-// that nothing was handed in.
+// that nothing was submitted.
 func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id string, err error) {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 	defer t.close(checked)
 	id, err = t.handIn(ctx, o, in, checked)
 	if bad := checked.Invalid.Total; err == nil && bad > 0 && !o.Follow {
-		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were handed in", bad, checked.Rows)}
+		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were submitted", bad, checked.Rows)}
 	}
 	return id, err
 }
@@ -129,7 +129,7 @@ func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
 		t.tellBad(bad)
-		return checked, &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was handed in", bad.Total, checked.Rows)}
+		return checked, &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", bad.Total, checked.Rows)}
 	}
 	t.tellBad(&checked.Invalid)
 	t.tellDuplicates(in.Name, checked.Duplicates)
@@ -145,7 +145,7 @@ func (t *tool) tellDuplicates(name string, d intake.Duplicates) {
 		fmt.Fprintf(t.Stderr, "and %d more\n", more)
 	}
 	if d.Total > 0 {
-		fmt.Fprintf(t.Stderr, "duplicate rows: %d; each settles as unchanged, and is no work of its own\n", d.Total)
+		fmt.Fprintf(t.Stderr, "duplicate rows: %d; each settles as unchanged without a request\n", d.Total)
 	}
 }
 
@@ -166,7 +166,7 @@ func (t *tool) tellBad(bad *intake.BadRows) {
 	}
 }
 
-// handIn writes the run down, tells its id, and hands in the rows.
+// handIn writes the run down, tells its id, and submits the rows.
 func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked intake.Checked) (id string, err error) {
 	giveUp, seen, err := t.giveUp(ctx, o)
 	if err != nil {
@@ -184,17 +184,17 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 		return "", err
 	}
 	if !seen {
-		t.log.WarnContext(ctx, "no worker for this tenant has been seen on this Redis: the rows wait until one starts", "tenant", o.Tenant)
+		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant", o.Tenant)
 	}
 	if !t.json {
 		fmt.Fprintln(t.Stdout, run.ID)
 	}
 	sum, err := t.handInRows(ctx, taker, in, checked, run, created, giveUp)
 	if errors.Is(err, runs.ErrCancelled) {
-		return "", fmt.Errorf("run %s was cancelled: hand these rows in under another id, if they are still wanted", run.ID)
+		return "", fmt.Errorf("run %s was cancelled: submit these rows under another id, if they are still wanted", run.ID)
 	}
 	if errors.Is(err, intake.ErrChanged) {
-		return "", fmt.Errorf("run %s is handed in in part, and will not be completed: %w", run.ID, err)
+		return "", fmt.Errorf("run %s was submitted in part, and cannot be completed: %w", run.ID, err)
 	}
 	if err != nil {
 		return "", unfinished(ctx, run.ID, err)
@@ -230,24 +230,24 @@ func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
 // handInRows is the second reading.
 func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.Input, checked intake.Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
 	if !created {
-		t.log.InfoContext(ctx, "this run was handed in before: what is there already is left alone", "run", run.ID, "settled", run.Settled)
+		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID, "settled", run.Settled)
 	}
 	if run.Sealed && run.Paused {
-		t.log.WarnContext(ctx, "this run is paused, and all of its rows are in: to go on, resume it", "run", run.ID, "command", "enqueue runs resume "+run.ID)
+		t.log.WarnContext(ctx, "run is complete and paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
 		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
 	if !run.CancelledAt.IsZero() {
 		return tasks.Summary{}, runs.ErrCancelled
 	}
 	if run.Ended() {
-		t.log.InfoContext(ctx, "this run has ended: nothing is left to hand in", "run", run.ID, "rows", run.Total)
+		t.log.InfoContext(ctx, "run has ended: nothing to submit", "run", run.ID, "rows", run.Total)
 		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
 	sum, err := taker.HandIn(ctx, in, checked, run, created, giveUp)
 	if err != nil {
 		return sum, err
 	}
-	t.log.InfoContext(ctx, "rows handed in", "run", run.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
+	t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
 	return sum, nil
 }
 
@@ -274,9 +274,9 @@ func noWorker(tenant string) error {
 	return cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
 }
 
-// unfinished says how to go on with a run of which only a part is handed in.
+// unfinished says how to go on with a run of which only a part is submitted.
 func unfinished(ctx context.Context, id string, err error) error {
-	const goOn = "only a part of run %s is handed in; to hand in the rest, give the same command with the same rows again with --run %s"
+	const goOn = "only a part of run %s was submitted; to submit the rest, repeat the command with the same rows and --run %s"
 	if ctx.Err() != nil {
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+goOn, id, id)}
 	}

@@ -109,7 +109,7 @@ func TestWireContract(t *testing.T) {
 		{
 			name: "a client to remove", args: []string{"clients", "remove"},
 			stdin: "client_id,organization_id\nclient_1,org_1\n",
-			// The hash is of the items: the first 8 octets of SHA-256("0,").
+			// The hash is of the items: the first 8 bytes of SHA-256("0,").
 			queue: "default.api.fast", id: "%s-0a5a2432405b31b9-0", typ: "clients:remove",
 			payload: map[string]any{"items": []any{0.0}, "organization_id": "org_1", "clients": []any{"client_1"}},
 		},
@@ -220,7 +220,7 @@ func pendingIDs(t *testing.T, queue string) []string {
 }
 
 // TestInterruptedAndGoneOnWith: a submission that is cut off says how to go
-// on, and going on hands in each row once.
+// on, and going on submits each row once.
 func TestInterruptedAndGoneOnWith(t *testing.T) {
 	const rows = 400
 	for _, tc := range []struct {
@@ -229,8 +229,8 @@ func TestInterruptedAndGoneOnWith(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"by a signal", func(_ *testing.T, cancel func()) { cancel() }, 130, "enqueue: interrupted: only a part of run job is handed in; to hand in the rest, give the same command with the same rows again with --run job\n"},
-		{"by Redis", func(t *testing.T, _ func()) { refuse(t) }, 1, "give the same command with the same rows again with --run job\n"},
+		{"by a signal", func(_ *testing.T, cancel func()) { cancel() }, 130, "enqueue: interrupted: only a part of run job was submitted; to submit the rest, repeat the command with the same rows and --run job\n"},
+		{"by Redis", func(t *testing.T, _ func()) { refuse(t) }, 1, "repeat the command with the same rows and --run job\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -281,7 +281,7 @@ func TestInterruptedBeforeTheFirstRow(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			at(t, 1, tc.is, cancel)
 			status, stdout, stderr := typed(ctx, t, clientRows(10), "clients", "remove")
-			if status != 130 || stdout != "" || stderr != "enqueue: interrupted: nothing was handed in\n" {
+			if status != 130 || stdout != "" || stderr != "enqueue: interrupted: nothing was submitted\n" {
 				t.Errorf("exit status %d, stdout %q, stderr %q", status, stdout, stderr)
 			}
 			redistest.Mini(t).Server().SetPreHook(nil)
@@ -310,12 +310,12 @@ func TestInterruptedWhileTyping(t *testing.T) {
 	url := redistest.URL(t)
 	var out, errs bytes.Buffer
 	status := run(ctx, []string{"clients", "remove", "-", "--redis-url", url, "--no-worker-yet"}, blocked(done), &out, &errs, nil)
-	if status != 130 || out.String() != "" || errs.String() != "enqueue: interrupted: nothing was handed in\n" {
+	if status != 130 || out.String() != "" || errs.String() != "enqueue: interrupted: nothing was submitted\n" {
 		t.Errorf("exit status %d, stdout %q, stderr %q", status, out.String(), errs.String())
 	}
 }
 
-// TestInputThatChanges: what is handed in is what was checked, or the command
+// TestInputThatChanges: what is submitted is what was checked, or the command
 // fails.
 func TestInputThatChanges(t *testing.T) {
 	for _, tc := range []struct{ name, then string }{

@@ -55,7 +55,7 @@ func (c *sweepCommand) check() error {
 		errs = append(errs, fmt.Errorf("rows: want 1 or more, got %d", c.Rows))
 	}
 	if c.DryRun && c.Follow {
-		errs = append(errs, errors.New("--dry-run and --follow do not go together: nothing begins that could be followed"))
+		errs = append(errs, errors.New("--dry-run and --follow do not go together: a dry run starts nothing to follow"))
 	}
 	if other := c.besidesConfirm(); c.Confirm != "" && other != "" {
 		errs = append(errs, fmt.Errorf("--confirm and %s do not go together: it begins no sweep", other))
@@ -117,10 +117,10 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 		return apart
 	}
 	if err != nil && ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: to be sure that sweep %s is there, give the same command again with --run %s", id, id)}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: to make sure that sweep %s exists, repeat the command with --run %s", id, id)}
 	}
 	if err != nil {
-		return fmt.Errorf("%w\nto be sure that sweep %s is there, give the same command again with --run %s", err, id, id)
+		return fmt.Errorf("%w\nto make sure that sweep %s exists, repeat the command with --run %s", err, id, id)
 	}
 	if err := t.tellPending(ctx, run, created, seen); err != nil || !c.Follow {
 		return err

@@ -25,7 +25,7 @@ type sweepPlan struct {
 	announced bool
 	ticks     watch.Ticks
 	cli.Judgement
-	docket cli.Docket
+	preview cli.Preview
 
 	calls *sweepCalls // nil: no sweep has ended, so that nobody knows
 	takes time.Duration
@@ -34,7 +34,7 @@ type sweepPlan struct {
 	interval time.Duration
 }
 
-// sweepCalls are the requests to the API of a sweep where nothing has to be tried again.
+// sweepCalls are the requests to the API of a sweep without retries.
 type sweepCalls struct {
 	Pages   int64 `json:"organization_pages"`
 	Lists   int64 `json:"domain_lists"` // one for each organization
@@ -76,7 +76,7 @@ func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
 	if p.Judgement, err = cli.JudgementOf(ctx, t.redis, p.tenant); err != nil {
 		return err
 	}
-	p.docket, err = cli.DocketOf(ctx, t.redis, p.tenant, p.organization, cli.RulesOf(p.settings), p.Judgement, p.at)
+	p.preview, err = cli.PreviewOf(ctx, t.redis, p.tenant, p.organization, cli.RulesOf(p.settings), p.Judgement, p.at)
 	return err
 }
 
@@ -107,7 +107,7 @@ func (p *sweepPlan) reckon() (err error) {
 // count counts the requests; nil: nobody knows.
 func (p *sweepPlan) count() *sweepCalls {
 	c := sweepCalls{Lists: 1}
-	for _, one := range p.docket.Cases {
+	for _, one := range p.preview.Cases {
 		if one.Acts() && one.Action != tasks.ActReport {
 			c.Actions += 2
 		}
@@ -154,25 +154,25 @@ func (p *sweepPlan) write(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if len(p.docket.Cases) == 0 {
-		_, err := fmt.Fprintln(out, "\nno domain is known to be absent, and none was taken away")
+	if len(p.preview.Cases) == 0 {
+		_, err := fmt.Fprintln(out, "\nno domain is known to be absent, and none was acted on")
 		return err
 	}
-	fmt.Fprintln(out, "\nif the next sweep sees what the last ones have seen:")
-	return cli.CaseTable(out, p.docket.Cases, p.rows)
+	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
+	return cli.CaseTable(out, p.preview.Cases, p.rows)
 }
 
 // breaker says how the breaker stands, and whether it would open.
 func (p *sweepPlan) breaker() string {
 	text := p.BreakerText(p.tenant)
 	if p.opens() {
-		text += "; the next sweep would open it: " + p.docket.Breaker.Why
+		text += "; the next sweep would open it: " + p.preview.Breaker.Why
 	}
 	return text
 }
 
 func (p *sweepPlan) opens() bool {
-	return p.docket.Breaker.Open && (p.Breaker == nil || !p.Breaker.Open)
+	return p.preview.Breaker.Open && (p.Breaker == nil || !p.Breaker.Open)
 }
 
 // cronText is the schedule's; empty: there is none.
@@ -187,7 +187,7 @@ func (p *sweepPlan) schedule() string { return cli.ScheduleText(p.cron, p.at) }
 
 func (p *sweepPlan) last() string {
 	if p.Judged == nil {
-		return "none of the whole tenant has ended yet: how much there is to look at is not known"
+		return "no sweep of the whole tenant has ended yet: the number of domains is not known"
 	}
 	return cli.SweepText(*p.Judged)
 }
@@ -195,13 +195,13 @@ func (p *sweepPlan) last() string {
 func (p *sweepPlan) requests() string {
 	c := p.calls
 	if c == nil {
-		return "one for each hundred organizations, one for the domains of each, and one for each record that is gone"
+		return "one for each hundred organizations, one for the domains of each, and one for each absent record"
 	}
-	text := fmt.Sprintf("%d, where nothing has to be tried again: ", c.sum())
+	text := fmt.Sprintf("%d, without retries: ", c.sum())
 	if c.Pages > 0 {
 		text += fmt.Sprintf("%d for the list of organizations, ", c.Pages)
 	}
-	text += fmt.Sprintf("%d for the domains of each, up to %d for records that are gone", c.Lists, c.Records)
+	text += fmt.Sprintf("%d for the domains of each, up to %d for absent records", c.Lists, c.Records)
 	if c.Actions > 0 {
 		text += fmt.Sprintf(", %d to act", c.Actions)
 	}
@@ -312,7 +312,7 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 		DryRun: true, Tenant: p.tenant, Organization: p.organization, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
 		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare), RateAnnounced: p.announced, TooSlow: p.tooSlow(),
 		Rules:   rulesJSON{r.Action, int64(r.Grace / time.Second), r.AbsentChecks, append([]string{}, r.Protect...)},
-		Domains: casesAsJSON(p.docket.Cases),
+		Domains: casesAsJSON(p.preview.Cases),
 	}
 	if j.Sweep != "" {
 		j.Next, j.Interval = known(p.cron.Next(p.at)), new(int64(p.interval/time.Second))

@@ -33,19 +33,19 @@ func (f accessFlags) check(addr string) error {
 	case err != nil:
 		return fmt.Errorf("http-addr: %w", err)
 	case f.OpsUsers != "" && f.OpsProxyHeader != "":
-		return errors.New("ops-users and ops-proxy-header are both set: who is to ask users for their names, the pages or the proxy?")
+		return errors.New("ops-users and ops-proxy-header are both set: choose whether the pages or the proxy sign users in")
 	case f.OpsProxyHeader != "" && len(f.OpsProxyFrom) == 0:
-		return errors.New("ops-proxy-header is set, and anybody could send it: name in ops-proxy-from the addresses that the proxy asks from")
+		return errors.New("ops-proxy-header is set, but anyone could send it: set ops-proxy-from to the proxy's addresses")
 	case f.OpsPlainHTTP && len(f.OpsProxyFrom) == 0:
-		return errors.New("ops-plain-http is set, and passwords could be sent past the proxy that ends TLS: name in ops-proxy-from the addresses that it asks from")
+		return errors.New("ops-plain-http is set, but passwords could be sent past the proxy that terminates TLS: set ops-proxy-from to the proxy's addresses")
 	case (f.OpsTLSCert == "") != (f.OpsTLSKey == ""):
 		return errors.New("ops-tls-cert and ops-tls-key go together")
 	case f.OpsPlainHTTP && f.OpsTLSCert != "":
 		return errors.New("ops-plain-http and ops-tls-cert do not go together")
 	case !local && f.OpsUsers == "" && f.OpsProxyHeader == "":
-		return fmt.Errorf("http-addr: %s can be reached from elsewhere, and the pages would ask nobody who he is: name ops-users, a file of name:hash by htpasswd -B, or ops-proxy-header with ops-proxy-from; or serve on 127.0.0.1 and forward the port (ssh -L)", addr)
+		return fmt.Errorf("http-addr: %s can be reached from other machines, and the pages would require no sign-in: name ops-users, a file of name:hash by htpasswd -B, or ops-proxy-header with ops-proxy-from; or serve on 127.0.0.1 and forward the port (ssh -L)", addr)
 	case !local && f.OpsUsers != "" && f.OpsTLSCert == "" && !f.OpsPlainHTTP:
-		return fmt.Errorf("http-addr: %s can be reached from elsewhere, and passwords would be read on the way: name ops-tls-cert and ops-tls-key; or say ops-plain-http where a proxy ends TLS", addr)
+		return fmt.Errorf("http-addr: %s can be reached from other machines, and passwords would be sent unencrypted: set ops-tls-cert and ops-tls-key; or ops-plain-http behind a proxy that terminates TLS", addr)
 	}
 	_, _, err = f.files(slog.New(slog.DiscardHandler))
 	return err

@@ -162,7 +162,7 @@ func (o operated) keyboard(t *testing.T, b *browser) {
 			t.Errorf("%q has the focus, and is not to be seen", seen[len(seen)-1])
 		}
 	}
-	if got := strings.Join(seen, ", "); got != "To the content, Runs, Domains, Tenants, Queues" {
+	if got := strings.Join(seen, ", "); got != "Skip to content, Runs, Domains, Tenants, Queues" {
 		t.Errorf("by Tab one comes to %s", got)
 	}
 	tab.open("/runs", "main h1")
@@ -173,9 +173,9 @@ func (o operated) keyboard(t *testing.T, b *browser) {
 // reasonsAreSeen: why rows of the sample failed is on the run's page.
 func (o operated) reasonsAreSeen(t *testing.T, b *browser) {
 	tab := b.tab(t)
-	tab.open(runPath(sampleRun), "#unwell tbody tr")
-	rows := evaluate[int](tab, `document.querySelectorAll("#unwell tbody tr").length`)
-	why := evaluate[int](tab, `[...document.querySelectorAll("#unwell tbody .why")].filter((e) => e.innerText.trim().length > 10).length`)
+	tab.open(runPath(sampleRun), "#failed tbody tr")
+	rows := evaluate[int](tab, `document.querySelectorAll("#failed tbody tr").length`)
+	why := evaluate[int](tab, `[...document.querySelectorAll("#failed tbody .why")].filter((e) => e.innerText.trim().length > 10).length`)
 	if rows == 0 || why != rows {
 		t.Errorf("%d rows that did not settle well, %d of them with a reason", rows, why)
 	}
@@ -187,8 +187,8 @@ func (o operated) filters(t *testing.T, b *browser) {
 	tab.open(runPath(sampleRun), "#outcome")
 	outcome := evaluate[string](tab, `document.querySelector("#outcome").options[1].value`)
 	tab.do("choose "+outcome, chromedp.SetValue(chromedp.CSS("#outcome"), outcome), chromedp.Submit(chromedp.CSS("#outcome")))
-	tab.until("the page of "+outcome, fmt.Sprintf("new URLSearchParams(location.search).get('outcome') === %q && document.querySelector('#unwell')", outcome))
-	got := evaluate[[]string](tab, `[...document.querySelectorAll("#unwell tbody .badge")].map((e) => e.innerText)`)
+	tab.until("the page of "+outcome, fmt.Sprintf("new URLSearchParams(location.search).get('outcome') === %q && document.querySelector('#failed')", outcome))
+	got := evaluate[[]string](tab, `[...document.querySelectorAll("#failed tbody .badge")].map((e) => e.innerText)`)
 	for _, one := range got {
 		if one != outcome {
 			t.Errorf("a row is %s where those that are %s are asked for", one, outcome)

@@ -51,7 +51,7 @@ type settings struct {
 	Sandbox     bool `help:"Run an embedded tenant, DNS server and Redis, with a sample run of each kind." noenv:"true"`
 	Drain       bool `help:"Exit with status 0 once all submitted runs and sweeps have ended." noenv:"true"`
 
-	accessFlags `group:"Who may look at the operator's pages"`
+	accessFlags `group:"Access to the operator pages"`
 }
 
 // tenantGroup is the group of the flags that describe one tenant.
@@ -273,7 +273,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 		return nil, cli.YAMLError(err)
 	}
 	if len(file.Tenants) == 0 {
-		return nil, errors.New("tenants: there is none")
+		return nil, errors.New("tenants: none is defined")
 	}
 	seen := map[string]bool{}
 	for i := range file.Tenants {
@@ -282,7 +282,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 			return nil, fmt.Errorf("tenants[%d] %q: %w", i, t.Name, err)
 		}
 		if seen[t.Name] {
-			return nil, fmt.Errorf("tenants[%d] %q: there are two of that name", i, t.Name)
+			return nil, fmt.Errorf("tenants[%d] %q: the name is used twice", i, t.Name)
 		}
 		seen[t.Name] = true
 	}
@@ -349,19 +349,19 @@ func (t *tenant) readSecrets(env environment) (err error) {
 	bearer := !t.token.IsZero()
 	switch {
 	case bearer && !t.secret.IsZero():
-		return errors.New("both a token and a client secret are set: which one is meant?")
+		return errors.New("both a token and a client secret are set: set one of them")
 	case bearer && (byKey || t.ClientKeyFile != ""):
-		return errors.New("both a token and a client key are set: which one is meant?")
+		return errors.New("both a token and a client key are set: set one of them")
 	case !byKey && t.ClientKeyAlg != "":
 		return fmt.Errorf("client-key-alg is set, and client-auth is %s: it is for private-key-jwt", method)
 	case !byKey && t.AssertionAudience != "":
 		return fmt.Errorf("assertion-audience is set, and client-auth is %s: it is for private-key-jwt", method)
 	case bearer && method != apiclient.AuthBody:
-		return fmt.Errorf("both a token and client-auth %s are set: which one is meant?", method)
+		return fmt.Errorf("both a token and client-auth %s are set: set one of them", method)
 	case bearer:
 		return nil
 	case byKey && !t.secret.IsZero():
-		return errors.New("both a client secret and client-auth private-key-jwt are set: which one is meant?")
+		return errors.New("both a client secret and client-auth private-key-jwt are set: set one of them")
 	case byKey && t.ClientKeyFile == "":
 		return errors.New("client-key-file is missing: client-auth private-key-jwt signs with a private key, PEM or JWK")
 	case !byKey && t.ClientKeyFile != "":
@@ -369,9 +369,9 @@ func (t *tenant) readSecrets(env environment) (err error) {
 	case !byKey && t.secret.IsZero():
 		return errors.New("no credentials: set client-id with ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE (or with client-auth private-key-jwt and client-key-file), or set ORGOPS_TOKEN or ORGOPS_TOKEN_FILE (in a file: client_secret_file, client_secret_env, token_file or token_env)")
 	case t.ClientID == "" && byKey:
-		return errors.New("client-id is missing: there is a client key, but not whose")
+		return errors.New("client-id is missing: a client key is set")
 	case t.ClientID == "":
-		return errors.New("client-id is missing: there is a client secret, but not whose")
+		return errors.New("client-id is missing: a client secret is set")
 	case byKey:
 		if err := apiclient.CheckKeyFile(t.ClientKeyFile, t.ClientKeyAlg); err != nil {
 			return fmt.Errorf("client-key-file: %w", err)
@@ -426,7 +426,7 @@ func (t *tenant) checkLimit() error {
 
 func (t *tenant) checkResolvers() error {
 	if len(t.Resolvers) == 0 {
-		return errors.New("resolvers: there is none")
+		return errors.New("resolvers: none is named")
 	}
 	t.resolvers = nil
 	for _, s := range t.Resolvers {
@@ -437,7 +437,7 @@ func (t *tenant) checkResolvers() error {
 		t.resolvers = append(t.resolvers, r)
 	}
 	if len(t.resolvers) < 2 {
-		return fmt.Errorf("resolvers: want at least two, of different operators, for one alone proves nothing; got %s alone", t.Resolvers[0])
+		return fmt.Errorf("resolvers: want at least two, of different operators, since one alone proves nothing; got only %s", t.Resolvers[0])
 	}
 	// The checker has rules of its own; made here, it asks nobody.
 	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.resolvers, Quorum: t.ResolverQuorum}); err != nil {
@@ -496,10 +496,10 @@ func (s settings) check() error {
 		}
 	}
 	if sameAddr(s.HTTPAddr, s.ProbeAddr) {
-		return cli.Usage(fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port, for they ask nobody who he is", s.HTTPAddr))
+		return cli.Usage(fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port: they require no sign-in", s.HTTPAddr))
 	}
 	if s.DebugHTTP && s.LogLevel != "debug" {
-		return cli.Usage(fmt.Errorf("debug-http: what it tells is at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel))
+		return cli.Usage(fmt.Errorf("debug-http: it logs at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel))
 	}
 	if err := tracing.Check(s.OTLPEndpoint, s.OTLPRatio); err != nil {
 		return cli.Usage(err)

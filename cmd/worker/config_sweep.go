@@ -74,7 +74,7 @@ func checkProtected(p string) error {
 	}
 	ascii, err := dnscheck.CheckDomain(p)
 	if err != nil {
-		return fmt.Errorf("protect: want domains, which stand for all below them too, and organizations' ids: %w", err)
+		return fmt.Errorf("protect: want domains (including their subdomains) and organization ids: %w", err)
 	}
 	if !strings.EqualFold(ascii, strings.TrimSuffix(p, ".")) {
 		return fmt.Errorf("protect: want %.80q in the form that the DNS has it in: %s", p, ascii)
@@ -95,7 +95,7 @@ func (t *tenant) onLoopback() bool {
 func (t *tenant) doubts() (all []string) {
 	for i, r := range t.resolvers {
 		if t.RequireDNSSEC && !r.Protected() {
-			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is asked in the clear, where a forged answer can claim to be authenticated: name it by tls:// or https://", t.Resolvers[i]))
+			all = append(all, fmt.Sprintf("require-dnssec: resolver %s is queried without encryption, so a forged answer can claim to be authenticated: name it by tls:// or https://", t.Resolvers[i]))
 		}
 	}
 	switch {
@@ -112,11 +112,11 @@ func (t *tenant) doubts() (all []string) {
 	}
 	takes, ok := t.cron.Shortest(t.AbsentChecks - 1)
 	if !ok || takes > time.Duration(t.Grace) {
-		longer := "longer than can be told"
+		longer := "an unknown time"
 		if ok {
 			longer = takes.String() + " at least"
 		}
-		all = append(all, fmt.Sprintf("grace: %s are over before %d sweeps by %s, which take %s: nothing is acted on before these", time.Duration(t.Grace), t.AbsentChecks, t.cron, longer))
+		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: nothing is acted on before then", time.Duration(t.Grace), t.AbsentChecks, t.cron, longer))
 	}
 	return all
 }

@@ -156,7 +156,7 @@ func (t tenant) receivers(ctx context.Context) []doctor.Finding {
 			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
 		} else if err := e.Reach(ctx); err != nil {
 			f.Level, f.Text = doctor.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
-			f.Mend = "see its url, and allow_private"
+			f.Mend = "check its url and allow_private"
 		}
 		found = append(found, f)
 	}

@@ -212,8 +212,8 @@ var submissions = []submission{
 	{"templates", "templates.jsonl", []string{"templates", "create"}},
 }
 
-// enqueueAll hands in so many rows of every kind, all at the same time, and
-// returns what waits until all of it is handed in.
+// enqueueAll submits so many rows of every kind, all at the same time, and
+// returns what waits until all of it is submitted.
 func (f *fleet) enqueueAll(rows int) (wait func()) {
 	f.t.Helper()
 	for _, s := range submissions {
@@ -381,7 +381,7 @@ func TestFleetCutOff(t *testing.T) {
 	await(t, "the beginning of the end", func() bool {
 		return slices.ContainsFunc(f.log("other"), func(line map[string]any) bool {
 			text, _ := line["msg"].(string)
-			return strings.HasPrefix(text, "worker stops")
+			return strings.HasPrefix(text, "worker stopping")
 		})
 	})
 	other.signal(syscall.SIGTERM)

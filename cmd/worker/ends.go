@@ -21,7 +21,7 @@ func (w *worker) tellEnds(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := w.tellEnded(ctx); err != nil && ctx.Err() == nil {
-			w.logger.WarnContext(ctx, "the end of runs not told", "error", err)
+			w.logger.WarnContext(ctx, "run end notifications failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():

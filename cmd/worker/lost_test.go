@@ -22,7 +22,7 @@ func TestLostRowsAreTold(t *testing.T) {
 	}
 	box := startBox(t, sandbox.Options{})
 	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
-	p.says("rows of a run are lost: they are open, and no task stands for them", map[string]string{"run": "job", "command": "enqueue runs repair job"})
+	p.says("rows lost: they are open and have no task", map[string]string{"run": "job", "command": "enqueue runs repair job"})
 	await(t, "the metric", func() bool {
 		_, body := p.page("probe-addr", "/metrics")
 		return strings.Contains(body, `orgops_lost_rows{tenant="default"} 1`)

@@ -72,14 +72,14 @@ func (s *served) hasToken(context.Context) ops.Finding {
 // be proven.
 func (s *served) hears(ctx context.Context) ops.Finding {
 	const what = "%d of %d resolvers do not answer: %s"
-	const mend = "; nothing can be proven without %s of them: see that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers"
+	const mend = "; a proof needs %s of them: check that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers"
 	return s.quorum(s.dns.Hear(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
 }
 
 // trusts goes by how many resolvers have a vote.
 func (s *served) trusts(context.Context) ops.Finding {
-	const what = "%d of %d resolvers make answers up, and have no vote: %s"
-	const mend = "; nothing can be proven without %s votes: name other resolvers by --resolvers, or see that the canary zone has no wildcard"
+	const what = "%d of %d resolvers answer for names that do not exist, and are not counted: %s"
+	const mend = "; a proof needs %s: name other resolvers by --resolvers, or check that the canary zone has no wildcard"
 	return s.quorum(s.dns.Resolvers(), what, mend, func(r dnscheck.ResolverState) string { return r.Lies })
 }
 

@@ -39,11 +39,11 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 		{"the quorum of resolvers", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0], closed(t), closed(t)}, ",")
-		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "nothing can be proven without 2 of them: see that this machine"}},
+		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 2 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2 of them: check that this machine"}},
 		{"all of one perspective", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0] + "@eu", all[1] + "@eu", closed(t) + "@us"}, ",")
-		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:", "nothing can be proven without 2 (in two perspectives) of them: see that this machine"}},
+		}, http.StatusServiceUnavailable, []string{"not ready\n", "tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:", "a proof needs 2 (in two perspectives) of them: check that this machine"}},
 		{"the secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			env["ORGOPS_CLIENT_SECRET"] = "no such secret"
 		},

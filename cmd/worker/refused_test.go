@@ -28,7 +28,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 	}{
 		{"maxmemory", "OOM", setting("maxmemory", "1"), setting("maxmemory", "0"), true},
 		{"disk", "MISCONF", func(t *testing.T, s *redistest.Server) {
-			// A directory in the place of its file: the snapshot cannot be written.
+			// A directory instead of its file: the snapshot cannot be written.
 			if err := os.MkdirAll(filepath.Join(s.Dir, "dump.rdb", "in the way"), 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -36,14 +36,14 @@ var (
 type grammar struct {
 	Work    settings       `cmd:"" default:"withargs" help:"Process tasks (the default command)."`
 	Sandbox sandboxCommand `cmd:"" help:"Serve a sandbox tenant and its DNS, without a worker, and print the settings to connect to them."`
-	Doctor  doctorCommand  `cmd:"" help:"Test Redis, credentials, API and resolvers with these settings, and print what is wrong and what to do. Exit status 1 if anything is wrong."`
+	Doctor  doctorCommand  `cmd:"" help:"Test Redis, credentials, API and resolvers with these settings, and print each fault with its remedy. Exit status 1 if anything is wrong."`
 	cli.Manual
 	Version kong.VersionFlag `help:"Print the version and exit." noenv:"true"`
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := cli.Program{
-		Name: "worker", Description: "Carries out bulk operations on an identity platform's Management API.",
+		Name: "worker", Description: "Process bulk operations on an identity platform's Management API.",
 		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ), Version: cli.ReadBuild(version, commit).String(),
 	}
 	var g grammar
@@ -215,7 +215,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	}
 	w.sayStarted(ctx)
 	err := until(ctx)
-	w.logger.InfoContext(ctx, "worker stops: what runs may finish, the rest is handed back", "within", w.settings.ShutdownTimeout)
+	w.logger.InfoContext(ctx, "worker stopping: running tasks may finish, the others are requeued", "within", w.settings.ShutdownTimeout)
 	w.stop()
 	w.logger.InfoContext(ctx, "worker stopped")
 	return stopped(ctx, err)
@@ -262,7 +262,7 @@ func (w *worker) drained(ctx context.Context) error {
 			deciding, err = w.deciding()
 		}
 		if err != nil {
-			w.logger.WarnContext(ctx, "runs not read", "error", err)
+			w.logger.WarnContext(ctx, "reading runs failed", "error", err)
 		} else if len(open) == 0 && deciding == 0 {
 			return w.tellEnded(ctx)
 		}
@@ -400,7 +400,7 @@ func (w *worker) announce(ctx context.Context) {
 func (w *worker) announceOnce(ctx context.Context) {
 	for _, t := range w.tenants {
 		if err := t.announce(ctx, w.redis); err != nil && ctx.Err() == nil {
-			w.logger.WarnContext(ctx, "settings not announced", "tenant", t.name, "error", err)
+			w.logger.WarnContext(ctx, "announcing settings failed", "tenant", t.name, "error", err)
 		}
 	}
 }

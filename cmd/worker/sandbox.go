@@ -31,7 +31,7 @@ const (
 	sandboxNegativeTTL = time.Second
 )
 
-// workInSandbox works for a tenant inside the process, and hands in a sample
+// workInSandbox works for a tenant inside the process, and submits a sample
 // of each kind of run to it.
 func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	logger, level, err := cli.NewLogger(p.Stderr, sandboxLevel(s), s.LogFormat)
@@ -63,7 +63,7 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	}
 	defer w.close()
 	if !s.Drain {
-		defer fmt.Fprintln(p.Stderr, "The sandbox is gone, and with it everything that was in it: it held nothing but memory.")
+		defer fmt.Fprintln(p.Stderr, "The sandbox has ended. It was all in memory; nothing is left.")
 	}
 	err = w.work(ctx, []tenant{t}, func(ctx context.Context) error {
 		return w.showSample(ctx, p, box)
@@ -89,7 +89,7 @@ func sandboxTenant(box *sandbox.Sandbox) tenant {
 	return t
 }
 
-// showSample hands in the sample and shows how far it is; then it stays, or
+// showSample submits the sample and shows how far it is; then it stays, or
 // leaves where the worker is to drain.
 func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.Sandbox) error {
 	fmt.Fprintf(p.Stderr, sandboxIntroduction, box.BaseURL(), box.DNSAddr(), box.RedisURL())
@@ -99,7 +99,7 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	sample := box.Seed(sandbox.SampleOptions{})
 	ids, err := w.submitSample(ctx, sample)
 	if err != nil {
-		return fmt.Errorf("hand in the sample: %w", err)
+		return fmt.Errorf("submit the sample: %w", err)
 	}
 	all, err := cli.Follow(ctx, w.redis, ids, p.Stderr)
 	if err != nil {
@@ -131,7 +131,7 @@ const (
 a DNS server at %s, and Redis at %s. Nothing else is queried or changed.
 
 Four sample runs start now and take about half a minute:
-  sample-domains    prove 200 discovery domains by DNS and mark them verified; for 20 the record is missing or wrong
+  sample-domains    prove 200 discovery domains by DNS and set them to verified; for 20 the record is missing or wrong
   sample-clients    remove 230 client associations from organizations, in batches
   sample-templates  create 25 verifiable-credential templates, each exactly once
   sample-sweep      check four verified domains again
@@ -191,7 +191,7 @@ func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox
 // sampleSweep is the sample's sweep, of one organization.
 const sampleSweep = "sample-sweep"
 
-// submitSample hands in a run of each kind, and begins a sweep.
+// submitSample submits a run of each kind, and begins a sweep.
 func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
 	in := w.intake()
 	for _, one := range []struct {
@@ -271,13 +271,13 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 	}
 	if c.Organizations > 0 {
 		crowd := box.SeedCrowd(sandbox.CrowdOptions{Organizations: c.Organizations, Absent: c.Absent / 100, Servfail: c.Servfail / 100})
-		fmt.Fprintf(p.Stderr, "%d organizations have %d verified domains; the tokens of %d do not stand, DNS answers with SERVFAIL for %d\n",
+		fmt.Fprintf(p.Stderr, "%d organizations have %d verified domains; %d have no TXT record, DNS answers SERVFAIL for %d\n",
 			crowd.Organizations, crowd.Domains, crowd.Absent, crowd.Servfail)
 	}
 	for _, line := range box.Settings() {
 		fmt.Fprintln(p.Stdout, line)
 	}
-	fmt.Fprintf(p.Stderr, "Rows to hand in: %[1]s/_sandbox/rows/domains.csv?n=1000 (clients.csv, updates.csv, templates.jsonl); what arrived: %[1]s/_sandbox/requests and %[1]s/_sandbox/counts\n", box.AuthURL())
+	fmt.Fprintf(p.Stderr, "Sample rows: %[1]s/_sandbox/rows/domains.csv?n=1000 (clients.csv, updates.csv, templates.jsonl); requests received: %[1]s/_sandbox/requests and %[1]s/_sandbox/counts\n", box.AuthURL())
 	<-ctx.Done()
 	return box.Close()
 }

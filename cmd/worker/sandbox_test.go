@@ -60,13 +60,13 @@ func sampleReport(t *testing.T) string {
 	b.WriteString(expiredReport(t, box, sample))
 	taken := box.Templates()[0]
 	fmt.Fprintf(&b, "\nrun sample-templates (template:create), 1 of %d rows failed:\n", f.Done+f.Refused+f.Unchanged)
-	fmt.Fprintf(&b, "  1 refused: a template named %q is there already as %q with other content (presentation.portrait); rename one of the two\n     row 7 (%s)\n", taken.Name, taken.ID, taken.Name)
+	fmt.Fprintf(&b, "  1 refused: a template named %q exists already as %q with other content (presentation.portrait); rename one of the two\n     row 7 (%s)\n", taken.Name, taken.ID, taken.Name)
 	fmt.Fprintln(&b, "\nrun sample-sweep (domain:recheck), what each domain's next sweep goes by:")
 	for _, d := range sample.Swept {
 		domain, _ := box.Domain(d.Organization, d.Domain)
 		fmt.Fprintf(&b, "  %s (%s %s): %s%s\n", domain.Domain, d.Organization, d.Domain, d.State, map[string]string{
 			"absent":  ": There is no TXT record at " + domain.Host + ": the name does not exist. (at risk: 1 of 3 sweeps have found it gone, over 0s of 7.0 days; not reported before …)",
-			"unknown": ": The TXT record at " + domain.Host + " could not be looked up: the domain's name servers do not answer as they should (SERVFAIL). (it counts neither as there nor as gone)",
+			"unknown": ": The TXT record at " + domain.Host + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL). (it counts neither as there nor as gone)",
 		}[d.State])
 	}
 	return b.String()
@@ -153,7 +153,7 @@ func TestSandboxSettings(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := begin(t, nil, append([]string{"sandbox"}, tc.args...)...)
-			await(t, "the last of what is printed", func() bool { return strings.Contains(p.stderr.String(), "Rows to hand in: ") })
+			await(t, "the last of what is printed", func() bool { return strings.Contains(p.stderr.String(), "Sample rows: ") })
 			env := settingsOf(strings.Split(strings.TrimSuffix(p.stdout.String(), "\n"), "\n"))
 			status, stdout, stderr := typed(t, env, "--check-config")
 			if status != 0 || stderr != "" {
@@ -179,14 +179,14 @@ func TestSandboxSettings(t *testing.T) {
 func TestSandboxCrowd(t *testing.T) {
 	t.Parallel()
 	p := begin(t, nil, "sandbox", "--organizations=200", "--seed=3", "--absent=10", "--servfail=5", "--remember=1")
-	await(t, "the last of what is printed", func() bool { return strings.Contains(p.stderr.String(), "Rows to hand in: ") })
+	await(t, "the last of what is printed", func() bool { return strings.Contains(p.stderr.String(), "Sample rows: ") })
 	like, err := sandbox.Start(sandbox.Options{Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = like.Close() }()
 	crowd := like.SeedCrowd(sandbox.CrowdOptions{Organizations: 200, Absent: 0.1, Servfail: 0.05})
-	want := fmt.Sprintf("200 organizations have %d verified domains; the tokens of %d do not stand, DNS answers with SERVFAIL for %d\n", crowd.Domains, crowd.Absent, crowd.Servfail)
+	want := fmt.Sprintf("200 organizations have %d verified domains; %d have no TXT record, DNS answers SERVFAIL for %d\n", crowd.Domains, crowd.Absent, crowd.Servfail)
 	if !strings.Contains(p.stderr.String(), want) {
 		t.Errorf("want %q in:\n%s", want, &p.stderr)
 	}
@@ -248,7 +248,7 @@ type batch struct {
 	rows []byte
 }
 
-// ofEachKind are n rows of each kind, by the run that they are handed in as.
+// ofEachKind are n rows of each kind, by the run that they are submitted as.
 func ofEachKind(box *sandbox.Sandbox, n int) map[string]batch {
 	return map[string]batch{
 		"domains":   {tasks.TypeVerify, box.SeedDomains(n)},

@@ -225,7 +225,7 @@ func newDesk(t *testing.T) desk {
 	return desk{t, rdb, runs.New(rdb)}
 }
 
-// handIn hands in rows as enqueue does.
+// handIn submits rows as enqueue does.
 func (d desk) handIn(r intake.Run, kind string, rows []byte) {
 	d.t.Helper()
 	k, ok := tasks.KindOf(kind)

@@ -124,16 +124,16 @@ func forget(t *testing.T, file string, size int64) {
 	if info.Size() == size {
 		t.Error("nothing was written meanwhile: the test shows nothing")
 	}
-	t.Logf("of %d octets the last %d are lost", info.Size(), info.Size()-size)
+	t.Logf("of %d bytes the last %d are lost", info.Size(), info.Size()-size)
 }
 
-// bringBack does what an operator does after a loss: hands in again what was
-// not handed in whole, and repairs, until all runs have ended.
+// bringBack does what an operator does after a loss: submits again what was
+// not submitted whole, and repairs, until all runs have ended.
 func (f *fleet) bringBack() {
 	f.t.Helper()
 	for _, s := range submissions {
 		if r, err := f.ledger.Get(f.t.Context(), s.run); err != nil || !r.Sealed {
-			f.t.Logf("run %s is not handed in whole (%v): once more", s.run, err)
+			f.t.Logf("run %s is not submitted whole (%v): once more", s.run, err)
 			f.typed(append(slices.Clone(s.command), "--run", s.run, f.dir+"/"+s.file)...)
 		}
 	}

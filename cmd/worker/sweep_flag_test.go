@@ -33,7 +33,7 @@ func TestSweepOmittedFlag(t *testing.T) {
 			}
 			s.wantPatches("ord_omits")
 			s.wantPatches("ord_has", taken)
-			s.wantHistory("ord_omits", "reported", "does not say its use_for_organization_discovery, and "+action, "use absent-action report")
+			s.wantHistory("ord_omits", "reported", "has no use_for_organization_discovery, and "+action, "use absent-action report")
 			if n := s.lost("ord_omits"); n != 1 {
 				t.Errorf("the loss was reported %d times, want once", n)
 			}
@@ -49,7 +49,7 @@ func TestSweepOmittedFlag(t *testing.T) {
 				return
 			}
 			s.wantPatches("ord_has", taken)
-			s.wantHistory("ord_has", "not given back", "does not say its use_for_organization_discovery")
+			s.wantHistory("ord_has", "not restored", "has no use_for_organization_discovery")
 			s.flag("ord_has", new(false))
 			s.sweep()
 			s.wantPatches("ord_has", taken, `{"use_for_organization_discovery":true}`)

@@ -126,18 +126,18 @@ func (w *worker) serve(t tenant) (*served, error) {
 		Vote: func(resolver string, trusted bool, why string) {
 			w.metrics.ResolverVotes(t.Name, resolver, trusted)
 			if trusted {
-				logger.Info("resolver has its vote back", "resolver", resolver)
+				logger.Info("resolver counts again", "resolver", resolver)
 				return
 			}
-			logger.Error("resolver has lost its vote: it makes answers up", "resolver", resolver, "error", why)
+			logger.Error("resolver not counted: it answers for names that do not exist", "resolver", resolver, "error", why)
 		},
 		Reach: func(reached bool, why string) {
 			reach.Tell(reached, why)
 			if reached {
-				logger.Info("looking at the domains' own name servers")
+				logger.Info("checking at the domains' own name servers")
 				return
 			}
-			logger.Warn("name servers cannot be reached from here: looking at the resolvers alone", "dns_mode", t.dnsMode.String(), "error", why)
+			logger.Warn("name servers unreachable: checking at the resolvers alone", "dns_mode", t.dnsMode.String(), "error", why)
 		},
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		w.metrics.ResolverVotes(t.Name, r.Name, true) // till its canary tells otherwise
 	}
 	if open := inTheClear(t.resolvers); len(open) > 0 {
-		logger.Warn("resolvers are asked in the clear: whoever is on the path to them can forge their answers, and prove any domain", "resolvers", open,
+		logger.Warn("resolvers queried without encryption: whoever is on the path to them can forge their answers and prove any domain", "resolvers", open,
 			"what_to_do", "name them by tls:// or https://, as the default does")
 	}
 	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.endpoints, UserAgent: "orgops/" + version, Proxy: t.network.Proxy, RootCAs: t.network.RootCAs})
@@ -162,7 +162,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
 	})
 	for _, doubt := range t.doubts() {
-		logger.Warn("a setting is hardly meant", "setting", doubt)
+		logger.Warn("suspicious setting", "setting", doubt)
 	}
 	return &served{
 		shown: ops.Tenant{

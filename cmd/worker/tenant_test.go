@@ -48,7 +48,7 @@ func TestLongestWaitHasTwoPermits(t *testing.T) {
 }
 
 // TestOneTenantsOutage has one tenant of a worker out of order, each in another
-// way, while the other one's rows are handed in: all of these are done before
+// way, while the other one's rows are submitted: all of these are done before
 // anything is put right, and those of the first are open, and done afterwards.
 func TestOneTenantsOutage(t *testing.T) {
 	if testing.Short() {

@@ -16,7 +16,7 @@ import (
 	"orgops/tasks"
 )
 
-// TestTraceOfARow: a row that enqueue hands in, and a worker proves, is one trace over
+// TestTraceOfARow: a row that enqueue submits, and a worker proves, is one trace over
 // both processes, without anything in it that is secret or a stranger's.
 func TestTraceOfARow(t *testing.T) {
 	if testing.Short() {

@@ -23,9 +23,9 @@
 //
 // fresh is how long a record that stands by the time its domain is looked at takes
 // to the PATCH's arrival at the tenant: from the second in which the look is due, by
-// the ledger, without a rate limit. Rows are handed in while their tokens do not
+// the ledger, without a rate limit. Rows are submitted while their tokens do not
 // stand, and each is published at some moment before its second look; alone, and in
-// the same run with 10,000 other domains pending that were handed in between ten
+// the same run with 10,000 other domains pending that were submitted between ten
 // seconds and a day ago. It tells the parts too: until a worker takes the look up,
 // until one takes up the confirm, until the PATCH.
 //
@@ -33,7 +33,7 @@
 // they are refused: at 16/s with a burst of 50, with and without a reserve, alone
 // and while others make 3 to 5 requests a second now and then; beside it 50
 // goroutines that repeat twice what meets a 429. Then, how long ten rows to verify
-// take that are handed in behind 20,000. It takes 35 minutes, most of them asleep,
+// take that are submitted behind 20,000. It takes 35 minutes, most of them asleep,
 // so all leaves it out.
 //
 // lookups is how many TXT look-ups a second a Checker makes at an NSD that the

@@ -26,7 +26,7 @@ import (
 
 // What is measured is how long a record that stands by the time its domain is
 // looked at takes to the PATCH. Each sample is a row whose token does not stand yet
-// when it is handed in: it is looked at, and scheduled again; at some moment before
+// when it is submitted: it is looked at, and scheduled again; at some moment before
 // that next look is due, by the ledger, the record is published. What counts is the
 // time from when the look is due to when the sandbox has the PATCH.
 
@@ -39,7 +39,7 @@ const (
 	// publishedBefore is how long before its look is due a record stands at the
 	// latest: what is measured is the worker, not the publishing.
 	publishedBefore = 200 * time.Millisecond
-	// The other domains were handed in between so long ago, in that many runs: as
+	// The other domains were submitted between so long ago, in that many runs: as
 	// many between a minute and two as between an hour and two.
 	youngestOther, oldestOther = 10 * time.Second, 24 * time.Hour
 	otherRuns                  = 20
@@ -133,7 +133,7 @@ func freshBeside(ctx context.Context, s *store, t *tenant, samples, others int) 
 	return newFreshResult(measured, others), nil
 }
 
-// handInOthers hands in domains that stay pending, and waits until each has been
+// handInOthers submits domains that stay pending, and waits until each has been
 // looked at once: from then on they come back by their age.
 func (w *freshWorld) handInOthers(ctx context.Context, rows []row) error {
 	if len(rows) == 0 {
@@ -158,7 +158,7 @@ func (w *freshWorld) handInOthers(ctx context.Context, rows []row) error {
 	}
 }
 
-// handIn hands in a run as part of a large one: not by the fast lane.
+// handIn submits a run as part of a large one: not by the fast lane.
 func (w *freshWorld) handIn(ctx context.Context, id string, rows []row, createdAt time.Time) error {
 	kind, _ := tasks.KindOf(tasks.TypeVerify)
 	run, _, err := w.ledger.Create(ctx, runs.Run{ID: id, Kind: kind.Name, Tenant: tenantName, CreatedAt: createdAt})

@@ -42,7 +42,7 @@ func prepareNoop(ctx context.Context, s *store, _ *tenant, file []byte) (contend
 		bareServer(rdb, apiConcurrency, checkEvery, tasks.APIQueue, tenantName),
 	}}
 	if err := n.handIn(ctx, file); err != nil {
-		return nil, errors.Join(fmt.Errorf("hand in: %w", err), rdb.Close())
+		return nil, errors.Join(fmt.Errorf("submit: %w", err), rdb.Close())
 	}
 	return n, nil
 }

@@ -28,7 +28,7 @@ type ours struct {
 func prepareOurs(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
 	rows, err := handIn(ctx, s.url, tasks.TypeVerify, runID, "domains.csv", opened(file))
 	if err != nil {
-		return nil, fmt.Errorf("hand in: %w", err)
+		return nil, fmt.Errorf("submit: %w", err)
 	}
 	watched := &watchedLedger{ended: make(chan struct{})}
 	watched.open.Store(rows)

@@ -28,7 +28,7 @@ const (
 	paceRate, paceBurst = 16, 50
 	paceWorkers         = 4
 	paceRows            = 5000
-	paceBehind          = 20_000 // rows of the run that a small one is handed in behind
+	paceBehind          = 20_000 // rows of the run that a small one is submitted behind
 	paceSmall           = 10     // rows of that
 )
 
@@ -134,7 +134,7 @@ func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows in
 		return 0, err
 	}
 	if _, err := handIn(ctx, s.url, tasks.TypeUpdate, runID, "updates.csv", opened(file)); err != nil {
-		return 0, fmt.Errorf("hand in: %w", err)
+		return 0, fmt.Errorf("submit: %w", err)
 	}
 	stop, err := startWorkers(s, t, v.reserve, stderr)
 	if err != nil {
@@ -228,7 +228,7 @@ func (t *tenant) othersComeAndGo(ctx context.Context) error {
 	}
 }
 
-// smallRun is how long a small run takes from its handing in to its end while the
+// smallRun is how long a small run takes from its submitting to its end while the
 // workers are at work on a big one that came before.
 func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took time.Duration, err error) {
 	err = withTenant(ctx, s, stderr, func(t *tenant) (err error) {
@@ -242,7 +242,7 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 			}
 			began := time.Now()
 			if _, err := handIn(ctx, s.url, tasks.TypeVerify, one.run, "domains.csv", opened(file)); err != nil {
-				return fmt.Errorf("hand in: %w", err)
+				return fmt.Errorf("submit: %w", err)
 			}
 			if one.run == runID {
 				stop, err := startWorkers(s, t, 0.2, stderr)

@@ -106,6 +106,6 @@ func (r *report) smallRun(result smallRunResult) error {
 		result.about = r.about
 		return r.encode(result)
 	}
-	_, err := fmt.Fprintf(r.out, "%d rows to verify, handed in behind %d: %.1f s (aimed at: below %.0f)\n", result.Rows, result.Behind, result.Seconds, aimSmallRun.Seconds())
+	_, err := fmt.Fprintf(r.out, "%d rows to verify, submitted behind %d: %.1f s (aimed at: below %.0f)\n", result.Rows, result.Behind, result.Seconds, aimSmallRun.Seconds())
 	return err
 }

@@ -28,7 +28,7 @@ func (l pagesLoad) check() error {
 	return nil
 }
 
-// pagesResult is how long a page takes, from the request to its last octet.
+// pagesResult is how long a page takes, from the request to its last byte.
 type pagesResult struct {
 	Benchmark string  `json:"benchmark"` // "pages"
 	Page      string  `json:"page"`
@@ -57,7 +57,7 @@ func measurePages(ctx context.Context, s *store, load pagesLoad, rows int, out *
 	}
 	pages := ops.Pages(ops.Config{Redis: rdb, Ledger: ledger, Intake: intake.New(rdb, ledger), Tenants: []ops.Tenant{{Name: "default"}}})
 	if !out.json {
-		fmt.Fprintf(out.out, "\npages: from the request to the last octet, in ms; %d runs, the large one of %d rows\n", load.Runs, rows)
+		fmt.Fprintf(out.out, "\npages: from the request to the last byte, in ms; %d runs, the large one of %d rows\n", load.Runs, rows)
 		fmt.Fprintf(out.out, pagesLine, "LOADS", "P50", "P90", "MAX", "BYTES", "PAGE")
 	}
 	for _, path := range []string{"/runs", "/runs?state=ended", "/runs?tenant=none", "/runs/large", "/runs/large?q=nowhere"} {

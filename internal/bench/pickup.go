@@ -155,7 +155,7 @@ func (p *probe) measure(ctx context.Context, n int, longestGap time.Duration, st
 	return latencies, nil
 }
 
-// handIn hands in a run of one row, which is one task.
+// handIn submits a run of one row, which is one task.
 func (p *probe) handIn(ctx context.Context, producer *tasks.Producer, i int) error {
 	kind, _ := tasks.KindOf(tasks.TypeVerify)
 	source := json.RawMessage(`{"organization_id":"org_0123456789abcdef","discovery_domain_id":"ord_0123456789abcdefghijkl"}`)

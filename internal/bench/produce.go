@@ -141,7 +141,7 @@ func enqueuePlainly(ctx context.Context, url string, rows int) (err error) {
 	return g.Wait()
 }
 
-// peakMemory is the most octets that a process, which runs, has had resident; 0
+// peakMemory is the most bytes that a process, which runs, has had resident; 0
 // where the system does not say.
 func peakMemory(pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -67,7 +67,7 @@ func (s *store) cpu(ctx context.Context) time.Duration {
 	return time.Duration(total * float64(time.Second))
 }
 
-// memory is how many octets the server holds; 0 where it does not say.
+// memory is how many bytes the server holds; 0 where it does not say.
 func (s *store) memory(ctx context.Context) int64 {
 	octets, err := strconv.ParseInt(s.info(ctx, "memory")["used_memory"], 10, 64)
 	if err != nil {

@@ -33,7 +33,7 @@ type grammar struct {
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
 	Fresh freshFlags `cmd:"" help:"How long a record that stands by the next look takes to the PATCH, alone and with other domains pending."`
 	Pace  struct {
-		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is handed in behind."`
+		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is submitted behind."`
 	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
 	Lookups  lookupLoad  `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
 	Proofs   proofLoad   `cmd:"" help:"Proofs a second with known and unknown delegations, and how long each takes; no Redis."`

@@ -397,7 +397,7 @@ SAMPLES     P50     P90     P99     MAX   TO THE LOOK  TO THE CONFIRM  TO THE PA
 pace: at 16/s, burst 50; 4 workers
   ROWS    LOST   SECONDS     USED       429s  AFTER 1st SECOND    OTHERS    OF 429s   VARIANT
   5000       0     387.5   99.8 %          0                0       700          1   orgops, reserve 20 %
-10 rows to verify, handed in behind 20000: 2.8 s (aimed at: below 10)
+10 rows to verify, submitted behind 20000: 2.8 s (aimed at: below 10)
 
 sweep: 1000 organizations with 2000 domains, 20 of them absent, 10 SERVFAIL; 250 requests/s: orgops, killed and started again
   5.2 s; the pace alone takes 5.0 s for 20 requests (1.05 of that)
@@ -428,7 +428,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"a database with keys", []string{"--redis-url", redistest.URL(t)}, cli.StatusUsage, "has 1 keys; the benchmark empties its database"},
 		{"a cluster", []string{"--redis-url", "redis-cluster://127.0.0.1:1"}, cli.StatusUsage, "want redis:// or rediss://"},
-		{"no URL", []string{"--redis-url", "cache:6379"}, cli.StatusUsage, "redis-url: redis url has no scheme"},
+		{"no URL", []string{"--redis-url", "cache:6379"}, cli.StatusUsage, "redis-url: it has no scheme"},
 		{"no rows", []string{"verify", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rows of enqueue", []string{"enqueue", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rounds", []string{"verify", "--rounds", "0"}, cli.StatusUsage, "rounds: want 1 or more, got 0"},

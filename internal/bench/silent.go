@@ -226,7 +226,7 @@ func (s *sightings) offer(ctx context.Context, rdb redis.UniversalClient) error 
 	return g.Wait()
 }
 
-// handIn hands in a run of one row that brings host and token.
+// handIn submits a run of one row that brings host and token.
 func (s *sightings) handIn(ctx context.Context, producer *tasks.Producer, n int) error {
 	kind, _ := tasks.KindOf(tasks.TypeVerify)
 	source := json.RawMessage(fmt.Sprintf(

@@ -22,7 +22,7 @@ type shipped struct {
 	process  *exec.Cmd // nil: none runs
 
 	cpu  time.Duration // of all processes so far that have ended
-	peak int64         // octets; of any of them the most
+	peak int64         // bytes; of any of them the most
 }
 
 // buildWorker builds a worker for that tenant and Redis whose sweeps may use all of

@@ -41,7 +41,7 @@ func Pause(ctx context.Context, ledger *runs.Ledger, run string) (told string, e
 	if err := ledger.Pause(ctx, run); err != nil {
 		return "", err
 	}
-	return "paused; to go on: enqueue runs resume " + run, nil
+	return "paused; to continue: enqueue runs resume " + run, nil
 }
 
 // Resume goes on with the run, and says in words what came of it.
@@ -49,7 +49,7 @@ func Resume(ctx context.Context, taker intake.Intake, run string) (told string, 
 	sum, resumed, err := taker.Resume(ctx, run)
 	switch {
 	case errors.Is(err, runs.ErrUnsealed):
-		return "", fmt.Errorf("%w: hand in the rest, with the same rows and --run %s, then resume it", err, run)
+		return "", fmt.Errorf("%w: submit the rest with the same rows and --run %s, then resume it", err, run)
 	case err != nil:
 		return "", err
 	case !resumed:
@@ -65,7 +65,7 @@ func Repair(ctx context.Context, taker intake.Intake, run string) (intake.Repair
 	case errors.Is(err, runs.ErrUnsealed):
 		err = fmt.Errorf("%w: %s", err, completeOrCancel(run))
 	case errors.Is(err, runs.ErrPaused):
-		err = fmt.Errorf("%w: to go on with it makes all of its tasks anew: enqueue runs resume %s", err, run)
+		err = fmt.Errorf("%w: resuming it creates all of its tasks again: enqueue runs resume %s", err, run)
 	}
 	return repaired, err
 }
@@ -74,7 +74,7 @@ func Repair(ctx context.Context, taker intake.Intake, run string) (intake.Repair
 func Repaired(r intake.Repaired) string {
 	switch {
 	case r.Walk:
-		return fmt.Sprintf("its walk was lost, and goes on; rows that were lost: %d of %d open ones, tasks enqueued for them: %d", r.Lost, r.Open, r.Tasks)
+		return fmt.Sprintf("its scan was lost and continues; rows that were lost: %d of %d open ones, tasks enqueued for them: %d", r.Lost, r.Open, r.Tasks)
 	case r.Lost == 0:
 		return fmt.Sprintf("nothing is lost; open rows: %d", r.Open)
 	}
@@ -98,13 +98,13 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 	case errors.Is(err, runs.ErrMismatch) && child == "":
 		return fmt.Errorf("%w; a retry is completed by the same command as before, the same outcomes too", err)
 	case errors.Is(err, runs.ErrOpen):
-		return fmt.Errorf("run %s has not ended, and its open rows may still go well: follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run, run)
+		return fmt.Errorf("run %s has not ended, and its open rows may still succeed: follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run, run)
 	case errors.Is(err, runs.ErrCancelled):
 		return fmt.Errorf("run %s was cancelled: retry these rows under another id, if they are still wanted", child)
 	case child == "":
 		return err
 	}
-	const goOn = "only a part of run %s is handed in; to hand in the rest: %s --run %s"
+	const goOn = "only a part of run %s is submitted; to submit the rest: %s --run %s"
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: "+goOn, child, again, child)
 	}
@@ -121,7 +121,7 @@ func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, sweep 
 			return closed, err
 		}
 	}
-	return tasks.Breaker{}, fmt.Errorf("the breaker of tenant %s is written by others all the time: try again", tenant)
+	return tasks.Breaker{}, fmt.Errorf("others keep changing the breaker of tenant %s: try again", tenant)
 }
 
 // closeBreaker closes it; done is false where somebody else has written it meanwhile.
@@ -132,7 +132,7 @@ func closeBreaker(ctx context.Context, store *watch.Store, tenant, sweep string)
 	}
 	if former != nil {
 		if err := json.Unmarshal(former, &closed); err != nil {
-			return closed, false, fmt.Errorf("the breaker of tenant %s as it is kept: %w", tenant, err)
+			return closed, false, fmt.Errorf("read the breaker of tenant %s: %w", tenant, err)
 		}
 	}
 	if err := checkConfirm(closed, tenant, sweep); err != nil {
@@ -159,7 +159,7 @@ func checkConfirm(b tasks.Breaker, tenant, sweep string) error {
 	case b.ID != "" && b.ID == sweep:
 		return nil
 	case b.ID != "":
-		return fmt.Errorf("it is sweep %s that holds domains of tenant %s back, not %s: look at them (enqueue domains sweep --tenant %s --dry-run), then --confirm %s",
+		return fmt.Errorf("sweep %s holds domains of tenant %s back, not %s: list them (enqueue domains sweep --tenant %s --dry-run), then use --confirm %s",
 			b.ID, tenant, sweep, tenant, b.ID)
 	case !b.Confirmed.IsZero():
 		return fmt.Errorf("no sweep holds domains of tenant %s back: what was absent before %s is confirmed to be gone", tenant, stamp(b.Confirmed))
@@ -169,7 +169,7 @@ func checkConfirm(b tasks.Breaker, tenant, sweep string) error {
 
 // BreakerClosed says in words what it means that the tenant's breaker was closed.
 func BreakerClosed(tenant string, closed tasks.Breaker) string {
-	return fmt.Sprintf("tenant %s: the breaker is closed. What was absent before %s is taken to be gone: it is not counted again, and no more held back.", tenant, stamp(closed.Confirmed))
+	return fmt.Sprintf("tenant %s: the sweep is confirmed. Domains absent before %s count as gone: they are not counted again, and no longer held back.", tenant, stamp(closed.Confirmed))
 }
 
 // SweepNow begins a sweep of the tenant, or of one organization where that is named,

@@ -104,7 +104,7 @@ func WhatIsThere(o dnscheck.ObservationRecord) string {
 		}
 	}
 	if o.NegativeTTL > 0 {
-		parts = append(parts, fmt.Sprintf("remembered for %s", time.Duration(o.NegativeTTL*float64(time.Second))))
+		parts = append(parts, fmt.Sprintf("cached for %s", time.Duration(o.NegativeTTL*float64(time.Second))))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -121,7 +121,7 @@ func NotHeard(e dnscheck.Evidence) string {
 	case e.More > 0:
 		return fmt.Sprintf("and %d more, which are not kept", e.More)
 	case e.Basis == string(dnscheck.ByAuthority):
-		return "resolvers: not asked: the name servers come first, and a resolver that is asked too early goes on saying no"
+		return "resolvers: not queried: the name servers come first, since a resolver that is queried too early caches the absence"
 	case missing > 0:
 		return fmt.Sprintf("and %d of %d resolvers that were not waited for", missing, e.Resolvers)
 	}

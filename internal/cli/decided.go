@@ -62,22 +62,22 @@ func done(a tasks.Action) string {
 	return Shown(string(a))
 }
 
-// Docket is what the judging of a tenant's next sweep would come to, if that saw what
+// Preview is what the judging of a tenant's next sweep would come to, if that saw what
 // the last ones have seen.
-type Docket struct {
+type Preview struct {
 	Cases   []Case // those to be acted on first, then by how long they have been absent
 	Breaker tasks.Breaker
 	Judged  tasks.Judged // what it would have come to
 }
 
-// DocketOf judges the tenant's domains as at that time, by the judgement of the last
+// PreviewOf judges the tenant's domains as at that time, by the judgement of the last
 // sweep; those of one organization alone, where it is named. It writes nothing.
-func DocketOf(ctx context.Context, rdb redis.UniversalClient, tenant, organization string, rules tasks.Rules, last Judgement, at time.Time) (Docket, error) {
+func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organization string, rules tasks.Rules, last Judgement, at time.Time) (Preview, error) {
 	s := tasks.Sitting{Rules: rules, Breaker: last.breaker(), At: at}
 	if j := last.Judged; j != nil {
 		tally, err := watch.New(rdb, tenant).Tally(ctx, j.Tick)
 		if err != nil {
-			return Docket{}, err
+			return Preview{}, err
 		}
 		s.Organizations, s.Tally, s.Run = j.Organizations, tally, j.Run
 	}
@@ -85,7 +85,7 @@ func DocketOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizati
 	var actions []tasks.Action   // of each case
 	for r, err := range attended(ctx, rdb, tenant) {
 		if err != nil {
-			return Docket{}, err
+			return Preview{}, err
 		}
 		s.Add(r.ID, r.Memory)
 		var a tasks.Absence
@@ -94,7 +94,7 @@ func DocketOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizati
 		}
 		absences, actions = append(absences, a), append(actions, rules.ActionOn(r.Memory))
 	}
-	var d Docket
+	var d Preview
 	var judged []tasks.Case
 	judged, d.Breaker, d.Judged = s.Decide()
 	for i, c := range judged {

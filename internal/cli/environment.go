@@ -45,7 +45,7 @@ func (e *Environment) Unknown() (all []string) {
 		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") || e.read[name] || slices.Contains(variables, name) {
 			continue
 		}
-		text := name + " is not a setting of orgops"
+		text := name + " is not a setting"
 		if meant := intake.Nearest(name, variables); meant != "" {
 			text += didYouMean + meant + "?)"
 		}

@@ -25,9 +25,9 @@ func TestUnknownVariables(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	want := []string{
-		"ORGOPS_COLOUR is not a setting of orgops",
-		"ORGOPS_REDIS_URI is not a setting of orgops (did you mean ORGOPS_REDIS_URL?)",
-		"ORGOPS_RESOLVER is not a setting of orgops (did you mean ORGOPS_RESOLVERS?)",
+		"ORGOPS_COLOUR is not a setting",
+		"ORGOPS_REDIS_URI is not a setting (did you mean ORGOPS_REDIS_URL?)",
+		"ORGOPS_RESOLVER is not a setting (did you mean ORGOPS_RESOLVERS?)",
 	}
 	if diff := cmp.Diff(want, e.Unknown()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -51,8 +51,8 @@ func WriteMan(out io.Writer, app *kong.Application) error {
 		}
 		writeFlags(&b, n.Flags)
 	}
-	b.WriteString(".SH ENVIRONMENT\nEach flag can be set by the variable that is named with it. Secrets are set by variables, or by files that variables name, alone.\n")
-	b.WriteString(".SH EXIT STATUS\n0: well; 1: failed; 2: usage or settings; 3: a row was rejected, or settled badly; 130: interrupted.\n")
+	b.WriteString(".SH ENVIRONMENT\nEach flag can also be set by the environment variable named with it. Secrets are set only by variables, or by files that variables name.\n")
+	b.WriteString(".SH EXIT STATUS\n0: success. 1: failure. 2: usage or settings error. 3: a row was rejected or failed. 130: interrupted.\n")
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -293,15 +293,15 @@ func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 	t := o.tenants[r.Tenant]
 	switch {
 	case r.Paused:
-		return []string{"paused; to go on: enqueue runs resume " + r.ID}
+		return []string{"paused; to continue: enqueue runs resume " + r.ID}
 	case !r.CancelledAt.IsZero():
-		why = append(why, "being cancelled; what had begun is finished first")
+		why = append(why, "being cancelled; rows in progress finish first")
 	case r.Resuming:
 		why = append(why, "being resumed")
 	case r.Walking():
-		why = append(why, "rows are being looked for; "+WalkState(r))
+		why = append(why, "scanning for rows; "+WalkState(r))
 	case !r.Sealed:
-		why = append(why, "still being handed in")
+		why = append(why, "still being submitted")
 	}
 	if r.Lost > 0 {
 		why = append(why, fmt.Sprintf("%d rows have lost their task: enqueue runs repair %s", r.Lost, r.ID))

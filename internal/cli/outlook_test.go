@@ -207,7 +207,7 @@ func TestHeld(t *testing.T) {
 			if err := f.ledger.Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
-		}, "paused; to go on: enqueue runs resume a"},
+		}, "paused; to continue: enqueue runs resume a"},
 		{"a cancel that is not through", eight, func(f *followed, _ *pace.Limiter) {
 			if _, err := f.ledger.Begin(f.t.Context(), "a", 3, 0, "intent", []byte("x"), nil); err != nil {
 				f.t.Fatal(err)
@@ -215,7 +215,7 @@ func TestHeld(t *testing.T) {
 			if _, err := f.ledger.Cancel(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
-		}, "being cancelled; what had begun is finished first"},
+		}, "being cancelled; rows in progress finish first"},
 		{"rows that were lost", eight, func(f *followed, _ *pace.Limiter) {
 			if err := f.ledger.NoteLost(f.t.Context(), "a", 7, false); err != nil {
 				f.t.Fatal(err)

@@ -47,7 +47,7 @@ func Status(err error) int {
 	return StatusFailed
 }
 
-// Program is a command's surroundings, handed in by its main.
+// Program is a command's surroundings, given by its main.
 type Program struct {
 	Name        string
 	Description string
@@ -99,7 +99,7 @@ func (p Program) Parse(grammar any) (selected *kong.Context, done bool, err erro
 	}
 	selected, err = parser.Parse(p.Args)
 	if err != nil {
-		return nil, false, Usage(fmt.Errorf("%w\nrun \"%s --help\" for what there is", err, p.Name))
+		return nil, false, Usage(fmt.Errorf("%w\nrun \"%s --help\" for usage", err, p.Name))
 	}
 	return selected, false, nil
 }

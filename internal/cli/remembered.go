@@ -58,7 +58,7 @@ func (r Remembered) Facts(rules tasks.Rules, tenant Judgement) []Fact {
 		add("breaker", tenant.BreakerText(r.Tenant))
 	}
 	add("under way", acting(r.Acting))
-	add("taken away", r.taken())
+	add("acted on", r.taken())
 	return facts
 }
 
@@ -137,7 +137,7 @@ func (r Remembered) absent() string {
 	if a == nil {
 		return ""
 	}
-	text := fmt.Sprintf("since %s, last seen to be so at %s, by %s", stamp(a.Since), stamp(a.Last), sweeps(a.Checks))
+	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp(a.Since), stamp(a.Last), sweeps(a.Checks))
 	if a.Operator != "" {
 		text += "; name servers of " + Shown(a.Operator)
 	}
@@ -157,7 +157,7 @@ func acting(a *tasks.Acting) string {
 		return ""
 	}
 	if a.Back {
-		return "a request that gives back what was taken away, since " + stamp(a.At)
+		return "a request that restores the record, since " + stamp(a.At)
 	}
 	return fmt.Sprintf("a request that has it %s, since %s", done(a.Action), stamp(a.At))
 }
@@ -168,7 +168,7 @@ func (r Remembered) taken() string {
 	}
 	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(r.Taken.Action), stamp(r.Taken.At), Shown(r.Taken.Host))
 	if why := r.Withheld(); why != "" {
-		text += "; not given back: " + why
+		text += "; not restored: " + why
 	}
 	return text
 }
@@ -219,5 +219,5 @@ func (j Judgement) BreakerText(tenant string) string {
 	default:
 		return what
 	}
-	return what + "; if it is true that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
+	return what + "; to confirm that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
 }

@@ -29,7 +29,7 @@ type UnwellRow struct {
 }
 
 // RowName is by which a row is known. Name has its identifiers, fit to be shown;
-// Organization and Domain are the ids of these as they were handed in, empty where
+// Organization and Domain are the ids of these as they were submitted, empty where
 // the row names none.
 type RowName struct {
 	Name                 string
@@ -91,7 +91,7 @@ func Waits(r runs.Run, row runs.OpenRow) string {
 // OpenReason is why the row is open, without when it is looked at next.
 func OpenReason(row OpenRow) string { return cmp.Or(row.Reason, forWorker) }
 
-// UnwellOf returns the first most rows that did not become what they asked for.
+// UnwellOf returns the first most failed rows.
 func UnwellOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]UnwellRow, error) {
 	if Unwell(r) == 0 {
 		return nil, nil
@@ -117,7 +117,7 @@ func (w UnwellWanted) is(row UnwellRow) bool {
 	return strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Detail), text)
 }
 
-// UnwellPage returns rows that did not become what they asked for, in their order.
+// UnwellPage returns failed rows, in their order.
 // Where there may be more of them, next is the row to go on from; else it is 0. The
 // page may be short of w.Most, or empty, where w.Look rows were looked at. Of one
 // outcome no more are looked for than r counts.
@@ -187,7 +187,7 @@ func nextLook(next time.Time) string {
 	if next.IsZero() {
 		return ""
 	}
-	return " (next look " + next.UTC().Format(time.RFC3339) + ")"
+	return " (next check " + next.UTC().Format(time.RFC3339) + ")"
 }
 
 // UnwellRows writes a line for each row that did not become what it asked
@@ -200,7 +200,7 @@ func UnwellRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nrun %s (%s), rows that did not become what they asked for:\n", r.ID, r.Kind)
+	fmt.Fprintf(out, "\nrun %s (%s), failed rows:\n", r.ID, r.Kind)
 	for _, row := range unwell {
 		fmt.Fprintf(out, "  row %d (%s): %s\n", row.Item, row.Name, said(row.Fate))
 	}
@@ -222,7 +222,7 @@ func more(out io.Writer, n int64) {
 	}
 }
 
-// rowNames names rows by their identifiers, as they were handed in. It keeps
+// rowNames names rows by their identifiers, as they were submitted. It keeps
 // the last chunk read, since rows are asked for in their order.
 type rowNames struct {
 	ledger *runs.Ledger

@@ -10,7 +10,7 @@ import (
 	"orgops/apiclient"
 )
 
-// longestSecret bounds a secret's file, in octets: tokens are some KB.
+// longestSecret bounds a secret's file, in bytes: tokens are some KB.
 const longestSecret = 64 << 10
 
 // Secret reads a secret from the environment: the variable name itself, or the
@@ -58,7 +58,7 @@ func SecretFile(file string) (string, error) {
 func FileOrEnv(getenv func(string) string, path, name, what string) (apiclient.Secret, error) {
 	switch {
 	case path != "" && name != "":
-		return apiclient.Secret{}, fmt.Errorf("%s: a file and an environment variable are both named: which one is meant?", what)
+		return apiclient.Secret{}, fmt.Errorf("%s: a file and an environment variable are both named: name one of them", what)
 	case path != "":
 		value, err := SecretFile(path)
 		if err != nil {

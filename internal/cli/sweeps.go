@@ -12,7 +12,7 @@ import (
 // ScheduleText says when the sweeps of the schedule are, the zero one being none.
 func ScheduleText(c watch.Cron, now time.Time) string {
 	if c.String() == "" {
-		return "none: sweeps are begun by hand"
+		return "none: sweeps are started by hand"
 	}
 	return fmt.Sprintf("%s, next at %s", c, stamp(c.Next(now)))
 }

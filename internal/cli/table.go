@@ -35,9 +35,9 @@ func State(r runs.Run) string {
 	case r.Resuming:
 		return "being resumed"
 	case r.Walking():
-		return "rows are being looked for"
+		return "scanning for rows"
 	case !r.Sealed:
-		return "being handed in"
+		return "being submitted"
 	}
 	return "open"
 }
@@ -45,10 +45,10 @@ func State(r runs.Run) string {
 // UnderWay tells of the rows of a cancelled run that had begun.
 func UnderWay(r runs.Run) string {
 	if rows := r.Total - r.Settled; rows != 1 {
-		return fmt.Sprintf("%d rows are under way and are finished first", rows)
+		return fmt.Sprintf("%d rows are in progress and finish first", rows)
 	}
-	return "1 row is under way and is finished first"
+	return "1 row is in progress and finishes first"
 }
 
-// Unwell counts the run's rows that did not become what they asked for.
+// Unwell counts the run's failed rows.
 func Unwell(r runs.Run) int64 { return r.Settled - r.Counts["done"] - r.Counts["unchanged"] }

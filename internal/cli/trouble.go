@@ -15,7 +15,7 @@ func Lost(r runs.Run) string {
 	if r.Lost == 0 || r.Ended() || r.Paused {
 		return ""
 	}
-	return fmt.Sprintf("rows %d, at %s; no task stands for them: enqueue runs repair %s", r.Lost, stamp(r.LostAt), r.ID)
+	return fmt.Sprintf("rows %d, at %s; they have no task: enqueue runs repair %s", r.Lost, stamp(r.LostAt), r.ID)
 }
 
 // Silent says in words that the run's producer has gone; empty: it has not.
@@ -29,7 +29,7 @@ func Silent(r runs.Run, now time.Time) string {
 
 // completeOrCancel says what to do about a run whose producer has gone.
 func completeOrCancel(run string) string {
-	return fmt.Sprintf("hand in the same rows again with --run %s, or end it: enqueue runs cancel %s", run, run)
+	return fmt.Sprintf("submit the same rows again with --run %s, or cancel it: enqueue runs cancel %s", run, run)
 }
 
 // WalkTrouble is how far the run's walk is, where it has left something out or is
@@ -67,7 +67,7 @@ func (c Child) String() string { return c.ID + " (" + c.State() + ")" }
 // State is how far the child is.
 func (c Child) State() string {
 	if c.Missing {
-		return fmt.Sprintf("cut off before it began; to complete it: enqueue runs retry %s --run %s", c.Parent, c.ID)
+		return fmt.Sprintf("interrupted before it started; to complete it: enqueue runs retry %s --run %s", c.Parent, c.ID)
 	}
 	return State(c.Run) + "; " + Counts(c.Run)
 }

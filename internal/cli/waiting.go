@@ -119,7 +119,7 @@ func (w Waiting) Write(out io.Writer) error {
 	}
 	heading, about := "its open rows wait for", rowsOf
 	if w.Looked < w.Noted {
-		heading = fmt.Sprintf("its open rows wait for (judged by %d of %d)", w.Looked, w.Noted)
+		heading = fmt.Sprintf("its open rows wait for (estimated from %d of %d)", w.Looked, w.Noted)
 		about = func(n int64) string {
 			return fmt.Sprintf("about %.0f rows", float64(n)/float64(w.Looked)*float64(w.Noted))
 		}

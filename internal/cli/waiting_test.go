@@ -63,11 +63,11 @@ func TestWaiting(t *testing.T) {
 	}
 	const text = `
 its open rows wait for:
-  4 rows: not_yet: There is no TXT record at …: the name does not exist. (next look 2031-02-03T04:05:06Z)
-  3 rows: not_yet: The TXT record at … holds another value than the expected one. (next look 2031-02-03T04:06:06Z)
+  4 rows: not_yet: There is no TXT record at …: the name does not exist. (next check 2031-02-03T04:05:06Z)
+  3 rows: not_yet: The TXT record at … holds another value than the expected one. (next check 2031-02-03T04:06:06Z)
   2 rows: blocked: PATCH …: 403 Forbidden: Insufficient scope
-  1 row: paced: one (next look 2031-02-03T04:05:05Z)
-  1 row: paced: two (next look 2031-02-03T04:05:06Z)
+  1 row: paced: one (next check 2031-02-03T04:05:05Z)
+  1 row: paced: two (next check 2031-02-03T04:05:06Z)
   2 rows: other reasons
   5 rows: a worker
 `
@@ -86,7 +86,7 @@ func TestWaitingOfASample(t *testing.T) {
 	if err := w.Write(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = "\nits open rows wait for (judged by 100 of 1000):\n  about 990 rows: not_yet: There is no TXT record at ….\n  about 10 rows: other reasons\n  7 rows: a worker\n"
+	const want = "\nits open rows wait for (estimated from 100 of 1000):\n  about 990 rows: not_yet: There is no TXT record at ….\n  about 10 rows: other reasons\n  7 rows: a worker\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -55,13 +55,13 @@ func WalkState(r runs.Run) string {
 	case w.Ended:
 		return text
 	case !r.CancelledAt.IsZero():
-		return text + "; cut off by the cancel"
+		return text + "; stopped by the cancel"
 	case !r.Walk.LostAt.IsZero():
-		return text + "; lost, at " + r.Walk.LostAt.Format(time.RFC3339) + ": no task stands for it: enqueue runs repair " + r.ID
+		return text + "; lost, at " + r.Walk.LostAt.Format(time.RFC3339) + ": it has no task: enqueue runs repair " + r.ID
 	case r.Walk.Note != "":
 		return text + "; waits: " + r.Walk.Note + nextTry(r.Walk.Next)
 	}
-	return text + "; goes on"
+	return text + "; continues"
 }
 
 // sweepOf says in words when a sweep was to begin, and how long its looks take; empty
@@ -72,7 +72,7 @@ func sweepOf(w tasks.Walked) string {
 	}
 	text := "sweep of " + time.Unix(w.Tick, 0).UTC().Format(time.RFC3339)
 	if w.SpreadUntil > w.Tick {
-		text += ", looks until " + time.Unix(w.SpreadUntil, 0).UTC().Format(time.RFC3339)
+		text += ", checks until " + time.Unix(w.SpreadUntil, 0).UTC().Format(time.RFC3339)
 	}
 	if w.Pending {
 		text += ", pending domains too"

@@ -17,17 +17,17 @@ func TestWalkState(t *testing.T) {
 		want string
 		out  string // what is left out
 	}{
-		{name: "goes on", told: `{"organizations_read":7}`, want: "organizations read: 7; goes on"},
+		{name: "goes on", told: `{"organizations_read":7}`, want: "organizations read: 7; continues"},
 		{name: "through", told: `{"organizations_read":7,"ended":true}`, want: "organizations read: 7"},
 		{name: "gone", told: `{"organizations_read":7,"organizations_gone":2,"ended":true}`, want: "organizations read: 7; gone since they were listed: 2"},
-		{name: "cancelled", run: runs.Run{CancelledAt: at}, told: `{"organizations_read":7}`, want: "organizations read: 7; cut off by the cancel"},
+		{name: "cancelled", run: runs.Run{CancelledAt: at}, told: `{"organizations_read":7}`, want: "organizations read: 7; stopped by the cancel"},
 		{
 			name: "waits", run: runs.Run{Walk: &runs.Walk{Note: "blocked: 403", Next: at}}, told: `{"organizations_read":7}`,
 			want: "organizations read: 7; waits: blocked: 403 (next try 2031-02-03T04:05:06Z)",
 		},
 		{
 			name: "lost", run: runs.Run{ID: "a", Walk: &runs.Walk{LostAt: at}}, told: `{"organizations_read":7}`,
-			want: "organizations read: 7; lost, at 2031-02-03T04:05:06Z: no task stands for it: enqueue runs repair a",
+			want: "organizations read: 7; lost, at 2031-02-03T04:05:06Z: it has no task: enqueue runs repair a",
 		},
 		{
 			name: "missed", told: `{"organizations_read":7,"organizations_missed":2,"why":"organization o: 500\u001b","ended":true}`,
@@ -52,6 +52,6 @@ func TestWalkState(t *testing.T) {
 		})
 	}
 	if got := cli.WalkState(runs.Run{}); got != "" {
-		t.Errorf("of a run that is handed in: %q", got)
+		t.Errorf("of a run that is submitted: %q", got)
 	}
 }

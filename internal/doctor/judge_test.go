@@ -42,7 +42,7 @@ func TestScopes(t *testing.T) {
 			}
 		})
 	}
-	if got := complaints(doctor.Needs{}.Judge(nil)); len(got) != 1 || !strings.HasPrefix(got[0], "warning  : neither the token") {
+	if got := complaints(doctor.Needs{}.Judge(nil)); len(got) != 1 || !strings.HasPrefix(got[0], "warning  : unknown scopes") {
 		t.Errorf("not told: %q", got)
 	}
 }
@@ -70,17 +70,17 @@ func TestResolvers(t *testing.T) {
 		{"good", 2, []dnscheck.Examination{good("1.1.1.1"), good("8.8.8.8"), good("9.9.9.9")}, []string{onePlace}},
 		{"two perspectives", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("us", good("10.0.0.2")), good("8.8.8.8")}, nil},
 		{"one perspective is left", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("eu", good("10.0.0.2")), in("us", bad(good("10.0.0.3"), silent))}, []string{
-			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> see that this machine reaches it, or name another by --resolvers",
-			"wrong    : 2 of 3 resolvers are of use, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
+			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
+			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
 		{"in the clear", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9")}, []string{
-			"warning  : resolver 1.1.1.1:53 is asked in the clear: whoever is on the path to it can forge its answers -> name it by tls:// or https://", onePlace}},
+			"warning  : resolver 1.1.1.1:53 is queried without encryption: whoever is on the path to it can forge its answers -> name it by tls:// or https://", onePlace}},
 		{"port 853 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "tls", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
 			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 853 out, or name another by --resolvers", onePlace}},
 		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"), bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }), bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
-			"wrong    : resolver 8.8.8.8:53 does not answer: no answer -> see that this machine reaches it, or name another by --resolvers",
-			"wrong    : resolver 9.9.9.9:53 makes answers up: asked for a name that nobody has, it has 1 records -> name another by --resolvers",
+			"wrong    : resolver 8.8.8.8:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
+			"wrong    : resolver 9.9.9.9:53 answers for names that do not exist: it has 1 records -> name another by --resolvers",
 			onePlace,
-			"wrong    : 1 of 3 resolvers are of use, and a proof needs 2 -> nothing can be proven"}},
+			"wrong    : 1 of 3 resolvers are usable, and a proof needs 2 -> nothing can be proven"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, complaints(doctor.Resolvers(tc.all, tc.quorum))); diff != "" {
@@ -95,7 +95,7 @@ func TestOperatorsAreNamed(t *testing.T) {
 		return dnscheck.Examination{Name: name, Operator: operator, Perspective: perspective, EDNS: true, Validates: true}
 	}
 	found := doctor.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare", "default"), use("10.0.0.1:53", "example.com", "eu"), use("10.0.0.2:53", "example.com", "us")}, 2)
-	const want = "3 of 3 resolvers are of use, in default, eu, us, a proof needs 2 of two perspectives; their operators: Cloudflare, example.com"
+	const want = "3 of 3 resolvers are usable, in default, eu, us, a proof needs 2 of two perspectives; their operators: Cloudflare, example.com"
 	if len(found) != 1 || found[0].Level != doctor.OK || found[0].Text != want {
 		t.Errorf("got %+v, want %s", found, want)
 	}
@@ -105,7 +105,7 @@ func TestOutward(t *testing.T) {
 	no := errors.New("no answer")
 	for want, o := range map[string]dnscheck.Outward{
 		"":                         {},
-		"cannot be looked at":      {Err: no},
+		"cannot be queried":        {Err: no},
 		"does not answer over UDP": {Server: "a", UDP: no},
 		"does not answer over TCP": {Server: "a", TCP: no},
 	} {
@@ -131,9 +131,9 @@ func TestPort53Closed(t *testing.T) {
 		{"resolvers over TLS and HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), over("https", "default"), over("udp", "default")},
 			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
 		{"one over TLS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "default"), silent, over("udp", "default")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over TLS or HTTPS are of use, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over TLS or HTTPS are usable, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
 		{"those over TLS are in one perspective", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "eu"), over("udp", "us")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over TLS or HTTPS are of use, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
+			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over TLS or HTTPS are usable, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by tls:// or https://"},
 		{"those over TLS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("tls", "eu"), over("tls", "us")},
 			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over TLS or HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
 		{"never by the resolvers alone", dnscheck.ModeAuthority, []dnscheck.Examination{over("tls", "default"), over("tls", "default")},

@@ -20,7 +20,7 @@ func Files(paths []string) []Finding {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			found = append(found, wrong("see that it is there and this user may read it", "secret file: %v", err))
+			found = append(found, wrong("check that it exists and that this user may read it", "secret file: %v", err))
 			continue
 		}
 		if info.Mode()&0o004 != 0 && !closedToOthers(filepath.Dir(path)) {
@@ -55,8 +55,8 @@ func closedToOthers(dir string) bool {
 // Limits are what the machine allows the process.
 type Limits struct {
 	OpenFiles uint64 // 0: not known
-	Memory    uint64 // octets, of the control group; 0: none, or not known
-	GoMemory  int64  // octets, GOMEMLIMIT; math.MaxInt64: none
+	Memory    uint64 // bytes, of the control group; 0: none, or not known
+	GoMemory  int64  // bytes, GOMEMLIMIT; math.MaxInt64: none
 	Procs     int    // GOMAXPROCS
 }
 

@@ -29,7 +29,7 @@ type RedisSettings struct {
 // Redis tests the Redis: each of its masters, where it is a Cluster.
 func Redis(ctx context.Context, s RedisSettings) []Finding {
 	if err := redisconn.Ready(ctx, s.Client); err != nil {
-		return about("redis", []Finding{wrong("see --redis-url, ORGOPS_REDIS_PASSWORD and that the way there is open", "%v", err)})
+		return about("redis", []Finding{wrong("check --redis-url, ORGOPS_REDIS_PASSWORD and the firewall", "%v", err)})
 	}
 	found := []Finding{ok("it answers at %s", redisconn.Mask(s.URL))}
 	found = append(found, wire(s.URL)...)
@@ -47,7 +47,7 @@ func wire(url string) []Finding {
 	}
 	for _, host := range hosts {
 		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsLoopback() && !addr.IsPrivate() {
-			return []Finding{warn("use rediss://, or a tunnel", "the password and all rows go to %s in the clear", host)}
+			return []Finding{warn("use rediss://, or a tunnel", "the password and all rows are sent to %s unencrypted", host)}
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func nodes(ctx context.Context, client redis.UniversalClient) []Finding {
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(a.Text, b.Text) })
 	if err != nil {
-		found = append(found, wrong("see that this machine reaches every node", "the Cluster's masters cannot all be asked: %v", err))
+		found = append(found, wrong("check that this machine reaches every node", "not all masters of the Cluster answer: %v", err))
 	}
 	return found
 }
@@ -86,7 +86,7 @@ func nodes(ctx context.Context, client redis.UniversalClient) []Finding {
 func nodeOf(ctx context.Context, client redis.Cmdable) []Finding {
 	info, err := client.Info(ctx).Result()
 	if err != nil {
-		return []Finding{warn("allow this user INFO to have version, policy and persistence looked at", "its INFO cannot be read: %v", err)}
+		return []Finding{warn("allow this user INFO, so that version, policy and persistence can be checked", "its INFO cannot be read: %v", err)}
 	}
 	config, configErr := client.ConfigGet(ctx, "append*").Result()
 	saves, saveErr := client.ConfigGet(ctx, "save").Result()
@@ -133,7 +133,7 @@ func (n Node) version() []Finding {
 	version := n.Info["redis_version"]
 	switch {
 	case version == "":
-		return []Finding{warn("make sure that it is Redis 6.2 or newer, or does what that does", "it does not tell its version")}
+		return []Finding{warn("make sure that it is Redis 6.2 or newer, or compatible with it", "its version is unknown")}
 	case !redisconn.IsRecent(version):
 		return []Finding{wrong("upgrade it to 6.2 or newer", "version %.20s is too old: the scripts of queues and ledger do not run on it", version)}
 	}
@@ -147,14 +147,14 @@ func (n Node) policy() []Finding {
 	case "":
 		return []Finding{warn("make sure that it evicts nothing", "its maxmemory-policy cannot be read")}
 	default:
-		return []Finding{wrong("set maxmemory-policy noeviction", "maxmemory-policy %.40s throws rows away when memory is full", policy)}
+		return []Finding{wrong("set maxmemory-policy noeviction", "maxmemory-policy %.40s deletes rows when memory is full", policy)}
 	}
 }
 
 func (n Node) persistence() []Finding {
 	switch {
 	case n.Info["aof_enabled"] == "1" && n.Configured && n.AppendFsync == "no":
-		return []Finding{warn("set appendfsync everysec, or always", "appendfsync no: what a power cut takes away is up to the kernel, half a minute of work")}
+		return []Finding{warn("set appendfsync everysec, or always", "appendfsync no: a power cut loses what the kernel has not written, up to half a minute of work")}
 	case n.Info["aof_enabled"] == "1" && n.Configured && n.AppendFsync == "everysec":
 		return []Finding{ok("appendonly yes, appendfsync everysec (a power cut takes a second; always takes nothing, and costs writes)")}
 	case n.Info["aof_enabled"] == "1" && n.Configured:
@@ -162,13 +162,13 @@ func (n Node) persistence() []Finding {
 	case n.Info["aof_enabled"] == "1":
 		return []Finding{ok("appendonly yes (appendfsync cannot be read: CONFIG is not allowed)")}
 	case n.Info["aof_enabled"] == "":
-		return []Finding{warn("make sure that it writes an append-only file", "it does not tell whether it persists anything")}
+		return []Finding{warn("make sure that it writes an append-only file", "whether it persists anything is unknown")}
 	case n.Configured && n.Save == "":
-		return []Finding{wrong("set appendonly yes", "it keeps nothing: appendonly no, and no save points; a restart forgets every run")}
+		return []Finding{wrong("set appendonly yes", "it persists nothing: appendonly no, and no save points; a restart forgets every run")}
 	case n.Configured:
-		return []Finding{warn("set appendonly yes", "appendonly no: after a crash what was done since the last snapshot (save %.60s) is forgotten", n.Save)}
+		return []Finding{warn("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot (save %.60s)", n.Save)}
 	}
-	return []Finding{wrong("set appendonly yes", "appendonly no: a crash forgets what was done since the last snapshot, if it makes any (CONFIG is not allowed)")}
+	return []Finding{wrong("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot, if it makes any (CONFIG is not allowed)")}
 }
 
 func (n Node) role() []Finding {
@@ -193,7 +193,7 @@ func (n Node) clock() []Finding {
 }
 
 func clockOf(whose string, ahead, doubt, bad time.Duration) []Finding {
-	const mend = "have both keep time by NTP"
+	const mend = "synchronize both clocks by NTP"
 	side := "ahead of"
 	if ahead < 0 {
 		side = "behind"
@@ -229,7 +229,7 @@ func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
 		const most = 3
 		return []Finding{wrong("allow the user ~orgops:* ~asynq:* &asynq:* and +@all -@admin -@dangerous +info, as deploy/ has it", "this user may not %s", strings.Join(refused[:min(len(refused), most)], ", nor "))}
 	}
-	return []Finding{ok("this user may do what is needed")}
+	return []Finding{ok("this user has the permissions that are needed")}
 }
 
 func queues(ctx context.Context, s RedisSettings) []Finding {

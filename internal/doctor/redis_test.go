@@ -53,13 +53,13 @@ func TestRealRedis(t *testing.T) {
 	}{
 		{"as it should be", []string{"--appendonly", "yes"}, nil},
 		{"it evicts", []string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"},
-			[]string{"wrong    redis: maxmemory-policy allkeys-lru throws rows away when memory is full -> set maxmemory-policy noeviction"}},
+			[]string{"wrong    redis: maxmemory-policy allkeys-lru deletes rows when memory is full -> set maxmemory-policy noeviction"}},
 		{"it keeps nothing", nil,
-			[]string{"wrong    redis: it keeps nothing: appendonly no, and no save points; a restart forgets every run -> set appendonly yes"}},
+			[]string{"wrong    redis: it persists nothing: appendonly no, and no save points; a restart forgets every run -> set appendonly yes"}},
 		{"snapshots alone", []string{"--save", "900 1"},
-			[]string{"warning  redis: appendonly no: after a crash what was done since the last snapshot (save 900 1) is forgotten -> set appendonly yes"}},
+			[]string{"warning  redis: appendonly no: a crash loses everything since the last snapshot (save 900 1) -> set appendonly yes"}},
 		{"nobody syncs", []string{"--appendonly", "yes", "--appendfsync", "no"},
-			[]string{"warning  redis: appendfsync no: what a power cut takes away is up to the kernel, half a minute of work -> set appendfsync everysec, or always"}},
+			[]string{"warning  redis: appendfsync no: a power cut loses what the kernel has not written, up to half a minute of work -> set appendfsync everysec, or always"}},
 		{"CONFIG is forbidden", []string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestRedisThatIsTooOld(t *testing.T) {
 
 func TestRedisWhoseClockIsWrong(t *testing.T) {
 	url := pretend(t, "redis_version:7.0.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n", func() time.Time { return time.Now().Add(-time.Hour) })
-	want := []string{"wrong    redis: Redis's clock is 1h0m0s behind this machine's -> have both keep time by NTP"}
+	want := []string{"wrong    redis: Redis's clock is 1h0m0s behind this machine's -> synchronize both clocks by NTP"}
 	if diff := cmp.Diff(want, complaints(examined(t, url, nil))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -136,7 +136,7 @@ func TestRedisThatIsAway(t *testing.T) {
 	}
 	_ = listener.Close()
 	got := complaints(examined(t, "redis://:secret-word@"+listener.Addr().String()+"/0", nil))
-	if len(got) != 1 || !strings.HasPrefix(got[0], "wrong    redis: redis at 127.0.0.1:") || !strings.Contains(got[0], "-> see --redis-url") || strings.Contains(got[0], "secret-word") {
+	if len(got) != 1 || !strings.HasPrefix(got[0], "wrong    redis: redis at 127.0.0.1:") || !strings.Contains(got[0], "-> check --redis-url") || strings.Contains(got[0], "secret-word") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -57,7 +57,7 @@ func (t Tenant) api(ctx context.Context) []Finding {
 		if held := t.Headers.heldBack(); held != nil {
 			return append(found, notTried(held))
 		}
-		return append(found, wrong("see --base-url, --audience, and that the way there is open", "the API cannot be read: %v", err))
+		return append(found, wrong("check --base-url, --audience and the firewall", "the API cannot be read: %v", err))
 	}
 	return append(found, t.Headers.judge(t.Burst, t.Assertions)...)
 }
@@ -83,15 +83,15 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 // notTried says why the gate let no request through: the API was not asked.
 func notTried(held error) Finding {
 	if blocked, is := errors.AsType[*pace.BlockedError](held); is {
-		return wrong("grant the client the scope that is named, or mend its credentials; workers try again by themselves", "the API is not asked: %v", blocked)
+		return wrong("grant the client that scope, or correct its credentials; workers retry by themselves", "the API is not queried: %v", blocked)
 	}
 	if pause, is := errors.AsType[*pace.NoPermitError](held); is {
-		return warn("wait, and ask again; workers wait, too", "the API is not asked: %v", pause)
+		return warn("wait and try again; workers wait too", "the API is not queried: %v", pause)
 	}
 	if errors.Is(held, context.DeadlineExceeded) {
-		return warn("ask again when workers have less to do; a redis that is wrong is to be mended first", "the API is not asked: no permit came in time")
+		return warn("try again when workers have less to do; fix Redis first if it has a finding", "the API is not queried: no permit came in time")
 	}
-	return warn("see redis: the pace is kept there", "the API is not asked: %v", held)
+	return warn("fix redis first: it keeps the pace", "the API is not queried: %v", held)
 }
 
 // Headers is a gate that keeps what the API's last answer said of itself, and why no
@@ -155,7 +155,7 @@ func burstOf(burst int, told string) []Finding {
 	case burst > limit:
 		return []Finding{warn(fmt.Sprintf("set --burst %d", limit), "--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): it will answer 429", burst, limit)}
 	case burst < limit:
-		return []Finding{ok("--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): careful; workers steer by x-ratelimit-remaining only where both are the same", burst, limit)}
+		return []Finding{ok("--burst is %d, and the tenant allows %d at once (x-ratelimit-limit): cautious; workers follow x-ratelimit-remaining only where both are the same", burst, limit)}
 	}
 	return []Finding{ok("--burst is the tenant's: %d", burst)}
 }
@@ -209,7 +209,7 @@ func (n Needs) kinds() []kind {
 // nothing else can be done.
 func (n Needs) Judge(scopes []string) []Finding {
 	if scopes == nil {
-		return []Finding{warn("see the client's grants in the tenant", "neither the token nor its endpoint says which scopes it has")}
+		return []Finding{warn("check the client's grants in the tenant", "unknown scopes: neither the token nor its endpoint names them")}
 	}
 	var found []Finding
 	able := 0
@@ -287,20 +287,20 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 			found = append(found, wrong(reach(e)+", or "+others, "resolver %s does not answer: %v", e.Name, e.Err))
 			continue
 		case e.Lies != "":
-			found = append(found, wrong(others, "resolver %s makes answers up: asked for a name that nobody has, %s", e.Name, e.Lies))
+			found = append(found, wrong(others, "resolver %s answers for names that do not exist: %s", e.Name, e.Lies))
 			continue
 		case e.Canary != nil:
-			found = append(found, wrong("see that --canary-zone is a zone without names, and without a wildcard", "resolver %s does not deny a name in the canary zone: %v", e.Name, e.Canary))
+			found = append(found, wrong("check that --canary-zone is a zone without names, and without a wildcard", "resolver %s does not deny a name in the canary zone: %v", e.Name, e.Canary))
 		}
 		if e.InTheClear {
-			found = append(found, warn("name it by tls:// or https://", "resolver %s is asked in the clear: whoever is on the path to it can forge its answers", e.Name))
+			found = append(found, warn("name it by tls:// or https://", "resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
 		}
 		good.add(e)
 		if e.TCP != nil {
 			found = append(found, warn("let TCP to port 53 out, or name it by tls://", "resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))
 		}
 		if !e.EDNS {
-			found = append(found, warn(others, "resolver %s does not speak EDNS: long answers take a second question", e.Name))
+			found = append(found, warn(others, "resolver %s does not support EDNS: long answers need a second query", e.Name))
 		}
 		if !e.Validates {
 			found = append(found, warn(others, "resolver %s does not validate DNSSEC: forged answers of signed zones would be believed", e.Name))
@@ -312,9 +312,9 @@ func Resolvers(all []dnscheck.Examination, quorum int) []Finding {
 			"all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them"))
 	}
 	if !good.prove(quorum, span) {
-		return append(found, wrong("nothing can be proven", "%d of %d resolvers are of use%s, and a proof needs %s", good.count, len(all), good.where(span), needs(quorum, span)))
+		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", good.count, len(all), good.where(span), needs(quorum, span)))
 	}
-	return append(found, ok("%d of %d resolvers are of use%s, a proof needs %s; their operators: %s",
+	return append(found, ok("%d of %d resolvers are usable%s, a proof needs %s; their operators: %s",
 		good.count, len(all), good.where(span), needs(quorum, span), strings.Join(good.operators, ", ")))
 }
 
@@ -334,7 +334,7 @@ func reach(e dnscheck.Examination) string {
 	case "https":
 		return "let TCP to port 443 out"
 	}
-	return "see that this machine reaches it"
+	return "check that this machine reaches it"
 }
 
 // Outward judges the way to domains' own name servers. Where there is none, it says whether the resolvers prove anything.
@@ -344,7 +344,7 @@ func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination,
 	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
 		return []Finding{closed(mend, fmt.Sprintf("port 53 is closed or redirected: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode, all, quorum)}
 	case o.Err != nil:
-		return []Finding{warn(mend, "domains' own name servers cannot be looked at: %v", o.Err)}
+		return []Finding{warn(mend, "domains' own name servers cannot be queried: %v", o.Err)}
 	case o.Server == "":
 		return nil
 	case o.UDP != nil:
@@ -368,7 +368,7 @@ func closed(mend, why string, mode dnscheck.Mode, all []dnscheck.Examination, qu
 	case mode == dnscheck.ModeAuthority:
 		return wrong(mend, "%s; nothing can be proven: --dns-mode authority never goes by the resolvers alone", why)
 	case !protected.prove(quorum, span):
-		return wrong(mend+"; or name resolvers by tls:// or https://", "%s; nothing can be proven: %d resolvers over TLS or HTTPS are of use%s, and a proof without name servers needs %s",
+		return wrong(mend+"; or name resolvers by tls:// or https://", "%s; nothing can be proven: %d resolvers over TLS or HTTPS are usable%s, and a proof without name servers needs %s",
 			why, protected.count, protected.where(span), needs(quorum, span))
 	}
 	return warn(mend, "%s; domains are proven by the %d resolvers over TLS or HTTPS alone%s, of which a proof needs %s", why, protected.count, protected.where(span), needs(quorum, span))

@@ -222,7 +222,7 @@ type cellSplitter struct {
 	raw    []byte // this record as it came
 	data   []byte // the cells of this record, one after the other
 	ends   []int  // where each cell ends in data
-	size   int    // octets of this record
+	size   int    // bytes of this record
 	opened int    // line of the last opening quote; 0 if the record has none
 	broken string
 }
@@ -389,7 +389,7 @@ func (s *cellSplitter) atEnd() {
 		s.trimReturn()
 		s.endCell()
 	case cellQuoted:
-		s.broken = fmt.Sprintf("the quote opened in line %d is never closed; all that follows it was taken for one cell", s.opened)
+		s.broken = fmt.Sprintf("the quote opened in line %d is never closed; the rest of the input was read as one cell", s.opened)
 	case cellStart, quoteSeen, returnSeen:
 		s.endCell()
 	case skipping:

@@ -19,9 +19,9 @@ const (
 )
 
 // ExportUnwell writes the run's rows that did not settle well to out, in their
-// order and in the form in which they were handed in (or, with asJSON, as JSON
+// order and in the form in which they were submitted (or, with asJSON, as JSON
 // Lines whatever they were), with their outcome and reason as orgops_outcome and
-// orgops_error. What is written can be handed in as it is; CSV is safe to open
+// orgops_error. What is written can be submitted as it is; CSV is safe to open
 // in a spreadsheet. It holds a chunk of rows at a time, and says how many rows
 // it wrote. What settles meanwhile may or may not be among them.
 func ExportUnwell(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON bool, out io.Writer) (rows int64, err error) {

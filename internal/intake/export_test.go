@@ -64,7 +64,7 @@ var hostile = []string{
 }
 
 // TestExportOfHostileCells: what comes out is harmless in a spreadsheet and,
-// handed in again, is what went in.
+// submitted again, is what went in.
 func TestExportOfHostileCells(t *testing.T) {
 	var in strings.Builder
 	w := csv.NewWriter(&in)
@@ -184,7 +184,7 @@ func TestExportForms(t *testing.T) {
 				t.Errorf("%d rows (-want +got):\n%s", rows, diff)
 			}
 			if again := handInAs(t, "b", tt.kind, out); again.Total != 1 {
-				t.Errorf("handed in again: %d rows", again.Total)
+				t.Errorf("submitted again: %d rows", again.Total)
 			}
 		})
 	}

@@ -151,7 +151,7 @@ func FuzzGzip(f *testing.F) {
 		}
 		n := int(at) % len(packed)
 		if err := readThrough(packed[:n]); err == nil {
-			t.Fatalf("%q cut to %d of %d octets is no error", packed, n, len(packed))
+			t.Fatalf("%q cut to %d of %d bytes is no error", packed, n, len(packed))
 		}
 		damaged := bytes.Clone(packed)
 		damaged[n] ^= flip

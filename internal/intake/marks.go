@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// mark is what is kept of a row to find its like; marks sort by their octets.
+// mark is what is kept of a row to find its like; marks sort by their bytes.
 type mark [24]byte
 
 // mostMarks is how many marks are held in memory: 6 MB. Beyond, they are

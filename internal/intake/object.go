@@ -100,7 +100,7 @@ func checkDouble(text []byte) error {
 			if top.atName {
 				name := fmt.Sprint(token)
 				if top.names[name] {
-					return fmt.Errorf("member %s stands twice", quoted(name))
+					return fmt.Errorf("member %s occurs twice", quoted(name))
 				}
 				top.names[name] = true
 				continue

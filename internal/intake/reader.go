@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// MaxRow is the most octets that one row may have: a line of JSON, or a CSV
+// MaxRow is the most bytes that one row may have: a line of JSON, or a CSV
 // record with the line breaks inside its quotes. It bounds the memory that a
 // quote left open takes.
 const MaxRow = 1 << 20
@@ -101,7 +101,7 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	case first == '[':
-		return nil, refuse(line, "this looks like a JSON array; write each object on a line of its own")
+		return nil, refuse(line, "the input is a JSON array; write each object on a line of its own")
 	case first != '{' && s.Object:
 		return nil, refuse(line, fmt.Sprintf("the first line does not begin with { but with %s, and CSV cannot hold these rows", quoted(string(rune(first)))))
 	}

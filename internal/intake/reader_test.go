@@ -177,7 +177,7 @@ func TestCSV(t *testing.T) {
 		{"a quote that is never closed", header + "o,d,,\no,\n\"d,,\no,d,,\n", []seen{
 			ok(0, 2),
 			{Item: 1, Line: 3, Source: `["o",""]`, Err: "rows:3: 2 cells where the header has 4"},
-			{Item: 2, Line: 4, Err: "rows:4: the quote opened in line 4 is never closed; all that follows it was taken for one cell"},
+			{Item: 2, Line: 4, Err: "rows:4: the quote opened in line 4 is never closed; the rest of the input was read as one cell"},
 		}},
 		{"control characters are quoted, long values cut", header + "o,d,,\"\x1b[31m" + strings.Repeat("x", 100) + "\"\n", []seen{{
 			Line: 2, Source: `["o","d","","\u001b[31m` + strings.Repeat("x", 100) + `"]`,
@@ -230,9 +230,9 @@ func TestHeader(t *testing.T) {
 		{"semicolons", "organization_id;discovery_domain_id\n", domains, `rows:1: missing columns "organization_id", "discovery_domain_id"; unknown column "organization_id;discovery_domain_id"; the columns seem to be separated by ";"; separate them by commas; expected ` + domainsExpected},
 		{"not UTF-8", required + ",\xff\n", domains, "rows:1: the header's column 3 is not UTF-8; expected " + domainsExpected},
 		{"NUL", required + ",\x00\n", domains, "rows:1: the header's column 3 has a NUL in it; expected " + domainsExpected},
-		{"broken quoting", "\"organization_id,discovery_domain_id\n", domains, "rows:1: the quote opened in line 1 is never closed; all that follows it was taken for one cell; expected " + domainsExpected},
+		{"broken quoting", "\"organization_id,discovery_domain_id\n", domains, "rows:1: the quote opened in line 1 is never closed; the rest of the input was read as one cell; expected " + domainsExpected},
 		{"too long", strings.Repeat("x", intake.MaxRow+1) + "\n", domains, "rows:1: the row is longer than 1048576 bytes; expected " + domainsExpected},
-		{"a JSON array", "[{}]", domains, "rows:1: this looks like a JSON array; write each object on a line of its own; expected " + domainsExpected},
+		{"a JSON array", "[{}]", domains, "rows:1: the input is a JSON array; write each object on a line of its own; expected " + domainsExpected},
 		{"CSV for whole objects", "\nname,type\n", templates, `rows:2: the first line does not begin with { but with "n", and CSV cannot hold these rows; expected one JSON object a line`},
 		{"UTF-16", "\xff\xfeo\x00", domains, "rows:1: this is UTF-16; save it as UTF-8; expected " + domainsExpected},
 		{"a spreadsheet", "PK\x03\x04....", domains, "rows:1: this is a zip archive or a spreadsheet; save it as CSV; expected " + domainsExpected},
@@ -284,8 +284,8 @@ func TestJSONLines(t *testing.T) {
 		{"required and empty", `{"organization_id":"","discovery_domain_id":"d"}`, bad(`{"organization_id":"","discovery_domain_id":"d"}`, `organization_id: want text that is not empty, got ""`)},
 		{"missing", `{}`, bad(`{}`, "organization_id is missing; discovery_domain_id is missing")},
 		{"unknown", with(`"Note":1,"x\u001b":2`), bad(with(`"Note":1,"x\u001b":2`), `unknown members "Note" (did you mean note?), "x\x1b" (expected `+domainsExpected+`)`)},
-		{"double", with(`"organization_\u0069d":"p"`), bad(with(`"organization_\u0069d":"p"`), `member "organization_id" stands twice`)},
-		{"double, deep down", with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), bad(with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), `member "b" stands twice`)},
+		{"double", with(`"organization_\u0069d":"p"`), bad(with(`"organization_\u0069d":"p"`), `member "organization_id" occurs twice`)},
+		{"double, deep down", with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), bad(with(`"note":[{"a":1},{"a":{"b":"b","c":[],"b":2}}]`), `member "b" occurs twice`)},
 		{"the same name on two levels", with(`"note":{"note":{"note":1},"a":[{"note":2}]}`), []seen{{
 			Line: 1, Source: with(`"note":{"note":{"note":1},"a":[{"note":2}]}`), Object: with(`"note":{"note":{"note":1},"a":[{"note":2}]}`),
 		}}},
@@ -323,7 +323,7 @@ func TestWholeObjects(t *testing.T) {
 		{name: "as it is", line: ` { "name" : "a",  "x": [1.0, null] }`, object: `{ "name" : "a",  "x": [1.0, null] }`},
 		{name: "without what an export added", line: `{"orgops_outcome":"failed", "name" : "a" ,"orgops_error":"why","x":{"orgops_y":1}}`, object: `{"name":"a","x":{"orgops_y":1}}`},
 		{name: "nothing left", line: `{"orgops_outcome":"failed"}`, object: `{}`},
-		{name: "double", line: `{"name":"a","name":"b"}`, err: `rows:1: member "name" stands twice`},
+		{name: "double", line: `{"name":"a","name":"b"}`, err: `rows:1: member "name" occurs twice`},
 		{name: "not an object", line: `{]`, err: "rows:1: not JSON: invalid character ']' looking for beginning of object key string at byte 2"},
 	}
 	for _, test := range tests {

@@ -41,7 +41,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 	for {
 		// The turn ends before the next tick, so that who had it may have it again.
 		if err := r.Once(ctx, every-every/10); err != nil && ctx.Err() == nil {
-			r.Logger.WarnContext(ctx, "lost rows not looked for", "error", err)
+			r.Logger.WarnContext(ctx, "searching for lost rows failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -81,17 +81,17 @@ func (r *Reconciler) findLost(ctx context.Context) error {
 			continue
 		}
 		if walk {
-			r.Logger.WarnContext(ctx, "the walk that finds a run's rows, or the judging of a sweep, is lost: no task stands for it", "run", id, "command", "enqueue runs repair "+id)
+			r.Logger.WarnContext(ctx, "task of a scan or of a sweep's evaluation lost", "run", id, "command", "enqueue runs repair "+id)
 		}
 		if lost == 0 {
 			continue
 		}
 		if told++; told <= mostTold {
-			r.Logger.WarnContext(ctx, "rows of a run are lost: they are open, and no task stands for them", "run", id, "rows", lost, "command", "enqueue runs repair "+id)
+			r.Logger.WarnContext(ctx, "rows lost: they are open and have no task", "run", id, "rows", lost, "command", "enqueue runs repair "+id)
 		}
 	}
 	if told > mostTold {
-		r.Logger.WarnContext(ctx, "rows of more runs are lost", "runs", told-mostTold, "command", "enqueue runs list")
+		r.Logger.WarnContext(ctx, "rows of more runs lost", "runs", told-mostTold, "command", "enqueue runs list")
 	}
 	return errors.Join(failed...)
 }
@@ -134,7 +134,7 @@ func (r *Reconciler) findSilent(ctx context.Context) error {
 		}
 		silent[run.ID] = true
 		if !r.silent[run.ID] {
-			r.Logger.WarnContext(ctx, "a run is not handed in to its end, and its producer is silent: hand in the same rows again with --run, or cancel it",
+			r.Logger.WarnContext(ctx, "run submitted in part and its producer is silent: submit the same rows again with --run, or cancel it",
 				"run", run.ID, "tenant", run.Tenant, "since", since, "command", "enqueue runs cancel "+run.ID)
 		}
 	}

@@ -44,7 +44,7 @@ func TestReconcilerTellsWhatIsLost(t *testing.T) {
 	}
 	once(0, "")
 	c.delete("default.dns.fast", "a-1-0")
-	once(1, `level=WARN msg="rows of a run are lost: they are open, and no task stands for them" run=a rows=1 command="enqueue runs repair a"`)
+	once(1, `level=WARN msg="rows lost: they are open and have no task" run=a rows=1 command="enqueue runs repair a"`)
 	once(1, "rows=1")
 	if _, err := c.taker.Repair(t.Context(), "a"); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ const (
 )
 
 // rejectedRows writes bad rows in the form in which they came, so that they can
-// be put right and handed in as a file of their own.
+// be put right and submitted as a file of their own.
 type rejectedRows struct {
 	out  *bufio.Writer
 	csv  *csv.Writer // nil: JSON Lines

@@ -132,7 +132,7 @@ func (i Intake) search() *tasks.Search {
 }
 
 // windowRows reads the stored rows of a window as they were taken when they were
-// handed in.
+// submitted.
 type windowRows struct {
 	stored   *storedRows
 	window   runs.OpenWindow
@@ -158,7 +158,7 @@ func (w *windowRows) row(ctx context.Context, item int64) (tasks.StoredRow, erro
 
 // work tells a duplicate from work, where that decides on who shares a batch. No
 // task settles clients as unchanged, so that those which are were duplicates when
-// they were handed in. One whose outcome Redis has forgotten is taken for work: at
+// they were submitted. One whose outcome Redis has forgotten is taken for work: at
 // worst a batch is carried out once more, which removes nothing twice.
 func (w *windowRows) work(ctx context.Context, item int64, row tasks.Row) (tasks.StoredRow, error) {
 	run := w.stored.run

@@ -120,7 +120,7 @@ func mixedClients(rows int) string {
 }
 
 // TestBatchesAreKnownAgain: of the stored rows those batches are formed that were
-// handed in, also where rows of them are settled, or were no work at all.
+// submitted, also where rows of them are settled, or were no work at all.
 func TestBatchesAreKnownAgain(t *testing.T) {
 	const rows, queue = 10_700, "default.api"
 	in := input(t, tasks.TypeRemove, mixedClients(rows), tasks.Defaults{})
@@ -367,7 +367,7 @@ func TestRepairWithoutAQueue(t *testing.T) {
 	c := newCounter(t, input(t, tasks.TypeVerify, "organization_id,discovery_domain_id\norg,d0\n", tasks.Defaults{}))
 	c.mustHandIn()
 	c.taker.Queue = nil
-	if _, err := c.taker.Repair(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "no queue is given") {
+	if _, err := c.taker.Repair(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "no queue to search") {
 		t.Errorf("%v, want it refused", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Resume goes on with a paused run: it enqueues every open row anew, as the
-// ledger has it and in the batches in which it was handed in. resumed is false
+// ledger has it and in the batches in which it was submitted. resumed is false
 // where the run was not paused. Who is killed on the way leaves a run that is
 // being resumed; to resume it again, or twice at once, enqueues nothing twice. A
 // repair that was killed is completed as a repair. The walk that finds a run's rows

@@ -15,16 +15,16 @@ import (
 	"orgops/tasks"
 )
 
-// RetryOptions say which rows of a run are handed in once more, and as what.
+// RetryOptions say which rows of a run are submitted once more, and as what.
 type RetryOptions struct {
 	// ID is the new run's, empty: one is made. That of a retry which was cut off
 	// completes it.
 	ID string
-	// Outcomes are those of the rows to hand in; empty: all that are not well,
+	// Outcomes are those of the rows to submit; empty: all that are not well,
 	// but invalid ones, whose form is what is wrong.
 	Outcomes []string
 	Label    string
-	// Begun is told of the new run before its first row is handed in. nil: nobody
+	// Begun is told of the new run before its first row is submitted. nil: nobody
 	// wants to know.
 	Begun func(runs.Run)
 }
@@ -33,7 +33,7 @@ type RetryOptions struct {
 // for. No run was made.
 var ErrNothingToRetry = errors.New("there is nothing to retry")
 
-// retryable are the outcomes of which rows can be handed in once more as they are.
+// retryable are the outcomes of which rows can be submitted once more as they are.
 var retryable = []string{string(tasks.Cancelled), string(tasks.Expired), string(tasks.Failed), string(tasks.Refused)}
 
 // Check says what is wrong with the options, whatever the run is.
@@ -41,7 +41,7 @@ func (o RetryOptions) Check() error {
 	for _, outcome := range o.Outcomes {
 		switch {
 		case outcome == string(tasks.Invalid):
-			return errors.New("outcome invalid: the form of these rows is wrong, and would be again: export them, put them right and hand them in as a file")
+			return errors.New("outcome invalid: these rows would be invalid again: export, correct and submit them as a file")
 		case !slices.Contains(retryable, outcome):
 			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(retryable, ", "))
 		}
@@ -65,7 +65,7 @@ type OpenRetryError struct {
 func (e *OpenRetryError) Error() string {
 	state := "has not ended"
 	if e.Incomplete {
-		state = "is being handed in, or was cut off on the way"
+		state = "is being submitted, or its submission was interrupted"
 	}
 	return fmt.Sprintf("run %s is being retried already by run %s, which %s", e.Run, e.Child, state)
 }
@@ -73,7 +73,7 @@ func (e *OpenRetryError) Error() string {
 // Retry hands rows of a run that has ended, and that did not settle well, in
 // once more, as a run of their own: a child, of the same kind, tenant, caller and form.
 // Who is killed on the way leaves a child that the same call with its ID
-// completes; each row is handed in once.
+// completes; each row is submitted once.
 //
 // The error is [runs.ErrNotFound], [runs.ErrOpen] where the run has not ended, an
 // *[OpenRetryError], [ErrNothingToRetry], a *[runs.MismatchError] where there is
@@ -239,8 +239,8 @@ func (i Intake) handInChosen(ctx context.Context, from, child runs.Run, existed 
 	return submission.Finish(ctx)
 }
 
-// addStored hands in a stored row as row item. A bad one becomes no work, as when
-// it was first handed in: batches are formed of the others alone.
+// addStored submits a stored row as row item. A bad one becomes no work, as when
+// it was first submitted: batches are formed of the others alone.
 func addStored(ctx context.Context, to *tasks.Submission, item int64, source []byte, stored *storedRows) error {
 	row, bad := stored.row(source)
 	if bad != nil {

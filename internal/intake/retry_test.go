@@ -38,7 +38,7 @@ func ended(t *testing.T, rows int, outcomes ...string) runs.Run {
 	return run
 }
 
-// taker hands in over the test's Redis; enqueuer stands before it, if there is one.
+// taker submits over the test's Redis; enqueuer stands before it, if there is one.
 func taker(t *testing.T, enqueuer tasks.Enqueuer) intake.Intake {
 	t.Helper()
 	rdb := redistest.New(t)
@@ -298,7 +298,7 @@ func TestBadRowsComeBack(t *testing.T) {
 			",,,invalid,line 5: 4 cells where the header has 3", ",,,invalid,line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it",
 			",,,invalid,line 7: every cell is empty", "o6,\x00,,invalid,\"line 8: column 2 (\"\"discovery_domain_id\"\") has a NUL in it\"",
 			"o7,\ufffd,,invalid,\"line 9: column 2 (\"\"discovery_domain_id\"\") is not UTF-8\"",
-			",,,invalid,line 10: the quote opened in line 10 is never closed; all that follows it was taken for one cell",
+			",,,invalid,line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell",
 		}, `["o0","d0","true"]`},
 		{"csv as json", csvText, true, []string{
 			`{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true,"orgops_outcome":"cancelled","orgops_error":""}`,
@@ -309,13 +309,13 @@ func TestBadRowsComeBack(t *testing.T) {
 			`{"orgops_outcome":"invalid","orgops_error":"line 7: every cell is empty"}`,
 			`{"organization_id":"o6","discovery_domain_id":"\u0000","orgops_outcome":"invalid","orgops_error":"line 8: column 2 (\"discovery_domain_id\") has a NUL in it"}`,
 			`{"organization_id":"o7","discovery_domain_id":"` + "\ufffd" + `","orgops_outcome":"invalid","orgops_error":"line 9: column 2 (\"discovery_domain_id\") is not UTF-8"}`,
-			`{"orgops_outcome":"invalid","orgops_error":"line 10: the quote opened in line 10 is never closed; all that follows it was taken for one cell"}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell"}`,
 		}, `["o0","d0","true"]`},
 		{"json lines", jsonText, false, []string{
 			`{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"cancelled","orgops_error":""}`,
 			`{"organization_id":"o1","colour":1,"orgops_outcome":"invalid","orgops_error":"line 2: unknown member \"colour\" (expected organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery])"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 3: not a JSON object: it must begin with {"}`,
-			`{"orgops_outcome":"invalid","orgops_error":"line 4: member \"organization_id\" stands twice"}`,
+			`{"orgops_outcome":"invalid","orgops_error":"line 4: member \"organization_id\" occurs twice"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 5: not a JSON object: it must begin with {"}`,
 			`{"organization_id":"o5","discovery_domain_id":"` + "\xff" + `","orgops_outcome":"invalid","orgops_error":"line 6: the line is not UTF-8"}`,
 		}, `{"organization_id":"o0","discovery_domain_id":"d0"}`},

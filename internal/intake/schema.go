@@ -99,7 +99,7 @@ func (s Schema) expected() string {
 
 // normalized writes the object that a row stands for: the members of values, one
 // for each of the schema's columns and nil where the row says nothing, so that
-// equal rows are equal octets whether they came as CSV or as JSON.
+// equal rows are equal bytes whether they came as CSV or as JSON.
 func (s Schema) normalized(values []json.RawMessage) json.RawMessage {
 	size := len("{}")
 	for i, c := range s.Columns {

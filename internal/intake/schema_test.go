@@ -10,7 +10,7 @@ import (
 )
 
 // TestCellsAsJSON: what is written in the short way is what encoding/json
-// writes, of every octet.
+// writes, of every byte.
 func TestCellsAsJSON(t *testing.T) {
 	cells := []string{"é", "a b", strings.Repeat("x", 300)}
 	for c := byte(1); c < 128; c++ {

@@ -18,7 +18,7 @@ type split struct {
 	Text   string
 }
 
-// records splits text; stepwise takes every octet through the states.
+// records splits text; stepwise takes every byte through the states.
 func records(t *testing.T, text string, stepwise bool) []split {
 	t.Helper()
 	s := &cellSplitter{in: bufio.NewReaderSize(strings.NewReader(text), 16), number: 1, stepwise: stepwise}
@@ -36,14 +36,14 @@ func records(t *testing.T, text string, stepwise bool) []split {
 }
 
 // FuzzPlainLines holds that a line which is split at its commas is split as it
-// would be octet by octet.
+// would be byte by byte.
 func FuzzPlainLines(f *testing.F) {
 	f.Add("a,b\r\n,\n\n \"x\"\n\"a\nb\",c\r\r\nlast,")
 	f.Add("a\"b\nc,\"d\"\"\"\n\"open\nto the end")
 	f.Add("longer than what is buffered,\n\r\nx\r")
 	f.Fuzz(func(t *testing.T, text string) {
 		if diff := cmp.Diff(records(t, text, true), records(t, text, false)); diff != "" {
-			t.Fatalf("%q (-octet by octet +line by line):\n%s", text, diff)
+			t.Fatalf("%q (-byte by byte +line by line):\n%s", text, diff)
 		}
 	})
 }

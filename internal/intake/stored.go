@@ -69,7 +69,7 @@ func (s *storedRows) cells(source []byte) ([]string, error) {
 }
 
 // object is the row as a JSON object with the members of the schema, as it was
-// when it was handed in.
+// when it was submitted.
 func (s *storedRows) object(source []byte) (object json.RawMessage, err error) {
 	var broken []string
 	if s.csv != nil {
@@ -88,7 +88,7 @@ func (s *storedRows) object(source []byte) (object json.RawMessage, err error) {
 }
 
 // row is the work that a stored row stands for. bad is why it stands for none: it
-// was handed in where bad rows are skipped, or the rules are stricter since.
+// was submitted where bad rows are skipped, or the rules are stricter since.
 func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
 	object, err := s.object(source)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
 }
 
 // cellMembers are those of a stored row of CSV: its cells by the names of the
-// schema, in its order. What a bad row holds in the place of a value is text.
+// schema, in its order. What a bad row holds instead of a value is text.
 func (s *storedRows) cellMembers(source []byte) ([]member, error) {
 	cells, err := s.cells(source)
 	if err != nil {

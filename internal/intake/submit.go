@@ -19,7 +19,7 @@ import (
 	"orgops/tasks"
 )
 
-// Input is rows to be handed in as one run.
+// Input is rows to be submitted as one run.
 type Input struct {
 	// Name is the file's name, for errors.
 	Name string
@@ -30,7 +30,7 @@ type Input struct {
 	Defaults tasks.Defaults
 	// Ignore names columns, or members, that are left out of the rows.
 	Ignore []string
-	// SkipInvalid lets the good rows be handed in where others are bad. The bad
+	// SkipInvalid lets the good rows be submitted where others are bad. The bad
 	// ones are part of the run, and settled as invalid.
 	SkipInvalid bool
 	// Rejected gets the bad rows as they came while the rows are checked, with
@@ -42,7 +42,7 @@ type Input struct {
 // Checked is what the first pass over an input found.
 type Checked struct {
 	Rows    int64
-	Digest  string // hexadecimal SHA-256 of the decompressed octets, and of the defaults
+	Digest  string // hexadecimal SHA-256 of the decompressed bytes, and of the defaults
 	Format  string
 	Columns []string
 	Invalid BadRows // that SkipInvalid has let pass
@@ -75,7 +75,7 @@ func (e *BadRows) Error() string {
 	if e.Total == 1 {
 		word = "row is"
 	}
-	fmt.Fprintf(&b, "%d %s bad; nothing was handed in", e.Total, word)
+	fmt.Fprintf(&b, "%d %s bad; nothing was submitted", e.Total, word)
 	return b.String()
 }
 
@@ -84,9 +84,9 @@ var (
 	// ErrNoRows says that an input has a header at most.
 	ErrNoRows = errors.New("there are no rows")
 	// ErrTooManyRows says that an input has more rows than a run can.
-	ErrTooManyRows = fmt.Errorf("there are more than the %d rows that a run can have: hand them in as several files", int64(runs.MaxRows))
+	ErrTooManyRows = fmt.Errorf("more than %d rows, the most that a run can have: submit them as several files", int64(runs.MaxRows))
 	// ErrChanged says that the second pass did not read what the first one did.
-	ErrChanged = errors.New("changed while it was being read: hand it in again when it is complete")
+	ErrChanged = errors.New("changed while it was being read: submit it again when it is complete")
 )
 
 // Check reads the whole input and holds every row against its kind's rules.
@@ -136,7 +136,7 @@ func (in Input) Check() (checked Checked, err error) {
 func (in Input) checkIgnored() error {
 	for _, c := range in.Kind.Columns {
 		if slices.Contains(in.Ignore, c.Name) {
-			return &HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s is what these rows are made of, and cannot be ignored", c.Name), Expected: schemaOf(in.Kind).expected()}
+			return &HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s belongs to these rows, and cannot be ignored", c.Name), Expected: schemaOf(in.Kind).expected()}
 		}
 	}
 	return nil
@@ -294,7 +294,7 @@ func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs
 }
 
 // HandIn stores and enqueues the rows of a run that was begun. Of what an earlier
-// attempt has handed in, nothing that is settled, or that has a task, is touched:
+// attempt has submitted, nothing that is settled, or that has a task, is touched:
 // of a run all of whose rows are in, only what is lost is put back, as by Repair.
 // The error is [runs.ErrPaused] for such a run that is paused, [runs.ErrGap] where
 // Redis has lost rows on the way: then it is to be called again.
@@ -304,7 +304,7 @@ func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, c
 	})
 }
 
-// complete hands in a run: of one that was handed in before, what is lost.
+// complete submits a run: of one that was submitted before, what is lost.
 func (i Intake) complete(ctx context.Context, run runs.Run, created bool, handIn func(lost *tasks.Search) (tasks.Summary, error)) (tasks.Summary, error) {
 	if created || i.Queue == nil {
 		return handIn(nil)

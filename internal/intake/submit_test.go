@@ -63,7 +63,7 @@ func input(t *testing.T, kind, text string, d tasks.Defaults) intake.Input {
 }
 
 // TestDefaultsAreStored: a row that is handed back has to be complete without
-// the flags that it was handed in with.
+// the flags that it was submitted with.
 func TestDefaultsAreStored(t *testing.T) {
 	pending := tasks.Defaults{Status: "pending", UseForDiscovery: new(false)}
 	tests := []struct {

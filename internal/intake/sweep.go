@@ -117,7 +117,7 @@ func (i Intake) claim(ctx context.Context, store *watch.Store, r Run, o tasks.Sw
 			return err
 		}
 	}
-	return fmt.Errorf("sweep %s: what is known of the tenant's sweeps is written by others all the time: try again", r.ID)
+	return fmt.Errorf("sweep %s: others keep changing the tenant's sweeps: try again", r.ID)
 }
 
 const (
@@ -156,7 +156,7 @@ func (i Intake) holding(ctx context.Context, store *watch.Store, s watch.Sweep, 
 	run, err := i.Ledger.Get(ctx, s.Run)
 	switch {
 	case errors.Is(err, runs.ErrNotFound) && isClaimed(s, at):
-		return "is about to be begun", nil
+		return "is about to start", nil
 	case errors.Is(err, runs.ErrNotFound):
 		return "", nil
 	case err != nil:
@@ -174,7 +174,7 @@ func (i Intake) holding(ctx context.Context, store *watch.Store, s watch.Sweep, 
 	if err != nil || judged {
 		return "", err
 	}
-	return "has ended and is not judged yet", nil
+	return "has ended and is not evaluated yet", nil
 }
 
 // wasJudged says whether the sweep was judged, or one after it: one of a tick that
@@ -186,7 +186,7 @@ func wasJudged(ctx context.Context, store *watch.Store, s watch.Sweep, at clocks
 	}
 	var last tasks.Judged
 	if err := json.Unmarshal(value, &last); err != nil {
-		return false, fmt.Errorf("which sweep was judged last: %w", err)
+		return false, fmt.Errorf("which sweep was evaluated last: %w", err)
 	}
 	ahead := last.Tick > at.later().Add(decidedAhead).Unix()
 	return last.Run == s.Run || last.Tick >= s.Tick && !ahead, nil

@@ -94,7 +94,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 		case err == nil:
 			delete(s.warned, stuck)
 		case s.again(stuck):
-			s.Logger.WarnContext(ctx, "what begins sweeps, and has them judged, does not go on", "error", err)
+			s.Logger.WarnContext(ctx, "sweep scheduler failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -120,7 +120,7 @@ func (s *Scheduler) Once(ctx context.Context) error {
 		return err
 	}
 	if at.apart() > clocksApart && s.again(apart) {
-		s.Logger.ErrorContext(ctx, "this worker's clock and Redis' are apart: sweeps wait for the one that is behind", "own", at.own.UTC(), "redis", at.redis)
+		s.Logger.ErrorContext(ctx, "clocks of this worker and Redis differ: sweeps wait for the slower one", "own", at.own.UTC(), "redis", at.redis)
 	}
 	tick := s.tick(at.earlier())
 	switch {
@@ -128,7 +128,7 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	case ticks.Tick == 0:
 		return s.first(ctx, ticks, tick)
 	case ticks.Tick > at.later().Add(decidedAhead).Unix():
-		s.Logger.ErrorContext(ctx, "a sweep was begun ahead of time, when clocks were wrong: the schedule goes on from now", "tick", told(ticks.Tick), "now", at.later())
+		s.Logger.ErrorContext(ctx, "sweep started early because clocks were wrong: the schedule continues from now", "tick", told(ticks.Tick), "now", at.later())
 		return s.first(ctx, ticks, tick)
 	case tick > ticks.Tick:
 		return s.decide(ctx, ticks, tick, at)
@@ -160,7 +160,7 @@ func (s *Scheduler) first(ctx context.Context, ticks watch.Ticks, tick int64) er
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
 	}
-	s.Logger.InfoContext(ctx, "the schedule of sweeps begins", "cron", s.Cron.String(), "next", s.Cron.Next(time.Unix(tick, 0)))
+	s.Logger.InfoContext(ctx, "sweep schedule started", "cron", s.Cron.String(), "next", s.Cron.Next(time.Unix(tick, 0)))
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (s *Scheduler) decide(ctx context.Context, ticks watch.Ticks, tick int64, a
 		return err
 	}
 	if never.Run != "" && !never.Begun {
-		s.Logger.WarnContext(ctx, "a sweep was not begun before the next one was due: its worker died", "run", never.Run, "tick", told(never.Tick))
+		s.Logger.WarnContext(ctx, "sweep not started before the next one was due: its worker died", "run", never.Run, "tick", told(never.Tick))
 	}
 	return s.begin(ctx, ticks)
 }
@@ -212,7 +212,7 @@ func (s *Scheduler) skip(ctx context.Context, ticks watch.Ticks, tick int64, und
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
 	}
-	s.Logger.WarnContext(ctx, "a sweep is skipped", "tick", told(tick), "run", under.Run, "reason", ticks.Skipped.Why, "in_row", inRow)
+	s.Logger.WarnContext(ctx, "sweep skipped", "tick", told(tick), "run", under.Run, "reason", ticks.Skipped.Why, "in_row", inRow)
 	s.ticked(TickSkipped)
 	run, err := s.Intake.Ledger.Get(ctx, under.Run)
 	if errors.Is(err, runs.ErrNotFound) {
@@ -232,7 +232,7 @@ func (s *Scheduler) begin(ctx context.Context, ticks watch.Ticks) error {
 	_, _, err := s.Intake.BeginSweep(ctx, run, order)
 	taken := errors.Is(err, runs.ErrMismatch)
 	if err != nil && !taken {
-		return fmt.Errorf("begin the sweep of %s: %w", told(sweep.Tick), err)
+		return fmt.Errorf("start the sweep of %s: %w", told(sweep.Tick), err)
 	}
 	if taken { // somebody has given another run its id
 		ticks.Sweep, ticks.Skipped = watch.Sweep{}, watch.Skip{Tick: sweep.Tick, Why: err.Error(), InRow: 1}
@@ -242,11 +242,11 @@ func (s *Scheduler) begin(ctx context.Context, ticks watch.Ticks) error {
 		return err
 	}
 	if taken {
-		s.Logger.WarnContext(ctx, "a sweep is skipped", "tick", told(sweep.Tick), "reason", ticks.Skipped.Why)
+		s.Logger.WarnContext(ctx, "sweep skipped", "tick", told(sweep.Tick), "reason", ticks.Skipped.Why)
 		s.ticked(TickSkipped)
 		return nil
 	}
-	s.Logger.InfoContext(ctx, "a sweep begins", "run", sweep.Run, "tick", told(sweep.Tick), "next", s.Cron.Next(time.Unix(sweep.Tick, 0)))
+	s.Logger.InfoContext(ctx, "sweep started", "run", sweep.Run, "tick", told(sweep.Tick), "next", s.Cron.Next(time.Unix(sweep.Tick, 0)))
 	s.ticked(TickBegun)
 	return nil
 }

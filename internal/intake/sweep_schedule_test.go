@@ -368,7 +368,7 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	}
 	to(3, nil)
 	f.wantCount(1, 2)
-	f.wantLog("not judged yet")
+	f.wantLog("not evaluated yet")
 	f.judge(f.id(1))
 	to(4, nil)
 	f.wantSweeps(1, 4)
@@ -544,7 +544,7 @@ func TestClocksThatAreWrong(t *testing.T) {
 			}
 			f.wantCount(tc.begun, 0)
 			apart := tc.worker.Abs() > 5*time.Minute || tc.redis.Abs() > 5*time.Minute
-			if told := strings.Count(f.log.String(), "clock and Redis' are apart"); told != map[bool]int{true: 1}[apart] {
+			if told := strings.Count(f.log.String(), "clocks of this worker and Redis differ"); told != map[bool]int{true: 1}[apart] {
 				t.Errorf("told %d times:\n%s", told, &f.log)
 			}
 			mini.SetTime(f.at)
@@ -570,7 +570,7 @@ func TestScheduleAfterTheFuture(t *testing.T) {
 	f.set(f.start.Add(time.Minute))
 	f.until(f.start.Add(3*time.Minute), 20*time.Second, f.endAll, worker)
 	f.wantCount(3, 0)
-	f.wantLog("when clocks were wrong")
+	f.wantLog("because clocks were wrong")
 }
 
 // TestCronTextChanged: what is due by the new one since the last tick is made up once;
@@ -607,7 +607,7 @@ func TestRunOfThatIDIsTaken(t *testing.T) {
 	}
 	f.until(f.start.Add(time.Minute+30*time.Second), 10*time.Second, nil, worker)
 	f.wantCount(0, 1)
-	f.wantLog("is there already with another kind")
+	f.wantLog("exists with another kind")
 	f.until(f.start.Add(2*time.Minute), 10*time.Second, nil, worker)
 	f.wantCount(1, 1)
 }
@@ -659,7 +659,7 @@ func TestScheduleWithoutRedis(t *testing.T) {
 	f.set(f.start.Add(time.Hour))
 	worker.Run(ctx)
 	f.wantCount(1, 0)
-	if told := strings.Count(f.log.String(), "does not go on"); told != 1 {
+	if told := strings.Count(f.log.String(), "sweep scheduler failed"); told != 1 {
 		t.Errorf("told %d times:\n%s", told, &f.log)
 	}
 }

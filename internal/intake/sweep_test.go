@@ -153,7 +153,7 @@ func TestSweepNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.end("first")
-	refused("second", "not judged yet")
+	refused("second", "not evaluated yet")
 	s.judge("first")
 	s.mustNow("second", whole)
 	if _, err := s.ledger.Cancel(t.Context(), "second"); err != nil {
@@ -174,7 +174,7 @@ func TestSweepNowOfOneThatIsAboutToBegin(t *testing.T) {
 	now := s.clock()
 	claim := func(at time.Time) { s.claim(watch.Sweep{Run: "claimed", Tick: at.Unix(), At: at}) }
 	claim(now)
-	if _, _, err := s.now("other", tasks.SweepOrder{}); err == nil || !strings.Contains(err.Error(), "sweep claimed is about to be begun") {
+	if _, _, err := s.now("other", tasks.SweepOrder{}); err == nil || !strings.Contains(err.Error(), "sweep claimed is about to start") {
 		t.Errorf("%v", err)
 	}
 	claim(now.Add(-time.Hour))

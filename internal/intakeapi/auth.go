@@ -24,7 +24,7 @@ import (
 	"orgops/tasks"
 )
 
-// Caller is who makes a request, and what he may hand in. Runs belong to the
+// Caller is who makes a request, and what he may submit. Runs belong to the
 // caller of that name.
 type Caller struct {
 	Name    string
@@ -54,13 +54,13 @@ func (c Caller) tenant() string {
 	return tasks.DefaultTenant
 }
 
-// check refuses what the caller may not hand in.
+// check refuses what the caller may not submit.
 func (c Caller) check(kind, tenant string) error {
 	switch {
 	case !c.mayKind(kind):
-		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s is not for runs of kind %s.", c.Name, kind)
+		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow runs of kind %s.", c.Name, kind)
 	case !c.mayTenant(tenant):
-		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s is not for tenant %s.", c.Name, tenant)
+		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow tenant %s.", c.Name, tenant)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func parseTokens(text []byte) ([]token, error) {
 		return nil, cli.YAMLError(err)
 	}
 	if len(file.Tokens) == 0 {
-		return nil, errors.New("line 1: tokens: there is none")
+		return nil, errors.New("line 1: tokens: want at least one")
 	}
 	var places struct {
 		Tokens []yaml.Node `yaml:"tokens"`
@@ -132,7 +132,7 @@ func parseTokens(text []byte) ([]token, error) {
 	for i, entry := range file.Tokens {
 		one, err := entry.token()
 		if err == nil && slices.ContainsFunc(list, func(t token) bool { return t.sum == one.sum }) {
-			err = errors.New("sha256: another entry has the same")
+			err = errors.New("sha256: another entry has the same hash")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", places.Tokens[i].Line, err)
@@ -151,16 +151,16 @@ func (e tokenEntry) token() (token, error) {
 	}
 	sum, err := hex.DecodeString(e.SHA256)
 	if err != nil || len(sum) != sha256.Size {
-		return t, errors.New("sha256: want the SHA-256 of the token, 64 hexadecimal digits, such as sha256sum prints")
+		return t, errors.New("sha256: want the SHA-256 of the token, 64 hexadecimal digits, as sha256sum prints them")
 	}
 	copy(t.sum[:], sum)
 	if t.sum == sha256.Sum256(nil) || t.sum == sha256.Sum256([]byte("\n")) {
-		return t, errors.New("sha256: this is the hash of nothing; was the token's variable empty?")
+		return t, errors.New("sha256: this is the hash of an empty token: was the shell variable empty?")
 	}
 	return t, errors.Join(checkKinds(e.Kinds), checkTenants(e.Tenants))
 }
 
-// kindOf is the kind of that name, of those whose rows can be handed in.
+// kindOf is the kind of that name, of those whose rows can be submitted.
 func kindOf(name string) (tasks.Kind, bool) {
 	kind, known := tasks.KindOf(name)
 	return kind, known && !kind.Found
@@ -168,11 +168,11 @@ func kindOf(name string) (tasks.Kind, bool) {
 
 func checkKinds(kinds []string) error {
 	if len(kinds) == 0 {
-		return errors.New(`kinds: there is none; want a list such as [domain:verify], or ["*"]`)
+		return errors.New(`kinds: want a list such as [domain:verify], or ["*"]`)
 	}
 	for _, kind := range kinds {
 		if _, known := kindOf(kind); !known && kind != all {
-			return fmt.Errorf("kinds: there is no kind %s; there are %s", shown(kind), strings.Join(kindNames(), ", "))
+			return fmt.Errorf("kinds: unknown kind %s; known kinds: %s", shown(kind), strings.Join(kindNames(), ", "))
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func checkKinds(kinds []string) error {
 
 func checkTenants(tenants []string) error {
 	if len(tenants) == 0 {
-		return errors.New(`tenants: there is none; want a list such as [default], or ["*"]`)
+		return errors.New(`tenants: want a list such as [default], or ["*"]`)
 	}
 	for _, tenant := range tenants {
 		if tenant == all {
@@ -222,15 +222,15 @@ func (s *Server) authenticate(r *http.Request) (Caller, error) {
 	}
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
-		return Caller{}, unauthenticated(challenge, "Send a token of yours: Authorization: Bearer TOKEN.")
+		return Caller{}, unauthenticated(challenge, "Send your token in the header \"Authorization: Bearer TOKEN\".")
 	}
 	scheme, secret, _ := strings.Cut(given[0], " ")
 	if len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || secret == "" {
-		return Caller{}, unauthenticated(challenge, "The Authorization header is not of the form: Bearer TOKEN.")
+		return Caller{}, unauthenticated(challenge, "The Authorization header must have the form \"Bearer TOKEN\".")
 	}
 	caller, known := s.cfg.Tokens.find(strings.TrimSpace(secret))
 	if !known {
-		return Caller{}, unauthenticated(challenge+`, error="invalid_token"`, "The token is not known here.")
+		return Caller{}, unauthenticated(challenge+`, error="invalid_token"`, "The token is unknown.")
 	}
 	return caller, nil
 }

@@ -96,8 +96,8 @@ func TestTokensFile(t *testing.T) {
 	tests := []struct {
 		name, text, want string
 	}{
-		{"nothing", "", "line 1: tokens: there is none"},
-		{"no tokens", "tokens: []", "there is none"},
+		{"nothing", "", "line 1: tokens: want at least one"},
+		{"no tokens", "tokens: []", "want at least one"},
 		{"an unknown member", "tokens:\n  - " + one + "\nextra: 1", "line 3: unknown member extra"},
 		{"an unknown member of a token", "tokens:\n  - {name: a, hash: b}", "line 2: unknown member hash"},
 		{"no YAML", "tokens: [", "line 1"},
@@ -106,10 +106,10 @@ func TestTokensFile(t *testing.T) {
 		{"a name with blanks", "tokens:\n  - {name: a b}", "line 2: name: want"},
 		{"no hash", "tokens:\n  - {name: a}", "line 2: sha256: want"},
 		{"a hash too short", "tokens:\n  - {name: a, sha256: abcd}", "line 2: sha256: want"},
-		{"the hash of nothing", "tokens:\n  - {name: a, sha256: " + hashOf("") + "}", "hash of nothing"},
-		{"no kinds", "tokens:\n  - {name: a, sha256: " + hashOf("t") + ", tenants: ['*']}", "line 2: kinds: there is none"},
+		{"the hash of nothing", "tokens:\n  - {name: a, sha256: " + hashOf("") + "}", "hash of an empty token"},
+		{"no kinds", "tokens:\n  - {name: a, sha256: " + hashOf("t") + ", tenants: ['*']}", "line 2: kinds: want a list"},
 		{"an unknown kind", "tokens:\n  - {name: a, sha256: " + hashOf("t") + ", kinds: [x], tenants: ['*']}", "domain:verify"},
-		{"no tenants", "tokens:\n  - {name: a, sha256: " + hashOf("t") + ", kinds: ['*']}", "line 2: tenants: there is none"},
+		{"no tenants", "tokens:\n  - {name: a, sha256: " + hashOf("t") + ", kinds: ['*']}", "line 2: tenants: want a list"},
 		{"a tenant that is none", "tokens:\n  - {name: a, sha256: " + hashOf("t") + ", kinds: ['*'], tenants: ['A B']}", "line 2: tenants: "},
 		{"two of a hash", "tokens:\n  - " + one + "\n  - " + one, "line 3: sha256: another"},
 	}
@@ -189,8 +189,8 @@ func TestTokensFileChanges(t *testing.T) {
 			}
 		})
 	}
-	if n := strings.Count(log.String(), "cannot be used"); n != 2 {
-		t.Errorf("told %d times of a file that cannot be used, want 2:\n%s", n, log.String())
+	if n := strings.Count(log.String(), "changed file not usable"); n != 2 {
+		t.Errorf("logged %d times that the file is not usable, want 2:\n%s", n, log.String())
 	}
 }
 

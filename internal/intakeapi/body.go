@@ -29,16 +29,16 @@ func checkType(r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	mediaType, params, err := mime.ParseMediaType(given)
 	if given != "" && err != nil {
-		return unsupported("The Content-Type %s cannot be read.", shown(given))
+		return unsupported("The Content-Type %s is malformed.", shown(given))
 	}
 	if strings.HasPrefix(mediaType, "multipart/") {
-		return unsupported("The rows are the body itself, not a part of a form: with curl, --data-binary @FILE in the place of -F.")
+		return unsupported("Send the rows as the request body, not as a form: with curl, use --data-binary @FILE instead of -F.")
 	}
 	if !slices.Contains(mediaTypes, mediaType) {
-		return unsupported("Rows come as text/csv or application/jsonl, gzipped or not, not as %s.", shown(mediaType))
+		return unsupported("Send rows as text/csv or application/jsonl, optionally gzipped, not as %s.", shown(mediaType))
 	}
 	if charset := strings.ToLower(params["charset"]); charset != "" && charset != "utf-8" && charset != "us-ascii" {
-		return unsupported("Rows come as UTF-8, not as %s.", shown(charset))
+		return unsupported("Send rows in UTF-8, not in %s.", shown(charset))
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func gzipped(r *http.Request) (bool, error) {
 	case "gzip", "x-gzip":
 		return true, nil
 	default:
-		return false, unsupported("The Content-Encoding may be gzip, not %s.", shown(coding))
+		return false, unsupported("The Content-Encoding must be gzip, not %s.", shown(coding))
 	}
 }
 
@@ -79,13 +79,13 @@ func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, to io.Write
 	if err != nil {
 		return s.bodyProblem(err)
 	}
-	// The check may take longer than the next octet was waited for, and the
+	// The check may take longer than the next byte was waited for, and the
 	// connection is listened to meanwhile.
 	_ = rc.SetReadDeadline(time.Time{})
 	return nil
 }
 
-// patientBody waits for the next octets, but not for ever.
+// patientBody waits for the next bytes, but not for ever.
 type patientBody struct {
 	body  io.Reader
 	rc    *http.ResponseController
@@ -119,7 +119,7 @@ func (s *Server) decoded(body io.Reader, announced bool) (io.Reader, error) {
 		isGzip := bytes.Equal(magic, []byte{0x1f, 0x8b})
 		switch {
 		case announced && layer == 0 && !isGzip:
-			return nil, badRequest("The Content-Encoding is gzip, but the body does not begin like gzip.")
+			return nil, badRequest("The Content-Encoding is gzip, but the body is not gzipped.")
 		case !isGzip:
 			return in, nil
 		case layer == 2 || (layer == 1 && !announced):
@@ -133,8 +133,8 @@ func (s *Server) decoded(body io.Reader, announced bool) (io.Reader, error) {
 	}
 }
 
-// errExpands says that gzip expands to more than is taken.
-var errExpands = errors.New("expands to more than is taken")
+// errExpands says that gzip expanded body too large.
+var errExpands = errors.New("expanded body too large")
 
 // expanded bounds what gzip expands to.
 type expanded struct {
@@ -154,7 +154,7 @@ func (e *expanded) Read(p []byte) (int, error) {
 }
 
 func (s *Server) tooLarge(what string) *problem {
-	return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The %s is more than %d bytes. Hand the rows in as several runs.", what, s.limits.MaxBytes)
+	return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The %s is larger than %d bytes. Submit the rows as several runs.", what, s.limits.MaxBytes)
 }
 
 // bodyProblem says why a body could not be received. Where it is not the spool,
@@ -166,12 +166,12 @@ func (s *Server) bodyProblem(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return s.tooLarge("body")
 	}
-	p := badRequest("The body cannot be read to its end: %s.", reason(err))
+	p := badRequest("Reading the body failed: %s.", reason(err))
 	switch {
 	case errors.Is(err, errExpands):
-		p = s.tooLarge("body, expanded,")
+		p = s.tooLarge("expanded body")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		p = newProblem(http.StatusRequestTimeout, "body-timeout", "Nothing came for %s, or the whole took longer than %s.", s.limits.Idle, s.limits.Upload)
+		p = newProblem(http.StatusRequestTimeout, "body-timeout", "No data arrived for %s, or the upload took longer than %s.", s.limits.Idle, s.limits.Upload)
 	}
 	p.cause = err
 	return p

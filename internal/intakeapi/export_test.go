@@ -36,10 +36,10 @@ func (s *Server) FailWrites(err error) {
 	s.spool.write = func(*os.File, []byte) (int, error) { return 0, err }
 }
 
-// HoldHandIns has nothing handed in until it is undone.
+// HoldHandIns has nothing submitted until it is undone.
 func (s *Server) HoldHandIns() (release func()) {
 	if !s.handIns.TryAcquire(handInsAtOnce) {
-		panic("a hand-in is under way")
+		panic("a submission is under way")
 	}
 	return func() { s.handIns.Release(handInsAtOnce) }
 }

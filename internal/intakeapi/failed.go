@@ -39,7 +39,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request) error {
 	_, err = intake.ExportUnwell(r.Context(), s.cfg.Ledger, run, form != csvType, out)
 	switch {
 	case err != nil && out.begun:
-		s.log.WarnContext(r.Context(), "an export broke off", "request_id", aboutOf(r.Context()).id, "run", run.ID, "error", err)
+		s.log.WarnContext(r.Context(), "export failed", "request_id", aboutOf(r.Context()).id, "run", run.ID, "error", err)
 		panic(http.ErrAbortHandler) // only a broken connection tells that the rest is missing
 	case err != nil:
 		return err
@@ -65,7 +65,7 @@ func formOf(r *http.Request, run runs.Run) (string, error) {
 			return form, nil
 		}
 	}
-	return "", newProblem(http.StatusNotAcceptable, "not-acceptable", "The rows of this run are given as: %s.", strings.Join(forms, ", "))
+	return "", newProblem(http.StatusNotAcceptable, "not-acceptable", "The rows of this run are available as: %s.", strings.Join(forms, ", "))
 }
 
 // accepts says whether a range of the Accept header has that type in it. Of
@@ -79,7 +79,7 @@ func accepts(one, mediaType string) bool {
 	return asked == mediaType || asked == "*/*" || asked == major+"/*"
 }
 
-// export is the answer's body. Its head is written with the first octets, so
+// export is the answer's body. Its head is written with the first bytes, so
 // that what goes wrong before them can be told.
 type export struct {
 	w         http.ResponseWriter

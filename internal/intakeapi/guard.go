@@ -86,7 +86,7 @@ func (s *Server) panicked(out *answer, r *http.Request, broken any) {
 	}
 	s.log.ErrorContext(r.Context(), "panic", "request_id", aboutOf(r.Context()).id, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
 	if !out.cut {
-		s.fail(out, r, newProblem(http.StatusInternalServerError, "internal", "It is in the server's log under the id of this request."))
+		s.fail(out, r, newProblem(http.StatusInternalServerError, "internal", "The server's log has the details under this request's id."))
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 }
 
 func busy(what string) *problem {
-	p := newProblem(http.StatusServiceUnavailable, "busy", "The server has as many %s as it takes at a time. Try again in a moment.", what)
+	p := newProblem(http.StatusServiceUnavailable, "busy", "The server has reached its limit of %s. Try again in a moment.", what)
 	p.retryAfter = 5 * time.Second
 	return p
 }
@@ -124,10 +124,10 @@ func fromHere(r *http.Request) error {
 	}
 	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	if !strings.EqualFold(host, "localhost") && (err != nil || !ip.Unmap().IsLoopback()) {
-		return newProblem(http.StatusForbidden, "not-allowed", "Without tokens only requests to localhost are answered, not to %s.", shown(r.Host))
+		return newProblem(http.StatusForbidden, "not-allowed", "Without --tokens the server answers only requests to localhost, not to %s.", shown(r.Host))
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return newProblem(http.StatusForbidden, "not-allowed", "Without tokens no request from a page of another site is carried out.")
+		return newProblem(http.StatusForbidden, "not-allowed", "Without --tokens the server refuses requests from other sites' pages.")
 	}
 	return nil
 }

@@ -15,14 +15,14 @@ import (
 	"orgops/internal/runs"
 )
 
-// longestAgain is the longest time between two attempts at a hand-in.
+// longestAgain is the longest time between two attempts at a submission.
 const longestAgain = time.Minute
 
 // errStopped says that the server ended before a job could be begun.
-var errStopped = newProblem(http.StatusServiceUnavailable, "store", "The server is being stopped. It goes on with this when it is back; the same Idempotency-Key finds it.")
+var errStopped = newProblem(http.StatusServiceUnavailable, "store", "The server is shutting down. It resumes this submission after its restart; repeat the request with the same Idempotency-Key to get the run.")
 
 // errBroken says that a job cannot be done, now or later.
-var errBroken = errors.New("the job cannot be done")
+var errBroken = errors.New("invalid spooled submission")
 
 // accept takes a job over, and returns it, or the same if that is under way:
 // two requests with one key become one run.
@@ -62,7 +62,7 @@ func (s *Server) begin(j *job) {
 	})
 }
 
-// full says whether more is waiting to be handed in than is taken.
+// full says whether more is waiting to be submitted than is taken.
 func (s *Server) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,17 +80,17 @@ func (s *Server) do(ctx context.Context, j *job) {
 			s.forget(ctx, j)
 			return
 		case ctx.Err() != nil:
-			s.log.InfoContext(ctx, "a hand-in is left to the next server", "run", j.Run)
+			s.log.InfoContext(ctx, "submission left in the spool for the next start", "run", j.Run)
 			return
 		case errors.Is(err, errBroken):
-			s.log.ErrorContext(ctx, "a submission cannot be handed in, and is set aside in the spool", "run", j.Run, "caller", j.Caller, "error", err)
+			s.log.ErrorContext(ctx, "submission rejected and set aside in the spool", "run", j.Run, "caller", j.Caller, "error", err)
 			if err := s.spool.setAside(j); err != nil {
-				s.log.ErrorContext(ctx, "set aside", "run", j.Run, "error", err)
+				s.log.ErrorContext(ctx, "cannot set submission aside", "run", j.Run, "error", err)
 			}
 			return
 		}
 		j.fresh = false
-		s.log.WarnContext(ctx, "a hand-in failed, and is tried again", "run", j.Run, "in", wait, "error", err)
+		s.log.WarnContext(ctx, "submission failed, retrying", "run", j.Run, "in", wait, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -101,7 +101,7 @@ func (s *Server) do(ctx context.Context, j *job) {
 
 func (s *Server) forget(ctx context.Context, j *job) {
 	if err := s.spool.remove(j); err != nil {
-		s.log.ErrorContext(ctx, "remove from the spool", "run", j.Run, "error", err)
+		s.log.ErrorContext(ctx, "cannot remove submission from the spool", "run", j.Run, "error", err)
 	}
 }
 
@@ -126,7 +126,7 @@ func (s *Server) attempt(ctx context.Context, j *job) error {
 	_, differs := errors.AsType[*runs.MismatchError](err)
 	switch {
 	case errors.Is(err, runs.ErrCancelled):
-		return nil // while it was handed in; no more of it is wanted
+		return nil // while it was submitted; no more of it is wanted
 	case differs, errors.Is(err, intake.ErrChanged):
 		return fmt.Errorf("%w: %w", errBroken, err)
 	}
@@ -144,11 +144,11 @@ func (s *Server) handIn(ctx context.Context, j *job) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case spoilt(err):
-		return fmt.Errorf("%w: its rows were good and are not: %w", errBroken, err)
+		return fmt.Errorf("%w: the stored rows are no longer valid: %w", errBroken, err)
 	case err != nil:
 		return err
 	case checked.Digest != j.Digest:
-		return fmt.Errorf("%w: its rows are not those that were received", errBroken)
+		return fmt.Errorf("%w: the stored rows differ from the received rows", errBroken)
 	}
 	run, created, err := s.cfg.Intake.Begin(ctx, in, checked, j.asRun())
 	if err != nil || run.Sealed {
@@ -158,7 +158,7 @@ func (s *Server) handIn(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "rows handed in", "run", run.ID, "caller", run.Caller, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
+	s.log.InfoContext(ctx, "rows submitted", "run", run.ID, "caller", run.Caller, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
 	return nil
 }
 
@@ -169,7 +169,7 @@ func spoilt(err error) bool {
 	return rows || header || errors.Is(err, intake.ErrNoRows) || errors.Is(err, fs.ErrNotExist)
 }
 
-// longestTraceparent is well above what is defined, 55 octets.
+// longestTraceparent is well above what is defined, 55 bytes.
 const longestTraceparent = 128
 
 // traceparentOf is the request's header, empty where it is none.
@@ -195,7 +195,7 @@ func (s *Server) gone(ctx context.Context, j *job) (bool, error) {
 func (s *Server) input(ctx context.Context, j *job) (intake.Input, error) {
 	kind, known := kindOf(j.Kind)
 	if !known {
-		return intake.Input{}, fmt.Errorf("%w: kind %s is not known", errBroken, shown(j.Kind))
+		return intake.Input{}, fmt.Errorf("%w: unknown kind %s", errBroken, shown(j.Kind))
 	}
 	return intake.Input{
 		Name: "body", Kind: kind, Ignore: j.Ignore, SkipInvalid: j.SkipInvalid,

@@ -54,22 +54,22 @@ func (p *problem) Unwrap() error { return p.cause }
 // titles has every problem there is; openapi.yaml lists them too.
 var titles = map[string]string{
 	"bad-request":        "The request cannot be read",
-	"unauthenticated":    "A token is needed",
+	"unauthenticated":    "A valid token is required",
 	"not-allowed":        "The token does not allow this",
-	"not-found":          "There is no such thing",
-	"method-not-allowed": "Not with this method",
-	"not-acceptable":     "Not in this form",
-	"body-timeout":       "The body came too slowly",
-	"state":              "The run is not in a state for this",
-	"too-large":          "Too much",
-	"unsupported-type":   "Not rows",
-	"bad-rows":           "Rows are bad; nothing was handed in",
-	"bad-input":          "The rows cannot be read; nothing was handed in",
-	"key-reused":         "The Idempotency-Key stands for another run",
-	"busy":               "Too many requests at a time",
-	"store":              "The store does not answer",
-	"spool":              "The rows cannot be kept",
-	"internal":           "A fault of the server",
+	"not-found":          "Not found",
+	"method-not-allowed": "Method not allowed",
+	"not-acceptable":     "Not available in this format",
+	"body-timeout":       "The upload was too slow",
+	"state":              "The state of the run does not allow this",
+	"too-large":          "The request is too large",
+	"unsupported-type":   "Unsupported media type",
+	"bad-rows":           "Some rows are invalid; nothing was submitted",
+	"bad-input":          "The rows cannot be read; nothing was submitted",
+	"key-reused":         "The Idempotency-Key was used for another run",
+	"busy":               "Too many concurrent requests",
+	"store":              "Redis does not answer",
+	"spool":              "The rows cannot be stored",
+	"internal":           "Internal server error",
 }
 
 func newProblem(status int, word, detail string, a ...any) *problem {
@@ -81,7 +81,7 @@ func badRequest(detail string, a ...any) *problem {
 }
 
 func noSuchRun(id string) *problem {
-	return newProblem(http.StatusNotFound, "not-found", "There is no run %s of yours: it never was, or ended more than 30 days ago.", shown(id))
+	return newProblem(http.StatusNotFound, "not-found", "You have no run %s: it never existed, or it ended more than 30 days ago.", shown(id))
 }
 
 // problemOf says what an error means to a client. It is the one place that does.
@@ -103,18 +103,18 @@ func problemOf(err error) *problem {
 		return newProblem(http.StatusUnprocessableEntity, "bad-input", "%s", err)
 	case differs:
 		return newProblem(http.StatusUnprocessableEntity, "key-reused",
-			"You have used this key for a run with another %s: %s. Use a key of its own for each submission.", mismatch.Member, mismatch.Run)
+			"You have used this key for run %[2]s with a different %[1]s. Use a new key for each submission.", mismatch.Member, mismatch.Run)
 	case errors.Is(err, runs.ErrNotFound):
-		return newProblem(http.StatusNotFound, "not-found", "The run is no longer there.")
+		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
 	case retried, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, runs.ErrOpen), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrUnsealed), errors.Is(err, runs.ErrCancelled):
 		return newProblem(http.StatusConflict, "state", "%s", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), isStore(err):
 		return &problem{
 			Type: typePrefix + "store", Title: titles["store"], Status: http.StatusServiceUnavailable,
-			Detail: "Ask again in a moment; the same Idempotency-Key makes that harmless.", retryAfter: 5 * time.Second, cause: err,
+			Detail: "Repeat the request in a moment; with the same Idempotency-Key this is safe.", retryAfter: 5 * time.Second, cause: err,
 		}
 	}
-	p := newProblem(http.StatusInternalServerError, "internal", "It is in the server's log under the id of this request.")
+	p := newProblem(http.StatusInternalServerError, "internal", "The server's log has the details under this request's id.")
 	p.cause = err
 	return p
 }
@@ -132,7 +132,7 @@ func isStore(err error) bool {
 
 func badRows(bad *intake.BadRows) *problem {
 	p := newProblem(http.StatusUnprocessableEntity, "bad-rows",
-		"Put right the rows below and send all of them again, or send them with ?skip_invalid=1 to hand in the good ones.")
+		"Correct the rows below and send all of them again, or send them with ?skip_invalid=1 to submit the valid ones.")
 	p.Rows, p.BadRows = rowsAsJSON(bad.First), bad.Total
 	return p
 }

@@ -22,7 +22,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.full() {
-		return busy("submissions that wait to be handed in")
+		return busy("pending submissions")
 	}
 	u := &upload{spool: s.spool}
 	defer u.end()
@@ -93,13 +93,13 @@ func (s *Server) handInAgain(ctx context.Context, j *job) error {
 	run, sum, err := s.cfg.Intake.Retry(ctx, j.Parent, options)
 	if refused(err) {
 		j.refusal = err
-		s.log.InfoContext(ctx, "a retry is refused", "run", j.Run, "parent", j.Parent, "caller", j.Caller, "error", err)
+		s.log.InfoContext(ctx, "retry refused", "run", j.Run, "parent", j.Parent, "caller", j.Caller, "error", err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "rows handed in again", "run", run.ID, "parent", j.Parent, "caller", run.Caller, "rows", sum.Rows, "tasks", sum.Tasks)
+	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", j.Parent, "caller", run.Caller, "rows", sum.Rows, "tasks", sum.Tasks)
 	return nil
 }
 

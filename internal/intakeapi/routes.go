@@ -67,12 +67,12 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	answer := discarded{header: http.Header{}}
 	s.mux.ServeHTTP(&answer, r)
 	if answer.status == http.StatusMethodNotAllowed {
-		p := newProblem(answer.status, "method-not-allowed", "There is %s.", answer.header.Get("Allow"))
+		p := newProblem(answer.status, "method-not-allowed", "This path accepts %s.", answer.header.Get("Allow"))
 		p.allow = answer.header.Get("Allow")
 		s.fail(w, r, p)
 		return
 	}
-	s.fail(w, r, newProblem(http.StatusNotFound, "not-found", "What there is, GET /v1/openapi.yaml says."))
+	s.fail(w, r, newProblem(http.StatusNotFound, "not-found", "GET /v1/openapi.yaml lists all paths."))
 }
 
 // discarded is an answer of which the body is nobody's.
@@ -90,14 +90,14 @@ func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 func queryOf(r *http.Request, names ...string) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, badRequest("The query cannot be read: it is not percent-encoded.")
+		return nil, badRequest("The query is not correctly percent-encoded.")
 	}
 	for name, values := range query {
 		switch {
 		case !slices.Contains(names, name) && len(names) == 0:
-			return nil, badRequest("There is no parameter %s here: there is none at all.", shown(name))
+			return nil, badRequest("Unknown parameter %s: this path takes no parameters.", shown(name))
 		case !slices.Contains(names, name):
-			return nil, badRequest("There is no parameter %s here. There are: %s.", shown(name), strings.Join(names, ", "))
+			return nil, badRequest("Unknown parameter %s. Known parameters: %s.", shown(name), strings.Join(names, ", "))
 		case len(values) > 1:
 			return nil, badRequest("The parameter %s is given more than once.", name)
 		}
@@ -113,7 +113,7 @@ func flagOf(query url.Values, name string) (bool, error) {
 	case "", "0", "false":
 		return false, nil
 	default:
-		return false, badRequest("The parameter %s is 1 or 0, not %s.", name, shown(value))
+		return false, badRequest("The parameter %s must be 1 or 0, not %s.", name, shown(value))
 	}
 }
 

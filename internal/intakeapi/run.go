@@ -20,7 +20,7 @@ type runJSON struct {
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // of a retry
-	State     string           `json:"state"`            // "being handed in", "open", "paused", "being resumed" or "ended"
+	State     string           `json:"state"`            // "being submitted", "open", "paused", "being resumed" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"` // of settled rows, by outcome
@@ -54,7 +54,7 @@ func state(r runs.Run) string {
 	case r.Resuming:
 		return "being resumed"
 	case !r.Sealed:
-		return "being handed in"
+		return "being submitted"
 	}
 	return "open"
 }
@@ -132,12 +132,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	most := usualPage
 	if text := query.Get("limit"); text != "" {
 		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > mostRuns {
-			return badRequest("The parameter limit is a number from 1 to %d, not %s.", mostRuns, shown(text))
+			return badRequest("The parameter limit must be a number from 1 to %d, not %s.", mostRuns, shown(text))
 		}
 	}
 	after, ok := placeOf(query.Get("after"))
 	if !ok {
-		return badRequest("The parameter after is not from a list's next.")
+		return badRequest("The parameter after must be copied from \"next\" of the previous page.")
 	}
 	caller := callerOf(ctx).Name
 	page, next, err := s.cfg.Ledger.Page(ctx, runs.Wanted{Is: func(r runs.Run) bool { return r.Caller == caller }, After: after, Most: most})

@@ -29,7 +29,7 @@ type Config struct {
 	// Spool is the directory of what is received; empty: DefaultSpool.
 	Spool  string
 	Limits Limits
-	// Trace returns the context for handing in what came with that header traceparent
+	// Trace returns the context for submitting what came with that header traceparent
 	// (W3C Trace Context), whatever is in it. nil: it is not looked at.
 	Trace func(ctx context.Context, traceparent string) context.Context
 	// Version is told by /healthz.
@@ -45,20 +45,20 @@ type Limits struct {
 	Uploads  int // bodies received at a time; 16
 	Requests int // at a time, bodies and event streams among them; 256
 	Streams  int // event streams at a time; 128
-	Pending  int // submissions received and not handed in; 1000
+	Pending  int // submissions received and not submitted; 1000
 
 	Request time.Duration // for a request without a body, and for each write of an answer; 30 s
-	Idle    time.Duration // for the next octets of a body; 30 s
+	Idle    time.Duration // for the next bytes of a body; 30 s
 	Upload  time.Duration // for a body, and the check of its rows; 30 min
 	Stop    time.Duration // for requests under way when the server stops; 25 s
 
 	Look      time.Duration // between looks at a run that is followed; 1 s
 	Heartbeat time.Duration // between comments in a silent event stream; 15 s
-	Again     time.Duration // before a hand-in that failed is tried again, doubled up to a minute; 1 s
+	Again     time.Duration // before a submission that failed is tried again, doubled up to a minute; 1 s
 }
 
 // Others on the machine's processors: a check reads and hashes as fast as it
-// can, and a hand-in keeps 32 connections to Redis busy.
+// can, and a submission keeps 32 connections to Redis busy.
 const (
 	checksAtOnce  = 2
 	handInsAtOnce = 2
@@ -108,13 +108,13 @@ type Server struct {
 	requests, uploads, streams *semaphore.Weighted
 	checks, handIns            *semaphore.Weighted
 
-	work  context.Context // of hand-ins and event streams; ends when the server begins to stop
+	work  context.Context // of submissions and event streams; ends when the server begins to stop
 	stop  context.CancelFunc
 	under sync.WaitGroup // requests under way
 
 	jobs    sync.WaitGroup
 	mu      sync.Mutex
-	pending map[string]*job // by run: received, and not handed in whole
+	pending map[string]*job // by run: received, and not submitted whole
 }
 
 // New opens the spool. A server is for one [Server.Run].
@@ -148,10 +148,10 @@ func New(cfg Config) (*Server, error) {
 
 // Run serves on the listener, and first of all goes on with what an earlier
 // server on the same spool has left. When ctx ends it lets the requests under
-// way finish, for a time, and leaves what is not handed in to the next one.
+// way finish, for a time, and leaves what is not submitted to the next one.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	for _, j := range s.left {
-		s.log.InfoContext(ctx, "a submission that was left is handed in", "run", j.Run, "caller", j.Caller)
+		s.log.InfoContext(ctx, "submission from the spool resumed", "run", j.Run, "caller", j.Caller)
 		s.start(j)
 	}
 	err := s.serve(ctx, listener)
@@ -183,7 +183,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	defer cancel()
 	err := server.Shutdown(patience)
 	if err != nil {
-		s.log.WarnContext(ctx, "requests were cut off", "after", s.limits.Stop)
+		s.log.WarnContext(ctx, "requests interrupted by the shutdown", "after", s.limits.Stop)
 		err = server.Close()
 	}
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {

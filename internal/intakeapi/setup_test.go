@@ -169,7 +169,7 @@ type response struct {
 type call struct {
 	method, path, token, key, body string
 	header                         http.Header
-	reader                         io.Reader // in the place of body
+	reader                         io.Reader // instead of body
 }
 
 func (w *world) request(c call) *http.Request {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// spool is the directory of what was received and is not handed in yet. Nobody
+// spool is the directory of what was received and is not submitted yet. Nobody
 // but the server's user can read it, and no two servers use one.
 //
 //	<random>.rows   rows, as they came but for gzip
@@ -75,14 +75,14 @@ func openSpool(dir string) (*spool, error) {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("spool %s is no directory", dir)
+		return nil, fmt.Errorf("spool %s is not a directory", dir)
 	}
 	if err := private(info); err != nil {
 		return nil, fmt.Errorf("spool %s: %w", dir, err)
 	}
 	lock, err := lockFile(filepath.Join(dir, "lock"))
 	if err != nil {
-		return nil, fmt.Errorf("spool %s: %w: is another server using it? give each a --spool of its own", dir, err)
+		return nil, fmt.Errorf("spool %s: %w: another server may be using it: give each server its own --spool", dir, err)
 	}
 	return &spool{dir: dir, lock: lock, write: (*os.File).Write}, nil
 }
@@ -104,7 +104,7 @@ func (s *spool) jobs(log *slog.Logger) ([]*job, error) {
 		}
 		j, err := s.readJob(entry.Name())
 		if err != nil {
-			log.Error("a job in the spool cannot be read, and is left there", "file", filepath.Join(s.dir, entry.Name()), "error", err)
+			log.Error("spooled submission not readable, left in the spool", "file", filepath.Join(s.dir, entry.Name()), "error", err)
 			continue
 		}
 		wanted[j.Rows] = true
@@ -133,7 +133,7 @@ func (s *spool) readJob(name string) (*job, error) {
 		return nil, err
 	}
 	if j.Rows != filepath.Base(j.Rows) && j.Rows != "" {
-		return nil, fmt.Errorf("rows: %s is no name of a file", shown(j.Rows))
+		return nil, fmt.Errorf("rows: %s is not a file name", shown(j.Rows))
 	}
 	return j, nil
 }
@@ -242,9 +242,9 @@ func (u *upload) end() {
 
 // spoolProblem tells a disk that is full from one that is broken.
 func spoolProblem(err error) *problem {
-	status, detail := http.StatusServiceUnavailable, "Its disk cannot be written to; the operator's log says why. Nothing was handed in."
+	status, detail := http.StatusServiceUnavailable, "The server cannot write to its disk; its log has the details. Nothing was submitted."
 	if isFull(err) {
-		status, detail = http.StatusInsufficientStorage, "Its disk is full. Nothing was handed in; try again when there is room."
+		status, detail = http.StatusInsufficientStorage, "The server's disk is full. Nothing was submitted; try again later."
 	}
 	p := newProblem(status, "spool", "%s", detail)
 	p.cause, p.retryAfter = err, time.Minute

@@ -10,7 +10,7 @@ import (
 	"orgops/internal/intakeapi"
 )
 
-// TestNextServer stops the server between 202 and the hand-in: the next one on
+// TestNextServer stops the server between 202 and the submission: the next one on
 // the same spool completes the run.
 func TestNextServer(t *testing.T) {
 	w := newWorld(t)
@@ -19,7 +19,7 @@ func TestNextServer(t *testing.T) {
 	w.stop()
 	release()
 	if r, err := w.ledger.Get(t.Context(), run.Run); err != nil || r.Sealed {
-		t.Fatalf("run %+v, %v; want it not handed in", r, err)
+		t.Fatalf("run %+v, %v; want it not submitted", r, err)
 	}
 	// What was only being received is nobody's.
 	for _, name := range []string{"x.part", "x.rows"} {
@@ -34,8 +34,8 @@ func TestNextServer(t *testing.T) {
 	w.eventually(func() bool { return len(w.spooled()) == 0 })
 }
 
-// TestNextServerAgain has the server end after the run was handed in, and before
-// the spool knew: nothing is handed in twice.
+// TestNextServerAgain has the server end after the run was submitted, and before
+// the spool knew: nothing is submitted twice.
 func TestNextServerAgain(t *testing.T) {
 	w := newWorld(t)
 	release := w.server.HoldHandIns()
@@ -75,27 +75,27 @@ func TestSpoiltSpool(t *testing.T) {
 			if err := os.WriteFile(file, []byte(rows(2)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "not those that were received", ".broken"},
+		}, "stored rows differ from the received rows", ".broken"},
 		{"bad rows", func(t *testing.T, _ *world, file, _ string) {
 			if err := os.WriteFile(file, []byte(rows(2)+"x\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "were good and are not", ".broken"},
+		}, "stored rows are no longer valid", ".broken"},
 		{"no rows", func(t *testing.T, _ *world, file, _ string) {
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
 			}
-		}, "were good and are not", ".broken"},
+		}, "stored rows are no longer valid", ".broken"},
 		{"a job that is none", func(t *testing.T, _ *world, _, job string) {
 			if err := os.WriteFile(job, []byte("{"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "cannot be read", ".json"},
+		}, "spooled submission not readable", ".json"},
 		{"rows elsewhere", func(t *testing.T, _ *world, _, job string) {
 			if err := os.WriteFile(job, []byte(`{"run":"r","rows":"../../etc/passwd"}`), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "no name of a file", ".json"},
+		}, "is not a file name", ".json"},
 		{"a run that is long forgotten", func(t *testing.T, w *world, _, job string) {
 			text, err := os.ReadFile(job)
 			if err != nil {
@@ -132,7 +132,7 @@ func TestSpoiltSpool(t *testing.T) {
 				return strings.Contains(strings.Join(left, " "), test.left) && strings.Contains(w.log.String(), test.log)
 			})
 			if r, err := w.ledger.Get(t.Context(), run.Run); err == nil && r.Sealed {
-				t.Errorf("run %+v; want it not handed in", r)
+				t.Errorf("run %+v; want it not submitted", r)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestSpoolIsPrivate(t *testing.T) {
 			if err := os.Symlink(t.TempDir(), dir); err != nil {
 				t.Fatal(err)
 			}
-		}, "is no directory"},
+		}, "is not a directory"},
 		{"another server's", func(t *testing.T, dir string) {
 			other, err := intakeapi.New(intakeapi.Config{Spool: dir})
 			if err != nil {

@@ -14,10 +14,10 @@ import (
 // directory for temporary files anybody could have made it.
 func private(info os.FileInfo) error {
 	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("others can get into it (mode %04o): chmod 700 it", info.Mode().Perm())
+		return fmt.Errorf("other users can access it (mode %04o): chmod 700 it", info.Mode().Perm())
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Getuid() {
-		return fmt.Errorf("it belongs to user %d, not to the server's, %d", stat.Uid, os.Getuid())
+		return fmt.Errorf("it belongs to user %d, but the server runs as user %d", stat.Uid, os.Getuid())
 	}
 	return nil
 }

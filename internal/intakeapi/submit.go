@@ -24,11 +24,11 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !s.uploads.TryAcquire(1) {
-		return busy("bodies")
+		return busy("uploads")
 	}
 	defer s.uploads.Release(1)
 	if s.full() {
-		return busy("submissions that wait to be handed in")
+		return busy("pending submissions")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload)
 	defer cancel()
@@ -36,11 +36,11 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 }
 
 // order is what a request asks for, as far as its head tells. dry: nothing is
-// to be handed in.
+// to be submitted.
 func (s *Server) order(r *http.Request) (j *job, dry bool, err error) {
 	kind := r.PathValue("run")
 	if _, known := kindOf(kind); !known {
-		return nil, false, newProblem(http.StatusNotFound, "not-found", "There is no kind of run %s. There are: %s.", shown(kind), strings.Join(kindNames(), ", "))
+		return nil, false, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(kind), strings.Join(kindNames(), ", "))
 	}
 	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "dry_run")
 	if err != nil {
@@ -93,7 +93,7 @@ const longestLabel = 200
 
 func checkLabel(label string) error {
 	if utf8.RuneCountInString(label) > longestLabel || !utf8.ValidString(label) {
-		return badRequest("The parameter label is text of at most %d characters.", longestLabel)
+		return badRequest("The parameter label must be text of at most %d characters.", longestLabel)
 	}
 	return nil
 }
@@ -103,11 +103,11 @@ func giveUpOf(query url.Values, kind string) (time.Duration, error) {
 		return 0, nil
 	}
 	if kind != tasks.TypeVerify {
-		return 0, badRequest("The parameter give_up is for runs of kind %s alone.", tasks.TypeVerify)
+		return 0, badRequest("The parameter give_up is only for runs of kind %s.", tasks.TypeVerify)
 	}
 	giveUp, err := time.ParseDuration(query.Get("give_up"))
 	if err != nil || giveUp <= 0 || giveUp%time.Second != 0 {
-		return 0, badRequest("The parameter give_up is in whole seconds, such as 72h or 90m, not %s.", shown(query.Get("give_up")))
+		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.", shown(query.Get("give_up")))
 	}
 	return giveUp, nil
 }
@@ -122,14 +122,14 @@ var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func runOf(r *http.Request, caller string) (string, error) {
 	given := r.Header.Values("Idempotency-Key")
 	if len(given) == 0 {
-		return "", badRequest("The header Idempotency-Key is missing: a word of yours for this submission, such as a UUID. Sent again under the same key, it is the same run.")
+		return "", badRequest("The header Idempotency-Key is missing. Choose a unique key for this submission, such as a UUID. A repeated request with the same key returns the same run.")
 	}
 	key := given[0]
 	if len(key) > 1 && strings.HasPrefix(key, `"`) && strings.HasSuffix(key, `"`) {
 		key = key[1 : len(key)-1]
 	}
 	if len(given) > 1 || !keyPattern.MatchString(key) {
-		return "", badRequest("The header Idempotency-Key is one of 1 to 64 letters, digits, - or _.")
+		return "", badRequest("The header Idempotency-Key must have 1 to 64 letters, digits, - or _.")
 	}
 	sum := sha256.Sum256([]byte("orgops run\x00" + caller + "\x00" + key))
 	return hex.EncodeToString(sum[:16]), nil
@@ -154,7 +154,7 @@ func (s *Server) take(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	defer func() { _ = checked.Close() }()
 	switch {
 	case checked.Rows > s.limits.MaxRows:
-		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "There are %d rows, and at most %d are taken at a time. Hand them in as several runs.", checked.Rows, s.limits.MaxRows)
+		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The body has %d rows; one run takes at most %d. Submit them as several runs.", checked.Rows, s.limits.MaxRows)
 	case err != nil:
 		return err
 	case dry:
@@ -175,7 +175,7 @@ func (s *Server) take(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	return nil
 }
 
-// takeOver begins the run and takes the hand-in over. What is kept is on the disk
+// takeOver begins the run and takes the submission over. What is kept is on the disk
 // before the run is begun, so that a full disk leaves no run behind.
 func (s *Server) takeOver(ctx context.Context, j *job, u *upload, in intake.Input, checked intake.Checked) (run runs.Run, seen bool, err error) {
 	settings, seen, err := pace.Announced(ctx, s.cfg.Redis, j.Tenant)
@@ -200,7 +200,7 @@ func (s *Server) takeOver(ctx context.Context, j *job, u *upload, in intake.Inpu
 	return run, seen, err
 }
 
-// answerRun answers with a run that was handed in, now or before.
+// answerRun answers with a run that was submitted, now or before.
 func answerRun(w http.ResponseWriter, j runJSON) {
 	status := http.StatusAccepted
 	if j.EndedAt != nil {

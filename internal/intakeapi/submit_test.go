@@ -97,7 +97,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"a type that is none", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"; ;"}}}, 415, "unsupported-type", ""},
 		{"another charset", call{path: "/v1/runs/domain:verify", key: "k", header: http.Header{"Content-Type": {"text/csv; charset=latin1"}}}, 415, "unsupported-type", "UTF-8"},
 		{"another coding", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1), header: http.Header{"Content-Encoding": {"br"}}}, 415, "unsupported-type", "gzip"},
-		{"gzip that is none", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1), header: http.Header{"Content-Encoding": {"gzip"}}}, 400, "bad-request", "does not begin"},
+		{"gzip that is none", call{path: "/v1/runs/domain:verify", key: "k", body: rows(1), header: http.Header{"Content-Encoding": {"gzip"}}}, 400, "bad-request", "is not gzipped"},
 		{"gzip that is cut off", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, rows(9))[:40]}, 400, "bad-request", "cut off"},
 		{"gzip that is broken", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, rows(9))[:60] + strings.Repeat("x", 60)}, 400, "bad-request", ""},
 		{"gzip in gzip", call{path: "/v1/runs/domain:verify", key: "k", body: zipped(t, zipped(t, rows(1)))}, 400, "bad-request", "more than once"},
@@ -310,7 +310,7 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestPatience holds that the pause for the next octets is no limit on the
+// TestPatience holds that the pause for the next bytes is no limit on the
 // request: the check and the answer come after them.
 func TestPatience(t *testing.T) {
 	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Idle = 200 * time.Millisecond })
@@ -362,7 +362,7 @@ func TestPending(t *testing.T) {
 	release()
 }
 
-// TestTraceparent: rows are handed in as of whoever asked, by the next server too where
+// TestTraceparent: rows are submitted as of whoever asked, by the next server too where
 // this one was stopped before.
 func TestTraceparent(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -386,7 +386,7 @@ func TestTraceparent(t *testing.T) {
 			w.stop()
 			w.start()
 			if got := <-traced; got != test.want {
-				t.Errorf("handed in as of %q, want %q", got, test.want)
+				t.Errorf("submitted as of %q, want %q", got, test.want)
 			}
 		})
 	}
@@ -409,7 +409,7 @@ func TestRedisAway(t *testing.T) {
 	w.sealed(w.submit("k", rows(1)).Run)
 }
 
-// TestHandInIsTriedAgain has Redis away between 202 and the hand-in.
+// TestHandInIsTriedAgain has Redis away between 202 and the submission.
 func TestHandInIsTriedAgain(t *testing.T) {
 	mini := redistest.Mini(t)
 	w := newWorld(t)
@@ -417,7 +417,7 @@ func TestHandInIsTriedAgain(t *testing.T) {
 	run := w.submit("k", rows(3))
 	mini.SetError("LOADING Redis is loading the dataset in memory")
 	release()
-	w.eventually(func() bool { return strings.Contains(w.log.String(), "a hand-in failed, and is tried again") })
+	w.eventually(func() bool { return strings.Contains(w.log.String(), "submission failed, retrying") })
 	mini.SetError("")
 	if r := w.sealed(run.Run); r.Total != 3 {
 		t.Errorf("%d rows, want 3", r.Total)

@@ -41,9 +41,9 @@ func ParseProxyFrom(texts []string) ([]netip.Prefix, error) {
 		case err != nil:
 			return nil, fmt.Errorf("want addresses or networks such as 10.1.2.3 or 10.0.0.0/8, got %.60q", text)
 		case prefix.Bits() == 0:
-			return nil, fmt.Errorf("%s is everybody, and everybody could say who he is: name the proxy's addresses", text)
+			return nil, fmt.Errorf("%s contains every address, so any client could claim to be any user: want the proxy's addresses", text)
 		case prefix.Addr().Is4In6():
-			return nil, fmt.Errorf("%s: write it as IPv4", text)
+			return nil, fmt.Errorf("%s: want it written as IPv4", text)
 		}
 		all = append(all, prefix.Masked())
 	}
@@ -54,7 +54,7 @@ func ParseProxyFrom(texts []string) ([]netip.Prefix, error) {
 func ParseProxyHeader(name string) (string, error) {
 	name = http.CanonicalHeaderKey(name)
 	if !httpguts.ValidHeaderFieldName(name) || len(name) > 64 || slices.Contains([]string{"Host", "Authorization", "Cookie", "Origin", "User-Agent"}, name) {
-		return "", fmt.Errorf("want the name of a header that the proxy sets and nobody else, such as X-Forwarded-User, got %.60q", name)
+		return "", fmt.Errorf("want the name of a header that only the proxy sets, such as X-Forwarded-User, got %.60q", name)
 	}
 	return name, nil
 }
@@ -67,7 +67,7 @@ func ParseHosts(names []string) ([]string, error) {
 	for _, name := range names {
 		host := strings.ToLower(strings.TrimSuffix(name, "."))
 		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && (!hostPattern.MatchString(host) || len(host) > 253) {
-			return nil, fmt.Errorf("want names of hosts without ports, such as ops.example.com, got %.60q", name)
+			return nil, fmt.Errorf("want host names without ports, such as ops.example.com, got %.60q", name)
 		}
 		all = append(all, strings.Trim(host, "[]"))
 	}
@@ -99,11 +99,11 @@ func (a Access) named(r *http.Request) (string, *refusal) {
 	refused := &refusal{status: http.StatusForbidden, reason: "no_user"}
 	switch {
 	case len(values) == 0:
-		refused.text = "the proxy has not said who you are: this request came without the header " + a.ProxyHeader
+		refused.text = "the proxy did not identify you: this request lacks the header " + a.ProxyHeader
 	case len(values) > 1:
-		refused.text = "the header " + a.ProxyHeader + " came twice: the proxy is to replace what clients send of it"
+		refused.text = "the header " + a.ProxyHeader + " came twice: the proxy must replace the header that clients send"
 	case values[0] == "" || len(values[0]) > maxUser || !utf8.ValidString(values[0]) || strings.ContainsFunc(values[0], func(c rune) bool { return !unicode.IsPrint(c) }):
-		refused.text = fmt.Sprintf("the header %s is no name: want 1 to %d octets of printable text", a.ProxyHeader, maxUser)
+		refused.text = fmt.Sprintf("the header %s is not a valid name: want 1 to %d bytes of printable text", a.ProxyHeader, maxUser)
 	default:
 		return values[0], nil
 	}

@@ -47,7 +47,7 @@ func newAttempts() *attempts {
 }
 
 // errTooMany says that too much is tried to hear this one.
-var errTooMany = errors.New("too many wrong passwords come from this address, or too many addresses ask at once: try again in some seconds")
+var errTooMany = errors.New("too many wrong passwords from this address, or too many sign-ins at once: try again in a few seconds")
 
 // try runs verify in its turn, for a client at that address. The error is errTooMany, or
 // ctx's.

@@ -74,28 +74,28 @@ func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all 
 		}
 		add(attention{
 			Tone: "bad", What: operation + " is blocked: " + b.Reason,
-			Then: "Put the credentials or their scopes right. One request is let through now and then to see: the rest goes on by itself once it succeeds.",
+			Then: "Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.",
 		})
 	}
 	if b := judgement.Breaker; b != nil && b.ID != "" {
-		a := attention{Tone: "bad", What: "the breaker of the sweeps is " + judgement.BreakerText(tenant), Sweep: b.ID}
-		a.Then = fmt.Sprintf("Look first at what the next sweep would do: enqueue domains sweep --tenant %s --dry-run", tenant)
+		a := attention{Tone: "bad", What: "breaker of the sweeps: " + judgement.BreakerText(tenant), Sweep: b.ID}
+		a.Then = fmt.Sprintf("First preview the next sweep: enqueue domains sweep --tenant %s --dry-run", tenant)
 		add(a)
 	}
 	if lost > 0 {
 		add(attention{
-			Tone: "bad", What: fmt.Sprintf("open rows that have lost their task: %d", lost),
-			Then: "Repair these runs. Does Redis keep what it is given (appendonly yes, maxmemory-policy noeviction)?", Unwell: runsFilter{Tenant: tenant, State: stateUnwell}.path(""),
+			Tone: "bad", What: fmt.Sprintf("open rows without a task: %d", lost),
+			Then: "Repair these runs. Check that Redis loses no data (appendonly yes, maxmemory-policy noeviction).", Unwell: runsFilter{Tenant: tenant, State: stateUnwell}.path(""),
 		})
 	}
 	if state.PausedUntil.After(time.Now()) {
 		add(attention{
 			Tone: "wait", What: "the API has asked this tenant to pause (429) until " + state.PausedUntil.UTC().Format("15:04:05 UTC"),
-			Then: "It goes on by itself then. Where this comes often, lower --rate, or raise --reserve.",
+			Then: "Work resumes by itself. If this happens often, lower --rate or raise --reserve.",
 		})
 	}
 	if skipped := ticks.Skipped; skipped.Tick != 0 && skipped.Tick == ticks.Tick {
-		add(attention{Tone: "wait", What: "a sweep was not begun: " + cli.Skipped(skipped), Then: "The next tick begins one, if nothing is in its way by then."})
+		add(attention{Tone: "wait", What: "a sweep was skipped: " + cli.Skipped(skipped), Then: "The next scheduled sweep starts once the cause is gone."})
 	}
 	return all, nil
 }

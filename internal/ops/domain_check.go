@@ -36,7 +36,7 @@ func newReads() *rate.Limiter { return rate.NewLimiter(rate.Every(readEvery), re
 // mayRead waits for the turn of one read of the API.
 func (s *site) mayRead(ctx context.Context) error {
 	if err := s.reads.Wait(ctx); err != nil {
-		return fmt.Errorf("these pages ask the API twice a second at the most, and others wait before this one (%w): try again in some seconds", err)
+		return fmt.Errorf("too many requests to the API: these pages send at most two a second (%w); try again in a few seconds", err)
 	}
 	return nil
 }
@@ -53,11 +53,11 @@ func newChecks() *checks { return &checks{limit: rate.NewLimiter(rate.Every(chec
 // in words why there is none now.
 func (c *checks) begin() (done func(), err error) {
 	if !c.running.TryLock() {
-		return nil, errors.New("another check is running: one runs at a time; wait for its end, half a minute at most, and ask again")
+		return nil, errors.New("another check is running, and only one runs at a time: try again in half a minute")
 	}
 	if !c.limit.Allow() {
 		c.running.Unlock()
-		return nil, errors.New("too many checks: these pages make six a minute, since each asks other people's servers; wait ten seconds and ask again")
+		return nil, errors.New("too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 	}
 	return c.running.Unlock, nil
 }
@@ -69,24 +69,24 @@ func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.Disco
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
 	asked := cli.TXTRecord{Host: record.VerificationHost, TXT: record.VerificationTXT, Domain: record.Domain}
-	v := &checkView{Of: "as the API has them now"}
+	v := &checkView{Of: "the API's current record"}
 	switch {
 	case !served || t.DNS == nil:
-		v.Problem = "this worker does not work for the tenant, and has none of its resolvers: look at the pages of a worker that does"
+		v.Problem = "this worker does not serve the tenant and has none of its resolvers: open the pages of a worker that does"
 		return v
 	case asked.Host == "" && known.Record != nil:
 		asked = cli.TXTRecord{Host: known.Record.Host, TXT: known.Record.TXT, Domain: known.Record.Domain}
-		v.Of = "as a worker has read them for an open row"
+		v.Of = "the record that a worker read for an open row"
 	case asked.Host == "":
-		v.Problem = "the record's host and value are not known: the API's record could not be read, and no open row has one"
+		v.Problem = "host and value of the record are unknown: the API's record could not be read, and no open row has a copy"
 		return v
 	}
 	found, err := cli.Check(ctx, t.DNS, asked)
 	switch {
 	case err != nil:
-		v.Problem = "not answered in time: " + printable(err.Error())
+		v.Problem = "the check did not finish in time: " + printable(err.Error())
 	case found.Bad != nil:
-		v.Problem = "it was not asked for: " + printable(found.Bad.Error())
+		v.Problem = "the record was not checked: " + printable(found.Bad.Error())
 	default:
 		v.Look = viewOfLook(found.Evidence)
 		for _, f := range found.Diagnosis.Findings {

@@ -64,9 +64,9 @@ func checkAsked(p *domainPage) error {
 	}
 	switch {
 	case p.Domain == "":
-		err = errors.Join(err, errors.New("domain: name one, by its id or its name"))
+		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case len(p.Domain) < leastAsked:
-		err = errors.Join(err, fmt.Errorf("domain: too short to look for, as too many rows have it in them: want %d characters or more", leastAsked))
+		err = errors.Join(err, fmt.Errorf("domain: too short, too many rows would match: want %d characters or more", leastAsked))
 	case strings.Contains(p.Domain, "."):
 		err = errors.Join(err, dnscheck.CheckHost(p.Domain))
 	default:
@@ -78,11 +78,11 @@ func checkAsked(p *domainPage) error {
 func nobodyKnows(p *domainPage, byName bool) string {
 	switch {
 	case byName && p.Organization != "":
-		return fmt.Sprintf("organization %s has no domain of that name as far as could be seen; its id finds it in any case", p.Organization)
+		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain", p.Organization)
 	case byName:
-		return "no stored row names a host beneath that domain: name the organization too, so that its domains can be listed, or the domain's id"
+		return "no stored row has a host below that domain: name the organization too, or use the id of the domain"
 	}
-	return fmt.Sprintf("no run of tenant %s has a row about that domain, and no sweep has come upon it: name the organization too", p.Tenant)
+	return fmt.Sprintf("no run of tenant %s has a row for that domain, and no sweep has checked it: name the organization too", p.Tenant)
 }
 
 // candidates are the domains that may be meant, each once.
@@ -153,7 +153,7 @@ func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string
 				continue
 			}
 			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {
-				return "", errors.New("the organization's record of that name is outside the specification: " + printable(l.Err.Error()))
+				return "", errors.New("the API's record of that name violates the specification: " + printable(l.Err.Error()))
 			}
 			return l.Record.ID, nil // what else is wrong with it is found when it is read
 		}

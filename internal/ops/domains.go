@@ -114,7 +114,7 @@ func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, 
 func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if err := r.ParseForm(); err != nil {
-		s.problem(w, r, http.StatusBadRequest, "domains", "this form could not be read: "+printable(err.Error()))
+		s.problem(w, r, http.StatusBadRequest, "domains", "The form could not be read: "+printable(err.Error()))
 		return
 	}
 	p := s.askedFor(r.PostForm)
@@ -195,7 +195,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 
 // unread says that Redis did not answer, and what to do.
 func unread(err error) string {
-	return "what Redis knows could not be read: " + printable(err.Error()) + "; try again, and look at /readyz"
+	return "reading Redis failed: " + printable(err.Error()) + "; try again, and check /readyz"
 }
 
 // tenant is that of this name, if this worker works for it.
@@ -210,7 +210,7 @@ func (s *site) tenant(name string) (Tenant, bool) {
 // lookUp waits for the turn of one that reads stored rows; done ends it.
 func (s *site) lookUp(ctx context.Context) (done func(), err error) {
 	if err := s.lookUps.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("%d other look-ups were under way all the time (%w)", mostLookUps, err)
+		return nil, fmt.Errorf("%d other searches are in progress (%w)", mostLookUps, err)
 	}
 	return func() { s.lookUps.Release(1) }, nil
 }
@@ -260,23 +260,23 @@ func toDo(row cli.DomainState) string {
 	f := row.State.Fate
 	switch {
 	case f == nil && row.Run.Paused:
-		return "Its run is paused; to go on, resume it on its page or by: enqueue runs resume " + row.Run.ID
+		return "The run is paused. Resume it on its page or with: enqueue runs resume " + row.Run.ID
 	case f == nil && row.Run.Lost > 0:
-		return "Its run has rows without a task; repair it on its page or by: enqueue runs repair " + row.Run.ID
+		return "The run has rows without a task. Repair it on its page or with: enqueue runs repair " + row.Run.ID
 	case f == nil, f.Well():
 		return ""
 	case f.Outcome == string(tasks.Expired):
-		return "Once the customer has put the record right, retry on the page of the run or by: enqueue runs retry " + row.Run.ID
+		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " + row.Run.ID
 	case f.Outcome == string(tasks.Cancelled):
-		return "Somebody has cancelled its run; to look again: enqueue domains verify"
+		return "The run was cancelled. To check the domain again, use: enqueue domains verify"
 	}
-	return "Once the reason is mended, retry on the page of the run or by: enqueue runs retry " + row.Run.ID
+	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + row.Run.ID
 }
 
 // readRecord reads the API's record; its request waits for a permit like any other.
 func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name cli.DomainName) (apiclient.DiscoveryDomain, error) {
 	if !served || t.API == nil {
-		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not work for tenant %s, so it has no credentials to ask the API: look at the pages of a worker that does", name.Tenant)
+		return apiclient.DiscoveryDomain{}, fmt.Errorf("this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does", name.Tenant)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
@@ -285,7 +285,7 @@ func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name cli.D
 	}
 	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return record, fmt.Errorf("not within %s, the wait for a permit included: the tenant page says what holds requests up (%w)", recordWait, err)
+		return record, fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)", recordWait, err)
 	}
 	return record, err
 }
@@ -294,7 +294,7 @@ func viewOfRecord(d apiclient.DiscoveryDomain, err error) recordView {
 	if err != nil {
 		return recordView{Problem: printable(err.Error())}
 	}
-	flag := "not said"
+	flag := "unknown"
 	if d.UseForOrganizationDiscovery != nil {
 		flag = fmt.Sprint(*d.UseForOrganizationDiscovery)
 	}
@@ -315,21 +315,21 @@ func summarize(record apiclient.DiscoveryDomain, err error, known cli.Domain) su
 	open := slices.IndexFunc(known.Rows, func(d cli.DomainState) bool { return d.State.Fate == nil })
 	switch {
 	case noSuchDomain(err):
-		return summary{"bad", "The API has no such domain", "There is none of this id in this organization, or it was deleted.", "Compare both ids with what the tenant shows."}
+		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
 	case err == nil && record.Status == apiclient.StatusVerified && known.Remembered != nil && known.Remembered.Absence != nil:
-		return summary{"wait", "Verified, but its TXT record is gone", known.Remembered.Brief(known.Rules), "Have the customer put the record back at the host below."}
+		return summary{"wait", "Verified, but the TXT record is missing", known.Remembered.Brief(known.Rules), "Ask the customer to publish the record again at the host below."}
 	case err == nil && record.Status == apiclient.StatusVerified:
-		return summary{"good", "Verified", "The API says that the domain is verified; there is nothing to do.", ""}
+		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
 	case open >= 0:
 		row := known.Rows[open]
-		return summary{"wait", "Not verified yet: a run is at it", printable(row.Stands()), cmp.Or(toDo(row), "Have the customer compare what is published with host and value below; Check now says what was done wrong.")}
+		return summary{"wait", "Not verified yet: a run is checking it", printable(row.Stands()), cmp.Or(toDo(row), "Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
 	case len(known.Rows) > 0 && !known.Rows[0].State.Fate.Well():
 		row := known.Rows[0]
-		return summary{"bad", "Not verified, and nobody looks any more", printable(row.Stands()), toDo(row)}
+		return summary{"bad", "Not verified, and no run checks it any more", printable(row.Stands()), toDo(row)}
 	case err == nil:
-		return summary{"bad", "Not verified, and nobody looks", "The domain is " + printable(string(record.Status)) + ", and no run has an open row about it.", "To have it proven: enqueue domains verify, with --tenant, --org and --domain as above."}
+		return summary{"bad", "Not verified, and no run checks it", "The domain is " + printable(string(record.Status)) + ", and no run has an open row for it.", "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
 	}
-	return summary{"wait", "Not known", "The API's record could not be read, and no run has an open row about the domain.", "See below what Redis knows."}
+	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.", "See the data from Redis below."}
 }
 
 func viewOfLook(e dnscheck.Evidence) *lookView {

@@ -14,7 +14,7 @@ import (
 	"orgops/internal/runs"
 )
 
-// NewQueueCollector lets the tests put an inspector of their own in the place of
+// NewQueueCollector lets the tests put an inspector of their own instead of
 // asynq's, which cannot be made to hang.
 func NewQueueCollector(i inspector, logger *slog.Logger) prometheus.Collector {
 	return newRedisCollector(logger, &queueSource{i})

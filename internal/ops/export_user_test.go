@@ -1,5 +1,5 @@
 package ops
 
-// WithUser says who makes the requests of a context, in the place of whoever finds
+// WithUser says who makes the requests of a context, instead of whoever finds
 // that out.
 var WithUser = withUser

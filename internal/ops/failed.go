@@ -21,7 +21,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	case intake.FormatJSONL:
 		form, asJSON = asked, true
 	default:
-		s.problem(w, r, http.StatusBadRequest, "runs", "The rows of this run can be had as "+cli.Shown(run.Format)+" and as jsonl.")
+		s.problem(w, r, http.StatusBadRequest, "runs", "Unknown format: the rows of this run are available as "+cli.Shown(run.Format)+" and as jsonl.")
 		return
 	}
 	file := &download{w: w, to: http.NewResponseController(w), name: run.ID + "-failed." + form, kind: "application/jsonl"}

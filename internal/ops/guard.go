@@ -79,7 +79,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *guard) write(w http.ResponseWriter, r *http.Request) {
 	out := &told{ResponseWriter: w, status: http.StatusOK}
 	g.next.ServeHTTP(out, r)
-	g.logger.InfoContext(r.Context(), "action asked for", "user", printable(UserOf(r.Context())), "method", r.Method, "path", printable(r.URL.Path), "status", out.status, "remote", r.RemoteAddr)
+	g.logger.InfoContext(r.Context(), "action requested", "user", printable(UserOf(r.Context())), "method", r.Method, "path", printable(r.URL.Path), "status", out.status, "remote", r.RemoteAddr)
 }
 
 // told keeps the status of an answer.
@@ -102,26 +102,26 @@ func (g *guard) check(r *http.Request) *refusal {
 	case !g.ownHost(r):
 		return &refusal{
 			status: http.StatusForbidden, reason: "foreign_host", about: []any{"host", printable(r.Host)},
-			text: "these pages answer to localhost, to their own address and to the names in --ops-hosts, not to " + printable(r.Host),
+			text: "these pages accept requests for localhost, their own address and the names in --ops-hosts, but not for " + printable(r.Host),
 		}
 	case !g.access.fromProxy(r):
 		return &refusal{
 			status: http.StatusForbidden, reason: "not_by_the_proxy",
-			text: "these pages are reached through their proxy only (--ops-proxy-from), and this request came past it",
+			text: "these pages accept requests only from their proxy (--ops-proxy-from)",
 		}
 	case !slices.Contains(methods, r.Method):
-		return &refusal{status: http.StatusMethodNotAllowed, text: "these pages take GET, HEAD, POST and DELETE"}
+		return &refusal{status: http.StatusMethodNotAllowed, text: "these pages accept GET, HEAD, POST and DELETE"}
 	}
 	if err := g.sameOrigin.Check(r); err != nil {
 		return &refusal{
 			status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))},
-			text: "this request came from another site and was not carried out",
+			text: "this request came from another site and was refused",
 		}
 	}
 	if readsFromElsewhere(r) {
 		return &refusal{
 			status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))},
-			text: "another site's page asked for this: only a person who follows a link from there is shown these pages",
+			text: "another site's page sent this request: other sites may link to these pages, but not load them",
 		}
 	}
 	return nil
@@ -169,11 +169,11 @@ func (g *guard) user(r *http.Request) (string, *refusal) {
 // signedIn asks for name and password.
 func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 	if len(r.Header.Values("Authorization")) == 0 {
-		return "", &refusal{status: http.StatusUnauthorized, text: "name and password, please"}
+		return "", &refusal{status: http.StatusUnauthorized, text: "sign in with name and password"}
 	}
 	name, password, ok := r.BasicAuth()
 	if !ok || len(r.Header.Values("Authorization")) > 1 {
-		return "", &refusal{status: http.StatusUnauthorized, reason: "authorization_malformed", text: "want one Authorization header, of the form: Basic"}
+		return "", &refusal{status: http.StatusUnauthorized, reason: "authorization_malformed", text: "want one Authorization header with the scheme Basic"}
 	}
 	list := g.access.Users.list.Get()
 	if list.remembers(name, password) {
@@ -188,9 +188,9 @@ func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 	case errors.Is(err, errTooMany):
 		return "", &refusal{status: http.StatusTooManyRequests, reason: "too_many_attempts", text: err.Error(), about: about}
 	case err != nil: // he has gone
-		return "", &refusal{status: http.StatusServiceUnavailable, text: "the request ended before its turn"}
+		return "", &refusal{status: http.StatusServiceUnavailable, text: "the request was cancelled"}
 	case !right:
-		return "", &refusal{status: http.StatusUnauthorized, reason: "wrong_password", text: "name or password is wrong", about: about}
+		return "", &refusal{status: http.StatusUnauthorized, reason: "wrong_password", text: "wrong name or password", about: about}
 	}
 	return name, nil
 }

@@ -210,18 +210,18 @@ func TestMethods(t *testing.T) {
 func TestActionsAreTold(t *testing.T) {
 	p := byPassword(t)
 	p.do("POST", "/monitor/api/queues/x%0aevil:pause", basic("alice", right), header("Sec-Fetch-Site", "same-origin"))
-	if log := p.log.String(); !strings.Contains(log, `msg="action asked for" user=alice method=POST`) || strings.Count(log, "\n") != 1 {
+	if log := p.log.String(); !strings.Contains(log, `msg="action requested" user=alice method=POST`) || strings.Count(log, "\n") != 1 {
 		t.Errorf("log %q, want one line of the action", log)
 	}
 	p.log.Reset()
 	p.do("GET", "/", basic("alice", right))
 	p.do("POST", "/", basic("alice", right), header("Sec-Fetch-Site", "cross-site"))
-	if log := p.log.String(); strings.Contains(log, "action asked for") || !strings.Contains(log, "reason=cross_origin") {
+	if log := p.log.String(); strings.Contains(log, "action requested") || !strings.Contains(log, "reason=cross_origin") {
 		t.Errorf("log %q, want the refusal and no action", log)
 	}
 }
 
-// raw sends octets as they are, to a server, and reads what it says to them.
+// raw sends bytes as they are, to a server, and reads what it says to them.
 func raw(t *testing.T, addr, request string) string {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)

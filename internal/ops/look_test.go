@@ -160,7 +160,7 @@ func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, "Domain northwind.example", "pending", s.domain.Host, s.domain.TXT[:4]+"… (", "a run is at it", "&lt;script&gt;", `href="/runs/run-1"`,
+	wantIn(t, page, "Domain northwind.example", "pending", s.domain.Host, s.domain.TXT[:4]+"… (", "a run is checking it", "&lt;script&gt;", `href="/runs/run-1"`,
 		`href="/monitor/queues/acme.dns.fast/tasks/`+redistest.TaskID(t, s.rdb, "acme.dns.fast", "run-1-0-0")+`"`)
 	wantNotIn(t, page, script, s.domain.TXT)
 }
@@ -176,7 +176,7 @@ func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"nothing asked for", url.Values{}, http.StatusOK, []string{"Why is a customer"}},
+		{"nothing asked for", url.Values{}, http.StatusOK, []string{"Find out why a domain is not verified"}},
 		{"the id alone", asked("acme", "", s.domain.ID), http.StatusOK, []string{`id="summary"`, "northwind.example"}},
 		{"its name, by the API", asked("acme", s.org, "NORTHWIND.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
 		{"its name, by a row", asked("acme", "", "northwind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
@@ -188,8 +188,8 @@ func TestDomainIsFoundByWhatIsKnownOfIt(t *testing.T) {
 		{"its name, by a row, in capitals", asked("acme", "", "NorthWind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
 		{"not an id", asked("acme", s.org, script), http.StatusBadRequest, []string{`id="problem"`}},
 		{"not a tenant", asked("A/../b", s.org, "ord_1"), http.StatusBadRequest, []string{`id="problem"`}},
-		{"the organization alone", asked("acme", s.org, ""), http.StatusBadRequest, []string{"domain: name one"}},
-		{"another worker's", asked("other", s.org, s.domain.ID), http.StatusOK, []string{`id="not-served"`, "does not work for tenant other"}},
+		{"the organization alone", asked("acme", s.org, ""), http.StatusBadRequest, []string{"domain: want its id or its name"}},
+		{"another worker's", asked("other", s.org, s.domain.ID), http.StatusOK, []string{`id="not-served"`, "does not serve tenant other"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, page := s.do(t, http.MethodGet, "/domains?"+c.asked.Encode(), nil)
@@ -216,7 +216,7 @@ func TestDomainIsFoundBesideABadRecord(t *testing.T) {
 	for _, c := range []struct{ name, bad, want string }{
 		{"its name", `{"id":"ord_bad","domain":"a_b.example"}`, s.domain.ID},
 		{"the bad one's name", `{"id":"` + s.domain.ID + `","domain":"Bad.example","status":"new"}`, s.domain.ID},
-		{"the name of one without an id", `{"domain":"bad.example","status":"pending"}`, "of that name is outside the specification: domains[0], which has no valid id"},
+		{"the name of one without an id", `{"domain":"bad.example","status":"pending"}`, "of that name violates the specification: domains[0], which has no valid id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			list(c.bad, string(good))
@@ -235,7 +235,7 @@ func TestDomainPageWithoutTheAPI(t *testing.T) {
 	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
-	wantIn(t, page, "not read", "503 Service Unavailable", `href="/runs/run-1"`)
+	wantIn(t, page, "<dt>Error</dt>", "503 Service Unavailable", `href="/runs/run-1"`)
 	_, page = s.do(t, http.MethodGet, "/tenants", nil)
 	wantIn(t, page, "503 Service Unavailable", "get_discovery_domain")
 }
@@ -247,7 +247,7 @@ func TestCheckNow(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, `id="checked"`, "as the API has them now", "absent", "resolver 127.0.0.1:", "&lt;script&gt;", "what to do")
+	wantIn(t, page, `id="checked"`, "current record", "absent", "resolver 127.0.0.1:", "&lt;script&gt;", "What to do")
 	wantNotIn(t, page, script)
 
 	s.box.SetTXT(s.domain.Host, s.domain.TXT)
@@ -277,8 +277,8 @@ func TestTenantsPage(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked", "403 insufficient_scope &lt;script&gt;", "10/s, at most 5 at once",
-		"ok, came at", "operator 127.0.0.1:", ", perspective default; has a vote", "cannot be reached", "0 3 * * *, next at", "https://crm.example", "1 permits in the last minute of 480", "None since it was started", "known to its own workers alone")
+	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked", "403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
+		"ok, fetched at", "Operator 127.0.0.1:", ", perspective default; has a vote", "unreachable", "0 3 * * *, next at", "https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start", "shown only on the pages of workers that serve this tenant")
 	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")
 }
 
@@ -416,5 +416,5 @@ func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
 		now = now.Add(15 * time.Minute)
 	}
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
-	wantIn(t, page, "The proof by which it was verified", "<dt>accepted</dt><dd>as a thin proof: too few name servers answered", "at 5 checks</dd>")
+	wantIn(t, page, "Proof of the verification", "<dt>Accepted</dt><dd>as a thin proof: too few name servers answered", "in 5 checks</dd>")
 }

@@ -49,20 +49,20 @@ var (
 // process. It is an error if the registry has any of them already.
 func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m := &Metrics{registry: registry}
-	m.tasks = m.counter("orgops_tasks_total", "Executions of tasks, by what became of them.", "tenant", "type", "outcome")
-	m.taskTime = m.histogram("orgops_task_duration_seconds", "How long a task's execution took.", taskBuckets, "tenant", "type")
-	m.requests = m.counter("orgops_api_requests_total", "Requests to the Management API; status none: no answer came.", "tenant", "operation", "status")
-	m.requestTime = m.histogram("orgops_api_request_duration_seconds", "How long a request to the Management API took, without the wait for its permit.", requestBuckets, "tenant", "operation")
-	m.queries = m.counter("orgops_dns_queries_total", "DNS look-ups that counted, by what the answer meant; resolver authority: a zone's own name server; rcode none: no answer came.", "resolver", "transport", "rcode", "state", "reason")
-	m.queryTime = m.histogram("orgops_dns_query_duration_seconds", "How long a resolver took.", queryBuckets, "resolver", "transport")
-	m.permitWait = m.histogram("orgops_permit_wait_seconds", "How long a request waited for its permit under the tenant's rate.", waitBuckets, "tenant")
-	m.clientLimit = m.gauge("orgops_clients_per_request_limit", "How many clients one removal names: the setting, or fewer where the API took no more.", "tenant")
-	m.events = m.counter("orgops_events_total", "Events that were told, to the log and to those endpoints that want them.", "tenant", "type")
-	m.deliveries = m.counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again, or given_up; endpoint unknown: this worker has none of that name.", "tenant", "endpoint", "outcome")
-	m.sweepTicks = m.counter("orgops_sweep_ticks_total", "Ticks of the schedule of sweeps, by what became of them: begun, or skipped.", "tenant", "what")
-	m.verdicts = m.counter("orgops_verdicts_total", "Verdicts on a domain's token, of looks and of proofs alike.", "tenant", "state", "reason")
-	m.voting = m.gauge("orgops_resolver_voting", "0 while a resolver has no vote, since it makes answers up.", "tenant", "resolver")
-	m.build = m.gauge("orgops_build_info", "1, for what runs here.", "version", "commit", "go_version")
+	m.tasks = m.counter("orgops_tasks_total", "Task executions by outcome.", "tenant", "type", "outcome")
+	m.taskTime = m.histogram("orgops_task_duration_seconds", "Duration of a task execution.", taskBuckets, "tenant", "type")
+	m.requests = m.counter("orgops_api_requests_total", "Requests to the Management API. Status none: no answer.", "tenant", "operation", "status")
+	m.requestTime = m.histogram("orgops_api_request_duration_seconds", "Duration of a request to the Management API, without the wait for its permit.", requestBuckets, "tenant", "operation")
+	m.queries = m.counter("orgops_dns_queries_total", "DNS queries by the meaning of their answer. Resolver authority: a zone's own name server. Rcode none: no answer.", "resolver", "transport", "rcode", "state", "reason")
+	m.queryTime = m.histogram("orgops_dns_query_duration_seconds", "Duration of a DNS query.", queryBuckets, "resolver", "transport")
+	m.permitWait = m.histogram("orgops_permit_wait_seconds", "Time that a request waited for a permit of the tenant's rate.", waitBuckets, "tenant")
+	m.clientLimit = m.gauge("orgops_clients_per_request_limit", "Maximum number of clients in one removal: the setting, or less if the API accepts fewer.", "tenant")
+	m.events = m.counter("orgops_events_total", "Events written to the log and sent to the endpoints that subscribe to them.", "tenant", "type")
+	m.deliveries = m.counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again or given_up. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
+	m.sweepTicks = m.counter("orgops_sweep_ticks_total", "Scheduled sweeps that were started (begun) or skipped.", "tenant", "what")
+	m.verdicts = m.counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.", "tenant", "state", "reason")
+	m.voting = m.gauge("orgops_resolver_voting", "1 if the resolver has a vote, 0 if it lost its vote because it forges answers.", "tenant", "resolver")
+	m.build = m.gauge("orgops_build_info", "Always 1; the labels describe the running build.", "version", "commit", "go_version")
 	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(m.registration...); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -148,7 +148,7 @@ func (m *Metrics) SweepTick(tenant, what string) {
 	m.sweepTicks.WithLabelValues(labels(tenant, what)...).Inc()
 }
 
-// labels makes values fit to be labels: the library panics at octets that are
+// labels makes values fit to be labels: the library panics at bytes that are
 // not UTF-8, and task types come from whoever writes to Redis.
 func labels(values ...string) []string {
 	for i, value := range values {

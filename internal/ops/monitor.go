@@ -67,7 +67,7 @@ func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.asynqmon.ServeHTTP(w, ofOnePage(r))
 	case !reads:
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "there is nothing to write to at this address", http.StatusMethodNotAllowed)
+		http.Error(w, "this address is read-only", http.StatusMethodNotAllowed)
 	case monitorViews.MatchString(r.URL.Path):
 		w.Header().Set("Content-Security-Policy", m.policy)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -198,16 +198,16 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if !m.write {
 		w.Header().Set("Allow", "GET, HEAD")
-		return refuse(http.StatusMethodNotAllowed, "these pages only show, and change nothing: --ops-write would let them")
+		return refuse(http.StatusMethodNotAllowed, "these pages are read-only: start the worker with --ops-write to allow actions")
 	}
 	what := r.Method + " " + r.URL.Path
 	if !queueWrite.MatchString(what) && !taskWrite.MatchString(what) && !allWrite.MatchString(what) {
-		return refuse(http.StatusForbidden, "not done: queues are not deleted, a task that runs is not cancelled, and the waiting tasks of a queue are not deleted or archived all at once: "+
-			"their rows would stay open without a task. Pause or cancel their run instead, on the page of the run")
+		return refuse(http.StatusForbidden, "refused: this page cannot delete a queue, cancel a running task, or delete or archive all waiting tasks of a queue, "+
+			"because their rows would stay open without a task. Pause or cancel the run on its page instead")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostChosen))
 	if err != nil {
-		return refuse(http.StatusRequestEntityTooLarge, "not done: the list of tasks could not be read, or is too long")
+		return refuse(http.StatusRequestEntityTooLarge, "refused: the list of tasks is unreadable or too long")
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var chosen struct {

@@ -19,7 +19,7 @@ func Pages(cfg Config) http.Handler {
 	return newGuard(plainPaths(mux), cfg.Access, cfg.logger())
 }
 
-// plainPaths answers 404 to a path of a file that climbs, or has octets in it that none
+// plainPaths answers 404 to a path of a file that climbs, or has bytes in it that none
 // of ours has, however it is written: no file system is behind these pages, and nobody
 // types such a path but to find one.
 func plainPaths(next http.Handler) http.Handler {

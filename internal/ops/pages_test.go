@@ -178,7 +178,7 @@ func TestPayloads(t *testing.T) {
 		{"not JSON", `{"verification_txt":"` + token, `53 bytes, not JSON`},
 		{"two values", `{} {}`, `5 bytes, not JSON`},
 		{"not UTF-8", "\"\xff\"", `3 bytes, not JSON`},
-		{"too long", `"` + strings.Repeat("x", 256<<10) + `"`, `262146 bytes, too long to be shown`},
+		{"too long", `"` + strings.Repeat("x", 256<<10) + `"`, `262146 bytes, too long to show`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

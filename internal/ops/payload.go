@@ -31,7 +31,7 @@ func formatted(_ string, data []byte) string {
 	case len(data) == 0:
 		return ""
 	case len(data) > mostShown:
-		return fmt.Sprintf("%d bytes, too long to be shown", len(data))
+		return fmt.Sprintf("%d bytes, too long to show", len(data))
 	}
 	masked, err := masked(data)
 	if err != nil {

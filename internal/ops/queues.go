@@ -24,11 +24,11 @@ var (
 	queueTasks = prometheus.NewDesc("orgops_queue_tasks",
 		"Tasks in a queue, by state.", []string{"queue", "state"}, nil)
 	queueLatency = prometheus.NewDesc("orgops_queue_latency_seconds",
-		"How long the oldest task that could run has been waiting.", []string{"queue"}, nil)
+		"Waiting time of the oldest pending task.", []string{"queue"}, nil)
 	queueOverdue = prometheus.NewDesc("orgops_queue_overdue_seconds",
-		"How long ago the first task in the states scheduled and retry was due; 0: none is due.", []string{"queue", "state"}, nil)
+		"Time since the first task in state scheduled or retry was due; 0 if none is due.", []string{"queue", "state"}, nil)
 	queuePaused = prometheus.NewDesc("orgops_queue_paused",
-		"1 if the queue hands out no tasks.", []string{"queue"}, nil)
+		"1 if the queue is paused.", []string{"queue"}, nil)
 )
 
 // queueSource is the queues, as asynq sees them.

@@ -86,7 +86,7 @@ func (r *Readiness) Checks(ctx context.Context) []Check {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.checks == nil {
-		return []Check{{Name: "readiness", Err: fmt.Errorf("nothing is known yet: %w", context.Cause(ctx))}}
+		return []Check{{Name: "readiness", Err: fmt.Errorf("no check has finished yet: %w", context.Cause(ctx))}}
 	}
 	return slices.Clone(r.checks)
 }

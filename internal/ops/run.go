@@ -71,7 +71,7 @@ type rowView struct {
 	Task, Lookup  string    // paths; empty: there is none
 }
 
-// unwellView are the rows that did not become what they asked for.
+// unwellView are the failed rows.
 type unwellView struct {
 	Rows     []rowView
 	Total    int64
@@ -102,7 +102,7 @@ func (s *site) found(ctx context.Context, w http.ResponseWriter, r *http.Request
 	}
 	switch {
 	case errors.Is(err, runs.ErrNotFound):
-		s.problem(w, r, http.StatusNotFound, "runs", "There is no run "+cli.Shown(id)+": it never was, or has ended so long ago that it is forgotten (30 days, if nothing else was said).")
+		s.problem(w, r, http.StatusNotFound, "runs", "There is no run "+cli.Shown(id)+". It never existed, or it was deleted after its retention (30 days after its end by default).")
 		return run, false
 	case err != nil:
 		s.unread(w, r, "runs", err)
@@ -121,7 +121,7 @@ func (s *site) run(w http.ResponseWriter, r *http.Request) {
 	}
 	query, ok := rowsQueryOf(r)
 	if !ok {
-		s.problem(w, r, http.StatusBadRequest, "runs", "This address is not from these pages: from and open are numbers of rows.")
+		s.problem(w, r, http.StatusBadRequest, "runs", "Invalid address: from and open must be row numbers.")
 		return
 	}
 	p, err := s.runPage(ctx, run, query)

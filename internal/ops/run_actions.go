@@ -86,7 +86,7 @@ type came struct {
 func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string, do func(context.Context) came) {
 	log := s.logger().With("action", action, "of", to, "user", UserOf(r.Context()))
 	if !s.acting.begin(to) {
-		s.lead(w, r, path, "Not done: something else is being done to "+to+" from these pages. Look again when that is through.", true)
+		s.lead(w, r, path, "Not done: another action on "+to+" is in progress. Try again when it has finished.", true)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionWithin)
@@ -96,9 +96,9 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 		c := whole(ctx, log, do)
 		s.acting.end(to) // before the answer: whoever has it may act again
 		if c.err != nil {
-			log.WarnContext(ctx, "operator's action failed", "error", c.err)
+			log.WarnContext(ctx, "operator action failed", "error", c.err)
 		} else {
-			log.InfoContext(ctx, "operator's action carried out", "result", c.told)
+			log.InfoContext(ctx, "operator action done", "result", c.told)
 		}
 		done <- c
 	}()
@@ -110,12 +110,12 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 			c.path = path
 		}
 		if c.err != nil {
-			s.lead(w, r, c.path, "Not done, or not all of it: "+c.err.Error(), true)
+			s.lead(w, r, c.path, "Failed, possibly in part: "+c.err.Error(), true)
 			return
 		}
 		s.lead(w, r, c.path, c.told, false)
 	case <-late.C:
-		s.lead(w, r, path, action+" of "+to+" takes a while, and goes on: this page shows how far it is, the worker's log what came of it.", false)
+		s.lead(w, r, path, action+" of "+to+" is still in progress. This page shows its progress, and the worker's log will have its result.", false)
 	}
 }
 
@@ -123,8 +123,8 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 func whole(ctx context.Context, log *slog.Logger, do func(context.Context) came) (c came) {
 	defer func() {
 		if p := recover(); p != nil {
-			log.ErrorContext(ctx, "operator's action panicked", "panic", p, "stack", string(debug.Stack()))
-			c = came{err: errors.New("this is a fault of the program, and the action may be done in part: the worker's log has it")}
+			log.ErrorContext(ctx, "operator action panicked", "panic", p, "stack", string(debug.Stack()))
+			c = came{err: errors.New("internal error, the action may have been done in part: see the worker's log")}
 		}
 	}()
 	return do(ctx)
@@ -173,7 +173,7 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 func (s *site) retry(ctx context.Context, run runs.Run, form map[string][]string) came {
 	o := intake.RetryOptions{Outcomes: form["outcome"], ID: first(form["run"])}
 	if len(o.Outcomes) == 0 {
-		return came{err: errors.New("no outcome is chosen: choose those whose rows are to be handed in again")}
+		return came{err: errors.New("no outcome is chosen: choose at least one")}
 	}
 	child := ""
 	o.Begun = func(r runs.Run) { child = r.ID }
@@ -188,7 +188,7 @@ func (s *site) retry(ctx context.Context, run runs.Run, form map[string][]string
 		}
 		return c
 	}
-	return came{told: "Rows of run " + run.ID + " handed in again: " + grouped(sum.Rows) + ". This is their run.", path: runPath(child)}
+	return came{told: grouped(sum.Rows) + " rows of run " + run.ID + " were submitted again as this run.", path: runPath(child)}
 }
 
 func first(values []string) string {
@@ -215,11 +215,11 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 		case err != nil:
 			return came{err: err}
 		case !announced:
-			return came{told: "The sweep is made. No worker for tenant " + tenant + " has been seen on this Redis: nothing is looked at until one starts.", path: runPath(run.ID)}
+			return came{told: "The sweep is created, but no worker of tenant " + tenant + " was ever seen on this Redis. It starts once a worker starts.", path: runPath(run.ID)}
 		case !created:
-			return came{told: "This sweep was there already.", path: runPath(run.ID)}
+			return came{told: "This sweep already exists.", path: runPath(run.ID)}
 		}
-		return came{told: "The sweep has begun. This is its run.", path: runPath(run.ID)}
+		return came{told: "The sweep has started as this run.", path: runPath(run.ID)}
 	})
 }
 
@@ -235,6 +235,6 @@ func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return came{err: err}
 		}
-		return came{told: cli.BreakerClosed(tenant, closed) + " Nothing is done before the next sweep has ended. This is what it would do.", path: docketPath(tenant)}
+		return came{told: cli.BreakerClosed(tenant, closed) + " orgops acts on them at the end of the next sweep. Preview:", path: previewPath(tenant)}
 	})
 }

@@ -88,7 +88,7 @@ func (s *site) runs(w http.ResponseWriter, r *http.Request) {
 	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
 	after, ok := placeOf(query.Get("after"))
 	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
-		s.problem(w, r, http.StatusBadRequest, "runs", "This address is not from these pages: after and state are not as they write them.")
+		s.problem(w, r, http.StatusBadRequest, "runs", "Invalid address: the parameter after or state is malformed.")
 		return
 	}
 	p, err := s.runsPage(ctx, filter, after)
@@ -161,7 +161,7 @@ func viewOf(r runs.Run, ahead cli.Outlook, now time.Time) runView {
 		v.Trouble = append(v.Trouble, "lost: "+lost)
 	}
 	if walk := cli.WalkTrouble(r); walk != "" {
-		v.Trouble = append(v.Trouble, "walk: "+walk)
+		v.Trouble = append(v.Trouble, "scan: "+walk)
 	}
 	if silent := cli.Silent(r, now); silent != "" {
 		v.Trouble = append(v.Trouble, "producer: "+silent)
@@ -191,7 +191,7 @@ func settledOf(r runs.Run) string {
 	case r.Walk != nil:
 		return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " found so far"
 	}
-	return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " handed in so far"
+	return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " submitted so far"
 }
 
 func outcomesOf(r runs.Run) (all []outcomeCount) {

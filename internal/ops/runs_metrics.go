@@ -12,11 +12,11 @@ import (
 
 var (
 	runsOpen = prometheus.NewDesc("orgops_runs_open",
-		"Runs that have not ended; rows that came by themselves are a run each.", []string{"tenant"}, nil)
+		"Runs that have not ended. A row enqueued on its own counts as a run.", []string{"tenant"}, nil)
 	rowsOpen = prometheus.NewDesc("orgops_rows_open",
-		"Rows of these runs that are handed in and not settled.", []string{"tenant"}, nil)
+		"Submitted rows of these runs that are not settled.", []string{"tenant"}, nil)
 	lostRows = prometheus.NewDesc("orgops_lost_rows",
-		"Open rows for which no task stands, as the fleet found last; it looks every five minutes.", []string{"tenant"}, nil)
+		"Open rows without a task, as of the last check. The workers check every five minutes.", []string{"tenant"}, nil)
 )
 
 // The open runs are read again after runsEvery, and not before what that took is a

@@ -225,11 +225,11 @@ func TestEveryStateOfARun(t *testing.T) {
 			[]string{"open", "1 of 4 rows settled", "1 done", "1 waits for DNS"}, []string{"pause", "repair", "cancel"},
 		},
 		{
-			"handed in", func(d *desk) {
+			"submitted", func(d *desk) {
 				_, _, err := d.ledger.Create(d.t.Context(), runs.Run{ID: "a", Kind: tasks.TypeVerify, Tenant: "default"})
 				mustNot(d.t, err)
 			},
-			[]string{"being handed in", "0 rows settled, 0 handed in so far", "none settled"}, []string{"pause", "cancel"},
+			[]string{"being submitted", "0 rows settled, 0 submitted so far", "none settled"}, []string{"pause", "cancel"},
 		},
 		{
 			"silent", func(d *desk) {
@@ -243,14 +243,14 @@ func TestEveryStateOfARun(t *testing.T) {
 				d.handIn("a", tasks.TypeVerify, domains(4))
 				mustNot(d.t, d.ledger.Pause(d.t.Context(), "a"))
 			},
-			[]string{"paused; to go on: enqueue runs resume a"}, []string{"resume", "cancel"},
+			[]string{"paused; to continue: enqueue runs resume a"}, []string{"resume", "cancel"},
 		},
 		{
 			"lost", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(4))
 				mustNot(d.t, d.ledger.NoteLost(d.t.Context(), "a", 3, false))
 			},
-			[]string{"lost: rows 3", "no task stands for them: enqueue runs repair a"}, []string{"pause", "repair", "cancel"},
+			[]string{"lost: rows 3", "they have no task: enqueue runs repair a"}, []string{"pause", "repair", "cancel"},
 		},
 		{
 			"ended well", func(d *desk) {
@@ -289,14 +289,14 @@ func TestEveryStateOfARun(t *testing.T) {
 				_, err = d.ledger.Cancel(d.t.Context(), "a")
 				mustNot(d.t, err)
 			},
-			[]string{"cancelled; 1 row is under way and is finished first", "1 cancelled"}, []string{"repair"},
+			[]string{"cancelled; 1 row is in progress and finishes first", "1 cancelled"}, []string{"repair"},
 		},
 		{
 			"walking", func(d *desk) {
 				_, _, err := d.taker.BeginPending(d.t.Context(), "", intake.Run{ID: "a", Tenant: "default"})
 				mustNot(d.t, err)
 			},
-			[]string{"rows are being looked for", "organizations read: 0", "0 found so far"}, []string{"pause", "repair", "cancel"},
+			[]string{"scanning for rows", "organizations read: 0", "0 found so far"}, []string{"pause", "repair", "cancel"},
 		},
 	}
 	for _, tt := range tests {
@@ -424,7 +424,7 @@ func TestUnwellRowsAreFilteredAndPaged(t *testing.T) {
 			for _, match := range row.FindAllStringSubmatch(page, -1) {
 				got = append(got, match[1])
 			}
-			next = link(page, "Go on")
+			next = link(page, "Next page")
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
@@ -464,7 +464,7 @@ func TestOpenRowsArePaged(t *testing.T) {
 		for _, match := range regexp.MustCompile(`<tr id="open-([0-9]+)"`).FindAllStringSubmatch(page, -1) {
 			got = append(got, match[1])
 		}
-		path := link(page, "Go on")
+		path := link(page, "Next page")
 		if page = ""; path != "" {
 			page = d.get(path)
 		}
@@ -579,9 +579,9 @@ func TestAttention(t *testing.T) {
 	for _, want := range []string{
 		"the operation verify is blocked: 403: missing scope update:domains",
 		"has asked this tenant to pause (429) until",
-		"the breaker of the sweeps is OPEN since", "--confirm sweep-1", "These are gone: close it",
-		"open rows that have lost their task: 2",
-		"a sweep was not begun: the tick of 2030-03-17T17:46:40Z: the last sweep is still under way (3 in a row)",
+		"breaker of the sweeps: OPEN since", "--confirm sweep-1", "Confirm and close the breaker",
+		"open rows without a task: 2",
+		"a sweep was skipped: the tick of 2030-03-17T17:46:40Z: the last sweep is still under way (3 in a row)",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q: %s", want, page)
@@ -592,9 +592,9 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestDocket: who is to close the breaker sees first what that comes to, and what becomes
+// TestPreview: who is to close the breaker sees first what that comes to, and what becomes
 // of it afterwards.
-func TestDocket(t *testing.T) {
+func TestPreview(t *testing.T) {
 	d := newDesk(t)
 	d.openBreaker("sweep-1")
 	absent := time.Now().Add(-30 * 24 * time.Hour).UTC().Truncate(time.Second)
@@ -606,7 +606,7 @@ func TestDocket(t *testing.T) {
 	if ok, err := watch.New(d.rdb, "default").Remember(t.Context(), "ord_1", nil, memory, true, 1); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if page := d.get("/runs"); !strings.Contains(page, `href="/sweeps/docket?tenant=default"`) {
+	if page := d.get("/runs"); !strings.Contains(page, `href="/sweeps/preview?tenant=default"`) {
 		t.Errorf("no way to it: %s", page)
 	}
 	tell := func(when string, page string, wants ...string) {
@@ -617,10 +617,10 @@ func TestDocket(t *testing.T) {
 			}
 		}
 	}
-	tell("before", plain(d.get("/sweeps/docket?tenant=default")), "OPEN since", "held back")
+	tell("before", plain(d.get("/sweeps/preview?tenant=default")), "OPEN since", "held back")
 	page, _ := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
-	tell("after", page, "the breaker is closed", "to be reported")
-	if w := do(d.pages, http.MethodGet, "/sweeps/docket?tenant=No+Tenant", nil); w.Code != http.StatusBadRequest {
+	tell("after", page, "the sweep is confirmed", "to be reported")
+	if w := do(d.pages, http.MethodGet, "/sweeps/preview?tenant=No+Tenant", nil); w.Code != http.StatusBadRequest {
 		t.Errorf("no tenant: %d, want 400", w.Code)
 	}
 }
@@ -662,7 +662,7 @@ func TestActions(t *testing.T) {
 		d := newDesk(t)
 		d.handIn("a", tasks.TypeVerify, domains(3))
 		page, at := d.post("/runs/a/pause", url.Values{})
-		if !d.run("a").Paused || at != "/runs/a" || !strings.Contains(page, "run a: paused; to go on: enqueue runs resume a") {
+		if !d.run("a").Paused || at != "/runs/a" || !strings.Contains(page, "run a: paused; to continue: enqueue runs resume a") {
 			t.Errorf("paused %v, at %s: %s", d.run("a").Paused, at, page)
 		}
 		page, _ = d.post("/runs/a/resume", url.Values{})
@@ -681,7 +681,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("%+v: %s", r, page)
 		}
 		page, _ = d.post("/runs/a/pause", url.Values{})
-		if !strings.Contains(page, "Not done, or not all of it: ") || !strings.Contains(page, "has ended") {
+		if !strings.Contains(page, "Failed, possibly in part: ") || !strings.Contains(page, "has ended") {
 			t.Errorf("to pause what has ended: %s", page)
 		}
 	})
@@ -705,10 +705,10 @@ func TestActions(t *testing.T) {
 		}
 		page, at := d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
 		children := d.run("a").Children
-		if len(children) != 1 || at != "/runs/"+children[0] || !strings.Contains(page, "Rows of run a handed in again: 2. This is their run.") {
+		if len(children) != 1 || at != "/runs/"+children[0] || !strings.Contains(page, "2 rows of run a were submitted again as this run.") {
 			t.Fatalf("children %q, at %s: %s", children, at, page)
 		}
-		if r := d.run(children[0]); r.Total != 2 || r.Parent != "a" || !strings.Contains(page, "Repeats rows of a ") {
+		if r := d.run(children[0]); r.Total != 2 || r.Parent != "a" || !strings.Contains(page, "Retry of a ") {
 			t.Errorf("child %+v: %s", r, page)
 		}
 		page, at = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
@@ -723,11 +723,11 @@ func TestActions(t *testing.T) {
 		d := newDesk(t)
 		d.openBreaker("sweep-1")
 		page, _ := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-2"}})
-		if !d.breaker().Open || !strings.Contains(page, "it is sweep sweep-1 that holds domains of tenant default back") {
+		if !d.breaker().Open || !strings.Contains(page, "sweep sweep-1 holds domains of tenant default back") {
 			t.Errorf("another sweep: %+v: %s", d.breaker(), page)
 		}
 		page, at := d.post("/sweeps/confirm", url.Values{"tenant": {"default"}, "sweep": {"sweep-1"}})
-		if b := d.breaker(); b.Open || b.ID != "" || at != "/sweeps/docket" || !strings.Contains(page, "tenant default: the breaker is closed.") {
+		if b := d.breaker(); b.Open || b.ID != "" || at != "/sweeps/preview" || !strings.Contains(page, "tenant default: the sweep is confirmed.") {
 			t.Errorf("%+v: %s", b, page)
 		}
 	})
@@ -739,10 +739,10 @@ func TestActions(t *testing.T) {
 			}
 		}
 		page, at := d.post("/sweeps", url.Values{"tenant": {"default"}})
-		if r := d.run(strings.TrimPrefix(at, "/runs/")); r.Kind != tasks.TypeRecheck || r.Walk == nil || !strings.Contains(page, "The sweep has begun. This is its run.") {
+		if r := d.run(strings.TrimPrefix(at, "/runs/")); r.Kind != tasks.TypeRecheck || r.Walk == nil || !strings.Contains(page, "The sweep has started as this run.") {
 			t.Errorf("%+v: %s", r, page)
 		}
-		if page, _ = d.post("/sweeps", url.Values{"tenant": {"default"}}); !strings.Contains(page, "Not done, or not all of it: ") {
+		if page, _ = d.post("/sweeps", url.Values{"tenant": {"default"}}); !strings.Contains(page, "Failed, possibly in part: ") {
 			t.Errorf("a second sweep: %s", page)
 		}
 	})
@@ -754,7 +754,7 @@ func TestActionsAreLoggedWithTheirUser(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(3))
 	do(d.pages, http.MethodPost, "/runs/a/cancel", url.Values{}, func(r *http.Request) { *r = *r.WithContext(ops.WithUser(r.Context(), "ada")) })
-	if log := d.log.String(); !strings.Contains(log, "operator's action carried out") || !strings.Contains(log, `action=cancel of="run a" user=ada result="run a: cancelled; rows that were open: 3"`) {
+	if log := d.log.String(); !strings.Contains(log, "operator action done") || !strings.Contains(log, `action=cancel of="run a" user=ada result="run a: cancelled; rows that were open: 3"`) {
 		t.Errorf("log: %s", log)
 	}
 }
@@ -843,7 +843,7 @@ func TestRedisIsAway(t *testing.T) {
 	d.rdb.AddHook(away{})
 	for _, path := range []string{"/runs", "/runs/a", "/runs/a/failed"} {
 		w := do(d.pages, http.MethodGet, path, nil)
-		if w.Code != http.StatusServiceUnavailable || !strings.Contains(plain(w.Body.String()), "could not be read: ") || !strings.Contains(w.Body.String(), "</html>") {
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(plain(w.Body.String()), "Reading Redis failed: ") || !strings.Contains(w.Body.String(), "</html>") {
 			t.Errorf("GET %s: %d: %s", path, w.Code, w.Body)
 		}
 	}
@@ -863,7 +863,7 @@ func TestWhatIsAskedAgainIsLittle(t *testing.T) {
 		t.Fatalf("the row is not found: %s", page)
 	}
 	live := header("Orgops-Live", "1")
-	if page := d.get("/runs/a?q=such", live); strings.Contains(page, `id="unwell"`) || !strings.Contains(page, `id="now"`) {
+	if page := d.get("/runs/a?q=such", live); strings.Contains(page, `id="failed"`) || !strings.Contains(page, `id="now"`) {
 		t.Errorf("asked again, rows are searched through again, or how it stands is not told: %s", page)
 	}
 	if page := d.get("/runs/a", live); !strings.Contains(page, found) {
@@ -883,7 +883,7 @@ func TestAnOutcomeIsNotLookedForInVain(t *testing.T) {
 	for path, rows := range map[string]int{"/runs/a?outcome=other": 0, "/runs/a?outcome=done": 0, "/runs/a?outcome=expired": 1, "/runs/a?outcome=refused": 3} {
 		reads.fates = 0
 		page := d.get(path, header("Orgops-Live", "1"))
-		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.fates > 0) != (rows > 0) || !strings.Contains(page, `id="unwell"`) {
+		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.fates > 0) != (rows > 0) || !strings.Contains(page, `id="failed"`) {
 			t.Errorf("%s: %d rows, read %d times; want %d", path, got, reads.fates, rows)
 		}
 	}
@@ -922,7 +922,7 @@ func TestAPanicEndsNoWorker(t *testing.T) {
 	d := newDesk(t)
 	d.pages = ops.Pages(ops.Config{Redis: d.rdb, Ledger: d.ledger, Write: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}) // and no Intake
 	page, _ := d.post("/sweeps", url.Values{"tenant": {"default"}})
-	if !strings.Contains(page, "a fault of the program") || !strings.Contains(log.String(), "operator's action panicked") {
+	if !strings.Contains(page, "internal error") || !strings.Contains(log.String(), "operator action panicked") {
 		t.Errorf("page %s, log %s", page, log.String())
 	}
 }

@@ -21,7 +21,7 @@ import (
 const gatherTimeout = 5 * time.Second
 
 var redisReadable = prometheus.NewDesc("orgops_redis_scrape_success",
-	"1 if everything that these metrics take from Redis could be read for this answer.", nil, nil)
+	"1 if all metrics that come from Redis were read for this scrape.", nil, nil)
 
 // source is something that is read from Redis: what it could read it gives also with
 // an error.
@@ -75,7 +75,7 @@ func newRedisCollector(logger *slog.Logger, sources ...source) *redisCollector {
 func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []Tenant, logger *slog.Logger) error {
 	c := newRedisCollector(logger, &queueSource{asynq.NewInspectorFromRedisClient(rdb)}, &tenantSource{rdb, ledger, tenants}, &runSource{open: ledger.OpenByTenant, tenants: tenants})
 	if err := m.registry.Register(c); err != nil {
-		return fmt.Errorf("register the metrics of what is in Redis: %w", err)
+		return fmt.Errorf("register the metrics read from Redis: %w", err)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- m
 	}
 	if err != nil {
-		c.logger.Warn("Redis could not be read for metrics", "error", err)
+		c.logger.Warn("reading metrics from Redis failed", "error", err)
 	}
 	ch <- gauge(redisReadable, oneIf(err == nil))
 }
@@ -112,7 +112,7 @@ func (c *redisCollector) gather() ([]prometheus.Metric, error) {
 		return f.sofar()
 	case <-timeout.C:
 		metrics, err := f.sofar()
-		return metrics, errors.Join(err, fmt.Errorf("not all was answered within %s; is Redis reachable?", gatherTimeout))
+		return metrics, errors.Join(err, fmt.Errorf("no complete answer from Redis within %s", gatherTimeout))
 	}
 }
 

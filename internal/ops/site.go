@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
@@ -55,9 +57,9 @@ type page struct {
 func newSite(cfg Config) *site {
 	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), queued: tasks.NewQueued(cfg.Redis), checks: newChecks(), reads: newReads(), lookUps: semaphore.NewWeighted(mostLookUps)}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "docketPath": docketPath, "printable": printable,
+		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "previewPath": previewPath, "printable": printable, "capital": capital,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "docket"} {
+	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s
@@ -76,7 +78,7 @@ func (s *site) routes(mux *http.ServeMux) {
 	for action, do := range runActions {
 		mux.HandleFunc("POST /runs/{id}/"+action, s.acts(s.toRun(action, do)))
 	}
-	mux.HandleFunc("GET /sweeps/docket", s.docket)
+	mux.HandleFunc("GET /sweeps/preview", s.preview)
 	mux.HandleFunc("POST /sweeps", s.acts(s.sweepNow))
 	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }
@@ -91,7 +93,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
 		s.logger().ErrorContext(r.Context(), "page not written", "page", name, "error", err)
-		http.Error(w, "this page could not be written: the worker's log says why", http.StatusInternalServerError)
+		http.Error(w, "rendering this page failed: see the worker's log", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Security-Policy", sitePolicy)
@@ -110,24 +112,24 @@ func (s *site) unread(w http.ResponseWriter, r *http.Request, section string, er
 	if r.Context().Err() == nil {
 		s.logger().ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 	}
-	s.problem(w, r, http.StatusServiceUnavailable, section, "Redis, where everything is kept, could not be read: "+cli.Shown(err.Error())+". "+
-		"Nothing is lost by that here: workers go on when it is there again. Is it running, and can this worker reach it?")
+	s.problem(w, r, http.StatusServiceUnavailable, section, "Reading Redis failed: "+cli.Shown(err.Error())+". "+
+		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
 }
 
-// mostForm bounds the body of an action, in octets.
+// mostForm bounds the body of an action, in bytes.
 const mostForm = 64 << 10
 
 // acts lets a handler of an action run where the settings allow actions, its form read.
 func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.Write {
-			s.problem(w, r, http.StatusForbidden, "", "These pages only show, and change nothing. A worker with --ops-write lets them act.")
+			s.problem(w, r, http.StatusForbidden, "", "These pages are read-only. Start the worker with --ops-write to allow actions.")
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		err := r.ParseForm()
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The form is larger than %d octets, and was not read. Nothing was changed.", mostForm))
+			s.problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", mostForm))
 			return
 		}
 		if err != nil {
@@ -146,6 +148,15 @@ func stamp(t time.Time) template.HTML {
 	t = t.UTC()
 	//nolint:gosec // of digits alone
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")+" UTC"))
+}
+
+// capital returns a label with its first letter in upper case.
+func capital(label string) string {
+	first, size := utf8.DecodeRuneInString(label)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + label[size:]
 }
 
 // grouped is a number with its digits in threes: 1,234,567.

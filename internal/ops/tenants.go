@@ -103,7 +103,7 @@ func (s *site) viewOfTenant(ctx context.Context, name string, queues []string, l
 		settings, announced = t.Settings, true
 	}
 	if !announced && err == nil {
-		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start one, or remove what was handed in for it.")
+		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
 	}
 	limiter := t.Limiter
 	if limiter == nil {
@@ -131,10 +131,10 @@ func (s *site) tellPace(ctx context.Context, v *tenantView, limiter *pace.Limite
 		return err
 	}
 	if !state.PausedUntil.IsZero() {
-		v.Pace = append(v.Pace, cli.Fact{Name: "paused", Text: "until " + state.PausedUntil.UTC().Format(time.RFC3339)})
+		v.Pace = append(v.Pace, cli.Fact{Name: "Paused", Text: "until " + state.PausedUntil.UTC().Format(time.RFC3339)})
 	}
 	for _, b := range state.Blocks {
-		v.Pace = append(v.Pace, cli.Fact{Name: "blocked", Text: b.Operation + ": " + printable(b.Reason) + "; the next request is let through to see at " + b.NextProbe.UTC().Format(time.RFC3339)})
+		v.Pace = append(v.Pace, cli.Fact{Name: "Blocked", Text: b.Operation + ": " + printable(b.Reason) + "; next test request at " + b.NextProbe.UTC().Format(time.RFC3339)})
 	}
 	if !announced {
 		return nil
@@ -143,20 +143,17 @@ func (s *site) tellPace(ctx context.Context, v *tenantView, limiter *pace.Limite
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", v.Name, err)
 	}
-	v.Pace = append(v.Pace, cli.Fact{Name: "rate", Text: fmt.Sprintf("%s, at most %d at once", settings.Rate, settings.Burst)},
-		cli.Fact{Name: "reserve", Text: fmt.Sprintf("%g %% is left to others", 100*settings.Reserve)})
-	used := fmt.Sprintf("%d permits in the last minute", state.UsedLastMinute)
+	v.Pace = append(v.Pace, cli.Fact{Name: "Rate", Text: fmt.Sprintf("%s, burst %d", settings.Rate, settings.Burst)},
+		cli.Fact{Name: "Reserve", Text: fmt.Sprintf("%g %% for other clients of the API", 100*settings.Reserve)})
+	v.UsedText = "Unlimited rate: permits are not counted"
 	if !rate.IsUnlimited() {
 		left, _ := pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}.Effective()
 		perMinute := 60 * left.PerSecond()
 		v.Used = min(float64(state.UsedLastMinute)/perMinute, 1)
-		used += fmt.Sprintf(" of %d that there are (%.0f %%)", int(math.Round(perMinute)), 100*v.Used)
-	} else {
-		used = "the rate is unlimited: permits are not counted"
+		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", state.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
 	}
-	v.UsedText = used
 	if !settings.UpdatedAt.IsZero() {
-		v.Pace = append(v.Pace, cli.Fact{Name: "told", Text: "by a worker at " + settings.UpdatedAt.UTC().Format(time.RFC3339)})
+		v.Pace = append(v.Pace, cli.Fact{Name: "Settings from", Text: "a worker at " + settings.UpdatedAt.UTC().Format(time.RFC3339)})
 	}
 	return nil
 }
@@ -170,24 +167,24 @@ func (v *tenantView) tellToken(t Tenant) {
 	add := func(name, text string) { v.Token = append(v.Token, cli.Fact{Name: name, Text: text}) }
 	switch {
 	case h.Err != nil:
-		v.warn("bad", "There is no token that the API takes: "+printable(h.Err.Error()), "See to the client's credentials: nothing that needs the API goes on before.")
-		add("state", "none that works")
+		v.warn("bad", "No valid API token: "+printable(h.Err.Error()), "Fix the client's credentials. Until then all work that needs the API waits.")
+		add("State", "no valid token")
 	case h.GotAt.IsZero():
-		add("state", "not fetched yet")
+		add("State", "not fetched yet")
 	default:
-		add("state", "ok, came at "+h.GotAt.UTC().Format(time.RFC3339))
+		add("State", "ok, fetched at "+h.GotAt.UTC().Format(time.RFC3339))
 	}
 	if !h.ExpiresAt.IsZero() {
-		add("ends", h.ExpiresAt.UTC().Format(time.RFC3339)+", and is renewed before")
+		add("Expires", h.ExpiresAt.UTC().Format(time.RFC3339)+" (renewed automatically)")
 	}
 	if h.LastErr != nil {
-		add("last error", printable(h.LastErr.Error())+" (at "+h.FailedAt.UTC().Format(time.RFC3339)+")")
+		add("Last error", printable(h.LastErr.Error())+" (at "+h.FailedAt.UTC().Format(time.RFC3339)+")")
 	}
 	if h.Failures > 0 {
-		add("failures", fmt.Sprint(h.Failures))
+		add("Failures", fmt.Sprint(h.Failures))
 	}
 	if len(h.Scopes) > 0 {
-		add("scopes", printable(strings.Join(h.Scopes, " ")))
+		add("Scopes", printable(strings.Join(h.Scopes, " ")))
 	}
 }
 
@@ -197,22 +194,22 @@ func (v *tenantView) tellDNS(t Tenant) {
 		return
 	}
 	add := func(name, text string) { v.DNS = append(v.DNS, cli.Fact{Name: name, Text: text}) }
-	add("mode", t.DNSMode)
+	add("Mode", t.DNSMode)
 	switch reach := t.Reach.now(); {
 	case reach.At.IsZero():
 	case reach.Reached:
-		add("name servers", "can be reached")
+		add("Name servers", "reachable")
 	default:
-		add("name servers", "cannot be reached: "+printable(reach.Why))
-		v.warn("wait", "The domains' own name servers cannot be reached from here: the resolvers answer alone, and only those over TLS or HTTPS prove a domain.", "Let port 53 out, UDP and TCP, name resolvers by tls://, or say --dns-mode resolvers.")
+		add("Name servers", "unreachable: "+printable(reach.Why))
+		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
 	}
 	voting := 0
 	for _, r := range t.DNS.Resolvers() {
 		text := "has a vote"
 		switch {
 		case !r.Voting():
-			text = "has no vote: it makes answers up (" + printable(r.Lies) + ")"
-			v.warn("bad", "Resolver "+r.Name+" has lost its vote: it makes answers up.", "Use another resolver, or have this one leave NXDOMAIN alone; it gets its vote back by itself.")
+			text = "no vote: it forges answers (" + printable(r.Lies) + ")"
+			v.warn("bad", "Resolver "+r.Name+" lost its vote because it forges answers.", "Use another resolver, or make this one return NXDOMAIN unchanged. It then regains its vote by itself.")
 		case r.Silent != "":
 			text += ", but is silent: " + printable(r.Silent)
 		}
@@ -220,15 +217,15 @@ func (v *tenantView) tellDNS(t Tenant) {
 			voting++
 		}
 		if r.InTheClear {
-			text += "; asked in the clear"
-			v.warn("wait", "Resolver "+r.Name+" is asked in the clear: whoever is on the path to it can forge its answers.", "Name it by tls:// or https:// in --resolvers.")
+			text += "; unencrypted"
+			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use tls:// or https:// for it in --resolvers.")
 		}
 		if !r.HeardAt.IsZero() {
-			text += "; heard at " + r.HeardAt.UTC().Format(time.RFC3339)
+			text += "; last answer at " + r.HeardAt.UTC().Format(time.RFC3339)
 		}
-		add("resolver "+r.Name, "operator "+r.Operator+", perspective "+r.Perspective+"; "+text)
+		add("Resolver "+r.Name, "Operator "+r.Operator+", perspective "+r.Perspective+"; "+text)
 	}
-	add("quorum", fmt.Sprintf("%d of %d have to agree; %d have a vote", t.Quorum, len(t.DNS.Resolvers()), voting))
+	add("Quorum", fmt.Sprintf("%d of %d must agree; %d have a vote", t.Quorum, len(t.DNS.Resolvers()), voting))
 }
 
 // tellSweeps says when sweeps are, and what they have come to.
@@ -253,15 +250,15 @@ func (s *site) tellSweeps(ctx context.Context, v *tenantView, settings pace.Sett
 				return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
 			}
 		}
-		add("schedule", cli.ScheduleText(cron, time.Now()))
+		add("Schedule", cli.ScheduleText(cron, time.Now()))
 	}
-	add("skipped", cli.Skipped(ticks.Skipped))
+	add("Skipped", cli.Skipped(ticks.Skipped))
 	if judgement.Judged != nil {
-		add("last sweep", cli.SweepText(*judgement.Judged))
+		add("Last sweep", cli.SweepText(*judgement.Judged))
 	}
-	add("breaker", judgement.BreakerText(v.Name))
+	add("Breaker", judgement.BreakerText(v.Name))
 	if announced {
-		add("rules", cli.RulesText(cli.RulesOf(settings)))
+		add("Rules", cli.RulesText(cli.RulesOf(settings)))
 	}
 	return nil
 }
@@ -278,9 +275,9 @@ func (s *site) tellWebhooks(v *tenantView, t Tenant, queues []string) error {
 	if err != nil {
 		return fmt.Errorf("queue of deliveries: %w", err)
 	}
-	v.Webhooks = append(v.Webhooks, cli.Fact{Name: "waiting", Text: fmt.Sprint(info.Pending + info.Scheduled + info.Retry + info.Active)}, cli.Fact{Name: "given up", Text: fmt.Sprint(info.Archived)})
+	v.Webhooks = append(v.Webhooks, cli.Fact{Name: "Waiting", Text: fmt.Sprint(info.Pending + info.Scheduled + info.Retry + info.Active)}, cli.Fact{Name: "Given up", Text: fmt.Sprint(info.Archived)})
 	if info.Archived > 0 {
-		v.warn("wait", fmt.Sprintf("%d deliveries to webhooks were given up.", info.Archived), "Their errors are in the queue "+info.Queue+", archived; mend the receiver, and run them from there.")
+		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", info.Archived), "Fix the receiver, then run the archived tasks in the queue "+info.Queue+", which also have the errors.")
 	}
 	return nil
 }

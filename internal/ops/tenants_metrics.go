@@ -18,19 +18,19 @@ import (
 
 var (
 	paceLimit = prometheus.NewDesc("orgops_pace_limit_per_second",
-		"Requests a second that the whole fleet may make: the tenant's rate less the reserve; +Inf without a rate.", []string{"tenant"}, nil)
+		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", []string{"tenant"}, nil)
 	paceUsed = prometheus.NewDesc("orgops_pace_used_per_second",
-		"Permits a second that the whole fleet was given in the last minute; 0 without a rate, where they are not counted.", []string{"tenant"}, nil)
+		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", []string{"tenant"}, nil)
 	pacePaused = prometheus.NewDesc("orgops_pace_paused_seconds",
-		"How long the pause that the API asked for goes on; 0: there is none.", []string{"tenant"}, nil)
+		"Remaining time of the pause that the API requested; 0 if there is none.", []string{"tenant"}, nil)
 	paceBlocked = prometheus.NewDesc("orgops_pace_blocked",
-		"1 while an operation is blocked for the fleet; * is all of them.", []string{"tenant", "operation"}, nil)
+		"1 while an operation is blocked for all workers. Operation *: all operations.", []string{"tenant", "operation"}, nil)
 	breakerOpen = prometheus.NewDesc("orgops_breaker_open",
-		"1 while the breaker is open: no sweep acts on any domain.", []string{"tenant"}, nil)
+		"1 while the breaker is open and sweeps act on no domain.", []string{"tenant"}, nil)
 	sweepBegun = prometheus.NewDesc("orgops_sweep_begun_timestamp_seconds",
-		"When the last sweep of the whole tenant was begun, as a Unix time, of those that are judged or still to be; absent before the first.", []string{"tenant"}, nil)
+		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", []string{"tenant"}, nil)
 	sweepJudged = prometheus.NewDesc("orgops_sweep_judged_timestamp_seconds",
-		"When a sweep of the whole tenant was judged last, as a Unix time; absent before the first.", []string{"tenant"}, nil)
+		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", []string{"tenant"}, nil)
 )
 
 // tenantSource is how pace and sweeps of this worker's tenants stand, for the whole
@@ -126,7 +126,7 @@ func (s *tenantSource) counts(ctx context.Context, tenant string, sweep watch.Sw
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("tenant %s: the sweep that was begun last: %w", tenant, err)
+		return false, fmt.Errorf("tenant %s: read the last sweep: %w", tenant, err)
 	}
 	return run.CancelledAt.IsZero(), nil
 }

@@ -10,9 +10,9 @@ import (
 
 var (
 	tokenOK = prometheus.NewDesc("orgops_token_ok",
-		"0 while there is no token that the API takes, as far as this worker knows.", []string{"tenant"}, nil)
+		"1 if this worker has a token that the API accepts, otherwise 0.", []string{"tenant"}, nil)
 	tokenFailures = prometheus.NewDesc("orgops_token_failures_total",
-		"Tokens that did not come, and fresh ones that the API refused.", []string{"tenant"}, nil)
+		"Failed token requests, and new tokens that the API refused.", []string{"tenant"}, nil)
 )
 
 // tokenCollector tells what is known of the tenants' tokens, and asks nobody for one.

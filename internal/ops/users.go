@@ -40,7 +40,7 @@ func readUsers(file string, logger *slog.Logger, now func() time.Time) (*Users, 
 	list, err := serving.Read(func() (*userList, error) {
 		list, err := loadUsers(file)
 		if started && err != nil && !errors.Is(err, errNotParsed) {
-			logger.Error("nobody can sign in to the pages any more: their users file cannot be relied on", "error", err)
+			logger.Error("sign-in disabled: the users file is not usable", "error", err)
 			return newUserList(), nil
 		}
 		return list, err
@@ -77,14 +77,14 @@ func loadUsers(file string) (*userList, error) {
 		return nil, err
 	}
 	if info.Mode().Perm()&0o002 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("%s: everybody on this machine can write to it, and so let himself in: chmod o-w", file)
+		return nil, fmt.Errorf("%s: every user of this machine can write to it and add a user: chmod o-w", file)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxUsersFile+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxUsersFile {
-		return nil, fmt.Errorf("%s: it has more than %d bytes: want lines of name:hash", file, maxUsersFile)
+		return nil, fmt.Errorf("%s: larger than %d bytes: want lines of name:hash", file, maxUsersFile)
 	}
 	list, err := parseUsers(text)
 	if err != nil {
@@ -133,7 +133,7 @@ func parseUsers(text []byte) (*userList, error) {
 		}
 	}
 	if len(list.hashes) == 0 {
-		return nil, errors.New("there is nobody in it: want lines of name:hash, as htpasswd -nB NAME prints")
+		return nil, errors.New("no users: want lines of name:hash, as htpasswd -nB NAME prints")
 	}
 	return list, nil
 }
@@ -150,11 +150,11 @@ func (l *userList) add(line string) error {
 	name, hash, found := strings.Cut(line, ":")
 	switch {
 	case !found:
-		return errors.New("want name:hash, as htpasswd -nB NAME prints; there is no colon")
+		return errors.New("no colon: want name:hash, as htpasswd -nB NAME prints")
 	case !userPattern.MatchString(name):
-		return errors.New("the name: want 1 to 64 letters, digits, _, ., @, + or -")
+		return errors.New("name: want 1 to 64 letters, digits, _, ., @, + or -")
 	case l.hashes[name] != "":
-		return fmt.Errorf("there is a %s before it", name)
+		return fmt.Errorf("duplicate name %s", name)
 	}
 	cost, err := costOf(hash)
 	if err != nil {
@@ -166,22 +166,22 @@ func (l *userList) add(line string) error {
 
 // costOf is the cost of a hash that can be used: the binary logarithm of its rounds.
 func costOf(hash string) (int, error) {
-	const instead = ": make one by htpasswd -nB -C 12 NAME"
+	const instead = ": use htpasswd -nB -C 12 NAME"
 	switch {
 	case strings.HasPrefix(hash, "{SHA}"):
-		return 0, errors.New("SHA-1 is guessed too fast" + instead)
+		return 0, errors.New("SHA-1 hashes are too weak" + instead)
 	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"):
-		return 0, errors.New("MD5 is guessed too fast" + instead)
+		return 0, errors.New("MD5 hashes are too weak" + instead)
 	case strings.HasPrefix(hash, "$5$"), strings.HasPrefix(hash, "$6$"):
-		return 0, errors.New("crypt's SHA-2 is not read here" + instead)
+		return 0, errors.New("SHA-2 hashes of crypt are not supported" + instead)
 	}
 	parts := hashPattern.FindStringSubmatch(hash)
 	if parts == nil {
-		return 0, errors.New("this is no bcrypt hash ($2y$…), but plain text, or one of another sort" + instead)
+		return 0, errors.New("not a bcrypt hash ($2y$…)" + instead)
 	}
 	cost, _ := strconv.Atoi(parts[1]) // two digits
 	if cost < minCost || cost > maxCost {
-		return 0, fmt.Errorf("the hash has cost %d: want %d to %d, which each sign-in takes of this machine and each guess of a thief's%s", cost, minCost, maxCost, instead)
+		return 0, fmt.Errorf("the hash has cost %d: want %d to %d%s", cost, minCost, maxCost, instead)
 	}
 	return cost, nil
 }

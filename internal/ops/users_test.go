@@ -28,26 +28,26 @@ func usersFile(t *testing.T, text string) string {
 }
 
 func TestUsersFile(t *testing.T) {
-	const other = ": make one by htpasswd -nB -C 12 NAME"
+	const other = ": use htpasswd -nB -C 12 NAME"
 	tests := []struct{ name, text, want string }{
-		{"empty", "", "there is nobody in it"},
-		{"comments alone", "# nobody\n\n", "there is nobody in it"},
-		{"no colon", "alice:" + hash10 + "\nbob\n", "line 2: want name:hash"},
-		{"no name", ":" + hash10, "line 1: the name: want"},
-		{"a name with a blank", "al ice:" + hash10, "line 1: the name: want"},
-		{"a name with a control character", "al\x1bice:" + hash10, "line 1: the name: want"},
-		{"a name too long", strings.Repeat("a", 65) + ":" + hash10, "line 1: the name: want"},
-		{"twice", "alice:" + hash10 + "\nalice:" + hash11, "line 2: there is a alice before it"},
-		{"plain text", "alice:s3cret", "line 1: alice: this is no bcrypt hash ($2y$…), but plain text, or one of another sort" + other},
-		{"SHA-1", "alice:{SHA}s3cretW6ph5Mm5Pz8GgiULbPgzG37mj9g=", "line 1: alice: SHA-1 is guessed too fast" + other},
-		{"MD5", "alice:$apr1$s3cret$J2cb3Wm6BNYcKnRFqGyXe1", "line 1: alice: MD5 is guessed too fast" + other},
-		{"SHA-512", "alice:$6$s3cret$x", "line 1: alice: crypt's SHA-2 is not read here" + other},
-		{"broken bcrypt of old", "alice:$2x" + hash10[3:], "line 1: alice: this is no bcrypt hash"},
-		{"cut off", "alice:" + hash10[:59], "line 1: alice: this is no bcrypt hash"},
-		{"more after it", "alice:" + hash10 + ":more", "line 1: alice: this is no bcrypt hash"},
+		{"empty", "", "no users: want lines"},
+		{"comments alone", "# nobody\n\n", "no users: want lines"},
+		{"no colon", "alice:" + hash10 + "\nbob\n", "line 2: no colon: want name:hash"},
+		{"no name", ":" + hash10, "line 1: name: want"},
+		{"a name with a blank", "al ice:" + hash10, "line 1: name: want"},
+		{"a name with a control character", "al\x1bice:" + hash10, "line 1: name: want"},
+		{"a name too long", strings.Repeat("a", 65) + ":" + hash10, "line 1: name: want"},
+		{"twice", "alice:" + hash10 + "\nalice:" + hash11, "line 2: duplicate name alice"},
+		{"plain text", "alice:s3cret", "line 1: alice: not a bcrypt hash ($2y$…)" + other},
+		{"SHA-1", "alice:{SHA}s3cretW6ph5Mm5Pz8GgiULbPgzG37mj9g=", "line 1: alice: SHA-1 hashes are too weak" + other},
+		{"MD5", "alice:$apr1$s3cret$J2cb3Wm6BNYcKnRFqGyXe1", "line 1: alice: MD5 hashes are too weak" + other},
+		{"SHA-512", "alice:$6$s3cret$x", "line 1: alice: SHA-2 hashes of crypt are not supported" + other},
+		{"broken bcrypt of old", "alice:$2x" + hash10[3:], "line 1: alice: not a bcrypt hash"},
+		{"cut off", "alice:" + hash10[:59], "line 1: alice: not a bcrypt hash"},
+		{"more after it", "alice:" + hash10 + ":more", "line 1: alice: not a bcrypt hash"},
 		{"too cheap", "alice:$2y$05" + hash10[6:], "line 1: alice: the hash has cost 5: want 10 to 14"},
 		{"too dear", "alice:$2y$15" + hash10[6:], "line 1: alice: the hash has cost 15: want 10 to 14"},
-		{"too long", strings.Repeat("# comment\n", 110_000), "it has more than 1048576 bytes"},
+		{"too long", strings.Repeat("# comment\n", 110_000), "larger than 1048576 bytes"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func (c *Collector) Spans() []Span {
 	return slices.Clone(c.spans)
 }
 
-// Raw is every octet that has come so far.
+// Raw is every byte that has come so far.
 func (c *Collector) Raw() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

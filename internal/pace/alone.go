@@ -51,7 +51,7 @@ func (l *Limiter) withoutRedis(operation string, c Class, err error) (a attempt,
 	if !s.is {
 		s.is = true
 		s.next = now.Add(interval) // as if one had just gone out
-		l.log.Error("redis does not answer: this worker keeps to its share of the rate", "tenant", l.tenant, "workers", s.workers, "seconds_between_requests", interval.Seconds(), "error", err)
+		l.log.Error("Redis unavailable: this worker keeps to its share of the rate", "tenant", l.tenant, "workers", s.workers, "seconds_between_requests", interval.Seconds(), "error", err)
 	}
 	if err != nil {
 		s.again = now.Add(redisAgain)
@@ -130,7 +130,7 @@ func (l *Limiter) redisAnswered(answer []any) {
 	}
 	if s.is {
 		s.is = false
-		l.log.Info("redis answers again: the fleet shares the rate", "tenant", l.tenant)
+		l.log.Info("Redis available again: the fleet shares the rate", "tenant", l.tenant)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestWithoutRedisEachWorkerKeepsToItsShare(t *testing.T) {
 				t.Errorf("%d permits in the second from %v", n, from)
 			}
 		}
-		for _, want := range []string{"redis does not answer: this worker keeps to its share of the rate", "workers=3", "redis answers again"} {
+		for _, want := range []string{"Redis unavailable: this worker keeps to its share of the rate", "workers=3", "Redis available again"} {
 			if strings.Count(log.String(), want) != 1 {
 				t.Errorf("%q is not logged once:\n%s", want, log.String())
 			}
@@ -230,11 +230,11 @@ func TestARealRedisGoesAndComesBack(t *testing.T) {
 	for range 5 {
 		wait(t, l, op)
 	}
-	if !strings.Contains(log.String(), "redis does not answer") {
+	if !strings.Contains(log.String(), "Redis unavailable") {
 		t.Errorf("not logged:\n%s", log.String())
 	}
 	server.Restart()
-	for !strings.Contains(log.String(), "redis answers again") {
+	for !strings.Contains(log.String(), "Redis available again") {
 		wait(t, l, op) // at this worker's share, until Redis is asked again
 	}
 	if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute == 0 {

@@ -297,7 +297,7 @@ func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt
 	case "fast":
 		return attempt{wait: wait, share: true, why: "small runs go first"}, nil
 	case "others":
-		return attempt{wait: wait, why: "the tenant's bucket is down to what is left to others"}, nil
+		return attempt{wait: wait, why: "the rest of the tenant's bucket is reserved for others"}, nil
 	}
 	return attempt{wait: wait, why: fmt.Sprintf("the budget of %v is spent", l.rate)}, nil
 }
@@ -310,7 +310,7 @@ func (l *Limiter) giveBack(ctx context.Context, operation string, share gcra, pr
 		args = append(args, p)
 	}
 	if err := refundScript.Run(own, l.rdb, []string{l.key}, args...).Err(); err != nil {
-		l.log.WarnContext(ctx, "permit not given back", "tenant", l.tenant, "operation", operation, "error", err)
+		l.log.WarnContext(ctx, "returning a permit failed", "tenant", l.tenant, "operation", operation, "error", err)
 	}
 	return ended(ctx, operation)
 }
@@ -337,7 +337,7 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 	fresh, err := pauseScript.Run(own, l.rdb, []string{l.key}, l.gcra.interval, l.gcra.burst, pause.Microseconds()).Bool()
 	if err != nil {
 		l.alone.owe(until)
-		l.log.ErrorContext(ctx, "pause not stored: tried again with the next permit", "tenant", l.tenant, "operation", operation, "error", err)
+		l.log.ErrorContext(ctx, "storing a pause failed: retrying with the next permit", "tenant", l.tenant, "operation", operation, "error", err)
 		return
 	}
 	if fresh {
@@ -373,7 +373,7 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	n, err := l.rdb.HDel(own, l.key, fields...).Result()
 	if err != nil {
 		l.remember(operation, All) // the next success tries again
-		l.log.ErrorContext(ctx, "block not cleared", "tenant", l.tenant, "operation", operation, "error", err)
+		l.log.ErrorContext(ctx, "clearing a block failed", "tenant", l.tenant, "operation", operation, "error", err)
 		return
 	}
 	if n > 0 {

@@ -733,7 +733,7 @@ func TestRedisIsGone(t *testing.T) {
 		}
 		l.Answered(t.Context(), op, 429, nil)
 		l.Answered(t.Context(), op, 200, nil)
-		for _, want := range []string{"pause not stored", "block not cleared"} {
+		for _, want := range []string{"storing a pause failed", "clearing a block failed"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("%q is not logged:\n%s", want, log.String())
 			}

@@ -32,7 +32,7 @@ func ParseRate(text string) (Rate, error) {
 		return Rate{}, nil
 	}
 	wrong := func(rule string) (Rate, error) {
-		return Rate{}, fmt.Errorf("rate %s: %s", quoted(text), rule)
+		return Rate{}, fmt.Errorf("%s: %s", quoted(text), rule)
 	}
 	const forms = `want a form such as 16/s, 0.5/s, 150/min, 1000/h, or "unlimited"`
 	count, unit, ok := strings.Cut(text, "/")

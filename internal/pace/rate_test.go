@@ -38,7 +38,7 @@ func TestParseRate(t *testing.T) {
 
 func TestParseRateRefuses(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{"", `rate "": want a form such as 16/s`},
+		{"", `"": want a form such as 16/s`},
 		{"16", "want a form such as"},
 		{"16/", "want a form such as"},
 		{"/s", "want a form such as"},
@@ -53,7 +53,7 @@ func TestParseRateRefuses(t *testing.T) {
 		{"0x10/s", "want a form such as"},
 		{"1e3/s", "want a form such as"},
 		{"1/s/s", "want a form such as"},
-		{"16/s\n", `rate "16/s\n": want`},
+		{"16/s\n", `"16/s\n": want`},
 		{"0/s", "want at least 1/h and at most 100000/s"},
 		{"0.9/h", "want at least 1/h"},
 		{"100001/s", "at most 100000/s"},

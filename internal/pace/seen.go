@@ -52,7 +52,7 @@ func (l *Limiter) otherBucket(ctx context.Context, holds int64) {
 	l.seen.told = true
 	l.seen.mu.Unlock()
 	if !told {
-		l.log.WarnContext(ctx, "the API's bucket holds another number of requests than the burst that is set: what is left in it is not looked at", "tenant", l.tenant, "burst", l.burst, "x_ratelimit_limit", holds)
+		l.log.WarnContext(ctx, "burst differs from the API's x-ratelimit-limit: x-ratelimit-remaining is ignored", "tenant", l.tenant, "burst", l.burst, "x_ratelimit_limit", holds)
 	}
 }
 

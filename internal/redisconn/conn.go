@@ -35,7 +35,7 @@ func Open(c Config) (redis.UniversalClient, error) {
 	case t.password == "":
 		t.password = c.Password
 	case c.Password != "" && c.Password != t.password:
-		return nil, errors.New("redis url holds a password, and another one is set beside it: give one of them")
+		return nil, errors.New("the URL contains a password, and another one is set: give one of them")
 	}
 	return t.client(c.PoolSize), nil
 }

@@ -10,7 +10,7 @@ import (
 
 // ForProducer is Open for who enqueues from many goroutines at once: scripts
 // that they run at the same time go to Redis in one pipeline, which costs both
-// sides one system call in the place of dozens. The scripts have to be such that
+// sides one system call instead of dozens. The scripts have to be such that
 // running one twice does what running it once does, as asynq's are that enqueue
 // a task with an id.
 //

@@ -77,7 +77,7 @@ func explain(client redis.UniversalClient, err error) error {
 		return fmt.Errorf("redis%s refuses this user or password: %w", where, err)
 	}
 	if redis.IsPermissionError(err) {
-		return fmt.Errorf("redis%s does not let this user do what is needed: %w", where, err)
+		return fmt.Errorf("redis%s: this user lacks a permission that is needed: %w", where, err)
 	}
 	if _, answered := errors.AsType[redis.Error](err); answered {
 		return fmt.Errorf("redis%s is not ready: %w", where, err)

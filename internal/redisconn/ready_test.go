@@ -141,7 +141,7 @@ func TestReadyWithoutPermission(t *testing.T) {
 		c.WriteError("NOPERM this user has no permissions to run the 'ping' command")
 	})
 	err := redisconn.Ready(t.Context(), open(t, redisconn.Config{URL: "redis://" + addr}))
-	if err == nil || !strings.Contains(err.Error(), "does not let this user do what is needed: NOPERM") {
+	if err == nil || !strings.Contains(err.Error(), ": this user lacks a permission that is needed: NOPERM") {
 		t.Errorf("got %v", err)
 	}
 }

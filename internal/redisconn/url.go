@@ -63,7 +63,7 @@ func Check(url string, allowPassword bool) error {
 		return err
 	}
 	if t.password != "" && !allowPassword {
-		return errors.New("redis url: a password does not belong here, where every user of this machine can read it: " +
+		return errors.New("a password does not belong here, where every user of this machine can read it: " +
 			"set ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE and leave only the user, redis://user@host")
 	}
 	return nil
@@ -101,11 +101,11 @@ var schemePattern = regexp.MustCompile(`^[a-z-]{1,32}$`)
 // password needs no encoding for / ? # and @; nothing before that is ever quoted.
 func parse(text string) (target, error) {
 	if text == "" {
-		return target{}, errors.New("redis url is empty: want a form such as redis://127.0.0.1:6379/0")
+		return target{}, errors.New("it is empty: want a form such as redis://127.0.0.1:6379/0")
 	}
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || !schemePattern.MatchString(scheme) {
-		return target{}, errors.New("redis url has no scheme: want a form such as redis://127.0.0.1:6379/0")
+		return target{}, errors.New("it has no scheme: want a form such as redis://127.0.0.1:6379/0")
 	}
 	var t target
 	switch scheme {
@@ -114,7 +114,7 @@ func parse(text string) (target, error) {
 	case "rediss", "rediss-sentinel", "rediss-cluster":
 		t.scheme, t.tls = "redis"+strings.TrimPrefix(scheme, "rediss"), true
 	default:
-		return target{}, fmt.Errorf("redis url: scheme %q: want redis, rediss, redis-sentinel or redis-cluster", scheme)
+		return target{}, fmt.Errorf("scheme %q: want redis, rediss, redis-sentinel or redis-cluster", scheme)
 	}
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		var err error
@@ -124,7 +124,7 @@ func parse(text string) (target, error) {
 		rest = rest[at+1:]
 	}
 	if strings.ContainsAny(rest, "?#") {
-		return target{}, errors.New("redis url: parameters (? or #) are not taken: leave them out")
+		return target{}, errors.New("parameters (? or #) are not taken: leave them out")
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if err := t.parseHosts(hosts); err != nil {
@@ -143,7 +143,7 @@ func parseUser(info string) (user, password string, err error) {
 		password, err = url.PathUnescape(secret)
 	}
 	if err != nil { // It would quote what it could not read.
-		return "", "", errors.New("redis url: user or password holds a % that begins no escape: write %25 for it")
+		return "", "", errors.New("user or password holds a % that begins no escape: write %25 for it")
 	}
 	return user, password, nil
 }
@@ -165,7 +165,7 @@ func (t *target) parseHosts(list string) error {
 		t.hosts = append(t.hosts, host)
 	}
 	if t.scheme == "redis" && len(t.hosts) > 1 {
-		return fmt.Errorf("redis url: %d hosts: want one, or the scheme redis-sentinel or redis-cluster", len(t.hosts))
+		return fmt.Errorf("%d hosts: want one, or the scheme redis-sentinel or redis-cluster", len(t.hosts))
 	}
 	return nil
 }
@@ -173,18 +173,18 @@ func (t *target) parseHosts(list string) error {
 // parseHost quotes nothing: where the @ is missing, this may be a password.
 func parseHost(text, port string) (string, error) {
 	if text == "" {
-		return "", errors.New("redis url has no host, or an empty one in its list: want host or host:port")
+		return "", errors.New("it has no host, or an empty one in its list: want host or host:port")
 	}
 	host := text
 	if name, after, ok := strings.Cut(strings.TrimPrefix(text, "["), "]"); ok && text[0] == '[' {
 		if addr, err := netip.ParseAddr(name); err != nil || !addr.Is6() {
-			return "", errors.New("redis url: what is in brackets is no IPv6 address")
+			return "", errors.New("the text in brackets is not an IPv6 address")
 		}
 		host = name
 		if after != "" {
 			var found bool
 			if port, found = strings.CutPrefix(after, ":"); !found {
-				return "", errors.New("redis url: want a colon and a port after the brackets")
+				return "", errors.New("want a colon and a port after the brackets")
 			}
 		}
 		return joinPort(host, port)
@@ -193,10 +193,10 @@ func parseHost(text, port string) (string, error) {
 		host, port = name, after
 	}
 	if strings.Contains(port, ":") {
-		return "", errors.New("redis url: a host holds more than one colon: put an IPv6 address in brackets")
+		return "", errors.New("a host holds more than one colon: put an IPv6 address in brackets")
 	}
 	if !hostPattern.MatchString(host) {
-		return "", errors.New("redis url: a host is no name and no address: want letters, digits, dots and hyphens")
+		return "", errors.New("a host is no name and no address: want letters, digits, dots and hyphens")
 	}
 	return joinPort(host, port)
 }
@@ -204,7 +204,7 @@ func parseHost(text, port string) (string, error) {
 func joinPort(host, port string) (string, error) {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return "", errors.New("redis url: a port is no number from 1 to 65535; if a password was meant, an @ is missing after it")
+		return "", errors.New("a port is no number from 1 to 65535; if a password was meant, an @ is missing after it")
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
@@ -216,7 +216,7 @@ func (t *target) parsePath(path string) error {
 		master, database, _ = strings.Cut(path, "/")
 		name, err := url.PathUnescape(master)
 		if err != nil || name == "" || strings.ContainsAny(name, " \t\r\n\x00") {
-			return errors.New("redis url: want the master's name after the Sentinels: redis-sentinel://host1,host2/master/0")
+			return errors.New("want the master's name after the Sentinels: redis-sentinel://host1,host2/master/0")
 		}
 		t.master = name
 	}
@@ -225,10 +225,10 @@ func (t *target) parsePath(path string) error {
 	}
 	n, err := strconv.ParseUint(database, 10, 16)
 	if err != nil {
-		return errors.New("redis url: what follows the host is no database number: want a form such as redis://127.0.0.1:6379/0")
+		return errors.New("invalid database number after the host: want a form such as redis://127.0.0.1:6379/0")
 	}
 	if t.scheme == "redis-cluster" && n != 0 {
-		return errors.New("redis url: a cluster has database 0 alone: leave the number out")
+		return errors.New("a cluster has database 0 alone: leave the number out")
 	}
 	t.database = int(n)
 	return nil

@@ -60,7 +60,7 @@ func underHolder(t testing.TB) {
 	holder.Lock()
 	defer holder.Unlock()
 	if holder.name != "" && strings.HasPrefix(t.Name(), holder.name+"/") {
-		t.Skip("needs a database beside that of the test around it: a Cluster has only one")
+		t.Skip("needs a second database, next to that of the test around it: a Cluster has only one")
 	}
 }
 

@@ -253,7 +253,7 @@ func TestSettleRow(t *testing.T) {
 		{"no mark", "", "", ""},
 		{"its own mark", "mine", "mine", ""},
 		{"another's mark", "another's", "", runs.BegunMeanwhile},
-		{"another's in the place of its own", "another's", "mine", runs.BegunMeanwhile},
+		{"another's instead of its own", "another's", "mine", runs.BegunMeanwhile},
 		{"its own is lost", "", "mine", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

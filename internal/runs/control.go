@@ -11,13 +11,13 @@ import (
 
 var (
 	// ErrCancelled says that rows were to be stored in a run that was cancelled.
-	ErrCancelled = errors.New("the run was cancelled: no more of its rows can be handed in")
+	ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
 	// ErrOpen says that what was asked takes a run that has ended.
 	ErrOpen = errors.New("the run has not ended")
 	// ErrEnded says that what was asked takes a run that has not ended.
 	ErrEnded = errors.New("the run has ended")
 	// ErrUnsealed says that what was asked takes a run of which all rows are in.
-	ErrUnsealed = errors.New("the run is still being handed in")
+	ErrUnsealed = errors.New("the run is still being submitted")
 	// ErrPaused says that what was asked takes a run that is not paused.
 	ErrPaused = errors.New("the run is paused")
 )
@@ -115,7 +115,7 @@ func (l *Ledger) Pause(ctx context.Context, run string) error {
 // [Ledger.Resumed]. todo is false where there is nothing to enqueue: the run was
 // not paused. Where a caller died in between, todo is true again, and the
 // generation is the same. The error is [ErrEnded] if the run has ended,
-// [ErrUnsealed] if it is still being handed in.
+// [ErrUnsealed] if it is still being submitted.
 func (l *Ledger) Resume(ctx context.Context, run string) (todo bool, err error) {
 	if err := checkID(run); err != nil {
 		return false, err
@@ -137,7 +137,7 @@ func (l *Ledger) Resume(ctx context.Context, run string) (todo bool, err error) 
 // stand are not dropped. The caller enqueues what is lost, then calls
 // [Ledger.Resumed]. Where a caller died in between, or another is at it, the
 // generation is the same. The error is [ErrEnded] if the run has ended,
-// [ErrPaused] if it is paused, [ErrUnsealed] if it is still being handed in.
+// [ErrPaused] if it is paused, [ErrUnsealed] if it is still being submitted.
 func (l *Ledger) Repair(ctx context.Context, run string) error {
 	if err := checkID(run); err != nil {
 		return err

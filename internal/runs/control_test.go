@@ -211,7 +211,7 @@ func TestDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.Delete(t.Context(), "a"); !errors.Is(err, runs.ErrOpen) {
-		t.Errorf("while it is handed in: %v, want ErrOpen", err)
+		t.Errorf("while it is submitted: %v, want ErrOpen", err)
 	}
 	seal(t, l, "a", 2)
 	settle(t, l, "a", "failed", "late", 0)
@@ -258,7 +258,7 @@ func TestPauseAndResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.Resume(t.Context(), "a"); !errors.Is(err, runs.ErrUnsealed) {
-		t.Errorf("resume while it is handed in: %v, want ErrUnsealed", err)
+		t.Errorf("resume while it is submitted: %v, want ErrUnsealed", err)
 	}
 	seal(t, l, "a", 3)
 	for range 2 {

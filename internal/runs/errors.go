@@ -14,7 +14,7 @@ var (
 	errDeleted = fmt.Errorf("it was deleted, and its id is not used again for 30 days; "+
 		"if the row is still wanted, enqueue it under another id (%w)", ErrNotFound)
 	// ErrGap says that rows which were stored are not there any more.
-	ErrGap = errors.New("rows that were handed in are lost (was Redis restarted?)")
+	ErrGap = errors.New("rows that were submitted are lost (was Redis restarted?)")
 	// ErrMismatch says that the run is there but another one than was meant; it
 	// is reached through a [MismatchError].
 	ErrMismatch = errors.New("not the same run")
@@ -48,7 +48,7 @@ func (e *MismatchError) Error() string {
 	case "total":
 		return fmt.Sprintf("run %s has %s rows, not %s", e.Run, e.Have, e.Want)
 	}
-	return fmt.Sprintf("run %s is there already with another %s (there: %s, given: %s): give this one an id of its own",
+	return fmt.Sprintf("run %s exists with another %s (existing: %s, given: %s): use another id",
 		e.Run, e.Member, quote(e.Have, maxLabel), quote(e.Want, maxLabel))
 }
 

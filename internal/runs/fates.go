@@ -32,7 +32,7 @@ type OpenRow struct {
 }
 
 const (
-	// bitmapPage is how many octets of a bitmap are read at once: a million rows
+	// bitmapPage is how many bytes of a bitmap are read at once: a million rows
 	// are four of them.
 	bitmapPage = 32 << 10
 	// hashPage is how many fields are read at once, at 2 KB of detail at most.
@@ -226,13 +226,13 @@ func (l *Ledger) Notes(ctx context.Context, run string, most int) (rows []OpenRo
 	return rows, total, nil
 }
 
-// bitmap reads a page of a bitmap from octet start on; it is shorter, or empty,
+// bitmap reads a page of a bitmap from byte start on; it is shorter, or empty,
 // where the bitmap ends.
 func (l *Ledger) bitmap(ctx context.Context, run, part string, start int64) ([]byte, error) {
 	return l.bits(ctx, run, part, start, bitmapPage)
 }
 
-// bits reads n octets of a bitmap.
+// bits reads n bytes of a bitmap.
 func (l *Ledger) bits(ctx context.Context, run, part string, start, n int64) ([]byte, error) {
 	page, err := l.rdb.GetRange(ctx, key(run, part), start, start+n-1).Bytes()
 	if err != nil {
@@ -254,7 +254,7 @@ func (l *Ledger) fields(ctx context.Context, run, part string, items []int64) ([
 	return texts, nil
 }
 
-// isSet reads a bit as Redis numbers them: the first is an octet's highest.
+// isSet reads a bit as Redis numbers them: the first is an byte's highest.
 func isSet(bitmap []byte, bit int64) bool {
 	return bit/8 < int64(len(bitmap)) && bitmap[bit/8]&(0x80>>(bit%8)) != 0
 }

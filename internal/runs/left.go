@@ -14,7 +14,7 @@ func (l *Ledger) Left(ctx context.Context, run string) (open int64, told []byte,
 		return 0, nil, err
 	}
 	if r.Walk == nil {
-		return 0, nil, fmt.Errorf("run %s: no walk finds its rows: %w", run, ErrNotFound)
+		return 0, nil, fmt.Errorf("run %s: it has no scan: %w", run, ErrNotFound)
 	}
 	if !r.Sealed {
 		return -1, r.Walk.Told, nil

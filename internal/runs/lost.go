@@ -24,7 +24,7 @@ type OpenWindow struct {
 // out. It reads a page of 250,000 rows at a time: what is settled meanwhile may
 // still be among the open ones.
 func (l *Ledger) OpenWindows(ctx context.Context, run string, past, size int64) iter.Seq2[OpenWindow, error] {
-	const page = 250_000 / 8 // octets
+	const page = 250_000 / 8 // bytes
 	return func(yield func(OpenWindow, error) bool) {
 		if err := checkID(run); err != nil {
 			yield(OpenWindow{}, err)
@@ -61,15 +61,15 @@ func (l *Ledger) Marked(ctx context.Context, run, name string, items []int64) (s
 	}
 	args, err := rowArgs(run, items, name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("run %s: read marks: %w", run, err)
+		return nil, nil, fmt.Errorf("run %s: read intents: %w", run, err)
 	}
 	_, rest, err := l.do(ctx, markedScript, run, nil, args...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("run %s: read marks: %w", run, err)
+		return nil, nil, fmt.Errorf("run %s: read intents: %w", run, err)
 	}
 	bits, _ := rest[0].(string)
 	if len(bits) != len(items) {
-		return nil, nil, fmt.Errorf("run %s: read marks: redis answered for %d of %d rows", run, len(bits), len(items))
+		return nil, nil, fmt.Errorf("run %s: read intents: redis answered for %d of %d rows", run, len(bits), len(items))
 	}
 	settled, marks = make([]bool, len(items)), make([]string, len(items))
 	for i := range items {
@@ -119,7 +119,7 @@ func (l *Ledger) NoteLost(ctx context.Context, run string, rows int64, walk bool
 // Open is what is open of one tenant.
 type Open struct {
 	Runs int64 // that have not ended, those of rows that came by themselves among them
-	Rows int64 // of these runs, handed in and not settled
+	Rows int64 // of these runs, submitted and not settled
 	Lost int64 // of these rows, those that [Ledger.NoteLost] was told of
 }
 
@@ -199,7 +199,7 @@ func (l *Ledger) TakeTurn(ctx context.Context, period time.Duration) (bool, erro
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("take turn to look for lost rows: %w", err)
+		return false, fmt.Errorf("take turn to search for lost rows: %w", err)
 	}
 	return true, nil
 }

@@ -91,7 +91,7 @@ func TestRepairRefuses(t *testing.T) {
 	l, _ := newLedger(t)
 	create(t, l, "a")
 	if err := l.Repair(t.Context(), "a"); !errors.Is(err, runs.ErrUnsealed) {
-		t.Errorf("while it is handed in: %v, want ErrUnsealed", err)
+		t.Errorf("while it is submitted: %v, want ErrUnsealed", err)
 	}
 	seal(t, l, "a", 1)
 	settle(t, l, "a", "done", "", 0)

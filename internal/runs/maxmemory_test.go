@@ -54,7 +54,7 @@ func TestAtMaxmemory(t *testing.T) {
 				t.Errorf("run %+v", r)
 			}
 		}},
-		{"cancel a run that is being handed in", func(l *runs.Ledger) error {
+		{"cancel a run that is being submitted", func(l *runs.Ledger) error {
 			_, err := l.Cancel(t.Context(), "unsealed")
 			return err
 		}, func(t *testing.T, l *runs.Ledger) {

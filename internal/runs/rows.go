@@ -17,7 +17,7 @@ const (
 	// for the sake of one row, many enough to compress well and to make a
 	// million rows a thousand values.
 	ChunkRows = 1000
-	// maxChunk bounds a chunk's octets before compression. Redis ends at 512 MB;
+	// maxChunk bounds a chunk's bytes before compression. Redis ends at 512 MB;
 	// rows are at most 1 MiB each and rarely over 5 KB.
 	maxChunk = 64 << 20
 )
@@ -39,7 +39,7 @@ func (l *Ledger) StoreRows(ctx context.Context, run string, first int64, rows []
 	}
 	plain := join(rows)
 	if len(plain) > maxChunk {
-		return fmt.Errorf("run %s: rows %d to %d are %d octets, at most %d fit: make the rows shorter",
+		return fmt.Errorf("run %s: rows %d to %d are %d bytes, at most %d fit: make the rows shorter",
 			run, first, first+int64(len(rows))-1, len(plain), maxChunk)
 	}
 	packed, err := deflate(plain)
@@ -128,7 +128,7 @@ func unpack(value []byte) ([][]byte, error) {
 	return split(plain)
 }
 
-// join puts each row behind its length, a varint: any octet may be in a row.
+// join puts each row behind its length, a varint: any byte may be in a row.
 func join(rows [][]byte) []byte {
 	var size int
 	for _, row := range rows {
@@ -178,7 +178,7 @@ func inflate(packed []byte) ([]byte, error) {
 		return nil, err
 	}
 	if len(plain) > maxChunk {
-		return nil, fmt.Errorf("more than %d octets", maxChunk)
+		return nil, fmt.Errorf("more than %d bytes", maxChunk)
 	}
 	return plain, nil
 }

@@ -74,7 +74,7 @@ func TestRowsAcrossChunks(t *testing.T) {
 	}
 	plain := len(strings.Join(all[:1000], ""))
 	if size := len(rdb.HGet(t.Context(), "orgops:v1:{run:a}:rows", "0").Val()); size > plain/2 {
-		t.Errorf("%d octets are stored as %d: not compressed", plain, size)
+		t.Errorf("%d bytes are stored as %d: not compressed", plain, size)
 	}
 }
 
@@ -91,8 +91,8 @@ func TestStoreRowsRefuses(t *testing.T) {
 	}{
 		{"the same again", stored, 0, []string{"x", "y"}, ""},
 		{"none", nothing, 0, nil, ""},
-		{"other rows in their place", stored, 0, []string{"x", "z"}, "another content (there: other rows, given: rows 0 to 1)"},
-		{"the same octets, cut otherwise", stored, 0, []string{"xy"}, "another content"},
+		{"other rows in their place", stored, 0, []string{"x", "z"}, "another content (existing: other rows, given: rows 0 to 1)"},
+		{"the same bytes, cut otherwise", stored, 0, []string{"xy"}, "another content"},
 		{"more rows in their place", stored, 0, []string{"x", "y", "z"}, "another content"},
 		{"not at a chunk's beginning", nothing, 500, []string{"x"}, "from a multiple of that"},
 		{"below nothing", nothing, -1000, []string{"x"}, "from a multiple of that"},
@@ -184,7 +184,7 @@ func FuzzRowsComeBackAsTheyWere(f *testing.F) {
 }
 
 // TestSearch: rows are found wherever they stand, also while the run is being
-// handed in and a chunk before theirs is missing.
+// submitted and a chunk before theirs is missing.
 func TestSearch(t *testing.T) {
 	l, _ := newLedger(t)
 	create(t, l, "a")

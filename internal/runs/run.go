@@ -50,8 +50,8 @@ type Run struct {
 	Sealed bool
 	// Stored is the number of rows that are stored; Create ignores it.
 	Stored int64
-	// Walk says that the rows are not handed in but found by a walk, and how far
-	// that is; nil: they are handed in. Of it Create takes what is told alone.
+	// Walk says that the rows are not submitted but found by a walk, and how far
+	// that is; nil: they are submitted. Of it Create takes what is told alone.
 	Walk *Walk
 	// Total is the number of rows, bad ones included; 0 until sealed.
 	Total int64
@@ -114,7 +114,7 @@ func (r Run) Repairing() bool { return r.Resuming && r.Floor < r.Generation }
 // a hundred times over.
 const silentAfter = 5 * time.Minute
 
-// SilentSince is when the last rows came of a run that is still being handed in
+// SilentSince is when the last rows came of a run that is still being submitted
 // and of which nothing has been heard for five minutes: zero of any other.
 func (r Run) SilentSince(now time.Time) time.Time {
 	last := r.StoredAt

@@ -137,7 +137,7 @@ func (l *Ledger) Row(ctx context.Context, run string, item int64, name string) (
 	return state, err
 }
 
-// octets are those of a field; nil where it is empty or not there.
+// bytes are those of a field; nil where it is empty or not there.
 func octets(field any) []byte {
 	if text, ok := field.(string); ok && text != "" {
 		return []byte(text)

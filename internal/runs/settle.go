@@ -148,7 +148,7 @@ func (l *Ledger) Looked(ctx context.Context, run string, item int64, generation 
 		_, _, err = l.do(ctx, lookedScript, run, nil, args...)
 	}
 	if err != nil {
-		return fmt.Errorf("run %s: keep what was seen of row %d: %w", run, item, err)
+		return fmt.Errorf("run %s: store the evidence of row %d: %w", run, item, err)
 	}
 	return nil
 }
@@ -193,13 +193,13 @@ func checkMark(run string, item int64, name string) error {
 		return err
 	}
 	if name == evidenceMark {
-		return fmt.Errorf("run %s: mark %s of row %d: the name is taken for what looks found", run, name, item)
+		return fmt.Errorf("run %s: intent %s of row %d: the name is reserved for results of checks", run, name, item)
 	}
 	if !markPattern.MatchString(name) {
-		return fmt.Errorf("run %s: mark %s: want 1 to 32 of a-z and _", run, quoted(name))
+		return fmt.Errorf("run %s: intent %s: want 1 to 32 of a-z and _", run, quoted(name))
 	}
 	if err := checkItem(run, item); err != nil {
-		return fmt.Errorf("run %s: mark %s of row %d: %w", run, name, item, err)
+		return fmt.Errorf("run %s: intent %s of row %d: %w", run, name, item, err)
 	}
 	return nil
 }

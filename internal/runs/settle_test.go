@@ -134,7 +134,7 @@ func TestSettleRefusedChangesNothing(t *testing.T) {
 		member  string // of the mismatch, or empty
 		want    string
 	}{
-		{"another kind", "domain:update", []int64{0}, "done", "kind", "another kind (there: domain:verify, given: domain:update)"},
+		{"another kind", "domain:update", []int64{0}, "done", "kind", "another kind (existing: domain:verify, given: domain:update)"},
 		{"the row after the last", kind, []int64{0, 1, 5}, "done", "item", "run a has no row 5"},
 		{"far beyond", kind, []int64{0, runs.MaxRows}, "done", "item", "run a has no row 100000000"},
 		{"below nothing", kind, []int64{0, -1}, "done", "item", "run a has no row -1"},
@@ -300,7 +300,7 @@ func TestMarksSurviveUntilTheRowIsSettled(t *testing.T) {
 		}
 		return string(value)
 	}
-	keep(0, "intent", "\x00 any octets \xff")
+	keep(0, "intent", "\x00 any bytes \xff")
 	keep(0, "post", "")
 	keep(1, "record", "first")
 	keep(1, "record", "second")
@@ -309,7 +309,7 @@ func TestMarksSurviveUntilTheRowIsSettled(t *testing.T) {
 		item       int64
 		name, want string
 	}{
-		{0, "intent", "\x00 any octets \xff"}, {0, "post", ""}, {0, "record", "(none)"}, {1, "record", "second"}, {1, "rec", "its beginning"}, {2, "intent", "(none)"},
+		{0, "intent", "\x00 any bytes \xff"}, {0, "post", ""}, {0, "record", "(none)"}, {1, "record", "second"}, {1, "rec", "its beginning"}, {2, "intent", "(none)"},
 	} {
 		if got := kept(tt.item, tt.name); got != tt.want {
 			t.Errorf("row %d, %s: %q, want %q", tt.item, tt.name, got, tt.want)
@@ -362,7 +362,7 @@ func TestAMillionRows(t *testing.T) {
 		t.Errorf("fates (-want +got):\n%s", diff)
 	}
 	if size := rdb.StrLen(t.Context(), "orgops:v1:{run:a}:settled").Val(); size != million/8 {
-		t.Errorf("the bitmap has %d octets, want %d", size, million/8)
+		t.Errorf("the bitmap has %d bytes, want %d", size, million/8)
 	}
 	open, err := l.OpenRows(t.Context(), "a", 2000)
 	if err != nil || len(open) != 2000 || open[0].Item != 1 || open[1999].Item != 2002 {

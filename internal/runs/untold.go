@@ -18,7 +18,7 @@ import (
 func (l *Ledger) Untold(ctx context.Context, ours func(tenant string) bool) ([]Run, error) {
 	ids, err := l.rdb.SMembers(ctx, untoldKey).Result()
 	if err != nil {
-		return nil, fmt.Errorf("list runs that are not told of: %w", err)
+		return nil, fmt.Errorf("list runs with a pending notification: %w", err)
 	}
 	slices.Sort(ids)
 	ended := make([]*redis.SliceCmd, len(ids))
@@ -32,7 +32,7 @@ func (l *Ledger) Untold(ctx context.Context, ours func(tenant string) bool) ([]R
 	}
 	// What Redis says of one run comes up again where that is read.
 	if _, said := errors.AsType[redis.Error](err); err != nil && !said {
-		return nil, fmt.Errorf("list runs that are not told of: %w", err)
+		return nil, fmt.Errorf("list runs with a pending notification: %w", err)
 	}
 	var (
 		untold []Run
@@ -61,7 +61,7 @@ func (l *Ledger) Untold(ctx context.Context, ours func(tenant string) bool) ([]R
 // Told says that the run's end was told. To say it again is harmless.
 func (l *Ledger) Told(ctx context.Context, run string) error {
 	if err := l.rdb.SRem(ctx, untoldKey, run).Err(); err != nil {
-		return fmt.Errorf("run %s: note that its end was told: %w", run, err)
+		return fmt.Errorf("run %s: record that its end was notified: %w", run, err)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestUntold(t *testing.T) {
 		create(t, l, id)
 		store(t, l, id, 0, "x")
 	}
-	want("while they are handed in")
+	want("while they are submitted")
 	for _, id := range []string{"b", "a", "gone"} {
 		if err := l.Seal(t.Context(), id, 1); err != nil {
 			t.Fatal(err)

@@ -55,7 +55,7 @@ func parseWalk(hash map[string]string, read *numbers) *Walk {
 // WalkAt is where the walk of a run stands: the number of its next step, the rows
 // that its last one may not have enqueued, from enqueued on up to stored, what is
 // told of it, and where it goes on, empty before the first step. The error is
-// [ErrNotFound] where there is no such run, or no walk finds its rows.
+// [ErrNotFound] where there is no such run, or it has no scan.
 func (l *Ledger) WalkAt(ctx context.Context, run string) (step, enqueued, stored int64, told, cursor []byte, err error) {
 	if err := checkID(run); err != nil {
 		return 0, 0, 0, nil, nil, err
@@ -67,14 +67,14 @@ func (l *Ledger) WalkAt(ctx context.Context, run string) (step, enqueued, stored
 		return nil
 	})
 	if err != nil && !errAbsent(err) {
-		return 0, 0, 0, nil, nil, fmt.Errorf("run %s: read its walk: %w", run, err)
+		return 0, 0, 0, nil, nil, fmt.Errorf("run %s: read its scan: %w", run, err)
 	}
 	if len(hash.Val()) == 0 {
 		return 0, 0, 0, nil, nil, fmt.Errorf("run %s: %w", run, ErrNotFound)
 	}
 	r, err := parseRun(run, hash.Val())
 	if err == nil && r.Walk == nil {
-		err = fmt.Errorf("run %s: no walk finds its rows: %w", run, ErrNotFound)
+		err = fmt.Errorf("run %s: it has no scan: %w", run, ErrNotFound)
 	}
 	if err != nil {
 		return 0, 0, 0, nil, nil, err
@@ -107,7 +107,7 @@ func (l *Ledger) WalkStep(ctx context.Context, run string, generation int, step 
 	}
 	chunks, err := l.grown(ctx, run, stored, rows)
 	if err != nil {
-		return "", fmt.Errorf("run %s: step %d of its walk: %w", run, step, err)
+		return "", fmt.Errorf("run %s: step %d of its scan: %w", run, step, err)
 	}
 	args := append([]any{generation, step, stored, len(rows), told, cursor, name, len(chunks) / 2}, chunks...)
 	for i, value := range kept {
@@ -117,7 +117,7 @@ func (l *Ledger) WalkStep(ctx context.Context, run string, generation int, step 
 	}
 	_, rest, err := l.do(ctx, walkScript, run, nil, args...)
 	if err != nil {
-		return "", fmt.Errorf("run %s: step %d of its walk: %w", run, step, err)
+		return "", fmt.Errorf("run %s: step %d of its scan: %w", run, step, err)
 	}
 	against, _ = rest[0].(string)
 	return against, nil
@@ -165,7 +165,7 @@ func (l *Ledger) NoteWalk(ctx context.Context, run string, generation int, reaso
 		return err
 	}
 	if _, _, err := l.do(ctx, walkNoteScript, run, nil, generation, toMillis(next), quote(reason, maxDetail)); err != nil {
-		return fmt.Errorf("run %s: note on its walk: %w", run, err)
+		return fmt.Errorf("run %s: note on its scan: %w", run, err)
 	}
 	return nil
 }

@@ -166,10 +166,10 @@ func TestWalkIsNobodysToFinish(t *testing.T) {
 		t.Errorf("unsettled are %q, %v", open, err)
 	}
 	if err := l.Repair(t.Context(), "b"); !errors.Is(err, runs.ErrUnsealed) {
-		t.Errorf("repair of a run that is handed in: %v", err)
+		t.Errorf("repair of a run that is submitted: %v", err)
 	}
 	if _, _, _, _, _, err := l.WalkAt(t.Context(), "b"); !errors.Is(err, runs.ErrNotFound) {
-		t.Errorf("the walk of a run that is handed in: %v", err)
+		t.Errorf("the walk of a run that is submitted: %v", err)
 	}
 	if _, err := l.WalkStep(t.Context(), "b", 0, 0, nil, nil, found(0, 1), "record", nil); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("a step of it: %v", err)

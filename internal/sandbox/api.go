@@ -529,7 +529,7 @@ func refuseFor(err error) answer {
 	}
 }
 
-// encode gives the octets of an answer and their type.
+// encode gives the bytes of an answer and their type.
 func (s *Sandbox) encode(a answer) ([]byte, string) {
 	switch {
 	case a.raw != nil:

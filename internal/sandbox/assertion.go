@@ -69,7 +69,7 @@ func (a *assertions) check(text, client string, audiences []string, now int64) e
 		return errors.New("client_assertion is no JWT")
 	}
 	if head.Type != "" && !strings.EqualFold(head.Type, "JWT") || head.Critical != nil {
-		return errors.New("client_assertion: its header asks for what is not known here")
+		return errors.New("client_assertion: its header names an unsupported feature")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -115,7 +115,7 @@ func TestTokenRequests(t *testing.T) {
 	}
 }
 
-// escapedFirst writes a text with its first octet escaped.
+// escapedFirst writes a text with its first byte escaped.
 func escapedFirst(s string) string {
 	const hex = "0123456789ABCDEF"
 	return "%" + string([]byte{hex[s[0]>>4], hex[s[0]&15]}) + s[1:]

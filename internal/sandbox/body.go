@@ -16,7 +16,7 @@ const (
 	jsonType = "application/json"
 	formType = "application/x-www-form-urlencoded"
 
-	bodyLimit = 1 << 20 // octets; a DELETE of 100 clients has some 4,000
+	bodyLimit = 1 << 20 // bytes; a DELETE of 100 clients has some 4,000
 	bodyDepth = 16      // levels; a template has 4
 )
 

@@ -45,7 +45,7 @@
 //	handled               the request is carried out before it is answered so
 //	wrong_record          discovery domains in the answer are another's
 //	drop_before, drop_after   the connection is reset, before the request is looked at or after it was carried out
-//	truncate, drip_ms, endless, not_http   the body ends half-way, comes octet by octet, never ends; the answer is no HTTP
+//	truncate, drip_ms, endless, not_http   the body ends half-way, comes byte by byte, never ends; the answer is no HTTP
 //
 // CONFORMANCE.md has each constraint of the specification, and its tests here and
 // in the client.

@@ -37,7 +37,7 @@ type Fault struct {
 	DropBefore bool          // the connection is reset, the request never looked at
 	DropAfter  bool          // the request is carried out, then the connection is reset
 	Truncate   bool          // the connection ends half-way through the answer's body
-	Drip       time.Duration // between one octet of the body and the next
+	Drip       time.Duration // between one byte of the body and the next
 	Endless    bool          // the body goes on for as long as the caller reads
 	NotHTTP    bool          // what comes back is no HTTP; the request is never looked at
 }

@@ -284,7 +284,7 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 	const much = 8 << 20
 	if n, err := io.CopyN(io.Discard, res.Body, much); n != much || err != nil {
-		t.Errorf("%d octets, %v; want %d and more", n, err, much)
+		t.Errorf("%d bytes, %v; want %d and more", n, err, much)
 	}
 	_ = res.Body.Close()
 	if !verified(s, d) || !s.Requests()[0].Lost {

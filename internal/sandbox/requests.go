@@ -10,7 +10,7 @@ import (
 
 const (
 	defaultRemember = 200_000 // a test of a few thousand rows of each kind fits many times over
-	bodyKept        = 1024    // octets of a body in the log: every PATCH and a DELETE of 25 clients whole
+	bodyKept        = 1024    // bytes of a body in the log: every PATCH and a DELETE of 25 clients whole
 )
 
 // Request is one request that arrived at the API or the token endpoint.
@@ -25,7 +25,7 @@ type Request struct {
 	Domain        string    `json:"domain,omitempty"`       // the discovery domain's id, from the path
 	Clients       []string  `json:"clients,omitempty"`      // of a removal, as far as the body could be read
 	Template      string    `json:"template,omitempty"`     // name in a template's creation, as far as the body could be read
-	Body          string    `json:"body,omitempty"`         // its first 1,024 octets; of a token request without its secret
+	Body          string    `json:"body,omitempty"`         // its first 1,024 bytes; of a token request without its secret
 	CorrelationID string    `json:"correlation_id,omitempty"`
 	Status        int       `json:"status"`   // of the answer; 0: none was made
 	Handled       bool      `json:"handled"`  // it came to the tenant; false where a fault answered in its place

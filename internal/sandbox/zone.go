@@ -11,7 +11,7 @@ import (
 
 const (
 	aliasHops = 16  // CNAMEs that are followed before the answer is SERVFAIL, as resolvers do
-	stringMax = 255 // octets of one string of a TXT record (RFC 1035, 3.3)
+	stringMax = 255 // bytes of one string of a TXT record (RFC 1035, 3.3)
 )
 
 // Query is one DNS question that arrived.
@@ -91,7 +91,7 @@ func (z *zone) edit(host string, change func(*node)) {
 }
 
 // SetTXT sets the TXT records of a host, one for each value, at once; values
-// of more than 255 octets stand in several strings of one record. Without a
+// of more than 255 bytes stand in several strings of one record. Without a
 // value the host exists and has no TXT record. A CNAME there is removed, what
 // was to come by SetTXTAt is forgotten. A host that begins with "*." is a wildcard.
 func (s *Sandbox) SetTXT(host string, values ...string) {
@@ -99,7 +99,7 @@ func (s *Sandbox) SetTXT(host string, values ...string) {
 }
 
 // SetTXTStrings is SetTXT with each record's strings as they are to stand
-// there, at most 255 octets each.
+// there, at most 255 bytes each.
 func (s *Sandbox) SetTXTStrings(host string, records ...[]string) {
 	s.zone.edit(host, func(n *node) {
 		n.records, n.cname, n.due = copyRecords(records), "", time.Time{}

@@ -225,7 +225,7 @@ func asked(s *sandbox.Sandbox, transport string) bool {
 	return false
 }
 
-// wire is how many octets a message has as it is sent.
+// wire is how many bytes a message has as it is sent.
 func wire(m *dns.Msg) int {
 	m.Compress = true
 	return m.Len()
@@ -241,11 +241,11 @@ func TestTruncation(t *testing.T) {
 	edns := func(size uint16) func(*dns.Msg) { return func(m *dns.Msg) { m.SetEdns0(size, false) } }
 	plain := lookUp(t, s, "udp", "big.example", dns.TypeTXT)
 	if !plain.Truncated || wire(plain) > 512 || len(plain.Answer) >= 30 || plain.IsEdns0() != nil {
-		t.Errorf("plain: TC %v, %d octets, %d records", plain.Truncated, wire(plain), len(plain.Answer))
+		t.Errorf("plain: TC %v, %d bytes, %d records", plain.Truncated, wire(plain), len(plain.Answer))
 	}
 	medium := lookUp(t, s, "udp", "big.example", dns.TypeTXT, edns(1232))
 	if !medium.Truncated || wire(medium) > 1232 || len(medium.Answer) <= len(plain.Answer) || medium.IsEdns0() == nil {
-		t.Errorf("1232: TC %v, %d octets, %d records", medium.Truncated, wire(medium), len(medium.Answer))
+		t.Errorf("1232: TC %v, %d bytes, %d records", medium.Truncated, wire(medium), len(medium.Answer))
 	}
 	for name, m := range map[string]*dns.Msg{
 		"4096": lookUp(t, s, "udp", "big.example", dns.TypeTXT, edns(4096)),

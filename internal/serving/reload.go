@@ -53,10 +53,10 @@ func (r *Reloaded[T]) Get() T {
 	r.seen = seen
 	value, err := r.load()
 	if err != nil {
-		r.log.Error("a changed file cannot be used: what it held before stays in force", "files", r.files, "error", err)
+		r.log.Error("changed file not usable: its former content stays in force", "files", r.files, "error", err)
 		return r.value
 	}
-	r.log.Info("a changed file was read", "files", r.files)
+	r.log.Info("file reloaded", "files", r.files)
 	r.value = value
 	return value
 }

@@ -4,7 +4,7 @@
 //
 // A row's trace begins where its task is enqueued. The task carries the span's context in
 // its headers, as W3C traceparent, which asynq keeps over retries; tasks that an
-// execution enqueues for the same row go on with its trace. Whoever hands in, or finds,
+// execution enqueues for the same row go on with its trace. Whoever submits, or finds,
 // many rows is linked to from each: a trace of a million rows would be of no use.
 //
 //	send domain:verify

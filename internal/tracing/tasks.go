@@ -146,7 +146,7 @@ func (t *Tracing) execution(ctx context.Context, task *asynq.Task) (context.Cont
 }
 
 // shortened is what is kept of a text. The exporter refuses a whole batch of spans for one
-// octet that is no UTF-8, and cutting may leave such a one.
+// byte that is no UTF-8, and cutting may leave such a one.
 func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), mostOctets)], "\ufffd") }
 
 // Ended is told what became of the execution of ctx; nil if nothing is traced.

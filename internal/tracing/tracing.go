@@ -74,9 +74,9 @@ func parse(endpoint string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, fmt.Errorf("want http://HOST:4318 or https://HOST, got %.60q", u.Redacted())
 	case u.User != nil:
-		return nil, errors.New("no user or password belongs in it: set OTEL_EXPORTER_OTLP_HEADERS")
+		return nil, errors.New("must not contain a user or password: set OTEL_EXPORTER_OTLP_HEADERS")
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("no query or fragment belongs in it")
+		return nil, errors.New("must not contain a query or fragment")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"
@@ -99,7 +99,7 @@ func New(ctx context.Context, c Config) (*Tracing, error) {
 		return nil, fmt.Errorf("otlp-endpoint: %w", err)
 	}
 	// There is one such handler for the process: without it the library writes to stderr.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.WarnContext(ctx, "traces not sent", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.WarnContext(ctx, "sending traces failed", "error", err) }))
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(exportTimeout), sdktrace.WithMaxQueueSize(mostWaiting)),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.Ratio))),
@@ -116,7 +116,7 @@ func (t *Tracing) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		t.logger.Warn("the last traces were not sent", "error", err)
+		t.logger.Warn("sending the last traces failed", "error", err)
 	}
 }
 

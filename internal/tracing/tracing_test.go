@@ -190,7 +190,7 @@ func TestNotSampled(t *testing.T) {
 	}
 }
 
-// TestRemote: rows that somebody handed in who is traced link to him.
+// TestRemote: rows that somebody submitted who is traced link to him.
 func TestRemote(t *testing.T) {
 	const id = "0af7651916cd43dd8448eb211c80319c"
 	for header, want := range map[string][]string{
@@ -233,7 +233,7 @@ func TestCollectorThatHangs(t *testing.T) {
 	if len(q.tasks) != 30_000 {
 		t.Errorf("%d tasks, want all", len(q.tasks))
 	}
-	if !strings.Contains(log.String(), "the last traces were not sent") {
+	if !strings.Contains(log.String(), "sending the last traces failed") {
 		t.Errorf("the log says %q", log.String())
 	}
 }
@@ -281,8 +281,8 @@ func TestWrongSettings(t *testing.T) {
 		"collector:4318":             "want http://HOST:4318",
 		"ftp://collector":            "want http://HOST:4318",
 		"http://":                    "want http://HOST:4318",
-		"http://me:s3cret@collector": "no user or password belongs in it",
-		"http://collector/?key=1":    "no query or fragment belongs in it",
+		"http://me:s3cret@collector": "must not contain a user or password",
+		"http://collector/?key=1":    "must not contain a query or fragment",
 		"http://a\x7f":               "not a URL",
 	} {
 		err := tracing.Check(endpoint, 1)

@@ -74,7 +74,7 @@ func (s *Store) Remember(ctx context.Context, domain string, former, value []byt
 	keys := []string{s.domainKey(domain), s.key("attended"), s.tallyKey(tick)}
 	done, err := rememberScript.Run(ctx, s.rdb, keys, args...).Int()
 	if err != nil {
-		return false, fmt.Errorf("remember domain %s: %w", domain, err)
+		return false, fmt.Errorf("store the state of domain %s: %w", domain, err)
 	}
 	return done == 1, nil
 }
@@ -87,7 +87,7 @@ func (s *Store) Attended(ctx context.Context) iter.Seq2[string, error] {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
 			page, next, err := s.rdb.SScan(ctx, s.key("attended"), cursor, "", scanned).Result()
 			if err != nil {
-				yield("", fmt.Errorf("read the attended domains: %w", err))
+				yield("", fmt.Errorf("read the watched domains: %w", err))
 				return
 			}
 			cursor = next
@@ -131,7 +131,7 @@ func (s *Store) SetState(ctx context.Context, name string, former, value []byte)
 	}
 	done, err := setScript.Run(ctx, s.rdb, []string{s.key("state:" + name)}, former, value).Int()
 	if err != nil {
-		return false, fmt.Errorf("keep state %s: %w", name, err)
+		return false, fmt.Errorf("store state %s: %w", name, err)
 	}
 	return done == 1, nil
 }
@@ -152,7 +152,7 @@ func (s *Store) read(ctx context.Context, key, what string, err error) ([]byte, 
 
 func checkDomain(id string) error {
 	if id == "" || len(id) > longestID {
-		return fmt.Errorf("domain id: want 1 to %d octets, got %d", longestID, len(id))
+		return fmt.Errorf("domain id: want 1 to %d bytes, got %d", longestID, len(id))
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (s *Store) SetTicks(ctx context.Context, t *Ticks) (ok bool, err error) {
 	t.V = ticksVersion
 	value, err := json.Marshal(t)
 	if err != nil {
-		return false, fmt.Errorf("keep the ticks of tenant %s: %w", s.tenant, err)
+		return false, fmt.Errorf("store the ticks of tenant %s: %w", s.tenant, err)
 	}
 	if ok, err = s.SetState(ctx, stateTicks, t.stored, value); ok {
 		t.stored = value

@@ -18,7 +18,7 @@ type Cron struct {
 
 var cronFields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// longestCron is the most octets of a cron text.
+// longestCron is the most bytes of a cron text.
 const longestCron = 200
 
 // ParseCron reads five fields, minute hour day-of-month month day-of-week, as crontab(5)
@@ -33,9 +33,9 @@ func ParseCron(text string) (Cron, error) {
 	case text == "":
 		return refuse("it is empty")
 	case len(text) > longestCron:
-		return refuse(fmt.Sprintf("it has more than %d octets", longestCron))
+		return refuse(fmt.Sprintf("it has more than %d bytes", longestCron))
 	case strings.ContainsFunc(text, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }):
-		return refuse("there are characters in it that cron texts do not have")
+		return refuse("it has characters that are not part of a cron expression")
 	case strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ="):
 		return refuse("the times are in UTC: leave the zone out")
 	case strings.HasPrefix(text, "@every"):

@@ -33,9 +33,9 @@ func TestCronTextsThatAreRefused(t *testing.T) {
 		"0 0 31 2 *":                 "there is no such day in any year",
 		"0 0 30 2 *":                 "there is no such day in any year",
 		"0 0 31 4,6,9,11 *":          "there is no such day in any year",
-		"0 3 * * *\x1b[2J":           "characters in it that cron texts do not have",
-		"0 3 * *\n*":                 "characters in it that cron texts do not have",
-		strings.Repeat("0,", 120):    "more than 200 octets",
+		"0 3 * * *\x1b[2J":           "characters that are not part of a cron expression",
+		"0 3 * *\n*":                 "characters that are not part of a cron expression",
+		strings.Repeat("0,", 120):    "more than 200 bytes",
 	} {
 		_, err := watch.ParseCron(text)
 		if err == nil || !strings.Contains(err.Error(), why) || strings.ContainsRune(err.Error(), '\x1b') {

@@ -17,7 +17,7 @@ const connectTimeout = 10 * time.Second
 var errRefused = errors.New("it is loopback, link-local, private or reserved")
 
 // errAddress is that of a host whose addresses are all refused.
-var errAddress = errors.New("the host has no address that may be connected to: they are loopback, link-local, private or reserved, which takes allow_private (for http: loopback alone)")
+var errAddress = errors.New("all addresses of the host are loopback, link-local, private or reserved: set allow_private to permit them (for http: only loopback)")
 
 // dialer is what a transport connects by.
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)

@@ -104,7 +104,7 @@ func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
 	for i, entry := range entries {
 		one, err := entry.endpoint(around)
 		if err == nil && slices.ContainsFunc(all, func(e Endpoint) bool { return e.Name == one.Name }) {
-			err = fmt.Errorf("name: there are two endpoints %q: deliveries are told apart by it", one.Name)
+			err = fmt.Errorf("name: there are two endpoints %q: each needs a name of its own", one.Name)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", lines[i], err)
@@ -123,7 +123,7 @@ func decodeEntries(text []byte) (entries []endpointEntry, lines []int, err error
 		return nil, nil, cli.YAMLError(err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("something follows the first document: all endpoints belong into one")
+		return nil, nil, errors.New("there is a second document: put all endpoints into one")
 	}
 	var places struct {
 		Endpoints []yaml.Node `yaml:"endpoints"`
@@ -160,17 +160,17 @@ func (e endpointEntry) endpoint(around Surroundings) (Endpoint, error) {
 
 func (e endpointEntry) checkEvents(types []string) error {
 	if e.Events != nil && len(e.Events) == 0 {
-		return errors.New("the list is empty: leave it out to be told of all")
+		return errors.New("the list is empty: leave it out to receive all events")
 	}
 	for _, eventType := range e.Events {
 		if !slices.Contains(types, eventType) {
-			return fmt.Errorf("there is no %.40q: want some of %s", eventType, strings.Join(types, ", "))
+			return fmt.Errorf("unknown event %.40q: want some of %s", eventType, strings.Join(types, ", "))
 		}
 	}
 	return nil
 }
 
-// longestURL bounds a URL, in octets; servers take no longer ones either.
+// longestURL bounds a URL, in bytes; servers take no longer ones either.
 const longestURL = 2048
 
 // checkURL reads a URL that events may be sent to. Its errors do not repeat it.
@@ -181,17 +181,17 @@ func checkURL(text string, allowPrivate bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || len(text) > longestURL || u.Host == "" || u.Opaque != "":
-		return nil, fmt.Errorf("it cannot be read: want https://HOST/PATH of at most %d octets", longestURL)
+		return nil, fmt.Errorf("it cannot be read: want https://HOST/PATH of at most %d bytes", longestURL)
 	case u.User != nil:
-		return nil, errors.New("a user or a password does not belong into it: the signature says who sends")
+		return nil, errors.New("must not contain a user or password: the signature identifies the sender")
 	case u.Fragment != "":
-		return nil, errors.New("what follows # is never sent: leave it out")
+		return nil, errors.New("must not contain a fragment (#)")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, fmt.Errorf("want https, got %.20q", u.Scheme)
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, errors.New("the port is none: want 1 to 65535")
+			return nil, errors.New("invalid port: want 1 to 65535")
 		}
 	}
 	return u, checkHost(u, allowPrivate)
@@ -208,7 +208,7 @@ func checkHost(u *url.URL, allowPrivate bool) error {
 	literal, err := netip.ParseAddr(host)
 	isName := err != nil
 	if isName && (len(host) > 253 || !hostName.MatchString(host)) {
-		return errors.New("the host is neither a name nor an address: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets")
+		return errors.New("invalid host: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets")
 	}
 	local := isName && isLocalhost(host) || literal.IsLoopback()
 	switch {
@@ -228,9 +228,9 @@ func isLocalhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// Bounds of a secret, in octets of the key, and of how many there may be at a
+// Bounds of a secret, in bytes of the key, and of how many there may be at a
 // time: the one in use, and others while they are replaced. The signatures of all
-// are in one header. The scheme asks for 24 octets at least; HMAC-SHA256 hashes
+// are in one header. The scheme asks for 24 bytes at least; HMAC-SHA256 hashes
 // what is longer than 64 first.
 const (
 	shortestKey = 24
@@ -272,7 +272,7 @@ func checkSecret(value string) error {
 		return fmt.Errorf("want %s and base64, as of: echo %s$(openssl rand -base64 32)", secretPrefix, secretPrefix)
 	}
 	if len(key) < shortestKey || len(key) > longestKey {
-		return fmt.Errorf("want a key of %d to %d octets, got %d", shortestKey, longestKey, len(key))
+		return fmt.Errorf("want a key of %d to %d bytes, got %d", shortestKey, longestKey, len(key))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	secret      = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"             // of 24 octets
+	secret      = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"             // of 24 bytes
 	otherSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=" // of 32
 )
 
@@ -96,9 +96,9 @@ func TestEndpointsKeepTheirSecrets(t *testing.T) {
 // TestRefusedEndpoints has one thing wrong in each file, and all that is said.
 func TestRefusedEndpoints(t *testing.T) {
 	const (
-		neither = `url: the host is neither a name nor an address: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets`
+		neither = `url: invalid host: want a DNS name (in ASCII: xn--…), an IPv4 address, or an IPv6 address in brackets`
 		private = `url: the host is not public: loopback, link-local and private addresses are sent to with allow_private alone`
-		noRead  = `url: it cannot be read: want https://HOST/PATH of at most 2048 octets`
+		noRead  = `url: it cannot be read: want https://HOST/PATH of at most 2048 bytes`
 		onlyTLS = `url: want https; http is for loopback alone, with allow_private`
 		noForm  = `want whsec_ and base64, as of: echo whsec_$(openssl rand -base64 32)`
 	)
@@ -117,22 +117,22 @@ func TestRefusedEndpoints(t *testing.T) {
 		{"unknown member above", "hooks: []\n", "line 1: unknown member hooks"},
 		{"member twice", "endpoints:\n  - name: crm\n    name: crm\n", `line 3: mapping key "name" already defined at line 2`},
 		{"no flag", entry("allow_private: canary"), "line 2: cannot unmarshal !!str `canary`"},
-		{"second document", at("https://crm.example.com/") + "---\nendpoints: []\n", "something follows the first document: all endpoints belong into one"},
+		{"second document", at("https://crm.example.com/") + "---\nendpoints: []\n", "there is a second document: put all endpoints into one"},
 		{"no name", "endpoints:\n\n  - url: https://crm.example.com/\n", `line 3: name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got ""`},
 		{"bad name", "endpoints: [{name: 'Crm\\'}]\n", `line 1: name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Crm\\"`},
-		{"name twice", at("https://crm.example.com/") + "  - {name: crm, url: 'https://a.example.com/', secret_env: HOOK}\n", `line 3: name: there are two endpoints "crm": deliveries are told apart by it`},
+		{"name twice", at("https://crm.example.com/") + "  - {name: crm, url: 'https://a.example.com/', secret_env: HOOK}\n", `line 3: name: there are two endpoints "crm": each needs a name of its own`},
 		{"no url", entry("secret_env: HOOK"), "line 2: url: it is missing: want https://HOST/PATH"},
 		{"no scheme", at("crm.example.com/hooks"), "line 2: " + noRead},
 		{"no host", at("https:///hooks?canary"), "line 2: " + noRead},
 		{"opaque", at("https:crm.example.com"), "line 2: " + noRead},
 		{"unreadable", at("https://crm.example.com/%zzcanary"), "line 2: " + noRead},
 		{"too long", at("https://crm.example.com/" + strings.Repeat("x", 2048)), "line 2: " + noRead},
-		{"user", at("https://canary@crm.example.com/"), "line 2: url: a user or a password does not belong into it: the signature says who sends"},
-		{"password", at("https://user:canary@crm.example.com/"), "line 2: url: a user or a password does not belong into it: the signature says who sends"},
-		{"fragment", at("https://crm.example.com/#canary"), "line 2: url: what follows # is never sent: leave it out"},
+		{"user", at("https://canary@crm.example.com/"), "line 2: url: must not contain a user or password: the signature identifies the sender"},
+		{"password", at("https://user:canary@crm.example.com/"), "line 2: url: must not contain a user or password: the signature identifies the sender"},
+		{"fragment", at("https://crm.example.com/#canary"), "line 2: url: must not contain a fragment (#)"},
 		{"scheme", at("ftp://crm.example.com/canary"), `line 2: url: want https, got "ftp"`},
-		{"port", at("https://crm.example.com:65536/"), "line 2: url: the port is none: want 1 to 65535"},
-		{"port 0", at("https://crm.example.com:0/"), "line 2: url: the port is none: want 1 to 65535"},
+		{"port", at("https://crm.example.com:65536/"), "line 2: url: invalid port: want 1 to 65535"},
+		{"port 0", at("https://crm.example.com:0/"), "line 2: url: invalid port: want 1 to 65535"},
 		{"http", at("http://crm.example.com/"), "line 2: " + onlyTLS},
 		{"http to loopback", at("http://127.0.0.1/"), "line 2: " + onlyTLS},
 		{"http to private", entry("allow_private: true, secret_env: HOOK, url: 'http://10.0.0.1/'"), "line 2: " + onlyTLS},
@@ -157,16 +157,16 @@ func TestRefusedEndpoints(t *testing.T) {
 		{"octal", at("https://0177.0.0.1/"), "line 2: " + neither},
 		{"address with a dot", at("https://127.0.0.1./"), "line 2: " + neither},
 		{"not ASCII", at("https://crm.exämple.com/"), "line 2: " + neither},
-		{"no events", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: []"), "line 2: events: the list is empty: leave it out to be told of all"},
-		{"unknown event", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: [domain.found]"), `line 2: events: there is no "domain.found": want some of domain.lost, domain.verified, run.finished`},
+		{"no events", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: []"), "line 2: events: the list is empty: leave it out to receive all events"},
+		{"unknown event", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: [domain.found]"), `line 2: events: unknown event "domain.found": want some of domain.lost, domain.verified, run.finished`},
 		{"no secret", entry("url: 'https://crm.example.com/'"), "line 2: secret: none is named: set secret_file or secret_env"},
-		{"two places", entry("url: 'https://crm.example.com/', secret_env: HOOK, secret_file: /hook"), "line 2: secret: a file and an environment variable are both named: which one is meant?"},
+		{"two places", entry("url: 'https://crm.example.com/', secret_env: HOOK, secret_file: /hook"), "line 2: secret: a file and an environment variable are both named: name one of them"},
 		{"no variable", entry("url: 'https://crm.example.com/', secret_env: NONE"), `line 2: secret: the environment variable "NONE" is not set, or empty`},
 		{"no file", entry("url: 'https://crm.example.com/', secret_file: /there/is/none"), "line 2: secret: open /there/is/none: no such file or directory"},
 		{"not base64", entry("url: 'https://crm.example.com/', secret_env: CANARY"), "line 2: secret: value 1 of 1: " + noForm},
 		{"without prefix", entry("url: 'https://crm.example.com/', secret_env: PLAIN"), "line 2: secret: value 1 of 1: " + noForm},
-		{"short", entry("url: 'https://crm.example.com/', secret_env: SHORT"), "line 2: secret: value 1 of 1: want a key of 24 to 64 octets, got 23"},
-		{"long", entry("url: 'https://crm.example.com/', secret_env: LONG"), "line 2: secret: value 1 of 1: want a key of 24 to 64 octets, got 65"},
+		{"short", entry("url: 'https://crm.example.com/', secret_env: SHORT"), "line 2: secret: value 1 of 1: want a key of 24 to 64 bytes, got 23"},
+		{"long", entry("url: 'https://crm.example.com/', secret_env: LONG"), "line 2: secret: value 1 of 1: want a key of 24 to 64 bytes, got 65"},
 		{"the second", entry("url: 'https://crm.example.com/', secret_env: SECOND"), "line 2: secret: value 2 of 2: " + noForm},
 		{"too many", entry("url: 'https://crm.example.com/', secret_env: MANY"), "line 2: secret: want at most 5 values, got 6"},
 	} {

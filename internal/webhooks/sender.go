@@ -35,10 +35,10 @@ type Config struct {
 
 const (
 	defaultTimeout = 15 * time.Second
-	// longestAnswer is how much of an answer is read, in octets, so that its
+	// longestAnswer is how much of an answer is read, in bytes, so that its
 	// connection can be used again. What it says is of no account.
 	longestAnswer = 64 << 10
-	// longestHeader bounds an answer's header, in octets.
+	// longestHeader bounds an answer's header, in bytes.
 	longestHeader = 64 << 10
 	// idleConns and idleFor bound the connections that are kept of an endpoint;
 	// load balancers close theirs after a minute.
@@ -200,7 +200,7 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	}
 	request.Header.Set("User-Agent", s.userAgent)
 	if wait := r.rest.begin(); wait > 0 {
-		return &DeliveryError{Endpoint: endpoint, RetryAfter: wait, Unsent: true, reason: "left alone for a moment, since attempts just before failed"}
+		return &DeliveryError{Endpoint: endpoint, RetryAfter: wait, Unsent: true, reason: "paused for a moment, since the last attempts failed"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -228,7 +228,7 @@ func (r *receiver) request(id string, at time.Time, body []byte) (*http.Request,
 	}
 	request, err := http.NewRequest(http.MethodPost, r.endpoint.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, errors.New("no request can be made of the url")
+		return nil, nil, errors.New("the url is not usable")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(standardwebhooks.HeaderWebhookID, id)
@@ -279,9 +279,9 @@ func explain(status int) string {
 	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	switch {
 	case status == http.StatusGone:
-		return text + ": it wants no more events; take the endpoint out of the file"
+		return text + ": the receiver wants no more events; remove the endpoint from the file"
 	case status >= 300 && status <= 399:
-		return text + ": redirects are not followed; put the address where it is now into the file"
+		return text + ": redirects are not followed; put the new address into the file"
 	}
 	return text
 }
@@ -338,7 +338,7 @@ func beginning(s string, most int) string {
 // hidden stands where something was left out.
 const hidden = "[hidden]"
 
-// The least lengths, in octets, of what is taken for a token: what is shorter is a
+// The least lengths, in bytes, of what is taken for a token: what is shorter is a
 // word of the path, or a flag of the query.
 const (
 	shortestInPath  = 12

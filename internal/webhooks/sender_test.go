@@ -226,12 +226,12 @@ func TestAnswers(t *testing.T) {
 		{"201", 201, "", "", nil},
 		{"204", 204, "", "", nil},
 		{"299", 299, "", "", nil},
-		{"301", 301, "", "", &said{301, 0, false, "301 Moved Permanently: redirects are not followed; put the address where it is now into the file"}},
-		{"304", 304, "", "", &said{304, 0, false, "304 Not Modified: redirects are not followed; put the address where it is now into the file"}},
+		{"301", 301, "", "", &said{301, 0, false, "301 Moved Permanently: redirects are not followed; put the new address into the file"}},
+		{"304", 304, "", "", &said{304, 0, false, "304 Not Modified: redirects are not followed; put the new address into the file"}},
 		{"400", 400, "", " bad\r\n\x1b[31m request\n", &said{400, 0, false, `400 Bad Request: "bad\r\n\x1b[31m request"`}},
 		{"401", 401, "", "", &said{401, 0, false, "401 Unauthorized"}},
 		{"404", 404, "", "Cannot POST /hooks/very-long-path-token?token=canary", &said{404, 0, false, `404 Not Found: "Cannot POST /hooks/[hidden]?[hidden]"`}},
-		{"410", 410, "", "", &said{410, 0, true, "410 Gone: it wants no more events; take the endpoint out of the file"}},
+		{"410", 410, "", "", &said{410, 0, true, "410 Gone: the receiver wants no more events; remove the endpoint from the file"}},
 		{"422", 422, "", "no such key: " + secret + ", " + secret[6:], &said{422, 0, false, `422 Unprocessable Entity: "no such key: [hidden], [hidden]"`}},
 		{"429", 429, "7", "", &said{429, 7 * time.Second, false, "429 Too Many Requests"}},
 		{"429 until", 429, date.Add(90 * time.Second).Format(http.TimeFormat), "", &said{429, 90 * time.Second, false, "429 Too Many Requests"}},
@@ -445,7 +445,7 @@ func at127(t *testing.T, address string) (string, *atomic.Int64) {
 	return port, connected
 }
 
-const notAllowed = "the host has no address that may be connected to: they are loopback, link-local, private or reserved, which takes allow_private (for http: loopback alone)"
+const notAllowed = "all addresses of the host are loopback, link-local, private or reserved: set allow_private to permit them (for http: only loopback)"
 
 // TestPrivateAddressesBehindNames: the name is public, its address is not.
 func TestPrivateAddressesBehindNames(t *testing.T) {

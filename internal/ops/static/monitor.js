@@ -1,6 +1,6 @@
-// A bar beneath asynqmon's pages that leads back to ours: to the runs and, from a task's
-// page, to its run and its domain. It stands outside of what asynqmon draws, and reads
-// the task where asynqmon does.
+// Adds a bar below asynqmon's pages with links to the pages of orgops and, on the page of
+// a task, to its run and domain. The bar is outside the element that asynqmon renders. It
+// reads the task from the same endpoint as asynqmon.
 "use strict";
 
 const bar = document.createElement("nav");
@@ -16,7 +16,7 @@ function link(text, href) {
 
 const own = [link("Runs", "/runs"), link("Domains", "/domains"), link("Tenants", "/tenants")];
 
-// ofTask are the links from a task with this payload.
+// ofTask returns the links for a task with this payload.
 function ofTask(payload) {
   const links = [];
   if (typeof payload.run === "string" && payload.run !== "") {
@@ -43,10 +43,10 @@ async function update() {
     if (!answer.ok || path !== shown) return;
     bar.replaceChildren(...own, ...ofTask(JSON.parse((await answer.json()).payload)));
   } catch {
-    // A task without a payload that can be read has nothing to lead to.
+    // Without a readable payload there are no links.
   }
 }
 
 document.body.append(bar);
 update();
-setInterval(update, 500); // asynqmon changes the address without telling anybody
+setInterval(update, 500); // asynqmon changes the address without an event

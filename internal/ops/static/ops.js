@@ -1,15 +1,14 @@
 // Keeps the parts of a page that are marked data-live up to date: it fetches the page
-// again, and carries over what has changed. Each such part has an id. What has the
-// focus or was opened stays as it is. Without this script a page is whole, and is
-// brought up to date by loading it again.
+// again and copies the changes. Each such part has an id. Focused and opened elements
+// stay as they are. A page is complete without this script; reload it to update it.
 "use strict";
 
-const every = 2000; // ms from one look to the next, and ten times what a look takes
-const patience = 15000; // ms that a look may take: the server gives up before that
-let fresh = new Date(); // when what is shown was so
+const every = 2000; // ms between two requests, at least ten times the duration of a request
+const patience = 15000; // ms until a request times out; the server gives up earlier
+let fresh = new Date(); // time of the data shown
 
-// carry makes the node like the other one, and keeps it: who reads it, or has the
-// focus in it, loses nothing.
+// carry makes node equal to other without replacing it, so that the focus and the
+// position of a screen reader stay.
 function carry(node, other) {
   if (node.isEqualNode(other) || asks(node)) return;
   if (node.nodeType !== other.nodeType || node.nodeName !== other.nodeName || node.id !== other.id) {
@@ -21,40 +20,40 @@ function carry(node, other) {
     return;
   }
   carryAttributes(node, other);
-  let at = node.firstChild; // what is before it is like the other's
+  let at = node.firstChild; // all nodes before it equal those of other
   for (const one of [...other.childNodes]) {
     const same = one.id ? after(at, one.id) : at && !at.id && at.nodeName === one.nodeName ? at : null;
     if (!same) {
       node.insertBefore(one, at);
       continue;
     }
-    while (at !== same) at = without(at); // and never moved: that would lose the focus
+    while (at !== same) at = without(at); // never move a node: that would lose the focus
     at = same.nextSibling;
     carry(same, one);
   }
   while (at) at = without(at);
 }
 
-// asks says whether the node is a form that a person has opened: what he was asked is
-// not put in the place of something else under his hands.
+// asks reports whether the node contains a form that the user has opened. It must not
+// change while the user fills it in.
 function asks(node) {
   return node.nodeName === "DETAILS" && node.open && node.querySelector("form") !== null;
 }
 
-// after finds a node by its id among this one and those behind it.
+// after finds a node by its id among node and its following siblings.
 function after(node, id) {
   while (node && node.id !== id) node = node.nextSibling;
   return node;
 }
 
-// without takes a node away, and returns the one behind it.
+// without removes a node and returns its next sibling.
 function without(node) {
   const next = node.nextSibling;
   node.remove();
   return next;
 }
 
-// carryAttributes leaves alone what a person has set: what is open, chosen or typed.
+// carryAttributes copies the attributes, except those that the user sets: open, chosen, typed.
 function carryAttributes(node, other) {
   const own = node.nodeName === "DETAILS" ? ["open"] : [];
   for (const { name, value } of [...other.attributes]) {
@@ -65,37 +64,38 @@ function carryAttributes(node, other) {
   }
 }
 
-// news is what is read out where it has changed: data-news, by the element's id.
+// news returns the texts for screen readers (data-news) by the id of their element.
 function news(root) {
   return new Map([...root.querySelectorAll("[data-news][id]")].map((one) => [one.id, one.dataset.news]));
 }
 
-function tell(before, after) {
-  const told = [...after].filter(([id, text]) => before.has(id) && before.get(id) !== text).map(([, text]) => text);
-  if (told.length === 0) return null;
-  return told.slice(0, 3).join("; ") + (told.length > 3 ? `; and ${told.length - 3} more` : "");
+// announcement returns the changed texts in one line, or null if none has changed.
+function announcement(before, after) {
+  const changed = [...after].filter(([id, text]) => before.has(id) && before.get(id) !== text).map(([, text]) => text);
+  if (changed.length === 0) return null;
+  return changed.slice(0, 3).join("; ") + (changed.length > 3 ? `; and ${changed.length - 3} more` : "");
 }
 
-// wrong says in words why a look failed, by the answer's status or by there being none.
+// wrong describes a failed request by its status, or by the missing answer.
 function wrong(answer) {
-  if (!answer) return "the worker cannot be reached, or does not answer in time";
-  if (answer.redirected || answer.type === "opaqueredirect") return "something in between leads elsewhere: load the page again, you may have to sign in";
+  if (!answer) return "the worker is unreachable or does not answer in time";
+  if (answer.redirected || answer.type === "opaqueredirect") return "the request was redirected; reload the page, you may have to sign in again";
   switch (answer.status) {
-    case 401: case 403: return "you may no longer look: load the page again, and sign in";
-    case 404: return "what is shown here is no longer there";
-    case 429: return "too much was asked at once";
-    case 502: case 504: return "the proxy does not reach the worker";
-    case 503: return "the worker answers, but cannot read Redis, or reads it too slowly";
+    case 401: case 403: return "you are signed out or have no access; reload the page and sign in";
+    case 404: return "this page no longer exists";
+    case 429: return "too many requests";
+    case 502: case 504: return "the proxy cannot reach the worker";
+    case 503: return "the worker cannot read Redis, or Redis is too slow";
   }
-  return `the worker answers with status ${answer.status}; its log says why`;
+  return `the worker answered with status ${answer.status}; see its log`;
 }
 
-// stale says at the top of the page that it is not up to date, and since when. It is
-// read out where the reason is another one, not at each look.
+// stale shows or hides the banner that the page is not up to date. Screen readers
+// announce it once for each reason, not after each request.
 function stale(why) {
   const banner = document.getElementById("stale"), live = document.getElementById("live");
   banner.hidden = why === "";
-  banner.textContent = why && `Not up to date: what you see is of ${fresh.toISOString().slice(11, 19)} UTC. Reason: ${why}.`;
+  banner.textContent = why && `This page is not up to date. Last update: ${fresh.toISOString().slice(11, 19)} UTC. Reason: ${why}.`;
   if (why === (live.dataset.away ?? "")) return;
   live.textContent = why && "not up to date: " + why;
   if (why) live.dataset.away = why;
@@ -121,8 +121,8 @@ async function refresh() {
   }
   fresh = new Date();
   stale("");
-  const said = tell(before, after);
-  if (said !== null) document.getElementById("live").textContent = said;
+  const changed = announcement(before, after);
+  if (changed !== null) document.getElementById("live").textContent = changed;
 }
 
 async function keepUp() {
@@ -130,9 +130,9 @@ async function keepUp() {
   try {
     await refresh();
   } catch (problem) {
-    stale(`this page's script failed (${problem.message}): load the page again`);
+    stale(`the script of this page failed (${problem.message}); reload the page`);
   }
-  const away = "away" in document.getElementById("live").dataset; // its look took long for nothing
+  const away = "away" in document.getElementById("live").dataset; // a failed request says nothing about the usual duration
   setTimeout(keepUp, away ? patience : Math.max(every, 10 * (performance.now() - began)));
 }
 

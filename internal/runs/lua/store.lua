@@ -1,4 +1,4 @@
--- ARGV: retention, first row, number of rows, SHA-256 of the chunk (32 octets), compressed chunk.
+-- ARGV: retention, first row, number of rows, SHA-256 of the chunk (32 bytes), compressed chunk.
 local r = redis.call('HMGET', run, 'sealed', 'total', 'stored', 'cancelled_at')
 if not r[1] then return {'missing'} end
 if r[4] then return {'cancelled'} end
