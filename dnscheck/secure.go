@@ -102,10 +102,13 @@ func (g *gathering) release() error {
 	return err
 }
 
+// ErrCertificate is in the error of a resolver whose certificate is not valid for its name.
+var ErrCertificate = errors.New("the resolver's certificate is not valid")
+
 // handshakeError words what is wrong with a certificate: its names are a stranger's text.
 func handshakeError(err error) error {
 	if wrong, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return &exchangeError{reason: ReasonUnreachable, err: fmt.Errorf("the resolver's certificate does not hold: %s", shown(wrong.Err.Error(), 200))}
+		return &exchangeError{reason: ReasonUnreachable, err: fmt.Errorf("%w: %s", ErrCertificate, shown(wrong.Err.Error(), 200))}
 	}
 	return err
 }

@@ -291,7 +291,7 @@ func TestCertificatesThatDoNotHold(t *testing.T) {
 					if strings.ContainsRune(text, 0x1b) {
 						t.Errorf("error %q", text)
 					}
-				} else if !strings.Contains(text, "certificate does not hold") || !strings.Contains(text, test.part) {
+				} else if !strings.Contains(text, "certificate is not valid") || !strings.Contains(text, test.part) {
 					t.Errorf("error %q, want one about the certificate and %q", text, test.part)
 				}
 			})

@@ -191,7 +191,7 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (cli.TXTRecord, erro
 	case err != nil:
 		return cli.TXTRecord{}, err
 	case found.Record == nil:
-		return cli.TXTRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no worker of tenant %s has read it for a row that is open; name it by --host and --txt",
+		return cli.TXTRecord{}, fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it; submit the domain again (enqueue domains verify), or name the record by --host and --txt",
 			c.Domain, c.Org, c.Tenant)
 	}
 	return cli.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT, Domain: found.Record.Domain}, nil

@@ -118,6 +118,14 @@ func (t *tool) examineTo(o order, in intake.Input, rows *rowsFile) (checked inta
 	return t.examine(in)
 }
 
+// others says how to submit the rows that are not bad, if there are any.
+func others(bad, rows int64) string {
+	if bad == rows {
+		return ""
+	}
+	return " (--skip-invalid submits the others)"
+}
+
 // examine is the first reading: every row is checked, and nothing kept.
 func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 	checked, err := in.Check()
@@ -129,7 +137,7 @@ func (t *tool) examine(in intake.Input) (intake.Checked, error) {
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
 		t.tellBad(bad)
-		return checked, &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", bad.Total, checked.Rows)}
+		return checked, &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, checked.Rows, others(bad.Total, checked.Rows))}
 	}
 	t.tellBad(&checked.Invalid)
 	t.tellDuplicates(in.Name, checked.Duplicates)

@@ -328,7 +328,7 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 	at, stop, err := ops.Serve(context.WithoutCancel(ctx), addr, certificate, handler, w.logger)
 	if err != nil {
 		w.stopListening()
-		return cli.Usage(fmt.Errorf("%s: %w (another address, or off, may do)", flag, err))
+		return cli.Usage(fmt.Errorf("%s: %w (set --%s to another address, or to off)", flag, err, flag))
 	}
 	w.stops = append(w.stops, stop)
 	scheme := "http"

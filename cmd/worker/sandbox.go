@@ -278,6 +278,7 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 		fmt.Fprintln(p.Stdout, line)
 	}
 	fmt.Fprintf(p.Stderr, "Sample rows: %[1]s/_sandbox/rows/domains.csv?n=1000 (clients.csv, updates.csv, templates.jsonl); requests received: %[1]s/_sandbox/requests and %[1]s/_sandbox/counts\n", box.AuthURL())
+	fmt.Fprintln(p.Stderr, "Serving until Ctrl-C. No worker and no Redis run here; worker --sandbox starts everything in one process.")
 	<-ctx.Done()
 	return box.Close()
 }

@@ -191,10 +191,13 @@ func Counts(r runs.Run) string {
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
 		parts = append(parts, fmt.Sprintf("%d %s", r.Counts[outcome], outcome))
 	}
-	if len(parts) == 0 {
-		return "none settled"
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, ", ")
+	case r.Ended() && r.Total == 0:
+		return "no rows"
 	}
-	return strings.Join(parts, ", ")
+	return "none settled"
 }
 
 // Total is the number of the run's rows, or ? while that is not known.

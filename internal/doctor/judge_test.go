@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -76,6 +77,10 @@ func TestResolvers(t *testing.T) {
 			"warning  : resolver 1.1.1.1:53 is queried without encryption: whoever is on the path to it can forge its answers -> name it by tls:// or https://", onePlace}},
 		{"port 853 is closed", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "tls", errors.New("i/o timeout") }), good("8.8.8.8"), good("9.9.9.9")}, []string{
 			"wrong    : resolver 1.1.1.1:53 does not answer: i/o timeout -> let TCP to port 853 out, or name another by --resolvers", onePlace}},
+		{"another server answers over TLS", 2, []dnscheck.Examination{bad(good("1.1.1.1"), func(e *dnscheck.Examination) {
+			e.Transport, e.Err = "tls", fmt.Errorf("%w: valid for proxy.example", dnscheck.ErrCertificate)
+		}), good("8.8.8.8"), good("9.9.9.9")}, []string{
+			"wrong    : resolver 1.1.1.1:53 does not answer: the resolver's certificate is not valid: valid for proxy.example -> exempt this connection from TLS inspection, or correct the name after its #, or name another by --resolvers", onePlace}},
 		{"too few", 2, []dnscheck.Examination{good("1.1.1.1"), bad(good("8.8.8.8"), func(e *dnscheck.Examination) { e.Err = errors.New("no answer") }), bad(good("9.9.9.9"), func(e *dnscheck.Examination) { e.Lies = "it has 1 records" })}, []string{
 			"wrong    : resolver 8.8.8.8:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
 			"wrong    : resolver 9.9.9.9:53 answers for names that do not exist: it has 1 records -> name another by --resolvers",

@@ -328,6 +328,9 @@ func (v voters) where(span bool) string {
 
 // reach says what lets the machine reach a resolver.
 func reach(e dnscheck.Examination) string {
+	if errors.Is(e.Err, dnscheck.ErrCertificate) {
+		return "exempt this connection from TLS inspection, or correct the name after its #"
+	}
 	switch e.Transport {
 	case "tls":
 		return "let TCP to port 853 out"

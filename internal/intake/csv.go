@@ -113,7 +113,7 @@ func (c *csvReader) next() (row, error) {
 	case len(cells) != len(c.header):
 		got.broken = []string{fmt.Sprintf("%d %s where the header has %d", len(cells), plural(len(cells), "cell"), len(c.header))}
 	case !slices.ContainsFunc(cells, func(cell string) bool { return cell != "" }):
-		got.broken = []string{"every cell is empty"}
+		got.broken = []string{"every cell is empty: remove the line"}
 	case slices.Equal(cells, c.header):
 		got.broken = []string{"this is the header line again: remove it"}
 	default:

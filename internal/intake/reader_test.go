@@ -141,7 +141,7 @@ func TestCSV(t *testing.T) {
 			Item: 1, Line: 3, Source: `["organization_id","discovery_domain_id","verification_txt","use_for_organization_discovery"]`,
 			Err: "rows:3: this is the header line again: remove it",
 		}}},
-		{"nothing but commas", header + ",,,\n", []seen{{Line: 2, Source: `["","","",""]`, Err: "rows:2: every cell is empty"}}},
+		{"nothing but commas", header + ",,,\n", []seen{{Line: 2, Source: `["","","",""]`, Err: "rows:2: every cell is empty: remove the line"}}},
 		{"one quoted empty cell is a record", header + "\"\"\n", []seen{{Line: 2, Source: `[""]`, Err: "rows:2: 1 cell where the header has 4"}}},
 		{"too few cells, too many", header + "o,d\no,d,,,\n", []seen{
 			{Line: 2, Source: `["o","d"]`, Err: "rows:2: 2 cells where the header has 4"},

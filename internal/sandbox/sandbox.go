@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -98,6 +99,14 @@ type Sandbox struct {
 	closed  error
 }
 
+// inUse adds what to do to the error of an address that is taken.
+func inUse(err error) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	return fmt.Errorf("%w (is another sandbox running? Stop it with Ctrl-C, or use that one)", err)
+}
+
 // Start opens the listeners and serves. The error tells which address could
 // not be had, or which option makes no sense; nothing is left running then.
 func Start(options Options) (*Sandbox, error) {
@@ -107,17 +116,17 @@ func Start(options Options) (*Sandbox, error) {
 	}
 	listener, err := net.Listen("tcp", o.APIAddr)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: API on %s: %w", o.APIAddr, err)
+		return nil, fmt.Errorf("sandbox: API on %s: %w", o.APIAddr, inUse(err))
 	}
 	s := assemble(o, listener.Addr())
 	if s.dns, err = startDNS(o.DNSAddr, o.Resolvers, s.zone); err != nil {
-		return nil, errors.Join(fmt.Errorf("sandbox: DNS on %s: %w", o.DNSAddr, err), listener.Close())
+		return nil, errors.Join(fmt.Errorf("sandbox: DNS on %s: %w", o.DNSAddr, inUse(err)), listener.Close())
 	}
 	if o.RedisAddr != "" {
 		s.redis = miniredis.NewMiniRedis()
 		s.redis.ClockTTL(true) // else nothing ever expires
 		if err := s.redis.StartAddr(o.RedisAddr); err != nil {
-			return nil, errors.Join(fmt.Errorf("sandbox: Redis on %s: %w", o.RedisAddr, err), s.dns.close(), listener.Close())
+			return nil, errors.Join(fmt.Errorf("sandbox: Redis on %s: %w", o.RedisAddr, inUse(err)), s.dns.close(), listener.Close())
 		}
 	}
 	s.serve(listener)

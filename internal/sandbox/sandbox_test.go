@@ -168,6 +168,9 @@ func TestStartRefusesWhatMakesNoSense(t *testing.T) {
 			if !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %q does not contain %q", err, tt.want)
 			}
+			if strings.Contains(tt.name, "taken") && !strings.Contains(err.Error(), "is another sandbox running?") {
+				t.Errorf("error %q does not say who may have the address", err)
+			}
 		})
 	}
 }
