@@ -88,7 +88,7 @@ func TestUsersOfEverybody(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, _, stderr := typed(t, enough(nil), "--http-addr", "127.0.0.1:8080", "--ops-users", file, "--check-config")
-	if status != 2 || !strings.Contains(stderr, "everybody on this machine can write to it") {
+	if status != 2 || !strings.Contains(stderr, "every user of this machine can write to it") {
 		t.Errorf("status %d, stderr %q, want 2 and why", status, stderr)
 	}
 }
