@@ -24,8 +24,9 @@ import (
 )
 
 // patience is how long a test waits for what has to come: far longer than it
-// takes, on a machine that does much else.
-const patience = 2 * time.Minute
+// takes, on a machine that does much else. asynq alone needs 110 s to enqueue
+// the task of a lost lease again.
+const patience = 4 * time.Minute
 
 // await asks until ok says yes.
 func await(t *testing.T, what string, ok func() bool) {
