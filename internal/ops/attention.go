@@ -18,7 +18,7 @@ type attention struct {
 	Tone   string // a class of ops.css: bad, wait
 	What   string
 	Then   string // what to do, or how it goes on
-	Unwell string // path of the runs that it is about; empty: none
+	Runs   string // path of the runs that it is about; empty: none
 	Sweep  string // the one whose breaker can be closed; empty: none
 }
 
@@ -85,7 +85,7 @@ func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all 
 	if lost > 0 {
 		add(attention{
 			Tone: "bad", What: fmt.Sprintf("open rows without a task: %d", lost),
-			Then: "Repair these runs. Check that Redis loses no data (appendonly yes, maxmemory-policy noeviction).", Unwell: runsFilter{Tenant: tenant, State: stateUnwell}.path(""),
+			Then: "Repair these runs. Check that Redis loses no data (appendonly yes, maxmemory-policy noeviction).", Runs: runsFilter{Tenant: tenant, State: stateUnwell}.path(""),
 		})
 	}
 	if state.PausedUntil.After(time.Now()) {

@@ -88,12 +88,12 @@ func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.Disco
 	case found.Bad != nil:
 		v.Problem = "the record was not checked: " + printable(found.Bad.Error())
 	default:
-		v.Look = viewOfLook(found.Evidence)
+		v.LastCheck = viewOfVerdict(found.Evidence)
 		for _, f := range found.Diagnosis.Findings {
-			v.Look.Findings = append(v.Look.Findings, printable(f.Sentence))
+			v.LastCheck.Findings = append(v.LastCheck.Findings, printable(f.Sentence))
 		}
 		for _, name := range found.Diagnosis.Unanswered {
-			v.Look.Unanswered = append(v.Look.Unanswered, cli.Shown(name))
+			v.LastCheck.Unanswered = append(v.LastCheck.Unanswered, cli.Shown(name))
 		}
 	}
 	return v

@@ -72,18 +72,18 @@ type recordView struct {
 }
 
 type domainRow struct {
-	Run    runs.Run
-	Item   int64
-	Open   bool
-	Stands string
-	Do     string
-	Task   string // its page; empty: no task of it is kept
-	Look   *lookView
-	Proven bool // what Look shows is the proof by which the domain was verified
+	Run       runs.Run
+	Item      int64
+	Open      bool
+	Status    string
+	Do        string
+	Task      string // its page; empty: no task of it is kept
+	LastCheck *verdictView
+	Proven    bool // what LastCheck shows is the proof by which the domain was verified
 }
 
-// lookView is what a look found, in words.
-type lookView struct {
+// verdictView is what a check found, in words.
+type verdictView struct {
 	At                       time.Time
 	State, Class, Reason     string
 	Sentence, Note, NotHeard string
@@ -97,9 +97,9 @@ type saidView struct{ Who, State, Reason, There, Took string }
 
 // checkView is what became of a check.
 type checkView struct {
-	Problem string
-	Of      string // whose word the record's host and value are
-	Look    *lookView
+	Problem   string
+	Of        string // whose word the record's host and value are
+	LastCheck *verdictView
 }
 
 // askedError is a fault of what was asked for.
@@ -239,12 +239,12 @@ func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, doma
 		if name, there := standing[row.Item]; there {
 			task = taskPath(name)
 		}
-		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Stands: printable(row.Stands()), Do: toDo(row), Task: task}
+		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Status: printable(row.Stands()), Do: toDo(row), Task: task}
 		if row.Evidence != nil {
-			shown.Look, shown.Proven = viewOfLook(row.Evidence.Evidence), row.Evidence.Compared != nil
-			shown.Look.Next = row.NextLook()
+			shown.LastCheck, shown.Proven = viewOfVerdict(row.Evidence.Evidence), row.Evidence.Compared != nil
+			shown.LastCheck.Next = row.NextLook()
 			if thin := row.Evidence.ThinProof; thin != nil {
-				shown.Look.Thin = thin.String()
+				shown.LastCheck.Thin = thin.String()
 			}
 		}
 		a.Rows = append(a.Rows, shown)
@@ -332,8 +332,8 @@ func summarize(record apiclient.DiscoveryDomain, err error, known cli.Domain) su
 	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.", "See the data from Redis below."}
 }
 
-func viewOfLook(e dnscheck.Evidence) *lookView {
-	v := &lookView{At: e.At, State: printable(e.State), Class: classOf(e.State), Reason: printable(e.Reason), Sentence: printable(e.Sentence), Note: printable(e.Note), NotHeard: cli.NotHeard(e)}
+func viewOfVerdict(e dnscheck.Evidence) *verdictView {
+	v := &verdictView{At: e.At, State: printable(e.State), Class: classOf(e.State), Reason: printable(e.Reason), Sentence: printable(e.Sentence), Note: printable(e.Note), NotHeard: cli.NotHeard(e)}
 	for _, o := range e.Said {
 		took := time.Duration(o.Milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
 		v.Said = append(v.Said, saidView{Who: printable(cli.WhoSaid(o)), State: printable(o.State), Reason: printable(o.Reason), There: printable(cmp.Or(cli.WhatIsThere(o), "–")), Took: took.String()})

@@ -40,7 +40,7 @@ type runPage struct {
 	Children []cli.Child
 	Waiting  *waitingView
 	Offers   offers
-	Unwell   unwellView
+	Failed   failedView
 	Open     openView
 }
 
@@ -50,7 +50,7 @@ type waitingView struct {
 	Further  string // how many rows have other reasons; empty: none
 	Unnoted  string // how many have none: no worker has come to them
 	Sampled  bool   // the numbers are judged by some of the rows
-	Looked   int64
+	Read     int64
 	Noted    int64
 	NextLook time.Time
 }
@@ -71,8 +71,8 @@ type rowView struct {
 	Task, Lookup  string    // paths; empty: there is none
 }
 
-// unwellView are the failed rows.
-type unwellView struct {
+// failedView are the failed rows.
+type failedView struct {
 	Rows     []rowView
 	Total    int64
 	Outcome  string // asked for; empty: any
@@ -187,7 +187,7 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 	if p.Waiting, err = s.waiting(ctx, run); err != nil {
 		return p, err
 	}
-	if p.Unwell, err = s.unwell(ctx, run, q); err != nil {
+	if p.Failed, err = s.failedRows(ctx, run, q); err != nil {
 		return p, err
 	}
 	p.Open, err = s.open(ctx, run, q)
@@ -199,7 +199,7 @@ func (s *site) waiting(ctx context.Context, run runs.Run) (*waitingView, error) 
 	if err != nil || (w.Looked == 0 && w.Unnoted == 0) {
 		return nil, err
 	}
-	v := &waitingView{Sampled: w.Looked < w.Noted, Looked: w.Looked, Noted: w.Noted, NextLook: w.Next}
+	v := &waitingView{Sampled: w.Looked < w.Noted, Read: w.Looked, Noted: w.Noted, NextLook: w.Next}
 	rows := func(n int64) string {
 		if v.Sampled {
 			return "about " + grouped(int64(float64(n)/float64(w.Looked)*float64(w.Noted)))
@@ -218,8 +218,8 @@ func (s *site) waiting(ctx context.Context, run runs.Run) (*waitingView, error) 
 	return v, nil
 }
 
-func (s *site) unwell(ctx context.Context, run runs.Run, q rowsQuery) (v unwellView, err error) {
-	v = unwellView{Total: cli.Unwell(run), Outcome: q.outcome, Text: q.text, CSV: run.Format == intake.FormatCSV}
+func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v failedView, err error) {
+	v = failedView{Total: cli.Unwell(run), Outcome: q.outcome, Text: q.text, CSV: run.Format == intake.FormatCSV}
 	v.Outcomes = slices.DeleteFunc(outcomesOf(run), func(c outcomeCount) bool { return tasks.Outcome(c.Outcome).Well() })
 	if v.Total == 0 {
 		return v, nil

@@ -34,7 +34,7 @@ type runsPage struct {
 	Older     string // path of the page after this one; empty: it is the last
 	Newest    string // path of the first page; empty: this is it
 	Cut       bool   // not all runs were looked at that the filter might want
-	Looked    int64
+	Searched  int64
 }
 
 // runsFilter says which runs are wanted; what is empty does not matter.
@@ -100,7 +100,7 @@ func (s *site) runs(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *site) runsPage(ctx context.Context, filter runsFilter, after runs.Place) (p runsPage, err error) {
-	p = runsPage{Filter: filter, Kinds: runKinds, States: runStates, Looked: runsLooked}
+	p = runsPage{Filter: filter, Kinds: runKinds, States: runStates, Searched: runsLooked}
 	all, next, err := s.Ledger.Page(ctx, runs.Wanted{Is: filter.is, After: after, Most: runsAPage, Look: runsLooked})
 	if err != nil {
 		return p, err
