@@ -1305,7 +1305,7 @@ func (o *told) tell(reached bool, _ string) {
 }
 
 func TestPort53Closed(t *testing.T) {
-	// Some networks let DNS out nowhere, others answer instead of whoever is asked.
+	// Some networks block DNS; others answer in place of the queried server.
 	hijacked := func(q *dns.Msg) *dns.Msg { return holding(token)(q) }
 	for name, tld := range map[string]zone{"nothing comes back": nil, "somebody else answers": hijacked} {
 		t.Run(name, func(t *testing.T) {

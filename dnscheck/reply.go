@@ -30,7 +30,7 @@ const (
 	maskRCode  = 0xF
 )
 
-// errStray marks bytes that nothing ties to our question: what others sent, or the network made up.
+// errStray marks bytes that do not belong to our query: sent by others, or damaged on the way.
 var errStray = errors.New("not a reply to the question")
 
 // reply is an answer to our question, taken apart.

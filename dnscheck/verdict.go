@@ -48,9 +48,9 @@ const (
 	ReasonMalformed   Reason = "malformed_answer"    // an answer that cannot be read, or does not answer the question
 	ReasonAlias       Reason = "alias_chain"         // CNAMEs in a circle, too many in a row, or ambiguous
 	ReasonDisagree    Reason = "resolvers_disagree"  // some see the token, others see that it is not there
-	ReasonDNSSEC      Reason = "dnssec_bogus"        // signatures do not validate, as one resolver says at least: by SERVFAIL, or by an extended error
+	ReasonDNSSEC      Reason = "dnssec_bogus"        // signatures do not validate according to at least one resolver, by SERVFAIL or by an extended error
 	ReasonRCode       Reason = "unexpected_rcode"    // another response code
-	ReasonUntrusted   Reason = "resolver_untrusted"  // the resolver makes answers up, as the canary has told
+	ReasonUntrusted   Reason = "resolver_untrusted"  // the resolver answers for names that do not exist, as the canary query showed
 
 	// These come of a proof, where a quorum of the resolvers sees the token.
 	ReasonUnconfirmed     Reason = "dnssec_unconfirmed" // some answers are authenticated by DNSSEC, and too few of those have the token
@@ -318,7 +318,7 @@ func andMore(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// shown quotes what somebody else wrote: at most so many of its bytes, and nothing but printable ASCII.
+// shown quotes foreign text: at most so many of its bytes, and nothing but printable ASCII.
 func shown(s string, most int) string {
 	if len(s) > most {
 		return strconv.QuoteToASCII(s[:most]) + "…"

@@ -264,8 +264,8 @@ func seeded(t *testing.T) *rand.Rand {
 }
 
 // TestKilledAnywhere kills the producer of a file of 100,000 rows with -9 at
-// twenty random bytes of what it says to Redis, hands the file in again each
-// time, and holds that every row is run once.
+// twenty random bytes of its traffic to Redis, submits the file again each
+// time, and checks that every row is run once.
 func TestKilledAnywhere(t *testing.T) {
 	for _, tc := range []struct {
 		name, queue string
@@ -325,8 +325,8 @@ func rowFile(t *testing.T, args []string, row string, rows int) string {
 	return file
 }
 
-// passOf is how many bytes a producer says to Redis of a file. What it handed
-// in is forgotten.
+// passOf returns how many bytes a producer sends to Redis for a file. The rows
+// it submitted are deleted.
 func passOf(t *testing.T, args []string, file string) int64 {
 	t.Helper()
 	g := newGate(t, 0)
@@ -457,7 +457,7 @@ func TestTwoProducersAtOnce(t *testing.T) {
 }
 
 // TestRedisKilledUnderAProducer kills Redis with -9 while rows are submitted, at
-// a random byte, and starts it again: the producer goes on by itself, says so,
+// a random byte, and starts it again: the producer continues by itself, logs that,
 // and every row has one task.
 func TestRedisKilledUnderAProducer(t *testing.T) {
 	if os.Getenv(redistest.EnvURL) == "" {

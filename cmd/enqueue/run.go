@@ -43,7 +43,7 @@ type grammar struct {
 		Update  updateCommand  `cmd:"" help:"Set the status or use_for_organization_discovery of discovery domains."`
 		Check   checkCommand   `cmd:"" help:"Check TXT records now and explain each fault; change nothing."`
 		Show    domainCommand  `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
-		History historyCommand `cmd:"" help:"Show what sweeps found of a discovery domain and what they did to it."`
+		History historyCommand `cmd:"" help:"Show the results of sweeps for a discovery domain, and their changes to it."`
 		Sweep   sweepCommand   `cmd:"" help:"Check all verified domains again now, preview that, or confirm a sweep that was held back."`
 	} `cmd:"" help:"Verify, update, check and inspect discovery domains."`
 	Clients struct {

@@ -13,7 +13,7 @@ import (
 	"orgops/tasks"
 )
 
-// submitFlags are what the commands that submit rows have in common.
+// submitFlags are the flags of every command that submits rows.
 type submitFlags struct {
 	File          string   `arg:"" optional:"" help:"CSV file with a header, or JSON Lines; may be gzipped. - or no file: read standard input."`
 	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant of the rows."`
@@ -118,7 +118,7 @@ func (t *tool) examineTo(o order, in intake.Input, rows *rowsFile) (checked inta
 	return t.examine(in)
 }
 
-// others says how to submit the rows that are not bad, if there are any.
+// others returns how to submit the valid rows, or "" if there are none.
 func others(bad, rows int64) string {
 	if bad == rows {
 		return ""
@@ -174,7 +174,7 @@ func (t *tool) tellBad(bad *intake.BadRows) {
 	}
 }
 
-// handIn writes the run down, tells its id, and submits the rows.
+// handIn creates the run, prints its id, and submits the rows.
 func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked intake.Checked) (id string, err error) {
 	giveUp, seen, err := t.giveUp(ctx, o)
 	if err != nil {
@@ -282,7 +282,7 @@ func noWorker(tenant string) error {
 	return cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
 }
 
-// unfinished says how to go on with a run of which only a part is submitted.
+// unfinished returns how to continue a run that was submitted in part.
 func unfinished(ctx context.Context, id string, err error) error {
 	const goOn = "only a part of run %s was submitted; to submit the rest, repeat the command with the same rows and --run %s"
 	if ctx.Err() != nil {

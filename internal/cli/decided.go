@@ -62,8 +62,8 @@ func done(a tasks.Action) string {
 	return Shown(string(a))
 }
 
-// Preview is what the judging of a tenant's next sweep would come to, if that saw what
-// the last ones have seen.
+// Preview is the evaluation of a tenant's next sweep if that found the same as
+// the last ones.
 type Preview struct {
 	Cases   []Case // those to be acted on first, then by how long they have been absent
 	Breaker tasks.Breaker

@@ -38,7 +38,7 @@ func ended(t *testing.T, rows int, outcomes ...string) runs.Run {
 	return run
 }
 
-// taker submits over the test's Redis; enqueuer stands before it, if there is one.
+// taker submits over the test's Redis, through enqueuer if there is one.
 func taker(t *testing.T, enqueuer tasks.Enqueuer) intake.Intake {
 	t.Helper()
 	rdb := redistest.New(t)

@@ -24,7 +24,7 @@ import (
 	"orgops/tasks"
 )
 
-// Caller is who makes a request, and what he may submit. Runs belong to the
+// Caller is the client of a request and what it may submit. Runs belong to the
 // caller of that name.
 type Caller struct {
 	Name    string
@@ -32,7 +32,7 @@ type Caller struct {
 	tenants []string
 }
 
-// anybody is the caller where nobody is asked who he is.
+// anybody is the caller of a server without authentication.
 var anybody = Caller{Name: "anybody", kinds: []string{all}, tenants: []string{all}}
 
 // all stands for every kind, or every tenant.
@@ -54,7 +54,7 @@ func (c Caller) tenant() string {
 	return tasks.DefaultTenant
 }
 
-// check refuses what the caller may not submit.
+// check returns an error for rows that the caller may not submit.
 func (c Caller) check(kind, tenant string) error {
 	switch {
 	case !c.mayKind(kind):

@@ -194,7 +194,7 @@ func TestTokensFileChanges(t *testing.T) {
 	}
 }
 
-// TestWithoutTokens holds what is answered where nobody is asked who he is.
+// TestWithoutTokens tests a server without authentication.
 func TestWithoutTokens(t *testing.T) {
 	w := newWorld(t, func(c *intakeapi.Config) { c.Tokens = nil })
 	w.do(call{method: "POST", path: "/v1/runs/clients:remove?tenant=any", key: "k", body: "organization_id,client_id\norg_0000000000000000,client-1\n"}).want(t, 202, "")

@@ -133,7 +133,7 @@ func (s *Server) decoded(body io.Reader, announced bool) (io.Reader, error) {
 	}
 }
 
-// errExpands says that gzip expanded body too large.
+// errExpands reports a gzipped body that is too large when expanded.
 var errExpands = errors.New("expanded body too large")
 
 // expanded bounds what gzip expands to.

@@ -33,7 +33,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// A long export reads nothing from the client, and he may take his time.
+	// A long export reads nothing from the client, which may be slow to receive it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	out := &export{w: w, form: form, run: run.ID}
 	_, err = intake.ExportUnwell(r.Context(), s.cfg.Ledger, run, form != csvType, out)

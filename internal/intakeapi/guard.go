@@ -40,7 +40,7 @@ func withCaller(ctx context.Context, caller Caller) context.Context {
 
 var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// requestID is the client's, so that his log and ours go together, else a new one.
+// requestID is the client's, so that its log and ours match, else a new one.
 func requestID(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); requestIDPattern.MatchString(id) {
 		return id

@@ -62,7 +62,7 @@ func (s *Server) begin(j *job) {
 	})
 }
 
-// full says whether more is waiting to be submitted than is taken.
+// full reports whether the limit of pending submissions is reached.
 func (s *Server) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func spoilt(err error) bool {
 	return rows || header || errors.Is(err, intake.ErrNoRows) || errors.Is(err, fs.ErrNotExist)
 }
 
-// longestTraceparent is well above what is defined, 55 bytes.
+// longestTraceparent bounds the header traceparent, whose defined length is 55 bytes.
 const longestTraceparent = 128
 
 // traceparentOf is the request's header, empty where it is none.

@@ -82,7 +82,7 @@ type domainRow struct {
 	Proven    bool // what LastCheck shows is the proof by which the domain was verified
 }
 
-// verdictView is what a check found, in words.
+// verdictView is the result of a check, in words.
 type verdictView struct {
 	At                       time.Time
 	State, Class, Reason     string

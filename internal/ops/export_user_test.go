@@ -1,5 +1,5 @@
 package ops
 
-// WithUser says who makes the requests of a context, instead of whoever finds
+// WithUser sets the user of a context's requests, instead of the one that finds
 // that out.
 var WithUser = withUser

@@ -10,11 +10,11 @@ import (
 	"orgops/tasks"
 )
 
-// previewPage is what the next sweep of a tenant would have done, if it saw what the last
-// ones have seen.
+// previewPage shows what the next sweep of a tenant would do if it found the same as the last
+// ones.
 type previewPage struct {
 	Tenant  string
-	Breaker string     // how it stands
+	Breaker string     // its state, in words
 	Cases   []cli.Case // the first of them
 	Total   int
 }
