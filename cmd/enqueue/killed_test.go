@@ -429,18 +429,21 @@ func TestTwoProducersAtOnce(t *testing.T) {
 			const rows = 20_000
 			random := seeded(t)
 			file := rowFile(t, tc.args, tc.row, rows)
-			pass := passOf(t, tc.args, file)
+			// A pass of the same file varies by a third: the first of the concurrent requests
+			// each carry a script whole that Redis does not know yet, and a producer sends
+			// less about rows that the other has submitted.
+			least := passOf(t, tc.args, file) / 2
 			var gates [2]*gate
 			var producers [2]*producing
 			for i := range gates {
-				gates[i] = newGate(t, 1+random.Int64N(pass*9/10))
+				gates[i] = newGate(t, 1+random.Int64N(least))
 				producers[i] = produce(t, gates[i].url, append(tc.args[:2:2], "--run", "job", file)...)
 			}
 			for i, g := range gates {
 				select {
 				case <-g.reached:
 				case <-time.After(patience):
-					t.Fatalf("producer %d never came to byte %d of %d", i, g.most, pass)
+					t.Fatalf("producer %d never came to byte %d, but to %d; it wrote %q", i, g.most, g.octets(), &producers[i].errors)
 				}
 			}
 			for i := range gates {
