@@ -28,6 +28,16 @@ const (
 	OpListTemplates             = "list_templates"
 )
 
+// Writes reports whether a request of the operation may change something: a PATCH, POST
+// or DELETE. Of an operation that it does not know it reports true.
+func Writes(operation string) bool {
+	switch operation {
+	case OpGetDiscoveryDomain, OpListDiscoveryDomains, OpListOrganizations, OpListOrganizationClients, OpListTemplates:
+		return false
+	}
+	return true
+}
+
 // Gate paces requests. It must be safe for concurrent use.
 type Gate interface {
 	// Wait is called before every request to the API: each page of a list, and

@@ -67,6 +67,10 @@ type grammar struct {
 		Failed failedCommand `cmd:"" help:"Write the failed rows to standard output, ready to be submitted again."`
 		Retry  retryCommand  `cmd:"" help:"Submit the failed rows again, as a run of their own."`
 	} `cmd:"" help:"Inspect and control runs."`
+	Tenant struct {
+		Stop  stopCommand  `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`
+		Start startCommand `cmd:"" help:"Start a stopped tenant."`
+	} `cmd:"" help:"Stop and start tenants."`
 	cli.Manual
 	Serve serveCommand `cmd:"" help:"Serve an HTTP API that accepts rows."`
 }

@@ -105,6 +105,9 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	line("lost", cli.Lost(r))
 	line("walk", cli.WalkState(r))
 	line("producer", cli.Silent(r, time.Now()))
+	if held.Stopped != nil {
+		line("blocked", "every change: the tenant is "+held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
+	}
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)
 	}
@@ -248,6 +251,7 @@ func runAsJSON(r runs.Run) runJSON {
 // detailsJSON is a run with rows of it.
 type detailsJSON struct {
 	runJSON
+	Stopped     *stoppedJSON    `json:"tenant_stopped"`        // null: the tenant is not stopped
 	Blocked     []blockJSON     `json:"blocked"`               // what the tenant does not let us do
 	PausedUntil *time.Time      `json:"paused_until"`          // null: it is not
 	Children    []childJSON     `json:"children,omitempty"`    // the runs that repeat rows of it
@@ -282,6 +286,7 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 	if err != nil {
 		return err
 	}
+	details.Stopped = stoppedAsJSON(held.Stopped)
 	for _, b := range held.Blocks {
 		details.Blocked = append(details.Blocked, blockJSON{b.Operation, b.Reason})
 	}

@@ -118,7 +118,7 @@ func TestRedisUsers(t *testing.T) {
 		t.Errorf("refused of what an operator looks at: %q", refused)
 	}
 	for _, args := range [][]string{
-		{"runs", "cancel", "held"}, {"runs", "delete", "templates"}, {"runs", "repair", "held"},
+		{"runs", "cancel", "held"}, {"runs", "delete", "templates"}, {"runs", "repair", "held"}, {"tenant", "stop", "default"},
 		{"clients", "remove", filepath.Join(f.dir, "clients.csv")},
 	} {
 		err := f.command("refused", "enqueue", args...).Run()
@@ -139,6 +139,8 @@ func (f *fleet) control() {
 	for _, run := range []string{"held", "cancelled"} {
 		f.typed("domains", "verify", "--run", run, filepath.Join(f.dir, "waiting.csv"))
 	}
+	f.typed("tenant", "stop", "default")
+	f.typed("tenant", "start", "default")
 	f.typed("runs", "pause", "held")
 	f.typed("runs", "resume", "held")
 	f.typed("runs", "repair", "held")

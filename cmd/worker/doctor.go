@@ -122,7 +122,7 @@ func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), er
 	if err != nil {
 		return doctor.Tenant{}, nil, err
 	}
-	headers := &doctor.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit)})}
+	headers := &doctor.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Writes: apiclient.Writes})}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: headers, UserAgent: "orgops/" + version,
 	})

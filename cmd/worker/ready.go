@@ -46,7 +46,9 @@ func (s *served) unblocked(ctx context.Context) ops.Finding {
 		blocks = append(blocks, fmt.Errorf("blocked: %s: %s", b.Operation, b.Reason))
 	}
 	f := ops.Finding{Err: errors.Join(blocks...)}
-	if !state.PausedUntil.IsZero() {
+	if state.Stopped != nil {
+		f.Note = state.Stopped.String() + "; to start it: enqueue tenant start " + s.name
+	} else if !state.PausedUntil.IsZero() {
 		f.Note = "paused until " + state.PausedUntil.Format("15:04:05Z") + ": the tenant answered 429"
 	}
 	return f

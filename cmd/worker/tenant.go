@@ -96,7 +96,7 @@ func longestWait(limit pace.Limit) time.Duration {
 // serve wires what the tenant's tasks need; its servers are not started.
 func (w *worker) serve(t tenant) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
-	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.limit, Class: classOf, MaxWait: longestWait(t.limit), Stopping: w.stopping, Logger: w.logger})
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.limit, Class: classOf, MaxWait: longestWait(t.limit), Stopping: w.stopping, Writes: apiclient.Writes, Logger: w.logger})
 	if w.settings.DebugHTTP {
 		t.network.Dump = logger
 	}

@@ -312,6 +312,9 @@ func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 	if t.state.PausedUntil.After(now) {
 		why = append(why, "the API has asked this tenant to pause (429) until "+clock(t.state.PausedUntil))
 	}
+	if t.state.Stopped != nil {
+		why = append(why, "the tenant is "+t.state.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
+	}
 	for _, b := range t.state.Blocks {
 		operation := b.Operation
 		if operation == pace.All {

@@ -67,6 +67,12 @@ func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all 
 		a.Tenant = tenant
 		all = append(all, a)
 	}
+	if state.Stopped != nil {
+		add(attention{
+			Tone: "bad", What: "the tenant is " + printable(state.Stopped.String()),
+			Then: "No PATCH, POST or DELETE is sent; rows stay open. Start the tenant on the Tenants page, or with: enqueue tenant start " + tenant,
+		})
+	}
 	for _, b := range state.Blocks {
 		operation := "the operation " + b.Operation
 		if b.Operation == pace.All {

@@ -590,6 +590,13 @@ func TestAttention(t *testing.T) {
 	if other := plain(d.get("/runs?tenant=acme")); strings.Contains(other, "blocked") {
 		t.Errorf("of another tenant: %s", other)
 	}
+	_, err = limiter.Stop(ctx, "alice", "wrong file")
+	mustNot(t, err)
+	for _, path := range []string{"/runs", "/runs/a", "/tenants"} {
+		if page := plain(d.get(path)); !strings.Contains(page, "stopped by alice at ") || !strings.Contains(page, "enqueue tenant start default") {
+			t.Errorf("%s does not say who stopped the tenant: %s", path, page)
+		}
+	}
 }
 
 // TestPreview: who is to close the breaker sees first what that comes to, and what becomes
@@ -719,6 +726,29 @@ func TestActions(t *testing.T) {
 			t.Errorf("the parent does not name its child: %s", page)
 		}
 	})
+	t.Run("stop and start of a tenant", func(t *testing.T) {
+		d := newDesk(t)
+		d.handIn("a", tasks.TypeVerify, domains(3))
+		limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default"})
+		page, at := d.post("/tenants/stop", url.Values{"tenant": {"default"}, "reason": {" wrong file "}})
+		state, err := limiter.State(t.Context())
+		if err != nil || state.Stopped == nil || state.Stopped.Reason != "wrong file" || at != "/tenants" || !strings.Contains(page, "The tenant is stopped by a user of the operator pages at ") {
+			t.Errorf("%+v, %v, at %s: %s", state.Stopped, err, at, page)
+		}
+		if !strings.Contains(page, "Start default") || strings.Contains(page, "Stop default") {
+			t.Errorf("the page offers no start, or a second stop: %s", page)
+		}
+		page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}})
+		if state, err = limiter.State(t.Context()); err != nil || state.Stopped != nil || !strings.Contains(page, "The tenant is started") || !strings.Contains(page, "Stop default") {
+			t.Errorf("%+v, %v: %s", state.Stopped, err, page)
+		}
+		if page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}}); !strings.Contains(page, "The tenant was not stopped.") {
+			t.Errorf("a second start: %s", page)
+		}
+		if page, _ = d.post("/tenants/stop", url.Values{"tenant": {"No Tenant"}}); !strings.Contains(page, "Not done: ") {
+			t.Errorf("no tenant: %s", page)
+		}
+	})
 	t.Run("breaker", func(t *testing.T) {
 		d := newDesk(t)
 		d.openBreaker("sweep-1")
@@ -772,6 +802,7 @@ func TestActionsAreRefused(t *testing.T) {
 	actions := map[string]url.Values{
 		"/runs/a/pause": {}, "/runs/a/resume": {}, "/runs/a/cancel": {}, "/runs/a/repair": {}, "/runs/b/retry": {"outcome": {"refused"}},
 		"/sweeps": {"tenant": {"default"}}, "/sweeps/confirm": {"tenant": {"default"}, "sweep": {"sweep-1"}},
+		"/tenants/stop": {"tenant": {"default"}}, "/tenants/start": {"tenant": {"default"}},
 	}
 	for path, form := range actions {
 		large := url.Values{"more": {strings.Repeat("x", 70_000)}}

@@ -71,6 +71,8 @@ func (s *site) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /domains", s.domains)
 	mux.HandleFunc("POST /domains/check", s.checkDomain)
 	mux.HandleFunc("GET /tenants", s.tenants)
+	mux.HandleFunc("POST /tenants/stop", s.acts(s.stopTenant))
+	mux.HandleFunc("POST /tenants/start", s.acts(s.startTenant))
 	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
 	mux.HandleFunc("GET /runs", s.runs)
 	mux.HandleFunc("GET /runs/{id}", s.run)

@@ -35,6 +35,7 @@ type tenantsPage struct {
 type tenantView struct {
 	Name     string
 	Served   bool
+	Stopped  bool        // by an operator
 	Problem  string      // why a part of it could not be read
 	Warnings []attention // what is wrong, the worst first
 	Pace     []cli.Fact
@@ -130,6 +131,7 @@ func (s *site) tellPace(ctx context.Context, v *tenantView, limiter *pace.Limite
 	if err != nil {
 		return err
 	}
+	v.Stopped = state.Stopped != nil
 	if !state.PausedUntil.IsZero() {
 		v.Pace = append(v.Pace, cli.Fact{Name: "Paused", Text: "until " + state.PausedUntil.UTC().Format(time.RFC3339)})
 	}

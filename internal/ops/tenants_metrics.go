@@ -21,6 +21,8 @@ var (
 		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", []string{"tenant"}, nil)
 	paceUsed = prometheus.NewDesc("orgops_pace_used_per_second",
 		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", []string{"tenant"}, nil)
+	paceStopped = prometheus.NewDesc("orgops_tenant_stopped",
+		"1 while an operator has stopped the tenant: nothing is changed there, and its rows wait.", []string{"tenant"}, nil)
 	pacePaused = prometheus.NewDesc("orgops_pace_paused_seconds",
 		"Remaining time of the pause that the API requested; 0 if there is none.", []string{"tenant"}, nil)
 	paceBlocked = prometheus.NewDesc("orgops_pace_blocked",
@@ -42,7 +44,7 @@ type tenantSource struct {
 }
 
 func (s *tenantSource) describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{paceLimit, paceUsed, pacePaused, paceBlocked, breakerOpen, sweepBegun, sweepJudged} {
+	for _, desc := range []*prometheus.Desc{paceLimit, paceUsed, pacePaused, paceStopped, paceBlocked, breakerOpen, sweepBegun, sweepJudged} {
 		ch <- desc
 	}
 }
@@ -76,6 +78,7 @@ func (s *tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric,
 		gauge(paceLimit, limit.PerSecond(), t.Name),
 		gauge(paceUsed, float64(state.UsedLastMinute)/60, t.Name),
 		gauge(pacePaused, paused, t.Name),
+		gauge(paceStopped, oneIf(state.Stopped != nil), t.Name),
 	}
 	for _, b := range state.Blocks {
 		metrics = append(metrics, gauge(paceBlocked, 1, t.Name, b.Operation))

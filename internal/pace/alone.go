@@ -152,9 +152,10 @@ func (l *Limiter) notCounted() {
 	l.counted = time.Time{}
 }
 
-// knowsBlock says whether this process knows the operation to be blocked.
+// knowsBlock says whether this process knows the operation to be blocked, or the tenant
+// to be stopped.
 func (l *Limiter) knowsBlock(operation string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.blocked[operation] || l.blocked[All]
+	return l.blocked[operation] || l.blocked[All] || l.stopped != "" && l.writes(operation)
 }

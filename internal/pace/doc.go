@@ -12,6 +12,8 @@
 //     own clock; after it the bucket is empty, so that nobody rushes.
 //   - Answers that show that an operation cannot work (a scope is missing, say)
 //     block it for everybody; every 30 s one request is let through to see.
+//   - While an operator has stopped the tenant ([Limiter.Stop]), requests that change
+//     something get no permit.
 //   - Within a process permits are given by [Class] and then in the order of
 //     asking, no class passed over without end, and one goroutine at a time asks
 //     Redis. Among processes small runs go first, but for one permit in nine, and
@@ -62,7 +64,7 @@
 //
 // # Keys
 //
-//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat, paused_until and fast_until in µs, fast_run, blocked:<operation>, used:<0 to 11>;
+//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat, paused_until and fast_until in µs, fast_run, blocked:<operation>, used:<0 to 11>, stopped;
 //	                                    of the first four <field>_set: the time it was set from, and how far ahead of that it was, in µs
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they last said that they are there, in µs
 //	orgops:v1:{tenant:<name>}:settings  JSON: what workers told of the tenant

@@ -46,6 +46,9 @@ type Config struct {
 	MaxWait time.Duration
 	// Stopping, once closed, ends all waiting. nil: never.
 	Stopping <-chan struct{}
+	// Writes reports whether a request of the operation changes something: none is sent
+	// while the tenant is stopped. nil: requests of all operations do.
+	Writes func(operation string) bool
 	// Logger is told of pauses and blocks. nil: nobody is.
 	Logger *slog.Logger
 }
@@ -66,6 +69,7 @@ type Limiter struct {
 	class    func(context.Context) Class
 	maxWait  time.Duration
 	stopping <-chan struct{}
+	writes   func(operation string) bool
 	log      *slog.Logger
 	line     line
 	seen     seen
@@ -78,6 +82,9 @@ type Limiter struct {
 	// blocked are the operations that this process knows to have been blocked: a
 	// success of one of them clears the block, and others cost no round trip.
 	blocked map[string]bool
+	// stopped is why the tenant is stopped, as far as this process knows; empty if it is
+	// not.
+	stopped string
 	// counted is when this process was last counted among the workers.
 	counted time.Time
 }
@@ -88,10 +95,13 @@ func New(c Config) *Limiter {
 	l := &Limiter{
 		rdb: c.Redis, tenant: c.Tenant, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
 		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.kept()), burst: c.Limit.Burst,
-		class: c.Class, maxWait: c.MaxWait, stopping: c.Stopping, log: c.Logger, blocked: map[string]bool{}, unhindered: map[string]time.Time{},
+		class: c.Class, maxWait: c.MaxWait, stopping: c.Stopping, writes: c.Writes, log: c.Logger, blocked: map[string]bool{}, unhindered: map[string]time.Time{},
 	}
 	if l.class == nil {
 		l.class = func(context.Context) Class { return Finish }
+	}
+	if l.writes == nil {
+		l.writes = func(string) bool { return true }
 	}
 	if l.maxWait == 0 {
 		l.maxWait = defaultMaxWait
@@ -103,8 +113,8 @@ func New(c Config) *Limiter {
 }
 
 // Wait returns nil when one request of the operation may be sent now. Otherwise
-// nothing may be sent, and the error is a [NoPermitError], a [BlockedError],
-// ctx's own, or tells that Redis could not be asked. Who gives up takes no permit.
+// nothing may be sent, and the error is a [NoPermitError], a [BlockedError], a
+// [StoppedError], ctx's own, or tells that Redis could not be asked. Who gives up takes no permit.
 //
 // Where the rate is unlimited only pauses and blocks are asked for, and not for
 // each request: the permits are not counted.
@@ -247,7 +257,8 @@ func (l *Limiter) ask(ctx context.Context, operation string, p *place) (attempt,
 // isOurs says whether the error is a refusal, and none of Redis.
 func isOurs(err error) bool {
 	_, blocked := errors.AsType[*BlockedError](err)
-	return blocked
+	_, stopped := errors.AsType[*StoppedError](err)
+	return blocked || stopped
 }
 
 // take asks Redis for a permit once. The script runs to its end whatever becomes of
@@ -264,7 +275,7 @@ func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt
 	answer, err := takeScript.Run(own, l.rdb, []string{l.key, l.workers},
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
 		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(), p.haste(), patience,
-		max(time.Until(debt), 0).Microseconds()).Slice()
+		max(time.Until(debt), 0).Microseconds(), oneIf(l.writes(operation))).Slice()
 	if err != nil {
 		l.notCounted()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
@@ -274,6 +285,14 @@ func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt
 	status, _ := answer[0].(string)
 	us, _ := answer[1].(int64)
 	wait := time.Duration(us) * time.Microsecond
+	if status == "stopped" {
+		err := l.stoppedError(answer[3].(string))
+		l.setStopped(err.Error())
+		return attempt{}, err
+	}
+	if l.writes(operation) {
+		l.setStopped("")
+	}
 	switch status {
 	case "taken":
 		probed := strings.Fields(answer[2].(string))
@@ -391,6 +410,29 @@ func (l *Limiter) setUnhindered(operation string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unhindered[operation] = time.Now().Add(unhinderedFor)
+}
+
+// setStopped notes why the tenant is stopped; empty: it is not. Each process logs that
+// once, so that the logs tell who has stopped the tenant, and when it was started.
+func (l *Limiter) setStopped(why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.stopped == why:
+	case why == "":
+		l.log.Warn("tenant started again", "tenant", l.tenant)
+	default:
+		l.log.Warn("tenant stopped", "tenant", l.tenant, "reason", why)
+	}
+	l.stopped = why
+}
+
+// oneIf returns 1 for true, for a script.
+func oneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // hinder has every request ask again.

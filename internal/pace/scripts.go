@@ -23,6 +23,10 @@ var (
 	blockLua string
 	//go:embed lua/state.lua
 	stateLua string
+	//go:embed lua/stop.lua
+	stopLua string
+	//go:embed lua/start.lua
+	startLua string
 )
 
 var (
@@ -31,4 +35,6 @@ var (
 	pauseScript  = redis.NewScript(gcraLua + preludeLua + storedLua + pauseLua)
 	blockScript  = redis.NewScript(preludeLua + blockLua)
 	stateScript  = redis.NewScript(gcraLua + preludeLua + storedLua + stateLua)
+	stopScript   = redis.NewScript(preludeLua + stopLua)
+	startScript  = redis.NewScript(preludeLua + startLua)
 )

@@ -15,6 +15,8 @@ type State struct {
 	At time.Time
 	// PausedUntil is zero unless the tenant is paused.
 	PausedUntil time.Time
+	// Stopped is the operator's stop of the tenant; nil if there is none.
+	Stopped *Stop
 	// Blocks are the blocked operations, by name.
 	Blocks []Block
 	// UsedLastMinute counts the permits given in the last 55 to 60 seconds; not
@@ -79,6 +81,11 @@ func (l *Limiter) state(ctx context.Context) (State, error) {
 
 // read takes in one field of the hash.
 func (s *State) read(now int64, field, value string) error {
+	if field == stopField {
+		stop, err := parseStop(value)
+		s.Stopped = &stop
+		return err
+	}
 	before, after, _ := strings.Cut(value, ":")
 	n, err := strconv.ParseInt(before, 10, 64)
 	if err != nil {

@@ -6,14 +6,14 @@
 -- a worker is counted; 'fast' for a request of a small run, 'more' where others of
 -- those wait behind it, 'held' for one that waits for them, else ''; how many of
 -- them may go in a row while others wait; how long the tenant is to be paused, as
--- who asks was told while Redis could not be, or 0.
+-- who asks was told while Redis could not be, or 0; 1 if the request changes something.
 -- Answers what came of it, how long to wait, the blocks concerned, the reason or
 -- what the wait is for, and how many workers there are, 0 where that was not asked.
 local at = now()
 local operations = {ARGV[1], '*'}
 local is_sweep = tonumber(ARGV[6]) > 0
 local r = redis.call('HMGET', pace, 'tat', 'tat_set', 'api_tat', 'api_tat_set', 'sweep_tat', 'sweep_tat_set',
-  'paused_until', 'paused_until_set', 'blocked:' .. ARGV[1], 'blocked:*')
+  'paused_until', 'paused_until_set', 'blocked:' .. ARGV[1], 'blocked:*', 'stopped')
 local paused_until = read_pause(at, r[7], r[8])
 local tat = read_tat('tat', ARGV[2], ARGV[3], math.max(at, paused_until), r[1], r[2])
 local api_tat = read_tat('api_tat', ARGV[7], ARGV[8], at, r[3], r[4])
@@ -52,6 +52,8 @@ if due > at and due > paused_until then
   put('tat', tat, due)
   put('paused_until', due, at)
 end
+
+if ARGV[16] == '1' and r[11] then return {'stopped', 0, '', r[11], workers} end
 
 local probes, blocked_for, blocked_by, why = {}, 0, '', ''
 for i, operation in ipairs(operations) do

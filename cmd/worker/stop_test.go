@@ -1,0 +1,77 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/intake"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// TestStoppedTenant stops a tenant in the middle of a run: once the stop has returned,
+// nothing is changed there any more, by two workers. Started again, each row is carried
+// out once, and no attempt was used up.
+func TestStoppedTenant(t *testing.T) {
+	t.Parallel()
+	const rows = 400
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "60/s", "ORGOPS_BURST": "10"})
+	fleet := []*process{begin(t, env), begin(t, env)}
+	for _, p := range fleet {
+		p.says("worker started", nil)
+	}
+	patches := func() (n int) {
+		for _, r := range box.Requests() {
+			if r.Method == http.MethodPatch {
+				n++
+			}
+		}
+		return n
+	}
+	d.handIn(intake.Run{ID: "updates"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+	await(t, "the run's beginning", func() bool { return patches() >= 30 })
+	operator := pace.New(pace.Config{Redis: d.redis, Tenant: tasks.DefaultTenant})
+	if _, err := operator.Stop(t.Context(), "alice", "wrong file"); err != nil {
+		t.Fatal(err)
+	}
+	before := patches()
+	if before > rows*3/4 {
+		t.Fatalf("%d of %d rows were changed before the stop: too late to tell", before, rows)
+	}
+	for _, p := range fleet {
+		if status, body := p.page("probe-addr", "/readyz"); status != http.StatusOK || !strings.Contains(body, "stopped by alice") {
+			t.Errorf("/readyz: %d %s; want it to say who stopped the tenant", status, body)
+		}
+	}
+	d.openFor("updates", rows-int(d.run("updates").Settled), "tenant default is stopped by alice", "wrong file")
+	time.Sleep(time.Second)
+	if after := patches(); after != before {
+		t.Errorf("%d requests changed something after the stop", after-before)
+	}
+
+	if _, err := operator.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	inspector := asynq.NewInspectorFromRedisClient(d.redis)
+	await(t, "the end of the run", func() bool {
+		// Tasks come again after two minutes; here they do at once.
+		if _, err := inspector.RunAllRetryTasks(tasks.APIQueue(tasks.DefaultTenant, tasks.Fast)); err != nil {
+			t.Fatal(err)
+		}
+		return d.run("updates").Ended()
+	})
+	d.well("updates", rows)
+	if n := patches(); n != rows {
+		t.Errorf("%d requests for %d rows", n, rows)
+	}
+	if most, _ := d.attempts(); most != 0 {
+		t.Errorf("%d attempts were used up", most)
+	}
+}

@@ -1,0 +1,135 @@
+package pace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// stopField is the field of the tenant's hash that holds its [Stop].
+	stopField = "stopped"
+	// StopEffective is how long after it is stored a stop has reached every worker: a
+	// request that got its permit before has been sent by then. Redis may lose a write of
+	// its last second, so a stop is read back after this time.
+	StopEffective = 2 * time.Second
+	// stoppedAgain is when a request is tried again that was stopped.
+	stoppedAgain = 30 * time.Second
+)
+
+// Stop is an operator's stop of a tenant: no request that changes anything is sent until
+// the tenant is started again. Requests that only read are sent.
+type Stop struct {
+	// At is Redis' time.
+	At time.Time `json:"-"`
+	// By says who stopped the tenant.
+	By string `json:"by"`
+	// Reason is for people; it may be empty.
+	Reason string `json:"reason,omitempty"`
+}
+
+// String says who stopped the tenant, when and why.
+func (s Stop) String() string {
+	text := "stopped by " + s.By + " at " + s.At.UTC().Format(time.RFC3339)
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	return text
+}
+
+// StoppedError says that the tenant is stopped. Nothing was sent.
+type StoppedError struct {
+	Tenant string
+	Stop   Stop
+}
+
+// Error says who stopped the tenant, and how to start it.
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("tenant %s is %s (to start it: enqueue tenant start %s)", e.Tenant, e.Stop, e.Tenant)
+}
+
+// RetryIn returns when to try again.
+func (e *StoppedError) RetryIn() time.Duration { return stoppedAgain }
+
+// Blocked returns true, as that of a [BlockedError].
+func (e *StoppedError) Blocked() bool { return true }
+
+// Stop stops the tenant for the fleet, and returns the stop that applies: an earlier one
+// stays. It returns after [StopEffective], when no worker that reaches Redis changes
+// anything any more.
+func (l *Limiter) Stop(ctx context.Context, by, reason string) (Stop, error) {
+	about, err := json.Marshal(Stop{By: quote(by, maxReason), Reason: quote(reason, maxReason)})
+	if err != nil {
+		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.tenant, err)
+	}
+	stop, err := l.storeStop(ctx, about)
+	if err != nil {
+		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.tenant, err)
+	}
+	timer := time.NewTimer(StopEffective)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return stop, fmt.Errorf("tenant %s is stopped, but it was not checked that Redis has kept that: %w", l.tenant, ctx.Err())
+	case <-timer.C:
+	}
+	if stop, err = l.storeStop(ctx, about); err != nil {
+		return Stop{}, fmt.Errorf("tenant %s was stopped, but it was not checked that Redis has kept that: repeat it: %w", l.tenant, err)
+	}
+	return stop, nil
+}
+
+// storeStop stores a stop unless there is one.
+func (l *Limiter) storeStop(ctx context.Context, about []byte) (Stop, error) {
+	stored, err := stopScript.Run(ctx, l.rdb, []string{l.key}, about).Text()
+	if err != nil {
+		return Stop{}, err
+	}
+	return parseStop(stored)
+}
+
+// Start ends the stop of the tenant and returns it; nil if there was none.
+func (l *Limiter) Start(ctx context.Context) (*Stop, error) {
+	stored, err := startScript.Run(ctx, l.rdb, []string{l.key}).Text()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start tenant %s: %w", l.tenant, err)
+	}
+	stop, err := parseStop(stored)
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s is started; its stop was unreadable: %w", l.tenant, err)
+	}
+	return &stop, nil
+}
+
+// parseStop reads <time in µs>:<JSON>.
+func parseStop(stored string) (s Stop, err error) {
+	at, about, _ := strings.Cut(stored, ":")
+	us, err := strconv.ParseInt(at, 10, 64)
+	if err == nil {
+		err = json.Unmarshal([]byte(about), &s)
+	}
+	if err != nil {
+		return Stop{}, fmt.Errorf("stored stop %s: %w", quoted(stored), err)
+	}
+	s.At = time.UnixMicro(us).UTC()
+	return s, nil
+}
+
+// stoppedError returns the error of a request that the tenant's stop does not let through. An
+// unreadable stop stops all the same.
+func (l *Limiter) stoppedError(stored string) error {
+	stop, err := parseStop(stored)
+	if err != nil {
+		stop = Stop{By: "somebody"}
+	}
+	return &StoppedError{Tenant: l.tenant, Stop: stop}
+}
