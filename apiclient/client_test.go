@@ -460,7 +460,7 @@ func TestGateSeesEveryRequest(t *testing.T) {
 	})
 	t.Run("no answer", func(t *testing.T) {
 		g := &gate{}
-		c := newClient(t, closedPort(t), func(cfg *apiclient.Config) { cfg.Gate = g })
+		c := newClient(t, closedPort, func(cfg *apiclient.Config) { cfg.Gate = g })
 		if err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"}); err == nil {
 			t.Fatal("a closed port answered")
 		}

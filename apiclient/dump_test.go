@@ -133,7 +133,7 @@ func TestDump(t *testing.T) {
 	}
 	t.Run("no answer", func(t *testing.T) {
 		log, network := dumping()
-		err := get(t.Context(), newClient(t, closedPort(t), func(cfg *apiclient.Config) { cfg.Network = network }))
+		err := get(t.Context(), newClient(t, closedPort, func(cfg *apiclient.Config) { cfg.Network = network }))
 		wantTransport(t, err, false, false)
 		if !strings.Contains(log.String(), `"msg":"http request got no answer"`) {
 			t.Errorf("not told:\n%s", log)

@@ -228,7 +228,7 @@ func TestNoSecretInAnyError(t *testing.T) {
 		}
 	})
 	t.Run("no answer", func(t *testing.T) {
-		origin := closedPort(t)
+		origin := closedPort
 		leaks(t, get(t.Context(), newClient(t, origin)))
 		_, err := credentials(origin).Token(t.Context())
 		leaks(t, err)
