@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"crypto/rand"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// RunID names a run: 1 to 64 of A-Z, a-z, 0-9, _ and -. It is chosen by the
+// submitter and is unique among all tenants of a Redis.
+type RunID string
+
+// Tenant names the tenant whose request budget and credentials a run uses: 1 to 32
+// of a-z, 0-9, _ and -, not beginning with _ or -.
+type Tenant string
+
+// Kind is the type of a run's rows, such as "domain:verify": 1 to 64 of a-z, 0-9,
+// _, - and :.
+type Kind string
+
+// Incarnation distinguishes successive runs of the same id. It is random.
+type Incarnation string
+
+// Segment names a part of a run.
+type Segment struct {
+	Run         RunID
+	Incarnation Incarnation
+	// Number counts from 0.
+	Number int
+}
+
+// Row is the number of a row within its segment, from 0 to [SegmentRows]-1.
+type Row int
+
+// Token identifies one release of rows. Tokens are compared for equality only.
+type Token string
+
+// Nonce identifies one execution of rows. It is chosen by the worker, before it calls
+// [Ledger.Begin], and compared for equality only.
+type Nonce string
+
+// SessionID identifies one life of a worker process.
+type SessionID string
+
+// NewToken returns a random token.
+func NewToken() Token { return Token(random()) }
+
+// NewNonce returns a random nonce.
+func NewNonce() Nonce { return Nonce(random()) }
+
+// NewSessionID returns a random session id.
+func NewSessionID() SessionID { return SessionID(random()) }
+
+// random returns 80 random bits in 16 characters: among 10^9 of them two are equal
+// with a probability of 4 in 10^7, and only those for the same row are ever compared.
+func random() string { return strings.ToLower(rand.Text()[:16]) }
+
+var (
+	runPattern    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	tenantPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+	kindPattern   = regexp.MustCompile(`^[a-z0-9_:-]{1,64}$`)
+	randomPattern = regexp.MustCompile(`^[a-z0-9]{16}$`)
+)
+
+// Validate returns an error unless the id has the form of one.
+func (id RunID) Validate() error {
+	if !runPattern.MatchString(string(id)) {
+		return fmt.Errorf("run id %s: want 1 to 64 letters, digits, - or _", quoted(string(id)))
+	}
+	return nil
+}
+
+// Validate returns an error unless the name has the form of a tenant's.
+func (t Tenant) Validate() error {
+	if !tenantPattern.MatchString(string(t)) {
+		return fmt.Errorf("tenant %s: want 1 to 32 of a-z, 0-9, - or _, beginning with a letter or digit", quoted(string(t)))
+	}
+	return nil
+}
+
+// Validate returns an error unless the kind has the form of one.
+func (k Kind) Validate() error {
+	if !kindPattern.MatchString(string(k)) {
+		return fmt.Errorf("kind %s: want 1 to 64 of a-z, 0-9, -, : or _", quoted(string(k)))
+	}
+	return nil
+}
+
+// Validate returns an error unless the id has the form of those that
+// [NewSessionID] returns.
+func (s SessionID) Validate() error { return checkRandom("session", string(s)) }
+
+// Validate returns an error unless the token has the form of those that [NewToken]
+// returns.
+func (t Token) Validate() error { return checkRandom("token", string(t)) }
+
+// Validate returns an error unless the nonce has the form of those that [NewNonce]
+// returns.
+func (n Nonce) Validate() error { return checkRandom("nonce", string(n)) }
+
+func checkRandom(name, text string) error {
+	if !randomPattern.MatchString(text) {
+		return fmt.Errorf("%s %s: want 16 of a-z and 0-9", name, quoted(text))
+	}
+	return nil
+}
+
+// String returns the segment's name as run/incarnation/number. It fits into a task id.
+func (s Segment) String() string {
+	return string(s.Run) + "/" + string(s.Incarnation) + "/" + strconv.Itoa(s.Number)
+}
+
+// ParseSegment reads what [Segment.String] wrote.
+func ParseSegment(text string) (Segment, error) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return Segment{}, fmt.Errorf("segment %s: want run/incarnation/number", quoted(text))
+	}
+	number, err := strconv.Atoi(parts[2])
+	if err != nil {
+		return Segment{}, fmt.Errorf("segment %s: number: want digits", quoted(text))
+	}
+	s := Segment{Run: RunID(parts[0]), Incarnation: Incarnation(parts[1]), Number: number}
+	return s, s.Validate()
+}
+
+// Validate returns an error unless a run can have a segment of that name.
+func (s Segment) Validate() error {
+	if err := s.Run.Validate(); err != nil {
+		return err
+	}
+	if err := checkRandom("incarnation", string(s.Incarnation)); err != nil {
+		return err
+	}
+	if s.Number < 0 || s.Number >= MaxSegments {
+		return fmt.Errorf("segment %d: want 0 to %d", s.Number, MaxSegments-1)
+	}
+	return nil
+}
+
+// quoted returns the beginning of a text in quotes, for error messages.
+func quoted(text string) string {
+	const most = 100
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strconv.Quote(text)
+}

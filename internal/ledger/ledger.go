@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// SegmentRows is the largest number of rows of a segment. Deleting 16,000 waiting
+	// rows at once blocks Redis for 9 ms, so half of that stays below 5 ms.
+	SegmentRows = 8192
+	// MaxSegments bounds a run to 100 million rows in segments that are full.
+	MaxSegments = 12_208
+	// MaxRow is the largest size of a row in bytes.
+	MaxRow = 1 << 20
+	// Retention is how long an ended run is kept unless its description says otherwise.
+	Retention = 30 * 24 * time.Hour
+	// AbandonedAfter is how long after the last staged segment an incomplete staged run
+	// is deleted.
+	AbandonedAfter = 24 * time.Hour
+	// ReleaseTimeout is how long a released row waits for its begin until it is due
+	// again.
+	ReleaseTimeout = 10 * time.Second
+	// ExecutionLimit is how long an execution may take until its row is due again.
+	ExecutionLimit = 15 * time.Minute
+	// MaxWait is the longest time that a row waits. A row that is due later than that was
+	// stored while Redis' clock was ahead, and counts as due.
+	MaxWait = 24 * time.Hour
+)
+
+// parallel is how many segments of a run are read or changed at a time: enough to
+// hide round trips, few enough that others get a turn at Redis.
+const parallel = 8
+
+// Ledger reads and writes runs. It is safe for concurrent use, also by many
+// processes.
+type Ledger struct {
+	rdb redis.UniversalClient
+}
+
+// New returns the ledger in rdb.
+func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb} }
+
+// Now returns Redis' time, to the millisecond.
+func (l *Ledger) Now(ctx context.Context) (time.Time, error) {
+	now, err := l.rdb.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the time of redis: %w", err)
+	}
+	return now.UTC().Truncate(time.Millisecond), nil
+}
+
+// eachSegment calls f for the numbers 0 to n-1, several at a time, until one returns an
+// error.
+func eachSegment(ctx context.Context, n int, f func(ctx context.Context, number int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for number := range n {
+		g.Go(func() error { return f(ctx, number) })
+	}
+	return g.Wait()
+}
+
+// absent reports whether the error says that a key or field does not exist.
+func absent(err error) bool { return errors.Is(err, redis.Nil) }
+
+// fromMillis returns the time of Unix milliseconds; 0 is the zero time.
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// toMillis is the inverse of fromMillis.
+func toMillis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
