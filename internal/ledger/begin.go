@@ -1,0 +1,148 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Execution identifies an execution that is to begin.
+type Execution struct {
+	// Token is that of the release.
+	Token Token
+	// Nonce is chosen by the worker once for this execution.
+	Nonce Nonce
+	// Session is the worker's.
+	Session SessionID
+}
+
+// Begun is the answer to [Ledger.Begin].
+type Begun struct {
+	Rows []BegunRow // in the caller's order
+	// Now is Redis' time.
+	Now time.Time
+	// FinishOnly says that no new request may begin: the run is paused, held or
+	// cancelled, and rows were admitted that may have a request under way.
+	FinishOnly bool
+	Receipt
+}
+
+// BegunRow is a row that was to begin.
+type BegunRow struct {
+	Row Row
+	// Status is RowAdmitted, RowSettled, RowSuperseded or RowStopped.
+	Status Status
+	// Checkpoint and Intent are those of an admitted row.
+	Checkpoint Checkpoint
+	// Intent is that of an earlier execution; nil if there is none.
+	Intent *Intent
+}
+
+// Checkpoint is the stored state of a row between its executions. Before the first
+// execution it has stage [StageCheck] and nothing else.
+type Checkpoint struct {
+	Stage Stage
+	// Attempts counts executions that ended by [Wait.CountAttempt], or without a write.
+	Attempts int
+	// FirstBegun is when the first execution began that left the row open.
+	FirstBegun time.Time
+	// Memo is the memo of the last execution, in that execution's own form.
+	Memo []byte
+}
+
+// Intent is the intent of a request, stored before the request is made.
+type Intent struct {
+	At    time.Time
+	Value []byte
+}
+
+// Begin exchanges the token of each row for the nonce. It admits one execution for each
+// release, however often the row is delivered: with the same nonce it may be
+// repeated. Only admitted rows may be worked on, and each later write carries the nonce.
+func (l *Ledger) Begin(ctx context.Context, seg Segment, e Execution, rows ...Row) (Begun, error) {
+	if len(rows) == 0 {
+		return Begun{}, nil
+	}
+	if err := firstError(e.Token.Validate(), e.Nonce.Validate(), e.Session.Validate(), checkRows(rows)); err != nil {
+		return Begun{}, fmt.Errorf("segment %s: begin: %w", seg, err)
+	}
+	args := append([]any{string(e.Token), string(e.Nonce), string(e.Session)}, rowArgs(rows)...)
+	a, err := l.onSegment(ctx, beginScript, seg, args...)
+	if err != nil {
+		return Begun{}, fmt.Errorf("segment %s: begin: %w", seg, err)
+	}
+	b := Begun{Now: fromMillis(a.int(3)), FinishOnly: a.int(4) == 1}
+	if b.Receipt, err = l.receipt(ctx, seg, a); err != nil {
+		return Begun{}, err
+	}
+	for i, row := range rows {
+		begun, err := parseBegunRow(row, a.list(5).list(i))
+		if err != nil {
+			return Begun{}, fmt.Errorf("segment %s: begin row %d: %w", seg, row, err)
+		}
+		b.Rows = append(b.Rows, begun)
+		b.Statuses = append(b.Statuses, begun.Status)
+	}
+	return b, nil
+}
+
+func parseBegunRow(row Row, a answer) (b BegunRow, err error) {
+	b = BegunRow{Row: row, Status: Status(a.text(0))}
+	if b.Status != RowAdmitted {
+		return b, nil
+	}
+	if b.Checkpoint, err = parseCheckpoint(a.text(1)); err != nil {
+		return b, err
+	}
+	b.Intent, err = parseIntent(a.text(2))
+	return b, err
+}
+
+// parseCheckpoint reads <stage><attempts>,<first begin in ms>;<memo>, or "" for none.
+func parseCheckpoint(stored string) (Checkpoint, error) {
+	if stored == "" {
+		return Checkpoint{Stage: StageCheck}, nil
+	}
+	head, memo, found := strings.Cut(stored, ";")
+	counted, first, found2 := strings.Cut(head, ",")
+	if !found || !found2 || len(counted) < 2 {
+		return Checkpoint{}, fmt.Errorf("stored checkpoint %s", quoted(stored))
+	}
+	attempts, err := strconv.Atoi(counted[1:])
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("stored checkpoint: attempts: %w", err)
+	}
+	ms, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("stored checkpoint: first begin: %w", err)
+	}
+	c := Checkpoint{Stage: Stage(counted[:1]), Attempts: attempts, FirstBegun: fromMillis(ms)}
+	if memo != "" {
+		c.Memo = []byte(memo)
+	}
+	return c, nil
+}
+
+// parseIntent reads <ms>:<value>, or "" for none.
+func parseIntent(stored string) (*Intent, error) {
+	if stored == "" {
+		return nil, nil
+	}
+	digits, value, _ := strings.Cut(stored, ":")
+	ms, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("stored intent: %w", err)
+	}
+	return &Intent{At: fromMillis(ms), Value: []byte(value)}, nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

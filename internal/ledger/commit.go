@@ -1,0 +1,94 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+)
+
+// Commit makes the run's rows available to dispatchers. sums are those of its segments
+// in order, as [Ledger.Stage] returned them. The error is a [MissingError] if a segment
+// is missing or differs; the run is then as it was before. To commit the same again is
+// harmless and completes a commit that was cut short; other sums are a [MismatchError].
+// A run without segments ends at once.
+func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
+	committed, err := l.commit(ctx, run, sums)
+	if err != nil {
+		return Run{}, fmt.Errorf("run %s: commit: %w", run.ID, err)
+	}
+	return committed, nil
+}
+
+func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
+	missing, err := l.missing(ctx, run, sums)
+	if err != nil {
+		return Run{}, err
+	}
+	if len(missing) > 0 {
+		return Run{}, &MissingError{Run: run.ID, Segments: missing}
+	}
+	var rows int64
+	var stored []byte
+	for _, s := range sums {
+		rows += int64(s.Rows)
+		stored = s.append(stored)
+	}
+	// Listed once more, in case that a Redis has lost the entry.
+	if _, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry()); err != nil {
+		return Run{}, err
+	}
+	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored)
+	if err != nil {
+		return Run{}, err
+	}
+	if a.status() == "mismatch" {
+		return Run{}, &MismatchError{Run: run.ID, Member: "rows", Have: "other rows", Want: fmt.Sprintf("%d rows", rows)}
+	}
+	progress, err := l.Sync(ctx, run.ID)
+	return progress.Run, err
+}
+
+// Verify reads back what a commit has stored. Redis may lose the writes of its last
+// second, so the producer calls it two seconds after the commit. committed is false
+// if the run has to be committed again, after the missing segments, by number, were
+// staged again. Nothing is missing of a run that has ended. The error is
+// [ErrNotFound] if the whole run was lost.
+func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed bool, missing []int, err error) {
+	now, err := l.Get(ctx, run.ID)
+	if err == nil && now.Incarnation != run.Incarnation {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return false, nil, fmt.Errorf("run %s: verify: %w", run.ID, err)
+	}
+	if now.Ended() {
+		return true, nil, nil
+	}
+	missing, err = l.missing(ctx, run, sums)
+	if err != nil {
+		return false, nil, fmt.Errorf("run %s: verify: %w", run.ID, err)
+	}
+	return !now.Staged() && len(missing) == 0, missing, nil
+}
+
+// missing returns the numbers of the segments that are not stored with these sums.
+func (l *Ledger) missing(ctx context.Context, run Run, sums []Sum) ([]int, error) {
+	stored := make([]string, len(sums))
+	err := eachSegment(ctx, len(sums), func(ctx context.Context, number int) error {
+		var err error
+		stored[number], err = l.rdb.HGet(ctx, segmentKey(run.segment(number), "head"), "sum").Result()
+		if absent(err) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read sums of segments: %w", err)
+	}
+	var missing []int
+	for number, s := range sums {
+		if stored[number] != string(s.append(nil)) {
+			missing = append(missing, number)
+		}
+	}
+	return missing, nil
+}

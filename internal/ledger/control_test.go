@@ -1,0 +1,238 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+func TestStoppedRunsReleaseNothing(t *testing.T) {
+	later := func(w *worker) time.Time {
+		now, err := w.Now(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return now.Add(time.Hour)
+	}
+	tests := []struct {
+		name        string
+		stop, start func(*worker, context.Context, ledger.RunID) error
+	}{
+		{"paused", func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Pause(ctx, id) },
+			func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Resume(ctx, id) }},
+		{"held", func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Hold(ctx, id) },
+			func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Unhold(ctx, id) }},
+		{"not before", func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Postpone(ctx, id, later(w)) },
+			func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Postpone(ctx, id, time.Time{}) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			seg := segment(w.submit("a", 3), 0)
+			released := w.release(seg, ledger.Quota{First: 1})
+			if err := tt.stop(w, t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			if rows := numbers(w.release(seg, all)); len(rows) != 0 {
+				t.Errorf("released %v", rows)
+			}
+			want(t, w.begin(seg, released.Token, 0).Receipt, ledger.RowStopped)
+			if err := tt.start(w, t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			if rows := numbers(w.release(seg, all)); len(rows) != 3 {
+				t.Errorf("released %v, want all", rows)
+			}
+		})
+	}
+}
+
+func TestResumeDoesNotEndAHold(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 3), 0)
+	w.must(w.Pause, "a")
+	w.must(w.Hold, "a")
+	w.must(w.Resume, "a")
+	if rows := numbers(w.release(seg, all)); len(rows) != 0 {
+		t.Errorf("released %v", rows)
+	}
+}
+
+// A command was killed after it had changed the header.
+func TestSyncCompletesAControl(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3, 3, 3)
+	f := &faults{}
+	lossy := redistest.New(t)
+	lossy.AddHook(f)
+	before := w.get("a")
+	for n := 0; w.get("a").Control == before.Control; n++ { // until the header was changed
+		f.arm(n, true)
+		err := ledger.New(lossy).Cancel(t.Context(), "a")
+		if lost := f.disarm(); !lost || err == nil {
+			t.Fatalf("cancel: %v, connection lost: %v", err, lost)
+		}
+	}
+	p := w.sync("a")
+	if !p.Run.Ended() || p.Run.Counts[ledger.Cancelled] != 9 {
+		t.Errorf("run %+v, want it cancelled and ended", p.Run)
+	}
+	_ = run
+}
+
+// The node of the header has lost a pause that a segment has.
+func TestSyncAdoptsANewerControl(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3, 3)
+	saved := remember(t, w.rdb)
+	w.must(w.Pause, "a")
+	saved.restore(t, w.rdb, "{run:a}")
+	if p := w.sync("a"); !p.Run.Control.Paused {
+		t.Errorf("control %+v, want it paused", p.Run.Control)
+	}
+	w.must(w.Resume, "a")
+	saved.restore(t, w.rdb, "{run:a}")
+	w.must(w.Hold, "a")
+	if c := w.get("a").Control; c.Paused || !c.Held {
+		t.Errorf("control %+v, want it held alone", c)
+	}
+	_ = run
+}
+
+func TestCancel(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 20), 0)
+	begun, inProgress := w.take(seg)
+	intended, withIntent := w.take(seg)
+	if _, err := w.Intend(t.Context(), seg, intended.nonce, []byte("PATCH"), withIntent); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.GiveUp(t.Context(), seg, intended.nonce, 0, withIntent); err != nil {
+		t.Fatal(err)
+	}
+	waited, waiting := w.take(seg)
+	if _, err := w.Wait(t.Context(), seg, waited.nonce, ledger.Waiting{Stage: ledger.StageCheck}, waiting); err != nil {
+		t.Fatal(err)
+	}
+	done, settled := w.take(seg)
+	w.settle(seg, done, settled)
+	released := w.release(seg, ledger.Quota{First: 1})
+
+	w.must(w.Cancel, "a")
+	want(t, w.begin(seg, released.Token, numbers(released)...).Receipt, ledger.RowSettled)
+	for _, row := range w.rows(seg) {
+		open := row.Row == inProgress || row.Row == withIntent
+		if open != (row.Phase != ledger.PhaseSettled) {
+			t.Errorf("row %d is %s", row.Row, row.Phase)
+		}
+		if row.Phase == ledger.PhaseSettled && (row.Result.Outcome == ledger.Done) != (row.Row == settled) {
+			t.Errorf("row %d: %s", row.Row, row.Result.Outcome)
+		}
+	}
+
+	// The row in progress begins no request any more, and its wait settles it.
+	r, err := w.Intend(t.Context(), seg, begun.nonce, []byte("PATCH"), inProgress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, r, ledger.RowCancelled)
+	if r, err = w.Wait(t.Context(), seg, begun.nonce, ledger.Waiting{Stage: ledger.StageReady}, inProgress); err != nil {
+		t.Fatal(err)
+	}
+	want(t, r, ledger.RowCancelled)
+
+	// The request that may be under way is finished.
+	again := w.release(seg, all)
+	if rows := numbers(again); !slices.Equal(rows, []ledger.Row{withIntent}) {
+		t.Fatalf("released %v, want %d", rows, withIntent)
+	}
+	e := w.begin(seg, again.Token, withIntent)
+	if !e.FinishOnly || e.Rows[0].Intent == nil || string(e.Rows[0].Intent.Value) != "PATCH" {
+		t.Errorf("begun %+v", e.Begun)
+	}
+	if r := w.settle(seg, e, withIntent); !r.Ended {
+		t.Error("the run has not ended")
+	}
+	if counts := w.sync("a").Run.Counts; counts[ledger.Done] != 2 || counts[ledger.Cancelled] != 18 {
+		t.Errorf("counts %v", counts)
+	}
+}
+
+func TestCancelSegmentsOfAnySize(t *testing.T) {
+	w := newWorker(t)
+	for size := 1; size <= 17; size++ {
+		id := ledger.RunID(fmt.Sprintf("run-%d", size))
+		w.submit(id, size)
+		w.must(w.Cancel, id)
+		if run := w.get(id); !run.Ended() || run.Counts[ledger.Cancelled] != int64(size) {
+			t.Errorf("run of %d rows: %+v", size, run)
+		}
+	}
+}
+
+func TestControlRefuses(t *testing.T) {
+	w := newWorker(t)
+	w.create("staged")
+	w.submit("ended")
+	tests := []struct {
+		name string
+		do   func(context.Context, ledger.RunID) error
+		id   ledger.RunID
+		want error
+	}{
+		{"cancel a staged run", w.Cancel, "staged", ledger.ErrStaged},
+		{"cancel an ended run", w.Cancel, "ended", ledger.ErrEnded},
+		{"pause an ended run", w.Pause, "ended", ledger.ErrEnded},
+		{"pause no run", w.Pause, "none", ledger.ErrNotFound},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.do(context.WithoutCancel(t.Context()), tt.id); !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// A segment is lost after the commit was verified, by a disaster of one node.
+func TestLostSegmentStopsTheRun(t *testing.T) {
+	w := newWorker(t)
+	rows := content(0, ledger.SegmentRows+10)
+	s := w.fill(w.create("a"), rows)
+	run := w.commit(s)
+	w.lose(segment(run, 1))
+
+	p := w.sync("a")
+	if !p.Run.Control.Incomplete || !slices.Equal(p.Missing, []int{1}) {
+		t.Fatalf("progress %+v, want segment 1 missing", p)
+	}
+	if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
+		t.Errorf("released %v", rows)
+	}
+	if err := s.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.sync("a"); p.Run.Control.Incomplete {
+		t.Error("the run is still incomplete")
+	}
+	if rows := numbers(w.release(segment(run, 1), all)); len(rows) != 10 {
+		t.Errorf("released %v", rows)
+	}
+}
+
+func TestCancelEndsAnIncompleteRun(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3, 4)
+	w.lose(segment(run, 1))
+	w.sync("a")
+	w.must(w.Cancel, "a")
+	if run := w.get("a"); !run.Ended() || run.Counts[ledger.Cancelled] != 3 || run.Counts[ledger.Lost] != 4 {
+		t.Errorf("run %+v, want it ended", run)
+	}
+}

@@ -1,0 +1,126 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxLabel is how many characters of a label are kept.
+const maxLabel = 200
+
+// NewRun is a run to be created.
+type NewRun struct {
+	ID          RunID
+	Tenant      Tenant
+	Kind        Kind
+	Description Description
+	// Control is the run's first. Cancelled and Incomplete must be false.
+	Control Control
+}
+
+// Create creates a staged run, or returns the run that exists under this id with the
+// same kind, tenant and digest: a producer that was killed continues with it. If one of
+// these differs the error is a [MismatchError].
+func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, err error) {
+	n.Description.Label = truncated(n.Description.Label)
+	if err := n.validate(); err != nil {
+		return Run{}, false, err
+	}
+	about, err := json.Marshal(n.Description)
+	if err != nil {
+		return Run{}, false, fmt.Errorf("run %s: create: %w", n.ID, err)
+	}
+	for {
+		run, created, err = l.create(ctx, n, about)
+		if err != nil {
+			return Run{}, false, fmt.Errorf("run %s: create: %w", n.ID, err)
+		}
+		if run.DeletingAt.IsZero() {
+			return run, created, nil
+		}
+		// Whoever deletes it may have been killed.
+		if err := l.discard(ctx, run); err != nil {
+			return Run{}, false, fmt.Errorf("run %s: delete the former: %w", n.ID, err)
+		}
+	}
+}
+
+// create lists the run, so that it is found whatever happens next, then stores its
+// header.
+func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, created bool, err error) {
+	if err := l.rdb.SAdd(ctx, tenantsKey, string(n.Tenant)).Err(); err != nil {
+		return Run{}, false, err
+	}
+	own := Run{ID: n.ID, Incarnation: Incarnation(random()), Tenant: n.Tenant}
+	if _, err := l.onTenant(ctx, tenantAddScript, n.Tenant, own.entry()); err != nil {
+		return Run{}, false, err
+	}
+	a, err := l.onHeader(ctx, createScript, n.ID,
+		string(own.Incarnation), string(n.Tenant), string(n.Kind), about, n.Control.flags(), toMillis(n.Control.NotBefore))
+	if err == nil {
+		run, err = parseRun(n.ID, a.hash(1))
+	}
+	if err != nil {
+		return Run{}, false, err
+	}
+	created = a.status() == "created"
+	if !created {
+		if err := l.unlist(ctx, own); err != nil {
+			return Run{}, false, err
+		}
+		if !run.DeletingAt.IsZero() {
+			return run, false, nil
+		}
+		if err := n.compare(run); err != nil {
+			return Run{}, false, err
+		}
+	}
+	if !run.FinishedAt.IsZero() {
+		return run, created, nil
+	}
+	// Once more: a listing may have trimmed the entry, which had no header yet, or a
+	// Redis may have lost it.
+	_, err = l.onTenant(ctx, tenantAddScript, n.Tenant, run.entry())
+	return run, created, err
+}
+
+func (n NewRun) validate() error {
+	for _, err := range []error{n.ID.Validate(), n.Tenant.Validate(), n.Kind.Validate()} {
+		if err != nil {
+			return err
+		}
+	}
+	if n.Control.Cancelled || n.Control.Incomplete {
+		return fmt.Errorf("run %s: create: want neither cancelled nor incomplete", n.ID)
+	}
+	if n.Description.KeepFor < 0 || n.Description.GiveUp < 0 {
+		return fmt.Errorf("run %s: create: want no negative duration", n.ID)
+	}
+	return nil
+}
+
+// compare returns a [MismatchError] if the run is not the one to be created.
+func (n NewRun) compare(run Run) error {
+	for _, m := range []struct{ member, have, want string }{
+		{"tenant", string(run.Tenant), string(n.Tenant)},
+		{"kind", string(run.Kind), string(n.Kind)},
+		{"digest", run.Description.Digest, n.Description.Digest},
+	} {
+		if m.have != m.want {
+			return &MismatchError{Run: n.ID, Member: m.member, Have: m.have, Want: m.want}
+		}
+	}
+	return nil
+}
+
+// truncated returns at most maxLabel characters of a valid text.
+func truncated(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if utf8.RuneCountInString(text) <= maxLabel {
+		return text
+	}
+	return string([]rune(text)[:maxLabel-1]) + "…"
+}

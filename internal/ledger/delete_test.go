@@ -1,0 +1,250 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+func TestDeleteLeavesNoKeys(t *testing.T) {
+	tests := []struct {
+		name string
+		make func(*worker) ledger.Run
+	}{
+		{"a staged run", func(w *worker) ledger.Run {
+			run := w.create("a")
+			for n := range 3 {
+				if _, err := w.Stage(w.t.Context(), run, n, false, content(0, 5)); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+			return run
+		}},
+		{"an ended run", func(w *worker) ledger.Run {
+			run := w.submit("a", 20, 5)
+			w.settleAll(segment(run, 0))
+			w.settleAll(segment(run, 1))
+			return run
+		}},
+		{"a cancelled run", func(w *worker) ledger.Run {
+			run := w.submit("a", 20, 5)
+			w.release(segment(run, 0), ledger.Quota{First: 3})
+			w.must(w.Cancel, "a")
+			return run
+		}},
+		{"a finished run", func(w *worker) ledger.Run {
+			run := w.submit("a")
+			w.must(w.Finish, "a")
+			return run
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			run := tt.make(w)
+			w.must(w.Delete, "a")
+			if keys := keysOf(t, run); len(keys) > 0 {
+				t.Errorf("keys %q remain", keys)
+			}
+			if runs, err := w.Runs(t.Context(), tenant); err != nil || len(runs) > 0 {
+				t.Errorf("runs %+v, %v", runs, err)
+			}
+			if _, err := w.Get(t.Context(), "a"); !errors.Is(err, ledger.ErrNotFound) {
+				t.Errorf("get: %v, want %v", err, ledger.ErrNotFound)
+			}
+		})
+	}
+}
+
+func TestDeleteRefusesOpenRuns(t *testing.T) {
+	w := newWorker(t)
+	w.submit("a", 3)
+	if err := w.Delete(t.Context(), "a"); !errors.Is(err, ledger.ErrOpen) {
+		t.Errorf("delete: %v, want %v", err, ledger.ErrOpen)
+	}
+}
+
+// The wrong clients were submitted, cancelled and deleted, and the right ones submitted
+// under the same id. A task of the former run is still in the queue.
+func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
+	w := newWorker(t)
+	wrong := w.submit("nightly", 3)
+	r := w.release(segment(wrong, 0), ledger.Quota{First: 1})
+	e, row := w.take(segment(wrong, 0))
+	w.must(w.Cancel, "nightly")
+	w.settle(segment(wrong, 0), e, row)
+	w.must(w.Delete, "nightly")
+	right := w.submit("nightly", 3)
+
+	begin := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: w.session}
+	if _, err := w.Begin(t.Context(), segment(wrong, 0), begin, 0); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("begin of the former run: %v, want %v", err, ledger.ErrNotFound)
+	}
+	if _, err := w.Settle(t.Context(), segment(wrong, 0), e.nonce, ledger.Result{Outcome: ledger.Done}, row); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("settle of the former run: %v, want %v", err, ledger.ErrNotFound)
+	}
+	want(t, w.begin(segment(right, 0), r.Token, 0).Receipt, ledger.RowSuperseded)
+	if p := w.sync("nightly"); p.Segments[0].Settled != 0 {
+		t.Errorf("segment %+v: want no row settled", p.Segments[0])
+	}
+}
+
+// A deletion is interrupted at each of its commands.
+func TestInterruptedDeletionIsCompleted(t *testing.T) {
+	complete := map[string]func(*worker) error{
+		"by a sweep": func(w *worker) error {
+			_, err := w.Sweep(w.t.Context(), tenant)
+			return err
+		},
+		"by a new run of the id": func(w *worker) error {
+			if _, err := w.Sweep(w.t.Context(), "other"); err != nil {
+				return err
+			}
+			run, created, err := w.Create(w.t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: kind})
+			if err == nil && !created {
+				return errors.New("the former run is there")
+			}
+			_, sweep := w.Sweep(w.t.Context(), tenant)
+			return errors.Join(err, sweep, w.Delete(w.t.Context(), run.ID))
+		},
+	}
+	for name, complete := range complete {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			lossy := redistest.New(t)
+			f := &faults{}
+			lossy.AddHook(f)
+			for n, lost := 0, true; lost; n++ {
+				run := w.submit("a", 3, 3)
+				w.must(w.Cancel, "a")
+				f.arm(n, n%2 == 0)
+				err := ledger.New(lossy).Delete(t.Context(), "a")
+				if lost = f.disarm(); lost == (err == nil) {
+					t.Fatalf("delete: %v, connection lost: %v", err, lost)
+				}
+				if _, err := w.Get(t.Context(), "a"); err == nil {
+					w.must(w.Delete, "a") // the command had no effect at all
+				}
+				if err := complete(w); err != nil {
+					t.Fatal(err)
+				}
+				if keys := keysOf(t, run); len(keys) > 0 {
+					t.Fatalf("interrupted at command %d: keys %q remain", n, keys)
+				}
+			}
+		})
+	}
+}
+
+func TestSweepDeletesEndedRunsAfterTheirRetention(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3)
+	w.settleAll(segment(run, 0))
+	w.must(w.Finish, "a")
+	if n := w.sweep(); n != 0 {
+		t.Errorf("%d runs deleted, want none", n)
+	}
+	w.age(ledger.EndedKey(tenant), ledger.Retention)
+	if n := w.sweep(); n != 1 {
+		t.Errorf("%d runs deleted, want 1", n)
+	}
+	if keys := keysOf(t, run); len(keys) > 0 {
+		t.Errorf("keys %q remain", keys)
+	}
+}
+
+func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
+	tests := []struct {
+		name  string
+		stage func(*worker, ledger.Run)
+		kept  bool
+	}{
+		{"no segment", func(*worker, ledger.Run) {}, false},
+		{"no last segment", func(w *worker, run ledger.Run) { w.stage(run, 0, false) }, false},
+		{"a segment lost", func(w *worker, run ledger.Run) {
+			w.stage(run, 0, false)
+			w.stage(run, 1, true)
+			w.lose(segment(run, 0))
+		}, false},
+		{"complete", func(w *worker, run ledger.Run) {
+			w.stage(run, 0, false)
+			w.stage(run, 1, true)
+		}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			run := w.create("a")
+			tt.stage(w, run)
+			if n := w.sweep(); n != 0 {
+				t.Fatalf("%d runs deleted before they were abandoned", n)
+			}
+			yesterday := run.CreatedAt.Add(-ledger.AbandonedAfter - time.Minute).UnixMilli()
+			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("a"), "staged_at", strconv.FormatInt(yesterday, 10)).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if n := w.sweep(); (n == 0) != tt.kept {
+				t.Errorf("%d runs deleted, kept: %v", n, tt.kept)
+			}
+			if _, err := w.Get(t.Context(), "a"); (err == nil) != tt.kept {
+				t.Errorf("get: %v, kept: %v", err, tt.kept)
+			}
+		})
+	}
+}
+
+// A run is listed before its header exists; a creator that is killed in between leaves
+// an entry.
+func TestSweepTrimsEntriesWithoutHeader(t *testing.T) {
+	w := newWorker(t)
+	w.create("a")
+	if err := w.rdb.Del(t.Context(), ledger.HeaderKey("a")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.sweep()
+	if n := w.rdb.ZCard(t.Context(), ledger.OpenKey(tenant)).Val(); n != 1 {
+		t.Errorf("%d entries, want that of a run that may be about to be created", n)
+	}
+	w.age(ledger.OpenKey(tenant), 2*time.Hour)
+	w.sweep()
+	if n := w.rdb.ZCard(t.Context(), ledger.OpenKey(tenant)).Val(); n != 0 {
+		t.Errorf("%d entries, want none", n)
+	}
+}
+
+func (w *worker) stage(run ledger.Run, number int, last bool) {
+	w.t.Helper()
+	if _, err := w.Stage(w.t.Context(), run, number, last, content(0, 3)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *worker) sweep() int {
+	w.t.Helper()
+	n, err := w.Sweep(context.WithoutCancel(w.t.Context()), tenant)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+// age makes the times of a list earlier.
+func (w *worker) age(key string, d time.Duration) {
+	w.t.Helper()
+	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), key, 0, -1).Result()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := w.rdb.ZAdd(w.t.Context(), key, redis.Z{Score: e.Score - float64(d.Milliseconds()), Member: e.Member}).Err(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+// Package ledger stores runs: the rows that were submitted, when each is due, who
+// executes it, and its result. It replaces package runs and is not in use yet.
+//
+// A run is a header and segments of at most [SegmentRows] rows. A row is in one place,
+// its segment, from its submission to the end of the run's retention:
+//
+//	         Stage, Commit           Release                    Begin
+//	(nothing) ----------> queued ------------> released ----------------> in progress
+//	                                   ^          | ReleaseTimeout, Return    |
+//	                                   |          v                           +-- Settle --> settled
+//	                                   +------ waiting <-- Wait, GiveUp ------+
+//	                                              ^                           |
+//	                                              +- Reclaim, ExecutionLimit -+
+//
+// # Submitting
+//
+// A producer creates a run, stages its rows with a [Stager], and commits. Staged
+// rows are not released. Two seconds after the commit it calls [Stager.Verify], since
+// Redis may lose the writes of its last second. A producer that was killed continues
+// with [Ledger.Create] and a new stager; an abandoned staged run is deleted
+// by [Ledger.Sweep] after a day, unless it is complete.
+//
+// # Executing
+//
+// A dispatcher releases due rows of a segment, with a random token, and enqueues them. A
+// worker exchanges the token for a nonce of its own ([Ledger.Begin]). That succeeds for
+// one execution, however often a row is delivered, and each later write carries the
+// nonce. An execution ends with one write: [Ledger.Settle], [Ledger.Wait] or
+// [Ledger.GiveUp]. If it ends without one the row is due again, and the next execution
+// finds the attempt counted. There is no search for lost rows.
+//
+// Before a request whose answer may be lost, the execution stores an intent
+// ([Ledger.Intend]). A row with an intent is finished whatever happens to its run.
+//
+// # Controls
+//
+// Whether a run is paused, held, cancelled or postponed is an intention in its header,
+// with a version, and each segment has a copy, which its scripts obey. A command changes
+// the header, then the segments, and returns when all have the change. [Ledger.Sync]
+// brings them together after a crash. If Redis has lost the control of the header or of
+// a segment, the newest that any of them has wins.
+//
+// # The end
+//
+// The settle that closes a segment sets the segment's bit in the header. The run ends
+// once, when it is committed and all bits are set. It remains among [Ledger.OpenRuns]
+// until [Ledger.Finish], which the dispatcher calls after all that follows the end,
+// and it is deleted after its retention.
+//
+// # Keys
+//
+// Each line of keys shares a hash tag, thus a slot of a Cluster, and every script
+// touches one slot. A run's segments are spread over the Cluster.
+//
+//	orgops:v2:tenants                  set: the tenants that have or had a run
+//	orgops:v2:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
+//	                           :open   the same, of runs that are not finished
+//	                           :ended  sorted set: finished runs by when they are deleted, in ms
+//	                           :trash  hash: runs that are being deleted -> number of segments
+//	orgops:v2:{run:<id>}:header        hash: see Run
+//	                    :closed        bitmap: a bit for each segment without open rows
+//	                    :sums          string: number of rows and digest of each segment, 18 bytes each
+//	orgops:v2:{<incarnation>.<number>}:head  hash: sum, control with version, counters, next row to release
+//	                    :chunks        hash: number -> compressed rows, 128 or fewer
+//	                    :check :ready  sorted sets: waiting rows by due time in ms
+//	                    :values        hash: row -> <stage><attempts>,<first begin in ms>;<memo>
+//	                    :released :running  sorted sets: rows by when they were released or begun, in ms
+//	                    :executions    hash: row -> r<token>, or b<nonce>,<session>
+//	                    :sessions      hash: session -> number of rows in progress
+//	                    :intents       hash: row -> <time in ms>:<intent>
+//	                    :settled :cancelled  bitmaps: a bit for each row
+//	                    :results       hash: row -> <outcome>:<detail>, a NUL and evidence
+//
+// A row is in the settled bitmap alone if it was simply done, in both bitmaps if it was
+// simply cancelled, and in the results otherwise. The keys named scratch and mask exist
+// only while a script runs.
+//
+// # Guarantees
+//
+//   - A run is listed before its header exists, a segment is counted in the header
+//     before it exists, and a deleted run is listed as such until its last segment is
+//     gone: an interruption leaves no key that no list leads to.
+//   - Tokens and nonces are random and compared for equality. A Redis that forgot its
+//     last second cannot issue one twice.
+//   - Settle, Wait, GiveUp, Return, Reclaim, Withdraw, every control, Sync, Finish,
+//     Delete and Sweep work while Redis is at maxmemory. Create, Stage, Commit, Release,
+//     Begin and Intend are refused there.
+//   - No script and no deletion works on more than one segment. Longer
+//     operations are divided.
+//   - All times are Redis'.
+package ledger

@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// close stores in the header that every row of the segment is settled. It reports
+// whether the run ended by this call.
+func (l *Ledger) close(ctx context.Context, seg Segment) (ended bool, err error) {
+	a, err := l.onHeader(ctx, closeScript, seg.Run, string(seg.Incarnation), seg.Number)
+	if err != nil {
+		return false, fmt.Errorf("close segment %s: %w", seg, err)
+	}
+	return a.status() == "concluded", nil
+}
+
+// Finish moves an ended run from the open runs of its tenant to those that are kept for
+// the retention. The dispatcher calls it when whatever follows the end was done, such
+// as notifications: until then [Ledger.OpenRuns] returns the run, and whoever was
+// killed in between is followed by another. The error is [ErrOpen] if the run has not
+// ended.
+func (l *Ledger) Finish(ctx context.Context, id RunID) error {
+	if err := l.finish(ctx, id); err != nil {
+		return fmt.Errorf("run %s: finish: %w", id, err)
+	}
+	return nil
+}
+
+func (l *Ledger) finish(ctx context.Context, id RunID) error {
+	p, err := l.sync(ctx, id) // stores the final counts
+	if err != nil {
+		return err
+	}
+	a, err := l.onHeader(ctx, finishScript, id, string(p.Run.Incarnation))
+	if err != nil {
+		return err
+	}
+	run, err := parseRun(id, a.hash(1))
+	if err != nil {
+		return err
+	}
+	// One segment a second expires, so that no two do in one cycle of Redis. Usually
+	// Sweep has deleted them before.
+	net := run.retention() + expireMargin
+	err = eachSegment(ctx, run.Segments, func(ctx context.Context, number int) error {
+		after := net + time.Duration(number)*time.Second
+		_, err := l.onSegment(ctx, expireScript, run.segment(number), after.Milliseconds())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = l.onTenant(ctx, tenantFinishScript, run.Tenant, run.entry(), run.retention().Milliseconds())
+	return err
+}
+
+// expireMargin is how long after the end of the retention the segments of a run expire
+// that no dispatcher has deleted.
+const expireMargin = 7 * 24 * time.Hour

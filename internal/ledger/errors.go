@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotFound says that a run or segment does not exist, or that another run has
+	// its id by now.
+	ErrNotFound error = notFound{}
+	// ErrStaged says that the operation needs a committed run.
+	ErrStaged = errors.New("the run is staged: commit or delete it")
+	// ErrOpen says that the operation needs a run that has ended.
+	ErrOpen = errors.New("the run has not ended: cancel it and let its rows in progress finish")
+	// ErrEnded says that the operation needs a run that has not ended.
+	ErrEnded = errors.New("the run has ended")
+	// ErrCancelled says that the operation needs a run that was not cancelled.
+	ErrCancelled = errors.New("the run was cancelled")
+	// ErrUnsettled says that controls of a run changed faster than they could be copied
+	// to its segments. A dispatcher completes the copies.
+	ErrUnsettled = errors.New("the run's controls keep changing: try again")
+)
+
+type notFound struct{}
+
+func (notFound) Error() string { return "no such run" }
+
+// NotFound returns true. Packages that do not import this one recognize the error by it.
+func (notFound) NotFound() bool { return true }
+
+// MismatchError says that a run exists with other properties or rows than the caller's.
+// Nothing has been changed.
+type MismatchError struct {
+	Run RunID
+	// Member is "kind", "tenant", "digest" or "rows".
+	Member string
+	// Have is the run's value and Want the caller's.
+	Have, Want string
+}
+
+// Error says what differs and how to proceed.
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("run %s exists with another %s (stored: %s, given: %s): choose another id",
+		e.Run, e.Member, quoted(e.Have), quoted(e.Want))
+}
+
+// Mismatch returns true. Packages that do not import this one recognize the error by it.
+func (e *MismatchError) Mismatch() bool { return true }
+
+// MissingError says that segments of a run are missing or differ from what their
+// producer staged. Stage them again, then commit again.
+type MissingError struct {
+	Run      RunID
+	Segments []int // by number, ascending
+}
+
+// Error names the first segment and the number of segments.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("run %s is incomplete: %d segments are missing, the first is %d: submit the run again under the same id",
+		e.Run, len(e.Segments), e.Segments[0])
+}

@@ -1,0 +1,39 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Age makes everything that is stored of a segment's releases, executions and waiting
+// rows earlier by d.
+func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Duration) error {
+	for _, part := range []string{"check", "ready", "released", "running"} {
+		key := segmentKey(seg, part)
+		entries, err := rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			e.Score -= float64(d.Milliseconds())
+			if err := rdb.ZAdd(ctx, key, e).Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// SegmentKey returns one of a segment's keys.
+func SegmentKey(seg Segment, part string) string { return segmentKey(seg, part) }
+
+// HeaderKey returns the key of a run's header.
+func HeaderKey(run RunID) string { return headerKeys(run)[0] }
+
+// EndedKey returns the key of a tenant's ended runs, and OpenKey that of its open ones.
+func EndedKey(t Tenant) string { return tenantKeys(t)[endedList] }
+
+// OpenKey returns the key of a tenant's open runs.
+func OpenKey(t Tenant) string { return tenantKeys(t)[openList] }

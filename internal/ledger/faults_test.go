@@ -1,0 +1,94 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// errFault is what a client gets whose process or connection was lost.
+var errFault = errors.New("the connection was lost")
+
+// faults is a hook that loses the connection at a command: before Redis has it, or
+// after, so that the answer is lost.
+type faults struct {
+	mu     sync.Mutex
+	armed  bool
+	after  int  // commands until then
+	answer bool // it is the answer that is lost
+}
+
+// arm has the connection lost at the nth command from now on, from 0, and at each
+// command after it until disarm.
+func (f *faults) arm(n int, answer bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.armed, f.after, f.answer = true, n, answer
+}
+
+// disarm reports whether the connection was lost.
+func (f *faults) disarm() (lost bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lost = f.armed && f.after < 0
+	f.armed = false
+	return lost
+}
+
+// strike says whether this command is sent, and whether its answer arrives.
+func (f *faults) strike() (send, arrive bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.armed {
+		return true, true
+	}
+	f.after--
+	switch {
+	case f.after >= 0:
+		return true, true
+	case f.after == -1:
+		return f.answer, false
+	}
+	return false, false
+}
+
+func (f *faults) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (f *faults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return f.around(func() error { return next(ctx, cmd) }, cmd)
+	}
+}
+
+func (f *faults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return f.around(func() error { return next(ctx, cmds) }, cmds...)
+	}
+}
+
+// handshake are the commands by which the client opens a connection or finds a node.
+var handshake = []string{"hello", "client", "auth", "select", "cluster", "command", "readonly"}
+
+func (f *faults) around(do func() error, cmds ...redis.Cmder) error {
+	if slices.Contains(handshake, cmds[0].Name()) {
+		return do()
+	}
+	send, arrive := f.strike()
+	var err error
+	if send {
+		err = do()
+	}
+	if arrive {
+		return err
+	}
+	for _, cmd := range cmds {
+		cmd.SetErr(errFault)
+	}
+	return errFault
+}

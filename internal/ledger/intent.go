@@ -1,0 +1,33 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+)
+
+// maxIntent bounds an intent, in bytes.
+const maxIntent = 4 << 10
+
+// Intend stores the intent of a request for each row, 1 to 4,096 bytes, in place of the
+// former. A row with an intent is never settled by a cancel, and is finished while its
+// run is stopped: its request may be under way. The request may be made for the rows
+// that are RowWritten. A row that has no intent yet gets none while its run is stopped
+// or after it was cancelled.
+func (l *Ledger) Intend(ctx context.Context, seg Segment, n Nonce, intent []byte, rows ...Row) (Receipt, error) {
+	err := n.Validate()
+	if err == nil && (len(intent) == 0 || len(intent) > maxIntent) {
+		err = fmt.Errorf("intent of %d bytes: want 1 to %d", len(intent), maxIntent)
+	}
+	if err != nil {
+		return Receipt{}, fmt.Errorf("segment %s: intend: %w", seg, err)
+	}
+	return l.write(ctx, "intend", intendScript, seg, rows, string(n), intent)
+}
+
+// Withdraw takes the intents of rows away: it is known that no request is under way.
+func (l *Ledger) Withdraw(ctx context.Context, seg Segment, n Nonce, rows ...Row) (Receipt, error) {
+	if err := n.Validate(); err != nil {
+		return Receipt{}, fmt.Errorf("segment %s: withdraw: %w", seg, err)
+	}
+	return l.write(ctx, "withdraw", intendScript, seg, rows, string(n), "")
+}

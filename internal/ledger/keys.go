@@ -1,0 +1,57 @@
+package ledger
+
+import "strconv"
+
+// prefix begins every key of this package.
+const prefix = "orgops:v2:"
+
+// tenantsKey is the set of the tenants that have, or had, a run.
+const tenantsKey = prefix + "tenants"
+
+// headerKeys returns the keys of a run's header, in the order in which
+// lua/header.lua names them. They share one hash tag.
+func headerKeys(run RunID) []string {
+	tag := prefix + "{run:" + string(run) + "}:"
+	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scratch"}
+}
+
+// segmentParts are the last parts of a segment's keys, in the order in which
+// lua/segment.lua names them.
+var segmentParts = []string{
+	"head", "chunks", "check", "ready", "values", "released", "running", "executions",
+	"settled", "cancelled", "results", "intents", "sessions",
+	"scratch", "mask",
+}
+
+// segmentKeys returns the keys of a segment. They share one hash tag, which holds the
+// incarnation and not the run's id: a run that is created after another of the same
+// id was deleted never sees the other's rows.
+func segmentKeys(s Segment) []string {
+	tag := prefix + "{" + string(s.Incarnation) + "." + strconv.Itoa(s.Number) + "}:"
+	keys := make([]string, len(segmentParts))
+	for i, part := range segmentParts {
+		keys[i] = tag + part
+	}
+	return keys
+}
+
+// segmentKey returns one of a segment's keys.
+func segmentKey(s Segment, part string) string {
+	return prefix + "{" + string(s.Incarnation) + "." + strconv.Itoa(s.Number) + "}:" + part
+}
+
+// tenantKeys returns the keys of a tenant's lists, in the order in which
+// lua/tenant.lua names them. They share one hash tag.
+func tenantKeys(t Tenant) []string {
+	tag := prefix + "{tenant:" + string(t) + "}:"
+	return []string{tag + "runs", tag + "open", tag + "ended", tag + "trash", tag + "due", tag + "scratch"}
+}
+
+// The places of a tenant's lists in tenantKeys.
+const (
+	runsList = iota
+	openList
+	endedList
+	trashList
+	dueIndex
+)

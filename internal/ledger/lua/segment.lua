@@ -1,0 +1,126 @@
+-- Begins every script of a segment. KEYS are those of segmentKeys. scripts.go puts
+-- release_ms, execution_ms, wait_ms and inspect_ms before this text.
+local head, chunks, check, ready, values = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local released, running, executions = KEYS[6], KEYS[7], KEYS[8]
+local settled, cancelled, results, intents, sessions = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local scratch, mask = KEYS[14], KEYS[15] -- exist only while a script runs
+
+-- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
+-- script's first write if it may need memory, and no later one. DEL never needs any.
+local function allowWrites() redis.call('DEL', scratch, mask) end
+
+-- An execution is stored as r<token> once its row is released, and as
+-- b<nonce>,<session> once it has begun.
+local function begun(execution) return string.sub(execution, 1, 1) == 'b' end
+
+local function owned(execution, nonce)
+  return execution and string.sub(execution, 1, #nonce + 2) == 'b' .. nonce .. ','
+end
+
+-- split returns the stage, the attempts, the first begin in ms (0: none) and the memo of
+-- the value that is stored with a row, which is false where none is.
+local function split(value)
+  if not value then return 'c', 0, 0, '' end
+  local past = string.find(value, ';', 1, true)
+  local stage, attempts, first = string.match(string.sub(value, 1, past), '^(%a)(%d+),(%d+);$')
+  return stage, tonumber(attempts), tonumber(first), string.sub(value, past + 1)
+end
+
+local function join(stage, attempts, first, memo)
+  return stage .. text(attempts) .. ',' .. text(first) .. ';' .. memo
+end
+
+-- place makes the row wait until due.
+local function place(row, stage, due)
+  redis.call('ZADD', stage == 'r' and ready or check, text(due), row)
+end
+
+-- free ends a row's release or execution.
+local function free(row, execution)
+  redis.call('HDEL', executions, row)
+  if not begun(execution) then
+    redis.call('ZREM', released, row)
+    return
+  end
+  redis.call('ZREM', running, row)
+  local session = string.match(execution, ',(.*)$')
+  if redis.call('HINCRBY', sessions, session, -1) <= 0 then redis.call('HDEL', sessions, session) end
+end
+
+-- settle settles an open row whose release or execution has been ended. Nothing is
+-- stored of a row that simply succeeded, or that was simply cancelled, but a bit.
+local function settle(row, outcome, result)
+  redis.call('SETBIT', settled, row, 1)
+  redis.call('HINCRBY', head, 'settled', 1)
+  redis.call('HINCRBY', head, 'n:' .. outcome, 1)
+  if outcome == 'cancelled' then redis.call('SETBIT', cancelled, row, 1) end
+  if result ~= '' or outcome ~= 'done' and outcome ~= 'cancelled' then
+    redis.call('HSET', results, row, outcome .. ':' .. result)
+  end
+  redis.call('HDEL', values, row)
+  redis.call('HDEL', intents, row)
+  redis.call('ZREM', check, row)
+  redis.call('ZREM', ready, row)
+end
+
+-- reopen ends a release, or an execution that began at that time, counts attempts for the
+-- latter, and makes the row due. In a cancelled run only a row with an intent stays open.
+local function reopen(row, execution, flags, due, at, attempts)
+  free(row, execution)
+  if has(flags, 'c') and redis.call('HEXISTS', intents, row) == 0 then
+    settle(row, 'cancelled', '')
+    return
+  end
+  local stage, counted, first, memo = split(redis.call('HGET', values, row))
+  if begun(execution) then
+    if first == 0 then first = at end
+    redis.call('HSET', values, row, join(stage, counted + attempts, first, memo))
+  end
+  place(row, stage, due)
+end
+
+-- closed returns 1 if every row is settled, else 0.
+local function closed()
+  local h = redis.call('HMGET', head, 'rows', 'settled')
+  return tonumber(h[1]) == tonumber(h[2] or '0') and 1 or 0
+end
+
+-- stopped reports whether no row may begin for now, apart from those with an intent.
+local function stopped(flags, before, t)
+  return has(flags, 'p') or has(flags, 'h') or has(flags, 'i') or tonumber(before or '0') > t
+end
+
+-- score returns the score at a place of a sorted set, or nil: 0 is the lowest, -1 the
+-- highest.
+local function score(set, place)
+  local entry = redis.call('ZRANGE', set, place, place, 'WITHSCORES')
+  return tonumber(entry[2])
+end
+
+-- earliest returns the time in ms at which the segment is to be inspected next: 0 for
+-- now, -1 if nothing becomes due by itself. A segment with rows in progress is inspected
+-- every five seconds, since their session may have died.
+local function earliest(t)
+  local h = redis.call('HMGET', head, 'rows', 'next', 'flags', 'not_before', 'v')
+  if not h[5] then return -1 end
+  local stop = stopped(h[3], h[4], t)
+  if not stop and tonumber(h[2]) < tonumber(h[1]) then return 0 end
+  local due = -1
+  local function earlier(at)
+    if due < 0 or at < due then due = at end
+  end
+  local function inspect(set, after, limit)
+    local lowest = score(set, 0)
+    if not lowest then return end
+    if score(set, -1) > t + limit then return earlier(0) end
+    earlier(lowest + after)
+  end
+  inspect(released, release_ms, release_ms)
+  if score(running, 0) then earlier(t + inspect_ms) end
+  if not stop or redis.call('EXISTS', intents) == 1 then
+    inspect(check, 0, wait_ms)
+    inspect(ready, 0, wait_ms)
+  end
+  if tonumber(h[4]) > t then earlier(tonumber(h[4])) end
+  return due
+end

@@ -1,0 +1,6 @@
+-- ARGV: run/incarnation. Lists a run as open again.
+allowWrites()
+redis.call('ZREM', ended, ARGV[1])
+redis.call('ZADD', runs, 'NX', text(now()), ARGV[1])
+redis.call('ZADD', open, 'NX', text(now()), ARGV[1])
+return {'ok'}

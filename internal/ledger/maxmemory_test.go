@@ -1,0 +1,127 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// TestAtMaxmemory does what must be possible while Redis has no memory left: to settle
+// rows, to make them wait, to stop work and to free memory.
+func TestAtMaxmemory(t *testing.T) {
+	type state struct {
+		*worker
+		run      ledger.Run
+		seg      ledger.Segment
+		e        execution // has rows 0 to 2
+		released ledger.Token
+	}
+	tests := []struct {
+		name string
+		do   func(s *state) error
+		well func(s *state) bool
+	}{
+		{"settle", func(s *state) error {
+			_, err := s.Settle(s.t.Context(), s.seg, s.e.nonce, ledger.Result{Outcome: "refused", Detail: "why"}, 0, 1)
+			return err
+		}, func(s *state) bool { return s.rows(s.seg)[1].Result.Detail == "why" }},
+		{"dismiss", func(s *state) error {
+			_, err := s.Dismiss(s.t.Context(), s.seg, ledger.Result{Outcome: ledger.Cancelled}, 15)
+			return err
+		}, func(s *state) bool { return s.rows(s.seg)[15].Phase == ledger.PhaseSettled }},
+		{"wait", func(s *state) error {
+			_, err := s.Wait(s.t.Context(), s.seg, s.e.nonce, ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 300)}, 0)
+			return err
+		}, func(s *state) bool { return s.rows(s.seg)[0].Phase == ledger.PhaseWaiting }},
+		{"give up", func(s *state) error {
+			_, err := s.GiveUp(s.t.Context(), s.seg, s.e.nonce, time.Minute, 0)
+			return err
+		}, func(s *state) bool { return s.rows(s.seg)[0].Phase == ledger.PhaseWaiting }},
+		{"return", func(s *state) error {
+			_, err := s.Return(s.t.Context(), s.seg, s.released, 3)
+			return err
+		}, func(s *state) bool { return s.rows(s.seg)[3].Phase == ledger.PhaseWaiting }},
+		{"reclaim", func(s *state) error {
+			_, _, err := s.Reclaim(s.t.Context(), s.seg, s.session)
+			return err
+		}, func(s *state) bool { return s.rows(s.seg)[0].Phase == ledger.PhaseWaiting }},
+		{"withdraw", func(s *state) error {
+			_, err := s.Withdraw(s.t.Context(), s.seg, s.e.nonce, 2)
+			return err
+		}, func(s *state) bool { return s.rows(s.seg)[2].Intent == nil }},
+		{"pause", func(s *state) error { return s.Pause(s.t.Context(), "a") },
+			func(s *state) bool { return s.get("a").Control.Paused }},
+		{"resume", func(s *state) error { return s.Resume(s.t.Context(), "paused") },
+			func(s *state) bool { return !s.get("paused").Control.Paused }},
+		{"hold", func(s *state) error { return s.Hold(s.t.Context(), "a") },
+			func(s *state) bool { return s.get("a").Control.Held }},
+		{"cancel", func(s *state) error { return s.Cancel(s.t.Context(), "a") },
+			func(s *state) bool { return s.sync("a").Run.Counts[ledger.Cancelled] == 17 }},
+		{"sync after a cancel of the header alone", func(s *state) error {
+			_, err := s.Sync(s.t.Context(), "half")
+			return err
+		}, func(s *state) bool { return s.get("half").Ended() }},
+		{"the last settle", func(s *state) error {
+			_, err := s.Dismiss(s.t.Context(), segment(s.get("last"), 0), ledger.Result{Outcome: ledger.Done}, 0)
+			return err
+		}, func(s *state) bool { return s.get("last").Ended() }},
+		{"finish", func(s *state) error { return s.Finish(s.t.Context(), "ended") },
+			func(s *state) bool { return !s.get("ended").FinishedAt.IsZero() }},
+		{"delete", func(s *state) error { return s.Delete(s.t.Context(), "ended") },
+			func(s *state) bool {
+				_, err := s.Get(s.t.Context(), "ended")
+				return errors.Is(err, ledger.ErrNotFound)
+			}},
+		{"delete a staged run", func(s *state) error { return s.Delete(s.t.Context(), "staged") },
+			func(s *state) bool {
+				_, err := s.Get(s.t.Context(), "staged")
+				return errors.Is(err, ledger.ErrNotFound)
+			}},
+		{"sweep", func(s *state) error {
+			_, err := s.Sweep(s.t.Context(), tenant)
+			return err
+		}, func(*state) bool { return true }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			w := on(t, server.Client())
+			w.submit("ended")
+			w.submit("paused", 5)
+			w.must(w.Pause, "paused")
+			w.submit("last", 1)
+			w.submit("half", 5)
+			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("half"), "flags", "c", "v", "9000000000000000").Err(); err != nil {
+				t.Fatal(err)
+			}
+			w.stage(w.create("staged"), 0, false)
+			s := &state{worker: w, run: w.submit("a", 20)}
+			s.seg = segment(s.run, 0)
+			r := w.release(s.seg, ledger.Quota{First: 3})
+			s.e = w.begin(s.seg, r.Token, numbers(r)...)
+			if _, err := w.Intend(t.Context(), s.seg, s.e.nonce, []byte("PATCH"), 2); err != nil {
+				t.Fatal(err)
+			}
+			s.released = w.release(s.seg, ledger.Quota{First: 1}).Token
+
+			if err := w.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Release(t.Context(), s.seg, all); !redis.IsOOMError(err) {
+				t.Fatalf("a release at maxmemory: %v, want it refused: the test shows nothing", err)
+			}
+			if err := tt.do(s); err != nil {
+				t.Error(err)
+			}
+			if !tt.well(s) {
+				t.Error("it had no effect")
+			}
+		})
+	}
+}

@@ -1,0 +1,278 @@
+package ledger_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// model is the ledger of one run as plain data, written from the documentation alone.
+// Times are offsets on a clock that the simulation moves.
+type model struct {
+	now      time.Duration
+	header   modelControl
+	segments []*modelSegment
+}
+
+// modelControl is a control, the higher version the newer.
+type modelControl struct {
+	version                 int
+	paused, held, cancelled bool
+}
+
+func (c modelControl) stopped() bool { return c.paused || c.held }
+
+type modelSegment struct {
+	control modelControl
+	next    int
+	rows    []modelRow
+}
+
+type modelRow struct {
+	phase    ledger.Phase
+	token    ledger.Token
+	nonce    ledger.Nonce
+	session  ledger.SessionID
+	since    time.Duration // of the release or the begin
+	due      time.Duration
+	ready    bool
+	attempts int
+	begun    bool // some execution left it open
+	memo     string
+	intent   string
+	outcome  ledger.Outcome
+	detail   string
+}
+
+func newModel(sizes []int) *model {
+	m := &model{}
+	for _, size := range sizes {
+		s := &modelSegment{rows: make([]modelRow, size)}
+		for i := range s.rows {
+			s.rows[i].phase = ledger.PhaseQueued
+		}
+		m.segments = append(m.segments, s)
+	}
+	return m
+}
+
+func (m *model) clone() *model {
+	c := &model{now: m.now, header: m.header}
+	for _, s := range m.segments {
+		c.segments = append(c.segments, &modelSegment{control: s.control, next: s.next, rows: slices.Clone(s.rows)})
+	}
+	return c
+}
+
+func (m *model) ended() bool {
+	return !slices.ContainsFunc(m.segments, func(s *modelSegment) bool { return s.open() })
+}
+
+func (s *modelSegment) open() bool {
+	return slices.ContainsFunc(s.rows, func(r modelRow) bool { return r.phase != ledger.PhaseSettled })
+}
+
+func (m *model) counts() ledger.Counts {
+	c := ledger.Counts{}
+	for _, s := range m.segments {
+		for _, r := range s.rows {
+			if r.phase == ledger.PhaseSettled {
+				c[r.outcome]++
+			}
+		}
+	}
+	return c
+}
+
+// sync has the newest control everywhere.
+func (m *model) sync() {
+	newest := m.header
+	for _, s := range m.segments {
+		if s.control.version > newest.version {
+			newest = s.control
+		}
+	}
+	m.header = newest
+	for _, s := range m.segments {
+		cancel := newest.cancelled && !s.control.cancelled
+		s.control = newest
+		if cancel {
+			s.cancel()
+		}
+	}
+}
+
+func (s *modelSegment) cancel() {
+	for i := range s.rows {
+		r := &s.rows[i]
+		if r.phase != ledger.PhaseSettled && r.phase != ledger.PhaseInProgress && r.intent == "" {
+			r.settle(ledger.Cancelled, "")
+		}
+	}
+	s.next = len(s.rows)
+}
+
+func (r *modelRow) settle(o ledger.Outcome, detail string) {
+	*r = modelRow{phase: ledger.PhaseSettled, outcome: o, detail: detail}
+}
+
+// wait makes the row due, or settles it after a cancel.
+func (s *modelSegment) wait(r *modelRow, due time.Duration) {
+	if s.control.cancelled && r.intent == "" {
+		r.settle(ledger.Cancelled, "")
+		return
+	}
+	if r.phase == ledger.PhaseInProgress {
+		r.begun = true
+	}
+	r.phase, r.due, r.token, r.nonce, r.session = ledger.PhaseWaiting, due, "", "", ""
+}
+
+// lapse makes due what was released or begun too long ago.
+func (m *model) lapse(s *modelSegment) {
+	for i := range s.rows {
+		switch r := &s.rows[i]; {
+		case r.phase == ledger.PhaseReleased && m.now-r.since >= ledger.ReleaseTimeout:
+			s.wait(r, m.now)
+		case r.phase == ledger.PhaseInProgress && m.now-r.since >= ledger.ExecutionLimit:
+			r.attempts++
+			s.wait(r, m.now)
+		}
+	}
+}
+
+// releasable returns the rows that may be released, those at stage ready apart, and how
+// many of the rest were never released.
+func (m *model) releasable(s *modelSegment) (ready, check, first []ledger.Row) {
+	for i, r := range s.rows {
+		row := ledger.Row(i)
+		switch {
+		case r.phase == ledger.PhaseWaiting && r.due <= m.now && (r.intent != "" || !s.control.stopped()):
+			if r.ready {
+				ready = append(ready, row)
+			} else {
+				check = append(check, row)
+			}
+		case r.phase == ledger.PhaseQueued && i >= s.next && !s.control.stopped():
+			first = append(first, row)
+		}
+	}
+	return ready, check, first
+}
+
+func (m *model) release(s *modelSegment, token ledger.Token, rows []ledger.Row) {
+	for _, row := range rows {
+		r := &s.rows[row]
+		if r.phase == ledger.PhaseQueued {
+			s.next = int(row) + 1
+		}
+		r.phase, r.token, r.since = ledger.PhaseReleased, token, m.now
+	}
+}
+
+func (m *model) begin(s *modelSegment, e ledger.Execution, row ledger.Row) ledger.Status {
+	r := &s.rows[row]
+	switch {
+	case r.phase == ledger.PhaseSettled:
+		return ledger.RowSettled
+	case r.phase == ledger.PhaseInProgress && r.nonce == e.Nonce && r.session == e.Session:
+		return ledger.RowAdmitted
+	case r.phase != ledger.PhaseReleased || r.token != e.Token:
+		return ledger.RowSuperseded
+	case s.control.stopped() && r.intent == "":
+		s.wait(r, m.now)
+		return ledger.RowStopped
+	}
+	r.phase, r.nonce, r.session, r.since, r.token = ledger.PhaseInProgress, e.Nonce, e.Session, m.now, ""
+	return ledger.RowAdmitted
+}
+
+// owned returns the row if the nonce executes it, or the status of the write.
+func (s *modelSegment) owned(n ledger.Nonce, row ledger.Row) (*modelRow, ledger.Status) {
+	switch r := &s.rows[row]; {
+	case r.phase == ledger.PhaseSettled:
+		return nil, ledger.RowSettled
+	case r.phase != ledger.PhaseInProgress || r.nonce != n:
+		return nil, ledger.RowSuperseded
+	default:
+		return r, ledger.RowWritten
+	}
+}
+
+func (s *modelSegment) finish(n ledger.Nonce, o ledger.Outcome, detail string, row ledger.Row) ledger.Status {
+	r, status := s.owned(n, row)
+	if r != nil {
+		r.settle(o, detail)
+	}
+	return status
+}
+
+func (s *modelSegment) dismiss(o ledger.Outcome, detail string, row ledger.Row) ledger.Status {
+	r := &s.rows[row]
+	switch {
+	case r.phase == ledger.PhaseSettled:
+		return ledger.RowSettled
+	case r.phase == ledger.PhaseInProgress || r.intent != "":
+		return ledger.RowSuperseded
+	}
+	r.settle(o, detail)
+	return ledger.RowWritten
+}
+
+// describe returns a row as a line, the same for the model and the ledger.
+func (m *model) describe(r modelRow) string {
+	if r.phase == ledger.PhaseSettled {
+		return fmt.Sprintf("settled %s %q", r.outcome, r.detail)
+	}
+	var b strings.Builder
+	b.WriteString(string(r.phase))
+	if r.phase == ledger.PhaseInProgress {
+		fmt.Fprintf(&b, " by %s", r.session)
+	}
+	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q intent=%q", r.ready, r.attempts, r.begun, r.memo, r.intent)
+	if r.phase == ledger.PhaseWaiting {
+		fmt.Fprintf(&b, " due=%v", r.due <= m.now)
+	}
+	return b.String()
+}
+
+func describeState(r ledger.RowState, now time.Time) string {
+	if r.Phase == ledger.PhaseSettled {
+		return fmt.Sprintf("settled %s %q", r.Result.Outcome, r.Result.Detail)
+	}
+	var b strings.Builder
+	b.WriteString(string(r.Phase))
+	if r.Phase == ledger.PhaseInProgress {
+		fmt.Fprintf(&b, " by %s", r.Session)
+	}
+	intent := ""
+	if r.Intent != nil {
+		intent = string(r.Intent.Value)
+	}
+	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q intent=%q", r.Checkpoint.Stage == ledger.StageReady,
+		r.Checkpoint.Attempts, !r.Checkpoint.FirstBegun.IsZero(), r.Checkpoint.Memo, intent)
+	if r.Phase == ledger.PhaseWaiting {
+		fmt.Fprintf(&b, " due=%v", !r.Due.After(now))
+	}
+	return b.String()
+}
+
+// difference returns how the ledger differs from the model; "" if it does not.
+func (m *model) difference(segments [][]ledger.RowState, now time.Time) string {
+	var all []string
+	for number, s := range m.segments {
+		for i, r := range s.rows {
+			have, want := describeState(segments[number][i], now), m.describe(r)
+			if have != want {
+				all = append(all, fmt.Sprintf("segment %d row %d:\n\thave %s\n\twant %s", number, i, have, want))
+			}
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func equalCounts(a, b ledger.Counts) bool { return maps.Equal(a, b) }

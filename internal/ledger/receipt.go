@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Status says whether a write of a row took effect.
+type Status string
+
+// The statuses of a write. Each applies to one row.
+const (
+	// RowWritten: the write took effect.
+	RowWritten Status = "written"
+	// RowAdmitted: this execution, and no other, has the row.
+	RowAdmitted Status = "admitted"
+	// RowSettled: the row is settled already, possibly by an earlier call whose answer
+	// was lost. Nothing was written.
+	RowSettled Status = "settled"
+	// RowSuperseded: the row belongs to another release or execution, or to none. Nothing
+	// was written, and nothing more may be done for the row.
+	RowSuperseded Status = "superseded"
+	// RowStopped: the run is paused, held, incomplete or not yet to start. Begin has made
+	// the row due again; Intend has written nothing.
+	RowStopped Status = "stopped"
+	// RowCancelled: the run was cancelled. Wait has settled the row as cancelled; Intend
+	// has written nothing.
+	RowCancelled Status = "cancelled"
+)
+
+// Receipt is the answer to a write to a segment.
+type Receipt struct {
+	// Statuses are those of the rows, in the caller's order.
+	Statuses []Status
+	// Due is when the dispatcher is to inspect the segment, as in [SegmentState].
+	Due time.Time
+	// Ended reports whether the run ended by this call.
+	Ended bool
+}
+
+// receipt reads what every script that writes rows answers, and closes the segment in
+// the header if its last row was settled. If that fails it is done by the next call for
+// the segment, or by Sync.
+func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, error) {
+	r := Receipt{Due: parseDue(a.int(2))}
+	if a.int(1) == 0 {
+		return r, nil
+	}
+	var err error
+	r.Ended, err = l.close(ctx, seg)
+	return r, err
+}
+
+// write runs a script that ends releases or executions of rows.
+func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, seg Segment, rows []Row, args ...any) (Receipt, error) {
+	if len(rows) == 0 {
+		return Receipt{}, nil
+	}
+	if err := checkRows(rows); err != nil {
+		return Receipt{}, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
+	}
+	a, err := l.onSegment(ctx, s, seg, append(args, rowArgs(rows)...)...)
+	if err != nil {
+		return Receipt{}, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
+	}
+	r, err := l.receipt(ctx, seg, a)
+	for _, status := range a.list(3).texts() {
+		r.Statuses = append(r.Statuses, Status(status))
+	}
+	return r, err
+}
+
+// maxWrite bounds the rows of one write, which are those of one execution.
+const maxWrite = 1000
+
+func checkRows(rows []Row) error {
+	if len(rows) > maxWrite {
+		return fmt.Errorf("%d rows: want at most %d", len(rows), maxWrite)
+	}
+	for _, row := range rows {
+		if row < 0 || row >= SegmentRows {
+			return fmt.Errorf("row %d: want 0 to %d", row, SegmentRows-1)
+		}
+	}
+	return nil
+}
+
+func rowArgs(rows []Row) []any {
+	args := make([]any, len(rows))
+	for i, row := range rows {
+		args[i] = int(row)
+	}
+	return args
+}

@@ -1,0 +1,110 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Stage is the stage of a row between its executions.
+type Stage string
+
+const (
+	// StageCheck is the stage of a row that is to be checked, first or again.
+	StageCheck Stage = "c"
+	// StageReady is the stage of a row that was proven once and needs a permit.
+	StageReady Stage = "r"
+)
+
+// Quota is the largest number of rows to release, by what they are.
+type Quota struct {
+	// First is for rows that were never released.
+	First int
+	// Check and Ready are for due rows at these stages.
+	Check, Ready int
+}
+
+// maxRelease bounds the rows of one release: a script that releases so many takes about
+// 5 ms.
+const maxRelease = 1000
+
+// Release is a number of rows that are to be executed now.
+type Release struct {
+	Token Token
+	Rows  []ReleasedRow
+	// Now is Redis' time.
+	Now time.Time
+	// Receipt describes the segment after the release. It has no statuses.
+	Receipt
+}
+
+// ReleasedRow is a released row with its content.
+type ReleasedRow struct {
+	Row     Row
+	Content []byte
+	// Err says why the content cannot be read; nil if it can.
+	Err error
+}
+
+// Release releases rows that are due: those at stage ready first, the longest due first,
+// then those that were never released, in their order. They carry a new token, which
+// [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due
+// again; so is one whose execution takes longer than [ExecutionLimit]. While the run is
+// paused, held, incomplete or not yet to start, only rows with an intent are released.
+// Each member of the quota is at most 1,000.
+func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, error) {
+	token := NewToken()
+	a, err := l.onSegment(ctx, releaseScript, seg, string(token),
+		min(q.First, maxRelease), min(q.Check, maxRelease), min(q.Ready, maxRelease))
+	if err != nil {
+		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
+	}
+	r := Release{Token: token, Now: fromMillis(a.int(3))}
+	if r.Receipt, err = l.receipt(ctx, seg, a); err != nil {
+		return Release{}, err
+	}
+	if r.Rows, err = releasedRows(a); err != nil {
+		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
+	}
+	return r, nil
+}
+
+// releasedRows reads rows and chunks from the answer of the script.
+func releasedRows(a answer) ([]ReleasedRow, error) {
+	per, err := strconv.Atoi(fmt.Sprint(a[5]))
+	if err != nil || per < 1 {
+		return nil, fmt.Errorf("stored rows of a chunk: %v", a[5])
+	}
+	type chunk struct {
+		rows [][]byte
+		err  error
+	}
+	chunks := map[int]chunk{}
+	for flat := a.list(6); len(flat) >= 2; flat = flat[2:] {
+		number, err := strconv.Atoi(flat.text(0))
+		if err != nil {
+			return nil, fmt.Errorf("number of a chunk: %w", err)
+		}
+		rows, err := unpackChunk([]byte(flat.text(1)))
+		chunks[number] = chunk{rows, err}
+	}
+	var released []ReleasedRow
+	for _, text := range a.list(4).texts() {
+		row, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("number of a row: %w", err)
+		}
+		r, c := ReleasedRow{Row: Row(row)}, chunks[row/per]
+		switch {
+		case c.err != nil:
+			r.Err = c.err
+		case row%per >= len(c.rows):
+			r.Err = fmt.Errorf("row %d is not stored", row)
+		default:
+			r.Content = c.rows[row%per]
+		}
+		released = append(released, r)
+	}
+	return released, nil
+}

@@ -1,0 +1,190 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Description holds the properties that a submitter gives a run.
+type Description struct {
+	// Label is free text; at most 200 characters are kept.
+	Label string `json:"label,omitempty"`
+	// Digest is the hexadecimal SHA-256 of the input, or empty if it is not known when
+	// the run is created.
+	Digest string `json:"digest,omitempty"`
+	// Format is the form of the rows: "csv", "jsonl", or empty for rows of no file.
+	Format string `json:"format,omitempty"`
+	// Columns are the names in the input's header, for CSV.
+	Columns []string `json:"columns,omitempty"`
+	// Parent is the id of the run whose rows this one repeats, or empty.
+	Parent RunID `json:"parent,omitempty"`
+	// Caller is who submitted the run over HTTP, or empty.
+	Caller string `json:"caller,omitempty"`
+	// Priority is "high", "normal" or empty.
+	Priority string `json:"priority,omitempty"`
+	// GiveUp is how long a row may wait for its token from its first begin on; 0: not
+	// set.
+	GiveUp time.Duration `json:"give_up,omitempty"`
+	// KeepFor is how long the run is kept after its end; 0: [Retention].
+	KeepFor time.Duration `json:"keep_for,omitempty"`
+}
+
+// Counts is a number of rows by outcome.
+type Counts map[Outcome]int64
+
+// add adds the other counts.
+func (c Counts) add(other Counts) {
+	for outcome, n := range other {
+		c[outcome] += n
+	}
+}
+
+// Settled returns the sum of all outcomes.
+func (c Counts) Settled() (n int64) {
+	for _, of := range c {
+		n += of
+	}
+	return n
+}
+
+// Run is the header of a run. Times are Redis', to the millisecond, and zero for what
+// has not happened.
+type Run struct {
+	ID          RunID
+	Incarnation Incarnation
+	Tenant      Tenant
+	Kind        Kind
+	Description Description
+	Control     Control
+
+	// Reserved is the number of segments that exist or did, also of a staged run.
+	Reserved int
+	// Segments and Rows are set when the run is committed.
+	Segments int
+	Rows     int64
+
+	// Counts is a sum of the segments' counters at CountedAt. It is a hint: see
+	// [Ledger.Counts].
+	Counts    Counts
+	CountedAt time.Time
+
+	CreatedAt time.Time
+	// StagedAt is when the last segment was staged; before the first, CreatedAt.
+	StagedAt    time.Time
+	CommittedAt time.Time
+	CancelledAt time.Time
+	EndedAt     time.Time
+	// FinishedAt is when [Ledger.Finish] was called.
+	FinishedAt time.Time
+	// DeletingAt is when the run was to be deleted. It is about to vanish.
+	DeletingAt time.Time
+
+	version int64
+}
+
+// Staged reports whether the run is not committed.
+func (r Run) Staged() bool { return r.CommittedAt.IsZero() }
+
+// Ended reports whether the run is committed and every row is settled.
+func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
+
+func (r Run) segment(number int) Segment {
+	return Segment{Run: r.ID, Incarnation: r.Incarnation, Number: number}
+}
+
+// retention returns how long the run is kept after its end.
+func (r Run) retention() time.Duration {
+	if r.Description.KeepFor > 0 {
+		return r.Description.KeepFor
+	}
+	return Retention
+}
+
+// entry is the run's name in its tenant's lists.
+func (r Run) entry() string { return string(r.ID) + "/" + string(r.Incarnation) }
+
+// Get returns a run, or [ErrNotFound].
+func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
+	if err := id.Validate(); err != nil {
+		return Run{}, err
+	}
+	hash, err := l.rdb.HGetAll(ctx, headerKeys(id)[0]).Result()
+	if err == nil && (len(hash) == 0 || hash["deleting_at"] != "") {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("run %s: read: %w", id, err)
+	}
+	return parseRun(id, hash)
+}
+
+func parseRun(id RunID, hash map[string]string) (Run, error) {
+	read := numbers{hash: hash}
+	r := Run{
+		ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: Tenant(hash["tenant"]), Kind: Kind(hash["kind"]),
+		Control:  parseControl(hash["flags"], read.int("not_before")),
+		Reserved: int(read.int("reserved")), Segments: int(read.int("segments")), Rows: read.int("rows"),
+		CountedAt: read.time("counted_at"), CreatedAt: read.time("created_at"), StagedAt: read.time("staged_at"),
+		CommittedAt: read.time("committed_at"), CancelledAt: read.time("cancelled_at"), EndedAt: read.time("ended_at"),
+		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
+		version: read.int("v"),
+	}
+	err := read.err
+	if err == nil {
+		err = json.Unmarshal([]byte(hash["about"]), &r.Description)
+	}
+	if err == nil {
+		r.Counts, err = parseCounts(hash["counts"])
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("run %s: stored header: %w", id, err)
+	}
+	return r, nil
+}
+
+// String returns the counts as outcome=number, separated by spaces, in no order.
+func (c Counts) String() string {
+	var parts []string
+	for outcome, n := range c {
+		parts = append(parts, string(outcome)+"="+strconv.FormatInt(n, 10))
+	}
+	return strings.Join(parts, " ")
+}
+
+func parseCounts(text string) (Counts, error) {
+	c := Counts{}
+	for part := range strings.FieldsSeq(text) {
+		outcome, digits, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("count of %s: %w", quoted(outcome), err)
+		}
+		c[Outcome(outcome)] = n
+	}
+	return c, nil
+}
+
+// numbers reads a hash's decimal fields and keeps the first error. A field that does not
+// exist is 0.
+type numbers struct {
+	hash map[string]string
+	err  error
+}
+
+func (n *numbers) int(field string) int64 {
+	text := n.hash[field]
+	if text == "" {
+		return 0
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && n.err == nil {
+		n.err = fmt.Errorf("%s: %w", field, err)
+	}
+	return v
+}
+
+func (n *numbers) time(field string) time.Time { return fromMillis(n.int(field)) }

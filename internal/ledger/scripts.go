@@ -1,0 +1,155 @@
+package ledger
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// inspectEvery is how often the dispatcher inspects a segment that has rows in
+// progress: as often as sessions are renewed.
+const inspectEvery = 5 * time.Second
+
+// The scripts, by the keys that they take: those of a header, a segment, or a tenant's
+// lists. Each touches one slot of a Cluster.
+var (
+	createScript  = headerScript("create")
+	reserveScript = headerScript("reserve")
+	commitScript  = headerScript("commit")
+	controlScript = headerScript("control")
+	adoptScript   = headerScript("adopt")
+	closeScript   = headerScript("close")
+	reopenScript  = headerScript("reopen")
+	countsScript  = headerScript("counts")
+	finishScript  = headerScript("finish")
+	deleteScript  = headerScript("delete")
+	unlinkScript  = headerScript("unlink")
+
+	stageScript   = segmentScript("stage")
+	keepScript    = segmentScript("keep")
+	expireScript  = segmentScript("expire")
+	applyScript   = segmentScript("apply")
+	releaseScript = segmentScript("release")
+	beginScript   = segmentScript("begin")
+	settleScript  = segmentScript("settle")
+	waitScript    = segmentScript("wait")
+	returnScript  = segmentScript("return")
+	reclaimScript = segmentScript("reclaim")
+	intendScript  = segmentScript("intend")
+
+	tenantAddScript    = tenantScript("add")
+	tenantFinishScript = tenantScript("finish")
+	tenantReopenScript = tenantScript("reopen")
+	tenantTrashScript  = tenantScript("trash")
+)
+
+func headerScript(name string) *redis.Script {
+	return redis.NewScript(source("clock") + source("header") + source("header_"+name))
+}
+
+func segmentScript(name string) *redis.Script {
+	limits := fmt.Sprintf("local release_ms, execution_ms, wait_ms, inspect_ms = %d, %d, %d, %d\n",
+		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), MaxWait.Milliseconds(), inspectEvery.Milliseconds())
+	return redis.NewScript(source("clock") + limits + source("segment") + source("segment_"+name))
+}
+
+func tenantScript(name string) *redis.Script {
+	return redis.NewScript(source("clock") + source("tenant") + source("tenant_"+name))
+}
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // the name is a constant
+	}
+	return string(text)
+}
+
+// answer is the answer of a script: a status, then values.
+type answer []any
+
+func (l *Ledger) onHeader(ctx context.Context, s *redis.Script, run RunID, args ...any) (answer, error) {
+	return l.do(ctx, s, headerKeys(run), args)
+}
+
+func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, args ...any) (answer, error) {
+	return l.do(ctx, s, segmentKeys(seg), args)
+}
+
+func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args ...any) (answer, error) {
+	return l.do(ctx, s, tenantKeys(t), args)
+}
+
+// do runs a script. The error is [ErrNotFound] and the like where its status says so.
+func (l *Ledger) do(ctx context.Context, s *redis.Script, keys []string, args []any) (answer, error) {
+	values, err := s.Run(ctx, l.rdb, keys, args...).Slice()
+	if err != nil {
+		return nil, err
+	}
+	a := answer(values)
+	switch a.status() {
+	case "missing":
+		return a, ErrNotFound
+	case "staged":
+		return a, ErrStaged
+	case "open":
+		return a, ErrOpen
+	case "ended":
+		return a, ErrEnded
+	}
+	return a, nil
+}
+
+func (a answer) status() string { return a.text(0) }
+
+// text returns the value at i; "" if there is none.
+func (a answer) text(i int) string {
+	if i >= len(a) {
+		return ""
+	}
+	text, _ := a[i].(string)
+	return text
+}
+
+// int returns the number at i.
+func (a answer) int(i int) int64 {
+	if i >= len(a) {
+		return 0
+	}
+	n, _ := a[i].(int64)
+	return n
+}
+
+// list returns the list at i.
+func (a answer) list(i int) answer {
+	if i >= len(a) {
+		return nil
+	}
+	list, _ := a[i].([]any)
+	return list
+}
+
+// texts returns the whole answer as texts.
+func (a answer) texts() []string {
+	all := make([]string, len(a))
+	for i := range a {
+		all[i] = a.text(i)
+	}
+	return all
+}
+
+// hash returns the answer to HGETALL at i.
+func (a answer) hash(i int) map[string]string {
+	flat := a.list(i).texts()
+	hash := make(map[string]string, len(flat)/2)
+	for i := 0; i+1 < len(flat); i += 2 {
+		hash[flat[i]] = flat[i+1]
+	}
+	return hash
+}

@@ -1,0 +1,590 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// TestModel applies random operations to the ledger and to a model of it and compares
+// the two after each. Connections are lost before and after commands; Redis, or one
+// node of a Cluster, forgets its last writes. It prints its seed; ORGOPS_TEST_SEED
+// repeats one, ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
+func TestModel(t *testing.T) {
+	worlds := 10
+	if n, err := strconv.Atoi(os.Getenv("ORGOPS_TEST_LEDGER_WORLDS")); err == nil {
+		worlds = n
+	}
+	first := rand.Uint64()
+	if seed, err := strconv.ParseUint(os.Getenv("ORGOPS_TEST_SEED"), 10, 64); err == nil {
+		first, worlds = seed, 1
+	}
+	rdb := redistest.New(t)
+	lossy := redistest.New(t)
+	f := &faults{}
+	lossy.AddHook(f)
+	for i := range worlds {
+		seed := first + uint64(i)
+		s := newSimulation(on(t, rdb), ledger.New(lossy), f, seed)
+		s.run()
+		if t.Failed() {
+			t.Fatalf("ORGOPS_TEST_SEED=%d; the last operations:\n%s", seed, strings.Join(s.log[max(0, len(s.log)-25):], "\n"))
+		}
+	}
+	t.Logf("%d worlds from seed %d on", worlds, first)
+}
+
+type simulation struct {
+	*worker
+	lossy  *ledger.Ledger // by a connection with faults
+	faults *faults
+	rand   *rand.Rand
+	log    []string
+	start  time.Time
+
+	model    *model
+	subject  ledger.Run
+	sessions []ledger.SessionID
+	// tokens and nonces are those that were issued, also in a time that Redis has
+	// forgotten.
+	tokens []ledger.Token
+	nonces []ledger.Execution
+
+	saved       memory
+	savedModel  *model
+	savedPassed []time.Duration // by which everything aged since
+}
+
+func newSimulation(w *worker, lossy *ledger.Ledger, f *faults, seed uint64) *simulation {
+	s := &simulation{worker: w, lossy: lossy, faults: f, rand: rand.New(rand.NewPCG(seed, 0)), start: time.Now()}
+	var sizes []int
+	for range 1 + s.rand.IntN(3) {
+		sizes = append(sizes, 1+s.rand.IntN(9))
+	}
+	s.subject = w.submit(ledger.RunID("run-"+strconv.FormatUint(seed, 10)), sizes...)
+	s.model = newModel(sizes)
+	s.sessions = []ledger.SessionID{ledger.NewSessionID(), ledger.NewSessionID()}
+	s.tokens = []ledger.Token{ledger.NewToken()}
+	s.nonces = []ledger.Execution{{Nonce: ledger.NewNonce(), Session: s.sessions[0], Token: s.tokens[0]}}
+	return s
+}
+
+// run makes the world's operations, then brings the run to its end.
+func (s *simulation) run() {
+	operations := []func(){
+		s.release, s.release, s.release, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
+		s.intend, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
+	}
+	for range 120 {
+		operations[s.rand.IntN(len(operations))]()
+		s.compare()
+		if s.t.Failed() || s.slow() {
+			return
+		}
+	}
+	s.end()
+}
+
+// slow reports whether so much real time has passed that releases lapse by it: the
+// model knows nothing of that time.
+func (s *simulation) slow() bool { return time.Since(s.start) > ledger.ReleaseTimeout/2 }
+
+func (s *simulation) note(format string, a ...any) { s.log = append(s.log, fmt.Sprintf(format, a...)) }
+
+func (s *simulation) fail(format string, a ...any) {
+	s.t.Helper()
+	s.t.Errorf(format, a...)
+}
+
+// pick returns a random segment.
+func (s *simulation) pick() (ledger.Segment, *modelSegment) {
+	n := s.rand.IntN(len(s.model.segments))
+	return segment(s.subject, n), s.model.segments[n]
+}
+
+// some returns one to three different rows of a segment, with a preference for those of
+// the phase.
+func (s *simulation) some(m *modelSegment, phase ledger.Phase) []ledger.Row {
+	var rows []ledger.Row
+	for _, i := range s.rand.Perm(len(m.rows)) {
+		if m.rows[i].phase == phase || s.rand.IntN(6) == 0 {
+			rows = append(rows, ledger.Row(i))
+		}
+		if len(rows) == 3 {
+			break
+		}
+	}
+	if len(rows) == 0 {
+		rows = []ledger.Row{ledger.Row(s.rand.IntN(len(m.rows)))}
+	}
+	return rows
+}
+
+// execution returns the execution of one of the rows, or, now and then, another one.
+func (s *simulation) execution(m *modelSegment, rows []ledger.Row) ledger.Execution {
+	for _, row := range rows {
+		if n := m.rows[row].nonce; n != "" && s.rand.IntN(8) > 0 {
+			i := slices.IndexFunc(s.nonces, func(e ledger.Execution) bool { return e.Nonce == n })
+			return s.nonces[i]
+		}
+	}
+	return s.nonces[s.rand.IntN(len(s.nonces))]
+}
+
+// attempt runs an operation on a segment. Now and then the connection is lost: then the
+// ledger must be as before the operation, or as after it, and the model follows.
+func (s *simulation) attempt(name string, on *modelSegment, do func(*ledger.Ledger) (ledger.Receipt, error), apply func(*modelSegment) []ledger.Status) {
+	s.t.Helper()
+	lossy := s.rand.IntN(6) == 0
+	l := s.Ledger
+	if lossy {
+		l = s.lossy
+		s.faults.arm(s.rand.IntN(2), s.rand.IntN(2) == 0)
+	}
+	receipt, err := do(l)
+	lost := lossy && s.faults.disarm()
+	before := modelSegment{control: on.control, next: on.next, rows: slices.Clone(on.rows)}
+	statuses := apply(on)
+	s.note("%s: %v, %v, lost %v", name, receipt.Statuses, err, lost)
+	if lost {
+		if s.difference() != "" {
+			*on = before
+		}
+		s.model.sync()
+		s.sync(s.subject.ID)
+		return
+	}
+	if err != nil {
+		s.fail("%s: %v", name, err)
+		return
+	}
+	if fmt.Sprint(receipt.Statuses) != fmt.Sprint(statuses) {
+		s.fail("%s: statuses %v, want %v", name, receipt.Statuses, statuses)
+	}
+}
+
+func (s *simulation) release() {
+	seg, m := s.pick()
+	q := ledger.Quota{First: s.rand.IntN(4), Check: s.rand.IntN(4), Ready: s.rand.IntN(4)}
+	r, err := s.Release(s.t.Context(), seg, q)
+	if err != nil {
+		s.fail("release: %v", err)
+		return
+	}
+	s.model.lapse(m)
+	rows := numbers(r)
+	s.note("release %+v of segment %d: %v", q, seg.Number, rows)
+	ready, check, first := s.model.releasable(m)
+	s.within("ready", rows, ready, q.Ready)
+	s.within("check", rows, check, q.Check)
+	s.within("first", rows, first, q.First)
+	if n := min(len(ready), q.Ready) + min(len(check), q.Check) + min(len(first), q.First); len(rows) != n {
+		s.fail("released %v: want %d rows", rows, n)
+	}
+	for _, row := range r.Rows {
+		if !strings.HasPrefix(string(row.Content), "row ") || row.Err != nil {
+			s.fail("row %d: %q, %v", row.Row, row.Content, row.Err)
+		}
+	}
+	s.model.release(m, r.Token, rows)
+	s.tokens = append(s.tokens, r.Token)
+}
+
+// within checks how many rows of a sort were released.
+func (s *simulation) within(sort string, rows, of []ledger.Row, quota int) {
+	n := 0
+	for _, row := range rows {
+		if slices.Contains(of, row) {
+			n++
+		}
+	}
+	if n != min(len(of), quota) {
+		s.fail("released %v of %s: %d, want %d of %v", rows, sort, n, min(len(of), quota), of)
+	}
+}
+
+func (s *simulation) begin() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseReleased)
+	e := ledger.Execution{Token: s.tokens[s.rand.IntN(len(s.tokens))], Nonce: ledger.NewNonce(), Session: s.sessions[s.rand.IntN(len(s.sessions))]}
+	if token := m.rows[rows[0]].token; token != "" && s.rand.IntN(8) > 0 {
+		e.Token = token
+	}
+	if s.rand.IntN(8) == 0 {
+		e = s.execution(m, rows) // once more
+	}
+	s.nonces = append(s.nonces, e)
+	s.attempt(fmt.Sprintf("begin %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		b, err := l.Begin(s.t.Context(), seg, e, rows...)
+		return b.Receipt, err
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status { return s.model.begin(m, e, row) })
+	})
+}
+
+func each(rows []ledger.Row, f func(ledger.Row) ledger.Status) []ledger.Status {
+	var all []ledger.Status
+	for _, row := range rows {
+		all = append(all, f(row))
+	}
+	return all
+}
+
+var outcomes = []ledger.Outcome{ledger.Done, "unchanged", "failed", ledger.Cancelled}
+
+func (s *simulation) settle() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)
+	n := s.execution(m, rows).Nonce
+	r := ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: []string{"", "why: a:b"}[s.rand.IntN(2)]}
+	s.attempt(fmt.Sprintf("settle %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.Settle(s.t.Context(), seg, n, r, rows...)
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status { return m.finish(n, r.Outcome, r.Detail, row) })
+	})
+}
+
+func (s *simulation) dismiss() {
+	if s.rand.IntN(3) > 0 {
+		return // else nothing is left for the others
+	}
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseQueued)[:1]
+	r := ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: "dismissed"}
+	s.attempt(fmt.Sprintf("dismiss %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.Dismiss(s.t.Context(), seg, r, rows...)
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status { return m.dismiss(r.Outcome, r.Detail, row) })
+	})
+}
+
+func (s *simulation) wait() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)
+	n := s.execution(m, rows).Nonce
+	w := ledger.Waiting{
+		Stage: []ledger.Stage{ledger.StageCheck, ledger.StageReady}[s.rand.IntN(2)], CountAttempt: s.rand.IntN(2) == 0,
+		After: time.Duration(s.rand.IntN(3)) * time.Hour, Memo: []byte([]string{"", "a;b,c:1", "\x00\xff"}[s.rand.IntN(3)]),
+	}
+	s.attempt(fmt.Sprintf("wait %v with %v of segment %d", w.After, rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.Wait(s.t.Context(), seg, n, w, rows...)
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status {
+			r, status := m.owned(n, row)
+			if r == nil {
+				return status
+			}
+			r.ready, r.memo = w.Stage == ledger.StageReady, string(w.Memo)
+			if w.CountAttempt {
+				r.attempts++
+			}
+			m.wait(r, s.model.now+w.After)
+			if r.phase == ledger.PhaseSettled {
+				return ledger.RowCancelled
+			}
+			return status
+		})
+	})
+}
+
+func (s *simulation) giveUp() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)
+	n := s.execution(m, rows).Nonce
+	after := time.Duration(s.rand.IntN(2)) * time.Hour
+	s.attempt(fmt.Sprintf("give up %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.GiveUp(s.t.Context(), seg, n, after, rows...)
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status {
+			r, status := m.owned(n, row)
+			if r != nil {
+				m.wait(r, s.model.now+after)
+			}
+			return status
+		})
+	})
+}
+
+func (s *simulation) giveBack() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseReleased)
+	token := s.tokens[s.rand.IntN(len(s.tokens))]
+	if own := m.rows[rows[0]].token; own != "" {
+		token = own
+	}
+	s.attempt(fmt.Sprintf("return %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.Return(s.t.Context(), seg, token, rows...)
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status {
+			r := &m.rows[row]
+			switch {
+			case r.phase == ledger.PhaseSettled:
+				return ledger.RowSettled
+			case r.phase != ledger.PhaseReleased || r.token != token:
+				return ledger.RowSuperseded
+			}
+			m.wait(r, s.model.now)
+			return ledger.RowWritten
+		})
+	})
+}
+
+func (s *simulation) reclaim() {
+	seg, m := s.pick()
+	dead := s.sessions[s.rand.IntN(len(s.sessions))]
+	s.attempt(fmt.Sprintf("reclaim segment %d from %s", seg.Number, dead), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		_, r, err := l.Reclaim(s.t.Context(), seg, dead)
+		return r, err
+	}, func(m *modelSegment) []ledger.Status {
+		for i := range m.rows {
+			if r := &m.rows[i]; r.phase == ledger.PhaseInProgress && r.session == dead {
+				r.attempts++
+				m.wait(r, s.model.now)
+			}
+		}
+		return nil
+	})
+}
+
+func (s *simulation) intend() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)
+	n := s.execution(m, rows).Nonce
+	intent := fmt.Sprintf("intent:%d", s.rand.IntN(3))
+	s.attempt(fmt.Sprintf("intend %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.Intend(s.t.Context(), seg, n, []byte(intent), rows...)
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status {
+			r, status := m.owned(n, row)
+			switch {
+			case r == nil:
+				return status
+			case r.intent == "" && m.control.cancelled:
+				return ledger.RowCancelled
+			case r.intent == "" && m.control.stopped():
+				return ledger.RowStopped
+			}
+			r.intent = intent
+			return status
+		})
+	})
+}
+
+func (s *simulation) withdraw() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)
+	n := s.execution(m, rows).Nonce
+	s.attempt(fmt.Sprintf("withdraw %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.Withdraw(s.t.Context(), seg, n, rows...)
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status {
+			r, status := m.owned(n, row)
+			if r != nil {
+				r.intent = ""
+			}
+			return status
+		})
+	})
+}
+
+// pass lets time pass for the ledger and the model.
+func (s *simulation) pass() {
+	d := []time.Duration{20 * time.Second, 20 * time.Minute, time.Hour}[s.rand.IntN(3)]
+	s.note("%v pass", d)
+	for n := range s.model.segments {
+		s.worker.pass(segment(s.subject, n), d)
+	}
+	s.model.now += d
+	s.savedPassed = append(s.savedPassed, d)
+}
+
+// control changes the run's control, at times not in all segments, since the command
+// was killed.
+func (s *simulation) control() {
+	do, change := s.change()
+	before := s.model.clone()
+	lossy := s.rand.IntN(2) == 0
+	l := s.Ledger
+	if lossy {
+		l = s.lossy
+		s.faults.arm(s.rand.IntN(12), s.rand.IntN(2) == 0)
+	}
+	s.model.sync()
+	err := do(l, s.t.Context(), s.subject.ID)
+	lost := lossy && s.faults.disarm()
+	s.note("control %s: %v, lost %v", change, err, lost)
+	ended := s.get(s.subject.ID).Ended()
+	if err != nil && !lost && (!ended || !before.ended()) {
+		s.fail("control %s: %v", change, err)
+	}
+	if lost {
+		s.sync(s.subject.ID)
+		after := before.clone()
+		after.sync()
+		after.change(change)
+		s.model = before
+		s.model.sync()
+		if c := s.get(s.subject.ID).Control; c.Paused == after.header.paused && c.Held == after.header.held && c.Cancelled == after.header.cancelled {
+			s.model = after
+		}
+		return
+	}
+	if err == nil {
+		s.model.change(change)
+	}
+}
+
+func (s *simulation) change() (do func(*ledger.Ledger, context.Context, ledger.RunID) error, name string) {
+	if s.rand.IntN(8) == 0 {
+		return (*ledger.Ledger).Cancel, "cancel"
+	}
+	switch s.rand.IntN(4) {
+	case 0:
+		return (*ledger.Ledger).Pause, "pause"
+	case 1:
+		return (*ledger.Ledger).Resume, "resume"
+	case 2:
+		return (*ledger.Ledger).Hold, "hold"
+	}
+	return (*ledger.Ledger).Unhold, "unhold"
+}
+
+// change changes the control of a model whose controls agree.
+func (m *model) change(name string) {
+	if m.ended() {
+		return
+	}
+	switch name {
+	case "cancel":
+		m.header.cancelled = true
+	case "pause", "resume":
+		m.header.paused = name == "pause"
+	case "hold", "unhold":
+		m.header.held = name == "hold"
+	}
+	m.header.version++
+	m.sync()
+}
+
+func (s *simulation) converge() {
+	s.note("sync")
+	s.sync(s.subject.ID)
+	s.model.sync()
+}
+
+// save remembers the present, to which Redis may go back.
+func (s *simulation) save() {
+	s.saved, s.savedModel, s.savedPassed = remember(s.t, s.rdb), s.model.clone(), nil
+	s.note("save")
+}
+
+// forget has Redis lose all writes since save: all of it, or the node of one segment or
+// of the header. Time does not go back.
+func (s *simulation) forget() {
+	if s.saved == nil {
+		return
+	}
+	lost := s.rand.IntN(len(s.model.segments)+2) - 2
+	var aged time.Duration
+	for _, d := range s.savedPassed {
+		aged += d
+	}
+	s.note("forget %d", lost)
+	now := s.model.now
+	switch lost {
+	case -2:
+		s.saved.restore(s.t, s.rdb, "")
+		s.model = s.savedModel.clone()
+		s.model.now = now
+		for n := range s.model.segments {
+			s.worker.pass(segment(s.subject, n), aged)
+		}
+	case -1:
+		s.saved.restore(s.t, s.rdb, "{run:")
+		s.model.header = s.savedModel.header
+	default:
+		seg := segment(s.subject, lost)
+		s.saved.restore(s.t, s.rdb, fmt.Sprintf("{%s.%d}", seg.Incarnation, seg.Number))
+		c := s.savedModel.clone().segments[lost]
+		s.model.segments[lost] = c
+		s.worker.pass(seg, aged)
+	}
+	s.converge()
+}
+
+// compare checks every row.
+func (s *simulation) compare() {
+	if d := s.difference(); d != "" {
+		s.fail("the ledger differs:\n%s", d)
+	}
+}
+
+func (s *simulation) difference() string {
+	now, err := s.Now(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all [][]ledger.RowState
+	for n := range s.model.segments {
+		all = append(all, s.rows(segment(s.subject, n)))
+	}
+	return s.model.difference(all, now.Add(time.Second))
+}
+
+// end resumes the run, executes what is due until nothing is left, and checks that the
+// run has ended, once, with the counts of the model.
+func (s *simulation) end() {
+	s.model.sync()
+	for _, do := range []func(context.Context, ledger.RunID) error{s.Resume, s.Unhold} {
+		_ = do(s.t.Context(), s.subject.ID) // fails after the end, which is checked below
+	}
+	if !s.model.ended() {
+		s.model.change("resume")
+		s.model.change("unhold")
+	}
+	for range 4 {
+		s.pass()
+		for n, m := range s.model.segments {
+			seg := segment(s.subject, n)
+			s.worker.pass(seg, 3*time.Hour)
+			r := s.worker.release(seg, all)
+			s.settleRows(seg, m, r)
+		}
+	}
+	p := s.sync(s.subject.ID)
+	if !p.Run.Ended() {
+		s.fail("the run has not ended: %+v", p)
+	}
+	counts := s.model.counts()
+	if !equalCounts(p.Run.Counts, counts) {
+		s.fail("counts %v, want %v", p.Run.Counts, counts)
+	}
+	if exact, err := s.Counts(s.t.Context(), p.Run); err != nil || !equalCounts(exact, counts) {
+		s.fail("counts of the segments %v, %v, want %v", exact, err, counts)
+	}
+}
+
+func (s *simulation) settleRows(seg ledger.Segment, m *modelSegment, r ledger.Release) {
+	if len(r.Rows) > 0 {
+		e := s.worker.begin(seg, r.Token, numbers(r)...)
+		s.worker.settle(seg, e, numbers(r)...)
+	}
+	for i := range m.rows {
+		row := &m.rows[i]
+		switch {
+		case slices.Contains(numbers(r), ledger.Row(i)):
+			row.settle(ledger.Done, "")
+		case row.phase != ledger.PhaseSettled && m.control.cancelled && row.intent == "" && row.phase != ledger.PhaseQueued:
+			row.settle(ledger.Cancelled, "") // its execution lapsed
+		}
+	}
+}

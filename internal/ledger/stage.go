@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// orphanAfter is how long a staged segment stays that no header and no list knows of,
+// since a Redis has lost them. The segments of a listed run are kept.
+const orphanAfter = 14 * 24 * time.Hour
+
+// staged is a segment in the form in which it is sent to Redis.
+type staged struct {
+	number int
+	last   bool
+	packed packed
+}
+
+// Stage stores the rows of one segment of a staged run: 1 to [SegmentRows] rows of at
+// most [MaxRow] bytes. No dispatcher sees them until the run is committed. last says
+// that the run has no segment after this one. To stage the same rows again does
+// nothing; other rows replace those of a staged run, and are a [MismatchError] for a
+// committed one. [Stager] divides rows into segments.
+func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows [][]byte) (Sum, error) {
+	if number < 0 || number >= MaxSegments {
+		return Sum{}, fmt.Errorf("run %s: stage segment %d: want 0 to %d", run.ID, number, MaxSegments-1)
+	}
+	p, err := pack(rows)
+	if err == nil {
+		err = l.stage(ctx, run, staged{number: number, last: last, packed: p})
+	}
+	if err != nil {
+		return Sum{}, fmt.Errorf("run %s: stage segment %d: %w", run.ID, number, err)
+	}
+	return p.sum, nil
+}
+
+func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
+	sum := s.packed.sum.append(nil)
+	a, err := l.onHeader(ctx, reserveScript, run.ID, string(run.Incarnation), s.number, sum)
+	if err != nil {
+		return err
+	}
+	if a.status() == "mismatch" {
+		return mismatch(run, s.packed.sum)
+	}
+	seg := run.segment(s.number)
+	args := []any{
+		seg.String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
+		flag(s.last), orphanAfter.Milliseconds(),
+	}
+	for _, chunk := range s.packed.chunks {
+		args = append(args, chunk)
+	}
+	a, err = l.onSegment(ctx, stageScript, seg, args...)
+	if err == nil && a.status() == "mismatch" {
+		err = mismatch(run, s.packed.sum)
+	}
+	return err
+}
+
+func mismatch(run Run, sum Sum) error {
+	return &MismatchError{Run: run.ID, Member: "rows", Have: "other rows", Want: fmt.Sprintf("digest %x", sum.Digest)}
+}
+
+// flag returns 1 for true.
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

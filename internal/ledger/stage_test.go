@@ -1,0 +1,186 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/ledger"
+)
+
+func TestStagedRowsAreNotReleased(t *testing.T) {
+	w := newWorker(t)
+	run := w.create("a")
+	if _, err := w.Stage(t.Context(), run, 0, true, content(0, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Release(t.Context(), segment(run, 0), all); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("release of a staged segment: %v, want %v", err, ledger.ErrNotFound)
+	}
+	if p := w.sync("a"); !p.Run.Staged() || len(p.Segments) != 0 {
+		t.Errorf("progress %+v, want a staged run", p)
+	}
+}
+
+func TestCommittedRowsAreReleased(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 300)
+	r := w.release(segment(run, 0), ledger.Quota{First: 130})
+	for i, row := range r.Rows {
+		if want := fmt.Sprintf("row %d", i); row.Row != ledger.Row(i) || string(row.Content) != want {
+			t.Fatalf("row %d: %q, want %q", row.Row, row.Content, want)
+		}
+	}
+	if len(r.Rows) != 130 {
+		t.Errorf("%d rows, want 130", len(r.Rows))
+	}
+}
+
+func TestStageAgain(t *testing.T) {
+	tests := []struct {
+		name      string
+		committed bool
+		rows      [][]byte
+		mismatch  bool
+	}{
+		{"the same rows", false, content(0, 3), false},
+		{"other rows", false, content(7, 3), false},
+		{"the same rows after the commit", true, content(0, 3), false},
+		{"other rows after the commit", true, content(7, 3), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			run := w.create("a")
+			sum, err := w.Stage(t.Context(), run, 0, true, content(0, 3))
+			if err == nil && tt.committed {
+				_, err = w.Commit(t.Context(), run, []ledger.Sum{sum})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := w.Stage(t.Context(), run, 0, true, tt.rows)
+			var mismatch *ledger.MismatchError
+			if errors.As(err, &mismatch) != tt.mismatch || err != nil && !tt.mismatch {
+				t.Fatalf("error %v, want a mismatch: %v", err, tt.mismatch)
+			}
+			stored := content(0, 3)
+			if !tt.committed {
+				if _, err := w.Commit(t.Context(), run, []ledger.Sum{again}); err != nil {
+					t.Fatal(err)
+				}
+				stored = tt.rows
+			}
+			for i, row := range w.rows(segment(run, 0)) {
+				if string(row.Content) != string(stored[i]) {
+					t.Errorf("row %d is %q, want %q", i, row.Content, stored[i])
+				}
+			}
+		})
+	}
+}
+
+func TestCommitNamesWhatIsMissing(t *testing.T) {
+	w := newWorker(t)
+	run := w.create("a")
+	first, err := w.Stage(t.Context(), run, 0, false, content(0, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Commit(t.Context(), run, []ledger.Sum{first, {Rows: 2}, {Rows: 1}})
+	var missing *ledger.MissingError
+	if !errors.As(err, &missing) || !slices.Equal(missing.Segments, []int{1, 2}) {
+		t.Errorf("error %v, want segments 1 and 2 missing", err)
+	}
+	if !w.get("a").Staged() {
+		t.Error("the run is committed")
+	}
+}
+
+func TestCommitAgain(t *testing.T) {
+	w := newWorker(t)
+	run := w.create("a")
+	sum, err := w.Stage(t.Context(), run, 0, true, content(0, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		committed, err := w.Commit(t.Context(), run, []ledger.Sum{sum})
+		if err != nil || committed.Rows != 3 || committed.Segments != 1 {
+			t.Fatalf("run %+v, %v", committed, err)
+		}
+	}
+	var mismatch *ledger.MismatchError
+	if _, err := w.Commit(t.Context(), run, nil); !errors.As(err, &mismatch) {
+		t.Errorf("commit of other rows: %v, want a mismatch", err)
+	}
+}
+
+func TestRunWithoutRowsEndsAtItsCommit(t *testing.T) {
+	w := newWorker(t)
+	if run := w.submit("a"); !run.Ended() {
+		t.Errorf("run %+v, want it ended", run)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	w := newWorker(t)
+	n := ledger.NewRun{
+		ID: "a", Tenant: tenant, Kind: kind,
+		Description: ledger.Description{Label: "spring", Digest: "ab12", Columns: []string{"x", "y"}, GiveUp: 5, KeepFor: 7},
+		Control:     ledger.Control{Paused: true},
+	}
+	run, created, err := w.Create(t.Context(), n)
+	if err != nil || !created {
+		t.Fatalf("created %v, %v", created, err)
+	}
+	if diff := cmp.Diff(n.Description, run.Description); diff != "" {
+		t.Errorf("description (-want +got):\n%s", diff)
+	}
+	if !run.Control.Paused || !run.Staged() || run.CreatedAt.IsZero() || run.Incarnation == "" {
+		t.Errorf("run %+v", run)
+	}
+	again, created, err := w.Create(t.Context(), n)
+	if err != nil || created {
+		t.Errorf("created again: %v, %v", created, err)
+	}
+	if again.Incarnation != run.Incarnation {
+		t.Errorf("incarnation %s, want %s", again.Incarnation, run.Incarnation)
+	}
+	n.Description.Digest = "cd34"
+	var mismatch *ledger.MismatchError
+	if _, _, err := w.Create(t.Context(), n); !errors.As(err, &mismatch) || mismatch.Member != "digest" {
+		t.Errorf("create with another digest: %v, want a mismatch", err)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	good := ledger.NewRun{ID: "a", Tenant: tenant, Kind: kind}
+	tests := []struct {
+		name   string
+		change func(*ledger.NewRun)
+	}{
+		{"an id with a slash", func(n *ledger.NewRun) { n.ID = "a/b" }},
+		{"no tenant", func(n *ledger.NewRun) { n.Tenant = "" }},
+		{"a kind in capitals", func(n *ledger.NewRun) { n.Kind = "Domain" }},
+		{"a cancelled run", func(n *ledger.NewRun) { n.Control.Cancelled = true }},
+		{"a negative retention", func(n *ledger.NewRun) { n.Description.KeepFor = -1 }},
+	}
+	w := newWorker(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := good
+			tt.change(&n)
+			if _, _, err := w.Create(context.WithoutCancel(t.Context()), n); err == nil {
+				t.Error("want an error")
+			}
+		})
+	}
+	if keys := keysOf(t, ledger.Run{ID: "a", Incarnation: "none"}); len(keys) > 0 {
+		t.Errorf("keys %q, want none", keys)
+	}
+}

@@ -1,0 +1,171 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// segmentBytes is the size from which a segment gets fewer rows, in bytes before
+	// compression, so that no command moves more than a few MB.
+	segmentBytes = 2 << 20
+	// repeatable is how long a Stager keeps segments in memory to stage them again:
+	// longer than what Redis may lose, a second, and the two seconds until Verify.
+	repeatable = 5 * time.Second
+	// repeatableBytes bounds the memory for these, compressed. It holds the last 1.5
+	// million rows of two ids.
+	repeatableBytes = 24 << 20
+)
+
+// Stager divides the rows of a run into segments and stages them, in one pass over a
+// source that cannot be read again. It is for one goroutine.
+type Stager struct {
+	ledger *Ledger
+	run    Run
+	stored []Sum // of a run that is continued, by number; zero if missing
+
+	rows [][]byte // of the segment that is being filled
+	size int
+	sums []Sum
+
+	recent      []recent // segments that Redis may still lose, oldest first
+	recentBytes int
+}
+
+// recent is a segment that was staged a moment ago.
+type recent struct {
+	staged
+	at    time.Time
+	bytes int
+}
+
+// NewStager returns a stager for a run that [Ledger.Create] returned. Of a run that is
+// continued the caller adds all rows again, from the first: segments that are stored
+// already are not sent.
+func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
+	s := &Stager{ledger: l, run: run, stored: make([]Sum, max(run.Reserved, run.Segments))}
+	err := eachSegment(ctx, len(s.stored), func(ctx context.Context, number int) error {
+		stored, err := l.rdb.HGet(ctx, segmentKey(run.segment(number), "head"), "sum").Result()
+		if absent(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		sums, err := parseSums(stored)
+		if err == nil && len(sums) == 1 {
+			s.stored[number] = sums[0]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run %s: read staged segments: %w", run.ID, err)
+	}
+	return s, nil
+}
+
+// Rows returns the number of rows that were added.
+func (s *Stager) Rows() (n int64) {
+	for _, sum := range s.sums {
+		n += int64(sum.Rows)
+	}
+	return n + int64(len(s.rows))
+}
+
+// Add adds a row of at most [MaxRow] bytes, which the caller may use again.
+func (s *Stager) Add(ctx context.Context, row []byte) error {
+	if len(row) > MaxRow {
+		return fmt.Errorf("run %s: row %d is %d bytes: want at most %d", s.run.ID, s.Rows(), len(row), MaxRow)
+	}
+	// Not as soon as the segment is full: it may be the last.
+	if len(s.rows) == SegmentRows || len(s.rows) > 0 && s.size+len(row) > segmentBytes {
+		if err := s.flush(ctx, false); err != nil {
+			return err
+		}
+	}
+	s.rows = append(s.rows, append([]byte(nil), row...))
+	s.size += len(row)
+	return nil
+}
+
+// Commit stages the last segment and commits the run.
+func (s *Stager) Commit(ctx context.Context) (Run, error) {
+	if len(s.rows) > 0 {
+		if err := s.flush(ctx, true); err != nil {
+			return Run{}, err
+		}
+	}
+	return s.ledger.Commit(ctx, s.run, s.sums)
+}
+
+// Verify reads back what Commit has stored, and stages and commits again what Redis has
+// lost. Call it two seconds after Commit. The error is a [MissingError] if more was
+// lost than the stager has in memory, and [ErrNotFound] if the run itself was: then the
+// whole run has to be submitted again.
+func (s *Stager) Verify(ctx context.Context) error {
+	committed, missing, err := s.ledger.Verify(ctx, s.run, s.sums)
+	if err != nil || committed {
+		return err
+	}
+	var lost []int
+	for _, number := range missing {
+		again, ok := s.remembered(number)
+		if !ok {
+			lost = append(lost, number)
+			continue
+		}
+		if err := s.ledger.stage(ctx, s.run, again); err != nil {
+			return fmt.Errorf("run %s: stage segment %d again: %w", s.run.ID, number, err)
+		}
+	}
+	if len(lost) > 0 {
+		return &MissingError{Run: s.run.ID, Segments: lost}
+	}
+	_, err = s.ledger.Commit(ctx, s.run, s.sums)
+	return err
+}
+
+func (s *Stager) remembered(number int) (staged, bool) {
+	for _, r := range s.recent {
+		if r.number == number {
+			return r.staged, true
+		}
+	}
+	return staged{}, false
+}
+
+// flush stages the rows that were added since the last flush.
+func (s *Stager) flush(ctx context.Context, last bool) error {
+	number := len(s.sums)
+	p, err := pack(s.rows)
+	if err == nil && number >= MaxSegments {
+		err = fmt.Errorf("want at most %d segments", MaxSegments)
+	}
+	segment := staged{number: number, last: last, packed: p}
+	if err == nil && (last || number >= len(s.stored) || s.stored[number] != p.sum) {
+		err = s.ledger.stage(ctx, s.run, segment)
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: stage segment %d: %w", s.run.ID, number, err)
+	}
+	s.remember(segment)
+	s.sums = append(s.sums, p.sum)
+	s.rows, s.size = s.rows[:0], 0
+	return nil
+}
+
+// remember keeps the segment for Verify and forgets those that Redis loses no more.
+func (s *Stager) remember(segment staged) {
+	now, bytes := time.Now(), 0
+	for _, chunk := range segment.packed.chunks {
+		bytes += len(chunk)
+	}
+	s.recent = append(s.recent, recent{staged: segment, at: now, bytes: bytes})
+	s.recentBytes += bytes
+	for len(s.recent) > 1 && (s.recentBytes > repeatableBytes || now.Sub(s.recent[0].at) > repeatable) {
+		s.recentBytes -= s.recent[0].bytes
+		s.recent[0] = recent{}
+		s.recent = s.recent[1:]
+	}
+}
