@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,31 +62,41 @@ type Intent struct {
 // Begin exchanges the token of each row for the nonce. It admits one execution for each
 // release, however often the row is delivered: with the same nonce it may be
 // repeated. Only admitted rows may be worked on, and each later write carries the nonce.
-func (l *Ledger) Begin(ctx context.Context, seg Segment, e Execution, rows ...Row) (Begun, error) {
-	if len(rows) == 0 {
-		return Begun{}, nil
+func (l *Ledger) Begin(ctx context.Context, seg Segment, e Execution, rows ...Row) (b Begun, err error) {
+	err = firstError(e.Token.Validate(), e.Nonce.Validate(), e.Session.Validate(), checkRows(rows))
+	for part := range slices.Chunk(rows, scriptRows) {
+		if err == nil {
+			err = l.begin(ctx, seg, e, part, &b)
+		}
 	}
-	if err := firstError(e.Token.Validate(), e.Nonce.Validate(), e.Session.Validate(), checkRows(rows)); err != nil {
-		return Begun{}, fmt.Errorf("segment %s: begin: %w", seg, err)
-	}
-	args := append([]any{string(e.Token), string(e.Nonce), string(e.Session)}, rowArgs(rows)...)
-	a, err := l.onSegment(ctx, beginScript, seg, args...)
 	if err != nil {
 		return Begun{}, fmt.Errorf("segment %s: begin: %w", seg, err)
 	}
-	b := Begun{Now: fromMillis(a.int(3)), FinishOnly: a.int(4) == 1}
-	if b.Receipt, err = l.receipt(ctx, seg, a); err != nil {
-		return Begun{}, err
+	return b, nil
+}
+
+// begin begins as many rows as one script may, and adds them to b.
+func (l *Ledger) begin(ctx context.Context, seg Segment, e Execution, rows []Row, b *Begun) error {
+	args := []any{string(e.Token), string(e.Nonce), string(e.Session)}
+	a, err := l.onSegment(ctx, beginScript, seg, append(args, rowArgs(rows)...)...)
+	if err != nil {
+		return err
 	}
+	receipt, err := l.receipt(ctx, seg, a)
+	if err != nil {
+		return err
+	}
+	b.Now, b.FinishOnly = fromMillis(a.int(3)), a.int(4) == 1
 	for i, row := range rows {
 		begun, err := parseBegunRow(row, a.list(5).list(i))
 		if err != nil {
-			return Begun{}, fmt.Errorf("segment %s: begin row %d: %w", seg, row, err)
+			return fmt.Errorf("row %d: %w", row, err)
 		}
 		b.Rows = append(b.Rows, begun)
-		b.Statuses = append(b.Statuses, begun.Status)
+		receipt.Statuses = append(receipt.Statuses, begun.Status)
 	}
-	return b, nil
+	b.add(receipt)
+	return nil
 }
 
 func parseBegunRow(row Row, a answer) (b BegunRow, err error) {

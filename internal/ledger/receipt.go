@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -54,17 +55,37 @@ func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, e
 	return r, err
 }
 
-// write runs a script that ends releases or executions of rows.
-func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, seg Segment, rows []Row, args ...any) (Receipt, error) {
-	if len(rows) == 0 {
-		return Receipt{}, nil
+// scriptRows is the largest number of rows that one script releases or writes. To write
+// a row takes up to 17 µs, so that a script blocks Redis for less than 5 ms.
+const scriptRows = 250
+
+// add adds the receipt of a later write to the same segment.
+func (r *Receipt) add(later Receipt) {
+	r.Statuses = append(r.Statuses, later.Statuses...)
+	r.Due, r.Ended = later.Due, r.Ended || later.Ended
+}
+
+// write runs a script for rows, scriptRows at a time. If it returns an error some rows
+// may have been written. To write them once more does no harm.
+func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, seg Segment, rows []Row, args ...any) (r Receipt, err error) {
+	err = checkRows(rows)
+	for part := range slices.Chunk(rows, scriptRows) {
+		var one Receipt
+		if err == nil {
+			one, err = l.writePart(ctx, s, seg, part, args)
+		}
+		r.add(one)
 	}
-	if err := checkRows(rows); err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
-	}
-	a, err := l.onSegment(ctx, s, seg, append(args, rowArgs(rows)...)...)
 	if err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
+		return r, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
+	}
+	return r, nil
+}
+
+func (l *Ledger) writePart(ctx context.Context, s *redis.Script, seg Segment, rows []Row, args []any) (Receipt, error) {
+	a, err := l.onSegment(ctx, s, seg, slices.Concat(args, rowArgs(rows))...)
+	if err != nil {
+		return Receipt{}, err
 	}
 	r, err := l.receipt(ctx, seg, a)
 	for _, status := range a.list(3).texts() {
@@ -73,13 +94,7 @@ func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, s
 	return r, err
 }
 
-// maxWrite bounds the rows of one write, which are those of one execution.
-const maxWrite = 1000
-
 func checkRows(rows []Row) error {
-	if len(rows) > maxWrite {
-		return fmt.Errorf("%d rows: want at most %d", len(rows), maxWrite)
-	}
 	for _, row := range rows {
 		if row < 0 || row >= SegmentRows {
 			return fmt.Errorf("row %d: want 0 to %d", row, SegmentRows-1)

@@ -25,10 +25,6 @@ type Quota struct {
 	Check, Ready int
 }
 
-// maxRelease bounds the rows of one release: a script that releases so many takes about
-// 5 ms.
-const maxRelease = 1000
-
 // Release is a number of rows that are to be executed now.
 type Release struct {
 	Token Token
@@ -52,11 +48,11 @@ type ReleasedRow struct {
 // [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due
 // again; so is one whose execution takes longer than [ExecutionLimit]. While the run is
 // paused, held, incomplete or not yet to start, only rows with an intent are released.
-// Each member of the quota is at most 1,000.
+// At most 250 rows of each sort are released at once.
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, error) {
 	token := NewToken()
 	a, err := l.onSegment(ctx, releaseScript, seg, string(token),
-		min(q.First, maxRelease), min(q.Check, maxRelease), min(q.Ready, maxRelease))
+		min(q.First, scriptRows), min(q.Check, scriptRows), min(q.Ready, scriptRows))
 	if err != nil {
 		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
 	}

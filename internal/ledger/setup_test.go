@@ -18,7 +18,7 @@ const (
 	kind   = ledger.Kind("domain:verify")
 )
 
-// all is a quota that no test exceeds.
+// all is the largest quota.
 var all = ledger.Quota{First: 1000, Check: 1000, Ready: 1000}
 
 // worker is a session of a worker, and a ledger on the test's Redis.

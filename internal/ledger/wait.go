@@ -65,15 +65,22 @@ func (l *Ledger) GiveUp(ctx context.Context, seg Segment, n Nonce, after time.Du
 
 // Reclaim makes due the rows that dead sessions execute, and counts an attempt for each.
 // It returns the number of rows.
-func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead ...SessionID) (int, Receipt, error) {
-	args := make([]any, len(dead))
-	for i, s := range dead {
-		args[i] = string(s)
+func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead ...SessionID) (n int, r Receipt, err error) {
+	args := []any{scriptRows}
+	for _, s := range dead {
+		args = append(args, string(s))
 	}
-	a, err := l.onSegment(ctx, reclaimScript, seg, args...)
-	if err != nil {
-		return 0, Receipt{}, fmt.Errorf("segment %s: reclaim: %w", seg, err)
+	for {
+		a, err := l.onSegment(ctx, reclaimScript, seg, args...)
+		if err != nil {
+			return n, r, fmt.Errorf("segment %s: reclaim: %w", seg, err)
+		}
+		some := int(a.int(3))
+		n += some
+		one, err := l.receipt(ctx, seg, a)
+		r.add(one)
+		if err != nil || some < scriptRows {
+			return n, r, err
+		}
 	}
-	r, err := l.receipt(ctx, seg, a)
-	return int(a.int(3)), r, err
 }

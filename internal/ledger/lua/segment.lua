@@ -47,7 +47,8 @@ local function free(row, execution)
   if redis.call('HINCRBY', sessions, session, -1) <= 0 then redis.call('HDEL', sessions, session) end
 end
 
--- settle settles an open row whose release or execution has been ended. Nothing is
+-- settle settles an open row that is neither released, in progress nor waiting any more.
+-- Nothing is
 -- stored of a row that simply succeeded, or that was simply cancelled, but a bit.
 local function settle(row, outcome, result)
   redis.call('SETBIT', settled, row, 1)
@@ -59,8 +60,6 @@ local function settle(row, outcome, result)
   end
   redis.call('HDEL', values, row)
   redis.call('HDEL', intents, row)
-  redis.call('ZREM', check, row)
-  redis.call('ZREM', ready, row)
 end
 
 -- reopen ends a release, or an execution that began at that time, counts attempts for the

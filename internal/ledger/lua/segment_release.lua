@@ -7,11 +7,11 @@ local token, t = ARGV[1], now()
 local flags, rows = h[3], tonumber(h[1])
 local stop = stopped(flags, h[4], t)
 
--- lapsed returns rows of a set of start times that are limit ms ago, or so far in the
+-- lapsed returns some rows of a set of start times that are limit ms ago, or so far in the
 -- future that Redis' clock must have been ahead.
 local function lapsed(set, limit)
-  local past = redis.call('ZRANGEBYSCORE', set, '-inf', text(t - limit), 'LIMIT', 0, 500)
-  local future = redis.call('ZRANGEBYSCORE', set, '(' .. text(t + limit), '+inf', 'LIMIT', 0, 500)
+  local past = redis.call('ZRANGEBYSCORE', set, '-inf', text(t - limit), 'LIMIT', 0, 100)
+  local future = redis.call('ZRANGEBYSCORE', set, '(' .. text(t + limit), '+inf', 'LIMIT', 0, 100)
   for _, row in ipairs(future) do past[#past + 1] = row end
   return past
 end

@@ -14,7 +14,12 @@ local function try(row)
   elseif execution and begun(execution) or redis.call('HEXISTS', intents, row) == 1 then
     return 'superseded'
   end
-  if execution then free(row, execution) end
+  if execution then
+    free(row, execution)
+  else
+    redis.call('ZREM', check, row)
+    redis.call('ZREM', ready, row)
+  end
   settle(row, outcome, result)
   return 'written'
 end
