@@ -82,9 +82,9 @@
 //     gone: an interruption leaves no key that no list leads to.
 //   - Tokens and nonces are random and compared for equality. A Redis that forgot its
 //     last second cannot issue one twice.
-//   - Settle, Wait, GiveUp, Return, Reclaim, Withdraw, every control, Sync, Finish,
-//     Delete and Sweep work while Redis is at maxmemory. Create, Stage, Commit, Release,
-//     Begin and Intend are refused there.
+//   - Begin, Settle, Wait, GiveUp, Return, Reclaim, Withdraw, every control, Sync, Finish,
+//     Delete and Sweep work while Redis is at maxmemory. Create, Stage, Commit, Release
+//     and Intend are refused there.
 //   - No script and no deletion works on more than one segment. Longer
 //     operations are divided.
 //   - All times are Redis'.

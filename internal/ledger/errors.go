@@ -17,6 +17,9 @@ var (
 	ErrEnded = errors.New("the run has ended")
 	// ErrCancelled says that the operation needs a run that was not cancelled.
 	ErrCancelled = errors.New("the run was cancelled")
+	// ErrNoMemory says that Redis is at maxmemory and has refused the write. Operations
+	// that free memory, stop work or end an execution never return it.
+	ErrNoMemory = errors.New("redis has no memory left: raise maxmemory or delete runs")
 	// ErrUnsettled says that controls of a run changed faster than they could be copied
 	// to its segments. A dispatcher completes the copies.
 	ErrUnsettled = errors.New("the run's controls keep changing: try again")

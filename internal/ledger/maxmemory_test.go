@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
@@ -30,6 +28,11 @@ func TestAtMaxmemory(t *testing.T) {
 			_, err := s.Settle(s.t.Context(), s.seg, s.e.nonce, ledger.Result{Outcome: "refused", Detail: "why"}, 0, 1)
 			return err
 		}, func(s *state) bool { return s.rows(s.seg)[1].Result.Detail == "why" }},
+		{"begin", func(s *state) error {
+			e := ledger.Execution{Token: s.released, Nonce: ledger.NewNonce(), Session: s.session}
+			_, err := s.Begin(s.t.Context(), s.seg, e, 3)
+			return err
+		}, func(s *state) bool { return s.rows(s.seg)[3].Phase == ledger.PhaseInProgress }},
 		{"dismiss", func(s *state) error {
 			_, err := s.Dismiss(s.t.Context(), s.seg, ledger.Result{Outcome: ledger.Cancelled}, 15)
 			return err
@@ -113,7 +116,7 @@ func TestAtMaxmemory(t *testing.T) {
 			if err := w.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Release(t.Context(), s.seg, all); !redis.IsOOMError(err) {
+			if _, err := w.Release(t.Context(), s.seg, all); !errors.Is(err, ledger.ErrNoMemory) {
 				t.Fatalf("a release at maxmemory: %v, want it refused: the test shows nothing", err)
 			}
 			if err := tt.do(s); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -89,6 +90,10 @@ func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args .
 // do runs a script. The error is [ErrNotFound] and the like where its status says so.
 func (l *Ledger) do(ctx context.Context, s *redis.Script, keys []string, args []any) (answer, error) {
 	values, err := s.Run(ctx, l.rdb, keys, args...).Slice()
+	// Redis 6 wraps the error of a command in a script, so that its prefix differs.
+	if err != nil && strings.Contains(err.Error(), "OOM command not allowed") {
+		return nil, fmt.Errorf("%w (%w)", ErrNoMemory, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ if h[1] == ARGV[5] then
   return {'ok'}
 end
 if h[2] then return {'mismatch'} end
-redis.call('UNLINK', chunks)
+if h[1] then redis.call('UNLINK', chunks) end -- else the first write is one that maxmemory refuses
 redis.call('HSET', head, 'name', ARGV[1], 'tenant', ARGV[2], 'kind', ARGV[3], 'rows', ARGV[4], 'sum', ARGV[5],
   'per', ARGV[6], 'last', ARGV[7], 'next', '0', 'settled', '0')
 local fields = {}
