@@ -118,7 +118,7 @@ func (l *Ledger) sweepEnded(ctx context.Context, t Tenant) (deleted int, err err
 	}
 	for _, entry := range entries {
 		switch _, err := l.delete(ctx, listed(t, entry), ""); {
-		case errors.Is(err, ErrNotFound):
+		case isNotFound(err):
 			err = l.unlist(ctx, listed(t, entry))
 			if err != nil {
 				return deleted, err

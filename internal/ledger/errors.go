@@ -32,6 +32,9 @@ func (notFound) Error() string { return "no such run" }
 // NotFound returns true. Packages that do not import this one recognize the error by it.
 func (notFound) NotFound() bool { return true }
 
+// isNotFound reports whether the error is [ErrNotFound].
+func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
+
 // MismatchError says that a run exists with other properties or rows than the caller's.
 // Nothing has been changed.
 type MismatchError struct {

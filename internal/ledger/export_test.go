@@ -11,16 +11,8 @@ import (
 // rows earlier by d.
 func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Duration) error {
 	for _, part := range []string{"check", "ready", "released", "running"} {
-		key := segmentKey(seg, part)
-		entries, err := rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
-		if err != nil {
+		if err := ageScores(ctx, rdb, segmentKey(seg, part), d); err != nil {
 			return err
-		}
-		for _, e := range entries {
-			e.Score -= float64(d.Milliseconds())
-			if err := rdb.ZAdd(ctx, key, e).Err(); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -37,3 +29,33 @@ func EndedKey(t Tenant) string { return tenantKeys(t)[endedList] }
 
 // OpenKey returns the key of a tenant's open runs.
 func OpenKey(t Tenant) string { return tenantKeys(t)[openList] }
+
+// AgeIndex makes the due times of a tenant's index earlier by d.
+func AgeIndex(ctx context.Context, rdb redis.UniversalClient, t Tenant, d time.Duration) error {
+	return ageScores(ctx, rdb, tenantKeys(t)[dueIndex], d)
+}
+
+// AgeSessions makes the renewals of all sessions earlier by d.
+func AgeSessions(ctx context.Context, rdb redis.UniversalClient, d time.Duration) error {
+	if err := rdb.DecrBy(ctx, sessionKeys()[2], d.Milliseconds()).Err(); err != nil {
+		return err
+	}
+	return ageScores(ctx, rdb, sessionKeys()[0], d)
+}
+
+func ageScores(ctx context.Context, rdb redis.UniversalClient, key string, d time.Duration) error {
+	entries, err := rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		e.Score -= float64(d.Milliseconds())
+		if err := rdb.ZAdd(ctx, key, e).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DueKey returns the key of a tenant's index.
+func DueKey(t Tenant) string { return tenantKeys(t)[dueIndex] }

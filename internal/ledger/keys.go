@@ -15,6 +15,13 @@ func headerKeys(run RunID) []string {
 	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scratch"}
 }
 
+// sessionKeys returns the keys of the sessions, in the order in which lua/sessions.lua
+// names them. They share one hash tag: a fleet of 50 workers renews ten a second.
+func sessionKeys() []string {
+	tag := prefix + "{sessions}:"
+	return []string{tag + "seen", tag + "about", tag + "since", tag + "scratch"}
+}
+
 // segmentParts are the last parts of a segment's keys, in the order in which
 // lua/segment.lua names them.
 var segmentParts = []string{

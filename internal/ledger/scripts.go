@@ -17,8 +17,8 @@ var sources embed.FS
 // progress: as often as sessions are renewed.
 const inspectEvery = 5 * time.Second
 
-// The scripts, by the keys that they take: those of a header, a segment, or a tenant's
-// lists. Each touches one slot of a Cluster.
+// The scripts, by the keys that they take: those of a header, a segment, a tenant's lists
+// or the sessions. Each touches one slot of a Cluster.
 var (
 	createScript  = headerScript("create")
 	reserveScript = headerScript("reserve")
@@ -48,6 +48,14 @@ var (
 	tenantFinishScript = tenantScript("finish")
 	tenantReopenScript = tenantScript("reopen")
 	tenantTrashScript  = tenantScript("trash")
+	hintScript         = tenantScript("hint")
+	takeScript         = tenantScript("take")
+	putScript          = tenantScript("put")
+
+	renewScript    = sessionsScriptOf("renew")
+	endScript      = sessionsScriptOf("end")
+	deadScript     = sessionsScriptOf("dead")
+	sessionsScript = sessionsScriptOf("list")
 )
 
 func headerScript(name string) *redis.Script {
@@ -62,6 +70,11 @@ func segmentScript(name string) *redis.Script {
 
 func tenantScript(name string) *redis.Script {
 	return redis.NewScript(source("clock") + source("tenant") + source("tenant_"+name))
+}
+
+func sessionsScriptOf(name string) *redis.Script {
+	limits := fmt.Sprintf("local dead_ms, gap_ms = %d, %d\n", DeadAfter.Milliseconds(), silentFleet.Milliseconds())
+	return redis.NewScript(source("clock") + limits + source("sessions") + source("sessions_"+name))
 }
 
 func source(name string) string {
@@ -85,6 +98,10 @@ func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, ar
 
 func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args ...any) (answer, error) {
 	return l.do(ctx, s, tenantKeys(t), args)
+}
+
+func (l *Ledger) onSessions(ctx context.Context, s *redis.Script, args ...any) (answer, error) {
+	return l.do(ctx, s, sessionKeys(), args)
 }
 
 // do runs a script. The error is [ErrNotFound] and the like where its status says so.

@@ -27,6 +27,7 @@ type worker struct {
 	t       testing.TB
 	rdb     redis.UniversalClient
 	session ledger.SessionID
+	tenant  ledger.Tenant
 }
 
 func newWorker(t testing.TB) *worker {
@@ -35,7 +36,7 @@ func newWorker(t testing.TB) *worker {
 }
 
 func on(t testing.TB, rdb redis.UniversalClient) *worker {
-	return &worker{Ledger: ledger.New(rdb), t: t, rdb: rdb, session: ledger.NewSessionID()}
+	return &worker{Ledger: ledger.New(rdb), t: t, rdb: rdb, session: ledger.NewSessionID(), tenant: tenant}
 }
 
 // content returns the rows from first on, each with its number.
@@ -50,7 +51,7 @@ func content(first, n int) [][]byte {
 // create creates a staged run.
 func (w *worker) create(id ledger.RunID) ledger.Run {
 	w.t.Helper()
-	run, created, err := w.Create(w.t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: kind})
+	run, created, err := w.Create(w.t.Context(), ledger.NewRun{ID: id, Tenant: w.tenant, Kind: kind})
 	if err != nil || !created {
 		w.t.Fatalf("create %s: created %v, %v", id, created, err)
 	}

@@ -70,6 +70,7 @@ func newSimulation(w *worker, lossy *ledger.Ledger, f *faults, seed uint64) *sim
 	for range 1 + s.rand.IntN(3) {
 		sizes = append(sizes, 1+s.rand.IntN(9))
 	}
+	w.tenant = ledger.Tenant("world-" + strconv.FormatUint(seed, 10))
 	s.subject = w.submit(ledger.RunID("run-"+strconv.FormatUint(seed, 10)), sizes...)
 	s.model = newModel(sizes)
 	s.sessions = []ledger.SessionID{ledger.NewSessionID(), ledger.NewSessionID()}
@@ -81,7 +82,7 @@ func newSimulation(w *worker, lossy *ledger.Ledger, f *faults, seed uint64) *sim
 // run makes the world's operations, then brings the run to its end.
 func (s *simulation) run() {
 	operations := []func(){
-		s.release, s.release, s.release, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
+		s.dispatch, s.dispatch, s.dispatch, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
 		s.intend, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
 	}
 	for range 120 {
@@ -142,7 +143,7 @@ func (s *simulation) execution(m *modelSegment, rows []ledger.Row) ledger.Execut
 
 // attempt runs an operation on a segment. Now and then the connection is lost: then the
 // ledger must be as before the operation, or as after it, and the model follows.
-func (s *simulation) attempt(name string, on *modelSegment, do func(*ledger.Ledger) (ledger.Receipt, error), apply func(*modelSegment) []ledger.Status) {
+func (s *simulation) attempt(name string, seg ledger.Segment, on *modelSegment, do func(*ledger.Ledger) (ledger.Receipt, error), apply func(*modelSegment) []ledger.Status) {
 	s.t.Helper()
 	lossy := s.rand.IntN(6) == 0
 	l := s.Ledger
@@ -170,15 +171,55 @@ func (s *simulation) attempt(name string, on *modelSegment, do func(*ledger.Ledg
 	if fmt.Sprint(receipt.Statuses) != fmt.Sprint(statuses) {
 		s.fail("%s: statuses %v, want %v", name, receipt.Statuses, statuses)
 	}
+	s.hint(seg, receipt.Due)
 }
 
-func (s *simulation) release() {
-	seg, m := s.pick()
+// dispatch releases rows of every segment that the index has as due. These must be all
+// that have rows to be released.
+func (s *simulation) dispatch() {
+	due, _, err := s.TakeDue(s.t.Context(), s.tenant, 100)
+	if err != nil {
+		s.fail("take due segments: %v", err)
+		return
+	}
+	s.note("due: %v", due)
+	for n := range s.model.segments {
+		later := s.model.clone()
+		later.lapse(later.segments[n])
+		ready, check, first := later.releasable(later.segments[n])
+		if len(ready)+len(check)+len(first) > 0 && !slices.Contains(due, segment(s.subject, n)) {
+			s.fail("segment %d has rows that are due: %v at stage ready, %v at check, %v never released", n, ready, check, first)
+		}
+	}
+	for _, seg := range due {
+		if next, ok := s.release(seg, s.model.segments[seg.Number]); !ok {
+			return
+		} else if err := s.PutDue(s.t.Context(), s.tenant, seg, next); err != nil {
+			s.fail("put due time: %v", err)
+		}
+	}
+	if s.rand.IntN(10) == 0 { // a dispatcher that died, and its successor
+		if _, _, err := s.TakeDue(s.t.Context(), s.tenant, 100); err != nil {
+			s.fail("take due segments: %v", err)
+		}
+		s.rebuild()
+	}
+}
+
+func (s *simulation) rebuild() {
+	if _, err := s.Rebuild(s.t.Context(), s.tenant); err != nil {
+		s.fail("rebuild: %v", err)
+	}
+	s.model.sync()
+	s.note("rebuild")
+}
+
+func (s *simulation) release(seg ledger.Segment, m *modelSegment) (due time.Time, ok bool) {
 	q := ledger.Quota{First: s.rand.IntN(4), Check: s.rand.IntN(4), Ready: s.rand.IntN(4)}
 	r, err := s.Release(s.t.Context(), seg, q)
 	if err != nil {
 		s.fail("release: %v", err)
-		return
+		return due, false
 	}
 	s.model.lapse(m)
 	rows := numbers(r)
@@ -197,6 +238,7 @@ func (s *simulation) release() {
 	}
 	s.model.release(m, r.Token, rows)
 	s.tokens = append(s.tokens, r.Token)
+	return r.Due, true
 }
 
 // within checks how many rows of a sort were released.
@@ -223,7 +265,7 @@ func (s *simulation) begin() {
 		e = s.execution(m, rows) // once more
 	}
 	s.nonces = append(s.nonces, e)
-	s.attempt(fmt.Sprintf("begin %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("begin %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		b, err := l.Begin(s.t.Context(), seg, e, rows...)
 		return b.Receipt, err
 	}, func(m *modelSegment) []ledger.Status {
@@ -246,7 +288,7 @@ func (s *simulation) settle() {
 	rows := s.some(m, ledger.PhaseInProgress)
 	n := s.execution(m, rows).Nonce
 	r := ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: []string{"", "why: a:b"}[s.rand.IntN(2)]}
-	s.attempt(fmt.Sprintf("settle %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("settle %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		return l.Settle(s.t.Context(), seg, n, r, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status { return m.finish(n, r.Outcome, r.Detail, row) })
@@ -260,7 +302,7 @@ func (s *simulation) dismiss() {
 	seg, m := s.pick()
 	rows := s.some(m, ledger.PhaseQueued)[:1]
 	r := ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: "dismissed"}
-	s.attempt(fmt.Sprintf("dismiss %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("dismiss %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		return l.Dismiss(s.t.Context(), seg, r, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status { return m.dismiss(r.Outcome, r.Detail, row) })
@@ -275,7 +317,7 @@ func (s *simulation) wait() {
 		Stage: []ledger.Stage{ledger.StageCheck, ledger.StageReady}[s.rand.IntN(2)], CountAttempt: s.rand.IntN(2) == 0,
 		After: time.Duration(s.rand.IntN(3)) * time.Hour, Memo: []byte([]string{"", "a;b,c:1", "\x00\xff"}[s.rand.IntN(3)]),
 	}
-	s.attempt(fmt.Sprintf("wait %v with %v of segment %d", w.After, rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("wait %v with %v of segment %d", w.After, rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		return l.Wait(s.t.Context(), seg, n, w, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
@@ -301,7 +343,7 @@ func (s *simulation) giveUp() {
 	rows := s.some(m, ledger.PhaseInProgress)
 	n := s.execution(m, rows).Nonce
 	after := time.Duration(s.rand.IntN(2)) * time.Hour
-	s.attempt(fmt.Sprintf("give up %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("give up %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		return l.GiveUp(s.t.Context(), seg, n, after, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
@@ -321,7 +363,7 @@ func (s *simulation) giveBack() {
 	if own := m.rows[rows[0]].token; own != "" {
 		token = own
 	}
-	s.attempt(fmt.Sprintf("return %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("return %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		return l.Return(s.t.Context(), seg, token, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
@@ -341,7 +383,7 @@ func (s *simulation) giveBack() {
 func (s *simulation) reclaim() {
 	seg, m := s.pick()
 	dead := s.sessions[s.rand.IntN(len(s.sessions))]
-	s.attempt(fmt.Sprintf("reclaim segment %d from %s", seg.Number, dead), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("reclaim segment %d from %s", seg.Number, dead), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		_, r, err := l.Reclaim(s.t.Context(), seg, dead)
 		return r, err
 	}, func(m *modelSegment) []ledger.Status {
@@ -360,7 +402,7 @@ func (s *simulation) intend() {
 	rows := s.some(m, ledger.PhaseInProgress)
 	n := s.execution(m, rows).Nonce
 	intent := fmt.Sprintf("intent:%d", s.rand.IntN(3))
-	s.attempt(fmt.Sprintf("intend %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("intend %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		return l.Intend(s.t.Context(), seg, n, []byte(intent), rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
@@ -383,7 +425,7 @@ func (s *simulation) withdraw() {
 	seg, m := s.pick()
 	rows := s.some(m, ledger.PhaseInProgress)
 	n := s.execution(m, rows).Nonce
-	s.attempt(fmt.Sprintf("withdraw %v of segment %d", rows, seg.Number), m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+	s.attempt(fmt.Sprintf("withdraw %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		return l.Withdraw(s.t.Context(), seg, n, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
@@ -402,6 +444,9 @@ func (s *simulation) pass() {
 	s.note("%v pass", d)
 	for n := range s.model.segments {
 		s.worker.pass(segment(s.subject, n), d)
+	}
+	if err := ledger.AgeIndex(s.t.Context(), s.rdb, s.tenant, d); err != nil {
+		s.fail("age: %v", err)
 	}
 	s.model.now += d
 	s.savedPassed = append(s.savedPassed, d)
@@ -487,13 +532,13 @@ func (s *simulation) save() {
 	s.note("save")
 }
 
-// forget has Redis lose all writes since save: all of it, or the node of one segment or
-// of the header. Time does not go back.
+// forget has Redis lose all writes since save: all of it, or the node of one segment, of
+// the header or of the tenant's lists. Time does not go back.
 func (s *simulation) forget() {
 	if s.saved == nil {
 		return
 	}
-	lost := s.rand.IntN(len(s.model.segments)+2) - 2
+	lost := s.rand.IntN(len(s.model.segments)+3) - 3
 	var aged time.Duration
 	for _, d := range s.savedPassed {
 		aged += d
@@ -501,6 +546,8 @@ func (s *simulation) forget() {
 	s.note("forget %d", lost)
 	now := s.model.now
 	switch lost {
+	case -3:
+		s.saved.restore(s.t, s.rdb, "{tenant:")
 	case -2:
 		s.saved.restore(s.t, s.rdb, "")
 		s.model = s.savedModel.clone()

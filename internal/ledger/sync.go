@@ -82,7 +82,8 @@ func (l *Ledger) converge(ctx context.Context, run Run) (copied, error) {
 	return copied{}, ErrUnsettled
 }
 
-// conclude stores in the header which segments are closed, and the sum of the counters.
+// conclude stores in the header which segments are closed and the sum of the counters,
+// and in the tenant's index when the others are due.
 // Of a cancelled run a missing segment counts as closed, its rows as lost.
 func (l *Ledger) conclude(ctx context.Context, c copied, bits string) (ended bool, err error) {
 	if c.run.Staged() {
@@ -109,7 +110,10 @@ func (l *Ledger) conclude(ctx context.Context, c copied, bits string) (ended boo
 		return false, err
 	}
 	a, err := l.onHeader(ctx, closeScript, c.run.ID, numbersOf(c.run, closed)...)
-	return a.status() == "concluded", err
+	if err != nil {
+		return false, err
+	}
+	return a.status() == "concluded", l.hint(ctx, c)
 }
 
 func rowsOf(segments []SegmentState) (n int64) {

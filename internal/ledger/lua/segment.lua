@@ -115,6 +115,7 @@ local function earliest(t)
     earlier(lowest + after)
   end
   inspect(released, release_ms, release_ms)
+  inspect(running, execution_ms, execution_ms)
   if score(running, 0) then earlier(t + inspect_ms) end
   if not stop or redis.call('EXISTS', intents) == 1 then
     inspect(check, 0, wait_ms)

@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Each tenant has an index of the times at which its segments are to be inspected, for
+// its dispatcher. It is a hint: a lost entry is made good by the next [Ledger.Rebuild].
+
+// Hint is the time at which a segment is to be inspected.
+type Hint struct {
+	Segment Segment
+	// Due is that of a [Receipt] or [SegmentState]; zero hints are left out.
+	Due time.Time
+}
+
+// hintPage is how many hints are stored by one script: unpack takes fewer than 8,000
+// arguments.
+const hintPage = 1000
+
+// Hint stores hints in the index of a tenant. A segment that is to be inspected
+// earlier remains so. A worker calls it with the receipt of each write after which
+// rows wait or are due.
+func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
+	hints = slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { return h.Due.IsZero() })
+	for page := range slices.Chunk(hints, hintPage) {
+		var args []any
+		for _, h := range page {
+			args = append(args, h.Due.UnixMilli(), h.Segment.String())
+		}
+		if _, err := l.onTenant(ctx, hintScript, t, args...); err != nil {
+			return fmt.Errorf("store due times of %s: %w", t, err)
+		}
+	}
+	return nil
+}
+
+// TakeDue returns up to n segments that are to be inspected now, the longest due first,
+// and the time at which the next one is; zero if there is none. For each segment the
+// dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and then [Ledger.PutDue].
+func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due []Segment, next time.Time, err error) {
+	a, err := l.onTenant(ctx, takeScript, t, n)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("take due segments of %s: %w", t, err)
+	}
+	for _, text := range a.list(1).texts() {
+		seg, err := ParseSegment(text)
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("take due segments of %s: %w", t, err)
+		}
+		due = append(due, seg)
+	}
+	return due, parseDue(a.int(2)), nil
+}
+
+// PutDue stores when a segment that was taken is to be inspected next; the zero time
+// takes it out of the index. Hints that came since it was taken are kept.
+func (l *Ledger) PutDue(ctx context.Context, t Tenant, seg Segment, due time.Time) error {
+	ms := int64(-1)
+	if !due.IsZero() {
+		ms = due.UnixMilli()
+	}
+	if _, err := l.onTenant(ctx, putScript, t, seg.String(), ms); err != nil {
+		return fmt.Errorf("store due time of %s: %w", seg, err)
+	}
+	return nil
+}
+
+// Rebuild syncs every open run of a tenant, which also stores hints for its segments,
+// and returns them. A dispatcher calls it when it becomes active, and once a minute.
+// Runs that have ended are among those returned until they are finished.
+func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
+	runs, err := l.OpenRuns(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	var all []Progress
+	for _, run := range runs {
+		p, err := l.sync(ctx, run.ID)
+		if isNotFound(err) { // deleted meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("run %s: sync: %w", run.ID, err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// hint stores hints for the segments of a run.
+func (l *Ledger) hint(ctx context.Context, c copied) error {
+	hints := make([]Hint, len(c.segments))
+	for i, s := range c.segments {
+		hints[i] = Hint{Segment: s.Segment, Due: s.Due}
+	}
+	return l.Hint(ctx, c.run.Tenant, hints...)
+}

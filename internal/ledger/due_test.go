@@ -1,0 +1,146 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+func (w *worker) takeDue() ([]ledger.Segment, time.Time) {
+	w.t.Helper()
+	due, next, err := w.TakeDue(w.t.Context(), w.tenant, 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return due, next
+}
+
+func (w *worker) putDue(seg ledger.Segment, due time.Time) {
+	w.t.Helper()
+	if err := w.PutDue(w.t.Context(), w.tenant, seg, due); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *worker) hint(seg ledger.Segment, due time.Time) {
+	w.t.Helper()
+	if err := w.Hint(w.t.Context(), w.tenant, ledger.Hint{Segment: seg, Due: due}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestCommittedSegmentsAreDue(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3, 4)
+	due, next := w.takeDue()
+	if !slices.Contains(due, segment(run, 0)) || !slices.Contains(due, segment(run, 1)) || len(due) != 2 || !next.IsZero() {
+		t.Errorf("due %v, next %v, want both segments", due, next)
+	}
+	if due, _ := w.takeDue(); len(due) != 0 {
+		t.Errorf("due %v, want each segment taken once", due)
+	}
+}
+
+func TestHintsWhileASegmentIsInspected(t *testing.T) {
+	now := time.Now()
+	early, late := now.Add(time.Hour).Truncate(time.Millisecond).UTC(), now.Add(2*time.Hour).Truncate(time.Millisecond).UTC()
+	tests := []struct {
+		name            string
+		hint, put, want time.Time
+	}{
+		{"no hint", time.Time{}, late, late},
+		{"no hint, nothing due", time.Time{}, time.Time{}, time.Time{}},
+		{"an earlier hint", early, late, early},
+		{"a later hint", late, early, early},
+		{"a hint, nothing due otherwise", late, time.Time{}, late},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			seg := segment(w.submit("a", 3), 0)
+			w.takeDue()
+			w.hint(seg, tt.hint)
+			w.putDue(seg, tt.put)
+			if _, next := w.takeDue(); !next.Equal(tt.want) {
+				t.Errorf("next due %v, want %v", next, tt.want)
+			}
+		})
+	}
+}
+
+func TestHintsOnlyLowerDueTimes(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 3), 0)
+	w.hint(seg, time.Now().Add(time.Hour))
+	if due, _ := w.takeDue(); !slices.Equal(due, []ledger.Segment{seg}) {
+		t.Errorf("due %v, want the segment in spite of the later hint", due)
+	}
+}
+
+// The whole index is lost, or its dispatcher died with segments that it had taken.
+func TestRebuild(t *testing.T) {
+	w := newWorker(t)
+	waiting := segment(w.submit("a", 1), 0)
+	e, row := w.take(waiting)
+	r, err := w.Wait(t.Context(), waiting, e.nonce, ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := segment(w.submit("b", 1), 0)
+	w.create("staged")
+	w.submit("ended")
+	lose := map[string]func(){
+		"the index":      func() { w.rdb.Del(t.Context(), ledger.DueKey(tenant)) },
+		"the dispatcher": func() { w.takeDue() },
+	}
+	for name, lose := range lose {
+		t.Run(name, func(t *testing.T) {
+			lose()
+			all, err := w.Rebuild(t.Context(), tenant)
+			if err != nil || len(all) != 4 {
+				t.Fatalf("%d runs, %v, want 4", len(all), err)
+			}
+			due, next := w.takeDue()
+			if !slices.Equal(due, []ledger.Segment{queued}) {
+				t.Errorf("due %v, want %s", due, queued)
+			}
+			w.putDue(queued, time.UnixMilli(1))
+			if name == "the index" && !next.Equal(r.Due) {
+				t.Errorf("next due %v, want %v", next, r.Due)
+			}
+		})
+	}
+}
+
+func TestControlsMakeSegmentsDue(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 3), 0)
+	w.must(w.Pause, "a")
+	w.takeDue()
+	w.putDue(seg, w.release(seg, all).Due)
+	if due, next := w.takeDue(); len(due) > 0 || !next.IsZero() {
+		t.Errorf("due %v, next %v, want none while the run is paused", due, next)
+	}
+	w.must(w.Resume, "a")
+	if due, _ := w.takeDue(); !slices.Equal(due, []ledger.Segment{seg}) {
+		t.Errorf("due %v, want the segment", due)
+	}
+}
+
+func TestPostponedRunIsDueAtItsTime(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 3), 0)
+	now, err := w.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := now.Add(48 * time.Hour)
+	if err := w.Postpone(t.Context(), "a", at); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.release(seg, all); len(r.Rows) > 0 || !r.Due.Equal(at) {
+		t.Errorf("released %v, due %v, want %v", numbers(r), r.Due, at)
+	}
+}

@@ -1,0 +1,10 @@
+-- Begins every script of the sessions. KEYS are those of sessionKeys. scripts.go puts
+-- dead_ms and gap_ms before this text.
+local seen, about, since, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
+-- silence returns for how many ms the session was not renewed while others were. Before
+-- since, Redis was away or its clock was another one, so that none could be renewed.
+local function silence(session, t)
+  local at = tonumber(redis.call('ZSCORE', seen, session) or '0')
+  return t - math.max(at, tonumber(redis.call('GET', since) or '0'))
+end

@@ -1,0 +1,122 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const (
+	// RenewEvery is how often a worker renews its session.
+	RenewEvery = 5 * time.Second
+	// DeadAfter is how long after its last renewal a session is dead: two renewals may
+	// be lost.
+	DeadAfter = 15 * time.Second
+	// silentFleet is how long nobody may renew a session until Redis counts as having
+	// been away.
+	silentFleet = 2 * RenewEvery
+)
+
+// Session is the life of a worker process: begun rows belong to one.
+type Session struct {
+	ID SessionID `json:"-"`
+	// Version is the worker's, for people.
+	Version string `json:"version"`
+	// Protocol is the number of what the worker understands; of several dispatchers the
+	// one with the highest is active.
+	Protocol int `json:"protocol"`
+	// Tenants and Kinds are those that the worker serves.
+	Tenants []Tenant `json:"tenants"`
+	Kinds   []Kind   `json:"kinds"`
+	// RenewedAt is the last renewal, in Redis' time.
+	RenewedAt time.Time `json:"-"`
+}
+
+// Renew registers a session or renews it. A worker calls it before its first [Ledger.Begin]
+// and then every [RenewEvery]. It works while Redis is at maxmemory.
+func (l *Ledger) Renew(ctx context.Context, s Session) error {
+	if err := s.ID.Validate(); err != nil {
+		return err
+	}
+	about, err := json.Marshal(s)
+	if err == nil {
+		_, err = l.onSessions(ctx, renewScript, string(s.ID), about)
+	}
+	if err != nil {
+		return fmt.Errorf("renew session %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// EndSession forgets a session. A worker calls it when it has no rows any more.
+func (l *Ledger) EndSession(ctx context.Context, id SessionID) error {
+	if _, err := l.onSessions(ctx, endScript, string(id)); err != nil {
+		return fmt.Errorf("end session %s: %w", id, err)
+	}
+	return nil
+}
+
+// Sessions returns the living sessions, the one that was renewed last first.
+func (l *Ledger) Sessions(ctx context.Context) ([]Session, error) {
+	a, err := l.onSessions(ctx, sessionsScript)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	var all []Session
+	for i := range a.list(1) {
+		entry := a.list(1).list(i)
+		var s Session
+		if err := json.Unmarshal([]byte(entry.text(2)), &s); err != nil {
+			return nil, fmt.Errorf("session %s: %w", quoted(entry.text(0)), err)
+		}
+		at, err := strconv.ParseFloat(entry.text(1), 64)
+		if err != nil {
+			return nil, fmt.Errorf("session %s: renewed: %w", quoted(entry.text(0)), err)
+		}
+		s.ID, s.RenewedAt = SessionID(entry.text(0)), fromMillis(int64(at))
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Dead returns those of the sessions that were not renewed for [DeadAfter] while others
+// were. While Redis was away, or if its clock jumped, nobody could renew a session: for
+// that time none is dead.
+func (l *Ledger) Dead(ctx context.Context, ids ...SessionID) ([]SessionID, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = string(id)
+	}
+	a, err := l.onSessions(ctx, deadScript, args...)
+	if err != nil {
+		return nil, fmt.Errorf("find dead sessions: %w", err)
+	}
+	var dead []SessionID
+	for _, id := range a.list(1).texts() {
+		dead = append(dead, SessionID(id))
+	}
+	return dead, nil
+}
+
+// ReclaimDead makes due the rows of a segment that dead sessions execute. It returns
+// their number.
+func (l *Ledger) ReclaimDead(ctx context.Context, seg Segment) (int, Receipt, error) {
+	names, err := l.rdb.HKeys(ctx, segmentKey(seg, "sessions")).Result()
+	if err != nil {
+		return 0, Receipt{}, fmt.Errorf("segment %s: read sessions: %w", seg, err)
+	}
+	ids := make([]SessionID, len(names))
+	for i, name := range names {
+		ids[i] = SessionID(name)
+	}
+	dead, err := l.Dead(ctx, ids...)
+	if err != nil || len(dead) == 0 {
+		return 0, Receipt{}, err
+	}
+	return l.Reclaim(ctx, seg, dead...)
+}

@@ -1,0 +1,157 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+func (w *worker) renew() {
+	w.t.Helper()
+	if err := w.Renew(w.t.Context(), ledger.Session{ID: w.session}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *worker) dead(ids ...ledger.SessionID) []ledger.SessionID {
+	w.t.Helper()
+	dead, err := w.Dead(w.t.Context(), ids...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return dead
+}
+
+// passSessions lets time pass, in steps in which the workers given renew their sessions.
+func (w *worker) passSessions(d time.Duration, alive ...*worker) {
+	w.t.Helper()
+	for ; d > 0; d -= ledger.RenewEvery {
+		if err := ledger.AgeSessions(w.t.Context(), w.rdb, min(d, ledger.RenewEvery)); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, w := range alive {
+			w.renew()
+		}
+	}
+}
+
+func TestSessionDiesWithoutRenewal(t *testing.T) {
+	w := newWorker(t)
+	other := on(t, w.rdb)
+	w.renew()
+	other.renew()
+	w.passSessions(ledger.DeadAfter-ledger.RenewEvery, other)
+	if dead := w.dead(w.session, other.session); len(dead) > 0 {
+		t.Errorf("dead: %v, want none yet", dead)
+	}
+	w.passSessions(2*ledger.RenewEvery, other)
+	if dead := w.dead(w.session, other.session); !slices.Equal(dead, []ledger.SessionID{w.session}) {
+		t.Errorf("dead: %v, want %s", dead, w.session)
+	}
+	w.renew()
+	if dead := w.dead(w.session, other.session); len(dead) > 0 {
+		t.Errorf("dead: %v, want none after the renewal", dead)
+	}
+}
+
+// A worker that is killed leaves no session that others could compare.
+func TestSessionOfTheOnlyWorkerDies(t *testing.T) {
+	w := newWorker(t)
+	w.renew()
+	w.passSessions(time.Hour)
+	next := on(t, w.rdb)
+	next.renew()
+	if dead := next.dead(w.session); len(dead) > 0 {
+		t.Errorf("dead: %v: want it to have the time to renew its session", dead)
+	}
+	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, next)
+	if dead := next.dead(w.session); len(dead) != 1 {
+		t.Errorf("dead: %v, want the former session", dead)
+	}
+}
+
+func TestNoSessionDiesWhileRedisIsAway(t *testing.T) {
+	w := newWorker(t)
+	other := on(t, w.rdb)
+	w.renew()
+	other.renew()
+	w.passSessions(time.Minute)
+	if dead := w.dead(w.session, other.session); len(dead) > 0 {
+		t.Errorf("dead: %v, want none", dead)
+	}
+	w.renew()
+	if dead := w.dead(w.session, other.session); len(dead) > 0 {
+		t.Errorf("dead: %v: want the other to have the time to renew its session", dead)
+	}
+}
+
+func TestClockThatGoesBackKeepsNoSessionAlive(t *testing.T) {
+	w := newWorker(t)
+	other := on(t, w.rdb)
+	w.renew()
+	other.renew()
+	if err := ledger.AgeSessions(t.Context(), w.rdb, -time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	other.renew()
+	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
+	if dead := w.dead(w.session, other.session); !slices.Equal(dead, []ledger.SessionID{w.session}) {
+		t.Errorf("dead: %v, want %s", dead, w.session)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	w := newWorker(t)
+	s := ledger.Session{
+		ID: w.session, Version: "1.2.3", Protocol: 2, Tenants: []ledger.Tenant{"acme"}, Kinds: []ledger.Kind{kind},
+	}
+	if err := w.Renew(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	all, err := w.Sessions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]ledger.Session{s}, all, cmpopts.IgnoreFields(ledger.Session{}, "RenewedAt")); diff != "" {
+		t.Errorf("sessions (-want +got):\n%s", diff)
+	}
+	if err := w.EndSession(t.Context(), w.session); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = w.Sessions(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("sessions %+v, %v, want none", all, err)
+	}
+}
+
+func TestReclaimDead(t *testing.T) {
+	w := newWorker(t)
+	other := on(t, w.rdb)
+	w.renew()
+	other.renew()
+	seg := segment(w.submit("a", 3), 0)
+	_, row := w.take(seg)
+	alive, kept := other.take(seg)
+	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
+	n, _, err := other.ReclaimDead(t.Context(), seg)
+	if err != nil || n != 1 {
+		t.Fatalf("%d rows reclaimed, %v", n, err)
+	}
+	if rows := numbers(other.release(seg, ledger.Quota{Check: 9})); !slices.Equal(rows, []ledger.Row{row}) {
+		t.Errorf("released %v, want %d", rows, row)
+	}
+	want(t, other.settle(seg, alive, kept), ledger.RowWritten)
+}
+
+func TestRenewAtMaxmemory(t *testing.T) {
+	w := on(t, redistest.Start(t).Client())
+	if err := w.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.renew()
+}
