@@ -29,6 +29,13 @@
 // [Ledger.GiveUp]. If it ends without one the row is due again, and the next execution
 // finds the attempt counted. There is no search for lost rows.
 //
+// A worker renews its session every [RenewEvery]. Rows of a dead session are reclaimed
+// ([Ledger.ReclaimDead]), rows of an execution beyond [ExecutionLimit] released again.
+//
+// Which segments to inspect, and when, a dispatcher reads from its tenant's index
+// ([Ledger.TakeDue]). The index is a hint, which [Ledger.Rebuild] makes from the open
+// runs. A segment that is inspected in vain costs one script.
+//
 // Before a request whose answer may be lost, the execution stores an intent
 // ([Ledger.Intend]). A row with an intent is finished whatever happens to its run.
 //
@@ -57,13 +64,19 @@
 //	                           :open   the same, of runs that are not finished
 //	                           :ended  sorted set: finished runs by when they are deleted, in ms
 //	                           :trash  hash: runs that are being deleted -> number of segments
+//	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
+//	                                   to be inspected, in ms; 9e15 while a dispatcher inspects one
+//	orgops:v2:{sessions}:seen          sorted set: sessions by their last renewal in ms
+//	                    :about         hash: session -> Session as JSON
+//	                    :since         string: from when on the fleet has renewed without a gap, in ms
 //	orgops:v2:{run:<id>}:header        hash: see Run
 //	                    :closed        bitmap: a bit for each segment without open rows
 //	                    :sums          string: number of rows and digest of each segment, 18 bytes each
 //	orgops:v2:{<incarnation>.<number>}:head  hash: sum, control with version, counters, next row to release
 //	                    :chunks        hash: number -> compressed rows, 128 or fewer
 //	                    :check :ready  sorted sets: waiting rows by due time in ms
-//	                    :values        hash: row -> <stage><attempts>,<first begin in ms>;<memo>
+//	                    :values        hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
+//	                                   value <stage><attempts>,<first begin in ms>;<memo>
 //	                    :released :running  sorted sets: rows by when they were released or begun, in ms
 //	                    :executions    hash: row -> r<token>, or b<nonce>,<session>
 //	                    :sessions      hash: session -> number of rows in progress
@@ -82,9 +95,12 @@
 //     gone: an interruption leaves no key that no list leads to.
 //   - Tokens and nonces are random and compared for equality. A Redis that forgot its
 //     last second cannot issue one twice.
-//   - Begin, Settle, Wait, GiveUp, Return, Reclaim, Withdraw, every control, Sync, Finish,
-//     Delete and Sweep work while Redis is at maxmemory. Create, Stage, Commit, Release
-//     and Intend are refused there.
+//   - At most one execution of a row writes to it at any time. What it has done to the
+//     outside world is another matter: an execution that was fenced out may have a request
+//     under way, whose intent its successor reads.
+//   - Whatever ends an execution, stops work, frees memory or keeps a fleet alive works
+//     while Redis is at maxmemory. Create, Stage, Commit, Release and Intend are refused
+//     there, with [ErrNoMemory].
 //   - No script and no deletion works on more than one segment. Longer
 //     operations are divided.
 //   - All times are Redis'.

@@ -85,6 +85,22 @@ func TestAtMaxmemory(t *testing.T) {
 				_, err := s.Get(s.t.Context(), "staged")
 				return errors.Is(err, ledger.ErrNotFound)
 			}},
+		{"hint", func(s *state) error { return s.Hint(s.t.Context(), tenant, ledger.Hint{Segment: s.seg, Due: time.UnixMilli(1)}) },
+			func(*state) bool { return true }},
+		{"take and put due segments", func(s *state) error {
+			due, _, err := s.TakeDue(s.t.Context(), tenant, 10)
+			for _, seg := range due {
+				err = errors.Join(err, s.PutDue(s.t.Context(), tenant, seg, time.Now()))
+			}
+			if len(due) == 0 {
+				s.t.Error("no segment is due")
+			}
+			return err
+		}, func(*state) bool { return true }},
+		{"rebuild", func(s *state) error {
+			_, err := s.Rebuild(s.t.Context(), tenant)
+			return err
+		}, func(*state) bool { return true }},
 		{"sweep", func(s *state) error {
 			_, err := s.Sweep(s.t.Context(), tenant)
 			return err

@@ -95,14 +95,35 @@ func (l *Ledger) snapshot(ctx context.Context, seg Segment) (*snapshot, error) {
 		settled: bitmaps["settled"].Val(), cancelled: bitmaps["cancelled"].Val(),
 		check: scores(sets["check"].Val()), ready: scores(sets["ready"].Val()),
 		released: scores(sets["released"].Val()), running: scores(sets["running"].Val()),
-		values: hashes["values"].Val(), executions: hashes["executions"].Val(),
-		intents: hashes["intents"].Val(), results: hashes["results"].Val(),
+		executions: hashes["executions"].Val(),
+		intents:    hashes["intents"].Val(), results: hashes["results"].Val(),
 	}
 	if read.err != nil {
 		return nil, read.err
 	}
+	if s.values, err = values(hashes["values"].Val()); err != nil {
+		return nil, err
+	}
 	s.contents, err = contents(hashes["chunks"].Val())
 	return s, err
+}
+
+// values returns the values of rows, which are stored several together as
+// <row>:<size>:<value>.
+func values(groups map[string]string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, group := range groups {
+		for group != "" {
+			row, rest, _ := strings.Cut(group, ":")
+			digits, rest, _ := strings.Cut(rest, ":")
+			size, err := strconv.Atoi(digits)
+			if err != nil || size < 0 || size > len(rest) {
+				return nil, fmt.Errorf("stored values %s", quoted(group))
+			}
+			all[row], group = rest[:size], rest[size:]
+		}
+	}
+	return all, nil
 }
 
 // contents returns the rows of all chunks, by number.

@@ -1,5 +1,5 @@
 -- Begins every script of a segment. KEYS are those of segmentKeys. scripts.go puts
--- release_ms, execution_ms, wait_ms and inspect_ms before this text.
+-- release_ms, execution_ms, wait_ms, inspect_ms and value_rows before this text.
 local head, chunks, check, ready, values = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local released, running, executions = KEYS[6], KEYS[7], KEYS[8]
 local settled, cancelled, results, intents, sessions = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
@@ -15,6 +15,41 @@ local function begun(execution) return string.sub(execution, 1, 1) == 'b' end
 
 local function owned(execution, nonce)
   return execution and string.sub(execution, 1, #nonce + 2) == 'b' .. nonce .. ','
+end
+
+-- The values of value_rows rows are stored as one, each as <row>:<size>:<value>: a hash
+-- entry for each row would take 35 bytes more. find returns where the row's begins and
+-- ends in that, and the value; nothing if there is none.
+local function find(group, row)
+  local at = 1
+  while at <= #group do
+    local name, size, start = string.match(group, '^(%d+):(%d+):()', at)
+    local past = start + tonumber(size)
+    if name == row then return at, past - 1, string.sub(group, start, past - 1) end
+    at = past
+  end
+end
+
+local function groupOf(row) return text(math.floor(tonumber(row) / value_rows)) end
+
+-- load returns the value that is stored with a row, or false.
+local function load(row)
+  local _, _, value = find(redis.call('HGET', values, groupOf(row)) or '', row)
+  return value or false
+end
+
+-- store replaces the value of a row; with '' it removes it.
+local function store(row, value)
+  local field = groupOf(row)
+  local group = redis.call('HGET', values, field) or ''
+  local start, past = find(group, row)
+  if start then group = string.sub(group, 1, start - 1) .. string.sub(group, past + 1) end
+  if value ~= '' then group = group .. row .. ':' .. #value .. ':' .. value end
+  if group ~= '' then
+    redis.call('HSET', values, field, group)
+  elseif start then
+    redis.call('HDEL', values, field)
+  end
 end
 
 -- split returns the stage, the attempts, the first begin in ms (0: none) and the memo of
@@ -58,7 +93,7 @@ local function settle(row, outcome, result)
   if result ~= '' or outcome ~= 'done' and outcome ~= 'cancelled' then
     redis.call('HSET', results, row, outcome .. ':' .. result)
   end
-  redis.call('HDEL', values, row)
+  store(row, '')
   redis.call('HDEL', intents, row)
 end
 
@@ -70,10 +105,10 @@ local function reopen(row, execution, flags, due, at, attempts)
     settle(row, 'cancelled', '')
     return
   end
-  local stage, counted, first, memo = split(redis.call('HGET', values, row))
+  local stage, counted, first, memo = split(load(row))
   if begun(execution) then
     if first == 0 then first = at end
-    redis.call('HSET', values, row, join(stage, counted + attempts, first, memo))
+    store(row, join(stage, counted + attempts, first, memo))
   end
   place(row, stage, due)
 end

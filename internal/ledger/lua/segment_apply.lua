@@ -24,7 +24,7 @@ local function cancelRows()
   for row in pairs(kept) do
     redis.call('SETBIT', scratch, row, 0)
     back[#back + 1] = {
-      row, redis.call('HGET', values, row), redis.call('HGET', executions, row),
+      row, load(row), redis.call('HGET', executions, row),
       redis.call('ZSCORE', check, row), redis.call('ZSCORE', ready, row), redis.call('ZSCORE', released, row),
     }
   end
@@ -37,7 +37,7 @@ local function cancelRows()
 
   redis.call('UNLINK', values, executions, check, ready, released)
   for _, b in ipairs(back) do
-    if b[2] then redis.call('HSET', values, b[1], b[2]) end
+    if b[2] then store(b[1], b[2]) end
     if b[3] then redis.call('HSET', executions, b[1], b[3]) end
     if b[4] then redis.call('ZADD', check, b[4], b[1]) end
     if b[5] then redis.call('ZADD', ready, b[5], b[1]) end

@@ -22,7 +22,7 @@ local function begin(row)
     redis.call('HSET', executions, row, execution)
     redis.call('HINCRBY', sessions, session, 1)
   end
-  return {'admitted', redis.call('HGET', values, row), intent}
+  return {'admitted', load(row), intent}
 end
 
 local answers = {}

@@ -9,14 +9,14 @@ local function wait(row)
   if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
   local execution = redis.call('HGET', executions, row)
   if not owned(execution, nonce) then return 'superseded' end
-  local _, attempts, first = split(redis.call('HGET', values, row))
+  local _, attempts, first = split(load(row))
   if first == 0 then first = math.min(tonumber(redis.call('ZSCORE', running, row)), t) end
   free(row, execution)
   if has(h[2], 'c') and redis.call('HEXISTS', intents, row) == 0 then
     settle(row, 'cancelled', '')
     return 'cancelled'
   end
-  redis.call('HSET', values, row, join(stage, attempts + tonumber(ARGV[4]), first, memo))
+  store(row, join(stage, attempts + tonumber(ARGV[4]), first, memo))
   place(row, stage, t + tonumber(ARGV[3]))
   return 'written'
 end

@@ -1,0 +1,67 @@
+package ledger_test
+
+import (
+	"fmt"
+	"testing"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// TestProducerThatIsKilled loses the connection of a producer at each of its commands,
+// before Redis has it and after, and starts the producer again. The run must then have
+// each row once, and be due.
+func TestProducerThatIsKilled(t *testing.T) {
+	w := newWorker(t)
+	rows := content(0, ledger.SegmentRows+10)
+	lossy := redistest.New(t)
+	f := &faults{}
+	lossy.AddHook(f)
+	for _, answer := range []bool{false, true} {
+		for n, lost := 0, true; lost; n++ {
+			id := ledger.RunID(fmt.Sprintf("run-%v-%d", answer, n))
+			f.arm(n, answer)
+			_, err := submit(t, ledger.New(lossy), id, rows)
+			if lost = f.disarm(); lost == (err == nil) {
+				t.Fatalf("command %d: %v, connection lost: %v", n, err, lost)
+			}
+			run, err := submit(t, w.Ledger, id, rows)
+			if err != nil {
+				t.Fatalf("command %d: again: %v", n, err)
+			}
+			if run.Segments != 2 || run.Rows != int64(len(rows)) || len(w.rows(segment(run, 1))) != 10 {
+				t.Fatalf("command %d: run %+v", n, run)
+			}
+			if due, _ := w.takeDue(); len(due) != 2 {
+				t.Fatalf("command %d: due %v, want both segments", n, due)
+			}
+			w.must(w.Cancel, id)
+			w.must(w.Delete, id)
+			if keys := keysOf(t, run); len(keys) > 0 {
+				t.Fatalf("command %d: keys %q remain", n, keys)
+			}
+			w.takeDue()
+		}
+	}
+}
+
+// submit does what a producer does: the same whether it is the first or not.
+func submit(t *testing.T, l *ledger.Ledger, id ledger.RunID, rows [][]byte) (ledger.Run, error) {
+	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: kind})
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	s, err := l.NewStager(t.Context(), run)
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	for _, row := range rows {
+		if err := s.Add(t.Context(), row); err != nil {
+			return ledger.Run{}, err
+		}
+	}
+	if run, err = s.Commit(t.Context()); err != nil {
+		return ledger.Run{}, err
+	}
+	return run, s.Verify(t.Context())
+}
