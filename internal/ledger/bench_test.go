@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func appendRow(b []byte, r *rand.Rand) []byte {
 }
 
 // BenchmarkStage stages and commits a run of b.N rows, from one goroutine, and reports
-// the rows a second and the bytes of Redis for each.
+// the rows a second, the bytes of Redis for each, and the memory of the producer.
 //
 //	go test -run '^$' -bench Stage -benchtime 1000000x ./internal/ledger
 func BenchmarkStage(b *testing.B) {
@@ -54,6 +55,9 @@ func BenchmarkStage(b *testing.B) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 	b.ReportMetric(float64(usedMemory(b, w.rdb)-before)/float64(b.N), "redis-B/row")
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	b.ReportMetric(float64(memory.Sys)/(1<<20), "producer-MB")
 }
 
 // BenchmarkWaiting makes b.N rows wait, with a record and evidence of 150 to 450 bytes,
@@ -313,4 +317,42 @@ func usedMemory(b *testing.B, rdb redis.UniversalClient) int64 {
 		b.Fatal(err)
 	}
 	return n
+}
+
+// BenchmarkControl pauses, resumes and cancels a run of b.N rows, and reports the time of
+// each until every segment has it, and of a Rebuild of the index.
+//
+//	go test -run '^$' -bench Control -benchtime 160000x ./internal/ledger
+func BenchmarkControl(b *testing.B) {
+	w := on(b, redistest.Start(b).Client())
+	r := rand.New(rand.NewPCG(1, 2))
+	s := w.fill(w.create("a"), nil)
+	var row []byte
+	for range b.N {
+		row = appendRow(row[:0], r)
+		if err := s.Add(b.Context(), row); err != nil {
+			b.Fatal(err)
+		}
+	}
+	w.commit(s)
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"pause", func() error { return w.Pause(b.Context(), "a") }},
+		{"resume", func() error { return w.Resume(b.Context(), "a") }},
+		{"rebuild", func() error {
+			_, err := w.Rebuild(b.Context(), tenant)
+			return err
+		}},
+		{"cancel", func() error { return w.Cancel(b.Context(), "a") }},
+		{"delete", func() error { return w.Delete(b.Context(), "a") }},
+	} {
+		start := time.Now()
+		if err := step.do(); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(time.Since(start).Microseconds())/1000, step.name+"-ms")
+	}
+	b.ReportMetric(0, "ns/op")
 }

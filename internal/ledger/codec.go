@@ -143,7 +143,7 @@ func packChunk(rows [][]byte) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("compress rows: %w", err)
 	}
-	return out.Bytes(), nil
+	return bytes.Clone(out.Bytes()), nil // without the spare capacity
 }
 
 // unpackChunk returns the rows of a stored chunk.

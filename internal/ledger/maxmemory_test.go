@@ -85,7 +85,9 @@ func TestAtMaxmemory(t *testing.T) {
 				_, err := s.Get(s.t.Context(), "staged")
 				return errors.Is(err, ledger.ErrNotFound)
 			}},
-		{"hint", func(s *state) error { return s.Hint(s.t.Context(), tenant, ledger.Hint{Segment: s.seg, Due: time.UnixMilli(1)}) },
+		{"hint", func(s *state) error {
+			return s.Hint(s.t.Context(), tenant, ledger.Hint{Segment: s.seg, Due: time.UnixMilli(1)})
+		},
 			func(*state) bool { return true }},
 		{"take and put due segments", func(s *state) error {
 			due, _, err := s.TakeDue(s.t.Context(), tenant, 10)
@@ -106,11 +108,15 @@ func TestAtMaxmemory(t *testing.T) {
 			return err
 		}, func(*state) bool { return true }},
 	}
+	rdb := redistest.Start(t).Client()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			w := on(t, server.Client())
+			w := on(t, rdb)
+			for _, err := range []error{rdb.ConfigSet(t.Context(), "maxmemory", "0").Err(), rdb.FlushAll(t.Context()).Err()} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
 			w.submit("ended")
 			w.submit("paused", 5)
 			w.must(w.Pause, "paused")

@@ -13,9 +13,9 @@ const (
 	// repeatable is how long a Stager keeps segments in memory to stage them again:
 	// longer than what Redis may lose, a second, and the two seconds until Verify.
 	repeatable = 5 * time.Second
-	// repeatableBytes bounds the memory for these, compressed. It holds the last 1.5
-	// million rows of two ids.
-	repeatableBytes = 24 << 20
+	// repeatableBytes bounds the memory for these, compressed: 400,000 rows of two ids,
+	// which is more than a second at 300,000 rows a second.
+	repeatableBytes = 16 << 20
 )
 
 // Stager divides the rows of a run into segments and stages them, in one pass over a
@@ -26,7 +26,7 @@ type Stager struct {
 	stored []Sum // of a run that is continued, by number; zero if missing
 
 	rows [][]byte // of the segment that is being filled
-	size int
+	data []byte   // their content
 	sums []Sum
 
 	recent      []recent // segments that Redis may still lose, oldest first
@@ -79,13 +79,14 @@ func (s *Stager) Add(ctx context.Context, row []byte) error {
 		return fmt.Errorf("run %s: row %d is %d bytes: want at most %d", s.run.ID, s.Rows(), len(row), MaxRow)
 	}
 	// Not as soon as the segment is full: it may be the last.
-	if len(s.rows) == SegmentRows || len(s.rows) > 0 && s.size+len(row) > segmentBytes {
+	if len(s.rows) == SegmentRows || len(s.rows) > 0 && len(s.data)+len(row) > segmentBytes {
 		if err := s.flush(ctx, false); err != nil {
 			return err
 		}
 	}
-	s.rows = append(s.rows, append([]byte(nil), row...))
-	s.size += len(row)
+	start := len(s.data)
+	s.data = append(s.data, row...) // where that moves the data, former rows stay where they are
+	s.rows = append(s.rows, s.data[start:len(s.data):len(s.data)])
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	}
 	s.remember(segment)
 	s.sums = append(s.sums, p.sum)
-	s.rows, s.size = s.rows[:0], 0
+	s.rows, s.data = s.rows[:0], s.data[:0]
 	return nil
 }
 
