@@ -5,20 +5,31 @@ import (
 	"fmt"
 )
 
-// Commit makes the run's rows available to dispatchers. sums are those of its segments
-// in order, as [Ledger.Stage] returned them. The error is a [MissingError] if a segment
-// is missing or differs; the run is then as it was before. To commit the same again is
-// harmless and completes a commit that was cut short; other sums are a [MismatchError].
-// A run without segments ends at once.
+// Commit makes the run's rows available to dispatchers. sums are those of all of its
+// segments in order, as [Ledger.Stage] returned them. The error is a [MissingError] if a
+// segment is missing or differs; the run is then as it was before. To commit the same
+// again is harmless and completes a commit that was cut short; other sums are a
+// [MismatchError]. A run without segments ends at once.
 func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
-	committed, err := l.commit(ctx, run, sums)
+	return l.commitUpTo(ctx, run, sums, true)
+}
+
+// CommitPart makes the rows of the first segments available to dispatchers while more
+// are to come, for a run whose rows are found over hours. sums are those of all
+// segments so far. The run cannot end until [Ledger.Commit]; a cancel takes its place.
+func (l *Ledger) CommitPart(ctx context.Context, run Run, sums []Sum) (Run, error) {
+	return l.commitUpTo(ctx, run, sums, false)
+}
+
+func (l *Ledger) commitUpTo(ctx context.Context, run Run, sums []Sum, final bool) (Run, error) {
+	committed, err := l.commit(ctx, run, sums, final)
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: commit: %w", run.ID, err)
 	}
 	return committed, nil
 }
 
-func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
+func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (Run, error) {
 	missing, err := l.missing(ctx, run, sums)
 	if err != nil {
 		return Run{}, err
@@ -36,7 +47,7 @@ func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
 	if _, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry()); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored)
+	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored, flag(final))
 	if err != nil {
 		return Run{}, err
 	}
@@ -45,6 +56,15 @@ func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
 	}
 	progress, err := l.Sync(ctx, run.ID)
 	return progress.Run, err
+}
+
+// Sums returns the sums of the segments that are committed, by number.
+func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
+	sums, err := l.sums(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	return sums, nil
 }
 
 // Verify reads back what a commit has stored. Redis may lose the writes of its last
@@ -67,7 +87,7 @@ func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed boo
 	if err != nil {
 		return false, nil, fmt.Errorf("run %s: verify: %w", run.ID, err)
 	}
-	return !now.Staged() && len(missing) == 0, missing, nil
+	return !now.Staged() && !now.Growing && now.Segments == len(sums) && len(missing) == 0, missing, nil
 }
 
 // missing returns the numbers of the segments that are not stored with these sums.

@@ -52,7 +52,7 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 // header.
 func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, created bool, err error) {
 	if err := l.rdb.SAdd(ctx, tenantsKey, string(n.Tenant)).Err(); err != nil {
-		return Run{}, false, err
+		return Run{}, false, noMemory(err)
 	}
 	own := Run{ID: n.ID, Incarnation: Incarnation(random()), Tenant: n.Tenant}
 	if _, err := l.onTenant(ctx, tenantAddScript, n.Tenant, own.entry()); err != nil {

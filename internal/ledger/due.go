@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,24 +72,27 @@ func (l *Ledger) PutDue(ctx context.Context, t Tenant, seg Segment, due time.Tim
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,
 // and returns them. A dispatcher calls it when it becomes active, and once a minute.
-// Runs that have ended are among those returned until they are finished.
+// Runs that have ended are among those returned until they are finished. If some cannot
+// be synced it returns the others, and an error.
 func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 	runs, err := l.OpenRuns(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	var all []Progress
+	var failed error
 	for _, run := range runs {
 		p, err := l.sync(ctx, run.ID)
 		if isNotFound(err) { // deleted meanwhile
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("run %s: sync: %w", run.ID, err)
+			failed = errors.Join(failed, fmt.Errorf("run %s: sync: %w", run.ID, err))
+			continue
 		}
 		all = append(all, p)
 	}
-	return all, nil
+	return all, failed
 }
 
 // hint stores hints for the segments of a run.

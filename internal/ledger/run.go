@@ -63,9 +63,11 @@ type Run struct {
 
 	// Reserved is the number of segments that exist or did, also of a staged run.
 	Reserved int
-	// Segments and Rows are set when the run is committed.
+	// Segments and Rows are the numbers of those that are committed.
 	Segments int
 	Rows     int64
+	// Growing reports whether the run is committed in part: see [Ledger.CommitPart].
+	Growing bool
 
 	// Counts is a sum of the segments' counters at CountedAt. It is a hint: see
 	// [Ledger.Counts].
@@ -86,10 +88,10 @@ type Run struct {
 	version int64
 }
 
-// Staged reports whether the run is not committed.
+// Staged reports whether no row of the run is committed.
 func (r Run) Staged() bool { return r.CommittedAt.IsZero() }
 
-// Ended reports whether the run is committed and every row is settled.
+// Ended reports whether the whole run is committed and every row is settled.
 func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
 
 func (r Run) segment(number int) Segment {
@@ -133,6 +135,7 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
 		version: read.int("v"),
 	}
+	r.Growing = !r.CommittedAt.IsZero() && hash["sealed"] == ""
 	err := read.err
 	if err == nil {
 		err = json.Unmarshal([]byte(hash["about"]), &r.Description)

@@ -111,12 +111,8 @@ func (l *Ledger) onSessions(ctx context.Context, s *redis.Script, args ...any) (
 // do runs a script. The error is [ErrNotFound] and the like where its status says so.
 func (l *Ledger) do(ctx context.Context, s *redis.Script, keys []string, args []any) (answer, error) {
 	values, err := s.Run(ctx, l.rdb, keys, args...).Slice()
-	// Redis 6 wraps the error of a command in a script, so that its prefix differs.
-	if err != nil && strings.Contains(err.Error(), "OOM command not allowed") {
-		return nil, fmt.Errorf("%w (%w)", ErrNoMemory, err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, noMemory(err)
 	}
 	a := answer(values)
 	switch a.status() {
@@ -130,6 +126,15 @@ func (l *Ledger) do(ctx context.Context, s *redis.Script, keys []string, args []
 		return a, ErrEnded
 	}
 	return a, nil
+}
+
+// noMemory returns an [ErrNoMemory] if the error is one. Redis 6 wraps the error of a
+// command in a script, so that its prefix differs.
+func noMemory(err error) error {
+	if err != nil && strings.Contains(err.Error(), "OOM command not allowed") {
+		return fmt.Errorf("%w (%w)", ErrNoMemory, err)
+	}
+	return err
 }
 
 func (a answer) status() string { return a.text(0) }

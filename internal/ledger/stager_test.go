@@ -155,7 +155,7 @@ func (w *worker) lose(seg ledger.Segment) {
 // uncommit has the header forget its commit.
 func (w *worker) uncommit(run ledger.Run) {
 	w.t.Helper()
-	if err := w.rdb.HDel(w.t.Context(), ledger.HeaderKey(run.ID), "segments", "rows", "committed_at", "ended_at").Err(); err != nil {
+	if err := w.rdb.HDel(w.t.Context(), ledger.HeaderKey(run.ID), "segments", "rows", "committed_at", "sealed", "ended_at").Err(); err != nil {
 		w.t.Fatal(err)
 	}
 }

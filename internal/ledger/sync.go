@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -48,7 +49,11 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 		if incomplete {
 			c = change{set: incompleteFlag}
 		}
-		if state, err = l.applyChange(ctx, state.run, c); err != nil {
+		state, err = l.applyChange(ctx, state.run, c)
+		if errors.Is(err, ErrEnded) { // since it was read
+			return l.sync(ctx, id)
+		}
+		if err != nil {
 			return Progress{}, err
 		}
 	}

@@ -21,11 +21,11 @@ local function version(floor)
   return math.max(t[1] * 1000000 + t[2], own + 1, floor + 1)
 end
 
--- conclude ends the run if it is committed and every segment is closed. It reports
--- whether this call did.
+-- conclude ends the run if no more segments are to come and every one is closed. It
+-- reports whether this call did.
 local function conclude()
-  local h = redis.call('HMGET', header, 'segments', 'ended_at')
-  if not h[1] or h[2] then return false end
+  local h = redis.call('HMGET', header, 'segments', 'ended_at', 'sealed')
+  if not h[3] or h[2] then return false end
   if redis.call('BITCOUNT', closed) < tonumber(h[1]) then return false end
   redis.call('HSET', header, 'ended_at', text(now()))
   return true

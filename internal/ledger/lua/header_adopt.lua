@@ -4,6 +4,9 @@ if not present() then return {'missing'} end
 if tonumber(redis.call('HGET', header, 'v')) < tonumber(ARGV[2]) then
   allowWrites()
   redis.call('HSET', header, 'v', ARGV[2], 'flags', ARGV[3], 'not_before', ARGV[4])
-  if has(ARGV[3], 'c') then redis.call('HSETNX', header, 'cancelled_at', text(now())) end
+  if has(ARGV[3], 'c') then
+    redis.call('HSETNX', header, 'cancelled_at', text(now()))
+    redis.call('HSET', header, 'sealed', '1')
+  end
 end
 return read('ok')

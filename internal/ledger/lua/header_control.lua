@@ -15,5 +15,8 @@ if before == '' then before = h[2] end
 if flags == h[1] and before == h[2] and tonumber(ARGV[5]) < tonumber(h[6]) then return read('ok') end
 allowWrites()
 redis.call('HSET', header, 'flags', flags, 'not_before', before, 'v', text(version(tonumber(ARGV[5]))))
-if has(flags, 'c') then redis.call('HSETNX', header, 'cancelled_at', text(now())) end
+if has(flags, 'c') then
+  redis.call('HSETNX', header, 'cancelled_at', text(now()))
+  redis.call('HSET', header, 'sealed', '1') -- it takes no more rows
+end
 return read('ok')
