@@ -129,7 +129,7 @@ func parseCheckpoint(stored string) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("stored checkpoint: first begin: %w", err)
 	}
-	c := Checkpoint{Stage: Stage(counted[:1]), Attempts: attempts, FirstBegun: fromMillis(ms)}
+	c := Checkpoint{Stage: stageOf(counted[:1]), Attempts: attempts, FirstBegun: fromMillis(ms)}
 	if memo != "" {
 		c.Memo = []byte(memo)
 	}

@@ -12,10 +12,33 @@ type Stage string
 
 const (
 	// StageCheck is the stage of a row that is to be checked, first or again.
-	StageCheck Stage = "c"
+	StageCheck Stage = "check"
 	// StageReady is the stage of a row that was proven once and needs a permit.
-	StageReady Stage = "r"
+	StageReady Stage = "ready"
 )
+
+// letter returns the letter by which a stage is stored; "" for one that is not known.
+func (s Stage) letter() string {
+	switch s {
+	case StageCheck:
+		return "c"
+	case StageReady:
+		return "r"
+	}
+	return ""
+}
+
+// stageOf returns the stage that is stored as a letter. That of a newer version is the
+// letter itself.
+func stageOf(letter string) Stage {
+	switch letter {
+	case "c":
+		return StageCheck
+	case "r":
+		return StageReady
+	}
+	return Stage(letter)
+}
 
 // Quota is the largest number of rows to release, by what they are.
 type Quota struct {

@@ -21,6 +21,9 @@ import (
 // repeats one, ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
 func TestModel(t *testing.T) {
 	worlds := 10
+	if testing.Short() {
+		worlds = 3
+	}
 	if n, err := strconv.Atoi(os.Getenv("ORGOPS_TEST_LEDGER_WORLDS")); err == nil {
 		worlds = n
 	}

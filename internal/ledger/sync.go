@@ -88,8 +88,9 @@ func (l *Ledger) converge(ctx context.Context, run Run) (copied, error) {
 }
 
 // conclude stores in the header which segments are closed and the sum of the counters,
-// and in the tenant's index when the others are due.
-// Of a cancelled run a missing segment counts as closed, its rows as lost.
+// and in the tenant's index when the others are due. bits are the segments that the
+// header had as closed before the segments were read. Of a cancelled run a missing
+// segment counts as closed, its rows as lost.
 func (l *Ledger) conclude(ctx context.Context, c copied, bits string) (ended bool, err error) {
 	if c.run.Staged() {
 		return false, nil
@@ -98,9 +99,10 @@ func (l *Ledger) conclude(ctx context.Context, c copied, bits string) (ended boo
 	var closed, open []int
 	for _, s := range c.segments {
 		counts.add(s.Counts)
-		if s.Closed() {
+		if s.Closed() && !bit(bits, s.Segment.Number) {
 			closed = append(closed, s.Segment.Number)
-		} else {
+		}
+		if !s.Closed() {
 			open = append(open, s.Segment.Number)
 		}
 	}

@@ -25,13 +25,13 @@ func (l *Ledger) Wait(ctx context.Context, seg Segment, n Nonce, w Waiting, rows
 		return Receipt{}, fmt.Errorf("segment %s: wait: %w", seg, err)
 	}
 	return l.write(ctx, "wait", waitScript, seg, rows,
-		string(n), string(w.Stage), w.After.Milliseconds(), flag(w.CountAttempt), w.Memo)
+		string(n), w.Stage.letter(), w.After.Milliseconds(), flag(w.CountAttempt), w.Memo)
 }
 
 func (w Waiting) validate() error {
 	switch {
-	case w.Stage != StageCheck && w.Stage != StageReady:
-		return fmt.Errorf("stage %s: want c or r", quoted(string(w.Stage)))
+	case w.Stage.letter() == "":
+		return fmt.Errorf("stage %s: want check or ready", quoted(string(w.Stage)))
 	case w.After < 0 || w.After > MaxWait:
 		return fmt.Errorf("wait %v: want 0 to %v", w.After, MaxWait)
 	case len(w.Memo) > maxResult:

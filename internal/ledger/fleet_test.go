@@ -1,0 +1,177 @@
+package ledger_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// TestFleet has two dispatchers and four workers execute a run at the same time, while
+// it is paused and resumed, rows are delivered twice, and sessions are taken for dead
+// whose executions go on. Each row must be settled by one execution, and the run end
+// once.
+func TestFleet(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 30, 30, 30)
+	f := &fleet{worker: w, run: run, queue: make(chan delivery, 1000), settled: map[ledger.Segment]map[ledger.Row]int{}}
+	var dispatchers, workers sync.WaitGroup
+	for range 2 {
+		dispatchers.Go(f.dispatch)
+	}
+	dispatchers.Go(f.control)
+	for range 4 {
+		workers.Go(f.work)
+	}
+	dispatchers.Wait()
+	close(f.queue)
+	workers.Wait()
+
+	rows := 0
+	for seg, of := range f.settled {
+		for row, n := range of {
+			if rows++; n != 1 {
+				t.Errorf("row %d of %s was settled %d times", row, seg, n)
+			}
+		}
+	}
+	if rows != 90 {
+		t.Errorf("%d rows were settled, want 90", rows)
+	}
+	if n := f.ended.Load(); n != 1 {
+		t.Errorf("the run ended %d times", n)
+	}
+	if counts := w.sync("a").Run.Counts; counts[ledger.Done] != 90 {
+		t.Errorf("counts %v", counts)
+	}
+}
+
+type delivery struct {
+	seg   ledger.Segment
+	token ledger.Token
+	row   ledger.Row
+}
+
+type fleet struct {
+	*worker
+	run   ledger.Run
+	queue chan delivery
+	ended atomic.Int64
+
+	mu      sync.Mutex
+	settled map[ledger.Segment]map[ledger.Row]int
+}
+
+// over reports whether the run has ended, or the test failed.
+func (f *fleet) over() bool {
+	run, err := f.Get(f.t.Context(), f.run.ID)
+	if err != nil {
+		f.t.Error(err)
+	}
+	return err != nil || run.Ended() || f.t.Failed()
+}
+
+func (f *fleet) check(err error) bool {
+	if err != nil {
+		f.t.Error(err)
+	}
+	return err == nil
+}
+
+func (f *fleet) dispatch() {
+	for n := 0; !f.over(); n++ {
+		if n%20 == 0 {
+			all, err := f.Rebuild(f.t.Context(), f.tenant)
+			f.check(err)
+			for _, p := range all {
+				f.ended.Add(int64(count(p.Ended)))
+			}
+		}
+		due, _, err := f.TakeDue(f.t.Context(), f.tenant, 2)
+		f.check(err)
+		for _, seg := range due {
+			r, err := f.Release(f.t.Context(), seg, ledger.Quota{First: 10, Check: 10, Ready: 10})
+			f.check(err)
+			for _, row := range r.Rows {
+				for range 1 + rand.IntN(2) {
+					f.queue <- delivery{seg, r.Token, row.Row}
+				}
+			}
+			f.check(f.PutDue(f.t.Context(), f.tenant, seg, r.Due))
+		}
+	}
+}
+
+func (f *fleet) control() {
+	for !f.over() {
+		_ = f.Pause(f.t.Context(), f.run.ID) // fails after the end
+		_ = f.Resume(f.t.Context(), f.run.ID)
+	}
+}
+
+func (f *fleet) work() {
+	for d := range f.queue {
+		e := ledger.Execution{Token: d.token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
+		b, err := f.Begin(f.t.Context(), d.seg, e, d.row)
+		if !f.check(err) {
+			continue // so that the dispatchers do not wait for ever
+		}
+		f.report(d.seg, b.Receipt)
+		if b.Rows[0].Status == ledger.RowAdmitted {
+			f.execute(d, e)
+		}
+	}
+}
+
+// execute ends an execution in one of the ways in which one ends.
+func (f *fleet) execute(d delivery, e ledger.Execution) {
+	ctx := f.t.Context()
+	switch rand.IntN(5) {
+	case 0:
+		_, r, err := f.Reclaim(ctx, d.seg, e.Session)
+		f.check(err)
+		f.report(d.seg, r)
+	case 1:
+		r, err := f.Wait(ctx, d.seg, e.Nonce, ledger.Waiting{Stage: ledger.StageReady}, d.row)
+		f.check(err)
+		f.report(d.seg, r)
+		return
+	case 2:
+		r, err := f.GiveUp(ctx, d.seg, e.Nonce, 0, d.row)
+		f.check(err)
+		f.report(d.seg, r)
+		return
+	case 3:
+		_, err := f.Intend(ctx, d.seg, e.Nonce, []byte("PATCH"), d.row)
+		f.check(err)
+	}
+	r, err := f.Settle(ctx, d.seg, e.Nonce, ledger.Result{Outcome: ledger.Done}, d.row)
+	f.check(err)
+	f.report(d.seg, r)
+	if len(r.Statuses) == 1 && r.Statuses[0] == ledger.RowWritten {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.settled[d.seg] == nil {
+			f.settled[d.seg] = map[ledger.Row]int{}
+		}
+		f.settled[d.seg][d.row]++
+	}
+}
+
+// report stores the hint of a receipt, as a worker does.
+func (f *fleet) report(seg ledger.Segment, r ledger.Receipt) {
+	f.ended.Add(int64(count(r.Ended)))
+	if r.Due.Before(time.Now().Add(time.Second)) {
+		f.check(f.Hint(f.t.Context(), f.tenant, ledger.Hint{Segment: seg, Due: r.Due}))
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
