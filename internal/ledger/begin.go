@@ -11,11 +11,11 @@ import (
 
 // Execution identifies an execution that is to begin.
 type Execution struct {
-	// Token is that of the release.
+	// Token is the token of the release.
 	Token Token
 	// Nonce is chosen by the worker once for this execution.
 	Nonce Nonce
-	// Session is the worker's.
+	// Session is the worker's session.
 	Session SessionID
 }
 
@@ -35,9 +35,10 @@ type BegunRow struct {
 	Row Row
 	// Status is RowAdmitted, RowSettled, RowSuperseded or RowStopped.
 	Status Status
-	// Checkpoint and Intent are those of an admitted row.
+	// Checkpoint is set if the row is admitted.
 	Checkpoint Checkpoint
-	// Intent is that of an earlier execution; nil if there is none.
+	// Intent is the intent of an earlier execution of an admitted row; nil if there is
+	// none.
 	Intent *Intent
 }
 
@@ -45,9 +46,11 @@ type BegunRow struct {
 // execution it has stage [StageCheck] and nothing else.
 type Checkpoint struct {
 	Stage Stage
-	// Attempts counts executions that ended by [Wait.CountAttempt], or without a write.
+	// Attempts counts executions that ended with [Waiting.CountAttempt], or without a
+	// write.
 	Attempts int
-	// FirstBegun is when the first execution began that left the row open.
+	// FirstBegun is the begin of the first execution that left the row open, in Redis'
+	// time; zero if there was none.
 	FirstBegun time.Time
 	// Memo is the memo of the last execution, in that execution's own form.
 	Memo []byte

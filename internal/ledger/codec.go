@@ -19,8 +19,8 @@ const (
 	// chunkBytes is the size from which a chunk gets fewer rows, in bytes before
 	// compression: reading one row of 5 KiB must not cost 640 KiB.
 	chunkBytes = 64 << 10
-	// maxChunk bounds what a stored chunk may expand to. The largest has one row of
-	// [MaxRow] bytes, or several of chunkBytes together.
+	// maxChunk bounds the size of a chunk after decompression. The largest chunk has one
+	// row of [MaxRow] bytes, or several of chunkBytes together.
 	maxChunk = MaxRow + 64<<10
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Commit makes the run's rows available to dispatchers. sums are those of all of its
-// segments in order, as [Ledger.Stage] returned them. The error is a [MissingError] if a
+// Commit makes the run's rows available to dispatchers. sums has the sum of each segment,
+// in order, as [Ledger.Stage] returned it. The error is a [MissingError] if a
 // segment is missing or differs; the run is then as it was before. To commit the same
 // again is harmless and completes a commit that was cut short; other sums are a
 // [MismatchError]. A run without segments ends at once.
@@ -15,8 +15,8 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
 }
 
 // CommitPart makes the rows of the first segments available to dispatchers while more
-// are to come, for a run whose rows are found over hours. sums are those of all
-// segments so far. The run cannot end until [Ledger.Commit]; a cancel takes its place.
+// segments are staged: for a run whose rows are found over hours. sums has the sum of
+// each segment so far. The run cannot end before [Ledger.Commit] or [Ledger.Cancel].
 func (l *Ledger) CommitPart(ctx context.Context, run Run, sums []Sum) (Run, error) {
 	return l.commitUpTo(ctx, run, sums, false)
 }
@@ -67,10 +67,10 @@ func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
 	return sums, nil
 }
 
-// Verify reads back what a commit has stored. Redis may lose the writes of its last
-// second, so the producer calls it two seconds after the commit. committed is false
-// if the run has to be committed again, after the missing segments, by number, were
-// staged again. Nothing is missing of a run that has ended. The error is
+// Verify reads back the segments and the header of a committed run. Redis may lose the
+// writes of its last second, so the producer calls it two seconds after the commit. If
+// committed is false the producer stages the missing segments again, which are returned
+// by number, and commits again. No segment is missing of a run that has ended. The error is
 // [ErrNotFound] if the whole run was lost.
 func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed bool, missing []int, err error) {
 	now, err := l.Get(ctx, run.ID)

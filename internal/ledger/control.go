@@ -2,15 +2,13 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
 
 // Control is the intended state of a run. While it is paused, held, incomplete or not
-// yet to start, its rows do not begin, apart from those with an intent.
+// yet to start, only rows with an intent begin.
 type Control struct {
 	// Paused is set by people.
 	Paused bool
@@ -88,8 +86,8 @@ func (l *Ledger) Postpone(ctx context.Context, run RunID, notBefore time.Time) e
 	return l.control(ctx, "postpone", run, change{notBefore: &notBefore})
 }
 
-// Cancel settles every row of the run as cancelled, apart from those in progress and
-// those with an intent: they are finished, and the run ends with the last of them.
+// Cancel settles the rows of the run as cancelled. Rows in progress and rows with an
+// intent are finished, and the run ends with the last of them. It is final.
 // The error is [ErrStaged] if the run is not committed, [ErrEnded] if it has ended.
 func (l *Ledger) Cancel(ctx context.Context, run RunID) error {
 	return l.control(ctx, "cancel", run, change{set: cancelledFlag})
@@ -113,7 +111,7 @@ func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) error {
 	if err != nil {
 		return err
 	}
-	// First up to date, so that the change does not hide one that a Redis has lost.
+	// Before the change, so that it cannot hide a newer control of a segment.
 	state, err := l.converge(ctx, run)
 	if err != nil {
 		return err
@@ -125,9 +123,8 @@ func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) error {
 	return err
 }
 
-// applyChange stores the change and copies it. A segment whose control is newer than the
-// header's is one that a Redis remembers better than another: the change is then
-// stored once more, as the newest.
+// applyChange stores the change in the header and copies it. If a segment has a newer
+// control, since the header's Redis lost it, the change is stored again as the newest.
 func (l *Ledger) applyChange(ctx context.Context, run Run, c change) (copied, error) {
 	var above int64
 	for range copyAttempts {
@@ -144,7 +141,7 @@ func (l *Ledger) applyChange(ctx context.Context, run Run, c change) (copied, er
 	return copied{}, ErrUnsettled
 }
 
-// copyAttempts bounds how often a control is copied anew since others change it.
+// copyAttempts bounds the repetitions if others change the control meanwhile.
 const copyAttempts = 8
 
 // storeChange changes the control in the header, to a version above the one given, and
@@ -159,143 +156,4 @@ func (l *Ledger) storeChange(ctx context.Context, run Run, c change, above int64
 		return Run{}, err
 	}
 	return parseRun(run.ID, a.hash(1))
-}
-
-// versioned is the control of a segment with its version.
-type versioned struct {
-	version   int64
-	flags     string
-	notBefore int64
-}
-
-// copied is the state of a run's segments after its control was copied to them.
-type copied struct {
-	run      Run
-	segments []SegmentState // of all that exist, by number
-	missing  []int          // by number
-	// newest is the newest control of a segment that has a newer one than the header.
-	newest *versioned
-}
-
-// copyControl brings every segment up to the control of the run as given.
-func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
-	if run.CommittedAt.IsZero() {
-		return copied{run: run}, nil
-	}
-	sums, err := l.sums(ctx, run)
-	if err != nil {
-		return copied{}, err
-	}
-	answers := make([]answer, len(sums))
-	err = eachSegment(ctx, len(sums), func(ctx context.Context, number int) error {
-		a, err := l.onSegment(ctx, applyScript, run.segment(number),
-			run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sums[number].append(nil))
-		answers[number] = a
-		if a.status() == "missing" {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return copied{}, err
-	}
-	state := copied{run: run}
-	for number, a := range answers {
-		if err := state.add(number, a); err != nil {
-			return copied{}, err
-		}
-	}
-	return state, nil
-}
-
-// add takes in what a segment answered.
-func (c *copied) add(number int, a answer) error {
-	switch a.status() {
-	case "missing", "differs":
-		c.missing = append(c.missing, number)
-	case "newer":
-		read := numbers{hash: map[string]string{"version": a.text(1), "not before": a.text(3)}}
-		v := versioned{version: read.int("version"), flags: a.text(2), notBefore: read.int("not before")}
-		if c.newest == nil || v.version > c.newest.version {
-			c.newest = &v
-		}
-		return read.err
-	default:
-		state, err := parseSegmentState(c.run.segment(number), a)
-		if err != nil {
-			return err
-		}
-		c.segments = append(c.segments, state)
-	}
-	return nil
-}
-
-// sums returns the sums of a committed run's segments, by number.
-func (l *Ledger) sums(ctx context.Context, run Run) ([]Sum, error) {
-	stored, err := l.rdb.Get(ctx, headerKeys(run.ID)[2]).Result()
-	if err != nil && !absent(err) {
-		return nil, fmt.Errorf("read sums: %w", err)
-	}
-	sums, err := parseSums(stored)
-	if err == nil && len(sums) != run.Segments {
-		err = ErrNotFound // deleted, or replaced, since the header was read
-	}
-	return sums, err
-}
-
-// SegmentState is the state of a committed segment.
-type SegmentState struct {
-	Segment Segment
-	// Due is when the dispatcher is to inspect the segment, in Redis' time: in the past
-	// if rows are due, zero if nothing becomes due by itself.
-	Due time.Time
-	// Rows is the number of rows, and Next the first that was never released.
-	Rows, Next int
-	// Settled, Waiting, Released and Running are numbers of rows.
-	Settled, Waiting, Released, Running int
-	// Counts is the number of settled rows by outcome.
-	Counts Counts
-}
-
-// Closed reports whether every row is settled.
-func (s SegmentState) Closed() bool { return s.Settled == s.Rows }
-
-// dueNow is the due time of a segment that has rows due: before any other.
-var dueNow = time.UnixMilli(1).UTC()
-
-// parseDue reads the time that the scripts' function earliest returns.
-func parseDue(ms int64) time.Time {
-	switch {
-	case ms < 0:
-		return time.Time{}
-	case ms == 0:
-		return dueNow
-	}
-	return fromMillis(ms)
-}
-
-func parseSegmentState(seg Segment, a answer) (SegmentState, error) {
-	head := a.hash(6)
-	read := numbers{hash: head}
-	s := SegmentState{
-		Segment: seg, Due: parseDue(a.int(2)),
-		Rows: int(read.int("rows")), Next: int(read.int("next")), Settled: int(read.int("settled")),
-		Waiting: int(a.int(3)), Released: int(a.int(4)), Running: int(a.int(5)),
-	}
-	counts, err := countsOf(head)
-	if err = errors.Join(err, read.err); err != nil {
-		return SegmentState{}, fmt.Errorf("segment %s: stored head: %w", seg, err)
-	}
-	s.Counts = counts
-	return s, nil
-}
-
-// numbersOf returns the numbers of segments as arguments of a script, after the
-// incarnation.
-func numbersOf(run Run, numbers []int) []any {
-	args := []any{string(run.Incarnation)}
-	for _, n := range slices.Sorted(slices.Values(numbers)) {
-		args = append(args, n)
-	}
-	return args
 }

@@ -22,8 +22,8 @@ type NewRun struct {
 }
 
 // Create creates a staged run, or returns the run that exists under this id with the
-// same kind, tenant and digest: a producer that was killed continues with it. If one of
-// these differs the error is a [MismatchError].
+// same kind, tenant and digest, so that a producer that was killed can continue. If one
+// of these differs the error is a [MismatchError].
 func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, err error) {
 	n.Description.Label = truncated(n.Description.Label)
 	if err := n.validate(); err != nil {
@@ -41,15 +41,15 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 		if run.DeletingAt.IsZero() {
 			return run, created, nil
 		}
-		// Whoever deletes it may have been killed.
+		// Its deletion may have been interrupted.
 		if err := l.discard(ctx, run); err != nil {
 			return Run{}, false, fmt.Errorf("run %s: delete the former: %w", n.ID, err)
 		}
 	}
 }
 
-// create lists the run, so that it is found whatever happens next, then stores its
-// header.
+// create adds the run to its tenant's lists and then stores its header. In this order an
+// interruption cannot leave a header that is not listed.
 func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, created bool, err error) {
 	if err := l.rdb.SAdd(ctx, tenantsKey, string(n.Tenant)).Err(); err != nil {
 		return Run{}, false, noMemory(err)
@@ -81,8 +81,8 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 	if !run.FinishedAt.IsZero() {
 		return run, created, nil
 	}
-	// Once more: a listing may have trimmed the entry, which had no header yet, or a
-	// Redis may have lost it.
+	// Again, since Sweep may have trimmed the entry before there was a header, or Redis
+	// may have lost it.
 	_, err = l.onTenant(ctx, tenantAddScript, n.Tenant, run.entry())
 	return run, created, err
 }

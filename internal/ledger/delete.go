@@ -37,8 +37,8 @@ func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) (deleted 
 	return true, l.discard(ctx, run)
 }
 
-// discard removes a run whose header says that it is to be deleted. Its segments are
-// listed before the header goes, so that they are found whatever happens.
+// discard removes a run whose header is marked for deletion. It lists the segments before
+// it removes the header, so that an interruption leaves no segment unlisted.
 func (l *Ledger) discard(ctx context.Context, run Run) error {
 	segments := max(run.Reserved, run.Segments)
 	if _, err := l.onTenant(ctx, tenantTrashScript, run.Tenant, run.entry(), segments); err != nil {
@@ -62,13 +62,12 @@ func (l *Ledger) empty(ctx context.Context, run Run, segments int) error {
 	return l.rdb.HDel(ctx, tenantKeys(run.Tenant)[trashList], run.entry()).Err()
 }
 
-// sweepPage is how many runs of each sort [Ledger.Sweep] deletes in one call.
+// sweepPage bounds the runs of each sort that [Ledger.Sweep] deletes in one call.
 const sweepPage = 100
 
-// Sweep deletes runs of a tenant: ended ones after their retention, staged ones that
-// are incomplete and were abandoned, and what an interrupted deletion has left. It
-// returns the number of runs, at most 300 in one call. The dispatcher calls it once a
-// minute.
+// Sweep deletes runs of a tenant: finished runs after their retention, and staged runs
+// that are incomplete and abandoned. It also completes interrupted deletions. It returns
+// the number of deleted runs, at most 300. The dispatcher calls it once a minute.
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	for _, sweep := range []func(context.Context, Tenant) (int, error){l.sweepTrash, l.sweepEnded, l.sweepStaged} {
 		n, err := sweep(ctx, t)
@@ -100,7 +99,7 @@ func (l *Ledger) sweepTrash(ctx context.Context, t Tenant) (deleted int, err err
 	return deleted, nil
 }
 
-// listed returns what an entry of a tenant's list says of its run.
+// listed returns the run that an entry of a tenant's list names.
 func listed(t Tenant, entry string) Run {
 	id, inc, _ := strings.Cut(entry, "/")
 	return Run{ID: RunID(id), Incarnation: Incarnation(inc), Tenant: t}
@@ -133,8 +132,8 @@ func (l *Ledger) sweepEnded(ctx context.Context, t Tenant) (deleted int, err err
 	return deleted, nil
 }
 
-// trimAfter is how long an entry of the open runs may have no header: its creator has
-// stored the header by then, or was killed.
+// trimAfter is the age at which an entry without a header is removed: its producer was
+// killed before it stored the header.
 const trimAfter = time.Hour
 
 func (l *Ledger) sweepStaged(ctx context.Context, t Tenant) (deleted int, err error) {
@@ -175,8 +174,8 @@ func (l *Ledger) sweepStaged(ctx context.Context, t Tenant) (deleted int, err er
 	return deleted, nil
 }
 
-// expire deletes an abandoned staged run, unless all of its segments are stored: then a
-// Redis may have lost its commit, and people decide.
+// expire deletes an abandoned staged run, unless all of its segments are stored: then
+// Redis may have lost its commit, and it is kept until somebody commits or deletes it.
 func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) {
 	complete, err := l.Complete(ctx, run)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package ledger stores runs: the rows that were submitted, when each is due, who
-// executes it, and its result. It replaces package runs and is not in use yet.
+// Package ledger stores runs: submitted rows, the due time of each, its execution and its
+// result. It replaces package runs and is not in use yet.
 //
 // A run is a header and segments of at most [SegmentRows] rows. A row is in one place,
 // its segment, from its submission to the end of the run's retention:
@@ -37,7 +37,8 @@
 // runs. A segment that is inspected in vain costs one script.
 //
 // Before a request whose answer may be lost, the execution stores an intent
-// ([Ledger.Intend]). A row with an intent is finished whatever happens to its run.
+// ([Ledger.Intend]). A row with an intent is finished even if its run is paused or
+// cancelled.
 //
 // # Controls
 //
@@ -51,8 +52,8 @@
 //
 // The settle that closes a segment sets the segment's bit in the header. The run ends
 // once, when it is committed and all bits are set. It remains among [Ledger.OpenRuns]
-// until [Ledger.Finish], which the dispatcher calls after all that follows the end,
-// and it is deleted after its retention.
+// until [Ledger.Finish], which the dispatcher calls after notifications and other
+// follow-ups of the end, and [Ledger.Sweep] deletes it after its retention.
 //
 // # Keys
 //

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Each tenant has an index of the times at which its segments are to be inspected, for
-// its dispatcher. It is a hint: a lost entry is made good by the next [Ledger.Rebuild].
+// Each tenant has an index of the times at which the dispatcher is to inspect segments.
+// It is a hint: the next [Ledger.Rebuild] restores a lost entry.
 
 // Hint is the time at which a segment is to be inspected.
 type Hint struct {
 	Segment Segment
-	// Due is that of a [Receipt] or [SegmentState]; zero hints are left out.
+	// Due is the due time of a [Receipt] or [SegmentState]. Hints without one are
+	// ignored.
 	Due time.Time
 }
 
@@ -72,8 +73,8 @@ func (l *Ledger) PutDue(ctx context.Context, t Tenant, seg Segment, due time.Tim
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,
 // and returns them. A dispatcher calls it when it becomes active, and once a minute.
-// Runs that have ended are among those returned until they are finished. If some cannot
-// be synced it returns the others, and an error.
+// The result includes ended runs that are not finished. If a run cannot be synced,
+// Rebuild returns the others and an error.
 func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 	runs, err := l.OpenRuns(ctx, t)
 	if err != nil {

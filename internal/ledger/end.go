@@ -16,11 +16,10 @@ func (l *Ledger) close(ctx context.Context, seg Segment) (ended bool, err error)
 	return a.status() == "concluded", nil
 }
 
-// Finish moves an ended run from the open runs of its tenant to those that are kept for
-// the retention. The dispatcher calls it when whatever follows the end was done, such
-// as notifications: until then [Ledger.OpenRuns] returns the run, and whoever was
-// killed in between is followed by another. The error is [ErrOpen] if the run has not
-// ended.
+// Finish removes an ended run from the open runs of its tenant and starts its retention.
+// The dispatcher calls it after the follow-ups of the end, such as notifications. Until
+// then [Ledger.OpenRuns] returns the run, so that another dispatcher repeats follow-ups
+// that were interrupted. The error is [ErrOpen] if the run has not ended.
 func (l *Ledger) Finish(ctx context.Context, id RunID) error {
 	if err := l.finish(ctx, id); err != nil {
 		return fmt.Errorf("run %s: finish: %w", id, err)

@@ -45,7 +45,7 @@ type MismatchError struct {
 	Have, Want string
 }
 
-// Error says what differs and how to proceed.
+// Error names the difference and how to proceed.
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("run %s exists with another %s (stored: %s, given: %s): choose another id",
 		e.Run, e.Member, quoted(e.Have), quoted(e.Want))
@@ -54,8 +54,8 @@ func (e *MismatchError) Error() string {
 // Mismatch returns true. Packages that do not import this one recognize the error by it.
 func (e *MismatchError) Mismatch() bool { return true }
 
-// MissingError says that segments of a run are missing or differ from what their
-// producer staged. Stage them again, then commit again.
+// MissingError says that segments of a run are missing or differ from the staged ones.
+// Stage them again, then commit again.
 type MissingError struct {
 	Run      RunID
 	Segments []int // by number, ascending

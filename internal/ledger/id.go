@@ -53,8 +53,8 @@ func NewNonce() Nonce { return Nonce(random()) }
 // NewSessionID returns a random session id.
 func NewSessionID() SessionID { return SessionID(random()) }
 
-// random returns 80 random bits in 16 characters: among 10^9 of them two are equal
-// with a probability of 4 in 10^7, and only those for the same row are ever compared.
+// random returns 80 random bits in 16 characters. Among 10^9 of them two are equal with a
+// probability of 4 in 10^7, and only values for the same row are compared.
 func random() string { return strings.ToLower(rand.Text()[:16]) }
 
 var (
@@ -88,16 +88,13 @@ func (k Kind) Validate() error {
 	return nil
 }
 
-// Validate returns an error unless the id has the form of those that
-// [NewSessionID] returns.
+// Validate returns an error unless the id has the form of a [NewSessionID].
 func (s SessionID) Validate() error { return checkRandom("session", string(s)) }
 
-// Validate returns an error unless the token has the form of those that [NewToken]
-// returns.
+// Validate returns an error unless the token has the form of a [NewToken].
 func (t Token) Validate() error { return checkRandom("token", string(t)) }
 
-// Validate returns an error unless the nonce has the form of those that [NewNonce]
-// returns.
+// Validate returns an error unless the nonce has the form of a [NewNonce].
 func (n Nonce) Validate() error { return checkRandom("nonce", string(n)) }
 
 func checkRandom(name, text string) error {
@@ -112,7 +109,7 @@ func (s Segment) String() string {
 	return string(s.Run) + "/" + string(s.Incarnation) + "/" + strconv.Itoa(s.Number)
 }
 
-// ParseSegment reads what [Segment.String] wrote.
+// ParseSegment is the inverse of [Segment.String].
 func ParseSegment(text string) (Segment, error) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {

@@ -48,8 +48,8 @@ func (r Result) validate() error {
 	return r.Outcome.Validate()
 }
 
-// stored returns what is stored after the outcome: nothing, or the detail, and the
-// evidence after a NUL.
+// stored returns the stored form of detail and evidence: the detail, then a NUL and the
+// evidence if there is any.
 func (r Result) stored() string {
 	detail := strings.ReplaceAll(r.Detail, "\x00", "\uFFFD")
 	if len(r.Evidence) == 0 {

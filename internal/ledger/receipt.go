@@ -34,17 +34,18 @@ const (
 
 // Receipt is the answer to a write to a segment.
 type Receipt struct {
-	// Statuses are those of the rows, in the caller's order.
+	// Statuses has the status of each row, in the caller's order.
 	Statuses []Status
 	// Due is when the dispatcher is to inspect the segment, as in [SegmentState].
 	Due time.Time
-	// Ended reports whether the run ended by this call.
+	// Ended reports whether the run ended by this call. At most one call reports it; a
+	// dispatcher finds ended runs among [Ledger.OpenRuns].
 	Ended bool
 }
 
-// receipt reads what every script that writes rows answers, and closes the segment in
-// the header if its last row was settled. If that fails it is done by the next call for
-// the segment, or by Sync.
+// receipt reads the part of the answer that all scripts for rows have in common. It
+// closes the segment in the header if every row is settled. If that fails, the next
+// call for the segment or the next Sync does it.
 func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, error) {
 	r := Receipt{Due: parseDue(a.int(2))}
 	if a.int(1) == 0 {

@@ -40,15 +40,15 @@ func stageOf(letter string) Stage {
 	return Stage(letter)
 }
 
-// Quota is the largest number of rows to release, by what they are.
+// Quota bounds the number of rows to release, by sort.
 type Quota struct {
-	// First is for rows that were never released.
+	// First bounds the rows that were never released.
 	First int
-	// Check and Ready are for due rows at these stages.
+	// Check and Ready bound the due rows at these stages.
 	Check, Ready int
 }
 
-// Release is a number of rows that are to be executed now.
+// Release is the answer to [Ledger.Release]: rows to be executed now.
 type Release struct {
 	Token Token
 	Rows  []ReleasedRow
@@ -66,9 +66,9 @@ type ReleasedRow struct {
 	Err error
 }
 
-// Release releases rows that are due: those at stage ready first, the longest due first,
-// then those that were never released, in their order. They carry a new token, which
-// [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due
+// Release releases due rows: first rows at stage ready, then rows at stage check, each in
+// the order of their due times, then rows that were never released, by number. The rows
+// carry a new token, which [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due
 // again; so is one whose execution takes longer than [ExecutionLimit]. While the run is
 // paused, held, incomplete or not yet to start, only rows with an intent are released.
 // At most 250 rows of each sort are released at once.

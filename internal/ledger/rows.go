@@ -173,7 +173,7 @@ func (s *snapshot) state(row Row) (RowState, error) {
 	return r, nil
 }
 
-// place sets the phase of an open row, and what belongs to it.
+// place sets the phase of an open row and its times.
 func (s *snapshot) place(r *RowState, field string) {
 	if since, ok := s.running[field]; ok {
 		_, session, _ := strings.Cut(s.executions[field], ",")

@@ -22,7 +22,7 @@ type Description struct {
 	Columns []string `json:"columns,omitempty"`
 	// Parent is the id of the run whose rows this one repeats, or empty.
 	Parent RunID `json:"parent,omitempty"`
-	// Caller is who submitted the run over HTTP, or empty.
+	// Caller is the name of the HTTP client that submitted the run, or empty.
 	Caller string `json:"caller,omitempty"`
 	// Priority is "high", "normal" or empty.
 	Priority string `json:"priority,omitempty"`
@@ -51,8 +51,7 @@ func (c Counts) Settled() (n int64) {
 	return n
 }
 
-// Run is the header of a run. Times are Redis', to the millisecond, and zero for what
-// has not happened.
+// Run is the header of a run. Times are Redis', to the millisecond; zero means not yet.
 type Run struct {
 	ID          RunID
 	Incarnation Incarnation
@@ -63,7 +62,7 @@ type Run struct {
 
 	// Reserved is the number of segments that exist or did, also of a staged run.
 	Reserved int
-	// Segments and Rows are the numbers of those that are committed.
+	// Segments and Rows count the committed segments and their rows.
 	Segments int
 	Rows     int64
 	// Growing reports whether the run is committed in part: see [Ledger.CommitPart].

@@ -14,8 +14,8 @@ const (
 	// DeadAfter is how long after its last renewal a session is dead: two renewals may
 	// be lost.
 	DeadAfter = 15 * time.Second
-	// silentFleet is how long nobody may renew a session until Redis counts as having
-	// been away.
+	// silentFleet is the time without any renewal after which Redis counts as having been
+	// away.
 	silentFleet = 2 * RenewEvery
 )
 
@@ -24,10 +24,10 @@ type Session struct {
 	ID SessionID `json:"-"`
 	// Version is the worker's, for people.
 	Version string `json:"version"`
-	// Protocol is the number of what the worker understands; of several dispatchers the
-	// one with the highest is active.
+	// Protocol is the version of the protocol between workers. Of several dispatchers
+	// the one with the highest number is active.
 	Protocol int `json:"protocol"`
-	// Tenants and Kinds are those that the worker serves.
+	// Tenants and Kinds are served by the worker.
 	Tenants []Tenant `json:"tenants"`
 	Kinds   []Kind   `json:"kinds"`
 	// RenewedAt is the last renewal, in Redis' time.
@@ -81,9 +81,9 @@ func (l *Ledger) Sessions(ctx context.Context) ([]Session, error) {
 	return all, nil
 }
 
-// Dead returns those of the sessions that were not renewed for [DeadAfter] while others
-// were. While Redis was away, or if its clock jumped, nobody could renew a session: for
-// that time none is dead.
+// Dead returns the sessions that were not renewed for [DeadAfter] while other sessions
+// were. The time in which no session was renewed does not count: Redis was away, or its
+// clock jumped.
 func (l *Ledger) Dead(ctx context.Context, ids ...SessionID) ([]SessionID, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// orphanAfter is how long a staged segment stays that no header and no list knows of,
-// since a Redis has lost them. The segments of a listed run are kept.
+// orphanAfter is the time to live of a staged segment. Sweep keeps the segments of a
+// complete staged run; others are deleted long before, unless Redis has lost the run's
+// header.
 const orphanAfter = 14 * 24 * time.Hour
 
 // staged is a segment in the form in which it is sent to Redis.
@@ -18,10 +19,10 @@ type staged struct {
 }
 
 // Stage stores the rows of one segment of a staged run: 1 to [SegmentRows] rows of at
-// most [MaxRow] bytes. No dispatcher sees them until the run is committed. last says
-// that the run has no segment after this one. To stage the same rows again does
-// nothing; other rows replace those of a staged run, and are a [MismatchError] for a
-// committed one. [Stager] divides rows into segments.
+// most [MaxRow] bytes. They are not released until the run is committed. last means that
+// the run has no segment after this one. Staging the same rows again has no effect.
+// Other rows replace the rows of a staged run; for a committed run the error is a
+// [MismatchError]. [Stager] divides rows into segments.
 func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows [][]byte) (Sum, error) {
 	if number < 0 || number >= MaxSegments {
 		return Sum{}, fmt.Errorf("run %s: stage segment %d: want 0 to %d", run.ID, number, MaxSegments-1)

@@ -11,7 +11,7 @@ const (
 	// compression, so that no command moves more than a few MB.
 	segmentBytes = 2 << 20
 	// repeatable is how long a Stager keeps segments in memory to stage them again:
-	// longer than what Redis may lose, a second, and the two seconds until Verify.
+	// longer than the second that Redis may lose and the two seconds until Verify.
 	repeatable = 5 * time.Second
 	// repeatableBytes bounds the memory for these, compressed: 400,000 rows of two ids,
 	// which is more than a second at 300,000 rows a second.
@@ -100,8 +100,8 @@ func (s *Stager) Commit(ctx context.Context) (Run, error) {
 	return s.ledger.Commit(ctx, s.run, s.sums)
 }
 
-// Verify reads back what Commit has stored, and stages and commits again what Redis has
-// lost. Call it two seconds after Commit. The error is a [MissingError] if more was
+// Verify reads back the committed run. It stages and commits again the segments that
+// Redis has lost. Call it two seconds after Commit. The error is a [MissingError] if more was
 // lost than the stager has in memory, and [ErrNotFound] if the run itself was: then the
 // whole run has to be submitted again.
 func (s *Stager) Verify(ctx context.Context) error {
@@ -156,7 +156,8 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	return nil
 }
 
-// remember keeps the segment for Verify and forgets those that Redis loses no more.
+// remember keeps the segment for Verify and drops segments that Redis cannot lose any
+// more.
 func (s *Stager) remember(segment staged) {
 	now, bytes := time.Now(), 0
 	for _, chunk := range segment.packed.chunks {

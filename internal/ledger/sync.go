@@ -9,10 +9,10 @@ import (
 // Progress is the state of a run and of its segments.
 type Progress struct {
 	Run Run
-	// Segments are those of a committed run that exist, by number.
+	// Segments are the existing segments of a committed run, by number.
 	Segments []SegmentState
-	// Missing are the numbers of segments that do not exist or differ from those that
-	// were committed. They stop the run.
+	// Missing are the numbers of segments that do not exist or differ from the committed
+	// ones. They stop the run.
 	Missing []int
 	// Ended reports whether the run ended by this call.
 	Ended bool
@@ -20,7 +20,7 @@ type Progress struct {
 
 // Sync brings the segments of a run up to its header and the header up to its segments:
 // control, ended segments, the sum of the counters, and whether segments are missing.
-// Any dispatcher may call it at any time. It completes whatever was cut short before.
+// Any dispatcher may call it at any time. It completes interrupted operations.
 func (l *Ledger) Sync(ctx context.Context, id RunID) (Progress, error) {
 	p, err := l.sync(ctx, id)
 	if err != nil {
@@ -67,8 +67,8 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 	return Progress{Run: run, Segments: state.segments, Missing: state.missing, Ended: ended}, nil
 }
 
-// converge copies the header's control to the segments. Where a segment has a newer one,
-// the header takes it over: a Redis has lost it there.
+// converge copies the header's control to the segments. If a segment has a newer one,
+// since the header's Redis lost it, the header adopts it first.
 func (l *Ledger) converge(ctx context.Context, run Run) (copied, error) {
 	for range copyAttempts {
 		state, err := l.copyControl(ctx, run)

@@ -13,13 +13,13 @@ type Waiting struct {
 	After time.Duration
 	// CountAttempt says that an attempt was used up.
 	CountAttempt bool
-	// Memo replaces the rows' memo: a record, evidence, whatever the next execution and
-	// people need. It has at most 16 KiB.
+	// Memo replaces the rows' memo, such as a record and evidence, for the next execution
+	// and for people. It has at most 16 KiB.
 	Memo []byte
 }
 
 // Wait ends an execution and leaves its rows open until they are due. Of a cancelled run
-// it settles those without an intent as cancelled.
+// it settles rows without an intent as cancelled.
 func (l *Ledger) Wait(ctx context.Context, seg Segment, n Nonce, w Waiting, rows ...Row) (Receipt, error) {
 	if err := firstError(n.Validate(), w.validate()); err != nil {
 		return Receipt{}, fmt.Errorf("segment %s: wait: %w", seg, err)
@@ -40,8 +40,8 @@ func (w Waiting) validate() error {
 	return nil
 }
 
-// Return gives back rows that were released and not begun, such as those that could not
-// be enqueued: they are due at once.
+// Return makes rows due at once that were released and not begun, for example because
+// they could not be enqueued.
 func (l *Ledger) Return(ctx context.Context, seg Segment, t Token, rows ...Row) (Receipt, error) {
 	if err := t.Validate(); err != nil {
 		return Receipt{}, fmt.Errorf("segment %s: return: %w", seg, err)

@@ -119,7 +119,7 @@ local function closed()
   return tonumber(h[1]) == tonumber(h[2] or '0') and 1 or 0
 end
 
--- stopped reports whether no row may begin for now, apart from those with an intent.
+-- stopped reports whether only rows with an intent may begin for now.
 local function stopped(flags, before, t)
   return has(flags, 'p') or has(flags, 'h') or has(flags, 'i') or tonumber(before or '0') > t
 end

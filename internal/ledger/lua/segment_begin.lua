@@ -1,7 +1,6 @@
 -- ARGV: token, nonce, session, rows. Exchanges the token of each row for the nonce.
--- Answers {'ok', closed, earliest, now, finish only, rows}; of each row why it was not
--- admitted or 'admitted', and then its value and its intent, each false if there is
--- none.
+-- Answers {'ok', closed, earliest, now, finish only, rows}. A row is {status}; if it is
+-- admitted, {status, value, intent}, where either may be false.
 local h = redis.call('HMGET', head, 'flags', 'not_before', 'v')
 if not h[3] then return {'missing'} end
 local token, nonce, session, t = ARGV[1], ARGV[2], ARGV[3], now()

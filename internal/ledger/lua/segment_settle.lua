@@ -1,5 +1,5 @@
 -- ARGV: nonce, outcome, result, rows. Settles rows that this nonce executes; with an
--- empty nonce those that are neither in progress nor have an intent. Answers {'ok',
+-- empty nonce, rows that are neither in progress nor have an intent. Answers {'ok',
 -- closed, earliest, statuses of the rows}.
 local h = redis.call('HMGET', head, 'v', 'rows')
 if not h[1] then return {'missing'} end

@@ -1,0 +1,99 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// versioned is the control of a segment with its version.
+type versioned struct {
+	version   int64
+	flags     string
+	notBefore int64
+}
+
+// copied is the state of a run's segments after its control was copied to them.
+type copied struct {
+	run      Run
+	segments []SegmentState // the existing ones, by number
+	missing  []int          // by number
+	// newest is the newest control of a segment, if it is newer than the header's.
+	newest *versioned
+}
+
+// copyControl brings every segment up to the control of the run as given.
+func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
+	if run.CommittedAt.IsZero() {
+		return copied{run: run}, nil
+	}
+	sums, err := l.sums(ctx, run)
+	if err != nil {
+		return copied{}, err
+	}
+	answers := make([]answer, len(sums))
+	err = eachSegment(ctx, len(sums), func(ctx context.Context, number int) error {
+		a, err := l.onSegment(ctx, applyScript, run.segment(number),
+			run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sums[number].append(nil))
+		answers[number] = a
+		if a.status() == "missing" {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return copied{}, err
+	}
+	state := copied{run: run}
+	for number, a := range answers {
+		if err := state.add(number, a); err != nil {
+			return copied{}, err
+		}
+	}
+	return state, nil
+}
+
+// add adds the answer of a segment's script.
+func (c *copied) add(number int, a answer) error {
+	switch a.status() {
+	case "missing", "differs":
+		c.missing = append(c.missing, number)
+	case "newer":
+		read := numbers{hash: map[string]string{"version": a.text(1), "not before": a.text(3)}}
+		v := versioned{version: read.int("version"), flags: a.text(2), notBefore: read.int("not before")}
+		if c.newest == nil || v.version > c.newest.version {
+			c.newest = &v
+		}
+		return read.err
+	default:
+		state, err := parseSegmentState(c.run.segment(number), a)
+		if err != nil {
+			return err
+		}
+		c.segments = append(c.segments, state)
+	}
+	return nil
+}
+
+// sums returns the sums of a committed run's segments, by number.
+func (l *Ledger) sums(ctx context.Context, run Run) ([]Sum, error) {
+	stored, err := l.rdb.Get(ctx, headerKeys(run.ID)[2]).Result()
+	if err != nil && !absent(err) {
+		return nil, fmt.Errorf("read sums: %w", err)
+	}
+	sums, err := parseSums(stored)
+	if err == nil && len(sums) != run.Segments {
+		err = ErrNotFound // deleted, or replaced, since the header was read
+	}
+	return sums, err
+}
+
+// numbersOf returns the numbers of segments as arguments of a script, after the
+// incarnation.
+func numbersOf(run Run, numbers []int) []any {
+	args := []any{string(run.Incarnation)}
+	for _, n := range slices.Sorted(slices.Values(numbers)) {
+		args = append(args, n)
+	}
+	return args
+}
