@@ -285,3 +285,43 @@ func TestDamagedRowsAreReleasedWithAnError(t *testing.T) {
 		t.Errorf("released %+v, %v, want an error with the row", r.Rows, err)
 	}
 }
+
+func TestCheck(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 3), 0)
+	check := func(e execution, row ledger.Row) ledger.Status {
+		t.Helper()
+		r, err := w.Check(t.Context(), seg, e.nonce, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Statuses[0]
+	}
+	plain, row := w.take(seg)
+	intended, other := w.take(seg)
+	if _, err := w.Intend(t.Context(), seg, intended.nonce, []byte("PATCH"), other); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name            string
+		do              func()
+		plain, intended ledger.Status
+	}{
+		{"queued", func() {}, ledger.RowAdmitted, ledger.RowAdmitted},
+		{"paused", func() { w.must(w.Pause, "a") }, ledger.RowStopped, ledger.RowAdmitted},
+		{"resumed", func() { w.must(w.Resume, "a") }, ledger.RowAdmitted, ledger.RowAdmitted},
+		{"cancelled", func() { w.must(w.Cancel, "a") }, ledger.RowCancelled, ledger.RowAdmitted},
+		{"settled", func() {
+			w.settle(seg, plain, row)
+			w.settle(seg, intended, other)
+		}, ledger.RowSettled, ledger.RowSettled},
+	} {
+		tt.do()
+		if got := check(plain, row); got != tt.plain {
+			t.Errorf("%s: a row without intent: %s, want %s", tt.name, got, tt.plain)
+		}
+		if got := check(intended, other); got != tt.intended {
+			t.Errorf("%s: a row with an intent: %s, want %s", tt.name, got, tt.intended)
+		}
+	}
+}

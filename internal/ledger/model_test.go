@@ -203,6 +203,20 @@ func (s *modelSegment) owned(n ledger.Nonce, row ledger.Row) (*modelRow, ledger.
 	}
 }
 
+// allowed returns whether the execution may make a request for the row.
+func (s *modelSegment) allowed(n ledger.Nonce, row ledger.Row) ledger.Status {
+	r, status := s.owned(n, row)
+	switch {
+	case r == nil:
+		return status
+	case r.intent == "" && s.control.cancelled:
+		return ledger.RowCancelled
+	case r.intent == "" && s.control.stopped():
+		return ledger.RowStopped
+	}
+	return ledger.RowAdmitted
+}
+
 func (s *modelSegment) finish(n ledger.Nonce, o ledger.Outcome, detail string, row ledger.Row) ledger.Status {
 	r, status := s.owned(n, row)
 	if r != nil {

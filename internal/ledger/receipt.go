@@ -25,10 +25,10 @@ const (
 	// was written, and nothing more may be done for the row.
 	RowSuperseded Status = "superseded"
 	// RowStopped: the run is paused, held, incomplete or not yet to start. Begin has made
-	// the row due again; Intend has written nothing.
+	// the row due again; Intend and Check have written nothing.
 	RowStopped Status = "stopped"
 	// RowCancelled: the run was cancelled. Wait has settled the row as cancelled; Intend
-	// has written nothing.
+	// and Check have written nothing.
 	RowCancelled Status = "cancelled"
 )
 

@@ -47,6 +47,7 @@ var (
 	returnScript  = segmentScript("return")
 	reclaimScript = segmentScript("reclaim")
 	intendScript  = segmentScript("intend")
+	checkScript   = segmentScript("check")
 
 	tenantAddScript    = tenantScript("add")
 	tenantFinishScript = tenantScript("finish")

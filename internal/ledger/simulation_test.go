@@ -86,7 +86,7 @@ func newSimulation(w *worker, lossy *ledger.Ledger, f *faults, seed uint64) *sim
 func (s *simulation) run() {
 	operations := []func(){
 		s.dispatch, s.dispatch, s.dispatch, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
-		s.intend, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
+		s.intend, s.check, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
 	}
 	for range 120 {
 		operations[s.rand.IntN(len(operations))]()
@@ -409,18 +409,24 @@ func (s *simulation) intend() {
 		return l.Intend(s.t.Context(), seg, n, []byte(intent), rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
-			r, status := m.owned(n, row)
-			switch {
-			case r == nil:
+			status := m.allowed(n, row)
+			if status != ledger.RowAdmitted {
 				return status
-			case r.intent == "" && m.control.cancelled:
-				return ledger.RowCancelled
-			case r.intent == "" && m.control.stopped():
-				return ledger.RowStopped
 			}
-			r.intent = intent
-			return status
+			m.rows[row].intent = intent
+			return ledger.RowWritten
 		})
+	})
+}
+
+func (s *simulation) check() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)
+	n := s.execution(m, rows).Nonce
+	s.attempt(fmt.Sprintf("check %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.Check(s.t.Context(), seg, n, rows...)
+	}, func(m *modelSegment) []ledger.Status {
+		return each(rows, func(row ledger.Row) ledger.Status { return m.allowed(n, row) })
 	})
 }
 

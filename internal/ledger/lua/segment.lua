@@ -124,6 +124,17 @@ local function stopped(flags, before, t)
   return has(flags, 'p') or has(flags, 'h') or has(flags, 'i') or tonumber(before or '0') > t
 end
 
+-- allowed returns 'admitted' if the execution with this nonce may make a request for the
+-- row, else the reason. A request that may be under way already may be finished.
+local function allowed(row, nonce, flags, before, t)
+  if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
+  if not owned(redis.call('HGET', executions, row), nonce) then return 'superseded' end
+  if redis.call('HEXISTS', intents, row) == 1 then return 'admitted' end
+  if has(flags, 'c') then return 'cancelled' end
+  if stopped(flags, before, t) then return 'stopped' end
+  return 'admitted'
+end
+
 -- score returns the score at a place of a sorted set, or nil: 0 is the lowest, -1 the
 -- highest.
 local function score(set, place)
