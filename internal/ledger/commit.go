@@ -16,7 +16,8 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
 
 // CommitPart makes the rows of the first segments available to dispatchers while more
 // segments are staged: for a run whose rows are found over hours. sums has the sum of
-// each segment so far. The run cannot end before [Ledger.Commit] or [Ledger.Cancel].
+// each segment so far. The run cannot end before [Ledger.Commit] or [Ledger.Cancel]. If Redis
+// loses a part, the next call with all sums stores it again.
 func (l *Ledger) CommitPart(ctx context.Context, run Run, sums []Sum) (Run, error) {
 	return l.commitUpTo(ctx, run, sums, false)
 }

@@ -236,3 +236,54 @@ func TestCancelEndsAnIncompleteRun(t *testing.T) {
 		t.Errorf("run %+v, want it ended", run)
 	}
 }
+
+// An execution that goes on beside a cancel ends in one of the ways in which one ends.
+func TestExecutionsAfterACancelSettleTheirRows(t *testing.T) {
+	tests := map[string]func(*worker, ledger.Segment, execution, ledger.Row) error{
+		"give up": func(w *worker, seg ledger.Segment, e execution, row ledger.Row) error {
+			_, err := w.GiveUp(w.t.Context(), seg, e.nonce, 0, row)
+			return err
+		},
+		"the session dies": func(w *worker, seg ledger.Segment, _ execution, _ ledger.Row) error {
+			_, _, err := w.Reclaim(w.t.Context(), seg, w.session)
+			return err
+		},
+		"it takes too long": func(w *worker, seg ledger.Segment, _ execution, _ ledger.Row) error {
+			w.pass(seg, ledger.ExecutionLimit)
+			_, err := w.Release(w.t.Context(), seg, all)
+			return err
+		},
+	}
+	for name, end := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			seg := segment(w.submit("a", 2), 0)
+			e, row := w.take(seg)
+			w.must(w.Cancel, "a")
+			if w.get("a").Ended() {
+				t.Fatal("ended with a row in progress")
+			}
+			if err := end(w, seg, e, row); err != nil {
+				t.Fatal(err)
+			}
+			if run := w.sync("a").Run; !run.Ended() || run.Counts[ledger.Cancelled] != 2 {
+				t.Errorf("run %+v, want it ended", run)
+			}
+		})
+	}
+}
+
+// A segment has other rows than those that were committed.
+func TestSegmentThatDiffersStopsTheRun(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3, 4)
+	if err := w.rdb.HSet(t.Context(), ledger.SegmentKey(segment(run, 1), "head"), "sum", "other").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.sync("a"); !p.Run.Control.Incomplete || !slices.Equal(p.Missing, []int{1}) {
+		t.Errorf("progress %+v, want the run incomplete", p)
+	}
+	if rows := numbers(w.release(segment(run, 0), all)); len(rows) > 0 {
+		t.Errorf("released %v", rows)
+	}
+}

@@ -498,7 +498,7 @@ func (s *simulation) control() {
 }
 
 func (s *simulation) change() (do func(*ledger.Ledger, context.Context, ledger.RunID) error, name string) {
-	if s.rand.IntN(8) == 0 {
+	if s.rand.IntN(5) == 0 {
 		return (*ledger.Ledger).Cancel, "cancel"
 	}
 	switch s.rand.IntN(4) {

@@ -256,3 +256,14 @@ func TestCancelEndsAGrowingRun(t *testing.T) {
 		t.Errorf("keys %q remain", keys)
 	}
 }
+
+// The header has lost the commit of a run whose rows are executed already.
+func TestOtherRowsDoNotReplaceCommittedSegments(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3)
+	w.uncommit(run)
+	var mismatch *ledger.MismatchError
+	if _, err := w.Stage(t.Context(), run, 0, true, content(7, 3)); !errors.As(err, &mismatch) {
+		t.Errorf("stage other rows: %v, want a mismatch", err)
+	}
+}
