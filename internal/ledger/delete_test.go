@@ -186,10 +186,7 @@ func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
 			if n := w.sweep(); n != 0 {
 				t.Fatalf("%d runs deleted before they were abandoned", n)
 			}
-			yesterday := run.CreatedAt.Add(-ledger.AbandonedAfter - time.Minute).UnixMilli()
-			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("a"), "staged_at", strconv.FormatInt(yesterday, 10)).Err(); err != nil {
-				t.Fatal(err)
-			}
+			w.abandon(run)
 			if n := w.sweep(); (n == 0) != tt.kept {
 				t.Errorf("%d runs deleted, kept: %v", n, tt.kept)
 			}
@@ -216,6 +213,40 @@ func TestSweepTrimsEntriesWithoutHeader(t *testing.T) {
 	w.sweep()
 	if n := w.rdb.ZCard(t.Context(), ledger.OpenKey(tenant)).Val(); n != 0 {
 		t.Errorf("%d entries, want none", n)
+	}
+}
+
+// A producer continues its run while a sweep deletes it.
+func TestSweepDeletesNoRunThatContinues(t *testing.T) {
+	w := newWorker(t)
+	for n, done := 0, true; done; n++ {
+		run := w.create(ledger.RunID("run-" + strconv.Itoa(n)))
+		w.abandon(run)
+		var staged error
+		i := &interruption{after: n, do: func() {
+			_, staged = w.Stage(t.Context(), run, 0, false, content(0, 3))
+		}}
+		interrupted := redistest.New(t)
+		interrupted.AddHook(i)
+		if _, err := ledger.New(interrupted).Sweep(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+		done = i.done()
+		if _, err := w.Get(t.Context(), run.ID); done && (err == nil) != (staged == nil) {
+			t.Errorf("continued at command %d: stage: %v, get: %v", n, staged, err)
+		}
+		if _, err := w.Get(t.Context(), run.ID); err == nil {
+			w.must(w.Delete, run.ID)
+		}
+	}
+}
+
+// abandon has the last segment of a staged run staged long ago.
+func (w *worker) abandon(run ledger.Run) {
+	w.t.Helper()
+	yesterday := run.CreatedAt.Add(-ledger.AbandonedAfter - time.Minute).UnixMilli()
+	if err := w.rdb.HSet(w.t.Context(), ledger.HeaderKey(run.ID), "staged_at", strconv.FormatInt(yesterday, 10)).Err(); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -92,3 +92,45 @@ func (f *faults) around(do func() error, cmds ...redis.Cmder) error {
 	}
 	return errFault
 }
+
+// interruption is a hook that does something before the nth command.
+type interruption struct {
+	mu    sync.Mutex
+	after int
+	do    func()
+}
+
+func (i *interruption) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (i *interruption) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !slices.Contains(handshake, cmd.Name()) {
+			i.count()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (i *interruption) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !slices.Contains(handshake, cmds[0].Name()) {
+			i.count()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (i *interruption) count() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.after--; i.after == -1 {
+		i.do()
+	}
+}
+
+// done reports whether it was done.
+func (i *interruption) done() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.after < 0
+}
