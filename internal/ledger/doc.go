@@ -66,7 +66,7 @@
 //	                           :ended  sorted set: finished runs by when they are deleted, in ms
 //	                           :trash  hash: runs that are being deleted -> number of segments
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
-//	                                   to be inspected, in ms; 9e15 while a dispatcher inspects one
+//	                                   to be inspected, in ms
 //	orgops:v2:{sessions}:seen          sorted set: sessions by their last renewal in ms
 //	                    :about         hash: session -> Session as JSON
 //	                    :since         string: from when on the fleet has renewed without a gap, in ms

@@ -23,8 +23,7 @@ type Hint struct {
 // arguments.
 const hintPage = 1000
 
-// Hint stores hints in the index of a tenant. A segment that is to be inspected
-// earlier remains so. A worker calls it with the receipt of each write after which
+// Hint stores hints in the index of a tenant. It never delays an inspection. A worker calls it with the receipt of each write after which
 // rows wait or are due.
 func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
 	hints = slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { return h.Due.IsZero() })
@@ -40,9 +39,10 @@ func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
 	return nil
 }
 
-// TakeDue returns up to n segments that are to be inspected now, the longest due first,
-// and the time at which the next one is; zero if there is none. For each segment the
-// dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and then [Ledger.PutDue].
+// TakeDue takes up to n segments that are to be inspected now out of the index, the
+// longest due first. next is when another one is due; zero if there is none. For each
+// segment the dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and stores
+// the due time of the release with [Ledger.Hint].
 func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due []Segment, next time.Time, err error) {
 	a, err := l.onTenant(ctx, takeScript, t, n)
 	if err != nil {
@@ -56,19 +56,6 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due []Segment, n
 		due = append(due, seg)
 	}
 	return due, parseDue(a.int(2)), nil
-}
-
-// PutDue stores when a segment that was taken is to be inspected next; the zero time
-// takes it out of the index. Hints that came since it was taken are kept.
-func (l *Ledger) PutDue(ctx context.Context, t Tenant, seg Segment, due time.Time) error {
-	ms := int64(-1)
-	if !due.IsZero() {
-		ms = due.UnixMilli()
-	}
-	if _, err := l.onTenant(ctx, putScript, t, seg.String(), ms); err != nil {
-		return fmt.Errorf("store due time of %s: %w", seg, err)
-	}
-	return nil
 }
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,

@@ -17,13 +17,6 @@ func (w *worker) takeDue() ([]ledger.Segment, time.Time) {
 	return due, next
 }
 
-func (w *worker) putDue(seg ledger.Segment, due time.Time) {
-	w.t.Helper()
-	if err := w.PutDue(w.t.Context(), w.tenant, seg, due); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *worker) hint(seg ledger.Segment, due time.Time) {
 	w.t.Helper()
 	if err := w.Hint(w.t.Context(), w.tenant, ledger.Hint{Segment: seg, Due: due}); err != nil {
@@ -62,7 +55,7 @@ func TestHintsWhileASegmentIsInspected(t *testing.T) {
 			seg := segment(w.submit("a", 3), 0)
 			w.takeDue()
 			w.hint(seg, tt.hint)
-			w.putDue(seg, tt.put)
+			w.hint(seg, tt.put)
 			if _, next := w.takeDue(); !next.Equal(tt.want) {
 				t.Errorf("next due %v, want %v", next, tt.want)
 			}
@@ -106,7 +99,7 @@ func TestRebuild(t *testing.T) {
 			if !slices.Equal(due, []ledger.Segment{queued}) {
 				t.Errorf("due %v, want %s", due, queued)
 			}
-			w.putDue(queued, time.UnixMilli(1))
+			w.hint(queued, time.UnixMilli(1))
 			if name == "the index" && !next.Equal(r.Due) {
 				t.Errorf("next due %v, want %v", next, r.Due)
 			}
@@ -119,7 +112,7 @@ func TestControlsMakeSegmentsDue(t *testing.T) {
 	seg := segment(w.submit("a", 3), 0)
 	w.must(w.Pause, "a")
 	w.takeDue()
-	w.putDue(seg, w.release(seg, all).Due)
+	w.hint(seg, w.release(seg, all).Due)
 	if due, next := w.takeDue(); len(due) > 0 || !next.IsZero() {
 		t.Errorf("due %v, next %v, want none while the run is paused", due, next)
 	}

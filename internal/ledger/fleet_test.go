@@ -100,7 +100,7 @@ func (f *fleet) dispatch() {
 					f.queue <- delivery{seg, r.Token, row.Row}
 				}
 			}
-			f.check(f.PutDue(f.t.Context(), f.tenant, seg, r.Due))
+			f.check(f.Hint(f.t.Context(), f.tenant, ledger.Hint{Segment: seg, Due: r.Due}))
 		}
 	}
 }

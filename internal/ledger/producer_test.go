@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"orgops/internal/ledger"
@@ -24,6 +25,9 @@ func TestProducerThatIsKilled(t *testing.T) {
 			_, err := submit(t, ledger.New(lossy), id, rows)
 			if lost = f.disarm(); lost == (err == nil) {
 				t.Fatalf("command %d: %v, connection lost: %v", n, err, lost)
+			}
+			if _, err := w.Get(t.Context(), id); err == nil && !slices.Contains(w.open(), id) {
+				t.Fatalf("command %d: the run is not listed", n)
 			}
 			run, err := submit(t, w.Ledger, id, rows)
 			if err != nil {

@@ -55,7 +55,6 @@ var (
 	tenantTrashScript  = tenantScript("trash")
 	hintScript         = tenantScript("hint")
 	takeScript         = tenantScript("take")
-	putScript          = tenantScript("put")
 
 	renewScript    = sessionsScriptOf("renew")
 	endScript      = sessionsScriptOf("end")

@@ -195,11 +195,11 @@ func (s *simulation) dispatch() {
 		}
 	}
 	for _, seg := range due {
-		if next, ok := s.release(seg, s.model.segments[seg.Number]); !ok {
+		next, ok := s.release(seg, s.model.segments[seg.Number])
+		if !ok {
 			return
-		} else if err := s.PutDue(s.t.Context(), s.tenant, seg, next); err != nil {
-			s.fail("put due time: %v", err)
 		}
+		s.hint(seg, next)
 	}
 	if s.rand.IntN(10) == 0 { // a dispatcher that died, and its successor
 		if _, _, err := s.TakeDue(s.t.Context(), s.tenant, 100); err != nil {
