@@ -57,7 +57,7 @@ func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, e
 }
 
 // scriptRows is the largest number of rows that one script releases or writes. To write
-// a row takes up to 17 µs, so that a script blocks Redis for less than 5 ms.
+// a row takes up to 17 µs, so that a script blocks Redis for 4 ms.
 const scriptRows = 250
 
 // add adds the receipt of a later write to the same segment.

@@ -13,19 +13,19 @@ if own > version then return {'newer', h[2], h[3], h[4]} end
 -- operations on whole bitmaps.
 local function cancelRows()
   local rows = tonumber(h[5])
-  local kept = {}
-  for _, row in ipairs(redis.call('ZRANGE', running, 0, -1)) do kept[row] = true end
+  local kept = {} -- row -> whether it may wait or be released
   for _, row in ipairs(redis.call('HKEYS', intents)) do kept[row] = true end
+  for _, row in ipairs(redis.call('ZRANGE', running, 0, -1)) do kept[row] = false end
 
   local bits = string.rep('\255', math.floor(rows / 8))
   if rows % 8 > 0 then bits = bits .. string.char(256 - 2 ^ (8 - rows % 8)) end
   redis.call('SET', scratch, bits)
   local back = {}
-  for row in pairs(kept) do
+  for row, idle in pairs(kept) do
     redis.call('SETBIT', scratch, row, 0)
     back[#back + 1] = {
-      row, load(row), redis.call('HGET', executions, row),
-      redis.call('ZSCORE', check, row), redis.call('ZSCORE', ready, row), redis.call('ZSCORE', released, row),
+      row, load(row), redis.call('HGET', executions, row), idle and redis.call('ZSCORE', check, row),
+      idle and redis.call('ZSCORE', ready, row), idle and redis.call('ZSCORE', released, row),
     }
   end
   redis.call('BITOP', 'AND', mask, scratch, settled)
