@@ -44,8 +44,7 @@ func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (R
 		rows += int64(s.Rows)
 		stored = s.append(stored)
 	}
-	// Listed once more, in case that a Redis has lost the entry.
-	if _, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry()); err != nil {
+	if err := l.relist(ctx, run); err != nil {
 		return Run{}, err
 	}
 	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored, flag(final))
@@ -68,7 +67,8 @@ func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
 	return sums, nil
 }
 
-// Verify reads back the segments and the header of a committed run. Redis may lose the
+// Verify reads back the segments and the header of a committed run, and restores its
+// entries in the lists of runs and tenants. Redis may lose the
 // writes of its last second, so the producer calls it two seconds after the commit. If
 // committed is false the producer stages the missing segments again, which are returned
 // by number, and commits again. No segment is missing of a run that has ended. The error is
@@ -81,10 +81,12 @@ func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed boo
 	if err != nil {
 		return false, nil, fmt.Errorf("run %s: verify: %w", run.ID, err)
 	}
-	if now.Ended() {
+	if err = l.relist(ctx, now); err == nil && now.Ended() {
 		return true, nil, nil
 	}
-	missing, err = l.missing(ctx, run, sums)
+	if err == nil {
+		missing, err = l.missing(ctx, run, sums)
+	}
 	if err != nil {
 		return false, nil, fmt.Errorf("run %s: verify: %w", run.ID, err)
 	}

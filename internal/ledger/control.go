@@ -107,6 +107,9 @@ func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) error {
 	if err != nil {
 		return err
 	}
+	if err := l.relist(ctx, run); err != nil {
+		return err
+	}
 	bits, err := l.closedBits(ctx, run)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,6 +86,29 @@ func (l *Ledger) headers(ctx context.Context, entries []string) ([]Run, error) {
 		}
 	}
 	return found, nil
+}
+
+// relist stores a run that is not finished in its tenant's lists again: a node of Redis may have
+// lost the entry, and a run that no list has is never released. At maxmemory it leaves
+// the list of tenants as it is.
+func (l *Ledger) relist(ctx context.Context, run Run) error {
+	if !run.FinishedAt.IsZero() {
+		return nil
+	}
+	if err := l.listTenant(ctx, run.Tenant); err != nil {
+		return err
+	}
+	_, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry())
+	return err
+}
+
+// listTenant stores a tenant in the list of tenants, unless Redis is at maxmemory.
+func (l *Ledger) listTenant(ctx context.Context, t Tenant) error {
+	err := noMemory(l.rdb.SAdd(ctx, tenantsKey, string(t)).Err())
+	if errors.Is(err, ErrNoMemory) {
+		return nil
+	}
+	return err
 }
 
 // unlist takes a run out of its tenant's lists.

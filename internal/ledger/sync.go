@@ -23,6 +23,9 @@ type Progress struct {
 // Any dispatcher may call it at any time. It completes interrupted operations.
 func (l *Ledger) Sync(ctx context.Context, id RunID) (Progress, error) {
 	p, err := l.sync(ctx, id)
+	if err == nil {
+		err = l.relist(ctx, p.Run)
+	}
 	if err != nil {
 		return Progress{}, fmt.Errorf("run %s: sync: %w", id, err)
 	}
