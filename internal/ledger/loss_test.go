@@ -54,3 +54,23 @@ func TestFinishedRunIsNotListedAsOpen(t *testing.T) {
 		t.Errorf("open runs %v, %v: want none", open, err)
 	}
 }
+
+// TestCommitKeepsControl commits a run again whose header was lost back to before the
+// commit. The pause that its segments have wins.
+func TestCommitKeepsControl(t *testing.T) {
+	w := newWorker(t)
+	s := w.fill(w.create("a"), content(0, 3))
+	saved := remember(t, w.rdb)
+	run := w.commit(s)
+	w.must(w.Pause, "a")
+	saved.restore(t, w.rdb, "{run:a}")
+	if err := s.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !w.get("a").Control.Paused {
+		t.Error("the run is not paused any more")
+	}
+	if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
+		t.Errorf("released %v, want none", rows)
+	}
+}

@@ -9,7 +9,7 @@ if #given < #own and final then return {'mismatch'} end
 if #given > #own and h[4] then return {'mismatch'} end
 if #given > #own or not h[1] then
   if given ~= '' then redis.call('SET', sums, given) end
-  redis.call('HSET', header, 'segments', ARGV[2], 'rows', ARGV[3], 'v', text(version(0)),
+  redis.call('HSET', header, 'segments', ARGV[2], 'rows', ARGV[3],
     'reserved', math.max(tonumber(ARGV[2]), tonumber(h[3] or '0')))
   redis.call('HSETNX', header, 'committed_at', text(now()))
 end
