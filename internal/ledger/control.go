@@ -114,24 +114,20 @@ func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) error {
 	if err != nil {
 		return err
 	}
-	// Before the change, so that it cannot hide a newer control of a segment.
-	state, err := l.converge(ctx, run)
+	state, err := l.applyChange(ctx, run, c)
 	if err != nil {
-		return err
-	}
-	if state, err = l.applyChange(ctx, state.run, c); err != nil {
 		return err
 	}
 	_, err = l.conclude(ctx, state, bits)
 	return err
 }
 
-// applyChange stores the change in the header and copies it. If a segment has a newer
-// control, since the header's Redis lost it, the change is stored again as the newest.
+// applyChange stores the change in the header and copies it. If the header does not know
+// the control of a segment, since its Redis lost it, the change is applied to that one too.
 func (l *Ledger) applyChange(ctx context.Context, run Run, c change) (copied, error) {
-	var above int64
+	var unknown versioned
 	for range copyAttempts {
-		changed, err := l.storeChange(ctx, run, c, above)
+		changed, err := l.storeChange(ctx, run, c, unknown)
 		if err != nil {
 			return copied{}, err
 		}
@@ -139,7 +135,7 @@ func (l *Ledger) applyChange(ctx context.Context, run Run, c change) (copied, er
 		if err != nil || state.newest == nil {
 			return state, err
 		}
-		above = state.newest.version
+		unknown = *state.newest
 	}
 	return copied{}, ErrUnsettled
 }
@@ -147,14 +143,15 @@ func (l *Ledger) applyChange(ctx context.Context, run Run, c change) (copied, er
 // copyAttempts bounds the repetitions if others change the control meanwhile.
 const copyAttempts = 8
 
-// storeChange changes the control in the header, to a version above the one given, and
-// returns the run as it is then.
-func (l *Ledger) storeChange(ctx context.Context, run Run, c change, above int64) (Run, error) {
+// storeChange changes the control in the header and returns the run as it is then. With
+// the control of a segment it changes that one, unless the header knows it already.
+func (l *Ledger) storeChange(ctx context.Context, run Run, c change, of versioned) (Run, error) {
 	notBefore := ""
 	if c.notBefore != nil {
 		notBefore = fmt.Sprint(toMillis(*c.notBefore))
 	}
-	a, err := l.onHeader(ctx, controlScript, run.ID, string(run.Incarnation), c.set, c.clear, notBefore, above)
+	a, err := l.onHeader(ctx, controlScript, run.ID, string(run.Incarnation),
+		c.set, c.clear, notBefore, of.version, of.flags, of.notBefore)
 	if err != nil {
 		return Run{}, err
 	}

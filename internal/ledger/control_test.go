@@ -284,3 +284,81 @@ func TestSegmentThatDiffersStopsTheRun(t *testing.T) {
 		t.Errorf("released %v", rows)
 	}
 }
+
+// TestStaleResumeDoesNotUndoPause delays a resume at each of its commands, and pauses the run
+// meanwhile. Once the header was resumed, the pause came later and wins.
+func TestStaleResumeDoesNotUndoPause(t *testing.T) {
+	w := newWorker(t)
+	shown := false
+	for n := 0; ; n++ {
+		id := ledger.RunID(fmt.Sprintf("run-%d", n))
+		run := w.submit(id, 2)
+		w.must(w.Pause, id)
+		later := false
+		i := &interruption{after: n, do: func() {
+			if w.get(id).Control.Paused {
+				return
+			}
+			later = true
+			w.must(w.Pause, id)
+		}}
+		rdb := redistest.New(t)
+		rdb.AddHook(i)
+		if err := ledger.New(rdb).Resume(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if !i.done() {
+			break
+		}
+		if rows := numbers(w.release(segment(run, 0), ledger.Quota{First: 1})); later && (!w.get(id).Control.Paused || len(rows) > 0) {
+			t.Errorf("paused before command %d of a resume: control %+v, released %v", n, w.get(id).Control, rows)
+		}
+		shown = shown || later
+	}
+	if !shown {
+		t.Error("no pause came between: the test shows nothing")
+	}
+}
+
+// TestChangeOfLostControl changes the control of a run whose header has lost an earlier
+// change. Both apply.
+func TestChangeOfLostControl(t *testing.T) {
+	tests := []struct {
+		name   string
+		before func(w *worker)
+		lost   func(w *worker)
+		change func(w *worker)
+		want   ledger.Control
+	}{
+		{"pause, then hold", func(*worker) {}, func(w *worker) { w.must(w.Pause, "a") },
+			func(w *worker) { w.must(w.Hold, "a") }, ledger.Control{Paused: true, Held: true}},
+		{"pause, then resume", func(*worker) {}, func(w *worker) { w.must(w.Pause, "a") },
+			func(w *worker) { w.must(w.Resume, "a") }, ledger.Control{}},
+		{"resume, then hold", func(w *worker) { w.must(w.Pause, "a") }, func(w *worker) { w.must(w.Resume, "a") },
+			func(w *worker) { w.must(w.Hold, "a") }, ledger.Control{Held: true}},
+		{"pause, then unhold", func(w *worker) { w.must(w.Hold, "a") }, func(w *worker) { w.must(w.Pause, "a") },
+			func(w *worker) { w.must(w.Unhold, "a") }, ledger.Control{Paused: true}},
+		{"pause and resume, then hold", func(*worker) {}, func(w *worker) { w.must(w.Pause, "a"); w.must(w.Resume, "a") },
+			func(w *worker) { w.must(w.Hold, "a") }, ledger.Control{Held: true}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			run := w.submit("a", 2, 2)
+			tt.before(w)
+			saved := remember(t, w.rdb)
+			tt.lost(w)
+			saved.restore(t, w.rdb, "{run:a}")
+			tt.change(w)
+			if have := w.get("a").Control; have != tt.want {
+				t.Errorf("control %+v, want %+v", have, tt.want)
+			}
+			stopped := tt.want != (ledger.Control{})
+			for n := range 2 {
+				if rows := numbers(w.release(segment(run, n), all)); (len(rows) == 0) != stopped {
+					t.Errorf("segment %d released %v", n, rows)
+				}
+			}
+		})
+	}
+}

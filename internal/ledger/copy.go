@@ -18,7 +18,7 @@ type copied struct {
 	run      Run
 	segments []SegmentState // the existing ones, by number
 	missing  []int          // by number
-	// newest is the newest control of a segment, if it is newer than the header's.
+	// newest is the newest control of a segment that the header as given does not know.
 	newest *versioned
 }
 
@@ -34,7 +34,7 @@ func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
 	answers := make([]answer, len(sums))
 	err = eachSegment(ctx, len(sums), func(ctx context.Context, number int) error {
 		a, err := l.onSegment(ctx, applyScript, run.segment(number),
-			run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sums[number].append(nil))
+			run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sums[number].append(nil), run.base)
 		answers[number] = a
 		if a.status() == "missing" {
 			return nil

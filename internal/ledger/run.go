@@ -85,6 +85,8 @@ type Run struct {
 	DeletingAt time.Time
 
 	version int64
+	// base is the version that the present one replaced.
+	base int64
 }
 
 // Staged reports whether no row of the run is committed.
@@ -133,6 +135,9 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		CommittedAt: read.time("committed_at"), CancelledAt: read.time("cancelled_at"), EndedAt: read.time("ended_at"),
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
 		version: read.int("v"),
+	}
+	if r.base = read.int("base"); r.base == 0 {
+		r.base = r.version
 	}
 	r.Growing = !r.CommittedAt.IsZero() && hash["sealed"] == ""
 	err := read.err

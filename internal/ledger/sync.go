@@ -70,8 +70,8 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 	return Progress{Run: run, Segments: state.segments, Missing: state.missing, Ended: ended}, nil
 }
 
-// converge copies the header's control to the segments. If a segment has a newer one,
-// since the header's Redis lost it, the header adopts it first.
+// converge copies the header's control to the segments. If a segment has one that the
+// header does not know, since its Redis lost it, the header adopts it first.
 func (l *Ledger) converge(ctx context.Context, run Run) (copied, error) {
 	for range copyAttempts {
 		state, err := l.copyControl(ctx, run)

@@ -1,22 +1,23 @@
--- ARGV: incarnation, flags to set, flags to clear, not before in ms or '' to keep it,
--- a version that the new one must exceed. Answers {'ok', header}, or the reason for
--- which nothing was changed.
+-- ARGV: incarnation, flags to set, flags to clear, not before in ms or '' to keep it, then
+-- a segment's control: version or 0, flags, not before in ms. If the header does not know
+-- that control it is taken over first; if it does, nothing is changed, since another
+-- change came later. Answers {'ok', header}, or the reason for which nothing was changed.
 if not present() then return {'missing'} end
-local h = redis.call('HMGET', header, 'flags', 'not_before', 'segments', 'ended_at', 'deleting_at', 'v')
-local flags, before = h[1], ARGV[4]
+local h = redis.call('HMGET', header, 'flags', 'not_before', 'segments', 'ended_at', 'deleting_at')
+local flags, before, at = h[1], h[2], tonumber(ARGV[5])
 if h[5] then return {'missing'} end
 if h[4] then return {'ended'} end
 if has(ARGV[2], 'c') and not h[3] then return {'staged'} end
+if at > 0 then
+  if not unknown(at) then return read('ok') end
+  flags, before = combined(at, ARGV[6], ARGV[7])
+end
 for letter in string.gmatch(ARGV[2], '.') do
   if not has(flags, letter) then flags = flags .. letter end
 end
 for letter in string.gmatch(ARGV[3], '.') do flags = string.gsub(flags, letter, '') end
-if before == '' then before = h[2] end
-if flags == h[1] and before == h[2] and tonumber(ARGV[5]) < tonumber(h[6]) then return read('ok') end
+if ARGV[4] ~= '' then before = ARGV[4] end
+if at == 0 and flags == h[1] and before == h[2] then return read('ok') end
 allowWrites()
-redis.call('HSET', header, 'flags', flags, 'not_before', before, 'v', text(version(tonumber(ARGV[5]))))
-if has(flags, 'c') then
-  redis.call('HSETNX', header, 'cancelled_at', text(now()))
-  redis.call('HSET', header, 'sealed', '1') -- it takes no more rows
-end
+write(flags, before, at)
 return read('ok')
