@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -116,7 +117,7 @@ func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) error {
 	}
 	state, err := l.applyChange(ctx, run, c)
 	if err != nil {
-		return err
+		return errors.Join(err, l.hint(ctx, state))
 	}
 	_, err = l.conclude(ctx, state, bits)
 	return err
@@ -132,7 +133,7 @@ func (l *Ledger) applyChange(ctx context.Context, run Run, c change) (copied, er
 			return copied{}, err
 		}
 		state, err := l.copyControl(ctx, changed)
-		if err != nil || state.newest == nil {
+		if state.newest == nil {
 			return state, err
 		}
 		unknown = *state.newest

@@ -22,35 +22,42 @@ type copied struct {
 	newest *versioned
 }
 
-// copyControl brings every segment up to the control of the run as given.
+// copyControl brings every segment up to the control of the run as given. If it fails for
+// some of them it returns the others and an error: a node of Redis that is away must not
+// keep rows elsewhere from being stopped.
 func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
+	state := copied{run: run}
 	if run.CommittedAt.IsZero() {
-		return copied{run: run}, nil
+		return state, nil
 	}
 	sums, err := l.sums(ctx, run)
 	if err != nil {
 		return copied{}, err
 	}
-	answers := make([]answer, len(sums))
+	answers, errs := make([]answer, len(sums)), make([]error, len(sums))
 	err = eachSegment(ctx, len(sums), func(ctx context.Context, number int) error {
-		a, err := l.onSegment(ctx, applyScript, run.segment(number),
+		answers[number], errs[number] = l.onSegment(ctx, applyScript, run.segment(number),
 			run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sums[number].append(nil), run.base)
-		answers[number] = a
-		if a.status() == "missing" {
-			return nil
-		}
-		return err
+		return ctx.Err()
 	})
 	if err != nil {
 		return copied{}, err
 	}
-	state := copied{run: run}
 	for number, a := range answers {
-		if err := state.add(number, a); err != nil {
-			return copied{}, err
+		if errs[number] == nil || a.status() == "missing" {
+			errs[number] = state.add(number, a)
 		}
 	}
-	return state, nil
+	return state, joined(errs)
+}
+
+// joined returns an error for those that are not nil, with the first and their number.
+func joined(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d segments failed, the first: %w", len(errs), errs[0])
 }
 
 // add adds the answer of a segment's script.

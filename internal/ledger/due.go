@@ -85,6 +85,9 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 
 // hint stores hints for the segments of a run.
 func (l *Ledger) hint(ctx context.Context, c copied) error {
+	if len(c.segments) == 0 {
+		return nil
+	}
 	hints := make([]Hint, len(c.segments))
 	for i, s := range c.segments {
 		hints[i] = Hint{Segment: s.Segment, Due: s.Due}

@@ -1,9 +1,17 @@
 package ledger_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 // TestRunIsListedAgain loses the lists of runs and of tenants after a commit. Verify,
@@ -72,5 +80,75 @@ func TestCommitKeepsControl(t *testing.T) {
 	}
 	if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
 		t.Errorf("released %v, want none", rows)
+	}
+}
+
+// unreachable is a hook that loses the connection at each command for a key that
+// contains the text.
+type unreachable struct{ text string }
+
+func (u *unreachable) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (u *unreachable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.Contains(fmt.Sprint(cmd.Args()...), u.text) {
+			cmd.SetErr(errFault)
+			return errFault
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (u *unreachable) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// TestControlReachesOtherNodes cancels a run of which one segment's node is away. Every
+// other segment is cancelled, and the error names the failure.
+func TestControlReachesOtherNodes(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", slices.Repeat([]int{2}, 40)...)
+	rdb := redistest.New(t)
+	rdb.AddHook(&unreachable{text: "{" + string(run.Incarnation) + ".3}"})
+	lossy := ledger.New(rdb)
+	check := func(operation string, err error) {
+		t.Helper()
+		if !errors.Is(err, errFault) {
+			t.Errorf("%s: %v, want %v", operation, err, errFault)
+		}
+		for n := range 40 {
+			if n != 3 && len(w.release(segment(run, n), all).Rows) > 0 {
+				t.Errorf("%s: segment %d is not stopped", operation, n)
+			}
+		}
+	}
+	check("pause", lossy.Pause(t.Context(), "a"))
+	w.must(w.Resume, "a")
+	check("cancel", lossy.Cancel(t.Context(), "a"))
+	if !w.get("a").Control.Cancelled {
+		t.Error("the header is not cancelled")
+	}
+	if p := w.sync("a"); !p.Run.Ended() { // the node is back
+		t.Errorf("the run has not ended: %+v", p.Run)
+	}
+}
+
+// TestSyncReachesOtherNodes syncs a run of which one segment's node is away after its
+// header alone was paused.
+func TestSyncReachesOtherNodes(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", slices.Repeat([]int{2}, 40)...)
+	if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("a"), "flags", "p", "v", "9000000000000000").Err(); err != nil {
+		t.Fatal(err)
+	}
+	rdb := redistest.New(t)
+	rdb.AddHook(&unreachable{text: "{" + string(run.Incarnation) + ".3}"})
+	if _, err := ledger.New(rdb).Sync(t.Context(), "a"); !errors.Is(err, errFault) {
+		t.Errorf("sync: %v, want %v", err, errFault)
+	}
+	for n := range 40 {
+		if n != 3 && len(w.release(segment(run, n), all).Rows) > 0 {
+			t.Errorf("segment %d is not paused", n)
+		}
 	}
 }

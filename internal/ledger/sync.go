@@ -45,7 +45,7 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 	}
 	state, err := l.converge(ctx, run)
 	if err != nil {
-		return Progress{}, err
+		return Progress{}, errors.Join(err, l.hint(ctx, state))
 	}
 	if incomplete := len(state.missing) > 0; incomplete != state.run.Control.Incomplete && !state.run.Ended() {
 		c := change{clear: incompleteFlag}
@@ -75,7 +75,7 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 func (l *Ledger) converge(ctx context.Context, run Run) (copied, error) {
 	for range copyAttempts {
 		state, err := l.copyControl(ctx, run)
-		if err != nil || state.newest == nil {
+		if state.newest == nil {
 			return state, err
 		}
 		a, err := l.onHeader(ctx, adoptScript, run.ID, string(run.Incarnation),
