@@ -108,9 +108,11 @@ func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) error {
 	if err != nil {
 		return err
 	}
-	if err := l.relist(ctx, run); err != nil {
-		return err
-	}
+	// First the rows: the node of the tenant's lists may be away.
+	return errors.Join(l.controlRun(ctx, run, c), l.relist(ctx, run))
+}
+
+func (l *Ledger) controlRun(ctx context.Context, run Run, c change) error {
 	bits, err := l.closedBits(ctx, run)
 	if err != nil {
 		return err

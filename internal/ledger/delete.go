@@ -122,7 +122,10 @@ func (l *Ledger) sweepEnded(ctx context.Context, t Tenant) (deleted int, err err
 			if err != nil {
 				return deleted, err
 			}
-		case errors.Is(err, ErrOpen): // a Redis has lost its end: Sync ends it again
+		case errors.Is(err, ErrOpen): // its Redis has lost its end: Rebuild ends it again
+			if _, err := l.onTenant(ctx, tenantReopenScript, t, entry); err != nil {
+				return deleted, err
+			}
 		case err != nil:
 			return deleted, err
 		default:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -150,5 +151,43 @@ func TestSyncReachesOtherNodes(t *testing.T) {
 		if n != 3 && len(w.release(segment(run, n), all).Rows) > 0 {
 			t.Errorf("segment %d is not paused", n)
 		}
+	}
+}
+
+// TestLostEndIsFoundAfterRetention loses the end of a finished run in its header. Sweep has
+// the run end again, and deletes it later.
+func TestLostEndIsFoundAfterRetention(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 1)
+	saved := remember(t, w.rdb)
+	w.settleAll(segment(run, 0))
+	w.must(w.Finish, "a")
+	saved.restore(t, w.rdb, "{run:a}")
+	w.age(ledger.EndedKey(tenant), ledger.Retention+time.Hour)
+	if n := w.sweep(); n != 0 {
+		t.Errorf("%d runs deleted, want none", n)
+	}
+	all, err := w.Rebuild(t.Context(), tenant)
+	if err != nil || len(all) != 1 || !all[0].Run.Ended() {
+		t.Fatalf("rebuilt %+v, %v: want the ended run", all, err)
+	}
+	w.must(w.Finish, "a")
+	w.age(ledger.EndedKey(tenant), ledger.Retention+time.Hour)
+	if n := w.sweep(); n != 1 {
+		t.Errorf("%d runs deleted, want the run", n)
+	}
+}
+
+// TestControlWithoutTenantsNode pauses a run while the node of its tenant's lists is away.
+func TestControlWithoutTenantsNode(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 2)
+	rdb := redistest.New(t)
+	rdb.AddHook(&unreachable{text: "tenant"})
+	if err := ledger.New(rdb).Pause(t.Context(), "a"); !errors.Is(err, errFault) {
+		t.Errorf("pause: %v, want %v", err, errFault)
+	}
+	if rows := numbers(w.release(segment(run, 0), all)); len(rows) > 0 {
+		t.Errorf("released %v, want none", rows)
 	}
 }
