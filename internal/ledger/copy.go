@@ -27,17 +27,14 @@ type copied struct {
 // keep rows elsewhere from being stopped.
 func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
 	state := copied{run: run}
-	if run.CommittedAt.IsZero() {
-		return state, nil
-	}
-	sums, err := l.sums(ctx, run)
+	stored, err := l.storedSums(ctx, run)
 	if err != nil {
 		return copied{}, err
 	}
-	answers, errs := make([]answer, len(sums)), make([]error, len(sums))
-	err = eachSegment(ctx, len(sums), func(ctx context.Context, number int) error {
+	answers, errs := make([]answer, len(stored)), make([]error, len(stored))
+	err = eachSegment(ctx, len(stored), func(ctx context.Context, number int) error {
 		answers[number], errs[number] = l.onSegment(ctx, applyScript, run.segment(number),
-			run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sums[number].append(nil), run.base)
+			run.version, run.Control.flags(), toMillis(run.Control.NotBefore), stored[number], run.base)
 		return ctx.Err()
 	})
 	if err != nil {
@@ -49,6 +46,24 @@ func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
 		}
 	}
 	return state, joined(errs)
+}
+
+// storedSums returns the sums of a run's segments in their stored form, by number. Of a staged run
+// they are empty: a segment then takes the control if it was committed, since the
+// header's Redis may have lost the commit.
+func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
+	if run.Staged() {
+		return make([]string, run.Reserved), nil
+	}
+	sums, err := l.sums(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	stored := make([]string, len(sums))
+	for i, s := range sums {
+		stored[i] = string(s.append(nil))
+	}
+	return stored, nil
 }
 
 // joined returns an error for those that are not nil, with the first and their number.

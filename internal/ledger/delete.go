@@ -56,11 +56,34 @@ func (l *Ledger) empty(ctx context.Context, run Run, segments int) error {
 	err := eachSegment(ctx, segments, func(ctx context.Context, number int) error {
 		return l.rdb.Unlink(ctx, segmentKeys(run.segment(number))...).Err()
 	})
+	if err == nil {
+		err = l.emptyBeyond(ctx, run, segments)
+	}
 	if err != nil {
 		return fmt.Errorf("delete segments: %w", err)
 	}
 	return l.rdb.HDel(ctx, tenantKeys(run.Tenant)[trashList], run.entry()).Err()
 }
+
+// emptyBeyond removes segments that the header's Redis has forgotten: those after the
+// ones that it knows, until several in a row do not exist.
+func (l *Ledger) emptyBeyond(ctx context.Context, run Run, segments int) error {
+	for number, absent := segments, 0; absent < maxGap && number < MaxSegments; number++ {
+		n, err := l.rdb.Unlink(ctx, segmentKeys(run.segment(number))...).Result()
+		if err != nil {
+			return err
+		}
+		absent++
+		if n > 0 {
+			absent = 0
+		}
+	}
+	return nil
+}
+
+// maxGap is the number of segments in a row that do not exist after which no more are
+// expected.
+const maxGap = 16
 
 // sweepPage bounds the runs of each sort that [Ledger.Sweep] deletes in one call.
 const sweepPage = 100

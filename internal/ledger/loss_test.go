@@ -191,3 +191,81 @@ func TestControlWithoutTenantsNode(t *testing.T) {
 		t.Errorf("released %v, want none", rows)
 	}
 }
+
+// TestControlOfLostCommit pauses a run of which the header, but not the segments, lost
+// the commit.
+func TestControlOfLostCommit(t *testing.T) {
+	w := newWorker(t)
+	run := w.create("a")
+	sum, err := w.Stage(t.Context(), run, 0, true, content(0, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := remember(t, w.rdb)
+	if _, err := w.Commit(t.Context(), run, []ledger.Sum{sum}); err != nil {
+		t.Fatal(err)
+	}
+	saved.restore(t, w.rdb, "{run:a}")
+	w.must(w.Pause, "a")
+	if rows := numbers(w.release(segment(run, 0), all)); len(rows) > 0 {
+		t.Errorf("released %v of a paused run", rows)
+	}
+	w.must(w.Resume, "a")
+	run, err = w.Commit(t.Context(), run, []ledger.Sum{sum})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 3 {
+		t.Errorf("released %v after the run was resumed and committed again, want 3", rows)
+	}
+}
+
+// TestCommitAfterLostCancel commits a run again whose header lost commit and cancel, but
+// has found the cancel in a segment.
+func TestCommitAfterLostCancel(t *testing.T) {
+	w := newWorker(t)
+	s := w.fill(w.create("a"), content(0, 3))
+	saved := remember(t, w.rdb)
+	run := w.commit(s)
+	e, row := w.take(segment(run, 0))
+	w.must(w.Cancel, "a")
+	saved.restore(t, w.rdb, "{run:a}")
+	if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("a"), "reserved", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.must(w.Hold, "a")
+	if err := s.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !w.get("a").Control.Cancelled {
+		t.Error("the cancel is forgotten")
+	}
+	want(t, w.settle(segment(run, 0), e, row), ledger.RowWritten)
+	if !w.get("a").Ended() {
+		t.Error("the run has not ended")
+	}
+}
+
+// TestDeleteFindsSegmentsThatHeaderLost deletes a run whose header lost its segments.
+func TestDeleteFindsSegmentsThatHeaderLost(t *testing.T) {
+	w := newWorker(t)
+	s := w.create("a")
+	saved := remember(t, w.rdb)
+	var sums []ledger.Sum
+	for n := range 3 {
+		sum, err := w.Stage(t.Context(), s, n, n == 2, content(0, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums = append(sums, sum)
+	}
+	run, err := w.Commit(t.Context(), s, sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved.restore(t, w.rdb, "{run:a}")
+	w.must(w.Delete, "a")
+	if keys := keysOf(t, run); len(keys) > 0 {
+		t.Errorf("keys %v remain", keys)
+	}
+}

@@ -6,7 +6,7 @@ if h[2] then return {'missing'} end
 local own, given, final = redis.call('GET', sums) or '', ARGV[4], ARGV[5] == '1'
 if string.sub(given, 1, #own) ~= string.sub(own, 1, #given) then return {'mismatch'} end
 if #given < #own and final then return {'mismatch'} end
-if #given > #own and h[4] then return {'mismatch'} end
+if #given > #own and h[4] and h[1] then return {'mismatch'} end
 if #given > #own or not h[1] then
   if given ~= '' then redis.call('SET', sums, given) end
   redis.call('HSET', header, 'segments', ARGV[2], 'rows', ARGV[3],

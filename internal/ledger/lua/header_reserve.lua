@@ -9,6 +9,6 @@ if number < tonumber(h[1] or '0') then
   if redis.call('GETRANGE', sums, first, first + #ARGV[3] - 1) ~= ARGV[3] then return {'mismatch'} end
   return {'ok'}
 end
-if h[4] then return {'mismatch'} end
+if h[4] and h[1] then return {'mismatch'} end
 redis.call('HSET', header, 'reserved', math.max(tonumber(h[2] or '0'), number + 1), 'staged_at', text(now()))
 return {'ok'}

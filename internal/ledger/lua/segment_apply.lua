@@ -2,10 +2,12 @@
 -- control and answers how it is: {'ok', closed, earliest, waiting, released, running,
 -- counters}. The answer is 'missing' or 'differs' if the segment is not the one that was
 -- staged, and {'newer', version, flags, not before} if its control is newer than the
--- caller's, or newer than the one that the caller's replaced.
+-- caller's, or newer than the one that the caller's replaced. With an empty sum it is
+-- any segment that was committed.
 local h = redis.call('HMGET', head, 'sum', 'v', 'flags', 'not_before', 'rows')
 if not h[1] then return {'missing'} end
-if h[1] ~= ARGV[4] then return {'differs'} end
+if ARGV[4] == '' and not h[2] then return {'missing'} end
+if ARGV[4] ~= '' and h[1] ~= ARGV[4] then return {'differs'} end
 local own, version = tonumber(h[2] or '0'), tonumber(ARGV[1])
 if own > version or own < version and own > tonumber(ARGV[5]) then return {'newer', h[2], h[3], h[4]} end
 
