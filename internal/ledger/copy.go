@@ -45,7 +45,7 @@ func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
 			errs[number] = state.add(number, a)
 		}
 	}
-	return state, joined(errs)
+	return state, joined("segments", errs)
 }
 
 // storedSums returns the sums of a run's segments in their stored form, by number. Of a staged run
@@ -66,13 +66,13 @@ func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
 	return stored, nil
 }
 
-// joined returns an error for those that are not nil, with the first and their number.
-func joined(errs []error) error {
+// joined returns an error for those that are not nil, with their number and the first.
+func joined(what string, errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d segments failed, the first: %w", len(errs), errs[0])
+	return fmt.Errorf("%d %s failed, the first: %w", len(errs), what, errs[0])
 }
 
 // add adds the answer of a segment's script.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -35,18 +36,21 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 	}
 	for {
 		run, created, err = l.create(ctx, n, about)
+		if errors.Is(err, errDiscarded) { // and its deletion may have been interrupted
+			err = l.discard(ctx, run)
+			if err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return Run{}, false, fmt.Errorf("run %s: create: %w", n.ID, err)
 		}
-		if run.DeletingAt.IsZero() {
-			return run, created, nil
-		}
-		// Its deletion may have been interrupted.
-		if err := l.discard(ctx, run); err != nil {
-			return Run{}, false, fmt.Errorf("run %s: delete the former: %w", n.ID, err)
-		}
+		return run, created, nil
 	}
 }
+
+// errDiscarded says that the run of an id is being deleted.
+var errDiscarded = errors.New("the former run of that id is being deleted")
 
 // create adds the run to its tenant's lists and then stores its header. In this order an
 // interruption cannot leave a header that is not listed.
@@ -72,18 +76,18 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 			return Run{}, false, err
 		}
 		if !run.DeletingAt.IsZero() {
-			return run, false, nil
+			return run, false, errDiscarded
 		}
-		if err := n.compare(run); err != nil {
-			return Run{}, false, err
-		}
-	}
-	if !run.FinishedAt.IsZero() {
-		return run, created, nil
 	}
 	// Again, since Sweep may have trimmed the entry before there was a header, or Redis
-	// may have lost it.
-	_, err = l.onTenant(ctx, tenantAddScript, n.Tenant, run.entry())
+	// may have lost it. A run in the trash has a header if a node of Redis went back.
+	_, err = l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry())
+	if isNotFound(err) {
+		return run, false, errDiscarded
+	}
+	if err == nil && !created {
+		err = n.compare(run)
+	}
 	return run, created, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,89 +38,152 @@ func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) (deleted 
 	return true, l.discard(ctx, run)
 }
 
-// discard removes a run whose header is marked for deletion. It lists the segments before
-// it removes the header, so that an interruption leaves no segment unlisted.
+// discard removes a run that is to be deleted. It stores the run in the tenant's trash
+// first, so that an interruption leaves no segment that no list leads to.
 func (l *Ledger) discard(ctx context.Context, run Run) error {
 	segments := max(run.Reserved, run.Segments)
-	if _, err := l.onTenant(ctx, tenantTrashScript, run.Tenant, run.entry(), segments); err != nil {
+	if err := l.trash(ctx, run, segments); err != nil {
 		return err
 	}
-	return l.empty(ctx, run, segments)
+	_, err := l.empty(ctx, run, segments)
+	return err
 }
 
-// empty removes a discarded run: its header, its segments, one command for each, and
-// then its entry in the list of discarded runs.
-func (l *Ledger) empty(ctx context.Context, run Run, segments int) error {
-	if _, err := l.onHeader(ctx, unlinkScript, run.ID, string(run.Incarnation)); err != nil {
-		return err
-	}
-	err := eachSegment(ctx, segments, func(ctx context.Context, number int) error {
-		return l.rdb.Unlink(ctx, segmentKeys(run.segment(number))...).Err()
-	})
-	if err == nil {
-		err = l.emptyBeyond(ctx, run, segments)
-	}
+// trash moves a run from its tenant's lists to the trash, with the present time.
+func (l *Ledger) trash(ctx context.Context, run Run, segments int) error {
+	_, err := l.onTenant(ctx, tenantTrashScript, run.Tenant, run.entry(), segments)
+	return err
+}
+
+// empty removes the header and the segments of a run in the trash, and reports whether
+// any of them existed. After the segments that the header knows it removes others, which
+// Redis has lost there, until none of unlinkPage in a row exists. The last go first: an
+// interruption leaves no gap.
+func (l *Ledger) empty(ctx context.Context, run Run, segments int) (found bool, err error) {
+	a, err := l.onHeader(ctx, unlinkScript, run.ID, string(run.Incarnation))
 	if err != nil {
-		return fmt.Errorf("delete segments: %w", err)
+		return false, err
 	}
-	return l.rdb.HDel(ctx, tenantKeys(run.Tenant)[trashList], run.entry()).Err()
-}
-
-// emptyBeyond removes segments that the header's Redis has forgotten: those after the
-// ones that it knows, until several in a row do not exist.
-func (l *Ledger) emptyBeyond(ctx context.Context, run Run, segments int) error {
-	for number, absent := segments, 0; absent < maxGap && number < MaxSegments; number++ {
-		n, err := l.rdb.Unlink(ctx, segmentKeys(run.segment(number))...).Result()
+	keys := a.int(1)
+	for first := segments; first < MaxSegments; first += unlinkPage {
+		n, err := l.unlink(ctx, run, first, first+unlinkPage)
 		if err != nil {
-			return err
+			return false, err
 		}
-		absent++
-		if n > 0 {
-			absent = 0
+		if n == 0 {
+			break
 		}
+		keys += n
 	}
-	return nil
+	for past := segments; past > 0; past -= unlinkPage {
+		n, err := l.unlink(ctx, run, max(past-unlinkPage, 0), past)
+		if err != nil {
+			return false, err
+		}
+		keys += n
+	}
+	return keys > 0, nil
 }
 
-// maxGap is the number of segments in a row that do not exist after which no more are
-// expected.
-const maxGap = 16
+// unlinkPage is the number of segments that are removed in one round trip, by a command
+// for each.
+const unlinkPage = 16
+
+// unlink removes the segments from first on, up to past, and returns the number of keys.
+func (l *Ledger) unlink(ctx context.Context, run Run, first, past int) (keys int64, err error) {
+	cmds := make([]*redis.IntCmd, 0, unlinkPage)
+	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for number := first; number < past; number++ {
+			cmds = append(cmds, p.Unlink(ctx, segmentKeys(run.segment(number))...))
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("delete segments %d to %d: %w", first, past-1, err)
+	}
+	for _, cmd := range cmds {
+		keys += cmd.Val()
+	}
+	return keys, nil
+}
 
 // sweepPage bounds the runs of each sort that [Ledger.Sweep] deletes in one call.
 const sweepPage = 100
 
+// lossWindow is the age from which on Redis has surely not lost a write. That would be a
+// second, but the nodes of a Cluster have clocks of their own.
+const lossWindow = time.Minute
+
 // Sweep deletes runs of a tenant: finished runs after their retention, and staged runs
-// that are incomplete and abandoned. It also completes interrupted deletions. It returns
-// the number of deleted runs, at most 300. The dispatcher calls it once a minute.
+// that are incomplete and abandoned. It also completes deletions that were interrupted, or
+// that a node of Redis has lost. It returns the number of runs that it deleted for their
+// age, at most 200. If it fails for some runs it does the others and returns an error.
+// The dispatcher calls it once a minute.
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
-	for _, sweep := range []func(context.Context, Tenant) (int, error){l.sweepTrash, l.sweepEnded, l.sweepStaged} {
-		n, err := sweep(ctx, t)
-		deleted += n
-		if err != nil {
-			return deleted, fmt.Errorf("sweep runs of %s: %w", t, err)
-		}
+	now, err := l.Now(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("sweep runs of %s: %w", t, err)
 	}
-	return deleted, nil
+	ended, failedEnded := l.sweepEnded(ctx, t, now)
+	staged, failedStaged := l.sweepStaged(ctx, t, now)
+	if err := errors.Join(l.sweepTrash(ctx, t, now), failedEnded, failedStaged); err != nil {
+		return ended + staged, fmt.Errorf("sweep runs of %s: %w", t, err)
+	}
+	return ended + staged, nil
 }
 
-func (l *Ledger) sweepTrash(ctx context.Context, t Tenant) (deleted int, err error) {
-	trash, err := l.rdb.HGetAll(ctx, tenantKeys(t)[trashList]).Result()
-	if err != nil {
-		return 0, err
-	}
-	for entry, text := range trash {
-		segments, err := strconv.Atoi(text)
+// sweepTrash removes runs in the trash once more, since a node of Redis may have gone back to
+// before their deletion. A run in which nothing was found leaves the trash.
+func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, now time.Time) error {
+	var failed []error
+	for cursor, n := uint64(0), 0; ; {
+		page, next, err := l.rdb.HScan(ctx, tenantKeys(t)[trashList], cursor, "", sweepPage).Result()
 		if err != nil {
-			return deleted, fmt.Errorf("discarded run %s: %w", quoted(entry), err)
+			return fmt.Errorf("read the trash: %w", err)
 		}
-		if err := l.empty(ctx, listed(t, entry), segments); err != nil {
-			return deleted, err
+		for pair := range slices.Chunk(page, 2) {
+			d, err := parseDiscarded(t, pair[0], pair[1])
+			if err == nil && now.Sub(d.at) < lossWindow {
+				continue
+			}
+			if err == nil {
+				err = l.emptyAgain(ctx, d)
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("run %s in the trash: %w", quoted(pair[0]), err))
+			}
+			n++
 		}
-		if deleted++; deleted == sweepPage {
-			break
+		if cursor = next; cursor == 0 || n >= sweepPage {
+			return joined("deletions", failed)
 		}
 	}
-	return deleted, nil
+}
+
+func (l *Ledger) emptyAgain(ctx context.Context, d discarded) error {
+	found, err := l.empty(ctx, d.run, d.segments)
+	if err != nil {
+		return err
+	}
+	if found { // and may be lost again
+		return l.trash(ctx, d.run, d.segments)
+	}
+	return l.rdb.HDel(ctx, tenantKeys(d.run.Tenant)[trashList], d.run.entry()).Err()
+}
+
+// discarded is a run in the trash of its tenant.
+type discarded struct {
+	run      Run
+	segments int
+	at       time.Time
+}
+
+// parseDiscarded reads an entry of the trash and its value, <segments>:<time in ms>.
+func parseDiscarded(t Tenant, entry, value string) (discarded, error) {
+	segments, at, _ := strings.Cut(value, ":")
+	read := numbers{hash: map[string]string{"segments": segments, "time": at}}
+	d := discarded{run: listed(t, entry), segments: int(read.int("segments")), at: read.time("time")}
+	return d, read.err
 }
 
 // listed returns the run that an entry of a tenant's list names.
@@ -128,45 +192,36 @@ func listed(t Tenant, entry string) Run {
 	return Run{ID: RunID(id), Incarnation: Incarnation(inc), Tenant: t}
 }
 
-func (l *Ledger) sweepEnded(ctx context.Context, t Tenant) (deleted int, err error) {
-	now, err := l.Now(ctx)
-	if err != nil {
-		return 0, err
-	}
+func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, now time.Time) (deleted int, err error) {
 	due := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(now.UnixMilli(), 10), Count: sweepPage}
 	entries, err := l.rdb.ZRangeByScore(ctx, tenantKeys(t)[endedList], due).Result()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("read ended runs: %w", err)
 	}
+	var failed []error
 	for _, entry := range entries {
-		switch _, err := l.delete(ctx, listed(t, entry), ""); {
-		case isNotFound(err):
-			err = l.unlist(ctx, listed(t, entry))
-			if err != nil {
-				return deleted, err
-			}
-		case errors.Is(err, ErrOpen): // its Redis has lost its end: Rebuild ends it again
-			if _, err := l.onTenant(ctx, tenantReopenScript, t, entry); err != nil {
-				return deleted, err
-			}
-		case err != nil:
-			return deleted, err
-		default:
+		run := listed(t, entry)
+		_, err := l.delete(ctx, run, "")
+		switch {
+		case err == nil:
 			deleted++
+		case isNotFound(err):
+			err = l.trash(ctx, run, 0)
+		case errors.Is(err, ErrOpen): // its Redis has lost its end: Rebuild ends it again
+			_, err = l.onTenant(ctx, tenantReopenScript, t, entry)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("run %s: %w", run.ID, err))
 		}
 	}
-	return deleted, nil
+	return deleted, joined("runs", failed)
 }
 
-// trimAfter is the age at which an entry without a header is removed: its producer was
-// killed before it stored the header.
+// trimAfter is the age at which an entry without a header goes to the trash: its producer
+// was killed before it stored the header, or Redis has lost the header.
 const trimAfter = time.Hour
 
-func (l *Ledger) sweepStaged(ctx context.Context, t Tenant) (deleted int, err error) {
-	now, err := l.Now(ctx)
-	if err != nil {
-		return 0, err
-	}
+func (l *Ledger) sweepStaged(ctx context.Context, t Tenant, now time.Time) (deleted int, err error) {
 	entries, err := l.rdb.ZRangeWithScores(ctx, tenantKeys(t)[openList], 0, -1).Result()
 	if err != nil {
 		return 0, err
@@ -183,7 +238,7 @@ func (l *Ledger) sweepStaged(ctx context.Context, t Tenant) (deleted int, err er
 		switch {
 		case run.ID == "":
 			if now.Sub(fromMillis(int64(entries[i].Score))) > trimAfter {
-				err = l.unlist(ctx, listed(t, names[i]))
+				err = l.trash(ctx, listed(t, names[i]), 0)
 			}
 		case !run.DeletingAt.IsZero():
 			err = l.discard(ctx, run)

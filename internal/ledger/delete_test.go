@@ -3,7 +3,9 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +102,7 @@ func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
 func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	complete := map[string]func(*worker) error{
 		"by a sweep": func(w *worker) error {
+			w.ageTrash()
 			_, err := w.Sweep(w.t.Context(), tenant)
 			return err
 		},
@@ -111,6 +114,7 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 			if err == nil && !created {
 				return errors.New("the former run is there")
 			}
+			w.ageTrash()
 			_, sweep := w.Sweep(w.t.Context(), tenant)
 			return errors.Join(err, sweep, w.Delete(w.t.Context(), run.ID))
 		},
@@ -255,6 +259,32 @@ func (w *worker) stage(run ledger.Run, number int, last bool) {
 	if _, err := w.Stage(w.t.Context(), run, number, last, content(0, 3)); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// ageTrash has every run in the trash moved there long ago.
+func (w *worker) ageTrash() {
+	w.t.Helper()
+	trash := w.trash()
+	for entry, value := range trash {
+		segments, at, _ := strings.Cut(value, ":")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		if err == nil {
+			err = w.rdb.HSet(w.t.Context(), ledger.TrashKey(tenant), entry, fmt.Sprintf("%s:%d", segments, ms-time.Hour.Milliseconds())).Err()
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// trash returns the runs in the trash.
+func (w *worker) trash() map[string]string {
+	w.t.Helper()
+	trash, err := w.rdb.HGetAll(w.t.Context(), ledger.TrashKey(tenant)).Result()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return trash
 }
 
 func (w *worker) sweep() int {

@@ -64,7 +64,7 @@
 //	orgops:v2:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
 //	                           :open   the same, of runs that are not finished
 //	                           :ended  sorted set: finished runs by when they are deleted, in ms
-//	                           :trash  hash: runs that are being deleted -> number of segments
+//	                           :trash  hash: <run>/<incarnation> of deleted runs -> <segments>:<time in ms>
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
 //	                                   to be inspected, in ms
 //	orgops:v2:{sessions}:seen          sorted set: sessions by their last renewal in ms
@@ -92,8 +92,10 @@
 // # Guarantees
 //
 //   - A run is listed before its header exists, a segment is counted in the header
-//     before it exists, and a deleted run is listed as such until its last segment is
-//     gone: an interruption leaves no key that no list leads to.
+//     before it exists, and a deleted run is in the trash until, a minute later, nothing
+//     of it is found: neither an interruption nor a node of Redis that loses its last
+//     second leaves a key that no list leads to. A run in the trash is never listed again,
+//     and its segments are not due.
 //   - Tokens and nonces are random and compared for equality. A Redis that forgot its
 //     last second cannot issue one twice.
 //   - At most one execution of a row writes to it at any time. What it has done to the

@@ -30,6 +30,9 @@ func EndedKey(t Tenant) string { return tenantKeys(t)[endedList] }
 // OpenKey returns the key of a tenant's open runs.
 func OpenKey(t Tenant) string { return tenantKeys(t)[openList] }
 
+// TrashKey returns the key of a tenant's discarded runs.
+func TrashKey(t Tenant) string { return tenantKeys(t)[trashList] }
+
 // AgeIndex makes the due times of a tenant's index earlier by d.
 func AgeIndex(ctx context.Context, rdb redis.UniversalClient, t Tenant, d time.Duration) error {
 	return ageScores(ctx, rdb, tenantKeys(t)[dueIndex], d)

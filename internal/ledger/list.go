@@ -88,13 +88,10 @@ func (l *Ledger) headers(ctx context.Context, entries []string) ([]Run, error) {
 	return found, nil
 }
 
-// relist stores a run that is not finished in its tenant's lists again: a node of Redis may have
-// lost the entry, and a run that no list has is never released. At maxmemory it leaves
-// the list of tenants as it is.
+// relist stores a run in its tenant's lists again: a node of Redis may have lost the entry,
+// and a run that no list has is never released. At maxmemory it leaves the list of tenants
+// as it is. The error is [ErrNotFound] if the run is being deleted.
 func (l *Ledger) relist(ctx context.Context, run Run) error {
-	if !run.FinishedAt.IsZero() {
-		return nil
-	}
 	if err := l.listTenant(ctx, run.Tenant); err != nil {
 		return err
 	}

@@ -269,3 +269,113 @@ func TestDeleteFindsSegmentsThatHeaderLost(t *testing.T) {
 		t.Errorf("keys %v remain", keys)
 	}
 }
+
+// TestTrimmedEntryDeletesSegments loses the whole header of a run. Sweep deletes its
+// segments after its entry in the lists.
+func TestTrimmedEntryDeletesSegments(t *testing.T) {
+	for _, list := range []string{ledger.OpenKey(tenant), ledger.EndedKey(tenant)} {
+		t.Run(list, func(t *testing.T) {
+			w := newWorker(t)
+			run := w.submit("a", 3, 3)
+			if list == ledger.EndedKey(tenant) {
+				w.must(w.Cancel, "a")
+				w.must(w.Finish, "a")
+			}
+			memory{}.restore(t, w.rdb, "{run:a}")
+			w.age(list, ledger.Retention+time.Hour)
+			w.sweep()
+			w.ageTrash()
+			w.sweep()
+			if keys := keysOf(t, run); len(keys) > 0 {
+				t.Errorf("keys %q remain", keys)
+			}
+		})
+	}
+}
+
+// TestDeletionIsLost deletes a run, of which a node of Redis then goes back to before the
+// deletion. Sweep deletes it again, and keeps it in the trash until nothing is found.
+func TestDeletionIsLost(t *testing.T) {
+	for _, part := range []string{"{run:a}", ".0}", ".1}", "{tenant:", ""} {
+		t.Run(part, func(t *testing.T) {
+			w := newWorker(t)
+			run := w.submit("a", 3, 3)
+			w.must(w.Cancel, "a")
+			saved := remember(t, w.rdb)
+			w.must(w.Delete, "a")
+			saved.restore(t, w.rdb, part)
+			if part == "" {
+				w.must(w.Delete, "a")
+			}
+			w.age(ledger.OpenKey(tenant), 2*time.Hour)
+			w.sweep()
+			if n := len(w.trash()); n != 1 {
+				t.Fatalf("%d runs in the trash a moment after the deletion, want 1", n)
+			}
+			for range 2 {
+				w.ageTrash()
+				w.sweep()
+			}
+			if keys := keysOf(t, run); len(keys) > 0 {
+				t.Errorf("keys %q remain", keys)
+			}
+			if n := len(w.trash()); n != 0 {
+				t.Errorf("%d runs in the trash, want none", n)
+			}
+		})
+	}
+}
+
+// TestDeletedRunStaysUnlisted restores the header of a run after its deletion. No operation
+// lists the run again, its segments are not due, and its id can be used.
+func TestDeletedRunStaysUnlisted(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3)
+	open := remember(t, w.rdb)
+	w.must(w.Cancel, "a")
+	w.must(w.Delete, "a")
+	open.restore(t, w.rdb, "{run:a}")
+	open.restore(t, w.rdb, "{"+string(run.Incarnation))
+	w.hint(segment(run, 0), time.UnixMilli(1))
+	for name, do := range map[string]func() error{
+		"sync":  func() error { _, err := w.Sync(t.Context(), "a"); return err },
+		"pause": func() error { return w.Pause(t.Context(), "a") },
+	} {
+		if err := do(); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("%s: %v, want %v", name, err, ledger.ErrNotFound)
+		}
+	}
+	if ids := w.open(); len(ids) > 0 {
+		t.Errorf("open runs %q, want none", ids)
+	}
+	if due, _ := w.takeDue(); len(due) > 0 {
+		t.Errorf("due %v, want none", due)
+	}
+	if again := w.create("a"); again.Incarnation == run.Incarnation {
+		t.Error("the deleted run is there again")
+	}
+}
+
+// TestDeletionLeavesNoGap interrupts a deletion by losing the lists and the header as well: the
+// segments are found without their number.
+func TestDeletionLeavesNoGap(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", slices.Repeat([]int{1}, 100)...)
+	w.must(w.Cancel, "a")
+	listed := remember(t, w.rdb)
+	rdb := redistest.New(t)
+	f := &faults{}
+	rdb.AddHook(f)
+	f.arm(6, true)
+	if err := ledger.New(rdb).Delete(t.Context(), "a"); err == nil {
+		t.Fatal("the deletion was not interrupted: the test shows nothing")
+	}
+	listed.restore(t, w.rdb, "{tenant:")
+	w.age(ledger.OpenKey(tenant), 2*time.Hour)
+	w.sweep()
+	w.ageTrash()
+	w.sweep()
+	if keys := keysOf(t, run); len(keys) > 0 {
+		t.Errorf("%d keys remain", len(keys))
+	}
+}

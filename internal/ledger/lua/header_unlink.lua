@@ -1,5 +1,4 @@
--- ARGV: incarnation. Removes a header that is to be deleted.
-if present() and redis.call('HEXISTS', header, 'deleting_at') == 1 then
-  redis.call('UNLINK', header, closed, sums)
-end
-return {'ok'}
+-- ARGV: incarnation. Removes the header of a run in the trash. Answers {'ok', number of
+-- keys}.
+if not present() then return {'ok', 0} end
+return {'ok', redis.call('UNLINK', header, closed, sums)}

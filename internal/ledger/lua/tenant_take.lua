@@ -1,6 +1,10 @@
 -- ARGV: the most segments. Takes segments that are to be inspected now out of the index.
--- Answers {'ok', segments, when the next is due in ms or -1}.
-local segments = redis.call('ZRANGEBYSCORE', due, '-inf', text(now()), 'LIMIT', 0, ARGV[1])
-for _, segment in ipairs(segments) do redis.call('ZREM', due, segment) end
+-- Answers {'ok', segments, when the next is due in ms or -1}, without segments of runs in
+-- the trash: a node of Redis may have gone back to before their deletion.
+local segments = {}
+for _, segment in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', text(now()), 'LIMIT', 0, ARGV[1])) do
+  redis.call('ZREM', due, segment)
+  if not discarded(string.match(segment, '^(.*)/') or segment) then segments[#segments + 1] = segment end
+end
 local next = tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2])
 return {'ok', segments, next or -1}
