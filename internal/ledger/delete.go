@@ -117,7 +117,8 @@ const lossWindow = time.Minute
 // Sweep deletes runs of a tenant: finished runs after their retention, and staged runs
 // that are incomplete and abandoned. It also completes deletions that were interrupted, or
 // that a node of Redis has lost. It returns the number of runs that it deleted for their
-// age, at most 200. If it fails for some runs it does the others and returns an error.
+// age, at most 200. The retention of a run begins with the first sweep that is at least a
+// minute after its [Ledger.Finish]. If it fails for some runs it does the others and returns an error.
 // The dispatcher calls it once a minute.
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	now, err := l.Now(ctx)
@@ -125,8 +126,8 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 		return 0, fmt.Errorf("sweep runs of %s: %w", t, err)
 	}
 	ended, failedEnded := l.sweepEnded(ctx, t, now)
-	staged, failedStaged := l.sweepStaged(ctx, t, now)
-	if err := errors.Join(l.sweepTrash(ctx, t, now), failedEnded, failedStaged); err != nil {
+	staged, failedOpen := l.sweepOpen(ctx, t, now)
+	if err := errors.Join(l.sweepTrash(ctx, t, now), failedEnded, failedOpen); err != nil {
 		return ended + staged, fmt.Errorf("sweep runs of %s: %w", t, err)
 	}
 	return ended + staged, nil
@@ -221,7 +222,7 @@ func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, now time.Time) (delet
 // was killed before it stored the header, or Redis has lost the header.
 const trimAfter = time.Hour
 
-func (l *Ledger) sweepStaged(ctx context.Context, t Tenant, now time.Time) (deleted int, err error) {
+func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, now time.Time) (deleted int, err error) {
 	entries, err := l.rdb.ZRangeWithScores(ctx, tenantKeys(t)[openList], 0, -1).Result()
 	if err != nil {
 		return 0, err
@@ -247,6 +248,8 @@ func (l *Ledger) sweepStaged(ctx context.Context, t Tenant, now time.Time) (dele
 			var gone bool
 			gone, err = l.expire(ctx, run)
 			deleted += flag(gone)
+		case !run.FinishedAt.IsZero() && now.Sub(run.FinishedAt).Abs() >= lossWindow:
+			err = l.retain(ctx, run.ID)
 		}
 		if err != nil || deleted == sweepPage {
 			return deleted, err

@@ -51,9 +51,10 @@
 // # The end
 //
 // The settle that closes a segment sets the segment's bit in the header. The run ends
-// once, when it is committed and all bits are set. It remains among [Ledger.OpenRuns]
-// until [Ledger.Finish], which the dispatcher calls after notifications and other
-// follow-ups of the end, and [Ledger.Sweep] deletes it after its retention.
+// once, when it is committed and all bits are set; if Redis loses that, it ends again. It
+// remains among [Ledger.OpenRuns] until [Ledger.Finish], which the dispatcher calls after
+// notifications and other follow-ups of the end. [Ledger.Sweep] syncs a finished run once
+// more, a minute later, then starts its retention, and deletes it at the end of that.
 //
 // # Keys
 //

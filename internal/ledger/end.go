@@ -16,10 +16,10 @@ func (l *Ledger) close(ctx context.Context, seg Segment) (ended bool, err error)
 	return a.status() == "concluded", nil
 }
 
-// Finish removes an ended run from the open runs of its tenant and starts its retention.
-// The dispatcher calls it after the follow-ups of the end, such as notifications. Until
-// then [Ledger.OpenRuns] returns the run, so that another dispatcher repeats follow-ups
-// that were interrupted. The error is [ErrOpen] if the run has not ended.
+// Finish stores that the follow-ups of a run's end, such as notifications, are done. The
+// dispatcher calls it after them. Until then [Ledger.OpenRuns] returns the run, so that
+// another dispatcher repeats follow-ups that were interrupted. The error is [ErrOpen] if
+// the run has not ended.
 func (l *Ledger) Finish(ctx context.Context, id RunID) error {
 	if err := l.finish(ctx, id); err != nil {
 		return fmt.Errorf("run %s: finish: %w", id, err)
@@ -43,15 +43,22 @@ func (l *Ledger) finish(ctx context.Context, id RunID) error {
 	// One segment a second expires, so that no two do in one cycle of Redis. Usually
 	// Sweep has deleted them before.
 	net := run.retention() + expireMargin
-	err = eachSegment(ctx, run.Segments, func(ctx context.Context, number int) error {
+	return eachSegment(ctx, run.Segments, func(ctx context.Context, number int) error {
 		after := net + time.Duration(number)*time.Second
 		_, err := l.onSegment(ctx, expireScript, run.segment(number), after.Milliseconds())
 		return err
 	})
-	if err != nil {
+}
+
+// retain takes a run that was finished a while ago out of the open runs of its tenant, and
+// starts its retention. First it syncs the run once more: a node of Redis may have lost
+// how rows were settled, or the end, and then the run is open again.
+func (l *Ledger) retain(ctx context.Context, id RunID) error {
+	p, err := l.sync(ctx, id)
+	if err != nil || p.Run.FinishedAt.IsZero() {
 		return err
 	}
-	_, err = l.onTenant(ctx, tenantFinishScript, run.Tenant, run.entry(), run.retention().Milliseconds())
+	_, err = l.onTenant(ctx, tenantFinishScript, p.Run.Tenant, p.Run.entry(), p.Run.retention().Milliseconds())
 	return err
 }
 

@@ -35,7 +35,8 @@ func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) {
 // OpenRuns returns the runs of a tenant that are staged or open, or that have ended but
 // are not finished, the newest first.
 func (l *Ledger) OpenRuns(ctx context.Context, t Tenant) ([]Run, error) {
-	return l.list(ctx, t, openList)
+	runs, err := l.list(ctx, t, openList)
+	return slices.DeleteFunc(runs, func(r Run) bool { return !r.FinishedAt.IsZero() }), err
 }
 
 func (l *Ledger) list(ctx context.Context, t Tenant, list int) ([]Run, error) {

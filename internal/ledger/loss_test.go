@@ -53,7 +53,7 @@ func TestFinishedRunIsNotListedAsOpen(t *testing.T) {
 	run := w.submit("a", 1)
 	w.settleAll(segment(run, 0))
 	early := remember(t, w.rdb)
-	w.must(w.Finish, "a")
+	w.retain("a")
 	early.restore(t, w.rdb, "{run:a}") // as Create has read it
 	if _, _, err := w.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: kind}); err != nil {
 		t.Fatal(err)
@@ -154,14 +154,14 @@ func TestSyncReachesOtherNodes(t *testing.T) {
 	}
 }
 
-// TestLostEndIsFoundAfterRetention loses the end of a finished run in its header. Sweep has
-// the run end again, and deletes it later.
+// TestLostEndIsFoundAfterRetention loses the end of a finished run in its header after the
+// run was taken out of the open ones. Sweep has the run end again, and deletes it later.
 func TestLostEndIsFoundAfterRetention(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 1)
 	saved := remember(t, w.rdb)
 	w.settleAll(segment(run, 0))
-	w.must(w.Finish, "a")
+	w.retain("a")
 	saved.restore(t, w.rdb, "{run:a}")
 	w.age(ledger.EndedKey(tenant), ledger.Retention+time.Hour)
 	if n := w.sweep(); n != 0 {
@@ -171,11 +171,56 @@ func TestLostEndIsFoundAfterRetention(t *testing.T) {
 	if err != nil || len(all) != 1 || !all[0].Run.Ended() {
 		t.Fatalf("rebuilt %+v, %v: want the ended run", all, err)
 	}
-	w.must(w.Finish, "a")
+	w.retain("a")
 	w.age(ledger.EndedKey(tenant), ledger.Retention+time.Hour)
 	if n := w.sweep(); n != 1 {
 		t.Errorf("%d runs deleted, want the run", n)
 	}
+}
+
+// TestLostEndIsRepeated loses, after a run was finished, the end or how a row was settled.
+// The run is open again and ends once more.
+func TestLostEndIsRepeated(t *testing.T) {
+	for _, part := range []string{"{run:a}", ".0}"} {
+		for _, swept := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s swept %v", part, swept), func(t *testing.T) {
+				w := newWorker(t)
+				run := w.submit("a", 1)
+				saved := remember(t, w.rdb)
+				w.settleAll(segment(run, 0))
+				w.must(w.Finish, "a")
+				if swept {
+					w.sweep() // a moment after
+				}
+				saved.restore(t, w.rdb, part)
+				if part == ".0}" { // found by the sweep that would start the retention
+					w.finishedEarlier("a")
+					w.sweep()
+				}
+				ended := 0
+				all, err := w.Rebuild(t.Context(), tenant)
+				if err != nil || len(all) != 1 {
+					t.Fatalf("rebuilt %+v, %v: want the run", all, err)
+				}
+				ended += flag(all[0].Ended)
+				ended += flag(w.settleAll(segment(run, 0)).Ended)
+				if ended != 1 {
+					t.Errorf("the run ended %d times more, want once", ended)
+				}
+				w.retain("a")
+				if n := len(w.open()); n != 0 {
+					t.Errorf("%d open runs, want none", n)
+				}
+			})
+		}
+	}
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // TestControlWithoutTenantsNode pauses a run while the node of its tenant's lists is away.
@@ -279,7 +324,7 @@ func TestTrimmedEntryDeletesSegments(t *testing.T) {
 			run := w.submit("a", 3, 3)
 			if list == ledger.EndedKey(tenant) {
 				w.must(w.Cancel, "a")
-				w.must(w.Finish, "a")
+				w.retain("a")
 			}
 			memory{}.restore(t, w.rdb, "{run:a}")
 			w.age(list, ledger.Retention+time.Hour)
