@@ -15,10 +15,11 @@ import (
 // Delete removes a run that is staged, incomplete or ended, with all its rows. The error
 // is [ErrOpen] for any other. If it is interrupted, [Ledger.Sweep] does the rest.
 func (l *Ledger) Delete(ctx context.Context, id RunID) error {
-	run, err := l.Get(ctx, id)
+	hash, err := l.header(ctx, id)
 	if err != nil {
 		return err
 	}
+	run := Run{ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: Tenant(hash["tenant"])}
 	if _, err := l.delete(ctx, run, ""); err != nil {
 		return fmt.Errorf("run %s: delete: %w", id, err)
 	}
@@ -26,14 +27,17 @@ func (l *Ledger) Delete(ctx context.Context, id RunID) error {
 }
 
 // delete deletes a run; with the time of its last staged segment in ms only if no
-// segment was staged since.
+// segment was staged since. A header that cannot be read whole does not prevent it.
 func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) (deleted bool, err error) {
 	a, err := l.onHeader(ctx, deleteScript, run.ID, string(run.Incarnation), stagedAt)
 	if err != nil || a.status() == "changed" {
 		return false, err
 	}
-	if run, err = parseRun(run.ID, a.hash(1)); err != nil {
-		return false, err
+	read := numbers{hash: a.hash(1)}
+	run.Reserved, run.Segments = int(read.int("reserved")), int(read.int("segments"))
+	err = firstError(read.err, checkSegments("reserved", run.Reserved), checkSegments("segments", run.Segments))
+	if err != nil {
+		return false, fmt.Errorf("stored header: %w", err)
 	}
 	return true, l.discard(ctx, run)
 }
@@ -183,14 +187,23 @@ type discarded struct {
 func parseDiscarded(t Tenant, entry, value string) (discarded, error) {
 	segments, at, _ := strings.Cut(value, ":")
 	read := numbers{hash: map[string]string{"segments": segments, "time": at}}
-	d := discarded{run: listed(t, entry), segments: int(read.int("segments")), at: read.time("time")}
-	return d, read.err
+	d := discarded{segments: int(read.int("segments")), at: read.time("time")}
+	var err error
+	if d.run, err = listed(t, entry); err == nil {
+		err = firstError(read.err, checkSegments("segments", d.segments))
+	}
+	return d, err
 }
 
-// listed returns the run that an entry of a tenant's list names.
-func listed(t Tenant, entry string) Run {
+// listed returns the run that an entry of a tenant's list names, with no more than its
+// id, incarnation and tenant.
+func listed(t Tenant, entry string) (Run, error) {
 	id, inc, _ := strings.Cut(entry, "/")
-	return Run{ID: RunID(id), Incarnation: Incarnation(inc), Tenant: t}
+	run := Run{ID: RunID(id), Incarnation: Incarnation(inc), Tenant: t}
+	if err := run.segment(0).Validate(); err != nil {
+		return Run{}, fmt.Errorf("entry %s of a list: %w", quoted(entry), err)
+	}
+	return run, nil
 }
 
 func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, now time.Time) (deleted int, err error) {
@@ -201,21 +214,28 @@ func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, now time.Time) (delet
 	}
 	var failed []error
 	for _, entry := range entries {
-		run := listed(t, entry)
-		_, err := l.delete(ctx, run, "")
-		switch {
-		case err == nil:
-			deleted++
-		case isNotFound(err):
-			err = l.trash(ctx, run, 0)
-		case errors.Is(err, ErrOpen): // its Redis has lost its end: Rebuild ends it again
-			_, err = l.onTenant(ctx, tenantReopenScript, t, entry)
-		}
+		gone, err := l.sweepEndedEntry(ctx, t, entry)
+		deleted += flag(gone)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("run %s: %w", run.ID, err))
+			failed = append(failed, fmt.Errorf("run %s: %w", quoted(entry), err))
 		}
 	}
 	return deleted, joined("runs", failed)
+}
+
+func (l *Ledger) sweepEndedEntry(ctx context.Context, t Tenant, entry string) (deleted bool, err error) {
+	run, err := listed(t, entry)
+	if err != nil {
+		return false, err
+	}
+	deleted, err = l.delete(ctx, run, "")
+	if isNotFound(err) {
+		return false, l.trash(ctx, run, 0)
+	}
+	if errors.Is(err, ErrOpen) { // its Redis has lost its end: Rebuild ends it again
+		_, err = l.onTenant(ctx, tenantReopenScript, t, entry)
+	}
+	return deleted, err
 }
 
 // trimAfter is the age at which an entry without a header goes to the trash: its producer
@@ -223,39 +243,47 @@ func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, now time.Time) (delet
 const trimAfter = time.Hour
 
 func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, now time.Time) (deleted int, err error) {
-	entries, err := l.rdb.ZRangeWithScores(ctx, tenantKeys(t)[openList], 0, -1).Result()
-	if err != nil {
-		return 0, err
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i], _ = e.Member.(string)
-	}
-	runs, err := l.headers(ctx, names)
-	if err != nil {
-		return 0, err
-	}
-	for i, run := range runs {
-		switch {
-		case run.ID == "":
-			if now.Sub(fromMillis(int64(entries[i].Score))) > trimAfter {
-				err = l.trash(ctx, listed(t, names[i]), 0)
+	var failed []error
+	err = l.eachPage(ctx, t, openList, func(page []entry) error {
+		for _, e := range page {
+			if deleted == sweepPage {
+				break
 			}
-		case !run.DeletingAt.IsZero():
-			err = l.discard(ctx, run)
-			deleted++
-		case run.Staged() && now.Sub(run.StagedAt) > AbandonedAfter:
-			var gone bool
-			gone, err = l.expire(ctx, run)
+			if e.err != nil {
+				failed = append(failed, e.err)
+				continue
+			}
+			gone, err := l.sweepEntry(ctx, e, now)
 			deleted += flag(gone)
-		case !run.FinishedAt.IsZero() && now.Sub(run.FinishedAt).Abs() >= lossWindow:
-			err = l.retain(ctx, run.ID)
+			if err != nil && !isNotFound(err) { // else deleted meanwhile
+				failed = append(failed, fmt.Errorf("run %s: %w", e.run.ID, err))
+			}
 		}
-		if err != nil || deleted == sweepPage {
-			return deleted, err
-		}
+		return nil
+	})
+	if err != nil {
+		return deleted, fmt.Errorf("read open runs: %w", err)
 	}
-	return deleted, nil
+	return deleted, joined("runs", failed)
+}
+
+// sweepEntry deletes the run of an entry of the open runs, or starts its retention, if it
+// is time.
+func (l *Ledger) sweepEntry(ctx context.Context, e entry, now time.Time) (deleted bool, err error) {
+	switch run := e.run; {
+	case !e.found:
+		if now.Sub(e.at) > trimAfter {
+			err = l.trash(ctx, run, 0)
+		}
+		return false, err
+	case !run.DeletingAt.IsZero():
+		return true, l.discard(ctx, run)
+	case run.Staged() && now.Sub(run.StagedAt) > AbandonedAfter:
+		return l.expire(ctx, run)
+	case !run.FinishedAt.IsZero() && now.Sub(run.FinishedAt).Abs() >= lossWindow:
+		return false, l.retain(ctx, run.ID)
+	}
+	return false, nil
 }
 
 // expire deletes an abandoned staged run, unless all of its segments are stored: then

@@ -60,15 +60,11 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due []Segment, n
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,
 // and returns them. A dispatcher calls it when it becomes active, and once a minute.
-// The result includes ended runs that are not finished. If a run cannot be synced,
+// The result includes ended runs that are not finished. If a run cannot be read or synced,
 // Rebuild returns the others and an error.
 func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
-	runs, err := l.OpenRuns(ctx, t)
-	if err != nil {
-		return nil, err
-	}
+	runs, failed := l.OpenRuns(ctx, t)
 	var all []Progress
-	var failed error
 	for _, run := range runs {
 		p, err := l.sync(ctx, run.ID)
 		if isNotFound(err) { // deleted meanwhile

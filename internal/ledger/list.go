@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -27,66 +28,128 @@ func (l *Ledger) Tenants(ctx context.Context) ([]Tenant, error) {
 	return tenants, nil
 }
 
-// Runs returns all runs of a tenant, the newest first.
+// Runs returns all runs of a tenant, the newest first. If headers cannot be read it
+// returns the other runs and an error.
 func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) {
-	return l.list(ctx, t, runsList)
+	return l.list(ctx, t, runsList, func(Run) bool { return true })
 }
 
 // OpenRuns returns the runs of a tenant that are staged or open, or that have ended but
-// are not finished, the newest first.
+// are not finished, the newest first. If headers cannot be read it returns the other runs
+// and an error.
 func (l *Ledger) OpenRuns(ctx context.Context, t Tenant) ([]Run, error) {
-	runs, err := l.list(ctx, t, openList)
-	return slices.DeleteFunc(runs, func(r Run) bool { return !r.FinishedAt.IsZero() }), err
+	return l.list(ctx, t, openList, func(r Run) bool { return r.FinishedAt.IsZero() })
 }
 
-func (l *Ledger) list(ctx context.Context, t Tenant, list int) ([]Run, error) {
+// list returns the runs of a tenant's list that are not being deleted and that f accepts.
+func (l *Ledger) list(ctx context.Context, t Tenant, list int, f func(Run) bool) ([]Run, error) {
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
-	entries, err := l.rdb.ZRevRange(ctx, tenantKeys(t)[list], 0, -1).Result()
-	if err != nil {
-		return nil, fmt.Errorf("list runs of %s: %w", t, err)
-	}
 	var all []Run
-	for page := range slices.Chunk(entries, listPage) {
-		found, err := l.headers(ctx, page)
-		if err != nil {
-			return nil, fmt.Errorf("list runs of %s: %w", t, err)
-		}
-		for _, run := range found {
-			if run.ID != "" && run.DeletingAt.IsZero() {
-				all = append(all, run)
+	var failed []error
+	err := l.eachPage(ctx, t, list, func(page []entry) error {
+		for _, e := range page {
+			switch {
+			case e.err != nil:
+				failed = append(failed, e.err)
+			case e.found && e.run.DeletingAt.IsZero() && f(e.run):
+				all = append(all, e.run)
 			}
-		}
-	}
-	return all, nil
-}
-
-// headers returns the runs of a list's entries, each the zero Run if there is no such
-// header any more, or not yet.
-func (l *Ledger) headers(ctx context.Context, entries []string) ([]Run, error) {
-	hashes := make([]*redis.MapStringStringCmd, len(entries))
-	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, entry := range entries {
-			id, _, _ := strings.Cut(entry, "/")
-			hashes[i] = p.HGetAll(ctx, headerKeys(RunID(id))[0])
 		}
 		return nil
 	})
+	if err == nil {
+		err = joined("headers", failed)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read headers: %w", err)
+		err = fmt.Errorf("list runs of %s: %w", t, err)
 	}
-	found := make([]Run, len(entries))
-	for i, entry := range entries {
-		id, inc, _ := strings.Cut(entry, "/")
-		if hashes[i].Val()["inc"] != inc {
-			continue
+	return all, err
+}
+
+// entry is an entry of a tenant's list.
+type entry struct {
+	// run has at least an id, an incarnation and a tenant.
+	run Run
+	// at is the entry's time.
+	at time.Time
+	// found reports whether there is a header of that incarnation.
+	found bool
+	// err says why the header cannot be read; nil if it can.
+	err error
+}
+
+// eachPage calls f with the entries of a tenant's list, the latest first, listPage at a
+// time, until it returns an error.
+func (l *Ledger) eachPage(ctx context.Context, t Tenant, list int, f func([]entry) error) error {
+	from := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: listPage}
+	for {
+		members, err := l.rdb.ZRevRangeByScoreWithScores(ctx, tenantKeys(t)[list], &from).Result()
+		if err != nil {
+			return err
 		}
-		if found[i], err = parseRun(RunID(id), hashes[i].Val()); err != nil {
-			return nil, err
+		page := make([]entry, len(members))
+		for i, z := range members {
+			name, _ := z.Member.(string)
+			page[i].at = fromMillis(int64(z.Score))
+			page[i].run, page[i].err = listed(t, name)
+		}
+		l.readHeaders(ctx, page)
+		if err := errors.Join(ctx.Err(), f(page)); err != nil || len(page) < listPage {
+			return err
+		}
+		from = after(from, members)
+	}
+}
+
+// after returns the range of the page after these members: by score, since a rank changes
+// when others are added or removed.
+func after(from redis.ZRangeBy, page []redis.Z) redis.ZRangeBy {
+	last := page[len(page)-1].Score
+	score := strconv.FormatFloat(last, 'f', -1, 64)
+	if score != from.Max {
+		from.Max, from.Offset = score, 0
+	}
+	for _, z := range page {
+		if z.Score == last {
+			from.Offset++
 		}
 	}
-	return found, nil
+	return from
+}
+
+// readHeaders reads the headers of entries.
+func (l *Ledger) readHeaders(ctx context.Context, page []entry) {
+	hashes := make([]*redis.MapStringStringCmd, len(page))
+	_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
+		for i, e := range page {
+			hashes[i] = p.HGetAll(ctx, headerKeys(e.run.ID)[0])
+		}
+		return nil
+	})
+	for i := range page {
+		if page[i].err == nil {
+			page[i].read(hashes[i].Result())
+		}
+	}
+}
+
+// read reads the header of an entry from its hash.
+func (e *entry) read(hash map[string]string, err error) {
+	if err != nil {
+		e.err = fmt.Errorf("run %s: read: %w", e.run.ID, err)
+		return
+	}
+	if hash["inc"] != string(e.run.Incarnation) {
+		return
+	}
+	run, err := parseRun(e.run.ID, hash)
+	if err != nil {
+		e.err = err
+		return
+	}
+	e.run, e.found = run, true
 }
 
 // relist stores a run in its tenant's lists again: a node of Redis may have lost the entry,

@@ -112,17 +112,26 @@ func (r Run) entry() string { return string(r.ID) + "/" + string(r.Incarnation) 
 
 // Get returns a run, or [ErrNotFound].
 func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
-	if err := id.Validate(); err != nil {
+	hash, err := l.header(ctx, id)
+	if err != nil {
 		return Run{}, err
+	}
+	return parseRun(id, hash)
+}
+
+// header returns the header of a run that is not being deleted, or [ErrNotFound].
+func (l *Ledger) header(ctx context.Context, id RunID) (map[string]string, error) {
+	if err := id.Validate(); err != nil {
+		return nil, err
 	}
 	hash, err := l.rdb.HGetAll(ctx, headerKeys(id)[0]).Result()
 	if err == nil && (len(hash) == 0 || hash["deleting_at"] != "") {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return Run{}, fmt.Errorf("run %s: read: %w", id, err)
+		return nil, fmt.Errorf("run %s: read: %w", id, err)
 	}
-	return parseRun(id, hash)
+	return hash, nil
 }
 
 func parseRun(id RunID, hash map[string]string) (Run, error) {
@@ -147,10 +156,21 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 	if err == nil {
 		r.Counts, err = parseCounts(hash["counts"])
 	}
+	if err == nil {
+		err = firstError(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("reserved", r.Reserved), checkSegments("segments", r.Segments))
+	}
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: stored header: %w", id, err)
 	}
 	return r, nil
+}
+
+// checkSegments returns an error unless a run can have so many segments.
+func checkSegments(field string, n int) error {
+	if n < 0 || n > MaxSegments {
+		return fmt.Errorf("%s: %d: want 0 to %d", field, n, MaxSegments)
+	}
+	return nil
 }
 
 // String returns the counts as outcome=number, separated by spaces, in no order.
