@@ -125,21 +125,40 @@ const lossWindow = time.Minute
 // minute after its [Ledger.Finish]. If it fails for some runs it does the others and returns an error.
 // The dispatcher calls it once a minute.
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
-	now, err := l.Now(ctx)
+	c, err := l.advance(ctx, t)
 	if err != nil {
 		return 0, fmt.Errorf("sweep runs of %s: %w", t, err)
 	}
-	ended, failedEnded := l.sweepEnded(ctx, t, now)
-	staged, failedOpen := l.sweepOpen(ctx, t, now)
-	if err := errors.Join(l.sweepTrash(ctx, t, now), failedEnded, failedOpen); err != nil {
+	ended, failedEnded := l.sweepEnded(ctx, t, c)
+	staged, failedOpen := l.sweepOpen(ctx, t, c)
+	if err := errors.Join(l.sweepTrash(ctx, t, c), failedEnded, failedOpen); err != nil {
 		return ended + staged, fmt.Errorf("sweep runs of %s: %w", t, err)
 	}
 	return ended + staged, nil
 }
 
+// clockJump is how far Redis' clock advances between two sweeps at most, unless it jumped or
+// nobody has swept for long.
+const clockJump = time.Hour
+
+// clock is the time of a sweep.
+type clock struct {
+	// steady is the time by which runs are deleted. It does not follow jumps of Redis'
+	// clock: see lua/tenant.lua.
+	steady time.Time
+	// now is Redis' time.
+	now time.Time
+}
+
+// advance advances the clock of a tenant's sweeps.
+func (l *Ledger) advance(ctx context.Context, t Tenant) (clock, error) {
+	a, err := l.onTenant(ctx, clockScript, t)
+	return clock{steady: fromMillis(a.int(1)), now: fromMillis(a.int(2))}, err
+}
+
 // sweepTrash removes runs in the trash once more, since a node of Redis may have gone back to
 // before their deletion. A run in which nothing was found leaves the trash.
-func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, now time.Time) error {
+func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, c clock) error {
 	var failed []error
 	for cursor, n := uint64(0), 0; ; {
 		page, next, err := l.rdb.HScan(ctx, tenantKeys(t)[trashList], cursor, "", sweepPage).Result()
@@ -148,7 +167,7 @@ func (l *Ledger) sweepTrash(ctx context.Context, t Tenant, now time.Time) error 
 		}
 		for pair := range slices.Chunk(page, 2) {
 			d, err := parseDiscarded(t, pair[0], pair[1])
-			if err == nil && now.Sub(d.at) < lossWindow {
+			if err == nil && c.steady.Sub(d.at).Abs() < lossWindow {
 				continue
 			}
 			if err == nil {
@@ -206,8 +225,8 @@ func listed(t Tenant, entry string) (Run, error) {
 	return run, nil
 }
 
-func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, now time.Time) (deleted int, err error) {
-	due := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(now.UnixMilli(), 10), Count: sweepPage}
+func (l *Ledger) sweepEnded(ctx context.Context, t Tenant, c clock) (deleted int, err error) {
+	due := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(c.steady.UnixMilli(), 10), Count: sweepPage}
 	entries, err := l.rdb.ZRangeByScore(ctx, tenantKeys(t)[endedList], due).Result()
 	if err != nil {
 		return 0, fmt.Errorf("read ended runs: %w", err)
@@ -242,7 +261,7 @@ func (l *Ledger) sweepEndedEntry(ctx context.Context, t Tenant, entry string) (d
 // was killed before it stored the header, or Redis has lost the header.
 const trimAfter = time.Hour
 
-func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, now time.Time) (deleted int, err error) {
+func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, c clock) (deleted int, err error) {
 	var failed []error
 	err = l.eachPage(ctx, t, openList, func(page []entry) error {
 		for _, e := range page {
@@ -253,7 +272,7 @@ func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, now time.Time) (delete
 				failed = append(failed, e.err)
 				continue
 			}
-			gone, err := l.sweepEntry(ctx, e, now)
+			gone, err := l.sweepEntry(ctx, e, c)
 			deleted += flag(gone)
 			if err != nil && !isNotFound(err) { // else deleted meanwhile
 				failed = append(failed, fmt.Errorf("run %s: %w", e.run.ID, err))
@@ -269,18 +288,18 @@ func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, now time.Time) (delete
 
 // sweepEntry deletes the run of an entry of the open runs, or starts its retention, if it
 // is time.
-func (l *Ledger) sweepEntry(ctx context.Context, e entry, now time.Time) (deleted bool, err error) {
+func (l *Ledger) sweepEntry(ctx context.Context, e entry, c clock) (deleted bool, err error) {
 	switch run := e.run; {
 	case !e.found:
-		if now.Sub(e.at) > trimAfter {
+		if c.steady.Sub(e.at).Abs() > trimAfter {
 			err = l.trash(ctx, run, 0)
 		}
 		return false, err
 	case !run.DeletingAt.IsZero():
 		return true, l.discard(ctx, run)
-	case run.Staged() && now.Sub(run.StagedAt) > AbandonedAfter:
+	case run.Staged() && c.steady.Sub(run.StagedAt) > AbandonedAfter:
 		return l.expire(ctx, run)
-	case !run.FinishedAt.IsZero() && now.Sub(run.FinishedAt).Abs() >= lossWindow:
+	case !run.FinishedAt.IsZero() && c.now.Sub(run.FinishedAt).Abs() >= lossWindow:
 		return false, l.retain(ctx, run.ID)
 	}
 	return false, nil
@@ -290,16 +309,10 @@ func (l *Ledger) sweepEntry(ctx context.Context, e entry, now time.Time) (delete
 // Redis may have lost its commit, and it is kept until somebody commits or deletes it.
 func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) {
 	complete, err := l.Complete(ctx, run)
-	if err != nil {
+	if err != nil || complete {
 		return false, err
 	}
-	if !complete {
-		return l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
-	}
-	return false, eachSegment(ctx, run.Reserved, func(ctx context.Context, number int) error {
-		_, err := l.onSegment(ctx, keepScript, run.segment(number))
-		return err
-	})
+	return l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
 }
 
 // Complete reports whether every segment of a staged run is stored, up to its last.

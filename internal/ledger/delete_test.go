@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
@@ -251,6 +252,75 @@ func (w *worker) abandon(run ledger.Run) {
 	yesterday := run.CreatedAt.Add(-ledger.AbandonedAfter - time.Minute).UnixMilli()
 	if err := w.rdb.HSet(w.t.Context(), ledger.HeaderKey(run.ID), "staged_at", strconv.FormatInt(yesterday, 10)).Err(); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// sweepFor sweeps every minute until d has passed, and returns the number of deleted runs.
+func (w *worker) sweepFor(m *miniredis.Miniredis, now *time.Time, d time.Duration) (deleted int) {
+	w.t.Helper()
+	for end := now.Add(d); now.Before(end); *now = now.Add(time.Minute) {
+		m.SetTime(*now)
+		deleted += w.sweep()
+	}
+	return deleted
+}
+
+// TestClockJumpDeletesNothing has Redis' clock jump while runs are staged, finished and
+// retained, and jump back half an hour later. No run and no row is deleted.
+func TestClockJumpDeletesNothing(t *testing.T) {
+	for _, jump := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
+		t.Run(jump.String(), func(t *testing.T) {
+			w := newWorker(t)
+			m, now := redistest.Mini(t), time.Now()
+			m.SetTime(now)
+			w.submit("retained", 3)
+			w.must(w.Cancel, "retained")
+			w.must(w.Finish, "retained")
+			w.sweepFor(m, &now, 5*time.Minute)
+			w.submit("finished", 3)
+			w.must(w.Cancel, "finished")
+			w.must(w.Finish, "finished")
+			w.stage(w.create("staged"), 0, false)
+			now = now.Add(jump)
+			deleted := w.sweepFor(m, &now, 30*time.Minute)
+			w.submit("meanwhile", 3)
+			w.must(w.Cancel, "meanwhile")
+			w.must(w.Finish, "meanwhile")
+			deleted += w.sweepFor(m, &now, 5*time.Minute)
+			now = now.Add(-jump)
+			deleted += w.sweepFor(m, &now, time.Hour)
+			if deleted > 0 {
+				t.Errorf("%d runs deleted, want none", deleted)
+			}
+			for _, id := range []ledger.RunID{"retained", "finished", "staged", "meanwhile"} {
+				if rows := w.rows(segment(w.get(id), 0)); len(rows) != 3 {
+					t.Errorf("run %s has %d rows, want 3", id, len(rows))
+				}
+			}
+			if open := w.open(); len(open) != 1 {
+				t.Errorf("open runs %q, want the staged one", open)
+			}
+		})
+	}
+}
+
+// TestSweepAfterDowntime deletes an abandoned run, after Redis was away for ten days, in no
+// more than half of that time.
+func TestSweepAfterDowntime(t *testing.T) {
+	w := newWorker(t)
+	m, now := redistest.Mini(t), time.Now()
+	m.SetTime(now)
+	w.create("abandoned")
+	w.sweep()
+	const downtime = 10 * 24 * time.Hour
+	now = now.Add(downtime)
+	start, deleted := now, 0
+	for ; deleted == 0 && now.Sub(start) < downtime; now = now.Add(20 * time.Minute) {
+		m.SetTime(now)
+		deleted = w.sweep()
+	}
+	if after := now.Sub(start); deleted != 1 || after > downtime/2 || after < time.Hour {
+		t.Errorf("%d runs deleted %v after the downtime, want 1 after an hour to %v", deleted, after, downtime/2)
 	}
 }
 

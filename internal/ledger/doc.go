@@ -68,6 +68,8 @@
 //	                           :trash  hash: <run>/<incarnation> of deleted runs -> <segments>:<time in ms>
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
 //	                                   to be inspected, in ms
+//	                           :clock  hash: Redis' time of the last sweep, and the time by which runs are
+//	                                   deleted, in ms
 //	orgops:v2:{sessions}:seen          sorted set: sessions by their last renewal in ms
 //	                    :about         hash: session -> Session as JSON
 //	                    :since         string: from when on the fleet has renewed without a gap, in ms
@@ -107,5 +109,7 @@
 //     there, with [ErrNoMemory].
 //   - No script and no deletion works on more than one segment. Longer
 //     operations are divided.
-//   - All times are Redis'.
+//   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
+//     deletes nothing: the time by which runs are deleted advances with the sweeps. No key
+//     expires by itself.
 package ledger

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // close stores in the header that every row of the segment is settled. It reports
@@ -32,22 +31,8 @@ func (l *Ledger) finish(ctx context.Context, id RunID) error {
 	if err != nil {
 		return err
 	}
-	a, err := l.onHeader(ctx, finishScript, id, string(p.Run.Incarnation))
-	if err != nil {
-		return err
-	}
-	run, err := parseRun(id, a.hash(1))
-	if err != nil {
-		return err
-	}
-	// One segment a second expires, so that no two do in one cycle of Redis. Usually
-	// Sweep has deleted them before.
-	net := run.retention() + expireMargin
-	return eachSegment(ctx, run.Segments, func(ctx context.Context, number int) error {
-		after := net + time.Duration(number)*time.Second
-		_, err := l.onSegment(ctx, expireScript, run.segment(number), after.Milliseconds())
-		return err
-	})
+	_, err = l.onHeader(ctx, finishScript, id, string(p.Run.Incarnation))
+	return err
 }
 
 // retain takes a run that was finished a while ago out of the open runs of its tenant, and
@@ -61,7 +46,3 @@ func (l *Ledger) retain(ctx context.Context, id RunID) error {
 	_, err = l.onTenant(ctx, tenantFinishScript, p.Run.Tenant, p.Run.entry(), p.Run.retention().Milliseconds())
 	return err
 }
-
-// expireMargin is how long after the end of the retention the segments of a run expire
-// that no dispatcher has deleted.
-const expireMargin = 7 * 24 * time.Hour

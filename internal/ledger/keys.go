@@ -51,7 +51,7 @@ func segmentKey(s Segment, part string) string {
 // lua/tenant.lua names them. They share one hash tag.
 func tenantKeys(t Tenant) []string {
 	tag := prefix + "{tenant:" + string(t) + "}:"
-	return []string{tag + "runs", tag + "open", tag + "ended", tag + "trash", tag + "due", tag + "scratch"}
+	return []string{tag + "runs", tag + "open", tag + "ended", tag + "trash", tag + "due", tag + "clock", tag + "scratch"}
 }
 
 // The places of a tenant's lists in tenantKeys.

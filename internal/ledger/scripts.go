@@ -37,8 +37,6 @@ var (
 	unlinkScript  = headerScript("unlink")
 
 	stageScript   = segmentScript("stage")
-	keepScript    = segmentScript("keep")
-	expireScript  = segmentScript("expire")
 	applyScript   = segmentScript("apply")
 	releaseScript = segmentScript("release")
 	beginScript   = segmentScript("begin")
@@ -53,6 +51,7 @@ var (
 	tenantFinishScript = tenantScript("finish")
 	tenantReopenScript = tenantScript("reopen")
 	tenantTrashScript  = tenantScript("trash")
+	clockScript        = tenantScript("clock")
 	hintScript         = tenantScript("hint")
 	takeScript         = tenantScript("take")
 
@@ -73,7 +72,8 @@ func segmentScript(name string) *redis.Script {
 }
 
 func tenantScript(name string) *redis.Script {
-	return redis.NewScript(source("clock") + source("tenant") + source("tenant_"+name))
+	limits := fmt.Sprintf("local jump_ms = %d\n", clockJump.Milliseconds())
+	return redis.NewScript(source("clock") + limits + source("tenant") + source("tenant_"+name))
 }
 
 func sessionsScriptOf(name string) *redis.Script {

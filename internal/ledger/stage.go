@@ -3,13 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"time"
 )
-
-// orphanAfter is the time to live of a staged segment. Sweep keeps the segments of a
-// complete staged run; others are deleted long before, unless Redis has lost the run's
-// header.
-const orphanAfter = 14 * 24 * time.Hour
 
 // staged is a segment in the form in which it is sent to Redis.
 type staged struct {
@@ -49,7 +43,7 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 	seg := run.segment(s.number)
 	args := []any{
 		seg.String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
-		flag(s.last), orphanAfter.Milliseconds(),
+		flag(s.last),
 	}
 	for _, chunk := range s.packed.chunks {
 		args = append(args, chunk)

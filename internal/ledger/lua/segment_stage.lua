@@ -1,5 +1,5 @@
 -- ARGV: name of the segment, tenant, kind, rows, sum, rows of a chunk, 1 if it is the
--- run's last segment, ms until an orphan expires, then the chunks. Replaces a staged
+-- run's last segment, then the chunks. Replaces a staged
 -- segment that differs.
 local h = redis.call('HMGET', head, 'sum', 'v')
 if h[1] == ARGV[5] then
@@ -11,14 +11,12 @@ if h[1] then redis.call('UNLINK', chunks) end -- else the first write is one tha
 redis.call('HSET', head, 'name', ARGV[1], 'tenant', ARGV[2], 'kind', ARGV[3], 'rows', ARGV[4], 'sum', ARGV[5],
   'per', ARGV[6], 'last', ARGV[7], 'next', '0', 'settled', '0')
 local fields = {}
-for i = 9, #ARGV do
-  fields[#fields + 1] = text(i - 9)
+for i = 8, #ARGV do
+  fields[#fields + 1] = text(i - 8)
   fields[#fields + 1] = ARGV[i]
   if #fields == 2000 or i == #ARGV then -- unpack takes fewer than 8,000
     redis.call('HSET', chunks, unpack(fields))
     fields = {}
   end
 end
-redis.call('PEXPIRE', head, ARGV[8])
-redis.call('PEXPIRE', chunks, ARGV[8])
 return {'ok'}

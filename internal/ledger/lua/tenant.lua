@@ -1,8 +1,21 @@
--- Begins every script of a tenant's lists. KEYS are those of tenantKeys.
-local runs, open, ended, trash, due, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+-- Begins every script of a tenant's lists. KEYS are those of tenantKeys. scripts.go puts
+-- jump_ms before this text.
+local runs, open, ended, trash, due, clock, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 
 -- allowWrites lets the writes of this script pass at maxmemory, as in header.lua.
 local function allowWrites() redis.call('DEL', scratch) end
+
+-- steady returns the time in ms by which runs are deleted, and Redis' time. It advances with
+-- the sweeps, and by no more than three times what Redis' clock has advanced since the last
+-- one; not at all if that is more than jump_ms, or if the clock went back. So a jump deletes
+-- nothing, and after a downtime it catches up in half of that.
+local function steady()
+  local t = now()
+  local h = redis.call('HMGET', clock, 'seen', 'steady')
+  local step = t - (tonumber(h[1] or t) or t)
+  if step < 0 or step > jump_ms then step = 0 end
+  return math.min(t, (tonumber(h[2] or t) or t) + 3 * step), t
+end
 
 -- discarded reports whether a run is in the trash. It is never listed again.
 local function discarded(run) return redis.call('HEXISTS', trash, run) == 1 end

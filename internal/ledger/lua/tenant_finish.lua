@@ -2,5 +2,5 @@
 if discarded(ARGV[1]) then return {'missing'} end
 allowWrites()
 redis.call('ZREM', open, ARGV[1])
-redis.call('ZADD', ended, 'NX', text(now() + ARGV[2]), ARGV[1])
+redis.call('ZADD', ended, 'NX', text(steady() + ARGV[2]), ARGV[1])
 return {'ok'}
