@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -59,11 +60,18 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due []Segment, n
 }
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,
-// and returns them. A dispatcher calls it when it becomes active, and once a minute.
+// removes other runs from the index, and returns the open ones. A dispatcher calls it when it becomes active, and once a minute.
 // The result includes ended runs that are not finished. If a run cannot be read or synced,
 // Rebuild returns the others and an error.
 func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
+	before, err := l.indexed(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	runs, failed := l.OpenRuns(ctx, t)
+	if failed == nil {
+		failed = l.prune(ctx, t, before, runs)
+	}
 	var all []Progress
 	for _, run := range runs {
 		p, err := l.sync(ctx, run.ID)
@@ -77,6 +85,45 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 		all = append(all, p)
 	}
 	return all, failed
+}
+
+// indexed returns the segments in the index of a tenant.
+func (l *Ledger) indexed(ctx context.Context, t Tenant) ([]string, error) {
+	var all []string
+	for cursor := uint64(0); ; {
+		page, next, err := l.rdb.ZScan(ctx, tenantKeys(t)[dueIndex], cursor, "", hintPage).Result()
+		if err != nil {
+			return nil, fmt.Errorf("read due segments of %s: %w", t, err)
+		}
+		for member := range slices.Chunk(page, 2) { // and its score
+			all = append(all, member[0])
+		}
+		if cursor = next; cursor == 0 {
+			return all, nil
+		}
+	}
+}
+
+// prune removes segments of runs that are not open from the index. The segments were read
+// before the runs: a run is listed before it has a hint.
+func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []Run) error {
+	open := make(map[string]bool, len(runs))
+	for _, run := range runs {
+		open[run.entry()] = true
+	}
+	segments = slices.DeleteFunc(segments, func(segment string) bool {
+		return open[segment[:max(strings.LastIndexByte(segment, '/'), 0)]]
+	})
+	for page := range slices.Chunk(segments, hintPage) {
+		members := make([]any, len(page))
+		for i, segment := range page {
+			members[i] = segment
+		}
+		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], members...).Err(); err != nil {
+			return fmt.Errorf("remove due segments of %s: %w", t, err)
+		}
+	}
+	return nil
 }
 
 // hint stores hints for the segments of a run.

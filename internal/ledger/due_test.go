@@ -1,11 +1,13 @@
 package ledger_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 func (w *worker) takeDue() ([]ledger.Segment, time.Time) {
@@ -104,6 +106,64 @@ func TestRebuild(t *testing.T) {
 				t.Errorf("next due %v, want %v", next, r.Due)
 			}
 		})
+	}
+}
+
+// TestRebuildRemovesEntriesThatLeadNowhere has entries in the index, due in a year, of runs
+// that were deleted or finished. A run that cannot be read keeps its own.
+func TestRebuildRemovesEntriesThatLeadNowhere(t *testing.T) {
+	w := newWorker(t)
+	later := time.Now().Add(365 * 24 * time.Hour)
+	for _, id := range []ledger.RunID{"deleted", "finished", "open"} {
+		run := w.submit(id, 2)
+		w.takeDue()
+		w.hint(segment(run, 0), later)
+	}
+	w.must(w.Pause, "open")
+	for _, id := range []ledger.RunID{"deleted", "finished"} {
+		w.must(w.Cancel, id)
+		w.must(w.Finish, id)
+	}
+	w.must(w.Delete, "deleted")
+	rebuild := func() error {
+		_, err := w.Rebuild(t.Context(), tenant)
+		return err
+	}
+	entries := func() int { return int(w.rdb.ZCard(t.Context(), ledger.DueKey(tenant)).Val()) }
+	if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("open"), "rows", "many").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rebuild(); err == nil || entries() != 3 {
+		t.Errorf("rebuild: %v, %d entries, want an error and all 3", err, entries())
+	}
+	if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("open"), "rows", 2).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rebuild(); err != nil || entries() != 1 {
+		t.Errorf("rebuild: %v, %d entries, want that of the open run", err, entries())
+	}
+}
+
+// TestRebuildKeepsNewEntries commits a run before each command of a rebuild. It stays due.
+func TestRebuildKeepsNewEntries(t *testing.T) {
+	w := newWorker(t)
+	w.submit("open", 2)
+	for n, done := 0, true; done; n++ {
+		var run ledger.Run
+		i := &interruption{after: n, do: func() { run = w.submit(ledger.RunID(fmt.Sprintf("run-%d", n)), 1) }}
+		interrupted := redistest.New(t)
+		interrupted.AddHook(i)
+		if _, err := ledger.New(interrupted).Rebuild(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+		if done = i.done(); !done {
+			break
+		}
+		if due, _ := w.takeDue(); !slices.Contains(due, segment(run, 0)) {
+			t.Errorf("command %d: due %v, want the run's segment", n, due)
+		}
+		w.must(w.Cancel, run.ID)
+		w.must(w.Delete, run.ID)
 	}
 }
 
