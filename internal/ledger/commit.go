@@ -31,6 +31,9 @@ func (l *Ledger) commitUpTo(ctx context.Context, run Run, sums []Sum, final bool
 }
 
 func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (Run, error) {
+	if err := checkSegments("sums", len(sums)); err != nil {
+		return Run{}, err
+	}
 	missing, err := l.missing(ctx, run, sums)
 	if err != nil {
 		return Run{}, err

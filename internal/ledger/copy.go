@@ -114,7 +114,7 @@ func (l *Ledger) sums(ctx context.Context, run Run) ([]Sum, error) {
 // incarnation.
 func numbersOf(run Run, numbers []int) []any {
 	args := []any{string(run.Incarnation)}
-	for _, n := range slices.Sorted(slices.Values(numbers)) {
+	for _, n := range numbers {
 		args = append(args, n)
 	}
 	return args

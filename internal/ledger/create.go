@@ -12,6 +12,9 @@ import (
 // maxLabel is how many characters of a label are kept.
 const maxLabel = 200
 
+// maxDescription bounds a description as JSON, in bytes: lists read many headers at once.
+const maxDescription = 16 << 10
+
 // NewRun is a run to be created.
 type NewRun struct {
 	ID          RunID
@@ -31,6 +34,9 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 		return Run{}, false, err
 	}
 	about, err := json.Marshal(n.Description)
+	if err == nil && len(about) > maxDescription {
+		err = fmt.Errorf("description of %d bytes: want at most %d", len(about), maxDescription)
+	}
 	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: create: %w", n.ID, err)
 	}

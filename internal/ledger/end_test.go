@@ -124,6 +124,38 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// TestClosedSegmentsBeyondTheCommitted loses, in the header, the commit of a segment that is
+// then settled. It does not count for another one that has an open row.
+func TestClosedSegmentsBeyondTheCommitted(t *testing.T) {
+	w := newWorker(t)
+	run := w.create("a")
+	var sums []ledger.Sum
+	part := func() {
+		t.Helper()
+		sum, err := w.Stage(t.Context(), run, len(sums), false, content(len(sums), 1))
+		if err == nil {
+			sums = append(sums, sum)
+			_, err = w.CommitPart(t.Context(), run, sums)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	part()
+	saved := remember(t, w.rdb)
+	part()
+	e, row := w.take(segment(run, 0))
+	saved.restore(t, w.rdb, "{run:a}")
+	w.settleAll(segment(run, 1))
+	w.must(w.Cancel, "a")
+	if w.get("a").Ended() {
+		t.Error("the run has ended with a row in progress")
+	}
+	if r := w.settle(segment(run, 0), e, row); !r.Ended {
+		t.Error("the run has not ended")
+	}
+}
+
 // open returns the ids of the open runs.
 func (w *worker) open() []ledger.RunID {
 	w.t.Helper()

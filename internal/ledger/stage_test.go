@@ -1,10 +1,12 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +25,14 @@ func TestStagedRowsAreNotReleased(t *testing.T) {
 	}
 	if p := w.sync("a"); !p.Run.Staged() || len(p.Segments) != 0 {
 		t.Errorf("progress %+v, want a staged run", p)
+	}
+}
+
+func TestStageRefusesSegmentsThatAreTooLarge(t *testing.T) {
+	w := newWorker(t)
+	row := bytes.Repeat([]byte("x"), ledger.MaxRow)
+	if _, err := w.Stage(t.Context(), w.create("a"), 0, true, [][]byte{row, row, row}); err == nil {
+		t.Error("want an error")
 	}
 }
 
@@ -169,6 +179,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"a kind in capitals", func(n *ledger.NewRun) { n.Kind = "Domain" }},
 		{"a cancelled run", func(n *ledger.NewRun) { n.Control.Cancelled = true }},
 		{"a negative retention", func(n *ledger.NewRun) { n.Description.KeepFor = -1 }},
+		{"a long description", func(n *ledger.NewRun) { n.Description.Columns = []string{strings.Repeat("x", 17<<10)} }},
 	}
 	w := newWorker(t)
 	for _, tt := range tests {

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// segmentBytes is the size from which a segment gets fewer rows, in bytes before
-	// compression, so that no command moves more than a few MB.
+	// segmentBytes bounds the rows of a segment, in bytes before compression, so that no
+	// command moves more than a few MB.
 	segmentBytes = 2 << 20
 	// repeatable is how long a Stager keeps segments in memory to stage them again:
 	// longer than the second that Redis may lose and the two seconds until Verify.

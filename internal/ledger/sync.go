@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Progress is the state of a run and of its segments.
@@ -110,7 +111,11 @@ func (l *Ledger) conclude(ctx context.Context, c copied, bits string) (ended boo
 		}
 	}
 	if len(c.missing) > 0 && (c.run.Control.Cancelled || c.run.Ended()) {
-		closed = append(closed, c.missing...)
+		for _, n := range c.missing {
+			if !bit(bits, n) {
+				closed = append(closed, n)
+			}
+		}
 		counts[Lost] = c.run.Rows - rowsOf(c.segments)
 	}
 	if err := l.reopenSegments(ctx, c.run, bits, open); err != nil {
@@ -119,11 +124,30 @@ func (l *Ledger) conclude(ctx context.Context, c copied, bits string) (ended boo
 	if _, err := l.onHeader(ctx, countsScript, c.run.ID, string(c.run.Incarnation), counts.String(), counts.Settled()); err != nil {
 		return false, err
 	}
-	a, err := l.onHeader(ctx, closeScript, c.run.ID, numbersOf(c.run, closed)...)
-	if err != nil {
+	if ended, err = l.closeSegments(ctx, c.run, closed); err != nil {
 		return false, err
 	}
-	return a.status() == "concluded", l.hint(ctx, c)
+	return ended, l.hint(ctx, c)
+}
+
+// closePage is how many segments one script closes or reopens in the header: it then takes
+// less than a millisecond.
+const closePage = 1000
+
+// closeSegments sets the bits of segments. It reports whether the run ended by this call,
+// also if there are none, since a commit may have been cut short.
+func (l *Ledger) closeSegments(ctx context.Context, run Run, closed []int) (ended bool, err error) {
+	for {
+		page := closed[:min(closePage, len(closed))]
+		a, err := l.onHeader(ctx, closeScript, run.ID, numbersOf(run, page)...)
+		if err != nil {
+			return false, err
+		}
+		ended = ended || a.status() == "concluded"
+		if closed = closed[len(page):]; len(closed) == 0 {
+			return ended, nil
+		}
+	}
 }
 
 func rowsOf(segments []SegmentState) (n int64) {
@@ -158,6 +182,10 @@ func (l *Ledger) reopenSegments(ctx context.Context, run Run, bits string, open 
 	if _, err := l.onTenant(ctx, tenantReopenScript, run.Tenant, run.entry()); err != nil {
 		return err
 	}
-	_, err := l.onHeader(ctx, reopenScript, run.ID, numbersOf(run, wrong)...)
-	return err
+	for page := range slices.Chunk(wrong, closePage) {
+		if _, err := l.onHeader(ctx, reopenScript, run.ID, numbersOf(run, page)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -54,12 +54,21 @@ local function write(flags, before, at)
   end
 end
 
+-- countClosed returns the number of closed segments among the first n. Others are closed that
+-- the header does not know any more, since a Redis has lost their commit.
+local function countClosed(n)
+  local bytes = math.floor(n / 8)
+  local count = bytes > 0 and redis.call('BITCOUNT', closed, 0, bytes - 1) or 0
+  for number = bytes * 8, n - 1 do count = count + redis.call('GETBIT', closed, number) end
+  return count
+end
+
 -- conclude ends the run if no more segments are to come and every one is closed. It
 -- reports whether this call did.
 local function conclude()
   local h = redis.call('HMGET', header, 'segments', 'ended_at', 'sealed')
   if not h[3] or h[2] then return false end
-  if redis.call('BITCOUNT', closed) < tonumber(h[1]) then return false end
+  if countClosed(tonumber(h[1])) < tonumber(h[1]) then return false end
   redis.call('HSET', header, 'ended_at', text(now()))
   return true
 end
