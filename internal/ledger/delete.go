@@ -12,8 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Delete removes a run that is staged, incomplete or ended, with all its rows. The error
-// is [ErrOpen] for any other. If it is interrupted, [Ledger.Sweep] does the rest.
+// Delete removes a run that is staged or ended, with all its rows. The error is [ErrOpen]
+// for any other, also for one that is incomplete: a row in progress, or one with an intent,
+// may have a request under way, and [Ledger.Cancel] lets it finish. If Delete is interrupted,
+// [Ledger.Sweep] does the rest.
 func (l *Ledger) Delete(ctx context.Context, id RunID) error {
 	hash, err := l.header(ctx, id)
 	if err != nil {

@@ -66,6 +66,27 @@ func TestDeleteLeavesNoKeys(t *testing.T) {
 	}
 }
 
+// TestDeleteWaitsForRowsInProgress deletes an incomplete run of which a row is in progress.
+// It has to be cancelled, and to end.
+func TestDeleteWaitsForRowsInProgress(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3, 4)
+	e, row := w.take(segment(run, 0))
+	w.lose(segment(run, 1))
+	w.sync("a")
+	for _, operation := range []string{"sync", "cancel"} {
+		if err := w.Delete(t.Context(), "a"); !errors.Is(err, ledger.ErrOpen) {
+			t.Fatalf("delete after the %s: %v, want %v", operation, err, ledger.ErrOpen)
+		}
+		w.must(w.Cancel, "a")
+	}
+	want(t, w.settle(segment(run, 0), e, row), ledger.RowWritten)
+	w.must(w.Delete, "a")
+	if keys := keysOf(t, run); len(keys) > 0 {
+		t.Errorf("keys %q remain", keys)
+	}
+}
+
 func TestDeleteRefusesOpenRuns(t *testing.T) {
 	w := newWorker(t)
 	w.submit("a", 3)
