@@ -76,7 +76,8 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 	if err != nil {
 		return Run{}, false, err
 	}
-	created = a.status() == "created"
+	// Not by the status alone: the client repeats a script whose answer was lost.
+	created = run.Incarnation == own.Incarnation
 	if !created {
 		if err := l.unlist(ctx, own); err != nil {
 			return Run{}, false, err

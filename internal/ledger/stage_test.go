@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 )
 
 func TestStagedRowsAreNotReleased(t *testing.T) {
@@ -165,6 +167,73 @@ func TestCreate(t *testing.T) {
 	var mismatch *ledger.MismatchError
 	if _, _, err := w.Create(t.Context(), n); !errors.As(err, &mismatch) || mismatch.Member != "digest" {
 		t.Errorf("create with another digest: %v, want a mismatch", err)
+	}
+}
+
+// repeated is a hook that sends each script twice, as the client does when an answer was
+// lost, and returns the second answer.
+type repeated struct{}
+
+func (repeated) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (repeated) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			_ = next(ctx, cmd)
+			cmd.SetErr(nil)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (repeated) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// TestRepeatedScripts sends each script of a run's creation, end and deletion twice.
+func TestRepeatedScripts(t *testing.T) {
+	rdb := redistest.New(t)
+	rdb.AddHook(repeated{})
+	w := on(t, rdb)
+	run := w.submit("a", 1) // fails unless it was created
+	if ids := w.open(); !slices.Equal(ids, []ledger.RunID{"a"}) {
+		t.Errorf("open runs %q, want the run", ids)
+	}
+	w.must(w.Pause, "a")
+	w.must(w.Resume, "a")
+	w.must(w.Cancel, "a")
+	w.must(w.Finish, "a")
+	w.must(w.Delete, "a")
+	if keys := keysOf(t, run); len(keys) > 0 {
+		t.Errorf("keys %q remain", keys)
+	}
+}
+
+// TestCreateAndFinishAtTheSameTime finishes a run before each command of a producer that
+// creates it again, and starts its retention. It is not listed as open again.
+func TestCreateAndFinishAtTheSameTime(t *testing.T) {
+	w := newWorker(t)
+	for n, done := 0, true; done; n++ {
+		id := ledger.RunID(fmt.Sprintf("run-%d", n))
+		w.submit(id)
+		finished := false
+		i := &interruption{after: n, do: func() {
+			w.retain(id)
+			finished = true
+		}}
+		rdb := redistest.New(t)
+		rdb.AddHook(i)
+		if _, created, err := ledger.New(rdb).Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}); err != nil || created {
+			t.Fatalf("command %d: created %v, %v", n, created, err)
+		}
+		done = i.done()
+		entries, err := w.rdb.ZRange(t.Context(), ledger.OpenKey(tenant), 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open := slices.ContainsFunc(entries, func(e string) bool { return strings.HasPrefix(e, string(id)+"/") }); open == finished {
+			t.Errorf("command %d: finished %v, listed as open %v", n, finished, open)
+		}
 	}
 }
 
