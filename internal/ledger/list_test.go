@@ -61,6 +61,63 @@ func TestUnreadableHeader(t *testing.T) {
 	}
 }
 
+// TestMalformedNumber has a number in a header that is none. Operations that do not read the
+// header before they change it name the run and the field.
+func TestMalformedNumber(t *testing.T) {
+	for _, field := range []string{"v", "not_before", "reserved", "base", "segments", "rows"} {
+		t.Run(field, func(t *testing.T) {
+			w := newWorker(t)
+			run := w.submit("odd-run", 1)
+			seg := segment(run, 0)
+			sums, err := w.Sums(t.Context(), run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, row := w.take(seg)
+			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey(run.ID), field, "many").Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, stage := w.Stage(t.Context(), run, 0, true, content(0, 1))
+			_, commit := w.Commit(t.Context(), run, sums)
+			_, settle := w.Settle(t.Context(), seg, e.nonce, ledger.Result{Outcome: ledger.Done}, row)
+			for operation, err := range map[string]error{
+				"stage": stage, "commit": commit, "settle": settle, "delete": w.Delete(t.Context(), run.ID),
+			} {
+				if err == nil || !strings.Contains(err.Error(), string(run.ID)) || !strings.Contains(err.Error(), "stored header: "+field) {
+					t.Errorf("%s: %v, want an error that names the run and %s", operation, err, field)
+				}
+			}
+			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey(run.ID), field, 1).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if p := w.sync(run.ID); !p.Run.Ended() {
+				t.Errorf("run %+v, want it ended once the header can be read", p.Run)
+			}
+		})
+	}
+}
+
+// TestCloseOfALostCommit settles the last row of a run of which the header lost the commit,
+// but not the cancel. The run ends with the next commit.
+func TestCloseOfALostCommit(t *testing.T) {
+	w := newWorker(t)
+	s := w.fill(w.create("a"), content(0, 3))
+	run := w.commit(s)
+	e, row := w.take(segment(run, 0))
+	w.must(w.Cancel, "a")
+	w.uncommit(run)
+	if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("a"), "sealed", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, w.settle(segment(run, 0), e, row), ledger.RowWritten)
+	if err := s.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !w.get("a").Ended() {
+		t.Error("the run has not ended")
+	}
+}
+
 // TestUnreadableHeaderCanBeDeleted deletes a run whose description cannot be read.
 func TestUnreadableHeaderCanBeDeleted(t *testing.T) {
 	w := newWorker(t)

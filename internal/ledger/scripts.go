@@ -118,6 +118,8 @@ func (l *Ledger) do(ctx context.Context, s *redis.Script, keys []string, args []
 	switch a.status() {
 	case "missing":
 		return a, ErrNotFound
+	case "malformed":
+		return a, fmt.Errorf("stored header: %s is malformed", a.text(1))
 	case "staged":
 		return a, ErrStaged
 	case "open":

@@ -6,19 +6,27 @@ local header, closed, sums, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- script's first write if it may need memory, and no later one. DEL never needs any.
 local function allowWrites() redis.call('DEL', scratch) end
 
--- present reports whether the header is that of the caller's incarnation.
-local function present() return redis.call('HGET', header, 'inc') == ARGV[1] end
+-- refused returns the answer to a caller whose incarnation is not the header's, or if a
+-- number of the header cannot be read: {'malformed', field}. Otherwise it returns nil.
+local function refused()
+  local h = redis.call('HMGET', header, 'inc', 'v', 'not_before', 'reserved', 'base', 'segments', 'rows')
+  if h[1] ~= ARGV[1] then return {'missing'} end
+  for i, field in ipairs({'v', 'not_before', 'reserved', 'base', 'segments', 'rows'}) do
+    local always = i <= 3
+    if not tonumber(h[i + 1]) and (always or h[i + 1]) then return {'malformed', field} end
+  end
+end
 
 -- read returns the whole header as the answer of a script.
 local function read(status) return {status, redis.call('HGETALL', header)} end
 
 -- version returns a version that is higher than the header's and than floor. It is the
 -- time in microseconds, so that a Redis that has lost its last writes does not issue a
--- version twice.
+-- version twice; hardly ever, if its clock has gone back.
 local function version(floor)
   local t = redis.call('TIME')
   local own = tonumber(redis.call('HGET', header, 'v') or '0')
-  return math.max(t[1] * 1000000 + t[2], own + 1, floor + 1)
+  return math.max(t[1] * 1000000 + t[2], math.max(own, floor) + 1 + t[2] % 1000)
 end
 
 -- unknown reports whether the header does not know of a segment's control of that version:
@@ -34,7 +42,7 @@ end
 local function combined(at, flags, before)
   local h = redis.call('HMGET', header, 'v', 'flags', 'not_before', 'was', 'was_before')
   if at > tonumber(h[1]) or not h[4] then return flags, before end
-  for letter in string.gmatch(h[2], '.') do
+  for letter in string.gmatch(h[2] or '', '.') do
     if not has(h[4], letter) and not has(flags, letter) then flags = flags .. letter end
   end
   for letter in string.gmatch(h[4], '.') do
@@ -47,7 +55,7 @@ end
 local function write(flags, before, at)
   local h = redis.call('HMGET', header, 'v', 'flags', 'not_before')
   redis.call('HSET', header, 'flags', flags, 'not_before', before, 'v', text(version(at)),
-    'base', text(math.max(tonumber(h[1]), at)), 'was', h[2], 'was_before', h[3])
+    'base', text(math.max(tonumber(h[1]), at)), 'was', h[2] or '', 'was_before', h[3])
   if has(flags, 'c') then
     redis.call('HSETNX', header, 'cancelled_at', text(now()))
     redis.call('HSET', header, 'sealed', '1') -- it takes no more rows
@@ -67,7 +75,7 @@ end
 -- reports whether this call did.
 local function conclude()
   local h = redis.call('HMGET', header, 'segments', 'ended_at', 'sealed')
-  if not h[3] or h[2] then return false end
+  if not h[1] or not h[3] or h[2] then return false end
   if countClosed(tonumber(h[1])) < tonumber(h[1]) then return false end
   redis.call('HSET', header, 'ended_at', text(now()))
   return true

@@ -1,6 +1,7 @@
 -- ARGV: incarnation, number of segments, number of rows, sums, 1 if there are no more
 -- segments to come. Answers the header, or 'mismatch' if other segments are committed.
-if not present() then return {'missing'} end
+local no = refused()
+if no then return no end
 local h = redis.call('HMGET', header, 'segments', 'deleting_at', 'reserved', 'sealed')
 if h[2] then return {'missing'} end
 local own, given, final = redis.call('GET', sums) or '', ARGV[4], ARGV[5] == '1'

@@ -2,9 +2,10 @@
 -- a segment's control: version or 0, flags, not before in ms. If the header does not know
 -- that control it is taken over first; if it does, nothing is changed, since another
 -- change came later. Answers {'ok', header}, or the reason for which nothing was changed.
-if not present() then return {'missing'} end
+local no = refused()
+if no then return no end
 local h = redis.call('HMGET', header, 'flags', 'not_before', 'segments', 'ended_at', 'deleting_at')
-local flags, before, at = h[1], h[2], tonumber(ARGV[5])
+local flags, before, at = h[1] or '', h[2], tonumber(ARGV[5])
 if h[5] then return {'missing'} end
 if h[4] then return {'ended'} end
 if has(ARGV[2], 'c') and not h[3] then return {'staged'} end

@@ -1,6 +1,7 @@
 -- ARGV: incarnation, number of a segment, its sum. Admits the segment's rows: the header
 -- knows of a segment before it exists, so that it can be deleted.
-if not present() then return {'missing'} end
+local no = refused()
+if no then return no end
 local h = redis.call('HMGET', header, 'segments', 'reserved', 'deleting_at', 'sealed')
 local number = tonumber(ARGV[2])
 if h[3] then return {'missing'} end
