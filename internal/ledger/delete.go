@@ -124,7 +124,7 @@ const lossWindow = time.Minute
 // that are incomplete and abandoned. It also completes deletions that were interrupted, or
 // that a node of Redis has lost. It returns the number of runs that it deleted for their
 // age, at most 200. The retention of a run begins with the first sweep that is at least a
-// minute after its [Ledger.Finish]. If it fails for some runs it does the others and returns an error.
+// minute after its [Ledger.Finish], and counts no time in which nobody sweeps. If it fails for some runs it does the others and returns an error.
 // The dispatcher calls it once a minute.
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	c, err := l.advance(ctx, t)
@@ -145,8 +145,8 @@ const clockJump = time.Hour
 
 // clock is the time of a sweep.
 type clock struct {
-	// steady is the time by which runs are deleted. It does not follow jumps of Redis'
-	// clock: see lua/tenant.lua.
+	// steady is the time by which runs are deleted. It counts neither jumps of Redis' clock
+	// nor times without sweeps: see lua/tenant.lua.
 	steady time.Time
 	// now is Redis' time.
 	now time.Time
@@ -299,8 +299,8 @@ func (l *Ledger) sweepEntry(ctx context.Context, e entry, c clock) (deleted bool
 		return false, err
 	case !run.DeletingAt.IsZero():
 		return true, l.discard(ctx, run)
-	case run.Staged() && c.steady.Sub(run.StagedAt) > AbandonedAfter:
-		return l.expire(ctx, run)
+	case run.Staged() && c.now.Sub(run.StagedAt) > AbandonedAfter && c.steady.Sub(e.at) > AbandonedAfter:
+		return l.expire(ctx, run) // by both: Redis' clock may have jumped since StagedAt
 	case !run.FinishedAt.IsZero() && c.now.Sub(run.FinishedAt).Abs() >= lossWindow:
 		return false, l.retain(ctx, run.ID)
 	}

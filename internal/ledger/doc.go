@@ -63,7 +63,7 @@
 //
 //	orgops:v2:tenants                  set: the tenants that have or had a run
 //	orgops:v2:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
-//	                           :open   the same, of runs that are not finished
+//	                           :open   the same, of runs that are not finished, by the clock of the sweeps
 //	                           :ended  sorted set: finished runs by when they are deleted, in ms
 //	                           :trash  hash: <run>/<incarnation> of deleted runs -> <segments>:<time in ms>
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
@@ -110,6 +110,6 @@
 //   - No script and no deletion works on more than one segment. Longer
 //     operations are divided.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
-//     deletes nothing: the time by which runs are deleted advances with the sweeps. No key
-//     expires by itself.
+//     deletes nothing, and no time counts in which nobody sweeps: the time by which runs
+//     are deleted advances with the sweeps. No key expires by itself.
 package ledger

@@ -59,7 +59,10 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 	if err == nil && a.status() == "mismatch" {
 		err = mismatch(run, s.packed.sum)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return l.relist(ctx, run) // Redis may have lost the entry that Create made
 }
 
 func mismatch(run Run, sum Sum) error {

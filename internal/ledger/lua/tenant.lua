@@ -5,17 +5,20 @@ local runs, open, ended, trash, due, clock, scratch = KEYS[1], KEYS[2], KEYS[3],
 -- allowWrites lets the writes of this script pass at maxmemory, as in header.lua.
 local function allowWrites() redis.call('DEL', scratch) end
 
--- steady returns the time in ms by which runs are deleted, and Redis' time. It advances with
--- the sweeps, and by no more than three times what Redis' clock has advanced since the last
--- one; not at all if that is more than jump_ms, or if the clock went back. So a jump deletes
--- nothing, and after a downtime it catches up in half of that.
+-- steady returns the time in ms by which runs are deleted, and Redis' time. It advances as
+-- Redis' clock does from sweep to sweep, but not by a step back or one of more than jump_ms:
+-- so neither a jump nor a downtime deletes anything, and a time that was stored with it
+-- stays right.
 local function steady()
   local t = now()
   local h = redis.call('HMGET', clock, 'seen', 'steady')
   local step = t - (tonumber(h[1] or t) or t)
   if step < 0 or step > jump_ms then step = 0 end
-  return math.min(t, (tonumber(h[2] or t) or t) + 3 * step), t
+  return (tonumber(h[2] or t) or t) + step, t
 end
+
+-- advance stores that time.
+local function advance(at, t) redis.call('HSET', clock, 'seen', text(t), 'steady', text(at)) end
 
 -- discarded reports whether a run is in the trash. It is never listed again.
 local function discarded(run) return redis.call('HEXISTS', trash, run) == 1 end

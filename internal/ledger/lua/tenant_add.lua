@@ -1,6 +1,8 @@
 -- ARGV: run/incarnation. Lists a run as open, unless it is listed as open or ended.
 if discarded(ARGV[1]) then return {'missing'} end
+local at, t = steady()
 allowWrites()
-redis.call('ZADD', runs, 'NX', text(now()), ARGV[1])
-if not redis.call('ZSCORE', ended, ARGV[1]) then redis.call('ZADD', open, 'NX', text(now()), ARGV[1]) end
+if redis.call('EXISTS', clock) == 0 then advance(at, t) end
+redis.call('ZADD', runs, 'NX', text(t), ARGV[1])
+if not redis.call('ZSCORE', ended, ARGV[1]) then redis.call('ZADD', open, 'NX', text(at), ARGV[1]) end
 return {'ok'}

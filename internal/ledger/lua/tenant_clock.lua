@@ -2,5 +2,5 @@
 -- ms}.
 local at, t = steady()
 allowWrites()
-redis.call('HSET', clock, 'seen', text(t), 'steady', text(at))
+advance(at, t)
 return {'ok', at, t}

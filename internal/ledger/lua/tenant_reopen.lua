@@ -3,5 +3,5 @@ if discarded(ARGV[1]) then return {'missing'} end
 allowWrites()
 redis.call('ZREM', ended, ARGV[1])
 redis.call('ZADD', runs, 'NX', text(now()), ARGV[1])
-redis.call('ZADD', open, 'NX', text(now()), ARGV[1])
+redis.call('ZADD', open, 'NX', text((steady())), ARGV[1])
 return {'ok'}
