@@ -1,0 +1,519 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// TestLifecycle lets producers, dispatchers, workers and people apply random operations to a
+// few runs, from Create to Sweep. Connections are lost, Redis' clock jumps, and Redis or one
+// of its nodes loses what was written in the last second, without a Sync right after. Then
+// everything is repaired by what a dispatcher does every minute. Every committed run must be
+// listed and end, no row of a deleted run may be executed, no run may be deleted before its
+// time, and once the runs were deleted no key may be left. It prints its seed;
+// ORGOPS_TEST_SEED repeats one, ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
+func TestLifecycle(t *testing.T) {
+	m := redistest.Mini(t)
+	first, worlds := worldsOf(t, 20)
+	lossy := redistest.New(t)
+	f := &faults{}
+	lossy.AddHook(f)
+	for i := range worlds {
+		seed := first + uint64(i)
+		m.FlushAll()
+		s := &lifecycle{
+			worker: on(t, redistest.New(t)), lossy: ledger.New(lossy), faults: f, mini: m,
+			rand: rand.New(rand.NewPCG(seed, 1)), now: time.Now(),
+			producers: map[ledger.RunID]*producer{}, deleted: map[ledger.Incarnation]bool{},
+		}
+		s.run()
+		if t.Failed() {
+			t.Fatalf("ORGOPS_TEST_SEED=%d; the operations:\n%s", seed, strings.Join(s.log, "\n"))
+		}
+	}
+	t.Logf("%d worlds from seed %d on", worlds, first)
+}
+
+// worldsOf returns the seed of the first world and the number of worlds.
+func worldsOf(t *testing.T, usual int) (first uint64, worlds int) {
+	t.Helper()
+	worlds = usual
+	if testing.Short() {
+		worlds = max(usual/3, 1)
+	}
+	if n, err := strconv.Atoi(os.Getenv("ORGOPS_TEST_LEDGER_WORLDS")); err == nil {
+		worlds = n
+	}
+	if seed, err := strconv.ParseUint(os.Getenv("ORGOPS_TEST_SEED"), 10, 64); err == nil {
+		return seed, 1
+	}
+	return rand.Uint64(), worlds
+}
+
+// keepFor is the retention of the runs.
+const keepFor = 24 * time.Hour
+
+type lifecycle struct {
+	*worker
+	lossy  *ledger.Ledger // by a connection with faults
+	faults *faults
+	mini   *miniredis.Miniredis
+	rand   *rand.Rand
+	log    []string
+
+	now    time.Time     // the true time
+	offset time.Duration // of Redis' clock
+
+	producers map[ledger.RunID]*producer
+	deleted   map[ledger.Incarnation]bool // that Redis cannot forget any more
+	losing    bool                        // what happens now is lost by some node
+	recent    []ledger.Incarnation        // deleted meanwhile
+	only      ledger.RunID                // the run of the operations, if not a random one
+}
+
+// producer is what the producer of a run knows.
+type producer struct {
+	run       ledger.Run
+	sums      []ledger.Sum
+	size      int // in segments
+	committed bool
+	deleted   bool
+	lost      bool // Redis lost something since the run was created
+	touched   time.Time
+	fresh     bool // created or committed within the second that Redis loses
+}
+
+func (s *lifecycle) run() {
+	s.advance(0)
+	for range 60 {
+		if s.rand.IntN(10) == 0 {
+			s.lose()
+		} else {
+			s.operate()
+		}
+		if s.t.Failed() {
+			return
+		}
+	}
+	s.end()
+}
+
+// operate does one operation, at times by a connection that is lost.
+func (s *lifecycle) operate() {
+	operations := []func(*ledger.Ledger){
+		s.create, s.create, s.stage, s.stage, s.stage, s.commit, s.commit, s.commit, s.execute, s.execute,
+		s.control, s.finish, s.finish, s.delete, s.rebuild, s.sweep, s.sweep,
+	}
+	l := s.Ledger
+	if !s.losing {
+		operations = append(operations, func(*ledger.Ledger) { s.pass() }, func(*ledger.Ledger) { s.pass() }, func(*ledger.Ledger) { s.jump() })
+		if s.rand.IntN(4) == 0 {
+			l = s.lossy
+			s.faults.arm(s.rand.IntN(8), s.rand.IntN(2) == 0)
+			defer s.faults.disarm()
+		}
+	}
+	operations[s.rand.IntN(len(operations))](l)
+}
+
+func (s *lifecycle) note(format string, a ...any) { s.log = append(s.log, fmt.Sprintf(format, a...)) }
+
+// expect fails for an error that no state of a run and no lost connection explains.
+func (s *lifecycle) expect(operation string, err error) {
+	s.t.Helper()
+	s.note("%s: %v", operation, err)
+	var missing *ledger.MissingError
+	if err == nil || errors.As(err, &missing) {
+		return
+	}
+	for _, known := range []error{errFault, ledger.ErrNotFound, ledger.ErrStaged, ledger.ErrOpen, ledger.ErrEnded} {
+		if errors.Is(err, known) {
+			return
+		}
+	}
+	s.t.Errorf("%s: %v", operation, err)
+}
+
+// id returns the id of one of a few runs.
+func (s *lifecycle) id() ledger.RunID {
+	if s.only != "" {
+		return s.only
+	}
+	return ledger.RunID("run-" + strconv.Itoa(s.rand.IntN(3)))
+}
+
+// pick returns the producer of some run that can continue, or nil.
+func (s *lifecycle) pick() *producer {
+	p := s.producers[s.id()]
+	if p == nil || p.deleted {
+		return nil
+	}
+	return p
+}
+
+func (s *lifecycle) create(l *ledger.Ledger) {
+	id := s.id()
+	run, _, err := l.Create(s.t.Context(), ledger.NewRun{
+		ID: id, Tenant: tenant, Kind: kind, Description: ledger.Description{KeepFor: keepFor},
+	})
+	s.expect(fmt.Sprintf("create %s %s", id, run.Incarnation), err)
+	if err != nil {
+		return
+	}
+	if s.deleted[run.Incarnation] {
+		s.t.Errorf("create %s: a deleted run is there again", id)
+	}
+	if p := s.producers[id]; p != nil && p.run.Incarnation == run.Incarnation {
+		p.deleted, p.fresh = false, p.fresh || s.losing
+		return
+	}
+	s.producers[id] = &producer{run: run, size: s.rand.IntN(4), touched: s.now, fresh: s.losing}
+}
+
+func (s *lifecycle) stage(l *ledger.Ledger) {
+	p := s.pick()
+	if p == nil || len(p.sums) == p.size {
+		return
+	}
+	n := len(p.sums)
+	sum, err := l.Stage(s.t.Context(), p.run, n, n == p.size-1, content(n*10, 1+n))
+	s.expect(fmt.Sprintf("stage segment %d of %s", n, p.run.ID), err)
+	if err == nil {
+		p.sums, p.touched = append(p.sums, sum), s.now
+	}
+}
+
+// commit commits a run of which all is staged, and stages again what is missing.
+func (s *lifecycle) commit(l *ledger.Ledger) {
+	p := s.pick()
+	if p == nil || len(p.sums) < p.size {
+		return
+	}
+	_, err := l.Commit(s.t.Context(), p.run, p.sums)
+	s.expect(fmt.Sprintf("commit %s", p.run.ID), err)
+	s.restage(l, p, err)
+	p.committed = p.committed || err == nil
+	p.fresh = p.fresh || s.losing
+}
+
+func (s *lifecycle) restage(l *ledger.Ledger, p *producer, err error) {
+	var missing *ledger.MissingError
+	if !errors.As(err, &missing) {
+		return
+	}
+	for _, n := range missing.Segments {
+		_, err := l.Stage(s.t.Context(), p.run, n, n == p.size-1, content(n*10, 1+n))
+		s.expect(fmt.Sprintf("stage segment %d of %s again", n, p.run.ID), err)
+	}
+}
+
+// verify does what a producer does two seconds after it has created or committed a run.
+func (s *lifecycle) verify(p *producer) {
+	if p.committed {
+		committed, missing, err := s.Verify(s.t.Context(), p.run, p.sums)
+		s.expect(fmt.Sprintf("verify %s: %v, missing %v", p.run.ID, committed, missing), err)
+		if err == nil && !committed {
+			if len(missing) > 0 {
+				s.restage(s.Ledger, p, &ledger.MissingError{Run: p.run.ID, Segments: missing})
+			}
+			_, err := s.Commit(s.t.Context(), p.run, p.sums)
+			s.expect(fmt.Sprintf("commit %s again", p.run.ID), err)
+		}
+		return
+	}
+	run, _, err := s.Create(s.t.Context(), ledger.NewRun{ID: p.run.ID, Tenant: tenant, Kind: kind, Description: ledger.Description{KeepFor: keepFor}})
+	s.expect(fmt.Sprintf("create %s again", p.run.ID), err)
+	if err == nil && run.Incarnation != p.run.Incarnation {
+		s.producers[p.run.ID] = &producer{run: run, size: s.rand.IntN(4), touched: s.now, lost: true}
+	}
+}
+
+// execute executes some rows of the segments that are due.
+func (s *lifecycle) execute(l *ledger.Ledger) { s.work(l, 3) }
+
+// work executes up to n rows of each segment that is due, and leaves some of them open.
+func (s *lifecycle) work(l *ledger.Ledger, n int) {
+	due, _, err := l.TakeDue(s.t.Context(), tenant, 100)
+	s.expect(fmt.Sprintf("take %v", due), err)
+	for _, seg := range due {
+		if s.deleted[seg.Incarnation] {
+			s.t.Errorf("segment %s of a deleted run is due", seg)
+		}
+		r, err := l.Release(s.t.Context(), seg, ledger.Quota{First: n, Check: n, Ready: n})
+		s.expect(fmt.Sprintf("release %v of %s", numbers(r), seg), err)
+		next := r.Due
+		if err == nil && len(r.Rows) > 0 {
+			next = s.settle(l, seg, r, n < 100)
+		}
+		_ = l.Hint(s.t.Context(), tenant, ledger.Hint{Segment: seg, Due: next})
+	}
+}
+
+// settle settles released rows; some remain open.
+func (s *lifecycle) settle(l *ledger.Ledger, seg ledger.Segment, r ledger.Release, leave bool) time.Time {
+	e := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: s.session}
+	rows, next := numbers(r), r.Due
+	b, err := l.Begin(s.t.Context(), seg, e, rows...)
+	s.expect("begin", err)
+	if err != nil || leave && s.rand.IntN(6) == 0 {
+		return b.Due // the worker is killed
+	}
+	var receipt ledger.Receipt
+	if leave && s.rand.IntN(4) == 0 {
+		receipt, err = l.Wait(s.t.Context(), seg, e.Nonce, ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute}, rows...)
+	} else {
+		receipt, err = l.Settle(s.t.Context(), seg, e.Nonce, ledger.Result{Outcome: ledger.Done}, rows...)
+	}
+	s.expect(fmt.Sprintf("end %v of %s", rows, seg), err)
+	if err == nil {
+		next = receipt.Due
+	}
+	return next
+}
+
+func (s *lifecycle) control(l *ledger.Ledger) {
+	id := s.id()
+	controls := map[string]func(context.Context, ledger.RunID) error{
+		"pause": l.Pause, "resume": l.Resume, "hold": l.Hold, "cancel": l.Cancel,
+		"postpone": func(ctx context.Context, id ledger.RunID) error {
+			return l.Postpone(ctx, id, s.now.Add(s.offset+2*time.Hour))
+		},
+	}
+	names := slices.Sorted(maps.Keys(controls))
+	name := names[s.rand.IntN(len(names))]
+	s.expect(name+" "+string(id), controls[name](s.t.Context(), id))
+}
+
+// finish does the follow-ups of runs that have ended.
+func (s *lifecycle) finish(l *ledger.Ledger) {
+	runs, err := l.OpenRuns(s.t.Context(), tenant)
+	s.expect("open runs", err)
+	for _, run := range runs {
+		if run.Ended() {
+			s.expect("finish "+string(run.ID), l.Finish(s.t.Context(), run.ID))
+			if p := s.producers[run.ID]; p != nil {
+				p.touched = s.now
+			}
+		}
+	}
+}
+
+func (s *lifecycle) delete(l *ledger.Ledger) {
+	p := s.pick()
+	if p == nil {
+		return
+	}
+	err := l.Delete(s.t.Context(), p.run.ID)
+	s.expect("delete "+string(p.run.ID), err)
+	p.deleted = err == nil || errors.Is(err, errFault)
+	if err == nil && s.losing {
+		s.recent = append(s.recent, p.run.Incarnation)
+	} else if err == nil {
+		s.deleted[p.run.Incarnation] = true
+	}
+}
+
+func (s *lifecycle) rebuild(l *ledger.Ledger) {
+	_, err := l.Rebuild(s.t.Context(), tenant)
+	s.expect("rebuild", err)
+}
+
+// sweep sweeps. A run that it deletes must have been abandoned or retained for long enough,
+// by the true time.
+func (s *lifecycle) sweep(l *ledger.Ledger) {
+	n, err := l.Sweep(s.t.Context(), tenant)
+	s.expect(fmt.Sprintf("sweep %d", n), err)
+	for id, p := range s.producers {
+		if p.deleted || p.lost {
+			continue
+		}
+		if _, err := s.Get(s.t.Context(), id); errors.Is(err, ledger.ErrNotFound) {
+			p.deleted = true
+			if age := s.now.Sub(p.touched); age < keepFor {
+				s.t.Errorf("run %s was deleted %v after its last change", id, age)
+			}
+		}
+	}
+}
+
+// advance lets true time pass.
+func (s *lifecycle) advance(d time.Duration) {
+	s.now = s.now.Add(d)
+	s.mini.SetTime(s.now.Add(s.offset))
+}
+
+// pass lets time pass: less than a minute at a time while Redis' clock is another one.
+func (s *lifecycle) pass() {
+	d := []time.Duration{time.Second, 20 * time.Second, 20 * time.Minute, 50 * time.Minute}[s.rand.IntN(4)]
+	if s.offset != 0 {
+		d = min(d, 20*time.Second)
+	}
+	s.note("%v pass", d)
+	s.advance(d)
+}
+
+// jump has Redis' clock jump, or go back to the true time.
+func (s *lifecycle) jump() {
+	const year = 365 * 24 * time.Hour
+	if s.offset != 0 {
+		s.offset = 0
+	} else {
+		s.offset = []time.Duration{year, -year}[s.rand.IntN(2)]
+	}
+	s.note("the clock is %v ahead", s.offset)
+	s.advance(0)
+}
+
+// lose has Redis, or one node, lose the operations of a second. The producers of that second
+// notice.
+func (s *lifecycle) lose() {
+	s.advance(2 * time.Minute) // no other loss is as recent
+	saved := remember(s.t, s.rdb)
+	s.losing, s.recent = true, nil
+	if s.rand.IntN(2) == 0 {
+		s.story()
+	} else {
+		for range 1 + s.rand.IntN(4) {
+			s.operate()
+		}
+	}
+	s.losing = false
+	parts := []string{"", "{tenant:", "orgops:v2:tenants", "{run:run-0}", "{run:run-1}", "{run:run-2}", ".0}", ".1}", ".2}"}
+	part := parts[s.rand.IntN(len(parts))]
+	s.note("lose %q", part)
+	saved.restore(s.t, s.rdb, part)
+	if strings.HasPrefix(part, ".") { // the lists and headers have the deletions
+		for _, inc := range s.recent {
+			s.deleted[inc] = true
+		}
+	}
+	s.advance(2 * time.Second)
+	for _, id := range slices.Sorted(maps.Keys(s.producers)) {
+		p := s.producers[id]
+		p.lost = true
+		if p.fresh && !p.deleted {
+			s.verify(p)
+		}
+		p.fresh = false
+	}
+}
+
+// story does, with one run, several operations that belong together.
+func (s *lifecycle) story() {
+	s.only = s.id()
+	defer func() { s.only = "" }()
+	cancel := func(l *ledger.Ledger) {
+		s.expect("cancel "+string(s.only), l.Cancel(s.t.Context(), s.only))
+	}
+	all := func(l *ledger.Ledger) { s.work(l, 100) }
+	stories := [][]func(*ledger.Ledger){
+		{s.create, s.stage, s.stage, s.stage, s.commit},
+		{s.create, s.stage, s.stage, s.stage, s.commit, all},
+		{all, s.finish, s.sweep},
+		{cancel, s.finish, s.sweep},
+		{cancel, s.delete},
+		{cancel, s.delete, s.create, s.stage, s.stage, s.stage, s.commit},
+		{s.delete, s.sweep},
+	}
+	for _, do := range stories[s.rand.IntN(len(stories))] {
+		do(s.Ledger)
+	}
+}
+
+// end does what dispatchers, producers and people do until no run is open, and then sweeps
+// until every run is deleted.
+func (s *lifecycle) end() {
+	s.offset = 0
+	s.note("the end")
+	for range 12 {
+		s.advance(16 * time.Minute)
+		s.rebuild(s.Ledger)
+		s.start()
+		for range 5 {
+			s.work(s.Ledger, 100)
+		}
+		s.finish(s.Ledger)
+		s.sweep(s.Ledger)
+	}
+	s.listed()
+	for range 40 * 24 {
+		if s.t.Failed() {
+			return
+		}
+		s.advance(50 * time.Minute)
+		if n, err := s.Sweep(s.t.Context(), tenant); err != nil {
+			s.t.Errorf("sweep: %d, %v", n, err)
+		}
+		if len(s.left()) == 0 {
+			return
+		}
+	}
+	s.t.Errorf("keys %q are left", s.left())
+}
+
+// start has every open run go on: it is resumed, or deleted if it is staged.
+func (s *lifecycle) start() {
+	runs, err := s.OpenRuns(s.t.Context(), tenant)
+	s.expect("open runs", err)
+	for _, run := range runs {
+		if run.Staged() {
+			s.expect("delete "+string(run.ID), s.Delete(s.t.Context(), run.ID))
+			s.producers[run.ID] = nil
+			continue
+		}
+		s.expect("resume", s.Resume(s.t.Context(), run.ID))
+		s.expect("unhold", s.Unhold(s.t.Context(), run.ID))
+		s.expect("postpone", s.Postpone(s.t.Context(), run.ID, time.Time{}))
+		if run.Control.Incomplete || run.Growing {
+			s.expect("cancel", s.Cancel(s.t.Context(), run.ID))
+		}
+	}
+	maps.DeleteFunc(s.producers, func(_ ledger.RunID, p *producer) bool { return p == nil })
+}
+
+// listed checks that every run with a header is listed and has ended.
+func (s *lifecycle) listed() {
+	open, err := s.OpenRuns(s.t.Context(), tenant)
+	if err != nil || len(open) > 0 {
+		s.t.Errorf("open runs %+v, %v, want none", open, err)
+	}
+	runs, err := s.Runs(s.t.Context(), tenant)
+	if err != nil {
+		s.t.Error(err)
+	}
+	for _, key := range redistest.Keys(s.t, "*{run:*}:header") {
+		_, rest, _ := strings.Cut(key, "{run:")
+		id, _, _ := strings.Cut(rest, "}")
+		run, err := s.Get(s.t.Context(), ledger.RunID(id))
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue // it is being deleted: the keys that are left show whether it is
+		}
+		if !slices.ContainsFunc(runs, func(r ledger.Run) bool { return r.Incarnation == run.Incarnation }) {
+			s.t.Errorf("run %s, committed %v, is not listed: %v", id, !run.Staged(), err)
+		}
+		if !run.Staged() && !run.Ended() {
+			s.t.Errorf("run %s has not ended", id)
+		}
+	}
+}
+
+// left returns the keys of runs, and entries of the tenant's lists, that exist.
+func (s *lifecycle) left() []string {
+	return slices.DeleteFunc(redistest.Keys(s.t, "orgops:*"), func(key string) bool {
+		return key == "orgops:v2:tenants" || strings.HasSuffix(key, ":clock") || strings.Contains(key, "{sessions}")
+	})
+}
