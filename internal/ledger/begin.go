@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,11 +24,6 @@ type Execution struct {
 // Begun is the answer to [Ledger.Begin].
 type Begun struct {
 	Rows []BegunRow // in the caller's order
-	// Now is Redis' time.
-	Now time.Time
-	// FinishOnly says that no new request may begin: the run is paused, held or
-	// cancelled, and rows were admitted that may have a request under way.
-	FinishOnly bool
 	Receipt
 }
 
@@ -40,6 +37,9 @@ type BegunRow struct {
 	// Intent is the intent of an earlier execution of an admitted row; nil if there is
 	// none.
 	Intent *Intent
+	// Err says why what is stored with an admitted row cannot be read; nil if it can. The
+	// row must not be worked on, only ended.
+	Err error
 }
 
 // Checkpoint is the stored state of a row between its executions. Before the first
@@ -52,6 +52,8 @@ type Checkpoint struct {
 	// FirstBegun is the begin of the first execution that left the row open, in Redis'
 	// time; zero if there was none.
 	FirstBegun time.Time
+	// Note is that of the last execution, if it gave the row back.
+	Note string
 	// Memo is the memo of the last execution, in that execution's own form.
 	Memo []byte
 }
@@ -89,12 +91,8 @@ func (l *Ledger) begin(ctx context.Context, seg Segment, e Execution, rows []Row
 	if err != nil {
 		return err
 	}
-	b.Now, b.FinishOnly = fromMillis(a.int(3)), a.int(4) == 1
 	for i, row := range rows {
-		begun, err := parseBegunRow(row, a.list(5).list(i))
-		if err != nil {
-			return fmt.Errorf("row %d: %w", row, err)
-		}
+		begun := parseBegunRow(row, a.list(7).list(i), receipt.Now)
 		b.Rows = append(b.Rows, begun)
 		receipt.Statuses = append(receipt.Statuses, begun.Status)
 	}
@@ -102,45 +100,61 @@ func (l *Ledger) begin(ctx context.Context, seg Segment, e Execution, rows []Row
 	return nil
 }
 
-func parseBegunRow(row Row, a answer) (b BegunRow, err error) {
-	b = BegunRow{Row: row, Status: Status(a.text(0))}
+func parseBegunRow(row Row, a answer, now time.Time) BegunRow {
+	b := BegunRow{Row: row, Status: Status(a.text(0))}
 	if b.Status != RowAdmitted {
-		return b, nil
+		return b
 	}
-	if b.Checkpoint, err = parseCheckpoint(a.text(1)); err != nil {
-		return b, err
-	}
-	b.Intent, err = parseIntent(a.text(2))
-	return b, err
+	b.Checkpoint, b.Intent, b.Err = parseStored(row, a.text(1), a.int(3) == 1, a.text(2), now)
+	return b
 }
 
-// parseCheckpoint reads <stage><attempts>,<first begin in ms>;<memo>, or "" for none.
-func parseCheckpoint(stored string) (Checkpoint, error) {
+// parseStored reads what is stored with an open row.
+func parseStored(row Row, value string, damaged bool, intent string, now time.Time) (c Checkpoint, i *Intent, err error) {
+	if damaged {
+		err = errors.New("stored values: damaged")
+	} else {
+		c, err = parseCheckpoint(value, now)
+	}
+	if err == nil {
+		i, err = parseIntent(intent, now)
+	}
+	if err != nil {
+		err = fmt.Errorf("row %d: %w", row, err)
+	}
+	return c, i, err
+}
+
+// checkpointPattern is <stage><attempts>,<first begin in ms>,<beginning of the token or
+// nonce that ended last>,<size of the note>; before note and memo.
+var checkpointPattern = regexp.MustCompile(`^([A-Za-z])([0-9]+),([0-9]+),[A-Za-z0-9]*,([0-9]+);`)
+
+// parseCheckpoint reads the value that is stored with a row, or "" for none. No time is
+// later than now: Redis' clock was ahead when it was stored.
+func parseCheckpoint(stored string, now time.Time) (Checkpoint, error) {
 	if stored == "" {
 		return Checkpoint{Stage: StageCheck}, nil
 	}
-	head, memo, found := strings.Cut(stored, ";")
-	counted, first, found2 := strings.Cut(head, ",")
-	if !found || !found2 || len(counted) < 2 {
+	parts := checkpointPattern.FindStringSubmatch(stored)
+	if parts == nil {
 		return Checkpoint{}, fmt.Errorf("stored checkpoint %s", quoted(stored))
 	}
-	attempts, err := strconv.Atoi(counted[1:])
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("stored checkpoint: attempts: %w", err)
+	attempts, err := strconv.Atoi(parts[2])
+	ms, err2 := strconv.ParseInt(parts[3], 10, 64)
+	size, err3 := strconv.Atoi(parts[4])
+	rest := stored[len(parts[0]):]
+	if err = firstError(err, err2, err3); err != nil || size > len(rest) {
+		return Checkpoint{}, fmt.Errorf("stored checkpoint %s: %w", quoted(stored), err)
 	}
-	ms, err := strconv.ParseInt(first, 10, 64)
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("stored checkpoint: first begin: %w", err)
-	}
-	c := Checkpoint{Stage: stageOf(counted[:1]), Attempts: attempts, FirstBegun: fromMillis(ms)}
-	if memo != "" {
+	c := Checkpoint{Stage: stageOf(parts[1]), Attempts: attempts, FirstBegun: notAfter(fromMillis(ms), now), Note: rest[:size]}
+	if memo := rest[size:]; memo != "" {
 		c.Memo = []byte(memo)
 	}
 	return c, nil
 }
 
-// parseIntent reads <ms>:<value>, or "" for none.
-func parseIntent(stored string) (*Intent, error) {
+// parseIntent reads <ms>:<value>, or "" for none. Its time is not later than now.
+func parseIntent(stored string, now time.Time) (*Intent, error) {
 	if stored == "" {
 		return nil, nil
 	}
@@ -149,7 +163,14 @@ func parseIntent(stored string) (*Intent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stored intent: %w", err)
 	}
-	return &Intent{At: fromMillis(ms), Value: []byte(value)}, nil
+	return &Intent{At: notAfter(fromMillis(ms), now), Value: []byte(value)}, nil
+}
+
+func notAfter(t, now time.Time) time.Time {
+	if t.After(now) {
+		return now
+	}
+	return t
 }
 
 func firstError(errs ...error) error {

@@ -150,7 +150,7 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("released %v, want %d", rows, withIntent)
 	}
 	e := w.begin(seg, again.Token, withIntent)
-	if !e.FinishOnly || e.Rows[0].Intent == nil || string(e.Rows[0].Intent.Value) != "PATCH" {
+	if !e.Cancelled || e.Rows[0].Intent == nil || string(e.Rows[0].Intent.Value) != "PATCH" {
 		t.Errorf("begun %+v", e.Begun)
 	}
 	if r := w.settle(seg, e, withIntent); !r.Ended {

@@ -7,9 +7,9 @@
 //	         Stage, Commit           Release                    Begin
 //	(nothing) ----------> queued ------------> released ----------------> in progress
 //	                                   ^          | ReleaseTimeout, Return    |
-//	                                   |          v                           +-- Settle --> settled
-//	                                   +------ waiting <-- Wait, GiveUp ------+
-//	                                              ^                           |
+//	                                   |          v                           +-- End: Result --> settled
+//	                                   +------ waiting <-- End: Waiting, -----+
+//	                                              ^        GiveBack           |
 //	                                              +- Reclaim, ExecutionLimit -+
 //
 // # Submitting
@@ -25,8 +25,8 @@
 // A dispatcher releases due rows of a segment, with a random token, and enqueues them. A
 // worker exchanges the token for a nonce of its own ([Ledger.Begin]). That succeeds for
 // one execution, however often a row is delivered, and each later write carries the
-// nonce. An execution ends with one write: [Ledger.Settle], [Ledger.Wait] or
-// [Ledger.GiveUp]. If it ends without one the row is due again, and the next execution
+// nonce. An execution ends with [Ledger.End]: for each row with a [Result], a [Waiting]
+// or a [GiveBack]. If it ends without one the row is due again, and the next execution
 // finds the attempt counted. There is no search for lost rows.
 //
 // A worker renews its session every [RenewEvery]. Rows of a dead session are reclaimed
@@ -38,7 +38,9 @@
 //
 // Before a request whose answer may be lost, the execution stores an intent
 // ([Ledger.Intend]). A row with an intent is finished even if its run is paused or
-// cancelled.
+// cancelled: the result of that request is found out, and no other request begins. Each
+// [Receipt] reports whether the run is stopped or cancelled, and which rows of the
+// execution are asked to cancel ([Ledger.CancelRows]).
 //
 // # Controls
 //
@@ -78,19 +80,25 @@
 //	                    :sums          string: number of rows and digest of each segment, 18 bytes each
 //	orgops:v2:{<incarnation>.<number>}:head  hash: sum, control with version, counters, next row to release
 //	                    :chunks        hash: number -> compressed rows, 128 or fewer
-//	                    :check :ready  sorted sets: waiting rows by due time in ms
+//	                    :first         sorted set: waiting rows that were never begun, by due time in ms
+//	                    :check :ready  the same, of other rows at these stages that have no intent
+//	                    :intended_check :intended_ready  the same, of rows at these stages that have one
 //	                    :values        hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
-//	                                   value <stage><attempts>,<first begin in ms>;<memo>
+//	                                   value <stage><attempts>,<first begin in ms>,<first characters of the token or
+//	                                   nonce that ended last>,<size of the note>;<note><memo>
 //	                    :released :running  sorted sets: rows by when they were released or begun, in ms
 //	                    :executions    hash: row -> r<token>, or b<nonce>,<session>
+//	                    :active        bitmap: rows in progress or with an intent, which a cancel does not settle
+//	                    :cancelling    set: active rows that are asked to cancel
 //	                    :sessions      hash: session -> number of rows in progress
 //	                    :intents       hash: row -> <time in ms>:<intent>
 //	                    :settled :cancelled  bitmaps: a bit for each row
 //	                    :results       hash: row -> <outcome>:<detail>, a NUL and evidence
 //
 // A row is in the settled bitmap alone if it was simply done, in both bitmaps if it was
-// simply cancelled, and in the results otherwise. The keys named scratch and mask exist
-// only while a script runs.
+// simply cancelled, and in the results otherwise. What a cancel has settled may remain in
+// values, released and executions until the segment is closed. The keys named scratch and
+// mask exist only while a script runs.
 //
 // # Guarantees
 //

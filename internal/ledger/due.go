@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Each tenant has an index of the times at which the dispatcher is to inspect segments.
@@ -24,8 +26,8 @@ type Hint struct {
 // arguments.
 const hintPage = 1000
 
-// Hint stores hints in the index of a tenant. It never delays an inspection. A worker calls it with the receipt of each write after which
-// rows wait or are due.
+// Hint stores hints in the index of a tenant. It never delays an inspection. A worker calls
+// it with the receipt of each write after which rows wait or are due.
 func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
 	hints = slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { return h.Due.IsZero() })
 	for page := range slices.Chunk(hints, hintPage) {
@@ -40,23 +42,77 @@ func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
 	return nil
 }
 
-// TakeDue takes up to n segments that are to be inspected now out of the index, the
-// longest due first. next is when another one is due; zero if there is none. For each
-// segment the dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and stores
-// the due time of the release with [Ledger.Hint].
-func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due []Segment, next time.Time, err error) {
-	a, err := l.onTenant(ctx, takeScript, t, n)
+// DueSegments are the segments of a tenant that are to be inspected now.
+type DueSegments struct {
+	Tenant   Tenant
+	Segments []Segment // the longest due first
+	// Next is when another one is due; zero if there is none.
+	Next time.Time
+	// Now is Redis' time.
+	Now time.Time
+}
+
+// TakeDue takes up to n segments of each tenant that are to be inspected now out of the
+// index. It takes one round trip; on a Cluster, one for each node, at the same time. For
+// the segments the dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and stores
+// the due time of the release with [Ledger.Hint]. If some tenants fail it returns the
+// others and an error; the next [Ledger.Rebuild] restores what was taken with an answer
+// that was lost.
+func (l *Ledger) TakeDue(ctx context.Context, n int, tenants ...Tenant) ([]DueSegments, error) {
+	answers, err := l.takeAll(ctx, n, tenants)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("take due segments of %s: %w", t, err)
+		return nil, fmt.Errorf("take due segments: %w", err)
 	}
-	for _, text := range a.list(1).texts() {
-		seg, err := ParseSegment(text)
+	var all []DueSegments
+	var failed error
+	for i, t := range tenants {
+		values, err := answers[i].Slice()
 		if err != nil {
-			return nil, time.Time{}, fmt.Errorf("take due segments of %s: %w", t, err)
+			failed = errors.Join(failed, fmt.Errorf("take due segments of %s: %w", t, err))
+			continue
 		}
-		due = append(due, seg)
+		a := answer(values)
+		due := DueSegments{Tenant: t, Next: parseDue(a.int(2)), Now: fromMillis(a.int(3))}
+		for _, text := range a.list(1).texts() {
+			seg, err := ParseSegment(text)
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("take due segments of %s: %w", t, err))
+				continue
+			}
+			due.Segments = append(due.Segments, seg)
+		}
+		all = append(all, due)
 	}
-	return due, parseDue(a.int(2)), nil
+	return all, failed
+}
+
+// takeAll runs the script for each tenant in one pipeline. A Redis that does not have the
+// script yet gets it: in a pipeline its text cannot follow its digest.
+func (l *Ledger) takeAll(ctx context.Context, n int, tenants []Tenant) ([]*redis.Cmd, error) {
+	answers := make([]*redis.Cmd, len(tenants))
+	run := func(of []int, eval func(redis.Pipeliner, []string) *redis.Cmd) {
+		_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each answer has its error
+			for _, i := range of {
+				answers[i] = eval(p, tenantKeys(tenants[i]))
+			}
+			return nil
+		})
+	}
+	var every, unknown []int
+	for i, t := range tenants {
+		if err := t.Validate(); err != nil {
+			return nil, err
+		}
+		every = append(every, i)
+	}
+	run(every, func(p redis.Pipeliner, keys []string) *redis.Cmd { return takeScript.EvalSha(ctx, p, keys, n) })
+	for i, a := range answers {
+		if redis.HasErrorPrefix(a.Err(), "NOSCRIPT") {
+			unknown = append(unknown, i)
+		}
+	}
+	run(unknown, func(p redis.Pipeliner, keys []string) *redis.Cmd { return takeScript.Eval(ctx, p, keys, n) })
+	return answers, nil
 }
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,

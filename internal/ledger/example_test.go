@@ -20,9 +20,9 @@ func Example() {
 	ctx, l := context.Background(), ledger.New(rdb)
 
 	succeed(produce(ctx, l))
-	due, _, err := l.TakeDue(ctx, "acme", 10)
+	due, err := l.TakeDue(ctx, 10, "acme")
 	succeed(err)
-	for _, seg := range due {
+	for _, seg := range due[0].Segments {
 		release, err := l.Release(ctx, seg, ledger.Quota{First: 100})
 		succeed(err)
 		for _, row := range release.Rows {
@@ -66,7 +66,7 @@ func execute(ctx context.Context, l *ledger.Ledger, seg ledger.Segment, t ledger
 		return nil // another execution has the row
 	}
 	fmt.Printf("executing %s\n", row.Content)
-	receipt, err := l.Settle(ctx, seg, nonce, ledger.Result{Outcome: ledger.Done}, row.Row)
+	receipt, err := l.End(ctx, seg, nonce, ledger.RowEnd{Row: row.Row, Ending: ledger.Result{Outcome: ledger.Done}})
 	if receipt.Ended {
 		fmt.Println("the run has ended")
 	}

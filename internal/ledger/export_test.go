@@ -10,7 +10,7 @@ import (
 // Age makes everything that is stored of a segment's releases, executions and waiting
 // rows earlier by d.
 func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Duration) error {
-	for _, part := range []string{"check", "ready", "released", "running"} {
+	for _, part := range append([]string{"released", "running"}, waitingParts...) {
 		if err := ageScores(ctx, rdb, segmentKey(seg, part), d); err != nil {
 			return err
 		}
@@ -62,3 +62,16 @@ func ageScores(ctx context.Context, rdb redis.UniversalClient, key string, d tim
 
 // DueKey returns the key of a tenant's index.
 func DueKey(t Tenant) string { return tenantKeys(t)[dueIndex] }
+
+// Settle, Wait and GiveUp are [Ledger.End] with the same ending for all rows.
+func (l *Ledger) Settle(ctx context.Context, seg Segment, n Nonce, r Result, rows ...Row) (Receipt, error) {
+	return l.End(ctx, seg, n, Ends(r, rows...)...)
+}
+
+func (l *Ledger) Wait(ctx context.Context, seg Segment, n Nonce, w Waiting, rows ...Row) (Receipt, error) {
+	return l.End(ctx, seg, n, Ends(w, rows...)...)
+}
+
+func (l *Ledger) GiveUp(ctx context.Context, seg Segment, n Nonce, after time.Duration, rows ...Row) (Receipt, error) {
+	return l.End(ctx, seg, n, Ends(GiveBack{After: after}, rows...)...)
+}

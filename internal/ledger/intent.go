@@ -12,7 +12,9 @@ const maxIntent = 4 << 10
 // former. A row with an intent is never settled by a cancel, and is finished while its
 // run is stopped: its request may be under way. The request may be made for the rows
 // that are RowWritten. A row that has no intent yet gets none while its run is stopped
-// or after it was cancelled.
+// or after it was cancelled. One that has an intent gets the new one all the same: it is
+// needed to finish the first request, and the receipt reports whether a further request
+// may begin. [Receipt.Now] is the time that is stored; of more than 250 rows, the last.
 func (l *Ledger) Intend(ctx context.Context, seg Segment, n Nonce, intent []byte, rows ...Row) (Receipt, error) {
 	err := n.Validate()
 	if err == nil && (len(intent) == 0 || len(intent) > maxIntent) {

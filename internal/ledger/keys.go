@@ -25,8 +25,9 @@ func sessionKeys() []string {
 // segmentParts are the last parts of a segment's keys, in the order in which
 // lua/segment.lua names them.
 var segmentParts = []string{
-	"head", "chunks", "check", "ready", "values", "released", "running", "executions",
-	"settled", "cancelled", "results", "intents", "sessions",
+	"head", "chunks", "first", "check", "ready", "intended_check", "intended_ready",
+	"values", "released", "running", "executions",
+	"settled", "cancelled", "results", "intents", "active", "cancelling", "sessions",
 	"scratch", "mask",
 }
 

@@ -247,8 +247,12 @@ func (s *lifecycle) execute(l *ledger.Ledger) { s.work(l, 3) }
 
 // work executes up to n rows of each segment that is due, and leaves some of them open.
 func (s *lifecycle) work(l *ledger.Ledger, n int) {
-	due, _, err := l.TakeDue(s.t.Context(), tenant, 100)
-	s.expect(fmt.Sprintf("take %v", due), err)
+	all, err := l.TakeDue(s.t.Context(), 100, tenant)
+	s.expect(fmt.Sprintf("take %v", all), err)
+	var due []ledger.Segment
+	for _, of := range all {
+		due = append(due, of.Segments...)
+	}
 	for _, seg := range due {
 		if s.deleted[seg.Incarnation] {
 			s.t.Errorf("segment %s of a deleted run is due", seg)

@@ -41,7 +41,8 @@ type modelRow struct {
 	due      time.Duration
 	ready    bool
 	attempts int
-	begun    bool // some execution left it open
+	begun    bool   // some execution left it open
+	ended    string // token or nonce of the release or execution that ended last
 	memo     string
 	intent   string
 	outcome  ledger.Outcome
@@ -152,9 +153,12 @@ func (m *model) releasable(s *modelSegment) (ready, check, first []ledger.Row) {
 		row := ledger.Row(i)
 		switch {
 		case r.phase == ledger.PhaseWaiting && r.due <= m.now && (r.intent != "" || !s.control.stopped()):
-			if r.ready {
+			switch {
+			case !r.begun:
+				first = append(first, row)
+			case r.ready:
 				ready = append(ready, row)
-			} else {
+			default:
 				check = append(check, row)
 			}
 		case r.phase == ledger.PhaseQueued && i >= s.next && !s.control.stopped():
@@ -168,7 +172,7 @@ func (m *model) release(s *modelSegment, token ledger.Token, rows []ledger.Row) 
 	for _, row := range rows {
 		r := &s.rows[row]
 		if r.phase == ledger.PhaseQueued {
-			s.next = int(row) + 1
+			s.next = max(s.next, int(row)+1)
 		}
 		r.phase, r.token, r.since = ledger.PhaseReleased, token, m.now
 	}
@@ -203,6 +207,17 @@ func (s *modelSegment) owned(n ledger.Nonce, row ledger.Row) (*modelRow, ledger.
 	}
 }
 
+// ending returns the row if the nonce executes it, which ends, or the status of the write.
+func (s *modelSegment) ending(n ledger.Nonce, row ledger.Row) (*modelRow, ledger.Status) {
+	r, status := s.owned(n, row)
+	if r != nil {
+		r.ended = string(n)
+	} else if s.rows[row].ended == string(n) {
+		status = ledger.RowEnded
+	}
+	return r, status
+}
+
 // allowed returns whether the execution may make a request for the row.
 func (s *modelSegment) allowed(n ledger.Nonce, row ledger.Row) ledger.Status {
 	r, status := s.owned(n, row)
@@ -218,7 +233,7 @@ func (s *modelSegment) allowed(n ledger.Nonce, row ledger.Row) ledger.Status {
 }
 
 func (s *modelSegment) finish(n ledger.Nonce, o ledger.Outcome, detail string, row ledger.Row) ledger.Status {
-	r, status := s.owned(n, row)
+	r, status := s.ending(n, row)
 	if r != nil {
 		r.settle(o, detail)
 	}

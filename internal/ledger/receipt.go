@@ -3,7 +3,9 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,27 +29,64 @@ const (
 	// RowStopped: the run is paused, held, incomplete or not yet to start. Begin has made
 	// the row due again; Intend and Check have written nothing.
 	RowStopped Status = "stopped"
-	// RowCancelled: the run was cancelled. Wait has settled the row as cancelled; Intend
-	// and Check have written nothing.
+	// RowCancelled: the run or the row was cancelled. End, Return and CancelRows have
+	// settled the row as cancelled; Intend and Check have written nothing.
 	RowCancelled Status = "cancelled"
+	// RowEnded: this release or execution of the row was ended by an earlier call, whose
+	// answer may have been lost. Nothing was written.
+	RowEnded Status = "ended"
 )
 
 // Receipt is the answer to a write to a segment.
 type Receipt struct {
 	// Statuses has the status of each row, in the caller's order.
 	Statuses []Status
+	// Now is Redis' time of the write.
+	Now time.Time
 	// Due is when the dispatcher is to inspect the segment, as in [SegmentState].
 	Due time.Time
+	// Stopped reports whether the run is paused, held, incomplete or not yet to start,
+	// and Cancelled whether it is cancelled. In both cases no new request may begin, also
+	// for a row that has an intent: only the request of that intent is finished.
+	Stopped, Cancelled bool
+	// Cancelling are those of the rows that are asked to cancel, by [Ledger.CancelRows].
+	// For these, too, no new request may begin.
+	Cancelling []Row
+	// Open counts the segment's open rows.
+	Open OpenRows
 	// Ended reports whether the run ended by this call. At most one call reports it; a
 	// dispatcher finds ended runs among [Ledger.OpenRuns].
 	Ended bool
+}
+
+// OpenRows counts the open rows of a segment by phase.
+type OpenRows struct {
+	// Queued rows were never begun, and are not released.
+	Queued int
+	// Check and Ready rows wait at these stages. CheckDue and ReadyDue of them are due and
+	// may be released: while the segment is stopped, those with an intent.
+	Check, CheckDue, Ready, ReadyDue int
+	Released, Running                int
+	// Oldest is the earliest due time of a row that is due and may be released, apart
+	// from rows that were never released; zero if there is none.
+	Oldest time.Time
 }
 
 // receipt reads the part of the answer that all scripts for rows have in common. It
 // closes the segment in the header if every row is settled. If that fails, the next
 // call for the segment or the next Sync does it.
 func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, error) {
-	r := Receipt{Due: parseDue(a.int(2))}
+	r := Receipt{
+		Due: parseDue(a.int(2)), Now: fromMillis(a.int(3)), Stopped: a.int(4) == 1, Cancelled: a.int(5) == 1,
+		Open: parseOpenRows(a.list(6)),
+	}
+	for _, row := range a.list(8).texts() {
+		n, err := strconv.Atoi(row)
+		if err != nil {
+			return r, fmt.Errorf("number of a row: %w", err)
+		}
+		r.Cancelling = append(r.Cancelling, Row(n))
+	}
 	if a.int(1) == 0 {
 		return r, nil
 	}
@@ -56,40 +95,65 @@ func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, e
 	return r, err
 }
 
+// parseOpenRows reads the phases that the scripts' function report returns.
+func parseOpenRows(a answer) OpenRows {
+	o := OpenRows{
+		Queued: int(a.int(0)), Check: int(a.int(1)), CheckDue: int(a.int(2)), Ready: int(a.int(3)), ReadyDue: int(a.int(4)),
+		Released: int(a.int(5)), Running: int(a.int(6)),
+	}
+	if oldest := a.int(7); oldest >= 0 {
+		o.Oldest = time.UnixMilli(oldest).UTC()
+	}
+	return o
+}
+
 // scriptRows is the largest number of rows that one script releases or writes. To write
 // a row takes up to 17 µs, so that a script blocks Redis for 4 ms.
 const scriptRows = 250
 
 // add adds the receipt of a later write to the same segment.
 func (r *Receipt) add(later Receipt) {
-	r.Statuses = append(r.Statuses, later.Statuses...)
-	r.Due, r.Ended = later.Due, r.Ended || later.Ended
+	later.Statuses = append(r.Statuses, later.Statuses...)
+	later.Cancelling = append(r.Cancelling, later.Cancelling...)
+	later.Ended = r.Ended || later.Ended
+	*r = later
 }
 
 // write runs a script for rows, scriptRows at a time. If it returns an error some rows
 // may have been written. To write them once more does no harm.
-func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, seg Segment, rows []Row, args ...any) (r Receipt, err error) {
-	err = checkRows(rows)
-	for part := range slices.Chunk(rows, scriptRows) {
-		var one Receipt
-		if err == nil {
-			one, err = l.writePart(ctx, s, seg, part, args)
-		}
-		r.add(one)
+func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, seg Segment, rows []Row, args ...any) (Receipt, error) {
+	if err := checkRows(rows); err != nil {
+		return Receipt{}, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
 	}
-	if err != nil {
-		return r, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
+	return l.writeParts(ctx, operation, s, seg, args, func(yield func([]any) bool) {
+		for part := range slices.Chunk(rows, scriptRows) {
+			if !yield(rowArgs(part)) {
+				return
+			}
+		}
+	})
+}
+
+// writeParts runs a script for each part of the arguments, until one fails.
+func (l *Ledger) writeParts(ctx context.Context, operation string, s *redis.Script, seg Segment, args []any, parts iter.Seq[[]any]) (r Receipt, err error) {
+	for part := range parts {
+		var one Receipt
+		one, err = l.writePart(ctx, s, seg, slices.Concat(args, part))
+		r.add(one)
+		if err != nil {
+			return r, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
+		}
 	}
 	return r, nil
 }
 
-func (l *Ledger) writePart(ctx context.Context, s *redis.Script, seg Segment, rows []Row, args []any) (Receipt, error) {
-	a, err := l.onSegment(ctx, s, seg, slices.Concat(args, rowArgs(rows))...)
+func (l *Ledger) writePart(ctx context.Context, s *redis.Script, seg Segment, args []any) (Receipt, error) {
+	a, err := l.onSegment(ctx, s, seg, args...)
 	if err != nil {
 		return Receipt{}, err
 	}
 	r, err := l.receipt(ctx, seg, a)
-	for _, status := range a.list(3).texts() {
+	for _, status := range a.list(7).texts() {
 		r.Statuses = append(r.Statuses, Status(status))
 	}
 	return r, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // Stage is the stage of a row between its executions.
@@ -42,7 +41,7 @@ func stageOf(letter string) Stage {
 
 // Quota bounds the number of rows to release, by sort.
 type Quota struct {
-	// First bounds the rows that were never released.
+	// First bounds the rows that were never begun.
 	First int
 	// Check and Ready bound the due rows at these stages.
 	Check, Ready int
@@ -52,26 +51,29 @@ type Quota struct {
 type Release struct {
 	Token Token
 	Rows  []ReleasedRow
-	// Now is Redis' time.
-	Now time.Time
 	// Receipt describes the segment after the release. It has no statuses.
 	Receipt
 }
 
 // ReleasedRow is a released row with its content.
 type ReleasedRow struct {
-	Row     Row
+	Row Row
+	// Stage is the stage of the row, and First reports whether it was never begun.
+	Stage   Stage
+	First   bool
 	Content []byte
 	// Err says why the content cannot be read; nil if it can.
 	Err error
 }
 
-// Release releases due rows: first rows at stage ready, then rows at stage check, each in
-// the order of their due times, then rows that were never released, by number. The rows
-// carry a new token, which [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due
-// again; so is one whose execution takes longer than [ExecutionLimit]. While the run is
-// paused, held, incomplete or not yet to start, only rows with an intent are released.
-// At most 250 rows of each sort are released at once.
+// Release releases due rows: first rows at stage ready, then rows at stage check, then
+// rows that were never begun. Of each stage, rows with an intent come first, then the
+// others in the order of their due times. The rows carry a new token, which
+// [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due again;
+// so is one whose execution takes longer than [ExecutionLimit]. While the run is paused,
+// held, incomplete or not yet to start, only rows with an intent are released. At most
+// 250 rows of each kind are released at once. At maxmemory nothing is released and the
+// segment stays as it is.
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, error) {
 	token := NewToken()
 	a, err := l.onSegment(ctx, releaseScript, seg, string(token),
@@ -79,28 +81,28 @@ func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, er
 	if err != nil {
 		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
 	}
-	r := Release{Token: token, Now: fromMillis(a.int(3))}
+	r := Release{Token: token}
 	if r.Receipt, err = l.receipt(ctx, seg, a); err != nil {
 		return Release{}, err
 	}
-	if r.Rows, err = releasedRows(a); err != nil {
+	if r.Rows, err = releasedRows(a.list(7)); err != nil {
 		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
 	}
 	return r, nil
 }
 
-// releasedRows reads rows and chunks from the answer of the script.
+// releasedRows reads rows and chunks from the values of the script.
 func releasedRows(a answer) ([]ReleasedRow, error) {
-	per, err := strconv.Atoi(fmt.Sprint(a[5]))
-	if err != nil || per < 1 {
-		return nil, fmt.Errorf("stored rows of a chunk: %v", a[5])
+	per := int(a.int(1))
+	if per < 1 {
+		return nil, fmt.Errorf("stored rows of a chunk: %d", per)
 	}
 	type chunk struct {
 		rows [][]byte
 		err  error
 	}
 	chunks := map[int]chunk{}
-	for flat := a.list(6); len(flat) >= 2; flat = flat[2:] {
+	for flat := a.list(2); len(flat) >= 2; flat = flat[2:] {
 		number, err := strconv.Atoi(flat.text(0))
 		if err != nil {
 			return nil, fmt.Errorf("number of a chunk: %w", err)
@@ -109,12 +111,18 @@ func releasedRows(a answer) ([]ReleasedRow, error) {
 		chunks[number] = chunk{rows, err}
 	}
 	var released []ReleasedRow
-	for _, text := range a.list(4).texts() {
-		row, err := strconv.Atoi(text)
+	for flat := a.list(0); len(flat) >= 2; flat = flat[2:] {
+		row, err := strconv.Atoi(flat.text(0))
 		if err != nil {
 			return nil, fmt.Errorf("number of a row: %w", err)
 		}
-		r, c := ReleasedRow{Row: Row(row)}, chunks[row/per]
+		r, c := ReleasedRow{Row: Row(row), Stage: StageCheck}, chunks[row/per]
+		switch flat.text(1) {
+		case "f":
+			r.First = true
+		case "r":
+			r.Stage = StageReady
+		}
 		switch {
 		case c.err != nil:
 			r.Err = c.err
@@ -126,4 +134,13 @@ func releasedRows(a answer) ([]ReleasedRow, error) {
 		released = append(released, r)
 	}
 	return released, nil
+}
+
+// Return makes rows due at once that were released and not begun, for example because
+// they could not be enqueued. Rows of a cancelled run it settles as cancelled.
+func (l *Ledger) Return(ctx context.Context, seg Segment, t Token, rows ...Row) (Receipt, error) {
+	if err := t.Validate(); err != nil {
+		return Receipt{}, fmt.Errorf("segment %s: return: %w", seg, err)
+	}
+	return l.write(ctx, "return", returnScript, seg, rows, string(t))
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -57,12 +58,15 @@ func (l *Ledger) Rows(ctx context.Context, seg Segment) ([]RowState, error) {
 	return rows, nil
 }
 
+// waitingParts are the sorted sets of waiting rows.
+var waitingParts = []string{"first", "check", "ready", "intended_check", "intended_ready"}
+
 // snapshot is all that is stored of a segment's rows.
 type snapshot struct {
 	rows, next         int
 	contents           [][]byte
 	settled, cancelled string
-	check, ready       map[string]int64
+	waiting            map[string]int64
 	released, running  map[string]int64
 	values, executions map[string]string
 	intents, results   map[string]string
@@ -74,7 +78,7 @@ func (l *Ledger) snapshot(ctx context.Context, seg Segment) (*snapshot, error) {
 		for _, part := range []string{"head", "chunks", "values", "executions", "intents", "results"} {
 			hashes[part] = p.HGetAll(ctx, segmentKey(seg, part))
 		}
-		for _, part := range []string{"check", "ready", "released", "running"} {
+		for _, part := range append([]string{"released", "running"}, waitingParts...) {
 			sets[part] = p.ZRangeWithScores(ctx, segmentKey(seg, part), 0, -1)
 		}
 		for _, part := range []string{"settled", "cancelled"} {
@@ -93,13 +97,16 @@ func (l *Ledger) snapshot(ctx context.Context, seg Segment) (*snapshot, error) {
 	s := &snapshot{
 		rows: int(read.int("rows")), next: int(read.int("next")),
 		settled: bitmaps["settled"].Val(), cancelled: bitmaps["cancelled"].Val(),
-		check: scores(sets["check"].Val()), ready: scores(sets["ready"].Val()),
+		waiting:  map[string]int64{},
 		released: scores(sets["released"].Val()), running: scores(sets["running"].Val()),
 		executions: hashes["executions"].Val(),
 		intents:    hashes["intents"].Val(), results: hashes["results"].Val(),
 	}
 	if read.err != nil {
 		return nil, read.err
+	}
+	for _, part := range waitingParts {
+		maps.Copy(s.waiting, scores(sets[part].Val()))
 	}
 	if s.values, err = values(hashes["values"].Val()); err != nil {
 		return nil, err
@@ -163,10 +170,7 @@ func (s *snapshot) state(row Row) (RowState, error) {
 		return r, nil
 	}
 	var err error
-	if r.Checkpoint, err = parseCheckpoint(s.values[field]); err != nil {
-		return r, err
-	}
-	if r.Intent, err = parseIntent(s.intents[field]); err != nil {
+	if r.Checkpoint, r.Intent, err = parseStored(row, s.values[field], false, s.intents[field], time.Now().Add(time.Hour)); err != nil {
 		return r, err
 	}
 	s.place(&r, field)
@@ -184,11 +188,7 @@ func (s *snapshot) place(r *RowState, field string) {
 		r.Phase, r.Since = PhaseReleased, fromMillis(since)
 		return
 	}
-	due, ok := s.check[field]
-	if !ok {
-		due, ok = s.ready[field]
-	}
-	if ok {
+	if due, ok := s.waiting[field]; ok {
 		r.Phase, r.Due = PhaseWaiting, fromMillis(due)
 		return
 	}

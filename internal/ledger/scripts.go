@@ -17,6 +17,15 @@ var sources embed.FS
 // progress: as often as sessions are renewed.
 const inspectEvery = 5 * time.Second
 
+const (
+	// clockMargin is by how much Redis' clock may go back without making rows due that
+	// wait for [MaxWait].
+	clockMargin = time.Hour
+	// awayAfter is how long after its last inspection a segment with rows in progress was
+	// not inspected because the dispatcher was away, or because Redis' clock has jumped.
+	awayAfter = 5 * time.Minute
+)
+
 // valueRows is the number of rows whose values are stored together. Twice as many would
 // save 6 bytes a row, and double what each write of a value adds to the append-only file.
 const valueRows = 4
@@ -40,9 +49,9 @@ var (
 	applyScript   = segmentScript("apply")
 	releaseScript = segmentScript("release")
 	beginScript   = segmentScript("begin")
-	settleScript  = segmentScript("settle")
-	waitScript    = segmentScript("wait")
+	endScript     = segmentScript("end")
 	returnScript  = segmentScript("return")
+	dismissScript = segmentScript("dismiss")
 	reclaimScript = segmentScript("reclaim")
 	intendScript  = segmentScript("intend")
 	checkScript   = segmentScript("check")
@@ -56,7 +65,7 @@ var (
 	takeScript         = tenantScript("take")
 
 	renewScript    = sessionsScriptOf("renew")
-	endScript      = sessionsScriptOf("end")
+	forgetScript   = sessionsScriptOf("forget")
 	deadScript     = sessionsScriptOf("dead")
 	sessionsScript = sessionsScriptOf("list")
 )
@@ -66,8 +75,9 @@ func headerScript(name string) *redis.Script {
 }
 
 func segmentScript(name string) *redis.Script {
-	limits := fmt.Sprintf("local release_ms, execution_ms, wait_ms, inspect_ms, value_rows = %d, %d, %d, %d, %d\n",
-		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), MaxWait.Milliseconds(), inspectEvery.Milliseconds(), valueRows)
+	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows = %d, %d, %d, %d, %d, %d\n",
+		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
+		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows)
 	return redis.NewScript(source("clock") + limits + source("segment") + source("segment_"+name))
 }
 

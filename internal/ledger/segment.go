@@ -14,8 +14,9 @@ type SegmentState struct {
 	Due time.Time
 	// Rows is the number of rows, and Next the first that was never released.
 	Rows, Next int
-	// Settled, Waiting, Released and Running are numbers of rows.
-	Settled, Waiting, Released, Running int
+	Settled    int
+	// Open counts the open rows.
+	Open OpenRows
 	// Counts is the number of settled rows by outcome.
 	Counts Counts
 }
@@ -38,12 +39,12 @@ func parseDue(ms int64) time.Time {
 }
 
 func parseSegmentState(seg Segment, a answer) (SegmentState, error) {
-	head := a.hash(6)
+	head := a.hash(7)
 	read := numbers{hash: head}
 	s := SegmentState{
 		Segment: seg, Due: parseDue(a.int(2)),
 		Rows: int(read.int("rows")), Next: int(read.int("next")), Settled: int(read.int("settled")),
-		Waiting: int(a.int(3)), Released: int(a.int(4)), Running: int(a.int(5)),
+		Open: parseOpenRows(a.list(6)),
 	}
 	counts, err := countsOf(head)
 	if err = errors.Join(err, read.err); err != nil {

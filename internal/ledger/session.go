@@ -52,7 +52,7 @@ func (l *Ledger) Renew(ctx context.Context, s Session) error {
 
 // EndSession forgets a session. A worker calls it when it has no rows any more.
 func (l *Ledger) EndSession(ctx context.Context, id SessionID) error {
-	if _, err := l.onSessions(ctx, endScript, string(id)); err != nil {
+	if _, err := l.onSessions(ctx, forgetScript, string(id)); err != nil {
 		return fmt.Errorf("end session %s: %w", id, err)
 	}
 	return nil
@@ -101,22 +101,4 @@ func (l *Ledger) Dead(ctx context.Context, ids ...SessionID) ([]SessionID, error
 		dead = append(dead, SessionID(id))
 	}
 	return dead, nil
-}
-
-// ReclaimDead makes due the rows of a segment that dead sessions execute. It returns
-// their number.
-func (l *Ledger) ReclaimDead(ctx context.Context, seg Segment) (int, Receipt, error) {
-	names, err := l.rdb.HKeys(ctx, segmentKey(seg, "sessions")).Result()
-	if err != nil {
-		return 0, Receipt{}, fmt.Errorf("segment %s: read sessions: %w", seg, err)
-	}
-	ids := make([]SessionID, len(names))
-	for i, name := range names {
-		ids[i] = SessionID(name)
-	}
-	dead, err := l.Dead(ctx, ids...)
-	if err != nil || len(dead) == 0 {
-		return 0, Receipt{}, err
-	}
-	return l.Reclaim(ctx, seg, dead...)
 }

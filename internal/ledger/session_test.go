@@ -138,9 +138,9 @@ func TestReclaimDead(t *testing.T) {
 	_, row := w.take(seg)
 	alive, kept := other.take(seg)
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
-	n, _, err := other.ReclaimDead(t.Context(), seg)
-	if err != nil || n != 1 {
-		t.Fatalf("%d rows reclaimed, %v", n, err)
+	reclaimed, err := other.ReclaimDead(t.Context(), seg)
+	if err != nil || len(reclaimed) != 1 || reclaimed[0].Segment != seg || reclaimed[0].Rows != 1 {
+		t.Fatalf("reclaimed %+v, %v", reclaimed, err)
 	}
 	if rows := numbers(other.release(seg, ledger.Quota{Check: 9})); !slices.Equal(rows, []ledger.Row{row}) {
 		t.Errorf("released %v, want %d", rows, row)

@@ -79,6 +79,15 @@ func (w *worker) submit(id ledger.RunID, sizes ...int) ledger.Run {
 	return run
 }
 
+// TakeDue takes due segments of one tenant.
+func (w *worker) TakeDue(ctx context.Context, t ledger.Tenant, n int) (due []ledger.Segment, next time.Time, err error) {
+	all, err := w.Ledger.TakeDue(ctx, n, t)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return all[0].Segments, all[0].Next, nil
+}
+
 func segment(run ledger.Run, number int) ledger.Segment {
 	return ledger.Segment{Run: run.ID, Incarnation: run.Incarnation, Number: number}
 }

@@ -324,7 +324,7 @@ func (s *simulation) wait() {
 		return l.Wait(s.t.Context(), seg, n, w, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
-			r, status := m.owned(n, row)
+			r, status := m.ending(n, row)
 			if r == nil {
 				return status
 			}
@@ -350,9 +350,13 @@ func (s *simulation) giveUp() {
 		return l.GiveUp(s.t.Context(), seg, n, after, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
-			r, status := m.owned(n, row)
-			if r != nil {
-				m.wait(r, s.model.now+after)
+			r, status := m.ending(n, row)
+			if r == nil {
+				return status
+			}
+			m.wait(r, s.model.now+after)
+			if r.phase == ledger.PhaseSettled {
+				return ledger.RowCancelled
 			}
 			return status
 		})
@@ -374,10 +378,17 @@ func (s *simulation) giveBack() {
 			switch {
 			case r.phase == ledger.PhaseSettled:
 				return ledger.RowSettled
-			case r.phase != ledger.PhaseReleased || r.token != token:
+			case r.phase == ledger.PhaseReleased && r.token == token:
+				r.ended = string(token)
+			case r.ended == string(token):
+				return ledger.RowEnded
+			default:
 				return ledger.RowSuperseded
 			}
 			m.wait(r, s.model.now)
+			if r.phase == ledger.PhaseSettled {
+				return ledger.RowCancelled
+			}
 			return ledger.RowWritten
 		})
 	})

@@ -1,9 +1,11 @@
 -- Begins every script of a segment. KEYS are those of segmentKeys. scripts.go puts
--- release_ms, execution_ms, wait_ms, inspect_ms and value_rows before this text.
-local head, chunks, check, ready, values = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local released, running, executions = KEYS[6], KEYS[7], KEYS[8]
-local settled, cancelled, results, intents, sessions = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local scratch, mask = KEYS[14], KEYS[15] -- exist only while a script runs
+-- release_ms, execution_ms, ahead_ms, inspect_ms, away_ms and value_rows before this text.
+local head, chunks, first, check, ready = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local intended_check, intended_ready = KEYS[6], KEYS[7]
+local values, released, running, executions = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local settled, cancelled, results = KEYS[12], KEYS[13], KEYS[14]
+local intents, active, cancelling, sessions = KEYS[15], KEYS[16], KEYS[17], KEYS[18]
+local scratch, mask = KEYS[19], KEYS[20] -- exist only while a script runs
 
 -- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
 -- script's first write if it may need memory, and no later one. DEL never needs any.
@@ -11,7 +13,7 @@ local function allowWrites() redis.call('DEL', scratch, mask) end
 
 -- An execution is stored as r<token> once its row is released, and as
 -- b<nonce>,<session> once it has begun.
-local function begun(execution) return string.sub(execution, 1, 1) == 'b' end
+local function begun(execution) return execution and string.sub(execution, 1, 1) == 'b' end
 
 local function owned(execution, nonce)
   return execution and string.sub(execution, 1, #nonce + 2) == 'b' .. nonce .. ','
@@ -19,12 +21,14 @@ end
 
 -- The values of value_rows rows are stored as one, each as <row>:<size>:<value>: a hash
 -- entry for each row would take 35 bytes more. find returns where the row's begins and
--- ends in that, and the value; nothing if there is none.
+-- ends in that, and the value; nothing if there is none. damaged is true if the text
+-- could not be read to its end.
 local function find(group, row)
   local at = 1
   while at <= #group do
     local name, size, start = string.match(group, '^(%d+):(%d+):()', at)
-    local past = start + tonumber(size)
+    local past = name and start + tonumber(size)
+    if not name or past > #group + 1 then return nil, nil, nil, true end
     if name == row then return at, past - 1, string.sub(group, start, past - 1) end
     at = past
   end
@@ -32,19 +36,21 @@ end
 
 local function groupOf(row) return text(math.floor(tonumber(row) / value_rows)) end
 
--- load returns the value that is stored with a row, or false.
+-- load returns the value that is stored with a row, or false. If it cannot be read,
+-- damaged is true.
 local function load(row)
-  local _, _, value = find(redis.call('HGET', values, groupOf(row)) or '', row)
-  return value or false
+  local _, _, value, damaged = find(redis.call('HGET', values, groupOf(row)) or '', row)
+  return value or false, damaged
 end
 
--- store replaces the value of a row; with '' it removes it.
+-- store replaces the value of a row; with '' it removes it. The new one comes first, so
+-- that it can be read even if those behind it cannot.
 local function store(row, value)
   local field = groupOf(row)
   local group = redis.call('HGET', values, field) or ''
   local start, past = find(group, row)
   if start then group = string.sub(group, 1, start - 1) .. string.sub(group, past + 1) end
-  if value ~= '' then group = group .. row .. ':' .. #value .. ':' .. value end
+  if value ~= '' then group = row .. ':' .. #value .. ':' .. value .. group end
   if group ~= '' then
     redis.call('HSET', values, field, group)
   elseif start then
@@ -52,23 +58,30 @@ local function store(row, value)
   end
 end
 
--- split returns the stage, the attempts, the first begin in ms (0: none) and the memo of
--- the value that is stored with a row, which is false where none is.
-local function split(value)
-  if not value then return 'c', 0, 0, '' end
-  local past = string.find(value, ';', 1, true)
-  local stage, attempts, first = string.match(string.sub(value, 1, past), '^(%a)(%d+),(%d+);$')
-  return stage, tonumber(attempts), tonumber(first), string.sub(value, past + 1)
+-- read returns the value that is stored with a row, as a table: stage, attempts, first
+-- begin in ms (0: none), the beginning of the token or nonce of the last release or
+-- execution that ended, note and memo. If it cannot be read, damaged is true.
+local function read(row)
+  local value, damaged = load(row)
+  local v = {stage = 'c', attempts = 0, first = 0, ended = '', note = '', memo = '', damaged = damaged}
+  if not value then return v end
+  local stage, attempts, begin, ended, size, past = string.match(value, '^(%a)(%d+),(%d+),(%w*),(%d+);()')
+  if not stage then
+    v.damaged = true
+    return v
+  end
+  v.stage, v.attempts, v.first, v.ended = stage, tonumber(attempts), tonumber(begin), ended
+  v.note, v.memo = string.sub(value, past, past + size - 1), string.sub(value, past + size)
+  return v
 end
 
-local function join(stage, attempts, first, memo)
-  return stage .. text(attempts) .. ',' .. text(first) .. ';' .. memo
+local function write(row, v)
+  store(row, v.stage .. text(v.attempts) .. ',' .. text(v.first) .. ',' .. v.ended .. ',' .. #v.note .. ';' .. v.note .. v.memo)
 end
 
--- place makes the row wait until due.
-local function place(row, stage, due)
-  redis.call('ZADD', stage == 'r' and ready or check, text(due), row)
-end
+-- short returns the beginning of a token or nonce. It tells a repeated write of the
+-- release or execution that ended last from one that was superseded.
+local function short(random) return string.sub(random, 1, 6) end
 
 -- free ends a row's release or execution.
 local function free(row, execution)
@@ -78,16 +91,23 @@ local function free(row, execution)
     return
   end
   redis.call('ZREM', running, row)
-  local session = string.match(execution, ',(.*)$')
+  local session = string.match(execution, ',(.*)$') or ''
   if redis.call('HINCRBY', sessions, session, -1) <= 0 then redis.call('HDEL', sessions, session) end
 end
 
+-- clear removes everything that is stored of rows apart from their results.
+local function clear()
+  redis.call('UNLINK', first, check, ready, intended_check, intended_ready, values, released, running, executions,
+    intents, active, cancelling, sessions)
+end
+
 -- settle settles an open row that is neither released, in progress nor waiting any more.
--- Nothing is
--- stored of a row that simply succeeded, or that was simply cancelled, but a bit.
+-- Nothing is stored of a row that simply succeeded, or that was simply cancelled, but a
+-- bit.
 local function settle(row, outcome, result)
   redis.call('SETBIT', settled, row, 1)
-  redis.call('HINCRBY', head, 'settled', 1)
+  redis.call('SETBIT', active, row, 0)
+  local done = redis.call('HINCRBY', head, 'settled', 1)
   redis.call('HINCRBY', head, 'n:' .. outcome, 1)
   if outcome == 'cancelled' then redis.call('SETBIT', cancelled, row, 1) end
   if result ~= '' or outcome ~= 'done' and outcome ~= 'cancelled' then
@@ -95,28 +115,55 @@ local function settle(row, outcome, result)
   end
   store(row, '')
   redis.call('HDEL', intents, row)
+  redis.call('SREM', cancelling, row)
+  if done == tonumber(redis.call('HGET', head, 'rows')) then clear() end -- a cancel may have left something
 end
 
--- reopen ends a release, or an execution that began at that time, counts attempts for the
--- latter, and makes the row due. In a cancelled run only a row with an intent stays open.
-local function reopen(row, execution, flags, due, at, attempts)
+local function intended(row) return redis.call('HEXISTS', intents, row) == 1 end
+
+-- dropped reports whether an open row without an intent is cancelled: its run is, or it
+-- was asked to cancel.
+local function dropped(row, flags)
+  return has(flags, 'c') or redis.call('SISMEMBER', cancelling, row) == 1
+end
+
+-- leave leaves a row open that was released or in progress, with the value v, due at that
+-- time. A row that is cancelled it settles, unless it has an intent, and returns
+-- 'cancelled'.
+local function leave(row, execution, flags, v, due)
   free(row, execution)
-  if has(flags, 'c') and redis.call('HEXISTS', intents, row) == 0 then
+  local intent = intended(row)
+  if not intent and dropped(row, flags) then
     settle(row, 'cancelled', '')
-    return
+    return 'cancelled'
   end
-  local stage, counted, first, memo = split(load(row))
-  if begun(execution) then
-    if first == 0 then first = at end
-    store(row, join(stage, counted + attempts, first, memo))
+  if not v.damaged and (v.first > 0 or v.ended ~= '') then write(row, v) end
+  redis.call('SETBIT', active, row, intent and 1 or 0)
+  local set
+  if v.first == 0 and not v.damaged then
+    set = first
+  elseif v.stage == 'r' then
+    set = intent and intended_ready or ready
+  else
+    set = intent and intended_check or check
   end
-  place(row, stage, due)
+  redis.call('ZADD', set, text(due), row)
+  return 'written'
 end
 
--- closed returns 1 if every row is settled, else 0.
-local function closed()
-  local h = redis.call('HMGET', head, 'rows', 'settled')
-  return tonumber(h[1]) == tonumber(h[2] or '0') and 1 or 0
+-- since returns when the row in progress has begun, at most t.
+local function since(row, t) return math.min(tonumber(redis.call('ZSCORE', running, row) or t), t) end
+
+-- reopen makes a row due whose release or execution lapsed or was given up by others,
+-- and adds attempts.
+local function reopen(row, execution, flags, t, attempts)
+  if redis.call('GETBIT', settled, row) == 1 then return free(row, execution) end -- by a cancel
+  local v = read(row)
+  if begun(execution) then
+    if v.first == 0 then v.first = since(row, t) end
+    v.attempts = v.attempts + attempts
+  end
+  leave(row, execution, flags, v, t)
 end
 
 -- stopped reports whether only rows with an intent may begin for now.
@@ -129,8 +176,8 @@ end
 local function allowed(row, nonce, flags, before, t)
   if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
   if not owned(redis.call('HGET', executions, row), nonce) then return 'superseded' end
-  if redis.call('HEXISTS', intents, row) == 1 then return 'admitted' end
-  if has(flags, 'c') then return 'cancelled' end
+  if intended(row) then return 'admitted' end
+  if dropped(row, flags) then return 'cancelled' end
   if stopped(flags, before, t) then return 'stopped' end
   return 'admitted'
 end
@@ -142,31 +189,69 @@ local function score(set, place)
   return tonumber(entry[2])
 end
 
--- earliest returns the time in ms at which the segment is to be inspected next: 0 for
--- now, -1 if nothing becomes due by itself. A segment with rows in progress is inspected
--- every five seconds, since their session may have died.
-local function earliest(t)
-  local h = redis.call('HMGET', head, 'rows', 'next', 'flags', 'not_before', 'v')
-  if not h[5] then return -1 end
-  local stop = stopped(h[3], h[4], t)
-  if not stop and tonumber(h[2]) < tonumber(h[1]) then return 0 end
-  local due = -1
+-- report returns the answer of a script: {'ok', 1 if every row is settled, due, now, 1 if
+-- the segment is stopped, 1 if it is cancelled, phases, values, those of the rows that
+-- are asked to cancel}.
+--
+-- due is the time in ms at which the segment is to be inspected next: 0 for now, -1 if
+-- nothing becomes due by itself. A segment with rows in progress is inspected every five
+-- seconds, since their session may have died. phases are numbers of rows: queued,
+-- waiting at check, due of these, waiting at ready, due of these, released, running; and
+-- the due time in ms of the row that is due the longest, or -1.
+local function report(t, answers, rows)
+  local h = redis.call('HMGET', head, 'rows', 'next', 'settled', 'flags', 'not_before', 'v')
+  local all, done, before = tonumber(h[1]), tonumber(h[3] or '0'), tonumber(h[5] or '0')
+  local stop = stopped(h[4], before, t)
+  local due, oldest = -1, -1
   local function earlier(at)
     if due < 0 or at < due then due = at end
   end
+  -- inspect counts the rows of a set, which are due after ms, or limit ms ahead since
+  -- Redis' clock was: then they are due now.
   local function inspect(set, after, limit)
     local lowest = score(set, 0)
-    if not lowest then return end
-    if score(set, -1) > t + limit then return earlier(0) end
-    earlier(lowest + after)
+    if not lowest then return 0 end
+    earlier(score(set, -1) > t + limit and 0 or lowest + after)
+    return redis.call('ZCARD', set)
   end
-  inspect(released, release_ms, release_ms)
-  inspect(running, execution_ms, execution_ms)
-  if score(running, 0) then earlier(t + inspect_ms) end
-  if not stop or redis.call('EXISTS', intents) == 1 then
-    inspect(check, 0, wait_ms)
-    inspect(ready, 0, wait_ms)
+  -- waiting counts the rows of a set of waiting rows, and those that are due.
+  local function waiting(set, releasable)
+    if not releasable then return redis.call('ZCARD', set), 0 end
+    local n = inspect(set, 0, ahead_ms)
+    if n == 0 then return 0, 0 end
+    local lowest = score(set, 0)
+    if lowest > t then return n, 0 end
+    if oldest < 0 or lowest < oldest then oldest = lowest end
+    return n, redis.call('ZCOUNT', set, '-inf', text(t))
   end
-  if tonumber(h[4]) > t then earlier(tonumber(h[4])) end
-  return due
+
+  local nr, nb = inspect(released, release_ms, release_ms), inspect(running, execution_ms, execution_ms)
+  if nb > 0 then earlier(t + inspect_ms) end
+  waiting(first, not stop)
+  local nc, dc = waiting(check, not stop)
+  local ic, idc = waiting(intended_check, true)
+  local ny, dy = waiting(ready, not stop)
+  local iy, idy = waiting(intended_ready, true)
+  if not stop and tonumber(h[2]) < all then due = 0 end
+  if before > t then earlier(before) end
+  if not h[6] or done >= all then due = -1 end
+
+  local asked = {}
+  if rows and redis.call('EXISTS', cancelling) == 1 then
+    for _, row in ipairs(rows) do
+      if redis.call('SISMEMBER', cancelling, row) == 1 then asked[#asked + 1] = row end
+    end
+  end
+  local queued = math.max(all - done - nc - ic - ny - iy - nr - nb, 0)
+  return {
+    'ok', done >= all and 1 or 0, due, t, stop and 1 or 0, has(h[4], 'c') and 1 or 0,
+    {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, oldest}, answers, asked,
+  }
+end
+
+-- rest returns the arguments from i on.
+local function rest(i)
+  local list = {}
+  for at = i, #ARGV do list[#list + 1] = ARGV[at] end
+  return list
 end

@@ -1,6 +1,6 @@
 -- ARGV: token, nonce, session, rows. Exchanges the token of each row for the nonce.
--- Answers {'ok', closed, earliest, now, finish only, rows}. A row is {status}; if it is
--- admitted, {status, value, intent}, where either may be false.
+-- Answers with the rows, each {status}, or if it is admitted {status, value, intent, 1 if
+-- the value is damaged}, where value and intent may be false.
 local h = redis.call('HMGET', head, 'flags', 'not_before', 'v')
 if not h[3] then return {'missing'} end
 local token, nonce, session, t = ARGV[1], ARGV[2], ARGV[3], now()
@@ -13,18 +13,19 @@ local function begin(row)
   if present ~= execution then
     if present ~= 'r' .. token then return {'superseded'} end
     if stop and not intent then
-      reopen(row, present, h[1], t, 0, 0)
+      reopen(row, present, h[1], t, 0)
       return {'stopped'}
     end
     redis.call('ZREM', released, row) -- first, so that the rest passes at maxmemory
     redis.call('ZADD', running, text(t), row)
+    redis.call('SETBIT', active, row, 1)
     redis.call('HSET', executions, row, execution)
     redis.call('HINCRBY', sessions, session, 1)
   end
-  return {'admitted', load(row), intent}
+  local value, damaged = load(row)
+  return {'admitted', value, intent, damaged and 1 or 0}
 end
 
-local answers = {}
-for i = 4, #ARGV do answers[#answers + 1] = begin(ARGV[i]) end
-local finish = (stop or has(h[1], 'c')) and 1 or 0
-return {'ok', closed(), earliest(t), t, finish, answers}
+local rows, answers = rest(4), {}
+for i, row in ipairs(rows) do answers[i] = begin(row) end
+return report(t, answers, rows)

@@ -1,5 +1,5 @@
 -- ARGV: nonce, intent, rows. Stores the intent of a request for each row, with the time.
--- An empty intent removes it. Answers as segment_settle.lua does.
+-- An empty intent removes it. Answers with the statuses of the rows.
 local h = redis.call('HMGET', head, 'v', 'flags', 'not_before')
 if not h[1] then return {'missing'} end
 local nonce, intent, t = ARGV[1], ARGV[2], now()
@@ -16,6 +16,6 @@ local function intend(row)
   return 'written'
 end
 
-local statuses = {}
-for i = 3, #ARGV do statuses[#statuses + 1] = intend(ARGV[i]) end
-return {'ok', closed(), earliest(t), statuses}
+local rows, statuses = rest(3), {}
+for i, row in ipairs(rows) do statuses[i] = intend(row) end
+return report(t, statuses, rows)

@@ -1,17 +1,18 @@
--- ARGV: the most rows, dead sessions. Makes due rows of executions that belong to these,
--- and counts an attempt for each, since the execution wrote nothing. Answers {'ok',
--- closed, earliest, number of rows}.
+-- ARGV: place from which on rows in progress are read, the most rows to read, dead
+-- sessions. Makes due rows of executions that belong to these, and counts an attempt for
+-- each, since the execution wrote nothing. Answers with {number of rows, place of the
+-- next row or -1}.
 local h = redis.call('HMGET', head, 'v', 'flags')
 if not h[1] then return {'missing'} end
-local dead, t, n, most = {}, now(), 0, tonumber(ARGV[1])
-for i = 2, #ARGV do dead[ARGV[i]] = true end
+local from, most, dead, t, n = tonumber(ARGV[1]), tonumber(ARGV[2]), {}, now(), 0
+for i = 3, #ARGV do dead[ARGV[i]] = true end
 allowWrites()
-for _, row in ipairs(redis.call('ZRANGE', running, 0, -1)) do
-  local execution = redis.call('HGET', executions, row)
-  if n < most and dead[string.match(execution, ',(.*)$')] then
-    local at = tonumber(redis.call('ZSCORE', running, row))
-    reopen(row, execution, h[2], t, math.min(at, t), 1)
+local rows = redis.call('ZRANGE', running, from, from + most - 1)
+for _, row in ipairs(rows) do
+  local execution = redis.call('HGET', executions, row) or ''
+  if dead[string.match(execution, ',(.*)$') or ''] then
+    reopen(row, execution, h[2], t, 1)
     n = n + 1
   end
 end
-return {'ok', closed(), earliest(t), n}
+return report(t, {n, #rows == most and from + most - n or -1})

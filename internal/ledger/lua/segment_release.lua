@@ -1,89 +1,92 @@
--- ARGV: token, the most rows that were never released, the most at stage check, the most
--- at stage ready. Answers {'ok', closed, earliest, now, rows, rows of a chunk, chunks}
--- with a flat list of chunk numbers and chunks.
-local h = redis.call('HMGET', head, 'rows', 'next', 'flags', 'not_before', 'v', 'per')
+-- ARGV: token, the most rows that were never begun, the most at stage check, the most at
+-- stage ready. Answers with {rows, rows of a chunk, chunks}: a flat list of rows and
+-- their sorts ('f': never begun, 'c', 'r'), and one of chunk numbers and chunks.
+local h = redis.call('HMGET', head, 'rows', 'next', 'flags', 'not_before', 'v', 'per', 'inspected')
 if not h[5] then return {'missing'} end
 local token, t = ARGV[1], now()
 local flags, rows = h[3], tonumber(h[1])
 local stop = stopped(flags, h[4], t)
 
--- lapsed returns some rows of a set of start times that are limit ms ago, or so far in the
--- future that Redis' clock must have been ahead.
-local function lapsed(set, limit)
+-- The first write needs memory, so that at maxmemory nothing is changed.
+local inspected = tonumber(h[7] or text(t))
+local wrote = false
+local function beginWrites()
+  if not wrote then redis.call('HSET', head, 'inspected', text(t)) end
+  wrote = true
+end
+
+-- lapse reopens some rows of a set of start times that are limit ms ago, or so far in the
+-- future that Redis' clock must have been ahead. The latter count no attempt, and neither
+-- do others if the segment was not inspected for long: Redis' clock may have jumped.
+local function lapse(set, limit)
   local past = redis.call('ZRANGEBYSCORE', set, '-inf', text(t - limit), 'LIMIT', 0, 100)
   local future = redis.call('ZRANGEBYSCORE', set, '(' .. text(t + limit), '+inf', 'LIMIT', 0, 100)
-  for _, row in ipairs(future) do past[#past + 1] = row end
-  return past
+  local function each(list, attempts)
+    for _, row in ipairs(list) do
+      beginWrites()
+      reopen(row, redis.call('HGET', executions, row) or 'r', flags, t, attempts)
+    end
+  end
+  each(past, t - inspected > away_ms and 0 or 1)
+  each(future, 0)
 end
 
-for _, row in ipairs(lapsed(released, release_ms)) do
-  reopen(row, redis.call('HGET', executions, row), flags, t, 0, 0)
-end
-for _, row in ipairs(lapsed(running, execution_ms)) do
-  local at = tonumber(redis.call('ZSCORE', running, row))
-  reopen(row, redis.call('HGET', executions, row), flags, t, math.min(at, t), 1)
-end
+lapse(released, release_ms)
+lapse(running, execution_ms)
+if t - inspected > away_ms / 2 and redis.call('EXISTS', running) == 1 then beginWrites() end
 
 local list = {}
-local function release(row)
+local function release(row, sort)
+  beginWrites()
   list[#list + 1] = row
+  list[#list + 1] = sort
   redis.call('ZADD', released, text(t), row)
   redis.call('HSET', executions, row, 'r' .. token)
 end
 
--- releaseDue releases up to n rows of a set of waiting rows. A row due later than any
--- may be was placed while Redis' clock was ahead.
-local function releaseDue(set, n)
-  if n <= 0 then return end
+-- releaseDue releases up to n rows of a set of waiting rows, and returns how many more may
+-- be. A row due later than any may be was placed while Redis' clock was ahead.
+local function releaseDue(set, sort, n)
+  if n <= 0 then return n end
   local due = redis.call('ZRANGEBYSCORE', set, '-inf', text(t), 'LIMIT', 0, n)
   if #due < n then
-    for _, row in ipairs(redis.call('ZRANGEBYSCORE', set, '(' .. text(t + wait_ms), '+inf', 'LIMIT', 0, n - #due)) do
+    for _, row in ipairs(redis.call('ZRANGEBYSCORE', set, '(' .. text(t + ahead_ms), '+inf', 'LIMIT', 0, n - #due)) do
       due[#due + 1] = row
     end
   end
   for _, row in ipairs(due) do
+    release(row, sort)
     redis.call('ZREM', set, row)
-    release(row)
   end
+  return n - #due
 end
 
--- releaseIntents releases up to n rows that may have a request under way: they are
--- finished also while the run is stopped.
-local function releaseIntents(set, n)
-  for _, row in ipairs(redis.call('HKEYS', intents)) do
-    local due = tonumber(redis.call('ZSCORE', set, row))
-    if n > 0 and due and (due <= t or due > t + wait_ms) then
-      redis.call('ZREM', set, row)
-      release(row)
-      n = n - 1
-    end
-  end
-end
-
-if stop then
-  releaseIntents(check, tonumber(ARGV[3]))
-  releaseIntents(ready, tonumber(ARGV[4]))
-else
-  releaseDue(ready, tonumber(ARGV[4]))
-  releaseDue(check, tonumber(ARGV[3]))
-  local row, n = tonumber(h[2]), tonumber(ARGV[2])
+local left = releaseDue(intended_ready, 'r', tonumber(ARGV[4]))
+if not stop then releaseDue(ready, 'r', left) end
+left = releaseDue(intended_check, 'c', tonumber(ARGV[3]))
+if not stop then
+  releaseDue(check, 'c', left)
+  local n, row = releaseDue(first, 'f', tonumber(ARGV[2])), tonumber(h[2])
   while n > 0 and row < rows do
     if redis.call('GETBIT', settled, row) == 0 then
-      release(text(row))
+      release(text(row), 'f')
       n = n - 1
     end
     row = row + 1
   end
-  redis.call('HSET', head, 'next', row)
+  if row > tonumber(h[2]) then
+    beginWrites()
+    redis.call('HSET', head, 'next', row)
+  end
 end
 
 local per, wanted, contents = tonumber(h[6]), {}, {}
-for _, row in ipairs(list) do
-  local number = text(math.floor(tonumber(row) / per))
+for i = 1, #list, 2 do
+  local number = text(math.floor(tonumber(list[i]) / per))
   if not wanted[number] then
     wanted[number] = true
     contents[#contents + 1] = number
     contents[#contents + 1] = redis.call('HGET', chunks, number) or ''
   end
 end
-return {'ok', closed(), earliest(t), t, list, per, contents}
+return report(t, {list, per, contents})

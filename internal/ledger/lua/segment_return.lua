@@ -1,20 +1,18 @@
--- ARGV: 'r' and a token or 'b' and a nonce, ms until the rows are due, rows. Ends the
--- release or execution of each row, and changes nothing else of it. Answers as
--- segment_settle.lua does.
+-- ARGV: token, rows. Makes rows due at once that were released and not begun. Answers
+-- with the statuses of the rows.
 local h = redis.call('HMGET', head, 'v', 'flags')
 if not h[1] then return {'missing'} end
-local t = now()
+local token, t = ARGV[1], now()
 
 local function back(row)
   if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
-  local execution = redis.call('HGET', executions, row)
-  if execution ~= ARGV[1] and not owned(execution, string.sub(ARGV[1], 2)) then return 'superseded' end
-  local at = tonumber(redis.call('ZSCORE', running, row) or t)
-  reopen(row, execution, h[2], t + tonumber(ARGV[2]), math.min(at, t), 0)
-  return 'written'
+  local execution, v = redis.call('HGET', executions, row), read(row)
+  if execution ~= 'r' .. token then return v.ended == short(token) and 'ended' or 'superseded' end
+  v.ended = short(token)
+  return leave(row, execution, h[2], v, t)
 end
 
 allowWrites()
-local statuses = {}
-for i = 3, #ARGV do statuses[#statuses + 1] = back(ARGV[i]) end
-return {'ok', closed(), earliest(t), statuses}
+local rows, statuses = rest(2), {}
+for i, row in ipairs(rows) do statuses[i] = back(row) end
+return report(t, statuses, rows)

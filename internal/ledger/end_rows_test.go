@@ -1,0 +1,345 @@
+package ledger_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// takeRows releases and begins n rows that were never begun.
+func (w *worker) takeRows(seg ledger.Segment, n int) execution {
+	w.t.Helper()
+	r := w.release(seg, ledger.Quota{First: n})
+	if len(r.Rows) != n {
+		w.t.Fatalf("%d rows released, want %d", len(r.Rows), n)
+	}
+	return w.begin(seg, r.Token, numbers(r)...)
+}
+
+// intend stores an intent for rows.
+func (w *worker) intend(seg ledger.Segment, e execution, intent string, rows ...ledger.Row) ledger.Receipt {
+	w.t.Helper()
+	r, err := w.Intend(w.t.Context(), seg, e.nonce, []byte(intent), rows...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// end ends an execution.
+func (w *worker) end(seg ledger.Segment, e execution, ends ...ledger.RowEnd) ledger.Receipt {
+	w.t.Helper()
+	r, err := w.End(w.t.Context(), seg, e.nonce, ends...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func TestEndEachRowInItsOwnWay(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 6), 0)
+	e := w.takeRows(seg, 5)
+	w.intend(seg, e, "PATCH", 1, 2, 3)
+	r := w.end(seg, e,
+		ledger.RowEnd{Row: 0, Ending: ledger.Result{Outcome: "refused", Detail: "why"}},
+		ledger.RowEnd{Row: 1, Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")}},
+		ledger.RowEnd{Row: 2, Ending: ledger.Waiting{Stage: ledger.StageCheck}, Withdraw: true},
+		ledger.RowEnd{Row: 3, Ending: ledger.GiveBack{Note: "kind is unknown"}},
+		ledger.RowEnd{Row: 4, Ending: ledger.GiveBack{After: time.Hour}},
+		ledger.RowEnd{Row: 5, Ending: ledger.GiveBack{}}, // not in progress
+	)
+	want(t, r, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowSuperseded)
+
+	rows := w.rows(seg)
+	if got := rows[0]; got.Result.Outcome != "refused" || got.Result.Detail != "why" {
+		t.Errorf("row 0: %+v", got)
+	}
+	for _, tt := range []struct {
+		row      ledger.Row
+		stage    ledger.Stage
+		attempts int
+		memo     string
+		note     string
+		intent   bool
+		later    bool
+	}{
+		{row: 1, stage: ledger.StageReady, attempts: 1, memo: "memo", intent: true},
+		{row: 2, stage: ledger.StageCheck},
+		{row: 3, stage: ledger.StageCheck, note: "kind is unknown", intent: true},
+		{row: 4, stage: ledger.StageCheck, later: true},
+	} {
+		got := rows[tt.row]
+		c := got.Checkpoint
+		if got.Phase != ledger.PhaseWaiting || c.Stage != tt.stage || c.Attempts != tt.attempts || string(c.Memo) != tt.memo ||
+			c.Note != tt.note || c.FirstBegun.IsZero() || (got.Intent != nil) != tt.intent || got.Due.After(e.Now.Add(time.Minute)) != tt.later {
+			t.Errorf("row %d: %+v, want %+v", tt.row, got, tt)
+		}
+	}
+}
+
+func TestGiveBackKeepsTheCheckpoint(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	e := w.takeRows(seg, 1)
+	w.end(seg, e, ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")}})
+	first := w.rows(seg)[0].Checkpoint
+	released := w.release(seg, all)
+	if r := released.Rows[0]; r.Stage != ledger.StageReady || r.First {
+		t.Errorf("released %+v, want a row at stage ready", r)
+	}
+	w.end(seg, w.begin(seg, released.Token, 0), ledger.RowEnd{Ending: ledger.GiveBack{Note: "stopping"}})
+	again := w.rows(seg)[0].Checkpoint
+	if again.Note != "stopping" || again.Attempts != 1 || string(again.Memo) != "memo" || !again.FirstBegun.Equal(first.FirstBegun) {
+		t.Errorf("checkpoint %+v, want the note and else %+v", again, first)
+	}
+	w.end(seg, w.begin(seg, w.release(seg, all).Token, 0), ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageCheck}})
+	if c := w.rows(seg)[0].Checkpoint; c.Note != "" || c.Memo != nil {
+		t.Errorf("checkpoint %+v, want no note any more", c)
+	}
+}
+
+// Endings of more than 250 rows, or of many bytes, are divided among scripts.
+func TestEndManyRows(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 600), 0)
+	e1, e2, e3 := w.takeRows(seg, 250), w.takeRows(seg, 250), w.takeRows(seg, 100)
+	var ends []ledger.RowEnd
+	for row := range ledger.Row(600) {
+		ends = append(ends, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, Memo: bytes.Repeat([]byte{byte(row)}, 1000)}})
+	}
+	for i, e := range []execution{e1, e2, e3} {
+		r := w.end(seg, e, ends...)
+		if n := written(r); n != []int{250, 250, 100}[i] || len(r.Statuses) != 600 {
+			t.Errorf("%d of %d rows written", n, len(r.Statuses))
+		}
+	}
+	for i, row := range w.rows(seg) {
+		if m := row.Checkpoint.Memo; len(m) != 1000 || m[0] != byte(i) {
+			t.Fatalf("row %d has a memo of %d bytes", i, len(m))
+		}
+	}
+}
+
+func written(r ledger.Receipt) (n int) {
+	for _, s := range r.Statuses {
+		n += count(s == ledger.RowWritten)
+	}
+	return n
+}
+
+func TestEndRefuses(t *testing.T) {
+	tests := map[string]ledger.RowEnd{
+		"no ending":       {},
+		"no stage":        {Ending: ledger.Waiting{}},
+		"a long time":     {Ending: ledger.Waiting{Stage: ledger.StageCheck, After: ledger.MaxWait + 1}},
+		"a past time":     {Ending: ledger.GiveBack{After: -1}},
+		"a long memo":     {Ending: ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 17<<10)}},
+		"a long note":     {Ending: ledger.GiveBack{Note: string(make([]byte, 201))}},
+		"no outcome":      {Ending: ledger.Result{}},
+		"no possible row": {Row: -1, Ending: ledger.GiveBack{}},
+	}
+	w := newWorker(t)
+	seg := segment(w.submit("a", 2), 0)
+	e := w.takeRows(seg, 2)
+	for name, bad := range tests {
+		if _, err := w.End(t.Context(), seg, e.nonce, ledger.RowEnd{Row: 1, Ending: ledger.GiveBack{}}, bad); err == nil {
+			t.Errorf("%s: want an error", name)
+		}
+	}
+	if p := w.rows(seg)[1].Phase; p != ledger.PhaseInProgress {
+		t.Errorf("row 1 is %s: want nothing written", p)
+	}
+}
+
+// The answer of a write was lost, and it is repeated.
+func TestRepeatedEnd(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 4), 0)
+	e := w.takeRows(seg, 3)
+	ends := []ledger.RowEnd{
+		{Row: 0, Ending: ledger.Waiting{Stage: ledger.StageCheck}}, {Row: 1, Ending: ledger.GiveBack{}},
+		{Row: 2, Ending: ledger.Result{Outcome: ledger.Done}},
+	}
+	want(t, w.end(seg, e, ends...), ledger.RowWritten, ledger.RowWritten, ledger.RowWritten)
+	want(t, w.end(seg, e, ends...), ledger.RowEnded, ledger.RowEnded, ledger.RowSettled)
+	later := w.begin(seg, w.release(seg, ledger.Quota{Check: 9}).Token, 0, 1)
+	want(t, w.end(seg, e, ends...), ledger.RowEnded, ledger.RowEnded, ledger.RowSettled)
+	want(t, w.intend(seg, e, "PATCH", 0), ledger.RowSuperseded)
+	w.end(seg, later, ends...)
+	want(t, w.end(seg, e, ends...), ledger.RowSuperseded, ledger.RowSuperseded, ledger.RowSettled)
+}
+
+func TestRepeatedReturn(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	r := w.release(seg, all)
+	for _, status := range []ledger.Status{ledger.RowWritten, ledger.RowEnded} {
+		receipt, err := w.Return(t.Context(), seg, r.Token, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, receipt, status)
+	}
+	again := w.release(seg, all)
+	if !again.Rows[0].First {
+		t.Error("the row was never begun")
+	}
+	w.settle(seg, w.begin(seg, again.Token, 0), 0)
+}
+
+// After a cancel or a pause no further request of an execution may begin, also for a row
+// whose intent lets the first be finished.
+func TestReceiptsReportTheControl(t *testing.T) {
+	tests := []struct {
+		name               string
+		do                 func(*worker) error
+		stopped, cancelled bool
+	}{
+		{"open", func(*worker) error { return nil }, false, false},
+		{"paused", func(w *worker) error { return w.Pause(w.t.Context(), "a") }, true, false},
+		{"held", func(w *worker) error { return w.Hold(w.t.Context(), "a") }, true, false},
+		{"postponed", func(w *worker) error { return w.Postpone(w.t.Context(), "a", time.Now().Add(time.Hour)) }, true, false},
+		{"cancelled", func(w *worker) error { return w.Cancel(w.t.Context(), "a") }, false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			seg := segment(w.submit("a", 3), 0)
+			e, row := w.take(seg)
+			w.intend(seg, e, "PATCH 1", row)
+			if err := tt.do(w); err != nil {
+				t.Fatal(err)
+			}
+			checked, err := w.Check(t.Context(), seg, e.nonce, row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := w.intend(seg, e, "PATCH 2", row)
+			want(t, again, ledger.RowWritten)
+			released := w.release(seg, ledger.Quota{})
+			ended := w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.GiveBack{}})
+			begun := w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
+			for name, r := range map[string]ledger.Receipt{
+				"check": checked, "intend": again, "release": released.Receipt, "end": ended, "begin": begun.Receipt,
+			} {
+				if r.Stopped != tt.stopped || r.Cancelled != tt.cancelled {
+					t.Errorf("%s: stopped %v, cancelled %v, want %v, %v", name, r.Stopped, r.Cancelled, tt.stopped, tt.cancelled)
+				}
+			}
+		})
+	}
+}
+
+func TestReceiptsCountOpenRows(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 20), 0)
+	e := w.takeRows(seg, 8)
+	w.intend(seg, e, "PATCH", 2, 3)
+	wait := func(stage ledger.Stage, after time.Duration) ledger.Waiting {
+		return ledger.Waiting{Stage: stage, After: after}
+	}
+	w.end(seg, e,
+		ledger.RowEnd{Row: 0, Ending: wait(ledger.StageCheck, 0)}, ledger.RowEnd{Row: 1, Ending: wait(ledger.StageCheck, time.Hour)},
+		ledger.RowEnd{Row: 2, Ending: wait(ledger.StageReady, 0)}, ledger.RowEnd{Row: 3, Ending: wait(ledger.StageReady, time.Hour)},
+		ledger.RowEnd{Row: 4, Ending: wait(ledger.StageReady, 0)}, ledger.RowEnd{Row: 5, Ending: ledger.Result{Outcome: ledger.Done}})
+	returned := w.release(seg, ledger.Quota{First: 3})
+	if _, err := w.Return(t.Context(), seg, returned.Token, returned.Rows[0].Row); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Dismiss(t.Context(), seg, ledger.Result{Outcome: ledger.Done}, 15); err != nil {
+		t.Fatal(err)
+	}
+	// Running 6 and 7, released two rows, settled two.
+	counts := ledger.OpenRows{Queued: 9, Check: 2, CheckDue: 1, Ready: 3, ReadyDue: 2, Released: 2, Running: 2}
+	r := w.release(seg, ledger.Quota{})
+	if r.Open.Oldest.Before(e.Now.Add(-time.Minute)) || r.Open.Oldest.After(r.Now) {
+		t.Errorf("oldest %v, want one that is due just now", r.Open.Oldest)
+	}
+	r.Open.Oldest = time.Time{}
+	if r.Open != counts {
+		t.Errorf("%+v, want %+v", r.Open, counts)
+	}
+	if p := w.sync("a"); p.Segments[0].Open.Queued != 9 {
+		t.Errorf("segment %+v", p.Segments[0])
+	}
+
+	w.must(w.Pause, "a") // row 2 alone may be released
+	counts.CheckDue, counts.ReadyDue = 0, 1
+	r = w.release(seg, ledger.Quota{})
+	r.Open.Oldest = time.Time{}
+	if r.Open != counts {
+		t.Errorf("paused: %+v, want %+v", r.Open, counts)
+	}
+	w.pass(seg, 2*time.Hour)
+	if r := w.release(seg, ledger.Quota{}); r.Now.Sub(r.Open.Oldest) < time.Hour {
+		t.Errorf("oldest %v, want two hours ago", r.Open.Oldest)
+	}
+}
+
+func TestIntendReturnsItsTime(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	e, row := w.take(seg)
+	r := w.intend(seg, e, "PATCH", row)
+	if i := w.rows(seg)[row].Intent; i == nil || !i.At.Equal(r.Now) {
+		t.Errorf("intent %+v, want its time %v", i, r.Now)
+	}
+}
+
+func TestCancelRows(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 6), 0)
+	e := w.takeRows(seg, 4)
+	w.intend(seg, e, "PATCH", 1)
+	w.settle(seg, e, 3)
+	cancel := func(rows ...ledger.Row) ledger.Receipt {
+		r, err := w.CancelRows(t.Context(), seg, rows...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want(t, cancel(0, 1, 3, 5), ledger.RowWritten, ledger.RowWritten, ledger.RowSettled, ledger.RowCancelled)
+
+	r, err := w.Check(t.Context(), seg, e.nonce, 0, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, r, ledger.RowCancelled, ledger.RowAdmitted, ledger.RowAdmitted)
+	if !slices.Equal(r.Cancelling, []ledger.Row{0, 1}) || r.Cancelled {
+		t.Errorf("cancelling %v, want rows 0 and 1", r.Cancelling)
+	}
+	want(t, w.intend(seg, e, "PATCH", 0, 2), ledger.RowCancelled, ledger.RowWritten)
+
+	// A row with an intent is finished, and one without is cancelled.
+	waiting := ledger.Waiting{Stage: ledger.StageCheck}
+	want(t, w.end(seg, e, ledger.Ends(waiting, 0, 1, 2)...), ledger.RowCancelled, ledger.RowWritten, ledger.RowWritten)
+	again := w.begin(seg, w.release(seg, ledger.Quota{Check: 9}).Token, 1, 2)
+	if !slices.Equal(again.Cancelling, []ledger.Row{1}) {
+		t.Errorf("cancelling %v, want row 1", again.Cancelling)
+	}
+	want(t, w.end(seg, again, ledger.RowEnd{Row: 1, Ending: waiting, Withdraw: true}), ledger.RowCancelled)
+	if rows := w.rows(seg); rows[5].Result.Outcome != ledger.Cancelled || rows[1].Result.Outcome != ledger.Cancelled {
+		t.Errorf("rows %+v", rows)
+	}
+}
+
+// The execution of a row that is asked to cancel dies.
+func TestCancelledRowIsReclaimed(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	w.take(seg)
+	if _, err := w.CancelRows(t.Context(), seg, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, r, err := w.Reclaim(t.Context(), seg, w.session); err != nil || !r.Ended {
+		t.Errorf("receipt %+v, %v, want the run ended", r, err)
+	}
+	if c := w.sync("a").Run.Counts; c[ledger.Cancelled] != 1 {
+		t.Errorf("counts %v", c)
+	}
+}

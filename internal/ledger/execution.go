@@ -1,0 +1,163 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+)
+
+// Ending is how an execution leaves a row: a [Result] settles it, a [Waiting] leaves it
+// open until it is due, and a [GiveBack] leaves it as if it had not begun.
+type Ending interface {
+	validate() error
+	// args returns the ending and its four arguments, as lua/segment_end.lua reads them.
+	args() [5]any
+}
+
+// RowEnd ends an execution for one row.
+type RowEnd struct {
+	Row    Row
+	Ending Ending
+	// Withdraw takes the row's intent away: it is known that no request is under way.
+	Withdraw bool
+}
+
+// Ends returns the same ending for each of the rows.
+func Ends(e Ending, rows ...Row) []RowEnd {
+	ends := make([]RowEnd, len(rows))
+	for i, row := range rows {
+		ends[i] = RowEnd{Row: row, Ending: e}
+	}
+	return ends
+}
+
+// Waiting leaves a row open until it is due.
+type Waiting struct {
+	Stage Stage
+	// After is when the row is due, from now on: at most [MaxWait].
+	After time.Duration
+	// CountAttempt says that an attempt was used up.
+	CountAttempt bool
+	// Memo replaces the row's memo, such as a record and evidence, for the next execution
+	// and for people. It has at most 16 KiB.
+	Memo []byte
+}
+
+// GiveBack leaves a row as if it had not begun, apart from [Checkpoint.FirstBegun]: no
+// attempt is counted, and stage and memo stay. A worker that stops, or that does not
+// know the row's kind, gives its rows back.
+type GiveBack struct {
+	// After is when the row is due, from now on: at most [MaxWait].
+	After time.Duration
+	// Note says to people why the row was given back, in at most 200 bytes. It stays
+	// until the next execution ends.
+	Note string
+}
+
+// maxNote bounds the note of a row, in bytes.
+const maxNote = 200
+
+// End ends an execution for each row in its own way. The rows of a script, at most 250,
+// end together or not at all. A row is settled and counted once. The last row of a
+// segment closes it, and the last segment of a committed run ends the run. If the run is
+// cancelled, or the row is asked to cancel, a row without an intent is settled as
+// cancelled instead of being left open.
+func (l *Ledger) End(ctx context.Context, seg Segment, n Nonce, ends ...RowEnd) (Receipt, error) {
+	err := n.Validate()
+	for _, e := range ends {
+		err = firstError(err, e.validate())
+	}
+	if err != nil {
+		return Receipt{}, fmt.Errorf("segment %s: end: %w", seg, err)
+	}
+	return l.writeParts(ctx, "end", endScript, seg, []any{string(n)}, endArgs(ends))
+}
+
+func (e RowEnd) validate() error {
+	err := checkRows([]Row{e.Row})
+	if err == nil && e.Ending == nil {
+		err = fmt.Errorf("no ending")
+	}
+	if err == nil {
+		err = e.Ending.validate()
+	}
+	if err != nil {
+		return fmt.Errorf("row %d: %w", e.Row, err)
+	}
+	return nil
+}
+
+// scriptBytes bounds the endings of one script: to store so much takes Redis 1 ms.
+const scriptBytes = 128 << 10
+
+// endArgs returns the arguments for the rows, those of one script at a time.
+func endArgs(ends []RowEnd) iter.Seq[[]any] {
+	return func(yield func([]any) bool) {
+		var args []any
+		rows, bytes := 0, 0
+		for _, e := range ends {
+			ending := e.Ending.args()
+			size := argSize(ending)
+			if rows == scriptRows || rows > 0 && bytes+size > scriptBytes {
+				if !yield(args) {
+					return
+				}
+				args, rows, bytes = nil, 0, 0
+			}
+			args = append(append(args, int(e.Row), flag(e.Withdraw)), ending[:]...)
+			rows, bytes = rows+1, bytes+size
+		}
+		if rows > 0 {
+			yield(args)
+		}
+	}
+}
+
+// argSize returns the size of the texts among arguments.
+func argSize(args [5]any) (n int) {
+	for _, a := range args {
+		switch a := a.(type) {
+		case string:
+			n += len(a)
+		case []byte:
+			n += len(a)
+		}
+	}
+	return n
+}
+
+func (r Result) args() [5]any { return [5]any{"s", string(r.Outcome), r.stored(), "", ""} }
+
+func (w Waiting) args() [5]any {
+	return [5]any{"w", w.Stage.letter(), w.After.Milliseconds(), flag(w.CountAttempt), w.Memo}
+}
+
+func (g GiveBack) args() [5]any {
+	return [5]any{"g", g.After.Milliseconds(), strings.ToValidUTF8(g.Note, "\uFFFD"), "", ""}
+}
+
+func (w Waiting) validate() error {
+	switch {
+	case w.Stage.letter() == "":
+		return fmt.Errorf("stage %s: want check or ready", quoted(string(w.Stage)))
+	case len(w.Memo) > maxResult:
+		return fmt.Errorf("memo of %d bytes: want at most %d", len(w.Memo), maxResult)
+	}
+	return checkAfter(w.After)
+}
+
+func (g GiveBack) validate() error {
+	if len(g.Note) > maxNote {
+		return fmt.Errorf("note of %d bytes: want at most %d", len(g.Note), maxNote)
+	}
+	return checkAfter(g.After)
+}
+
+func checkAfter(after time.Duration) error {
+	if after < 0 || after > MaxWait {
+		return fmt.Errorf("wait %v: want 0 to %v", after, MaxWait)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+-- ARGV: nonce, then for each row: row, 1 if its intent is taken away, an ending and its
+-- four arguments. The endings are 's': outcome, result; 'w': stage, ms until it is due,
+-- attempts to add, memo; 'g': ms until it is due, note. Ends the execution of each row.
+-- Answers with the statuses of the rows.
+local h = redis.call('HMGET', head, 'v', 'flags')
+if not h[1] then return {'missing'} end
+local nonce, flags, t = ARGV[1], h[2], now()
+
+local function finish(row, withdraw, ending, a, b, c, d)
+  if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
+  local execution = redis.call('HGET', executions, row)
+  if not owned(execution, nonce) then
+    return read(row).ended == short(nonce) and 'ended' or 'superseded'
+  end
+  if withdraw == '1' then redis.call('HDEL', intents, row) end
+  if ending == 's' then
+    free(row, execution)
+    settle(row, a, b)
+    return 'written'
+  end
+  local v, due = read(row), 0
+  if v.first == 0 then v.first = since(row, t) end
+  v.ended = short(nonce)
+  if ending == 'w' then
+    v.stage, due, v.attempts, v.memo, v.note = a, t + tonumber(b), v.attempts + tonumber(c), d, ''
+    v.damaged = false
+  else
+    due, v.note = t + tonumber(a), b
+  end
+  return leave(row, execution, flags, v, due)
+end
+
+allowWrites()
+local rows, statuses = {}, {}
+for i = 2, #ARGV, 7 do
+  rows[#rows + 1] = ARGV[i]
+  statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 6))
+end
+return report(t, statuses, rows)
