@@ -148,6 +148,7 @@ func BenchmarkBlocking(b *testing.B) {
 		}
 	}
 	own := rows(1000)[750:]
+	due := ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 300)}
 	tests := []struct {
 		name    string
 		prepare func(*state)
@@ -203,8 +204,72 @@ func BenchmarkBlocking(b *testing.B) {
 			return err
 		}},
 		{"read rows", func(s *state) { s.makeWait(s.seg, s.r) }, func(s *state) error {
-			_, err := s.Rows(b.Context(), s.seg)
+			_, err := s.Rows(b.Context(), s.seg, 1000, 250)
 			return err
+		}},
+		{"read rows with memos of 2 KiB", func(s *state) { s.fillAll(s.seg, ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 2<<10)}) }, func(s *state) error {
+			_, err := s.Rows(b.Context(), s.seg, 1000, 250)
+			return err
+		}},
+		{"release 250 rows of all waiting", func(s *state) { s.fillAll(s.seg, due) }, func(s *state) error {
+			_, err := s.Release(b.Context(), s.seg, all)
+			return err
+		}},
+		{"release 250 of all waiting with intents, paused", func(s *state) {
+			s.intendAll(s.seg)
+			s.must(s.Pause, "a")
+		}, func(s *state) error {
+			_, err := s.Release(b.Context(), s.seg, all)
+			return err
+		}},
+		{"begin 250 rows with memos and intents of 2 KiB", func(s *state) {
+			s.fillAll(s.seg, ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 2<<10)})
+			r := s.releaseAny(s.seg, ledger.Quota{Check: 250})
+			e := s.begin(s.seg, r.Token, numbers(r)...)
+			s.intend(s.seg, e, strings.Repeat("x", 2<<10), numbers(r)...)
+			s.end(s.seg, e, ledger.Ends(ledger.GiveBack{}, numbers(r)...)...)
+			s.token = s.releaseAny(s.seg, ledger.Quota{Check: 250}).Token
+		}, func(s *state) error {
+			_, err := s.Begin(b.Context(), s.seg, ledger.Execution{Token: s.token, Nonce: ledger.NewNonce(), Session: s.session}, rows(250)...)
+			return err
+		}},
+		{"end 250 rows with memos of 2 KiB", begun, func(s *state) error {
+			s.end(s.seg, s.e, ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 2<<10)}, own...)...)
+			return nil
+		}},
+		{"intend 250 rows with 2 KiB", begun, func(s *state) error {
+			s.intend(s.seg, s.e, strings.Repeat("x", 2<<10), own...)
+			return nil
+		}},
+		{"cancel all waiting with intents", func(s *state) { s.intendAll(s.seg) }, func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"cancel all in progress", func(s *state) { s.beginAll(s.seg) }, func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"cancel all released", func(s *state) { s.releaseAll(s.seg) }, func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"reclaim none of all in progress", func(s *state) {
+			s.beginAll(s.seg)
+		}, func(s *state) error {
+			_, _, err := s.Reclaim(b.Context(), s.seg, ledger.NewSessionID())
+			return err
+		}},
+		{"reclaim all in progress", func(s *state) { s.beginAll(s.seg) }, func(s *state) error {
+			_, _, err := s.Reclaim(b.Context(), s.seg, s.session)
+			return err
+		}},
+		{"release after all lapsed", func(s *state) {
+			s.beginAll(s.seg)
+			s.pass(s.seg, ledger.ExecutionLimit)
+		}, func(s *state) error {
+			_, err := s.Release(b.Context(), s.seg, all)
+			return err
+		}},
+		{"settle the last row after a cancel", func(s *state) {
+			s.makeWait(s.seg, s.r)
+			s.pass(s.seg, time.Hour)
+			r := s.releaseAny(s.seg, ledger.Quota{Check: 1})
+			s.e = s.begin(s.seg, r.Token, numbers(r)...)
+			s.must(s.Cancel, "a")
+		}, func(s *state) error {
+			s.settle(s.seg, s.e, s.e.Rows[0].Row)
+			return nil
 		}},
 		{"delete results", func(s *state) {
 			s.refuseAll(s.seg)
@@ -268,6 +333,57 @@ func (w *worker) makeWait(seg ledger.Segment, r *rand.Rand) {
 				w.t.Fatal(err)
 			}
 		}
+	}
+}
+
+// releaseAny releases rows of any content.
+func (w *worker) releaseAny(seg ledger.Segment, q ledger.Quota) ledger.Release {
+	r, err := w.Release(w.t.Context(), seg, q)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// fillAll makes every row of the segment wait in the same way.
+func (w *worker) fillAll(seg ledger.Segment, waiting ledger.Waiting) {
+	for {
+		released := w.releaseAny(seg, ledger.Quota{First: 250})
+		if len(released.Rows) == 0 {
+			return
+		}
+		e := w.begin(seg, released.Token, numbers(released)...)
+		w.end(seg, e, ledger.Ends(waiting, numbers(released)...)...)
+	}
+}
+
+// intendAll makes every row of the segment wait with an intent and a memo.
+func (w *worker) intendAll(seg ledger.Segment) {
+	for {
+		released := w.releaseAny(seg, ledger.Quota{First: 250})
+		if len(released.Rows) == 0 {
+			return
+		}
+		e := w.begin(seg, released.Token, numbers(released)...)
+		w.intend(seg, e, "PATCH something", numbers(released)...)
+		w.end(seg, e, ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 300)}, numbers(released)...)...)
+	}
+}
+
+// releaseAll releases every row of the segment.
+func (w *worker) releaseAll(seg ledger.Segment) {
+	for len(w.releaseAny(seg, ledger.Quota{First: 250}).Rows) > 0 {
+	}
+}
+
+// beginAll begins every row of the segment.
+func (w *worker) beginAll(seg ledger.Segment) {
+	for {
+		released := w.releaseAny(seg, ledger.Quota{First: 250})
+		if len(released.Rows) == 0 {
+			return
+		}
+		w.begin(seg, released.Token, numbers(released)...)
 	}
 }
 

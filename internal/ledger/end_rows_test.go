@@ -137,7 +137,7 @@ func TestEndRefuses(t *testing.T) {
 		"no stage":        {Ending: ledger.Waiting{}},
 		"a long time":     {Ending: ledger.Waiting{Stage: ledger.StageCheck, After: ledger.MaxWait + 1}},
 		"a past time":     {Ending: ledger.GiveBack{After: -1}},
-		"a long memo":     {Ending: ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 17<<10)}},
+		"a long memo":     {Ending: ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 2<<10+1)}},
 		"a long note":     {Ending: ledger.GiveBack{Note: string(make([]byte, 201))}},
 		"no outcome":      {Ending: ledger.Result{}},
 		"no possible row": {Row: -1, Ending: ledger.GiveBack{}},

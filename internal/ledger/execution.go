@@ -41,9 +41,12 @@ type Waiting struct {
 	// CountAttempt says that an attempt was used up.
 	CountAttempt bool
 	// Memo replaces the row's memo, such as a record and evidence, for the next execution
-	// and for people. It has at most 16 KiB.
+	// and for people. It has at most 2 KiB.
 	Memo []byte
 }
+
+// maxMemo bounds a memo, in bytes: one script reads up to 128 of them.
+const maxMemo = 2 << 10
 
 // GiveBack leaves a row as if it had not begun, apart from [Checkpoint.FirstBegun]: no
 // attempt is counted, and stage and memo stay. A worker that stops, or that does not
@@ -59,8 +62,8 @@ type GiveBack struct {
 // maxNote bounds the note of a row, in bytes.
 const maxNote = 200
 
-// End ends an execution for each row in its own way. The rows of a script, at most 250,
-// end together or not at all. A row is settled and counted once. The last row of a
+// End ends an execution for each row in its own way. The rows of a script, at most
+// 128, end together or not at all. A row is settled and counted once. The last row of a
 // segment closes it, and the last segment of a committed run ends the run. If the run is
 // cancelled, or the row is asked to cancel, a row without an intent is settled as
 // cancelled instead of being left open.
@@ -142,8 +145,8 @@ func (w Waiting) validate() error {
 	switch {
 	case w.Stage.letter() == "":
 		return fmt.Errorf("stage %s: want check or ready", quoted(string(w.Stage)))
-	case len(w.Memo) > maxResult:
-		return fmt.Errorf("memo of %d bytes: want at most %d", len(w.Memo), maxResult)
+	case len(w.Memo) > maxMemo:
+		return fmt.Errorf("memo of %d bytes: want at most %d", len(w.Memo), maxMemo)
 	}
 	return checkAfter(w.After)
 }

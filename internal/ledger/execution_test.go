@@ -118,7 +118,7 @@ func TestWaitRefuses(t *testing.T) {
 		"no stage":    {},
 		"a long time": {Stage: ledger.StageCheck, After: ledger.MaxWait + 1},
 		"a past time": {Stage: ledger.StageCheck, After: -1},
-		"a long memo": {Stage: ledger.StageCheck, Memo: make([]byte, 17<<10)},
+		"a long memo": {Stage: ledger.StageCheck, Memo: make([]byte, 2<<10+1)},
 	}
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)

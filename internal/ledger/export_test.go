@@ -10,7 +10,7 @@ import (
 // Age makes everything that is stored of a segment's releases, executions and waiting
 // rows earlier by d.
 func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Duration) error {
-	for _, part := range append([]string{"released", "running"}, waitingParts...) {
+	for _, part := range []string{"first", "check", "ready", "intended_check", "intended_ready", "released", "running"} {
 		if err := ageScores(ctx, rdb, segmentKey(seg, part), d); err != nil {
 			return err
 		}

@@ -6,15 +6,16 @@ import (
 )
 
 // maxIntent bounds an intent, in bytes.
-const maxIntent = 4 << 10
+const maxIntent = 2 << 10
 
-// Intend stores the intent of a request for each row, 1 to 4,096 bytes, in place of the
+// Intend stores the intent of a request for each row, 1 to 2,048 bytes, in place of the
 // former. A row with an intent is never settled by a cancel, and is finished while its
 // run is stopped: its request may be under way. The request may be made for the rows
 // that are RowWritten. A row that has no intent yet gets none while its run is stopped
 // or after it was cancelled. One that has an intent gets the new one all the same: it is
 // needed to finish the first request, and the receipt reports whether a further request
-// may begin. [Receipt.Now] is the time that is stored; of more than 250 rows, the last.
+// may begin. [Receipt.Now] is the time that is stored; if the rows
+// do not fit one script, the last.
 func (l *Ledger) Intend(ctx context.Context, seg Segment, n Nonce, intent []byte, rows ...Row) (Receipt, error) {
 	err := n.Validate()
 	if err == nil && (len(intent) == 0 || len(intent) > maxIntent) {
@@ -23,7 +24,7 @@ func (l *Ledger) Intend(ctx context.Context, seg Segment, n Nonce, intent []byte
 	if err != nil {
 		return Receipt{}, fmt.Errorf("segment %s: intend: %w", seg, err)
 	}
-	return l.write(ctx, "intend", intendScript, seg, rows, string(n), intent)
+	return l.writeSome(ctx, "intend", intendScript, seg, rows, min(scriptRows, scriptBytes/len(intent)), string(n), intent)
 }
 
 // Check reports whether a request may be made for each row: RowAdmitted, or the status

@@ -3,12 +3,8 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"maps"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Phase is where a row is on its way.
@@ -40,167 +36,86 @@ type RowState struct {
 	Intent *Intent
 	// Result is that of a settled row.
 	Result Result
+	// Err says why content, checkpoint or intent cannot be read; nil if they can.
+	Err error
 }
 
-// Rows returns the rows of a segment. It reads in several commands: a row that changes
-// meanwhile is as it was before or after.
-func (l *Ledger) Rows(ctx context.Context, seg Segment) ([]RowState, error) {
-	s, err := l.snapshot(ctx, seg)
+// rowsPage is the largest number of rows that are read at once: to read them blocks Redis
+// for 1 ms.
+const rowsPage = 128
+
+// pageBytes is the size of what is stored of rows from which on no more are read at once.
+const pageBytes = 128 << 10
+
+// Rows returns at most n rows of a committed segment, from a row on, as they are at one
+// time. There are at most 128, and fewer if they are large; there is none behind the last
+// row.
+func (l *Ledger) Rows(ctx context.Context, seg Segment, from Row, n int) ([]RowState, error) {
+	err := checkRows([]Row{from})
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%d rows: want 1 or more", n)
+	}
+	var rows []RowState
+	if err == nil {
+		rows, err = l.rowStates(ctx, seg, from, min(n, rowsPage))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("segment %s: read rows: %w", seg, err)
 	}
-	rows := make([]RowState, s.rows)
+	return rows, nil
+}
+
+func (l *Ledger) rowStates(ctx context.Context, seg Segment, from Row, n int) ([]RowState, error) {
+	a, err := l.onSegment(ctx, rowsScript, seg, int(from), n)
+	if err != nil {
+		return nil, err
+	}
+	content, err := parseContents(int(a.int(3)), a.list(4))
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]RowState, len(a.list(2)))
 	for i := range rows {
-		if rows[i], err = s.state(Row(i)); err != nil {
-			return nil, fmt.Errorf("segment %s: row %d: %w", seg, i, err)
-		}
+		rows[i] = parseRowState(from+Row(i), a.list(2).list(i), fromMillis(a.int(1)))
+		bytes, err := content.row(rows[i].Row)
+		rows[i].Content, rows[i].Err = bytes, firstError(rows[i].Err, err)
 	}
 	return rows, nil
 }
 
-// waitingParts are the sorted sets of waiting rows.
-var waitingParts = []string{"first", "check", "ready", "intended_check", "intended_ready"}
-
-// snapshot is all that is stored of a segment's rows.
-type snapshot struct {
-	rows, next         int
-	contents           [][]byte
-	settled, cancelled string
-	waiting            map[string]int64
-	released, running  map[string]int64
-	values, executions map[string]string
-	intents, results   map[string]string
+func parseRowState(row Row, a answer, now time.Time) RowState {
+	r := RowState{Row: row}
+	if a.text(0) == "s" {
+		r.Phase, r.Result = PhaseSettled, resultOf(a.int(1) == 1, a.text(2))
+		return r
+	}
+	at := fromMillis(a.int(1))
+	switch a.text(0) {
+	case "b":
+		_, session, _ := strings.Cut(a.text(2), ",")
+		r.Phase, r.Since, r.Session = PhaseInProgress, at, SessionID(session)
+	case "r":
+		r.Phase, r.Since = PhaseReleased, at
+	case "w":
+		r.Phase, r.Due = PhaseWaiting, at
+	default:
+		r.Phase = PhaseQueued
+	}
+	r.Checkpoint, r.Intent, r.Err = parseStored(row, a.text(3), a.int(4) == 1, a.text(5), now)
+	return r
 }
 
-func (l *Ledger) snapshot(ctx context.Context, seg Segment) (*snapshot, error) {
-	hashes, sets, bitmaps := map[string]*redis.MapStringStringCmd{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringCmd{}
-	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, part := range []string{"head", "chunks", "values", "executions", "intents", "results"} {
-			hashes[part] = p.HGetAll(ctx, segmentKey(seg, part))
-		}
-		for _, part := range append([]string{"released", "running"}, waitingParts...) {
-			sets[part] = p.ZRangeWithScores(ctx, segmentKey(seg, part), 0, -1)
-		}
-		for _, part := range []string{"settled", "cancelled"} {
-			bitmaps[part] = p.Get(ctx, segmentKey(seg, part))
-		}
-		return nil
-	})
-	if err != nil && !absent(err) {
-		return nil, err
+func resultOf(cancelled bool, stored string) Result {
+	switch {
+	case stored != "":
+		return parseResult(stored)
+	case cancelled:
+		return Result{Outcome: Cancelled}
 	}
-	head := hashes["head"].Val()
-	if len(head) == 0 {
-		return nil, ErrNotFound
-	}
-	read := numbers{hash: head}
-	s := &snapshot{
-		rows: int(read.int("rows")), next: int(read.int("next")),
-		settled: bitmaps["settled"].Val(), cancelled: bitmaps["cancelled"].Val(),
-		waiting:  map[string]int64{},
-		released: scores(sets["released"].Val()), running: scores(sets["running"].Val()),
-		executions: hashes["executions"].Val(),
-		intents:    hashes["intents"].Val(), results: hashes["results"].Val(),
-	}
-	if read.err != nil {
-		return nil, read.err
-	}
-	for _, part := range waitingParts {
-		maps.Copy(s.waiting, scores(sets[part].Val()))
-	}
-	if s.values, err = values(hashes["values"].Val()); err != nil {
-		return nil, err
-	}
-	s.contents, err = contents(hashes["chunks"].Val())
-	return s, err
-}
-
-// values returns the values of rows, which are stored several together as
-// <row>:<size>:<value>.
-func values(groups map[string]string) (map[string]string, error) {
-	all := map[string]string{}
-	for _, group := range groups {
-		for group != "" {
-			row, rest, _ := strings.Cut(group, ":")
-			digits, rest, _ := strings.Cut(rest, ":")
-			size, err := strconv.Atoi(digits)
-			if err != nil || size < 0 || size > len(rest) {
-				return nil, fmt.Errorf("stored values %s", quoted(group))
-			}
-			all[row], group = rest[:size], rest[size:]
-		}
-	}
-	return all, nil
-}
-
-// contents returns the rows of all chunks, by number.
-func contents(chunks map[string]string) ([][]byte, error) {
-	var rows [][]byte
-	for number := range len(chunks) {
-		some, err := unpackChunk([]byte(chunks[strconv.Itoa(number)]))
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, some...)
-	}
-	return rows, nil
-}
-
-func scores(set []redis.Z) map[string]int64 {
-	m := make(map[string]int64, len(set))
-	for _, z := range set {
-		row, _ := z.Member.(string)
-		m[row] = int64(z.Score)
-	}
-	return m
+	return Result{Outcome: Done}
 }
 
 // bit reports whether the bit of a bitmap is set.
 func bit(bitmap string, n int) bool {
 	return n/8 < len(bitmap) && bitmap[n/8]&(0x80>>(n%8)) != 0
-}
-
-func (s *snapshot) state(row Row) (RowState, error) {
-	r, field := RowState{Row: row}, strconv.Itoa(int(row))
-	if int(row) < len(s.contents) {
-		r.Content = s.contents[row]
-	}
-	if bit(s.settled, int(row)) {
-		r.Phase, r.Result = PhaseSettled, s.result(row, field)
-		return r, nil
-	}
-	var err error
-	if r.Checkpoint, r.Intent, err = parseStored(row, s.values[field], false, s.intents[field], time.Now().Add(time.Hour)); err != nil {
-		return r, err
-	}
-	s.place(&r, field)
-	return r, nil
-}
-
-// place sets the phase of an open row and its times.
-func (s *snapshot) place(r *RowState, field string) {
-	if since, ok := s.running[field]; ok {
-		_, session, _ := strings.Cut(s.executions[field], ",")
-		r.Phase, r.Since, r.Session = PhaseInProgress, fromMillis(since), SessionID(session)
-		return
-	}
-	if since, ok := s.released[field]; ok {
-		r.Phase, r.Since = PhaseReleased, fromMillis(since)
-		return
-	}
-	if due, ok := s.waiting[field]; ok {
-		r.Phase, r.Due = PhaseWaiting, fromMillis(due)
-		return
-	}
-	r.Phase = PhaseQueued
-}
-
-func (s *snapshot) result(row Row, field string) Result {
-	if stored, ok := s.results[field]; ok {
-		return parseResult(stored)
-	}
-	if bit(s.cancelled, int(row)) {
-		return Result{Outcome: Cancelled}
-	}
-	return Result{Outcome: Done}
 }

@@ -55,6 +55,7 @@ var (
 	reclaimScript = segmentScript("reclaim")
 	intendScript  = segmentScript("intend")
 	checkScript   = segmentScript("check")
+	rowsScript    = segmentScript("rows")
 
 	tenantAddScript    = tenantScript("add")
 	tenantFinishScript = tenantScript("finish")
@@ -75,9 +76,9 @@ func headerScript(name string) *redis.Script {
 }
 
 func segmentScript(name string) *redis.Script {
-	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows = %d, %d, %d, %d, %d, %d\n",
+	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows, page_bytes = %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
-		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows)
+		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes)
 	return redis.NewScript(source("clock") + limits + source("segment") + source("segment_"+name))
 }
 

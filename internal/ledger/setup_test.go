@@ -195,11 +195,18 @@ func (w *worker) sync(id ledger.RunID) ledger.Progress {
 // rows returns the states of a segment's rows.
 func (w *worker) rows(seg ledger.Segment) []ledger.RowState {
 	w.t.Helper()
-	rows, err := w.Rows(w.t.Context(), seg)
-	if err != nil {
-		w.t.Fatal(err)
+	var all []ledger.RowState
+	for len(all) < ledger.SegmentRows {
+		page, err := w.Rows(w.t.Context(), seg, ledger.Row(len(all)), ledger.SegmentRows)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		all = append(all, page...)
 	}
-	return rows
+	return all
 }
 
 // must fails the test unless the operation succeeds.

@@ -1,5 +1,6 @@
 -- Begins every script of a segment. KEYS are those of segmentKeys. scripts.go puts
--- release_ms, execution_ms, ahead_ms, inspect_ms, away_ms and value_rows before this text.
+-- release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows and
+-- page_bytes before this text.
 local head, chunks, first, check, ready = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local intended_check, intended_ready = KEYS[6], KEYS[7]
 local values, released, running, executions = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
@@ -36,10 +37,18 @@ end
 
 local function groupOf(row) return text(math.floor(tonumber(row) / value_rows)) end
 
+-- groupAt returns the values that are stored in a field. It caches the last ones, for
+-- the next row of a batch or the next step for the same row.
+local lastField, lastGroup
+local function groupAt(field)
+  if field ~= lastField then lastField, lastGroup = field, redis.call('HGET', values, field) or '' end
+  return lastGroup
+end
+
 -- load returns the value that is stored with a row, or false. If it cannot be read,
 -- damaged is true.
 local function load(row)
-  local _, _, value, damaged = find(redis.call('HGET', values, groupOf(row)) or '', row)
+  local _, _, value, damaged = find(groupAt(groupOf(row)), row)
   return value or false, damaged
 end
 
@@ -47,10 +56,11 @@ end
 -- that it can be read even if those behind it cannot.
 local function store(row, value)
   local field = groupOf(row)
-  local group = redis.call('HGET', values, field) or ''
+  local group = groupAt(field)
   local start, past = find(group, row)
   if start then group = string.sub(group, 1, start - 1) .. string.sub(group, past + 1) end
   if value ~= '' then group = row .. ':' .. #value .. ':' .. value .. group end
+  lastGroup = group
   if group ~= '' then
     redis.call('HSET', values, field, group)
   elseif start then

@@ -1,5 +1,5 @@
 -- ARGV: token, the most rows that were never begun, the most at stage check, the most at
--- stage ready. Answers with {rows, rows of a chunk, chunks}: a flat list of rows and
+-- stage ready, the most in all. Answers with {rows, rows of a chunk, chunks}: a flat list of rows and
 -- their sorts ('f': never begun, 'c', 'r'), and one of chunk numbers and chunks.
 local h = redis.call('HMGET', head, 'rows', 'next', 'flags', 'not_before', 'v', 'per', 'inspected')
 if not h[5] then return {'missing'} end
@@ -19,8 +19,8 @@ end
 -- future that Redis' clock must have been ahead. The latter count no attempt, and neither
 -- do others if the segment was not inspected for long: Redis' clock may have jumped.
 local function lapse(set, limit)
-  local past = redis.call('ZRANGEBYSCORE', set, '-inf', text(t - limit), 'LIMIT', 0, 100)
-  local future = redis.call('ZRANGEBYSCORE', set, '(' .. text(t + limit), '+inf', 'LIMIT', 0, 100)
+  local past = redis.call('ZRANGEBYSCORE', set, '-inf', text(t - limit), 'LIMIT', 0, 40)
+  local future = redis.call('ZRANGEBYSCORE', set, '(' .. text(t + limit), '+inf', 'LIMIT', 0, 40)
   local function each(list, attempts)
     for _, row in ipairs(list) do
       beginWrites()
@@ -35,11 +35,12 @@ lapse(released, release_ms)
 lapse(running, execution_ms)
 if t - inspected > away_ms / 2 and redis.call('EXISTS', running) == 1 then beginWrites() end
 
-local list = {}
+local list, room = {}, tonumber(ARGV[5])
 local function release(row, sort)
   beginWrites()
   list[#list + 1] = row
   list[#list + 1] = sort
+  room = room - 1
   redis.call('ZADD', released, text(t), row)
   redis.call('HSET', executions, row, 'r' .. token)
 end
@@ -47,7 +48,8 @@ end
 -- releaseDue releases up to n rows of a set of waiting rows, and returns how many more may
 -- be. A row due later than any may be was placed while Redis' clock was ahead.
 local function releaseDue(set, sort, n)
-  if n <= 0 then return n end
+  n = math.min(n, room)
+  if n <= 0 then return 0 end
   local due = redis.call('ZRANGEBYSCORE', set, '-inf', text(t), 'LIMIT', 0, n)
   if #due < n then
     for _, row in ipairs(redis.call('ZRANGEBYSCORE', set, '(' .. text(t + ahead_ms), '+inf', 'LIMIT', 0, n - #due)) do
@@ -67,7 +69,7 @@ left = releaseDue(intended_check, 'c', tonumber(ARGV[3]))
 if not stop then
   releaseDue(check, 'c', left)
   local n, row = releaseDue(first, 'f', tonumber(ARGV[2])), tonumber(h[2])
-  while n > 0 and row < rows do
+  while n > 0 and room > 0 and row < rows do
     if redis.call('GETBIT', settled, row) == 0 then
       release(text(row), 'f')
       n = n - 1

@@ -1,0 +1,51 @@
+-- ARGV: first row, the most rows. Answers {'ok', now, rows, rows of a chunk, chunks}, the
+-- latter a flat list of numbers and chunks. Each row is {phase, since or due in ms,
+-- execution, value, 1 if it is damaged, intent}, or if it is settled {'s', 1 if it was
+-- cancelled, result}; what is not stored is false. There are fewer rows than asked for if
+-- these are large, but at least one. Writes nothing.
+local h = redis.call('HMGET', head, 'v', 'rows', 'per')
+if not h[1] then return {'missing'} end
+local from, past = tonumber(ARGV[1]), math.min(ARGV[1] + ARGV[2], tonumber(h[2]))
+local per, wanted, contents, bytes = tonumber(h[3]), {}, {}, 0
+
+local function size(stored)
+  if stored then bytes = bytes + #stored end
+  return stored
+end
+
+-- place returns the phase of an open row and its time.
+local function place(row, execution)
+  if execution then
+    local phase, set = 'r', released
+    if begun(execution) then phase, set = 'b', running end
+    return phase, tonumber(redis.call('ZSCORE', set, row) or '0')
+  end
+  for _, set in ipairs({check, ready, intended_check, intended_ready, first}) do
+    local at = redis.call('ZSCORE', set, row)
+    if at then return 'w', tonumber(at) end
+  end
+  return 'q', 0
+end
+
+local function state(row)
+  if redis.call('GETBIT', settled, row) == 1 then
+    return {'s', redis.call('GETBIT', cancelled, row), size(redis.call('HGET', results, row))}
+  end
+  local execution = redis.call('HGET', executions, row)
+  local phase, at = place(row, execution)
+  local value, damaged = load(row)
+  return {phase, at, execution, size(value), damaged and 1 or 0, size(redis.call('HGET', intents, row))}
+end
+
+local rows = {}
+for row = from, past - 1 do
+  rows[#rows + 1] = state(text(row))
+  local number = text(math.floor(row / per))
+  if not wanted[number] then
+    wanted[number] = true
+    contents[#contents + 1] = number
+    contents[#contents + 1] = size(redis.call('HGET', chunks, number) or '')
+  end
+  if bytes >= page_bytes then break end
+end
+return {'ok', now(), rows, per, contents}
