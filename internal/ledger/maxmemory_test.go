@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -146,6 +147,62 @@ func TestAtMaxmemory(t *testing.T) {
 			}
 			if !tt.well(s) {
 				t.Error("it had no effect")
+			}
+		})
+	}
+}
+
+// A release at maxmemory is refused before it has changed anything, whatever it would
+// release or reopen.
+func TestReleaseAtMaxmemoryChangesNothing(t *testing.T) {
+	tests := []struct {
+		name    string
+		prepare func(*worker, ledger.Segment)
+	}{
+		{"rows that were never released", func(*worker, ledger.Segment) {}},
+		{"waiting rows", func(w *worker, seg ledger.Segment) {
+			e := w.takeRows(seg, 2)
+			w.end(seg, e, ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck}, 0, 1)...)
+			w.pass(seg, time.Minute)
+		}},
+		{"waiting rows with intents", func(w *worker, seg ledger.Segment) {
+			e := w.takeRows(seg, 2)
+			w.intend(seg, e, "PATCH", 0, 1)
+			w.end(seg, e, ledger.Ends(ledger.Waiting{Stage: ledger.StageReady}, 0, 1)...)
+			w.pass(seg, time.Minute)
+		}},
+		{"a release that lapsed", func(w *worker, seg ledger.Segment) {
+			w.release(seg, ledger.Quota{First: 2})
+			w.pass(seg, ledger.ReleaseTimeout)
+		}},
+		{"an execution that lapsed", func(w *worker, seg ledger.Segment) {
+			w.takeRows(seg, 2)
+			w.pass(seg, ledger.ExecutionLimit)
+		}},
+	}
+	rdb := redistest.Start(t).Client()
+	setMemory := func(limit string) {
+		t.Helper()
+		if err := rdb.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			setMemory("0")
+			w := on(t, rdb)
+			if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			seg := segment(w.submit("a", 4), 0)
+			tt.prepare(w, seg)
+			before := remember(t, rdb)
+			setMemory("1")
+			if r, err := w.Release(t.Context(), seg, all); !errors.Is(err, ledger.ErrNoMemory) {
+				t.Errorf("released %v, %v, want it refused", numbers(r), err)
+			}
+			if after := remember(t, rdb); !reflect.DeepEqual(before, after) {
+				t.Errorf("the segment was %v and is %v", before, after)
 			}
 		})
 	}

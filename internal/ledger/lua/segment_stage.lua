@@ -3,7 +3,7 @@
 -- segment that differs.
 local h = redis.call('HMGET', head, 'sum', 'v')
 if h[1] == ARGV[5] then
-  if ARGV[7] == '1' then redis.call('HSET', head, 'last', '1') end
+  redis.call('HSET', head, 'last', ARGV[7]) -- rows may have been added behind it, or taken away
   return {'ok'}
 end
 if h[2] then return {'mismatch'} end

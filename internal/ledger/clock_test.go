@@ -1,0 +1,79 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// Redis' clock is a year ahead for a moment.
+func TestTimesAreNeverInTheFuture(t *testing.T) {
+	w := newWorker(t)
+	clock := redistest.Mini(t)
+	now := time.Now()
+	seg := segment(w.submit("a", 1), 0)
+	clock.SetTime(now.Add(365 * 24 * time.Hour))
+	e, row := w.take(seg)
+	w.intend(seg, e, "PATCH", row)
+	w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute}})
+	clock.SetTime(now.Add(2 * time.Second))
+	state := w.rows(seg)[row]
+	again := w.begin(seg, w.release(seg, all).Token, row)
+	for name, at := range map[string]time.Time{
+		"first begin, begun": again.Rows[0].Checkpoint.FirstBegun, "intent, begun": again.Rows[0].Intent.At,
+		"first begin, read": state.Checkpoint.FirstBegun, "intent, read": state.Intent.At,
+	} {
+		if at.IsZero() || at.After(again.Now) {
+			t.Errorf("%s: %v, want at most %v", name, at, again.Now)
+		}
+	}
+}
+
+func TestLongestWaitAndAClockThatGoesBack(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	e, row := w.take(seg)
+	w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, After: ledger.MaxWait}})
+	w.pass(seg, -time.Second)
+	if r := w.release(seg, all); len(r.Rows) > 0 || r.Due.Sub(r.Now) < ledger.MaxWait {
+		t.Errorf("released %v, due %v, want a day of waiting", numbers(r), r.Due)
+	}
+}
+
+// An execution that lapses by a jump of Redis' clock counts no attempt; one that takes too
+// long does.
+func TestLapsesByAJumpCountNoAttempt(t *testing.T) {
+	tests := []struct {
+		name     string
+		jump     func(set func(time.Duration), inspect func())
+		attempts int
+	}{
+		{"back", func(set func(time.Duration), _ func()) { set(-time.Hour) }, 0},
+		{"ahead", func(set func(time.Duration), _ func()) { set(time.Hour) }, 0},
+		{"no jump", func(set func(time.Duration), inspect func()) {
+			for at := time.Duration(0); at < ledger.ExecutionLimit; at += time.Minute {
+				set(at)
+				inspect()
+			}
+			set(ledger.ExecutionLimit + time.Second)
+		}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			clock := redistest.Mini(t)
+			now := time.Now()
+			clock.SetTime(now)
+			seg := segment(w.submit("a", 1), 0)
+			e, row := w.take(seg)
+			tt.jump(func(d time.Duration) { clock.SetTime(now.Add(d)) }, func() { w.release(seg, ledger.Quota{}) })
+			again := w.begin(seg, w.release(seg, all).Token, row)
+			if c := again.Rows[0].Checkpoint; c.Attempts != tt.attempts || c.FirstBegun.IsZero() || c.FirstBegun.After(again.Now) {
+				t.Errorf("checkpoint %+v, want %d attempts", c, tt.attempts)
+			}
+			want(t, w.settle(seg, e, row), ledger.RowSuperseded)
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"orgops/internal/ledger"
+)
+
+// The input of a producer's first attempt ended with a segment that is not its last.
+func TestSegmentThatIsNotTheLastAnyMore(t *testing.T) {
+	w := newWorker(t)
+	run := w.create("a")
+	stage := func(last bool) {
+		t.Helper()
+		if _, err := w.Stage(t.Context(), run, 0, last, content(0, 3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, last := range []bool{true, false, true} {
+		stage(last)
+		if complete, err := w.Complete(t.Context(), w.get("a")); err != nil || complete != last {
+			t.Errorf("complete %v, %v, want %v", complete, err, last)
+		}
+	}
+}
+
+// A cancel leaves nothing but results: at once, or where rows are in progress with the
+// last of them.
+func TestCancelFreesMemory(t *testing.T) {
+	for name, inProgress := range map[string]bool{"no row in progress": false, "rows in progress": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			seg := segment(w.submit("a", 6), 0)
+			e := w.takeRows(seg, 4)
+			w.end(seg, e, ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck, Memo: []byte("memo")}, 0, 1)...)
+			w.release(seg, ledger.Quota{First: 1})
+			if !inProgress {
+				w.settle(seg, e, 2, 3)
+			}
+			w.must(w.Cancel, "a")
+			if inProgress {
+				w.settle(seg, e, 2, 3)
+			}
+			for _, part := range []string{
+				"first", "check", "ready", "values", "released", "running", "executions", "active", "sessions",
+			} {
+				if n := w.rdb.Exists(t.Context(), ledger.SegmentKey(seg, part)).Val(); n > 0 {
+					t.Errorf("%s is left", part)
+				}
+			}
+			if counts := w.sync("a").Run.Counts; counts[ledger.Cancelled] != 4 || counts[ledger.Done] != 2 {
+				t.Errorf("counts %v", counts)
+			}
+		})
+	}
+}
