@@ -60,8 +60,9 @@ type change struct {
 	notBefore  *time.Time // nil: unchanged
 }
 
-// Pause stops the run's rows from beginning. Rows in progress and rows with an intent
-// are finished. The error is [ErrEnded] if the run has ended.
+// Pause stops the run's rows from beginning. Rows in progress may be settled, but begin no
+// further request; rows with an intent are finished. The error is [ErrEnded] if the run
+// has ended.
 func (l *Ledger) Pause(ctx context.Context, run RunID) error {
 	return l.control(ctx, "pause", run, change{set: pausedFlag})
 }
@@ -140,7 +141,7 @@ func (l *Ledger) applyChange(ctx context.Context, run Run, c change) (copied, er
 		}
 		unknown = *state.newest
 	}
-	return copied{}, ErrUnsettled
+	return copied{}, ErrChanging
 }
 
 // copyAttempts bounds the repetitions if others change the control meanwhile.

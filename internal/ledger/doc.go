@@ -6,7 +6,7 @@
 //
 //	         Stage, Commit           Release                    Begin
 //	(nothing) ----------> queued ------------> released ----------------> in progress
-//	                                   ^          | ReleaseTimeout, Return    |
+//	                                   ^          | ReleaseTimeout, GiveBack  |
 //	                                   |          v                           +-- End: Result --> settled
 //	                                   +------ waiting <-- End: Waiting, -----+
 //	                                              ^        GiveBack           |
@@ -107,8 +107,8 @@
 //     of it is found: neither an interruption nor a node of Redis that loses its last
 //     second leaves a key that no list leads to. A run in the trash is never listed again,
 //     and its segments are not due.
-//   - Tokens and nonces are random and compared for equality. A Redis that forgot its
-//     last second cannot issue one twice.
+//   - Tokens and nonces are random and compared for equality. If Redis has lost its last
+//     second, none is issued twice.
 //   - At most one execution of a row writes to it at any time. What it has done to the
 //     outside world is another matter: an execution that was fenced out may have a request
 //     under way, whose intent its successor reads.

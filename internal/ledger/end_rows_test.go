@@ -173,12 +173,12 @@ func TestRepeatedEnd(t *testing.T) {
 	want(t, w.end(seg, e, ends...), ledger.RowSuperseded, ledger.RowSuperseded, ledger.RowSettled)
 }
 
-func TestRepeatedReturn(t *testing.T) {
+func TestRepeatedGiveBack(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
 	r := w.release(seg, all)
 	for _, status := range []ledger.Status{ledger.RowWritten, ledger.RowEnded} {
-		receipt, err := w.Return(t.Context(), seg, r.Token, 0)
+		receipt, err := w.GiveBack(t.Context(), seg, r.Token, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,8 +246,8 @@ func TestReceiptsCountOpenRows(t *testing.T) {
 		ledger.RowEnd{Row: 0, Ending: wait(ledger.StageCheck, 0)}, ledger.RowEnd{Row: 1, Ending: wait(ledger.StageCheck, time.Hour)},
 		ledger.RowEnd{Row: 2, Ending: wait(ledger.StageReady, 0)}, ledger.RowEnd{Row: 3, Ending: wait(ledger.StageReady, time.Hour)},
 		ledger.RowEnd{Row: 4, Ending: wait(ledger.StageReady, 0)}, ledger.RowEnd{Row: 5, Ending: ledger.Result{Outcome: ledger.Done}})
-	returned := w.release(seg, ledger.Quota{First: 3})
-	if _, err := w.Return(t.Context(), seg, returned.Token, returned.Rows[0].Row); err != nil {
+	back := w.release(seg, ledger.Quota{First: 3})
+	if _, err := w.GiveBack(t.Context(), seg, back.Token, back.Rows[0].Row); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Dismiss(t.Context(), seg, ledger.Result{Outcome: ledger.Done}, 15); err != nil {

@@ -20,9 +20,9 @@ var (
 	// ErrNoMemory says that Redis is at maxmemory and has refused the write. Operations
 	// that free memory, stop work or end an execution never return it.
 	ErrNoMemory = errors.New("redis has no memory left: raise maxmemory or delete runs")
-	// ErrUnsettled says that controls of a run changed faster than they could be copied
+	// ErrChanging says that controls of a run changed faster than they could be copied
 	// to its segments. A dispatcher completes the copies.
-	ErrUnsettled = errors.New("the run's controls keep changing: try again")
+	ErrChanging = errors.New("the run's controls keep changing: try again")
 )
 
 type notFound struct{}

@@ -163,11 +163,11 @@ func TestGiveUpCountsNoAttempt(t *testing.T) {
 	}
 }
 
-func TestReturn(t *testing.T) {
+func TestGiveBack(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
 	r := w.release(seg, all)
-	receipt, err := w.Return(t.Context(), seg, r.Token, 0, 2)
+	receipt, err := w.GiveBack(t.Context(), seg, r.Token, 0, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,12 +42,12 @@ func TestAtMaxmemory(t *testing.T) {
 			_, err := s.Wait(s.t.Context(), s.seg, s.e.nonce, ledger.Waiting{Stage: ledger.StageCheck, Memo: make([]byte, 300)}, 0)
 			return err
 		}, func(s *state) bool { return s.rows(s.seg)[0].Phase == ledger.PhaseWaiting }},
-		{"give up", func(s *state) error {
+		{"give back a row in progress", func(s *state) error {
 			_, err := s.GiveUp(s.t.Context(), s.seg, s.e.nonce, time.Minute, 0)
 			return err
 		}, func(s *state) bool { return s.rows(s.seg)[0].Phase == ledger.PhaseWaiting }},
-		{"return", func(s *state) error {
-			_, err := s.Return(s.t.Context(), s.seg, s.released, 3)
+		{"give back", func(s *state) error {
+			_, err := s.GiveBack(s.t.Context(), s.seg, s.released, 3)
 			return err
 		}, func(s *state) bool { return s.rows(s.seg)[3].Phase == ledger.PhaseWaiting }},
 		{"reclaim", func(s *state) error {

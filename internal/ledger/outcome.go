@@ -14,7 +14,7 @@ type Outcome string
 const (
 	Done      Outcome = "done"
 	Cancelled Outcome = "cancelled"
-	// Lost counts the rows of segments that a Redis has lost.
+	// Lost counts the rows of segments that Redis has lost.
 	Lost Outcome = "lost"
 )
 

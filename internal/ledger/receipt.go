@@ -29,7 +29,7 @@ const (
 	// RowStopped: the run is paused, held, incomplete or not yet to start. Begin has made
 	// the row due again; Intend and Check have written nothing.
 	RowStopped Status = "stopped"
-	// RowCancelled: the run or the row was cancelled. End, Return and CancelRows have
+	// RowCancelled: the run or the row was cancelled. End, GiveBack and CancelRows have
 	// settled the row as cancelled; Intend and Check have written nothing.
 	RowCancelled Status = "cancelled"
 	// RowEnded: this release or execution of the row was ended by an earlier call, whose

@@ -161,11 +161,12 @@ func (c contents) row(row Row) ([]byte, error) {
 	}
 }
 
-// Return makes rows due at once that were released and not begun, for example because
-// they could not be enqueued. Rows of a cancelled run it settles as cancelled.
-func (l *Ledger) Return(ctx context.Context, seg Segment, t Token, rows ...Row) (Receipt, error) {
+// GiveBack gives back rows that were released and not begun, for example because they
+// could not be enqueued: they are due at once. Rows of a cancelled run it settles as
+// cancelled. An execution gives rows back with [Ledger.End].
+func (l *Ledger) GiveBack(ctx context.Context, seg Segment, t Token, rows ...Row) (Receipt, error) {
 	if err := t.Validate(); err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: return: %w", seg, err)
+		return Receipt{}, fmt.Errorf("segment %s: give back: %w", seg, err)
 	}
-	return l.write(ctx, "return", returnScript, seg, rows, string(t))
+	return l.write(ctx, "give back", giveBackScript, seg, rows, string(t))
 }

@@ -370,8 +370,8 @@ func (s *simulation) giveBack() {
 	if own := m.rows[rows[0]].token; own != "" {
 		token = own
 	}
-	s.attempt(fmt.Sprintf("return %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.Return(s.t.Context(), seg, token, rows...)
+	s.attempt(fmt.Sprintf("give back %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.GiveBack(s.t.Context(), seg, token, rows...)
 	}, func(m *modelSegment) []ledger.Status {
 		return each(rows, func(row ledger.Row) ledger.Status {
 			r := &m.rows[row]

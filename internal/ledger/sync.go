@@ -88,7 +88,7 @@ func (l *Ledger) converge(ctx context.Context, run Run) (copied, error) {
 			return copied{}, err
 		}
 	}
-	return copied{}, ErrUnsettled
+	return copied{}, ErrChanging
 }
 
 // conclude stores in the header which segments are closed and the sum of the counters,
