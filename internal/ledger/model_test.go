@@ -44,9 +44,12 @@ type modelRow struct {
 	begun    bool   // some execution left it open
 	ended    string // token or nonce of the release or execution that ended last
 	memo     string
+	note     string
 	intent   string
-	outcome  ledger.Outcome
-	detail   string
+	// cancelling says that the row is asked to cancel.
+	cancelling bool
+	outcome    ledger.Outcome
+	detail     string
 }
 
 func newModel(sizes []int) *model {
@@ -123,7 +126,7 @@ func (r *modelRow) settle(o ledger.Outcome, detail string) {
 
 // wait makes the row due, or settles it after a cancel.
 func (s *modelSegment) wait(r *modelRow, due time.Duration) {
-	if s.control.cancelled && r.intent == "" {
+	if (s.control.cancelled || r.cancelling) && r.intent == "" {
 		r.settle(ledger.Cancelled, "")
 		return
 	}
@@ -224,7 +227,7 @@ func (s *modelSegment) allowed(n ledger.Nonce, row ledger.Row) ledger.Status {
 	switch {
 	case r == nil:
 		return status
-	case r.intent == "" && s.control.cancelled:
+	case r.intent == "" && (s.control.cancelled || r.cancelling):
 		return ledger.RowCancelled
 	case r.intent == "" && s.control.stopped():
 		return ledger.RowStopped
@@ -252,6 +255,73 @@ func (s *modelSegment) dismiss(o ledger.Outcome, detail string, row ledger.Row) 
 	return ledger.RowWritten
 }
 
+// end ends the execution of a row.
+func (s *modelSegment) end(n ledger.Nonce, e ledger.RowEnd, now time.Duration) ledger.Status {
+	r, status := s.ending(n, e.Row)
+	if r == nil {
+		return status
+	}
+	if e.Withdraw {
+		r.intent = ""
+	}
+	switch ending := e.Ending.(type) {
+	case ledger.Result:
+		r.settle(ending.Outcome, ending.Detail)
+		return status
+	case ledger.Waiting:
+		r.ready, r.memo, r.note = ending.Stage == ledger.StageReady, string(ending.Memo), ""
+		if ending.CountAttempt {
+			r.attempts++
+		}
+		s.wait(r, now+ending.After)
+	case ledger.GiveBack:
+		r.note = ending.Note
+		s.wait(r, now+ending.After)
+	}
+	if r.phase == ledger.PhaseSettled {
+		return ledger.RowCancelled
+	}
+	return status
+}
+
+func (s *modelSegment) cancelRow(row ledger.Row) ledger.Status {
+	r := &s.rows[row]
+	switch {
+	case r.phase == ledger.PhaseSettled:
+		return ledger.RowSettled
+	case r.phase == ledger.PhaseInProgress || r.intent != "":
+		r.cancelling = true
+		return ledger.RowWritten
+	}
+	r.settle(ledger.Cancelled, "")
+	return ledger.RowCancelled
+}
+
+// report counts the open rows, reports whether some of them that wait are due, and returns
+// those that are asked to cancel.
+func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows, some bool, cancelling []ledger.Row) {
+	for i, r := range s.rows {
+		if r.cancelling {
+			cancelling = append(cancelling, ledger.Row(i))
+		}
+		due := count(r.phase == ledger.PhaseWaiting && r.due <= now && (r.intent != "" || !s.control.stopped()))
+		some = some || due > 0
+		switch {
+		case r.phase == ledger.PhaseQueued, r.phase == ledger.PhaseWaiting && !r.begun:
+			o.Queued++
+		case r.phase == ledger.PhaseWaiting && r.ready:
+			o.Ready, o.ReadyDue = o.Ready+1, o.ReadyDue+due
+		case r.phase == ledger.PhaseWaiting:
+			o.Check, o.CheckDue = o.Check+1, o.CheckDue+due
+		case r.phase == ledger.PhaseReleased:
+			o.Released++
+		case r.phase == ledger.PhaseInProgress:
+			o.Running++
+		}
+	}
+	return o, some, cancelling
+}
+
 // describe returns a row as a line, the same for the model and the ledger.
 func (m *model) describe(r modelRow) string {
 	if r.phase == ledger.PhaseSettled {
@@ -262,7 +332,8 @@ func (m *model) describe(r modelRow) string {
 	if r.phase == ledger.PhaseInProgress {
 		fmt.Fprintf(&b, " by %s", r.session)
 	}
-	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q intent=%q", r.ready, r.attempts, r.begun, r.memo, r.intent)
+	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q note=%q intent=%q cancelling=%v",
+		r.ready, r.attempts, r.begun, r.memo, r.note, r.intent, r.cancelling)
 	if r.phase == ledger.PhaseWaiting {
 		fmt.Fprintf(&b, " due=%v", r.due <= m.now)
 	}
@@ -282,8 +353,9 @@ func describeState(r ledger.RowState, now time.Time) string {
 	if r.Intent != nil {
 		intent = string(r.Intent.Value)
 	}
-	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q intent=%q", r.Checkpoint.Stage == ledger.StageReady,
-		r.Checkpoint.Attempts, !r.Checkpoint.FirstBegun.IsZero(), r.Checkpoint.Memo, intent)
+	c := r.Checkpoint
+	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q note=%q intent=%q cancelling=%v", c.Stage == ledger.StageReady,
+		c.Attempts, !c.FirstBegun.IsZero(), c.Memo, c.Note, intent, r.Cancelling)
 	if r.Phase == ledger.PhaseWaiting {
 		fmt.Fprintf(&b, " due=%v", !r.Due.After(now))
 	}

@@ -87,6 +87,7 @@ func (s *simulation) run() {
 	operations := []func(){
 		s.dispatch, s.dispatch, s.dispatch, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
 		s.intend, s.check, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
+		s.endEach, s.endEach, s.cancelRows, s.receipt,
 	}
 	for range 120 {
 		operations[s.rand.IntN(len(operations))]()
@@ -328,7 +329,7 @@ func (s *simulation) wait() {
 			if r == nil {
 				return status
 			}
-			r.ready, r.memo = w.Stage == ledger.StageReady, string(w.Memo)
+			r.ready, r.memo, r.note = w.Stage == ledger.StageReady, string(w.Memo), ""
 			if w.CountAttempt {
 				r.attempts++
 			}
@@ -354,6 +355,7 @@ func (s *simulation) giveUp() {
 			if r == nil {
 				return status
 			}
+			r.note = ""
 			m.wait(r, s.model.now+after)
 			if r.phase == ledger.PhaseSettled {
 				return ledger.RowCancelled
@@ -650,7 +652,7 @@ func (s *simulation) settleRows(seg ledger.Segment, m *modelSegment, r ledger.Re
 		switch {
 		case slices.Contains(numbers(r), ledger.Row(i)):
 			row.settle(ledger.Done, "")
-		case row.phase != ledger.PhaseSettled && m.control.cancelled && row.intent == "" && row.phase != ledger.PhaseQueued:
+		case row.phase != ledger.PhaseSettled && (m.control.cancelled || row.cancelling) && row.intent == "" && row.phase != ledger.PhaseQueued:
 			row.settle(ledger.Cancelled, "") // its execution lapsed
 		}
 	}

@@ -1,0 +1,80 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// endEach ends an execution of rows, each in its own way.
+func (s *simulation) endEach() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)
+	n := s.execution(m, rows).Nonce
+	var ends []ledger.RowEnd
+	for _, row := range rows {
+		ends = append(ends, ledger.RowEnd{Row: row, Ending: s.ending(), Withdraw: s.rand.IntN(2) == 0})
+	}
+	s.attempt(fmt.Sprintf("end %+v of segment %d", ends, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.End(s.t.Context(), seg, n, ends...)
+	}, func(m *modelSegment) (all []ledger.Status) {
+		for _, e := range ends {
+			all = append(all, m.end(n, e, s.model.now))
+		}
+		return all
+	})
+}
+
+// ending returns a random ending.
+func (s *simulation) ending() ledger.Ending {
+	after := time.Duration(s.rand.IntN(2)) * time.Hour
+	switch s.rand.IntN(3) {
+	case 0:
+		return ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: []string{"", "why: a:b"}[s.rand.IntN(2)]}
+	case 1:
+		stage := []ledger.Stage{ledger.StageCheck, ledger.StageReady}[s.rand.IntN(2)]
+		return ledger.Waiting{Stage: stage, After: after, CountAttempt: s.rand.IntN(2) == 0, Memo: []byte("memo")}
+	}
+	return ledger.GiveBack{After: after, Note: []string{"", "a;b,1:2"}[s.rand.IntN(2)]}
+}
+
+// cancelRows cancels a row, or asks its execution to cancel.
+func (s *simulation) cancelRows() {
+	if s.rand.IntN(3) > 0 {
+		return // else nothing is left for the others
+	}
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)[:1]
+	s.attempt(fmt.Sprintf("cancel %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
+		return l.CancelRows(s.t.Context(), seg, rows...)
+	}, func(m *modelSegment) []ledger.Status { return each(rows, m.cancelRow) })
+}
+
+// receipt compares what a receipt reports of a segment with the model.
+func (s *simulation) receipt() {
+	seg, m := s.pick()
+	var rows []ledger.Row
+	for row := range m.rows {
+		rows = append(rows, ledger.Row(row))
+	}
+	r, err := s.Check(s.t.Context(), seg, ledger.NewNonce(), rows...)
+	if err != nil {
+		s.fail("check: %v", err)
+		return
+	}
+	s.note("receipt of segment %d: %+v", seg.Number, r)
+	open, due, cancelling := m.report(s.model.now)
+	have := r.Open
+	if have.Oldest.IsZero() == due {
+		s.fail("oldest %v, rows due %v", have.Oldest, due)
+	}
+	have.Oldest = time.Time{}
+	if m.control.cancelled { // releases that the cancel has ended remain until they lapse
+		have.Released, open.Released = 0, 0
+	}
+	if have != open || !slices.Equal(r.Cancelling, cancelling) || r.Stopped != m.control.stopped() || r.Cancelled != m.control.cancelled {
+		s.fail("receipt %+v, want %+v, cancelling %v", r, open, cancelling)
+	}
+}
