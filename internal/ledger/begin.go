@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,8 +127,9 @@ func parseStored(row Row, value string, damaged bool, intent string, now time.Ti
 }
 
 // checkpointPattern is <stage><attempts>,<first begin in ms>,<beginning of the token or
-// nonce that ended last>,<size of the note>; before note and memo.
-var checkpointPattern = regexp.MustCompile(`^([A-Za-z])([0-9]+),([0-9]+),[A-Za-z0-9]*,([0-9]+);`)
+// nonce that ended last>; before the memo. With a note, its size follows: ,<size>; before
+// note and memo.
+var checkpointPattern = regexp.MustCompile(`^([A-Za-z])([0-9]+),([0-9]+),[A-Za-z0-9]*(?:,([0-9]+))?;`)
 
 // parseCheckpoint reads the value that is stored with a row, or "" for none. No time is
 // later than now: Redis' clock was ahead when it was stored.
@@ -141,7 +143,7 @@ func parseCheckpoint(stored string, now time.Time) (Checkpoint, error) {
 	}
 	attempts, err := strconv.Atoi(parts[2])
 	ms, err2 := strconv.ParseInt(parts[3], 10, 64)
-	size, err3 := strconv.Atoi(parts[4])
+	size, err3 := strconv.Atoi(cmp.Or(parts[4], "0"))
 	rest := stored[len(parts[0]):]
 	if err = firstError(err, err2, err3); err != nil || size > len(rest) {
 		return Checkpoint{}, fmt.Errorf("stored checkpoint %s: %w", quoted(stored), err)

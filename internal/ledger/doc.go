@@ -85,7 +85,7 @@
 //	                    :intended_check :intended_ready  the same, of rows at these stages that have one
 //	                    :values        hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
 //	                                   value <stage><attempts>,<first begin in ms>,<first characters of the token or
-//	                                   nonce that ended last>,<size of the note>;<note><memo>
+//	                                   nonce that ended last>;<memo>, or with a note ,<size of note>;<note><memo>
 //	                    :released :running  sorted sets: rows by when they were released or begun, in ms
 //	                    :executions    hash: row -> r<token>, or b<nonce>,<session>
 //	                    :active        bitmap: rows in progress or with an intent, which a cancel does not settle
@@ -115,8 +115,8 @@
 //   - Whatever ends an execution, stops work, frees memory or keeps a fleet alive works
 //     while Redis is at maxmemory. Create, Stage, Commit, Release and Intend are refused
 //     there, with [ErrNoMemory].
-//   - No script and no deletion works on more than one segment. Longer
-//     operations are divided.
+//   - No script and no deletion works on more than one segment. A script writes or reads at
+//     most 128 rows and 128 KiB, or releases 250 rows. Longer operations are divided.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
 //     deletes nothing, and no time counts in which nobody sweeps: the time by which runs
 //     are deleted advances with the sweeps. No key expires by itself.

@@ -75,18 +75,20 @@ local function read(row)
   local value, damaged = load(row)
   local v = {stage = 'c', attempts = 0, first = 0, ended = '', note = '', memo = '', damaged = damaged}
   if not value then return v end
-  local stage, attempts, begin, ended, size, past = string.match(value, '^(%a)(%d+),(%d+),(%w*),(%d+);()')
+  local stage, attempts, begin, ended, size, past = string.match(value, '^(%a)(%d+),(%d+),(%w*),?(%d*);()')
   if not stage then
     v.damaged = true
     return v
   end
   v.stage, v.attempts, v.first, v.ended = stage, tonumber(attempts), tonumber(begin), ended
+  size = tonumber(size) or 0
   v.note, v.memo = string.sub(value, past, past + size - 1), string.sub(value, past + size)
   return v
 end
 
 local function write(row, v)
-  store(row, v.stage .. text(v.attempts) .. ',' .. text(v.first) .. ',' .. v.ended .. ',' .. #v.note .. ';' .. v.note .. v.memo)
+  local note = v.note ~= '' and ',' .. #v.note or ''
+  store(row, v.stage .. text(v.attempts) .. ',' .. text(v.first) .. ',' .. v.ended .. note .. ';' .. v.note .. v.memo)
 end
 
 -- short returns the beginning of a token or nonce. It tells a repeated write of the
