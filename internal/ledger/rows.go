@@ -49,8 +49,8 @@ const rowsPage = 128
 // pageBytes is the size of what is stored of rows from which on no more are read at once.
 const pageBytes = 128 << 10
 
-// Rows returns at most n rows of a committed segment, from a row on, as they are at one
-// time. There are at most 128, and fewer if they are large; there is none behind the last
+// Rows returns at most n rows of a segment, staged or committed, from a row on, as they are
+// at one time. There are at most 128, and fewer if they are large; there is none behind the last
 // row.
 func (l *Ledger) Rows(ctx context.Context, seg Segment, from Row, n int) ([]RowState, error) {
 	err := checkRows([]Row{from})

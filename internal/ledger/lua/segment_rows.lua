@@ -3,10 +3,10 @@
 -- execution, value, 1 if it is damaged, intent, 1 if it is asked to cancel}, or if it is
 -- settled {'s', 1 if it was cancelled, result}; a text that is not stored is false. There
 -- are fewer rows than asked for if these are large, but at least one. Writes nothing.
-local h = redis.call('HMGET', head, 'v', 'rows', 'per')
+local h = redis.call('HMGET', head, 'rows', 'per')
 if not h[1] then return {'missing'} end
-local from, past = tonumber(ARGV[1]), math.min(ARGV[1] + ARGV[2], tonumber(h[2]))
-local per, wanted, contents, bytes = tonumber(h[3]), {}, {}, 0
+local from, past = tonumber(ARGV[1]), math.min(ARGV[1] + ARGV[2], tonumber(h[1]))
+local per, wanted, contents, bytes = tonumber(h[2]), {}, {}, 0
 
 local function size(stored)
   if stored then bytes = bytes + #stored end
