@@ -157,11 +157,11 @@ func TestMalformedEntry(t *testing.T) {
 // in the same millisecond.
 func TestListsOfManyRuns(t *testing.T) {
 	w := newWorker(t)
-	const n = 1100
+	const n = 620
 	created := map[ledger.RunID]float64{}
 	for i := range n {
 		run := w.create(ledger.RunID(fmt.Sprintf("run-%04d", i)))
-		at := float64(max(i, 700))
+		at := float64(max(i, 300))
 		entry := string(run.ID) + "/" + string(run.Incarnation)
 		if err := w.rdb.ZAdd(t.Context(), ledger.OpenKey(tenant), redis.Z{Score: at, Member: entry}).Err(); err != nil {
 			t.Fatal(err)

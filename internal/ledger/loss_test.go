@@ -15,17 +15,22 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestRunIsListedAgain loses the lists of runs and of tenants after a commit. Verify,
-// Sync and each control restore them.
+// TestRunIsListedAgain loses the lists of runs and of tenants. Staging, Verify, Sync and each
+// control restore them.
 func TestRunIsListedAgain(t *testing.T) {
-	for _, by := range []string{"verify", "sync", "pause"} {
+	for _, by := range []string{"verify", "sync", "pause", "the next segment"} {
 		t.Run(by, func(t *testing.T) {
 			w := newWorker(t)
 			saved := remember(t, w.rdb)
-			s := w.fill(w.create("a"), content(0, 3))
-			w.commit(s)
+			run := w.create("a")
+			s := w.fill(run, content(0, 3))
+			if by != "the next segment" {
+				w.commit(s)
+			}
 			saved.restore(t, w.rdb, "tenant")
 			switch by {
+			case "the next segment":
+				w.stage(run, 0, false)
 			case "verify":
 				if err := s.Verify(t.Context()); err != nil {
 					t.Fatal(err)
