@@ -34,9 +34,8 @@ func TestModel(t *testing.T) {
 		seed := first + uint64(i)
 		memory{}.restore(t, rdb, "") // nothing of the world before
 		s := newSimulation(on(t, rdb), ledger.New(lossy), f, seed)
-		slow += flag(!s.run())
-		if t.Failed() {
-			t.Fatalf("ORGOPS_TEST_SEED=%d; the last operations:\n%s", seed, strings.Join(s.log[max(0, len(s.log)-25):], "\n"))
+		if !world(t, seed, &s.log, func() { slow += flag(!s.run()) }) {
+			return
 		}
 	}
 	t.Logf("%d worlds from seed %d on", worlds, first)
