@@ -124,8 +124,9 @@ const lossWindow = time.Minute
 // that are incomplete and abandoned. It also completes deletions that were interrupted, or
 // that a node of Redis has lost. It returns the number of runs that it deleted for their
 // age, at most 200. The retention of a run begins with the first sweep that is at least a
-// minute after its [Ledger.Finish], and counts no time in which nobody sweeps. If it fails for some runs it does the others and returns an error.
-// The dispatcher calls it once a minute.
+// minute after its [Ledger.Finish]. No time counts in which Sweep is not called. If it fails
+// for some runs it does the others and returns an error. The dispatcher calls it once a
+// minute.
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	c, err := l.advance(ctx, t)
 	if err != nil {
@@ -139,8 +140,8 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	return ended + staged, nil
 }
 
-// clockJump is how far Redis' clock advances between two sweeps at most, unless it jumped or
-// nobody has swept for long.
+// clockJump is the longest time between two sweeps that counts for the age of runs. If it
+// is longer, Redis' clock jumped, or Redis or the dispatchers were away.
 const clockJump = time.Hour
 
 // clock is the time of a sweep.

@@ -118,6 +118,6 @@
 //   - No script and no deletion works on more than one segment. A script writes or reads at
 //     most 128 rows and 128 KiB, or releases 250 rows. Longer operations are divided.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
-//     deletes nothing, and no time counts in which nobody sweeps: the time by which runs
+//     deletes nothing, and no time counts in which no sweep runs: the time by which runs
 //     are deleted advances with the sweeps. No key expires by itself.
 package ledger

@@ -579,8 +579,8 @@ func (s *simulation) save() {
 }
 
 // forget has Redis lose all writes since save: all of it, or the node of one segment, of
-// the header or of the tenant's lists. Time does not go back. Often nobody syncs the run
-// until the next dispatch.
+// the header or of the tenant's lists. Time does not go back. Often the run is not
+// synced until the next dispatch.
 func (s *simulation) forget() {
 	if s.saved == nil {
 		return

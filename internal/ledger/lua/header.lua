@@ -63,7 +63,7 @@ local function write(flags, before, at)
 end
 
 -- countClosed returns the number of closed segments among the first n. Others are closed that
--- the header does not know any more, since a Redis has lost their commit.
+-- the header does not know any more, since Redis has lost their commit.
 local function countClosed(n)
   local bytes = math.floor(n / 8)
   local count = bytes > 0 and redis.call('BITCOUNT', closed, 0, bytes - 1) or 0
