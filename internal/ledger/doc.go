@@ -116,7 +116,8 @@
 //     while Redis is at maxmemory. Create, Stage, Commit, Release and Intend are refused
 //     there, with [ErrNoMemory].
 //   - No script and no deletion works on more than one segment. A script writes or reads at
-//     most 128 rows and 128 KiB, or releases 250 rows. Longer operations are divided.
+//     most 128 rows and 128 KiB, or releases 250 rows of 512 KiB. Longer operations are
+//     divided.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
 //     deletes nothing, and no time counts in which no sweep runs: the time by which runs
 //     are deleted advances with the sweeps. No key expires by itself.

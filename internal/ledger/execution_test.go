@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"bytes"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -198,6 +200,46 @@ func TestReadyRowsAreReleasedBySeparateQuota(t *testing.T) {
 		if rows := numbers(w.release(seg, tt.quota)); !slices.Equal(rows, tt.want) {
 			t.Errorf("quota %+v: released %v, want %v", tt.quota, rows, tt.want)
 		}
+	}
+}
+
+// Large rows are released a few at a time, and none is left out.
+func TestLargeRowsAreReleasedAFewAtATime(t *testing.T) {
+	w := newWorker(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	rows := make([][]byte, 30)
+	for i := range rows {
+		rows[i] = make([]byte, 100<<10)
+		for at := range rows[i] {
+			rows[i][at] = byte(random.Uint32()) // cannot be compressed
+		}
+	}
+	run := w.create("a")
+	sum, err := w.Stage(t.Context(), run, 0, true, rows)
+	if err == nil {
+		_, err = w.Commit(t.Context(), run, []ledger.Sum{sum})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg := segment(run, 0)
+	for _, stage := range []string{"first", "check"} {
+		var released []ledger.Row
+		for len(released) < len(rows) {
+			r, err := w.Release(t.Context(), seg, all)
+			if err != nil || len(r.Rows) == 0 || len(r.Rows) > 6 {
+				t.Fatalf("%s: released %v, %v, want some at a time", stage, numbers(r), err)
+			}
+			released = append(released, numbers(r)...)
+			for _, row := range r.Rows {
+				if !bytes.Equal(row.Content, rows[row.Row]) {
+					t.Errorf("%s: row %d has another content", stage, row.Row)
+				}
+			}
+			e := w.begin(seg, r.Token, numbers(r)...)
+			w.end(seg, e, ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}, numbers(r)...)...)
+		}
+		w.pass(seg, time.Hour)
 	}
 }
 

@@ -70,13 +70,18 @@ type ReleasedRow struct {
 // takes 9 µs, so that this blocks Redis for 2 ms.
 const releaseRows = 250
 
+// releaseBytes bounds the stored content of the rows that are released at once. 250 rows
+// of two ids, each of another chunk, have half of that.
+const releaseBytes = 512 << 10
+
 // Release releases due rows: first rows at stage ready, then rows at stage check, then
 // rows that were never begun. Of each stage, rows with an intent come first, then the
 // others in the order of their due times. The rows carry a new token, which
 // [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due again;
 // so is one whose execution takes longer than [ExecutionLimit]. While the run is paused,
 // held, incomplete or not yet to start, only rows with an intent are released. At most
-// 250 rows are released at once. At maxmemory nothing is released and the
+// 250 rows are released at once, and fewer if they are large: see [OpenRows] for those
+// that are due. At maxmemory nothing is released and the
 // segment stays as it is.
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, error) {
 	token := NewToken()

@@ -76,9 +76,9 @@ func headerScript(name string) *redis.Script {
 }
 
 func segmentScript(name string) *redis.Script {
-	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows, page_bytes = %d, %d, %d, %d, %d, %d, %d\n",
+	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
-		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes)
+		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes)
 	return redis.NewScript(source("clock") + limits + source("segment") + source("segment_"+name))
 }
 

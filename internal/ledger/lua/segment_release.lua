@@ -36,13 +36,35 @@ lapse(running, execution_ms)
 if t - inspected > away_ms / 2 and redis.call('EXISTS', running) == 1 then beginWrites() end
 
 local list, room = {}, tonumber(ARGV[5])
+local per, wanted, contents, bytes = tonumber(h[6]), {}, {}, 0
+
+-- fits adds the chunk of a row to the answer, and reports whether the row may be released:
+-- the first always, the others while the chunks are not too large.
+local function fits(row)
+  local number = text(math.floor(tonumber(row) / per))
+  if wanted[number] then return true end
+  local content = redis.call('HGET', chunks, number) or ''
+  bytes = bytes + #content
+  if #list > 0 and bytes > release_bytes then
+    room = 0
+    return false
+  end
+  wanted[number] = true
+  contents[#contents + 1] = number
+  contents[#contents + 1] = content
+  return true
+end
+
+-- release releases a row and reports whether it did.
 local function release(row, sort)
+  if room <= 0 or not fits(row) then return false end
   beginWrites()
   list[#list + 1] = row
   list[#list + 1] = sort
   room = room - 1
   redis.call('ZADD', released, text(t), row)
   redis.call('HSET', executions, row, 'r' .. token)
+  return true
 end
 
 -- releaseDue releases up to n rows of a set of waiting rows, and returns how many more may
@@ -57,7 +79,7 @@ local function releaseDue(set, sort, n)
     end
   end
   for _, row in ipairs(due) do
-    release(row, sort)
+    if not release(row, sort) then return 0 end
     redis.call('ZREM', set, row)
   end
   return n - #due
@@ -71,7 +93,7 @@ if not stop then
   local n, row = releaseDue(first, 'f', tonumber(ARGV[2])), tonumber(h[2])
   while n > 0 and room > 0 and row < rows do
     if redis.call('GETBIT', settled, row) == 0 then
-      release(text(row), 'f')
+      if not release(text(row), 'f') then break end
       n = n - 1
     end
     row = row + 1
@@ -82,13 +104,4 @@ if not stop then
   end
 end
 
-local per, wanted, contents = tonumber(h[6]), {}, {}
-for i = 1, #list, 2 do
-  local number = text(math.floor(tonumber(list[i]) / per))
-  if not wanted[number] then
-    wanted[number] = true
-    contents[#contents + 1] = number
-    contents[#contents + 1] = redis.call('HGET', chunks, number) or ''
-  end
-end
 return report(t, {list, per, contents})
