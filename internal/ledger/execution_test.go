@@ -207,7 +207,7 @@ func TestReadyRowsAreReleasedBySeparateQuota(t *testing.T) {
 func TestLargeRowsAreReleasedAFewAtATime(t *testing.T) {
 	w := newWorker(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	rows := make([][]byte, 30)
+	rows := make([][]byte, 15)
 	for i := range rows {
 		rows[i] = make([]byte, 100<<10)
 		for at := range rows[i] {
