@@ -45,8 +45,8 @@ type Waiting struct {
 	Memo []byte
 }
 
-// maxMemo bounds a memo, in bytes: one script reads up to 128 of them.
-const maxMemo = 2 << 10
+// MaxMemo is the largest size of a memo in bytes: one script reads up to 128 of them.
+const MaxMemo = 2 << 10
 
 // GiveBack leaves a row as if it had not begun, apart from [Checkpoint.FirstBegun]: no
 // attempt is counted, and stage and memo stay. A worker that stops, or that does not
@@ -145,8 +145,8 @@ func (w Waiting) validate() error {
 	switch {
 	case w.Stage.letter() == "":
 		return fmt.Errorf("stage %s: want check or ready", quoted(string(w.Stage)))
-	case len(w.Memo) > maxMemo:
-		return fmt.Errorf("memo of %d bytes: want at most %d", len(w.Memo), maxMemo)
+	case len(w.Memo) > MaxMemo:
+		return fmt.Errorf("memo of %d bytes: want at most %d", len(w.Memo), MaxMemo)
 	}
 	return checkAfter(w.After)
 }

@@ -36,10 +36,6 @@ end
 
 if own < version then
   allowWrites()
-  if own == 0 then
-    redis.call('PERSIST', head)
-    redis.call('PERSIST', chunks)
-  end
   redis.call('HSET', head, 'v', ARGV[1], 'flags', ARGV[2], 'not_before', ARGV[3])
   if has(ARGV[2], 'c') and not has(h[3], 'c') then cancelRows() end
 end
