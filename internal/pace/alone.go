@@ -105,6 +105,14 @@ func (s *alone) paid(debt time.Time) {
 	}
 }
 
+// last returns the number of workers that were last counted, at least 1, and the end of
+// the last pause that this process knows of.
+func (s *alone) last() (workers int64, paused time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.workers, 1), s.paused
+}
+
 func (s *alone) isAlone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

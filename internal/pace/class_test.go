@@ -3,6 +3,7 @@ package pace_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -253,5 +254,47 @@ func TestSmallRunsGoFirstInTheWholeFleet(t *testing.T) {
 			t.Errorf("others had %d permits beside it, want at least %d", beside, small/12)
 		}
 		t.Logf("%d permits in %v, %d beside them", small, took, beside)
+	})
+}
+
+// TestAhead: requests wait behind those of their class and of better ones, here and in
+// each other worker, and until a pause ends.
+func TestAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(1, 1))
+		l, other := f.process(byContext), f.process(byContext)
+		wait(t, l, op)
+		ahead := func(c pace.Class, want time.Duration) {
+			t.Helper()
+			if got := l.Ahead(as(t, c)); got != want {
+				t.Errorf("ahead of class %d: %v, want %v", c, got, want)
+			}
+		}
+		ahead(pace.Finish, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for _, c := range []pace.Class{pace.Finish, pace.Finish, pace.Look} {
+			wg.Go(func() { _ = l.Wait(context.WithValue(ctx, classKey{}, c), op) })
+			synctest.Wait()
+		}
+		ahead(pace.FastFinish, time.Second)
+		ahead(pace.Finish, 2*time.Second)
+		ahead(pace.Look, 3*time.Second)
+		cancel()
+		wg.Wait()
+		ahead(pace.Look, 0)
+
+		wait(t, other, op)
+		time.Sleep(10 * time.Second) // until the workers are counted again
+		wait(t, l, op)
+		ctx, cancel = context.WithCancel(t.Context())
+		wg.Go(func() { _ = l.Wait(context.WithValue(ctx, classKey{}, pace.Finish), op) })
+		synctest.Wait()
+		ahead(pace.Finish, 2*time.Second)
+		cancel()
+		wg.Wait()
+
+		l.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"30"}})
+		ahead(pace.Finish, 30*time.Second)
 	})
 }

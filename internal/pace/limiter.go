@@ -130,6 +130,15 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 	return err
 }
 
+// Ahead estimates how long a request of the context would wait for its permit: for the
+// requests before it in this process, for as many in each other worker, and for the end
+// of a pause. It does not ask Redis, so it does not know how much is left in the bucket.
+func (l *Limiter) Ahead(ctx context.Context) time.Duration {
+	workers, paused := l.alone.last()
+	permits := int64(l.line.entering(l.class(ctx))) * workers
+	return max(time.Duration(permits*l.gcra.interval)*time.Microsecond, time.Until(paused), 0)
+}
+
 // wait is one request's waiting.
 type wait struct {
 	*Limiter

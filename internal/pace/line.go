@@ -181,6 +181,19 @@ func (p *place) leave(served bool) {
 	l.waiting[p.class].Remove(p.element)
 }
 
+// entering counts the places that a new one of that class would be behind.
+func (l *line) entering(c Class) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holder != nil {
+		n = 1
+	}
+	for class := range c + 1 {
+		n += l.waiting[class].Len()
+	}
+	return n
+}
+
 // ahead counts those whose turn comes before, as it looks now, the one whose turn
 // it is included.
 func (p *place) ahead() int {
