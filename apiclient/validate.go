@@ -45,6 +45,17 @@ func (e *ValidationError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
+// Unknown reports whether nothing is wrong but members or claims that this version does
+// not know: a newer one may.
+func (e *ValidationError) Unknown() bool {
+	for _, f := range e.Fields {
+		if f.Rule != isUnknown && f.Rule != unknownClaim {
+			return false
+		}
+	}
+	return true
+}
+
 // String is "field: rule, got value".
 func (f FieldError) String() string {
 	if f.Value == "" {

@@ -158,3 +158,21 @@ func TestValidationErrorIsBounded(t *testing.T) {
 		t.Error("not reached through a wrap")
 	}
 }
+
+// TestUnknown has requests of a newer version, and wrong ones.
+func TestUnknown(t *testing.T) {
+	const good = `{"name":"n","type":"t","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
+	for body, want := range map[string]bool{
+		strings.Replace(good, `"type"`, `"colour":"red","type"`, 1):        true,
+		strings.Replace(good, `{}`, `{"shoe_size":true}`, 1):               true,
+		strings.Replace(good, `"type":"t"`, `"colour":"red","type":""`, 1): false,
+		strings.Replace(good, `"n"`, `""`, 1):                              false,
+		`[]`:                                                               false,
+	} {
+		_, err := apiclient.DecodeTemplateRequest([]byte(body))
+		invalid, ok := errors.AsType[*apiclient.ValidationError](err)
+		if !ok || invalid.Unknown() != want {
+			t.Errorf("%s: %v, unknown: want %t", body, err, want)
+		}
+	}
+}
