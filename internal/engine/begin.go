@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// begin exchanges the token of the task's rows for a nonce. It returns nil if this
+// execution was not admitted to any row.
+func (e *Engine) begin(ctx context.Context, task Task) (*Execution, error) {
+	x := &Execution{
+		Run: task.Run, Segment: task.segment(), Kind: task.Kind, Submitted: time.UnixMilli(task.Submitted),
+		GiveUp: time.Duration(task.GiveUp) * time.Millisecond, engine: e, ledger: e.cfg.Ledger,
+		identity: ledger.Execution{Token: task.Token, Nonce: ledger.NewNonce(), Session: e.cfg.Session},
+	}
+	var begun ledger.Begun
+	err := e.persist(ctx, "begin", func(ctx context.Context) (err error) {
+		x.answered = time.Now()
+		begun, err = x.ledger.Begin(ctx, x.Segment, x.identity, task.numbers()...)
+		if redisRefuses(err) {
+			// Surely not begun: the release lapses. The wait keeps this place from
+			// taking the next task at once.
+			_ = pause(ctx, redisPause)
+			return &endedError{err}
+		}
+		return err
+	})
+	if err != nil {
+		e.cfg.Logger.WarnContext(ctx, "rows not begun", "run", x.Run, "segment", x.Segment.Number, "error", err)
+		return nil, err
+	}
+	x.begun, x.started = begun.Now, x.answered
+	x.learn(begun.Receipt)
+	for i, b := range begun.Rows {
+		if b.Status == ledger.RowAdmitted {
+			x.Rows = append(x.Rows, newRow(b, task.Rows[i].Content))
+		}
+	}
+	if len(x.Rows) == 0 {
+		e.cfg.Logger.DebugContext(ctx, "task without work", "run", x.Run, "segment", x.Segment.Number, "status", begun.Rows[0].Status)
+		return nil, nil
+	}
+	x.all = x.numbers()
+	e.remember(x)
+	return x, nil
+}
+
+func newRow(b ledger.BegunRow, content []byte) *Row {
+	return &Row{
+		Number: b.Row, Content: content,
+		Stage: b.Checkpoint.Stage, Attempts: b.Checkpoint.Attempts, FirstBegun: b.Checkpoint.FirstBegun,
+		Note: ParseNote(b.Checkpoint.Memo), Intent: b.Intent, Intended: b.Intent != nil, damage: b.Err,
+	}
+}
+
+// endedError is an error that persist does not try to overcome.
+type endedError struct{ err error }
+
+func (e *endedError) Error() string { return e.err.Error() }
+func (e *endedError) Unwrap() error { return e.err }
+
+const (
+	// writeTimeout bounds one call of the ledger, which goes on after its task's context
+	// has ended.
+	writeTimeout = 10 * time.Second
+	// lastWrites is how long a worker that stops goes on to try a write.
+	lastWrites = 5 * time.Second
+)
+
+// persist repeats a call of the ledger, which may be repeated, until Redis has answered,
+// a second after each error. While the session lives nothing else frees the rows, so it
+// ends only with the rows' time, or when the worker stops: then the session dies.
+func (e *Engine) persist(ctx context.Context, call string, f func(context.Context) error) error {
+	ctx = context.WithoutCancel(ctx)
+	stop := e.cfg.Stopping
+	end := time.NewTimer(ledger.ExecutionLimit)
+	defer end.Stop()
+	for {
+		err := e.attempt(ctx, f)
+		var ended *endedError
+		if err == nil || errors.Is(err, ledger.ErrNotFound) || errors.As(err, &ended) {
+			return err
+		}
+		e.cfg.Logger.WarnContext(ctx, "ledger not reached", "call", call, "error", err)
+		again := time.NewTimer(redisPause)
+		select {
+		case <-again.C:
+		case <-end.C:
+			again.Stop()
+			return err
+		case <-stop:
+			again.Stop()
+			stop = nil
+			end.Reset(lastWrites)
+		}
+	}
+}
+
+func (e *Engine) attempt(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return f(ctx)
+}

@@ -1,0 +1,23 @@
+// Package engine runs one asynq task of a tenant: it begins the task's rows in the
+// ledger, lets the handler of their kind carry them out, decides what the handler's
+// error means, and ends with one write to the ledger.
+//
+//	asynq task --> parse --> Begin --> Handler.Execute --> Judge --> Settle, Wait or GiveUp
+//	                 |         |
+//	                 |         +-- not admitted: acknowledged without work
+//	                 +-- unknown version, kind or member: given back, due in 5 s
+//
+// A task is a message and not a record: the ledger knows the row before, while and
+// after it is executed. asynq's retry count is never read, a second delivery of a
+// message is acknowledged without work, and an execution that ends without a write is
+// repeated by the ledger when its session is dead.
+//
+// # Adding a kind
+//
+// Implement [Handler], or a function for [One] if each task has one row, and add it to
+// [Config.Handlers]. The handler must be safe to run twice: store an intent with
+// [Execution.Intend] before a request whose answer may be lost,
+// and read the result of a [Row.Intent]'s request before the next one. One that makes
+// several requests ends rows with [Execution.End] before each. It returns errors as they
+// are; [Judge] knows them.
+package engine

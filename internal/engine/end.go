@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/ledger"
+)
+
+// ending is how the execution ends for a row.
+type ending struct {
+	row       *Row
+	judgement Judgement
+	// form is how the ledger leaves the row; nil: it leaves it to another execution.
+	form ledger.Ending
+	// err says why the ledger did not write it; nil if it did.
+	err error
+}
+
+// end writes the answers for the rows that are left, and returns the error that asynq
+// archives.
+func (e *Engine) end(ctx context.Context, x *Execution, answers Answers, failure error) error {
+	e.endRows(ctx, x, append(x.ended, x.Rows...), answers, failure)
+	return x.failed
+}
+
+// endRows ends the execution for rows, with one write to the ledger.
+func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers Answers, failure error) {
+	all := endings(rows, answers, failure)
+	e.block(ctx, all)
+	e.write(ctx, x, all)
+	for _, one := range all {
+		if o := one.judgement.Outcome; one.err == nil && settles(o) && !succeeded(o) && o != ledger.Cancelled {
+			x.failed = fmt.Errorf("%s: %s: %w", o, one.judgement.Reason, asynq.SkipRetry)
+		}
+	}
+	e.log(ctx, x, all)
+}
+
+// endings returns the endings of rows. The failure applies to rows without an answer.
+func endings(rows []*Row, answers Answers, failure error) []ending {
+	all, delays := make([]ending, len(rows)), delays{}
+	for i, row := range rows {
+		answer, ok := answers[row.Number]
+		if !ok {
+			answer = Answer{Result: ledger.Result{Outcome: ledger.Done}, Err: failure}
+		}
+		all[i] = ending{row: row, judgement: judgeRow(row, answer, delays)}
+		all[i].form = form(row, all[i].judgement)
+	}
+	return all
+}
+
+// judgeRow returns the consequence of the answer for a row.
+func judgeRow(row *Row, answer Answer, d delays) Judgement {
+	j := Judge(answer.Err)
+	if answer.Err == nil {
+		j = Judgement{Outcome: cmp.Or(answer.Result.Outcome, ledger.Done), Reason: answer.Result.Detail, Evidence: answer.Result.Evidence}
+	}
+	if j.Counts && row.Attempts+1 >= MaxAttempts {
+		j = Judgement{Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)}
+	}
+	if j.Counts {
+		j.After = max(j.After, d.after(row.Attempts))
+	}
+	j.After = min(max(j.After, 0), ledger.MaxWait)
+	if len(j.Evidence) > maxEvidence {
+		j.Evidence = nil
+	}
+	return j
+}
+
+// form returns how the ledger leaves a row; nil for one that belongs to another
+// execution.
+func form(row *Row, j Judgement) ledger.Ending {
+	stage := cmp.Or(j.Stage, row.Stage)
+	known := stage == ledger.StageCheck || stage == ledger.StageReady
+	switch {
+	case j.Outcome == Superseded:
+		return nil
+	case settles(j.Outcome):
+		return ledger.Result{Outcome: j.Outcome, Detail: clip(j.Reason, maxDetail), Evidence: j.Evidence}
+	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Unrecognized, !known:
+		return ledger.GiveBack{After: j.After, Note: clip(j.Reason, maxReason)}
+	}
+	note := Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
+	if j.Outcome == NotYetFound { // the memo has the evidence
+		note.Reason = ""
+	}
+	if len(note.Memo) > MaxMemo { // a fault of the handler, which starts again without it
+		note.Memo = nil
+	}
+	return ledger.Waiting{Stage: stage, After: j.After, CountAttempt: j.Counts, Memo: note.pack()}
+}
+
+// delays are the delays after a number of failures. Rows that failed together are
+// repeated together.
+type delays map[int]time.Duration
+
+func (d delays) after(failures int) time.Duration {
+	if d[failures] == 0 {
+		d[failures] = backoff(failures).Round(time.Millisecond)
+	}
+	return d[failures]
+}
+
+// write writes the endings, and stores with each why it was not written.
+func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
+	var ends []ledger.RowEnd
+	soon := false
+	for i, one := range all {
+		if one.form == nil {
+			all[i].err = ErrSuperseded
+			continue
+		}
+		ends = append(ends, ledger.RowEnd{Row: one.row.Number, Ending: one.form})
+		soon = soon || !settles(one.judgement.Outcome) && one.judgement.After < ledger.ReleaseTimeout
+	}
+	if len(ends) == 0 {
+		return
+	}
+	var receipt ledger.Receipt
+	err := e.persist(ctx, "end", func(ctx context.Context) (err error) {
+		receipt, err = e.cfg.Ledger.End(ctx, x.Segment, x.identity.Nonce, ends...)
+		return err
+	})
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = ErrSuperseded
+	}
+	if err == nil && (soon || receipt.Ended) {
+		e.hint(ctx, x, receipt)
+	}
+	statuses := receipt.Statuses
+	for i, one := range all {
+		switch {
+		case one.form == nil:
+		case err != nil:
+			all[i].err = err
+		default:
+			all[i].err, statuses = refusal(statuses[0]), statuses[1:]
+		}
+	}
+}
+
+// hint tells the dispatcher when to inspect the segment. A segment whose rows are due
+// later than a release lapses is inspected before anyway. A run that has ended is due
+// at once: the dispatcher finishes it. A hint that is lost costs a minute at most.
+func (e *Engine) hint(ctx context.Context, x *Execution, r ledger.Receipt) {
+	if r.Ended {
+		r.Due = time.UnixMilli(1)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if err := e.cfg.Ledger.Hint(ctx, e.cfg.Tenant, ledger.Hint{Segment: x.Segment, Due: r.Due}); err != nil {
+		e.cfg.Logger.DebugContext(ctx, "due time not stored", "run", x.Run, "segment", x.Segment.Number, "error", err)
+	}
+}
+
+// block blocks the operations that the API refuses to the credentials.
+func (e *Engine) block(ctx context.Context, all []ending) {
+	done := map[string]bool{}
+	for _, one := range all {
+		operation := one.judgement.Operation
+		if operation == "" || done[operation] || e.cfg.Block == nil {
+			continue
+		}
+		done[operation] = true
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		if err := e.cfg.Block(ctx, operation, one.judgement.Cause); err != nil {
+			e.cfg.Logger.WarnContext(ctx, "operation not blocked", "operation", operation, "error", err)
+		}
+		cancel()
+	}
+}
+
+// log writes one line for rows that end in the same way one after the other, and measures
+// the execution.
+func (e *Engine) log(ctx context.Context, x *Execution, all []ending) {
+	took := time.Since(x.started)
+	for len(all) > 0 {
+		first, n := all[0], 1
+		for n < len(all) && all[n].alike(first) {
+			n++
+		}
+		outcome, level := first.logged()
+		if level == slog.LevelError {
+			e.cfg.Logger.ErrorContext(ctx, "result not stored", "run", x.Run, "segment", x.Segment.Number, "error", first.err)
+		}
+		e.cfg.Logger.Log(ctx, level, "execution ended", "tenant", e.cfg.Tenant, "kind", x.Kind, "run", x.Run,
+			"segment", x.Segment.Number, "row", int(first.row.Number), "rows", n, "outcome", outcome, "took", took,
+			"reason", first.judgement.Reason, "again_in", first.judgement.After)
+		if e.cfg.Observe != nil {
+			e.cfg.Observe(ctx, x.Kind, outcome, n, took)
+		}
+		all = all[n:]
+	}
+}
+
+// alike reports whether two endings are logged in one line.
+func (e ending) alike(other ending) bool {
+	a, b := e.judgement, other.judgement
+	return a.Outcome == b.Outcome && a.Reason == b.Reason && a.After == b.After && errors.Is(e.err, other.err)
+}
+
+// logged returns outcome and level of the log line of an ending.
+func (e ending) logged() (ledger.Outcome, slog.Level) {
+	switch {
+	case e.err == nil:
+		return e.judgement.Outcome, levelOf(e.judgement.Outcome)
+	case errors.Is(e.err, ErrSuperseded):
+		return Superseded, slog.LevelDebug
+	case errors.Is(e.err, ErrStopped): // the write met a cancelled run
+		return ledger.Cancelled, slog.LevelInfo
+	}
+	return e.judgement.Outcome, slog.LevelError
+}

@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/ledger"
+)
+
+// checkEvery is how long the ledger's last answer is good for: a request begins at most
+// that long after its run was paused or cancelled.
+const checkEvery = time.Second
+
+// Execution is one execution of rows of a segment. Its methods are for the goroutine of
+// the handler.
+type Execution struct {
+	Run     ledger.RunID
+	Segment ledger.Segment
+	Kind    ledger.Kind
+	// Submitted is when the run was created, in Redis' time.
+	Submitted time.Time
+	// GiveUp is how long a row of the run may wait for its token; 0: not set.
+	GiveUp time.Duration
+	// Rows are those that this execution, and no other, has.
+	Rows []*Row
+	// FinishOnly says that no new request may begin: the run is paused, held or
+	// cancelled, or a row is asked to cancel, and rows have an intent whose request may
+	// have had its effect.
+	FinishOnly bool
+	// Cancelled says that this is for good: the run or a row of the execution is
+	// cancelled.
+	Cancelled bool
+
+	engine   *Engine
+	ledger   Ledger
+	identity ledger.Execution
+	begun    time.Time // Redis' time
+	answered time.Time // this process's time of the last answer of the ledger
+	started  time.Time // this process's time of begun
+	all      []ledger.Row
+	ended    []*Row // admitted, but not for the handler
+	failed   error  // for asynq's archive: why rows have failed
+}
+
+// without returns the rows that are not among those left.
+func (x *Execution) without(left []*Row) (out []*Row) {
+	for _, row := range x.Rows {
+		if !slices.Contains(left, row) {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// Row is a row in progress.
+type Row struct {
+	Number  ledger.Row
+	Content []byte
+	// Stage, Attempts and FirstBegun are as in [ledger.Checkpoint].
+	Stage      ledger.Stage
+	Attempts   int
+	FirstBegun time.Time
+	// Note is the note of the execution before. The handler may replace Note.Memo, which
+	// is kept if the row stays open.
+	Note Note
+	// Intent is the intent of an earlier execution; nil if there is none. Until twice the
+	// request timeout after it, the only requests allowed are reads.
+	Intent *ledger.Intent
+	// Intended reports whether the row has an intent in the ledger.
+	Intended bool
+
+	damage error // what is stored with the row cannot be read
+}
+
+// Now returns Redis' time, by which the ledger's times are compared.
+func (x *Execution) Now() time.Time { return x.begun.Add(time.Since(x.started)) }
+
+// Nonce returns the nonce of the execution.
+func (x *Execution) Nonce() ledger.Nonce { return x.identity.Nonce }
+
+// Intend stores the intent of a request for the row. If it returns an error the request
+// must not be made.
+func (x *Execution) Intend(ctx context.Context, row *Row, intent []byte) error {
+	if row.Intended { // the ledger replaces an intent in a stopped run too
+		if err := x.check(ctx); err != nil {
+			return err
+		}
+	}
+	if x.FinishOnly {
+		return ErrStopped
+	}
+	if err := x.Amend(ctx, row, intent); err != nil {
+		return err
+	}
+	if x.FinishOnly {
+		return ErrStopped
+	}
+	return nil
+}
+
+// Amend stores the intent of a row even if its run is stopped: to record the result of
+// the request, or that it is being reverted. A row without an intent gets none then.
+func (x *Execution) Amend(ctx context.Context, row *Row, intent []byte) error {
+	asked := time.Now()
+	receipt, err := x.ledger.Intend(ctx, x.Segment, x.identity.Nonce, intent, row.Number)
+	if err != nil {
+		return fmt.Errorf("store the intent: %w", err)
+	}
+	x.answered = asked
+	x.learn(receipt)
+	if err := refused(receipt); err != nil {
+		return err
+	}
+	row.Intended = true
+	return nil
+}
+
+// Withdraw takes the row's intent away: no request is under way, and none has had an
+// effect.
+func (x *Execution) Withdraw(ctx context.Context, row *Row) error {
+	receipt, err := x.ledger.Withdraw(ctx, x.Segment, x.identity.Nonce, row.Number)
+	if err != nil {
+		return fmt.Errorf("withdraw the intent: %w", err)
+	}
+	if err := refused(receipt); err != nil {
+		return err
+	}
+	row.Intended = false
+	return nil
+}
+
+// learn keeps what a receipt tells about new requests.
+func (x *Execution) learn(r ledger.Receipt) {
+	x.Cancelled = r.Cancelled || len(r.Cancelling) > 0
+	x.FinishOnly = r.Stopped || x.Cancelled
+}
+
+// refused returns the error for the first row that the ledger did not write.
+func refused(r ledger.Receipt) error {
+	for _, status := range r.Statuses {
+		if err := refusal(status); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusal returns the error for a row that the ledger did not write; nil if it did.
+func refusal(status ledger.Status) error {
+	switch status {
+	case ledger.RowSettled, ledger.RowSuperseded:
+		return ErrSuperseded
+	case ledger.RowStopped, ledger.RowCancelled:
+		return ErrStopped
+	}
+	return nil
+}
+
+// Beginning returns a context for requests that begin something or lead to it: right
+// before each, the ledger is asked whether it may still be made, unless that was
+// answered within a second. Reads that find the result of an earlier
+// request do without.
+//
+// The functions are called before that, with the permit in hand. If one returns an error
+// the request is not made, and the caller gets the error. One that stores the intent
+// stores none for a request that gets no permit, and the time of an intent is that of its
+// request.
+func (x *Execution) Beginning(ctx context.Context, first ...func(context.Context) error) context.Context {
+	return apiclient.BeforeSending(ctx, func(ctx context.Context) error {
+		for _, f := range first {
+			if err := f(ctx); err != nil {
+				return err
+			}
+		}
+		return x.check(ctx)
+	})
+}
+
+// Identity returns a text that differs once Redis may have forgotten writes of the rows,
+// such as intents of earlier executions; "" if Redis does not report one.
+func (x *Execution) Identity(ctx context.Context) (string, error) {
+	return x.ledger.Identity(ctx, x.Segment)
+}
+
+// check returns nil if a request may begin now.
+func (x *Execution) check(ctx context.Context) error {
+	if time.Since(x.answered) >= checkEvery {
+		if err := x.ask(ctx); err != nil {
+			return err
+		}
+	}
+	if x.FinishOnly {
+		return ErrStopped
+	}
+	return nil
+}
+
+// ask asks the ledger whether the rows still belong to this execution, and whether new
+// requests may begin. A Begin that is repeated with its nonce answers that and changes
+// nothing.
+func (x *Execution) ask(ctx context.Context) error {
+	asked := time.Now()
+	begun, err := x.ledger.Begin(ctx, x.Segment, x.identity, x.numbers()...)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return ErrSuperseded
+	}
+	if err != nil {
+		return fmt.Errorf("ask whether the row is still wanted: %w", err)
+	}
+	for _, row := range begun.Rows {
+		if row.Status != ledger.RowAdmitted {
+			return ErrSuperseded
+		}
+	}
+	x.answered = asked
+	x.learn(begun.Receipt)
+	return nil
+}
+
+// End ends the execution of the rows that have an answer, which leave x.Rows. A handler
+// that makes several requests calls it before each: if its worker dies, only the last
+// request is repeated. Whether the other rows still belong to the execution is asked
+// before the request, as always.
+func (x *Execution) End(ctx context.Context, answers Answers) {
+	var answered, left []*Row
+	for _, row := range x.Rows {
+		if _, ok := answers[row.Number]; ok {
+			answered = append(answered, row)
+		} else {
+			left = append(left, row)
+		}
+	}
+	x.engine.endRows(ctx, x, answered, answers, nil)
+	x.Rows = left
+}
+
+func (x *Execution) numbers() []ledger.Row {
+	rows := make([]ledger.Row, len(x.Rows))
+	for i, row := range x.Rows {
+		rows[i] = row.Number
+	}
+	return rows
+}

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"context"
+
+	"orgops/internal/ledger"
+)
+
+// Handler carries out rows of one kind. It must be safe to run twice and to be killed
+// anywhere, and return soon after its context has ended.
+type Handler interface {
+	// Execute returns the answer for each row that it finished. The error applies to all
+	// other rows; nil means that they are done.
+	Execute(ctx context.Context, x *Execution) (Answers, error)
+}
+
+// Answers are the answers of a handler by row.
+type Answers map[ledger.Row]Answer
+
+// Answer is the answer for a row: its result, or an error that [Judge] knows.
+type Answer struct {
+	Result ledger.Result
+	Err    error
+}
+
+// One returns a handler of tasks that have one row each.
+func One(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, error)) Handler {
+	return one(f)
+}
+
+type one func(context.Context, *Execution, *Row) (ledger.Result, error)
+
+// Execute executes the rows one after the other. A row's error leaves the others alone.
+func (f one) Execute(ctx context.Context, x *Execution) (Answers, error) {
+	answers := Answers{}
+	for _, row := range x.Rows {
+		result, err := f(ctx, x, row)
+		answers[row.Number] = Answer{Result: result, Err: err}
+	}
+	return answers, nil
+}

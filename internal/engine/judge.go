@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/ledger"
+)
+
+// Judgement is the consequence of an error for the ledger and for the pace.
+type Judgement struct {
+	Outcome ledger.Outcome
+	// Reason is for people. It holds no secret.
+	Reason string
+	// Evidence is kept with the result of a row that settles.
+	Evidence []byte
+	// After is when a row that stays open is due; if Counts, not before its backoff.
+	After time.Duration
+	// Stage is that of the next execution; empty: unchanged.
+	Stage ledger.Stage
+	// Counts says that an attempt was used up.
+	Counts bool
+	// Operation is the API operation that is to be blocked, "*" for all; empty: none.
+	Operation string
+	// Cause says why, without the row's identifiers.
+	Cause string
+}
+
+const (
+	// blockedFor is when a row of a blocked operation is due again. The dispatcher
+	// releases one such row every 30 s.
+	blockedFor = 30 * time.Second
+	// longestRetryAfter bounds the delay that a header or the pace asks for.
+	longestRetryAfter = time.Hour
+	// everyOperation blocks all that the tenant's credentials are for.
+	everyOperation = "*"
+)
+
+// Judge returns the consequence of the error of an execution. Everything that depends on
+// an error depends on it through this function.
+func Judge(err error) Judgement {
+	if err == nil {
+		return Judgement{Outcome: ledger.Done}
+	}
+	j := judge(err)
+	if j.Reason == "" {
+		j.Reason = err.Error()
+	}
+	return j
+}
+
+func judge(err error) Judgement {
+	var (
+		unknown *UnknownError
+		settled *SettleError
+		waits   *WaitError
+		trouble *transientError
+		pace    interface {
+			error
+			RetryIn() time.Duration
+		}
+		api     *apiclient.Error
+		token   *apiclient.TokenError
+		request *apiclient.ValidationError
+		query   *dnscheck.QuestionError
+	)
+	switch {
+	case errors.Is(err, ErrSuperseded):
+		return Judgement{Outcome: Superseded}
+	case errors.Is(err, ErrStopping):
+		return Judgement{Outcome: Stopping}
+	case errors.Is(err, ErrStopped):
+		return Judgement{Outcome: Stopped}
+	case errors.As(err, &unknown):
+		return Judgement{Outcome: Unrecognized, After: unknownAgain}
+	case errors.As(err, &settled):
+		return Judgement{Outcome: settled.Result.Outcome, Evidence: settled.Result.Evidence}
+	case errors.As(err, &waits):
+		return Judgement{Outcome: waits.Outcome, After: waits.After, Stage: waits.Stage, Counts: waits.Counts}
+	case errors.As(err, &trouble):
+		return Judgement{Outcome: Transient, Counts: true}
+	case errors.As(err, &pace):
+		return judgePace(pace, pace.RetryIn())
+	case errors.As(err, &token):
+		return judgeToken(token)
+	case errors.As(err, &api):
+		return judgeAnswer(api)
+	case errors.As(err, &request):
+		return Judgement{Outcome: InvalidRow}
+	case redisAway(err):
+		return Judgement{Outcome: Transient, After: spread(redisAgain)}
+	case errors.As(err, &query):
+		return Judgement{Outcome: Refused}
+	}
+	// Connections, timeouts, unreadable answers, other errors of Redis, a panic.
+	return Judgement{Outcome: Transient, Counts: true}
+}
+
+func judgePace(err error, after time.Duration) Judgement {
+	var stops interface{ Stopping() bool }
+	if errors.As(err, &stops) && stops.Stopping() {
+		return Judgement{Outcome: Stopping}
+	}
+	var blocks interface{ Blocked() bool }
+	if errors.As(err, &blocks) && blocks.Blocked() {
+		return Judgement{Outcome: Blocked, After: min(max(after, blockedFor), longestRetryAfter)}
+	}
+	return paced(after)
+}
+
+// paced leaves the row open until a permit is likely.
+func paced(after time.Duration) Judgement {
+	return Judgement{Outcome: Paced, After: min(max(after, time.Second), longestRetryAfter)}
+}
+
+func judgeToken(err *apiclient.TokenError) Judgement {
+	switch {
+	case err.Status == http.StatusTooManyRequests:
+		return paced(err.RetryAfter)
+	case err.Status == 0, err.Status == http.StatusRequestTimeout, err.Status >= 500:
+		return Judgement{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
+	case err.Status < 300: // an answer without a token
+		return Judgement{Outcome: Transient, Counts: true}
+	}
+	return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
+}
+
+func judgeAnswer(err *apiclient.Error) Judgement {
+	switch {
+	case err.Status == http.StatusUnauthorized:
+		return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause(err)}
+	case err.Status == http.StatusForbidden && lacksScope(err):
+		return Judgement{Outcome: Blocked, After: blockedFor, Operation: err.Operation, Cause: cause(err)}
+	case err.Status == http.StatusTooManyRequests:
+		return paced(err.RetryAfter)
+	case err.Status == http.StatusRequestTimeout, err.Status >= 500:
+		return Judgement{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
+	}
+	return Judgement{Outcome: Refused}
+}
+
+// cause is an answer without its path, which names a row.
+func cause(err *apiclient.Error) string {
+	return fmt.Sprintf("%d %s: %s", err.Status, http.StatusText(err.Status), err.Message)
+}
+
+// lacksScope distinguishes a 403 for the credentials from one for the row.
+func lacksScope(err *apiclient.Error) bool {
+	return err.Code == "insufficient_scope" || strings.HasPrefix(err.Message, "Insufficient scope")
+}
+
+// refusals are the codes with which Redis refuses any client's write.
+var refusals = []string{"OOM", "MISCONF", "READONLY", "NOREPLICAS", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
+
+// redisAgain is when a row is due again after Redis refused a write: a failover takes
+// some seconds.
+const redisAgain = 10 * time.Second
+
+// redisRefuses reports whether Redis refused the write: it surely had no effect.
+func redisRefuses(err error) bool {
+	if errors.Is(err, ledger.ErrNoMemory) {
+		return true
+	}
+	answer, ok := errors.AsType[redis.Error](err)
+	return ok && slices.ContainsFunc(refusals, func(code string) bool {
+		// Redis 6.2 puts the code of an error in a script behind the script's line.
+		return strings.HasPrefix(answer.Error(), code+" ") || strings.Contains(answer.Error(), ": -"+code+" ")
+	})
+}
+
+// redisAway reports whether Redis refused the write or could not be reached: the row is
+// not the cause.
+func redisAway(err error) bool {
+	if redisRefuses(err) {
+		return true
+	}
+	_, api := errors.AsType[*apiclient.TransportError](err)
+	network, ok := errors.AsType[*net.OpError](err)
+	return ok && network.Op == "dial" && !api && !errors.Is(err, context.Canceled)
+}

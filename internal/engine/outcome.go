@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"log/slog"
+
+	"orgops/internal/ledger"
+)
+
+// The outcomes that settle a row, next to [ledger.Done] and [ledger.Cancelled].
+const (
+	Unchanged  ledger.Outcome = "unchanged" // the row's request was met before
+	Failed     ledger.Outcome = "failed"    // every attempt failed
+	Refused    ledger.Outcome = "refused"   // by the API, or for lack of a proof
+	InvalidRow ledger.Outcome = "invalid"   // the row is malformed
+	Expired    ledger.Outcome = "expired"   // the token did not appear in time
+)
+
+// The outcomes of an execution that leave a row open.
+const (
+	NotYetFound  ledger.Outcome = "not_yet"    // the token is not in DNS yet
+	Paced        ledger.Outcome = "paced"      // the tenant's rate allows no request yet
+	Blocked      ledger.Outcome = "blocked"    // the API refuses the credentials, or they lack a scope
+	Transient    ledger.Outcome = "transient"  // the attempt failed and is repeated
+	Stopping     ledger.Outcome = "stopping"   // the worker stops
+	Stopped      ledger.Outcome = "stopped"    // the run is paused, held or cancelled
+	Superseded   ledger.Outcome = "superseded" // the row is settled or another execution has it
+	Unrecognized ledger.Outcome = "unknown"    // a newer worker is needed
+)
+
+// settles reports whether an outcome is the last one of a row.
+func settles(o ledger.Outcome) bool {
+	switch o {
+	case ledger.Done, ledger.Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired:
+		return true
+	}
+	return false
+}
+
+// succeeded reports whether the row is now as it asks for.
+func succeeded(o ledger.Outcome) bool { return o == ledger.Done || o == Unchanged }
+
+// levelOf returns the level at which an execution with that outcome is logged: info for
+// the one line of a row that settles as it should, debug for what leaves it open as
+// planned.
+func levelOf(o ledger.Outcome) slog.Level {
+	switch o {
+	case ledger.Done, ledger.Cancelled, Unchanged:
+		return slog.LevelInfo
+	case NotYetFound, Paced, Stopping, Stopped, Superseded:
+		return slog.LevelDebug
+	case Failed:
+		return slog.LevelError
+	}
+	return slog.LevelWarn
+}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// KeepSession registers the session and renews it every [ledger.RenewEvery], until ctx
+// ends. registered is closed after the first renewal: no execution may begin before. A
+// renewal that fails is repeated after a second.
+//
+// It does not end the session: call [ledger.Ledger.EndSession] once no row belongs to it
+// any more. The rows of a session that is not ended are due again 15 s later.
+func KeepSession(ctx context.Context, l Sessions, s ledger.Session, log *slog.Logger) (registered <-chan struct{}) {
+	first := make(chan struct{})
+	go func() {
+		for open := first; ; {
+			next := ledger.RenewEvery
+			switch err := l.Renew(ctx, s); {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				log.WarnContext(ctx, "session not renewed", "session", s.ID, "error", err)
+				next = redisPause
+			case open != nil:
+				close(open)
+				open = nil
+			}
+			if pause(ctx, next) != nil {
+				return
+			}
+		}
+	}()
+	return first
+}
+
+// redisPause is the shortest wait after an error of Redis.
+const redisPause = time.Second
+
+// pause waits, and returns the error of a context that ends meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

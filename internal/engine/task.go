@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"orgops/internal/ledger"
+)
+
+// Protocol is the version of [Task] that this package writes, and the highest that it
+// reads. Raise it with any change that an older worker must not ignore.
+const Protocol = 1
+
+// Task is the payload of an asynq task: rows of one segment that were released together.
+type Task struct {
+	// Version is the [Protocol] of the writer.
+	Version int         `json:"v"`
+	Kind    ledger.Kind `json:"kind"`
+	// Run, Incarnation and Segment name the segment.
+	Run         ledger.RunID       `json:"run"`
+	Incarnation ledger.Incarnation `json:"incarnation"`
+	Segment     int                `json:"segment"`
+	// Token is exchanged for the right to execute the rows.
+	Token ledger.Token `json:"token"`
+	// Submitted is when the run was created, in Redis' time in ms.
+	Submitted int64 `json:"submitted"`
+	// GiveUp is that of the run's description, in ms; 0: not set.
+	GiveUp int64     `json:"give_up,omitempty"`
+	Rows   []TaskRow `json:"rows"`
+}
+
+// TaskRow is a row of a task.
+type TaskRow struct {
+	Row ledger.Row `json:"row"`
+	// Content is the row as it was submitted.
+	Content []byte `json:"content"`
+}
+
+// NewTask returns the task for rows of a segment of the run that were released with the
+// token.
+func NewTask(run ledger.Run, seg ledger.Segment, token ledger.Token, rows ...ledger.ReleasedRow) Task {
+	t := Task{
+		Version: Protocol, Kind: run.Kind, Run: seg.Run, Incarnation: seg.Incarnation, Segment: seg.Number,
+		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: run.Description.GiveUp.Milliseconds(),
+	}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, TaskRow{Row: r.Row, Content: r.Content})
+	}
+	return t
+}
+
+// Marshal returns the payload.
+func (t Task) Marshal() ([]byte, error) {
+	payload, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("write task: %w", err)
+	}
+	return payload, nil
+}
+
+// ID returns the asynq task id: the segment, the token and the first row.
+func (t Task) ID() string {
+	first := ledger.Row(0)
+	if len(t.Rows) > 0 {
+		first = t.Rows[0].Row
+	}
+	return fmt.Sprintf("%s/%s/%d", t.segment(), t.Token, first)
+}
+
+func (t Task) segment() ledger.Segment {
+	return ledger.Segment{Run: t.Run, Incarnation: t.Incarnation, Number: t.Segment}
+}
+
+// numbers returns the numbers of the rows.
+func (t Task) numbers() []ledger.Row {
+	rows := make([]ledger.Row, len(t.Rows))
+	for i, r := range t.Rows {
+		rows[i] = r.Row
+	}
+	return rows
+}
+
+// ParseTask reads a payload. With an [UnknownError] the task names its rows, which can be
+// given back; with any other error it is unusable.
+func ParseTask(payload []byte) (Task, error) {
+	var t Task
+	if err := json.Unmarshal(payload, &t); err != nil {
+		return Task{}, fmt.Errorf("task: %w", err)
+	}
+	if err := t.validate(); err != nil {
+		return Task{}, fmt.Errorf("task: %w", err)
+	}
+	if t.Version > Protocol {
+		return t, &UnknownError{What: fmt.Sprintf("version %d of tasks", t.Version)}
+	}
+	return t, strict(payload, &Task{})
+}
+
+func (t Task) validate() error {
+	if len(t.Rows) == 0 {
+		return errors.New("no rows")
+	}
+	for _, r := range t.Rows {
+		if r.Row < 0 || r.Row >= ledger.SegmentRows {
+			return fmt.Errorf("row %d: want 0 to %d", r.Row, ledger.SegmentRows-1)
+		}
+	}
+	return errors.Join(t.segment().Validate(), t.Token.Validate(), t.Kind.Validate())
+}
+
+// Decode reads a row's content, a JSON object, into the value that v points to. The
+// error settles the row as invalid if the content is malformed, and is an [UnknownError]
+// if it has members that v has not: a newer version has written them.
+func Decode(content []byte, v any) error {
+	if err := json.Unmarshal(content, v); err != nil {
+		return Invalid(fmt.Errorf("row: %w", err))
+	}
+	return strict(content, v)
+}
+
+// strict decodes what was decoded before, without unknown members.
+func strict(content []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(content))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return &UnknownError{What: "a member (" + err.Error() + ")"}
+	}
+	return nil
+}
+
+// UnknownError says that a task or row is of a newer version. The row is given back for
+// a newer worker.
+type UnknownError struct {
+	// What is unknown, such as `kind "domain:audit"`.
+	What string
+}
+
+// Error says what is unknown.
+func (e *UnknownError) Error() string {
+	return "this worker does not know " + e.What + ": a newer worker is needed"
+}
