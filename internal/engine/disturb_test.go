@@ -1,0 +1,160 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+)
+
+// saboteur calls act before or after the call of that number, to the ledger or to the
+// API.
+type saboteur struct {
+	call  int // from 0
+	after bool
+	act   func()
+	n     int
+	acted string // the call; empty: there was none of that number
+}
+
+func (s *saboteur) step(name string, call func()) {
+	n := s.n
+	s.n++
+	s.at(n, false, name)
+	call()
+	s.at(n, true, name)
+}
+
+func (s *saboteur) at(n int, after bool, name string) {
+	if n == s.call && after == s.after {
+		s.acted = fmt.Sprintf("%s, after %t", name, after)
+		s.act()
+	}
+}
+
+// sabotaged is a ledger whose calls the saboteur counts.
+type sabotaged struct {
+	engine.Ledger
+	*saboteur
+}
+
+func (l sabotaged) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (b ledger.Begun, err error) {
+	l.step("begin", func() { b, err = l.Ledger.Begin(ctx, seg, e, rows...) })
+	return b, err
+}
+
+func (l sabotaged) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte, rows ...ledger.Row) (r ledger.Receipt, err error) {
+	l.step("intend", func() { r, err = l.Ledger.Intend(ctx, seg, n, intent, rows...) })
+	return r, err
+}
+
+func (l sabotaged) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (r ledger.Receipt, err error) {
+	l.step("withdraw", func() { r, err = l.Ledger.Withdraw(ctx, seg, n, rows...) })
+	return r, err
+}
+
+func (l sabotaged) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
+	l.step("end", func() { r, err = l.Ledger.End(ctx, seg, n, ends...) })
+	return r, err
+}
+
+// scene is a site with rows of a kind.
+type scene struct {
+	*site
+	kind ledger.Kind
+	// handler returns the handler; sab, if not nil, counts the calls of its API.
+	handler func(sab *saboteur) engine.Handler
+	// wrap changes the ledger of the workers; nil: not.
+	wrap func(engine.Ledger) engine.Ledger
+}
+
+// on returns a worker whose calls the saboteur counts.
+func (s scene) on(sab *saboteur) (*engine.Engine, ledger.SessionID) {
+	return s.worker(func(c *engine.Config) {
+		if s.wrap != nil {
+			c.Ledger = s.wrap(c.Ledger)
+		}
+		if sab != nil {
+			c.Ledger = sabotaged{c.Ledger, sab}
+		}
+		c.Handlers[s.kind] = s.handler(sab)
+	})
+}
+
+// patient returns a client whose requests do not time out on a busy machine.
+func (s *site) patient() *apiclient.Client {
+	s.t.Helper()
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(client.CloseIdle)
+	return client
+}
+
+// kill executes rows in a worker that is killed there, and has another one finish them.
+// The last task is delivered to it too: a release that was not begun would lapse only
+// after ten seconds.
+func (s scene) kill(sab *saboteur) {
+	s.t.Helper()
+	sab.act = runtime.Goexit
+	worker, session := s.on(sab)
+	var task *asynq.Task
+	var life sync.WaitGroup
+	life.Go(func() {
+		for ; s.counts().Settled() < int64(s.run.Rows); time.Sleep(10 * time.Millisecond) {
+			if next := s.release(); next != nil {
+				task = next
+				_ = worker.ProcessTask(s.t.Context(), task)
+			}
+		}
+	})
+	life.Wait()
+	s.reclaim(session)
+	survivor, _ := s.on(nil)
+	_ = survivor.ProcessTask(s.t.Context(), task)
+	s.drain(survivor)
+}
+
+func (s *site) reclaim(session ledger.SessionID) {
+	s.t.Helper()
+	if _, _, err := s.Reclaim(s.t.Context(), s.segment(), session); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// staleAnswer is longer than an execution may rely on the ledger's last answer.
+const staleAnswer = 1100 * time.Millisecond
+
+// When a disturbance comes, as values of saboteur.after.
+var (
+	beforeAndAfter = []bool{false, true}
+	after          = []bool{true}
+)
+
+// anywhere calls test for a disturbance at each call of the executions, which make that
+// many.
+func anywhere(t *testing.T, calls int, when []bool, test func(t *testing.T, sab *saboteur)) {
+	for call := range calls + 1 {
+		for _, after := range when {
+			t.Run(fmt.Sprintf("call %d after %t", call, after), func(t *testing.T) {
+				t.Parallel()
+				sab := &saboteur{call: call, after: after}
+				test(t, sab)
+				if (sab.acted == "") != (call == calls) {
+					t.Errorf("disturbed %q: want %d calls", sab.acted, calls)
+				}
+			})
+		}
+	}
+}

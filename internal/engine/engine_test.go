@@ -1,0 +1,376 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+)
+
+const kind = ledger.Kind("test")
+
+// TestEndings has a handler return each sort of answer.
+func TestEndings(t *testing.T) {
+	api := func(status int, message string) error {
+		return &apiclient.Error{Operation: apiclient.OpUpdateDiscoveryDomain, Status: status, Message: message}
+	}
+	for _, c := range []struct {
+		name     string
+		result   ledger.Result
+		err      error
+		phase    ledger.Phase
+		outcome  ledger.Outcome // of a settled row, or of the note of another
+		stage    ledger.Stage
+		attempts int
+		after    time.Duration // at least
+		archived bool
+		note     string // within the note of a row that is given back
+	}{
+		{name: "done", phase: ledger.PhaseSettled, outcome: ledger.Done},
+		{name: "unchanged", result: ledger.Result{Outcome: engine.Unchanged, Detail: "so before"}, phase: ledger.PhaseSettled, outcome: engine.Unchanged},
+		{name: "refused", err: engine.Refuse("no"), phase: ledger.PhaseSettled, outcome: engine.Refused, archived: true},
+		{name: "refused by the API", err: api(404, "none"), phase: ledger.PhaseSettled, outcome: engine.Refused, archived: true},
+		{name: "invalid", err: engine.Invalid(errors.New("bad")), phase: ledger.PhaseSettled, outcome: engine.InvalidRow, archived: true},
+		{name: "expired", err: engine.Expire("too late", []byte("seen")), phase: ledger.PhaseSettled, outcome: engine.Expired, archived: true},
+		{name: "not yet", err: engine.NotYet("no record", time.Hour), phase: ledger.PhaseWaiting, outcome: engine.NotYetFound, stage: ledger.StageCheck, after: 59 * time.Minute},
+		{name: "ready", err: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageReady},
+		{name: "too far away", err: engine.Later("tomorrow", 100*time.Hour), phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageCheck, after: 23 * time.Hour},
+		{name: "paced", err: api(429, "slow"), phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageCheck},
+		{name: "transient", err: api(503, "busy"), phase: ledger.PhaseWaiting, outcome: engine.Transient, stage: ledger.StageCheck, attempts: 1, after: 800 * time.Millisecond},
+		{name: "blocked", err: api(403, "Insufficient scope"), phase: ledger.PhaseWaiting, outcome: engine.Blocked, stage: ledger.StageCheck, after: 29 * time.Second},
+		{name: "unknown member", err: engine.Decode([]byte(`{"new":1}`), &struct{}{}), phase: ledger.PhaseWaiting, stage: ledger.StageCheck, after: 4 * time.Second, note: "a newer worker is needed"},
+		{name: "stopping", err: engine.ErrStopping, phase: ledger.PhaseWaiting, stage: ledger.StageCheck, note: "the worker is stopping"},
+		{name: "no memory", err: ledger.ErrNoMemory, phase: ledger.PhaseWaiting, outcome: engine.Transient, stage: ledger.StageCheck, after: 8 * time.Second},
+		{name: "other", err: errors.New("broken"), phase: ledger.PhaseWaiting, outcome: engine.Transient, stage: ledger.StageCheck, attempts: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			s.submit(kind, `{}`)
+			blocked := ""
+			e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+				return c.result, c.err
+			}), func(c *engine.Config) {
+				c.Block = func(_ context.Context, operation, _ string) error { blocked = operation; return nil }
+			})
+			err := e.ProcessTask(t.Context(), s.release())
+			if archived := errors.Is(err, asynq.SkipRetry); archived != c.archived || err != nil && !archived {
+				t.Errorf("error %v", err)
+			}
+			row := s.row(0)
+			note := engine.ParseNote(row.Checkpoint.Memo)
+			outcome := note.Outcome
+			if row.Phase == ledger.PhaseSettled {
+				outcome = row.Result.Outcome
+			}
+			if row.Phase != c.phase || outcome != c.outcome || row.Phase == ledger.PhaseWaiting && row.Checkpoint.Stage != c.stage || row.Checkpoint.Attempts != c.attempts {
+				t.Errorf("row %+v, note %+v", row, note)
+			}
+			if given := row.Checkpoint.Note; (given == "") != (c.note == "") || !strings.Contains(given, c.note) {
+				t.Errorf("note %q, want %q", given, c.note)
+			}
+			now, err := s.Now(t.Context())
+			if err != nil || c.after > 0 && row.Due.Before(now.Add(c.after)) {
+				t.Errorf("due %v, %v", row.Due.Sub(now), err)
+			}
+			if (blocked != "") != (c.name == "blocked") {
+				t.Errorf("blocked %q", blocked)
+			}
+		})
+	}
+}
+
+// TestSecondDelivery delivers a task again while and after it is executed.
+func TestSecondDelivery(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`)
+	task := s.release()
+	var executed atomic.Int64
+	var again *engine.Engine
+	e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		executed.Add(1)
+		return ledger.Result{}, again.ProcessTask(t.Context(), task)
+	}))
+	again, _ = s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		executed.Add(1)
+		return ledger.Result{}, nil
+	}))
+	for range 2 {
+		if err := e.ProcessTask(t.Context(), task); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := executed.Load(); n != 1 || s.row(0).Result.Outcome != ledger.Done {
+		t.Errorf("executed %d times, row %+v", n, s.row(0))
+	}
+}
+
+// TestNewerTask gives rows back whose kind, version or members are unknown: due in five
+// seconds, noted, without an attempt.
+func TestNewerTask(t *testing.T) {
+	for name, change := range map[string]func(payload string) string{
+		"kind":    func(p string) string { return strings.Replace(p, `"test"`, `"newer"`, 1) },
+		"version": func(p string) string { return strings.Replace(p, `"v":1`, `"v":99`, 1) },
+		"member":  func(p string) string { return strings.Replace(p, `"v":1`, `"v":1,"hurry":true`, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.submit(kind, `{}`)
+			task := s.release()
+			e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+				t.Error("executed")
+				return ledger.Result{}, nil
+			}))
+			if err := e.ProcessTask(t.Context(), asynq.NewTask(task.Type(), []byte(change(string(task.Payload()))))); err != nil {
+				t.Error(err)
+			}
+			row := s.row(0)
+			now, err := s.Now(t.Context())
+			wait := row.Due.Sub(now)
+			if err != nil || wait < 4*time.Second || wait > 5*time.Second || row.Checkpoint.Attempts != 0 || !strings.Contains(row.Checkpoint.Note, "newer worker") {
+				t.Errorf("due in %v, row %+v, %v", wait, row, err)
+			}
+		})
+	}
+	t.Run("unreadable", func(t *testing.T) {
+		s := newSite(t)
+		e, _ := s.worker()
+		for _, payload := range []string{``, `{`, `{"v":1}`, `{"v":1,"rows":[{"row":-1}]}`} {
+			if err := e.ProcessTask(t.Context(), asynq.NewTask("test", []byte(payload))); !errors.Is(err, asynq.SkipRetry) {
+				t.Errorf("%q: %v", payload, err)
+			}
+		}
+	})
+}
+
+// TestAttempts has a handler that panics or fails each time: the row fails in the end.
+func TestAttempts(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`)
+	n := 0
+	e, session := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		n++
+		panic("no such thing")
+	}))
+	for range engine.MaxAttempts - 1 { // as if its worker had died each time
+		token := s.token()
+		execution := ledger.Execution{Token: token, Nonce: ledger.NewNonce(), Session: session}
+		if _, err := s.Begin(t.Context(), s.segment(), execution, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Reclaim(t.Context(), s.segment(), session); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := e.ProcessTask(t.Context(), s.release())
+	if row := s.row(0); n != 1 || row.Result.Outcome != engine.Failed || err == nil || !strings.Contains(row.Result.Detail, "given up after 17 attempts: panic: no such thing") {
+		t.Errorf("executed %d times, row %+v, %v", n, row, err)
+	}
+}
+
+// token releases the row and returns its token.
+func (s *site) token() ledger.Token {
+	s.t.Helper()
+	r, err := s.Release(s.t.Context(), s.segment(), ledger.Quota{First: 1, Check: 1, Ready: 1})
+	if err != nil || len(r.Rows) != 1 {
+		s.t.Fatalf("released %v, %v", r.Rows, err)
+	}
+	return r.Token
+}
+
+// TestBatch has a handler answer some rows of a batch and fail for the others.
+func TestBatch(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`, `{}`, `{}`, `{}`)
+	e, _ := s.worker(func(c *engine.Config) { c.Handlers[kind] = batch{} })
+	_ = e.ProcessTask(t.Context(), s.release())
+	for row, want := range []ledger.Outcome{ledger.Done, engine.Refused, engine.Transient, engine.Transient} {
+		state := s.row(ledger.Row(row))
+		have := state.Result.Outcome
+		if state.Phase == ledger.PhaseWaiting {
+			have = engine.ParseNote(state.Checkpoint.Memo).Outcome
+		}
+		if have != want {
+			t.Errorf("row %d: %+v, want %s", row, state, want)
+		}
+	}
+	if a, b := s.row(2).Due, s.row(3).Due; !a.Equal(b) {
+		t.Errorf("rows that failed together are due at %v and %v", a, b)
+	}
+}
+
+type batch struct{}
+
+func (batch) Execute(context.Context, *engine.Execution) (engine.Answers, error) {
+	return engine.Answers{0: {Result: ledger.Result{Outcome: ledger.Done}}, 1: {Err: engine.Refuse("no")}}, errors.New("lost")
+}
+
+// TestTimeout has a handler that works too long.
+func TestTimeout(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`)
+	e, _ := s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+		<-ctx.Done()
+		return ledger.Result{}, ctx.Err()
+	}), func(c *engine.Config) { c.Timeout = 10 * time.Millisecond })
+	_ = e.ProcessTask(t.Context(), s.release())
+	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
+		t.Errorf("row %+v", row)
+	}
+}
+
+// TestGiveBack gives a row back that is in progress: another execution has it at once,
+// no attempt is counted, and the former one writes nothing.
+func TestGiveBack(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`)
+	var e *engine.Engine
+	e, _ = s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+		return ledger.Result{Outcome: engine.Unchanged}, e.GiveBack(ctx)
+	}))
+	_ = e.ProcessTask(t.Context(), s.release())
+	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+		t.Fatalf("row %+v", row)
+	}
+	other, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		return ledger.Result{}, nil
+	}))
+	s.drain(other)
+	if row := s.row(0); row.Result.Outcome != ledger.Done {
+		t.Errorf("row %+v", row)
+	}
+}
+
+// faulty returns an error from the first call of each sort.
+type faulty struct {
+	engine.Ledger
+	begin, end error
+	ended      int
+	begun      int
+}
+
+func (f *faulty) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
+	f.begun++
+	b, err := f.Ledger.Begin(ctx, seg, e, rows...)
+	if f.begin != nil {
+		b, err, f.begin = ledger.Begun{}, f.begin, nil
+	}
+	return b, err
+}
+
+func (f *faulty) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+	f.ended++
+	receipt, err := f.Ledger.End(ctx, seg, n, ends...)
+	if f.end != nil {
+		receipt, err, f.end = ledger.Receipt{}, f.end, nil
+	}
+	return receipt, err
+}
+
+// TestMixedEndings ends the rows of a batch each in its own way, with one write.
+func TestMixedEndings(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`, `{}`, `{}`, `{}`, `{}`)
+	f := &faulty{Ledger: s.Ledger}
+	errs := map[ledger.Row]error{1: engine.Refuse("no"), 2: engine.NotYet("no record", time.Hour), 3: engine.ErrSuperseded, 4: engine.Retry(errors.New("busy"))}
+	e, _ := s.worker(handler(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		return ledger.Result{}, errs[row.Number]
+	}), func(c *engine.Config) { c.Ledger = f })
+	if err := e.ProcessTask(t.Context(), s.release()); !errors.Is(err, asynq.SkipRetry) || !strings.Contains(err.Error(), "refused: no") {
+		t.Errorf("error %v", err)
+	}
+	for n, want := range map[ledger.Row]string{
+		0: "settled done 0", 1: "settled refused 0", 2: "waiting  0", 3: "in progress  0", 4: "waiting  1",
+	} {
+		row := s.row(n)
+		if got := fmt.Sprintf("%s %s %d", row.Phase, row.Result.Outcome, row.Checkpoint.Attempts); got != want {
+			t.Errorf("row %d: %s, want %s", n, got, want)
+		}
+	}
+	if f.ended != 1 {
+		t.Errorf("%d writes, want one", f.ended)
+	}
+}
+
+// TestLostAnswers loses the answers of a begin and of an end: both are repeated, and the
+// row is executed once.
+func TestLostAnswers(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`)
+	lost := errors.New("read: connection reset by peer")
+	f := &faulty{Ledger: s.Ledger, begin: lost, end: lost}
+	n := 0
+	e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		n++
+		return ledger.Result{}, nil
+	}), func(c *engine.Config) { c.Ledger = f })
+	if err := e.ProcessTask(t.Context(), s.release()); err != nil {
+		t.Error(err)
+	}
+	if row := s.row(0); n != 1 || row.Result.Outcome != ledger.Done {
+		t.Errorf("executed %d times, row %+v", n, row)
+	}
+}
+
+// TestBeginAtMaxmemory has Redis refuse a begin: the place is held for a second, the
+// handler is not called, and no attempt is used up.
+func TestBeginAtMaxmemory(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`)
+	f := &faulty{Ledger: s.Ledger, begin: ledger.ErrNoMemory}
+	e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		t.Error("executed")
+		return ledger.Result{}, nil
+	}), func(c *engine.Config) { c.Ledger = f })
+	begun := time.Now()
+	if err := e.ProcessTask(t.Context(), s.release()); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took < time.Second || f.begun != 1 {
+		t.Errorf("took %v, begun %d times", took, f.begun)
+	}
+}
+
+// TestKeepSession renews a session at once.
+func TestKeepSession(t *testing.T) {
+	s := newSite(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	session := ledger.Session{ID: ledger.NewSessionID(), Protocol: engine.Protocol}
+	_, _ = s.worker(func(c *engine.Config) { <-engine.KeepSession(ctx, s.Ledger, session, c.Logger) })
+	if all, err := s.Sessions(t.Context()); err != nil || len(all) != 1 || all[0].ID != session.ID {
+		t.Errorf("sessions %v, %v", all, err)
+	}
+}
+
+// TestEndEarly has a handler end a row of a batch and then panic: the other rows are
+// repeated, and that one is not.
+func TestEndEarly(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`, `{}`, `{}`)
+	e, _ := s.worker(func(c *engine.Config) { c.Handlers[kind] = early{} })
+	err := e.ProcessTask(t.Context(), s.release())
+	if row := s.row(1); !errors.Is(err, asynq.SkipRetry) || row.Result.Outcome != engine.Refused {
+		t.Errorf("row %+v, %v", row, err)
+	}
+	for _, n := range []ledger.Row{0, 2} {
+		if row := s.row(n); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
+			t.Errorf("row %d: %+v", n, row)
+		}
+	}
+}
+
+type early struct{}
+
+func (early) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, error) {
+	x.End(ctx, engine.Answers{1: {Err: engine.Refuse("no")}})
+	panic(len(x.Rows))
+}

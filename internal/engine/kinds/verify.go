@@ -1,0 +1,450 @@
+package kinds
+
+// A check only reads. A PATCH to verified is idempotent (specification 4.1), and is sent
+// only by the execution that made the proof. Its intent, with the proof, is stored right
+// before it is sent. An execution that finds an intent reads the record first, and settles
+// the row, reverts the PATCH, or proves the domain again (verify_lost.go).
+//
+// Of two executions, of which the ledger takes the first for dead, only the second writes.
+// The first asks the ledger right before each request, and compares the answer of its own
+// PATCH even if it has lost the row meanwhile.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+)
+
+// Verify is the kind of rows that verify a discovery domain once its token is in DNS.
+const Verify ledger.Kind = "domain:verify"
+
+// VerifyRow is the content of a row of kind [Verify].
+type VerifyRow struct {
+	OrganizationID    string `json:"organization_id"`
+	DiscoveryDomainID string `json:"discovery_domain_id"`
+	// VerificationHost and VerificationTXT, if given, must be those of the record. If the
+	// credentials may not read they are required, and used in place of the record's.
+	VerificationHost string `json:"verification_host,omitempty"`
+	VerificationTXT  string `json:"verification_txt,omitempty"`
+	// UseForOrganizationDiscovery is set as given; nil: unchanged.
+	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
+	// Listed is the record as a listing returned it; nil for a row that was submitted. No
+	// submitter may set it.
+	Listed *ListedDomain `json:"listed,omitempty"`
+}
+
+// ListedDomain is a record of a listing.
+type ListedDomain struct {
+	apiclient.DiscoveryDomain
+	// At is when the listing was requested, in Redis' time.
+	At time.Time `json:"at"`
+}
+
+// maxToken bounds verification_txt. A TXT record of that many bytes does not fit a DNS
+// message (RFC 1035 3.2.1).
+const maxToken = 4096
+
+// Validate checks what does not need the tenant.
+func (r VerifyRow) Validate() error {
+	err := errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("discovery_domain_id", r.DiscoveryDomainID))
+	if err == nil && r.VerificationHost != "" {
+		if bad := dnscheck.CheckHost(r.VerificationHost); bad != nil {
+			err = fmt.Errorf("verification_host: %w", bad)
+		}
+	}
+	if err == nil && len(r.VerificationTXT) > maxToken {
+		err = fmt.Errorf("verification_txt: at most %d bytes, got %d", maxToken, len(r.VerificationTXT))
+	}
+	if err == nil && r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID {
+		err = fmt.Errorf("listed: record of %.80q, not of %.80q", r.Listed.ID, r.DiscoveryDomainID)
+	}
+	return err
+}
+
+// DNS is the part of [dnscheck.Checker] that verification needs.
+type DNS interface {
+	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+}
+
+// Line is the part of the tenant's pace that verification needs.
+type Line interface {
+	// Ahead returns about how long a request of the context waits for its permit.
+	Ahead(ctx context.Context) time.Duration
+}
+
+// VerifyConfig is what the handler of [Verify] needs.
+type VerifyConfig struct {
+	API  Domains
+	DNS  DNS
+	Line Line
+	// RequestTimeout is the client's: a request whose answer was lost may have its effect
+	// until twice that time later.
+	RequestTimeout time.Duration
+	// NoReads says that the credentials may not read. Rows must bring host, token and flag
+	// then.
+	NoReads bool
+	// ThinProofAfter is how long proofs must have been thin until one is accepted; 0:
+	// never. See [CheckThinProofAfter].
+	ThinProofAfter time.Duration
+	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
+	Settled time.Duration
+	// Stopping is closed when the worker stops. nil: never.
+	Stopping <-chan struct{}
+	// Notify is called with each event before its row is settled, and again with the same
+	// ID if the execution is repeated. nil: nobody is notified.
+	Notify func(context.Context, DomainEvent) error
+	Logger *slog.Logger // nil: none
+}
+
+const (
+	// freshFor is how old the record may be that a PATCH is proven against. A flag that
+	// somebody else changes within that time is overwritten.
+	freshFor = time.Minute
+	// longestLine is the time to wait for a permit from which on a row with a token waits
+	// in the ledger, where it holds no place of the worker.
+	longestLine = 2 * time.Second
+)
+
+// NewVerify returns the handler of [Verify].
+func NewVerify(cfg VerifyConfig) engine.Handler {
+	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		v := &verification{cfg: cfg, x: x, row: row}
+		if err := v.load(); err != nil {
+			return ledger.Result{}, err
+		}
+		return v.execute(ctx)
+	})
+}
+
+// verification is one execution of a row.
+type verification struct {
+	cfg VerifyConfig
+	x   *engine.Execution
+	row *engine.Row
+
+	want   VerifyRow
+	state  VerifyState
+	former *verifyIntent // of an earlier execution; nil: none
+	readAt time.Time     // when the record was requested, in Redis' time
+}
+
+// load reads what is stored of the row.
+func (v *verification) load() (err error) {
+	if err := engine.Decode(v.row.Content, &v.want); err != nil {
+		return err
+	}
+	if err := v.want.Validate(); err != nil {
+		return engine.Invalid(err)
+	}
+	if v.state, err = ReadVerifyState(v.row.Note.Memo, v.want.OrganizationID); err != nil {
+		return err
+	}
+	if v.state.Record == nil && v.want.Listed != nil {
+		v.state.Record = recordOf(v.want.Listed.DiscoveryDomain)
+	}
+	v.former, err = formerIntent(v.row)
+	return err
+}
+
+func (v *verification) execute(ctx context.Context) (ledger.Result, error) {
+	switch {
+	case v.former != nil:
+		return v.resume(ctx)
+	case v.row.Stage == ledger.StageReady:
+		d, err := v.fresh(ctx)
+		if err != nil {
+			return ledger.Result{}, err
+		}
+		return v.prove(ctx, d)
+	}
+	return v.check(ctx)
+}
+
+// check queries DNS for the token, and goes on to the proof if a permit is near.
+func (v *verification) check(ctx context.Context) (ledger.Result, error) {
+	var d apiclient.DiscoveryDomain
+	read := v.state.Record == nil || v.isListed()
+	if read {
+		var err error
+		if d, err = v.fresh(ctx); err != nil {
+			return ledger.Result{}, err
+		}
+	}
+	at := v.state.Record
+	verdict, err := v.cfg.DNS.Look(ctx, at.Host, at.TXT)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	if verdict.State != dnscheck.Present {
+		return v.notFound(ctx, verdict)
+	}
+	v.row.Stage = ledger.StageReady
+	if v.cfg.Line.Ahead(ctx) >= longestLine {
+		v.state.Evidence = nil
+		return ledger.Result{}, v.keep(engine.Ready("the token is there; waiting for a permit to verify the domain"))
+	}
+	if !read {
+		if d, err = v.fresh(ctx); err != nil {
+			return ledger.Result{}, err
+		}
+	}
+	return v.prove(ctx, d)
+}
+
+// fresh returns the record to prove against: listed a moment ago, or read now. It refuses
+// a record that cannot be proven, or need not.
+func (v *verification) fresh(ctx context.Context) (d apiclient.DiscoveryDomain, err error) {
+	switch {
+	case v.cfg.NoReads:
+		d, err = v.claimed()
+	case v.isListed():
+		d, v.readAt = v.want.Listed.DiscoveryDomain, v.want.Listed.At
+	default:
+		d, err = v.read(v.x.Beginning(ctx, v.stamp))
+	}
+	if err == nil && !v.cfg.NoReads {
+		err = v.provable(d)
+	}
+	if err == nil {
+		v.state.Record = recordOf(d)
+	}
+	return d, err
+}
+
+// isListed reports whether the row's listing is fresh.
+func (v *verification) isListed() bool {
+	return v.want.Listed != nil && v.isFresh(v.want.Listed.At)
+}
+
+func (v *verification) isFresh(at time.Time) bool {
+	age := v.x.Now().Sub(at)
+	return age >= 0 && age <= freshFor
+}
+
+// stamp stores the time of a read that is about to be requested.
+func (v *verification) stamp(context.Context) error {
+	v.readAt = v.x.Now()
+	return nil
+}
+
+// claimed returns the row's own host and token if the credentials may not read.
+func (v *verification) claimed() (d apiclient.DiscoveryDomain, err error) {
+	const because = "the tenant's credentials may not read: the row must bring "
+	switch w := v.want; {
+	case w.VerificationHost == "" || w.VerificationTXT == "":
+		return d, engine.Refuse(because + "verification_host and verification_txt")
+	case w.UseForOrganizationDiscovery == nil:
+		return d, engine.Refuse(because + "use_for_organization_discovery, or a false could turn into a true")
+	default:
+		return apiclient.DiscoveryDomain{
+			ID: w.DiscoveryDomainID, VerificationHost: w.VerificationHost, VerificationTXT: w.VerificationTXT, Status: apiclient.StatusPending,
+		}, nil
+	}
+}
+
+// read reads the record. A 404 for a young row may be a read that is behind.
+func (v *verification) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
+	d, err := v.cfg.API.DiscoveryDomain(ctx, v.want.OrganizationID, v.want.DiscoveryDomainID)
+	if isNotFound(err) && v.isYoung() {
+		err = engine.Retry(err)
+	}
+	return d, err
+}
+
+// isYoung reports whether a read may be older than the row.
+func (v *verification) isYoung() bool { return v.x.Now().Sub(v.x.Submitted) < v.cfg.Settled }
+
+// provable refuses a record that is not the row's, cannot be proven, or is verified.
+func (v *verification) provable(d apiclient.DiscoveryDomain) error {
+	if err := v.matches(d); err != nil {
+		return err
+	}
+	if d.Status == apiclient.StatusVerified && v.former == nil {
+		return &engine.SettleError{Result: ledger.Result{Outcome: engine.Unchanged, Detail: "was verified before"}}
+	}
+	return below(d)
+}
+
+// matches refuses a row whose host or token is not the record's. For a young row the
+// record may be read as it was before a change.
+func (v *verification) matches(d apiclient.DiscoveryDomain) error {
+	var member string
+	switch w := v.want; {
+	case w.VerificationTXT != "" && w.VerificationTXT != d.VerificationTXT:
+		member = "verification_txt"
+	case w.VerificationHost != "" && !sameName(w.VerificationHost, d.VerificationHost):
+		member = "verification_host"
+	default:
+		return nil
+	}
+	err := engine.Refuse("%s of the row differs from the tenant's record of this domain; nothing was changed", member)
+	if v.isYoung() {
+		return engine.Retry(err)
+	}
+	return err
+}
+
+// below refuses a record whose domain cannot be any organization's, such as a public
+// suffix, and one whose host is not below its domain.
+func below(d apiclient.DiscoveryDomain) error {
+	if _, err := dnscheck.CheckDomain(d.Domain); err != nil {
+		return engine.Refuse("the record's domain cannot be proven: %v", err)
+	}
+	if dnscheck.Within(d.VerificationHost, d.Domain) {
+		return nil
+	}
+	return engine.Refuse("the record's verification host %.260q is not below its domain %.260q, so a proof there proves nothing about the domain", d.VerificationHost, d.Domain)
+}
+
+// prove proves the domain by a quorum, and only then sends the PATCH.
+func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+	verdict, err := v.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	span := v.thin(d, verdict)
+	if verdict.State != dnscheck.Present && !span.accepted(v.cfg.ThinProofAfter) {
+		if v.former != nil {
+			if err := v.revert(ctx, d); err != nil {
+				return ledger.Result{}, err
+			}
+		}
+		return v.unproven(ctx, verdict, span)
+	}
+	select {
+	case <-v.cfg.Stopping:
+		return ledger.Result{}, engine.ErrStopping
+	default:
+	}
+	intent, err := v.newIntent(d, verdict, span)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	return v.patch(ctx, intent)
+}
+
+// patch sends the PATCH of a proven domain. The flag is sent as it was read, since the
+// specification gives it a default of true (4.1): a PATCH of the status alone could turn a
+// false into a true.
+func (v *verification) patch(ctx context.Context, next *verifyIntent) (ledger.Result, error) {
+	v.row.Stage = ledger.StageReady // of a row that gets no permit
+	stored := false
+	sending := v.x.Beginning(ctx, func(ctx context.Context) error {
+		if !v.cfg.NoReads && !v.isFresh(v.readAt) {
+			return engine.Ready("the record was read too long before the permit; it is read and proven again")
+		}
+		err := v.x.Intend(ctx, v.row, next.pack())
+		stored = stored || err == nil
+		return err
+	})
+	answer, err := v.cfg.API.UpdateDiscoveryDomain(sending, v.want.OrganizationID, v.want.DiscoveryDomainID,
+		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: next.Flag})
+	if err != nil {
+		if stored && engine.NoEffect(err) {
+			err = v.notSent(ctx, err)
+		}
+		return ledger.Result{}, v.unlessPending(err)
+	}
+	return v.compare(ctx, next, answer)
+}
+
+// compare compares the answer of the PATCH with the proof.
+func (v *verification) compare(ctx context.Context, sent *verifyIntent, answer apiclient.DiscoveryDomain) (ledger.Result, error) {
+	switch got := answer.UseForOrganizationDiscovery; {
+	case !sent.proves(answer) || below(answer) != nil:
+		return ledger.Result{}, v.disown(ctx, sent, answer)
+	case answer.Status != apiclient.StatusVerified:
+		return ledger.Result{}, engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(answer.Status), string(apiclient.StatusVerified)))
+	case differ(sent.Flag, got):
+		return ledger.Result{}, engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *got, *sent.Flag))
+	}
+	return v.landed(ctx, sent)
+}
+
+// differ reports whether two flags are given and differ.
+func differ(sent, got *bool) bool { return sent != nil && got != nil && *sent != *got }
+
+// notFound leaves a row open whose token is not there, or expires it.
+func (v *verification) notFound(ctx context.Context, verdict dnscheck.Verdict) (ledger.Result, error) {
+	now, end := v.x.Now(), v.end(verdict.State)
+	v.observe(verdict, now)
+	if !now.Before(end) {
+		return ledger.Result{}, v.expire(ctx)
+	}
+	since := v.changed(verdict, now)
+	after := v.untilNext(now, nextCheck(now.Sub(since), verdict.NegativeTTL))
+	if verdict.State == dnscheck.Absent {
+		// The last check may expire the row.
+		after = max(min(after, end.Sub(now)), min(verdict.NegativeTTL, maxNegativeTTL))
+	}
+	return ledger.Result{}, v.keep(engine.NotYet(v.state.Evidence.Sentence, after))
+}
+
+// unproven leaves a row open whose token was seen and is not proven. A row whose time is
+// up expires, since checks that see the token would go on for ever; but not while a thin
+// proof that was in time may still be accepted.
+func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict, span *ThinSpan) (ledger.Result, error) {
+	now, end := v.x.Now(), v.end(dnscheck.Unknown)
+	v.observe(verdict, now)
+	if span != nil && span.Since.Before(end) {
+		v.state.Thin = span
+		v.state.Evidence.Sentence = fmt.Sprintf("%s: accepted if that is still so at %s.",
+			trimDot(v.state.Evidence.Sentence), span.Since.Add(v.cfg.ThinProofAfter).UTC().Format("2006-01-02 15:04 MST"))
+	} else if !now.Before(end) {
+		return ledger.Result{}, v.expire(ctx)
+	}
+	after := v.untilNext(now, nextCheck(now.Sub(v.start()), verdict.NegativeTTL))
+	return ledger.Result{}, v.keep(engine.NotYet(v.state.Evidence.Sentence, after))
+}
+
+// observe stores the verdict with the row. Of a host that no record confirms nothing is
+// stored that was found there.
+func (v *verification) observe(verdict dnscheck.Verdict, now time.Time) {
+	e := evidenceOf(verdict, !v.cfg.NoReads, now)
+	v.state.Evidence = &e
+	if verdict.Contested() {
+		v.state.Thin = nil
+	}
+}
+
+// keep stores the state with a row that stays open, for the reason given.
+func (v *verification) keep(reason error) error {
+	state := v.state
+	if v.cfg.NoReads || v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
+		state.Record = nil // the row's content has it
+	}
+	memo, err := state.pack(v.want.OrganizationID)
+	if err != nil {
+		return err
+	}
+	v.row.Note.Memo = memo
+	return reason
+}
+
+// expire settles a row whose time is up, with the evidence of the last check.
+func (v *verification) expire(ctx context.Context) error {
+	e := *v.state.Evidence
+	packed, err := packVerdict(e)
+	if err != nil {
+		return err
+	}
+	event := v.event(DomainExpired, v.state.Record.Domain, e.At)
+	event.Reason, event.Evidence = e.Sentence, packed
+	if err := v.notify(ctx, event); err != nil {
+		return err
+	}
+	return engine.Expire(e.Sentence, packed)
+}

@@ -1,0 +1,79 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"orgops/dnscheck"
+	"orgops/internal/ledger"
+)
+
+// The types of events.
+const (
+	DomainVerified = "domain.verified" // a domain was proven and verified
+	DomainExpired  = "domain.expired"  // the token of a domain did not appear in time
+)
+
+// DomainEvent is something that happened to a discovery domain, for other systems and for
+// whoever keeps the state of watched domains.
+type DomainEvent struct {
+	// ID is the event's own. An execution that is repeated makes the same one, and a later
+	// run of the same id another.
+	ID   string
+	Type string
+	At   time.Time // Redis' time, to the second
+
+	Run               ledger.RunID
+	OrganizationID    string
+	DiscoveryDomainID string
+	Domain            string // the name; "" if no record was read
+	Reason            string // for people
+	// Evidence is that of the result: see [ReadEvidence].
+	Evidence []byte
+}
+
+// event returns an event of the row.
+func (v *verification) event(typ, domain string, at time.Time) DomainEvent {
+	s := v.x.Segment
+	return DomainEvent{
+		ID: fmt.Sprintf("%s-%s-%s-%d-%d", typ, s.Run, s.Incarnation, s.Number, v.row.Number), Type: typ, At: at,
+		Run: s.Run, OrganizationID: v.want.OrganizationID, DiscoveryDomainID: v.want.DiscoveryDomainID, Domain: domain,
+	}
+}
+
+func (v *verification) notify(ctx context.Context, e DomainEvent) error {
+	if v.cfg.Notify == nil {
+		return nil
+	}
+	if err := v.cfg.Notify(ctx, e); err != nil {
+		return fmt.Errorf("notify %s: %w", e.Type, err)
+	}
+	return nil
+}
+
+// settle settles the row of a domain that was verified. An execution that is killed before
+// the row is settled leaves log line and event to the next one, for the same proof.
+func (v *verification) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
+	v.audit(ctx, in.evidence)
+	e := v.event(DomainVerified, in.evidence.Compared.Domain, in.evidence.At)
+	e.Evidence = in.Proof
+	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, v.notify(ctx, e)
+}
+
+// audit logs that the domain was verified, and by which proof.
+func (v *verification) audit(ctx context.Context, proof Evidence) {
+	log := v.cfg.Logger
+	if thin := proof.ThinProof; thin != nil {
+		log = log.With("thin_since", thin.Since, "thin_checks", thin.Checks)
+	}
+	log.InfoContext(ctx, "audit", "event", "domain verified", "run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number),
+		"organization_id", v.want.OrganizationID, "discovery_domain_id", v.want.DiscoveryDomainID,
+		"domain", proof.Compared.Domain, "verification_host", proof.Compared.Host,
+		"proven_at", proof.At, "basis", proof.Basis, "quorum", proof.Quorum, "resolvers", proof.Resolvers,
+		"operators", proof.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
+		"perspectives", proof.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
+}
+
+func trimDot(sentence string) string { return strings.TrimSuffix(sentence, ".") }

@@ -1,0 +1,342 @@
+package kinds_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+const (
+	organization = "org_9XkT2mQpLw7RbVnZ"
+	token        = "5c9f6b0e8d3a47c2b1f04e6d7a8c9b3e"
+)
+
+// random returns n characters of those that a name may have.
+func random(n int) string {
+	const all = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	var b strings.Builder
+	for range n {
+		b.WriteByte(all[rand.IntN(len(all))])
+	}
+	return b.String()
+}
+
+// noise returns n bytes that do not compress, as a value may have them.
+func noise(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return string(b)
+}
+
+// record returns a domain as the service has them, with random ids.
+func record() apiclient.DiscoveryDomain {
+	raw := make([]byte, 16)
+	for i := range raw {
+		raw[i] = byte(rand.Uint32())
+	}
+	domain := strings.ToLower(strings.NewReplacer("-", "a", "_", "b").Replace(random(8+rand.IntN(10)))) + ".com"
+	return apiclient.DiscoveryDomain{
+		ID: "ord_" + random(22), Domain: domain, Status: apiclient.StatusPending,
+		VerificationHost: "_ss-verification." + organization + "." + domain, VerificationTXT: fmt.Sprintf("%x", raw),
+	}
+}
+
+// absent returns the verdict of a check that n name servers answer with no such name, or
+// with other values.
+func absent(host string, n int, values ...string) dnscheck.Verdict {
+	v := dnscheck.Verdict{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName, Host: host, Basis: dnscheck.ByAuthority, Quorum: 2, Resolvers: 3}
+	rcode := "NXDOMAIN"
+	if len(values) > 0 {
+		v.Reason, rcode = dnscheck.ReasonOtherValue, "NOERROR"
+	}
+	provider := random(8)
+	for i := range n {
+		v.Observations = append(v.Observations, dnscheck.Observation{
+			Resolver: fmt.Sprintf("ns%d.%s.com", i+1, provider), Authority: true, Transport: "udp", State: v.State, Reason: v.Reason, RCode: rcode, Values: values,
+			Address: fmt.Sprintf("%d.%d.%d.%d:53", 1+rand.IntN(200), rand.IntN(256), rand.IntN(256), rand.IntN(256)),
+			Took:    time.Duration(1+rand.IntN(90_000)) * time.Microsecond,
+		})
+	}
+	return v
+}
+
+// TestMemoIsSmall packs the states of waiting rows and reads them back.
+func TestMemoIsSmall(t *testing.T) {
+	const mean = 300
+	total, n := 0, 0
+	for name, c := range map[string]struct {
+		servers int
+		values  []string
+	}{"two servers": {2, nil}, "four servers": {4, nil}, "another value": {2, []string{"v=spf1 include:_spf.example.net -all"}}, "another token": {4, []string{token}}} {
+		size := 0
+		for range 20 {
+			d := record()
+			s := kinds.Waiting(d, absent(d.VerificationHost, c.servers, c.values...), now)
+			memo, err := s.Pack(organization)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += len(memo)
+			got, err := kinds.ReadVerifyState(memo, organization)
+			if diff := cmp.Diff(s, got); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		}
+		t.Logf("%s: %d bytes", name, size/20)
+		total, n = total+size, n+20
+	}
+	if total/n > mean {
+		t.Errorf("the mean is %d bytes, want at most %d", total/n, mean)
+	}
+}
+
+// TestMemoHasABound, whatever servers answer and whatever the record is.
+func TestMemoHasABound(t *testing.T) {
+	v := loud()
+	long := apiclient.DiscoveryDomain{Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
+	for name, c := range map[string]struct {
+		record apiclient.DiscoveryDomain
+		kept   bool
+	}{"usual record": {record(), true}, "longest record": {long, false}} {
+		memo, err := kinds.Waiting(c.record, v, now).Pack(organization)
+		if err != nil || len(memo) > kinds.MaxVerdict {
+			t.Fatalf("%s: %d bytes, %v", name, len(memo), err)
+		}
+		s, err := kinds.ReadVerifyState(memo, organization)
+		if err != nil || (s.Record != nil) != c.kept || s.Evidence == nil || len(s.Evidence.Said)+s.Evidence.More != 16 || s.Evidence.Sentence == "" {
+			t.Errorf("%s: read back %+v, %v", name, s, err)
+		}
+	}
+	for name, memo := range map[string]string{"another version": "\x09x", "cut short": "\x03"} {
+		if _, err := kinds.ReadVerifyState([]byte(memo), organization); err == nil || !strings.Contains(err.Error(), "newer") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// loud returns the verdict of a check that sixteen name servers answer with as much as they
+// can.
+func loud() dnscheck.Verdict {
+	v := dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonServersDisagree, Host: "_v.example.com", Basis: dnscheck.ByAuthority, Note: random(2000), Quorum: 2, Resolvers: 3}
+	for i := range 16 {
+		o := dnscheck.Observation{
+			Resolver: random(250), Authority: true, Address: fmt.Sprintf("[2001:db8::%x]:53", i), Transport: "udp", State: dnscheck.Absent, Reason: dnscheck.ReasonOtherValue,
+			Aliases: []string{random(250), random(250)}, MoreValues: 990, EDE: random(300), Err: random(300),
+		}
+		for range 10 {
+			o.Values = append(o.Values, noise(255))
+		}
+		v.Observations = append(v.Observations, o)
+	}
+	return v
+}
+
+// TestEvidenceHasABound, and of usual servers nothing is left out.
+func TestEvidenceHasABound(t *testing.T) {
+	packed, err := kinds.PackVerdict(kinds.EvidenceOf(loud(), true, now))
+	if err != nil || len(packed) > kinds.MaxVerdict {
+		t.Fatalf("%d bytes, %v", len(packed), err)
+	}
+	e, err := kinds.ReadEvidence(packed)
+	if err != nil || len(e.Said) == 0 || len(e.Said)+e.More != 16 {
+		t.Errorf("%d observations are read back, and %d left out, of 16; %v", len(e.Said), e.More, err)
+	}
+
+	v := absent("_v.example.com", 16, "v=spf1 include:_spf.example.net -all", "MS=ms12345678")
+	if packed, err = kinds.PackVerdict(kinds.EvidenceOf(v, true, now)); err != nil || len(packed) > kinds.MaxVerdict {
+		t.Fatalf("usual servers: %d bytes, %v", len(packed), err)
+	}
+	want := v.Evidence()
+	want.At, want.Sentence = now, ""
+	if e, err = kinds.ReadEvidence(packed); err != nil || cmp.Diff(want, e.Evidence) != "" {
+		t.Errorf("usual servers: %v (-want +got):\n%s", err, cmp.Diff(want, e.Evidence))
+	}
+	for name, packed := range map[string]string{"none": "", "of another version": "\x09x", "cut short": "\x02"} {
+		if e, err := kinds.ReadEvidence([]byte(packed)); err == nil {
+			t.Errorf("%s: read %+v", name, e)
+		}
+	}
+}
+
+// proofs returns verdicts by which domains are verified, as they are in the field.
+func proofs() map[string]dnscheck.Verdict {
+	resolvers := []dnscheck.Observation{
+		{Resolver: "tls://1.1.1.1:853#one.one.one.one", Operator: "Cloudflare", Perspective: "default", Transport: "tls"},
+		{Resolver: "tls://8.8.8.8:853#dns.google", Operator: "Google", Perspective: "default", Transport: "tls"},
+		{Resolver: "tls://9.9.9.9:853#dns.quad9.net", Operator: "Quad9", Perspective: "default", Transport: "tls"},
+	}
+	all := map[string]dnscheck.Verdict{}
+	for name, zone := range map[string]struct {
+		servers []string
+		alias   string
+	}{
+		"two servers":        {servers: []string{"dns1.registrar-servers.com", "dns2.registrar-servers.com"}},
+		"four of a provider": {servers: []string{"ns-1234.awsdns-26.org", "ns-567.awsdns-06.net", "ns-2001.awsdns-58.co.uk", "ns-42.awsdns-05.com"}},
+		"an alias":           {servers: []string{"dns1.p01.nsone.net", "dns2.p01.nsone.net"}, alias: "verify-4711.dns-delegation.example.net"},
+		"other values":       {servers: []string{"ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"}},
+	} {
+		v := dnscheck.Verdict{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Basis: dnscheck.ByBoth, Quorum: 2, Resolvers: 3}
+		add := func(o dnscheck.Observation) {
+			o.State, o.Reason, o.RCode, o.Values = dnscheck.Present, dnscheck.ReasonFound, "NOERROR", []string{token}
+			o.Took = time.Duration(1+rand.IntN(90)) * time.Millisecond
+			if zone.alias != "" {
+				o.Aliases = []string{zone.alias}
+			}
+			v.Observations = append(v.Observations, o)
+		}
+		for _, server := range zone.servers {
+			add(dnscheck.Observation{Resolver: server, Authority: true, Address: fmt.Sprintf("%d.%d.%d.%d:53", 1+rand.IntN(200), rand.IntN(256), rand.IntN(256), rand.IntN(256)), Transport: "udp"})
+		}
+		for _, o := range resolvers {
+			add(o)
+		}
+		all[name] = v
+	}
+	return all
+}
+
+// TestProofsAreSmall: every verified domain has one.
+func TestProofsAreSmall(t *testing.T) {
+	const mean = 210
+	total := 0
+	for name, v := range proofs() {
+		d := record()
+		packed, err := kinds.PackProof(v, kinds.NewCompared(organization, d), now, nil)
+		if err != nil || len(packed) > kinds.MaxProof {
+			t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
+		}
+		total += len(packed)
+		e, err := kinds.ReadEvidence(packed)
+		want := &kinds.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+		if err != nil || cmp.Diff(want, e.Compared) != "" || !e.Compared.Is(d) {
+			t.Errorf("%s: read back %+v, %v", name, e, err)
+		}
+		byName := cmpopts.SortSlices(func(a, b dnscheck.ObservationRecord) int { return strings.Compare(a.Asked, b.Asked) })
+		withoutValues := cmpopts.IgnoreFields(dnscheck.ObservationRecord{}, "Values")
+		if diff := cmp.Diff(v.Evidence().Said, e.Said, byName, withoutValues); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if n := total / len(proofs()); n > mean {
+		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
+	}
+	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
+	packed, err := kinds.PackProof(proofs()["four of a provider"], kinds.NewCompared(random(64), long), now, nil)
+	if err != nil || len(packed) > kinds.MaxProof {
+		t.Fatalf("the longest record: %d bytes, %v", len(packed), err)
+	}
+	e, err := kinds.ReadEvidence(packed)
+	if err != nil || !e.Compared.Is(long) {
+		t.Errorf("the longest record: read back %+v, %v", e.Compared, err)
+	}
+	long.VerificationTXT = random(4096)
+	if e.Compared.Is(long) {
+		t.Error("another long token is the one compared")
+	}
+}
+
+// TestNextCheck: the intervals double, become hourly, and exceed the TTL of a negative answer.
+func TestNextCheck(t *testing.T) {
+	const s, m, h = time.Second, time.Minute, time.Hour
+	for _, c := range []struct{ age, ttl, want time.Duration }{
+		{0, 0, 15 * s}, {15 * s, 0, 15 * s}, {30 * s, 0, 30 * s}, {m, 0, m}, {8 * m, 0, 8 * m}, {16 * m, 0, 16 * m}, {29 * m, 0, 3 * m}, {30 * m, 0, 2 * m},
+		{32 * m, 0, h}, {100 * h, 0, h}, {-h, 0, 15 * s},
+	} {
+		seen := map[time.Duration]bool{}
+		for range 200 {
+			got := kinds.NextCheck(c.age, c.ttl)
+			if got < max(c.want*9/10-1, s) || got > c.want*11/10+1 {
+				t.Fatalf("at %v: %v, want %v by a tenth", c.age, got, c.want)
+			}
+			seen[got] = true
+		}
+		if len(seen) < 100 {
+			t.Errorf("at %v: %d values of 200: not spread", c.age, len(seen))
+		}
+	}
+	if got := kinds.NextCheck(0, 5*m); got != 5*m+s {
+		t.Errorf("after a negative answer for 5m: %v", got)
+	}
+	if got := kinds.NextCheck(0, 100*h); got != kinds.MaxNegativeTTL+s {
+		t.Errorf("after a negative answer for 100h: %v", got)
+	}
+}
+
+// TestWaitingRowsAreSmall measures what a waiting row takes in Redis, with its ids, record
+// and evidence. miniredis does not know.
+func TestWaitingRowsAreSmall(t *testing.T) {
+	const rows, most = ledger.SegmentRows, 400
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("needs a real Redis: set " + redistest.EnvURL)
+	}
+	rdb := redistest.New(t)
+	l := ledger.New(rdb)
+	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "acme", Kind: kinds.Verify})
+	if err != nil {
+		t.Fatal(err)
+	}
+	domains, contents := make([]apiclient.DiscoveryDomain, rows), make([][]byte, rows)
+	for i := range domains {
+		domains[i] = record()
+		contents[i] = fmt.Appendf(nil, `{"organization_id":"org_%s","discovery_domain_id":%q}`, random(16), domains[i].ID)
+	}
+	sum, err := l.Stage(t.Context(), run, 0, true, contents)
+	if err == nil {
+		run, err = l.Commit(t.Context(), run, []ledger.Sum{sum})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	for row := 0; row < rows; {
+		r, err := l.Release(t.Context(), seg, ledger.Quota{First: 250})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, released := range r.Rows {
+			wait(t, l, seg, r.Token, released.Row, domains[row])
+			row++
+		}
+	}
+	var total int64
+	for _, key := range redistest.Keys(t, "*{"+string(run.Incarnation)+".*") {
+		total += rdb.MemoryUsage(t.Context(), key, 0).Val()
+	}
+	t.Logf("%d bytes a waiting row", total/rows)
+	if total/rows > most {
+		t.Errorf("%d bytes a waiting row, want at most %d", total/rows, most)
+	}
+}
+
+// wait leaves a row as after a check of two to four name servers.
+func wait(t *testing.T, l *ledger.Ledger, seg ledger.Segment, token ledger.Token, row ledger.Row, d apiclient.DiscoveryDomain) {
+	t.Helper()
+	nonce := ledger.NewNonce()
+	_, err := l.Begin(t.Context(), seg, ledger.Execution{Token: token, Nonce: nonce, Session: ledger.NewSessionID()}, row)
+	memo, packErr := kinds.Waiting(d, absent(d.VerificationHost, 2+rand.IntN(3)), now).Pack(organization)
+	if err = errors.Join(err, packErr); err == nil {
+		memo = append([]byte(engine.NotYetFound+"\x00\x00"), memo...)
+		_, err = l.End(t.Context(), seg, nonce, ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour, Memo: memo}, row)...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

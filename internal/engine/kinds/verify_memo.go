@@ -1,0 +1,112 @@
+package kinds
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+)
+
+// VerifyState is stored with a row of kind [Verify] between its executions.
+type VerifyState struct {
+	// Record is the discovery domain as it was read; nil: it is read by the next check.
+	Record *VerifyRecord
+	// Found distinguishes the answers of the zone; nil: it has not answered yet.
+	Found []byte
+	// Since is when the zone's answer changed, if checks have become frequent again by that.
+	Since time.Time
+	// Thin is the time for which proofs have been thin; nil: the last was not.
+	Thin *ThinSpan
+	// Evidence is that of the last check, with its sentence; nil: the token was there.
+	Evidence *dnscheck.Evidence
+}
+
+// VerifyRecord is the part of a discovery domain that checks need.
+type VerifyRecord struct {
+	Domain, Host, TXT string
+}
+
+func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
+	return &VerifyRecord{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+}
+
+// packedState is the form in which a state is compressed.
+type packedState struct {
+	Domain   string             `json:"z,omitempty"`
+	Host     string             `json:"h,omitempty"` // "": usualHost
+	TXT      string             `json:"t,omitempty"`
+	Hex      []byte             `json:"j,omitempty"` // see packToken
+	Found    []byte             `json:"w,omitempty"`
+	Since    time.Time          `json:"s,omitzero"`
+	Thin     *ThinSpan          `json:"n,omitempty"`
+	Evidence *dnscheck.Evidence `json:"e,omitempty"`
+}
+
+// statePacking compresses a state. Nearly all have its last lines.
+var statePacking = newPacking(3, `The TXT record at could not be checked: the domain's name servers do not answer as they should (SERVFAIL).no answer came in time. holds another value than the expected one: "`+
+	checkDictionary+`"sentence":"There is no TXT record at _ss-verification.org_`+
+	`name_does_not_exist","rcode":"NXDOMAIN","authenticated":false,"took_ms":{"asked":"ns2.","name_server":true,"address":"","transport":"udp","state":"absent","reason":"`+
+	`{"z":".com","j":"==","w":"=","e":{"at":"2026-12-01T00:00:00Z","state":"absent","reason":"name_does_not_exist","sentence":"There is no TXT record at _ss-verification.org_: the name does not exist.","basis":"authority","quorum":2,"resolvers":3,"observations":[`)
+
+// maxSentence bounds the sentence of the evidence, in bytes.
+const maxSentence = 400
+
+// usualHost is where the service usually has the TXT record of a domain. It saves space
+// only: a record with another host is stored with it.
+func usualHost(organization, domain string) string {
+	return "_ss-verification." + organization + "." + domain
+}
+
+// pack returns the memo of the row: at most maxVerdict bytes, if need be without the
+// record, which is then read again.
+func (s VerifyState) pack(organization string) ([]byte, error) {
+	if s.isZero() {
+		return nil, nil
+	}
+	memo, err := statePacking.packCut(maxVerdict, func(level int) any {
+		p := packedState{Found: s.Found, Since: s.Since, Thin: s.Thin}
+		if r := s.Record; r != nil {
+			p.Domain, p.Host = r.Domain, unusual(r.Host, usualHost(organization, r.Domain))
+			p.TXT, p.Hex = packToken(r.TXT)
+		}
+		if s.Evidence != nil {
+			e := s.Evidence.Cut(level)
+			e.Sentence = strings.ToValidUTF8(s.Evidence.Sentence[:min(len(s.Evidence.Sentence), maxSentence)], "")
+			p.Evidence = &e
+		}
+		return p
+	})
+	if err == nil && len(memo) > maxVerdict && s.Record != nil {
+		without := s
+		without.Record = nil
+		return without.pack(organization)
+	}
+	return memo, err
+}
+
+func (s VerifyState) isZero() bool {
+	return s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Thin == nil && s.Evidence == nil
+}
+
+// ReadVerifyState reads the memo of a row of that organization.
+func ReadVerifyState(memo []byte, organization string) (s VerifyState, err error) {
+	if len(memo) == 0 {
+		return s, nil
+	}
+	var p packedState
+	if err := statePacking.unpack(memo, &p); err != nil {
+		return s, &engine.UnknownError{What: fmt.Sprintf("the row's memo (%v)", err)}
+	}
+	s = VerifyState{Found: p.Found, Since: p.Since, Thin: p.Thin, Evidence: p.Evidence}
+	if p.Domain != "" {
+		host := p.Host
+		if host == "" {
+			host = usualHost(organization, p.Domain)
+		}
+		s.Record = &VerifyRecord{Domain: p.Domain, Host: host, TXT: unpackToken(p.TXT, p.Hex)}
+	}
+	return s, nil
+}

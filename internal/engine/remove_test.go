@@ -1,0 +1,426 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/sandbox"
+)
+
+// clients returns n client ids, those at bad with a name that says so.
+func clients(n int, bad ...int) (ids []string) {
+	for i := range n {
+		id := fmt.Sprintf("client_%03d", i)
+		if slices.Contains(bad, i) {
+			id = fmt.Sprintf("bad_%03d", i)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func removals(organization string, clients ...string) (rows []string) {
+	for _, c := range clients {
+		row, _ := json.Marshal(kinds.RemoveRow{OrganizationID: organization, ClientID: c})
+		rows = append(rows, string(row))
+	}
+	return rows
+}
+
+// removing returns a site with rows that remove these clients. A request names at most so
+// many of them.
+func removing(t *testing.T, most int, ids []string, change ...func(*sandbox.Options)) scene {
+	t.Helper()
+	s := scene{site: newSite(t, change...), kind: kinds.Remove}
+	client := s.patient()
+	s.handler = func(sab *saboteur) engine.Handler {
+		cfg := kinds.RemoveConfig{API: client, MaxClients: most, Limit: pace.NewClientLimit(s.rdb, string(tenant))}
+		if sab != nil {
+			cfg.API = sabotagedClients{client, sab}
+		}
+		return kinds.NewRemove(cfg)
+	}
+	if len(ids) > 0 {
+		s.sandbox.AddClients(org, ids...)
+		s.submit(kinds.Remove, removals(org, ids...)...)
+	}
+	return s
+}
+
+type sabotagedClients struct {
+	kinds.Clients
+	*saboteur
+}
+
+func (c sabotagedClients) RemoveOrganizationClients(ctx context.Context, organization string, clients []string) (err error) {
+	c.step("DELETE", func() { err = c.Clients.RemoveOrganizationClients(ctx, organization, clients) })
+	return err
+}
+
+// deletes returns the clients that each removal named.
+func (s *site) deletes() (all [][]string) {
+	for _, r := range s.sandbox.Requests() {
+		if r.Operation == sandbox.OpRemoveOrganizationClients {
+			all = append(all, r.Clients)
+		}
+	}
+	return all
+}
+
+// named returns how many removals named each client.
+func (s *site) named() map[string]int {
+	n := map[string]int{}
+	for _, clients := range s.deletes() {
+		for _, c := range clients {
+			n[c]++
+		}
+	}
+	return n
+}
+
+func (s *site) counts() ledger.Counts {
+	s.t.Helper()
+	counts, err := s.Counts(s.t.Context(), s.run)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return counts
+}
+
+// refuseBad has the tenant refuse every removal that names a bad client.
+func (s *site) refuseBad() {
+	isBad := func(c string) bool { return strings.HasPrefix(c, "bad_") }
+	s.sandbox.AddFault(sandbox.Fault{
+		Operation: sandbox.OpRemoveOrganizationClients,
+		Match:     func(r sandbox.Request) bool { return slices.ContainsFunc(r.Clients, isBad) },
+		Status:    http.StatusBadRequest,
+		Body:      `{"statusCode":400,"error":"Bad Request","message":"Payload validation error: no such client","errorCode":"invalid_body"}`,
+	})
+}
+
+func upTo(n int) (numbers []int) {
+	for i := range n {
+		numbers = append(numbers, i)
+	}
+	return numbers
+}
+
+// TestBadClients has batches with clients that the API refuses: the others are removed,
+// each row has its own answer, and no attempt is counted.
+func TestBadClients(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		bad      []int
+		requests int // at most
+	}{
+		{"none", nil, 1},
+		{"one", []int{37}, 16},
+		{"the first", []int{0}, 16},
+		{"two far apart", []int{3, 96}, 30},
+		{"two neighbours", []int{50, 51}, 30},
+		{"every other", slices.DeleteFunc(upTo(100), func(i int) bool { return i%2 == 0 }), 210},
+		{"all", upTo(100), 210}, // 199, and what two executions before began in vain
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			all := clients(100, c.bad...)
+			s := removing(t, 0, all)
+			s.refuseBad()
+			e, _ := s.on(nil)
+			s.drainBounded(e, 64)
+			if n := s.counts(); n[engine.Refused] != int64(len(c.bad)) || n[ledger.Done] != int64(100-len(c.bad)) {
+				t.Errorf("counts %v, want %d refused and the others done", n, len(c.bad))
+			}
+			for i, client := range all {
+				bad, row := slices.Contains(c.bad, i), s.row(ledger.Row(i))
+				if slices.Contains(s.sandbox.Clients(org), client) != bad || bad != (row.Result.Outcome == engine.Refused && strings.Contains(row.Result.Detail, "no such client")) {
+					t.Errorf("client %s: row %+v", client, row)
+				}
+			}
+			if n := len(s.deletes()); n > c.requests {
+				t.Errorf("%d requests, want at most %d", n, c.requests)
+			}
+			if limit, err := pace.NewClientLimit(s.rdb, string(tenant)).InUse(t.Context(), 100); err != nil || limit != 100 {
+				t.Errorf("the limit is %d, %v: want 100", limit, err)
+			}
+		})
+	}
+}
+
+// drainBounded executes rows until none is open, with at most so many requests in one
+// execution.
+func (s *site) drainBounded(e *engine.Engine, requests int) {
+	s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); s.counts().Settled() < int64(s.run.Rows); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("rows stay open: %v", s.counts())
+		}
+		task := s.release()
+		if task == nil {
+			continue
+		}
+		before := len(s.deletes())
+		_ = e.ProcessTask(s.t.Context(), task)
+		if n := len(s.deletes()) - before; n > requests {
+			s.t.Errorf("%d requests in one execution, want at most %d", n, requests)
+		}
+	}
+	for n := range ledger.Row(s.run.Rows) {
+		if row := s.row(n); row.Checkpoint.Attempts > 0 {
+			s.t.Errorf("row %d: %d attempts", n, row.Checkpoint.Attempts)
+		}
+	}
+}
+
+// TestClientLimit has a tenant that accepts fewer clients in a request: that is found
+// once, and kept to by each later execution.
+func TestClientLimit(t *testing.T) {
+	for _, c := range []struct {
+		accepts, limit int
+		first          int // requests of the batch that finds it
+	}{
+		{99, 50, 3}, {50, 50, 3}, {30, 25, 7}, {10, 10, 16}, {8, 5, 30}, {7, 5, 30}, {1, 1, 150},
+	} {
+		t.Run(fmt.Sprint(c.accepts), func(t *testing.T) {
+			t.Parallel()
+			s := removing(t, 0, clients(100), func(o *sandbox.Options) { o.MaxClients = c.accepts })
+			e, _ := s.on(nil)
+			s.drainBounded(e, 64)
+			if n := len(s.deletes()); n > c.first || s.counts()[ledger.Done] != 100 {
+				t.Errorf("%d requests, want at most %d; counts %v", n, c.first, s.counts())
+			}
+			before := len(s.deletes())
+			other := clients(100)
+			s.sandbox.AddClients(org, other...)
+			s.submitAs("b", kinds.Remove, removals(org, other...)...)
+			e, _ = s.on(nil)
+			s.drainBounded(e, 64)
+			if n, want := len(s.deletes())-before, (100+c.limit-1)/c.limit; n != want || len(s.sandbox.Clients(org)) > 0 {
+				t.Errorf("%d requests, want %d; %d clients are left", n, want, len(s.sandbox.Clients(org)))
+			}
+		})
+	}
+}
+
+// TestTooLarge splits a batch whose request is answered with 413.
+func TestTooLarge(t *testing.T) {
+	s := removing(t, 0, clients(100))
+	s.sandbox.AddFault(sandbox.Fault{Match: func(r sandbox.Request) bool { return len(r.Clients) > 30 }, Status: http.StatusRequestEntityTooLarge})
+	e, _ := s.on(nil)
+	s.drain(e)
+	if n := len(s.deletes()); n > 7 || s.counts()[ledger.Done] != 100 {
+		t.Errorf("%d requests, counts %v", n, s.counts())
+	}
+}
+
+// TestRefusedBatch refuses a batch for a reason other than its clients: there is one
+// request, and the rows of another organization are done.
+func TestRefusedBatch(t *testing.T) {
+	fault := func(status int, body string) *sandbox.Fault {
+		return &sandbox.Fault{Status: status, Body: body, Match: func(r sandbox.Request) bool { return len(r.Clients) == 50 }}
+	}
+	for name, c := range map[string]struct {
+		fault *sandbox.Fault
+		want  string
+	}{
+		"no such organization": {nil, "organization org_2 does not exist"},
+		"path":                 {fault(400, `{"statusCode":400,"error":"Bad Request","message":"Path validation error","errorCode":"invalid_uri"}`), "Path validation error"},
+		"forbidden":            {fault(403, ""), "403"},
+		"conflict":             {fault(409, ""), "409"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := removing(t, 0, nil)
+			s.sandbox.AddClients(org, "a")
+			if c.fault != nil {
+				s.sandbox.AddFault(*c.fault)
+			}
+			rows := slices.Insert(removals("org_2", clients(50)...), 20, removals(org, "a")...)
+			s.submit(kinds.Remove, rows...)
+			e, _ := s.on(nil)
+			_ = e.ProcessTask(t.Context(), s.release())
+			for n := range ledger.Row(51) {
+				row := s.row(n)
+				if n == 20 && row.Result.Outcome != ledger.Done || n != 20 && (row.Result.Outcome != engine.Refused || !strings.Contains(row.Result.Detail, c.want)) {
+					t.Errorf("row %d: %+v", n, row)
+				}
+			}
+			if n := len(s.deletes()); n != 2 {
+				t.Errorf("%d requests, want 2", n)
+			}
+		})
+	}
+}
+
+// TestRemoveRows has rows of one task that are malformed, of a newer version, or name a
+// client twice: each has its own answer.
+func TestRemoveRows(t *testing.T) {
+	s := removing(t, 0, nil)
+	s.sandbox.AddClients(org, "a", "b")
+	rows := removals(org, "a", "b", "a", "")
+	s.submit(kinds.Remove, append(rows, `[]`, `{"organization_id":"org_1","client_id":"c","new":1}`)...)
+	e, _ := s.on(nil)
+	_ = e.ProcessTask(t.Context(), s.release())
+	for n, want := range []ledger.Outcome{ledger.Done, ledger.Done, ledger.Done, engine.InvalidRow, engine.InvalidRow, engine.Unrecognized} {
+		row := s.row(ledger.Row(n))
+		have := row.Result.Outcome
+		if row.Phase == ledger.PhaseWaiting && strings.Contains(row.Checkpoint.Note, "newer worker") {
+			have = engine.Unrecognized
+		}
+		if have != want {
+			t.Errorf("row %d: %+v, want %s", n, row, want)
+		}
+	}
+	if got := s.deletes(); len(got) != 1 || !slices.Equal(got[0], []string{"a", "b"}) {
+		t.Errorf("requests %v, want one that names each client once", got)
+	}
+	for content, want := range map[string]string{rows[0]: org, `[]`: ""} {
+		if got := kinds.RemoveGroup([]byte(content)); got != want {
+			t.Errorf("group of %s: %q", content, got)
+		}
+	}
+}
+
+// TestRowsThatDropOut has rows of a released batch settle before it begins: their clients
+// are in no request.
+func TestRowsThatDropOut(t *testing.T) {
+	s := removing(t, 0, clients(4))
+	task := s.release()
+	if _, err := s.Dismiss(t.Context(), s.segment(), ledger.Result{Outcome: ledger.Cancelled}, 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	e, _ := s.on(nil)
+	for range 2 { // two deliveries
+		_ = e.ProcessTask(t.Context(), task)
+	}
+	if got := s.deletes(); len(got) != 1 || !slices.Equal(got[0], []string{"client_000", "client_003"}) {
+		t.Errorf("requests %v", got)
+	}
+	if n := s.counts(); n[ledger.Done] != 2 || n[ledger.Cancelled] != 2 {
+		t.Errorf("counts %v", n)
+	}
+}
+
+// TestLostRemoval has the API not answer, or not at once. The clients are removed, and a
+// row whose request was answered is in no other.
+func TestLostRemoval(t *testing.T) {
+	for name, fault := range map[string]sandbox.Fault{
+		"lost after":  {DropAfter: true},
+		"lost before": {DropBefore: true},
+		"429":         {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}},
+		"503":         {Status: http.StatusServiceUnavailable},
+		"500 after":   {Status: http.StatusInternalServerError, Handled: true},
+		"a page":      {HTML: true, Status: http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := removing(t, 10, clients(30))
+			fault.Operation, fault.Skip, fault.Count = sandbox.OpRemoveOrganizationClients, 1, 1
+			s.sandbox.AddFault(fault)
+			e, _ := s.on(nil)
+			_ = e.ProcessTask(t.Context(), s.release())
+			if n := s.counts(); n[ledger.Done] != 10 || n.Settled() != 10 {
+				t.Errorf("counts %v, want 10 done", n)
+			}
+			s.drain(e)
+			if n := s.counts(); n[ledger.Done] != 30 || len(s.sandbox.Clients(org)) > 0 {
+				t.Errorf("counts %v, %d clients left", n, len(s.sandbox.Clients(org)))
+			}
+			for client, n := range s.named() {
+				if client < "client_010" && n != 1 || client >= "client_010" && client < "client_020" && n != 2 {
+					t.Errorf("%d requests named %s", n, client)
+				}
+			}
+		})
+	}
+}
+
+// TestRemoveKilled kills the worker before and after each call. Each client is removed,
+// each row is counted once, and no more than one request is repeated.
+func TestRemoveKilled(t *testing.T) {
+	anywhere(t, 7, beforeAndAfter, func(t *testing.T, sab *saboteur) {
+		s := removing(t, 2, clients(6))
+		s.kill(sab)
+		if n := s.counts(); n[ledger.Done] != 6 || len(s.sandbox.Clients(org)) > 0 {
+			t.Errorf("%s: counts %v, clients %v", sab.acted, n, s.sandbox.Clients(org))
+		}
+		if n := len(s.deletes()); n > 4 {
+			t.Errorf("%s: requests %v", sab.acted, s.deletes())
+		}
+	})
+}
+
+// TestRemoveStopped pauses or cancels the run, or fences the execution out, before and
+// after each call: no request goes out any more, and rows that are not settled stay as
+// they are or read as cancelled.
+func TestRemoveStopped(t *testing.T) {
+	for name, stop := range map[string]func(scene, ledger.SessionID) error{
+		"cancel": func(s scene, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), s.run.ID) },
+		"pause":  func(s scene, _ ledger.SessionID) error { return s.Pause(s.t.Context(), s.run.ID) },
+		"fence": func(s scene, session ledger.SessionID) error {
+			s.reclaim(session)
+			return s.Pause(s.t.Context(), s.run.ID)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			anywhere(t, 5, beforeAndAfter, func(t *testing.T, sab *saboteur) {
+				s := removing(t, 2, clients(4))
+				worker, session := s.on(sab)
+				sent := 0
+				sab.act = func() {
+					if err := stop(s, session); err != nil && !errors.Is(err, ledger.ErrEnded) {
+						t.Error(err)
+					}
+					time.Sleep(staleAnswer)
+					sent = len(s.deletes())
+				}
+				_ = worker.ProcessTask(t.Context(), s.release())
+				if sab.acted == "" {
+					return
+				}
+				if n := len(s.deletes()); n > sent {
+					t.Errorf("%s: %d requests after the stop", sab.acted, n-sent)
+				}
+				s.wantStopped(name, sab.acted)
+				if name != "cancel" {
+					if err := s.Resume(t.Context(), s.run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
+						t.Fatal(err)
+					}
+					e, _ := s.on(nil)
+					s.drain(e)
+					if n := s.counts(); n[ledger.Done] != 4 || len(s.sandbox.Clients(org)) > 0 {
+						t.Errorf("%s: counts %v", sab.acted, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// wantStopped fails unless each row is settled by a removal, or cancelled, or open without an
+// attempt.
+func (s scene) wantStopped(stop, acted string) {
+	s.t.Helper()
+	named := s.named()
+	for n := range ledger.Row(4) {
+		row, removed := s.row(n), named[clients(4)[n]] > 0
+		switch {
+		case row.Phase == ledger.PhaseSettled && row.Result.Outcome == ledger.Done && removed:
+		case stop == "cancel" && row.Phase == ledger.PhaseSettled && row.Result.Outcome == ledger.Cancelled && !removed:
+		case stop == "pause" && row.Phase != ledger.PhaseSettled && row.Checkpoint.Attempts == 0 && !removed:
+		case stop == "fence" && row.Phase != ledger.PhaseSettled:
+		default:
+			s.t.Errorf("%s %s: row %d: %+v, removed: %t", stop, acted, n, row, removed)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	tenant = ledger.Tenant("acme")
+	org    = "org_1"
+	// requestTimeout is the client's. The tests wait for twice that.
+	requestTimeout = 100 * time.Millisecond
+)
+
+// site is a tenant with its ledger, whose rows a test delivers by itself.
+type site struct {
+	*ledger.Ledger
+	t       *testing.T
+	rdb     redis.UniversalClient
+	sandbox *sandbox.Sandbox
+	api     *apiclient.Client
+	run     ledger.Run
+}
+
+func newSite(t *testing.T, change ...func(*sandbox.Options)) *site {
+	t.Helper()
+	options := sandbox.Options{Seed: 1}
+	for _, f := range change {
+		f(&options)
+	}
+	sb, err := sandbox.Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sb.Close() })
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: sb.BaseURL(), Timeout: requestTimeout, Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdle)
+	sb.AddOrganization(org, "one")
+	rdb := redistest.New(t)
+	return &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client}
+}
+
+// submit submits rows of a kind as one run.
+func (s *site) submit(kind ledger.Kind, rows ...string) {
+	s.t.Helper()
+	s.submitAs("a", kind, rows...)
+}
+
+// submitAs submits rows of a kind as a run, which is the site's from then on.
+func (s *site) submitAs(id ledger.RunID, kind ledger.Kind, rows ...string) {
+	s.t.Helper()
+	run, _, err := s.Create(s.t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: kind})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	contents := make([][]byte, len(rows))
+	for i, row := range rows {
+		contents[i] = []byte(row)
+	}
+	sum, err := s.Stage(s.t.Context(), run, 0, true, contents)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.run, err = s.Commit(s.t.Context(), run, []ledger.Sum{sum}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// update adds a domain that is verified, and submits a row that sets it to pending.
+func (s *site) update() sandbox.Domain {
+	s.t.Helper()
+	d := s.sandbox.AddDomain(org, sandbox.Domain{Status: "verified", Use: new(false)})
+	row, err := json.Marshal(kinds.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, Status: new(apiclient.StatusPending)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.submit(kinds.Update, string(row))
+	return d
+}
+
+func (s *site) segment() ledger.Segment {
+	return ledger.Segment{Run: s.run.ID, Incarnation: s.run.Incarnation}
+}
+
+// release releases the due rows and returns their task; nil if none is due.
+func (s *site) release() *asynq.Task {
+	s.t.Helper()
+	r, err := s.Release(s.t.Context(), s.segment(), ledger.Quota{First: 100, Check: 100, Ready: 100})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(r.Rows) == 0 {
+		return nil
+	}
+	return s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows...))
+}
+
+func (s *site) task(t engine.Task) *asynq.Task {
+	s.t.Helper()
+	payload, err := t.Marshal()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return asynq.NewTask(string(t.Kind), payload)
+}
+
+// worker returns an engine with a session of its own.
+func (s *site) worker(change ...func(*engine.Config)) (*engine.Engine, ledger.SessionID) {
+	session := ledger.NewSessionID()
+	c := engine.Config{
+		Tenant: tenant, Ledger: s.Ledger, Session: session, Logger: slog.New(slog.DiscardHandler),
+		Handlers: map[ledger.Kind]engine.Handler{kinds.Update: s.updates(s.api)},
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	return engine.New(c), session
+}
+
+func (s *site) updates(api kinds.Domains) engine.Handler {
+	return kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: requestTimeout, Settled: 4 * requestTimeout})
+}
+
+// handler has a worker use this handler for all kinds.
+func handler(f func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error)) func(*engine.Config) {
+	return func(c *engine.Config) { c.Handlers["test"] = engine.One(f) }
+}
+
+// drain executes rows until none is open.
+func (s *site) drain(e *engine.Engine) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if task := s.release(); task != nil {
+			_ = e.ProcessTask(s.t.Context(), task)
+			continue
+		}
+		p, err := s.Sync(s.t.Context(), s.run.ID)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if p.Run.Ended() {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("rows stay open: %+v", s.row(0))
+		}
+	}
+}
+
+// row returns the state of a row.
+func (s *site) row(n ledger.Row) ledger.RowState {
+	s.t.Helper()
+	rows, err := s.Rows(s.t.Context(), s.segment(), n, 1)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return rows[0]
+}
+
+// requests returns the methods of the API's requests, in their order.
+func (s *site) requests() (methods []string) {
+	for _, r := range s.sandbox.Requests() {
+		if r.Operation != sandbox.OpToken {
+			methods = append(methods, r.Method)
+		}
+	}
+	return methods
+}

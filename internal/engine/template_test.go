@@ -1,0 +1,639 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+)
+
+// template is the content of a row.
+const template = `{"name":"mdl","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`
+
+// same is the template of the row as the tenant has it.
+func same(changes ...func(*sandbox.Template)) sandbox.Template {
+	m := sandbox.Template{Name: "mdl", Type: "mdl", Dialect: "simplified/1.0", Claims: map[string]bool{"portrait": true}, WellKnownTrustedIssuers: "aamva"}
+	for _, change := range changes {
+		change(&m)
+	}
+	return m
+}
+
+// creation is a scene with rows that create templates.
+type creation struct {
+	scene
+	// identity is Redis'. Without one each row lists the templates before its first POST.
+	identity string
+	timeout  time.Duration
+	tenant   kinds.Templates
+}
+
+// creating returns a site with rows of these contents.
+func creating(t *testing.T, rows []string, change ...func(*sandbox.Options)) *creation {
+	t.Helper()
+	s := &creation{scene: scene{site: newSite(t, change...), kind: kinds.Create}, timeout: requestTimeout}
+	s.tenant = s.patient()
+	s.handler = func(sab *saboteur) engine.Handler {
+		cfg := kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout}
+		if sab != nil {
+			cfg.API = sabotagedTemplates{s.tenant, sab}
+		}
+		return kinds.NewCreate(cfg)
+	}
+	s.wrap = func(l engine.Ledger) engine.Ledger { return identified{l, s} }
+	s.submit(kinds.Create, rows...)
+	return s
+}
+
+// identified is a ledger of the identity that the test chooses.
+type identified struct {
+	engine.Ledger
+	*creation
+}
+
+func (l identified) Identity(context.Context, ledger.Segment) (string, error) {
+	return l.identity, nil
+}
+
+// templates has a name that is not its method's, so that it can be embedded.
+type templates = kinds.Templates
+
+type sabotagedTemplates struct {
+	templates
+	*saboteur
+}
+
+func (c sabotagedTemplates) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (made apiclient.Template, err error) {
+	c.step("POST", func() { made, err = c.templates.CreateTemplate(ctx, r) })
+	return made, err
+}
+
+func (c sabotagedTemplates) Templates(ctx context.Context) iter.Seq2[apiclient.Template, error] {
+	return func(yield func(apiclient.Template, error) bool) {
+		c.step("list", func() { c.templates.Templates(ctx)(yield) })
+	}
+}
+
+func repeatNames(o *sandbox.Options) { o.RepeatTemplateNames = true }
+
+// of returns the requests of an operation.
+func (s *site) of(operation string) (all []sandbox.Request) {
+	for _, r := range s.sandbox.Requests() {
+		if r.Operation == operation {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func (s *site) posts() int { return len(s.of(sandbox.OpCreateTemplate)) }
+func (s *site) lists() int { return len(s.of(sandbox.OpListTemplates)) }
+
+// until executes rows until the condition holds.
+func (s *site) until(e *engine.Engine, done func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("nothing happens: row %+v", s.row(0))
+		}
+		if task := s.release(); task != nil {
+			_ = e.ProcessTask(s.t.Context(), task)
+		}
+	}
+}
+
+// wantRow fails unless the row is settled with the outcome, and its detail has the words.
+func (s *site) wantRow(n ledger.Row, outcome ledger.Outcome, words ...string) {
+	s.t.Helper()
+	row := s.row(n)
+	missing := slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(row.Result.Detail, w) })
+	if row.Phase != ledger.PhaseSettled || row.Result.Outcome != outcome || missing {
+		s.t.Errorf("row %d: %+v, want %s with %q", n, row, outcome, words)
+	}
+}
+
+// TestIntentOfTemplate stores the intent after the permit and before the POST.
+func TestIntentOfTemplate(t *testing.T) {
+	s := creating(t, []string{template})
+	permitted := false
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
+		Gate: slowGate{func() { permitted = s.row(0).Intent == nil }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdle)
+	s.tenant = client
+	intended := false
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool {
+		intended = s.row(0).Intent != nil
+		return false
+	}})
+	e, _ := s.on(nil)
+	_ = e.ProcessTask(t.Context(), s.release())
+	s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
+	if !permitted || !intended {
+		t.Errorf("no intent before the permit: %t; intent before the POST: %t", permitted, intended)
+	}
+}
+
+// TestLostTemplate loses the answer to the POST. The templates are listed, not before
+// twice the request timeout, and there is one template in the end.
+func TestLostTemplate(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault sandbox.Fault
+		posts int
+	}{
+		"after it was created":  {sandbox.Fault{DropAfter: true}, 1},
+		"before it was created": {sandbox.Fault{DropBefore: true}, 2},
+		"500 after":             {sandbox.Fault{Status: 500, Handled: true}, 1},
+		"500 before":            {sandbox.Fault{Status: 500}, 2},
+		"request timeout":       {sandbox.Fault{Status: 408}, 2},
+		"answer without an id":  {sandbox.Fault{Body: `{"name":"mdl"}`, Handled: true}, 1},
+		"answer cut":            {sandbox.Fault{Truncate: true}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := creating(t, []string{template}, repeatNames)
+			s.timeout = 700 * time.Millisecond // twice that is longer than the backoff
+			fault := c.fault
+			fault.Operation, fault.Count = sandbox.OpCreateTemplate, 1
+			s.sandbox.AddFault(fault)
+			e, _ := s.on(nil)
+			_ = e.ProcessTask(t.Context(), s.release())
+			if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
+				t.Errorf("row %+v", row)
+			}
+			s.drain(e)
+			made := s.sandbox.Templates()
+			if len(made) != 1 || s.posts() != c.posts || s.lists() != 1+c.posts { // the second POST is resolved too
+				t.Fatalf("%d templates, %d POSTs, %d lists", len(made), s.posts(), s.lists())
+			}
+			s.wantRow(0, ledger.Done, made[0].ID)
+			if waited := s.of(sandbox.OpListTemplates)[1].At.Sub(s.of(sandbox.OpCreateTemplate)[0].At); waited < 2*s.timeout {
+				t.Errorf("listed after %v", waited)
+			}
+		})
+	}
+}
+
+// TestTemplateLandsLate has a POST without an answer land after the second was answered:
+// the result names both templates.
+func TestTemplateLandsLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		late  sandbox.Template
+		named bool
+	}{
+		"late":                   {same(), true},
+		"another, other content": {same(func(m *sandbox.Template) { m.Type = "other" }), false},
+		"another, of long ago":   {same(func(m *sandbox.Template) { m.CreatedAt = time.Now().Add(-time.Hour) }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := creating(t, []string{template}, repeatNames)
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropBefore: true})
+			e, _ := s.on(nil)
+			s.until(e, func() bool { return s.posts() == 2 })
+			first := s.sandbox.Templates()[0]
+			late := s.sandbox.AddTemplate(c.late)
+			s.drain(e)
+			s.wantRow(0, ledger.Done, first.ID)
+			if named := strings.Contains(s.row(0).Result.Detail, late.ID); named != c.named || s.posts() != 2 {
+				t.Errorf("%d POSTs, row %+v", s.posts(), s.row(0))
+			}
+		})
+	}
+}
+
+// TestTemplateListRefused has the tenant refuse to list the templates: that says nothing
+// about the one that a lost POST has created.
+func TestTemplateListRefused(t *testing.T) {
+	t.Parallel()
+	s := creating(t, []string{template})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: true})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Skip: 1, Count: 1, Status: http.StatusBadRequest})
+	e, _ := s.on(nil)
+	s.drain(e)
+	s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
+}
+
+// TestNoTemplateCreated has a POST that surely had no effect: no intent is left, and the
+// next execution sends the next one at once.
+func TestNoTemplateCreated(t *testing.T) {
+	for name, fault := range map[string]sandbox.Fault{
+		"429": {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}},
+		"401": {Status: http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := creating(t, []string{template})
+			fault.Operation, fault.Count = sandbox.OpCreateTemplate, 2 // a 401 is repeated once
+			remove := s.sandbox.AddFault(fault)
+			e, _ := s.on(nil)
+			_ = e.ProcessTask(t.Context(), s.release())
+			if row := s.row(0); row.Intent != nil || row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+				t.Errorf("row %+v", row)
+			}
+			remove()
+			if name == "429" {
+				s.drain(e)
+				s.wantRow(0, ledger.Done)
+			}
+		})
+	}
+}
+
+// TestRefusedTemplateAfterLost refuses the POST after one whose answer was lost: the
+// intent stays.
+func TestRefusedTemplateAfterLost(t *testing.T) {
+	t.Parallel()
+	s := creating(t, []string{template}, repeatNames)
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropBefore: true})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, Status: http.StatusTooManyRequests})
+	e, _ := s.on(nil)
+	s.until(e, func() bool { return s.posts() == 2 })
+	if s.row(0).Intent == nil {
+		t.Error("the intent of the lost POST is gone")
+	}
+	s.drain(e)
+	s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
+}
+
+// TestTemplateNameTaken has another template with the name of the row. One with the
+// row's content is found before the POST.
+func TestTemplateNameTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		there sandbox.Template
+		want  ledger.Outcome
+		words []string
+	}{
+		"same content":          {same(), engine.Unchanged, nil},
+		"a claim that is false": {same(func(m *sandbox.Template) { m.Claims["nationality"] = false }), engine.Unchanged, nil},
+		"another claim":         {same(func(m *sandbox.Template) { m.Claims["nationality"] = true }), engine.Refused, []string{`"mdl"`, "presentation.nationality", "rename"}},
+		"another type":          {same(func(m *sandbox.Template) { m.Type = "other" }), engine.Refused, []string{"type"}},
+	} {
+		for _, noReads := range []bool{false, true} { // then it is found after the POST's 409
+			t.Run(fmt.Sprintf("%s, no reads %t", name, noReads), func(t *testing.T) {
+				s := creating(t, []string{template})
+				for range 120 { // it is on the second page
+					s.sandbox.AddTemplate(same(func(m *sandbox.Template) { m.Name = "other" }))
+				}
+				there := s.sandbox.AddTemplate(c.there)
+				s.handler = func(*saboteur) engine.Handler {
+					return kinds.NewCreate(kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout, NoReads: noReads})
+				}
+				e, _ := s.on(nil)
+				_ = e.ProcessTask(t.Context(), s.release())
+				s.wantRow(0, c.want, append(c.words, there.ID)...)
+				if n := len(s.sandbox.Templates()); n != 121 || (s.posts() > 0) != (noReads || c.want == engine.Refused) {
+					t.Errorf("%d templates, %d POSTs", n, s.posts())
+				}
+			})
+		}
+	}
+}
+
+// TestTemplateNameRepeats has another template with the name of the row, and a server
+// that permits that.
+func TestTemplateNameRepeats(t *testing.T) {
+	s := creating(t, []string{template}, repeatNames)
+	s.sandbox.AddTemplate(same(func(m *sandbox.Template) { m.Type = "other" }))
+	e, _ := s.on(nil)
+	_ = e.ProcessTask(t.Context(), s.release())
+	made := s.sandbox.Templates()
+	if len(made) != 2 {
+		t.Fatalf("%d templates", len(made))
+	}
+	s.wantRow(0, ledger.Done, made[1].ID)
+}
+
+// TestTemplateTakenMeanwhile has somebody create a template of the name while a lost
+// answer is waited for.
+func TestTemplateTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := creating(t, []string{template})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, DropBefore: true, Count: 1})
+	e, _ := s.on(nil)
+	_ = e.ProcessTask(t.Context(), s.release())
+	s.sandbox.AddTemplate(same(func(m *sandbox.Template) { m.Type = "other" }))
+	s.drain(e)
+	s.wantRow(0, engine.Refused, "type")
+}
+
+// TestTemplateTakenButNotListed has a list that is behind the names.
+func TestTemplateTakenButNotListed(t *testing.T) {
+	s := creating(t, []string{template})
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Status: http.StatusConflict, Count: 1})
+	e, _ := s.on(nil)
+	_ = e.ProcessTask(t.Context(), s.release())
+	if note := engine.ParseNote(s.row(0).Checkpoint.Memo); note.Outcome != engine.Transient || !strings.Contains(note.Reason, "does not list it") {
+		t.Errorf("note %+v", note)
+	}
+	s.drain(e)
+	s.wantRow(0, ledger.Done)
+}
+
+// TestTemplateRows executes rows that send no POST, and two equal ones.
+func TestTemplateRows(t *testing.T) {
+	s := creating(t, []string{
+		template, template, `{}`, `[]`,
+		strings.Replace(template, `"aamva"`, `"other"`, 1), strings.Replace(template, `"type"`, `"colour":"red","type"`, 1),
+	})
+	e, _ := s.on(nil)
+	task := s.release()
+	for range 2 { // two deliveries
+		_ = e.ProcessTask(t.Context(), task)
+	}
+	s.wantRow(0, ledger.Done)
+	s.wantRow(1, engine.Unchanged)
+	s.wantRow(2, engine.InvalidRow)
+	s.wantRow(3, engine.InvalidRow)
+	s.wantRow(4, engine.InvalidRow, "well_known_trusted_issuers")
+	if row := s.row(5); !strings.Contains(row.Checkpoint.Note, "newer worker") {
+		t.Errorf("row of a newer version: %+v", row)
+	}
+	if s.posts() != 1 || len(s.sandbox.Templates()) != 1 {
+		t.Errorf("%d POSTs, %d templates", s.posts(), len(s.sandbox.Templates()))
+	}
+}
+
+// TestBadTemplateListed lists a template outside the specification: nothing keeps the
+// row's from being found if the bad one has another name, otherwise it may be the row's.
+func TestBadTemplateListed(t *testing.T) {
+	for bad, open := range map[string]bool{
+		`{"name":"other"}`: false, `{"id":"vct_9","name":"other","dialect":7}`: false, `{"name":"mdl"}`: true, `{}`: true, `7`: true,
+	} {
+		t.Run(bad, func(t *testing.T) {
+			t.Parallel()
+			s := creating(t, []string{template})
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: true})
+			e, _ := s.on(nil)
+			_ = e.ProcessTask(t.Context(), s.release())
+			made := s.sandbox.Templates()[0]
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, Count: 1, Body: `{"templates":[` + bad +
+				`,{"id":"` + made.ID + `",` + template[1:len(template)-1] + `,"created_at":"` + made.CreatedAt.Format(time.RFC3339) + `"}]}`})
+			s.until(e, func() bool { return s.lists() == 2 })
+			if row := s.row(0); (row.Phase != ledger.PhaseSettled) != open {
+				t.Errorf("row %+v", row)
+			}
+			s.drain(e)
+			s.wantRow(0, ledger.Done, made.ID)
+		})
+	}
+}
+
+// TestTemplateKilled kills the worker between any two calls, with an undisturbed tenant
+// and with one that loses the first POST. There is one template in the end, and
+// the row is done once.
+func TestTemplateKilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost  bool
+		calls int
+		when  []bool
+	}{"undisturbed": {false, 5, beforeAndAfter}, "first POST lost": {true, 15, after}} {
+		t.Run(name, func(t *testing.T) {
+			anywhere(t, c.calls, c.when, func(t *testing.T, sab *saboteur) {
+				s := creating(t, []string{template}, repeatNames)
+				if c.lost {
+					s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropBefore: true})
+				}
+				s.kill(sab)
+				made := s.sandbox.Templates()
+				if len(made) != 1 {
+					t.Fatalf("%s: %d templates", sab.acted, len(made))
+				}
+				s.wantRow(0, ledger.Done, made[0].ID)
+				if n := s.counts(); n.Settled() != 1 {
+					t.Errorf("counts %v", n)
+				}
+			})
+		})
+	}
+}
+
+// TestTemplateStopped pauses or cancels the run, or fences the execution out, before and
+// after each call. No POST begins any more, and one that was under way is resolved.
+func TestTemplateStopped(t *testing.T) {
+	for name, stop := range map[string]func(*creation, ledger.SessionID) error{
+		"cancel": func(s *creation, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), s.run.ID) },
+		"pause":  func(s *creation, _ ledger.SessionID) error { return s.Pause(s.t.Context(), s.run.ID) },
+		"fence": func(s *creation, session ledger.SessionID) error {
+			s.reclaim(session)
+			return s.Pause(s.t.Context(), s.run.ID)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			anywhere(t, 5, beforeAndAfter, func(t *testing.T, sab *saboteur) {
+				s := creating(t, []string{template}, repeatNames)
+				worker, session := s.on(sab)
+				begun, lists := false, 0 // whether the POST was, when the run is stopped
+				sab.act = func() {
+					if err := stop(s, session); err != nil && !errors.Is(err, ledger.ErrEnded) {
+						t.Error(err)
+					}
+					begun = s.posts() > 0 || sab.acted == "intend, after true"
+					if !begun {
+						time.Sleep(staleAnswer)
+					}
+					lists = s.lists()
+				}
+				_ = worker.ProcessTask(t.Context(), s.release())
+				if sab.acted != "" && (s.lists() > lists || (s.posts() > 0) != begun) {
+					t.Errorf("%s: %d POSTs, %d lists after it", sab.acted, s.posts(), s.lists()-lists)
+				}
+				e, _ := s.on(nil)
+				if name == "cancel" {
+					s.drain(e)
+					if want := map[bool]ledger.Outcome{true: ledger.Done, false: ledger.Cancelled}[s.posts() > 0]; s.row(0).Result.Outcome != want {
+						t.Errorf("%s: row %+v, want %s", sab.acted, s.row(0), want)
+					}
+					return
+				}
+				if err := s.Resume(t.Context(), s.run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
+					t.Fatal(err)
+				}
+				s.drain(e)
+				s.wantRow(0, ledger.Done)
+				if n := len(s.sandbox.Templates()); n != 1 {
+					t.Errorf("%s: %d templates", sab.acted, n)
+				}
+			})
+		})
+	}
+}
+
+// TestStopAfterLostTemplate stops the run while a POST has no answer. A list shows
+// whether it has landed, and no POST follows. A paused row keeps that it has sent one: if
+// it lands while the run is paused it is found when the run goes on.
+func TestStopAfterLostTemplate(t *testing.T) {
+	lose := func(t *testing.T, landed bool) (*creation, *engine.Engine) {
+		t.Parallel()
+		s := creating(t, []string{template}, repeatNames)
+		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Count: 1, DropAfter: landed, DropBefore: !landed})
+		e, _ := s.on(nil)
+		_ = e.ProcessTask(t.Context(), s.release())
+		return s, e
+	}
+	for _, landed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cancel, landed %t", landed), func(t *testing.T) {
+			s, e := lose(t, landed)
+			if err := s.Cancel(t.Context(), s.run.ID); err != nil {
+				t.Fatal(err)
+			}
+			s.drain(e)
+			if landed {
+				s.wantRow(0, ledger.Done, s.sandbox.Templates()[0].ID)
+			} else {
+				s.wantRow(0, ledger.Cancelled, "was not created")
+			}
+			if s.posts() != 1 {
+				t.Errorf("%d POSTs", s.posts())
+			}
+		})
+	}
+	t.Run("before the second POST", func(t *testing.T) {
+		s, _ := lose(t, false)
+		sab := &saboteur{call: 1, after: true} // the list
+		sab.act = func() {
+			if err := s.Cancel(t.Context(), s.run.ID); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(staleAnswer)
+		}
+		e, _ := s.on(sab)
+		s.drain(e)
+		s.wantRow(0, ledger.Cancelled, "was not created")
+		if sab.acted != "list, after true" || s.posts() != 1 {
+			t.Errorf("cancelled at %q, %d POSTs", sab.acted, s.posts())
+		}
+	})
+	t.Run("pause", func(t *testing.T) {
+		s, e := lose(t, false)
+		if err := s.Pause(t.Context(), s.run.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.until(e, func() bool { return s.row(0).Intent == nil })
+		if task := s.release(); task != nil {
+			t.Error("a row of a paused run is released again")
+		}
+		late := s.sandbox.AddTemplate(same())
+		if err := s.Resume(t.Context(), s.run.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.identity = "one" // a row without the memo would send a POST
+		s.drain(e)
+		s.wantRow(0, ledger.Done, late.ID)
+		if s.posts() != 1 {
+			t.Errorf("%d POSTs", s.posts())
+		}
+	})
+}
+
+// forgetful is a ledger whose Redis forgets every intent.
+type forgetful struct{ engine.Ledger }
+
+func (forgetful) Intend(context.Context, ledger.Segment, ledger.Nonce, []byte, ...ledger.Row) (ledger.Receipt, error) {
+	return ledger.Receipt{Statuses: []ledger.Status{ledger.RowWritten}}, nil
+}
+
+// fatal is an API whose caller dies while its POST is under way.
+type fatal struct {
+	templates
+	t *testing.T
+}
+
+func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error) {
+	sent := make(chan struct{})
+	sending := apiclient.BeforeSending(context.WithoutCancel(ctx), func(context.Context) error { close(sent); return nil })
+	var request sync.WaitGroup
+	request.Go(func() { _, _ = f.templates.CreateTemplate(sending, r) })
+	f.t.Cleanup(request.Wait)
+	<-sent
+	runtime.Goexit()
+	return apiclient.Template{}, nil
+}
+
+// TestForgottenIntent has Redis forget the intent of a POST that lands after Redis has
+// come back, under another identity. The row finds it, also in a worker that has listed
+// the templates before.
+func TestForgottenIntent(t *testing.T) {
+	for _, same := range []bool{false, true} {
+		t.Run(fmt.Sprintf("same worker %t", same), func(t *testing.T) {
+			t.Parallel()
+			s := creating(t, []string{template}, repeatNames)
+			s.identity, s.timeout = "one", 500*time.Millisecond
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Latency: 300 * time.Millisecond, Count: 1})
+			api := &replaced{templates: fatal{s.tenant, t}}
+			handler := kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: s.timeout})
+			worker, session := s.worker(func(c *engine.Config) {
+				c.Ledger = forgetful{identified{c.Ledger, s}}
+				c.Handlers[kinds.Create] = handler
+			})
+			var life sync.WaitGroup
+			life.Go(func() { s.until(worker, func() bool { return false }) })
+			life.Wait()
+			s.reclaim(session)
+			s.identity, api.templates = "two", s.tenant
+			if !same {
+				handler = kinds.NewCreate(kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout})
+			}
+			e, _ := s.worker(func(c *engine.Config) {
+				c.Ledger = identified{c.Ledger, s}
+				c.Handlers[kinds.Create] = handler
+			})
+			s.drain(e)
+			s.wantRow(0, engine.Unchanged)
+			if s.posts() != 1 || len(s.sandbox.Templates()) != 1 {
+				t.Errorf("%d POSTs, %d templates", s.posts(), len(s.sandbox.Templates()))
+			}
+		})
+	}
+}
+
+// replaced is an API that a test replaces.
+type replaced struct{ templates }
+
+// TestOneListing lists the templates once for all rows of a worker, while Redis has the
+// same identity. Rows that come while it does wait.
+func TestOneListing(t *testing.T) {
+	var rows []string
+	for i := range 5 {
+		rows = append(rows, strings.Replace(template, `"mdl"`, fmt.Sprintf(`"mdl %d"`, i), 1))
+	}
+	s := creating(t, rows)
+	s.identity = "one"
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, AnswerLatency: 200 * time.Millisecond})
+	e, _ := s.on(nil)
+	_ = e.ProcessTask(t.Context(), s.release()) // the worker sees the identity
+	time.Sleep(3 * s.timeout)
+	var all sync.WaitGroup
+	for range 2 {
+		r, err := s.Release(t.Context(), s.segment(), ledger.Quota{Check: 1})
+		if err != nil || len(r.Rows) != 1 {
+			t.Fatalf("released %v, %v", r.Rows, err)
+		}
+		all.Go(func() { _ = e.ProcessTask(t.Context(), s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows...))) })
+	}
+	all.Wait()
+	if s.lists() != 1 || s.posts() < 1 {
+		t.Errorf("%d lists, %d POSTs", s.lists(), s.posts())
+	}
+	s.drain(e)
+	if n := s.counts(); n[ledger.Done] != 5 || s.lists() != 1 || s.posts() != 5 {
+		t.Errorf("counts %v, %d lists, %d POSTs", n, s.lists(), s.posts())
+	}
+}

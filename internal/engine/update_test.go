@@ -1,0 +1,201 @@
+package engine_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+)
+
+// lose has the tenant lose the answer to the next PATCH, which is carried out or not.
+func (s *site) lose(carriedOut bool) {
+	f := sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Count: 1, DropAfter: carriedOut, DropBefore: !carriedOut}
+	s.sandbox.AddFault(f)
+}
+
+// TestLostPatch loses the answer to a PATCH. A read finds out whether it has landed; if
+// not, the next PATCH waits for twice the request timeout.
+func TestLostPatch(t *testing.T) {
+	for name, landed := range map[string]bool{"landed": true, "not landed": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			d := s.update()
+			s.lose(landed)
+			e, _ := s.worker()
+			s.drain(e)
+			if got, _ := s.sandbox.Domain(org, d.ID); got.Status != "pending" {
+				t.Errorf("status %s", got.Status)
+			}
+			var patches []time.Time
+			for _, r := range s.sandbox.Requests() {
+				if r.Method == http.MethodPatch {
+					patches = append(patches, r.At)
+				}
+			}
+			if want := 1; landed && len(patches) != want {
+				t.Errorf("%d PATCHes, want %d", len(patches), want)
+			}
+			if !landed && (len(patches) != 2 || patches[1].Sub(patches[0]) < 2*requestTimeout) {
+				t.Errorf("PATCHes at %v", patches)
+			}
+		})
+	}
+}
+
+// TestCancelDuringPatch cancels the run while a PATCH has no answer. What became of it is
+// read, and no other request goes out.
+func TestCancelDuringPatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		landed bool
+		want   ledger.Outcome
+	}{"landed": {true, ledger.Done}, "not landed": {false, ledger.Cancelled}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.update()
+			s.lose(c.landed)
+			e, _ := s.worker()
+			_ = e.ProcessTask(t.Context(), s.release())
+			if err := s.Cancel(t.Context(), s.run.ID); err != nil {
+				t.Fatal(err)
+			}
+			s.drain(e)
+			row := s.row(0)
+			if row.Result.Outcome != c.want || c.want == ledger.Cancelled && row.Result.Detail == "" {
+				t.Errorf("row %+v", row)
+			}
+			if n := count(s.requests(), http.MethodPatch); n != 1 {
+				t.Errorf("%d PATCHes", n)
+			}
+		})
+	}
+}
+
+// TestPauseDuringPatch pauses the run while a PATCH has no answer: no PATCH goes out until
+// the run is resumed.
+func TestPauseDuringPatch(t *testing.T) {
+	s := newSite(t)
+	s.update()
+	s.lose(false)
+	e, _ := s.worker()
+	_ = e.ProcessTask(t.Context(), s.release())
+	if err := s.Pause(t.Context(), s.run.ID); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(3 * time.Second); s.row(0).Intent != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if task := s.release(); task != nil {
+			_ = e.ProcessTask(t.Context(), task)
+		}
+	}
+	if row, n := s.row(0), count(s.requests(), http.MethodPatch); row.Phase != ledger.PhaseWaiting || row.Intent != nil || n != 1 {
+		t.Errorf("%d PATCHes, row %+v", n, row)
+	}
+	if err := s.Resume(t.Context(), s.run.ID); err != nil {
+		t.Fatal(err)
+	}
+	s.drain(e)
+	if row := s.row(0); row.Result.Outcome != ledger.Done {
+		t.Errorf("row %+v", row)
+	}
+}
+
+// TestRefusedAfterLostPatch has the tenant refuse the PATCH after one whose answer was
+// lost: the record shows whether the first has landed.
+func TestRefusedAfterLostPatch(t *testing.T) {
+	s := newSite(t)
+	s.update()
+	s.lose(false)
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Status: http.StatusConflict})
+	e, _ := s.worker()
+	s.drain(e)
+	if row := s.row(0); row.Result.Outcome != engine.Refused {
+		t.Errorf("row %+v", row)
+	}
+	if reads := count(s.requests(), http.MethodGet); reads < 3 {
+		t.Errorf("requests %v", s.requests())
+	}
+}
+
+// TestUpdateRows executes rows that need no PATCH.
+func TestUpdateRows(t *testing.T) {
+	for name, c := range map[string]struct {
+		row  string
+		want ledger.Outcome
+	}{
+		"verified":       {`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"verified"}`, engine.Refused},
+		"no change":      {`{"organization_id":"org_1","discovery_domain_id":"dom_1"}`, engine.InvalidRow},
+		"no row":         {`[]`, engine.InvalidRow},
+		"no such domain": {`{"organization_id":"org_1","discovery_domain_id":"dom_1","use_for_organization_discovery":true}`, engine.Refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.submit(kinds.Update, c.row)
+			e, _ := s.worker()
+			_ = e.ProcessTask(t.Context(), s.release())
+			if row := s.row(0); row.Result.Outcome != c.want {
+				t.Errorf("row %+v", row)
+			}
+		})
+	}
+}
+
+func count(all []string, one string) (n int) {
+	for _, s := range all {
+		if s == one {
+			n++
+		}
+	}
+	return n
+}
+
+// slowGate gives a permit after more than a second, in which the run changes.
+type slowGate struct{ meanwhile func() }
+
+func (g slowGate) Wait(context.Context, string) error {
+	g.meanwhile()
+	time.Sleep(1100 * time.Millisecond)
+	return nil
+}
+
+func (slowGate) Answered(context.Context, string, int, http.Header) {}
+
+// TestStopWhileWaitingForPermit pauses or cancels the run while a row waits for its
+// permit: no request goes out, and no attempt is counted.
+func TestStopWhileWaitingForPermit(t *testing.T) {
+	for name, c := range map[string]struct {
+		stop func(*ledger.Ledger, context.Context, ledger.RunID) error
+		want ledger.Phase
+	}{"pause": {(*ledger.Ledger).Pause, ledger.PhaseWaiting}, "cancel": {(*ledger.Ledger).Cancel, ledger.PhaseSettled}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			d := s.sandbox.AddDomain(org, sandbox.Domain{Use: new(true)})
+			s.submit(kinds.Update, `{"organization_id":"org_1","discovery_domain_id":"`+d.ID+`","use_for_organization_discovery":false}`)
+			client, err := apiclient.New(apiclient.Config{
+				BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())),
+				Gate: slowGate{func() {
+					if err := c.stop(s.Ledger, t.Context(), s.run.ID); err != nil {
+						t.Error(err)
+					}
+				}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(client.CloseIdle)
+			e, _ := s.worker(func(c *engine.Config) { c.Handlers[kinds.Update] = s.updates(client) })
+			_ = e.ProcessTask(t.Context(), s.release())
+			row := s.row(0)
+			if row.Phase != c.want || row.Intent != nil || row.Checkpoint.Attempts != 0 || len(s.requests()) != 0 {
+				t.Errorf("requests %v, row %+v", s.requests(), row)
+			}
+			if c.want == ledger.PhaseSettled && row.Result.Outcome != ledger.Cancelled {
+				t.Errorf("row %+v", row)
+			}
+		})
+	}
+}

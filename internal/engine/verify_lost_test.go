@@ -1,0 +1,575 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+)
+
+// trouble is what may happen to a row next to what a test does at each of its points.
+type trouble struct {
+	name string
+	// set makes the trouble, once the domain is there and its token is published.
+	set func(*verifySite, sandbox.Domain)
+	// want are the outcomes that are right, "" for any; status is the domain's in the end.
+	want   ledger.Outcome
+	status string
+	// patches is the largest number of PATCHes to verified, undisturbed.
+	patches int
+}
+
+func troubles() []trouble {
+	patch := func(f sandbox.Fault) func(*verifySite, sandbox.Domain) {
+		return func(s *verifySite, _ sandbox.Domain) { s.fail(sandbox.OpUpdateDiscoveryDomain, f) }
+	}
+	return []trouble{
+		{"none", func(*verifySite, sandbox.Domain) {}, ledger.Done, "verified", 1},
+		{"answer lost, carried out", patch(sandbox.Fault{DropAfter: true}), ledger.Done, "verified", 1},
+		{"answer lost, not carried out", patch(sandbox.Fault{DropBefore: true}), ledger.Done, "verified", 2},
+		{"503, carried out", patch(sandbox.Fault{Status: 503, Handled: true}), ledger.Done, "verified", 1},
+		{"503, not carried out", patch(sandbox.Fault{Status: 503}), ledger.Done, "verified", 2},
+		{"429", patch(sandbox.Fault{Status: 429}), ledger.Done, "verified", 2},
+		{"token replaced right before the PATCH", func(s *verifySite, d sandbox.Domain) {
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Match: func(sandbox.Request) bool {
+				if now, _ := s.sandbox.Domain(org, dom); now.TXT == d.TXT {
+					d.TXT = "replaced"
+					s.sandbox.SetDomain(org, d)
+				}
+				return false
+			}})
+		}, engine.Refused, "pending", 1},
+	}
+}
+
+// site sets up a row with the trouble.
+func (c trouble) site(t *testing.T) *verifySite {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	c.set(s, d)
+	s.giveUp = time.Hour
+	s.verify()
+	return s
+}
+
+// check fails unless the row has ended as it may.
+func (c trouble) check(s *verifySite, point string, patches int) {
+	s.t.Helper()
+	r := s.settle()
+	counts, err := s.Counts(s.t.Context(), s.run)
+	if err != nil || counts.Settled() != 1 {
+		s.t.Errorf("%s: counts %v, %v", point, counts, err)
+	}
+	if r.Outcome != c.want {
+		s.t.Errorf("%s: %s: %s; want %s", point, r.Outcome, r.Detail, c.want)
+	}
+	if d := s.wantStatus(c.status); d.Use == nil || *d.Use {
+		s.t.Errorf("%s: the flag was changed", point)
+	}
+	sent := 0
+	for _, body := range s.writes() {
+		if strings.Contains(body, `"verified"`) {
+			sent++
+		}
+	}
+	if sent < 1 || sent > patches {
+		s.t.Errorf("%s: %d PATCHes to verified, want at most %d: %v", point, sent, patches, s.requests())
+	}
+	switch c.want {
+	case ledger.Done:
+		s.wantEvents(kinds.DomainVerified)
+		if e, err := kinds.ReadEvidence(r.Evidence); err != nil || e.State != "present" {
+			s.t.Errorf("%s: evidence %+v, %v", point, e, err)
+		}
+	case engine.Refused:
+		s.wantEvents()
+	}
+}
+
+// TestVerifyTrouble meets each trouble alone.
+func TestVerifyTrouble(t *testing.T) {
+	for _, c := range troubles() {
+		t.Run(c.name, func(t *testing.T) { c.check(c.site(t), "undisturbed", c.patches) })
+	}
+}
+
+// TestVerifyWaits sends no PATCH after one without an answer until that cannot land any
+// more, whoever executes the row.
+func TestVerifyWaits(t *testing.T) {
+	for _, f := range []sandbox.Fault{{DropBefore: true}, {Status: 503}, {Status: 408}} {
+		t.Run(fmt.Sprint(f.Status), func(t *testing.T) {
+			s := newVerifySite(t)
+			s.domain(sandbox.Domain{}, true)
+			s.fail(sandbox.OpUpdateDiscoveryDomain, f)
+			s.verify()
+			s.step()
+			if in := s.row(0).Intent; in == nil {
+				t.Error("the row has no intent")
+			}
+			s.wantResult(ledger.Done, "")
+			var patches []time.Time
+			for _, r := range s.sandbox.Requests() {
+				if r.Method == http.MethodPatch {
+					patches = append(patches, r.At)
+				}
+			}
+			if len(patches) != 2 || patches[1].Sub(patches[0]) < 59*time.Second {
+				t.Errorf("PATCHes at %v, want two, a minute apart", patches)
+			}
+		})
+	}
+}
+
+// TestVerifyOwnAnswer has the answer of the PATCH name another domain, host or token than
+// the proven ones: it is reverted, and the flag stays.
+func TestVerifyOwnAnswer(t *testing.T) {
+	for name, change := range map[string]func(*sandbox.Domain){
+		"token":                      func(d *sandbox.Domain) { d.TXT = "another" },
+		"host":                       func(d *sandbox.Domain) { d.Host = "_ss-verification." + org + ".elsewhere.example" },
+		"domain":                     func(d *sandbox.Domain) { d.Domain = "elsewhere.example" },
+		"domain with host and token": func(d *sandbox.Domain) { d.Domain, d.Host, d.TXT = "e.example", "x.e.example", "y" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t, func(o *sandbox.Options) { o.FlagDefault = sandbox.FlagTrue })
+			s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Wrong: change})
+			s.verify()
+			s.wantResult(engine.Refused, "no longer the one that was proven")
+			if d := s.wantStatus("pending"); *d.Use {
+				t.Error("the flag was changed")
+			}
+			s.wantRequests("GET", "PATCH", "PATCH")
+			s.wantEvents()
+		})
+	}
+}
+
+// TestVerifyKill kills the worker before and after each call, and again at each call of
+// the execution that follows.
+func TestVerifyKill(t *testing.T) {
+	for _, c := range troubles() {
+		for point := 0; ; point++ {
+			died := ""
+			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
+				s := c.site(t)
+				// The trouble may be over with the first PATCH, so one more may follow.
+				died = s.die(point)
+				c.check(s, "died "+died, c.patches+1)
+			})
+			if died == "" {
+				if point < 10 {
+					t.Errorf("%s: died at %d points only", c.name, point)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestVerifyKilledAgain kills the second execution as well, after a first one whose
+// answer was lost.
+func TestVerifyKilledAgain(t *testing.T) {
+	for _, c := range troubles()[1:3] {
+		for point := 0; ; point++ {
+			died := ""
+			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
+				s := c.site(t)
+				s.step()
+				died = s.die(point)
+				c.check(s, "died "+died, c.patches+1)
+			})
+			if died == "" {
+				break
+			}
+		}
+	}
+}
+
+// TestVerifyTwice delivers the task again at each point: the second delivery does nothing.
+func TestVerifyTwice(t *testing.T) {
+	c := troubles()[0]
+	for point, more := 0, true; more; point++ {
+		t.Run(fmt.Sprint(point), func(t *testing.T) {
+			s := c.site(t)
+			task := s.release()
+			worker, _ := s.worker()
+			again, _ := s.worker()
+			more = false
+			s.on = func(name string) {
+				if s.points == point+1 && name != "before begin" {
+					more = true
+					s.on = func(string) {}
+					_ = again.ProcessTask(t.Context(), task)
+				}
+				more = more || s.points == point+1
+			}
+			_ = worker.ProcessTask(t.Context(), task)
+			s.on = func(string) {}
+			c.check(s, fmt.Sprint(point), 1)
+			s.wantRequests("GET", "PATCH")
+		})
+	}
+}
+
+// TestVerifyFenced has the ledger take the row from an execution at each point, and another
+// one settle it, before the first goes on. What the first has sent is answered for.
+func TestVerifyFenced(t *testing.T) {
+	for _, c := range troubles() {
+		for point := 0; ; point++ {
+			fenced := ""
+			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
+				s := c.site(t)
+				task := s.release()
+				worker, session := s.worker()
+				s.on = func(name string) {
+					if s.points == point+1 && s.row(0).Phase == ledger.PhaseInProgress {
+						fenced = name
+						s.on = func(string) {}
+						s.takeBack(session)
+						s.settle()
+					}
+				}
+				_ = worker.ProcessTask(t.Context(), task)
+				s.on = func(string) {}
+				if fenced == "" && s.points > point {
+					fenced = "not in progress"
+				}
+				// Nothing but a frozen process lies between the intent and its PATCH.
+				c.check(s, "fenced "+fenced, c.patches+1)
+			})
+			if fenced == "" {
+				break
+			}
+		}
+	}
+}
+
+// TestVerifyFencedReverts has an execution send its PATCH after it has lost the row, on a
+// record that has changed: the answer says so, and the PATCH is reverted.
+func TestVerifyFencedReverts(t *testing.T) {
+	s := newVerifySite(t)
+	var log strings.Builder
+	s.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	s.verify()
+	task := s.release()
+	worker, session := s.worker()
+	s.on = func(name string) {
+		if name == "after intend" {
+			s.on = func(string) {}
+			s.takeBack(session)
+			d.TXT = "replaced"
+			s.sandbox.SetDomain(org, d)
+			s.settle()
+		}
+	}
+	_ = worker.ProcessTask(t.Context(), task)
+	if r := s.row(0).Result; r.Outcome != engine.Refused {
+		t.Errorf("result %+v", r)
+	}
+	s.wantStatus("pending")
+	if !contains(log.String(), "level=ERROR") || !contains(log.String(), "was not proven") || !contains(log.String(), "discovery_domain_id="+dom) {
+		t.Errorf("log %s, want the revert in it", &log)
+	}
+	writes := s.writes()
+	if n := len(writes); n < 2 || !contains(writes[n-2], `"verified"`) || !contains(writes[n-1], `"pending"`) {
+		t.Errorf("PATCHes %v, want the last one reverted", writes)
+	}
+	s.wantEvents()
+}
+
+// TestVerifyFencedRevert has an execution lose the row while it waits for the permit of a
+// revert, which a stale read is the reason for: it does not send it.
+func TestVerifyFencedRevert(t *testing.T) {
+	s := newVerifySite(t)
+	s.domain(sandbox.Domain{Use: new(false)}, true)
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+	s.verify()
+	s.step()
+	s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Wrong: func(d *sandbox.Domain) { d.TXT = "former token" }})
+	task := s.release()
+	worker, session := s.worker()
+	s.on = func(name string) {
+		if name == "before PATCH" {
+			s.on = func(string) {}
+			s.takeBack(session)
+			s.wantResult(ledger.Done, "")
+		}
+	}
+	_ = worker.ProcessTask(t.Context(), task)
+	s.wantStatus("verified")
+	s.wantRequests("GET", "PATCH", "GET", "GET")
+}
+
+// TestVerifyStop pauses or cancels the run at each point of an execution whose PATCH may
+// have no answer: no PATCH to verified begins after that, and the row says what became of
+// the domain.
+func TestVerifyStop(t *testing.T) {
+	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
+	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
+		for _, c := range troubles()[:5] {
+			for point := 0; ; point++ {
+				stopped := ""
+				t.Run(fmt.Sprintf("%s/%s/%d", name, c.name, point), func(t *testing.T) {
+					s := c.site(t)
+					s.on = func(at string) {
+						if s.points != point+1 || at == "after end" && s.counts().Settled() > 0 {
+							return
+						}
+						stopped = at
+						if err := do(s.Ledger, t.Context(), s.run.ID); err != nil {
+							t.Error(err)
+						}
+					}
+					s.step()
+					s.on = func(string) {}
+					if stopped == "" {
+						return
+					}
+					before := len(s.writes())
+					for range 30 { // until it is known what became of the PATCH
+						s.step()
+					}
+					if n := len(s.writes()); n > before {
+						t.Errorf("stopped %s: PATCHes %v, %d before", stopped, s.writes(), before)
+					}
+					s.checkStopped(stopped, name == "cancel")
+					if s.row(0).Phase != ledger.PhaseSettled {
+						if err := s.Resume(t.Context(), s.run.ID); err != nil {
+							t.Fatal(err)
+						}
+						c.check(s, "paused "+stopped, 2)
+					}
+				})
+				if stopped == "" {
+					break
+				}
+			}
+		}
+	}
+}
+
+// checkStopped fails unless a row of a stopped run agrees with its domain.
+func (s *verifySite) checkStopped(point string, cancelled bool) {
+	s.t.Helper()
+	d, _ := s.sandbox.Domain(org, dom)
+	row := s.row(0)
+	settled := row.Phase == ledger.PhaseSettled
+	switch {
+	case d.Status == "verified" && row.Result.Outcome != ledger.Done:
+		s.t.Errorf("stopped %s: the domain is verified, and the row is %+v", point, row)
+	case d.Status == "pending" && cancelled && row.Result.Outcome != ledger.Cancelled:
+		s.t.Errorf("stopped %s: the domain is pending, and the row is %+v", point, row)
+	case d.Status == "pending" && !cancelled && (settled || row.Intent != nil):
+		s.t.Errorf("stopped %s: the domain is pending, and the row is %+v", point, row)
+	}
+}
+
+// TestVerifyStaleRead reads the record as it was, after a PATCH whose answer was lost.
+func TestVerifyStaleRead(t *testing.T) {
+	for name, change := range map[string]func(*sandbox.Domain){
+		"pending, as it was":              func(d *sandbox.Domain) { d.Status = "pending" },
+		"pending, with the former token":  func(d *sandbox.Domain) { d.TXT, d.Status = "former token", "pending" },
+		"verified, with the former token": func(d *sandbox.Domain) { d.TXT = "former token" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+			s.verify()
+			s.step()
+			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Wrong: change})
+			s.wantResult(ledger.Done, "")
+			s.wantStatus("verified")
+		})
+	}
+}
+
+// TestVerifyLostAndGone: a PATCH without an answer has landed, and then the token is gone.
+// The domain must not stay verified.
+func TestVerifyLostAndGone(t *testing.T) {
+	s := newVerifySite(t)
+	s.giveUp = time.Hour
+	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+	s.verify()
+	s.step()
+	s.wantStatus("verified")
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3, Wrong: func(d *sandbox.Domain) { d.Status = "pending" }})
+	s.sandbox.SetTXT(d.Host, "gone")
+	s.wantResult(engine.Expired, "gone")
+	s.wantStatus("pending")
+}
+
+// TestVerifyRevertedReads: reads show the domain as verified for some time after its PATCH
+// was reverted. The row is not taken for one that was verified before.
+func TestVerifyRevertedReads(t *testing.T) {
+	s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = 2 * time.Minute })
+	s.giveUp = 3 * time.Hour
+	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	s.clock.advance(2 * time.Minute)
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+	s.verify()
+	s.step()
+	s.wantStatus("verified")
+	s.sandbox.SetTXT(d.Host, "gone")
+	for range 20 { // on a busy machine a check may have no answer
+		if s.step(); s.now(d).Status == "pending" {
+			break
+		}
+	}
+	s.wantStatus("pending")
+	s.sandbox.SetTXT(d.Host, d.TXT)
+	s.wantResult(ledger.Done, "")
+	s.wantStatus("verified")
+}
+
+// TestVerifyNeverSent: a PATCH that was refused had no effect. Whoever verifies the domain
+// meanwhile is not reverted.
+func TestVerifyNeverSent(t *testing.T) {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: http.StatusForbidden, Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`})
+	s.verify()
+	s.step()
+	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady {
+		t.Errorf("row %+v", row)
+	}
+	d.TXT, d.Status = "a new token", "verified"
+	s.sandbox.SetDomain(org, d)
+	s.sandbox.SetTXT(d.Host, d.TXT)
+	s.wantResult(engine.Unchanged, "")
+	s.wantStatus("verified")
+}
+
+// TestVerifyRefusedAfterLost: the PATCH after one without an answer is refused. The row is
+// open until a read shows what the domain is.
+func TestVerifyRefusedAfterLost(t *testing.T) {
+	for name, landed := range map[string]bool{"landed": true, "not landed": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: landed, DropBefore: !landed})
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Status: http.StatusBadRequest, Count: 2})
+			s.verify()
+			s.step()
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Status = "pending" }})
+			s.wantResult(ledger.Done, "")
+			s.wantStatus("verified")
+		})
+	}
+}
+
+// TestVerifyFlagTurned: the server has turned the flag under a PATCH without an answer.
+func TestVerifyFlagTurned(t *testing.T) {
+	s := newVerifySite(t)
+	s.domain(sandbox.Domain{Use: new(false)}, true)
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+	s.verify()
+	s.step()
+	d, _ := s.sandbox.Domain(org, dom)
+	d.Use = new(true)
+	s.sandbox.SetDomain(org, d)
+	s.wantResult(ledger.Done, "")
+	if d := s.wantStatus("verified"); *d.Use {
+		t.Error("the flag is true, want the false that was read")
+	}
+}
+
+// TestVerifyReverts: the record has changed under a PATCH without an answer, and the reads
+// and the revert that follow meet trouble too.
+func TestVerifyReverts(t *testing.T) {
+	changes := map[string]func(*sandbox.Domain){
+		"token":  func(d *sandbox.Domain) { d.TXT = "another" },
+		"host":   func(d *sandbox.Domain) { d.Host = "_x." + d.Domain },
+		"domain": func(d *sandbox.Domain) { d.Domain, d.Host = "other.example", "_x.other.example" },
+	}
+	for name, change := range changes {
+		for _, operation := range []string{sandbox.OpGetDiscoveryDomain, sandbox.OpUpdateDiscoveryDomain} {
+			for _, code := range []int{0, 1, 400, 403, 404, 409, 302, 429, 500} {
+				if code == 404 && operation == sandbox.OpGetDiscoveryDomain {
+					continue // a record that is gone needs no revert
+				}
+				t.Run(fmt.Sprint(name, " ", operation, " ", code), func(t *testing.T) {
+					s := newVerifySite(t)
+					s.domain(sandbox.Domain{Use: new(false)}, true)
+					s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+					s.verify()
+					s.step()
+					d, _ := s.sandbox.Domain(org, dom)
+					change(&d)
+					s.sandbox.SetDomain(org, d)
+					s.wantStatus("verified") // the danger
+					if code > 0 {
+						s.fail(operation, sandbox.Fault{Status: max(code, 2) * min(code-1, 1), DropAfter: code == 1})
+					}
+					s.wantResult(engine.Refused, "")
+					if d := s.wantStatus("pending"); *d.Use {
+						t.Error("the flag was changed")
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestVerifyRevertKilled kills the worker at each point of an execution that reverts.
+func TestVerifyRevertKilled(t *testing.T) {
+	for point := 0; ; point++ {
+		died := ""
+		t.Run(fmt.Sprint(point), func(t *testing.T) {
+			s := newVerifySite(t)
+			s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+			s.verify()
+			s.step()
+			d, _ := s.sandbox.Domain(org, dom)
+			d.TXT = "another"
+			s.sandbox.SetDomain(org, d)
+			died = s.die(point)
+			if r := s.settle(); r.Outcome != engine.Refused && r.Outcome != engine.Expired {
+				t.Errorf("died %s: %+v", died, r)
+			}
+			s.wantStatus("pending")
+		})
+		if died == "" {
+			break
+		}
+	}
+}
+
+// TestVerifyNotified repeats an execution whose event could not be notified: the PATCH is
+// not sent again, and the domain is not reverted whatever a read shows.
+func TestVerifyNotified(t *testing.T) {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	notify := s.config.Notify
+	s.config.Notify = func(ctx context.Context, e kinds.DomainEvent) error {
+		_ = notify(ctx, e)
+		return asynq.ErrServerClosed
+	}
+	s.verify()
+	s.step()
+	s.config.Notify = notify
+	d.TXT = "another"
+	d.Status = "verified"
+	s.sandbox.SetDomain(org, d)
+	s.wantResult(ledger.Done, "")
+	s.wantStatus("verified")
+	s.wantEvents(kinds.DomainVerified)
+	s.wantRequests("GET", "PATCH")
+	if len(s.events) != 2 || !slices.Equal(s.events[0].Evidence, s.events[1].Evidence) {
+		t.Errorf("events %+v", s.events)
+	}
+}

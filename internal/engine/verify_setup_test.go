@@ -1,0 +1,429 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+)
+
+// clock is ahead of the real time by a shift. Redis' time, as executions know it, and the
+// tenant's are on it.
+type clock struct {
+	mu    sync.Mutex
+	shift time.Duration
+}
+
+func (c *clock) ahead() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shift
+}
+
+func (c *clock) now() time.Time { return time.Now().Add(c.ahead()) }
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shift += d
+}
+
+// timed is a ledger of one row on a clock: the row is due at once, and after is when it
+// should be.
+type timed struct {
+	engine.Ledger
+	clock *clock
+	// first and intent are by how much the clock was ahead at the row's first begin and at
+	// its intent.
+	first, intent time.Duration
+	open          bool // an execution has left the row open
+	after         time.Duration
+}
+
+func (l *timed) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
+	b, err := l.Ledger.Begin(ctx, seg, e, rows...)
+	b.Now = b.Now.Add(l.clock.ahead())
+	for i := range b.Rows {
+		if c := &b.Rows[i].Checkpoint; !c.FirstBegun.IsZero() {
+			c.FirstBegun = c.FirstBegun.Add(l.first)
+		}
+		if in := b.Rows[i].Intent; in != nil {
+			in.At = in.At.Add(l.intent)
+		}
+	}
+	return b, err
+}
+
+func (l *timed) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte, rows ...ledger.Row) (ledger.Receipt, error) {
+	r, err := l.Ledger.Intend(ctx, seg, n, intent, rows...)
+	if err == nil && r.Statuses[0] == ledger.RowWritten {
+		l.intent = l.clock.ahead()
+	}
+	return r, err
+}
+
+func (l *timed) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+	after, stays := time.Duration(0), true
+	switch e := ends[0].Ending.(type) {
+	case ledger.Waiting:
+		after, e.After = e.After, 0
+		ends[0].Ending = e
+	case ledger.GiveBack:
+		after, e.After = e.After, 0
+		ends[0].Ending = e
+	default:
+		stays = false
+	}
+	r, err := l.Ledger.End(ctx, seg, n, ends...)
+	if stays {
+		l.left(r, after)
+	}
+	return r, err
+}
+
+func (l *timed) left(r ledger.Receipt, after time.Duration) {
+	if len(r.Statuses) == 0 || r.Statuses[0] != ledger.RowWritten {
+		return
+	}
+	if !l.open {
+		l.open, l.first = true, l.clock.ahead()
+	}
+	l.after = after
+}
+
+// probe calls a function before and after each call of an execution to the ledger and the
+// API.
+type probe struct {
+	engine.Ledger
+	api kinds.Domains
+	on  func(point string)
+}
+
+func (p *probe) around(call string, f func()) {
+	p.on("before " + call)
+	f()
+	p.on("after " + call)
+}
+
+func (p *probe) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (b ledger.Begun, err error) {
+	p.around("begin", func() { b, err = p.Ledger.Begin(ctx, seg, e, rows...) })
+	return b, err
+}
+
+func (p *probe) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte, rows ...ledger.Row) (r ledger.Receipt, err error) {
+	p.around("intend", func() { r, err = p.Ledger.Intend(ctx, seg, n, intent, rows...) })
+	return r, err
+}
+
+func (p *probe) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (r ledger.Receipt, err error) {
+	p.around("withdraw", func() { r, err = p.Ledger.Withdraw(ctx, seg, n, rows...) })
+	return r, err
+}
+
+func (p *probe) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
+	p.around("end", func() { r, err = p.Ledger.End(ctx, seg, n, ends...) })
+	return r, err
+}
+
+func (p *probe) DiscoveryDomain(ctx context.Context, organization, domain string) (d apiclient.DiscoveryDomain, err error) {
+	p.around("GET", func() { d, err = p.api.DiscoveryDomain(ctx, organization, domain) })
+	return d, err
+}
+
+func (p *probe) UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
+	p.around("PATCH", func() { d, err = p.api.UpdateDiscoveryDomain(ctx, organization, domain, u) })
+	return d, err
+}
+
+// line is how long permits are waited for.
+type line time.Duration
+
+func (l *line) Ahead(context.Context) time.Duration { return time.Duration(*l) }
+
+// proving is a DNS whose proofs a test makes.
+type proving struct {
+	kinds.DNS
+	prove func(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+}
+
+func (d proving) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.prove(ctx, host, token)
+}
+
+// verifySite is a site with one row of kind Verify, on a clock that waits for nothing.
+type verifySite struct {
+	*site
+	clock  *clock
+	timed  *timed
+	line   line
+	config kinds.VerifyConfig
+	events []kinds.DomainEvent
+	on     func(point string) // called around each call of an execution
+	points int
+	began  time.Time
+	giveUp time.Duration
+}
+
+// realTimeout is the client's: long, since lost answers reset their connections.
+const realTimeout = 5 * time.Second
+
+func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
+	t.Helper()
+	c := &clock{}
+	o := sandbox.Options{Seed: 1, Clock: c.now, TokenLifetime: 10_000 * time.Hour, NegativeTTL: time.Second}
+	for _, f := range change {
+		f(&o)
+	}
+	sb, err := sandbox.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sb.Close() })
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: sb.BaseURL(), Timeout: realTimeout, Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdle)
+	rdb := redistest.New(t)
+	s := &verifySite{clock: c, on: func(string) {}, site: &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client}}
+	s.timed = &timed{Ledger: s.Ledger, clock: c}
+	s.config = kinds.VerifyConfig{
+		API: client, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
+		Notify: func(_ context.Context, e kinds.DomainEvent) error {
+			s.events = append(s.events, e)
+			return nil
+		},
+	}
+	return s
+}
+
+func (s *verifySite) checker() *dnscheck.Checker {
+	s.t.Helper()
+	var c dnscheck.Config
+	for _, addr := range s.sandbox.DNSAddrs() {
+		r, err := dnscheck.ParseResolver(addr)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		c.Resolvers = append(c.Resolvers, r)
+	}
+	checker, err := dnscheck.New(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(checker.Close)
+	return checker
+}
+
+const dom = "ord_1"
+
+// domain adds the domain of the row, and its token to the zone if it is published.
+func (s *verifySite) domain(d sandbox.Domain, published bool) sandbox.Domain {
+	s.t.Helper()
+	d.ID = dom
+	s.sandbox.AddOrganization(org, "one")
+	d = s.sandbox.AddDomain(org, d)
+	if published {
+		s.sandbox.SetTXT(d.Host, d.TXT)
+	}
+	return d
+}
+
+// verify submits the row.
+func (s *verifySite) verify(change ...func(*kinds.VerifyRow)) {
+	s.t.Helper()
+	row := kinds.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom}
+	for _, f := range change {
+		f(&row)
+	}
+	content, err := json.Marshal(row)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.submit(kinds.Verify, string(content))
+	s.run.Description.GiveUp = s.giveUp
+	s.began = s.clock.now()
+}
+
+// claim has a row bring host and token.
+func claim(host, txt string) func(*kinds.VerifyRow) {
+	return func(r *kinds.VerifyRow) { r.VerificationHost, r.VerificationTXT = host, txt }
+}
+
+// worker returns a worker around whose calls s.on is called.
+func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
+	p := &probe{Ledger: s.timed, api: s.config.API, on: func(point string) {
+		s.points++
+		s.on(point)
+	}}
+	cfg := s.config
+	cfg.API = p
+	return s.site.worker(func(c *engine.Config) {
+		c.Ledger, c.Stopping = p, cfg.Stopping
+		c.Handlers = map[ledger.Kind]engine.Handler{kinds.Verify: kinds.NewVerify(cfg)}
+	})
+}
+
+// step lets time pass until the row is due and executes it. It returns false if the row
+// is not released.
+func (s *verifySite) step() bool {
+	s.t.Helper()
+	s.clock.advance(s.timed.after)
+	s.timed.after = 0
+	task := s.release()
+	if task == nil {
+		return false
+	}
+	worker, _ := s.worker()
+	_ = worker.ProcessTask(s.t.Context(), task)
+	return true
+}
+
+// until executes the row until a time.
+func (s *verifySite) until(at time.Time) {
+	s.t.Helper()
+	for s.clock.now().Before(at) {
+		if !s.step() {
+			s.t.Fatalf("the row is not released: %+v", s.row(0))
+		}
+	}
+}
+
+// settle executes the row until it is settled, and returns its result.
+func (s *verifySite) settle() ledger.Result {
+	s.t.Helper()
+	for range 2000 {
+		if !s.step() {
+			break
+		}
+	}
+	row := s.row(0)
+	if row.Phase != ledger.PhaseSettled {
+		s.t.Fatalf("the row stays open: %+v, note %+v", row, engine.ParseNote(row.Checkpoint.Memo))
+	}
+	return row.Result
+}
+
+// wantResult fails unless the row settles so.
+func (s *verifySite) wantResult(outcome ledger.Outcome, detail string) ledger.Result {
+	s.t.Helper()
+	r := s.settle()
+	if r.Outcome != outcome || !contains(r.Detail, detail) {
+		s.t.Errorf("%s: %s; want %s: %s", r.Outcome, r.Detail, outcome, detail)
+	}
+	return r
+}
+
+// now returns the domain as it is.
+func (s *verifySite) now(d sandbox.Domain) sandbox.Domain {
+	d, _ = s.sandbox.Domain(org, d.ID)
+	return d
+}
+
+// wantStatus fails unless the domain has the status.
+func (s *verifySite) wantStatus(status string) sandbox.Domain {
+	s.t.Helper()
+	d, _ := s.sandbox.Domain(org, dom)
+	if d.Status != status {
+		s.t.Errorf("the domain is %s, want %s", d.Status, status)
+	}
+	return d
+}
+
+// wantEvents fails unless these types of events were notified, each ID once.
+func (s *verifySite) wantEvents(types ...string) {
+	s.t.Helper()
+	var have, ids []string
+	for _, e := range s.events {
+		if !slices.Contains(ids, e.ID) {
+			have, ids = append(have, e.Type), append(ids, e.ID)
+		}
+	}
+	if !slices.Equal(have, types) {
+		s.t.Errorf("events %v, want %v", have, types)
+	}
+}
+
+// wantRequests fails unless these were the requests.
+func (s *verifySite) wantRequests(methods ...string) {
+	s.t.Helper()
+	if have := s.requests(); !slices.Equal(have, methods) {
+		s.t.Errorf("requests %v, want %v", have, methods)
+	}
+}
+
+// writes returns the bodies of the PATCHes that reached the tenant.
+func (s *verifySite) writes() (bodies []string) {
+	for _, r := range s.sandbox.Requests() {
+		if r.Method == "PATCH" {
+			bodies = append(bodies, r.Body)
+		}
+	}
+	return bodies
+}
+
+// state returns what is stored with the open row.
+func (s *verifySite) state() kinds.VerifyState {
+	s.t.Helper()
+	state, err := kinds.ReadVerifyState(engine.ParseNote(s.row(0).Checkpoint.Memo).Memo, org)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return state
+}
+
+// fail adds a fault to one operation, once.
+func (s *verifySite) fail(operation string, f sandbox.Fault) {
+	f.Operation, f.Count = operation, max(f.Count, 1)
+	s.sandbox.AddFault(f)
+}
+
+// die executes the row in a worker that ends, as by kill -9, at a point.
+func (s *verifySite) die(point int) (died string) {
+	s.t.Helper()
+	s.points = 0
+	defer func() { s.on = func(string) {} }()
+	s.on = func(name string) {
+		if s.points == point+1 {
+			died = name
+			runtime.Goexit()
+		}
+	}
+	s.clock.advance(s.timed.after)
+	s.timed.after = 0
+	task := s.release()
+	if task == nil {
+		return ""
+	}
+	worker, session := s.worker()
+	var life sync.WaitGroup
+	life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })
+	life.Wait()
+	s.on = func(string) {}
+	s.takeBack(session)
+	worker, _ = s.worker()
+	_ = worker.ProcessTask(s.t.Context(), task) // a release that was not begun lapses after ten seconds
+	return died
+}
+
+// takeBack has the ledger take the rows of a session back.
+func (s *verifySite) takeBack(session ledger.SessionID) {
+	s.t.Helper()
+	if _, _, err := s.Reclaim(s.t.Context(), s.segment(), session); err != nil {
+		s.t.Fatal(err)
+	}
+	s.timed.open = true
+}

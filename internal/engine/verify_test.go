@@ -1,0 +1,562 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+)
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
+
+// listed has the row bring the record as a listing returned it so long ago.
+func (s *verifySite) listed(ago time.Duration) func(*kinds.VerifyRow) {
+	d, _ := s.sandbox.Domain(org, dom)
+	return func(r *kinds.VerifyRow) {
+		r.Listed = &kinds.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: apiclient.DiscoveryDomain{
+			ID: d.ID, Domain: d.Domain, Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
+			VerificationHost: d.Host, VerificationTXT: d.TXT,
+		}}
+	}
+}
+
+// TestVerifyRequests counts the requests of a row.
+func TestVerifyRequests(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		published bool // at the first check
+		listed    time.Duration
+		line      time.Duration
+		want      []string
+	}{
+		{"the token is there at the first check", true, 0, 0, []string{"GET", "PATCH"}},
+		{"the token comes later", false, 0, 0, []string{"GET", "GET", "PATCH"}},
+		{"listed a moment ago", true, time.Second, 0, []string{"PATCH"}},
+		{"listed a while ago", true, 61 * time.Second, 0, []string{"GET", "PATCH"}},
+		{"listed, and the token comes later", false, time.Second, 0, []string{"GET", "PATCH"}},
+		{"permits take a moment", true, 0, 1999 * time.Millisecond, []string{"GET", "PATCH"}},
+		{"permits take long", true, 0, 2 * time.Second, []string{"GET", "GET", "PATCH"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newVerifySite(t)
+			d := s.domain(sandbox.Domain{Use: new(false)}, c.published)
+			s.line = line(c.line)
+			if c.listed > 0 {
+				s.verify(s.listed(c.listed))
+			} else {
+				s.verify()
+			}
+			s.step()
+			if !c.published {
+				for range 5 {
+					s.step()
+				}
+				s.sandbox.SetTXT(d.Host, d.TXT)
+			}
+			r := s.wantResult(ledger.Done, "")
+			s.wantRequests(c.want...)
+			if d := s.wantStatus("verified"); *d.Use {
+				t.Error("the flag was changed")
+			}
+			e, err := kinds.ReadEvidence(r.Evidence)
+			if err != nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || len(e.Said) != 3 {
+				t.Errorf("evidence %+v, %v", e, err)
+			}
+			s.wantEvents(kinds.DomainVerified)
+		})
+	}
+}
+
+// TestVerifyReady leaves a row at stage ready while permits take long, without a record
+// that it would prove against.
+func TestVerifyReady(t *testing.T) {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{}, true)
+	s.line = line(2 * time.Second)
+	s.verify()
+	s.step()
+	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 || s.timed.after != 0 {
+		t.Errorf("row %+v, due after %v", row, s.timed.after)
+	}
+	s.wantRequests("GET")
+	d.TXT = "renewed"
+	s.sandbox.SetDomain(org, d)
+	s.step()
+	if row := s.row(0); row.Checkpoint.Stage != ledger.StageCheck || len(s.writes()) != 0 {
+		t.Errorf("row %+v, writes %v: want the new token not proven", row, s.writes())
+	}
+	s.sandbox.SetTXT(d.Host, d.TXT)
+	s.wantResult(ledger.Done, "")
+}
+
+// TestVerifyReadyWithoutRead leaves a row at stage ready whose token is there and whose
+// record cannot be read again for now.
+func TestVerifyReadyWithoutRead(t *testing.T) {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{}, false)
+	s.verify()
+	s.step()
+	s.sandbox.SetTXT(d.Host, d.TXT)
+	s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusTooManyRequests})
+	s.step()
+	if row := s.row(0); row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 {
+		t.Errorf("row %+v", row)
+	}
+	s.wantResult(ledger.Done, "")
+	s.wantRequests("GET", "GET", "GET", "PATCH")
+}
+
+// waitingGate gives the permit of a PATCH after a while.
+type waitingGate struct{ d time.Duration }
+
+func (g *waitingGate) Wait(_ context.Context, operation string) error {
+	if operation == apiclient.OpUpdateDiscoveryDomain {
+		time.Sleep(g.d)
+	}
+	return nil
+}
+
+func (*waitingGate) Answered(context.Context, string, int, http.Header) {}
+
+// TestVerifyStaleRecord has a permit come when the record is a minute old: it is read
+// again, and no intent is left.
+func TestVerifyStaleRecord(t *testing.T) {
+	s := newVerifySite(t)
+	s.domain(sandbox.Domain{}, true)
+	gate := &waitingGate{2 * time.Second}
+	client, err := apiclient.New(apiclient.Config{BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())), Gate: gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdle)
+	s.config.API = client
+	s.verify(s.listed(58 * time.Second))
+	s.step()
+	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 || len(s.requests()) != 0 {
+		t.Errorf("requests %v, row %+v", s.requests(), row)
+	}
+	gate.d = 0
+	s.wantResult(ledger.Done, "")
+	s.wantRequests("GET", "PATCH")
+}
+
+// TestVerifyFlag sends the flag as it was read, or as the row brings it.
+func TestVerifyFlag(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		reading sandbox.FlagReading
+		old     bool // the record omits the flag
+		flag    *bool
+		row     *bool
+		want    bool
+	}{
+		{"false, server keeps", sandbox.KeepFlag, false, new(false), nil, false},
+		{"false, server sets true", sandbox.FlagTrue, false, new(false), nil, false},
+		{"true, server sets true", sandbox.FlagTrue, false, new(true), nil, true},
+		{"false, omitted, server keeps", sandbox.KeepFlag, true, new(false), nil, false},
+		{"false, omitted, row says false, server sets true", sandbox.FlagTrue, true, new(false), new(false), false},
+		{"false, row says true", sandbox.KeepFlag, false, new(false), new(true), true},
+		{"true, row says false", sandbox.FlagTrue, false, new(true), new(false), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newVerifySite(t, func(o *sandbox.Options) { o.FlagDefault, o.OldRecords = c.reading, c.old })
+			s.domain(sandbox.Domain{Use: c.flag}, true)
+			s.verify(func(r *kinds.VerifyRow) { r.UseForOrganizationDiscovery = c.row })
+			s.wantResult(ledger.Done, "")
+			if d := s.wantStatus("verified"); *d.Use != c.want {
+				t.Errorf("flag %t, want %t", *d.Use, c.want)
+			}
+		})
+	}
+}
+
+// TestVerifyRefuses records and rows that cannot be proven: without a PATCH, and without a
+// query about a host that proves nothing.
+func TestVerifyRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		domain sandbox.Domain
+		claim  [2]string // host and token
+		detail string
+		young  bool // refused only once the read cannot be behind
+	}{
+		{name: "a host outside the domain", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.elsewhere.example"}, detail: "not below its domain"},
+		{name: "a suffix of a label", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.notshop.example"}, detail: "not below its domain"},
+		{name: "a public suffix", domain: sandbox.Domain{Domain: "co.uk", Host: "_ss.co.uk"}, detail: "is a public suffix"},
+		{name: "an address", domain: sandbox.Domain{Domain: "192.0.2.1", Host: "_ss.shop.example"}, detail: "is an IP address"},
+		{name: "another token", claim: [2]string{"", "mine"}, detail: "verification_txt", young: true},
+		{name: "another host", claim: [2]string{"_ss.mine.example", ""}, detail: "verification_host", young: true},
+		{name: "both", claim: [2]string{"_ss.mine.example", "mine"}, detail: "verification_txt", young: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newVerifySite(t)
+			d := s.domain(c.domain, true)
+			s.sandbox.SetTXT("_ss.mine.example", "mine", d.TXT)
+			s.verify(claim(c.claim[0], c.claim[1]))
+			s.step()
+			if open := s.row(0).Phase == ledger.PhaseWaiting; open != c.young {
+				t.Errorf("open after the first execution: %t", open)
+			}
+			s.wantResult(engine.Refused, c.detail)
+			if n := len(s.writes()) + len(s.sandbox.Queries()); n != 0 {
+				t.Errorf("%d PATCHes and queries, want none", n)
+			}
+			if age := s.clock.now().Sub(s.began); c.young && age < 5*time.Minute {
+				t.Errorf("refused at the age of %v", age)
+			}
+		})
+	}
+}
+
+// TestVerifyRows executes rows that need no PATCH or have an unusual record.
+func TestVerifyRows(t *testing.T) {
+	t.Run("verified before", func(t *testing.T) {
+		s := newVerifySite(t)
+		d := s.domain(sandbox.Domain{Status: "verified"}, true)
+		s.verify(claim(d.Host, d.TXT))
+		s.wantResult(engine.Unchanged, "before")
+		s.wantRequests("GET")
+		s.wantEvents()
+	})
+	t.Run("mixed case", func(t *testing.T) {
+		s := newVerifySite(t)
+		d := s.domain(sandbox.Domain{Domain: "Shop.Example", Host: "_ss-Verification.Org_1.shop.EXAMPLE"}, true)
+		s.verify(claim(strings.ToLower(d.Host)+".", d.TXT))
+		s.wantResult(ledger.Done, "")
+	})
+	t.Run("malformed", func(t *testing.T) {
+		for _, content := range []string{`[]`, `{}`, `{"organization_id":"org_1"}`, `{"organization_id":"org_1","discovery_domain_id":"` + dom + `","verification_host":"a b"}`,
+			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","listed":{"id":"dom_2"}}`} {
+			t.Run(content, func(t *testing.T) {
+				s := newVerifySite(t)
+				s.submit(kinds.Verify, content)
+				s.wantResult(engine.InvalidRow, "")
+				s.wantRequests()
+			})
+		}
+	})
+	t.Run("a newer member", func(t *testing.T) {
+		s := newVerifySite(t)
+		s.submit(kinds.Verify, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`","hurry":true}`)
+		s.step()
+		if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+			t.Errorf("row %+v", row)
+		}
+	})
+	t.Run("a read that is behind", func(t *testing.T) {
+		s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = time.Minute })
+		d := s.domain(sandbox.Domain{TXT: "old"}, false)
+		s.clock.advance(time.Hour)
+		d.TXT = "new"
+		s.sandbox.SetDomain(org, d)
+		s.sandbox.SetTXT(d.Host, "new")
+		s.verify(claim(d.Host, "new"))
+		s.run.CreatedAt = s.clock.now()
+		s.wantResult(ledger.Done, "")
+	})
+	t.Run("no such domain", func(t *testing.T) {
+		s := newVerifySite(t)
+		s.sandbox.AddOrganization(org, "one")
+		s.verify()
+		s.step()
+		if row := s.row(0); row.Checkpoint.Attempts != 1 {
+			t.Errorf("row %+v, want a young row to be read again", row)
+		}
+		s.wantResult(engine.Refused, "404")
+		if age := s.clock.now().Sub(s.began); age < 5*time.Minute {
+			t.Errorf("refused at the age of %v", age)
+		}
+	})
+}
+
+// TestVerifyExpires gives up after the time of the run, and later if no server answers.
+func TestVerifyExpires(t *testing.T) {
+	const giveUp = 72 * time.Hour
+	for _, c := range []struct {
+		name   string
+		zone   func(*verifySite, sandbox.Domain)
+		late   time.Duration // before the first check
+		age    time.Duration
+		detail string
+	}{
+		{"nothing there", func(*verifySite, sandbox.Domain) {}, 0, giveUp, "does not exist"},
+		{"another value", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Host, "another") }, 0, giveUp, `"another"`},
+		{"no answer", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, -1) }, 0, giveUp + 24*time.Hour, "SERVFAIL"},
+		{"checked late", func(*verifySite, sandbox.Domain) {}, giveUp / 2, giveUp, "does not exist"},
+		{"first checked when its time is up", func(*verifySite, sandbox.Domain) {}, 2 * giveUp, 3 * giveUp, "does not exist"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.giveUp = giveUp
+			d := s.domain(sandbox.Domain{}, false)
+			c.zone(s, d)
+			s.verify()
+			s.clock.advance(c.late)
+			r := s.wantResult(engine.Expired, c.detail)
+			age := s.clock.now().Sub(s.began)
+			if soon := 2 * time.Hour; age < c.age-time.Second || age > c.age+soon {
+				t.Errorf("expired at the age of %v, want %v", age, c.age)
+			}
+			s.wantRequests("GET")
+			e, err := kinds.ReadEvidence(r.Evidence)
+			if err != nil || len(e.Said) < 2 || e.At.Before(s.clock.now().Add(-time.Minute)) {
+				t.Errorf("evidence %+v, %v: want that of the last check", e, err)
+			}
+			s.wantEvents(kinds.DomainExpired)
+			s.wantStatus("pending")
+		})
+	}
+	t.Run("no answer, then a no", func(t *testing.T) {
+		s := newVerifySite(t)
+		s.giveUp = time.Hour
+		d := s.domain(sandbox.Domain{}, false)
+		s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, -1)
+		s.verify()
+		s.until(s.began.Add(2 * time.Hour))
+		s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, 0)
+		s.step()
+		if row := s.row(0); row.Result.Outcome != engine.Expired {
+			t.Errorf("row %+v", row)
+		}
+	})
+	t.Run("checked once more after a long sleep", func(t *testing.T) {
+		s := newVerifySite(t)
+		s.giveUp = time.Hour
+		d := s.domain(sandbox.Domain{}, false)
+		s.verify()
+		s.step()
+		s.clock.advance(1000 * time.Hour)
+		s.sandbox.SetTXT(d.Host, d.TXT)
+		s.wantResult(ledger.Done, "")
+	})
+	t.Run("seen, never proven", func(t *testing.T) {
+		for stage, long := range map[ledger.Stage]time.Duration{ledger.StageCheck: 0, ledger.StageReady: time.Minute} {
+			t.Run(string(stage), func(t *testing.T) {
+				s := newVerifySite(t)
+				s.giveUp, s.line = time.Hour, line(long)
+				s.domain(sandbox.Domain{}, true)
+				s.config.DNS = proving{s.config.DNS, func(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+					return dnscheck.Verdict{Reason: dnscheck.ReasonDisagree, Host: host}, nil
+				}}
+				s.verify()
+				s.wantResult(engine.Expired, "disagree")
+				if age := s.clock.now().Sub(s.began); age < 25*time.Hour-time.Second || age > 28*time.Hour {
+					t.Errorf("expired at the age of %v", age)
+				}
+			})
+		}
+	})
+}
+
+// TestVerifyChange checks a row soon again after the zone's answer has changed.
+func TestVerifyChange(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*verifySite, sandbox.Domain)
+		soon   bool
+	}{
+		{"another value", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Host, "another") }, true},
+		{"the same value twice", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Host, "one", "one") }, false},
+		{"no value any more", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Host) }, true},
+		{"no answer", func(s *verifySite, d sandbox.Domain) { s.sandbox.SetRCode(d.Host, 2, 20) }, false},
+		{"nothing", func(*verifySite, sandbox.Domain) {}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.giveUp = 100 * time.Hour
+			d := s.domain(sandbox.Domain{}, false)
+			s.sandbox.SetTXT(d.Host, "one")
+			s.verify()
+			hours := func(n time.Duration) {
+				t.Helper()
+				s.until(s.clock.now().Add(n * time.Hour))
+				if s.timed.after < 50*time.Minute {
+					t.Fatalf("checked again after %v, want an hour", s.timed.after)
+				}
+			}
+			hours(5)
+			c.change(s, d)
+			s.step()
+			if soon := s.timed.after < time.Minute; soon != c.soon {
+				t.Errorf("checked again after %v", s.timed.after)
+			}
+			hours(5)
+		})
+	}
+	t.Run("always", func(t *testing.T) {
+		s := newVerifySite(t)
+		s.giveUp = 24 * time.Hour
+		d := s.domain(sandbox.Domain{}, false)
+		s.verify()
+		checks := 0
+		for ; s.row(0).Phase != ledger.PhaseSettled; checks++ {
+			s.sandbox.SetTXT(d.Host, fmt.Sprint(checks))
+			s.step()
+		}
+		if checks > 24*9 {
+			t.Errorf("%d checks in a day", checks)
+		}
+	})
+}
+
+// TestVerifyTokenGone has the token seen by the check, and not by the proof.
+func TestVerifyTokenGone(t *testing.T) {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{}, true)
+	direct := s.config.DNS
+	s.config.DNS = proving{direct, func(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+		s.sandbox.SetTXT(d.Host, "gone")
+		return direct.Prove(ctx, host, token)
+	}}
+	s.verify()
+	s.step()
+	row := s.row(0)
+	if e := s.state().Evidence; row.Checkpoint.Stage != ledger.StageCheck || e == nil || !contains(e.Sentence, `"gone"`) || s.timed.after < 10*time.Second {
+		t.Errorf("row %+v, state %+v, due after %v", row, s.state(), s.timed.after)
+	}
+	s.wantRequests("GET")
+	s.config.DNS = direct
+	s.sandbox.SetTXT(d.Host, d.TXT)
+	s.wantResult(ledger.Done, "")
+}
+
+// TestVerifyStopping has the worker stop before the PATCH.
+func TestVerifyStopping(t *testing.T) {
+	s := newVerifySite(t)
+	s.domain(sandbox.Domain{}, true)
+	stopping, direct := make(chan struct{}), s.config.DNS
+	s.config.Stopping = stopping
+	s.config.DNS = proving{direct, func(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+		close(stopping)
+		return direct.Prove(ctx, host, token)
+	}}
+	s.verify()
+	s.step()
+	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 || row.Intent != nil {
+		t.Errorf("row %+v", row)
+	}
+	s.wantRequests("GET")
+	s.config.Stopping, s.config.DNS = nil, direct
+	s.wantResult(ledger.Done, "")
+}
+
+// TestVerifyUnread verifies for credentials that may not read.
+func TestVerifyUnread(t *testing.T) {
+	site := func(t *testing.T) *verifySite {
+		s := newVerifySite(t)
+		s.config.NoReads, s.giveUp = true, time.Hour
+		return s
+	}
+	flag := func(r *kinds.VerifyRow) { r.UseForOrganizationDiscovery = new(false) }
+	t.Run("PATCH alone", func(t *testing.T) {
+		s := site(t)
+		d := s.domain(sandbox.Domain{Use: new(false)}, true)
+		s.verify(claim(d.Host, d.TXT), flag)
+		s.wantResult(ledger.Done, "")
+		s.wantRequests("PATCH")
+	})
+	t.Run("host, token and flag are required", func(t *testing.T) {
+		for detail, change := range map[string]func(*kinds.VerifyRow){
+			"verification_host and verification_txt": claim("", ""),
+			"verification_txt":                       claim("_ss.shop.example", ""),
+			"use_for_organization_discovery":         claim("_ss.shop.example", "token"),
+		} {
+			t.Run(detail, func(t *testing.T) {
+				s := site(t)
+				s.domain(sandbox.Domain{}, true)
+				s.verify(change)
+				s.wantResult(engine.Refused, detail)
+				s.wantRequests()
+			})
+		}
+	})
+	for name, d := range map[string]sandbox.Domain{
+		"another host": {Use: new(false)}, "host not below the domain": {Domain: "shop.example", Host: "_ss.mine.example", TXT: "mine", Use: new(false)},
+		"public suffix": {Domain: "co.uk", Host: "_ss.mine.example", TXT: "mine", Use: new(false)},
+	} {
+		t.Run("reverted: "+name, func(t *testing.T) {
+			s := site(t)
+			s.domain(d, true)
+			s.sandbox.SetTXT("_ss.mine.example", "mine")
+			s.verify(claim("_ss.mine.example", "mine"), flag)
+			s.wantResult(engine.Refused, "set back to pending")
+			s.wantStatus("pending")
+			s.wantEvents()
+		})
+	}
+	t.Run("no value of the host is stored", func(t *testing.T) {
+		const secret = "internal-api-key=c0ffee"
+		s := site(t)
+		s.domain(sandbox.Domain{}, true)
+		s.sandbox.SetTXT("_internal.corp.example", secret)
+		s.verify(claim("_internal.corp.example", "mine"), flag)
+		s.step()
+		if e := s.state().Evidence; e == nil || contains(fmt.Sprint(*e), "c0ffee") || !contains(e.Sentence, "another value") {
+			t.Errorf("evidence %+v", e)
+		}
+		r := s.wantResult(engine.Expired, "another value")
+		if e, err := kinds.ReadEvidence(r.Evidence); err != nil || contains(fmt.Sprint(e, r.Detail, s.events), "c0ffee") {
+			t.Errorf("evidence %+v, %v", e, err)
+		}
+	})
+	t.Run("lost answer, and the token is gone", func(t *testing.T) {
+		s := site(t)
+		s.domain(sandbox.Domain{}, false)
+		s.sandbox.SetTXT("_ss.mine.example", "mine")
+		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+		s.verify(claim("_ss.mine.example", "mine"), flag)
+		s.step()
+		s.wantStatus("verified") // the danger
+		s.sandbox.SetTXT("_ss.mine.example", "gone")
+		s.wantResult(engine.Refused, "set back to pending")
+		s.wantStatus("pending")
+	})
+}
+
+// TestVerifyAudit logs which proof a domain was verified by.
+func TestVerifyAudit(t *testing.T) {
+	s := newVerifySite(t)
+	var log strings.Builder
+	s.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	d := s.domain(sandbox.Domain{}, true)
+	s.verify()
+	s.wantResult(ledger.Done, "")
+	for _, part := range []string{"msg=audit", `event="domain verified"`, "organization_id=" + org, "domain=" + d.Domain, "basis=resolvers", "quorum=2", "perspectives=[default]", "operators="} {
+		if !contains(log.String(), part) {
+			t.Errorf("the log has no %s: %s", part, &log)
+		}
+	}
+}
+
+// TestVerifyMemo stores the record and the evidence of the last check with a waiting row.
+func TestVerifyMemo(t *testing.T) {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{}, false)
+	s.sandbox.SetTXT(d.Host, "v=other", "v=more\x07")
+	s.verify()
+	s.step()
+	state := s.state()
+	if r := state.Record; r == nil || r.Domain != d.Domain || r.Host != d.Host || r.TXT != d.TXT {
+		t.Errorf("record %+v", r)
+	}
+	if e := state.Evidence; e == nil || e.State != "absent" || len(e.Said) < 2 || !slices.Equal(e.Said[0].Values, []string{`"v=other"`, `"v=more\a"`}) {
+		t.Errorf("evidence %+v", e)
+	}
+	note := engine.ParseNote(s.row(0).Checkpoint.Memo)
+	if note.Outcome != engine.NotYetFound || note.Reason != "" || len(note.Memo) > 400 {
+		t.Errorf("note %+v of %d bytes", note, len(note.Memo))
+	}
+}
