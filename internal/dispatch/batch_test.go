@@ -1,0 +1,62 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+)
+
+// TestBatchesHaveOneGroup has rows of several organizations in one run: each task has
+// rows of one, and at most as many as a batch holds.
+func TestBatchesHaveOneGroup(t *testing.T) {
+	s := newSite(t)
+	const kind ledger.Kind = "client:remove"
+	var rows [][]byte
+	for i := range 100 {
+		rows = append(rows, fmt.Appendf(nil, "%d", i%7))
+	}
+	s.submit("a", kind, rows)
+	d := s.dispatcher(func(c *dispatch.Config) {
+		c.Kinds = map[ledger.Kind]dispatch.Kind{kind: {Batch: 10, Group: func(content []byte) string { return string(content) }}}
+	})
+	for range 3 {
+		round(t, d)
+	}
+	tasks, err := asynq.NewInspectorFromRedisClient(s.rdb).ListPendingTasks(queue, asynq.PageSize(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, sizes := map[ledger.Row]bool{}, map[string][]int{}
+	for _, info := range tasks {
+		task, err := engine.ParseTask(info.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group := string(task.Rows[0].Content)
+		for _, row := range task.Rows {
+			if string(row.Content) != group {
+				t.Errorf("a task has rows of groups %s and %s", group, row.Content)
+			}
+			if seen[row.Row] {
+				t.Errorf("row %d is in two tasks", row.Row)
+			}
+			seen[row.Row] = true
+		}
+		sizes[group] = append(sizes[group], len(task.Rows))
+	}
+	if len(seen) != len(rows) {
+		t.Errorf("%d rows in tasks, want %d", len(seen), len(rows))
+	}
+	for group, of := range sizes { // 14 or 15 rows each
+		slices.Sort(of)
+		if len(of) != 2 || of[1] != 10 {
+			t.Errorf("group %s has tasks of %v rows, want 10 and the rest", group, of)
+		}
+	}
+}

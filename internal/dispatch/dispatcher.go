@@ -1,0 +1,224 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+)
+
+// Kind holds the properties of a kind of rows.
+type Kind struct {
+	// Operations are the API operations that an execution needs: while one of them is
+	// blocked a row is released every 30 s.
+	Operations []string
+	// Cost is the number of requests of an execution.
+	Cost Cost
+	// Batch is the largest number of rows of one task; 0: one.
+	Batch int
+	// Group returns what the rows of one task have in common, such as their
+	// organization, from the content of a row; nil: rows need nothing in common.
+	Group func(content []byte) string
+}
+
+// Config is what a [Dispatcher] needs.
+type Config struct {
+	Tenant ledger.Tenant
+	Ledger Ledger
+	Redis  redis.UniversalClient
+	// Queue is the name of the tenant's queue in asynq.
+	Queue string
+	// Session and Protocol are the worker's.
+	Session  ledger.SessionID
+	Protocol int
+	// Places is how many tasks a worker executes at a time. All workers of a tenant are
+	// taken to have as many.
+	Places int
+	// Kinds are those that are released. Rows of other kinds wait for a dispatcher of a
+	// newer worker.
+	Kinds map[ledger.Kind]Kind
+	// Pace returns the state of the tenant's pace; nil: nothing is paused or blocked.
+	Pace func(context.Context) (pace.State, error)
+	// Rate returns the tenant's rate in requests per second; nil: no limit.
+	Rate func() float64
+	// Ended does what follows the end of a run. It is repeated until it returns nil, and
+	// the run is then finished. nil: nothing follows.
+	Ended  func(context.Context, ledger.Run) error
+	Logger *slog.Logger // nil: none
+}
+
+const (
+	// idleEvery is how often the index is read while nothing is due.
+	idleEvery = time.Second
+	// busyEvery is how often rows are released while more are due, and fullEvery how
+	// often it is tried while there is no free place or no permit.
+	busyEvery = 20 * time.Millisecond
+	fullEvery = 100 * time.Millisecond
+	// wakeEvery is the shortest time between a round and one that was woken: many single
+	// rows are released together.
+	wakeEvery = 5 * time.Millisecond
+	// afterError is the wait after an error of Redis.
+	afterError = time.Second
+	// upkeepEvery is how often the index is rebuilt and runs are deleted.
+	upkeepEvery = time.Minute
+	// stateEvery is how often the pace and the sessions are read.
+	stateEvery = time.Second
+)
+
+// Dispatcher releases the due rows of a tenant while it is the active one.
+type Dispatcher struct {
+	cfg   Config
+	lease *Lease
+	queue *Queue
+	wake  chan struct{}
+
+	active   bool
+	leaseAt  time.Time // of the last attempt
+	upkeepAt time.Time
+	stateAt  time.Time
+	pace     pace.State
+	workers  int
+	taken    taken
+	nextDue  time.Duration // from the last reading of the index on
+	load     Load
+	window   Window
+	permits  Permits
+	gate     Gate
+	turn     int
+}
+
+// New returns a dispatcher that is not active.
+func New(cfg Config) *Dispatcher {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Rate == nil {
+		cfg.Rate = func() float64 { return math.Inf(1) }
+	}
+	return &Dispatcher{
+		cfg: cfg, lease: NewLease(cfg.Redis, cfg.Tenant, cfg.Session, cfg.Protocol), queue: NewQueue(cfg.Redis, cfg.Queue),
+		wake: make(chan struct{}, 1), taken: taken{},
+	}
+}
+
+// Wake begins the next round at once, for example since a run was submitted.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run dispatches until ctx ends, and gives the lease up.
+func (d *Dispatcher) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		after, err := d.Round(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.cfg.Logger.WarnContext(ctx, "dispatcher failed", "tenant", d.cfg.Tenant, "error", err)
+		}
+		d.sleep(ctx, after, err != nil)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
+	defer cancel()
+	if err := d.lease.Drop(ctx); err != nil {
+		d.cfg.Logger.DebugContext(ctx, "lease not given up", "tenant", d.cfg.Tenant, "error", err)
+	}
+}
+
+// sleep waits for the next round. After an error nothing shortens the wait.
+func (d *Dispatcher) sleep(ctx context.Context, after time.Duration, failed bool) {
+	if !failed && after > wakeEvery {
+		pause(ctx, wakeEvery, nil)
+		pause(ctx, after-wakeEvery, d.wake)
+		return
+	}
+	pause(ctx, after, nil)
+}
+
+// pause waits until the time has passed, the dispatcher is woken or ctx ends.
+func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+	}
+}
+
+// Round does what is due now, and returns when to call it again: at least a second
+// later if it failed.
+func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error) {
+	now := time.Now()
+	if held, err := d.elect(ctx, now); err != nil || !held {
+		return afterError, err
+	}
+	if now.Sub(d.upkeepAt) >= upkeepEvery {
+		if err := d.upkeep(ctx); err != nil {
+			return afterError, err
+		}
+		d.upkeepAt = now
+	}
+	if err := d.take(ctx, now); err != nil {
+		return afterError, err
+	}
+	if len(d.taken) == 0 {
+		return min(max(d.nextDue, busyEvery), idleEvery), nil
+	}
+	tasks, err := d.release(ctx, now)
+	if err != nil {
+		return afterError, err
+	}
+	return d.pauseAfter(now, tasks), nil
+}
+
+// elect gets or renews the lease. A dispatcher that becomes active begins with a
+// rebuild; one that is not active any more hands back what it has taken.
+func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err error) {
+	if d.active && now.Sub(d.leaseAt) < leaseEvery {
+		return true, nil
+	}
+	held, err = d.lease.Take(ctx)
+	if err != nil {
+		return false, err
+	}
+	if held != d.active {
+		d.cfg.Logger.InfoContext(ctx, "dispatcher changed", "tenant", d.cfg.Tenant, "active", held)
+		d.active, d.upkeepAt = held, time.Time{}
+		err = d.handBack(ctx)
+	}
+	d.leaseAt = now
+	return held, err
+}
+
+// handBack puts all segments in memory back into the index, as due now: the rebuild of the
+// next active dispatcher may have been before they were taken.
+func (d *Dispatcher) handBack(ctx context.Context) error {
+	var hints []ledger.Hint
+	for _, r := range d.taken {
+		for _, s := range r.segments {
+			hints = append(hints, ledger.Hint{Segment: s.id, Due: dueNow})
+		}
+	}
+	d.taken = taken{}
+	if len(hints) == 0 {
+		return nil
+	}
+	return d.cfg.Ledger.Hint(ctx, d.cfg.Tenant, hints...)
+}
+
+// pauseAfter returns when to call Round again after one that enqueued tasks.
+func (d *Dispatcher) pauseAfter(now time.Time, tasks int) time.Duration {
+	switch {
+	case tasks > 0:
+		return busyEvery
+	case len(d.candidates(now)) > 0 && !d.load.Paused:
+		return fullEvery
+	}
+	return min(max(d.nextDue, busyEvery), idleEvery)
+}

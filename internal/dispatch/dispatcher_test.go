@@ -1,0 +1,361 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/redisconn"
+	"orgops/internal/redistest"
+)
+
+// dispatcher returns a dispatcher whose rounds the test calls, without a worker.
+func (s *site) dispatcher(change ...func(*dispatch.Config)) *dispatch.Dispatcher {
+	c := dispatch.Config{
+		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
+		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: []string{apiclient.OpUpdateDiscoveryDomain}, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
+		Logger: s.logger(),
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	return dispatch.New(c)
+}
+
+// pending returns the number of tasks in the queue.
+func (s *site) pending() int {
+	s.t.Helper()
+	l, err := dispatch.NewQueue(s.rdb, queue).Load()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l.Pending
+}
+
+func round(t *testing.T, d *dispatch.Dispatcher) time.Duration {
+	t.Helper()
+	after, err := d.Round(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return after
+}
+
+// TestRoundReleasesAWindow releases no more than the places of one worker, and nothing
+// while they are pending.
+func TestRoundReleasesAWindow(t *testing.T) {
+	s := newSite(t)
+	s.submit("a", kinds.Update, s.domains(100))
+	d := s.dispatcher()
+	for range 3 {
+		round(t, d)
+		if n := s.pending(); n != places {
+			t.Errorf("%d tasks, want %d", n, places)
+		}
+	}
+	if after := round(t, d); after < 50*time.Millisecond {
+		t.Errorf("the next round is in %v although the window is full", after)
+	}
+}
+
+// TestOneDispatcherIsActive has two dispatchers: the one of the newer protocol releases.
+func TestOneDispatcherIsActive(t *testing.T) {
+	s := newSite(t)
+	s.submit("a", kinds.Update, s.domains(100))
+	newer := s.dispatcher(func(c *dispatch.Config) { c.Protocol = 2 })
+	older := s.dispatcher()
+	round(t, newer)
+	if after := round(t, older); after != time.Second || s.pending() != places {
+		t.Errorf("%d tasks, the older one waits for %v", s.pending(), after)
+	}
+}
+
+// TestHandBack has a dispatcher put back what it has taken once another one is active.
+func TestHandBack(t *testing.T) {
+	s := newSite(t)
+	s.submit("a", kinds.Update, s.domains(100))
+	older := s.dispatcher()
+	round(t, older)
+	newer := dispatch.NewLease(s.rdb, tenant, ledger.NewSessionID(), 2)
+	if held, err := newer.Take(t.Context()); err != nil || !held {
+		t.Fatalf("held %t, %v", held, err)
+	}
+	time.Sleep(1100 * time.Millisecond) // until the older one renews its lease
+	round(t, older)
+	if due, err := s.TakeDue(t.Context(), 10, tenant); err != nil || len(due[0].Segments) != 1 {
+		t.Errorf("due %v, %v", due, err)
+	}
+}
+
+// TestPausedQueue releases nothing while the queue is paused.
+func TestPausedQueue(t *testing.T) {
+	s := newSite(t)
+	s.submit("a", kinds.Update, s.domains(100))
+	d := s.dispatcher()
+	round(t, d)
+	inspector := asynq.NewInspectorFromRedisClient(s.rdb)
+	if err := inspector.PauseQueue(queue); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inspector.DeleteAllPendingTasks(queue); err != nil {
+		t.Fatal(err)
+	}
+	if after := round(t, d); s.pending() != 0 || after < time.Second {
+		t.Errorf("%d tasks, the next round in %v", s.pending(), after)
+	}
+	if err := inspector.UnpauseQueue(queue); err != nil {
+		t.Fatal(err)
+	}
+	round(t, d)
+	if s.pending() == 0 {
+		t.Error("nothing was released")
+	}
+}
+
+// TestBlockedOperation releases one row while its operation is blocked, and nothing while
+// the tenant is paused.
+func TestBlockedOperation(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		state pace.State
+		want  int
+	}{
+		{"blocked", pace.State{Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}, 1},
+		{"paused", pace.State{PausedUntil: time.Now().Add(time.Hour)}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			s.submit("a", kinds.Update, s.domains(100))
+			s.submit("b", kinds.Update, s.domains(100))
+			d := s.dispatcher(func(config *dispatch.Config) {
+				config.Pace = func(context.Context) (pace.State, error) {
+					c.state.At = time.Now()
+					return c.state, nil
+				}
+			})
+			var after time.Duration
+			for range 3 {
+				after = round(t, d)
+			}
+			if n := s.pending(); n != c.want || after < time.Second {
+				t.Errorf("%d tasks, want %d; the next round in %v", n, c.want, after)
+			}
+		})
+	}
+}
+
+// TestUnknownKind leaves rows of a kind alone that the dispatcher does not know.
+func TestUnknownKind(t *testing.T) {
+	s := newSite(t)
+	s.submit("a", "newer", [][]byte{[]byte(`{}`)})
+	d := s.dispatcher()
+	if after := round(t, d); s.pending() != 0 || after < time.Second/2 {
+		t.Errorf("%d tasks, the next round in %v", s.pending(), after)
+	}
+}
+
+// refuse is a hook that refuses to enqueue for a number of times.
+type refuse struct{ left atomic.Int64 }
+
+func (*refuse) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*refuse) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r *refuse) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		args := cmd.Args()
+		if len(args) > 4 && strings.HasPrefix(cmd.Name(), "eval") && strings.Contains(fmt.Sprint(args[3]), "asynq:{"+queue+"}:t:") && r.left.Add(-1) >= 0 {
+			cmd.SetErr(errors.New("OOM command not allowed when used memory > 'maxmemory'"))
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestGiveBack gives rows back that were not enqueued: they are due at once, and the
+// dispatcher waits for a second.
+func TestGiveBack(t *testing.T) {
+	s := newSite(t)
+	s.submit("a", kinds.Update, s.domains(5))
+	rdb, err := redisconn.Open(redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	hook := &refuse{}
+	hook.left.Store(3)
+	rdb.AddHook(hook)
+	d := s.dispatcher(func(c *dispatch.Config) { c.Redis = rdb })
+	if after, err := d.Round(t.Context()); err == nil || after < time.Second {
+		t.Errorf("the next round in %v, %v", after, err)
+	}
+	p, err := s.Sync(t.Context(), "a")
+	if err != nil || s.pending() != 2 || p.Segments[0].Open.Queued != 3 || p.Segments[0].Open.Released != 2 {
+		t.Errorf("%d tasks, segment %+v, %v", s.pending(), p.Segments, err)
+	}
+	time.Sleep(1100 * time.Millisecond) // until the sort is asked for again
+	round(t, d)
+	if n := s.pending(); n != 5 {
+		t.Errorf("%d tasks, want 5", n)
+	}
+}
+
+// TestFinish finishes a run that has ended, once what follows its end was done.
+func TestFinish(t *testing.T) {
+	s := newSite(t)
+	s.submit("a", kinds.Update, s.domains(5))
+	followed := 0
+	d := s.dispatcher(func(c *dispatch.Config) {
+		c.Ended = func(_ context.Context, r ledger.Run) error {
+			if followed++; r.ID != "a" || !r.Ended() {
+				t.Errorf("ended: %+v", r)
+			}
+			if followed == 1 {
+				return errors.New("the receiver is away")
+			}
+			return nil
+		}
+	})
+	if err := s.Cancel(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	round(t, d) // both the rebuild and the index lead to the run
+	if followed != 2 || s.run("a").FinishedAt.IsZero() {
+		t.Errorf("followed %d times, run %+v", followed, s.run("a"))
+	}
+}
+
+// TestTrimArchive deletes archived tasks that are old, or too many.
+func TestTrimArchive(t *testing.T) {
+	s := newSite(t)
+	client, inspector := asynq.NewClientFromRedisClient(s.rdb), asynq.NewInspectorFromRedisClient(s.rdb)
+	for i := range 1005 {
+		id := fmt.Sprint(i)
+		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("test", nil), asynq.Queue(queue), asynq.TaskID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := inspector.ArchiveAllPendingTasks(queue); err != nil {
+		t.Fatal(err)
+	}
+	q := dispatch.NewQueue(s.rdb, queue)
+	if n, err := q.TrimArchive(t.Context(), time.Time{}); err != nil || n != 5 {
+		t.Errorf("%d deleted, %v; want 5", n, err)
+	}
+	if n, err := q.TrimArchive(t.Context(), time.Now().Add(11*time.Minute)); err != nil || n != 1000 {
+		t.Errorf("%d deleted, %v; want 1000", n, err)
+	}
+}
+
+// TestDeadWorker kills a worker with rows in progress: another one takes over its lease
+// and, once its session is dead, its rows.
+func TestDeadWorker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a session to die")
+	}
+	s := newSite(t)
+	entered, over := make(chan int, 10), make(chan struct{})
+	const stuck = ledger.Kind("stuck")
+	with := func(h engine.Handler) func(*options) {
+		return func(o *options) {
+			o.engine.Handlers[stuck] = h
+			o.dispatch.Kinds[stuck] = dispatch.Kind{}
+		}
+	}
+	dead := s.start(with(engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		entered <- -1
+		<-over
+		return ledger.Result{Outcome: engine.Unchanged}, nil
+	})))
+	t.Cleanup(func() { close(over) })
+	s.submit("a", stuck, [][]byte{[]byte(`{}`), []byte(`{}`)})
+	for range 2 {
+		<-entered
+	}
+	dead.server.Stop() // it takes no task any more
+	dead.end()         // and its session is not renewed
+	s.start(with(engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		entered <- row.Attempts
+		return ledger.Result{}, nil
+	})))
+	if run := s.awaitEnd("a"); run.Counts[ledger.Done] != 2 {
+		t.Errorf("counts %v", run.Counts)
+	}
+	for range 2 {
+		if n := <-entered; n != 1 {
+			t.Errorf("%d attempts were counted, want 1", n)
+		}
+	}
+}
+
+// TestFirstReadsWait: while proven rows keep the pace busy for two seconds, rows that were
+// never begun are not released; afterwards they are.
+func TestFirstReadsWait(t *testing.T) {
+	s := newSite(t)
+	ctx := t.Context()
+	proven := s.submit("proven", kinds.Update, s.domains(8))
+	seg := ledger.Segment{Run: proven.ID, Incarnation: proven.Incarnation}
+	release, err := s.Release(ctx, seg, ledger.Quota{First: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []ledger.Row
+	for _, r := range release.Rows {
+		rows = append(rows, r.Row)
+	}
+	e := ledger.Execution{Token: release.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
+	if _, err := s.Begin(ctx, seg, e, rows...); err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := s.End(ctx, seg, e.Nonce, ledger.Ends(ledger.Waiting{Stage: ledger.StageReady}, rows...)...)
+	if err != nil || receipt.Open.Ready != 8 {
+		t.Fatalf("%+v, %v", receipt, err)
+	}
+	s.submit("new", kinds.Update, s.domains(8))
+	d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 2 } })
+	runs := func() map[ledger.RunID]int {
+		tasks, err := asynq.NewInspectorFromRedisClient(s.rdb).ListPendingTasks(queue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := map[ledger.RunID]int{}
+		for _, info := range tasks {
+			task, err := engine.ParseTask(info.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n[task.Run]++
+		}
+		return n
+	}
+	for range 3 { // the first learns how many rows are ready
+		time.Sleep(600 * time.Millisecond) // another permit
+		round(t, d)
+	}
+	if n := runs(); n["new"] > 1 || n["proven"] < 3 {
+		t.Errorf("tasks %v", n)
+	}
+	s.await("first reads", func() bool {
+		time.Sleep(200 * time.Millisecond)
+		round(t, d)
+		return runs()["new"] > 1
+	})
+	if n := runs(); n["proven"] < 5 { // 3 left of two seconds' 4
+		t.Errorf("tasks %v at the first read", n)
+	}
+}

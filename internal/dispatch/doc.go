@@ -1,0 +1,20 @@
+// Package dispatch releases due rows of a tenant into asynq, only as many as the workers
+// can start within about a second. So priority, fairness, a cancel, a pause and a
+// changed rate take effect within a second or two, however many rows are open.
+//
+// Every worker runs a [Dispatcher] for each of its tenants. One of them is active: the
+// holder of a short lease in Redis, and of several the one with the highest protocol
+// number. Two at a time do no harm, since a row is released by one script.
+//
+//	index of due segments --> candidates --> Plan --> Release --> asynq
+//	          ^                                |
+//	          |                                +-- window: free places and starts per second
+//	     Rebuild, at takeover                  +-- permits: one second of the tenant's pace
+//	     and once a minute                     +-- blocks: a probe every 30 s
+//
+// [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The index is a
+// hint: what it has lost is found by the next rebuild.
+//
+// The active dispatcher also makes rows of dead sessions due, finishes runs that have
+// ended, deletes runs after their retention, and trims asynq's archive.
+package dispatch

@@ -1,0 +1,57 @@
+package dispatch
+
+import (
+	"time"
+
+	"orgops/internal/pace"
+)
+
+// probeEvery is how often a row of a blocked operation is released, to find out whether
+// the operation works again.
+const probeEvery = 30 * time.Second
+
+// Gate decides which kinds may be released while the tenant is stopped or paused, or
+// operations are blocked. The zero Gate is ready.
+type Gate struct {
+	probed map[string]time.Time // operation -> when its last probe was released
+}
+
+// Rows returns the largest number of rows to release for a kind that needs the
+// operations: none while the tenant is stopped or paused, one every 30 s while one of them is
+// blocked, else -1 for no limit.
+func (g *Gate) Rows(now time.Time, s pace.State, operations []string) int {
+	if s.Stopped != nil || s.PausedUntil.After(s.At) {
+		return 0
+	}
+	limit := -1
+	for _, b := range blocks(s, operations) {
+		limit = 1
+		if now.Sub(g.probed[b]) < probeEvery {
+			return 0
+		}
+	}
+	return limit
+}
+
+// Probed records that rows of a kind were released that needs the operations.
+func (g *Gate) Probed(now time.Time, s pace.State, operations []string) {
+	for _, b := range blocks(s, operations) {
+		if g.probed == nil {
+			g.probed = map[string]time.Time{}
+		}
+		g.probed[b] = now
+	}
+}
+
+// blocks returns the blocked ones among the operations.
+func blocks(s pace.State, operations []string) (blocked []string) {
+	for _, b := range s.Blocks {
+		for _, operation := range operations {
+			if b.Operation == operation || b.Operation == pace.All {
+				blocked = append(blocked, b.Operation)
+				break
+			}
+		}
+	}
+	return blocked
+}

@@ -1,0 +1,127 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// mortal ends its dispatcher, as kill -9 does, before or after the call of that number.
+type mortal struct {
+	dispatch.Ledger
+	call  int // from 0
+	after bool
+	n     int
+	died  bool
+}
+
+func (m *mortal) step(call func()) {
+	n := m.n
+	m.n++
+	if n == m.call && !m.after {
+		m.died = true
+		runtime.Goexit()
+	}
+	call()
+	if n == m.call && m.after {
+		m.died = true
+		runtime.Goexit()
+	}
+}
+
+func (m *mortal) TakeDue(ctx context.Context, n int, tenants ...ledger.Tenant) (due []ledger.DueSegments, err error) {
+	m.step(func() { due, err = m.Ledger.TakeDue(ctx, n, tenants...) })
+	return due, err
+}
+
+func (m *mortal) Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) (err error) {
+	m.step(func() { err = m.Ledger.Hint(ctx, t, hints...) })
+	return err
+}
+
+func (m *mortal) Release(ctx context.Context, seg ledger.Segment, q ledger.Quota) (r ledger.Release, err error) {
+	m.step(func() { r, err = m.Ledger.Release(ctx, seg, q) })
+	return r, err
+}
+
+func (m *mortal) Rebuild(ctx context.Context, t ledger.Tenant) (all []ledger.Progress, err error) {
+	m.step(func() { all, err = m.Ledger.Rebuild(ctx, t) })
+	return all, err
+}
+
+func (m *mortal) Finish(ctx context.Context, run ledger.RunID) (err error) {
+	m.step(func() { err = m.Ledger.Finish(ctx, run) })
+	return err
+}
+
+// TestKill kills a dispatcher before and after each of its calls. Another one takes over
+// and releases every row, also those that were released and not enqueued.
+func TestKill(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for call := 0; ; call++ {
+			m := &mortal{call: call, after: after}
+			t.Run(fmt.Sprintf("call %d after %t", call, after), func(t *testing.T) {
+				s := newSite(t)
+				clock := redistest.Mini(t)
+				now := time.Now()
+				m.Ledger = s.Ledger
+				s.submit("a", kinds.Update, s.domains(20))
+				first := s.dispatcher(func(c *dispatch.Config) { c.Ledger = m })
+				var life sync.WaitGroup
+				life.Go(func() {
+					for range 4 {
+						round(t, first)
+						s.execute()
+					}
+				})
+				life.Wait()
+				clock.SetTime(now.Add(ledger.ReleaseTimeout + time.Second))
+				second := s.dispatcher()
+				for range 20 {
+					round(t, second)
+					s.execute()
+					if s.run("a").Ended() {
+						break
+					}
+					time.Sleep(200 * time.Millisecond)
+				}
+				if r := s.run("a"); r.Counts[ledger.Done] != 20 || len(s.patches()) != 20 {
+					t.Errorf("counts %v, %d domains patched", r.Counts, len(s.patches()))
+				}
+			})
+			if !m.died {
+				break
+			}
+		}
+	}
+}
+
+// execute executes all tasks of the queue, in the test's goroutine.
+func (s *site) execute() {
+	s.t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(s.rdb)
+	tasks, err := inspector.ListPendingTasks(queue, asynq.PageSize(1000))
+	if err != nil {
+		return // the queue was never used
+	}
+	e := engine.New(s.engineConfig(s.Ledger, ledger.NewSessionID()))
+	for _, t := range tasks {
+		if err := e.ProcessTask(s.t.Context(), asynq.NewTask(t.Type, t.Payload)); err != nil {
+			s.t.Error(err)
+		}
+		if err := inspector.DeleteTask(queue, t.ID); err != nil {
+			s.t.Error(err)
+		}
+	}
+}

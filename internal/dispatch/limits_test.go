@@ -1,0 +1,110 @@
+package dispatch_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"orgops/internal/dispatch"
+	"orgops/internal/pace"
+)
+
+func TestWindow(t *testing.T) {
+	var w dispatch.Window
+	now := time.Unix(1000, 0)
+	w.Observe(now, 0)
+	if n := w.Free(16, 0, 0); n != 16 {
+		t.Errorf("%d free at first, want the places", n)
+	}
+	w.Released(16)
+	if n := w.Free(16, 16, 0); n != 0 {
+		t.Errorf("%d free while as many tasks are pending", n)
+	}
+	// The workers start all of it in 100 ms: 160 a second, a tenth of which counts.
+	w.Observe(now.Add(100*time.Millisecond), 0)
+	if n := w.Free(16, 0, 0); n != 32 {
+		t.Errorf("%d free, want 32", n)
+	}
+	// Nothing starts for a second: back to the places.
+	w.Observe(now.Add(1100*time.Millisecond), 0)
+	if n := w.Free(16, 0, 16); n != 0 {
+		t.Errorf("%d free while all places work", n)
+	}
+	w.Released(1_000_000)
+	w.Observe(now.Add(2100*time.Millisecond), 0)
+	if n := w.Free(16, 0, 0); n != 5000 {
+		t.Errorf("%d free, want the bound", n)
+	}
+}
+
+func TestPermits(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p dispatch.Permits
+	if n := p.Rows(5, 1); n != 0 {
+		t.Errorf("%d rows without permits", n)
+	}
+	p.Refill(now, 16)
+	if n := p.Rows(100, 2); n != 8 {
+		t.Errorf("%d rows of two requests, want one second of 16", n)
+	}
+	p.Spend(8, 2)
+	if n := p.Rows(100, 2); n != 0 {
+		t.Errorf("%d rows after all were spent", n)
+	}
+	if n := p.Rows(100, 0); n != 100 {
+		t.Errorf("%d rows without requests", n)
+	}
+	p.Refill(now.Add(500*time.Millisecond), 16)
+	if n := p.Rows(100, 1); n != 8 {
+		t.Errorf("%d rows after half a second, want 8", n)
+	}
+	p.Refill(now.Add(time.Hour), 16)
+	if n := p.Rows(100, 1); n != 16 {
+		t.Errorf("%d rows after an hour, want 16", n)
+	}
+	p.Refill(now.Add(2*time.Hour), 1.0/60)
+	if n := p.Rows(100, 3); n != 1 {
+		t.Errorf("%d rows at one request a minute, want 1", n)
+	}
+	p.Spend(1, 3)
+	p.Refill(now.Add(2*time.Hour+time.Minute), 1.0/60)
+	if n := p.Rows(100, 3); n != 0 {
+		t.Errorf("%d rows a minute later, want 0", n)
+	}
+	p.Refill(now, math.Inf(1))
+	p.Spend(1000, 1)
+	if n := p.Rows(1000, 1); n != 1000 {
+		t.Errorf("%d rows without a limit", n)
+	}
+}
+
+func TestGate(t *testing.T) {
+	now := time.Unix(1000, 0)
+	paused := pace.State{At: now, PausedUntil: now.Add(time.Second)}
+	blocked := pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}
+	all := pace.State{At: now, Blocks: []pace.Block{{Operation: pace.All}}}
+	var g dispatch.Gate
+	for _, c := range []struct {
+		name       string
+		after      time.Duration
+		state      pace.State
+		operations []string
+		want       int
+	}{
+		{"open", 0, pace.State{At: now}, []string{"update"}, -1},
+		{"paused", 0, paused, nil, 0},
+		{"stopped by an operator", 0, pace.State{At: now, Stopped: &pace.Stop{By: "alice"}}, nil, 0},
+		{"another operation is blocked", 0, blocked, []string{"get"}, -1},
+		{"the first probe", 0, blocked, []string{"get", "update"}, 1},
+		{"a probe is under way", 29 * time.Second, blocked, []string{"update"}, 0},
+		{"the next probe", 30 * time.Second, blocked, []string{"update"}, 1},
+		{"all operations are blocked", 30 * time.Second, all, []string{"get"}, 1},
+	} {
+		if got := g.Rows(now.Add(c.after), c.state, c.operations); got != c.want {
+			t.Errorf("%s: %d rows, want %d", c.name, got, c.want)
+		}
+		if c.name == "the first probe" {
+			g.Probed(now, c.state, c.operations)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package dispatch_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"orgops/internal/engine/kinds"
+	"orgops/internal/redistest"
+)
+
+// TestAtMaxmemory has Redis refuse writes: the dispatcher tries once a second, and goes on
+// when memory is there again.
+func TestAtMaxmemory(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client()
+	s := newSiteOn(t, rdb)
+	s.submit("a", kinds.Update, s.domains(100))
+	d := s.dispatcher()
+	round(t, d) // the scripts are there
+	limit := func(bytes string) {
+		t.Helper()
+		if err := rdb.ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit("1mb")
+	if err := rdb.Del(t.Context(), "asynq:{"+queue+"}:pending").Err(); err != nil { // as if all had started
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { d.Run(ctx) })
+	before := commands(t, rdb.Info(t.Context(), "stats").Val())
+	time.Sleep(3 * time.Second)
+	if n := commands(t, rdb.Info(t.Context(), "stats").Val()) - before; n > 300 { // those inside scripts included
+		t.Errorf("%d commands in three seconds", n)
+	}
+	if n := s.pending(); n != 0 {
+		t.Errorf("%d tasks were enqueued", n)
+	}
+	limit("0")
+	s.await("rows are released", func() bool { return s.pending() == places })
+	cancel()
+	running.Wait()
+}
+
+// commands returns the number of commands that Redis has processed.
+func commands(t *testing.T, stats string) int {
+	t.Helper()
+	_, rest, _ := strings.Cut(stats, "total_commands_processed:")
+	digits, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,63 @@
+package dispatch
+
+import (
+	"math"
+	"time"
+)
+
+// Cost is the number of requests that an execution of a row makes on average, by the
+// sort of release. Zero is for DNS checks.
+type Cost struct {
+	First, Check, Ready float64
+}
+
+// least returns the cost of the cheapest sort.
+func (c Cost) least() float64 { return min(c.First, c.Check, c.Ready) }
+
+// of returns the cost of a row of a sort.
+func (c Cost) of(s sort) float64 {
+	switch s {
+	case ready:
+		return c.Ready
+	case check:
+		return c.Check
+	}
+	return c.First
+}
+
+// Permits is the share of the tenant's pace that may be released: what one second of it
+// gives. The zero Permits is empty.
+type Permits struct {
+	left float64
+	at   time.Time
+}
+
+// Refill adds what the rate, in requests per second, has given since the last call.
+func (p *Permits) Refill(now time.Time, perSecond float64) {
+	if math.IsInf(perSecond, 1) {
+		p.left, p.at = math.Inf(1), now
+		return
+	}
+	if p.at.IsZero() || math.IsInf(p.left, 1) {
+		p.left = perSecond
+	} else {
+		p.left += now.Sub(p.at).Seconds() * perSecond
+	}
+	// A rate below one a second still releases a row at a time.
+	p.left, p.at = min(p.left, max(perSecond, 1)), now
+}
+
+// Rows returns how many of n rows the permits allow. A row that costs more than a second
+// gives is allowed when the permits are full.
+func (p *Permits) Rows(n int, cost float64) int {
+	if cost <= 0 || math.IsInf(p.left, 1) {
+		return n
+	}
+	if p.left < 1 && p.left < cost {
+		return 0
+	}
+	return min(n, max(1, int(p.left/cost)))
+}
+
+// Spend takes the permits of released rows. They may be overdrawn by one row.
+func (p *Permits) Spend(rows int, cost float64) { p.left -= float64(rows) * cost }

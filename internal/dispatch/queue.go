@@ -1,0 +1,121 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/engine"
+)
+
+// Load is the state of a tenant's queue.
+type Load struct {
+	// Pending and Active are the numbers of tasks in the queue and in progress.
+	Pending, Active int
+	// Paused reports whether the queue is paused, as asynqmon can do.
+	Paused bool
+}
+
+// Queue is a tenant's queue in asynq.
+type Queue struct {
+	name      string
+	client    *asynq.Client
+	inspector *asynq.Inspector
+}
+
+// NewQueue returns the queue of that name. It uses rdb and does not close it.
+func NewQueue(rdb redis.UniversalClient, name string) *Queue {
+	return &Queue{name: name, client: asynq.NewClientFromRedisClient(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb)}
+}
+
+// Load returns the state of the queue. A queue that was never used is empty.
+func (q *Queue) Load() (Load, error) {
+	info, err := q.inspector.GetQueueInfo(q.name)
+	if isNotFound(err) {
+		return Load{}, nil
+	}
+	if err != nil {
+		return Load{}, fmt.Errorf("inspect queue %s: %w", q.name, err)
+	}
+	return Load{Pending: info.Pending, Active: info.Active, Paused: info.Paused}, nil
+}
+
+// isNotFound reports whether the queue was never used. GetQueueInfo returns asynq's
+// internal error for that, and not [asynq.ErrQueueNotFound].
+func isNotFound(err error) bool {
+	return errors.Is(err, asynq.ErrQueueNotFound) || err != nil && strings.HasPrefix(err.Error(), "NOT_FOUND: queue ")
+}
+
+// Enqueue enqueues a task. If the queue has the task already that is a success: go-redis
+// repeats a command whose answer was lost.
+func (q *Queue) Enqueue(ctx context.Context, t engine.Task) error {
+	payload, err := t.Marshal()
+	if err != nil {
+		return err
+	}
+	// asynq's retries are out of reach: it repeats a message that its worker did not
+	// acknowledge, and the engine acknowledges it then.
+	_, err = q.client.EnqueueContext(ctx, asynq.NewTask(string(t.Kind), payload),
+		asynq.Queue(q.name), asynq.TaskID(t.ID()), asynq.Timeout(engine.TaskTimeout), asynq.MaxRetry(1<<30))
+	if errors.Is(err, asynq.ErrTaskIDConflict) || errors.Is(err, asynq.ErrDuplicateTask) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("enqueue task %s: %w", t.ID(), err)
+	}
+	return nil
+}
+
+const (
+	// archivedFor is how long a task that ended badly is kept for people to see. The
+	// ledger keeps its result as long as the run.
+	archivedFor = 10 * time.Minute
+	// archivedMost is how many of them are kept.
+	archivedMost = 1000
+	// trimPage and trimPages bound the deletions of one call.
+	trimPage, trimPages = 100, 30
+)
+
+// TrimArchive deletes archived tasks that are older than ten minutes, or beyond the last
+// 1,000. It returns their number, at most 3,000 in one call.
+func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, err error) {
+	info, err := q.inspector.GetQueueInfo(q.name)
+	if isNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("inspect queue %s: %w", q.name, err)
+	}
+	excess := info.Archived - archivedMost
+	for range trimPages {
+		n, err := q.trimPage(ctx, now, excess-deleted)
+		deleted += n
+		if err != nil || n < trimPage {
+			return deleted, err
+		}
+	}
+	return deleted, nil
+}
+
+// trimPage deletes archived tasks of the oldest page, at least the excess.
+func (q *Queue) trimPage(ctx context.Context, now time.Time, excess int) (deleted int, err error) {
+	oldest, err := q.inspector.ListArchivedTasks(q.name, asynq.PageSize(trimPage))
+	if err != nil {
+		return 0, fmt.Errorf("list archived tasks of %s: %w", q.name, err)
+	}
+	for _, t := range oldest {
+		if deleted >= excess && now.Sub(t.LastFailedAt) < archivedFor || ctx.Err() != nil {
+			break
+		}
+		if err := q.inspector.DeleteTask(q.name, t.ID); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+			return deleted, fmt.Errorf("delete archived task %s: %w", t.ID, err)
+		}
+		deleted++
+	}
+	return deleted, nil
+}

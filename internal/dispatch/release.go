@@ -1,0 +1,271 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+)
+
+// release releases rows of the segments in memory, as many as the window allows. It
+// returns the number of tasks enqueued.
+func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err error) {
+	if err := d.refresh(ctx, now); err != nil {
+		return 0, err
+	}
+	if err := d.reclaim(ctx, now); err != nil {
+		return 0, err
+	}
+	if d.load, err = d.queue.Load(); err != nil {
+		return 0, err
+	}
+	d.window.Observe(now, d.load.Pending)
+	d.permits.Refill(now, d.cfg.Rate())
+	free := d.window.Free(d.places(), d.load.Pending, d.load.Active)
+	if d.load.Paused {
+		return 0, nil
+	}
+	// What a run does not use is shared again among the others.
+	for tasks < free {
+		n, err := d.pass(ctx, now, free-tasks)
+		tasks += n
+		if err != nil || n == 0 {
+			return tasks, err
+		}
+	}
+	return tasks, nil
+}
+
+// places returns how many tasks the workers of the tenant execute at a time.
+func (d *Dispatcher) places() int { return d.cfg.Places * max(d.workers, 1) }
+
+// reclaim makes rows of dead sessions due, for each segment as often as sessions are
+// renewed. A segment with rows in progress is due that often.
+func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) error {
+	var segs []ledger.Segment
+	for _, r := range d.taken {
+		for _, s := range r.segments {
+			if now.Sub(s.reclaimedAt) >= ledger.RenewEvery {
+				segs = append(segs, s.id)
+				s.reclaimedAt = now
+			}
+		}
+	}
+	reclaimed, err := d.cfg.Ledger.ReclaimDead(ctx, segs...)
+	for _, r := range reclaimed {
+		d.cfg.Logger.WarnContext(ctx, "rows of a dead worker reclaimed", "tenant", d.cfg.Tenant, "run", r.Segment.Run, "rows", r.Rows)
+		d.taken.wake(r.Segment)
+	}
+	return err
+}
+
+// pass shares free tasks among the runs once, and returns the number of tasks enqueued.
+func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int) (tasks int, err error) {
+	for _, g := range Plan(free, d.permits, d.candidates(now), &d.turn) {
+		n, err := d.serve(ctx, d.taken[g.Run], g.Rows, now)
+		tasks += n
+		if err != nil {
+			return tasks, err
+		}
+	}
+	return tasks, nil
+}
+
+// candidates returns the runs that may have due rows.
+func (d *Dispatcher) candidates(now time.Time) []Candidate {
+	var all []Candidate
+	for _, r := range d.taken.ordered() {
+		limit := d.gateRows(r, now)
+		if limit != 0 && !r.idle(now) {
+			all = append(all, Candidate{
+				Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: d.cfg.Kinds[r.Kind].Cost.least(),
+			})
+		}
+	}
+	return all
+}
+
+// gateRows returns the largest number of rows of a run to release now; -1: no limit.
+func (d *Dispatcher) gateRows(r *run, now time.Time) int {
+	return d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations)
+}
+
+// serve releases rows of a run for up to n tasks, and returns the number of tasks: what
+// was proven first, whatever its segment, and rows that were never released last.
+func (d *Dispatcher) serve(ctx context.Context, r *run, n int, now time.Time) (tasks int, err error) {
+	if d.gateRows(r, now) == 0 { // another run has the probe
+		return 0, nil
+	}
+	segments := slices.Clone(r.segments)
+	for so := range sorts {
+		for _, s := range segments {
+			if tasks >= n || now.Before(s.until[so]) || so == first && d.provenEnough() {
+				continue
+			}
+			some, err := d.releaseSort(ctx, r, s, so, n-tasks, now)
+			tasks += some
+			if err != nil {
+				return tasks, err
+			}
+		}
+	}
+	if tasks > 0 {
+		r.servedAt = now
+		d.gate.Probed(now, d.pace, d.cfg.Kinds[r.Kind].Operations)
+	}
+	for _, s := range segments {
+		if err := d.put(ctx, s, now); err != nil {
+			return tasks, err
+		}
+	}
+	return tasks, nil
+}
+
+// provenMost is how long proven rows may keep the pace busy before first reads wait: more
+// reads would only add rows that wait for a permit.
+const provenMost = 2 * time.Second
+
+// provenEnough reports whether rows at stage ready need more permits than provenMost of
+// the pace gives.
+func (d *Dispatcher) provenEnough() bool {
+	need := 0.0
+	for _, r := range d.taken {
+		cost := d.cfg.Kinds[r.Kind].Cost.Ready
+		for _, s := range r.segments {
+			need += cost * float64(s.open.Ready)
+		}
+	}
+	return need > 0 && need >= provenMost.Seconds()*d.cfg.Rate()
+}
+
+// releaseMost is how many rows of a sort one call of [ledger.Ledger.Release] releases.
+const releaseMost = 250
+
+// releaseSort releases rows of one sort for up to n tasks. Rows of a kind with batches may
+// have less in common than a batch holds, and make up to releaseMost tasks.
+func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sort, n int, now time.Time) (tasks int, err error) {
+	kind := d.cfg.Kinds[r.Kind]
+	rows := min(d.permits.Rows(n, kind.Cost.of(so))*max(kind.Batch, 1), releaseMost)
+	if rows == 0 {
+		return 0, nil
+	}
+	release, err := d.cfg.Ledger.Release(ctx, s.id, so.quota(rows))
+	if errors.Is(err, ledger.ErrNotFound) {
+		s.vanish(now)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	s.learn(release.Receipt, now.Add(emptyFor(d.taken.segments())))
+	if len(release.Rows) == 0 { // also if the run is stopped
+		s.until[so] = now.Add(emptyFor(d.taken.segments()))
+	}
+	tasks, err = d.enqueue(ctx, r.Run, s.id, release)
+	d.permits.Spend(tasks, kind.Cost.of(so))
+	d.window.Released(tasks)
+	return tasks, err
+}
+
+// put puts a segment back into the index if nothing of it is due now.
+func (d *Dispatcher) put(ctx context.Context, s *segment, now time.Time) error {
+	if !s.idle(now) || s.due.Equal(dueNow) {
+		return nil
+	}
+	if s.due.IsZero() { // the last row was settled: the run may have ended
+		r, err := d.cfg.Ledger.Get(ctx, s.id.Run)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+		case err != nil:
+			return err
+		case r.Ended() && r.Incarnation == s.id.Incarnation:
+			d.finish(ctx, r)
+		}
+	}
+	return d.putBack(ctx, s.id, s.due)
+}
+
+// dueNow is the due time of a segment that has rows due.
+var dueNow = time.UnixMilli(1).UTC()
+
+// enqueuers is how many tasks are enqueued at a time, to hide round trips.
+const enqueuers = 16
+
+// enqueue enqueues the rows of a release, and gives back those of tasks that were not
+// enqueued. A task that was enqueued all the same finds its rows with another token.
+func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segment, release ledger.Release) (tasks int, err error) {
+	rows, err := d.readable(ctx, seg, release.Rows)
+	if err != nil {
+		return 0, err
+	}
+	var mu sync.Mutex
+	var back []ledger.Row
+	var failed error
+	var group errgroup.Group
+	group.SetLimit(enqueuers)
+	for _, batch := range d.cfg.Kinds[r.Kind].batches(rows) {
+		group.Go(func() error {
+			err := d.queue.Enqueue(ctx, engine.NewTask(r, seg, release.Token, batch...))
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				tasks++
+				return nil
+			}
+			failed = err
+			for _, row := range batch {
+				back = append(back, row.Row)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil
+	if len(back) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
+		defer cancel()
+		_, err := d.cfg.Ledger.GiveBack(ctx, seg, release.Token, back...)
+		failed = errors.Join(failed, err)
+	}
+	return tasks, failed
+}
+
+// batches divides rows into those of one task each, in the order of their first rows.
+func (k Kind) batches(rows []ledger.ReleasedRow) (all [][]ledger.ReleasedRow) {
+	if k.Group == nil {
+		return slices.Collect(slices.Chunk(rows, max(k.Batch, 1)))
+	}
+	open := map[string]int{} // group -> index of its last batch
+	for _, row := range rows {
+		group := k.Group(row.Content)
+		i, ok := open[group]
+		if !ok || len(all[i]) >= max(k.Batch, 1) {
+			i = len(all)
+			open[group] = i
+			all = append(all, nil)
+		}
+		all[i] = append(all[i], row)
+	}
+	return all
+}
+
+// readable returns the rows whose content can be read, and settles the others as failed.
+func (d *Dispatcher) readable(ctx context.Context, seg ledger.Segment, rows []ledger.ReleasedRow) (good []ledger.ReleasedRow, err error) {
+	for _, row := range rows {
+		if row.Err == nil {
+			good = append(good, row)
+			continue
+		}
+		result := ledger.Result{Outcome: engine.Failed, Detail: fmt.Sprintf("the stored row cannot be read: %v", row.Err)}
+		if _, err := d.cfg.Ledger.Dismiss(ctx, seg, result, row.Row); err != nil {
+			return nil, err
+		}
+	}
+	return good, nil
+}

@@ -1,0 +1,133 @@
+package dispatch
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// segment is a segment that the active dispatcher has taken from the index. It is
+// in memory until it is put back with a later due time.
+type segment struct {
+	id ledger.Segment
+	// due and open are those of the last receipt; zero if there was none.
+	due  time.Time
+	open ledger.OpenRows
+	// until is, for each sort, the time before which releasing it is in vain.
+	until [sorts]time.Time
+	// reclaimedAt is when rows of dead sessions were last reclaimed.
+	reclaimedAt time.Time
+}
+
+// emptyFor returns how long a sort is not asked for in a segment that had no due row of
+// it, unless a hint arrives. The time grows with the number of segments in memory, so
+// that questions in vain stay below 500 a second.
+func emptyFor(segments int) time.Duration {
+	return min(max(time.Second, time.Duration(segments)*4*time.Millisecond), 5*time.Second)
+}
+
+// run is a run of which segments are in memory.
+type run struct {
+	ledger.Run
+	servedAt time.Time
+	segments []*segment // in the order in which they were taken
+}
+
+// taken is the set of segments in memory, by run.
+type taken map[ledger.RunID]*run
+
+// add adds a segment of a run, or wakes it if it is there already.
+func (t taken) add(r ledger.Run, seg ledger.Segment, now time.Time) {
+	have := t[r.ID]
+	if have == nil || have.Incarnation != r.Incarnation {
+		have = &run{servedAt: now}
+		t[r.ID] = have
+	}
+	have.Run = r
+	if !t.wake(seg) {
+		have.segments = append(have.segments, &segment{id: seg})
+	}
+}
+
+// wake has all sorts of a segment asked for again. It reports whether the segment is in
+// memory.
+func (t taken) wake(seg ledger.Segment) bool {
+	r := t[seg.Run]
+	if r == nil {
+		return false
+	}
+	for _, s := range r.segments {
+		if s.id == seg {
+			s.until = [sorts]time.Time{}
+			return true
+		}
+	}
+	return false
+}
+
+// drop removes a segment.
+func (t taken) drop(seg ledger.Segment) {
+	r := t[seg.Run]
+	if r == nil {
+		return
+	}
+	r.segments = slices.DeleteFunc(r.segments, func(s *segment) bool { return s.id == seg })
+	if len(r.segments) == 0 {
+		delete(t, seg.Run)
+	}
+}
+
+// segments returns the number of segments.
+func (t taken) segments() (n int) {
+	for _, r := range t {
+		n += len(r.segments)
+	}
+	return n
+}
+
+// ordered returns the runs, the oldest first.
+func (t taken) ordered() []*run {
+	all := make([]*run, 0, len(t))
+	for _, r := range t {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *run) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// learn keeps what a receipt tells. Sorts without a due row are not asked for until then.
+func (s *segment) learn(r ledger.Receipt, until time.Time) {
+	s.due, s.open = r.Due, r.Open
+	for so, due := range [sorts]int{ready: r.Open.ReadyDue, check: r.Open.CheckDue, first: r.Open.Queued} {
+		if due == 0 {
+			s.until[so] = until
+		}
+	}
+}
+
+// idle reports whether no sort of the segment is worth a release now.
+func (s *segment) idle(now time.Time) bool {
+	for _, until := range s.until {
+		if !now.Before(until) {
+			return false
+		}
+	}
+	return true
+}
+
+// idle reports whether no segment of the run is worth a release now.
+func (r *run) idle(now time.Time) bool {
+	return !slices.ContainsFunc(r.segments, func(s *segment) bool { return !s.idle(now) })
+}
+
+// vanish makes the segment leave the index: it does not exist any more.
+func (s *segment) vanish(now time.Time) {
+	s.due = time.Time{}
+	for so := range s.until {
+		s.until[so] = now.Add(time.Second)
+	}
+}

@@ -1,0 +1,279 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"orgops/apiclient"
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	tenant = ledger.Tenant("acme")
+	queue  = "acme.rows"
+	org    = "org_1"
+	places = 16
+	// patience is how long a test waits for what takes seconds, on a
+	// machine that has much else to do.
+	patience = 4 * time.Minute
+)
+
+// site is a tenant with its ledger.
+type site struct {
+	*ledger.Ledger
+	t       *testing.T
+	rdb     redis.UniversalClient
+	sandbox *sandbox.Sandbox
+	api     *apiclient.Client
+	log     *lockedBuffer
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	return newSiteOn(t, redistest.New(t))
+}
+
+func newSiteOn(t *testing.T, rdb redis.UniversalClient) *site {
+	t.Helper()
+	sb, err := sandbox.Start(sandbox.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sb.Close() })
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: sb.BaseURL(), Timeout: 2 * time.Second, Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdle)
+	sb.AddOrganization(org, "one")
+	s := &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: client, log: &lockedBuffer{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.log.tail(6000))
+		}
+	})
+	return s
+}
+
+// lockedBuffer is a log for many goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) tail(n int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := b.b.String()
+	return text[max(0, len(text)-n):]
+}
+
+func (s *site) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
+
+// domains adds n domains whose flag is set, and returns rows that clear it.
+func (s *site) domains(n int) [][]byte {
+	s.t.Helper()
+	rows := make([][]byte, n)
+	for i := range rows {
+		d := s.sandbox.AddDomain(org, sandbox.Domain{Use: new(true)})
+		row, err := json.Marshal(kinds.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID, UseForOrganizationDiscovery: new(false)})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		rows[i] = row
+	}
+	return rows
+}
+
+// submit creates and commits a run, as a producer does.
+func (s *site) submit(id ledger.RunID, kind ledger.Kind, rows [][]byte) ledger.Run {
+	s.t.Helper()
+	ctx := s.t.Context()
+	run, _, err := s.Create(ctx, ledger.NewRun{ID: id, Tenant: tenant, Kind: kind})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stager, err := s.NewStager(ctx, run)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, row := range rows {
+		if err := stager.Add(ctx, row); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if run, err = stager.Commit(ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	return run
+}
+
+// worker is a worker process: a session, an asynq server with an engine, a dispatcher.
+type worker struct {
+	*site
+	engine   *engine.Engine
+	server   *asynq.Server
+	session  ledger.Session
+	stopping chan struct{}
+	end      context.CancelFunc
+	done     sync.WaitGroup
+	stopped  sync.Once
+}
+
+// options change a worker before it starts.
+type options struct {
+	engine   engine.Config
+	dispatch dispatch.Config
+	around   asynq.MiddlewareFunc // around the engine; nil: none
+}
+
+func (s *site) engineConfig(l engine.Ledger, session ledger.SessionID) engine.Config {
+	return engine.Config{
+		Tenant: tenant, Ledger: l, Session: session, Logger: s.logger(),
+		Handlers: map[ledger.Kind]engine.Handler{
+			kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: s.api, RequestTimeout: 50 * time.Millisecond, Settled: 200 * time.Millisecond}),
+		},
+	}
+}
+
+// start starts a worker.
+func (s *site) start(change ...func(*options)) *worker {
+	s.t.Helper()
+	w := &worker{site: s, stopping: make(chan struct{})}
+	w.session = ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol, Tenants: []ledger.Tenant{tenant}, Kinds: []ledger.Kind{kinds.Update}}
+	rdb, err := redisconn.ForServer(redisconn.Config{URL: redistest.URL(s.t), AllowURLPassword: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = rdb.Close() })
+	l := ledger.New(rdb)
+	o := options{engine: s.engineConfig(l, w.session.ID), dispatch: dispatch.Config{
+		Tenant: tenant, Ledger: l, Redis: rdb, Queue: queue, Session: w.session.ID, Protocol: engine.Protocol, Places: places,
+		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: []string{apiclient.OpUpdateDiscoveryDomain}, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
+		Logger: s.logger(),
+	}}
+	o.engine.Stopping = w.stopping
+	for _, f := range change {
+		f(&o)
+	}
+	w.engine = engine.New(o.engine)
+	w.server = asynq.NewServerFromRedisClient(rdb, asynq.Config{
+		Concurrency: places, Queues: map[string]int{queue: 1}, TaskCheckInterval: 10 * time.Millisecond,
+		ShutdownTimeout: time.Second, Logger: silent{}, LogLevel: asynq.FatalLevel,
+	})
+	ctx, cancel := context.WithCancel(s.t.Context())
+	w.end = cancel
+	<-engine.KeepSession(ctx, l, w.session, s.logger())
+	var handler asynq.Handler = w.engine
+	if o.around != nil {
+		handler = o.around(handler)
+	}
+	if err := w.server.Start(handler); err != nil {
+		s.t.Fatal(err)
+	}
+	d := dispatch.New(o.dispatch)
+	w.done.Go(func() { d.Run(ctx) })
+	s.t.Cleanup(w.stop)
+	return w
+}
+
+type silent struct{}
+
+func (silent) Debug(...any) {}
+func (silent) Info(...any)  {}
+func (silent) Warn(...any)  {}
+func (silent) Error(...any) {}
+func (silent) Fatal(...any) {}
+
+// stop stops a worker as SIGTERM does.
+func (w *worker) stop() { w.stopped.Do(w.terminate) }
+
+func (w *worker) terminate() {
+	w.t.Helper()
+	w.server.Stop()
+	close(w.stopping)
+	w.server.Shutdown()
+	ctx := context.WithoutCancel(w.t.Context())
+	if err := w.engine.GiveBack(ctx); err != nil {
+		w.t.Error(err)
+	}
+	w.end()
+	w.done.Wait()
+	if err := w.EndSession(ctx, w.session.ID); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// await waits until the condition holds.
+func (s *site) await(what string, holds func() bool) {
+	s.t.Helper()
+	end := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(end) || s.t.Failed() {
+			s.t.Fatalf("not within %v: %s", patience, what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// run returns a run with its counts.
+func (s *site) run(id ledger.RunID) ledger.Run {
+	s.t.Helper()
+	p, err := s.Sync(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p.Run
+}
+
+// awaitEnd waits for the end of a run and returns it.
+func (s *site) awaitEnd(id ledger.RunID) ledger.Run {
+	s.t.Helper()
+	s.await(fmt.Sprintf("the end of %s", id), func() bool {
+		r, err := s.Get(s.t.Context(), id)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return r.Ended()
+	})
+	return s.run(id)
+}
+
+// patches returns the number of PATCHes by path.
+func (s *site) patches() map[string]int {
+	n := map[string]int{}
+	for _, r := range s.sandbox.Requests() {
+		if r.Method == "PATCH" {
+			n[r.Path]++
+		}
+	}
+	return n
+}

@@ -1,0 +1,42 @@
+package dispatch
+
+import "time"
+
+// Window bounds outstanding work to the places of the workers and the tasks that they
+// started within the last second. The zero Window is ready.
+type Window struct {
+	perSecond float64 // starts per second
+	released  int     // since the last observation
+	pending   int     // at the last observation
+	at        time.Time
+}
+
+const (
+	// windowMemory is the time over which starts per second are averaged: short, so that
+	// the window follows workers that come and go.
+	windowMemory = time.Second
+	// longestWindow bounds the queue: all of it must begin within the 10 s after which a
+	// release lapses, also if the workers become slower.
+	longestWindow = 5000
+)
+
+// Released adds rows that were enqueued.
+func (w *Window) Released(rows int) { w.released += rows }
+
+// Observe takes the length of asynq's queue into account: tasks that were released and are
+// not pending have started.
+func (w *Window) Observe(now time.Time, pending int) {
+	passed := now.Sub(w.at).Seconds()
+	if !w.at.IsZero() && passed > 0 {
+		started := max(w.pending+w.released-pending, 0)
+		share := min(passed/windowMemory.Seconds(), 1)
+		w.perSecond += share * (float64(started)/passed - w.perSecond)
+	}
+	w.at, w.pending, w.released = now, pending, 0
+}
+
+// Free returns how many tasks may be enqueued, given the workers' places, and the tasks
+// that are pending and in progress.
+func (w *Window) Free(places, pending, active int) int {
+	return max(0, min(places+int(w.perSecond), longestWindow)-pending-active)
+}
