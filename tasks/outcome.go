@@ -32,7 +32,7 @@ const (
 	HandedOn  Outcome = "handed_on" // another task goes on with the row
 	NotYet    Outcome = "not_yet"   // DNS does not have the token yet
 	Paced     Outcome = "paced"     // the tenant's rate allows no request yet
-	Blocked   Outcome = "blocked"   // the API refuses the credentials, or they lack a scope
+	Blocked   Outcome = "blocked"   // the API refuses the credentials, they lack a scope, or an operator has stopped the tenant
 	Transient Outcome = "transient" // an attempt failed, and is repeated
 	Stopping  Outcome = "stopping"  // the worker stops; another one goes on with the row
 

@@ -19,7 +19,7 @@ const (
 const (
 	NotYetFound  ledger.Outcome = "not_yet"    // the token is not in DNS yet
 	Paced        ledger.Outcome = "paced"      // the tenant's rate allows no request yet
-	Blocked      ledger.Outcome = "blocked"    // the API refuses the credentials, or they lack a scope
+	Blocked      ledger.Outcome = "blocked"    // the API refuses the credentials, they lack a scope, or an operator has stopped the tenant
 	Transient    ledger.Outcome = "transient"  // the attempt failed and is repeated
 	Stopping     ledger.Outcome = "stopping"   // the worker stops
 	Stopped      ledger.Outcome = "stopped"    // the run is paused, held or cancelled
