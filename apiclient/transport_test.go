@@ -24,7 +24,7 @@ import (
 // short is a limit that is meant to run out. Nothing here measures it.
 const short = 50 * time.Millisecond
 
-// closedPort is an origin where nobody listens. A port that was closed a moment ago may
+// closedPort is an origin without a listener. A port that was closed a moment ago may
 // be another process's by now; this one is given to none.
 const closedPort = "http://127.0.0.1:1"
 

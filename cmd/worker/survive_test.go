@@ -127,7 +127,7 @@ func forget(t *testing.T, file string, size int64) {
 	t.Logf("of %d bytes the last %d are lost", info.Size(), info.Size()-size)
 }
 
-// bringBack recovers from a loss as an operator would: it submits again what was
+// bringBack recovers from a loss as an operator would: it submits again the runs that were
 // not submitted whole, and repairs, until all runs have ended.
 func (f *fleet) bringBack() {
 	f.t.Helper()

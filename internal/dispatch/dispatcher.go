@@ -26,7 +26,7 @@ type Kind struct {
 	Group func(content []byte) string
 }
 
-// Config is what a [Dispatcher] needs.
+// Config configures a [Dispatcher].
 type Config struct {
 	Tenant ledger.Tenant
 	Ledger Ledger
@@ -151,7 +151,7 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// Round does what is due now, and returns when to call it again: at least a second
+// Round does the work that is due now, and returns when to call it again: at least a second
 // later if it failed.
 func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error) {
 	now := time.Now()
@@ -178,7 +178,7 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 }
 
 // elect gets or renews the lease. A dispatcher that becomes active begins with a
-// rebuild; one that is not active any more hands back what it has taken.
+// rebuild; one that is not active any more returns its segments.
 func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err error) {
 	if d.active && now.Sub(d.leaseAt) < leaseEvery {
 		return true, nil
@@ -190,15 +190,15 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	if held != d.active {
 		d.cfg.Logger.InfoContext(ctx, "dispatcher changed", "tenant", d.cfg.Tenant, "active", held)
 		d.active, d.upkeepAt = held, time.Time{}
-		err = d.handBack(ctx)
+		err = d.returnSegments(ctx)
 	}
 	d.leaseAt = now
 	return held, err
 }
 
-// handBack puts all segments in memory back into the index, as due now: the rebuild of the
+// returnSegments puts all segments in memory back into the index, as due now: the rebuild of the
 // next active dispatcher may have been before they were taken.
-func (d *Dispatcher) handBack(ctx context.Context) error {
+func (d *Dispatcher) returnSegments(ctx context.Context) error {
 	var hints []ledger.Hint
 	for _, r := range d.taken {
 		for _, s := range r.segments {

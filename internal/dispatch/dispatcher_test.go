@@ -83,8 +83,8 @@ func TestOneDispatcherIsActive(t *testing.T) {
 	}
 }
 
-// TestHandBack has a dispatcher put back what it has taken once another one is active.
-func TestHandBack(t *testing.T) {
+// TestReturnSegments has a dispatcher put its segments back once another one is active.
+func TestReturnSegments(t *testing.T) {
 	s := newSite(t)
 	s.submit("a", kinds.Update, s.domains(100))
 	older := s.dispatcher()

@@ -13,7 +13,7 @@
 //	     and once a minute                     +-- blocks: a probe every 30 s
 //
 // [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The index is a
-// hint: what it has lost is found by the next rebuild.
+// hint: the next rebuild restores lost entries.
 //
 // The active dispatcher also makes rows of dead sessions due, finishes runs that have
 // ended, deletes runs after their retention, and trims asynq's archive.

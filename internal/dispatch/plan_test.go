@@ -61,8 +61,8 @@ func permits(rate float64) dispatch.Permits {
 	return p
 }
 
-// TestPlanStarvesNobody plans one row at a time: the ninth goes to the bulk run.
-func TestPlanStarvesNobody(t *testing.T) {
+// TestPlanStarvesNoRun plans one row at a time: the ninth goes to the bulk run.
+func TestPlanStarvesNoRun(t *testing.T) {
 	turn, bulk := 0, 0
 	runs := []dispatch.Candidate{{Run: "bulk", Class: dispatch.Bulk, Limit: -1}, {Run: "small", ServedAt: time.Unix(9, 0), Limit: -1}}
 	for range 90 {

@@ -99,7 +99,7 @@ func (t taken) ordered() []*run {
 	return all
 }
 
-// learn keeps what a receipt tells. Sorts without a due row are not asked for until then.
+// learn stores a receipt's due time and counts. Sorts without a due row are not released until then.
 func (s *segment) learn(r ledger.Receipt, until time.Time) {
 	s.due, s.open = r.Due, r.Open
 	for so, due := range [sorts]int{ready: r.Open.ReadyDue, check: r.Open.CheckDue, first: r.Open.Queued} {

@@ -62,7 +62,7 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 }
 
 // header returns the run of a segment. One that is in memory is not read again, unless
-// the segment is there too: its hint may tell of the run's end.
+// the segment is there too: its hint may mean that the run has ended.
 func (d *Dispatcher) header(ctx context.Context, seg ledger.Segment) (ledger.Run, error) {
 	have := d.taken[seg.Run]
 	known := have != nil && have.Incarnation == seg.Incarnation

@@ -148,7 +148,7 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 	}
 }
 
-// hint tells the dispatcher when to inspect the segment. A segment whose rows are due
+// hint stores in the index when to inspect the segment. A segment whose rows are due
 // later than a release lapses is inspected before anyway. A run that has ended is due
 // at once: the dispatcher finishes it. A hint that is lost costs a minute at most.
 func (e *Engine) hint(ctx context.Context, x *Execution, r ledger.Receipt) {

@@ -16,7 +16,7 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Config is what an [Engine] needs.
+// Config configures an [Engine].
 type Config struct {
 	Tenant ledger.Tenant
 	Ledger Ledger
@@ -179,7 +179,7 @@ func (e *Engine) forget(x *Execution) {
 }
 
 // GiveBack gives back the rows of all executions that are still running, when a worker
-// stops that cannot wait for them any longer. What they write afterwards has no effect.
+// stops that cannot wait for them any longer. Their later writes have no effect.
 func (e *Engine) GiveBack(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -73,7 +73,7 @@ type Row struct {
 	// Intended reports whether the row has an intent in the ledger.
 	Intended bool
 
-	damage error // what is stored with the row cannot be read
+	damage error // why the row's stored values cannot be read; nil if they can
 }
 
 // Now returns Redis' time, by which the ledger's times are compared.
@@ -133,7 +133,7 @@ func (x *Execution) Withdraw(ctx context.Context, row *Row) error {
 	return nil
 }
 
-// learn keeps what a receipt tells about new requests.
+// learn stores whether a receipt allows new requests.
 func (x *Execution) learn(r ledger.Receipt) {
 	x.Cancelled = r.Cancelled || len(r.Cancelling) > 0
 	x.FinishOnly = r.Stopped || x.Cancelled

@@ -30,7 +30,7 @@ type Judgement struct {
 	Stage ledger.Stage
 	// Counts says that an attempt was used up.
 	Counts bool
-	// Operation is the API operation that is to be blocked, "*" for all; empty: none.
+	// Operation is the API operation to block, "*" for all; empty: none.
 	Operation string
 	// Cause says why, without the row's identifiers.
 	Cause string

@@ -120,7 +120,7 @@ func Decode(content []byte, v any) error {
 	return strict(content, v)
 }
 
-// strict decodes what was decoded before, without unknown members.
+// strict decodes the content again and refuses unknown members.
 func strict(content []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(content))
 	d.DisallowUnknownFields()
@@ -137,7 +137,7 @@ type UnknownError struct {
 	What string
 }
 
-// Error says what is unknown.
+// Error names the unknown part.
 func (e *UnknownError) Error() string {
 	return "this worker does not know " + e.What + ": a newer worker is needed"
 }

@@ -123,7 +123,7 @@ func TestVerifyThin(t *testing.T) {
 	})
 }
 
-// TestVerifyThinContested begins the time anew after an answer against the token.
+// TestVerifyThinContested restarts the time after an answer against the token.
 func TestVerifyThinContested(t *testing.T) {
 	const after = time.Hour
 	for name, contested := range map[string]func(*dnscheck.Verdict){"name server": serverDenies, "resolver": resolverDenies} {
@@ -201,7 +201,7 @@ func TestVerifyThinUnanswered(t *testing.T) {
 	})
 }
 
-// TestVerifyThinRecord begins the time anew if the record changes.
+// TestVerifyThinRecord restarts the time if the record changes.
 func TestVerifyThinRecord(t *testing.T) {
 	const after = time.Hour
 	s := newThinSite(t, after, always(isThin))

@@ -38,7 +38,7 @@ type BegunRow struct {
 	// Intent is the intent of an earlier execution of an admitted row; nil if there is
 	// none.
 	Intent *Intent
-	// Err says why what is stored with an admitted row cannot be read; nil if it can. The
+	// Err says why the stored values of an admitted row cannot be read; nil if they can. The
 	// row must not be worked on, only ended.
 	Err error
 }
@@ -110,7 +110,7 @@ func parseBegunRow(row Row, a answer, now time.Time) BegunRow {
 	return b
 }
 
-// parseStored reads what is stored with an open row.
+// parseStored reads checkpoint and intent of an open row.
 func parseStored(row Row, value string, damaged bool, intent string, now time.Time) (c Checkpoint, i *Intent, err error) {
 	if damaged {
 		err = errors.New("stored values: damaged")

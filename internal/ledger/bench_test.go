@@ -199,7 +199,7 @@ func BenchmarkBlocking(b *testing.B) {
 		}},
 		{"cancel queued rows", queued, func(s *state) error { return s.Cancel(b.Context(), "a") }},
 		{"cancel waiting rows", func(s *state) { s.makeWait(s.seg, s.r) }, func(s *state) error { return s.Cancel(b.Context(), "a") }},
-		{"cancel beside 1000 rows in progress", begun, func(s *state) error { return s.Cancel(b.Context(), "a") }},
+		{"cancel with 1000 rows in progress", begun, func(s *state) error { return s.Cancel(b.Context(), "a") }},
 		{"sync", func(s *state) { s.makeWait(s.seg, s.r) }, func(s *state) error {
 			_, err := s.Sync(b.Context(), "a")
 			return err

@@ -58,7 +58,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// FuzzRows: what is packed is unpacked again, and what was not packed is an error at
+// FuzzRows: packed rows are unpacked unchanged, and other input is an error at
 // most. The input is divided at each newline.
 func FuzzRows(f *testing.F) {
 	f.Add([]byte("a,b\nc,d\n"))

@@ -234,7 +234,7 @@ func TestCancelEndsAnIncompleteRun(t *testing.T) {
 	}
 }
 
-// An execution that goes on beside a cancel ends in one of the ways in which one ends.
+// An execution during a cancel ends in one of the ways in which one ends.
 func TestExecutionsAfterACancelSettleTheirRows(t *testing.T) {
 	tests := map[string]func(*worker, ledger.Segment, execution, ledger.Row) error{
 		"give up": func(w *worker, seg ledger.Segment, e execution, row ledger.Row) error {

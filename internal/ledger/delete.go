@@ -44,7 +44,7 @@ func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) (deleted 
 	return true, l.discard(ctx, run)
 }
 
-// discard removes a run that is to be deleted. It stores the run in the tenant's trash
+// discard removes a run whose deletion is stored. It stores the run in the tenant's trash
 // first, so that an interruption leaves no segment that no list leads to.
 func (l *Ledger) discard(ctx context.Context, run Run) error {
 	segments := max(run.Reserved, run.Segments)
@@ -309,7 +309,7 @@ func (l *Ledger) sweepEntry(ctx context.Context, e entry, c clock) (deleted bool
 }
 
 // expire deletes an abandoned staged run, unless all of its segments are stored: then
-// Redis may have lost its commit, and it is kept until somebody commits or deletes it.
+// Redis may have lost its commit, and it is kept until it is committed or deleted.
 func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) {
 	complete, err := l.Complete(ctx, run)
 	if err != nil || complete {

@@ -42,7 +42,7 @@ func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
 	return nil
 }
 
-// DueSegments are the segments of a tenant that are to be inspected now.
+// DueSegments are the segments of a tenant to inspect now.
 type DueSegments struct {
 	Tenant   Tenant
 	Segments []Segment // the longest due first
@@ -52,11 +52,11 @@ type DueSegments struct {
 	Now time.Time
 }
 
-// TakeDue takes up to n segments of each tenant that are to be inspected now out of the
+// TakeDue takes up to n segments of each tenant that are due for inspection out of the
 // index. It takes one round trip; on a Cluster, one for each node, at the same time. For
 // the segments the dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and stores
 // the due time of the release with [Ledger.Hint]. If some tenants fail it returns the
-// others and an error; the next [Ledger.Rebuild] restores what was taken with an answer
+// others and an error; the next [Ledger.Rebuild] restores entries taken with an answer
 // that was lost.
 func (l *Ledger) TakeDue(ctx context.Context, n int, tenants ...Tenant) ([]DueSegments, error) {
 	answers, err := l.takeAll(ctx, n, tenants)

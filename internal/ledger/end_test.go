@@ -110,7 +110,7 @@ func TestFinish(t *testing.T) {
 	}
 	w.settleAll(segment(run, 0))
 	if open := w.open(); !slices.Equal(open, []ledger.RunID{"a"}) {
-		t.Errorf("open runs %q: want the one that is to be finished", open)
+		t.Errorf("open runs %q: want the one to finish", open)
 	}
 	for range 2 {
 		w.must(w.Finish, "a")

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// errFault is what a client gets whose process or connection was lost.
+// errFault is returned to a client whose process or connection was lost.
 var errFault = errors.New("the connection was lost")
 
 // faults is a hook that loses the connection at a command: before Redis has it, or

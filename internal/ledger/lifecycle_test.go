@@ -21,7 +21,7 @@ import (
 
 // TestLifecycle lets producers, dispatchers, workers and people apply random operations to a
 // few runs, from Create to Sweep. Connections are lost, Redis' clock jumps, and Redis or one
-// of its nodes loses what was written in the last second, without a Sync right after. Then
+// of its nodes loses the writes of its last second, without a Sync right after. Then
 // everything is repaired by what a dispatcher does every minute. Every committed run must be
 // listed and end, no row of a deleted run may be executed, no run may be deleted before its
 // time, and once the runs were deleted no key may be left. It prints its seed;
@@ -98,7 +98,7 @@ type lifecycle struct {
 	only      ledger.RunID                // the run of the operations, if not a random one
 }
 
-// producer is what the producer of a run knows.
+// producer is the state of a run's producer.
 type producer struct {
 	run       ledger.Run
 	sums      []ledger.Sum
@@ -210,7 +210,7 @@ func (s *lifecycle) stage(l *ledger.Ledger) {
 	}
 }
 
-// commit commits a run of which all is staged, and stages again what is missing.
+// commit commits a run whose segments are staged, and stages missing ones again.
 func (s *lifecycle) commit(l *ledger.Ledger) {
 	p := s.pick()
 	if p == nil || len(p.sums) < p.size {

@@ -10,7 +10,7 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestAtMaxmemory does what must be possible while Redis has no memory left: to settle
+// TestAtMaxmemory checks that these work while Redis has no memory left: to settle
 // rows, to make them wait, to stop work and to free memory.
 func TestAtMaxmemory(t *testing.T) {
 	type state struct {

@@ -136,7 +136,7 @@ func (s *modelSegment) wait(r *modelRow, due time.Duration) {
 	r.phase, r.due, r.token, r.nonce, r.session = ledger.PhaseWaiting, due, "", "", ""
 }
 
-// lapse makes due what was released or begun too long ago.
+// lapse makes rows due that were released or begun too long ago.
 func (m *model) lapse(s *modelSegment) {
 	for i := range s.rows {
 		switch r := &s.rows[i]; {

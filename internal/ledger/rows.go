@@ -46,7 +46,7 @@ type RowState struct {
 // for 1 ms.
 const rowsPage = 128
 
-// pageBytes is the size of what is stored of rows from which on no more are read at once.
+// pageBytes is the stored size from which on no more rows are read at once.
 const pageBytes = 128 << 10
 
 // Rows returns at most n rows of a segment, staged or committed, from a row on, as they are

@@ -636,7 +636,7 @@ func (s *simulation) difference() string {
 	return s.model.difference(all, now.Add(time.Second))
 }
 
-// end resumes the run, executes what is due until nothing is left, and checks that the
+// end resumes the run, executes due rows until none is left, and checks that the
 // run has ended, once, with the counts of the model.
 func (s *simulation) end() {
 	s.model.sync()

@@ -20,7 +20,7 @@ func TestWake(t *testing.T) {
 			ended <- struct{}{}
 		}()
 	}
-	// Nothing tells when both have subscribed.
+	// No event reports that both have subscribed.
 	seen, late := map[ledger.Tenant]int{}, time.After(time.Minute)
 	for n := 0; seen["acme"] < 3 || seen["other"] < 3; n++ {
 		want := ledger.Tenant("acme")

@@ -114,7 +114,7 @@ func New(c Config) *Limiter {
 
 // Wait returns nil when one request of the operation may be sent now. Otherwise
 // nothing may be sent, and the error is a [NoPermitError], a [BlockedError], a
-// [StoppedError], ctx's own, or tells that Redis could not be asked. Who gives up takes no permit.
+// [StoppedError], ctx's own, or an error of Redis. A caller that gives up takes no permit.
 //
 // Where the rate is unlimited only pauses and blocks are asked for, and not for
 // each request: the permits are not counted.
@@ -422,7 +422,7 @@ func (l *Limiter) setUnhindered(operation string) {
 }
 
 // setStopped notes why the tenant is stopped; empty: it is not. Each process logs that
-// once, so that the logs tell who has stopped the tenant, and when it was started.
+// once, so that the logs name who stopped the tenant, and when it was started.
 func (l *Limiter) setStopped(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -129,7 +129,7 @@ func parseStop(stored string) (s Stop, err error) {
 func (l *Limiter) stoppedError(stored string) error {
 	stop, err := parseStop(stored)
 	if err != nil {
-		stop = Stop{By: "somebody"}
+		stop = Stop{By: "an unknown user"}
 	}
 	return &StoppedError{Tenant: l.tenant, Stop: stop}
 }

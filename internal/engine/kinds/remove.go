@@ -60,7 +60,7 @@ type ClientLimit interface {
 	Lower(ctx context.Context, setting, to int) (lowered bool, err error)
 }
 
-// RemoveConfig is what the handler of [Remove] needs.
+// RemoveConfig configures the handler of [Remove].
 type RemoveConfig struct {
 	API Clients
 	// MaxClients is the largest number of clients of a request, the setting of Limit; 0:

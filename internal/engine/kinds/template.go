@@ -36,7 +36,7 @@ type Templates interface {
 	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
 }
 
-// CreateConfig is what the handler of [Create] needs.
+// CreateConfig configures the handler of [Create].
 type CreateConfig struct {
 	API Templates
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
@@ -102,7 +102,7 @@ func templateOf(content []byte) (apiclient.TemplateRequest, error) {
 }
 
 // precede returns the result of a row whose template exists: a request that Redis has
-// forgotten may have created it, or somebody else. An empty result means that the row
+// forgotten may have created it, or another client. An empty result means that the row
 // may send its first POST. Whether it may have the name of another template is for the
 // API to say.
 func (c creation) precede(ctx context.Context) (ledger.Result, error) {

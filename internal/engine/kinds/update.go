@@ -1,6 +1,6 @@
 package kinds
 
-// A PATCH is idempotent (specification 4.1): a second one sets what is set. An intent is
+// A PATCH is idempotent (specification 4.1): a second one changes nothing. An intent is
 // stored before it all the same. A PATCH whose answer was lost may land until twice the
 // request timeout later, so until then the row's next execution reads only; and if the
 // run is cancelled, or the next PATCH is refused, a read shows whether it has landed.
@@ -45,7 +45,7 @@ type Domains interface {
 	UpdateDiscoveryDomain(ctx context.Context, organization, domain string, u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
 }
 
-// UpdateConfig is what the handler of [Update] needs.
+// UpdateConfig configures the handler of [Update].
 type UpdateConfig struct {
 	API Domains
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
@@ -144,7 +144,7 @@ func (u *update) readFlag(ctx context.Context, x *engine.Execution, r UpdateRow,
 	return d.Status == *change.Status, nil
 }
 
-// carriedOut compares the answer, or a record, with what was sent.
+// carriedOut compares the answer, or a record, with the request.
 func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDomain) error {
 	if sent.Status != nil && got.Status != *sent.Status {
 		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(got.Status), string(*sent.Status)))

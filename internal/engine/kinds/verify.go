@@ -81,7 +81,7 @@ type Line interface {
 	Ahead(ctx context.Context) time.Duration
 }
 
-// VerifyConfig is what the handler of [Verify] needs.
+// VerifyConfig configures the handler of [Verify].
 type VerifyConfig struct {
 	API  Domains
 	DNS  DNS
@@ -100,14 +100,14 @@ type VerifyConfig struct {
 	// Stopping is closed when the worker stops. nil: never.
 	Stopping <-chan struct{}
 	// Notify is called with each event before its row is settled, and again with the same
-	// ID if the execution is repeated. nil: nobody is notified.
+	// ID if the execution is repeated. nil: no notifications.
 	Notify func(context.Context, DomainEvent) error
 	Logger *slog.Logger // nil: none
 }
 
 const (
 	// freshFor is how old the record may be that a PATCH is proven against. A flag that
-	// somebody else changes within that time is overwritten.
+	// another client changes within that time is overwritten.
 	freshFor = time.Minute
 	// longestLine is the time to wait for a permit from which on a row with a token waits
 	// in the ledger, where it holds no place of the worker.
@@ -141,7 +141,7 @@ type verification struct {
 	readAt time.Time     // when the record was requested, in Redis' time
 }
 
-// load reads what is stored of the row.
+// load reads the row's content, memo and intent.
 func (v *verification) load() (err error) {
 	if err := engine.Decode(v.row.Content, &v.want); err != nil {
 		return err

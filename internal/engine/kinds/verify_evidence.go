@@ -45,7 +45,7 @@ const (
 	// maxVerdict bounds the evidence of a check, and the memo of a row, in bytes. A usual
 	// verdict, four name servers that know no such name, takes some 150.
 	maxVerdict = engine.MaxMemo
-	// maxUnpacked bounds what is read back. A verdict of 16 observations is 16 KB.
+	// maxUnpacked bounds evidence that is decompressed. A verdict of 16 observations is 16 KB.
 	maxUnpacked = 256 << 10
 )
 

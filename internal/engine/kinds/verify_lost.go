@@ -234,7 +234,7 @@ func (v *verification) revertAgain(ctx context.Context, d apiclient.DiscoveryDom
 }
 
 // restart checks a row again whose PATCH was reverted, once reads show that: until then it
-// would seem to be verified by somebody else.
+// would seem to be verified by another client.
 func (v *verification) restart(ctx context.Context) (ledger.Result, error) {
 	if !v.cfg.NoReads {
 		d, err := v.read(ctx)
@@ -309,7 +309,7 @@ func (v *verification) setPending(ctx context.Context, in *verifyIntent, d apicl
 // execution's time is up.
 const revertTimeout = time.Minute
 
-// disown reverts a PATCH whose own answer names what was not proven. It does so even if
+// disown reverts a PATCH whose answer names a host or token that was not proven. It does so even if
 // another execution has the row: that one has read an older record then.
 func (v *verification) disown(ctx context.Context, sent *verifyIntent, answer apiclient.DiscoveryDomain) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)

@@ -1,10 +1,10 @@
 package kinds
 
 // A proof is thin if it lacks nothing but silent name servers ([dnscheck.Verdict.Thin]).
-// It is common that half of a zone's servers are dead; but whoever holds the others can
+// It is common that half of a zone's servers are dead; but an attacker who controls the others can
 // silence them, and one check cannot distinguish the two. A tenant may accept such a proof
 // once every check for some time had the same result: an attack would have to last as
-// long, unnoticed by whoever runs the zone.
+// long, unnoticed by the zone's operator.
 
 import (
 	"crypto/sha256"
@@ -18,10 +18,10 @@ import (
 
 const (
 	// minThinProofAfter is the shortest VerifyConfig.ThinProofAfter: a quarter of it
-	// without a check begins the time anew.
+	// without a check restarts the time.
 	minThinProofAfter = time.Hour
 	// thinGaps is the number of parts into which the checks divide that time at least. A
-	// longer gap begins the time anew, so there are at least five checks.
+	// longer gap restarts the time, so there are at least five checks.
 	thinGaps = 4
 )
 

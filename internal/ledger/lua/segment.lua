@@ -91,7 +91,7 @@ local function write(row, v)
   store(row, v.stage .. text(v.attempts) .. ',' .. text(v.first) .. ',' .. v.ended .. note .. ';' .. v.note .. v.memo)
 end
 
--- short returns the beginning of a token or nonce. It tells a repeated write of the
+-- short returns the beginning of a token or nonce. It distinguishes a repeated write of the
 -- release or execution that ended last from one that was superseded.
 local function short(random) return string.sub(random, 1, 6) end
 

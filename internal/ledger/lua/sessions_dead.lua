@@ -1,5 +1,5 @@
 -- ARGV: sessions. Answers {'ok', those that are dead}: none where no session was renewed
--- of late, since then Redis itself was away.
+-- recently, since then Redis itself was away.
 local t, dead = now(), {}
 local newest = tonumber(redis.call('ZRANGE', seen, -1, -1, 'WITHSCORES')[2])
 if not newest or math.abs(t - newest) > gap_ms then return {'ok', dead} end
