@@ -26,3 +26,17 @@ func stillWanted(ctx context.Context) error {
 	}
 	return nil
 }
+
+type repetitionKey struct{}
+
+// repetition returns the context of a request that is sent again with a fresh token.
+func repetition(ctx context.Context) context.Context {
+	return context.WithValue(ctx, repetitionKey{}, true)
+}
+
+// IsRepetition reports whether the permit that a [Gate] is asked for replaces an earlier
+// one of the same request: its token had ended, was refused, or had to be fetched first.
+func IsRepetition(ctx context.Context) bool {
+	is, _ := ctx.Value(repetitionKey{}).(bool)
+	return is
+}

@@ -165,6 +165,43 @@ func (s *clientCredentials) Expire(refused Secret) {
 	}
 }
 
+// renewed fetches a token unless used is too young. If the fetch fails, the current
+// token serves on.
+func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
+	f, current := s.joinRenewal(used)
+	if f == nil {
+		return current
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		s.leave(f)
+		return used
+	}
+	if f.err != nil {
+		return used
+	}
+	return f.token
+}
+
+// joinRenewal returns the fetch to wait for, or the token that there is instead.
+func (s *clientCredentials) joinRenewal(used Secret) (*fetch, Secret) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	switch {
+	case s.goodAt(now) && !s.current.Equal(used):
+		return nil, s.current
+	case now.Sub(s.past.GotAt) < scopesAge || now.Before(s.pause):
+		return nil, used
+	}
+	if s.running == nil {
+		s.start()
+	}
+	s.running.waiting++
+	return s.running, Secret{}
+}
+
 // withheld: an API behind the same gateway might repeat what was sent there.
 func (s *clientCredentials) withheld() []Secret {
 	s.mu.Lock()

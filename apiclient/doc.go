@@ -10,8 +10,9 @@
 // [*ValidationError] names each broken rule with its field and value.
 //
 // Every method sends its request at most once, with one exception: when the
-// API answers 401, the token is given up and the request goes out once more
-// with a fresh one. Whether and when to try again is the caller's decision.
+// API answers 401, or 403 because the token lacks a scope and was not fetched just
+// now, the request goes out once more with a fresh token, if there is one. Whether
+// and when to try again is the caller's decision.
 //
 // What goes wrong has one of these types, all reached by [errors.As]:
 //

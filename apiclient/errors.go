@@ -43,6 +43,12 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// LacksScope reports whether the API refused the request because the token does not have
+// the scope for it.
+func (e *Error) LacksScope() bool {
+	return e.Status == http.StatusForbidden && (e.Code == "insufficient_scope" || strings.HasPrefix(e.Message, "Insufficient scope"))
+}
+
 // AnswerError is a 2xx that does not answer the question: it cannot be read,
 // lacks required members (specification 2.1), or is of another record than the
 // one asked for. A change that was asked for may well have been made.

@@ -45,8 +45,8 @@ type answer struct {
 	mask    mask  // of what must not be repeated from it
 }
 
-// do sends k, once more with a fresh token after a 401, and returns the 2xx.
-// Everything else is an error of the types that the package promises.
+// do sends k, once more with a fresh token where the API refused the one that k had,
+// and returns the 2xx. Everything else is an error of the types that the package promises.
 func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	defer func() {
 		if err != nil {
@@ -57,16 +57,13 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if a.status == http.StatusUnauthorized {
-		c.tokens.Expire(used)
-		fresh, err := c.tokens.Token(ctx)
-		if err != nil {
-			return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w", k.operation, k.method, k.path, err)
-		}
-		if !fresh.Equal(used) {
-			if a, _, err = c.attempts(ctx, k); err != nil {
-				return answer{}, err
-			}
+	fresh, err := c.fresher(ctx, k, a, used)
+	if err != nil {
+		return answer{}, fmt.Errorf("%s: %s %s: the API refused the token, and there is no other: %w", k.operation, k.method, k.path, err)
+	}
+	if !fresh.Equal(used) {
+		if a, _, err = c.attempts(repetition(ctx), k); err != nil {
+			return answer{}, err
 		}
 	}
 	c.refused.answered(a.status)
@@ -77,6 +74,20 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 		return answer{}, k.unread(ctx, a)
 	}
 	return a, nil
+}
+
+// fresher returns the token to repeat k with, or used if k is not to be repeated.
+func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) (Secret, error) {
+	switch {
+	case a.status == http.StatusUnauthorized:
+		c.tokens.Expire(used)
+		return c.tokens.Token(ctx)
+	case a.status == http.StatusForbidden && k.refusal(a).LacksScope():
+		if s, ok := c.tokens.(renewing); ok {
+			return s.renewed(ctx, used), nil
+		}
+	}
+	return used, nil
 }
 
 // mostResends bounds how often one request is sent again: a server that refuses it as
@@ -146,6 +157,7 @@ func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
 			return token, nil
 		}
 		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		ctx = repetition(ctx)
 	}
 }
 
@@ -326,7 +338,7 @@ func (k request) unread(ctx context.Context, a answer) error {
 }
 
 // refusal is the one place that turns a status which is not 2xx into an error.
-func (k request) refusal(a answer) error {
+func (k request) refusal(a answer) *Error {
 	parsed := parseErrorBody(a.body, a.mask)
 	if location := a.header.Get("Location"); a.status/100 == 3 && location != "" {
 		parsed = errorBody{message: "redirects to " + quoted(a.mask.text(location), maxValue) + ", which is not followed: check the base URL"}

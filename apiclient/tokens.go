@@ -77,6 +77,19 @@ func withheld(s TokenSource) []Secret {
 	return nil
 }
 
+// renewing is a token source that gets another token though the current one is good. A
+// token has the scopes of the time when it was granted, so that a scope that was granted
+// later takes effect only with the next one.
+type renewing interface {
+	// renewed returns a token other than used, or used: the source got that a moment
+	// ago, or does not get another.
+	renewed(ctx context.Context, used Secret) Secret
+}
+
+// scopesAge is the age of a token from which its scopes may be out of date. A blocked
+// operation is tried every 30 s, each time with the scopes of that moment.
+const scopesAge = 25 * time.Second
+
 // StaticToken always gives the same token, also when it was refused.
 func StaticToken(token Secret) TokenSource { return &staticToken{token: token, set: time.Now()} }
 
@@ -108,8 +121,8 @@ const (
 )
 
 // TokenFile gives the token that stands in a file, which another program
-// renews. It is read now, and again when the token (a JWT) nears its exp or was
-// refused. The error is a *TokenError.
+// renews. It is read now, and again when the token (a JWT) nears its exp, was
+// refused or lacks a scope. The error is a *TokenError.
 func TokenFile(path string) (TokenSource, error) {
 	f := &tokenFile{path: path}
 	if err := f.read(); err != nil {
@@ -144,6 +157,17 @@ func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
 		return Secret{}, err
 	}
 	return f.token, nil
+}
+
+// renewed reads the file again.
+func (f *tokenFile) renewed(_ context.Context, used Secret) Secret {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.token.Equal(used) {
+		// If the file cannot be read, the token serves for other operations.
+		_ = f.read()
+	}
+	return f.token
 }
 
 func (f *tokenFile) Expire(refused Secret) {

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"orgops/apiclient"
 )
 
@@ -243,6 +245,109 @@ func TestUnauthorized(t *testing.T) {
 			if r, ok := tc.source.(*rotating); ok && tc.requests == 2 && len(r.expired) != 1 {
 				t.Errorf("expired %v, want the first alone", r.expired)
 			}
+		})
+	}
+}
+
+// TestMissingScope: a scope that was granted takes effect with the next token. That is
+// had when a request is refused for the scope, unless the token has just come.
+func TestMissingScope(t *testing.T) {
+	const missing = `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: create:x","errorCode":"insufficient_scope"}`
+	for _, tc := range []struct {
+		name     string
+		refusal  string
+		age      time.Duration // of the token
+		granted  string        // the token with the scope
+		fetch    reply         // of the second token
+		fetches  int
+		requests int
+		then     string // the token afterwards
+	}{
+		{"granted", missing, 25 * time.Second, "token-2", response(200, tokenBody(2, 86400)), 2, 2, "token-2"},
+		{"still missing", missing, time.Hour, "none", response(200, tokenBody(2, 86400)), 2, 2, "token-2"},
+		{"the token has just come", missing, 24 * time.Second, "token-2", response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
+		{"the fetch fails", missing, time.Hour, "token-2", response(503, ""), 2, 1, "token-1"},
+		{"refused for another reason", `{"message":"not for you"}`, time.Hour, "token-2", response(200, tokenBody(2, 86400)), 1, 1, "token-1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &endpoint{answer: func(_ context.Context, n int, _ *http.Request) (reply, error) {
+					if n == 2 {
+						return tc.fetch, nil
+					}
+					return response(200, tokenBody(n, 86400)), nil
+				}}
+				source := e.source()
+				wantToken(t, source, "token-1")
+				time.Sleep(tc.age) // before the server is there: no time passes while it accepts connections
+				a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Authorization") == "Bearer "+tc.granted {
+						answer(201, domainRecord)(w, r)
+						return
+					}
+					answer(403, tc.refusal)(w, r)
+				})
+				g, repeats := &gate{}, []bool{}
+				g.wait = func(ctx context.Context, _ string) error {
+					repeats = append(repeats, apiclient.IsRepetition(ctx))
+					return nil
+				}
+				c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens, cfg.Gate = source, g })
+				err := create(t.Context(), c) // a POST too: a 403 did nothing
+				refusal, refused := errors.AsType[*apiclient.Error](err)
+				if granted := tc.requests == 2 && tc.granted == "token-2"; granted && err != nil || !granted && (!refused || refusal.Status != 403) {
+					t.Errorf("got %v", err)
+				}
+				if n := len(a.asked()); n != tc.requests || e.count() != tc.fetches {
+					t.Errorf("%d requests, %d fetches; want %d and %d", n, e.count(), tc.requests, tc.fetches)
+				}
+				if diff := cmp.Diff([]bool{false, true}[:tc.requests], repeats); diff != "" {
+					t.Errorf("repetitions (-want +got):\n%s", diff)
+				}
+				wantToken(t, source, tc.then)
+				if err := create(t.Context(), c); (err == nil) != (tc.then == tc.granted) || e.count() != tc.fetches {
+					t.Errorf("the next request: %v after %d fetches, want still %d", err, e.count(), tc.fetches)
+				}
+			})
+		})
+	}
+}
+
+// TestMissingScopeOfATokenFile: the file is read again, and the token serves on where it
+// cannot be.
+func TestMissingScopeOfATokenFile(t *testing.T) {
+	for _, tc := range []struct {
+		name, content string
+		requests      int
+		then          string
+	}{
+		{"replaced", "second", 2, "second"},
+		{"the same", "first", 1, "first"},
+		{"empty", "", 1, "first"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "token")
+			writeFile(t, path, "first")
+			source, err := apiclient.TokenFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") == "Bearer second" {
+					answer(201, domainRecord)(w, r)
+					return
+				}
+				answer(403, `{"errorCode":"insufficient_scope"}`)(w, r)
+			})
+			c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens = source })
+			writeFile(t, path, tc.content)
+			if err := create(t.Context(), c); (err == nil) != (tc.then == "second") {
+				t.Errorf("got %v", err)
+			}
+			if n := len(a.asked()); n != tc.requests {
+				t.Errorf("%d requests, want %d", n, tc.requests)
+			}
+			wantToken(t, source, tc.then)
 		})
 	}
 }

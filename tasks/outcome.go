@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"orgops/apiclient"
@@ -244,7 +243,7 @@ func judgeAnswer(err *apiclient.Error) Judgement {
 	switch {
 	case err.Status == http.StatusUnauthorized:
 		return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause(err)}
-	case err.Status == http.StatusForbidden && lacksScope(err):
+	case err.LacksScope():
 		return Judgement{Outcome: Blocked, After: blockedFor, Operation: err.Operation, Cause: cause(err)}
 	case err.Status == http.StatusTooManyRequests:
 		return Judgement{Outcome: Paced, After: min(max(err.RetryAfter, time.Second), longestRetryAfter)}
@@ -258,10 +257,4 @@ func judgeAnswer(err *apiclient.Error) Judgement {
 // no row belongs.
 func cause(err *apiclient.Error) string {
 	return fmt.Sprintf("%d %s: %s", err.Status, http.StatusText(err.Status), err.Message)
-}
-
-// lacksScope tells the 403 that concerns the credentials from one that
-// concerns the row.
-func lacksScope(err *apiclient.Error) bool {
-	return err.Code == "insufficient_scope" || strings.HasPrefix(err.Message, "Insufficient scope")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 )
 
@@ -209,7 +210,7 @@ func clockOf(whose string, ahead, doubt, bad time.Duration) []Finding {
 }
 
 // allowed tries what queues, ledger and pace need: keys beneath both prefixes,
-// scripts, and the channel by which tasks are cancelled.
+// scripts, and the channels by which tasks are cancelled and dispatchers notified.
 func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
 	id := rand.Text()
 	var refused []string
@@ -223,11 +224,12 @@ func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
 		try("read "+key, client.Get(ctx, key).Err())
 		try("run scripts on "+key, client.Eval(ctx, `return redis.call("DEL", KEYS[1])`, []string{key}).Err())
 	}
+	try("publish to orgops:v2:wake", ledger.New(client).Wake(ctx, "doctor")) // without due rows it has no effect
 	try("list asynq:queues", client.SMembers(ctx, "asynq:queues").Err())
 	try("publish to asynq:cancel", client.Publish(ctx, "asynq:cancel", "orgops-doctor-"+id).Err()) // no task is called so
 	if len(refused) > 0 {
 		const most = 3
-		return []Finding{wrong("allow the user ~orgops:* ~asynq:* &asynq:* and +@all -@admin -@dangerous +info, as deploy/ has it", "this user may not %s", strings.Join(refused[:min(len(refused), most)], ", nor "))}
+		return []Finding{wrong("allow the user ~orgops:* ~asynq:* &asynq:* &orgops:* and +@all -@admin -@dangerous +info, as deploy/ has it", "this user may not %s", strings.Join(refused[:min(len(refused), most)], ", nor "))}
 	}
 	return []Finding{ok("this user has the permissions that are needed")}
 }

@@ -74,7 +74,7 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 		return nil
 	}
 	_, _, err := t.API.OrganizationsPage(ctx, "")
-	if refusal, answered := asError(err); answered && refusal.Status == http.StatusForbidden && refusal.Code == "insufficient_scope" {
+	if refusal, answered := asError(err); answered && refusal.LacksScope() {
 		return nil // it is there and knows us; what is missing is told by the scopes
 	}
 	return err

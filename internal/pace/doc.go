@@ -11,7 +11,8 @@
 //   - A 429 pauses the tenant for everybody, for as long as the API says on its
 //     own clock; after it the bucket is empty, so that nobody rushes.
 //   - Answers that show that an operation cannot work (a scope is missing, say)
-//     block it for everybody; every 30 s one request is let through to see.
+//     block it for everybody; every 30 s one request is let through to see, and once
+//     more if it repeats itself with a fresh token.
 //   - While an operator has stopped the tenant ([Limiter.Stop]), requests that change
 //     something get no permit.
 //   - Within a process permits are given by [Class] and then in the order of

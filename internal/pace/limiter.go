@@ -49,6 +49,10 @@ type Config struct {
 	// Writes reports whether a request of the operation changes something: none is sent
 	// while the tenant is stopped. nil: requests of all operations do.
 	Writes func(operation string) bool
+	// Repeats reports whether the request of a context had a permit before and repeats
+	// itself with a fresh token: it may take the place of a probe that this process has
+	// under way. nil: none does.
+	Repeats func(context.Context) bool
 	// Logger is told of pauses and blocks. nil: nobody is.
 	Logger *slog.Logger
 }
@@ -67,6 +71,7 @@ type Limiter struct {
 	api      gcra // the API's bucket, but for what is never taken from it
 	burst    int  // that it holds, as the settings say
 	class    func(context.Context) Class
+	repeats  func(context.Context) bool
 	maxWait  time.Duration
 	stopping <-chan struct{}
 	writes   func(operation string) bool
@@ -82,6 +87,8 @@ type Limiter struct {
 	// blocked are the operations that this process knows to have been blocked: a
 	// success of one of them clears the block, and others cost no round trip.
 	blocked map[string]bool
+	// probing are the operations that this process got a probe of, and when.
+	probing map[string]time.Time
 	// stopped is why the tenant is stopped, as far as this process knows; empty if it is
 	// not.
 	stopped string
@@ -95,10 +102,13 @@ func New(c Config) *Limiter {
 	l := &Limiter{
 		rdb: c.Redis, tenant: c.Tenant, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
 		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.kept()), burst: c.Limit.Burst,
-		class: c.Class, maxWait: c.MaxWait, stopping: c.Stopping, writes: c.Writes, log: c.Logger, blocked: map[string]bool{}, unhindered: map[string]time.Time{},
+		class: c.Class, repeats: c.Repeats, maxWait: c.MaxWait, stopping: c.Stopping, writes: c.Writes, log: c.Logger, blocked: map[string]bool{}, probing: map[string]time.Time{}, unhindered: map[string]time.Time{},
 	}
 	if l.class == nil {
 		l.class = func(context.Context) Class { return Finish }
+	}
+	if l.repeats == nil {
+		l.repeats = func(context.Context) bool { return false }
 	}
 	if l.writes == nil {
 		l.writes = func(string) bool { return true }
@@ -281,10 +291,11 @@ func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt
 		share = l.sweep
 	}
 	id, debt := l.toBeCounted(), l.alone.debt()
+	repeats := l.repeatsProbe(ctx, operation)
 	answer, err := takeScript.Run(own, l.rdb, []string{l.key, l.workers},
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
 		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(), p.haste(), patience,
-		max(time.Until(debt), 0).Microseconds(), oneIf(l.writes(operation))).Slice()
+		max(time.Until(debt), 0).Microseconds(), oneIf(l.writes(operation)), oneIf(repeats)).Slice()
 	if err != nil {
 		l.notCounted()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
@@ -312,6 +323,7 @@ func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt
 		if len(probed) == 0 {
 			l.setUnhindered(operation)
 		}
+		l.setProbing(operation, len(probed) > 0 && !repeats)
 		return attempt{ok: true}, nil
 	case "blocked":
 		l.remember(answer[2].(string))
@@ -456,6 +468,30 @@ func (l *Limiter) remember(operations ...string) {
 	defer l.mu.Unlock()
 	for _, operation := range operations {
 		l.blocked[operation] = true
+	}
+}
+
+// repeatsProbe reports whether the request of ctx repeats a probe: a probe whose token
+// had ended would else find the operation blocked by itself.
+func (l *Limiter) repeatsProbe(ctx context.Context, operation string) bool {
+	if !l.repeats(ctx) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, ok := l.probing[operation]
+	return ok && time.Since(at) < probeEvery
+}
+
+// setProbing notes that the permit just given is that of a probe, or that it is not,
+// after which none repeats an earlier one.
+func (l *Limiter) setProbing(operation string, probe bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if probe {
+		l.probing[operation] = time.Now()
+	} else {
+		delete(l.probing, operation)
 	}
 }
 

@@ -572,6 +572,71 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 	})
 }
 
+type repeating struct{}
+
+// TestAProbeMayRepeatItself: once, with a fresh token; others wait for the next probe.
+func TestAProbeMayRepeatItself(t *testing.T) {
+	for _, blocked := range []string{op, pace.All} {
+		t.Run(blocked, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, perSecond(100, 100))
+				repeats := func(c *pace.Config) {
+					c.Repeats = func(ctx context.Context) bool { return ctx.Value(repeating{}) != nil }
+				}
+				a, b := f.process(repeats), f.process(repeats)
+				again := context.WithValue(t.Context(), repeating{}, true)
+				refused := func(l *pace.Limiter, ctx context.Context, who string) {
+					t.Helper()
+					if _, ok := errors.AsType[*pace.BlockedError](l.Wait(ctx, op)); !ok {
+						t.Errorf("%s got a permit", who)
+					}
+				}
+				if err := a.Block(t.Context(), blocked, "why"); err != nil {
+					t.Fatal(err)
+				}
+				refused(a, again, "a repetition of a request from before the block")
+				for range 2 {
+					time.Sleep(30 * time.Second)
+					wait(t, a, op)
+					a.Answered(t.Context(), op, 401, nil)
+					refused(a, t.Context(), "another request")
+					refused(b, again, "a repetition in another process")
+					if err := a.Wait(again, op); err != nil {
+						t.Errorf("the probe's repetition: %v", err)
+					}
+					refused(a, again, "a second repetition")
+				}
+				a.Answered(t.Context(), op, 200, nil)
+				wait(t, b, op)
+			})
+		})
+	}
+}
+
+// TestAProbeThatWasToRepeatItself: what its turn allows does not outlast it.
+func TestAProbeThatWasToRepeatItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, perSecond(100, 100))
+		l := f.process(func(c *pace.Config) {
+			c.Repeats = func(ctx context.Context) bool { return ctx.Value(repeating{}) != nil }
+		})
+		again := context.WithValue(t.Context(), repeating{}, true)
+		if err := l.Block(t.Context(), op, "why"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		wait(t, l, op)
+		l.Answered(t.Context(), op, 200, nil)
+		wait(t, l, op)
+		if err := l.Block(t.Context(), op, "again"); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Wait(again, op); err == nil {
+			t.Error("a repetition of no probe got a permit")
+		}
+	})
+}
+
 func TestBlockingAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(100, 100))

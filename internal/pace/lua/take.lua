@@ -6,7 +6,8 @@
 -- a worker is counted; 'fast' for a request of a small run, 'more' where others of
 -- those wait behind it, 'held' for one that waits for them, else ''; how many of
 -- them may go in a row while others wait; how long the tenant is to be paused, as
--- who asks was told while Redis could not be, or 0; 1 if the request changes something.
+-- who asks was told while Redis could not be, or 0; 1 if the request changes something;
+-- 1 if it repeats a probe, which no block holds up.
 -- Answers what came of it, how long to wait, the blocks concerned, the reason or
 -- what the wait is for, and how many workers there are, 0 where that was not asked.
 local at = now()
@@ -70,7 +71,7 @@ for i, operation in ipairs(operations) do
     probes[#probes + 1] = {operation, reason}
   end
 end
-if blocked_for > 0 then return {'blocked', blocked_for, blocked_by, why, workers} end
+if blocked_for > 0 and ARGV[17] ~= '1' then return {'blocked', blocked_for, blocked_by, why, workers} end
 
 local paused = paused_until - at
 if paused > 0 then return {'paused', paused, '', '', workers} end
