@@ -27,6 +27,7 @@ func (l *Ledger) commitUpTo(ctx context.Context, run Run, sums []Sum, final bool
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: commit: %w", run.ID, err)
 	}
+	_ = l.Wake(ctx, run.Tenant) // else the next poll finds the rows
 	return committed, nil
 }
 
@@ -96,14 +97,14 @@ func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed boo
 	return !now.Staged() && !now.Growing && now.Segments == len(sums) && len(missing) == 0, missing, nil
 }
 
-// missing returns the numbers of the segments that are not stored with these sums.
+// missing returns the numbers of the segments that are not stored with these sums, or
+// without all of their results.
 func (l *Ledger) missing(ctx context.Context, run Run, sums []Sum) ([]int, error) {
 	stored := make([]string, len(sums))
 	err := eachSegment(ctx, len(sums), func(ctx context.Context, number int) error {
-		var err error
-		stored[number], err = l.rdb.HGet(ctx, segmentKey(run.segment(number), "head"), "sum").Result()
-		if absent(err) {
-			return nil
+		head, err := l.rdb.HMGet(ctx, segmentKey(run.segment(number), "head"), "sum", "awaits").Result()
+		if err == nil && head[1] == nil {
+			stored[number] = answer(head).text(0)
 		}
 		return err
 	})

@@ -69,7 +69,7 @@ func (l *Ledger) Pause(ctx context.Context, run RunID) error {
 
 // Resume undoes [Ledger.Pause].
 func (l *Ledger) Resume(ctx context.Context, run RunID) error {
-	return l.control(ctx, "resume", run, change{clear: pausedFlag})
+	return l.controlAndWake(ctx, "resume", run, change{clear: pausedFlag})
 }
 
 // Hold stops the run's rows from beginning, as [Ledger.Pause] does, for a program's
@@ -80,12 +80,12 @@ func (l *Ledger) Hold(ctx context.Context, run RunID) error {
 
 // Unhold undoes [Ledger.Hold].
 func (l *Ledger) Unhold(ctx context.Context, run RunID) error {
-	return l.control(ctx, "unhold", run, change{clear: heldFlag})
+	return l.controlAndWake(ctx, "unhold", run, change{clear: heldFlag})
 }
 
 // Postpone sets when the run's rows may begin, in Redis' time; the zero time is at once.
 func (l *Ledger) Postpone(ctx context.Context, run RunID, notBefore time.Time) error {
-	return l.control(ctx, "postpone", run, change{notBefore: &notBefore})
+	return l.controlAndWake(ctx, "postpone", run, change{notBefore: &notBefore})
 }
 
 // Cancel settles the rows of the run as cancelled. Rows in progress and rows with an
@@ -98,19 +98,29 @@ func (l *Ledger) Cancel(ctx context.Context, run RunID) error {
 // control stores the change in the header, then copies the header's control to each
 // segment. If it returns an error after the first of these, a dispatcher does the rest.
 func (l *Ledger) control(ctx context.Context, operation string, id RunID, c change) error {
-	if err := l.tryControl(ctx, id, c); err != nil {
+	if _, err := l.tryControl(ctx, id, c); err != nil {
 		return fmt.Errorf("run %s: %s: %w", id, operation, err)
 	}
 	return nil
 }
 
-func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) error {
+// controlAndWake does the same with a change by which rows may become due.
+func (l *Ledger) controlAndWake(ctx context.Context, operation string, id RunID, c change) error {
+	run, err := l.tryControl(ctx, id, c)
+	if err != nil {
+		return fmt.Errorf("run %s: %s: %w", id, operation, err)
+	}
+	_ = l.Wake(ctx, run.Tenant) // else the next poll finds them
+	return nil
+}
+
+func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) (Run, error) {
 	run, err := l.Get(ctx, id)
 	if err != nil {
-		return err
+		return Run{}, err
 	}
 	// First the rows: the node of the tenant's lists may be away.
-	return errors.Join(l.controlRun(ctx, run, c), l.relist(ctx, run))
+	return run, errors.Join(l.controlRun(ctx, run, c), l.relist(ctx, run))
 }
 
 func (l *Ledger) controlRun(ctx context.Context, run Run, c change) error {

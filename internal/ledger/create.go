@@ -43,6 +43,7 @@ func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, e
 	for {
 		run, created, err = l.create(ctx, n, about)
 		if errors.Is(err, errDiscarded) { // and its deletion may have been interrupted
+			run.Description.Parent = "" // the new run may have been adopted by it already
 			err = l.discard(ctx, run)
 			if err == nil {
 				continue

@@ -41,12 +41,17 @@ func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) (deleted 
 	if err != nil {
 		return false, fmt.Errorf("stored header: %w", err)
 	}
+	run.Description.Parent = parentOf(a.hash(1)["about"])
 	return true, l.discard(ctx, run)
 }
 
-// discard removes a run whose deletion is stored. It stores the run in the tenant's trash
-// first, so that an interruption leaves no segment that no list leads to.
+// discard removes a run whose deletion is stored, and takes it out of the children of its
+// parent. It stores the run in the tenant's trash before it removes anything, so that an
+// interruption leaves no segment that no list leads to.
 func (l *Ledger) discard(ctx context.Context, run Run) error {
+	if err := l.disown(ctx, run.Description.Parent, run.ID); err != nil {
+		return err
+	}
 	segments := max(run.Reserved, run.Segments)
 	if err := l.trash(ctx, run, segments); err != nil {
 		return err
@@ -322,11 +327,11 @@ func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) 
 func (l *Ledger) Complete(ctx context.Context, run Run) (bool, error) {
 	stored := make([]bool, run.Reserved)
 	err := eachSegment(ctx, run.Reserved, func(ctx context.Context, number int) error {
-		head, err := l.rdb.HMGet(ctx, segmentKey(run.segment(number), "head"), "sum", "last").Result()
+		head, err := l.rdb.HMGet(ctx, segmentKey(run.segment(number), "head"), "sum", "last", "awaits").Result()
 		if err != nil {
 			return err
 		}
-		stored[number] = head[0] != nil && (head[1] == "1") == (number == run.Reserved-1)
+		stored[number] = head[0] != nil && head[2] == nil && (head[1] == "1") == (number == run.Reserved-1)
 		return nil
 	})
 	if err != nil {

@@ -15,7 +15,9 @@
 // # Submitting
 //
 // A producer creates a run, stages its rows with a [Stager], and commits. Staged
-// rows are not released. Two seconds after the commit it calls [Stager.Verify], since
+// rows are not released. A row whose result is known by then, such as an invalid one, is
+// settled when it is staged ([Stager.AddSettled]): a segment cannot be committed without
+// these results. Two seconds after the commit it calls [Stager.Verify], since
 // Redis may lose the writes of its last second. A producer that was killed continues
 // with [Ledger.Create] and a new stager; an abandoned staged run is deleted
 // by [Ledger.Sweep] after a day, unless it is complete.
@@ -29,8 +31,14 @@
 // or a [GiveBack]. If it ends without one the row is due again, and the next execution
 // finds the attempt counted. There is no search for lost rows.
 //
+// If Redis has lost an End, the row is in progress although its execution has ended. A
+// worker finds such rows of its session with [Ledger.Running], and gives them back.
+//
 // A worker renews its session every [RenewEvery]. Rows of a dead session are reclaimed
 // ([Ledger.ReclaimDead]), rows of an execution beyond [ExecutionLimit] released again.
+//
+// Rows are released first in the order of their numbers, or in pieces of rows that have
+// something in common ([Stager.Group]), so that one request serves several of them.
 //
 // Which segments to inspect, and when, a dispatcher reads from its tenant's index
 // ([Ledger.TakeDue]). The index is a hint, which [Ledger.Rebuild] makes from the open
@@ -78,7 +86,10 @@
 //	orgops:v2:{run:<id>}:header        hash: see Run
 //	                    :closed        bitmap: a bit for each segment without open rows
 //	                    :sums          string: number of rows and digest of each segment, 18 bytes each
-//	orgops:v2:{<incarnation>.<number>}:head  hash: sum, control with version, counters, next row to release
+//	orgops:v2:{<incarnation>.<number>}:head  hash: sum, control with version, counters, place of the next row to
+//	                                   release, whether results are awaited
+//	                    :order         string: the rows in the order of release, if that is not the one of their
+//	                                   numbers: two bytes each, the top bit set for the first row of a piece
 //	                    :chunks        hash: number -> compressed rows, 128 or fewer
 //	                    :first         sorted set: waiting rows that were never begun, by due time in ms
 //	                    :check :ready  the same, of other rows at these stages that have no intent

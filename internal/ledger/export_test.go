@@ -21,6 +21,23 @@ func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Dur
 // SegmentKey returns one of a segment's keys.
 func SegmentKey(seg Segment, part string) string { return segmentKey(seg, part) }
 
+// StageGrouped stages a segment as a [Stager] does. results are those of settled rows.
+func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, last bool, rows [][]byte, most int, key func([]byte) string, results map[Row]Result) (Sum, error) {
+	p, err := pack(rows)
+	if err != nil {
+		return Sum{}, err
+	}
+	s := staged{number: number, last: last, packed: p}
+	for row, r := range results {
+		s.results = append(s.results, rowResult{Row: row, Result: r})
+	}
+	s.order = grouping{most: most, key: key}.order(rows, s.results)
+	return p.sum, l.stage(ctx, run, s)
+}
+
+// WakeChannel is the channel of [Ledger.Wake].
+const WakeChannel = wakeChannel
+
 // HeaderKey returns the key of a run's header.
 func HeaderKey(run RunID) string { return headerKeys(run)[0] }
 

@@ -334,9 +334,13 @@ func (s *lifecycle) delete(l *ledger.Ledger) {
 	if p == nil {
 		return
 	}
+	have, _ := s.Get(s.t.Context(), p.run.ID)
 	err := l.Delete(s.t.Context(), p.run.ID)
 	s.expect("delete "+string(p.run.ID), err)
 	p.deleted = err == nil || errors.Is(err, errFault)
+	if have.Incarnation != p.run.Incarnation {
+		return // the header has gone back to a former run of that id
+	}
 	if err == nil && s.losing {
 		s.recent = append(s.recent, p.run.Incarnation)
 	} else if err == nil {

@@ -152,6 +152,30 @@ func TestAtMaxmemory(t *testing.T) {
 	}
 }
 
+// Results are refused at maxmemory like the rows that they belong to. They are stored by a
+// producer that is repeated.
+func TestResultsAtMaxmemory(t *testing.T) {
+	server := redistest.Start(t)
+	rdb, other := server.Client(), server.Client()
+	w := on(t, rdb)
+	s := w.fillSettled(w.create("a"), 9, invalid)
+	limit := func(memory string) {
+		t.Helper()
+		if err := other.ConfigSet(t.Context(), "maxmemory", memory).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := &interruption{after: 2, do: func() { limit("1") }} // after the rows
+	rdb.AddHook(i)
+	if _, err := s.Commit(t.Context()); !i.done() || !errors.Is(err, ledger.ErrNoMemory) {
+		t.Fatalf("commit: %v, want it refused", err)
+	}
+	limit("0")
+	if run := w.commit(w.fillSettled(w.get("a"), 9, invalid)); run.Counts["invalid"] != 3 {
+		t.Errorf("run %+v", run)
+	}
+}
+
 // A release at maxmemory is refused before it has changed anything, whatever it would
 // release or reopen.
 func TestReleaseAtMaxmemoryChangesNothing(t *testing.T) {
@@ -194,7 +218,7 @@ func TestReleaseAtMaxmemoryChangesNothing(t *testing.T) {
 			if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
-			seg := segment(w.submit("a", 4), 0)
+			seg := w.submitGrouped(4, 2, nil)
 			tt.prepare(w, seg)
 			before := remember(t, rdb)
 			setMemory("1")

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,8 +29,11 @@ func (c modelControl) stopped() bool { return c.paused || c.held }
 
 type modelSegment struct {
 	control modelControl
-	next    int
 	rows    []modelRow
+	grouped bool
+	// pieces are the rows in the order of their first release. Those of a piece are released
+	// together.
+	pieces [][]ledger.Row
 }
 
 type modelRow struct {
@@ -52,22 +56,60 @@ type modelRow struct {
 	detail     string
 }
 
-func newModel(sizes []int) *model {
-	m := &model{}
-	for _, size := range sizes {
-		s := &modelSegment{rows: make([]modelRow, size)}
-		for i := range s.rows {
-			s.rows[i].phase = ledger.PhaseQueued
-		}
-		m.segments = append(m.segments, s)
+// add adds a segment of so many rows, of which some are settled. Rows whose numbers have
+// the same last digit are released together, at most most of them.
+func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result) {
+	s := &modelSegment{rows: make([]modelRow, size), grouped: most > 1}
+	for i := range s.rows {
+		s.rows[i].phase = ledger.PhaseQueued
 	}
-	return m
+	for row, r := range settled {
+		s.rows[row].settle(r.Outcome, r.Detail)
+	}
+	m.segments = append(m.segments, s)
+	if !s.grouped {
+		for i := range size {
+			s.pieces = append(s.pieces, []ledger.Row{ledger.Row(i)})
+		}
+		return
+	}
+	for digit := range modelGroups {
+		var group []ledger.Row
+		for i := digit; i < size; i += modelGroups {
+			if _, ok := settled[ledger.Row(i)]; !ok {
+				group = append(group, ledger.Row(i))
+			}
+		}
+		s.pieces = slices.AppendSeq(s.pieces, slices.Chunk(group, most))
+	}
+	slices.SortStableFunc(s.pieces, func(a, b []ledger.Row) int {
+		return cmp.Compare(s.firstOf(a[0], settled), s.firstOf(b[0], settled))
+	})
+}
+
+// modelGroups is the number of groups of a segment.
+const modelGroups = 3
+
+// modelKey returns the group of a row of the simulation.
+func modelKey(content []byte) string {
+	var n int
+	_, _ = fmt.Sscanf(string(content), "row %d", &n)
+	return fmt.Sprint(n % modelGroups)
+}
+
+// firstOf returns the first row of a row's group that is not settled from the beginning.
+func (s *modelSegment) firstOf(row ledger.Row, settled map[ledger.Row]ledger.Result) ledger.Row {
+	for first := row % modelGroups; ; first += modelGroups {
+		if _, ok := settled[first]; !ok {
+			return first
+		}
+	}
 }
 
 func (m *model) clone() *model {
 	c := &model{now: m.now, header: m.header}
 	for _, s := range m.segments {
-		c.segments = append(c.segments, &modelSegment{control: s.control, next: s.next, rows: slices.Clone(s.rows)})
+		c.segments = append(c.segments, &modelSegment{control: s.control, grouped: s.grouped, pieces: s.pieces, rows: slices.Clone(s.rows)})
 	}
 	return c
 }
@@ -117,7 +159,6 @@ func (s *modelSegment) cancel() {
 			r.settle(ledger.Cancelled, "")
 		}
 	}
-	s.next = len(s.rows)
 }
 
 func (r *modelRow) settle(o ledger.Outcome, detail string) {
@@ -149,34 +190,54 @@ func (m *model) lapse(s *modelSegment) {
 	}
 }
 
-// releasable returns the rows that may be released, those at stage ready apart, and how
-// many of the rest were never released.
-func (m *model) releasable(s *modelSegment) (ready, check, first []ledger.Row) {
+// releasable returns the rows that may be released, by stage; of the others those that
+// wait, and those that were never released.
+func (m *model) releasable(s *modelSegment) (ready, check, waiting, queued []ledger.Row) {
 	for i, r := range s.rows {
 		row := ledger.Row(i)
 		switch {
 		case r.phase == ledger.PhaseWaiting && r.due <= m.now && (r.intent != "" || !s.control.stopped()):
 			switch {
 			case !r.begun:
-				first = append(first, row)
+				waiting = append(waiting, row)
 			case r.ready:
 				ready = append(ready, row)
 			default:
 				check = append(check, row)
 			}
-		case r.phase == ledger.PhaseQueued && i >= s.next && !s.control.stopped():
-			first = append(first, row)
+		case r.phase == ledger.PhaseQueued && !s.control.stopped():
+			queued = append(queued, row)
 		}
 	}
-	return ready, check, first
+	return ready, check, waiting, queued
+}
+
+// firstRelease returns the rows that are released, of those that never were: up to n, in
+// at most so many pieces. others is the number of other rows in the release.
+func (s *modelSegment) firstRelease(queued []ledger.Row, n, pieces, others int) (all []ledger.Row) {
+	for _, piece := range s.pieces {
+		var open []ledger.Row
+		for _, row := range piece {
+			if slices.Contains(queued, row) {
+				open = append(open, row)
+			}
+		}
+		switch size := len(open); {
+		case size == 0:
+			continue
+		case pieces == 0 || len(all) == n || len(all)+others > 0 && len(all)+size > n:
+			return all
+		default:
+			all = append(all, open[:min(size, n)]...)
+			pieces--
+		}
+	}
+	return all
 }
 
 func (m *model) release(s *modelSegment, token ledger.Token, rows []ledger.Row) {
 	for _, row := range rows {
 		r := &s.rows[row]
-		if r.phase == ledger.PhaseQueued {
-			s.next = max(s.next, int(row)+1)
-		}
 		r.phase, r.token, r.since = ledger.PhaseReleased, token, m.now
 	}
 }

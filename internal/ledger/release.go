@@ -45,6 +45,9 @@ type Quota struct {
 	First int
 	// Check and Ready bound the due rows at these stages.
 	Check, Ready int
+	// Pieces bounds the pieces of rows that are released together, of those that were never
+	// released: see [Stager.Group]. 0: not bounded.
+	Pieces int
 }
 
 // Release is the answer to [Ledger.Release]: rows to be executed now.
@@ -76,7 +79,8 @@ const releaseBytes = 512 << 10
 
 // Release releases due rows: first rows at stage ready, then rows at stage check, then
 // rows that were never begun. Of each stage, rows with an intent come first, then the
-// others in the order of their due times. The rows carry a new token, which
+// others in the order of their due times. Rows that were never released come in the order
+// of their numbers, or by groups: see [Stager.Group]. The rows carry a new token, which
 // [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due again;
 // so is one whose execution takes longer than [ExecutionLimit]. While the run is paused,
 // held, incomplete or not yet to start, only rows with an intent are released. At most
@@ -84,9 +88,12 @@ const releaseBytes = 512 << 10
 // that are due. At maxmemory nothing is released and the
 // segment stays as it is.
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, error) {
-	token := NewToken()
+	token, pieces := NewToken(), q.Pieces
+	if pieces == 0 {
+		pieces = releaseRows
+	}
 	a, err := l.onSegment(ctx, releaseScript, seg, string(token),
-		min(q.First, releaseRows), min(q.Check, releaseRows), min(q.Ready, releaseRows), releaseRows)
+		min(q.First, releaseRows), min(q.Check, releaseRows), min(q.Ready, releaseRows), releaseRows, pieces)
 	if err != nil {
 		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
 	}

@@ -31,6 +31,8 @@ type Description struct {
 	GiveUp time.Duration `json:"give_up,omitempty"`
 	// KeepFor is how long the run is kept after its end; 0: [Retention].
 	KeepFor time.Duration `json:"keep_for,omitempty"`
+	// Trace is the W3C traceparent of the submission, or empty.
+	Trace string `json:"trace,omitempty"`
 }
 
 // Counts is a number of rows by outcome.
@@ -67,6 +69,9 @@ type Run struct {
 	Rows     int64
 	// Growing reports whether the run is committed in part: see [Ledger.CommitPart].
 	Growing bool
+
+	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt].
+	Children []RunID
 
 	// Counts is a sum of the segments' counters at CountedAt. It is a hint: see
 	// [Ledger.Counts].
@@ -143,7 +148,7 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		CountedAt: read.time("counted_at"), CreatedAt: read.time("created_at"), StagedAt: read.time("staged_at"),
 		CommittedAt: read.time("committed_at"), CancelledAt: read.time("cancelled_at"), EndedAt: read.time("ended_at"),
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
-		version: read.int("v"),
+		Children: parseRuns(hash["children"]), version: read.int("v"),
 	}
 	if r.base = read.int("base"); r.base == 0 {
 		r.base = r.version

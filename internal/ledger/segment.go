@@ -11,10 +11,9 @@ type SegmentState struct {
 	Segment Segment
 	// Due is when the dispatcher is to inspect the segment, in Redis' time: in the past
 	// if rows are due, zero if nothing becomes due by itself.
-	Due time.Time
-	// Rows is the number of rows, and Next the first that was never released.
-	Rows, Next int
-	Settled    int
+	Due     time.Time
+	Rows    int
+	Settled int
 	// Open counts the open rows.
 	Open OpenRows
 	// Counts is the number of settled rows by outcome.
@@ -43,7 +42,7 @@ func parseSegmentState(seg Segment, a answer) (SegmentState, error) {
 	read := numbers{hash: head}
 	s := SegmentState{
 		Segment: seg, Due: parseDue(a.int(2)),
-		Rows: int(read.int("rows")), Next: int(read.int("next")), Settled: int(read.int("settled")),
+		Rows: int(read.int("rows")), Settled: int(read.int("settled")),
 		Open: parseOpenRows(a.list(6)),
 	}
 	counts, err := countsOf(head)

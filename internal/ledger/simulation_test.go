@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -22,8 +23,14 @@ import (
 // repeats one, ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
 func TestModel(t *testing.T) {
 	first, worlds := worldsOf(t, 10)
+	later := func() {} // of a real Redis time passes by itself
 	if os.Getenv(redistest.EnvURL) == "" {
-		redistest.Mini(t).SetTime(time.Now()) // and there it stays: no world is too slow
+		mini, now := redistest.Mini(t), time.Now()
+		later = func() { // otherwise time stays: no world is too slow
+			now = now.Add(10 * time.Millisecond)
+			mini.SetTime(now)
+		}
+		later()
 	}
 	rdb := redistest.New(t)
 	lossy := redistest.New(t)
@@ -34,6 +41,7 @@ func TestModel(t *testing.T) {
 		seed := first + uint64(i)
 		memory{}.restore(t, rdb, "") // nothing of the world before
 		s := newSimulation(on(t, rdb), ledger.New(lossy), f, seed)
+		s.later = later
 		if !world(t, seed, &s.log, func() { slow += flag(!s.run()) }) {
 			return
 		}
@@ -48,6 +56,7 @@ type simulation struct {
 	*worker
 	lossy  *ledger.Ledger // by a connection with faults
 	faults *faults
+	later  func() // lets some time pass: versions of controls are times
 	rand   *rand.Rand
 	log    []string
 	start  time.Time
@@ -74,17 +83,40 @@ func newSimulation(w *worker, lossy *ledger.Ledger, f *faults, seed uint64) *sim
 	if s.start, err = w.Now(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	var sizes []int
-	for range 1 + s.rand.IntN(3) {
-		sizes = append(sizes, 1+s.rand.IntN(9))
-	}
 	w.tenant = ledger.Tenant("world-" + strconv.FormatUint(seed, 10))
-	s.subject = w.submit(ledger.RunID("run-"+strconv.FormatUint(seed, 10)), sizes...)
-	s.model = newModel(sizes)
+	s.submitSome(ledger.RunID("run-" + strconv.FormatUint(seed, 10)))
 	s.sessions = []ledger.SessionID{ledger.NewSessionID(), ledger.NewSessionID()}
 	s.tokens = []ledger.Token{ledger.NewToken()}
 	s.nonces = []ledger.Execution{{Nonce: ledger.NewNonce(), Session: s.sessions[0], Token: s.tokens[0]}}
 	return s
+}
+
+// submitSome submits a few segments of rows, in groups or not. Some rows are settled, but
+// never the first.
+func (s *simulation) submitSome(id ledger.RunID) {
+	s.t.Helper()
+	s.model = &model{}
+	run := s.create(id)
+	most, segments := 1+s.rand.IntN(3), 1+s.rand.IntN(3)
+	var sums []ledger.Sum
+	for number := range segments {
+		size, settled := 1+s.rand.IntN(9), map[ledger.Row]ledger.Result{}
+		for row := ledger.Row(1); int(row) < size; row++ {
+			if s.rand.IntN(6) == 0 {
+				settled[row] = ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: []string{"", "invalid"}[s.rand.IntN(2)]}
+			}
+		}
+		sum, err := s.StageGrouped(s.t.Context(), run, number, number == segments-1, content(0, size), most, modelKey, settled)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		sums = append(sums, sum)
+		s.model.add(size, most, settled)
+	}
+	var err error
+	if s.subject, err = s.Commit(s.t.Context(), run, sums); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // run makes the world's operations, then brings the run to its end. It reports whether
@@ -98,6 +130,7 @@ func (s *simulation) run() (whole bool) {
 	for range 120 {
 		operations[s.rand.IntN(len(operations))]()
 		s.compare()
+		s.compareRunning()
 		if s.t.Failed() {
 			return true
 		}
@@ -173,7 +206,7 @@ func (s *simulation) attempt(name string, seg ledger.Segment, on *modelSegment, 
 	}
 	receipt, err := do(l)
 	lost := lossy && s.faults.disarm()
-	before := modelSegment{control: on.control, next: on.next, rows: slices.Clone(on.rows)}
+	before := modelSegment{control: on.control, grouped: on.grouped, pieces: on.pieces, rows: slices.Clone(on.rows)}
 	statuses := apply(on)
 	s.note("%s: %v, %v, lost %v", name, receipt.Statuses, err, lost)
 	if lost {
@@ -209,9 +242,9 @@ func (s *simulation) dispatch() {
 	for n := range s.model.segments {
 		later := s.model.clone()
 		later.lapse(later.segments[n])
-		ready, check, first := later.releasable(later.segments[n])
-		if len(ready)+len(check)+len(first) > 0 && !slices.Contains(due, segment(s.subject, n)) {
-			s.fail("segment %d has rows that are due: %v at stage ready, %v at check, %v never released", n, ready, check, first)
+		ready, check, waiting, queued := later.releasable(later.segments[n])
+		if len(ready)+len(check)+len(waiting)+len(queued) > 0 && !slices.Contains(due, segment(s.subject, n)) {
+			s.fail("segment %d has rows that are due: %v at stage ready, %v at check, %v never begun, %v never released", n, ready, check, waiting, queued)
 		}
 	}
 	for _, seg := range due {
@@ -239,7 +272,7 @@ func (s *simulation) rebuild() {
 }
 
 func (s *simulation) release(seg ledger.Segment, m *modelSegment) (due time.Time, ok bool) {
-	q := ledger.Quota{First: s.rand.IntN(4), Check: s.rand.IntN(4), Ready: s.rand.IntN(4)}
+	q := ledger.Quota{First: s.rand.IntN(4), Check: s.rand.IntN(4), Ready: s.rand.IntN(4), Pieces: s.rand.IntN(3)}
 	r, err := s.Release(s.t.Context(), seg, q)
 	if err != nil {
 		s.fail("release: %v", err)
@@ -248,12 +281,18 @@ func (s *simulation) release(seg ledger.Segment, m *modelSegment) (due time.Time
 	s.model.lapse(m)
 	rows := numbers(r)
 	s.note("release %+v of segment %d: %v", q, seg.Number, rows)
-	ready, check, first := s.model.releasable(m)
+	ready, check, waiting, queued := s.model.releasable(m)
 	s.within("ready", rows, ready, q.Ready)
 	s.within("check", rows, check, q.Check)
-	s.within("first", rows, first, q.First)
-	if n := min(len(ready), q.Ready) + min(len(check), q.Check) + min(len(first), q.First); len(rows) != n {
-		s.fail("released %v: want %d rows", rows, n)
+	s.within("first", rows, waiting, q.First)
+	pieces := q.Pieces
+	if pieces == 0 || !m.grouped {
+		pieces = len(m.rows)
+	}
+	others := min(len(ready), q.Ready) + min(len(check), q.Check) + min(len(waiting), q.First)
+	first := m.firstRelease(queued, q.First-min(len(waiting), q.First), pieces, others)
+	if len(rows) < others || !slices.Equal(rows[others:], first) {
+		s.fail("released %v: want %d rows that waited, then %v", rows, others, first)
 	}
 	for _, row := range r.Rows {
 		if !strings.HasPrefix(string(row.Content), "row ") || row.Err != nil {
@@ -591,6 +630,7 @@ func (s *simulation) forget() {
 		aged += d
 	}
 	s.note("forget %d", lost)
+	s.later()
 	now := s.model.now
 	switch lost {
 	case -3:
@@ -636,9 +676,37 @@ func (s *simulation) difference() string {
 	return s.model.difference(all, now.Add(time.Second))
 }
 
+// compareRunning checks which rows a session has in progress.
+func (s *simulation) compareRunning() {
+	of := s.sessions[s.rand.IntN(len(s.sessions))]
+	var segs []ledger.Segment
+	want, got := map[string]bool{}, map[string]bool{}
+	for n, m := range s.model.segments {
+		segs = append(segs, segment(s.subject, n))
+		for i, r := range m.rows {
+			if r.phase == ledger.PhaseInProgress && r.session == of {
+				want[fmt.Sprint(n, i, r.nonce)] = true
+			}
+		}
+	}
+	all, err := s.Running(s.t.Context(), of, segs...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range all {
+		for _, row := range e.Rows {
+			got[fmt.Sprint(e.Segment.Number, row, e.Nonce)] = true
+		}
+	}
+	if !maps.Equal(got, want) {
+		s.fail("in progress by session %s: %v, want %v", of, got, want)
+	}
+}
+
 // end resumes the run, executes due rows until none is left, and checks that the
 // run has ended, once, with the counts of the model.
 func (s *simulation) end() {
+	s.sync(s.subject.ID) // as a dispatcher does: a segment may have forgotten that the run ended
 	s.model.sync()
 	for _, do := range []func(context.Context, ledger.RunID) error{s.Resume, s.Unhold} {
 		_ = do(s.t.Context(), s.subject.ID) // fails after the end, which is checked below

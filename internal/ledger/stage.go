@@ -10,6 +10,33 @@ type staged struct {
 	number int
 	last   bool
 	packed packed
+	// results are those of rows that were settled when they were submitted, by row.
+	results []rowResult
+	// order is the order of release; nil: that of the rows' numbers.
+	order []byte
+}
+
+// rowResult is the result of a row.
+type rowResult struct {
+	Row    Row
+	Result Result
+}
+
+// bytes returns the size of the segment in memory.
+func (s staged) bytes() int {
+	n := len(s.order)
+	for _, chunk := range s.packed.chunks {
+		n += len(chunk)
+	}
+	for _, r := range s.results {
+		n += r.bytes()
+	}
+	return n
+}
+
+// bytes returns the size of the result in a script.
+func (r rowResult) bytes() int {
+	return len(r.Result.Outcome) + len(r.Result.Detail) + len(r.Result.Evidence)
 }
 
 // Stage stores the rows of one segment of a staged run: 1 to [SegmentRows] rows of at
@@ -50,7 +77,7 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 	seg := run.segment(s.number)
 	args := []any{
 		seg.String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
-		flag(s.last),
+		flag(s.last), flag(len(s.results) > 0), s.order,
 	}
 	for _, chunk := range s.packed.chunks {
 		args = append(args, chunk)
@@ -59,10 +86,38 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 	if err == nil && a.status() == "mismatch" {
 		err = mismatch(run, s.packed.sum)
 	}
+	if err == nil {
+		err = l.stageResults(ctx, run, s)
+	}
 	if err != nil {
 		return err
 	}
 	return l.relist(ctx, run) // Redis may have lost the entry that Create made
+}
+
+// stageResults settles the rows of a staged segment whose results are known. The segment
+// cannot be committed before the last of them is stored.
+func (l *Ledger) stageResults(ctx context.Context, run Run, s staged) error {
+	for left := s.results; len(left) > 0; {
+		n, bytes := 0, 0
+		for n < min(len(left), scriptRows) && (n == 0 || bytes+left[n].bytes() <= scriptBytes) {
+			bytes += left[n].bytes()
+			n++
+		}
+		args := []any{s.packed.sum.append(nil), flag(n == len(left))}
+		for _, r := range left[:n] {
+			args = append(args, int(r.Row), string(r.Result.Outcome), r.Result.stored())
+		}
+		a, err := l.onSegment(ctx, resultsScript, run.segment(s.number), args...)
+		if err == nil && a.status() == "mismatch" {
+			err = mismatch(run, s.packed.sum)
+		}
+		if err != nil {
+			return err
+		}
+		left = left[n:]
+	}
+	return nil
 }
 
 func mismatch(run Run, sum Sum) error {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -27,7 +28,11 @@ type Stager struct {
 
 	rows [][]byte // of the segment that is being filled
 	data []byte   // their content
-	sums []Sum
+	// settled are the results of those that are settled.
+	settled []rowResult
+	sums    []Sum
+
+	grouping grouping
 
 	recent      []recent // segments that Redis may still lose, oldest first
 	recentBytes int
@@ -90,6 +95,28 @@ func (s *Stager) Add(ctx context.Context, row []byte) error {
 	return nil
 }
 
+// AddSettled adds a row whose result is known when it is submitted, such as one that is
+// invalid: it is never released. A row that an earlier producer of the run has settled
+// keeps that result.
+func (s *Stager) AddSettled(ctx context.Context, row []byte, r Result) error {
+	if err := r.validate(); err != nil {
+		return fmt.Errorf("run %s: row %d: %w", s.run.ID, s.Rows(), err)
+	}
+	if err := s.Add(ctx, row); err != nil {
+		return err
+	}
+	r.Evidence = bytes.Clone(r.Evidence)
+	s.settled = append(s.settled, rowResult{Row: Row(len(s.rows) - 1), Result: r})
+	return nil
+}
+
+// Group has rows of a segment released together that have the same key, in pieces of at
+// most most, so that a request for several rows finds rows that have something in common.
+// The numbers of the rows stay as they are. It is called before the first Add.
+func (s *Stager) Group(most int, key func(row []byte) string) {
+	s.grouping = grouping{most: most, key: key}
+}
+
 // Commit stages the last segment and commits the run.
 func (s *Stager) Commit(ctx context.Context) (Run, error) {
 	if len(s.rows) > 0 {
@@ -143,26 +170,27 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	if err == nil && number >= MaxSegments {
 		err = fmt.Errorf("want at most %d segments", MaxSegments)
 	}
-	segment := staged{number: number, last: last, packed: p}
-	if err == nil && (last || number >= len(s.stored) || s.stored[number] != p.sum) {
+	segment := staged{number: number, last: last, packed: p, results: s.settled, order: s.grouping.order(s.rows, s.settled)}
+	switch {
+	case err != nil:
+	case last || number >= len(s.stored) || s.stored[number] != p.sum:
 		err = s.ledger.stage(ctx, s.run, segment)
+	default: // an earlier producer may have been killed before it stored every result
+		err = s.ledger.stageResults(ctx, s.run, segment)
 	}
 	if err != nil {
 		return fmt.Errorf("run %s: stage segment %d: %w", s.run.ID, number, err)
 	}
 	s.remember(segment)
 	s.sums = append(s.sums, p.sum)
-	s.rows, s.data = s.rows[:0], s.data[:0]
+	s.rows, s.data, s.settled = s.rows[:0], s.data[:0], nil // remember keeps the results
 	return nil
 }
 
 // remember keeps the segment for Verify and drops segments that Redis cannot lose any
 // more.
 func (s *Stager) remember(segment staged) {
-	now, bytes := time.Now(), 0
-	for _, chunk := range segment.packed.chunks {
-		bytes += len(chunk)
-	}
+	now, bytes := time.Now(), segment.bytes()
 	s.recent = append(s.recent, recent{staged: segment, at: now, bytes: bytes})
 	s.recentBytes += bytes
 	for len(s.recent) > 1 && (s.recentBytes > repeatableBytes || now.Sub(s.recent[0].at) > repeatable) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/ledger"
 )
 
@@ -41,4 +43,44 @@ func TestWake(t *testing.T) {
 	cancel()
 	<-ended
 	<-ended
+}
+
+// A commit and each control by which rows become due wake the dispatchers.
+func TestWakeOfOperations(t *testing.T) {
+	w := newWorker(t)
+	sub := w.rdb.Subscribe(t.Context(), ledger.WakeChannel)
+	defer func() { _ = sub.Close() }()
+	if _, err := sub.Receive(t.Context()); err != nil { // has subscribed
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"commit":   func() error { w.submit("b", 1); return nil },
+		"resume":   func() error { return w.Resume(t.Context(), "a") },
+		"unhold":   func() error { return w.Unhold(t.Context(), "a") },
+		"postpone": func() error { return w.Postpone(t.Context(), "a", time.Time{}) },
+	} {
+		if name != "commit" {
+			w.submit("a", 1)
+			receive(t, sub)
+		}
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		if got := receive(t, sub); got != string(tenant) {
+			t.Errorf("%s woke %q", name, got)
+		}
+		w.rdb.FlushAll(t.Context())
+	}
+}
+
+// receive returns the next message of a subscription.
+func receive(t *testing.T, sub *redis.PubSub) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	m, err := sub.ReceiveMessage(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Payload
 }

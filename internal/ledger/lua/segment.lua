@@ -6,7 +6,8 @@ local intended_check, intended_ready = KEYS[6], KEYS[7]
 local values, released, running, executions = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local settled, cancelled, results = KEYS[12], KEYS[13], KEYS[14]
 local intents, active, cancelling, sessions = KEYS[15], KEYS[16], KEYS[17], KEYS[18]
-local scratch, mask = KEYS[19], KEYS[20] -- exist only while a script runs
+local order = KEYS[19]
+local scratch, mask = KEYS[20], KEYS[21] -- exist only while a script runs
 
 -- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
 -- script's first write if it may need memory, and no later one. DEL never needs any.
@@ -110,7 +111,7 @@ end
 -- clear removes everything that is stored of rows apart from their results.
 local function clear()
   redis.call('UNLINK', first, check, ready, intended_check, intended_ready, values, released, running, executions,
-    intents, active, cancelling, sessions)
+    intents, active, cancelling, sessions, order)
 end
 
 -- settle settles an open row that is neither released, in progress nor waiting any more.

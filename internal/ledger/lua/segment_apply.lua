@@ -2,11 +2,13 @@
 -- segment up to the header's control, and answers with its head. The answer is 'missing'
 -- or 'differs' if the segment is not the one that was staged, and {'newer', version,
 -- flags, not before} if its control is newer than the caller's, or newer than the one
--- that the caller's replaced. With an empty sum it is any segment that was committed.
-local h = redis.call('HMGET', head, 'sum', 'v', 'flags', 'not_before', 'rows')
+-- that the caller's replaced. With an empty sum it is any segment that was committed. A
+-- segment that awaits results 'differs': Redis has lost them, and without them its rows
+-- would be released.
+local h = redis.call('HMGET', head, 'sum', 'v', 'flags', 'not_before', 'rows', 'awaits')
 if not h[1] then return {'missing'} end
 if ARGV[4] == '' and not h[2] then return {'missing'} end
-if ARGV[4] ~= '' and h[1] ~= ARGV[4] then return {'differs'} end
+if ARGV[4] ~= '' and h[1] ~= ARGV[4] or h[6] then return {'differs'} end
 local own, version = tonumber(h[2] or '0'), tonumber(ARGV[1])
 if own > version or own < version and own > tonumber(ARGV[5]) then return {'newer', h[2], h[3], h[4]} end
 
@@ -25,7 +27,7 @@ local function cancelRows()
   redis.call('BITOP', 'OR', cancelled, cancelled, scratch)
   redis.call('BITOP', 'OR', settled, settled, scratch)
   redis.call('DEL', scratch, mask)
-  redis.call('UNLINK', first, check, ready)
+  redis.call('UNLINK', first, check, ready, order)
   redis.call('HSET', head, 'next', rows)
   if fresh > 0 then
     redis.call('HINCRBY', head, 'settled', fresh)

@@ -1,6 +1,7 @@
 -- ARGV: token, the most rows that were never begun, the most at stage check, the most at
--- stage ready, the most in all. Answers with {rows, rows of a chunk, chunks}: a flat list of rows and
--- their sorts ('f': never begun, 'c', 'r'), and one of chunk numbers and chunks.
+-- stage ready, the most in all, the most pieces of grouped rows. Answers with {rows, rows
+-- of a chunk, chunks}: a flat list of rows and their sorts ('f': never begun, 'c', 'r'),
+-- and one of chunk numbers and chunks.
 local h = redis.call('HMGET', head, 'rows', 'next', 'flags', 'not_before', 'v', 'per', 'inspected')
 if not h[5] then return {'missing'} end
 local token, t = ARGV[1], now()
@@ -85,23 +86,70 @@ local function releaseDue(set, sort, n)
   return n - #due
 end
 
+-- releaseNew releases up to n rows that were never released, in the order of release. That
+-- has two bytes for each row, with the top bit set for the first row of a piece. Without
+-- one the order is that of the rows' numbers. It does not end within a piece, unless that
+-- one is larger than what may be released at once.
+local function releaseNew(n)
+  local start = tonumber(h[2])
+  if n <= 0 or room <= 0 or start >= rows then return end
+  local place, pieces = start, tonumber(ARGV[6])
+  local places, bits = redis.call('GET', order), redis.call('GET', settled) or ''
+
+  -- at returns the row at a place, and whether a piece begins there.
+  local function at(p)
+    if not places then return p, false end
+    local high, low = string.byte(places, 2 * p + 1, 2 * p + 2)
+    return high % 128 * 256 + low, high >= 128
+  end
+
+  local function open(row)
+    local byte = string.byte(bits, math.floor(row / 8) + 1) or 0
+    return math.floor(byte / 2 ^ (7 - row % 8)) % 2 == 0
+  end
+
+  -- whole reports whether the rest of the piece at this place fits into this release.
+  local function whole()
+    local size, more, seen, p = 0, bytes, {}, place
+    repeat
+      local row = at(p)
+      local number = text(math.floor(row / per))
+      if open(row) then
+        size = size + 1
+        if not wanted[number] and not seen[number] then
+          seen[number] = true
+          more = more + redis.call('HSTRLEN', chunks, number)
+        end
+      end
+      p = p + 1
+    until p >= rows or select(2, at(p))
+    if size == 0 then return true end
+    pieces = pieces - 1
+    return pieces >= 0 and (#list == 0 or size <= math.min(n, room) and more <= release_bytes)
+  end
+
+  while n > 0 and room > 0 and place < rows do
+    local row, begins = at(place)
+    if places and (begins or place == start) and not whole() then break end
+    if open(row) then
+      if not release(text(row), 'f') then break end
+      n = n - 1
+    end
+    place = place + 1
+  end
+  while place < rows and not open((at(place))) do place = place + 1 end
+  if place == start then return end
+  beginWrites()
+  redis.call('HSET', head, 'next', place)
+  if place == rows then redis.call('UNLINK', order) end
+end
+
 local left = releaseDue(intended_ready, 'r', tonumber(ARGV[4]))
 if not stop then releaseDue(ready, 'r', left) end
 left = releaseDue(intended_check, 'c', tonumber(ARGV[3]))
 if not stop then
   releaseDue(check, 'c', left)
-  local n, row = releaseDue(first, 'f', tonumber(ARGV[2])), tonumber(h[2])
-  while n > 0 and room > 0 and row < rows do
-    if redis.call('GETBIT', settled, row) == 0 then
-      if not release(text(row), 'f') then break end
-      n = n - 1
-    end
-    row = row + 1
-  end
-  if row > tonumber(h[2]) then
-    beginWrites()
-    redis.call('HSET', head, 'next', row)
-  end
+  releaseNew(releaseDue(first, 'f', tonumber(ARGV[2])))
 end
 
 return report(t, {list, per, contents})

@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrRaced says that a run was changed by another client since it was read.
+var ErrRaced = errors.New("the run was changed meanwhile: read it again")
+
+// maxChildren bounds the children of a run: lists read many headers at once.
+const maxChildren = 1000
+
+// Adopt adds child to the children of parent, a run that has ended, as it was read. A
+// producer calls it before it creates the child. Adopting a child twice has no effect.
+// The error is [ErrOpen] if the parent has not ended, and [ErrRaced] if its children have
+// changed since it was read.
+func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) error {
+	if err := l.adopt(ctx, parent, child); err != nil {
+		return fmt.Errorf("run %s: adopt run %s: %w", parent.ID, quoted(string(child)), err)
+	}
+	return nil
+}
+
+func (l *Ledger) adopt(ctx context.Context, parent Run, child RunID) error {
+	if err := child.Validate(); err != nil {
+		return err
+	}
+	if slices.Contains(parent.Children, child) {
+		return nil
+	}
+	if len(parent.Children) >= maxChildren {
+		return fmt.Errorf("it has %d children: delete some of them, or submit the rows as a run of their own", maxChildren)
+	}
+	return l.setChildren(ctx, parent, joinRuns(parent.Children), joinRuns(append(slices.Clone(parent.Children), child)))
+}
+
+// disown takes a run that is deleted out of the children of its parent. It reads no more of
+// the parent than that: a header that is damaged must not prevent the deletion.
+func (l *Ledger) disown(ctx context.Context, parent, child RunID) error {
+	if parent.Validate() != nil {
+		return nil
+	}
+	for {
+		head, err := l.rdb.HMGet(ctx, headerKeys(parent)[0], "inc", "children").Result()
+		if err != nil {
+			return fmt.Errorf("read children of run %s: %w", parent, err)
+		}
+		have := answer(head).text(1)
+		children := parseRuns(have)
+		left := slices.DeleteFunc(slices.Clone(children), func(id RunID) bool { return id == child })
+		if len(left) == len(children) {
+			return nil
+		}
+		err = l.setChildren(ctx, Run{ID: parent, Incarnation: Incarnation(answer(head).text(0))}, have, joinRuns(left))
+		if err == nil || isNotFound(err) {
+			return nil
+		}
+		if !errors.Is(err, ErrRaced) {
+			return fmt.Errorf("change children of run %s: %w", parent, err)
+		}
+	}
+}
+
+// setChildren replaces the stored children of a run, unless they differ from those given.
+func (l *Ledger) setChildren(ctx context.Context, run Run, from, to string) error {
+	a, err := l.onHeader(ctx, childrenScript, run.ID, string(run.Incarnation), from, to)
+	if err == nil && a.status() == "raced" {
+		err = ErrRaced
+	}
+	return err
+}
+
+// joinRuns returns the stored form of children: their ids, separated by spaces.
+func joinRuns(ids []RunID) string {
+	var b strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(string(id))
+	}
+	return b.String()
+}
+
+func parseRuns(stored string) (ids []RunID) {
+	for id := range strings.FieldsSeq(stored) {
+		ids = append(ids, RunID(id))
+	}
+	return ids
+}
+
+// parentOf returns the parent in a stored description; "" if there is none, or if the
+// description cannot be read.
+func parentOf(about string) RunID {
+	var d struct {
+		Parent RunID `json:"parent"`
+	}
+	_ = json.Unmarshal([]byte(about), &d)
+	return d.Parent
+}

@@ -1,0 +1,216 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// invalid is the result of every row of which settledRow is true.
+var invalid = ledger.Result{Outcome: "invalid", Detail: "no id", Evidence: []byte("line 7")}
+
+func settledRow(i int) bool { return i%3 == 1 }
+
+// fillSettled adds n rows to a new stager, a third of them with their result.
+func (w *worker) fillSettled(run ledger.Run, n int, r ledger.Result) *ledger.Stager {
+	w.t.Helper()
+	s, err := w.NewStager(w.t.Context(), run)
+	for i, row := range content(0, n) {
+		if err == nil && settledRow(i) {
+			err = s.AddSettled(w.t.Context(), row, r)
+		} else if err == nil {
+			err = s.Add(w.t.Context(), row)
+		}
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func TestAddSettled(t *testing.T) {
+	for name, r := range map[string]ledger.Result{
+		"with a detail": invalid,
+		"large":         {Outcome: "invalid", Detail: strings.Repeat("x", 9<<10)},
+		"done":          {Outcome: ledger.Done},
+		"cancelled":     {Outcome: ledger.Cancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const n, settled = 1000, 333
+			w := newWorker(t)
+			run := w.commit(w.fillSettled(w.create("a"), n, r))
+			seg := segment(run, 0)
+			if run.Ended() || run.Counts[r.Outcome] != settled {
+				t.Errorf("run %+v", run)
+			}
+			if s := w.sync("a").Segments[0]; s.Settled != settled || s.Open.Queued != n-settled {
+				t.Errorf("segment %+v", s)
+			}
+			for i, row := range w.rows(seg) {
+				want := ledger.RowState{Row: ledger.Row(i), Phase: ledger.PhaseQueued}
+				if settledRow(i) {
+					want.Phase, want.Result = ledger.PhaseSettled, r
+				}
+				if fmt.Sprint(row.Phase, row.Result) != fmt.Sprint(want.Phase, want.Result) || string(row.Content) != fmt.Sprint("row ", i) {
+					t.Fatalf("row %d is %+v, want %+v", i, row, want)
+				}
+			}
+			if last := w.settleAll(seg); !last.Ended {
+				t.Errorf("receipt %+v, want the end", last)
+			}
+			want := ledger.Counts{r.Outcome: settled}
+			want[ledger.Done] += n - settled
+			if counts, err := w.Counts(t.Context(), run); err != nil || !maps.Equal(counts, want) {
+				t.Errorf("counts %v, %v, want %v", counts, err, want)
+			}
+			w.must(w.Delete, "a")
+			if keys := keysOf(t, run); len(keys) > 0 {
+				t.Errorf("keys %q remain", keys)
+			}
+		})
+	}
+}
+
+func TestAddSettledRefusesResults(t *testing.T) {
+	w := newWorker(t)
+	s := w.fill(w.create("a"), nil)
+	for _, r := range []ledger.Result{{Outcome: "In Vain"}, {Outcome: ledger.Done, Evidence: make([]byte, 17<<10)}} {
+		if err := s.AddSettled(t.Context(), []byte("row 0"), r); err == nil || s.Rows() != 0 {
+			t.Errorf("%d rows, %v: want an error", s.Rows(), err)
+		}
+	}
+}
+
+func TestRunOfSettledRowsEndsAtItsCommit(t *testing.T) {
+	w := newWorker(t)
+	s := w.fill(w.create("a"), nil)
+	for _, row := range content(0, ledger.SegmentRows+1) {
+		if err := s.AddSettled(t.Context(), row, invalid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if run := w.commit(s); !run.Ended() || run.Counts["invalid"] != ledger.SegmentRows+1 {
+		t.Errorf("run %+v, want it ended", run)
+	}
+}
+
+func TestCancelKeepsResultsOfSettledRows(t *testing.T) {
+	w := newWorker(t)
+	w.commit(w.fillSettled(w.create("a"), 9, invalid))
+	w.must(w.Cancel, "a")
+	if run := w.get("a"); !run.Ended() || run.Counts["invalid"] != 3 || run.Counts[ledger.Cancelled] != 6 {
+		t.Errorf("run %+v", run)
+	}
+}
+
+// A producer is killed before each of its commands, and another one starts again.
+func TestSettledRowsOfAProducerThatWasKilled(t *testing.T) {
+	w := newWorker(t)
+	for n, done := 0, false; !done; n++ {
+		run := w.create(ledger.RunID(fmt.Sprintf("run-%d", n)))
+		done = w.killAt(n, run)
+		run = w.commit(w.fillSettled(w.get(run.ID), 400, invalid))
+		if run.Counts["invalid"] != 133 || run.Control.Incomplete {
+			t.Errorf("killed before command %d: run %+v, want 133 invalid rows", n, run)
+		}
+	}
+}
+
+// killAt submits rows by a producer that is killed before its nth command. It reports
+// whether there were fewer.
+func (w *worker) killAt(n int, run ledger.Run) (done bool) {
+	ctx, kill := context.WithCancel(w.t.Context())
+	defer kill()
+	i := &interruption{after: n, do: kill}
+	rdb := redistest.New(w.t)
+	rdb.AddHook(i)
+	s, err := ledger.New(rdb).NewStager(ctx, run)
+	for i, row := range content(0, 400) {
+		if err == nil && settledRow(i) {
+			err = s.AddSettled(ctx, row, invalid)
+		} else if err == nil {
+			err = s.Add(ctx, row)
+		}
+	}
+	if err == nil {
+		_, err = s.Commit(ctx)
+	}
+	if done = !i.done(); done && err != nil {
+		w.t.Fatal(err)
+	}
+	return done
+}
+
+// A repeated producer of a committed run writes nothing, even if it has other results.
+func TestSettledRowsOfACommittedRun(t *testing.T) {
+	w := newWorker(t)
+	run := w.commit(w.fillSettled(w.create("a"), 9, invalid))
+	seg := segment(run, 0)
+	e, row := w.take(seg)
+	s := w.fill(run, nil)
+	for _, row := range content(0, 9) {
+		if err := s.AddSettled(t.Context(), row, ledger.Result{Outcome: "duplicate"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if run = w.commit(s); run.Counts["invalid"] != 3 || run.Counts["duplicate"] != 0 {
+		t.Errorf("counts %v", run.Counts)
+	}
+	want(t, w.settle(seg, e, row), ledger.RowWritten)
+}
+
+// The rows of a staged segment are replaced by others, none of which is settled.
+func TestReplacedSegmentForgetsResults(t *testing.T) {
+	w := newWorker(t)
+	run := w.create("a")
+	s := w.fillSettled(run, ledger.SegmentRows+1, invalid)
+	if run = w.get("a"); run.Reserved != 1 {
+		t.Fatalf("%d segments of %d rows are staged, want 1", run.Reserved, s.Rows())
+	}
+	run = w.commit(w.fill(run, content(7, 5)))
+	if run.Counts.Settled() != 0 || w.sync("a").Segments[0].Open.Queued != 5 {
+		t.Errorf("run %+v, want no settled row", run)
+	}
+}
+
+// Redis loses results of settled rows, and the commit of their segment.
+func TestVerifyStoresResultsAgain(t *testing.T) {
+	for name, lose := range map[string]func(*worker, ledger.Segment){
+		"results": func(w *worker, seg ledger.Segment) {
+			head := ledger.SegmentKey(seg, "head")
+			w.rdb.HDel(w.t.Context(), head, "v", "flags", "not_before", "n:invalid")
+			w.rdb.HSet(w.t.Context(), head, "awaits", "1", "settled", "0")
+			w.rdb.Del(w.t.Context(), ledger.SegmentKey(seg, "settled"))
+			w.rdb.Del(w.t.Context(), ledger.SegmentKey(seg, "results"))
+		},
+		"the segment": func(w *worker, seg ledger.Segment) {
+			for _, key := range redistest.Keys(w.t, "*{"+string(seg.Incarnation)+".0}*") {
+				w.rdb.Del(w.t.Context(), key)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			s := w.fillSettled(w.create("a"), 9, invalid)
+			run := w.commit(s)
+			lose(w, segment(run, 0))
+			if p := w.sync("a"); len(p.Missing) != 1 || !p.Run.Control.Incomplete {
+				t.Errorf("progress %+v, want a missing segment", p)
+			}
+			if err := s.Verify(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if p := w.sync("a"); len(p.Missing) > 0 || p.Run.Counts["invalid"] != 3 || p.Segments[0].Open.Queued != 6 {
+				t.Errorf("progress %+v", p)
+			}
+			if rows := numbers(w.release(segment(run, 0), all)); fmt.Sprint(rows) != "[0 2 3 5 6 8]" {
+				t.Errorf("released %v", rows)
+			}
+		})
+	}
+}
