@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 // rows of one, and at most as many as a batch holds.
 func TestBatchesHaveOneGroup(t *testing.T) {
 	s := newSite(t)
-	const kind ledger.Kind = "client:remove"
+	const kind ledger.Kind = "clients:remove"
 	var rows [][]byte
 	for i := range 100 {
 		rows = append(rows, fmt.Appendf(nil, "%d", i%7))
@@ -58,5 +59,53 @@ func TestBatchesHaveOneGroup(t *testing.T) {
 		if len(of) != 2 || of[1] != 10 {
 			t.Errorf("group %s has tasks of %v rows, want 10 and the rest", group, of)
 		}
+	}
+}
+
+// TestTasksOfManyGroups has 8,192 rows of 300 organizations in random order: each
+// organization makes one task, and no round enqueues more tasks than there are places.
+func TestTasksOfManyGroups(t *testing.T) {
+	const kind ledger.Kind = "clients:remove"
+	const groups, batch = 300, 100
+	s := newSite(t)
+	s.submitGroups(kind, groups, batch)
+	group := func(content []byte) string { return string(content[:3]) }
+	d := s.dispatcher(func(c *dispatch.Config) {
+		c.Kinds = map[ledger.Kind]dispatch.Kind{kind: {Batch: batch, Group: group}}
+	})
+	round(t, d)
+	if n := s.pending(); n != places {
+		t.Errorf("%d tasks, want %d", n, places)
+	}
+	d = s.dispatcher(func(c *dispatch.Config) {
+		c.Kinds = map[ledger.Kind]dispatch.Kind{kind: {Batch: batch, Group: group}}
+		c.Protocol, c.Places = 2, 2*groups
+	})
+	round(t, d)
+	if n := s.pending(); n != groups {
+		t.Errorf("%d tasks, want %d", n, groups)
+	}
+}
+
+// submitGroups commits a full segment of rows that begin with their group, in random order.
+func (s *site) submitGroups(kind ledger.Kind, groups, most int) {
+	s.t.Helper()
+	run, _, err := s.Create(s.t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: kind})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stager, err := s.NewStager(s.t.Context(), run)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stager.Group(most, func(row []byte) string { return string(row[:3]) })
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range ledger.SegmentRows {
+		if err := stager.Add(s.t.Context(), fmt.Appendf(nil, "%03d client %d", random.IntN(groups), i)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if _, err := stager.Commit(s.t.Context()); err != nil {
+		s.t.Fatal(err)
 	}
 }

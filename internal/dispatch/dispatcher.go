@@ -14,9 +14,7 @@ import (
 
 // Kind holds the properties of a kind of rows.
 type Kind struct {
-	// Operations are the API operations that an execution needs: while one of them is
-	// blocked a row is released every 30 s.
-	Operations []string
+	Operations Operations
 	// Cost is the number of requests of an execution.
 	Cost Cost
 	// Batch is the largest number of rows of one task; 0: one.
@@ -24,6 +22,30 @@ type Kind struct {
 	// Group returns what the rows of one task have in common, such as their
 	// organization, from the content of a row; nil: rows need nothing in common.
 	Group func(content []byte) string
+}
+
+// Operations are the API operations that every execution of a row needs, by the sort of
+// release: while one of them is blocked a row of the sort is released every 30 s. One that
+// only some rows need does not belong here, since the row that is released would not find
+// out whether it works again.
+type Operations struct {
+	First, Check, Ready []string
+}
+
+// Always returns the operations of a kind whose executions all need the same.
+func Always(operations ...string) Operations {
+	return Operations{First: operations, Check: operations, Ready: operations}
+}
+
+// of returns the operations of a sort.
+func (o Operations) of(s sort) []string {
+	switch s {
+	case ready:
+		return o.Ready
+	case check:
+		return o.Check
+	}
+	return o.First
 }
 
 // Config configures a [Dispatcher].

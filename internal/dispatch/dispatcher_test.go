@@ -26,7 +26,7 @@ import (
 func (s *site) dispatcher(change ...func(*dispatch.Config)) *dispatch.Dispatcher {
 	c := dispatch.Config{
 		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
-		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: []string{apiclient.OpUpdateDiscoveryDomain}, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
+		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
 		Logger: s.logger(),
 	}
 	for _, f := range change {
@@ -154,6 +154,26 @@ func TestBlockedOperation(t *testing.T) {
 				t.Errorf("%d tasks, want %d; the next round in %v", n, c.want, after)
 			}
 		})
+	}
+}
+
+// TestBlockedSort releases one row of the sort whose operation is blocked, and the rows of
+// other sorts.
+func TestBlockedSort(t *testing.T) {
+	s := newSite(t)
+	s.proven("proven", 4)
+	s.submit("new", kinds.Update, s.domains(3))
+	d := s.dispatcher(func(c *dispatch.Config) {
+		c.Kinds = map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}}
+		c.Pace = func(context.Context) (pace.State, error) {
+			return pace.State{At: time.Now(), Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}, nil
+		}
+	})
+	for range 3 {
+		round(t, d)
+	}
+	if n := s.pending(); n != 1+3 {
+		t.Errorf("%d tasks, want a probe and 3 first reads", n)
 	}
 }
 
@@ -303,16 +323,15 @@ func TestDeadWorker(t *testing.T) {
 	}
 }
 
-// TestFirstReadsWait: while proven rows keep the pace busy for two seconds, rows that were
-// never begun are not released; afterwards they are.
-func TestFirstReadsWait(t *testing.T) {
-	s := newSite(t)
-	ctx := t.Context()
-	proven := s.submit("proven", kinds.Update, s.domains(8))
-	seg := ledger.Segment{Run: proven.ID, Incarnation: proven.Incarnation}
-	release, err := s.Release(ctx, seg, ledger.Quota{First: 8})
+// proven submits a run of rows that were proven and need a permit.
+func (s *site) proven(id ledger.RunID, n int) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	run := s.submit(id, kinds.Update, s.domains(n))
+	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	release, err := s.Release(ctx, seg, ledger.Quota{First: n})
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	var rows []ledger.Row
 	for _, r := range release.Rows {
@@ -320,12 +339,19 @@ func TestFirstReadsWait(t *testing.T) {
 	}
 	e := ledger.Execution{Token: release.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
 	if _, err := s.Begin(ctx, seg, e, rows...); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	receipt, err := s.End(ctx, seg, e.Nonce, ledger.Ends(ledger.Waiting{Stage: ledger.StageReady}, rows...)...)
-	if err != nil || receipt.Open.Ready != 8 {
-		t.Fatalf("%+v, %v", receipt, err)
+	if err != nil || receipt.Open.Ready != n {
+		s.t.Fatalf("%+v, %v", receipt, err)
 	}
+}
+
+// TestFirstReadsWait: while proven rows keep the pace busy for two seconds, rows that were
+// never begun are not released; afterwards they are.
+func TestFirstReadsWait(t *testing.T) {
+	s := newSite(t)
+	s.proven("proven", 8)
 	s.submit("new", kinds.Update, s.domains(8))
 	d := s.dispatcher(func(c *dispatch.Config) { c.Rate = func() float64 { return 2 } })
 	runs := func() map[ledger.RunID]int {

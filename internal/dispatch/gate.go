@@ -18,7 +18,8 @@ type Gate struct {
 
 // Rows returns the largest number of rows to release for a kind that needs the
 // operations: none while the tenant is stopped or paused, one every 30 s while one of them is
-// blocked, else -1 for no limit.
+// blocked, else -1 for no limit. Before the next probe gets a permit it is not released: it
+// would be back after 30 s without a request.
 func (g *Gate) Rows(now time.Time, s pace.State, operations []string) int {
 	if s.Stopped != nil || s.PausedUntil.After(s.At) {
 		return 0
@@ -26,7 +27,7 @@ func (g *Gate) Rows(now time.Time, s pace.State, operations []string) int {
 	limit := -1
 	for _, b := range blocks(s, operations) {
 		limit = 1
-		if now.Sub(g.probed[b]) < probeEvery {
+		if now.Sub(g.probed[b.Operation]) < probeEvery || s.At.Before(b.NextProbe) {
 			return 0
 		}
 	}
@@ -39,16 +40,16 @@ func (g *Gate) Probed(now time.Time, s pace.State, operations []string) {
 		if g.probed == nil {
 			g.probed = map[string]time.Time{}
 		}
-		g.probed[b] = now
+		g.probed[b.Operation] = now
 	}
 }
 
 // blocks returns the blocked ones among the operations.
-func blocks(s pace.State, operations []string) (blocked []string) {
+func blocks(s pace.State, operations []string) (blocked []pace.Block) {
 	for _, b := range s.Blocks {
 		for _, operation := range operations {
 			if b.Operation == operation || b.Operation == pace.All {
-				blocked = append(blocked, b.Operation)
+				blocked = append(blocked, b)
 				break
 			}
 		}

@@ -27,13 +27,42 @@ func TestWindow(t *testing.T) {
 	}
 	// Nothing starts for a second: back to the places.
 	w.Observe(now.Add(1100*time.Millisecond), 0)
-	if n := w.Free(16, 0, 16); n != 0 {
-		t.Errorf("%d free while all places work", n)
+	if n := w.Free(16, 1, 16); n != 0 {
+		t.Errorf("%d free while all places work, and a task is pending", n)
 	}
 	w.Released(1_000_000)
 	w.Observe(now.Add(2100*time.Millisecond), 0)
 	if n := w.Free(16, 0, 0); n != 5000 {
 		t.Errorf("%d free, want the bound", n)
+	}
+}
+
+// TestWindowOfDeadTasks: tasks of a killed worker count as active in all places, and each
+// task that is enqueued starts at once and ends within 100 ms. The window opens within
+// seconds.
+func TestWindowOfDeadTasks(t *testing.T) {
+	const places, every = 16, 20 * time.Millisecond
+	var w dispatch.Window
+	now := time.Unix(1000, 0)
+	var running [5]int // by rounds ago
+	for range 150 {
+		w.Observe(now, 0)
+		active := places
+		for _, n := range running {
+			active += n
+		}
+		n := min(w.Free(places, 0, active), places-(active-places))
+		w.Released(n)
+		copy(running[1:], running[:])
+		running[0] = n
+		now = now.Add(every)
+	}
+	ended := 0
+	for _, n := range running {
+		ended += n
+	}
+	if ended < places*3/4 {
+		t.Errorf("%d tasks in 100 ms after 3 s, want most of the %d places used", ended, places)
 	}
 }
 
@@ -82,6 +111,7 @@ func TestGate(t *testing.T) {
 	now := time.Unix(1000, 0)
 	paused := pace.State{At: now, PausedUntil: now.Add(time.Second)}
 	blocked := pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}
+	early := pace.State{At: now, Blocks: []pace.Block{{Operation: "update", NextProbe: now.Add(time.Second)}}}
 	all := pace.State{At: now, Blocks: []pace.Block{{Operation: pace.All}}}
 	var g dispatch.Gate
 	for _, c := range []struct {
@@ -95,6 +125,7 @@ func TestGate(t *testing.T) {
 		{"paused", 0, paused, nil, 0},
 		{"stopped by an operator", 0, pace.State{At: now, Stopped: &pace.Stop{By: "alice"}}, nil, 0},
 		{"another operation is blocked", 0, blocked, []string{"get"}, -1},
+		{"a probe gets no permit yet", 0, early, []string{"get", "update"}, 0},
 		{"the first probe", 0, blocked, []string{"get", "update"}, 1},
 		{"a probe is under way", 29 * time.Second, blocked, []string{"update"}, 0},
 		{"the next probe", 30 * time.Second, blocked, []string{"update"}, 1},

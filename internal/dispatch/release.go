@@ -82,8 +82,7 @@ func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int) (tasks i
 func (d *Dispatcher) candidates(now time.Time) []Candidate {
 	var all []Candidate
 	for _, r := range d.taken.ordered() {
-		limit := d.gateRows(r, now)
-		if limit != 0 && !r.idle(now) {
+		if limit := d.limit(r, now); limit != 0 {
 			all = append(all, Candidate{
 				Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: d.cfg.Kinds[r.Kind].Cost.least(),
 			})
@@ -92,38 +91,65 @@ func (d *Dispatcher) candidates(now time.Time) []Candidate {
 	return all
 }
 
-// gateRows returns the largest number of rows of a run to release now; -1: no limit.
-func (d *Dispatcher) gateRows(r *run, now time.Time) int {
-	return d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations)
+// limit returns the largest number of rows of a run to release now; -1: no limit.
+func (d *Dispatcher) limit(r *run, now time.Time) (most int) {
+	for so := range sorts {
+		if r.idle(so, now) {
+			continue
+		}
+		n := d.gateRows(r, so, now)
+		if n < 0 {
+			return n
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// gateRows returns the largest number of rows of a sort to release now; -1: no limit.
+func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
+	return d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
 }
 
 // serve releases rows of a run for up to n tasks, and returns the number of tasks: what
 // was proven first, whatever its segment, and rows that were never released last.
 func (d *Dispatcher) serve(ctx context.Context, r *run, n int, now time.Time) (tasks int, err error) {
-	if d.gateRows(r, now) == 0 { // another run has the probe
-		return 0, nil
-	}
 	segments := slices.Clone(r.segments)
 	for so := range sorts {
-		for _, s := range segments {
-			if tasks >= n || now.Before(s.until[so]) || so == first && d.provenEnough() {
-				continue
-			}
-			some, err := d.releaseSort(ctx, r, s, so, n-tasks, now)
-			tasks += some
-			if err != nil {
-				return tasks, err
-			}
+		some, err := d.serveSort(ctx, r, segments, so, n-tasks, now)
+		tasks += some
+		if err != nil {
+			return tasks, err
 		}
 	}
 	if tasks > 0 {
 		r.servedAt = now
-		d.gate.Probed(now, d.pace, d.cfg.Kinds[r.Kind].Operations)
 	}
 	for _, s := range segments {
 		if err := d.put(ctx, s, now); err != nil {
 			return tasks, err
 		}
+	}
+	return tasks, nil
+}
+
+// serveSort releases rows of one sort for up to n tasks.
+func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment, so sort, n int, now time.Time) (tasks int, err error) {
+	if limit := d.gateRows(r, so, now); limit >= 0 { // 0 also if another run has the probe
+		n = min(n, limit)
+	}
+	for _, s := range segments {
+		if tasks >= n || now.Before(s.until[so]) || so == first && d.provenEnough() {
+			continue
+		}
+		some, err := d.releaseSort(ctx, r, s, so, n-tasks, now)
+		tasks += some
+		if err != nil {
+			return tasks, err
+		}
+	}
+	if tasks > 0 {
+		d.gate.Probed(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
 	}
 	return tasks, nil
 }
@@ -148,15 +174,19 @@ func (d *Dispatcher) provenEnough() bool {
 // releaseMost is how many rows of a sort one call of [ledger.Ledger.Release] releases.
 const releaseMost = 250
 
-// releaseSort releases rows of one sort for up to n tasks. Rows of a kind with batches may
-// have less in common than a batch holds, and make up to releaseMost tasks.
+// releaseSort releases rows of one sort for up to n tasks. Of a kind with groups, rows that
+// waited may have less in common than a batch holds, and make up to releaseMost tasks.
 func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sort, n int, now time.Time) (tasks int, err error) {
 	kind := d.cfg.Kinds[r.Kind]
-	rows := min(d.permits.Rows(n, kind.Cost.of(so))*max(kind.Batch, 1), releaseMost)
-	if rows == 0 {
+	n = d.permits.Rows(n, kind.Cost.of(so))
+	if n == 0 {
 		return 0, nil
 	}
-	release, err := d.cfg.Ledger.Release(ctx, s.id, so.quota(rows))
+	quota := so.quota(min(n*max(kind.Batch, 1), releaseMost))
+	if kind.Group != nil {
+		quota.Pieces = n
+	}
+	release, err := d.cfg.Ledger.Release(ctx, s.id, quota)
 	if errors.Is(err, ledger.ErrNotFound) {
 		s.vanish(now)
 		return 0, nil

@@ -119,9 +119,9 @@ func (s *segment) idle(now time.Time) bool {
 	return true
 }
 
-// idle reports whether no segment of the run is worth a release now.
-func (r *run) idle(now time.Time) bool {
-	return !slices.ContainsFunc(r.segments, func(s *segment) bool { return !s.idle(now) })
+// idle reports whether in no segment of the run the sort is worth a release now.
+func (r *run) idle(so sort, now time.Time) bool {
+	return !slices.ContainsFunc(r.segments, func(s *segment) bool { return !now.Before(s.until[so]) })
 }
 
 // vanish makes the segment leave the index: it does not exist any more.

@@ -177,7 +177,7 @@ func (s *site) start(change ...func(*options)) *worker {
 	l := ledger.New(rdb)
 	o := options{engine: s.engineConfig(l, w.session.ID), dispatch: dispatch.Config{
 		Tenant: tenant, Ledger: l, Redis: rdb, Queue: queue, Session: w.session.ID, Protocol: engine.Protocol, Places: places,
-		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: []string{apiclient.OpUpdateDiscoveryDomain}, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
+		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
 		Logger: s.logger(),
 	}}
 	o.engine.Stopping = w.stopping
@@ -191,7 +191,8 @@ func (s *site) start(change ...func(*options)) *worker {
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	w.end = cancel
-	<-engine.KeepSession(ctx, l, w.session, s.logger())
+	registered, _ := engine.KeepSession(ctx, l, w.session, s.logger())
+	<-registered
 	var handler asynq.Handler = w.engine
 	if o.around != nil {
 		handler = o.around(handler)

@@ -24,6 +24,7 @@ func (d *Dispatcher) take(ctx context.Context, now time.Time) error {
 		due := all[0]
 		for _, seg := range due.Segments {
 			if err := d.add(ctx, seg, now); err != nil {
+				d.upkeepAt = time.Time{} // the segments after it are lost too
 				return err
 			}
 		}

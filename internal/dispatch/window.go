@@ -36,7 +36,13 @@ func (w *Window) Observe(now time.Time, pending int) {
 }
 
 // Free returns how many tasks may be enqueued, given the workers' places, and the tasks
-// that are pending and in progress.
+// that are pending and in progress. While none is pending it is one at least: tasks of a
+// worker that was killed count as in progress for up to two minutes, and tasks that start
+// in spite of that widen the window.
 func (w *Window) Free(places, pending, active int) int {
-	return max(0, min(places+int(w.perSecond), longestWindow)-pending-active)
+	free := max(0, min(places+int(w.perSecond), longestWindow)-pending-active)
+	if pending == 0 {
+		return max(free, 1)
+	}
+	return free
 }

@@ -8,18 +8,22 @@ import (
 	"orgops/internal/ledger"
 )
 
-// begin exchanges the token of the task's rows for a nonce. It returns nil if this
-// execution was not admitted to any row.
-func (e *Engine) begin(ctx context.Context, task Task) (*Execution, error) {
-	x := &Execution{
-		Run: task.Run, Segment: task.segment(), Kind: task.Kind, Submitted: time.UnixMilli(task.Submitted),
-		GiveUp: time.Duration(task.GiveUp) * time.Millisecond, engine: e, ledger: e.cfg.Ledger,
+// newExecution returns an execution of the task's rows that has not begun.
+func (e *Engine) newExecution(task Task) *Execution {
+	return &Execution{
+		task: task.ID(), Run: task.Run, Segment: task.segment(), Kind: task.Kind, Submitted: time.UnixMilli(task.Submitted),
+		GiveUp: time.Duration(task.GiveUp) * time.Millisecond, engine: e, ledger: e.cfg.Ledger, all: task.numbers(),
 		identity: ledger.Execution{Token: task.Token, Nonce: ledger.NewNonce(), Session: e.cfg.Session},
 	}
+}
+
+// begin exchanges the token of the task's rows for the execution's nonce. It reports
+// whether the execution was admitted to any row.
+func (e *Engine) begin(ctx context.Context, x *Execution, task Task) bool {
 	var begun ledger.Begun
 	err := e.persist(ctx, "begin", func(ctx context.Context) (err error) {
 		x.answered = time.Now()
-		begun, err = x.ledger.Begin(ctx, x.Segment, x.identity, task.numbers()...)
+		begun, err = x.ledger.Begin(ctx, x.Segment, x.identity, x.all...)
 		if redisRefuses(err) {
 			// Surely not begun: the release lapses. The wait keeps this place from
 			// taking the next task at once.
@@ -30,7 +34,7 @@ func (e *Engine) begin(ctx context.Context, task Task) (*Execution, error) {
 	})
 	if err != nil {
 		e.cfg.Logger.WarnContext(ctx, "rows not begun", "run", x.Run, "segment", x.Segment.Number, "error", err)
-		return nil, err
+		return false
 	}
 	x.begun, x.started = begun.Now, x.answered
 	x.learn(begun.Receipt)
@@ -41,11 +45,9 @@ func (e *Engine) begin(ctx context.Context, task Task) (*Execution, error) {
 	}
 	if len(x.Rows) == 0 {
 		e.cfg.Logger.DebugContext(ctx, "task without work", "run", x.Run, "segment", x.Segment.Number, "status", begun.Rows[0].Status)
-		return nil, nil
+		return false
 	}
-	x.all = x.numbers()
-	e.remember(x)
-	return x, nil
+	return true
 }
 
 func newRow(b ledger.BegunRow, content []byte) *Row {

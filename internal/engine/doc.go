@@ -10,7 +10,8 @@
 // A task is a message and not a record: the ledger knows the row before, while and
 // after it is executed. asynq's retry count is never read, a second delivery of a
 // message is acknowledged without work, and an execution that ends without a write is
-// repeated by the ledger when its session is dead.
+// repeated by the ledger when its session is dead. If the ledger has an execution in
+// progress that has ended here, [Engine.Audit] gives its rows back.
 //
 // # Adding a kind
 //

@@ -32,7 +32,7 @@ func (e *Engine) end(ctx context.Context, x *Execution, answers Answers, failure
 
 // endRows ends the execution for rows, with one write to the ledger.
 func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers Answers, failure error) {
-	all := endings(rows, answers, failure)
+	all := endings(rows, answers, failure, e.abandoned(ctx))
 	e.block(ctx, all)
 	e.write(ctx, x, all)
 	for _, one := range all {
@@ -43,13 +43,23 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 	e.log(ctx, x, all)
 }
 
-// endings returns the endings of rows. The failure applies to rows without an answer.
-func endings(rows []*Row, answers Answers, failure error) []ending {
+// abandoned reports whether the worker stops and did not wait for the execution, whose
+// requests then fail.
+func (e *Engine) abandoned(ctx context.Context) bool {
+	return e.stopping() && errors.Is(ctx.Err(), context.Canceled)
+}
+
+// endings returns the endings of rows. The failure applies to rows without an answer. In
+// an execution that was abandoned no attempt is counted.
+func endings(rows []*Row, answers Answers, failure error, abandoned bool) []ending {
 	all, delays := make([]ending, len(rows)), delays{}
 	for i, row := range rows {
 		answer, ok := answers[row.Number]
 		if !ok {
 			answer = Answer{Result: ledger.Result{Outcome: ledger.Done}, Err: failure}
+		}
+		if abandoned && Judge(answer.Err).Counts {
+			answer.Err = ErrStopping
 		}
 		all[i] = ending{row: row, judgement: judgeRow(row, answer, delays)}
 		all[i].form = form(row, all[i].judgement)
@@ -134,7 +144,7 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 		err = ErrSuperseded
 	}
 	if err == nil && (soon || receipt.Ended) {
-		e.hint(ctx, x, receipt)
+		e.hint(ctx, x.Segment, receipt)
 	}
 	statuses := receipt.Statuses
 	for i, one := range all {
@@ -151,14 +161,14 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 // hint stores in the index when to inspect the segment. A segment whose rows are due
 // later than a release lapses is inspected before anyway. A run that has ended is due
 // at once: the dispatcher finishes it. A hint that is lost costs a minute at most.
-func (e *Engine) hint(ctx context.Context, x *Execution, r ledger.Receipt) {
+func (e *Engine) hint(ctx context.Context, seg ledger.Segment, r ledger.Receipt) {
 	if r.Ended {
 		r.Due = time.UnixMilli(1)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if err := e.cfg.Ledger.Hint(ctx, e.cfg.Tenant, ledger.Hint{Segment: x.Segment, Due: r.Due}); err != nil {
-		e.cfg.Logger.DebugContext(ctx, "due time not stored", "run", x.Run, "segment", x.Segment.Number, "error", err)
+	if err := e.cfg.Ledger.Hint(ctx, e.cfg.Tenant, ledger.Hint{Segment: seg, Due: r.Due}); err != nil {
+		e.cfg.Logger.DebugContext(ctx, "due time not stored", "run", seg.Run, "segment", seg.Number, "error", err)
 	}
 }
 
@@ -192,14 +202,30 @@ func (e *Engine) log(ctx context.Context, x *Execution, all []ending) {
 		if level == slog.LevelError {
 			e.cfg.Logger.ErrorContext(ctx, "result not stored", "run", x.Run, "segment", x.Segment.Number, "error", first.err)
 		}
-		e.cfg.Logger.Log(ctx, level, "execution ended", "tenant", e.cfg.Tenant, "kind", x.Kind, "run", x.Run,
-			"segment", x.Segment.Number, "row", int(first.row.Number), "rows", n, "outcome", outcome, "took", took,
-			"reason", first.judgement.Reason, "again_in", first.judgement.After)
+		e.cfg.Logger.LogAttrs(ctx, level, "task", first.attrs(x, n, outcome, took)...)
 		if e.cfg.Observe != nil {
 			e.cfg.Observe(ctx, x.Kind, outcome, n, took)
 		}
 		all = all[n:]
 	}
+}
+
+// attrs are the members of the log line of an ending that n rows share.
+func (e ending) attrs(x *Execution, n int, outcome ledger.Outcome, took time.Duration) []slog.Attr {
+	all := []slog.Attr{
+		slog.String("type", string(x.Kind)), slog.String("run", string(x.Run)), slog.Int("segment", x.Segment.Number), slog.Int("row", int(e.row.Number)),
+	}
+	if n > 1 {
+		all = append(all, slog.Int("rows", n))
+	}
+	all = append(all, slog.String("task_id", x.task), slog.String("outcome", string(outcome)), slog.Duration("took", took), slog.Int("attempt", e.row.Attempts))
+	if reason := e.judgement.Reason; reason != "" {
+		all = append(all, slog.String("reason", reason))
+	}
+	if !settles(outcome) && e.judgement.After > 0 {
+		all = append(all, slog.Duration("again_in", e.judgement.After.Round(time.Second)))
+	}
+	return all
 }
 
 // alike reports whether two endings are logged in one line.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"orgops/apiclient"
 	"orgops/internal/ledger"
 )
 
@@ -51,7 +52,9 @@ type Engine struct {
 	cfg Config
 
 	mu      sync.Mutex
-	running map[ledger.Nonce]*Execution
+	running map[ledger.Nonce]*Execution // from before Begin to after the last write
+	// segments are those of executions, with the time at which one last began or ended.
+	segments map[ledger.Segment]time.Time
 }
 
 // New returns the engine of a tenant.
@@ -60,7 +63,8 @@ func New(cfg Config) *Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, running: map[ledger.Nonce]*Execution{}}
+	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
+	return &Engine{cfg: cfg, running: map[ledger.Nonce]*Execution{}, segments: map[ledger.Segment]time.Time{}}
 }
 
 // ProcessTask implements [asynq.Handler]. An error is for asynq's archive only: it says
@@ -69,15 +73,16 @@ func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	task, err := ParseTask(t.Payload())
 	var unknown *UnknownError
 	if err != nil && !errors.As(err, &unknown) {
-		e.cfg.Logger.WarnContext(ctx, "task is unreadable", "tenant", e.cfg.Tenant, "error", err)
+		e.cfg.Logger.WarnContext(ctx, "task is unreadable", "error", err)
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
-	x, err := e.begin(ctx, task)
-	if err != nil || x == nil {
+	x := e.newExecution(task)
+	e.remember(x)
+	defer e.forget(x)
+	if !e.begin(ctx, x, task) {
 		return nil // the ledger makes the rows due again, or another execution has them
 	}
-	defer e.forget(x)
-	answers, err := e.execute(ctx, x, unknown)
+	answers, err := e.execute(apiclient.WithCorrelationID(ctx, task.correlation()), x, unknown)
 	return e.end(ctx, x, answers, err)
 }
 
@@ -170,24 +175,29 @@ func (e *Engine) remember(x *Execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running[x.identity.Nonce] = x
+	e.segments[x.Segment] = time.Now()
 }
 
 func (e *Engine) forget(x *Execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.running, x.identity.Nonce)
+	e.segments[x.Segment] = time.Now()
 }
 
-// GiveBack gives back the rows of all executions that are still running, when a worker
-// stops that cannot wait for them any longer. Their later writes have no effect.
+// GiveBack gives back the rows of all executions that are still running or beginning, when
+// a worker stops that cannot wait for them any longer. Their later writes have no effect.
 func (e *Engine) GiveBack(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var failed error
 	for nonce, x := range e.running {
+		if ctx.Err() != nil { // commands may outlive it, and each waits for a Redis that is away
+			return errors.Join(failed, ctx.Err())
+		}
 		receipt, err := e.cfg.Ledger.End(ctx, x.Segment, nonce, ledger.Ends(ledger.GiveBack{Note: ErrStopping.Error()}, x.all...)...)
 		if err == nil {
-			e.hint(ctx, x, receipt)
+			e.hint(ctx, x.Segment, receipt)
 		}
 		failed = errors.Join(failed, err)
 	}

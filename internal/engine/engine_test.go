@@ -345,7 +345,11 @@ func TestKeepSession(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	session := ledger.Session{ID: ledger.NewSessionID(), Protocol: engine.Protocol}
-	_, _ = s.worker(func(c *engine.Config) { <-engine.KeepSession(ctx, s.Ledger, session, c.Logger) })
+	_, _ = s.worker(func(c *engine.Config) {
+		registered, ended := engine.KeepSession(ctx, s.Ledger, session, c.Logger)
+		<-registered
+		t.Cleanup(func() { <-ended })
+	})
 	if all, err := s.Sessions(t.Context()); err != nil || len(all) != 1 || all[0].ID != session.ID {
 		t.Errorf("sessions %v, %v", all, err)
 	}
@@ -373,4 +377,24 @@ type early struct{}
 func (early) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, error) {
 	x.End(ctx, engine.Answers{1: {Err: engine.Refuse("no")}})
 	panic(len(x.Rows))
+}
+
+// TestAbandoned cancels the context of an execution whose worker stops, as asynq does
+// when it does not wait any longer: the row is given back, and no attempt is counted.
+func TestAbandoned(t *testing.T) {
+	s := newSite(t)
+	s.submit(kind, `{}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	stopping := make(chan struct{})
+	e, _ := s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+		close(stopping)
+		cancel()
+		return ledger.Result{}, fmt.Errorf("request: %w", ctx.Err())
+	}), func(c *engine.Config) { c.Stopping = stopping })
+	if err := e.ProcessTask(ctx, s.release()); err != nil {
+		t.Error(err)
+	}
+	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+		t.Errorf("row %+v, want it to wait without an attempt", row)
+	}
 }

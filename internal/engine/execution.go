@@ -35,15 +35,16 @@ type Execution struct {
 	// cancelled.
 	Cancelled bool
 
+	task     string // its id
 	engine   *Engine
 	ledger   Ledger
 	identity ledger.Execution
-	begun    time.Time // Redis' time
-	answered time.Time // this process's time of the last answer of the ledger
-	started  time.Time // this process's time of begun
-	all      []ledger.Row
-	ended    []*Row // admitted, but not for the handler
-	failed   error  // for asynq's archive: why rows have failed
+	begun    time.Time    // Redis' time
+	answered time.Time    // this process's time of the last answer of the ledger
+	started  time.Time    // this process's time of begun
+	all      []ledger.Row // the task's, admitted or not
+	ended    []*Row       // admitted, but not for the handler
+	failed   error        // for asynq's archive: why rows have failed
 }
 
 // without returns the rows that are not among those left.

@@ -139,7 +139,7 @@ func judgeAnswer(err *apiclient.Error) Judgement {
 	switch {
 	case err.Status == http.StatusUnauthorized:
 		return Judgement{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause(err)}
-	case err.Status == http.StatusForbidden && lacksScope(err):
+	case err.LacksScope():
 		return Judgement{Outcome: Blocked, After: blockedFor, Operation: err.Operation, Cause: cause(err)}
 	case err.Status == http.StatusTooManyRequests:
 		return paced(err.RetryAfter)
@@ -152,11 +152,6 @@ func judgeAnswer(err *apiclient.Error) Judgement {
 // cause is an answer without its path, which names a row.
 func cause(err *apiclient.Error) string {
 	return fmt.Sprintf("%d %s: %s", err.Status, http.StatusText(err.Status), err.Message)
-}
-
-// lacksScope distinguishes a 403 for the credentials from one for the row.
-func lacksScope(err *apiclient.Error) bool {
-	return err.Code == "insufficient_scope" || strings.HasPrefix(err.Message, "Insufficient scope")
 }
 
 // refusals are the codes with which Redis refuses any client's write.

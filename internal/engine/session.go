@@ -10,13 +10,15 @@ import (
 
 // KeepSession registers the session and renews it every [ledger.RenewEvery], until ctx
 // ends. registered is closed after the first renewal: no execution may begin before. A
-// renewal that fails is repeated after a second.
+// renewal that fails is repeated after a second. ended is closed after the last one.
 //
-// It does not end the session: call [ledger.Ledger.EndSession] once no row belongs to it
-// any more. The rows of a session that is not ended are due again 15 s later.
-func KeepSession(ctx context.Context, l Sessions, s ledger.Session, log *slog.Logger) (registered <-chan struct{}) {
-	first := make(chan struct{})
+// It does not end the session: call [ledger.Ledger.EndSession] after ended, once no row
+// belongs to the session any more. The rows of a session that is not ended are due again
+// 15 s later.
+func KeepSession(ctx context.Context, l Sessions, s ledger.Session, log *slog.Logger) (registered, ended <-chan struct{}) {
+	first, last := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(last)
 		for open := first; ; {
 			next := ledger.RenewEvery
 			switch err := l.Renew(ctx, s); {
@@ -34,7 +36,7 @@ func KeepSession(ctx context.Context, l Sessions, s ledger.Session, log *slog.Lo
 			}
 		}
 	}()
-	return first
+	return first, last
 }
 
 // redisPause is the shortest wait after an error of Redis.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"orgops/internal/ledger"
 )
@@ -27,15 +28,17 @@ type Task struct {
 	// Submitted is when the run was created, in Redis' time in ms.
 	Submitted int64 `json:"submitted"`
 	// GiveUp is that of the run's description, in ms; 0: not set.
-	GiveUp int64     `json:"give_up,omitempty"`
-	Rows   []TaskRow `json:"rows"`
+	GiveUp int64 `json:"give_up,omitempty"`
+	// Trace is the W3C traceparent of the submission, or empty.
+	Trace string    `json:"trace,omitempty"`
+	Rows  []TaskRow `json:"rows"`
 }
 
 // TaskRow is a row of a task.
 type TaskRow struct {
 	Row ledger.Row `json:"row"`
 	// Content is the row as it was submitted.
-	Content []byte `json:"content"`
+	Content json.RawMessage `json:"content"`
 }
 
 // NewTask returns the task for rows of a segment of the run that were released with the
@@ -43,13 +46,30 @@ type TaskRow struct {
 func NewTask(run ledger.Run, seg ledger.Segment, token ledger.Token, rows ...ledger.ReleasedRow) Task {
 	t := Task{
 		Version: Protocol, Kind: run.Kind, Run: seg.Run, Incarnation: seg.Incarnation, Segment: seg.Number,
-		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: run.Description.GiveUp.Milliseconds(),
+		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: milliseconds(run.Description.GiveUp),
+		Trace: run.Description.Trace,
 	}
 	for _, r := range rows {
-		t.Rows = append(t.Rows, TaskRow{Row: r.Row, Content: r.Content})
+		t.Rows = append(t.Rows, TaskRow{Row: r.Row, Content: jsonOf(r.Content)})
 	}
 	return t
 }
+
+// jsonOf returns a row's content, which is JSON so that people can read the payload. The
+// content of a damaged row is quoted, and its handler refuses it.
+func jsonOf(content []byte) json.RawMessage {
+	if json.Valid(content) {
+		return content
+	}
+	quoted, err := json.Marshal(string(content))
+	if err != nil {
+		panic(err) // a string always has a JSON form
+	}
+	return quoted
+}
+
+// milliseconds rounds up: 0 would be not set.
+func milliseconds(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
 // Marshal returns the payload.
 func (t Task) Marshal() ([]byte, error) {
@@ -62,11 +82,20 @@ func (t Task) Marshal() ([]byte, error) {
 
 // ID returns the asynq task id: the segment, the token and the first row.
 func (t Task) ID() string {
-	first := ledger.Row(0)
-	if len(t.Rows) > 0 {
-		first = t.Rows[0].Row
+	return fmt.Sprintf("%s/%s/%d", t.segment(), t.Token, t.first())
+}
+
+// correlation identifies the task's requests in the tenant's log: by run, segment, first
+// row and token. It has no slash, which the header does not allow.
+func (t Task) correlation() string {
+	return fmt.Sprintf("%s:%d:%d:%s", t.Run, t.Segment, t.first(), t.Token)
+}
+
+func (t Task) first() ledger.Row {
+	if len(t.Rows) == 0 {
+		return 0
 	}
-	return fmt.Sprintf("%s/%s/%d", t.segment(), t.Token, first)
+	return t.Rows[0].Row
 }
 
 func (t Task) segment() ledger.Segment {

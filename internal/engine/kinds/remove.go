@@ -20,7 +20,7 @@ import (
 )
 
 // Remove is the kind of rows that remove a client's association with an organization.
-const Remove ledger.Kind = "client:remove"
+const Remove ledger.Kind = "clients:remove"
 
 // MaxRemovals is the largest number of rows of a task: one request removes as many.
 const MaxRemovals = apiclient.MaxClientsPerRequest

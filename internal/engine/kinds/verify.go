@@ -17,6 +17,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
@@ -97,11 +99,20 @@ type VerifyConfig struct {
 	ThinProofAfter time.Duration
 	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
 	Settled time.Duration
+	// Places is how many checks may be in progress at a time, so that rows of other kinds
+	// keep places; 0: no limit.
+	Places int
+	// SlowPlaces is how many of these may be of zones whose last check had no answer; 0:
+	// all.
+	SlowPlaces int
 	// Stopping is closed when the worker stops. nil: never.
 	Stopping <-chan struct{}
 	// Notify is called with each event before its row is settled, and again with the same
 	// ID if the execution is repeated. nil: no notifications.
 	Notify func(context.Context, DomainEvent) error
+	// Item returns the number of a row over all segments of its run, for the log line of a
+	// verified domain. nil: the number in its segment.
+	Item   func(context.Context, ledger.Segment, ledger.Row) (int64, error)
 	Logger *slog.Logger // nil: none
 }
 
@@ -120,8 +131,9 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	places, slow := newPlaces(cfg.Places), newPlaces(cfg.SlowPlaces)
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		v := &verification{cfg: cfg, x: x, row: row}
+		v := &verification{cfg: cfg, places: places, slow: slow, x: x, row: row}
 		if err := v.load(); err != nil {
 			return ledger.Result{}, err
 		}
@@ -131,9 +143,10 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 
 // verification is one execution of a row.
 type verification struct {
-	cfg VerifyConfig
-	x   *engine.Execution
-	row *engine.Row
+	cfg          VerifyConfig
+	places, slow *semaphore.Weighted
+	x            *engine.Execution
+	row          *engine.Row
 
 	want   VerifyRow
 	state  VerifyState
@@ -179,12 +192,11 @@ func (v *verification) check(ctx context.Context) (ledger.Result, error) {
 	read := v.state.Record == nil || v.isListed()
 	if read {
 		var err error
-		if d, err = v.fresh(ctx); err != nil {
+		if d, err = v.fresh(leading(ctx)); err != nil {
 			return ledger.Result{}, err
 		}
 	}
-	at := v.state.Record
-	verdict, err := v.cfg.DNS.Look(ctx, at.Host, at.TXT)
+	verdict, err := v.query(ctx)
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -223,6 +235,15 @@ func (v *verification) fresh(ctx context.Context) (d apiclient.DiscoveryDomain, 
 	}
 	return d, err
 }
+
+type leadingKey struct{}
+
+// leading is for requests that only lead to a check.
+func leading(ctx context.Context) context.Context { return context.WithValue(ctx, leadingKey{}, true) }
+
+// Leading reports whether a request of the context only leads to a check: the requests that
+// finish rows go first.
+func Leading(ctx context.Context) bool { return ctx.Value(leadingKey{}) != nil }
 
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool {

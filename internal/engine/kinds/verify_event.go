@@ -68,12 +68,26 @@ func (v *verification) audit(ctx context.Context, proof Evidence) {
 	if thin := proof.ThinProof; thin != nil {
 		log = log.With("thin_since", thin.Since, "thin_checks", thin.Checks)
 	}
-	log.InfoContext(ctx, "audit", "event", "domain verified", "run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number),
+	log.InfoContext(ctx, "audit", "event", "domain verified", "run", v.x.Run, "item", v.item(ctx),
 		"organization_id", v.want.OrganizationID, "discovery_domain_id", v.want.DiscoveryDomainID,
 		"domain", proof.Compared.Domain, "verification_host", proof.Compared.Host,
 		"proven_at", proof.At, "basis", proof.Basis, "quorum", proof.Quorum, "resolvers", proof.Resolvers,
 		"operators", proof.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
 		"perspectives", proof.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
+}
+
+// item returns the number of the row over all segments of its run, as readers show it; -1
+// if the ledger does not answer.
+func (v *verification) item(ctx context.Context) int64 {
+	if v.cfg.Item == nil {
+		return int64(v.row.Number)
+	}
+	item, err := v.cfg.Item(ctx, v.x.Segment, v.row.Number)
+	if err != nil {
+		v.cfg.Logger.WarnContext(ctx, "number of a verified row not known", "run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number), "error", err)
+		return -1
+	}
+	return item
 }
 
 func trimDot(sentence string) string { return strings.TrimSuffix(sentence, ".") }

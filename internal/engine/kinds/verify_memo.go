@@ -26,7 +26,9 @@ type VerifyState struct {
 
 // VerifyRecord is the part of a discovery domain that checks need.
 type VerifyRecord struct {
-	Domain, Host, TXT string
+	Domain string `json:"domain"`
+	Host   string `json:"host"`
+	TXT    string `json:"txt"`
 }
 
 func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {

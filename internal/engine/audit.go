@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// auditEvery is how often an engine compares its executions with those of the ledger.
+const auditEvery = 20 * time.Second
+
+// RunAudits audits every 20 s until ctx ends.
+func (e *Engine) RunAudits(ctx context.Context) {
+	for pause(ctx, auditEvery) == nil {
+		if err := e.Audit(ctx); err != nil && ctx.Err() == nil {
+			e.cfg.Logger.WarnContext(ctx, "executions not compared with the ledger", "error", err)
+		}
+	}
+}
+
+// Audit gives back rows that the ledger has in progress although their execution has
+// ended: Redis has lost the write that ended it, or it was never written. No attempt is
+// counted, and intents stay. Without it such rows are due after [ledger.ExecutionLimit],
+// since the session is alive.
+//
+// A nonce is in e.running from before its Begin until after its last write. One that the
+// ledger has, and that is not there afterwards, belongs to an execution that has ended.
+func (e *Engine) Audit(ctx context.Context) error {
+	all, failed := e.cfg.Ledger.Running(ctx, e.cfg.Session, e.recent()...)
+	for _, r := range e.without(all) {
+		failed = errors.Join(failed, e.giveBackEnded(ctx, r))
+	}
+	return failed
+}
+
+// recent returns the segments whose rows may be in progress by an execution of this
+// engine. One that has no such row now may have one again, if Redis goes back to an earlier
+// state: only [ledger.ExecutionLimit] after the last execution it surely has none.
+func (e *Engine) recent() (segs []ledger.Segment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for seg, last := range e.segments {
+		if time.Since(last) > ledger.ExecutionLimit {
+			delete(e.segments, seg)
+			continue
+		}
+		segs = append(segs, seg)
+	}
+	return segs
+}
+
+// without returns those that this engine does not execute.
+func (e *Engine) without(all []ledger.Running) []ledger.Running {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(all, func(r ledger.Running) bool { return e.running[r.Nonce] != nil })
+}
+
+// giveBackEnded gives back rows of an execution that has ended.
+func (e *Engine) giveBackEnded(ctx context.Context, r ledger.Running) error {
+	note := ledger.GiveBack{Note: "the end of the last execution is not stored: Redis may have lost it"}
+	receipt, err := e.cfg.Ledger.End(ctx, r.Segment, r.Nonce, ledger.Ends(note, r.Rows...)...)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("give back rows of an execution that has ended: %w", err)
+	}
+	e.cfg.Logger.WarnContext(ctx, "rows given back whose execution has ended", "run", r.Segment.Run, "segment", r.Segment.Number, "rows", len(r.Rows))
+	e.hint(ctx, r.Segment, receipt)
+	return nil
+}

@@ -1,0 +1,42 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+)
+
+// TestTaskContent: people read a row in the payload, and a damaged row is refused.
+func TestTaskContent(t *testing.T) {
+	run := ledger.Run{ID: "a", Kind: "domain:verify"}
+	seg := ledger.Segment{Run: "a", Incarnation: "0123456789abcdef"}
+	task := engine.NewTask(run, seg, ledger.NewToken(),
+		ledger.ReleasedRow{Row: 0, Content: []byte(`{"verification_txt":"t"}`)}, ledger.ReleasedRow{Row: 1, Content: []byte("!{\xff")})
+	payload, err := task.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown struct {
+		Rows []struct {
+			Content json.RawMessage `json:"content"`
+		} `json:"rows"`
+	}
+	if err := json.Unmarshal(payload, &shown); err != nil || string(shown.Rows[0].Content) != `{"verification_txt":"t"}` {
+		t.Errorf("%s, %v", payload, err)
+	}
+	read, err := engine.ParseTask(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var row struct {
+		TXT string `json:"verification_txt"`
+	}
+	if err := engine.Decode(read.Rows[0].Content, &row); err != nil || row.TXT != "t" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if err := engine.Decode(read.Rows[1].Content, &row); engine.Judge(err).Outcome != engine.InvalidRow {
+		t.Errorf("a damaged row: %v", err)
+	}
+}
