@@ -120,6 +120,22 @@ func (h *confirm) tell(ctx context.Context, job Job, p VerifyPayload, in intent)
 	})
 }
 
+// TellVerified notifies of a domain that a row of the new core has verified, or remembers
+// that it is verified again if a sweep had set it to pending. To repeat it is harmless.
+func TellVerified(ctx context.Context, cfg Config, n Notice, proof []byte) error {
+	if cfg.Memories != nil {
+		h := &confirm{cfg: cfg}
+		p := VerifyPayload{OrganizationID: n.Data.OrganizationID, DiscoveryDomainID: n.Data.DiscoveryDomainID}
+		if ours, err := h.restored(ctx, p, intent{At: n.At, Proof: proof}); ours || err != nil {
+			return err
+		}
+	}
+	if cfg.Notices == nil {
+		return nil
+	}
+	return cfg.Notices.Tell(ctx, n)
+}
+
 // restored remembers that a domain is verified again which we had set to pending.
 func (h *confirm) restored(ctx context.Context, p VerifyPayload, in intent) (ours bool, err error) {
 	_, err = remembered{h.cfg}.change(ctx, p.DiscoveryDomainID, func(m Memory) (Memory, []string) {

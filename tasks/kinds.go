@@ -3,6 +3,7 @@ package tasks
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -101,6 +102,26 @@ func (r Row) payload(e Envelope, giveUpAt time.Time) any {
 	return CreatePayload{Envelope: e, Template: r.template}
 }
 
+// Content returns the row as a JSON object, as the new core's handlers read it.
+func (r Row) Content() ([]byte, error) {
+	var content any = updateRow{OrganizationID: r.organization, DiscoveryDomainID: r.id, Status: r.status, UseForOrganizationDiscovery: r.use}
+	switch r.kind {
+	case TypeVerify:
+		content = verifyRow{
+			OrganizationID: r.organization, DiscoveryDomainID: r.id, VerificationHost: r.host, VerificationTXT: r.txt, UseForOrganizationDiscovery: r.use,
+		}
+	case TypeRemove:
+		content = removeRow{OrganizationID: r.organization, ClientID: r.id}
+	case TypeCreate:
+		content = r.template
+	}
+	b, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("content of a row: %w", err)
+	}
+	return b, nil
+}
+
 func (r Row) update(e Envelope) UpdatePayload {
 	p := UpdatePayload{Envelope: e, OrganizationID: r.organization, DiscoveryDomainID: r.id, UseForOrganizationDiscovery: r.use}
 	if r.status != "" {
@@ -160,9 +181,9 @@ func (k Kind) Parse(object json.RawMessage, d Defaults) (Row, error) { return k.
 type verifyRow struct {
 	OrganizationID              string `json:"organization_id"`
 	DiscoveryDomainID           string `json:"discovery_domain_id"`
-	VerificationHost            string `json:"verification_host"`
-	VerificationTXT             string `json:"verification_txt"`
-	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery"`
+	VerificationHost            string `json:"verification_host,omitempty"`
+	VerificationTXT             string `json:"verification_txt,omitempty"`
+	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
 }
 
 func (r *verifyRow) field(name string) any {
@@ -198,8 +219,8 @@ func parseVerify(object json.RawMessage, _ Defaults) (Row, error) {
 type updateRow struct {
 	OrganizationID              string `json:"organization_id"`
 	DiscoveryDomainID           string `json:"discovery_domain_id"`
-	Status                      string `json:"status"`
-	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery"`
+	Status                      string `json:"status,omitempty"`
+	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
 }
 
 func (r *updateRow) field(name string) any {

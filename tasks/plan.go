@@ -15,6 +15,10 @@ type Plan struct {
 	held   map[string]int // clients of the window by organization
 }
 
+// segmentRows is within how many rows those of client removals are grouped by
+// organization.
+const segmentRows = 8192
+
 // NewPlan returns the plan of rows of that kind for a tenant whose requests
 // name at most maxClients clients (0: MaxClients).
 func NewPlan(kind string, maxClients int) *Plan {
@@ -28,7 +32,7 @@ func NewPlan(kind string, maxClients int) *Plan {
 // left out would become none.
 func (p *Plan) Add(item int64, row Row) {
 	if p.kind == TypeRemove {
-		p.addClient(item/windowRows, row.organization)
+		p.addClient(item/segmentRows, row.organization)
 		return
 	}
 	p.Tasks++

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"orgops/internal/ledger"
 )
 
 // ErrRaced says that somebody else changed at the same moment what was to be
 // changed: it is to be read again.
-var ErrRaced = errors.New("it was changed meanwhile")
+var ErrRaced = ledger.ErrRaced
 
 // Adopt writes down that child repeats rows of parent, a run that has ended, as
 // it was read. It comes before the child is created: whoever dies in between
@@ -24,6 +26,9 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child string) error {
 	if slices.Contains(parent.Children, child) {
 		return nil
 	}
+	if parent.Core {
+		return l.adoptInCore(ctx, parent, child)
+	}
 	if err := l.setChildren(ctx, parent, append(slices.Clone(parent.Children), child)); err != nil {
 		return fmt.Errorf("run %s: adopt run %s: %w", parent.ID, child, err)
 	}
@@ -31,10 +36,10 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child string) error {
 }
 
 // disown is its inverse, for a child that is no more. Of a parent that is no more
-// nothing is left to change.
+// nothing is left to change, and the core does it itself for its own.
 func (l *Ledger) disown(ctx context.Context, parent, child string) error {
 	for {
-		r, err := l.Get(ctx, parent)
+		r, err := l.get(ctx, parent)
 		if errors.Is(err, ErrNotFound) || (err == nil && !slices.Contains(r.Children, child)) {
 			return nil
 		}

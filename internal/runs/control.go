@@ -7,15 +7,17 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
 )
 
 var (
 	// ErrCancelled says that rows were to be stored in a run that was cancelled.
 	ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
 	// ErrOpen says that what was asked takes a run that has ended.
-	ErrOpen = errors.New("the run has not ended")
+	ErrOpen = ledger.ErrOpen
 	// ErrEnded says that what was asked takes a run that has not ended.
-	ErrEnded = errors.New("the run has ended")
+	ErrEnded = ledger.ErrEnded
 	// ErrUnsealed says that what was asked takes a run of which all rows are in.
 	ErrUnsealed = errors.New("the run is still being submitted")
 	// ErrPaused says that what was asked takes a run that is not paused.
@@ -28,8 +30,14 @@ var (
 // that is not sealed is sealed with the rows that are stored, and takes no more.
 // rows is how many were settled; of a run that has ended none is. What is under
 // way without having said so goes on too, and is told by a "done" that replaces
-// the "cancelled".
+// the "cancelled". A run of the core that is not sealed ends without rows.
 func (l *Ledger) Cancel(ctx context.Context, run string) (rows int64, err error) {
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return 0, err
+	case found:
+		return l.cancelCore(ctx, core)
+	}
 	if err := checkID(run); err != nil {
 		return 0, err
 	}
@@ -46,8 +54,14 @@ func (l *Ledger) Cancel(ctx context.Context, run string) (rows int64, err error)
 }
 
 // Delete forgets a run that has ended: its rows and what became of them. The
-// error is [ErrOpen] if it has not.
+// error is [ErrOpen] if it has not. Of the core it deletes also one that is not sealed.
 func (l *Ledger) Delete(ctx context.Context, run string) error {
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return err
+	case found:
+		return l.deleteCore(ctx, core)
+	}
 	if err := checkID(run); err != nil {
 		return err
 	}
@@ -97,6 +111,12 @@ const BegunMeanwhile = "begun"
 // pause again is harmless. The error is [ErrEnded] if the run has ended, or was
 // cancelled.
 func (l *Ledger) Pause(ctx context.Context, run string) error {
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return err
+	case found:
+		return l.pauseCore(ctx, core)
+	}
 	if err := checkID(run); err != nil {
 		return err
 	}
@@ -115,8 +135,15 @@ func (l *Ledger) Pause(ctx context.Context, run string) error {
 // [Ledger.Resumed]. todo is false where there is nothing to enqueue: the run was
 // not paused. Where a caller died in between, todo is true again, and the
 // generation is the same. The error is [ErrEnded] if the run has ended,
-// [ErrUnsealed] if it is still being submitted.
+// [ErrUnsealed] if it is still being submitted. Of a run of the core todo is false: its
+// rows are released again.
 func (l *Ledger) Resume(ctx context.Context, run string) (todo bool, err error) {
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return false, err
+	case found:
+		return false, l.resumeCore(ctx, core)
+	}
 	if err := checkID(run); err != nil {
 		return false, err
 	}
@@ -137,8 +164,15 @@ func (l *Ledger) Resume(ctx context.Context, run string) (todo bool, err error) 
 // stand are not dropped. The caller enqueues what is lost, then calls
 // [Ledger.Resumed]. Where a caller died in between, or another is at it, the
 // generation is the same. The error is [ErrEnded] if the run has ended,
-// [ErrPaused] if it is paused, [ErrUnsealed] if it is still being submitted.
+// [ErrPaused] if it is paused, [ErrUnsealed] if it is still being submitted. A run of the
+// core has nothing to repair.
 func (l *Ledger) Repair(ctx context.Context, run string) error {
+	switch _, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return err
+	case found:
+		return nil
+	}
 	if err := checkID(run); err != nil {
 		return err
 	}

@@ -19,6 +19,12 @@
 //	                       +----------------------------+               v
 //	                                                               (nothing)
 //
+// # The core
+//
+// Runs of the kinds of [InCore] are in [Ledger.Core], and this package is the way to read
+// and control them as well: methods for readers and operators find a run in the core
+// first. What tasks and producers do with rows they do with the core itself.
+//
 // # Keys
 //
 // All keys of a run share the hash tag {run:<id>}, thus one slot of a Cluster,

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+
+	"orgops/internal/ledger"
 )
 
 var (
 	// ErrNotFound says that there is no such run: it never was, or ended more
 	// than [Retention] ago.
-	ErrNotFound error = notFound{}
+	ErrNotFound = ledger.ErrNotFound
 	// errDeleted refuses to register rows again whose run was deleted.
 	errDeleted = fmt.Errorf("it was deleted, and its id is not used again for 30 days; "+
 		"if the row is still wanted, enqueue it under another id (%w)", ErrNotFound)
@@ -19,15 +21,6 @@ var (
 	// is reached through a [MismatchError].
 	ErrMismatch = errors.New("not the same run")
 )
-
-// notFound is the type of ErrNotFound, told by its method where this package
-// is not imported.
-type notFound struct{}
-
-func (notFound) Error() string { return "no such run" }
-
-// NotFound is true.
-func (notFound) NotFound() bool { return true }
 
 // MismatchError says in what a run differs from what was asked of it. Nothing
 // has been changed.

@@ -27,6 +27,16 @@ func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence
 			yield(RowEvidence{}, err)
 			return
 		}
+		core, found, err := l.inCore(ctx, run)
+		if found {
+			err = l.eachCoreEvidence(ctx, core, func(row RowEvidence) bool { return yield(row, nil) })
+		}
+		if err != nil {
+			yield(RowEvidence{}, err)
+		}
+		if found || err != nil {
+			return
+		}
 		seen := map[int64]bool{} // HSCAN may return a field twice
 		for cursor := uint64(0); ; {
 			page, next, err := l.rdb.HScan(ctx, key(run, "fates"), cursor, "*:"+evidenceMark, hashPage).Result()
@@ -78,6 +88,11 @@ func (l *Ledger) IDs(ctx context.Context) ([]string, error) {
 		}
 		ids = append(ids, some...)
 	}
+	core, err := l.coreIDs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list all runs: %w", err)
+	}
+	ids = append(ids, core...)
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
 }

@@ -57,6 +57,12 @@ func (l *Ledger) FatesFrom(ctx context.Context, run string, first int64) iter.Se
 }
 
 func (l *Ledger) eachFate(ctx context.Context, run string, first int64, yield func(Fate) bool) error {
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return err
+	case found:
+		return l.eachCoreFate(ctx, core, first, yield)
+	}
 	if err := checkID(run); err != nil {
 		return err
 	}
@@ -141,7 +147,13 @@ func (l *Ledger) OpenFrom(ctx context.Context, run string, first int64) iter.Seq
 }
 
 func (l *Ledger) eachOpen(ctx context.Context, run string, first int64, yield func(OpenRow) bool) error {
-	r, err := l.Get(ctx, run)
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return err
+	case found:
+		return l.eachCoreOpen(ctx, core, first, yield)
+	}
+	r, err := l.get(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -194,6 +206,12 @@ func openRow(run string, item int64, note any) (OpenRow, error) {
 // of them there are: about most of them at the most, whichever Redis comes upon
 // first, which is a fair sample of many. Of a run that there is not there are none.
 func (l *Ledger) Notes(ctx context.Context, run string, most int) (rows []OpenRow, total int64, err error) {
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return nil, 0, err
+	case found:
+		return l.coreNotes(ctx, core, most)
+	}
 	if err := checkID(run); err != nil {
 		return nil, 0, err
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
 )
 
 const (
@@ -24,11 +26,12 @@ const (
 // Ledger reads and writes runs. It is safe for concurrent use, by many
 // processes too.
 type Ledger struct {
-	rdb redis.UniversalClient
+	rdb  redis.UniversalClient
+	core *ledger.Ledger
 }
 
 // New returns the ledger in rdb, to which it does not yet talk.
-func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb} }
+func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb, core: ledger.New(rdb)} }
 
 // CheckSchema marks an empty Redis with the version of this ledger's keys, and
 // fails where [Ledger.ReadSchema] does.
@@ -75,6 +78,9 @@ func (l *Ledger) schema(ctx context.Context) (there bool, err error) {
 // the error is a [MismatchError].
 func (l *Ledger) Create(ctx context.Context, r Run) (run Run, created bool, err error) {
 	if err := checkNew(r); err != nil {
+		return Run{}, false, err
+	}
+	if err := l.checkFree(ctx, r.ID, r.Kind); err != nil {
 		return Run{}, false, err
 	}
 	r.First = firstGeneration()
@@ -172,6 +178,17 @@ func (l *Ledger) Seal(ctx context.Context, run string, total int64) error {
 
 // Get returns a run as it stands, or [ErrNotFound].
 func (l *Ledger) Get(ctx context.Context, run string) (Run, error) {
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return Run{}, err
+	case found:
+		return l.getCore(ctx, core)
+	}
+	return l.get(ctx, run)
+}
+
+// get is Get for a run of the old ledger.
+func (l *Ledger) get(ctx context.Context, run string) (Run, error) {
 	if err := checkID(run); err != nil {
 		return Run{}, err
 	}
@@ -203,6 +220,12 @@ func (l *Ledger) List(ctx context.Context) ([]Run, error) {
 		}
 		list = append(list, some...)
 	}
+	core, err := l.listCore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, core...)
+	slices.SortStableFunc(list, func(a, b Run) int { return order(a.place(), b.place()) })
 	return list, nil
 }
 
@@ -239,7 +262,7 @@ func (l *Ledger) read(ctx context.Context, index []redis.Z) ([]Run, error) {
 }
 
 // Unsettled returns the ids of the runs that have not ended and wait for no
-// producer, in order: those that are sealed, or whose rows a walk finds. It costs one round trip, and another while there are such runs.
+// producer, in order: those that are sealed, or whose rows a walk finds.
 func (l *Ledger) Unsettled(ctx context.Context) (unsettled []string, err error) {
 	ids, err := l.rdb.SMembers(ctx, sealedKey).Result()
 	if err != nil {
@@ -271,9 +294,15 @@ func (l *Ledger) Unsettled(ctx context.Context) (unsettled []string, err error) 
 	if len(over) > 0 {
 		err = l.rdb.SRem(ctx, sealedKey, over...).Err()
 	}
+	var core []string
+	if err == nil {
+		core, err = l.unsettledCore(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list unsettled runs: %w", err)
 	}
+	unsettled = append(unsettled, core...)
+	slices.Sort(unsettled)
 	return unsettled, nil
 }
 

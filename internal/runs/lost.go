@@ -22,12 +22,19 @@ type OpenWindow struct {
 // OpenWindows returns the run's rows below past in windows of size, a multiple of
 // 8 that divides 250,000, the last one shorter; those without an open row are left
 // out. It reads a page of 250,000 rows at a time: what is settled meanwhile may
-// still be among the open ones.
+// still be among the open ones. Of a run of the core there are none: no task can be
+// missing.
 func (l *Ledger) OpenWindows(ctx context.Context, run string, past, size int64) iter.Seq2[OpenWindow, error] {
 	const page = 250_000 / 8 // bytes
 	return func(yield func(OpenWindow, error) bool) {
 		if err := checkID(run); err != nil {
 			yield(OpenWindow{}, err)
+			return
+		}
+		if _, found, err := l.inCore(ctx, run); err != nil || found {
+			if err != nil {
+				yield(OpenWindow{}, err)
+			}
 			return
 		}
 		var settled []byte
@@ -85,6 +92,12 @@ func (l *Ledger) Marked(ctx context.Context, run, name string, items []int64) (s
 // OutcomesOf returns the outcome of each of the rows as far as one is kept, as it
 // is of all that are not plainly "done"; empty where none is.
 func (l *Ledger) OutcomesOf(ctx context.Context, run string, items []int64) ([]string, error) {
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return nil, err
+	case found:
+		return l.coreOutcomes(ctx, core, items)
+	}
 	outcomes := make([]string, 0, len(items))
 	for page := range slices.Chunk(items, hashPage) {
 		texts, err := l.fields(ctx, run, "fates", page)
@@ -106,6 +119,12 @@ func (l *Ledger) NoteLost(ctx context.Context, run string, rows int64, walk bool
 	if err := checkID(run); err != nil {
 		return err
 	}
+	switch _, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return err
+	case found:
+		return nil
+	}
 	flag := 0
 	if walk {
 		flag = 1
@@ -125,7 +144,8 @@ type Open struct {
 
 // OpenByTenant adds up the runs that have not ended, for each tenant that has one. It
 // costs two round trips, and one more for each 500 such runs, of which it reads
-// counters alone: 1,000 runs take some milliseconds.
+// counters alone: 1,000 runs take some milliseconds. Of the core it reads the headers of
+// each tenant's open runs.
 func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]Open, error) {
 	ids, err := l.perhapsOpen(ctx)
 	if err != nil {
@@ -162,6 +182,9 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]Open, error) {
 			o.Lost += number(values[6])
 			open[tenant] = o
 		}
+	}
+	if err := l.addOpenCore(ctx, open); err != nil {
+		return nil, fmt.Errorf("read open runs: %w", err)
 	}
 	return open, nil
 }

@@ -26,6 +26,9 @@ func (l *Ledger) Register(ctx context.Context, run, kind, tenant string, generat
 	if err := checkNew(r); err != nil {
 		return err
 	}
+	if err := l.checkFree(ctx, run, kind); err != nil {
+		return err
+	}
 	packed, err := deflate(plain)
 	if err != nil {
 		return fmt.Errorf("run %s: register: %w", run, err)

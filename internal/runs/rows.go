@@ -66,6 +66,12 @@ func (l *Ledger) Rows(ctx context.Context, run string, first int64, n int) ([][]
 	if first < 0 || n < 0 {
 		return nil, fmt.Errorf("run %s: read %d rows from %d: want neither below 0", run, n, first)
 	}
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return nil, err
+	case found:
+		return l.coreRowsFrom(ctx, core, first, n)
+	}
 	stored, err := l.extent(ctx, run, "stored")
 	if err != nil {
 		return nil, err

@@ -84,6 +84,13 @@ type Run struct {
 	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
 	// open rows are those that had begun.
 	CancelledAt time.Time
+	// Core says that the run is in [Ledger.Core]: it has no generations and no walk, and
+	// its rows cannot lose their tasks. What follows is of such a run alone.
+	Core bool
+	// Held says that a program has stopped it, and Incomplete that Redis has lost rows of
+	// it. Either stops rows from beginning, as does NotBefore until that time.
+	Held, Incomplete bool
+	NotBefore        time.Time
 }
 
 // Ended says whether the run is sealed and every row settled.

@@ -50,6 +50,12 @@ func (l *Ledger) search(ctx context.Context, run string, within func(text []byte
 	if err := checkID(run); err != nil {
 		return err
 	}
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return err
+	case found:
+		return l.searchCore(ctx, core, within, yield)
+	}
 	stored, err := l.extent(ctx, run, "stored")
 	if err != nil {
 		return err
@@ -115,6 +121,12 @@ func (l *Ledger) Row(ctx context.Context, run string, item int64, name string) (
 	}
 	if err := checkItem(run, item); err != nil {
 		return RowState{}, err
+	}
+	switch core, found, err := l.inCore(ctx, run); {
+	case err != nil:
+		return RowState{}, err
+	case found:
+		return l.coreRow(ctx, core, item, name)
 	}
 	field := strconv.FormatInt(item, 10)
 	var settled, cancelled *redis.IntCmd

@@ -11,7 +11,8 @@ import (
 
 // Untold returns, in the order of their ids, the runs that have ended and of which
 // nobody was told so: [Ledger.Told] was not called since they were created. Rows
-// that came by themselves ([Ledger.Register]) are not among them. A run that cannot
+// that came by themselves ([Ledger.Register]) are not among them, nor are runs of the
+// core, whose dispatcher does what follows an end. A run that cannot
 // be read is in the error, beside which the others are returned. Runs of tenants that
 // are not ours are left out. It costs one round trip, another while there are runs
 // that are open or others', and one for each run that it returns.
@@ -45,7 +46,7 @@ func (l *Ledger) Untold(ctx context.Context, ours func(tenant string) bool) ([]R
 				continue // it goes on, or is another worker's to tell of
 			}
 		}
-		run, err := l.Get(ctx, id)
+		run, err := l.get(ctx, id)
 		switch {
 		case errors.Is(err, ErrNotFound):
 			failed = append(failed, l.Told(ctx, id)) // deleted, or forgotten after its time

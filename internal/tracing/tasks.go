@@ -25,6 +25,14 @@ type subject struct {
 	Run    string  `json:"run"`
 	Item   *int64  `json:"item"`
 	Items  []int64 `json:"items"`
+
+	// Segment, Rows and Trace are members of tasks of the engine.
+	Segment int `json:"segment"`
+	Rows    []struct {
+		Row int64 `json:"row"`
+	} `json:"rows"`
+	// Trace is the traceparent of the run's submission.
+	Trace string `json:"trace"`
 }
 
 func subjectOf(t *asynq.Task) (s subject) {
@@ -45,6 +53,11 @@ func (s subject) attributes(t *asynq.Task) []attribute.KeyValue {
 		all = append(all, attribute.Int64("orgops.item", *s.Item))
 	case len(s.Items) > 0:
 		all = append(all, attribute.Int("orgops.items", len(s.Items)))
+	case len(s.Rows) > 0:
+		all = append(all, attribute.Int("orgops.segment", s.Segment), attribute.Int64("orgops.row", s.Rows[0].Row))
+		if len(s.Rows) > 1 {
+			all = append(all, attribute.Int("orgops.rows", len(s.Rows)))
+		}
 	}
 	return all
 }
@@ -138,11 +151,15 @@ func (t *Tracing) execution(ctx context.Context, task *asynq.Task) (context.Cont
 	if queue, ok := asynq.GetQueueName(ctx); ok {
 		attributes = append(attributes, text("messaging.destination.name", queue))
 	}
-	if attempt, ok := asynq.GetRetryCount(ctx); ok {
+	if attempt, ok := asynq.GetRetryCount(ctx); ok && len(s.Rows) == 0 { // the engine counts its own
 		attributes = append(attributes, attribute.Int("orgops.attempt", attempt))
 	}
 	ctx = context.WithValue(propagator.Extract(ctx, propagation.MapCarrier(task.Headers())), subjectKey{}, s)
-	return t.tracer.Start(ctx, "process "+shortened(task.Type()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...))
+	start := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...)}
+	if by := trace.SpanContextFromContext(t.Remote(context.Background(), s.Trace)); by.IsValid() {
+		start = append(start, trace.WithLinks(trace.Link{SpanContext: by}))
+	}
+	return t.tracer.Start(ctx, "process "+shortened(task.Type()), start...)
 }
 
 // shortened is what is kept of a text. The exporter refuses a whole batch of spans for one

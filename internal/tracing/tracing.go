@@ -129,6 +129,16 @@ func (t *Tracing) Remote(ctx context.Context, traceparent string) context.Contex
 	return propagator.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
 }
 
+// Traceparent returns the W3C traceparent of ctx, or "" if there is none.
+func (t *Tracing) Traceparent(ctx context.Context) string {
+	if t == nil {
+		return ""
+	}
+	carrier := propagation.MapCarrier{}
+	propagator.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
 // Begin begins a span of something that takes time, which ends with the function that it
 // returns.
 func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func(error)) {

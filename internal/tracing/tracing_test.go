@@ -17,6 +17,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/internal/otlptest"
 	"orgops/internal/redistest"
 	"orgops/internal/tracing"
@@ -337,5 +339,38 @@ func TestLogNamesTheTrace(t *testing.T) {
 	lines := strings.Split(out.String(), "\n")
 	if !strings.HasSuffix(lines[0], "tenant=acme trace_id="+span.Trace+" span_id="+span.ID) || strings.Contains(lines[1], "trace_id") {
 		t.Errorf("log %q, want the first line to name %+v", lines, span)
+	}
+}
+
+// TestRowsOfTheEngine: an execution of the engine is a trace of its own, which links to
+// the submission, and names its rows.
+func TestRowsOfTheEngine(t *testing.T) {
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	c := otlptest.Start(t)
+	traces := start(t, c.URL, 1)
+	rows := []ledger.ReleasedRow{{Row: 5, Content: []byte(`{}`)}, {Row: 9, Content: []byte(`{}`)}}
+	run := ledger.Run{ID: "job", Kind: "clients:remove", Description: ledger.Description{Trace: "00-" + id + "-b7ad6b7169203331-01"}}
+	payload, err := engine.NewTask(run, ledger.Segment{Run: "job", Incarnation: "a", Number: 2}, "t", rows...).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := traces.Middleware()(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+		traces.Ended()(ctx, "done")
+		return nil
+	}))
+	if err := process.ProcessTask(t.Context(), task("clients:remove", string(payload))); err != nil {
+		t.Fatal(err)
+	}
+	traces.Close()
+	spans := c.Spans()
+	if len(spans) != 1 || spans[0].Parent != "" || spans[0].Trace == id || !cmp.Equal(spans[0].Links, []string{id}) {
+		t.Fatalf("spans %+v, want a root that links to %s", spans, id)
+	}
+	want := map[string]string{
+		"messaging.system": "asynq", "orgops.task.type": "clients:remove", "orgops.run": "job",
+		"orgops.segment": "2", "orgops.row": "5", "orgops.rows": "2", "orgops.outcome": "done",
+	}
+	if diff := cmp.Diff(want, spans[0].Attributes); diff != "" {
+		t.Errorf("attributes (-want +got):\n%s", diff)
 	}
 }

@@ -1,0 +1,580 @@
+package runs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+)
+
+// updates is the kind of the runs in the core.
+const updates = "domain:update"
+
+// coreRun is a run in the core whose rows the test executes.
+type coreRun struct {
+	t *testing.T
+	*runs.Ledger
+	run     ledger.Run
+	session ledger.SessionID
+}
+
+// submitInCore submits rows to the core, in a segment for each size.
+func submitInCore(t *testing.T, l *runs.Ledger, n ledger.NewRun, sizes ...int) coreRun {
+	t.Helper()
+	_, run, created, err := l.CreateInCore(t.Context(), n)
+	if err != nil || !created {
+		t.Fatalf("create %s: created %v, %v", n.ID, created, err)
+	}
+	var sums []ledger.Sum
+	first := 0
+	for number, size := range sizes {
+		sum, err := l.Core().Stage(t.Context(), run, number, number == len(sizes)-1, content(first, size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums, first = append(sums, sum), first+size
+	}
+	if run, err = l.Core().Commit(t.Context(), run, sums); err != nil {
+		t.Fatal(err)
+	}
+	return coreRun{t: t, Ledger: l, run: run, session: ledger.NewSessionID()}
+}
+
+func content(first, n int) [][]byte {
+	rows := make([][]byte, n)
+	for i := range rows {
+		rows[i] = fmt.Appendf(nil, `{"organization_id":"org_%d"}`, first+i)
+	}
+	return rows
+}
+
+func (c coreRun) segment(number int) ledger.Segment {
+	return ledger.Segment{Run: c.run.ID, Incarnation: c.run.Incarnation, Number: number}
+}
+
+// take releases and begins the next rows of a segment.
+func (c coreRun) take(number, n int) (ledger.Nonce, []ledger.Row) {
+	c.t.Helper()
+	r, err := c.Core().Release(c.t.Context(), c.segment(number), ledger.Quota{First: n})
+	if err != nil || len(r.Rows) != n {
+		c.t.Fatalf("released %d of %d rows: %v", len(r.Rows), n, err)
+	}
+	var rows []ledger.Row
+	for _, row := range r.Rows {
+		rows = append(rows, row.Row)
+	}
+	nonce := ledger.NewNonce()
+	if _, err := c.Core().Begin(c.t.Context(), c.segment(number), ledger.Execution{Token: r.Token, Nonce: nonce, Session: c.session}, rows...); err != nil {
+		c.t.Fatal(err)
+	}
+	return nonce, rows
+}
+
+// end executes the next rows of a segment, each with its ending.
+func (c coreRun) end(number int, endings ...ledger.Ending) {
+	c.t.Helper()
+	nonce, rows := c.take(number, len(endings))
+	ends := make([]ledger.RowEnd, len(endings))
+	for i, e := range endings {
+		ends[i] = ledger.RowEnd{Row: rows[i], Ending: e}
+	}
+	if _, err := c.Core().End(c.t.Context(), c.segment(number), nonce, ends...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func done() ledger.Result { return ledger.Result{Outcome: ledger.Done} }
+
+// facts is what the ledger says of a run through every method of readers.
+type facts struct {
+	run    runs.Run
+	fates  []runs.Fate
+	later  []runs.Fate
+	open   []string
+	noted  []string
+	total  int64
+	rows   []string
+	found  []string
+	states []string
+}
+
+// factsOf reads the facts, without times of day and ids.
+func factsOf(t *testing.T, l *runs.Ledger, id string) (f facts) {
+	t.Helper()
+	ctx := t.Context()
+	r := get(t, l, id)
+	f.run = runs.Run{
+		Sealed: r.Sealed, Stored: r.Stored, Total: r.Total, Settled: r.Settled, Counts: r.Counts, Paused: r.Paused,
+		Label: r.Label, Format: r.Format, Columns: r.Columns, Caller: r.Caller, Digest: r.Digest,
+	}
+	f.fates = fates(t, l, id)
+	f.later = collect(t, l.FatesFrom(ctx, id, 4))
+	f.open = openTexts(collect(t, l.Open(ctx, id)))
+	noted, total, err := l.Notes(ctx, id, 1000)
+	check(t, err)
+	f.noted, f.total = openTexts(noted), total
+	slices.Sort(f.noted)
+	rows, err := l.Rows(ctx, id, 2, 100)
+	check(t, err)
+	for _, row := range rows {
+		f.rows = append(f.rows, string(row))
+	}
+	for _, row := range append(collect(t, l.Search(ctx, id, []byte("org_5"))), collect(t, l.SearchFold(ctx, id, []byte("org_0")))...) {
+		f.found = append(f.found, fmt.Sprint(row.Item, string(row.Source)))
+	}
+	for item := range int64(8) {
+		state, err := l.Row(ctx, id, item, "record")
+		check(t, err)
+		text := openTexts([]runs.OpenRow{state.Open})[0]
+		if state.Fate != nil {
+			text = fmt.Sprint(*state.Fate)
+		}
+		f.states = append(f.states, fmt.Sprintf("%s, evidence %q", text, state.Evidence))
+	}
+	return f
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func collect[T any](t *testing.T, seq func(func(T, error) bool)) (all []T) {
+	t.Helper()
+	for v, err := range seq {
+		check(t, err)
+		all = append(all, v)
+	}
+	return all
+}
+
+// openTexts returns open rows with their reasons, and whether they have a next time.
+func openTexts(open []runs.OpenRow) (texts []string) {
+	for _, row := range open {
+		texts = append(texts, fmt.Sprintf("%d %q %v", row.Item, row.Reason, !row.Next.IsZero()))
+	}
+	return texts
+}
+
+// TestGivenBackRowHasNoNextTime: a row that no worker has begun is due since it was given
+// back. That is not when it is checked next.
+func TestGivenBackRowHasNoNextTime(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
+	run, err := l.Core().Get(ctx, "new")
+	check(t, err)
+	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	released, err := l.Core().Release(ctx, seg, ledger.Quota{First: 1})
+	check(t, err)
+	_, err = l.Core().GiveBack(ctx, seg, released.Token, 0)
+	check(t, err)
+	open, err := l.OpenRows(ctx, "new", 1)
+	if err != nil || len(open) != 1 || open[0].Reason != "" || !open[0].Next.IsZero() {
+		t.Errorf("open rows %+v, %v", open, err)
+	}
+}
+
+// TestFacade makes the same run in both ledgers and compares what readers see.
+func TestFacade(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	digest := strings.Repeat("ab", 32)
+	_, _, err := l.Create(ctx, runs.Run{ID: "old", Kind: kind, Tenant: "acme", Label: "a\tb", Format: "jsonl", Caller: "crm", Digest: digest})
+	check(t, err)
+	check(t, l.StoreRows(ctx, "old", 0, content(0, 8)))
+	check(t, l.Seal(ctx, "old", 8))
+	core := submitInCore(t, l, ledger.NewRun{
+		ID: "new", Kind: updates, Tenant: "acme",
+		Description: ledger.Description{Label: "a\tb", Format: "jsonl", Caller: "crm", Digest: digest},
+	}, 3, 5)
+	compare := func(when string) {
+		t.Helper()
+		if have, want := factsOf(t, l, "new"), factsOf(t, l, "old"); !reflect.DeepEqual(have, want) {
+			t.Errorf("%s:\n%+v\nwant\n%+v", when, have, want)
+		}
+	}
+	compare("submitted")
+
+	settle(t, l, "old", "done", "", 0)
+	settle(t, l, "old", "refused", "no\nproof", 1)
+	settle(t, l, "old", "done", "tpl_1", 3)
+	_, err = l.SettleRow(ctx, "old", kind, 0, 4, "", nil, "unchanged", "", []byte("seen"))
+	check(t, err)
+	check(t, l.Note(ctx, "old", 0, []int64{2}, "transient: 503", time.Now().Add(time.Minute)))
+	check(t, l.Note(ctx, "old", 0, []int64{5}, "the worker stops", time.Now().Add(time.Minute)))
+	core.end(0, done(), ledger.Result{Outcome: "refused", Detail: "no\nproof"},
+		ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: []byte("transient\x00503\x00own")})
+	core.end(1, ledger.Result{Outcome: "done", Detail: "tpl_1"}, ledger.Result{Outcome: "unchanged", Evidence: []byte("seen")},
+		ledger.GiveBack{After: time.Minute, Note: "the worker stops"})
+	compare("in progress")
+	if have := collect(t, l.Evidence(ctx, "new")); len(have) != 1 || have[0].Item != 4 || string(have[0].Evidence) != "seen" {
+		t.Errorf("evidence %+v", have)
+	}
+	for _, id := range []string{"old", "new"} {
+		if have, err := l.OutcomesOf(ctx, id, []int64{5, 1, 0, 4}); err != nil || !slices.Equal(have, []string{"", "refused", "", "unchanged"}) {
+			t.Errorf("outcomes of %s: %q, %v", id, have, err)
+		}
+	}
+	if rows, err := l.OpenRows(ctx, "new", 2); err != nil || len(rows) != 2 || rows[1].Item != 5 {
+		t.Errorf("open rows %+v, %v", rows, err)
+	}
+	if open := openTexts(collect(t, l.OpenFrom(ctx, "new", 6))); len(open) != 2 {
+		t.Errorf("open from row 6: %v", open)
+	}
+
+	for _, id := range []string{"old", "new"} {
+		check(t, l.Pause(ctx, id))
+	}
+	compare("paused")
+	if todo, err := l.Resume(ctx, "new"); err != nil || todo || get(t, l, "new").Paused {
+		t.Errorf("resume: %v, %v", todo, err)
+	}
+	_, err = l.Resume(ctx, "old")
+	check(t, err)
+
+	open, err := l.OpenByTenant(ctx)
+	if want := (runs.Open{Runs: 2, Rows: 8}); err != nil || open["acme"] != want {
+		t.Errorf("open: %+v, %v", open, err)
+	}
+	if ids, err := l.Unsettled(ctx); err != nil || !slices.Equal(ids, []string{"new", "old"}) {
+		t.Errorf("unsettled: %v, %v", ids, err)
+	}
+	if err := l.Delete(ctx, "new"); !errors.Is(err, runs.ErrOpen) {
+		t.Errorf("deleting an open run: %v", err)
+	}
+	for _, id := range []string{"old", "new"} {
+		if rows, err := l.Cancel(ctx, id); err != nil || rows != 4 {
+			t.Errorf("cancel of %s: %d rows, %v", id, rows, err)
+		}
+		if r := get(t, l, id); !r.Ended() || r.CancelledAt.IsZero() {
+			t.Errorf("%s has not ended: %+v", id, r)
+		}
+		if rows, err := l.Cancel(ctx, id); err != nil || rows != 0 {
+			t.Errorf("second cancel of %s: %d rows, %v", id, rows, err)
+		}
+		if err := l.Pause(ctx, id); !errors.Is(err, runs.ErrEnded) {
+			t.Errorf("pause of %s: %v", id, err)
+		}
+		if _, err := l.Resume(ctx, id); !errors.Is(err, runs.ErrEnded) {
+			t.Errorf("resume of %s: %v", id, err)
+		}
+	}
+	compare("cancelled")
+	if ids, err := l.IDs(ctx); err != nil || !slices.Equal(ids, []string{"new", "old"}) {
+		t.Errorf("ids: %v, %v", ids, err)
+	}
+	for _, id := range []string{"old", "new"} {
+		check(t, l.Delete(ctx, id))
+		if _, err := l.Get(ctx, id); !errors.Is(err, runs.ErrNotFound) {
+			t.Errorf("%s was deleted: %v", id, err)
+		}
+	}
+}
+
+// TestFacadeInProgress: an open row without a note says where it is.
+func TestFacadeInProgress(t *testing.T) {
+	l, _ := newLedger(t)
+	core := submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 3)
+	core.take(0, 1)
+	_, err := l.Core().Release(t.Context(), core.segment(0), ledger.Quota{First: 1})
+	check(t, err)
+	open := collect(t, l.Open(t.Context(), "new"))
+	if len(open) != 3 || !strings.HasPrefix(open[0].Reason, "in progress since ") || open[1].Reason != "released to a worker" || open[2].Reason != "" {
+		t.Errorf("open rows %+v", open)
+	}
+	if rows, err := l.Cancel(t.Context(), "new"); err != nil || rows != 2 {
+		t.Errorf("cancelled %d rows, %v", rows, err)
+	}
+	if r := get(t, l, "new"); r.Ended() || r.Settled != 2 || r.Total != 3 || r.Paused {
+		t.Errorf("a row is in progress: %+v", r)
+	}
+}
+
+// TestFacadeLarge: rows are found in later segments, and settled ones skipped.
+func TestFacadeLarge(t *testing.T) {
+	l, _ := newLedger(t)
+	core := submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 300, 1, 500)
+	for range 2 {
+		nonce, rows := core.take(2, 240)
+		_, err := l.Core().End(t.Context(), core.segment(2), nonce, ledger.Ends(done(), rows...)...)
+		check(t, err)
+	}
+	core.end(1, ledger.Result{Outcome: "failed"})
+	rows, err := l.Rows(t.Context(), "new", 290, 20)
+	check(t, err)
+	if len(rows) != 20 || string(rows[0]) != string(content(290, 1)[0]) || string(rows[19]) != string(content(309, 1)[0]) {
+		t.Errorf("rows from 290: %q", rows)
+	}
+	if rows, err = l.Rows(t.Context(), "new", 799, 20); err != nil || len(rows) != 2 {
+		t.Errorf("rows from 799: %q, %v", rows, err)
+	}
+	open := collect(t, l.OpenFrom(t.Context(), "new", 299))
+	if len(open) != 21 || open[0].Item != 299 || open[1].Item != 781 || open[20].Item != 800 {
+		t.Errorf("open rows %+v", open)
+	}
+	if have := fates(t, l, "new"); len(have) != 1 || have[0].Item != 300 {
+		t.Errorf("fates %+v", have)
+	}
+	found := collect(t, l.Search(t.Context(), "new", []byte(`org_777"`)))
+	if len(found) != 1 || found[0].Item != 777 {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// TestFacadeIDs: an id names a run in one of the ledgers.
+func TestFacadeIDs(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	create(t, l, "old")
+	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
+	inCore := func(n ledger.NewRun) error {
+		_, _, _, err := l.CreateInCore(ctx, n)
+		return err
+	}
+	inOld := func(id, kind string) error {
+		_, _, err := l.Create(ctx, runs.Run{ID: id, Kind: kind, Tenant: "acme"})
+		return err
+	}
+	for name, c := range map[string]struct {
+		err    error
+		member string
+	}{
+		"old id in the core":            {inCore(ledger.NewRun{ID: "old", Kind: updates, Tenant: "acme"}), "kind"},
+		"id of the core":                {inOld("new", kind), "kind"},
+		"id of the core, the same kind": {inOld("new", updates), "content"},
+		"other digest":                  {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}), "content"},
+		"other tenant":                  {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "beta"}), "tenant"},
+		"single rows":                   {l.Register(ctx, "new", updates, "acme", 1, time.Now(), content(0, 1)), "content"},
+	} {
+		if e, ok := errors.AsType[*runs.MismatchError](c.err); !ok || e.Member != c.member {
+			t.Errorf("%s: %v, want a mismatch of the %s", name, c.err, c.member)
+		}
+	}
+	r, run, created, err := l.CreateInCore(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
+	if err != nil || created || r.ID != "new" || !r.Core || run.Rows != 1 {
+		t.Errorf("created again: %+v, %v, %v", r, created, err)
+	}
+}
+
+// TestFacadeStaged: a staged run is being submitted, and a cancel ends it without rows.
+func TestFacadeStaged(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	_, run, _, err := l.CreateInCore(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
+	check(t, err)
+	_, err = l.Core().Stage(ctx, run, 0, true, content(0, 3))
+	check(t, err)
+	r := get(t, l, "new")
+	if r.Sealed || r.Total != 0 || r.Ended() || r.SilentSince(time.Now().Add(time.Hour)).IsZero() {
+		t.Errorf("staged: %+v", r)
+	}
+	if ids, err := l.Unsettled(ctx); err != nil || len(ids) != 0 {
+		t.Errorf("unsettled: %v, %v", ids, err)
+	}
+	if rows, err := l.Rows(ctx, "new", 0, 10); err != nil || len(rows) != 0 {
+		t.Errorf("rows: %q, %v", rows, err)
+	}
+	if open := collect(t, l.Open(ctx, "new")); len(open) != 0 {
+		t.Errorf("open: %v", open)
+	}
+	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
+		t.Errorf("cancel: %d, %v", rows, err)
+	}
+	if r := get(t, l, "new"); !r.Ended() || r.CancelledAt.IsZero() || !r.Sealed || r.Total != 0 {
+		t.Errorf("a cancelled staged run: %+v", r)
+	}
+	if _, err := l.Core().Stage(ctx, run, 1, true, content(0, 3)); err == nil {
+		t.Error("a cancelled run takes rows")
+	}
+	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
+		t.Errorf("cancel again: %d, %v", rows, err)
+	}
+	check(t, l.Delete(ctx, "new"))
+}
+
+// TestFacadeRepair: a run of the core has nothing to repair, and no lost rows.
+func TestFacadeRepair(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
+	for window, err := range l.OpenWindows(ctx, "new", 1, 8) {
+		t.Errorf("window %+v, %v", window, err)
+	}
+	if err := errors.Join(l.Repair(ctx, "new"), l.NoteLost(ctx, "new", 1, false)); err != nil {
+		t.Error(err)
+	}
+	if r := get(t, l, "new"); r.Lost != 0 || r.Resuming {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestFacadeControls: whatever stops a run is in it.
+func TestFacadeControls(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
+	later := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	check(t, errors.Join(l.Core().Hold(ctx, "new"), l.Core().Postpone(ctx, "new", later)))
+	if r := get(t, l, "new"); !r.Held || !r.NotBefore.Equal(later) || r.Paused || r.Incomplete {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestFacadePages: pages of both ledgers are the list, whatever their size.
+func TestFacadePages(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	for i := range 12 {
+		if i%3 == 0 {
+			create(t, l, fmt.Sprint("old", i))
+		} else {
+			submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("new", i)), Kind: updates, Tenant: ledger.Tenant(fmt.Sprint("t", i%4))}, 1)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	all, err := l.List(ctx)
+	check(t, err)
+	if len(all) != 12 || all[0].ID != "new11" || all[11].ID != "old0" {
+		t.Fatalf("list: %v", idsOf(all))
+	}
+	for most := range 13 {
+		if have := pages(ctx, t, l, runs.Wanted{Most: most + 1}); !slices.Equal(have, idsOf(all)) {
+			t.Errorf("pages of %d: %v, want %v", most+1, have, idsOf(all))
+		}
+	}
+	wanted := runs.Wanted{Most: 2, Look: 3, Is: func(r runs.Run) bool { return r.Tenant == "t1" }}
+	if have := pages(ctx, t, l, wanted); !slices.Equal(have, []string{"new5", "new1"}) {
+		t.Errorf("pages of a tenant: %v", have)
+	}
+}
+
+// pages returns the ids of the runs of all pages.
+func pages(ctx context.Context, t *testing.T, l *runs.Ledger, w runs.Wanted) (ids []string) {
+	t.Helper()
+	for {
+		page, next, err := l.Page(ctx, w)
+		check(t, err)
+		if len(page) > w.Most {
+			t.Fatalf("a page of %d has %d runs", w.Most, len(page))
+		}
+		ids = append(ids, idsOf(page)...)
+		if next == (runs.Place{}) {
+			return ids
+		}
+		w.After = next
+	}
+}
+
+func idsOf(all []runs.Run) (ids []string) {
+	for _, r := range all {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+// TestFacadePagesOfOneTime: runs of one millisecond are listed once each, by their ids.
+func TestFacadePagesOfOneTime(t *testing.T) {
+	l, rdb := newLedger(t)
+	ctx := t.Context()
+	var want []string
+	for i := range 6 {
+		id := fmt.Sprint("r", i)
+		if i%2 == 0 {
+			create(t, l, id)
+			check(t, rdb.ZAdd(ctx, "orgops:v1:runs", redis.Z{Score: 1000, Member: id}).Err())
+		} else {
+			run := submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(id), Kind: updates, Tenant: "acme"}, 1).run
+			check(t, rdb.ZAdd(ctx, "orgops:v2:{tenant:acme}:runs", redis.Z{Score: 1000, Member: id + "/" + string(run.Incarnation)}).Err())
+		}
+		want = append([]string{id}, want...)
+	}
+	for most := range 7 {
+		if have := pages(ctx, t, l, runs.Wanted{Most: most + 1}); !slices.Equal(have, want) {
+			t.Errorf("pages of %d: %v, want %v", most+1, have, want)
+		}
+	}
+}
+
+// TestFacadePagesOfMany: a tenant's list is read a part at a time.
+func TestFacadePagesOfMany(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	for i := range 230 {
+		_, _, _, err := l.CreateInCore(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("r", i)), Kind: updates, Tenant: "acme"})
+		check(t, err)
+	}
+	have := pages(ctx, t, l, runs.Wanted{Most: 50})
+	slices.Sort(have)
+	if have = slices.Compact(have); len(have) != 230 {
+		t.Errorf("%d runs on all pages", len(have))
+	}
+}
+
+// TestFacadeEnd: the counts of a run that has just ended are exact, before a dispatcher
+// has summed them.
+func TestFacadeEnd(t *testing.T) {
+	l, _ := newLedger(t)
+	core := submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1, 1)
+	core.end(0, done())
+	core.end(1, ledger.Result{Outcome: "failed"})
+	list, err := l.List(t.Context())
+	check(t, err)
+	for _, r := range []runs.Run{get(t, l, "new"), list[0]} {
+		if !r.Ended() || r.Settled != 2 || r.Counts["done"] != 1 || r.Counts["failed"] != 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if ids, err := l.Unsettled(t.Context()); err != nil || len(ids) != 0 {
+		t.Errorf("unsettled: %v, %v", ids, err)
+	}
+	if open, err := l.OpenByTenant(t.Context()); err != nil || len(open) != 0 {
+		t.Errorf("open: %v, %v", open, err)
+	}
+	if untold, err := l.Untold(t.Context(), func(string) bool { return true }); err != nil || len(untold) != 0 {
+		t.Errorf("untold: %v, %v", untold, err)
+	}
+}
+
+// TestFacadeIncomplete: the other rows of a run that has lost a segment can be read, and
+// once it is cancelled the lost ones are counted.
+func TestFacadeIncomplete(t *testing.T) {
+	l, rdb := newLedger(t)
+	ctx := t.Context()
+	core := submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 2, 3, 2)
+	for _, key := range redistest.Keys(t, "orgops:v2:{"+string(core.run.Incarnation)+".1}:*") {
+		check(t, rdb.Del(ctx, key).Err())
+	}
+	_, err := l.Core().Sync(ctx, "new")
+	check(t, err)
+	if r := get(t, l, "new"); !r.Incomplete || r.Ended() {
+		t.Errorf("%+v", r)
+	}
+	if open := collect(t, l.Open(ctx, "new")); len(open) != 4 || open[2].Item != 5 {
+		t.Errorf("open rows %+v", open)
+	}
+	if found := collect(t, l.Search(ctx, "new", []byte("org_6"))); len(found) != 1 || found[0].Item != 6 {
+		t.Errorf("found %+v", found)
+	}
+	if rows, err := l.Rows(ctx, "new", 0, 7); err != nil || len(rows) != 2 {
+		t.Errorf("rows %q, %v", rows, err)
+	}
+	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 4 {
+		t.Errorf("cancelled %d rows, %v", rows, err)
+	}
+	if r := get(t, l, "new"); !r.Ended() || r.Settled != 7 || r.Counts["lost"] != 3 {
+		t.Errorf("%+v", r)
+	}
+}
