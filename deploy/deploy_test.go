@@ -123,6 +123,7 @@ func TestStuckKnowsEveryTask(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(named)
+	named = slices.Compact(named) // tasks of the old core and of the new one are of one type
 	if !slices.Equal(want, named) {
 		t.Errorf("it knows %q, want %q", named, want)
 	}

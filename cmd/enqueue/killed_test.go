@@ -20,6 +20,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
@@ -274,7 +275,7 @@ func TestKilledAnywhere(t *testing.T) {
 		meanwhile   bool   // rows are worked on between the deaths
 	}{
 		{"domains to verify, worked on meanwhile", "default.dns", []string{"domains", "verify"}, "org_%d,dom_%d\n", true},
-		{"clients to remove, in batches", "default.api", []string{"clients", "remove"}, "org_%d,client_%d\n", false},
+		{"clients to remove", "", []string{"clients", "remove"}, "org_%d,client_%d\n", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			outside(t)
@@ -289,7 +290,17 @@ func TestKilledAnywhere(t *testing.T) {
 			most := passOf(t, tc.args, rowFile(t, tc.args, tc.row, sample)) * (rows / sample) / 6
 			file := rowFile(t, tc.args, tc.row, rows)
 			job := append(tc.args[:2:2], "--run", "job", file)
-			f := openFloor(t, tc.queue, rows)
+			hold, meanwhile := func() { executeRows(t, runs.New(redistest.New(t)), rows) }, func() {}
+			if !runs.InCore(kindOf(tc.args)) {
+				f := openFloor(t, tc.queue, rows)
+				hold = func() {
+					f.finish()
+					f.ranOnce(t)
+				}
+				if tc.meanwhile {
+					meanwhile = func() { f.allow(rows / killings / 2) }
+				}
+			}
 			for deaths := 0; deaths < killings; {
 				said, killed := killAt(t, 1+random.Int64N(most), job)
 				if !killed { // the file is in, and what is left to say is that
@@ -297,14 +308,11 @@ func TestKilledAnywhere(t *testing.T) {
 					continue
 				}
 				deaths++
-				if tc.meanwhile {
-					f.allow(rows / killings / 2)
-				}
+				meanwhile()
 			}
 			last := produce(t, redistest.URL(t), job...)
 			last.ends(t)
-			f.finish()
-			f.ranOnce(t)
+			hold()
 		})
 	}
 }
@@ -413,6 +421,62 @@ func (f *floor) emptied(ctx context.Context, t *testing.T) runs.Run {
 	}
 }
 
+// kindOf returns the kind of the rows that a command submits.
+func kindOf(args []string) string {
+	return map[string]string{"domains": "domain:verify", "clients": "clients:remove"}[args[0]]
+}
+
+// executeRows executes the rows of the run in the core, and holds that there are so many
+// different ones, that each was released once, and that the run ends with them.
+func executeRows(t *testing.T, l *runs.Ledger, rows int) {
+	t.Helper()
+	run, err := l.Core().Get(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	segments, err := l.Core().OpenSegments(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := map[string]int{}
+	for _, seg := range segments {
+		for {
+			released, err := l.Core().Release(t.Context(), seg, ledger.Quota{First: 250})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(released.Rows) == 0 {
+				break
+			}
+			var numbers []ledger.Row
+			for _, row := range released.Rows {
+				ran[string(row.Content)]++
+				numbers = append(numbers, row.Row)
+			}
+			execution := ledger.Execution{Token: released.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
+			if _, err := l.Core().Begin(t.Context(), seg, execution, numbers...); err != nil {
+				t.Fatal(err)
+			}
+			done := ledger.Ends(ledger.Result{Outcome: ledger.Done}, numbers...)
+			if err := effective(l.Core().End(t.Context(), seg, execution.Nonce, done...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for content, n := range ran {
+		if n != 1 {
+			t.Fatalf("row %s was run %d times", content, n)
+		}
+	}
+	r, err := l.Get(t.Context(), "job")
+	if err != nil || !r.Ended() || r.Total != int64(rows) || r.Counts["done"] != int64(rows) || len(ran) != rows {
+		t.Errorf("ended %v: %d rows, %d different ones run, counts %v, %v: want %d done", r.EndedAt, r.Total, len(ran), r.Counts, err, rows)
+	}
+	if all, err := l.List(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%d runs, %v: want one", len(all), err)
+	}
+}
+
 // TestTwoProducersAtOnce hands the same file in under the same id twice at
 // once: each stops at a random byte until the other has stopped too.
 func TestTwoProducersAtOnce(t *testing.T) {
@@ -422,7 +486,7 @@ func TestTwoProducersAtOnce(t *testing.T) {
 		row         string
 	}{
 		{"domains to verify", "default.dns", []string{"domains", "verify"}, "org_%d,dom_%d\n"},
-		{"clients to remove", "default.api", []string{"clients", "remove"}, "org_%d,client_%d\n"},
+		{"clients to remove", "", []string{"clients", "remove"}, "org_%d,client_%d\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			outside(t)
@@ -452,6 +516,10 @@ func TestTwoProducersAtOnce(t *testing.T) {
 			for i := range producers {
 				producers[i].ends(t)
 			}
+			if runs.InCore(kindOf(tc.args)) {
+				executeRows(t, runs.New(redistest.New(t)), rows)
+				return
+			}
 			f := openFloor(t, tc.queue, rows)
 			f.finish()
 			f.ranOnce(t)
@@ -461,37 +529,49 @@ func TestTwoProducersAtOnce(t *testing.T) {
 
 // TestRedisKilledUnderAProducer kills Redis with -9 while rows are submitted, at
 // a random byte, and starts it again: the producer continues by itself, logs that,
-// and every row has one task.
+// and every row is submitted once.
 func TestRedisKilledUnderAProducer(t *testing.T) {
-	if os.Getenv(redistest.EnvURL) == "" {
-		t.Skip("processes of their own are tested where one Redis outside of them is: set " + redistest.EnvURL)
-	}
-	const rows = 20_000
-	random := seeded(t)
-	args := []string{"domains", "verify"}
-	file := rowFile(t, args, "org_%d,dom_%d\n", rows)
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	// What a row takes at the least: its payload alone is longer.
-	const perRow = 200
-	g := newGateTo(t, server.URL(), 1+random.Int64N(rows*perRow))
-	p := produce(t, g.url, append(args, "--run", "job", file)...)
-	select {
-	case <-g.reached:
-	case <-time.After(patience):
-		t.Fatalf("it never came to byte %d, but to %d", g.most, g.octets())
-	}
-	server.Kill()
-	close(g.opened)
-	await(t, "the producer to say that Redis is away", func() bool { return strings.Contains(p.errors.String(), "Redis unavailable: retrying") })
-	server.Restart()
-	p.ends(t)
-	tasks, err := asynq.NewInspectorFromRedisClient(server.Client()).ListPendingTasks("default.dns", asynq.PageSize(2*rows))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := runs.New(server.Client()).Get(t.Context(), "job")
-	if err != nil || !r.Sealed || r.Total != rows || len(tasks) != rows {
-		t.Errorf("sealed %v with %d rows, %d tasks, %v: want %d", r.Sealed, r.Total, len(tasks), err, rows)
+	for _, tc := range []struct {
+		name, queue string
+		args        []string
+		row         string
+	}{
+		{"domains to verify", "default.dns", []string{"domains", "verify"}, "org_%d,dom_%d\n"},
+		{"clients to remove", "", []string{"clients", "remove"}, "org_%d,client_%d\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			outside(t)
+			const rows = 20_000
+			random := seeded(t)
+			file := rowFile(t, tc.args, tc.row, rows)
+			least := passOf(t, tc.args, file) / 2
+			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+			g := newGateTo(t, server.URL(), 1+random.Int64N(least))
+			p := produce(t, g.url, append(tc.args[:2:2], "--run", "job", file)...)
+			select {
+			case <-g.reached:
+			case <-time.After(patience):
+				t.Fatalf("it never came to byte %d, but to %d", g.most, g.octets())
+			}
+			server.Kill()
+			close(g.opened)
+			await(t, "the producer to say that Redis is away", func() bool { return strings.Contains(p.errors.String(), "Redis unavailable: retrying") })
+			server.Restart()
+			p.ends(t)
+			l := runs.New(server.Client())
+			if runs.InCore(kindOf(tc.args)) {
+				executeRows(t, l, rows)
+				return
+			}
+			tasks, err := asynq.NewInspectorFromRedisClient(server.Client()).ListPendingTasks(tc.queue, asynq.PageSize(2*rows))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := l.Get(t.Context(), "job")
+			if err != nil || !r.Sealed || r.Total != rows || len(tasks) != rows {
+				t.Errorf("sealed %v with %d rows, %d tasks, %v: want %d", r.Sealed, r.Total, len(tasks), err, rows)
+			}
+		})
 	}
 }
 

@@ -19,7 +19,7 @@ func (c *verifyCommand) checkPending() error {
 		flag  string
 	}{
 		{c.File != "", "a file"}, {c.Domain != "", "--domain"}, {c.SkipInvalid, "--skip-invalid"}, {c.Rejected != "", "--rejected"},
-		{len(c.IgnoreColumns) > 0, "--ignore-columns"},
+		{len(c.IgnoreColumns) > 0, "--ignore-columns"}, {c.NotBefore != "", "--not-before"},
 	} {
 		if other.given {
 			return cli.Usage(fmt.Errorf("--pending and %s do not go together: the rows are what the workers find pending", other.flag))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
@@ -14,10 +15,11 @@ import (
 type retryCommand struct {
 	oneRun
 
-	Child    string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the new run (default: a new one). Repeating the command with the same id completes an interrupted retry."`
-	Outcomes []string `name:"outcome" noenv:"true" placeholder:"A,B" help:"Only rows with these outcomes: cancelled, expired, failed, refused (default: all four)."`
-	Label    string   `noenv:"true" placeholder:"TEXT" help:"Label shown with the new run."`
-	Follow   bool     `noenv:"true" help:"Wait until the new run has ended, then print the results of its rows."`
+	Child     string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the new run (default: a new one). Repeating the command with the same id completes an interrupted retry."`
+	Outcomes  []string `name:"outcome" noenv:"true" placeholder:"A,B" help:"Only rows with these outcomes: cancelled, expired, failed, refused (default: all four)."`
+	Label     string   `noenv:"true" placeholder:"TEXT" help:"Label shown with the new run."`
+	NotBefore string   `noenv:"true" placeholder:"TIME" help:"Start no row before this time, such as 2026-12-01T02:00:00Z, or 8h from now on."`
+	Follow    bool     `noenv:"true" help:"Wait until the new run has ended, then print the results of its rows."`
 }
 
 // Help says what is left out.
@@ -32,7 +34,11 @@ Example:
 
 // Run retries the rows.
 func (c *retryCommand) Run(ctx context.Context, t *tool) error {
-	o := intake.RetryOptions{ID: c.Child, Outcomes: c.Outcomes, Label: c.Label}
+	notBefore, err := parseNotBefore(c.NotBefore, time.Now())
+	if err != nil {
+		return err
+	}
+	o := intake.RetryOptions{ID: c.Child, Outcomes: c.Outcomes, Label: c.Label, NotBefore: notBefore}
 	if err := o.Check(); err != nil {
 		return cli.Usage(err)
 	}
@@ -89,7 +95,7 @@ type retriedJSON struct {
 	Run     string `json:"run,omitempty"` // the new one; none where there was nothing to retry
 	Parent  string `json:"parent"`
 	Rows    int64  `json:"rows"`
-	Tasks   int64  `json:"tasks"`            // enqueued now, or there already
+	Tasks   int64  `json:"tasks"`            // enqueued now, or there already; of the core the requests that the rows take
 	LeftOut int64  `json:"invalid_left_out"` // rows of the parent
 }
 

@@ -166,7 +166,17 @@ func (t *tool) connectToHandIn(ctx context.Context) error {
 
 // intake is what hands rows in; it is there after connect.
 func (t *tool) intake() intake.Intake {
-	return intake.NewBy(t.traces.Around(asynq.NewClientFromRedisClient(t.redis)), t.redis, t.ledger)
+	i := intake.NewBy(t.traces.Around(asynq.NewClientFromRedisClient(t.redis)), t.redis, t.ledger)
+	i.Traceparent = t.submission
+	return i
+}
+
+// submission returns the W3C traceparent of a span for a submission, to which the
+// executions of its rows link.
+func (t *tool) submission(ctx context.Context) string {
+	ctx, end := t.traces.Begin(ctx, "submit")
+	defer end(nil)
+	return t.traces.Traceparent(ctx)
 }
 
 // openRedis makes the client, which does not connect yet.

@@ -84,6 +84,10 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	if err != nil {
 		return err
 	}
+	queue, err := t.pausedQueue(r)
+	if err != nil {
+		return err
+	}
 	children, err := cli.Children(ctx, t.ledger, r)
 	if err != nil {
 		return err
@@ -111,6 +115,7 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	for _, b := range held.Blocks {
 		line("blocked", b.Operation+": "+b.Reason)
 	}
+	line("waits", cli.QueueIsPaused(queue))
 	line("paused until", stamp(held.PausedUntil))
 	line("rows", cli.Total(r))
 	line("settled", fmt.Sprintf("%d: %s", r.Settled, cli.Counts(r)))
@@ -128,6 +133,14 @@ func (t *tool) heldUp(ctx context.Context, r runs.Run) (pace.State, error) {
 		return pace.State{}, nil
 	}
 	return pace.New(pace.Config{Redis: t.redis, Tenant: r.Tenant}).State(ctx)
+}
+
+// pausedQueue is the queue that releases no rows of an open run; empty: it is not paused.
+func (t *tool) pausedQueue(r runs.Run) (string, error) {
+	if r.Ended() || !r.Core {
+		return "", nil
+	}
+	return cli.PausedQueue(t.redis, r.Tenant)
 }
 
 func stamp(at time.Time) string {
@@ -212,13 +225,14 @@ type runJSON struct {
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
 	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
-	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "being resumed", "being repaired", "being cancelled" or "ended"
+	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "held", "incomplete", "postponed", "being resumed", "being repaired", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
 	CreatedAt time.Time        `json:"created_at"`
 	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
 	Cancelled bool             `json:"cancelled,omitempty"`
+	NotBefore *time.Time       `json:"not_before,omitempty"`   // until when it is postponed; null: it is not
 	Lost      int64            `json:"lost_rows,omitempty"`    // open ones without a task, at lost_at
 	LostAt    *time.Time       `json:"lost_at,omitempty"`      // null: none was
 	Walk      *walkJSON        `json:"walk,omitempty"`         // that finds the rows; null: they were submitted
@@ -233,11 +247,17 @@ func runAsJSON(r runs.Run) runJSON {
 	if r.Sealed {
 		j.Rows = &r.Total
 	}
-	if cli.Lost(r) != "" {
+	if r.Lost > 0 && cli.Lost(r) != "" {
 		j.Lost, j.LostAt = r.Lost, &r.LostAt
 	}
 	if since := r.SilentSince(time.Now()); !since.IsZero() {
 		j.Silent = &since
+	}
+	if r.NotBefore.After(time.Now()) {
+		j.NotBefore = &r.NotBefore
+	}
+	if cli.Stopped(r) != "" {
+		j.State, _, _ = strings.Cut(cli.Stopped(r), " ")
 	}
 	switch {
 	case r.Ended():
@@ -251,11 +271,12 @@ func runAsJSON(r runs.Run) runJSON {
 // detailsJSON is a run with rows of it.
 type detailsJSON struct {
 	runJSON
-	Stopped     *stoppedJSON    `json:"tenant_stopped"`        // null: the tenant is not stopped
-	Blocked     []blockJSON     `json:"blocked"`               // what the tenant does not let us do
-	PausedUntil *time.Time      `json:"paused_until"`          // null: it is not
-	Children    []childJSON     `json:"children,omitempty"`    // the runs that repeat rows of it
-	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"` // what its open rows wait for; not there where none is known
+	Stopped     *stoppedJSON    `json:"tenant_stopped"`         // null: the tenant is not stopped
+	Blocked     []blockJSON     `json:"blocked"`                // what the tenant does not let us do
+	PausedUntil *time.Time      `json:"paused_until"`           // null: it is not
+	PausedQueue string          `json:"paused_queue,omitempty"` // not there: the queue that releases the rows is not paused
+	Children    []childJSON     `json:"children,omitempty"`     // the runs that repeat rows of it
+	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"`  // what its open rows wait for; not there where none is known
 	OpenRows    []openRowJSON   `json:"open_rows"`
 	UnwellRows  []unwellRowJSON `json:"unwell_rows"`
 }
@@ -292,6 +313,9 @@ func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
 	}
 	if !held.PausedUntil.IsZero() {
 		details.PausedUntil = &held.PausedUntil
+	}
+	if details.PausedQueue, err = t.pausedQueue(r); err != nil {
+		return err
 	}
 	if err := t.addWaiting(ctx, r, &details); err != nil {
 		return err

@@ -24,15 +24,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 func TestMain(m *testing.M) {
@@ -61,7 +59,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=10") // a second by default, for each run of the command
 			env.Setenv("ORGOPS_REDIS_URL", "redis://"+mini.Addr()+"/0")
 			env.Setenv("ORGOPS_NO_WORKER_YET", "true")
-			env.Values[world{}] = &world{mini: mini, client: client}
+			env.Values[world{}] = &world{mini: mini, client: client, begun: &executed{}}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -73,18 +71,20 @@ func TestScripts(t *testing.T) {
 			"redis-set":          redisSet,
 			"runs":               countRuns,
 			"pending":            countPending,
+			"open":               countOpen,
 			"stored":             storedRow,
 			"announce":           announce,
 			"settings":           announceSettings,
 			"half":               half,
+			"found":              found,
 			"delete-task":        deleteTask,
 			"reconcile":          reconcile,
 			"settle":             settle,
 			"note":               note,
 			"begin":              begin,
-			"keep":               keep,
 			"look":               look,
 			"thin":               thin,
+			"later":              later,
 			"remember":           remember,
 			"state":              state,
 			"alone":              alone,
@@ -92,7 +92,9 @@ func TestScripts(t *testing.T) {
 			"alias":              setAlias,
 			"watch":              watchRedis,
 			"reached":            reached,
+			"submitted":          submitted,
 			"block":              block,
+			"queue":              changeQueue,
 			"gzip":               gzipFile,
 			"lines":              lines,
 			"no-copy-left":       noCopyLeft,
@@ -106,6 +108,7 @@ type world struct {
 	client  *redis.Client
 	watched chan struct{}
 	dns     *sandbox.Sandbox // nil until a script sets a name
+	begun   *executed
 }
 
 func of(ts *testscript.TestScript) *world { return ts.Value(world{}).(*world) }
@@ -199,6 +202,33 @@ func countPending(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// countOpen holds how many rows of a tenant's runs are submitted and not settled.
+func countOpen(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "open TENANT NUMBER")
+	open, err := of(ts).ledger().OpenByTenant(context.Background())
+	ts.Check(err)
+	if n := open[args[0]].Rows; fmt.Sprint(n) != args[1] {
+		ts.Fatalf("%d rows of tenant %s are open, want %s", n, args[0], args[1])
+	}
+}
+
+// inCore calls do with the segment of a run in the core, or reports false.
+func inCore(ts *testscript.TestScript, run string, do func(*ledger.Ledger, ledger.Segment) error) bool {
+	l := of(ts).ledger()
+	seg, found, err := firstSegment(context.Background(), l, run)
+	ts.Check(err)
+	if found {
+		ts.Check(do(l.Core(), seg))
+	}
+	return found
+}
+
+func mustInCore(ts *testscript.TestScript, run string, do func(*ledger.Ledger, ledger.Segment) error) {
+	if !inCore(ts, run, do) {
+		ts.Fatalf("run %s is not in the core", run)
+	}
+}
+
 // storedRow holds how the ledger has a row.
 func storedRow(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "stored RUN ITEM ROW")
@@ -226,13 +256,25 @@ func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(pace.Announce(context.Background(), of(ts).client, s))
 }
 
-// half makes a run of which no rows come.
+// half makes a run in the core of which no rows come.
 func half(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 3, "half RUN KIND CREATED-AT")
-	at, err := time.Parse(time.RFC3339, args[2])
+	want(ts, neg, args, 2, "half RUN KIND")
+	_, _, _, err := of(ts).ledger().CreateInCore(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
 	ts.Check(err)
-	_, _, err = of(ts).ledger().Create(context.Background(), runs.Run{ID: args[0], Kind: args[1], Tenant: "default", CreatedAt: at})
+}
+
+// found writes a run down as a scan does that has ended, and whose rows' tasks Redis has lost.
+func found(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "found RUN KIND ROW...")
+	ctx, l := context.Background(), of(ts).ledger()
+	r, _, err := l.Create(ctx, runs.Run{ID: args[0], Kind: args[1], Tenant: "default", Format: intake.FormatJSONL, CreatedAt: time.Now()})
 	ts.Check(err)
+	var rows [][]byte
+	for _, row := range args[2:] {
+		rows = append(rows, []byte(row))
+	}
+	ts.Check(l.StoreRows(ctx, r.ID, 0, rows))
+	ts.Check(l.Seal(ctx, r.ID, int64(len(rows))))
 }
 
 func deleteTask(ts *testscript.TestScript, neg bool, args []string) {
@@ -261,94 +303,36 @@ func reconcile(ts *testscript.TestScript, neg bool, args []string) {
 
 func settle(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 4, "settle RUN ITEM OUTCOME DETAIL")
-	r, err := of(ts).ledger().Get(context.Background(), args[0])
-	ts.Check(err)
 	item, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	if inCore(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
+		return of(ts).begun.settle(context.Background(), core, seg, item, args[2], args[3])
+	}) {
+		return
+	}
+	r, err := of(ts).ledger().Get(context.Background(), args[0])
 	ts.Check(err)
 	ts.Check(of(ts).ledger().Settle(context.Background(), r.ID, r.Kind, 0, []int64{item}, args[2], args[3]))
 }
 
+// note has a row of a run in the core wait for an hour, with a reason.
 func note(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 4, "note RUN ITEM REASON NEXT")
+	want(ts, neg, args, 3, "note RUN ITEM REASON")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	next, err := time.Parse(time.RFC3339, args[3])
-	ts.Check(err)
-	ts.Check(of(ts).ledger().Note(context.Background(), args[0], 0, []int64{item}, args[2], next))
+	mustInCore(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
+		return of(ts).begun.note(context.Background(), core, seg, item, args[2], time.Hour)
+	})
 }
 
-// begin has a row begin, as a worker does before its request.
+// begin has a row of a run in the core begin, as a worker does before its request.
 func begin(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "begin RUN ITEM")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	_, err = of(ts).ledger().Begin(context.Background(), args[0], item, 0, "post", []byte("x"), nil)
-	ts.Check(err)
-}
-
-func keep(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 4, "keep RUN ITEM NAME VALUE")
-	item, err := strconv.ParseInt(args[1], 10, 64)
-	ts.Check(err)
-	ts.Check(of(ts).ledger().Looked(context.Background(), args[0], item, 0, "", time.Time{}, nil, map[string][]byte{args[2]: []byte(args[3])}))
-}
-
-// look does what a worker does with a task, a look for the domain that is then in
-// the tenant.
-func look(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 7, "look QUEUE TASK ORG ID DOMAIN HOST TXT")
-	execute(ts, args, 1, func(*tasks.Config) {})
-}
-
-// thin does the same with a confirm for an hour, in which its proofs are all thin.
-func thin(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 7, "thin QUEUE TASK ORG ID DOMAIN HOST TXT")
-	now := time.Now()
-	execute(ts, args, 5, func(c *tasks.Config) {
-		c.DNS, c.ThinProofAfter = thinDNS{c.DNS}, time.Hour
-		c.Now = func() time.Time { return now }
-	}, func() { now = now.Add(15 * time.Minute) })
-}
-
-type thinDNS struct{ tasks.DNS }
-
-func (d thinDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	v, err := d.DNS.Prove(ctx, host, token)
-	v.State, v.Reason, v.Thin = dnscheck.Unknown, dnscheck.ReasonTooFew, true
-	return v, err
-}
-
-// execute carries out a task so many times.
-func execute(ts *testscript.TestScript, args []string, times int, change func(*tasks.Config), between ...func()) {
-	w, box := of(ts), zone(ts)
-	box.AddDomain(args[2], sandbox.Domain{ID: args[3], Domain: args[4], Host: args[5], TXT: args[6]})
-	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(box.Token()))})
-	ts.Check(err)
-	defer api.CloseIdle()
-	var resolvers []dnscheck.Resolver
-	for _, address := range box.DNSAddrs() {
-		r, err := dnscheck.ParseResolver(address)
-		ts.Check(err)
-		resolvers = append(resolvers, r)
-	}
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
-	ts.Check(err)
-	defer checker.Close()
-	pending, err := asynq.NewInspectorFromRedisClient(w.client).ListPendingTasks(args[0])
-	ts.Check(err)
-	task := taskNamed(ts, pending, args[1])
-	config := tasks.Config{
-		Tenant: "default", API: api, DNS: checker, Ledger: w.ledger(), Enqueuer: asynq.NewClientFromRedisClient(w.client), Logger: slog.New(slog.DiscardHandler),
-	}
-	change(&config)
-	mux := tasks.NewMux(config)
-	for range times {
-		// How it went is what the ledger says.
-		_ = mux.ProcessTask(context.Background(), asynq.NewTask(task.Type, task.Payload))
-		for _, f := range between {
-			f()
-		}
-	}
+	mustInCore(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
+		return of(ts).begun.request(context.Background(), core, seg, item)
+	})
 }
 
 // remember writes down what is remembered of discovery domains, one a line: its id, a
@@ -407,6 +391,22 @@ func reached(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// submitted waits until all rows of a run are in.
+func submitted(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "submitted RUN")
+	end := time.After(time.Minute)
+	for tick := time.Tick(5 * time.Millisecond); ; {
+		if r, err := of(ts).ledger().Get(context.Background(), args[0]); err == nil && r.Sealed {
+			return
+		}
+		select {
+		case <-tick:
+		case <-end:
+			ts.Fatalf("run %s is not submitted", args[0])
+		}
+	}
+}
+
 // zone has resolvers answer, and the command ask them.
 func zone(ts *testscript.TestScript) *sandbox.Sandbox {
 	w := of(ts)
@@ -436,6 +436,22 @@ func setAlias(ts *testscript.TestScript, neg bool, args []string) {
 func block(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "block TENANT OPERATION REASON")
 	ts.Check(pace.New(pace.Config{Redis: of(ts).client, Tenant: args[0]}).Block(context.Background(), args[1], args[2]))
+}
+
+// changeQueue pauses a queue as asynqmon does, and resumes it.
+func changeQueue(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "queue pause|resume QUEUE")
+	client := asynq.NewClientFromRedisClient(of(ts).client)
+	_, err := client.Enqueue(asynq.NewTask("x", nil), asynq.Queue(args[1]), asynq.TaskID("x"))
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // without a task there is no queue
+		ts.Check(err)
+	}
+	inspector := asynq.NewInspectorFromRedisClient(of(ts).client)
+	if args[0] == "pause" {
+		ts.Check(inspector.PauseQueue(args[1]))
+	} else {
+		ts.Check(inspector.UnpauseQueue(args[1]))
+	}
 }
 
 func gzipFile(ts *testscript.TestScript, neg bool, args []string) {

@@ -20,6 +20,7 @@ type submitFlags struct {
 	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one). Submitting the same rows again under the same id is harmless."`
 	Priority      string   `noenv:"true" placeholder:"high|normal" help:"Priority of the run (default: high for up to 500 rows, else normal)."`
 	Label         string   `noenv:"true" placeholder:"TEXT" help:"Label shown with the run."`
+	NotBefore     string   `noenv:"true" placeholder:"TIME" help:"Start no row before this time, such as 2026-12-01T02:00:00Z, or 8h from now on."`
 	Follow        bool     `noenv:"true" help:"Wait until the run has ended, then print the results of its rows."`
 	SkipInvalid   bool     `noenv:"true" help:"Submit the valid rows even if others are invalid. Invalid rows are listed and settle as invalid; the exit status is 3."`
 	Rejected      string   `noenv:"true" placeholder:"FILE" help:"Write the invalid rows, unchanged, to this file, with a column orgops_error. Requires --skip-invalid."`
@@ -48,6 +49,9 @@ func (o order) check() error {
 	}
 	if err := tasks.CheckPriority(tasks.Priority(o.Priority)); err != nil {
 		return cli.Usage(err)
+	}
+	if _, err := parseNotBefore(o.NotBefore, time.Now()); err != nil {
+		return err
 	}
 	if o.DryRun && o.Follow {
 		return cli.Usage(errors.New("--dry-run and --follow do not go together: a dry run submits nothing to follow"))
@@ -180,11 +184,15 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 	if err != nil {
 		return "", err
 	}
+	notBefore, err := parseNotBefore(o.NotBefore, time.Now())
+	if err != nil {
+		return "", err
+	}
 	if o.ID == "" {
 		o.ID = tasks.NewRunID(time.Now())
 	}
 	taker := t.intake()
-	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority)})
+	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: notBefore})
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return "", cli.Usage(mismatch)
 	}
@@ -197,7 +205,7 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 	if !t.json {
 		fmt.Fprintln(t.Stdout, run.ID)
 	}
-	sum, err := t.handInRows(ctx, taker, in, checked, run, created, giveUp)
+	sum, err := t.handInRows(ctx, taker, in, checked, run, created)
 	if errors.Is(err, runs.ErrCancelled) {
 		return "", fmt.Errorf("run %s was cancelled: submit these rows under another id, if they are still wanted", run.ID)
 	}
@@ -217,7 +225,7 @@ func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked int
 type submittedJSON struct {
 	Run        string          `json:"run"`
 	Rows       int64           `json:"rows"`
-	Tasks      int64           `json:"tasks"`             // enqueued now, or there already
+	Tasks      int64           `json:"tasks"`             // enqueued now, or there already; of the core the requests that the rows take
 	Invalid    int64           `json:"invalid,omitempty"` // of the rows, those that are bad
 	Duplicates *duplicatesJSON `json:"duplicates,omitempty"`
 }
@@ -236,11 +244,11 @@ func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
 }
 
 // handInRows is the second reading.
-func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.Input, checked intake.Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
+func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.Input, checked intake.Checked, run runs.Run, created bool) (tasks.Summary, error) {
 	if !created {
 		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID, "settled", run.Settled)
 	}
-	if run.Sealed && run.Paused {
+	if run.Sealed && run.Paused && !run.Incomplete {
 		t.log.WarnContext(ctx, "run is complete and paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
 		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
@@ -251,7 +259,7 @@ func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.In
 		t.log.InfoContext(ctx, "run has ended: nothing to submit", "run", run.ID, "rows", run.Total)
 		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
-	sum, err := taker.HandIn(ctx, in, checked, run, created, giveUp)
+	sum, err := taker.HandIn(ctx, in, checked, run)
 	if err != nil {
 		return sum, err
 	}

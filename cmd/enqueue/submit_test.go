@@ -15,8 +15,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
-	"github.com/hibiken/asynq"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
@@ -30,93 +30,58 @@ func typed(ctx context.Context, t *testing.T, stdin string, args ...string) (sta
 	return status, out.String(), errs.String()
 }
 
-// handedIn is the task of a row as asynq has it.
-type handedIn struct {
-	ID, Queue, Type string
-	State           asynq.TaskState
-	Payload         any
-	MaxRetry        int
-	Timeout         time.Duration
-	Retention       time.Duration
-	Deadline        time.Time
-	Group           string
-}
-
-func taskIn(t *testing.T, queue, id string) handedIn {
-	t.Helper()
-	rdb := redistest.New(t)
-	info, err := asynq.NewInspectorFromRedisClient(rdb).GetTaskInfo(queue, redistest.TaskID(t, rdb, queue, id))
-	if err != nil {
-		t.Fatalf("task %s in %s: %v", id, queue, err)
-	}
-	got := handedIn{
-		ID: redistest.RelativeTaskID(info.ID), Queue: info.Queue, Type: info.Type, State: info.State, MaxRetry: info.MaxRetry,
-		Timeout: info.Timeout, Retention: info.Retention, Deadline: info.Deadline, Group: info.Group,
-	}
-	if err := json.Unmarshal(info.Payload, &got.Payload); err != nil {
-		t.Fatalf("payload of %s: %v", id, err)
-	}
-	return got
-}
-
-// TestWireContract holds what a row becomes in the queue: workers of other
-// versions, and other producers, live by it.
+// TestWireContract holds what a row becomes in the ledger, from where it is copied into its
+// task as it is: workers of other versions, and other producers, depend on it.
 func TestWireContract(t *testing.T) {
 	const template = `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`
 	for _, tc := range []struct {
-		name    string
-		args    []string
-		stdin   string
-		queue   string
-		id      string // %s: the run's
-		typ     string
-		payload map[string]any // beyond v, tenant, run and created_at; "+1h": that after created_at
-		tenant  string
+		name   string
+		args   []string
+		stdin  string
+		typ    string
+		rows   []string      // as the ledger stores them
+		tenant string        // "": default
+		giveUp time.Duration // 0: 72 h
 	}{
 		{
 			name: "a domain to verify, all of it", args: []string{"domains", "verify", "--give-up", "1h"},
 			stdin: "organization_id,discovery_domain_id,verification_host,verification_txt,use_for_organization_discovery\norg_1,dom_1,_c.example.com,\"a \"\"b\"\"\",FALSE\n",
-			queue: "default.dns.fast", id: "%s-0-0", typ: "domain:verify",
-			payload: map[string]any{
-				"item": 0.0, "organization_id": "org_1", "discovery_domain_id": "dom_1", "verification_host": "_c.example.com",
-				"verification_txt": `a "b"`, "use_for_organization_discovery": false, "give_up_at": "+1h",
+			typ:   "domain:verify", giveUp: time.Hour,
+			rows: []string{
+				`{"organization_id":"org_1","discovery_domain_id":"dom_1","verification_host":"_c.example.com","verification_txt":"a \"b\"","use_for_organization_discovery":false}`,
 			},
 		},
 		{
 			name: "a domain to verify, the least of it", args: []string{"domains", "verify", "--org", "org_1", "--domain", "dom_1", "--tenant", "acme"},
-			queue: "acme.dns.fast", id: "%s-0-0", typ: "domain:verify", tenant: "acme",
-			payload: map[string]any{"item": 0.0, "organization_id": "org_1", "discovery_domain_id": "dom_1", "give_up_at": "+72h"},
+			typ: "domain:verify", tenant: "acme",
+			rows: []string{`{"organization_id":"org_1","discovery_domain_id":"dom_1"}`},
 		},
 		{
 			name: "a domain to update", args: []string{"domains", "update"},
 			stdin: `{"organization_id":"org_0","discovery_domain_id":"dom_0","status":"pending"}` + "\n" +
 				`{"organization_id":"org_1","discovery_domain_id":"dom_1","use_for_organization_discovery":true,"status":"verified"}`,
-			queue: "default.api.fast", id: "%s-1-0", typ: "domain:update",
-			payload: map[string]any{
-				"item": 1.0, "organization_id": "org_1", "discovery_domain_id": "dom_1",
-				"status": "verified", "use_for_organization_discovery": true,
+			typ: "domain:update",
+			rows: []string{
+				`{"organization_id":"org_0","discovery_domain_id":"dom_0","status":"pending"}`,
+				`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"verified","use_for_organization_discovery":true}`,
 			},
 		},
 		{
 			name: "a domain to update, by flags", args: []string{"domains", "update", "--status", "pending", "--use-for-discovery", "false"},
 			stdin: "organization_id,discovery_domain_id,status\norg_1,dom_1,\n",
-			queue: "default.api.fast", id: "%s-0-0", typ: "domain:update",
-			payload: map[string]any{
-				"item": 0.0, "organization_id": "org_1", "discovery_domain_id": "dom_1",
-				"status": "pending", "use_for_organization_discovery": false,
-			},
+			typ:   "domain:update",
+			rows:  []string{`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"pending","use_for_organization_discovery":false}`},
 		},
 		{
 			name: "a client to remove", args: []string{"clients", "remove"},
 			stdin: "client_id,organization_id\nclient_1,org_1\n",
-			// The hash is of the items: the first 8 bytes of SHA-256("0,").
-			queue: "default.api.fast", id: "%s-0a5a2432405b31b9-0", typ: "clients:remove",
-			payload: map[string]any{"items": []any{0.0}, "organization_id": "org_1", "clients": []any{"client_1"}},
+			typ:   "clients:remove",
+			rows:  []string{`{"organization_id":"org_1","client_id":"client_1"}`},
 		},
 		{
 			name: "a template to create", args: []string{"templates", "create"}, stdin: template + "\n",
-			queue: "default.api.fast", id: "%s-0-0", typ: "template:create",
-			payload: map[string]any{"item": 0.0, "template": decoded(t, template)},
+			typ:  "template:create",
+			rows: []string{template},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -132,32 +97,33 @@ func TestWireContract(t *testing.T) {
 			if tc.tenant == "" {
 				tc.tenant = "default"
 			}
-			if r.Kind != tc.typ || r.Tenant != tc.tenant || !r.Sealed {
-				t.Errorf("run is of kind %s, tenant %s, sealed %t", r.Kind, r.Tenant, r.Sealed)
+			if tc.giveUp == 0 {
+				tc.giveUp = 72 * time.Hour
 			}
-			want := handedIn{
-				ID: fmt.Sprintf(tc.id, id), Queue: tc.queue, Type: tc.typ, State: asynq.TaskStatePending,
-				MaxRetry: 1 << 30, Timeout: 10 * time.Minute, Retention: 15 * time.Minute,
+			if r.Kind != tc.typ || r.Tenant != tc.tenant || !r.Sealed || r.GiveUp != tc.giveUp {
+				t.Errorf("run is of kind %s, tenant %s, sealed %t, given up after %s", r.Kind, r.Tenant, r.Sealed, r.GiveUp)
 			}
-			tc.payload["v"], tc.payload["tenant"], tc.payload["run"], tc.payload["generation"] = 1.0, tc.tenant, id, float64(r.Generation)
-			tc.payload["created_at"] = r.CreatedAt.Format(time.RFC3339Nano)
-			if after, ok := tc.payload["give_up_at"].(string); ok {
-				d, err := time.ParseDuration(after)
-				if err != nil {
-					t.Fatal(err)
-				}
-				tc.payload["give_up_at"] = r.CreatedAt.Add(d).Format(time.RFC3339Nano)
-			}
-			want.Payload = tc.payload
-			got := taskIn(t, tc.queue, want.ID)
-			if got.MaxRetry < 1_000_000 || got.MaxRetry >= 1<<31-1 {
-				t.Errorf("MaxRetry %d is within reach, or beyond what asynq stores", got.MaxRetry)
-			}
-			got.MaxRetry = want.MaxRetry
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("task (-want +got):\n%s", diff)
-			}
+			holdRows(t, id, tc.rows)
 		})
+	}
+}
+
+// holdRows holds how the ledger has the rows of a run.
+func holdRows(t *testing.T, run string, want []string) {
+	t.Helper()
+	rows, err := runs.New(redistest.New(t)).Rows(t.Context(), run, 0, len(want)+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, wanted []any
+	for _, row := range rows {
+		got = append(got, decoded(t, string(row)))
+	}
+	for _, row := range want {
+		wanted = append(wanted, decoded(t, row))
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
 
@@ -200,29 +166,16 @@ func refuse(t *testing.T) {
 	})
 }
 
-// enqueues tells the step in which asynq puts a task into its queue.
-func enqueues(command string, args []string) bool {
-	return command == "LPUSH" && strings.HasSuffix(args[0], ":pending")
-}
-
-func pendingIDs(t *testing.T, queue string) []string {
-	t.Helper()
-	all, err := asynq.NewInspectorFromRedisClient(redistest.New(t)).ListPendingTasks(queue, asynq.PageSize(1000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ids []string
-	for _, task := range all {
-		ids = append(ids, task.ID)
-	}
-	slices.Sort(ids)
-	return ids
+// stages reports whether a command writes to the second segment of a run.
+func stages(command string, args []string) bool {
+	second := func(arg string) bool { return strings.HasPrefix(arg, "orgops:v2:{") && strings.Contains(arg, ".1}:") }
+	return strings.HasPrefix(command, "EVAL") && slices.ContainsFunc(args, second)
 }
 
 // TestInterruptedAndGoneOnWith: a submission that is cut off says how to go
-// on, and going on submits each row once.
+// on, no row of it begins, and going on submits each row once.
 func TestInterruptedAndGoneOnWith(t *testing.T) {
-	const rows = 400
+	const rows = 2*ledger.SegmentRows + 400
 	for _, tc := range []struct {
 		name   string
 		broken func(t *testing.T, cancel func())
@@ -234,7 +187,7 @@ func TestInterruptedAndGoneOnWith(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			at(t, 100, enqueues, func() { tc.broken(t, cancel) })
+			at(t, 1, stages, func() { tc.broken(t, cancel) })
 			status, stdout, stderr := typed(ctx, t, clientRows(rows), "clients", "remove", "--run", "job", "--follow")
 			if status != tc.status {
 				t.Errorf("exit status %d, want %d", status, tc.status)
@@ -246,23 +199,110 @@ func TestInterruptedAndGoneOnWith(t *testing.T) {
 				t.Errorf("stderr %q, want %q", stderr, tc.want)
 			}
 			redistest.Mini(t).Server().SetPreHook(nil)
-			before := pendingIDs(t, "default.api.fast")
-			if len(before) == 0 || len(before) >= rows {
-				t.Fatalf("%d tasks are there, want a part of %d", len(before), rows)
-			}
-			if r, err := runs.New(redistest.New(t)).Get(t.Context(), "job"); err != nil || r.Sealed {
+			l := runs.New(redistest.New(t))
+			if r, err := l.Get(t.Context(), "job"); err != nil || r.Sealed {
 				t.Errorf("run sealed %t, %v: want it open", r.Sealed, err)
+			}
+			seg, _, err := firstSegment(t.Context(), l, "job")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if released, err := l.Core().Release(t.Context(), seg, ledger.Quota{First: 1}); err == nil && len(released.Rows) > 0 {
+				t.Error("rows begin before all are in")
 			}
 
 			status, stdout, stderr = typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job", "--json")
 			if want := fmt.Sprintf(`{"run":"job","rows":%d,"tasks":%d}`+"\n", rows, rows); status != 0 || stdout != want {
 				t.Errorf("exit status %d, stdout %q, want 0 and %q; stderr: %s", status, stdout, want, stderr)
 			}
-			after := pendingIDs(t, "default.api.fast")
-			if len(after) != rows || len(slices.Compact(slices.Clone(after))) != rows {
-				t.Errorf("%d tasks in the end, want %d", len(after), rows)
+			seen := map[string]bool{}
+			for first := int64(0); first < rows; first += 1000 {
+				page, err := l.Rows(t.Context(), "job", first, 1000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, row := range page {
+					seen[string(row)] = true
+				}
+			}
+			if r, err := l.Get(t.Context(), "job"); err != nil || !r.Sealed || r.Total != rows || len(seen) != rows {
+				t.Errorf("sealed %t with %d rows, %d of them different, %v: want %d", r.Sealed, r.Total, len(seen), err, rows)
 			}
 		})
+	}
+}
+
+// TestCancelledWhileSubmitted: a run that is cancelled before its rows are in takes none,
+// neither from its producer nor from the same command later.
+func TestCancelledWhileSubmitted(t *testing.T) {
+	const rows = ledger.SegmentRows + 1
+	l := runs.New(redistest.New(t))
+	at(t, 1, stages, func() {
+		if _, err := l.Cancel(t.Context(), "job"); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 2 {
+		status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job")
+		if status != 1 || !strings.Contains(stderr, "enqueue: run job was cancelled: submit these rows under another id, if they are still wanted\n") {
+			t.Errorf("exit status %d, stderr %q", status, stderr)
+		}
+	}
+	if r, err := l.Get(t.Context(), "job"); err != nil || !r.Ended() || r.Total != 0 {
+		t.Errorf("run %+v, %v: want it ended without rows", r, err)
+	}
+	if status, stdout, stderr := typed(t.Context(), t, "", "runs", "delete", "job"); status != 0 {
+		t.Errorf("exit status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	if status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job"); status != 0 {
+		t.Errorf("exit status %d, stderr %q", status, stderr)
+	}
+	if r, err := l.Get(t.Context(), "job"); err != nil || r.Total != rows {
+		t.Errorf("run %+v, %v: want %d rows", r, err, rows)
+	}
+}
+
+// TestLostRowsAreSubmittedAgain: Redis has lost rows of a run. The same command restores
+// them, and leaves the others alone.
+func TestLostRowsAreSubmittedAgain(t *testing.T) {
+	const rows = ledger.SegmentRows + 1
+	submit := func() {
+		t.Helper()
+		if status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job"); status != 0 {
+			t.Fatalf("exit status %d, stderr %q", status, stderr)
+		}
+	}
+	submit()
+	rdb := redistest.New(t)
+	l := runs.New(rdb)
+	seg, _, err := firstSegment(t.Context(), l, "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (executed{}).settle(t.Context(), l.Core(), seg, 0, "done", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range redistest.Keys(t, "orgops:v2:{*.1}:*") {
+		if err := rdb.Del(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Core().Sync(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	if _, stdout, _ := typed(t.Context(), t, "", "runs", "list"); !strings.Contains(stdout, "--run job") {
+		t.Errorf("it is not said how to restore the rows: %s", stdout)
+	}
+	if _, stdout, _ := typed(t.Context(), t, "", "runs", "pause", "job"); !strings.Contains(stdout, "paused") {
+		t.Errorf("pause: %s", stdout)
+	}
+	submit()
+	r, err := l.Get(t.Context(), "job")
+	if err != nil || r.Incomplete || !r.Paused || r.Total != rows || r.Settled != 1 {
+		t.Errorf("run %+v, %v: want it whole and paused, with one row settled", r, err)
+	}
+	if last, err := l.Rows(t.Context(), "job", rows-1, 1); err != nil || len(last) != 1 {
+		t.Errorf("the last row: %q, %v", last, err)
 	}
 }
 
@@ -333,8 +373,8 @@ func TestInputThatChanges(t *testing.T) {
 				}
 			}
 			write(clientRows(2))
-			// The ledger is asked to create the run between the two readings.
-			at(t, 1, func(command string, args []string) bool { return command == "HSET" }, func() { write(tc.then) })
+			// The run is created between the two readings.
+			at(t, 1, func(command string, _ []string) bool { return command == "SADD" }, func() { write(tc.then) })
 			status, stdout, stderr := typed(t.Context(), t, "", "clients", "remove", "--run", "job", file)
 			if status == 0 || stdout != "job\n" {
 				t.Errorf("exit status %d, stdout %q, stderr %q", status, stdout, stderr)
@@ -347,28 +387,28 @@ func TestInputThatChanges(t *testing.T) {
 	}
 }
 
-// TestStoredRows: the rows are kept as they came, so that they can be handed
+// TestStoredRows: the rows and their form are kept, so that they can be handed
 // back.
 func TestStoredRows(t *testing.T) {
 	status, _, stderr := typed(t.Context(), t, clientRows(2500), "clients", "remove", "--run", "job", "--label", "July\x1b[2J")
 	if status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
-	ledger := runs.New(redistest.New(t))
-	r, err := ledger.Get(t.Context(), "job")
+	l := runs.New(redistest.New(t))
+	r, err := l.Get(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := runs.Run{
 		ID: "job", Kind: "clients:remove", Tenant: "default", Label: `July\x1b[2J`, Format: "csv",
 		Columns: []string{"organization_id", "client_id"}, Sealed: true, Stored: 2500, Total: 2500, Counts: map[string]int64{},
-		First: r.First, Generation: r.First, Floor: r.First, Digest: r.Digest, CreatedAt: r.CreatedAt, StoredAt: r.StoredAt, GiveUp: 72 * time.Hour,
+		Core: true, Digest: r.Digest, CreatedAt: r.CreatedAt, StoredAt: r.StoredAt, GiveUp: 72 * time.Hour,
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("run (-want +got):\n%s", diff)
 	}
-	rows, err := ledger.Rows(t.Context(), "job", 2499, 10)
-	if err != nil || len(rows) != 1 || string(rows[0]) != `["org_2499","client_1"]` {
+	rows, err := l.Rows(t.Context(), "job", 2499, 10)
+	if err != nil || len(rows) != 1 || string(rows[0]) != `{"organization_id":"org_2499","client_id":"client_1"}` {
 		t.Errorf("the last row is %q, %v", rows, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -107,6 +109,7 @@ func TestRedisUsers(t *testing.T) {
 	await(t, "the looks of the sweep", func() bool { return f.run("swept").Ended() })
 	remembered := f.swept(g.client("worker"))
 	f.control()
+	f.controlCore(g.client("producer"))
 	f.looks(remembered)
 	if refused := g.refusals(); len(refused) > 0 {
 		t.Errorf("refused of what producer and worker do: %q", refused)
@@ -114,11 +117,12 @@ func TestRedisUsers(t *testing.T) {
 
 	g.as("operator", f)
 	f.looks(remembered)
+	f.looksInCore(g.client("operator"))
 	if refused := g.refusals(); len(refused) > 0 {
 		t.Errorf("refused of what an operator looks at: %q", refused)
 	}
 	for _, args := range [][]string{
-		{"runs", "cancel", "held"}, {"runs", "delete", "templates"}, {"runs", "repair", "held"}, {"tenant", "stop", "default"},
+		{"runs", "cancel", "held"}, {"runs", "delete", "templates"}, {"runs", "resume", "held"}, {"tenant", "stop", "default"},
 		{"clients", "remove", filepath.Join(f.dir, "clients.csv")},
 	} {
 		err := f.command("refused", "enqueue", args...).Run()
@@ -148,6 +152,46 @@ func (f *fleet) control() {
 	await(f.t, "the end of the cancelled run", func() bool { return f.run("cancelled").Ended() })
 	f.typed("runs", "retry", "cancelled", "--outcome", "cancelled", "--run", "again")
 	f.typed("runs", "delete", "updates")
+}
+
+// coreClients are the rows of which the producer makes runs of the core.
+var coreClients = [][]byte{[]byte(`{"organization_id":"org_none","client_id":"client_none"}`)}
+
+// controlCore does to runs of the core whatever a producer can do to them, and has the
+// workers execute one.
+func (f *fleet) controlCore(client redis.UniversalClient) {
+	f.t.Helper()
+	own := desk{f.t, client, runs.New(client)}
+	core, ctx := own.ledger.Core(), f.t.Context()
+	own.submit(ledger.NewRun{ID: "core-held", Kind: kinds.Remove, Control: ledger.Control{Paused: true}}, coreClients)
+	own.submit(ledger.NewRun{ID: "core-dropped", Kind: kinds.Remove, Control: ledger.Control{Paused: true}}, coreClients)
+	own.submit(ledger.NewRun{ID: "core-done", Kind: kinds.Remove}, coreClients)
+	own.finished("core-done")
+	for what, err := range map[string]error{
+		"pause": core.Pause(ctx, "core-held"), "cancel": core.Cancel(ctx, "core-dropped"), "delete": core.Delete(ctx, "core-done"),
+	} {
+		if err != nil {
+			f.t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// looksInCore reads what there is to see of runs of the core.
+func (f *fleet) looksInCore(client redis.UniversalClient) {
+	f.t.Helper()
+	own := desk{f.t, client, runs.New(client)}
+	core, ctx := own.ledger.Core(), f.t.Context()
+	run := own.coreRun("core-held")
+	_ = own.counts("core-held")
+	if _, err := core.OpenRuns(ctx, run.Tenant); err != nil {
+		f.t.Error(err)
+	}
+	if _, err := core.Sessions(ctx); err != nil {
+		f.t.Error(err)
+	}
+	if _, err := core.Rows(ctx, ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, 1); err != nil {
+		f.t.Error(err)
+	}
 }
 
 // waiting is a row whose record nobody has published.
@@ -211,11 +255,12 @@ func TestRedisUsersAreBounded(t *testing.T) {
 			// A tenant's settings are the workers'.
 			{"SET", "orgops:v1:{tenant:default}:settings", "{}"}, {"DEL", "orgops:v1:{tenant:default}:workers"},
 			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:{tenant:default}:settings"},
-			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
+			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "asynq:cancel"}, {"SUBSCRIBE", "orgops:v2:wake"}, {"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
 		},
 		"operator": {
 			{"SET", "orgops:schema", 2}, {"DEL", "orgops:v1:runs"}, {"LPUSH", "asynq:{default.api}:pending", "x"}, {"PUBLISH", "asynq:cancel", "x"},
 			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:runs"}, {"HSET", "orgops:v1:{tenant:default}:pace", "tat", 1},
+			{"PUBLISH", "orgops:v2:wake", "default"}, {"HSET", "orgops:v2:{run:a}:header", "flags", "p"},
 		},
 	}
 	for user, others := range own {
@@ -229,7 +274,7 @@ func TestRedisUsersAreBounded(t *testing.T) {
 	}
 	// What is refused above is refused for the user's sake: the commands are good.
 	for user, command := range map[string][]any{
-		"producer": {"GET", "orgops:v1:{tenant:default}:settings"}, "worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v1:{run:a}:run"},
+		"producer": {"PUBLISH", "orgops:v2:wake", "default"}, "worker": {"SET", "orgops:v1:{tenant:default}:settings", "{}"}, "operator": {"HGETALL", "orgops:v2:{run:a}:header"},
 	} {
 		if err := g.try(user, command); err != nil && err != redis.Nil { //nolint:errorlint // as the client gives it
 			t.Errorf("%s: %v: %v", user, command, err)

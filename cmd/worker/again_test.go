@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
+	"orgops/internal/engine"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -78,34 +79,28 @@ func TestRunIDUsedAgain(t *testing.T) {
 	f.wantRemoved(right)
 }
 
-// TestRunIDUsedAfterItsRetention: tasks of the first run remain in asynq's archive when
-// the ledger has forgotten it. The second run's rows are done all the same, and the first
-// ones stay undone also when somebody runs the archived tasks.
-func TestRunIDUsedAfterItsRetention(t *testing.T) {
+// TestArchivedTasksAreHarmless: asynq's archive keeps tasks of rows that were refused.
+// Their run is deleted, and submitted again with other clients. The first ones stay
+// undone also when somebody runs the archived tasks.
+func TestArchivedTasksAreHarmless(t *testing.T) {
 	f := assemble(t)
+	f.env["ORGOPS_MAX_CLIENTS_PER_REQUEST"] = "1"
 	wrong, right := f.clientRows(40)
-	f.submitClients("nightly", wrong)
-	inspector := asynq.NewInspectorFromRedisClient(f.redis)
-	queue := tasks.APIQueue(tasks.DefaultTenant, tasks.Fast)
-	if n, err := inspector.ArchiveAllPendingTasks(queue); err != nil || n == 0 {
-		t.Fatal(n, err)
-	}
-	keys, err := f.redis.Keys(t.Context(), "orgops:v1:{run:nightly}:*").Result()
-	if err != nil || len(keys) == 0 {
-		t.Fatal(keys, err)
-	}
-	for _, key := range keys {
-		if err := f.redis.Del(t.Context(), key).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.submitClients("nightly", right)
+	f.fault(fmt.Sprintf(`{"operation":%q,"status":400}`, sandbox.OpRemoveOrganizationClients))
 	f.work("one")
+	f.submitClients("nightly", wrong)
+	if r := f.ended("nightly"); r.Counts["refused"] != int64(len(wrong)) {
+		t.Errorf("counts %v, want %d refused", r.Counts, len(wrong))
+	}
+	f.typed("runs", "delete", "nightly")
+	f.quick()
+	f.submitClients("nightly", right)
 	if r := f.ended("nightly"); r.Counts["done"] != int64(len(right)) {
 		t.Errorf("counts %v, want %d done", r.Counts, len(right))
 	}
-	if _, err := inspector.RunAllArchivedTasks(queue); err != nil {
-		t.Fatal(err)
+	queue := engine.Queue(tasks.DefaultTenant)
+	if n, err := asynq.NewInspectorFromRedisClient(f.redis).RunAllArchivedTasks(queue); err != nil || n != len(wrong) {
+		t.Fatalf("%d archived tasks, %v; want %d", n, err, len(wrong))
 	}
 	f.awaitNoTask(queue)
 	f.wantRemoved(right)
@@ -130,10 +125,7 @@ func TestSingleRowStaysCancelled(t *testing.T) {
 	f := assemble(t)
 	rows, _ := f.clientRows(2)
 	organization, client, _ := strings.Cut(rows[0], ",")
-	fault := fmt.Sprintf(`{"operation":%q,"status":503}`, sandbox.OpRemoveOrganizationClients)
-	if status, answer := fetch(t, http.MethodPost, f.authURL+"/_sandbox/faults", fault); status != http.StatusCreated {
-		t.Fatalf("faults: %d %s", status, answer)
-	}
+	f.fault(fmt.Sprintf(`{"operation":%q,"status":503}`, sandbox.OpRemoveOrganizationClients))
 	kind, _ := tasks.KindOf(tasks.TypeRemove)
 	row, err := kind.Parse(json.RawMessage(fmt.Sprintf(`{"organization_id":%q,"client_id":%q}`, organization, client)), tasks.Defaults{})
 	if err != nil {

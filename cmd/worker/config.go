@@ -49,7 +49,7 @@ type settings struct {
 
 	CheckConfig bool `help:"Print the effective configuration and exit." noenv:"true"`
 	Sandbox     bool `help:"Run an embedded tenant, DNS server and Redis, with a sample run of each kind." noenv:"true"`
-	Drain       bool `help:"Exit with status 0 once all submitted runs and sweeps have ended." noenv:"true"`
+	Drain       bool `help:"Exit with status 0 once all submitted runs and sweeps of the tenants have ended, apart from runs that are paused or not due yet." noenv:"true"`
 
 	accessFlags `group:"Access to the operator pages"`
 }

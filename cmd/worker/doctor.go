@@ -114,7 +114,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at red
 }
 
 // ours are the queues that workers of any tenant take from.
-var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(dns|api|dns\.fast|api\.fast|sweep|recheck|webhook)$`)
+var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(dns|api|dns\.fast|api\.fast|sweep|recheck|webhook|rows)$`)
 
 // patient is the tenant as it is to be tested; done lets go of what it holds.
 func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), error) {
@@ -122,7 +122,7 @@ func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), er
 	if err != nil {
 		return doctor.Tenant{}, nil, err
 	}
-	headers := &doctor.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Writes: apiclient.Writes})}
+	headers := &doctor.Headers{Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.limit, MaxWait: longestWait(t.limit), Writes: apiclient.Writes, Repeats: apiclient.IsRepetition})}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: headers, UserAgent: "orgops/" + version,
 	})

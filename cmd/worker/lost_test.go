@@ -3,10 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/hibiken/asynq"
-
-	"orgops/internal/intake"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -16,8 +14,8 @@ import (
 // back.
 func TestLostRowsAreTold(t *testing.T) {
 	d := newDesk(t)
-	d.handIn(intake.Run{ID: "job"}, tasks.TypeVerify, []byte("organization_id,discovery_domain_id\norg,d0\norg,d1\n"))
-	if err := asynq.NewInspectorFromRedisClient(d.redis).DeleteTask("default.dns.fast", redistest.TaskID(t, d.redis, "default.dns.fast", "job-1-0")); err != nil {
+	rows := [][]byte{[]byte(`{"organization_id":"org","discovery_domain_id":"d0"}`)}
+	if err := d.ledger.Register(t.Context(), "job", tasks.TypeVerify, tasks.DefaultTenant, 1, time.Now(), rows); err != nil {
 		t.Fatal(err)
 	}
 	box := startBox(t, sandbox.Options{})

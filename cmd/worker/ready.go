@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"orgops/dnscheck"
+	"orgops/internal/cli"
 	"orgops/internal/ops"
 	"orgops/internal/redisconn"
 )
@@ -26,6 +27,10 @@ func (w *worker) readiness() *ops.Readiness {
 	for _, t := range w.tenants {
 		probes = append(probes,
 			ops.Probe{Name: "tenant " + t.name, Look: t.unblocked},
+			ops.Probe{Name: "tenant " + t.name + " queue", Look: func(context.Context) ops.Finding {
+				queue, err := cli.PausedQueue(w.permits, t.name)
+				return ops.Finding{Err: err, Note: cli.QueueIsPaused(queue)}
+			}},
 			ops.Probe{Name: "tenant " + t.name + " token", Look: t.hasToken},
 			ops.Probe{Name: "tenant " + t.name + " resolvers", Look: t.hears})
 		if t.canary != "" {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hibiken/asynq"
+
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 )
@@ -31,7 +33,17 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"nothing", nil, http.StatusOK, []string{"redis: ok\n", "tenant default: ok\n", "tenant default token: ok\n", "tenant default resolvers: ok\n"}},
+		{"nothing", nil, http.StatusOK, []string{"redis: ok\n", "tenant default: ok\n", "tenant default queue: ok\n", "tenant default token: ok\n", "tenant default resolvers: ok\n"}},
+		{"a paused queue", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
+			rdb := redistest.New(t)
+			_, err := asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("domain:update", nil), asynq.Queue("default.rows"))
+			if err == nil {
+				err = asynq.NewInspectorFromRedisClient(rdb).PauseQueue("default.rows")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, http.StatusOK, []string{"ready\n", "tenant default queue: ok, but the queue default.rows is paused", "resume it on the page Queues"}},
 		{"one resolver of three", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
 			env["ORGOPS_RESOLVERS"] = strings.Join(append(all[:2:2], closed(t)), ",")
@@ -117,7 +129,7 @@ func TestStartedNamesTheSettings(t *testing.T) {
 	if line["api"] != api.Host || line["burst"] != 20.0 || line["reserve"] != 0.1 || line["quorum"] != 2.0 {
 		t.Errorf("api %v, burst %v, reserve %v, quorum %v", line["api"], line["burst"], line["reserve"], line["quorum"])
 	}
-	for member, want := range map[string]int{"resolvers": 3, "queues": 7, "addresses": 1} {
+	for member, want := range map[string]int{"resolvers": 3, "queues": 8, "addresses": 1} {
 		if list, _ := line[member].([]any); len(list) != want {
 			t.Errorf("%s: %v, want %d", member, line[member], want)
 		}

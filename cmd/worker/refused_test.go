@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/engine"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
@@ -75,12 +76,13 @@ func TestRedisRefusesWrites(t *testing.T) {
 					t.Errorf("run underway: %+v", r)
 				}
 				await(t, "the acknowledgement", func() bool {
-					return admin.LLen(t.Context(), "asynq:{"+tasks.APIQueue(tasks.DefaultTenant, tasks.Fast)+"}:active").Val() == 0
+					active := func(queue string) int64 { return admin.LLen(t.Context(), "asynq:{"+queue+"}:active").Val() }
+					return active(tasks.APIQueue(tasks.DefaultTenant, tasks.Fast))+active(engine.Queue(tasks.DefaultTenant)) == 0
 				})
 				f.quick()
 			}
 			before := commandsOf(t, admin)
-			// Each of the worker's seven servers has a heartbeat each five seconds, of which
+			// Each of the worker's eight servers has a heartbeat each five seconds, of which
 			// the first command is refused: with two of each, between five and ten seconds
 			// have gone by for the worker, however slow the machine is.
 			f.awaitSome(patience, func() bool { return commandsOf(t, admin).refusedBeats-before.refusedBeats >= 2*servers })
@@ -108,7 +110,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			}
 			f.enqueueAll(20)()
 			f.awaitEnds()
-			if most, seen := f.attempts(); most != 0 || seen == 0 {
+			if most, seen := attempts(f.log("one")); most != 0 || seen == 0 {
 				t.Errorf("of %d tasks one has used up %d attempts", seen, most)
 			}
 		})
@@ -116,7 +118,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 }
 
 // servers are those of a tenant.
-const servers = 7
+const servers = 8
 
 func setting(name, value string) func(*testing.T, *redistest.Server) {
 	return func(t *testing.T, s *redistest.Server) {

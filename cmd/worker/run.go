@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os/signal"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
@@ -126,6 +126,7 @@ type worker struct {
 	pages    redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
 	queue    tasks.Enqueuer
 	ledger   *runs.Ledger
+	session  ledger.SessionID
 	metrics  *ops.Metrics
 	traces   *tracing.Tracing // nil: nothing is traced
 
@@ -170,7 +171,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	metrics.BuildInfo(build.Version, build.Commit)
 	return &worker{
 		settings: s, logger: logger, redis: client, refusals: refusals, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
-		ledger: runs.New(client), metrics: metrics, traces: traces, stopping: make(chan struct{}),
+		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: metrics, traces: traces, stopping: make(chan struct{}),
 	}, nil
 }
 
@@ -197,6 +198,12 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 		w.stopListening()
 		return stopped(ctx, err)
 	}
+	endSession, err := w.beginSession(ctx)
+	if err != nil {
+		w.stopListening()
+		return stopped(ctx, err)
+	}
+	defer endSession() // last, when no row is in progress any more
 	background, cancel := context.WithCancel(ctx)
 	var besides sync.WaitGroup
 	w.announceOnce(ctx) // before "worker started", so that producers find the tenants from then on
@@ -208,14 +215,16 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	defer cancel()
 	for _, t := range w.tenants {
 		besides.Go(func() { t.fetchToken(background, w.logger) })
-		if err := t.servers.Start(); err != nil {
+		if err := t.start(); err != nil {
 			w.stop() // those that have not started take no harm
 			return err
 		}
 	}
+	stopDispatching := w.startDispatching(background)
 	w.sayStarted(ctx)
-	err := until(ctx)
+	err = until(ctx)
 	w.logger.InfoContext(ctx, "worker stopping: running tasks may finish, the others are requeued", "within", w.settings.ShutdownTimeout)
+	stopDispatching()
 	w.stop()
 	w.logger.InfoContext(ctx, "worker stopped")
 	return stopped(ctx, err)
@@ -233,7 +242,6 @@ func stopped(ctx context.Context, err error) error {
 const (
 	redisAgain    = 2 * time.Second
 	announceEvery = time.Minute
-	drainEvery    = 500 * time.Millisecond
 )
 
 // awaitRedis waits until Redis answers and is one that this worker can use.
@@ -250,48 +258,6 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 		case <-time.After(redisAgain):
 		}
 	}
-}
-
-// drained waits until every sealed run has ended, and every sweep is judged and what
-// that decided on is done. A Redis that does not answer now and then is asked again.
-func (w *worker) drained(ctx context.Context) error {
-	for {
-		open, err := w.ledger.Unsettled(ctx)
-		deciding := 0
-		if err == nil && len(open) == 0 {
-			deciding, err = w.deciding()
-		}
-		if err != nil {
-			w.logger.WarnContext(ctx, "reading runs failed", "error", err)
-		} else if len(open) == 0 && deciding == 0 {
-			return w.tellEnded(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(drainEvery):
-		}
-	}
-}
-
-// deciding counts the tasks by which sweeps are judged, and domains acted on.
-func (w *worker) deciding() (n int, err error) {
-	inspector := asynq.NewInspectorFromRedisClient(w.redis)
-	queues, err := inspector.Queues()
-	if err != nil {
-		return 0, fmt.Errorf("list queues: %w", err)
-	}
-	for _, t := range w.tenants {
-		if !slices.Contains(queues, tasks.SweepQueue(t.name)) {
-			continue // nothing was ever in it
-		}
-		info, err := inspector.GetQueueInfo(tasks.SweepQueue(t.name))
-		if err != nil {
-			return 0, fmt.Errorf("queue of tenant %s: %w", t.name, err)
-		}
-		n += info.Pending + info.Active + info.Scheduled + info.Retry
-	}
-	return n, nil
 }
 
 // listen opens the operator's pages and the probes.
@@ -346,9 +312,9 @@ func (w *worker) intake() intake.Intake { return intake.NewBy(w.queue, w.redis, 
 // stop fetches nothing more, lets what runs finish within the shutdown
 // timeout, and hands back the rest.
 func (w *worker) stop() {
-	w.sideBySide((*tasks.Servers).Stop)
+	w.sideBySide((*served).stopFetching)
 	close(w.stopping)
-	w.sideBySide((*tasks.Servers).Shutdown)
+	w.sideBySide((*served).shutdown)
 	for _, t := range w.tenants {
 		t.api.CloseIdle()
 		t.dns.Close()
@@ -357,11 +323,11 @@ func (w *worker) stop() {
 	w.stopListening()
 }
 
-// sideBySide has the servers of all tenants do something, and waits for them.
-func (w *worker) sideBySide(do func(*tasks.Servers)) {
+// sideBySide does something for all tenants, and waits for it.
+func (w *worker) sideBySide(do func(*served)) {
 	var all sync.WaitGroup
 	for _, t := range w.tenants {
-		all.Go(func() { do(t.servers) })
+		all.Go(func() { do(t) })
 	}
 	all.Wait()
 }

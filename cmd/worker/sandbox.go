@@ -210,11 +210,11 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		if err != nil {
 			return nil, err
 		}
-		run, created, err := in.Begin(ctx, input, checked, intake.Run{ID: one.id, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample", GiveUp: sandboxGiveUp})
+		run, _, err := in.Begin(ctx, input, checked, intake.Run{ID: one.id, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample", GiveUp: sandboxGiveUp})
 		if err != nil {
 			return nil, err
 		}
-		_, err = in.HandIn(ctx, input, checked, run, created, sandboxGiveUp)
+		_, err = in.HandIn(ctx, input, checked, run)
 		if err := errors.Join(err, checked.Close()); err != nil {
 			return nil, err
 		}

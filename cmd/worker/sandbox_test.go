@@ -464,11 +464,12 @@ func TestStopped(t *testing.T) {
 	if settled := d.run("templates").Settled; settled == 0 || settled == rows {
 		t.Errorf("%d rows are settled: the test shows nothing", settled)
 	}
-	begin(t, env)
+	second := begin(t, env)
 	d.well("templates", rows)
 	eachTemplateOnce(t, box)
-	if most, seen := d.attempts(); most != 0 || seen != rows {
-		t.Errorf("%d attempts are counted of a task, want none; %d tasks, want %d", most, seen, rows)
+	most, seen := attempts(append(logLines(p.stderr.String()), logLines(second.stderr.String())...))
+	if most != 0 || seen < rows {
+		t.Errorf("%d attempts are counted of a task, want none; %d executions, want %d or more", most, seen, rows)
 	}
 }
 
@@ -497,9 +498,9 @@ func TestStoppedInTime(t *testing.T) {
 		t.Errorf("%d rows are settled", settled)
 	}
 	answers()
-	begin(t, env)
+	second := begin(t, env)
 	d.well("clients", 3)
-	if most, _ := d.attempts(); most != 0 {
+	if most, _ := attempts(logLines(second.stderr.String())); most != 0 {
 		t.Errorf("%d attempts are counted, want none", most)
 	}
 }

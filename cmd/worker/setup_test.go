@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
@@ -242,11 +241,11 @@ func (d desk) handIn(r intake.Run, kind string, rows []byte) {
 		d.t.Fatal(err)
 	}
 	taker := intake.New(d.redis, d.ledger)
-	begun, created, err := taker.Begin(d.t.Context(), in, checked, r)
+	begun, _, err := taker.Begin(d.t.Context(), in, checked, r)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if _, err := taker.HandIn(d.t.Context(), in, checked, begun, created, r.GiveUp); err != nil {
+	if _, err := taker.HandIn(d.t.Context(), in, checked, begun); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -299,28 +298,15 @@ func (d desk) openFor(id string, rows int, words ...string) {
 	})
 }
 
-// attempts is the most attempts that asynq has counted of any task, and how
-// many tasks there are.
-func (d desk) attempts() (most, seen int) {
-	d.t.Helper()
-	inspector := asynq.NewInspectorFromRedisClient(d.redis)
-	queues, err := inspector.Queues()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for _, queue := range queues {
-		for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
-			inspector.ListPendingTasks, inspector.ListScheduledTasks, inspector.ListRetryTasks,
-			inspector.ListActiveTasks, inspector.ListCompletedTasks, inspector.ListArchivedTasks,
-		} {
-			all, err := list(queue, asynq.PageSize(100_000))
-			if err != nil {
-				d.t.Fatal(err)
-			}
-			for _, task := range all {
-				most, seen = max(most, task.Retried), seen+1
-			}
+// attempts returns the largest number of attempts that a task of these log lines had used
+// up, and how many of the lines are of tasks.
+func attempts(lines []map[string]any) (most, seen int) {
+	for _, line := range lines {
+		if line["msg"] != "task" {
+			continue
 		}
+		n, _ := line["attempt"].(float64)
+		most, seen = max(most, int(n)), seen+1
 	}
 	return most, seen
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"time"
 
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/tasks"
 )
 
@@ -31,7 +33,7 @@ func (s *served) attrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("tenant", s.name), slog.String("api", s.host), slog.String("rate", s.settings.Rate), slog.Int("burst", s.settings.Burst),
 		slog.Float64("reserve", s.settings.Reserve), slog.String("dns_mode", s.shown.DNSMode), slog.Any("resolvers", s.resolvers), slog.Int("quorum", s.votes),
-		slog.Any("queues", tasks.Queues(s.name)),
+		slog.Any("queues", append(tasks.Queues(s.name), engine.Queue(ledger.Tenant(s.name)))),
 	}
 }
 

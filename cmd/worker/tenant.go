@@ -11,6 +11,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
@@ -32,6 +33,7 @@ type served struct {
 	limiter   *pace.Limiter
 	dns       *dnscheck.Checker
 	servers   *tasks.Servers
+	core      *core
 	hooks     *webhooks.Sender
 	notices   tasks.Notices
 	votes     int               // how many resolvers a proof needs
@@ -82,7 +84,7 @@ func placesOf(normal int) int { return normal + tasks.FastPlaces(normal) }
 // classOf is the pace's class of a handler's requests.
 func classOf(ctx context.Context) pace.Class {
 	e := tasks.ErrandOf(ctx)
-	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking, e.Sweeping)
+	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking || kinds.Leading(ctx), e.Sweeping)
 }
 
 // longestWait is how long a request waits for its permit before its task goes
@@ -96,7 +98,7 @@ func longestWait(limit pace.Limit) time.Duration {
 // serve wires what the tenant's tasks need; its servers are not started.
 func (w *worker) serve(t tenant) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
-	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.limit, Class: classOf, MaxWait: longestWait(t.limit), Stopping: w.stopping, Writes: apiclient.Writes, Logger: w.logger})
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.limit, Class: classOf, MaxWait: longestWait(t.limit), Stopping: w.stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition, Logger: w.logger})
 	if w.settings.DebugHTTP {
 		t.network.Dump = logger
 	}
@@ -107,7 +109,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	problems, reach := new(ops.APIErrors), new(ops.Reach)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + tasks.WalkRequests + tasks.SweepRequests, // one for each request that can be waiting for an answer
+		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + corePlaces(t.limit.Rate) + tasks.WalkRequests + tasks.SweepRequests, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
@@ -155,12 +157,12 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
 	notices := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
-	mux := tasks.NewMux(tasks.Config{
+	config := tasks.Config{
 		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, w.traces, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
 		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
-	})
+	}
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)
 	}
@@ -170,9 +172,9 @@ func (w *worker) serve(t tenant) (*served, error) {
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
 		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
-		votes: t.quorum, canary: t.CanaryZone,
+		votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, api, limiter, config),
 		servers: tasks.NewServers(tasks.ServerConfig{
-			Redis: w.redis, Refusals: w.refusals, Tenant: t.Name, Mux: mux, Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
+			Redis: w.redis, Refusals: w.refusals, Tenant: t.Name, Mux: tasks.NewMux(config), Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
 		}),
 	}, nil

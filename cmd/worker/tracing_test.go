@@ -16,8 +16,8 @@ import (
 	"orgops/tasks"
 )
 
-// TestTraceOfARow: a row that enqueue submits, and a worker proves, is one trace over
-// both processes, without anything in it that is secret or a stranger's.
+// TestTraceOfARow: the execution of a row that enqueue submits, and a worker proves, is a
+// trace that links to the submission, without anything in it that is secret or a stranger's.
 func TestTraceOfARow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands")
@@ -39,12 +39,13 @@ func TestTraceOfARow(t *testing.T) {
 		t.Errorf("the worker ended with %v", err)
 	}
 	spans := collector.Spans()
-	byID, traced := map[string]otlptest.Span{}, map[string]bool{}
+	byID, byName := map[string]otlptest.Span{}, map[string]otlptest.Span{}
 	for _, s := range spans {
-		byID[s.ID], traced[s.Trace] = s, true
+		byID[s.ID], byName[s.Name] = s, s
 	}
-	if len(traced) != 1 {
-		t.Errorf("%d traces, want 1: %+v", len(traced), spans)
+	execution := byName["process domain:verify"]
+	if !slices.Equal(execution.Links, []string{byName["submit"].Trace}) || execution.Attributes["orgops.outcome"] != "done" || execution.Attributes["orgops.run"] != "job" || execution.Attributes["orgops.row"] != "0" {
+		t.Errorf("the execution says %+v, want a link to %+v", execution, byName["submit"])
 	}
 	below := map[string]bool{}
 	for _, s := range spans {
@@ -52,30 +53,23 @@ func TestTraceOfARow(t *testing.T) {
 		below[fmt.Sprintf("%s %s < %s", s.Service, s.Name, parent.Name)] = true
 	}
 	want := []string{
-		"orgops-enqueue send domain:verify < ",
+		"orgops-enqueue submit < ",
 		"orgops-worker dns look < process domain:verify",
-		"orgops-worker dns prove < process domain:confirm",
-		"orgops-worker get_discovery_domain < process domain:confirm",
+		"orgops-worker dns prove < process domain:verify",
 		"orgops-worker get_discovery_domain < process domain:verify",
-		"orgops-worker permit < process domain:confirm",
 		"orgops-worker permit < process domain:verify",
-		"orgops-worker process domain:confirm < send domain:confirm",
-		"orgops-worker process domain:verify < send domain:verify",
-		"orgops-worker send domain:confirm < process domain:verify",
-		"orgops-worker update_discovery_domain < process domain:confirm",
+		"orgops-worker process domain:verify < ",
+		"orgops-worker update_discovery_domain < process domain:verify",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(below))); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
 	}
 	for _, s := range spans {
-		if s.Name == "process domain:confirm" && (s.Attributes["orgops.outcome"] != "done" || s.Attributes["orgops.run"] != "job" || s.Attributes["orgops.item"] != "0") {
-			t.Errorf("the confirm says %v", s.Attributes)
-		}
 		if s.Name == "update_discovery_domain" && s.Attributes["http.response.status_code"] != "200" {
 			t.Errorf("the PATCH says %v", s.Attributes)
 		}
 	}
-	f.wantTraceInLog(spans[0].Trace)
+	f.wantTraceInLog(execution.Trace)
 	for _, d := range domainsOf(f.state()) {
 		for what, secret := range map[string]string{"token": d.TXT, "client's secret": f.env["ORGOPS_CLIENT_SECRET"]} {
 			if secret == "" || strings.Contains(collector.Raw(), secret) {
@@ -90,14 +84,14 @@ func (f *fleet) wantTraceInLog(trace string) {
 	f.t.Helper()
 	n := 0
 	for _, line := range f.log("w") {
-		if line["msg"] != "task" || line["type"] != tasks.TypeConfirm && line["type"] != tasks.TypeVerify {
+		if line["msg"] != "task" || line["type"] != tasks.TypeVerify {
 			continue
 		}
 		if n++; line["trace_id"] != trace {
 			f.t.Errorf("line %v, want trace %s", line, trace)
 		}
 	}
-	if n < 2 {
-		f.t.Errorf("%d lines of tasks, want one of each", n)
+	if n != 1 {
+		f.t.Errorf("%d lines of tasks, want one", n)
 	}
 }

@@ -110,13 +110,13 @@ func freshBeside(ctx context.Context, s *store, t *tenant, samples, others int) 
 		return result, err
 	}
 	w := &freshWorld{tenant: t, watched: &freshLedger{samples: map[string]*sample{}, others: others, begun: make(chan struct{})}}
-	if w.worker, err = newWorker(s, t.endpoint, w.watched, pace.Limit{}); err != nil {
+	if w.worker, err = newWorker(s, t.endpoint, w.watched, nil, pace.Limit{}); err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, w.worker.close()) }()
 	w.ledger = runs.New(w.worker.redis)
 	w.watched.Ledger = w.ledger
-	if err := w.worker.servers.Start(); err != nil {
+	if err := w.worker.start(); err != nil {
 		return result, err
 	}
 	defer w.worker.stop()

@@ -301,12 +301,12 @@ func (p paceWork) work(url string, stdin io.Reader) (err error) {
 		return fmt.Errorf("read the tenant: %w", err)
 	}
 	limit := pace.Limit{Rate: pace.Rate{Count: paceRate, Per: time.Second}, Burst: paceBurst, Reserve: p.Reserve}
-	w, err := newWorker(&store{url: url}, to, nil, limit)
+	w, err := newWorker(&store{url: url}, to, nil, nil, limit)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	if err := w.servers.Start(); err != nil {
+	if err := w.start(); err != nil {
 		return err
 	}
 	defer w.stop()

@@ -92,11 +92,11 @@ func handIn(ctx context.Context, url, kind, run, name string, rows opener) (n in
 	defer func() { err = errors.Join(err, checked.Close()) }()
 	ledger := runs.New(rdb)
 	taker := intake.New(rdb, ledger)
-	begun, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: run, Tenant: tenantName, Label: "benchmark"})
+	begun, _, err := taker.Begin(ctx, in, checked, intake.Run{ID: run, Tenant: tenantName, Label: "benchmark"})
 	if err != nil {
 		return 0, err
 	}
-	sum, err := taker.HandIn(ctx, in, checked, begun, created, 0)
+	sum, err := taker.HandIn(ctx, in, checked, begun)
 	return sum.Rows, err
 }
 

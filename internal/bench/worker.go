@@ -15,6 +15,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/engine"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
@@ -106,14 +107,15 @@ func classOf(ctx context.Context) pace.Class {
 type worker struct {
 	redis    redis.UniversalClient
 	calls    calls
-	servers  *tasks.Servers
+	servers  *tasks.Servers // of rows that no file has submitted
+	core     *core
 	stopping chan struct{}
 	log      io.Closer
 }
 
 // newWorker returns a worker whose servers are not started, for a tenant with that
-// limit, if any. A nil ledger is one on the store.
-func newWorker(s *store, to endpoint, ledger tasks.Ledger, limit pace.Limit) (w *worker, err error) {
+// limit, if any. A nil ledger, of either sort of rows, is one on the store.
+func newWorker(s *store, to endpoint, ledger tasks.Ledger, executions engine.Ledger, limit pace.Limit) (w *worker, err error) {
 	// Lines are written, as to a terminal or a collector, but to nowhere.
 	log, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -144,13 +146,23 @@ func newWorker(s *store, to endpoint, ledger tasks.Ledger, limit pace.Limit) (w 
 			ClientLimit: pace.NewClientLimit(w.redis, tenantName), RequestTimeout: w.calls.api.Timeout(), Stopping: w.stopping,
 		}),
 	})
+	w.core = newCore(w.redis, w.calls, limiter, limit, executions, metrics, w.stopping, logger)
 	return w, nil
+}
+
+// start begins to execute rows.
+func (w *worker) start() error {
+	if err := w.servers.Start(); err != nil {
+		return err
+	}
+	return w.core.start()
 }
 
 // stop ends the servers that were started.
 func (w *worker) stop() {
 	w.servers.Stop()
 	close(w.stopping)
+	w.core.stop()
 	w.servers.Shutdown()
 }
 

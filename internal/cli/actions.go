@@ -20,6 +20,7 @@ import (
 
 // Cancel cancels the run, and says in words what came of it.
 func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (told string, err error) {
+	before, got := ledger.Get(ctx, run)
 	rows, err := ledger.Cancel(ctx, run)
 	if err != nil {
 		return "", err
@@ -28,6 +29,8 @@ func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (told string, 
 	switch {
 	case err != nil:
 		return "", err
+	case rows == 0 && got == nil && before.Core && !before.Sealed:
+		return "cancelled: it was still being submitted, and none of its rows had started", nil
 	case rows > 0 && r.Ended():
 		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
 	case rows > 0:
@@ -46,7 +49,11 @@ func Pause(ctx context.Context, ledger *runs.Ledger, run string) (told string, e
 
 // Resume goes on with the run, and says in words what came of it.
 func Resume(ctx context.Context, taker intake.Intake, run string) (told string, err error) {
+	r, got := taker.Ledger.Get(ctx, run)
 	sum, resumed, err := taker.Resume(ctx, run)
+	if got == nil && r.Core {
+		sum, resumed = tasks.Summary{Rows: r.Rows(), Settled: r.Settled}, r.Paused
+	}
 	switch {
 	case errors.Is(err, runs.ErrUnsealed):
 		return "", fmt.Errorf("%w: submit the rest with the same rows and --run %s, then resume it", err, run)
@@ -60,7 +67,15 @@ func Resume(ctx context.Context, taker intake.Intake, run string) (told string, 
 
 // Repair puts back the rows of the run whose tasks were lost.
 func Repair(ctx context.Context, taker intake.Intake, run string) (intake.Repaired, error) {
-	repaired, err := taker.Repair(ctx, run)
+	r, err := taker.Ledger.Get(ctx, run)
+	var repaired intake.Repaired
+	switch {
+	case err != nil:
+	case r.Core:
+		repaired, err = nothingLost(r)
+	default:
+		repaired, err = taker.Repair(ctx, run)
+	}
 	switch {
 	case errors.Is(err, runs.ErrUnsealed):
 		err = fmt.Errorf("%w: %s", err, completeOrCancel(run))
@@ -68,6 +83,19 @@ func Repair(ctx context.Context, taker intake.Intake, run string) (intake.Repair
 		err = fmt.Errorf("%w: resuming it creates all of its tasks again: enqueue runs resume %s", err, run)
 	}
 	return repaired, err
+}
+
+// nothingLost is what comes of the repair of a run of the core.
+func nothingLost(r runs.Run) (repaired intake.Repaired, err error) {
+	switch {
+	case r.Ended():
+		err = runs.ErrEnded
+	case !r.Sealed:
+		err = runs.ErrUnsealed
+	default:
+		return intake.Repaired{Open: r.Total - r.Settled}, nil
+	}
+	return repaired, fmt.Errorf("run %s: repair: %w", r.ID, err)
 }
 
 // Repaired says in words what came of a repair.

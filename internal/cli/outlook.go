@@ -132,6 +132,7 @@ type tenant struct {
 	settings  pace.Settings
 	announced bool
 	state     pace.State
+	paused    string // the queue of rows, if it is paused
 }
 
 // NewOracle returns one that has seen nothing yet.
@@ -217,6 +218,9 @@ func (o *Oracle) lookAtTenant(ctx context.Context, now time.Time, name string) {
 	if state, err := pace.New(pace.Config{Redis: o.rdb, Tenant: name}).State(ctx); err == nil {
 		t.state = state
 	}
+	if queue, err := PausedQueue(o.rdb, name); err == nil {
+		t.paused = queue
+	}
 	o.tenants[name] = t
 }
 
@@ -251,7 +255,7 @@ func (o *Oracle) waiting(r runs.Run) int64 {
 // ahead is how many requests the run still comes to, but for rows that wait for
 // DNS; 0: none, or not known.
 func (o *Oracle) ahead(r runs.Run) float64 {
-	if !r.Sealed || r.Ended() || r.Paused {
+	if !r.Sealed || r.Ended() || Stopped(r) != "" {
 		return 0
 	}
 	return float64(r.Total-r.Settled-o.waiting(r)) * o.runs[r.ID].calls
@@ -294,6 +298,8 @@ func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 	switch {
 	case r.Paused:
 		return []string{"paused; to continue: enqueue runs resume " + r.ID}
+	case r.CancelledAt.IsZero() && Stopped(r) != "":
+		why = append(why, Stopped(r))
 	case !r.CancelledAt.IsZero():
 		why = append(why, "being cancelled; rows in progress finish first")
 	case r.Resuming:
@@ -308,6 +314,9 @@ func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 	}
 	if !t.announced {
 		why = append(why, "no worker for tenant "+r.Tenant+" has been seen on this Redis")
+	}
+	if r.Core && t.paused != "" {
+		why = append(why, QueueIsPaused(t.paused))
 	}
 	if t.state.PausedUntil.After(now) {
 		why = append(why, "the API has asked this tenant to pause (429) until "+clock(t.state.PausedUntil))

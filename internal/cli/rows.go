@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -70,14 +71,15 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64)
 	}
 }
 
-// AsOf is the open row as it stands in its run: where that is paused, so is it.
+// AsOf is the open row as it stands in its run: where that is stopped, so is it.
 func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
+	stopped := Stopped(r)
 	switch {
-	case !r.Paused:
+	case stopped == "":
 	case row.Reason == "":
-		row.Reason, row.Next = "paused", time.Time{}
+		row.Reason, row.Next = stopped, time.Time{}
 	default:
-		row.Reason, row.Next = "paused; before: "+row.Reason, time.Time{}
+		row.Reason, row.Next = stopped+"; before: "+row.Reason, time.Time{}
 	}
 	return row
 }
@@ -232,9 +234,16 @@ type rowNames struct {
 	chunk [][]byte
 }
 
+// coreChunk is how many rows of a run of the core are read at once.
+const coreChunk = 128
+
 func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
-	if first := item - item%runs.ChunkRows; n.chunk == nil || n.first != first {
-		chunk, err := n.ledger.Rows(ctx, n.run.ID, first, runs.ChunkRows)
+	size := int64(runs.ChunkRows)
+	if n.run.Core {
+		size = coreChunk
+	}
+	if first := item - item%size; n.chunk == nil || n.first != first {
+		chunk, err := n.ledger.Rows(ctx, n.run.ID, first, int(size))
 		if err != nil {
 			return RowName{}, err
 		}
@@ -253,10 +262,13 @@ func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 
 func rowName(r runs.Run, source []byte) (RowName, error) {
 	values := map[string]string{}
-	if r.Format == "csv" {
+	if r.Format == "csv" && !r.Core || isArray(source) {
 		var cells []string
 		if err := json.Unmarshal(source, &cells); err != nil {
 			return RowName{}, err
+		}
+		if r.Core && len(cells) == 1 && len(r.Columns) != 1 { // a line that could not be read
+			return RowName{Name: Shown(strings.Join(cells, " "))}, nil
 		}
 		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
 			values[column] = cells[i]
@@ -280,6 +292,10 @@ func rowName(r runs.Run, source []byte) (RowName, error) {
 	}
 	return RowName{strings.Join(names, " "), values["organization_id"], values["discovery_domain_id"]}, nil
 }
+
+// isArray says whether a row is stored as an array: in the core, one that was invalid when
+// it was submitted.
+func isArray(source []byte) bool { return bytes.HasPrefix(source, []byte("[")) }
 
 // longestShown is the most characters of a row's identifier that are shown.
 const longestShown = 80

@@ -28,8 +28,8 @@ func State(r runs.Run) string {
 		return "cancelled; " + UnderWay(r)
 	case r.Ended():
 		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
-	case r.Paused:
-		return "paused"
+	case Stopped(r) != "":
+		return Stopped(r)
 	case r.Repairing():
 		return "being repaired"
 	case r.Resuming:
@@ -40,6 +40,22 @@ func State(r runs.Run) string {
 		return "being submitted"
 	}
 	return "open"
+}
+
+// Stopped says in a word or two what keeps the run's rows from starting: it is paused,
+// held, incomplete or postponed. Empty: nothing does.
+func Stopped(r runs.Run) string {
+	switch {
+	case r.Paused:
+		return "paused"
+	case r.Incomplete:
+		return "incomplete"
+	case r.Held:
+		return "held"
+	case r.NotBefore.After(time.Now()):
+		return "postponed until " + stamp(r.NotBefore)
+	}
+	return ""
 }
 
 // UnderWay tells of the rows of a cancelled run that had begun.

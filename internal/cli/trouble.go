@@ -12,6 +12,9 @@ import (
 
 // Lost says in words what is lost of the run, and what to do; empty: nothing.
 func Lost(r runs.Run) string {
+	if r.Incomplete && !r.Ended() {
+		return "Redis has lost rows of it, and it is stopped: " + completeOrCancel(r.ID)
+	}
 	if r.Lost == 0 || r.Ended() || r.Paused {
 		return ""
 	}

@@ -49,7 +49,7 @@ const (
 // WaitingOf says what the open rows of the run wait for, judged by about sample of
 // them: its cost is bounded by that, however many there are.
 func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int) (Waiting, error) {
-	if r.Ended() || r.Paused {
+	if r.Ended() || Stopped(r) != "" {
 		return Waiting{}, nil
 	}
 	notes, noted, err := ledger.Notes(ctx, r.ID, sample)

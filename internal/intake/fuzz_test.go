@@ -10,8 +10,6 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -218,10 +216,10 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	rdb := redistest.New(t)
 	ledger := runs.New(rdb)
 	id := strings.ReplaceAll(kind, ":", "-") // a test has one run of a kind
-	taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
-	run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: id, Tenant: "default"})
+	taker := intake.New(rdb, ledger)
+	run, _, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: id, Tenant: "default"})
 	if err == nil {
-		_, err = taker.HandIn(t.Context(), in, checked, run, created, 0)
+		_, err = taker.HandIn(t.Context(), in, checked, run)
 	}
 	if err == nil {
 		run, err = ledger.Get(t.Context(), id)

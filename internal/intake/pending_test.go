@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +22,7 @@ const sweepQueue = "default.sweep"
 
 // newPending is run "a" of what is pending.
 func newPending(t *testing.T) *counter {
-	c := newCounter(t, intake.Input{})
+	c := newCounter(t)
 	if _, created := c.mustBegin(""); !created {
 		t.Fatal("the run was there")
 	}
@@ -102,7 +102,7 @@ func TestBeginPendingPutsBack(t *testing.T) {
 
 // beforeGet does something before a run is read for the first time.
 type beforeGet struct {
-	once sync.Once
+	done atomic.Bool
 	do   func()
 }
 
@@ -114,8 +114,8 @@ func (h *beforeGet) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 
 func (h *beforeGet) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "hgetall" {
-			h.once.Do(h.do)
+		if cmd.Name() == "hgetall" && h.done.CompareAndSwap(false, true) {
+			h.do() // which may read the run too
 		}
 		return next(ctx, cmd)
 	}

@@ -50,7 +50,7 @@ func (in Input) Plan(c Checked, maxClients int) (Plan, error) {
 		work.Add(item, row)
 		plan.count(count, row.Organization())
 		return nil
-	}, func(int64, []byte, fate) error { return nil })
+	}, func(int64, []byte, tasks.Row, fate) error { return nil })
 	if err != nil {
 		return Plan{}, err
 	}

@@ -39,6 +39,9 @@ func (i Intake) Repair(ctx context.Context, id string) (Repaired, error) {
 	if err != nil {
 		return Repaired{}, err
 	}
+	if run.Core {
+		return Repaired{Open: run.Rows() - run.Settled}, nil
+	}
 	found, err := i.Lost(ctx, run)
 	if err != nil {
 		return Repaired{}, err
@@ -120,6 +123,9 @@ func (i Intake) putBack(ctx context.Context, id string, walk bool) (found tasks.
 // Lost looks for the tasks of the open rows of a run that is sealed, or of those that
 // its walk has enqueued so far, and changes no task. What it finds lost is so: see package tasks.
 func (i Intake) Lost(ctx context.Context, run runs.Run) (tasks.Found, error) {
+	if run.Core {
+		return tasks.Found{}, nil
+	}
 	return i.walk(ctx, run, i.search(), i.Producer.Lost)
 }
 

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"errors"
 
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -14,7 +15,14 @@ import (
 // repair that was killed is completed as a repair. The walk that finds a run's rows
 // goes on too.
 func (i Intake) Resume(ctx context.Context, id string) (sum tasks.Summary, resumed bool, err error) {
+	before, err := i.Ledger.Get(ctx, id)
+	if err != nil && !errors.Is(err, runs.ErrNotFound) { // which Resume reports
+		return tasks.Summary{}, false, err
+	}
 	todo, err := i.Ledger.Resume(ctx, id)
+	if err == nil && before.Core {
+		return tasks.Summary{Rows: before.Rows(), Settled: before.Settled, Tasks: before.Rows() - before.Settled}, before.Paused, nil
+	}
 	if err != nil || !todo {
 		return tasks.Summary{}, false, err
 	}

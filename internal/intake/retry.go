@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,6 +23,8 @@ type RetryOptions struct {
 	// but invalid ones, whose form is what is wrong.
 	Outcomes []string
 	Label    string
+	// NotBefore is when the rows may start; zero: at once.
+	NotBefore time.Time
 	// Begun is told of the new run before its first row is submitted. nil: nobody
 	// wants to know.
 	Begun func(runs.Run)
@@ -101,9 +102,9 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	if err != nil {
 		return runs.Run{}, sum, err
 	}
-	run, created, err := i.beginChild(ctx, from, runs.Run{
+	run, _, err = i.beginChild(ctx, from, runs.Run{
 		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant, Label: o.Label, Digest: rows.digest(parent), Format: from.Format,
-		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp, Priority: from.Priority, KeepFor: from.KeepFor,
+		Parent: parent, Caller: from.Caller, Columns: from.Columns, GiveUp: from.GiveUp, Priority: from.Priority, KeepFor: from.KeepFor, NotBefore: o.NotBefore,
 	})
 	if err != nil {
 		return runs.Run{}, sum, err
@@ -117,9 +118,7 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	case run.Ended():
 		return run, tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
-	sum, err = i.complete(ctx, run, created, func(lost *tasks.Search) (tasks.Summary, error) {
-		return i.handInChosen(ctx, from, run, !created, rows, lost)
-	})
+	sum, err = i.stage(ctx, run, func(to *staging) error { return i.stageChosen(ctx, from, rows, to) })
 	return run, sum, err
 }
 
@@ -147,7 +146,7 @@ func (i Intake) notRetried(ctx context.Context, from runs.Run, child string) err
 func (i Intake) beginChild(ctx context.Context, from, child runs.Run) (run runs.Run, created bool, err error) {
 	// One that differs is refused before the parent is told of it.
 	if _, err = i.Ledger.Get(ctx, child.ID); err == nil {
-		_, _, err = i.Ledger.Create(ctx, child)
+		_, _, err = i.create(ctx, child)
 	}
 	if err != nil && !errors.Is(err, runs.ErrNotFound) {
 		return runs.Run{}, false, err
@@ -155,7 +154,7 @@ func (i Intake) beginChild(ctx context.Context, from, child runs.Run) (run runs.
 	for {
 		err := i.Ledger.Adopt(ctx, from, child.ID)
 		if err == nil {
-			return i.Ledger.Create(ctx, child)
+			return i.create(ctx, child)
 		}
 		if !errors.Is(err, runs.ErrRaced) {
 			return runs.Run{}, false, err
@@ -206,45 +205,29 @@ func (c chosenRows) digest(parent string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// handInChosen stores and enqueues the child's rows, in the order of the parent's.
-func (i Intake) handInChosen(ctx context.Context, from, child runs.Run, existed bool, rows chosenRows, lost *tasks.Search) (tasks.Summary, error) {
+// stageChosen stages the child's rows, in the order of the parent's.
+func (i Intake) stageChosen(ctx context.Context, from runs.Run, rows chosenRows, to *staging) error {
 	stored, err := newStoredRows(i.Ledger, from)
 	if err != nil {
-		return tasks.Summary{}, err
+		return err
 	}
-	submission, err := i.Producer.Begin(tasks.Run{
-		ID: child.ID, Kind: child.Kind, Tenant: child.Tenant, CreatedAt: child.CreatedAt, First: child.First, Generation: child.Generation, Floor: child.Floor,
-		Existed: existed, Rows: rows.rows, Priority: tasks.Priority(child.Priority), GiveUp: child.GiveUp, Lost: lost,
-	})
-	if err != nil {
-		return tasks.Summary{}, err
-	}
-	defer submission.Close()
-	next := int64(0)
 	for item := range from.Total {
 		if rows.bits[item/8]&(1<<(item%8)) == 0 {
 			continue
 		}
 		source, err := stored.source(ctx, item)
 		if err != nil {
-			return tasks.Summary{}, err
+			return err
 		}
-		// It shares its memory with all rows of its chunk, and few of these may be
-		// chosen: held as it is, it would hold them all.
-		if err := addStored(ctx, submission, next, bytes.Clone(source), stored); err != nil {
-			return tasks.Summary{}, err
+		row, bad := stored.row(source)
+		if bad != nil {
+			err = to.addSettled(ctx, source, row, fate{tasks.Invalid, oneLine(bad)})
+		} else {
+			err = to.add(ctx, row)
 		}
-		next++
+		if err != nil {
+			return err
+		}
 	}
-	return submission.Finish(ctx)
-}
-
-// addStored submits a stored row as row item. A bad one becomes no work, as when
-// it was first submitted: batches are formed of the others alone.
-func addStored(ctx context.Context, to *tasks.Submission, item int64, source []byte, stored *storedRows) error {
-	row, bad := stored.row(source)
-	if bad != nil {
-		return to.AddSettled(ctx, item, source, tasks.Invalid, oneLine(bad))
-	}
-	return to.Add(ctx, item, source, row)
+	return nil
 }

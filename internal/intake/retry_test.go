@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
@@ -38,15 +38,11 @@ func ended(t *testing.T, rows int, outcomes ...string) runs.Run {
 	return run
 }
 
-// taker submits over the test's Redis, through enqueuer if there is one.
-func taker(t *testing.T, enqueuer tasks.Enqueuer) intake.Intake {
+// taker submits over the test's Redis.
+func taker(t *testing.T) intake.Intake {
 	t.Helper()
 	rdb := redistest.New(t)
-	ledger := runs.New(rdb)
-	if enqueuer == nil {
-		enqueuer = asynq.NewClientFromRedisClient(rdb)
-	}
-	return intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(enqueuer, ledger)}
+	return intake.New(rdb, runs.New(rdb))
 }
 
 func storedOf(t *testing.T, l *runs.Ledger, id string) []string {
@@ -73,13 +69,13 @@ func TestRetryChooses(t *testing.T) {
 		outcomes []string
 		want     []string
 	}{
-		{"what is not well, but what is invalid", nil, []string{`["o2","c2"]`, `["o3","c3"]`, `["o5","c5"]`, `["o6","c6"]`}},
-		{"some outcomes", []string{"cancelled", "failed"}, []string{`["o2","c2"]`, `["o6","c6"]`}},
+		{"what is not well, but what is invalid", nil, []string{`{"organization_id":"o2","client_id":"c2"}`, `{"organization_id":"o3","client_id":"c3"}`, `{"organization_id":"o5","client_id":"c5"}`, `{"organization_id":"o6","client_id":"c6"}`}},
+		{"some outcomes", []string{"cancelled", "failed"}, []string{`{"organization_id":"o2","client_id":"c2"}`, `{"organization_id":"o6","client_id":"c6"}`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ended(t, 7, all...)
-			i := taker(t, nil)
+			i := taker(t)
 			var begun runs.Run
 			child, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b", Outcomes: tt.outcomes, Label: "l", Begun: func(r runs.Run) { begun = r }})
 			if err != nil {
@@ -126,7 +122,7 @@ func TestRetryRefuses(t *testing.T) {
 		{"a child that was cancelled", func(t *testing.T) {
 			failed(t)
 			retry(t, intake.RetryOptions{ID: "b"})
-			if _, err := taker(t, nil).Ledger.Cancel(t.Context(), "b"); err != nil {
+			if _, err := taker(t).Ledger.Cancel(t.Context(), "b"); err != nil {
 				t.Fatal(err)
 			}
 		}, intake.RetryOptions{ID: "b"}, is(runs.ErrCancelled)},
@@ -134,7 +130,7 @@ func TestRetryRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.setup(t)
-			i := taker(t, nil)
+			i := taker(t)
 			before, err := i.Ledger.List(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -157,64 +153,77 @@ func is(want error) func(error) bool { return func(err error) bool { return erro
 
 func retry(t *testing.T, o intake.RetryOptions) {
 	t.Helper()
-	if _, _, err := taker(t, nil).Retry(t.Context(), "a", o); err != nil {
+	if _, _, err := taker(t).Retry(t.Context(), "a", o); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// dying enqueues a number of tasks and then no more.
-type dying struct {
-	tasks.Enqueuer
-
-	mu   sync.Mutex
-	left int
-}
+// dying is a connection that is lost after a number of scripts.
+type dying struct{ left int }
 
 var errKilled = errors.New("killed")
 
-func (d *dying) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.left == 0 {
-		return nil, errKilled
-	}
-	d.left--
-	return d.Enqueuer.EnqueueContext(ctx, task, opts...)
+func (d *dying) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d *dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
-// TestRetryIsCompleted: cut off anywhere, the same call completes it, in the same
-// batches; until then another is refused, and says which one to complete.
+func (d *dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			if d.left == 0 {
+				cmd.SetErr(errKilled)
+				return errKilled
+			}
+			d.left--
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// dyingTaker is a taker that is killed after a number of scripts.
+func dyingTaker(t *testing.T, scripts int) intake.Intake {
+	t.Helper()
+	rdb := redistest.New(t)
+	rdb.AddHook(&dying{left: scripts})
+	return intake.New(rdb, runs.New(rdb))
+}
+
+// TestRetryIsCompleted: cut off anywhere, the same call completes it; until then another
+// is refused, and says which one to complete.
 func TestRetryIsCompleted(t *testing.T) {
 	const all = 10_050
 	ended(t, all, append(slices.Repeat([]string{"failed"}, 1004), "done")...)
-	for _, left := range []int{3, 106} {
-		d := &dying{Enqueuer: asynq.NewClientFromRedisClient(redistest.New(t)), left: left}
-		if _, _, err := taker(t, d).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"}); !errors.Is(err, errKilled) {
-			t.Fatalf("after %d tasks: %v", left, err)
+	killed := 0
+	for scripts := 1; ; scripts += 2 {
+		_, _, err := dyingTaker(t, scripts).Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
+		if err == nil {
+			break
 		}
-		_, _, err := taker(t, nil).Retry(t.Context(), "a", intake.RetryOptions{ID: "c"})
-		if open, ok := errors.AsType[*intake.OpenRetryError](err); !ok || open.Child != "b" || !open.Incomplete {
+		if killed++; !errors.Is(err, errKilled) {
+			t.Fatalf("after %d scripts: %v", scripts, err)
+		}
+		if parent, err := taker(t).Ledger.Get(t.Context(), "a"); err != nil || len(parent.Children) == 0 {
+			continue
+		}
+		_, _, err = taker(t).Retry(t.Context(), "a", intake.RetryOptions{ID: "c"})
+		if open, ok := errors.AsType[*intake.OpenRetryError](err); !ok || open.Child != "b" {
 			t.Errorf("another one meanwhile: %v", err)
 		}
 	}
-	i := taker(t, nil)
+	if killed < 3 {
+		t.Errorf("killed %d times", killed)
+	}
+	i := taker(t)
 	const rows = all - 10
-	for range 2 {
-		_, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
-		// Two windows of seven organizations each: of the first 15 batches each.
-		if want := (tasks.Summary{Rows: rows, Tasks: 7*15 + 7}); err != nil || sum != want {
-			t.Errorf("got %+v, %v, want %+v", sum, err, want)
-		}
-	}
-	info, err := asynq.NewInspectorFromRedisClient(redistest.New(t)).GetQueueInfo("default.api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := 2 * (7*15 + 7); info.Pending != want {
-		t.Errorf("%d tasks pending, want those of the parent and of the child once each: %d", info.Pending, want)
+	_, sum, err := i.Retry(t.Context(), "a", intake.RetryOptions{ID: "b"})
+	if err != nil || sum.Rows != rows {
+		t.Errorf("got %+v, %v, want %d rows", sum, err, rows)
 	}
 	stored := storedOf(t, i.Ledger, "b")
-	if len(stored) != rows || stored[0] != `["o0","c0"]` || stored[1003] != `["o2","c1003"]` || stored[1004] != `["o4","c1005"]` {
+	client := func(n int) string { return fmt.Sprintf(`{"organization_id":"o%d","client_id":"c%d"}`, n%7, n) }
+	if len(stored) != rows || stored[0] != client(0) || stored[1003] != client(1003) || stored[1004] != client(1005) {
 		t.Errorf("%d stored, among them %q", len(stored), stored[1003:1005])
 	}
 }
@@ -223,7 +232,7 @@ func TestRetryIsCompleted(t *testing.T) {
 // and making it leaves nothing that could not be completed.
 func TestRetryThatWasNeverCreated(t *testing.T) {
 	run := ended(t, 2, "failed")
-	i := taker(t, nil)
+	i := taker(t)
 	run, err := i.Ledger.Get(t.Context(), run.ID)
 	if err == nil {
 		err = i.Ledger.Adopt(t.Context(), run, "b")
@@ -244,7 +253,7 @@ func TestRetriesAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	errs := make([]error, 8)
 	for n := range errs {
-		i := taker(t, nil)
+		i := taker(t)
 		group.Go(func() { _, _, errs[n] = i.Retry(t.Context(), "a", intake.RetryOptions{}) })
 	}
 	group.Wait()
@@ -256,7 +265,7 @@ func TestRetriesAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	all, err := taker(t, nil).Ledger.List(t.Context())
+	all, err := taker(t).Ledger.List(t.Context())
 	if made != 1 || len(all) != 2 || err != nil {
 		t.Errorf("%d retries were made, %d runs are there, %v", made, len(all), err)
 	}
@@ -299,7 +308,7 @@ func TestBadRowsComeBack(t *testing.T) {
 			",,,invalid,line 7: every cell is empty: remove the line", "o6,\x00,,invalid,\"line 8: column 2 (\"\"discovery_domain_id\"\") has a NUL in it\"",
 			"o7,\ufffd,,invalid,\"line 9: column 2 (\"\"discovery_domain_id\"\") is not UTF-8\"",
 			",,,invalid,line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell",
-		}, `["o0","d0","true"]`},
+		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"csv as json", csvText, true, []string{
 			`{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true,"orgops_outcome":"cancelled","orgops_error":""}`,
 			`{"organization_id":"o1","orgops_outcome":"invalid","orgops_error":"line 3: discovery_domain_id is missing"}`,
@@ -310,7 +319,7 @@ func TestBadRowsComeBack(t *testing.T) {
 			`{"organization_id":"o6","discovery_domain_id":"\u0000","orgops_outcome":"invalid","orgops_error":"line 8: column 2 (\"discovery_domain_id\") has a NUL in it"}`,
 			`{"organization_id":"o7","discovery_domain_id":"` + "\ufffd" + `","orgops_outcome":"invalid","orgops_error":"line 9: column 2 (\"discovery_domain_id\") is not UTF-8"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell"}`,
-		}, `["o0","d0","true"]`},
+		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"json lines", jsonText, false, []string{
 			`{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"cancelled","orgops_error":""}`,
 			`{"organization_id":"o1","colour":1,"orgops_outcome":"invalid","orgops_error":"line 2: unknown member \"colour\" (expected organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery])"}`,
@@ -328,7 +337,7 @@ func TestBadRowsComeBack(t *testing.T) {
 				t.Errorf("exported (-want +got):\n%s", diff)
 			}
 			retry(t, intake.RetryOptions{ID: "b"})
-			if diff := cmp.Diff([]string{tt.retried}, storedOf(t, taker(t, nil).Ledger, "b")); diff != "" {
+			if diff := cmp.Diff([]string{tt.retried}, storedOf(t, taker(t).Ledger, "b")); diff != "" {
 				t.Errorf("retried (-want +got):\n%s", diff)
 			}
 		})
@@ -343,7 +352,7 @@ func TestResumeOfARunWithBadRows(t *testing.T) {
 	if err := ledger.Pause(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
-	sum, resumed, err := taker(t, nil).Resume(t.Context(), run.ID)
+	sum, resumed, err := taker(t).Resume(t.Context(), run.ID)
 	if want := (tasks.Summary{Rows: 3, Tasks: 1, Settled: 2}); err != nil || !resumed || sum != want {
 		t.Errorf("resumed %v, %+v, %v, want %+v", resumed, sum, err, want)
 	}

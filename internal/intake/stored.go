@@ -56,8 +56,39 @@ func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
 	return nil, fmt.Errorf("run %s: row %d was never stored", s.run.ID, item)
 }
 
+// isObject reports whether a stored row is a JSON object.
+func isObject(source []byte) bool { return len(source) > 0 && source[0] == '{' }
+
+// objectCells returns the cells of a row that is stored as an object, one for each column.
+func (s *storedRows) objectCells(source []byte) ([]string, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(source, &members); err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	cells := make([]string, len(s.run.Columns))
+	for i, column := range s.run.Columns {
+		value := members[column]
+		if len(value) > 0 && value[0] != '"' {
+			cells[i] = string(value)
+		} else if len(value) > 0 {
+			if err := json.Unmarshal(value, &cells[i]); err != nil {
+				return nil, fmt.Errorf("member %s: %w", column, err)
+			}
+		}
+	}
+	return cells, nil
+}
+
+// plainText returns a stored row of JSON Lines as it was submitted.
+func plainText(source []byte) []byte {
+	return bytes.TrimPrefix(source, []byte{badMark})
+}
+
 // cells are those of a stored row of CSV, one for each column.
 func (s *storedRows) cells(source []byte) ([]string, error) {
+	if isObject(source) {
+		return s.objectCells(source)
+	}
 	var cells []string
 	if err := json.Unmarshal(source, &cells); err != nil {
 		return nil, fmt.Errorf("cells: %w", err)
@@ -72,6 +103,9 @@ func (s *storedRows) cells(source []byte) ([]string, error) {
 // when it was submitted.
 func (s *storedRows) object(source []byte) (object json.RawMessage, err error) {
 	var broken []string
+	if s.csv != nil && isObject(source) {
+		return source, nil
+	}
 	if s.csv != nil {
 		cells, err := s.cells(source)
 		if err != nil {
@@ -79,7 +113,7 @@ func (s *storedRows) object(source []byte) (object json.RawMessage, err error) {
 		}
 		object, broken = s.csv.object(cells)
 	} else {
-		object, broken = s.jsonl.object(bytes.TrimSpace(source))
+		object, broken = s.jsonl.object(bytes.TrimSpace(plainText(source)))
 	}
 	if len(broken) > 0 {
 		return nil, errors.New(strings.Join(broken, "; "))
@@ -122,6 +156,6 @@ func (s *storedRows) cellMembers(source []byte) ([]member, error) {
 // members are those of a stored row of JSON, but for the ones that an export
 // had added.
 func (s *storedRows) members(source []byte) ([]member, error) {
-	members, err := decodeObject(bytes.TrimSpace(source))
+	members, err := decodeObject(bytes.TrimSpace(plainText(source)))
 	return slices.DeleteFunc(members, func(m member) bool { return ignored(m.name) }), err
 }

@@ -211,7 +211,7 @@ type fate struct {
 
 // again is the second pass. It hands every row to work, or, if it becomes no
 // work, to known.
-func (in Input) again(c Checked, work func(item int64, source []byte, row tasks.Row) error, known func(item int64, source []byte, f fate) error) error {
+func (in Input) again(c Checked, work func(item int64, source []byte, row tasks.Row) error, known func(item int64, source []byte, row tasks.Row, f fate) error) error {
 	next, stop := iter.Pull2(c.Duplicates.inOrder())
 	defer stop()
 	same, err, more := next()
@@ -222,13 +222,13 @@ func (in Input) again(c Checked, work func(item int64, source []byte, row tasks.
 		case r.Err == nil && more && same.item == r.Item:
 			f := same.fate()
 			same, err, more = next()
-			return known(r.Item, r.Source, f)
+			return known(r.Item, r.Source, row, f)
 		case r.Err == nil:
 			return work(r.Item, r.Source, row)
 		case !in.SkipInvalid:
 			return fmt.Errorf("%s: %w", in.Name, ErrChanged)
 		}
-		return known(r.Item, r.Source, fate{tasks.Invalid, invalidDetail(r.Err)})
+		return known(r.Item, r.Source, row, fate{tasks.Invalid, invalidDetail(r.Err)})
 	})
 	if failed == nil && err != nil {
 		failed = err
@@ -262,6 +262,13 @@ type Intake struct {
 	// Queue is where tasks are looked for before a row gets another one. nil: they
 	// are not, and nothing can be repaired.
 	Queue tasks.Queue
+	// Redis is that of the ledger. nil: a commit is not read back.
+	Redis redis.UniversalClient
+	// Committed is called when the rows of a run of the core are committed, before they are
+	// read back, which takes seconds. nil: nothing is.
+	Committed func()
+	// Traceparent returns the W3C traceparent of a context, or "". nil: there is none.
+	Traceparent func(context.Context) string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
@@ -273,7 +280,7 @@ func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
 
 // NewBy is New with what enqueues, to the same Redis.
 func NewBy(enqueuer tasks.Enqueuer, rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
-	return Intake{Ledger: ledger, Producer: tasks.NewProducer(enqueuer, ledger), Queue: tasks.NewQueued(rdb)}
+	return Intake{Ledger: ledger, Producer: tasks.NewProducer(enqueuer, ledger), Queue: tasks.NewQueued(rdb), Redis: rdb}
 }
 
 // Run says what the run of an input is.
@@ -282,69 +289,29 @@ type Run struct {
 	Caller            string        // who hands it in over HTTP, else empty
 	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
 	Priority          tasks.Priority
+	NotBefore         time.Time // when its rows may start; zero: at once
 }
 
 // Begin makes the input's run, or finds it where the same was begun before;
 // the same id with other content, kind or tenant is a *runs.MismatchError.
 func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs.Run, created bool, err error) {
-	return i.Ledger.Create(ctx, runs.Run{
+	return i.create(ctx, runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Digest: c.Digest, Format: c.Format, Columns: c.Columns,
-		Caller: r.Caller, GiveUp: r.GiveUp, Priority: string(r.Priority),
+		Caller: r.Caller, GiveUp: r.GiveUp, Priority: string(r.Priority), NotBefore: r.NotBefore,
 	})
 }
 
-// HandIn stores and enqueues the rows of a run that was begun. Of what an earlier
-// attempt has submitted, nothing that is settled, or that has a task, is touched:
-// of a run all of whose rows are in, only what is lost is put back, as by Repair.
-// The error is [runs.ErrPaused] for such a run that is paused, [runs.ErrGap] where
-// Redis has lost rows on the way: then it is to be called again.
-func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration) (tasks.Summary, error) {
-	return i.complete(ctx, run, created, func(lost *tasks.Search) (tasks.Summary, error) {
-		return i.handInRows(ctx, in, c, run, created, giveUp, lost)
-	})
+// HandIn submits the rows of a run that was begun, or the rest of them if an earlier
+// producer was interrupted. The error is [runs.ErrCancelled] if the run was cancelled.
+func (i Intake) HandIn(ctx context.Context, in Input, c Checked, run runs.Run) (tasks.Summary, error) {
+	return i.stage(ctx, run, func(to *staging) error { return in.stage(ctx, c, to) })
 }
 
-// complete submits a run: of one that was submitted before, what is lost.
-func (i Intake) complete(ctx context.Context, run runs.Run, created bool, handIn func(lost *tasks.Search) (tasks.Summary, error)) (tasks.Summary, error) {
-	if created || i.Queue == nil {
-		return handIn(nil)
-	}
-	if !run.Sealed {
-		sum, err := handIn(i.search())
-		if err != nil {
-			return sum, err
-		}
-		// A task that ended before its row was settled, archived say, keeps its id.
-		_, err = i.Repair(ctx, run.ID)
-		if errors.Is(err, runs.ErrEnded) || errors.Is(err, runs.ErrPaused) { // to resume it makes tasks anew
-			err = nil
-		}
-		return sum, err
-	}
-	repaired, err := i.Repair(ctx, run.ID)
-	if errors.Is(err, runs.ErrEnded) {
-		return tasks.Summary{Rows: run.Total, Settled: run.Total}, nil
-	}
-	return tasks.Summary{Rows: run.Total, Settled: run.Total - repaired.Open, Tasks: repaired.Standing + repaired.Tasks}, err
-}
-
-// handInRows is the second reading.
-func (i Intake) handInRows(ctx context.Context, in Input, c Checked, run runs.Run, created bool, giveUp time.Duration, lost *tasks.Search) (tasks.Summary, error) {
-	submission, err := i.Producer.Begin(tasks.Run{
-		ID: run.ID, Kind: run.Kind, Tenant: run.Tenant, CreatedAt: run.CreatedAt, First: run.First, Generation: run.Generation, Floor: run.Floor,
-		Existed: !created, Rows: c.Rows, Priority: tasks.Priority(run.Priority), GiveUp: giveUp, Lost: lost,
+// stage is the second reading.
+func (in Input) stage(ctx context.Context, c Checked, to *staging) error {
+	return in.again(c, func(_ int64, _ []byte, row tasks.Row) error {
+		return to.add(ctx, row)
+	}, func(_ int64, source []byte, row tasks.Row, f fate) error {
+		return to.addSettled(ctx, source, row, f)
 	})
-	if err != nil {
-		return tasks.Summary{}, err
-	}
-	defer submission.Close()
-	err = in.again(c, func(item int64, source []byte, row tasks.Row) error {
-		return submission.Add(ctx, item, source, row)
-	}, func(item int64, source []byte, f fate) error {
-		return submission.AddSettled(ctx, item, source, f.outcome, f.detail)
-	})
-	if err != nil {
-		return tasks.Summary{}, err
-	}
-	return submission.Finish(ctx)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/hibiken/asynq"
 
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
@@ -39,12 +38,12 @@ func handInAll(t *testing.T, in intake.Input) (*runs.Ledger, runs.Run, tasks.Sum
 	if err != nil {
 		t.Fatal(err)
 	}
-	taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
+	taker := intake.New(rdb, ledger)
 	run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: "a", Tenant: "default"})
 	if err != nil || !created {
 		t.Fatal(created, err)
 	}
-	sum, err := taker.HandIn(t.Context(), in, checked, run, created, 0)
+	sum, err := taker.HandIn(t.Context(), in, checked, run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,16 +73,19 @@ func TestDefaultsAreStored(t *testing.T) {
 		{
 			"csv without the columns", "organization_id,discovery_domain_id\no1,d1\n",
 			[]string{"organization_id", "discovery_domain_id", "status", "use_for_organization_discovery"},
-			[]string{`["o1","d1","pending","false"]`},
+			[]string{`{"organization_id":"o1","discovery_domain_id":"d1","status":"pending","use_for_organization_discovery":false}`},
 		},
 		{
 			"csv whose cells win", "status,organization_id,discovery_domain_id,use_for_organization_discovery\n,o1,d1,true\npending,o1,d2,\n",
 			[]string{"status", "organization_id", "discovery_domain_id", "use_for_organization_discovery"},
-			[]string{`["pending","o1","d1","true"]`, `["pending","o1","d2","false"]`},
+			[]string{
+				`{"organization_id":"o1","discovery_domain_id":"d1","status":"pending","use_for_organization_discovery":true}`,
+				`{"organization_id":"o1","discovery_domain_id":"d2","status":"pending","use_for_organization_discovery":false}`,
+			},
 		},
 		{
 			"json lines", `{"organization_id":"o1","discovery_domain_id":"d1","use_for_organization_discovery":true}`, nil,
-			[]string{`{"discovery_domain_id":"d1","organization_id":"o1","status":"pending","use_for_organization_discovery":true}`},
+			[]string{`{"organization_id":"o1","discovery_domain_id":"d1","status":"pending","use_for_organization_discovery":true}`},
 		},
 	}
 	for _, tt := range tests {
@@ -123,12 +125,12 @@ func TestAnInputThatChangesIsNotSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := input(t, tasks.TypeRemove, "organization_id,client_id\no1,c2\n", tasks.Defaults{})
-	taker := intake.Intake{Ledger: ledger, Producer: tasks.NewProducer(asynq.NewClientFromRedisClient(rdb), ledger)}
-	run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: "a", Tenant: "default"})
+	taker := intake.New(rdb, ledger)
+	run, _, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: "a", Tenant: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := taker.HandIn(t.Context(), changed, checked, run, created, 0); !errors.Is(err, intake.ErrChanged) {
+	if _, err := taker.HandIn(t.Context(), changed, checked, run); !errors.Is(err, intake.ErrChanged) {
 		t.Errorf("got %v, want ErrChanged", err)
 	}
 	if got, err := ledger.Get(context.WithoutCancel(t.Context()), "a"); err != nil || got.Sealed {

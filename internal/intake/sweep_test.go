@@ -21,7 +21,7 @@ type swept struct {
 }
 
 func newSwept(t *testing.T) *swept {
-	return &swept{newCounter(t, intake.Input{}), watch.New(redistest.New(t), "default")}
+	return &swept{newCounter(t), watch.New(redistest.New(t), "default")}
 }
 
 func (s *swept) now(id string, o tasks.SweepOrder) (runs.Run, bool, error) {

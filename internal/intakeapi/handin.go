@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"orgops/internal/intake"
@@ -89,7 +90,6 @@ func (s *Server) do(ctx context.Context, j *job) {
 			}
 			return
 		}
-		j.fresh = false
 		s.log.WarnContext(ctx, "submission failed, retrying", "run", j.Run, "in", wait, "error", err)
 		select {
 		case <-ctx.Done():
@@ -111,7 +111,8 @@ func (s *Server) attempt(ctx context.Context, j *job) error {
 	if err := s.handIns.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer s.handIns.Release(1)
+	release := sync.OnceFunc(func() { s.handIns.Release(1) })
+	defer release()
 	if gone, err := s.gone(ctx, j); gone || err != nil {
 		return err
 	}
@@ -122,7 +123,9 @@ func (s *Server) attempt(ctx context.Context, j *job) error {
 	if j.Parent != "" {
 		hand = s.handInAgain
 	}
-	err := hand(ctx, j)
+	taker := s.cfg.Intake
+	taker.Committed = release // others need not wait until it is read back
+	err := hand(ctx, taker, j)
 	_, differs := errors.AsType[*runs.MismatchError](err)
 	switch {
 	case errors.Is(err, runs.ErrCancelled):
@@ -133,7 +136,7 @@ func (s *Server) attempt(ctx context.Context, j *job) error {
 	return err
 }
 
-func (s *Server) handIn(ctx context.Context, j *job) error {
+func (s *Server) handIn(ctx context.Context, taker intake.Intake, j *job) error {
 	in, err := s.input(ctx, j)
 	if err != nil {
 		return err
@@ -150,11 +153,11 @@ func (s *Server) handIn(ctx context.Context, j *job) error {
 	case checked.Digest != j.Digest:
 		return fmt.Errorf("%w: the stored rows differ from the received rows", errBroken)
 	}
-	run, created, err := s.cfg.Intake.Begin(ctx, in, checked, j.asRun())
-	if err != nil || run.Sealed {
+	run, _, err := taker.Begin(ctx, in, checked, j.asRun())
+	if err != nil || run.Ended() {
 		return err
 	}
-	sum, err := s.cfg.Intake.HandIn(ctx, in, checked, run, created || j.fresh, run.GiveUp)
+	sum, err := taker.HandIn(ctx, in, checked, run)
 	if err != nil {
 		return err
 	}
@@ -230,7 +233,7 @@ func (s *Server) check(ctx context.Context, in intake.Input) (intake.Checked, er
 
 // asRun is what the run is to be.
 func (j *job) asRun() intake.Run {
-	return intake.Run{ID: j.Run, Tenant: j.Tenant, Label: j.Label, Caller: j.Caller, GiveUp: j.GiveUp}
+	return intake.Run{ID: j.Run, Tenant: j.Tenant, Label: j.Label, Caller: j.Caller, GiveUp: j.GiveUp, NotBefore: j.NotBefore}
 }
 
 // tell says to whoever waits that the job's run is there, or why not. Only the

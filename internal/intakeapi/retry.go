@@ -50,7 +50,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request) error {
 
 // retryOrder is what a request asks for.
 func (s *Server) retryOrder(ctx context.Context, r *http.Request) (*job, error) {
-	query, err := queryOf(r, "outcomes", "label")
+	query, err := queryOf(r, "outcomes", "label", "not_before")
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +68,9 @@ func (s *Server) retryOrder(ctx context.Context, r *http.Request) (*job, error) 
 	if err := checkLabel(j.Label); err != nil {
 		return nil, err
 	}
+	if j.NotBefore, err = notBeforeOf(query); err != nil {
+		return nil, err
+	}
 	if names := query.Get("outcomes"); names != "" {
 		j.Outcomes = strings.Split(names, ",")
 	}
@@ -82,15 +85,15 @@ func (s *Server) retryOrder(ctx context.Context, r *http.Request) (*job, error) 
 }
 
 func (j *job) retryOptions() intake.RetryOptions {
-	return intake.RetryOptions{ID: j.Run, Outcomes: j.Outcomes, Label: j.Label}
+	return intake.RetryOptions{ID: j.Run, Outcomes: j.Outcomes, Label: j.Label, NotBefore: j.NotBefore}
 }
 
 // handInAgain does a job that is a retry. Once it is known whether there is a
 // run, whoever asked for it is told.
-func (s *Server) handInAgain(ctx context.Context, j *job) error {
+func (s *Server) handInAgain(ctx context.Context, taker intake.Intake, j *job) error {
 	options := j.retryOptions()
 	options.Begun = func(runs.Run) { j.tell(nil) }
-	run, sum, err := s.cfg.Intake.Retry(ctx, j.Parent, options)
+	run, sum, err := taker.Retry(ctx, j.Parent, options)
 	if refused(err) {
 		j.refusal = err
 		s.log.InfoContext(ctx, "retry refused", "run", j.Run, "parent", j.Parent, "caller", j.Caller, "error", err)

@@ -25,7 +25,8 @@ type runJSON struct {
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"` // of settled rows, by outcome
 	CreatedAt time.Time        `json:"created_at"`
-	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
+	EndedAt   *time.Time       `json:"ended_at"`             // null: it has not
+	NotBefore *time.Time       `json:"not_before,omitempty"` // when its rows may start, of a run that is postponed
 	Cancelled bool             `json:"cancelled"`
 	// Submission is there in the answer to a body.
 	Submission *submittedJSON `json:"submission,omitempty"`
@@ -38,6 +39,9 @@ func runAsJSON(r runs.Run) runJSON {
 	}
 	if r.Sealed {
 		j.Rows = &r.Total
+	}
+	if r.NotBefore.After(time.Now()) {
+		j.NotBefore = &r.NotBefore
 	}
 	if r.Ended() {
 		j.EndedAt = &r.EndedAt

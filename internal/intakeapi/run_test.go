@@ -52,8 +52,11 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestShow(t *testing.T) {
+func TestShow(t *testing.T) { eachKind(t, testShow) }
+
+func testShow(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	id := w.submit("k", rows(2)).Run
 	w.sealed(id)
 	w.settle(id, "refused", "no such domain", 1)
@@ -75,8 +78,11 @@ func TestShow(t *testing.T) {
 	w.do(call{path: "/v1/runs/" + id + "?x=1", token: billing}).want(t, 400, "bad-request")
 }
 
-func TestCancel(t *testing.T) {
+func TestCancel(t *testing.T) { eachKind(t, testCancel) }
+
+func testCancel(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	id := w.submit("k", rows(3)).Run
 	w.sealed(id)
 	w.settle(id, "done", "", 0)
@@ -89,18 +95,21 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestFailed(t *testing.T) {
+func TestFailed(t *testing.T) { eachKind(t, testFailed) }
+
+func testFailed(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	csv := w.submit("csv", rows(3)).Run
 	jsonl := w.submit("jsonl", `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`).Run
 	for _, id := range []string{csv, jsonl} {
 		w.sealed(id)
 		w.settle(id, "expired", `=cmd|' /C calc'!A0`, 0)
 	}
-	const csvRows = "organization_id,discovery_domain_id,orgops_outcome,orgops_error\n" +
-		"org_0000000000000000,ord_0000000000000000000000,expired,'=cmd|' /C calc'!A0\n"
-	const jsonRows = `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000",` +
-		`"orgops_outcome":"expired","orgops_error":"=cmd|' /C calc'!A0"}` + "\n"
+	csvRows := w.body("organization_id,discovery_domain_id,orgops_outcome,orgops_error\n" +
+		"org_0000000000000000,ord_0000000000000000000000,expired,'=cmd|' /C calc'!A0\n")
+	jsonRows := w.body(`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000",` +
+		`"orgops_outcome":"expired","orgops_error":"=cmd|' /C calc'!A0"}` + "\n")
 	tests := []struct {
 		name, run, accept string
 		status            int
@@ -146,8 +155,11 @@ func TestFailed(t *testing.T) {
 	})
 }
 
-func TestRetry(t *testing.T) {
+func TestRetry(t *testing.T) { eachKind(t, testRetry) }
+
+func testRetry(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	id := w.submit("k", rows(4)).Run
 	w.sealed(id)
 	retry := func(key, more string) response {
@@ -189,8 +201,11 @@ func TestRetry(t *testing.T) {
 
 // TestRefusedRetryEnds: a refusal is answered once the server has forgotten the
 // request, so that the same key, sent again, is decided again.
-func TestRefusedRetryEnds(t *testing.T) {
+func TestRefusedRetryEnds(t *testing.T) { eachKind(t, testRefusedRetryEnds) }
+
+func testRefusedRetryEnds(t *testing.T, kind string) {
 	w := newWorld(t, func(c *intakeapi.Config) { c.Logger = slog.New(slog.NewTextHandler(slowly{}, nil)) })
+	w.kind = kind
 	id := w.submit("k", rows(1)).Run
 	w.sealed(id)
 	w.eventually(func() bool { return len(w.spooled()) == 0 })
@@ -214,8 +229,11 @@ func (slowly) Write(p []byte) (int, error) {
 }
 
 // TestRetryByNextServer stops the server before a retry has begun.
-func TestRetryByNextServer(t *testing.T) {
+func TestRetryByNextServer(t *testing.T) { eachKind(t, testRetryByNextServer) }
+
+func testRetryByNextServer(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	id := w.submit("k", rows(2)).Run
 	w.sealed(id)
 	w.settle(id, "expired", "not there", 0, 1)
@@ -237,8 +255,11 @@ func TestRetryByNextServer(t *testing.T) {
 	}
 }
 
-func TestEvents(t *testing.T) {
+func TestEvents(t *testing.T) { eachKind(t, testEvents) }
+
+func testEvents(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	id := w.submit("k", rows(2)).Run
 	w.sealed(id)
 	r := w.request(call{path: "/v1/runs/" + id + "/events", token: billing})

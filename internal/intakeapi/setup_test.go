@@ -31,6 +31,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/intakeapi"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
@@ -65,6 +66,7 @@ tokens:
 type world struct {
 	t      testing.TB
 	config intakeapi.Config
+	kind   string // of the rows that are submitted
 	url    string
 	rdb    redis.UniversalClient
 	ledger *runs.Ledger
@@ -97,7 +99,7 @@ func (l *log) String() string {
 func newWorld(t testing.TB, change ...func(*intakeapi.Config)) *world {
 	t.Helper()
 	rdb := redistest.New(t)
-	w := &world{t: t, rdb: rdb, ledger: runs.New(rdb), spool: filepath.Join(t.TempDir(), "spool"), log: &log{}}
+	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: runs.New(rdb), spool: filepath.Join(t.TempDir(), "spool"), log: &log{}}
 	w.config = intakeapi.Config{
 		Redis: rdb, Ledger: w.ledger, Spool: w.spool, Version: "test",
 		Tokens: tokens(t, tokensFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
@@ -309,6 +311,21 @@ func (r response) run(t testing.TB) run {
 	return got
 }
 
+// eachKind runs a test with rows of a kind in the old ledger and of one in the core.
+func eachKind(t *testing.T, test func(t *testing.T, kind string)) {
+	for _, kind := range []string{"domain:verify", "clients:remove"} {
+		t.Run(kind, func(t *testing.T) { test(t, kind) })
+	}
+}
+
+// body makes rows of domain:verify those of the kind.
+func (w *world) body(rows string) string {
+	if w.kind == "clients:remove" {
+		return strings.ReplaceAll(rows, "discovery_domain_id", "client_id")
+	}
+	return rows
+}
+
 // rows are n rows of domain:verify in CSV.
 func rows(n int) string {
 	var b strings.Builder
@@ -319,10 +336,10 @@ func rows(n int) string {
 	return b.String()
 }
 
-// submit hands rows of domain:verify in for billing, and returns the run.
+// submit hands rows in for billing, and returns the run.
 func (w *world) submit(key, body string) run {
 	w.t.Helper()
-	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: key, body: body})
+	got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: key, body: w.body(body)})
 	got.want(w.t, http.StatusAccepted, "")
 	return got.run(w.t)
 }
@@ -365,12 +382,28 @@ func (w *world) eventually(so func() bool) {
 func (w *world) settle(id, outcome, detail string, items ...int64) {
 	w.t.Helper()
 	r, err := w.ledger.Get(w.t.Context(), id)
-	if err == nil {
+	if err == nil && r.Core {
+		err = w.settleInCore(id, ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, items)
+	} else if err == nil {
 		err = w.ledger.Settle(w.t.Context(), id, r.Kind, 0, items, outcome, detail)
 	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// settleInCore settles rows of a run of one segment.
+func (w *world) settleInCore(id string, result ledger.Result, items []int64) error {
+	p, err := w.ledger.Core().Sync(w.t.Context(), ledger.RunID(id)) // its commit may be under way
+	if err != nil {
+		return err
+	}
+	var rows []ledger.Row
+	for _, item := range items {
+		rows = append(rows, ledger.Row(item))
+	}
+	_, err = w.ledger.Core().Dismiss(w.t.Context(), ledger.Segment{Run: p.Run.ID, Incarnation: p.Run.Incarnation}, result, rows...)
+	return err
 }
 
 // spooled are the files in the spool but for the lock.
@@ -389,9 +422,13 @@ func (w *world) spooled() []string {
 	return names
 }
 
-// tasksOf counts the tasks that are enqueued.
-func (w *world) tasksOf(queue string) int {
+// enqueued counts the rows of the only run that are to be executed: those of the old
+// ledger by their tasks, those of the core are as soon as they are committed.
+func (w *world) enqueued(r runs.Run, queue string) int {
 	w.t.Helper()
+	if r.Core {
+		return int(r.Total)
+	}
 	info, err := asynq.NewInspectorFromRedisClient(w.rdb).GetQueueInfo(queue)
 	if err != nil {
 		w.t.Fatal(err)

@@ -43,6 +43,7 @@ type job struct {
 	Tenant      string        `json:"tenant"`
 	Label       string        `json:"label,omitempty"`
 	GiveUp      time.Duration `json:"give_up_ns,omitempty"`
+	NotBefore   time.Time     `json:"not_before,omitzero"`
 	SkipInvalid bool          `json:"skip_invalid,omitempty"`
 	Ignore      []string      `json:"ignore,omitempty"`
 	Digest      string        `json:"digest,omitempty"` // of the rows; they are the same still
@@ -52,7 +53,6 @@ type job struct {
 	Received    time.Time     `json:"received"`
 	Traceparent string        `json:"traceparent,omitempty"` // of the request, as it came
 
-	fresh   bool          // its run was begun just now, so that nothing of it can be there
 	refusal error         // of a retry
 	begun   chan struct{} // closed when its run is there, or cannot be
 	once    sync.Once

@@ -7,13 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/intake"
 	"orgops/internal/intakeapi"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
 )
 
 // TestNextServer stops the server between 202 and the submission: the next one on
 // the same spool completes the run.
-func TestNextServer(t *testing.T) {
+func TestNextServer(t *testing.T) { eachKind(t, testNextServer) }
+
+func testNextServer(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	release := w.server.HoldHandIns()
 	run := w.submit("k", rows(1200))
 	w.stop()
@@ -28,39 +35,108 @@ func TestNextServer(t *testing.T) {
 		}
 	}
 	w.start()
-	if r := w.sealed(run.Run); r.Total != 1200 || w.tasksOf("default.dns") != 1200 {
-		t.Errorf("%d rows, %d tasks; want 1200 of each", r.Total, w.tasksOf("default.dns"))
+	if r := w.sealed(run.Run); r.Total != 1200 || w.enqueued(r, "default.dns") != 1200 {
+		t.Errorf("%d rows, %d enqueued; want 1200 of each", r.Total, w.enqueued(r, "default.dns"))
 	}
 	w.eventually(func() bool { return len(w.spooled()) == 0 })
 }
 
 // TestNextServerAgain has the server end after the run was submitted, and before
 // the spool knew: nothing is submitted twice.
-func TestNextServerAgain(t *testing.T) {
+func TestNextServerAgain(t *testing.T) { eachKind(t, testNextServerAgain) }
+
+func testNextServerAgain(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	release := w.server.HoldHandIns()
 	run := w.submit("k", rows(3))
-	left := map[string][]byte{}
-	for _, name := range w.spooled() {
-		text, err := os.ReadFile(filepath.Join(w.spool, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		left[name] = text
-	}
+	left := w.readSpool()
 	release()
 	w.sealed(run.Run)
 	w.stop()
 	w.settle(run.Run, "done", "", 0)
-	for name, text := range left {
-		if err := os.WriteFile(filepath.Join(w.spool, name), text, 0o600); err != nil {
+	w.writeSpool(left)
+	w.start()
+	w.eventually(func() bool { return len(w.spooled()) == 0 })
+	if r := w.sealed(run.Run); r.Total != 3 || r.Settled != 1 || w.enqueued(r, "default.dns.fast") != 3 {
+		t.Errorf("run %+v and %d rows enqueued; want 3 rows, 1 settled, 3 enqueued", r, w.enqueued(r, "default.dns.fast"))
+	}
+}
+
+// TestNextServerRestoresRows has the server end before it read the commit back, and Redis
+// lose rows.
+func TestNextServerRestoresRows(t *testing.T) {
+	w := newWorld(t)
+	w.kind = "clients:remove"
+	release := w.server.HoldHandIns()
+	run := w.submit("k", rows(3))
+	left := w.readSpool()
+	release()
+	w.sealed(run.Run)
+	w.stop()
+	for _, key := range redistest.Keys(t, "orgops:v2:{*.0}:*") {
+		if err := w.rdb.Del(t.Context(), key).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if r, err := w.ledger.Core().Sync(t.Context(), ledger.RunID(run.Run)); err != nil || !r.Run.Control.Incomplete {
+		t.Fatalf("%+v, %v; want it incomplete", r, err)
+	}
+	w.writeSpool(left)
 	w.start()
 	w.eventually(func() bool { return len(w.spooled()) == 0 })
-	if r := w.sealed(run.Run); r.Total != 3 || r.Settled != 1 || w.tasksOf("default.dns.fast") != 3 {
-		t.Errorf("run %+v and %d tasks; want 3 rows, 1 settled, 3 tasks", r, w.tasksOf("default.dns.fast"))
+	if stored, err := w.ledger.Rows(t.Context(), run.Run, 0, 10); err != nil || len(stored) != 3 {
+		t.Errorf("%d rows, %v; want 3", len(stored), err)
+	}
+	if r := w.sealed(run.Run); r.Incomplete {
+		t.Errorf("run %+v; want it whole", r)
+	}
+}
+
+// TestOthersDoNotWaitForReadingBack: a submission whose rows are in, and are read back two
+// seconds later since Redis may lose them, keeps no other from being submitted.
+func TestOthersDoNotWaitForReadingBack(t *testing.T) {
+	server := redistest.Start(t, "--appendonly", "yes")
+	rdb := server.Client()
+	w := newWorld(t, func(c *intakeapi.Config) {
+		c.Redis, c.Ledger = rdb, runs.New(rdb)
+		c.Intake = intake.New(rdb, c.Ledger)
+	})
+	w.rdb, w.ledger, w.kind = rdb, w.config.Ledger, "clients:remove"
+	run := w.submit("k", rows(3))
+	w.sealed(run.Run)
+	held, left := false, 0
+	w.eventually(func() bool {
+		left = len(w.spooled())
+		held = held || w.server.TryHoldHandIns()
+		return held || left == 0
+	})
+	if left == 0 {
+		t.Error("others had to wait until it was read back")
+	}
+	w.eventually(func() bool { return len(w.spooled()) == 0 })
+}
+
+// readSpool returns the files of the spool.
+func (w *world) readSpool() map[string][]byte {
+	w.t.Helper()
+	files := map[string][]byte{}
+	for _, name := range w.spooled() {
+		text, err := os.ReadFile(filepath.Join(w.spool, name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		files[name] = text
+	}
+	return files
+}
+
+func (w *world) writeSpool(files map[string][]byte) {
+	w.t.Helper()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(w.spool, name), text, 0o600); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
 

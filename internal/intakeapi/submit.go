@@ -42,7 +42,7 @@ func (s *Server) order(r *http.Request) (j *job, dry bool, err error) {
 	if _, known := kindOf(kind); !known {
 		return nil, false, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(kind), strings.Join(kindNames(), ", "))
 	}
-	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "dry_run")
+	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "not_before", "dry_run")
 	if err != nil {
 		return nil, false, err
 	}
@@ -82,6 +82,9 @@ func orderOf(caller Caller, kind string, query url.Values) (*job, error) {
 	if j.GiveUp, err = giveUpOf(query, kind); err != nil {
 		return nil, err
 	}
+	if j.NotBefore, err = notBeforeOf(query); err != nil {
+		return nil, err
+	}
 	if names := query.Get("ignore_columns"); names != "" {
 		j.Ignore = strings.Split(names, ",")
 	}
@@ -110,6 +113,19 @@ func giveUpOf(query url.Values, kind string) (time.Duration, error) {
 		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.", shown(query.Get("give_up")))
 	}
 	return giveUp, nil
+}
+
+// notBeforeOf returns when the rows may start, the zero time for at once. A time in the
+// past is one too: the request may be a repeated one.
+func notBeforeOf(query url.Values) (time.Time, error) {
+	if !query.Has("not_before") {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, query.Get("not_before"))
+	if err != nil {
+		return time.Time{}, badRequest("The parameter not_before must be a time such as 2026-12-01T02:00:00Z, not %s.", shown(query.Get("not_before")))
+	}
+	return at.UTC(), nil
 }
 
 var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -188,14 +204,13 @@ func (s *Server) takeOver(ctx context.Context, j *job, u *upload, in intake.Inpu
 	if err := u.stage(j); err != nil {
 		return run, seen, err
 	}
-	run, created, err := s.cfg.Intake.Begin(ctx, in, checked, j.asRun())
+	run, _, err = s.cfg.Intake.Begin(ctx, in, checked, j.asRun())
 	if err == nil && run.Caller != j.Caller { // by hand, under the same id
 		err = &runs.MismatchError{Run: run.ID, Member: "caller"}
 	}
-	if err != nil || run.Sealed {
+	if err != nil || run.Sealed && !run.Incomplete {
 		return run, seen, err
 	}
-	j.fresh = created
 	_, err = s.accept(j, u)
 	return run, seen, err
 }

@@ -34,6 +34,22 @@ func zipped(t testing.TB, text string) string {
 	return b.String()
 }
 
+// TestNotBefore: a postponed run says so, and a time that cannot be read is refused.
+func TestNotBefore(t *testing.T) {
+	w := newWorld(t)
+	later := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	path := "/v1/runs/domain:verify" + query("not_before", later.Format(time.RFC3339))
+	got := w.do(call{method: "POST", path: path, token: billing, key: "k1", body: rows(1)})
+	got.want(t, http.StatusAccepted, "")
+	var told struct {
+		NotBefore time.Time `json:"not_before"`
+	}
+	if err := json.Unmarshal([]byte(got.body), &told); err != nil || !told.NotBefore.Equal(later) {
+		t.Errorf("%s, %v; want not_before %v", got.body, err, later)
+	}
+	w.do(call{method: "POST", path: "/v1/runs/domain:verify" + query("not_before", "tonight"), token: billing, key: "k2", body: rows(1)}).want(t, http.StatusBadRequest, "bad-request")
+}
+
 func TestSubmit(t *testing.T) {
 	const jsonl = `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}` + "\n"
 	tests := []struct {
@@ -59,13 +75,11 @@ func TestSubmit(t *testing.T) {
 				t.Errorf("Location %q, run %+v", got.Header.Get("Location"), told)
 			}
 			r := w.sealed(told.Run)
-			if r.Total != 1 || r.Caller != "billing" || w.tasksOf("default.dns.fast") != 1 {
-				t.Errorf("run %+v, %d tasks; want a row, billing's, and a task", r, w.tasksOf("default.dns.fast"))
+			if r.Total != 1 || r.Caller != "billing" || w.enqueued(r, "default.dns.fast") != 1 {
+				t.Errorf("run %+v, %d rows enqueued; want a row, billing's, and enqueued", r, w.enqueued(r, "default.dns.fast"))
 			}
+			w.eventually(func() bool { return len(w.spooled()) == 0 })
 			w.stop()
-			if left := w.spooled(); len(left) > 0 {
-				t.Errorf("left in the spool: %q", left)
-			}
 		})
 	}
 }
@@ -130,14 +144,17 @@ func TestSubmitRefuses(t *testing.T) {
 	}
 }
 
-func TestBadRows(t *testing.T) {
+func TestBadRows(t *testing.T) { eachKind(t, testBadRows) }
+
+func testBadRows(t *testing.T, kind string) {
 	var body strings.Builder
 	body.WriteString(rows(1))
 	for range 60 {
 		body.WriteString("org_0000000000000000,\n")
 	}
 	w := newWorld(t)
-	c := call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: body.String()}
+	w.kind = kind
+	c := call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(body.String())}
 	got := w.do(c)
 	got.want(t, 422, "bad-rows")
 	var told struct {
@@ -150,7 +167,7 @@ func TestBadRows(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &told); err != nil {
 		t.Fatal(err)
 	}
-	if told.BadRows != 60 || len(told.Rows) != 50 || told.Rows[0].Line != 3 || told.Rows[0].Message != "discovery_domain_id is missing" {
+	if told.BadRows != 60 || len(told.Rows) != 50 || told.Rows[0].Line != 3 || told.Rows[0].Message != w.body("discovery_domain_id is missing") {
 		t.Errorf("told of %d rows, %d of them: %+v", told.BadRows, len(told.Rows), told.Rows[0])
 	}
 	if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 || len(w.spooled()) > 0 {
@@ -169,27 +186,30 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-func TestSameKey(t *testing.T) {
+func TestSameKey(t *testing.T) { eachKind(t, testSameKey) }
+
+func testSameKey(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	first := w.submit("k", rows(3))
 	w.sealed(first.Run)
 
 	t.Run("the same content", func(t *testing.T) {
-		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: `"k"`, body: zipped(t, rows(3))})
+		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: `"k"`, body: zipped(t, w.body(rows(3)))})
 		got.want(t, 202, "")
 		if run := got.run(t); run.Run != first.Run || run.State != "open" {
 			t.Errorf("run %+v, want %s as it stands", run, first.Run)
 		}
 	})
 	t.Run("other content", func(t *testing.T) {
-		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(4)})
+		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(4))})
 		got.want(t, 422, "key-reused")
 		if !strings.Contains(got.body, "content") {
 			t.Errorf("what differs is not told: %s", got.body)
 		}
 	})
 	t.Run("another tenant", func(t *testing.T) {
-		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?tenant=acme", token: billing, key: "k", body: rows(3)})
+		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind + "?tenant=acme", token: billing, key: "k", body: w.body(rows(3))})
 		got.want(t, 422, "key-reused")
 	})
 	t.Run("another caller", func(t *testing.T) {
@@ -202,7 +222,7 @@ func TestSameKey(t *testing.T) {
 	})
 	t.Run("after its end", func(t *testing.T) {
 		w.settle(first.Run, "done", "", 0, 1, 2)
-		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(3)})
+		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(3))})
 		got.want(t, 200, "")
 		if run := got.run(t); run.Run != first.Run || run.State != "ended" || run.Counts["done"] != 3 {
 			t.Errorf("run %+v, want it ended", run)
@@ -211,15 +231,18 @@ func TestSameKey(t *testing.T) {
 }
 
 // TestAtOnce has one submission sent by many at once: one run, each row once.
-func TestAtOnce(t *testing.T) {
+func TestAtOnce(t *testing.T) { eachKind(t, testAtOnce) }
+
+func testAtOnce(t *testing.T, kind string) {
 	w := newWorld(t)
-	body := rows(1500)
+	w.kind = kind
+	body := w.body(rows(1500))
 	var senders sync.WaitGroup
 	var mu sync.Mutex
 	ids := map[string]int{}
 	for range 8 {
 		senders.Go(func() {
-			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: body})
+			got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: body})
 			got.want(t, 202, "")
 			mu.Lock()
 			defer mu.Unlock()
@@ -231,8 +254,8 @@ func TestAtOnce(t *testing.T) {
 		t.Fatalf("runs %v, want one", ids)
 	}
 	for id := range ids {
-		if r := w.sealed(id); r.Total != 1500 || w.tasksOf("default.dns") != 1500 {
-			t.Errorf("%d rows, %d tasks; want 1500 of each", r.Total, w.tasksOf("default.dns"))
+		if r := w.sealed(id); r.Total != 1500 || w.enqueued(r, "default.dns") != 1500 {
+			t.Errorf("%d rows, %d enqueued; want 1500 of each", r.Total, w.enqueued(r, "default.dns"))
 		}
 	}
 	w.eventually(func() bool { return len(w.spooled()) == 0 })
@@ -410,9 +433,12 @@ func TestRedisAway(t *testing.T) {
 }
 
 // TestHandInIsTriedAgain has Redis away between 202 and the submission.
-func TestHandInIsTriedAgain(t *testing.T) {
+func TestHandInIsTriedAgain(t *testing.T) { eachKind(t, testHandInIsTriedAgain) }
+
+func testHandInIsTriedAgain(t *testing.T, kind string) {
 	mini := redistest.Mini(t)
 	w := newWorld(t)
+	w.kind = kind
 	release := w.server.HoldHandIns()
 	run := w.submit("k", rows(3))
 	mini.SetError("LOADING Redis is loading the dataset in memory")
@@ -425,8 +451,11 @@ func TestHandInIsTriedAgain(t *testing.T) {
 }
 
 // TestCancelledOnTheWay has a run cancelled before its rows are in.
-func TestCancelledOnTheWay(t *testing.T) {
+func TestCancelledOnTheWay(t *testing.T) { eachKind(t, testCancelledOnTheWay) }
+
+func testCancelledOnTheWay(t *testing.T, kind string) {
 	w := newWorld(t)
+	w.kind = kind
 	release := w.server.HoldHandIns()
 	run := w.submit("k", rows(3))
 	got := w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/cancel", token: billing})
@@ -440,5 +469,5 @@ func TestCancelledOnTheWay(t *testing.T) {
 	if err != nil || r.Total != 0 || r.CancelledAt.IsZero() {
 		t.Errorf("run %+v, %v; want it cancelled without rows", r, err)
 	}
-	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(3)}).want(t, 200, "")
+	w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(3))}).want(t, 200, "")
 }

@@ -59,6 +59,10 @@ func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all 
 	if err != nil {
 		return nil, err
 	}
+	paused, err := cli.PausedQueue(s.Redis, tenant)
+	if err != nil {
+		return nil, err
+	}
 	ticks, err := watch.New(s.Redis, tenant).Ticks(ctx)
 	if err != nil {
 		return nil, err
@@ -81,6 +85,12 @@ func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all 
 		add(attention{
 			Tone: "bad", What: operation + " is blocked: " + b.Reason,
 			Then: "Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.",
+		})
+	}
+	if paused != "" {
+		add(attention{
+			Tone: "bad", What: "the queue " + printable(paused) + " is paused",
+			Then: "No row is released. To continue, " + cli.ResumeQueue + ".",
 		})
 	}
 	if b := judgement.Breaker; b != nil && b.ID != "" {

@@ -14,7 +14,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -231,15 +230,11 @@ func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, doma
 	}
 	a.More = known.More
 	for _, row := range known.Rows {
-		standing, err := intake.TasksOf(ctx, s.queued, row.Run, []int64{row.Item})
-		if err != nil {
+		view := []rowView{{Item: row.Item}}
+		if err := s.addTasks(ctx, row.Run, view); err != nil {
 			return known, a, err
 		}
-		task := ""
-		if name, there := standing[row.Item]; there {
-			task = taskPath(name)
-		}
-		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Status: printable(row.Stands()), Do: toDo(row), Task: task}
+		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Status: printable(row.Stands()), Do: toDo(row), Task: view[0].Task}
 		if row.Evidence != nil {
 			shown.LastCheck, shown.Proven = viewOfVerdict(row.Evidence.Evidence), row.Evidence.Compared != nil
 			shown.LastCheck.Next = row.NextLook()
@@ -261,6 +256,8 @@ func toDo(row cli.DomainState) string {
 	switch {
 	case f == nil && row.Run.Paused:
 		return "The run is paused. Resume it on its page or with: enqueue runs resume " + row.Run.ID
+	case f == nil && row.Run.Incomplete:
+		return "Of run " + row.Run.ID + ", " + cli.Lost(row.Run)
 	case f == nil && row.Run.Lost > 0:
 		return "The run has rows without a task. Repair it on its page or with: enqueue runs repair " + row.Run.ID
 	case f == nil, f.Well():

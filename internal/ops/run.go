@@ -279,8 +279,12 @@ func (s *site) open(ctx context.Context, run runs.Run, q rowsQuery) (v openView,
 	return v, s.addTasks(ctx, run, v.Rows)
 }
 
-// addTasks says of each row where its task is.
+// addTasks says of each row where its task is. A row of the core has one for seconds
+// alone.
 func (s *site) addTasks(ctx context.Context, run runs.Run, rows []rowView) error {
+	if run.Core {
+		return nil
+	}
 	items := make([]int64, len(rows))
 	for i, row := range rows {
 		items[i] = row.Item

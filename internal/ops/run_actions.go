@@ -35,7 +35,7 @@ func offersOf(r runs.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{
 		Pause: underWay && !r.Paused, Resume: underWay && (r.Paused || r.Resuming), Cancel: underWay,
-		Repair: !r.Ended() && !r.Paused && (r.Sealed || r.Walk != nil),
+		Repair: !r.Core && !r.Ended() && !r.Paused && (r.Sealed || r.Walk != nil),
 	}
 	if r.Ended() {
 		for _, c := range outcomesOf(r) {

@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
@@ -90,9 +91,9 @@ func (d *desk) handIn(id, kind, rows string) runs.Run {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	run, created, err := d.taker.Begin(d.t.Context(), in, checked, intake.Run{ID: id, Tenant: "default", Label: "label of " + id})
+	run, _, err := d.taker.Begin(d.t.Context(), in, checked, intake.Run{ID: id, Tenant: "default", Label: "label of " + id})
 	if err == nil {
-		_, err = d.taker.HandIn(d.t.Context(), in, checked, run, created, 0)
+		_, err = d.taker.HandIn(d.t.Context(), in, checked, run)
 	}
 	if err != nil {
 		d.t.Fatal(err)
@@ -122,11 +123,60 @@ func (d *desk) run(id string) runs.Run {
 	return r
 }
 
+// header reads the header of a run of the core.
+func (d *desk) header(id string) ledger.Run {
+	d.t.Helper()
+	r, err := d.ledger.Core().Get(d.t.Context(), ledger.RunID(id))
+	mustNot(d.t, err)
+	return r
+}
+
+func firstSegment(r ledger.Run) ledger.Segment {
+	return ledger.Segment{Run: r.ID, Incarnation: r.Incarnation}
+}
+
+func ledgerRows(items []int64) []ledger.Row {
+	rows := make([]ledger.Row, len(items))
+	for i, item := range items {
+		rows[i] = ledger.Row(item)
+	}
+	return rows
+}
+
+// settle settles rows of a small run that no worker has begun.
 func (d *desk) settle(id, outcome, detail string, items ...int64) {
 	d.t.Helper()
-	if err := d.ledger.Settle(d.t.Context(), id, d.run(id).Kind, 0, items, outcome, detail); err != nil {
-		d.t.Fatal(err)
+	_, err := d.ledger.Core().Dismiss(d.t.Context(), firstSegment(d.header(id)), ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, ledgerRows(items)...)
+	mustNot(d.t, err)
+}
+
+// begin begins a row of a small run.
+func (d *desk) begin(id string, item int64) (seg ledger.Segment, nonce ledger.Nonce) {
+	d.t.Helper()
+	core, seg := d.ledger.Core(), firstSegment(d.header(id))
+	released, err := core.Release(d.t.Context(), seg, ledger.Quota{First: 250})
+	mustNot(d.t, err)
+	var others []ledger.Row
+	for _, row := range released.Rows {
+		if int64(row.Row) != item {
+			others = append(others, row.Row)
+		}
 	}
+	_, err = core.GiveBack(d.t.Context(), seg, released.Token, others...)
+	mustNot(d.t, err)
+	x := ledger.Execution{Token: released.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
+	mustNot(d.t, core.Renew(d.t.Context(), ledger.Session{ID: x.Session}))
+	_, err = core.Begin(d.t.Context(), seg, x, ledger.Row(item))
+	mustNot(d.t, err)
+	return seg, x.Nonce
+}
+
+// note leaves a row of a small run open for an hour, with a note.
+func (d *desk) note(id string, item int64, text string) {
+	d.t.Helper()
+	seg, nonce := d.begin(id, item)
+	_, err := d.ledger.Core().End(d.t.Context(), seg, nonce, ledger.Ends(ledger.GiveBack{After: time.Hour, Note: text}, ledger.Row(item))...)
+	mustNot(d.t, err)
 }
 
 func do(h http.Handler, method, path string, form url.Values, changes ...change) *httptest.ResponseRecorder {
@@ -220,9 +270,9 @@ func TestEveryStateOfARun(t *testing.T) {
 			"open", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(4))
 				d.settle("a", "done", "", 0)
-				mustNot(d.t, d.ledger.Note(d.t.Context(), "a", 0, []int64{1}, "not_yet: no TXT record at h.example", time.Time{}))
+				d.note("a", 1, "not_yet: no TXT record at h.example")
 			},
-			[]string{"open", "1 of 4 rows settled", "1 done", "1 waits for DNS"}, []string{"pause", "repair", "cancel"},
+			[]string{"open", "1 of 4 rows settled", "1 done", "1 waits for DNS"}, []string{"pause", "cancel"},
 		},
 		{
 			"submitted", func(d *desk) {
@@ -244,13 +294,6 @@ func TestEveryStateOfARun(t *testing.T) {
 				mustNot(d.t, d.ledger.Pause(d.t.Context(), "a"))
 			},
 			[]string{"paused; to continue: enqueue runs resume a"}, []string{"resume", "cancel"},
-		},
-		{
-			"lost", func(d *desk) {
-				d.handIn("a", tasks.TypeVerify, domains(4))
-				mustNot(d.t, d.ledger.NoteLost(d.t.Context(), "a", 3, false))
-			},
-			[]string{"lost: rows 3", "they have no task: enqueue runs repair a"}, []string{"pause", "repair", "cancel"},
 		},
 		{
 			"ended well", func(d *desk) {
@@ -284,12 +327,13 @@ func TestEveryStateOfARun(t *testing.T) {
 		{
 			"under way", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(2))
-				_, err := d.ledger.Begin(d.t.Context(), "a", 1, d.run("a").Generation, "patch", []byte("x"), nil)
+				seg, nonce := d.begin("a", 1)
+				_, err := d.ledger.Core().Intend(d.t.Context(), seg, nonce, []byte("x"), 1)
 				mustNot(d.t, err)
 				_, err = d.ledger.Cancel(d.t.Context(), "a")
 				mustNot(d.t, err)
 			},
-			[]string{"cancelled; 1 row is in progress and finishes first", "1 cancelled"}, []string{"repair"},
+			[]string{"cancelled; 1 row is in progress and finishes first", "1 cancelled"}, nil,
 		},
 		{
 			"walking", func(d *desk) {
@@ -438,13 +482,8 @@ func TestUnwellRowsAreFilteredAndPaged(t *testing.T) {
 			t.Errorf("row 178 is not told by %q: %s", want, plain(page))
 		}
 	}
-	for _, want := range []string{
-		`href="/domains?domain=dom_178&amp;organization=org_1&amp;tenant=default"`,
-		`href="/monitor/queues/default.dns.fast/tasks/` + redistest.TaskID(t, d.rdb, "default.dns.fast", "a-178-0") + `"`,
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no link %s in %s", want, page)
-		}
+	if want := `href="/domains?domain=dom_178&amp;organization=org_1&amp;tenant=default"`; !strings.Contains(page, want) {
+		t.Errorf("no link %s in %s", want, page)
 	}
 	if got := do(d.pages, http.MethodGet, "/runs/a?from=x", nil).Code; got != http.StatusBadRequest {
 		t.Errorf("from=x: %d, want 400", got)
@@ -456,8 +495,7 @@ func TestUnwellRowsAreFilteredAndPaged(t *testing.T) {
 func TestOpenRowsArePaged(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(130))
-	next := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-	mustNot(t, d.ledger.Note(t.Context(), "a", 0, []int64{7}, "not_yet: no TXT record at h.example", next))
+	d.note("a", 7, "not_yet: no TXT record at h.example")
 	var got []string
 	first := d.get("/runs/a")
 	for page := first; page != ""; {
@@ -473,8 +511,8 @@ func TestOpenRowsArePaged(t *testing.T) {
 		t.Errorf("open rows: %v, want 0 to 129", got)
 	}
 	for _, want := range []string{
-		"org_1 dom_7 not_yet: no TXT record at h.example 2031-02-03 04:05:06 UTC", "waiting for a worker",
-		"1 not_yet: no TXT record at … 2031-02-03 04:05:06 UTC", "129 a worker",
+		"org_1 dom_7 not_yet: no TXT record at h.example 2", "waiting for a worker",
+		"1 not_yet: no TXT record at … 2", "129 a worker",
 	} {
 		if !strings.Contains(plain(first), want) {
 			t.Errorf("the page does not say %q: %s", want, plain(first))
@@ -487,16 +525,21 @@ func TestOpenRowsArePaged(t *testing.T) {
 func TestWhatStrangersWroteIsInert(t *testing.T) {
 	d := newDesk(t)
 	const script = `<script>alert(1)</script>`
-	_, _, err := d.ledger.Create(t.Context(), runs.Run{
-		ID: "a", Kind: tasks.TypeVerify, Tenant: "default", Label: script, Caller: script, Format: "csv", Columns: []string{"organization_id", "discovery_domain_id"},
+	_, header, _, err := d.ledger.CreateInCore(t.Context(), ledger.NewRun{
+		ID: "a", Kind: tasks.TypeVerify, Tenant: "default",
+		Description: ledger.Description{Label: script, Caller: script, Format: "csv", Columns: []string{"organization_id", "discovery_domain_id"}},
 	})
 	mustNot(t, err)
-	cells, err := json.Marshal([]string{script, `"><img src=x onerror=alert(1)>` + "\x1b[2J"})
+	row, err := json.Marshal(map[string]string{"organization_id": script, "discovery_domain_id": `"><img src=x onerror=alert(1)>` + "\x1b[2J"})
 	mustNot(t, err)
-	mustNot(t, d.ledger.StoreRows(t.Context(), "a", 0, [][]byte{cells, cells}))
-	mustNot(t, d.ledger.Seal(t.Context(), "a", 2))
+	stager, err := d.ledger.Core().NewStager(t.Context(), header)
+	mustNot(t, err)
+	mustNot(t, stager.Add(t.Context(), row))
+	mustNot(t, stager.Add(t.Context(), row))
+	_, err = stager.Commit(t.Context())
+	mustNot(t, err)
 	d.settle("a", "refused", "the API says "+script, 0)
-	mustNot(t, d.ledger.Note(t.Context(), "a", 0, []int64{1}, "not_yet: "+script, time.Time{}))
+	d.note("a", 1, "not_yet: "+script)
 	for _, path := range []string{"/runs", "/runs/a", "/runs/a?q=" + url.QueryEscape(`"><script>`), "/runs?tenant=" + url.QueryEscape(`"><script>`), "/runs/%3Cscript%3E"} {
 		w := do(d.pages, http.MethodGet, path, nil)
 		page := w.Body.String()
@@ -542,7 +585,7 @@ func TestADownloadThatBreaksOffIsNotTakenForWhole(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(5))
 	d.settle("a", "refused", "no", 1, 2)
-	mustNot(t, d.rdb.Set(t.Context(), "orgops:v1:{run:a}:rows", "not a hash", 0).Err())
+	mustNot(t, d.rdb.Set(t.Context(), redistest.Keys(t, "*:chunks")[0], "not a hash", 0).Err())
 	server := httptest.NewServer(d.pages)
 	defer server.Close()
 	resp, err := server.Client().Get(server.URL + "/runs/a/failed")
@@ -561,7 +604,8 @@ func TestADownloadThatBreaksOffIsNotTakenForWhole(t *testing.T) {
 func TestAttention(t *testing.T) {
 	d := newDesk(t)
 	ctx := t.Context()
-	d.handIn("a", tasks.TypeVerify, domains(3))
+	_, _, err := d.taker.BeginPending(ctx, "", intake.Run{ID: "a", Tenant: "default"})
+	mustNot(t, err)
 	mustNot(t, d.ledger.NoteLost(ctx, "a", 2, false))
 	limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10}})
 	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains"))
@@ -575,8 +619,12 @@ func TestAttention(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
+	_, err = asynq.NewClientFromRedisClient(d.rdb).Enqueue(asynq.NewTask("domain:update", nil), asynq.Queue("default.rows"))
+	mustNot(t, err)
+	mustNot(t, asynq.NewInspectorFromRedisClient(d.rdb).PauseQueue("default.rows"))
 	page := plain(d.get("/runs"))
 	for _, want := range []string{
+		"the queue default.rows is paused", "resume it on the page Queues",
 		"the operation verify is blocked: 403: missing scope update:domains",
 		"has asked this tenant to pause (429) until",
 		"breaker of the sweeps: OPEN since", "--confirm sweep-1", "Confirm and close the breaker",
@@ -650,18 +698,6 @@ func (d *desk) breaker() (b tasks.Breaker) {
 	return b
 }
 
-// pending are the ids of the tasks that wait in the queues of small runs.
-func (d *desk) pending() (ids []string) {
-	d.t.Helper()
-	all, err := d.inspector.ListPendingTasks("default.dns.fast", asynq.PageSize(1000))
-	mustNot(d.t, err)
-	for _, task := range all {
-		ids = append(ids, redistest.RelativeTaskID(task.ID))
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 // TestActions holds that each action does what the command does, tells what came of it
 // and is logged.
 func TestActions(t *testing.T) {
@@ -673,8 +709,8 @@ func TestActions(t *testing.T) {
 			t.Errorf("paused %v, at %s: %s", d.run("a").Paused, at, page)
 		}
 		page, _ = d.post("/runs/a/resume", url.Values{})
-		if r := d.run("a"); r.Paused || r.Generation != r.First+1 || !slices.Contains(d.pending(), "a-0-1") || !strings.Contains(page, "run a: resumed; open rows: 3") {
-			t.Errorf("paused %v, generation %d, tasks %q: %s", r.Paused, r.Generation, d.pending(), page)
+		if r := d.run("a"); r.Paused || !strings.Contains(page, "run a: resumed; open rows: 3") {
+			t.Errorf("paused %v: %s", r.Paused, page)
 		}
 		if log := d.log.String(); !strings.Contains(log, "action=resume") || !strings.Contains(log, `of="run a"`) {
 			t.Errorf("log: %s", log)
@@ -690,15 +726,6 @@ func TestActions(t *testing.T) {
 		page, _ = d.post("/runs/a/pause", url.Values{})
 		if !strings.Contains(page, "Failed, possibly in part: ") || !strings.Contains(page, "has ended") {
 			t.Errorf("to pause what has ended: %s", page)
-		}
-	})
-	t.Run("repair", func(t *testing.T) {
-		d := newDesk(t)
-		d.handIn("a", tasks.TypeVerify, domains(3))
-		mustNot(t, d.inspector.DeleteTask("default.dns.fast", redistest.TaskID(t, d.rdb, "default.dns.fast", "a-1-0")))
-		page, _ := d.post("/runs/a/repair", url.Values{})
-		if got := d.pending(); len(got) != 3 || !strings.Contains(page, "rows that were lost: 1 of 3 open ones, tasks enqueued for them: 1") {
-			t.Errorf("tasks %q: %s", got, page)
 		}
 	})
 	t.Run("retry", func(t *testing.T) {
@@ -912,16 +939,16 @@ func TestAnOutcomeIsNotLookedForInVain(t *testing.T) {
 	reads := &rowsRead{}
 	d.rdb.AddHook(reads)
 	for path, rows := range map[string]int{"/runs/a?outcome=other": 0, "/runs/a?outcome=done": 0, "/runs/a?outcome=expired": 1, "/runs/a?outcome=refused": 3} {
-		reads.fates = 0
+		reads.results = 0
 		page := d.get(path, header("Orgops-Live", "1"))
-		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.fates > 0) != (rows > 0) || !strings.Contains(page, `id="failed"`) {
-			t.Errorf("%s: %d rows, read %d times; want %d", path, got, reads.fates, rows)
+		if got := strings.Count(page, `<tr id="row-`); got != rows || (reads.results > 0) != (rows > 0) || !strings.Contains(page, `id="failed"`) {
+			t.Errorf("%s: %d rows, read %d times; want %d", path, got, reads.results, rows)
 		}
 	}
 }
 
-// rowsRead counts how often fates were read.
-type rowsRead struct{ fates int }
+// rowsRead counts how often results were read.
+type rowsRead struct{ results int }
 
 func (r *rowsRead) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -942,8 +969,8 @@ func (r *rowsRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 }
 
 func (r *rowsRead) count(cmd redis.Cmder) {
-	if args := cmd.Args(); cmd.Name() == "hmget" && strings.HasSuffix(fmt.Sprint(args[1]), "fates") {
-		r.fates++
+	if args := cmd.Args(); cmd.Name() == "hmget" && strings.HasSuffix(fmt.Sprint(args[1]), ":results") {
+		r.results++
 	}
 }
 

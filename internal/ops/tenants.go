@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/pace"
+	"orgops/internal/runs"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -67,7 +69,7 @@ func (s *site) tenants(w http.ResponseWriter, r *http.Request) {
 		s.unread(w, r, "tenants", err)
 		return
 	}
-	names := s.tenantNames(queues)
+	names := s.tenantNames(queues, open)
 	p := tenantsPage{Live: len(names) <= liveTenants}
 	for _, name := range names {
 		p.Tenants = append(p.Tenants, s.viewOfTenant(ctx, name, queues, open[name].Lost))
@@ -75,13 +77,13 @@ func (s *site) tenants(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "tenants", page{Title: "Tenants", Section: "tenants", Data: p})
 }
 
-// tenantNames are this worker's tenants, then those that have queues.
-func (s *site) tenantNames(queues []string) []string {
+// tenantNames are this worker's tenants, then those that have queues or open runs.
+func (s *site) tenantNames(queues []string, open map[string]runs.Open) []string {
 	var names, others []string
 	for _, t := range s.Tenants {
 		names = append(names, t.Name)
 	}
-	for _, queue := range queues {
+	for _, queue := range slices.Concat(queues, slices.Collect(maps.Keys(open))) {
 		name, _, _ := strings.Cut(queue, ".")
 		if tasks.CheckTenant(name) == nil && !slices.Contains(names, name) && !slices.Contains(others, name) {
 			others = append(others, name)

@@ -1,0 +1,421 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/otlptest"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// stage creates a run of the core and stages its rows, without a commit.
+func (d desk) stage(n ledger.NewRun, rows [][]byte) *ledger.Stager {
+	d.t.Helper()
+	if n.Tenant == "" {
+		n.Tenant = tasks.DefaultTenant
+	}
+	core := d.ledger.Core()
+	run, _, err := core.Create(d.t.Context(), n)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s, err := core.NewStager(d.t.Context(), run)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, row := range rows {
+		if err := s.Add(d.t.Context(), row); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// submit submits a run of the core.
+func (d desk) submit(n ledger.NewRun, rows [][]byte) {
+	d.t.Helper()
+	run, err := d.stage(n, rows).Commit(d.t.Context())
+	if err == nil {
+		err = d.ledger.Core().Wake(d.t.Context(), run.Tenant)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// coreRun reads a run of the core.
+func (d desk) coreRun(id ledger.RunID) ledger.Run {
+	d.t.Helper()
+	r, err := d.ledger.Core().Get(d.t.Context(), id)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// counts reads the exact number of settled rows of a run of the core.
+func (d desk) counts(id ledger.RunID) ledger.Counts {
+	d.t.Helper()
+	c, err := d.ledger.Core().Counts(d.t.Context(), d.coreRun(id))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return c
+}
+
+// finished waits until a run of the core has ended and what follows that is done.
+func (d desk) finished(id ledger.RunID) {
+	d.t.Helper()
+	await(d.t, "the end of run "+string(id), func() bool { return !d.coreRun(id).FinishedAt.IsZero() })
+}
+
+// jsonRows returns rows of the sandbox's CSV as the contents of rows.
+func jsonRows(t *testing.T, file []byte) (rows [][]byte) {
+	t.Helper()
+	lines, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines[1:] {
+		row := map[string]any{}
+		for i, name := range lines[0] {
+			switch {
+			case line[i] == "":
+			case name == "use_for_organization_discovery":
+				row[name] = line[i] == "true"
+			default:
+				row[name] = line[i]
+			}
+		}
+		content, err := json.Marshal(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, content)
+	}
+	return rows
+}
+
+// coreRuns are rows of each kind of the core.
+type coreRuns map[ledger.Kind][][]byte
+
+func ofTheCore(t *testing.T, updates, clients, templates []byte) coreRuns {
+	t.Helper()
+	return coreRuns{kinds.Update: jsonRows(t, updates), kinds.Remove: jsonRows(t, clients), kinds.Create: bytes.Split(bytes.TrimSpace(templates), []byte("\n"))}
+}
+
+func runOf(k ledger.Kind) ledger.RunID { return ledger.RunID(strings.ReplaceAll(string(k), ":", "-")) }
+
+// submitAll submits a run of each kind.
+func (d desk) submitAll(rows coreRuns) {
+	d.t.Helper()
+	for kind, of := range rows {
+		d.submit(ledger.NewRun{ID: runOf(kind), Kind: kind, Description: ledger.Description{Format: "csv"}}, of)
+	}
+}
+
+// settledInCore returns the number of settled rows of all runs.
+func (d desk) settledInCore(rows coreRuns) (n int64) {
+	d.t.Helper()
+	for kind := range rows {
+		n += d.counts(runOf(kind)).Settled()
+	}
+	return n
+}
+
+// wantDone fails unless every row of the runs is done.
+func (d desk) wantDone(rows coreRuns) {
+	d.t.Helper()
+	for kind, of := range rows {
+		d.finished(runOf(kind))
+		if c := d.counts(runOf(kind)); c[ledger.Done]+c[engine.Unchanged] != int64(len(of)) || c.Settled() != int64(len(of)) {
+			d.t.Errorf("%s: counts %v, want %d done", kind, c, len(of))
+		}
+	}
+}
+
+// effects compares the tenant with the rows. again is how many changes more than
+// needed may have been sent. Whatever is sent, no template is created twice.
+func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
+	t.Helper()
+	patched, removed, created := map[string]int{}, map[string]int{}, map[string]int{}
+	for _, r := range log {
+		if !r.Handled || r.Status/100 != 2 {
+			continue
+		}
+		switch r.Operation {
+		case sandbox.OpUpdateDiscoveryDomain:
+			patched[r.Domain]++
+		case sandbox.OpRemoveOrganizationClients:
+			for _, c := range r.Clients {
+				removed[c]++
+			}
+		case sandbox.OpCreateTemplate:
+			created[r.Template]++
+		}
+	}
+	for _, tt := range []struct {
+		kind   ledger.Kind
+		member string
+		times  map[string]int
+	}{{kinds.Update, "discovery_domain_id", patched}, {kinds.Remove, "client_id", removed}, {kinds.Create, "name", created}} {
+		more := 0
+		for _, content := range rows[tt.kind] {
+			var row map[string]any
+			if err := json.Unmarshal(content, &row); err != nil {
+				t.Fatal(err)
+			}
+			n := tt.times[fmt.Sprint(row[tt.member])]
+			if n == 0 {
+				t.Errorf("%s: nothing was sent for %s", tt.kind, content)
+			}
+			more += max(n-1, 0)
+		}
+		if len(tt.times) != len(rows[tt.kind]) || more > again || tt.kind == kinds.Create && more > 0 {
+			t.Errorf("%s: %d of %d rows, %d changes more than needed, want at most %d", tt.kind, len(tt.times), len(rows[tt.kind]), more, again)
+		}
+	}
+}
+
+// wantEvent fails unless the processes logged the end of the kind's run as one event.
+func wantEvent(t *testing.T, kind ledger.Kind, rows int, from ...*process) {
+	t.Helper()
+	var events []map[string]any
+	for _, p := range from {
+		for _, line := range logLines(p.stderr.String()) {
+			if line["msg"] == "event" && line["run"] == string(runOf(kind)) {
+				events = append(events, line)
+			}
+		}
+	}
+	if len(events) != 1 {
+		t.Fatalf("%s: events %v, want one", kind, events)
+	}
+	counts, _ := events[0]["counts"].(map[string]any)
+	done, _ := counts["done"].(float64)
+	unchanged, _ := counts["unchanged"].(float64)
+	if events[0]["kind"] != string(kind) || int(done+unchanged) != rows {
+		t.Errorf("event %v, want %d rows of kind %s", events[0], rows, string(kind))
+	}
+}
+
+// TestCore has a worker execute a run of each kind of the core, stops it in the middle,
+// and has another continue: every change is made once, and the end of each run is an
+// event.
+func TestCore(t *testing.T) {
+	t.Parallel()
+	const rows = 250
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	all := ofTheCore(t, box.SeedUpdates(rows), box.SeedClients(rows), box.SeedTemplates(rows))
+	slow := box.AddFault(sandbox.Fault{AnswerLatency: 50 * time.Millisecond})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_RATE": "200/s", "ORGOPS_BURST": "40"})
+	first := begin(t, env)
+	first.says("worker started", nil)
+	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Version != version || !slices.Equal(all[0].Tenants, []ledger.Tenant{"default"}) || len(all[0].Kinds) != 4 {
+		t.Errorf("sessions %+v, %v", all, err)
+	}
+	d.submitAll(all)
+	await(t, "some rows", func() bool { return d.settledInCore(all) > 50 })
+	if status := first.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	if n := d.settledInCore(all); n == 3*rows {
+		t.Error("all was done before the worker was stopped: the test shows nothing")
+	}
+	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("sessions %v, %v after the worker's end; want none", all, err)
+	}
+	slow()
+	second := begin(t, env)
+	d.wantDone(all)
+	all.effects(t, box.Requests(), 0)
+	for kind := range all {
+		wantEvent(t, kind, rows, first, second)
+	}
+	_, metrics := second.page("probe-addr", "/metrics")
+	for _, want := range []string{`orgops_tasks_total{outcome="done",tenant="default",type="clients:remove"}`, `orgops_clients_per_request_limit{tenant="default"} 100`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in\n%s", want, metrics)
+		}
+	}
+	second.says("task", map[string]string{"type": string(kinds.Remove), "tenant": "default", "run": string(runOf(kinds.Remove)), "outcome": "done"})
+	for _, r := range box.Requests() {
+		if r.Operation == sandbox.OpUpdateDiscoveryDomain && !strings.HasPrefix(r.CorrelationID, string(runOf(kinds.Update))+":0:") {
+			t.Errorf("correlation id %q, want that of the row", r.CorrelationID)
+			break
+		}
+	}
+}
+
+// TestCoreFleet kills one of two workers in the middle of runs of the core, and starts it
+// again: every row ends once, and only what was in progress may be sent again.
+func TestCoreFleet(t *testing.T) {
+	const rows = 1000
+	f := assemble(t)
+	f.slow(20, 30)
+	file := func(name string) []byte {
+		_, body := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/%s?n=%d", f.authURL, name, rows), "")
+		return []byte(body)
+	}
+	all := ofTheCore(t, file("updates.csv"), file("clients.csv"), file("templates.jsonl"))
+	one := f.work("one")
+	f.work("other")
+	f.submitAll(all)
+	await(t, "some rows", func() bool { return f.settledInCore(all) > rows/2 })
+	one.signal(syscall.SIGKILL)
+	_ = one.wait(patience) // it says that it was killed
+	if f.settledInCore(all) == 3*rows {
+		t.Error("all was done before the worker was killed: the test shows nothing")
+	}
+	f.work("one")
+	f.wantDone(all)
+	all.effects(t, f.requests(), apiTasks)
+}
+
+// TestCoreKilledAlone kills the only worker while its requests fill all places, and starts
+// another: a run is carried out before asynq has found the tasks of the killed one, for
+// which it needs a minute or two.
+func TestCoreKilledAlone(t *testing.T) {
+	f := assemble(t)
+	_, file := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/updates.csv?n=%d", f.authURL, 2*apiTasks), "")
+	rows := jsonRows(t, []byte(file))
+	f.slow(25_000, 0)
+	one := f.work("one")
+	f.submit(ledger.NewRun{ID: "first", Kind: kinds.Update}, rows[:apiTasks])
+	await(t, "tasks in all places", func() bool { return len(f.activeIDs()) == apiTasks })
+	left := f.activeIDs()
+	one.signal(syscall.SIGKILL)
+	_ = one.wait(patience) // it says that it was killed
+	f.quick()
+	f.work("other")
+	await(t, "the end of the killed worker's session", func() bool {
+		sessions, err := f.ledger.Core().Sessions(t.Context())
+		return err == nil && len(sessions) == 1
+	})
+	f.submit(ledger.NewRun{ID: "second", Kind: kinds.Update}, rows[apiTasks:])
+	await(t, "rows of the second run", func() bool { return f.counts("second").Settled() > 0 })
+	active := f.activeIDs()
+	if slices.ContainsFunc(left, func(id string) bool { return !slices.Contains(active, id) }) {
+		t.Error("asynq had found the tasks of the killed worker before")
+	}
+	f.finished("first")
+	f.finished("second")
+}
+
+// activeIDs returns the ids of the tasks that asynq takes for being in progress, of the
+// core's queue.
+func (d desk) activeIDs() (ids []string) {
+	d.t.Helper()
+	all, err := asynq.NewInspectorFromRedisClient(d.redis).ListActiveTasks(engine.Queue(tasks.DefaultTenant), asynq.PageSize(10*apiTasks))
+	if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
+		d.t.Fatal(err)
+	}
+	for _, task := range all {
+		ids = append(ids, task.ID)
+	}
+	return ids
+}
+
+// TestCoreCutOff stops a worker whose requests take longer than it may: it gives their
+// rows back at once, and another worker executes them, after it has read what became of
+// the requests.
+func TestCoreCutOff(t *testing.T) {
+	t.Parallel()
+	const rows = 12
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	all := jsonRows(t, box.SeedUpdates(rows))
+	quick := box.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, AnswerLatency: 20 * time.Second})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_SHUTDOWN_TIMEOUT": "1s"})
+	first := begin(t, env)
+	d.submit(ledger.NewRun{ID: "updates", Kind: kinds.Update}, all)
+	patches := func() (n int) {
+		for _, r := range box.Requests() {
+			if r.Operation == sandbox.OpUpdateDiscoveryDomain {
+				n++
+			}
+		}
+		return n
+	}
+	await(t, "requests under way", func() bool { return patches() == rows })
+	if status := first.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	run := d.coreRun("updates")
+	states, err := d.ledger.Core().Rows(t.Context(), ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range states {
+		if row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 || row.Intent == nil {
+			t.Errorf("row %d: %+v, want it to wait, with an intent and no attempt", row.Row, row)
+		}
+	}
+	quick()
+	begin(t, env)
+	d.finished("updates")
+	if c := d.counts("updates"); c[ledger.Done] != rows {
+		t.Errorf("counts %v", c)
+	}
+	if n := patches(); n != rows {
+		t.Errorf("%d PATCHes for %d rows", n, rows)
+	}
+}
+
+// TestTraceOfACoreRow: an execution is a trace, which links to the submission, with its
+// permits and requests, and its log line names it.
+func TestTraceOfACoreRow(t *testing.T) {
+	t.Parallel()
+	const submission = "0af7651916cd43dd8448eb211c80319c"
+	box, d, collector := startBox(t, sandbox.Options{}), newDesk(t), otlptest.Start(t)
+	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_OTLP_ENDPOINT": collector.URL}))
+	rows := jsonRows(t, box.SeedUpdates(2))[1:] // which sets the status alone
+	d.submit(ledger.NewRun{ID: "job", Kind: kinds.Update, Description: ledger.Description{Trace: "00-" + submission + "-b7ad6b7169203331-01"}}, rows)
+	d.finished("job")
+	p.stop()
+	byID, below := map[string]otlptest.Span{}, map[string]bool{}
+	for _, s := range collector.Spans() {
+		byID[s.ID] = s
+	}
+	var root otlptest.Span
+	for _, s := range byID {
+		if s.Name == "process domain:update" {
+			root = s
+		}
+	}
+	for _, s := range byID {
+		if s.Trace == root.Trace {
+			below[s.Name+" < "+byID[s.Parent].Name] = true
+		}
+	}
+	want := []string{
+		"get_discovery_domain < process domain:update", "permit < process domain:update",
+		"process domain:update < ", "update_discovery_domain < process domain:update",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(below))); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	if !slices.Equal(root.Links, []string{submission}) || root.Attributes["orgops.outcome"] != "done" || root.Attributes["orgops.run"] != "job" || root.Attributes["orgops.row"] != "0" {
+		t.Errorf("the execution says %+v", root)
+	}
+	if line := p.says("task", map[string]string{"run": "job"}); line["trace_id"] != root.Trace {
+		t.Errorf("line %v, want trace %s", line, root.Trace)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/internal/watch"
+	"orgops/tasks"
+)
+
+// TestDrain has a worker drain a ledger with runs of both cores that wait for somebody
+// else, or are another tenant's: it ends when its own run has ended and that was told.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	row := [][]byte{[]byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","use_for_organization_discovery":true}`)}
+	for id, control := range map[ledger.RunID]ledger.Control{
+		"core-paused": {Paused: true}, "core-held": {Held: true}, "core-later": {NotBefore: time.Now().Add(time.Hour)},
+	} {
+		d.submit(ledger.NewRun{ID: id, Kind: kinds.Update, Control: control}, row)
+	}
+	d.submit(ledger.NewRun{ID: "core-elsewhere", Tenant: "elsewhere", Kind: kinds.Update}, row)
+	d.stage(ledger.NewRun{ID: "core-staged", Kind: kinds.Update}, row)
+	d.handIn(intake.Run{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
+	if err := d.ledger.Pause(t.Context(), "paused"); err != nil {
+		t.Fatal(err)
+	}
+	d.handIn(intake.Run{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
+	sweep := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
+	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), watch.New(d.redis, tasks.DefaultTenant), sweep, tasks.SweepOrder{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.ledger.Pause(t.Context(), "sweep"); err != nil {
+		t.Fatal(err)
+	}
+	own := jsonRows(t, box.SeedUpdates(30))
+	d.submit(ledger.NewRun{ID: "own", Kind: kinds.Update}, own)
+
+	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	if r := d.coreRun("own"); r.FinishedAt.IsZero() {
+		t.Errorf("run own is not finished: %+v", r)
+	}
+	if c := d.counts("own"); c[ledger.Done] != int64(len(own)) {
+		t.Errorf("run own: %v", c)
+	}
+	for _, id := range []ledger.RunID{"core-paused", "core-held", "core-later", "core-elsewhere"} {
+		if c := d.counts(id); c.Settled() != 0 {
+			t.Errorf("run %s: %v, want it open", id, c)
+		}
+	}
+}
+
+// TestGoesOn compares the runs of the core for which a draining worker waits.
+func TestGoesOn(t *testing.T) {
+	now := time.Now()
+	open := ledger.Run{CommittedAt: now}
+	with := func(c ledger.Control) ledger.Run { return ledger.Run{CommittedAt: now, Control: c} }
+	for i, tt := range []struct {
+		run  ledger.Run
+		want bool
+	}{
+		{open, true},
+		{ledger.Run{}, false},
+		{ledger.Run{CommittedAt: now, Growing: true}, false},
+		{ledger.Run{CommittedAt: now, EndedAt: now, Control: ledger.Control{Paused: true}}, true},
+		{with(ledger.Control{Paused: true}), false},
+		{with(ledger.Control{Held: true}), false},
+		{with(ledger.Control{Incomplete: true}), false},
+		{with(ledger.Control{NotBefore: now.Add(time.Minute)}), false},
+		{with(ledger.Control{NotBefore: now.Add(-time.Minute)}), true},
+		{with(ledger.Control{Paused: true, Cancelled: true}), true},
+	} {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			if got := goesOn(tt.run, now); got != tt.want {
+				t.Errorf("got %t for %+v", got, tt.run)
+			}
+		})
+	}
+}
+
+// TestReleased holds that each kind has a handler, a cost but for DNS checks, and
+// an operation that writes.
+func TestReleased(t *testing.T) {
+	w := &worker{}
+	for kind, k := range released(7, false) {
+		if len(k.Operations.Ready) == 0 || k.Cost.First == 0 || k.Cost.Ready == 0 || !slices.ContainsFunc(k.Operations.Ready, apiclient.Writes) {
+			t.Errorf("%s: %+v", kind, k)
+		}
+		if kind == kinds.Remove && k.Batch != 7 {
+			t.Errorf("%d removals in a task, want the setting", k.Batch)
+		}
+		if metricType(kind) == "unknown" {
+			t.Errorf("%s has no name in metrics", kind)
+		}
+	}
+	if got := w.about().Kinds; len(got) != len(released(1, false)) {
+		t.Errorf("the session has kinds %v", got)
+	}
+}

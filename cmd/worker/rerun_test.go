@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/engine"
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// halves returns two files of clients that the tenant has, with so many rows each.
+func halves(box *sandbox.Sandbox, rows int) (one, other []byte) {
+	lines := bytes.SplitAfter(bytes.TrimSpace(box.SeedClients(2*rows)), []byte("\n"))
+	header := lines[0]
+	return bytes.Join(append([][]byte{header}, lines[1:1+rows]...), nil), bytes.Join(append([][]byte{header}, lines[1+rows:]...), nil)
+}
+
+// clientsOf returns the clients of a file, as <organization>,<client>, sorted.
+func clientsOf(file []byte) (clients []string) {
+	for _, line := range bytes.Split(bytes.TrimSpace(file), []byte("\n"))[1:] {
+		clients = append(clients, string(line))
+	}
+	return slices.Sorted(slices.Values(clients))
+}
+
+// removedFrom returns the clients that requests have removed, sorted, with repetitions.
+func removedFrom(box *sandbox.Sandbox) (clients []string) {
+	for _, r := range box.Requests() {
+		if r.Operation == sandbox.OpRemoveOrganizationClients && r.Handled && r.Status/100 == 2 {
+			for _, client := range r.Clients {
+				clients = append(clients, r.Organization+","+client)
+			}
+		}
+	}
+	return slices.Sorted(slices.Values(clients))
+}
+
+// withdraw cancels a run and deletes it when its last request has its answer.
+func (d desk) withdraw(id string) runs.Run {
+	d.t.Helper()
+	if _, err := d.ledger.Cancel(d.t.Context(), id); err != nil {
+		d.t.Fatal(err)
+	}
+	r := d.ended(id)
+	if err := d.ledger.Delete(d.t.Context(), id); err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// TestRerun submits removals of the wrong clients, cancels and deletes the run, and
+// submits others under the same id. Of the wrong clients only those are removed whose
+// removal was done before the cancel.
+func TestRerun(t *testing.T) {
+	t.Parallel()
+	const rows = 150
+	oneByOne := map[string]string{"ORGOPS_MAX_CLIENTS_PER_REQUEST": "1", "ORGOPS_RATE": "50/s", "ORGOPS_BURST": "1"}
+	for _, tt := range []struct {
+		name    string
+		already int // removals before the cancel
+	}{{"before a worker has started", 0}, {"while a worker executes it", 20}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			box, d := startBox(t, sandbox.Options{}), newDesk(t)
+			wrong, right := halves(box, rows)
+			env := pointedAt(box, redistest.URL(t), oneByOne)
+			d.handIn(intake.Run{ID: "nightly"}, tasks.TypeRemove, wrong)
+			if tt.already > 0 {
+				begin(t, env).says("worker started", nil)
+				await(t, "some removals", func() bool { return len(removedFrom(box)) >= tt.already })
+			}
+			first := d.withdraw("nightly")
+			before := removedFrom(box)
+			if n := len(before); n < tt.already || n >= rows || first.Counts["done"] != int64(n) || first.Counts["cancelled"] != int64(rows-n) {
+				t.Errorf("%d of %d clients were removed, the run says %v", n, rows, first.Counts)
+			}
+			d.handIn(intake.Run{ID: "nightly"}, tasks.TypeRemove, right)
+			if tt.already == 0 {
+				begin(t, env)
+			}
+			d.well("nightly", rows)
+			want := slices.Sorted(slices.Values(append(clientsOf(right), before...)))
+			if diff := cmp.Diff(want, removedFrom(box)); diff != "" {
+				t.Errorf("removed clients (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// patched returns the number of requests that changed a discovery domain.
+func patched(box *sandbox.Sandbox) int {
+	n := 0
+	for _, r := range box.Requests() {
+		if r.Operation == sandbox.OpUpdateDiscoveryDomain && r.Handled && r.Status/100 == 2 {
+			n++
+		}
+	}
+	return n
+}
+
+// queued returns the number of tasks in asynq's queue of the tenant, the archive apart.
+func (d desk) queued() int {
+	d.t.Helper()
+	info, err := asynq.NewInspectorFromRedisClient(d.redis).GetQueueInfo(engine.Queue(tasks.DefaultTenant))
+	if errors.Is(err, asynq.ErrQueueNotFound) {
+		return 0
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return info.Pending + info.Active + info.Scheduled + info.Retry
+}
+
+// fewQueued is the largest number of tasks that a queue may have, however many rows are
+// open.
+const fewQueued = 300
+
+// watch fails if the queue is long at any time of a period.
+func (d desk) watch(during time.Duration) {
+	d.t.Helper()
+	for until := time.Now().Add(during); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if n := d.queued(); n > fewQueued {
+			d.t.Errorf("%d tasks are in the queue, want at most %d", n, fewQueued)
+			return
+		}
+	}
+}
+
+// TestPauseOfManyRows pauses and resumes a run of which most rows are open: nothing is
+// changed while it is paused, and at no time the queue is long.
+func TestPauseOfManyRows(t *testing.T) {
+	t.Parallel()
+	const rows = 40_000
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	d.handIn(intake.Run{ID: "many"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+	begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "5"}))
+	await(t, "some changes", func() bool { return patched(box) >= 20 })
+	d.watch(time.Second)
+	if err := d.ledger.Pause(t.Context(), "many"); err != nil {
+		t.Fatal(err)
+	}
+	d.watch(2 * time.Second)
+	before := patched(box)
+	d.watch(3 * time.Second)
+	if after := patched(box); after != before {
+		t.Errorf("%d changes while the run is paused", after-before)
+	}
+	if r := d.run("many"); r.Settled != int64(before) || r.Total != rows {
+		t.Errorf("%d of %d rows are settled after %d changes", r.Settled, r.Total, before)
+	}
+	if n := d.queued(); n != 0 {
+		t.Errorf("%d tasks are in the queue while the run is paused", n)
+	}
+	if _, err := d.ledger.Resume(t.Context(), "many"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "further changes", func() bool { return patched(box) >= before+20 })
+	d.watch(time.Second)
+	if _, err := d.ledger.Cancel(t.Context(), "many"); err != nil {
+		t.Fatal(err)
+	}
+	if r := d.ended("many"); r.Counts["done"]+r.Counts["unchanged"] != int64(patched(box)) {
+		t.Errorf("counts %v after %d changes", r.Counts, patched(box))
+	}
+}
+
+// TestBlockedWithManyRows: the credentials may not update. However many rows are due, the
+// API is asked about every 30 s, and the queue is short. When it is permitted, the rows
+// are done, and no attempt was used up.
+func TestBlockedWithManyRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a probe, half a minute")
+	}
+	t.Parallel()
+	const rows = 5000
+	// The worker has to fetch another token: one has the scopes of the time when it was granted.
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(), func(scope string) bool { return scope == "update:organization_discovery_domains" })...)
+	lines := bytes.SplitAfter(box.SeedUpdates(rows+1), []byte("\n"))
+	p := begin(t, pointedAt(box, redistest.URL(t), nil))
+	d.handIn(intake.Run{ID: "first"}, tasks.TypeUpdate, bytes.Join(lines[:2], nil))
+	p.says("operation blocked", nil)
+	time.Sleep(2 * time.Second) // the dispatcher reads the tenant's state every second
+	d.handIn(intake.Run{ID: "many"}, tasks.TypeUpdate, bytes.Join(append([][]byte{lines[0]}, lines[2:]...), nil))
+	d.watch(5 * time.Second)
+	if n := len(box.Requests()); n >= 10 {
+		t.Errorf("%d requests while the operation is blocked, want less than 10", n)
+	}
+	if _, n := attempts(logLines(p.stderr.String())); n >= 10 {
+		t.Errorf("%d executions while the operation is blocked, want less than 10", n)
+	}
+	box.SetScopes(sandbox.AllScopes()...)
+	d.well("first", 1)
+	d.well("many", rows)
+	if n := patched(box); n != rows+1 {
+		t.Errorf("%d changes of %d rows", n, rows+1)
+	}
+	if most, _ := attempts(logLines(p.stderr.String())); most != 0 {
+		t.Errorf("%d attempts are used up", most)
+	}
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"orgops/apiclient"
+	"orgops/internal/cli"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// verifyRun is a run of domains in the core, and the worker that verifies them.
+type verifyRun struct {
+	desk
+	box     *sandbox.Sandbox
+	worker  *process
+	domains map[string]sandbox.Domain
+}
+
+// state reads what is known of a domain as commands and pages do.
+func (v verifyRun) state(name string) (cli.Domain, cli.DomainState) {
+	v.t.Helper()
+	d, err := cli.DomainOf(v.t.Context(), v.redis, v.ledger, cli.DomainName{Tenant: tasks.DefaultTenant, Organization: "org_1", ID: v.domains[name].ID}, 2)
+	if err != nil || len(d.Rows) != 1 {
+		v.t.Fatalf("%s: %d rows, %v", name, len(d.Rows), err)
+	}
+	return d, d.Rows[0]
+}
+
+// waits waits until the row of the domain is open for that reason, and returns what is
+// known of it.
+func (v verifyRun) waits(name, reason string) (cli.Domain, cli.DomainState) {
+	v.t.Helper()
+	v.openFor("job", 1, reason, v.domains[name].Host)
+	return v.state(name)
+}
+
+// requests returns how many requests of each operation were about a domain.
+func (v verifyRun) requests(name string) map[string]int {
+	n := map[string]int{}
+	for _, r := range v.box.Requests() {
+		if r.Domain == v.domains[name].ID {
+			n[r.Operation]++
+		}
+	}
+	return n
+}
+
+// line returns the index of the first log line with that message and these members; -1 if
+// there is none.
+func (v verifyRun) line(msg string, members map[string]string) (int, map[string]any) {
+	for i, line := range logLines(v.worker.stderr.String()) {
+		if line["msg"] == msg && has(line, members) {
+			return i, line
+		}
+	}
+	return -1, nil
+}
+
+// startVerify submits a file of domains: one whose token is there, one whose token comes
+// later, one whose does not come, one with another value, one whose zone fails at first and
+// one that is verified.
+func startVerify(t *testing.T) verifyRun {
+	t.Helper()
+	v := verifyRun{desk: newDesk(t), box: startBox(t, sandbox.Options{}), domains: map[string]sandbox.Domain{}}
+	file := "organization_id,discovery_domain_id\n"
+	for i, name := range []string{"there", "later", "never", "other", "failing", "verified"} {
+		d := sandbox.Domain{ID: fmt.Sprintf("ord_%d", i)}
+		if name == "verified" {
+			d.Status = "verified"
+		}
+		v.domains[name] = v.box.AddDomain("org_1", d)
+		file += "org_1," + v.domains[name].ID + "\n"
+	}
+	v.box.SetTXT(v.domains["there"].Host, v.domains["there"].TXT)
+	v.box.SetTXT(v.domains["other"].Host, "of-another-service")
+	v.box.SetRCode(v.domains["failing"].Host, dns.RcodeServerFailure, -1)
+	v.worker = begin(t, pointedAt(v.box, redistest.URL(t), nil))
+	v.handIn(intake.Run{ID: "job", GiveUp: 20 * time.Second}, tasks.TypeVerify, []byte(file))
+	return v
+}
+
+// TestVerifyCore verifies domains of a file in the core, from the submission to the end.
+func TestVerifyCore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a row is checked again after 15 s")
+	}
+	t.Parallel()
+	v := startVerify(t)
+	if r := v.run("job"); !r.Core {
+		t.Fatalf("%+v is not in the core", r)
+	}
+	known, later := v.waits("later", "not_yet: There is no TXT record at ")
+	if d := v.domains["later"]; known.Record == nil || *known.Record != (tasks.Record{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
+		t.Errorf("record %+v, want that of %+v", known.Record, d)
+	}
+	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || later.NextLook().IsZero() {
+		t.Errorf("evidence %+v, next check %v", e, later.NextLook())
+	}
+	if _, other := v.waits("other", "holds another value than the expected one"); other.Evidence == nil || other.Evidence.Reason != "other_value" {
+		t.Errorf("evidence of another value: %+v", other.Evidence)
+	}
+	if _, failing := v.waits("failing", "could not be checked"); failing.Evidence == nil || failing.Evidence.State != "unknown" {
+		t.Errorf("evidence of a zone that fails: %+v", failing.Evidence)
+	}
+	if noted, n, err := v.ledger.Notes(t.Context(), "job", 10); err != nil || n != 4 || len(noted) != 4 {
+		t.Errorf("%d notes of %d, %v; want 4", len(noted), n, err)
+	}
+	for _, name := range []string{"later", "failing"} {
+		v.box.SetRCode(v.domains[name].Host, dns.RcodeSuccess, 0)
+		v.box.SetTXT(v.domains[name].Host, v.domains[name].TXT)
+	}
+	v.finished("job")
+	if c := v.counts("job"); c[ledger.Done] != 3 || c[engine.Expired] != 2 || c[engine.Unchanged] != 1 {
+		t.Errorf("counts %v", c)
+	}
+	v.wantProofs()
+	v.wantExpired()
+	if read := v.requests("verified"); read[sandbox.OpUpdateDiscoveryDomain] != 0 {
+		t.Errorf("requests %v for a domain that is verified", read)
+	}
+}
+
+// wantProofs fails unless each proof is shown and exported, and was logged, and the event
+// of each came before its row was settled.
+func (v verifyRun) wantProofs() {
+	v.t.Helper()
+	exported := map[string]int64{}
+	for proof, err := range (intake.Proofs{Tenant: tasks.DefaultTenant}).All(v.t.Context(), v.ledger) {
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		exported[proof.Compared.DiscoveryDomainID] = proof.Item
+	}
+	if len(exported) != 3 {
+		v.t.Errorf("proofs of %v, want 3", exported)
+	}
+	for name, item := range map[string]int64{"there": 0, "later": 1, "failing": 4} {
+		d := v.domains[name]
+		if got, _ := v.box.Domain("org_1", d.ID); got.Status != "verified" {
+			v.t.Errorf("%s: %+v", name, got)
+		}
+		_, state := v.state(name)
+		if e := state.Evidence; state.Item != item || e == nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || exported[d.ID] != item {
+			v.t.Errorf("%s: row %d, evidence %+v, exported as row %d", name, state.Item, e, exported[d.ID])
+		}
+		if n := v.requests(name); n[sandbox.OpUpdateDiscoveryDomain] != 1 || n[sandbox.OpGetDiscoveryDomain] != map[bool]int{true: 1, false: 2}[name == "there"] {
+			v.t.Errorf("%s: requests %v, want one PATCH, and a read of the row and one right before the proof", name, n)
+		}
+		_, audit := v.line("audit", map[string]string{"event": "domain verified", "tenant": "default", "run": "job", "discovery_domain_id": d.ID, "organization_id": "org_1", "domain": d.Domain, "verification_host": d.Host})
+		if audit == nil || audit["item"] != float64(item) || audit["quorum"] == nil || audit["operators"] == nil {
+			v.t.Errorf("%s: audit line %v", name, audit)
+		}
+		event, _ := v.line("event", map[string]string{"event": tasks.NoticeVerified, "discovery_domain_id": d.ID, "run": "job", "tenant": "default"})
+		settled := -1
+		for i, line := range logLines(v.worker.stderr.String()) {
+			if line["msg"] == "task" && line["outcome"] == "done" && line["row"] == float64(item) {
+				settled = i
+			}
+		}
+		if event < 0 || settled < event {
+			v.t.Errorf("%s: the event is line %d, the end line %d", name, event, settled)
+		}
+	}
+}
+
+// wantExpired fails unless the expired rows have the evidence of their last check, and
+// were told.
+func (v verifyRun) wantExpired() {
+	v.t.Helper()
+	for name, reason := range map[string]string{"never": "There is no TXT record at ", "other": "holds another value"} {
+		_, state := v.state(name)
+		if f := state.State.Fate; f == nil || f.Outcome != "expired" || !strings.Contains(f.Detail, reason) || state.Evidence == nil || state.Evidence.State != "absent" {
+			v.t.Errorf("%s: %+v, evidence %+v", name, f, state.Evidence)
+		}
+		if _, line := v.line("event", map[string]string{"event": tasks.NoticeExpired, "discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {
+			v.t.Errorf("%s: no event", name)
+		} else if id := fmt.Sprint(line["id"]); strings.Contains(id, ".") {
+			v.t.Errorf("%s: event id %q", name, id)
+		}
+	}
+}
+
+// TestVerifyKilled kills a worker that verifies domains. Another one verifies the rest, and
+// changes none twice.
+func TestVerifyKilled(t *testing.T) {
+	const rows = 600
+	f := assemble(t)
+	f.slow(20, 30)
+	_, body := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/domains.csv?n=%d", f.authURL, rows), "")
+	file := filepath.Join(f.dir, "domains.csv")
+	if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one := f.work("one")
+	if out, err := f.command("enqueue", "enqueue", "domains", "verify", "--run", "domains", file).Output(); err != nil {
+		t.Fatalf("enqueue: %v: %s", err, out)
+	}
+	await(t, "a third of the rows", func() bool { return f.run("domains").Settled > rows/3 })
+	one.signal(syscall.SIGKILL)
+	_ = one.wait(patience) // it says that it was killed
+	if f.run("domains").Ended() {
+		t.Error("all was done before the worker was killed: the test shows nothing")
+	}
+	f.work("other")
+	f.finished("domains")
+	if c := f.counts("domains"); c[ledger.Done] != rows {
+		t.Errorf("counts %v", c)
+	}
+	n, patched := 0, map[string]int{}
+	for _, r := range f.requests() {
+		switch r.Operation {
+		case sandbox.OpUpdateDiscoveryDomain:
+			patched[r.Domain]++
+			n++
+		case sandbox.OpGetDiscoveryDomain:
+			n++
+		}
+	}
+	if again := n - 2*rows; len(patched) != rows || again < 0 || again > 2*corePlaces(pace.Rate{}) {
+		t.Errorf("%d domains were changed, with %d requests more than two for each", len(patched), again)
+	}
+	for d, n := range patched {
+		if n > 1 {
+			t.Errorf("%s was changed %d times: its record was to be read first", d, n)
+		}
+	}
+}
+
+// TestReleasedVerify holds that checks need no operation of the API, and that a row at the
+// stage ready finds out whether a change is possible again.
+func TestReleasedVerify(t *testing.T) {
+	for _, noReads := range []bool{false, true} {
+		k := released(1, noReads)[kinds.Verify]
+		if len(k.Operations.Check) != 0 || k.Cost.Check != 0 || !slices.Contains(k.Operations.Ready, apiclient.OpUpdateDiscoveryDomain) {
+			t.Errorf("%+v", k)
+		}
+		if reads := slices.Contains(k.Operations.First, apiclient.OpGetDiscoveryDomain); reads == noReads {
+			t.Errorf("the first execution reads: %t, credentials may not: %t", reads, noReads)
+		}
+	}
+}

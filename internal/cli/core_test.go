@@ -1,0 +1,125 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+)
+
+// TestCoreActions: commands act on a run of the core.
+func TestCoreActions(t *testing.T) {
+	rdb := redistest.New(t)
+	l := runs.New(rdb)
+	taker := intake.New(rdb, l)
+	ctx := t.Context()
+	_, run, _, err := l.CreateInCore(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stager, err := l.Core().NewStager(ctx, run)
+	if err == nil {
+		err = stager.Add(ctx, []byte(`{"organization_id":"org_1","client_id":"c"}`))
+	}
+	if err == nil {
+		err = stager.Add(ctx, []byte(`["not a row"]`))
+	}
+	if err == nil {
+		_, err = stager.Commit(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(told string, err error, want string) {
+		t.Helper()
+		if err != nil || told != want {
+			t.Errorf("%q, %v, want %q", told, err, want)
+		}
+	}
+	told, err := cli.Resume(ctx, taker, "new")
+	want(told, err, "it was not paused")
+	_, err = cli.Pause(ctx, l, "new")
+	want("", err, "")
+	told, err = cli.Resume(ctx, taker, "new")
+	want(told, err, "resumed; open rows: 2")
+	repaired, err := cli.Repair(ctx, taker, "new")
+	want(cli.Repaired(repaired), err, "nothing is lost; open rows: 2")
+
+	r, err := l.Get(ctx, "new")
+	want(cli.State(r), err, "open")
+	var out strings.Builder
+	if err := cli.OpenRows(ctx, &out, l, r, 10); err != nil {
+		t.Fatal(err)
+	}
+	want(out.String(), nil, "\nrun new (domain:update), open rows:\n  row 0 (org_1 c): waiting for a worker\n  row 1 (not a row): waiting for a worker\n")
+	told, err = cli.Cancel(ctx, l, "new")
+	want(told, err, "cancelled; rows that were open: 2")
+}
+
+// TestStopped: whatever stops a run is its state, and that of its rows.
+func TestStopped(t *testing.T) {
+	later := time.Now().Add(time.Hour)
+	for want, r := range map[string]runs.Run{
+		"paused":     {Paused: true, Held: true, Sealed: true},
+		"held":       {Held: true, NotBefore: later, Sealed: true},
+		"incomplete": {Incomplete: true, Sealed: true},
+		"postponed until " + later.Format(time.RFC3339): {NotBefore: later, Sealed: true},
+		"open":            {NotBefore: time.Now().Add(-time.Hour), Sealed: true},
+		"being submitted": {},
+	} {
+		if have := cli.State(r); have != want {
+			t.Errorf("state %q, want %q", have, want)
+		}
+		row := cli.AsOf(r, runs.OpenRow{Reason: "transient: 503", Next: later})
+		if stopped := cli.Stopped(r); stopped == "" && row.Reason != "transient: 503" || stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.Next.IsZero()) {
+			t.Errorf("a row of a run that is %s: %+v", want, row)
+		}
+	}
+	if lost := cli.Lost(runs.Run{ID: "new", Incomplete: true}); !strings.Contains(lost, "--run new") {
+		t.Errorf("an incomplete run: %q", lost)
+	}
+}
+
+// TestQueueIsPaused: a run of the core says that its tenant's queue is paused.
+func TestQueueIsPaused(t *testing.T) {
+	rdb := redistest.New(t)
+	l := runs.New(rdb)
+	r, _, _, err := l.CreateInCore(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const told = "the queue default.rows is paused: no row is released"
+	now := time.Now()
+	oracle := cli.NewOracle(rdb, l)
+	says := func(want bool) {
+		t.Helper()
+		now = now.Add(time.Minute) // what was read is read again
+		for _, r := range []runs.Run{r, {ID: "old", Tenant: "default", Kind: "domain:verify"}} {
+			if waits := oracle.See(t.Context(), now, []runs.Run{r})[0].Waits(); strings.Contains(waits, told) != (want && r.Core) {
+				t.Errorf("run %s waits for %q; paused: %v", r.ID, waits, want)
+			}
+		}
+	}
+	says(false) // there is no queue
+	task := asynq.NewTask("domain:update", nil)
+	if _, err := asynq.NewClientFromRedisClient(rdb).Enqueue(task, asynq.Queue("default.rows")); err != nil {
+		t.Fatal(err)
+	}
+	says(false)
+	inspector := asynq.NewInspectorFromRedisClient(rdb)
+	if err := inspector.PauseQueue("default.rows"); err != nil {
+		t.Fatal(err)
+	}
+	says(true)
+	if err := inspector.UnpauseQueue("default.rows"); err != nil {
+		t.Fatal(err)
+	}
+	says(false)
+}
