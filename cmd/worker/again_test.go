@@ -81,7 +81,7 @@ func TestRunIDUsedAgain(t *testing.T) {
 
 // TestArchivedTasksAreHarmless: asynq's archive keeps tasks of rows that were refused.
 // Their run is deleted, and submitted again with other clients. The first ones stay
-// undone also when somebody runs the archived tasks.
+// undone also when an operator runs the archived tasks.
 func TestArchivedTasksAreHarmless(t *testing.T) {
 	f := assemble(t)
 	f.env["ORGOPS_MAX_CLIENTS_PER_REQUEST"] = "1"

@@ -108,8 +108,8 @@ func released(maxClients int, noReads bool) map[ledger.Kind]dispatch.Kind {
 // releasedVerify returns how rows of kind [kinds.Verify] are released. The first execution
 // reads the record, and changes it if the token is there. It counts as two requests also
 // if the token is not: with one, rows whose token is there would wait for permits in their
-// places, and read the record once more in the end. A check needs DNS only, and goes on
-// while operations are blocked.
+// places, and read the record once more in the end. A check needs DNS only, and is
+// released while operations are blocked.
 func releasedVerify(noReads bool) dispatch.Kind {
 	read, change := apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain
 	if noReads {
@@ -221,10 +221,10 @@ func (s *served) start() error {
 	return nil
 }
 
-// stopFetching fetches nothing more; what runs goes on.
+// stopFetching fetches no more tasks; those in progress continue.
 func (s *served) stopFetching() { s.both((*tasks.Servers).Stop, (*asynq.Server).Stop) }
 
-// shutdown waits for what runs, for the shutdown timeout at most.
+// shutdown waits for the tasks in progress, for the shutdown timeout at most.
 func (s *served) shutdown() { s.both((*tasks.Servers).Shutdown, (*asynq.Server).Shutdown) }
 
 // both does something with the old servers and the core's at the same time: each may

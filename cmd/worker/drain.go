@@ -19,7 +19,7 @@ import (
 const drainEvery = 500 * time.Millisecond
 
 // drained waits until nothing is left that this worker could do: every run of its tenants
-// has ended, every sweep is judged, and what that decided on is done. Runs that wait for
+// has ended, and every sweep is evaluated, with the actions that follow. Runs that wait for
 // an operator, a producer or a time are left. A Redis that does not answer now and then
 // is asked again.
 func (w *worker) drained(ctx context.Context) error {
@@ -61,15 +61,15 @@ func (w *worker) leftInCore(ctx context.Context) (ids map[string]bool, left bool
 		}
 		for _, r := range open {
 			ids[string(r.ID)] = true
-			left = left || goesOn(r, time.Now())
+			left = left || continues(r, time.Now())
 		}
 	}
 	return ids, left, nil
 }
 
-// goesOn reports whether something will be done for a run without an operator, a producer
+// continues reports whether something will be done for a run without an operator, a producer
 // or a time that is yet to come.
-func goesOn(r ledger.Run, now time.Time) bool {
+func continues(r ledger.Run, now time.Time) bool {
 	if r.Ended() {
 		return true // until it is finished
 	}
@@ -77,7 +77,7 @@ func goesOn(r ledger.Run, now time.Time) bool {
 	return !r.Staged() && !r.Growing && (c.Cancelled || !c.Paused && !c.Held && !c.Incomplete && !c.NotBefore.After(now))
 }
 
-// leftInRuns reports whether one of the runs that are not in the core goes on.
+// leftInRuns reports whether a run that is not in the core has work for this worker.
 func (w *worker) leftInRuns(ctx context.Context, inCore map[string]bool) (bool, error) {
 	ids, err := w.ledger.Unsettled(ctx)
 	if err != nil {
@@ -106,8 +106,7 @@ func (w *worker) serves(tenant string) bool {
 	return slices.ContainsFunc(w.tenants, func(t *served) bool { return t.name == tenant })
 }
 
-// deciding reports whether there are tasks by which sweeps are judged, and domains acted
-// on.
+// deciding reports whether there are tasks that evaluate sweeps or change their domains.
 func (w *worker) deciding(ctx context.Context) (bool, error) {
 	inspector := asynq.NewInspectorFromRedisClient(w.redis)
 	queues, err := inspector.Queues()
@@ -148,7 +147,7 @@ func (w *worker) decidingIn(ctx context.Context, inspector *asynq.Inspector, que
 	return false, nil
 }
 
-// ofPausedRun reports whether a task is of a run that is paused: a sweep's judgement waits
+// ofPausedRun reports whether a task is of a run that is paused: a sweep's evaluation waits
 // for the end of its run, and stays in its queue meanwhile.
 func (w *worker) ofPausedRun(ctx context.Context, payload []byte) (bool, error) {
 	var of struct {

@@ -16,8 +16,8 @@ import (
 	"orgops/tasks"
 )
 
-// TestDrain has a worker drain a ledger with runs of both cores that wait for somebody
-// else, or are another tenant's: it ends when its own run has ended and that was told.
+// TestDrain has a worker drain a ledger with runs of both cores that wait for an operator,
+// or are another tenant's: it ends when its own run has ended and the event was sent.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
@@ -81,7 +81,7 @@ func TestGoesOn(t *testing.T) {
 		{with(ledger.Control{Paused: true, Cancelled: true}), true},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			if got := goesOn(tt.run, now); got != tt.want {
+			if got := continues(tt.run, now); got != tt.want {
 				t.Errorf("got %t for %+v", got, tt.run)
 			}
 		})

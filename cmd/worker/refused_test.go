@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,9 +91,10 @@ func TestRedisRefusesWrites(t *testing.T) {
 			if beats := after.refusedBeats - before.refusedBeats; beats < 2*servers {
 				t.Fatalf("%d heartbeats were refused within %v", beats, patience)
 			}
-			// 100 a second. An idle worker sends some 40, and sent 60,000 when it did not wait.
-			if n := after.all - before.all; n > 10*100 {
-				t.Errorf("%d commands within two heartbeats of the worker, want 1,000 at most", n)
+			// 150 a second, those within scripts included. An idle worker sends half as many, and
+			// sent 60,000 when it did not wait.
+			if n := after.all - before.all; n > 10*150 {
+				t.Errorf("%d commands within two heartbeats of the worker, want 1,500 at most", n)
 			}
 			if tt.operable {
 				f.typed("runs", "pause", "held")
@@ -110,7 +112,9 @@ func TestRedisRefusesWrites(t *testing.T) {
 			}
 			f.enqueueAll(20)()
 			f.awaitEnds()
-			if most, seen := attempts(f.log("one")); most != 0 || seen == 0 {
+			// The domain of run held does not exist: that uses up attempts.
+			others := slices.DeleteFunc(f.log("one"), func(line map[string]any) bool { return line["run"] == "held" })
+			if most, seen := attempts(others); most != 0 || seen == 0 {
 				t.Errorf("of %d tasks one has used up %d attempts", seen, most)
 			}
 		})

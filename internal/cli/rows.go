@@ -71,7 +71,7 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64)
 	}
 }
 
-// AsOf is the open row as it stands in its run: where that is stopped, so is it.
+// AsOf returns an open row with the reason of its run, if that is stopped.
 func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
 	stopped := Stopped(r)
 	switch {
