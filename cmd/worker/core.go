@@ -50,8 +50,9 @@ func (w *worker) newCore(t tenant, api *apiclient.Client, limiter *pace.Limiter,
 	}
 	places := corePlaces(t.limit.Rate)
 	c.server = engine.NewServer(engine.ServerConfig{Tenant: name, Redis: w.redis, Places: places, ShutdownTimeout: w.settings.ShutdownTimeout, Logger: w.logger})
+	// Its commands end with their contexts, so that a worker whose Redis is away can stop.
 	c.dispatcher = dispatch.New(dispatch.Config{
-		Tenant: name, Ledger: w.ledger.Core(), Redis: w.redis, Queue: engine.Queue(name), Session: w.session, Protocol: engine.Protocol, Places: places,
+		Tenant: name, Ledger: ledger.New(w.permits), Redis: w.permits, Queue: engine.Queue(name), Session: w.session, Protocol: engine.Protocol, Places: places,
 		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error { return w.tellCoreEnd(ctx, cfg.Notices, run) },
 	})
@@ -195,7 +196,7 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 	for _, t := range w.tenants {
 		of[ledger.Tenant(t.name)] = t.core.dispatcher
 		all.Go(func() { t.core.dispatcher.Run(ctx) })
-		all.Go(func() { t.core.engine.RunAudits(ctx) })
+		all.Go(func() { t.core.engine.RunAudits(ctx, ledger.New(w.permits)) })
 	}
 	all.Go(func() {
 		w.ledger.Core().Wakes(ctx, func(t ledger.Tenant) {

@@ -177,7 +177,10 @@ func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
 		member string
 		times  map[string]int
 	}{{kinds.Update, "discovery_domain_id", patched}, {kinds.Remove, "client_id", removed}, {kinds.Create, "name", created}} {
-		more := 0
+		more, most := 0, again
+		if tt.kind == kinds.Remove { // a request that is made again repeats a batch
+			most *= kinds.MaxRemovals
+		}
 		for _, content := range rows[tt.kind] {
 			var row map[string]any
 			if err := json.Unmarshal(content, &row); err != nil {
@@ -189,8 +192,8 @@ func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
 			}
 			more += max(n-1, 0)
 		}
-		if len(tt.times) != len(rows[tt.kind]) || more > again || tt.kind == kinds.Create && more > 0 {
-			t.Errorf("%s: %d of %d rows, %d changes more than needed, want at most %d", tt.kind, len(tt.times), len(rows[tt.kind]), more, again)
+		if len(tt.times) != len(rows[tt.kind]) || more > most || tt.kind == kinds.Create && more > 0 {
+			t.Errorf("%s: %d of %d rows, %d changes more than needed, want at most %d", tt.kind, len(tt.times), len(rows[tt.kind]), more, most)
 		}
 	}
 }

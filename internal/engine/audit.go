@@ -13,10 +13,11 @@ import (
 // auditEvery is how often an engine compares its executions with those of the ledger.
 const auditEvery = 20 * time.Second
 
-// RunAudits audits every 20 s until ctx ends.
-func (e *Engine) RunAudits(ctx context.Context) {
+// RunAudits audits every 20 s until ctx ends. It uses l in place of the configured ledger,
+// whose commands may outlive ctx.
+func (e *Engine) RunAudits(ctx context.Context, l Ledger) {
 	for pause(ctx, auditEvery) == nil {
-		if err := e.Audit(ctx); err != nil && ctx.Err() == nil {
+		if err := e.audit(ctx, l); err != nil && ctx.Err() == nil {
 			e.cfg.Logger.WarnContext(ctx, "executions not compared with the ledger", "error", err)
 		}
 	}
@@ -29,10 +30,12 @@ func (e *Engine) RunAudits(ctx context.Context) {
 //
 // A nonce is in e.running from before its Begin until after its last write. One that the
 // ledger has, and that is not there afterwards, belongs to an execution that has ended.
-func (e *Engine) Audit(ctx context.Context) error {
-	all, failed := e.cfg.Ledger.Running(ctx, e.cfg.Session, e.recent()...)
+func (e *Engine) Audit(ctx context.Context) error { return e.audit(ctx, e.cfg.Ledger) }
+
+func (e *Engine) audit(ctx context.Context, l Ledger) error {
+	all, failed := l.Running(ctx, e.cfg.Session, e.recent()...)
 	for _, r := range e.without(all) {
-		failed = errors.Join(failed, e.giveBackEnded(ctx, r))
+		failed = errors.Join(failed, e.giveBackEnded(ctx, l, r))
 	}
 	return failed
 }
@@ -61,9 +64,9 @@ func (e *Engine) without(all []ledger.Running) []ledger.Running {
 }
 
 // giveBackEnded gives back rows of an execution that has ended.
-func (e *Engine) giveBackEnded(ctx context.Context, r ledger.Running) error {
+func (e *Engine) giveBackEnded(ctx context.Context, l Ledger, r ledger.Running) error {
 	note := ledger.GiveBack{Note: "the end of the last execution is not stored: Redis may have lost it"}
-	receipt, err := e.cfg.Ledger.End(ctx, r.Segment, r.Nonce, ledger.Ends(note, r.Rows...)...)
+	receipt, err := l.End(ctx, r.Segment, r.Nonce, ledger.Ends(note, r.Rows...)...)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
