@@ -224,6 +224,9 @@ func wantEvent(t *testing.T, kind ledger.Kind, rows int, from ...*process) {
 // and has another continue: every change is made once, and the end of each run is an
 // event.
 func TestCore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes where Redis is slow")
+	}
 	t.Parallel()
 	const rows = 250
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
