@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -159,7 +160,7 @@ func retry(t *testing.T, o intake.RetryOptions) {
 }
 
 // dying is a connection that is lost after a number of scripts.
-type dying struct{ left int }
+type dying struct{ left atomic.Int64 }
 
 var errKilled = errors.New("killed")
 
@@ -172,11 +173,10 @@ func (d *dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func (d *dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if strings.HasPrefix(cmd.Name(), "eval") {
-			if d.left == 0 {
+			if d.left.Add(-1) < 0 {
 				cmd.SetErr(errKilled)
 				return errKilled
 			}
-			d.left--
 		}
 		return next(ctx, cmd)
 	}
@@ -186,7 +186,9 @@ func (d *dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func dyingTaker(t *testing.T, scripts int) intake.Intake {
 	t.Helper()
 	rdb := redistest.New(t)
-	rdb.AddHook(&dying{left: scripts})
+	d := &dying{}
+	d.left.Store(int64(scripts))
+	rdb.AddHook(d)
 	return intake.New(rdb, runs.New(rdb))
 }
 

@@ -313,16 +313,20 @@ func testEvents(t *testing.T, kind string) {
 	if n, _ := next(); n != 2 {
 		t.Fatalf("at last %d settled, want 2", n)
 	}
-	if n, beats := next(); n != -1 || beats != 0 {
+	n, beats := next()
+	if n == 2 { // the end was not stored yet when all rows were settled
+		n, beats = next()
+	}
+	if n != -1 || beats != 0 {
 		t.Fatal("it goes on after the run's end")
 	}
 
-	last := http.Header{"Last-Event-Id": {ids[2]}}
+	last := http.Header{"Last-Event-Id": {ids[len(ids)-1]}}
 	w.do(call{path: "/v1/runs/" + id + "/events", token: billing, header: last}).want(t, 204, "")
 	for _, known := range []string{ids[0], "garbage", ""} {
 		again := w.do(call{path: "/v1/runs/" + id + "/events", token: billing, header: http.Header{"Last-Event-Id": {known}}})
 		again.want(t, 200, "")
-		if !strings.Contains(again.body, ids[2]) {
+		if !strings.Contains(again.body, ids[len(ids)-1]) {
 			t.Errorf("after event %q comes %q, want the end", known, again.body)
 		}
 	}
