@@ -117,7 +117,7 @@ func effective(r ledger.Receipt, err error) error {
 	return err
 }
 
-// later moves the clock of Redis, which stands from then on.
+// later moves the clock of Redis, which is stopped from then on.
 func later(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "later DURATION")
 	d, err := time.ParseDuration(args[0])

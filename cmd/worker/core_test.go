@@ -270,7 +270,7 @@ func TestCore(t *testing.T) {
 }
 
 // TestCoreFleet kills one of two workers in the middle of runs of the core, and starts it
-// again: every row ends once, and only what was in progress may be sent again.
+// again: every row ends once, and only requests in progress may be sent again.
 func TestCoreFleet(t *testing.T) {
 	const rows = 1000
 	f := assemble(t)

@@ -33,7 +33,7 @@ type verifyRun struct {
 	domains map[string]sandbox.Domain
 }
 
-// state reads what is known of a domain as commands and pages do.
+// state reads the state of a domain as commands and pages do.
 func (v verifyRun) state(name string) (cli.Domain, cli.DomainState) {
 	v.t.Helper()
 	d, err := cli.DomainOf(v.t.Context(), v.redis, v.ledger, cli.DomainName{Tenant: tasks.DefaultTenant, Organization: "org_1", ID: v.domains[name].ID}, 2)
@@ -43,8 +43,7 @@ func (v verifyRun) state(name string) (cli.Domain, cli.DomainState) {
 	return d, d.Rows[0]
 }
 
-// waits waits until the row of the domain is open for that reason, and returns what is
-// known of it.
+// waits waits until the row of the domain is open for that reason, and returns its state.
 func (v verifyRun) waits(name, reason string) (cli.Domain, cli.DomainState) {
 	v.t.Helper()
 	v.openFor("job", 1, reason, v.domains[name].Host)
@@ -181,7 +180,7 @@ func (v verifyRun) wantProofs() {
 }
 
 // wantExpired fails unless the expired rows have the evidence of their last check, and
-// were told.
+// their events were sent.
 func (v verifyRun) wantExpired() {
 	v.t.Helper()
 	for name, reason := range map[string]string{"never": "There is no TXT record at ", "other": "holds another value"} {

@@ -85,7 +85,7 @@ func Repair(ctx context.Context, taker intake.Intake, run string) (intake.Repair
 	return repaired, err
 }
 
-// nothingLost is what comes of the repair of a run of the core.
+// nothingLost is the result of repairing a run of the core.
 func nothingLost(r runs.Run) (repaired intake.Repaired, err error) {
 	switch {
 	case r.Ended():

@@ -37,18 +37,18 @@ func TestCoreActions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := func(told string, err error, want string) {
+	want := func(got string, err error, want string) {
 		t.Helper()
-		if err != nil || told != want {
-			t.Errorf("%q, %v, want %q", told, err, want)
+		if err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
-	told, err := cli.Resume(ctx, taker, "new")
-	want(told, err, "it was not paused")
+	got, err := cli.Resume(ctx, taker, "new")
+	want(got, err, "it was not paused")
 	_, err = cli.Pause(ctx, l, "new")
 	want("", err, "")
-	told, err = cli.Resume(ctx, taker, "new")
-	want(told, err, "resumed; open rows: 2")
+	got, err = cli.Resume(ctx, taker, "new")
+	want(got, err, "resumed; open rows: 2")
 	repaired, err := cli.Repair(ctx, taker, "new")
 	want(cli.Repaired(repaired), err, "nothing is lost; open rows: 2")
 
@@ -59,8 +59,8 @@ func TestCoreActions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(out.String(), nil, "\nrun new (domain:update), open rows:\n  row 0 (org_1 c): waiting for a worker\n  row 1 (not a row): waiting for a worker\n")
-	told, err = cli.Cancel(ctx, l, "new")
-	want(told, err, "cancelled; rows that were open: 2")
+	got, err = cli.Cancel(ctx, l, "new")
+	want(got, err, "cancelled; rows that were open: 2")
 }
 
 // TestStopped: whatever stops a run is its state, and that of its rows.
@@ -95,14 +95,14 @@ func TestQueueIsPaused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const told = "the queue default.rows is paused: no row is released"
+	const paused = "the queue default.rows is paused: no row is released"
 	now := time.Now()
 	oracle := cli.NewOracle(rdb, l)
 	says := func(want bool) {
 		t.Helper()
-		now = now.Add(time.Minute) // what was read is read again
+		now = now.Add(time.Minute) // the state is read again
 		for _, r := range []runs.Run{r, {ID: "old", Tenant: "default", Kind: "domain:verify"}} {
-			if waits := oracle.See(t.Context(), now, []runs.Run{r})[0].Waits(); strings.Contains(waits, told) != (want && r.Core) {
+			if waits := oracle.See(t.Context(), now, []runs.Run{r})[0].Waits(); strings.Contains(waits, paused) != (want && r.Core) {
 				t.Errorf("run %s waits for %q; paused: %v", r.ID, waits, want)
 			}
 		}

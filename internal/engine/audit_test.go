@@ -134,7 +134,7 @@ func TestAuditSpares(t *testing.T) {
 }
 
 // TestAuditDuringEnd has an execution end after the audit has read that its row is in
-// progress: what it wrote stays.
+// progress: its writes remain.
 func TestAuditDuringEnd(t *testing.T) {
 	s := newSite(t)
 	s.submit(kind, `{}`)

@@ -50,8 +50,8 @@ func NewServer(cfg ServerConfig) *asynq.Server {
 	})
 }
 
-// queueLog writes asynq's own log lines. What it warns of when a task is archived is an
-// outcome that the engine logs.
+// queueLog writes asynq's own log lines. A warning about an archived task becomes a debug
+// line, since the engine logs the outcome.
 type queueLog struct{ *slog.Logger }
 
 func (l queueLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }

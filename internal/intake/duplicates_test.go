@@ -129,7 +129,7 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 		}
 		sum, err := i.HandIn(t.Context(), in, checked, run)
 		if err == nil && !run.Sealed && (sum.Rows != plan.Rows || sum.Tasks != plan.Tasks) {
-			t.Errorf("%+v, want what was planned: %+v", sum, plan)
+			t.Errorf("%+v, want the plan: %+v", sum, plan)
 		}
 		return err
 	}

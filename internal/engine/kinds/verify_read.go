@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// OpenVerify is what readers show of an open row of kind [Verify].
+// OpenVerify is the state of an open row of kind [Verify], for people to read.
 type OpenVerify struct {
 	// Record is the discovery domain as it was read; nil: it was not.
 	Record *VerifyRecord
