@@ -35,6 +35,7 @@ func takeCluster(t testing.TB, server string) *database {
 		letGo()
 		release(t, cluster, clusterLock, owner)
 	})
+	renew(t, cluster, clusterLock, owner) // until before that cleanup
 	return &database{url: server, open: func() redis.UniversalClient { return openCluster(t, server) }}
 }
 
@@ -78,7 +79,7 @@ func letGo() {
 
 func lockCluster(t testing.TB, cluster *redis.ClusterClient) (owner string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), lockTTL)
+	ctx, cancel := context.WithTimeout(t.Context(), lockWait)
 	defer cancel()
 	owner = rand.Text()
 	for {

@@ -23,9 +23,15 @@ import (
 // a database number, or of a Cluster. Empty or unset: miniredis.
 const EnvURL = "ORGOPS_TEST_REDIS_URL"
 
-// lockTTL is how long a database stays taken when the process that took it
-// dies: longer than the ten minutes after which go test gives up on a package.
-const lockTTL = 15 * time.Minute
+const (
+	// lockTTL is how long a database stays locked after the process that locked it has
+	// died.
+	lockTTL = 2 * time.Minute
+	// renewEvery is how often a lock is renewed: often enough for a busy machine.
+	renewEvery = 10 * time.Second
+	// lockWait is how long a test waits for a free database.
+	lockWait = 15 * time.Minute
+)
 
 // New returns a client on the database of this test, which is empty at the
 // first call; further calls in the same test give further clients on the same
@@ -143,14 +149,15 @@ func takeReal(t testing.TB, server string) *database {
 	locks := redis.NewClient(lockOptions)
 	t.Cleanup(func() { _ = locks.Close() })
 
-	n, unlock := lock(t, locks)
+	n, key, owner := lock(t, locks)
 	own := *lockOptions
 	own.DB = n
 	empty(t, &own)
 	t.Cleanup(func() {
 		empty(t, &own)
-		unlock()
+		release(t, locks, key, owner)
 	})
+	renew(t, locks, key, owner) // until before that cleanup
 	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatalf("%s cannot be read as a URL", EnvURL)
@@ -159,15 +166,15 @@ func takeReal(t testing.TB, server string) *database {
 	return &database{url: u.String(), open: opening(&own)}
 }
 
-func lock(t testing.TB, locks *redis.Client) (n int, unlock func()) {
+func lock(t testing.TB, locks *redis.Client) (n int, key, owner string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), lockTTL)
+	ctx, cancel := context.WithTimeout(t.Context(), lockWait)
 	defer cancel()
 	count, err := databaseCount(ctx, locks)
 	if err != nil {
 		t.Fatalf("ask %s how many databases it has: %v", EnvURL, err)
 	}
-	owner := rand.Text()
+	owner = rand.Text()
 	for {
 		for n := 1; n < count; n++ {
 			key := fmt.Sprintf("orgops-test-lock:%d", n)
@@ -178,7 +185,7 @@ func lock(t testing.TB, locks *redis.Client) (n int, unlock func()) {
 			if err != nil {
 				t.Fatalf("lock a database of %s: %v", EnvURL, err)
 			}
-			return n, func() { release(t, locks, key, owner) }
+			return n, key, owner
 		}
 		select { // Every database is in use by other tests.
 		case <-ctx.Done():
@@ -194,6 +201,31 @@ func databaseCount(ctx context.Context, c *redis.Client) (int, error) {
 		return 0, err
 	}
 	return strconv.Atoi(got["databases"])
+}
+
+// renew renews the lock until the test has ended. The test fails if it has lost it: then
+// another test may have used the database beside it.
+func renew(t testing.TB, locks redis.UniversalClient, key, owner string) {
+	const ifOwn = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for lost := false; !lost; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(renewEvery):
+			}
+			kept, err := locks.Eval(ctx, ifOwn, []string{key}, owner, lockTTL.Milliseconds()).Bool()
+			if lost = err == nil && !kept; lost {
+				t.Errorf("the lock %s of the test's database expired", key)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		renewing.Wait()
+	})
 }
 
 // release frees the lock if it is still this owner's. The test's own context
