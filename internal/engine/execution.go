@@ -181,10 +181,10 @@ func (x *Execution) Beginning(ctx context.Context, first ...func(context.Context
 	})
 }
 
-// Identity returns a text that differs once Redis may have forgotten writes of the rows,
-// such as intents of earlier executions; "" if Redis does not report one.
-func (x *Execution) Identity(ctx context.Context) (string, error) {
-	return x.ledger.Identity(ctx, x.Segment)
+// Server identifies the Redis server of the rows, which may have forgotten writes, such as
+// intents of earlier executions.
+func (x *Execution) Server(ctx context.Context) (ledger.Server, error) {
+	return x.ledger.Server(ctx, x.Segment)
 }
 
 // check returns nil if a request may begin now.

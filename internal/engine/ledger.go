@@ -14,7 +14,7 @@ type Ledger interface {
 	Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (ledger.Receipt, error)
 	End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error)
 	Running(ctx context.Context, of ledger.SessionID, segs ...ledger.Segment) ([]ledger.Running, error)
-	Identity(ctx context.Context, seg ledger.Segment) (string, error)
+	Server(ctx context.Context, seg ledger.Segment) (ledger.Server, error)
 	Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) error
 }
 

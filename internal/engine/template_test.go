@@ -35,10 +35,11 @@ func same(changes ...func(*sandbox.Template)) sandbox.Template {
 // creation is a scene with rows that create templates.
 type creation struct {
 	scene
-	// identity is Redis'. Without one each row lists the templates before its first POST.
-	identity string
-	timeout  time.Duration
-	tenant   kinds.Templates
+	// server is Redis. Without an identity each row lists the templates before its first
+	// POST.
+	server  ledger.Server
+	timeout time.Duration
+	tenant  kinds.Templates
 }
 
 // creating returns a site with rows of these contents.
@@ -58,14 +59,17 @@ func creating(t *testing.T, rows []string, change ...func(*sandbox.Options)) *cr
 	return s
 }
 
-// identified is a ledger of the identity that the test chooses.
+// identified is a ledger on the server that the test chooses.
 type identified struct {
 	engine.Ledger
 	*creation
 }
 
-func (l identified) Identity(context.Context, ledger.Segment) (string, error) {
-	return l.identity, nil
+// complete is a server that has forgotten nothing.
+var complete = ledger.Server{Identity: "one", Staged: "one"}
+
+func (l identified) Server(context.Context, ledger.Segment) (ledger.Server, error) {
+	return l.server, nil
 }
 
 // templates has a name that is not its method's, so that it can be embedded.
@@ -534,7 +538,7 @@ func TestStopAfterLostTemplate(t *testing.T) {
 		if err := s.Resume(t.Context(), s.run.ID); err != nil {
 			t.Fatal(err)
 		}
-		s.identity = "one" // a row without the memo would send a POST
+		s.server = complete // a row without the memo would send a POST
 		s.drain(e)
 		s.wantRow(0, ledger.Done, late.ID)
 		if s.posts() != 1 {
@@ -569,43 +573,57 @@ func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) 
 
 // TestForgottenIntent has Redis forget the intent of a POST that lands after Redis has
 // come back, under another identity. The row finds it, also in a worker that has listed
-// the templates before.
+// the templates before, or has sent the POST without.
 func TestForgottenIntent(t *testing.T) {
-	for _, same := range []bool{false, true} {
-		t.Run(fmt.Sprintf("same worker %t", same), func(t *testing.T) {
-			t.Parallel()
-			s := creating(t, []string{template}, repeatNames)
-			s.identity, s.timeout = "one", 500*time.Millisecond
-			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Latency: 300 * time.Millisecond, Count: 1})
-			api := &replaced{templates: fatal{s.tenant, t}}
-			handler := kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: s.timeout})
-			worker, session := s.worker(func(c *engine.Config) {
-				c.Ledger = forgetful{identified{c.Ledger, s}}
-				c.Handlers[kinds.Create] = handler
-			})
-			var life sync.WaitGroup
-			life.Go(func() { s.until(worker, func() bool { return false }) })
-			life.Wait()
-			s.reclaim(session)
-			s.identity, api.templates = "two", s.tenant
-			if !same {
-				handler = kinds.NewCreate(kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout})
-			}
-			e, _ := s.worker(func(c *engine.Config) {
-				c.Ledger = identified{c.Ledger, s}
-				c.Handlers[kinds.Create] = handler
-			})
-			s.drain(e)
-			s.wantRow(0, engine.Unchanged)
-			if s.posts() != 1 || len(s.sandbox.Templates()) != 1 {
-				t.Errorf("%d POSTs, %d templates", s.posts(), len(s.sandbox.Templates()))
-			}
-		})
+	t.Run("other worker", func(t *testing.T) { testForgottenIntent(t, complete, false) })
+	t.Run("same worker", func(t *testing.T) { testForgottenIntent(t, complete, true) })
+	t.Run("same worker, listed", func(t *testing.T) { testForgottenIntent(t, ledger.Server{Identity: "one"}, true) })
+}
+
+func testForgottenIntent(t *testing.T, server ledger.Server, same bool) {
+	t.Parallel()
+	s := creating(t, []string{template}, repeatNames)
+	s.server, s.timeout = server, 500*time.Millisecond
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Latency: 300 * time.Millisecond, Count: 1})
+	api := &replaced{templates: fatal{s.tenant, t}}
+	handler := kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: s.timeout})
+	worker, session := s.worker(func(c *engine.Config) {
+		c.Ledger = forgetful{identified{c.Ledger, s}}
+		c.Handlers[kinds.Create] = handler
+	})
+	var life sync.WaitGroup
+	life.Go(func() { s.until(worker, func() bool { return false }) })
+	life.Wait()
+	s.reclaim(session)
+	s.server.Identity, api.templates = "two", s.tenant
+	if !same {
+		handler = kinds.NewCreate(kinds.CreateConfig{API: s.tenant, RequestTimeout: s.timeout})
+	}
+	e, _ := s.worker(func(c *engine.Config) {
+		c.Ledger = identified{c.Ledger, s}
+		c.Handlers[kinds.Create] = handler
+	})
+	s.drain(e)
+	s.wantRow(0, engine.Unchanged)
+	if s.posts() != 1 || len(s.sandbox.Templates()) != 1 {
+		t.Errorf("%d POSTs, %d templates", s.posts(), len(s.sandbox.Templates()))
 	}
 }
 
 // replaced is an API that a test replaces.
 type replaced struct{ templates }
+
+// TestNoListing lists no templates where Redis can have forgotten no request.
+func TestNoListing(t *testing.T) {
+	s := creating(t, []string{template})
+	s.server, s.timeout = complete, time.Minute
+	e, _ := s.on(nil)
+	_ = e.ProcessTask(t.Context(), s.release())
+	s.wantRow(0, ledger.Done)
+	if s.lists() != 0 || s.posts() != 1 {
+		t.Errorf("%d lists, %d POSTs", s.lists(), s.posts())
+	}
+}
 
 // TestOneListing lists the templates once for all rows of a worker, while Redis has the
 // same identity. Rows that come while it does wait.
@@ -615,7 +633,7 @@ func TestOneListing(t *testing.T) {
 		rows = append(rows, strings.Replace(template, `"mdl"`, fmt.Sprintf(`"mdl %d"`, i), 1))
 	}
 	s := creating(t, rows)
-	s.identity = "one"
+	s.server.Identity = "one"
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpListTemplates, AnswerLatency: 200 * time.Millisecond})
 	e, _ := s.on(nil)
 	_ = e.ProcessTask(t.Context(), s.release()) // the worker sees the identity

@@ -9,18 +9,27 @@ import (
 )
 
 // TestIdentity restarts a Redis, and makes its replica the master: each has another
-// identity afterwards, and the same one before.
+// identity afterwards, and the same one before. Only at first it is that of the server
+// where the segment was staged.
 func TestIdentity(t *testing.T) {
 	server := redistest.Start(t)
-	seg := ledger.Segment{Run: "a", Incarnation: "aaaaaaaaaaaaaaaa"}
 	l := ledger.New(server.Client())
+	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "t", Kind: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+	complete := true
 	identity := func() string {
 		t.Helper()
-		id, err := l.Identity(t.Context(), seg)
-		if err != nil || id == "" {
-			t.Fatalf("identity %q, %v", id, err)
+		s, err := l.Server(t.Context(), seg)
+		if err != nil || s.Identity == "" || s.Complete() != complete {
+			t.Fatalf("%+v, %v, want it complete %t", s, err, complete)
 		}
-		return id
+		return s.Identity
+	}
+	if _, err := l.Stage(t.Context(), run, 0, true, [][]byte{[]byte("row")}); err != nil {
+		t.Fatal(err)
 	}
 	first := identity()
 	if again := identity(); again != first {
@@ -28,6 +37,7 @@ func TestIdentity(t *testing.T) {
 	}
 	server.Kill()
 	server.Restart()
+	complete = false
 	second := identity()
 	if second == first {
 		t.Error("a restart does not change the identity")
@@ -50,7 +60,8 @@ func TestIdentity(t *testing.T) {
 // TestNoIdentity asks a Redis that does not report its identity.
 func TestNoIdentity(t *testing.T) {
 	redistest.Mini(t)
-	if id, err := ledger.New(redistest.New(t)).Identity(t.Context(), ledger.Segment{Run: "a", Incarnation: "aaaaaaaaaaaaaaaa"}); id != "" || err != nil {
-		t.Errorf("identity %q, %v", id, err)
+	s, err := ledger.New(redistest.New(t)).Server(t.Context(), ledger.Segment{Run: "a", Incarnation: "aaaaaaaaaaaaaaaa"})
+	if err != nil || s.Identity != "" || s.Complete() {
+		t.Errorf("%+v, %v", s, err)
 	}
 }

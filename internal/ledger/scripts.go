@@ -79,9 +79,9 @@ func headerScript(name string) *redis.Script {
 }
 
 func segmentScript(name string) *redis.Script {
-	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d\n",
+	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes, identity_half = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
-		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes)
+		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes, identityHalf)
 	return redis.NewScript(source("clock") + limits + source("segment") + source("segment_"+name))
 }
 

@@ -14,8 +14,9 @@ import (
 // lookup knows the names of templates that requests may have created which Redis has
 // forgotten. A Redis that restarts or fails over may come back without its last writes:
 // a row has no intent then, and only the tenant's templates show that it sent a POST.
-// Redis has another identity afterwards. A listing that begins once no POST from before
-// can land any more shows all of them, so one listing serves every row.
+// Redis has another identity afterwards than when the row was stored. A listing that
+// begins once no POST from before can land any more shows all of them, so one listing
+// serves every row.
 //
 // When Redis got its identity is not known, since clocks may be wrong: each worker
 // counts from when it first saw it.
@@ -36,13 +37,17 @@ func newLookup(api Templates, lands time.Duration) *lookup {
 }
 
 // mayExist reports whether a template of the name may have been created by a forgotten
-// request. It lists the templates if no listing shows that.
+// request. It lists the templates if Redis may have forgotten one, and no listing shows
+// that.
 func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, name string) (bool, error) {
-	identity, err := x.Identity(ctx)
-	if err != nil || identity == "" { // without an identity no listing is recent enough
-		return true, err
+	server, err := x.Server(ctx)
+	if err != nil || server.Complete() {
+		return false, err
 	}
-	names, err := l.listing(identity)
+	if server.Identity == "" { // no listing is recent enough then
+		return true, nil
+	}
+	names, err := l.listing(server.Identity)
 	if err != nil {
 		return false, err
 	}

@@ -1,6 +1,19 @@
 -- ARGV: name of the segment, tenant, kind, rows, sum, rows of a chunk, 1 if it is the
 -- run's last segment, 1 if it awaits results, the order of release or '', then the chunks.
 -- Replaces a staged segment that differs.
+
+-- identity returns the identity of this server, as the function of that name in
+-- identity.go does; '' if the server does not report it.
+local function identity()
+  local function field(section, name)
+    local info = redis.pcall('INFO', section)
+    return type(info) == 'string' and string.match(info, name .. ':(' .. string.rep('%w', identity_half) .. ')') or ''
+  end
+  local run, replication = field('server', 'run_id'), field('replication', 'master_replid')
+  if run == '' or replication == '' then return '' end
+  return run .. '/' .. replication
+end
+
 local h = redis.call('HMGET', head, 'sum', 'v')
 if h[1] == ARGV[5] then
   redis.call('HSET', head, 'last', ARGV[7]) -- rows may have been added behind it, or taken away
@@ -10,6 +23,8 @@ if h[2] then return {'mismatch'} end
 if h[1] then redis.call('UNLINK', unpack(KEYS)) end -- else the first write is one that maxmemory refuses
 redis.call('HSET', head, 'name', ARGV[1], 'tenant', ARGV[2], 'kind', ARGV[3], 'rows', ARGV[4], 'sum', ARGV[5],
   'per', ARGV[6], 'last', ARGV[7], 'next', '0', 'settled', '0')
+local server = identity()
+if server ~= '' then redis.call('HSET', head, 'server', server) end
 if ARGV[8] == '1' then redis.call('HSET', head, 'awaits', '1') end
 if ARGV[9] ~= '' then redis.call('SET', order, ARGV[9]) end
 local fields = {}
