@@ -128,6 +128,8 @@ func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 	switch file {
 	case "domains.csv":
 		seed = s.SeedDomains
+	case "unpublished.csv":
+		seed = s.SeedUnpublished
 	case "updates.csv":
 		seed = s.SeedUpdates
 	case "clients.csv":

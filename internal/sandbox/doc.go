@@ -26,6 +26,7 @@
 //	GET    /_sandbox/counts              how often it was asked for what, JSON: Counts
 //	GET    /_sandbox/state               domains, clients and templates, JSON
 //	GET    /_sandbox/rows/domains.csv    seeds ?n= records and answers their input file;
+//	                                     unpublished.csv without TXT records;
 //	                                     clients.csv, updates.csv and templates.jsonl likewise
 //	POST   /_sandbox/faults              adds a fault, JSON, as below
 //	DELETE /_sandbox/faults              removes the faults that were posted

@@ -21,10 +21,17 @@ func (s *Sandbox) spread(n int, row func(org string, i int)) {
 // and returns the input file to verify them: CSV of organization_id,
 // discovery_domain_id.
 func (s *Sandbox) SeedDomains(n int) []byte {
+	return s.seedPending(n, func(d Domain) { s.SetTXT(d.Host, d.TXT) })
+}
+
+// SeedUnpublished is SeedDomains without TXT records.
+func (s *Sandbox) SeedUnpublished(n int) []byte { return s.seedPending(n, func(Domain) {}) }
+
+func (s *Sandbox) seedPending(n int, publish func(Domain)) []byte {
 	rows := [][]string{{"organization_id", "discovery_domain_id"}}
 	s.spread(n, func(org string, _ int) {
 		d := s.AddDomain(org, Domain{Use: new(true)})
-		s.SetTXT(d.Host, d.TXT)
+		publish(d)
 		rows = append(rows, []string{org, d.ID})
 	})
 	return csvOf(rows)
