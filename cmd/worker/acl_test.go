@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,7 +139,6 @@ func TestRedisUsers(t *testing.T) {
 // control does to runs whatever a producer can do to them.
 func (f *fleet) control() {
 	f.t.Helper()
-	// Rows of a host that the DNS has not wait for hours: long enough to be held.
 	write(f.t, filepath.Join(f.dir, "waiting.csv"), f.waiting())
 	for _, run := range []string{"held", "cancelled"} {
 		f.typed("domains", "verify", "--run", run, filepath.Join(f.dir, "waiting.csv"))
@@ -194,10 +194,11 @@ func (f *fleet) looksInCore(client redis.UniversalClient) {
 	}
 }
 
-// waiting is a row whose record nobody has published.
+// waiting returns a file with a row that waits for hours: its TXT record is not published.
 func (f *fleet) waiting() string {
-	return "organization_id,discovery_domain_id,verification_host,verification_txt\n" +
-		"org_none,ord_none,nowhere.org_none.example.com,nothing-that-is-there\n"
+	f.t.Helper()
+	_, file := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/rows/unpublished.csv?n=1", "")
+	return file
 }
 
 // swept is a domain that the sweep has looked at.
