@@ -448,9 +448,6 @@ func TestDNSDown(t *testing.T) {
 // and lets another one go on: what runs is finished, what waits is handed
 // back, and none of it is an attempt.
 func TestStopped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes where Redis is slow")
-	}
 	t.Parallel()
 	const rows = 500
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
