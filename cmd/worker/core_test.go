@@ -193,8 +193,8 @@ func (rows coreRuns) effects(t *testing.T, log []sandbox.Request, again int) {
 
 // effects are those of the requests of one kind.
 type effects struct {
-	on    map[string]bool // what was changed
-	again int             // requests that changed what was changed before
+	on    map[string]bool // names of the records that were changed
+	again int             // requests that changed a record again
 }
 
 func (e *effects) add(names ...string) {
