@@ -108,6 +108,7 @@ type Dispatcher struct {
 	taken    taken
 	nextDue  time.Duration // from the last reading of the index on
 	load     Load
+	took     time.Duration // by the last release
 	window   Window
 	permits  Permits
 	gate     Gate

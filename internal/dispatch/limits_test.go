@@ -31,9 +31,54 @@ func TestWindow(t *testing.T) {
 		t.Errorf("%d free while all places work, and a task is pending", n)
 	}
 	w.Released(1_000_000)
+	for range 10 {
+		w.Took(time.Millisecond, 0)
+	}
 	w.Observe(now.Add(2100*time.Millisecond), 0)
 	if n := w.Free(16, 0, 0); n != 5000 {
 		t.Errorf("%d free, want the bound", n)
+	}
+}
+
+// TestWindowOfASlowRedis starts with less than all places, halves the window while Redis is
+// slow, and opens it again.
+func TestWindowOfASlowRedis(t *testing.T) {
+	const places = 1000
+	var w dispatch.Window
+	now := time.Unix(1000, 0)
+	outstanding := 0
+	// round releases tasks after a round that took that long, of which none starts, and
+	// returns the tasks outstanding.
+	round := func(took time.Duration) int {
+		now = now.Add(20 * time.Millisecond)
+		w.Took(took, outstanding)
+		w.Observe(now, outstanding)
+		n := w.Free(places, outstanding, 0)
+		w.Released(n)
+		outstanding += n
+		return outstanding
+	}
+	for _, want := range []int{64, 128, 256} {
+		if n := round(time.Millisecond); n != want {
+			t.Errorf("%d tasks outstanding, want %d", n, want)
+		}
+	}
+	for _, left := range []int{256, 100, 40, 10, 6, 3} {
+		outstanding = left
+		if n := round(time.Second); n > max(left, 4) {
+			t.Errorf("%d tasks outstanding while Redis is slow, of %d", n, left)
+		}
+	}
+	for range 10 {
+		round(time.Millisecond)
+	}
+	if outstanding < places {
+		t.Errorf("%d tasks outstanding once Redis is quick again, want at least %d", outstanding, places)
+	}
+	outstanding = 0
+	w.Observe(now, 0)
+	if n := round(time.Millisecond); n != 64 {
+		t.Errorf("%d tasks outstanding after a time without any, want 64", n)
 	}
 }
 

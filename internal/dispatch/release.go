@@ -17,6 +17,8 @@ import (
 // release releases rows of the segments in memory, as many as the window allows. It
 // returns the number of tasks enqueued.
 func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err error) {
+	start := time.Now()
+	defer func() { d.took = time.Since(start) }()
 	if err := d.refresh(ctx, now); err != nil {
 		return 0, err
 	}
@@ -26,6 +28,7 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	if d.load, err = d.queue.Load(); err != nil {
 		return 0, err
 	}
+	d.window.Took(d.took, d.load.Pending+d.load.Active)
 	d.window.Observe(now, d.load.Pending)
 	d.permits.Refill(now, d.cfg.Rate())
 	free := d.window.Free(d.places(), d.load.Pending, d.load.Active)

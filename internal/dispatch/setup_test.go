@@ -152,6 +152,7 @@ type worker struct {
 type options struct {
 	engine   engine.Config
 	dispatch dispatch.Config
+	places   int                  // of the server
 	around   asynq.MiddlewareFunc // around the engine; nil: none
 }
 
@@ -175,7 +176,7 @@ func (s *site) start(change ...func(*options)) *worker {
 	}
 	s.t.Cleanup(func() { _ = rdb.Close() })
 	l := ledger.New(rdb)
-	o := options{engine: s.engineConfig(l, w.session.ID), dispatch: dispatch.Config{
+	o := options{engine: s.engineConfig(l, w.session.ID), places: places, dispatch: dispatch.Config{
 		Tenant: tenant, Ledger: l, Redis: rdb, Queue: queue, Session: w.session.ID, Protocol: engine.Protocol, Places: places,
 		Kinds:  map[ledger.Kind]dispatch.Kind{kinds.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}},
 		Logger: s.logger(),
@@ -186,7 +187,7 @@ func (s *site) start(change ...func(*options)) *worker {
 	}
 	w.engine = engine.New(o.engine)
 	w.server = asynq.NewServerFromRedisClient(rdb, asynq.Config{
-		Concurrency: places, Queues: map[string]int{queue: 1}, TaskCheckInterval: 10 * time.Millisecond,
+		Concurrency: o.places, Queues: map[string]int{queue: 1}, TaskCheckInterval: 10 * time.Millisecond,
 		ShutdownTimeout: time.Second, Logger: silent{}, LogLevel: asynq.FatalLevel,
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())

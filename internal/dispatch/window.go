@@ -1,14 +1,18 @@
 package dispatch
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Window bounds outstanding work to the places of the workers and the tasks that they
-// started within the last second. The zero Window is ready.
+// started within the last second, and to less if Redis is slow. The zero Window is ready.
 type Window struct {
 	perSecond float64 // starts per second
 	released  int     // since the last observation
 	pending   int     // at the last observation
 	at        time.Time
+	limit     int // for a slow Redis; 0: firstLimit
 }
 
 const (
@@ -18,6 +22,13 @@ const (
 	// longestWindow bounds the queue: all of it must begin within the 10 s after which a
 	// release lapses, also if the workers become slower.
 	longestWindow = 5000
+	// firstLimit and leastLimit bound the window until it is known how many tasks Redis
+	// can take: each begins with a script, and all of them must have begun before their
+	// releases lapse.
+	firstLimit, leastLimit = 64, 4
+	// slowRound is how long a round takes with a slow Redis: rows are released, and tasks
+	// enqueued.
+	slowRound = 500 * time.Millisecond
 )
 
 // Released adds rows that were enqueued.
@@ -35,12 +46,30 @@ func (w *Window) Observe(now time.Time, pending int) {
 	w.at, w.pending, w.released = now, pending, 0
 }
 
+// Took takes into account how long the last round took, and how many tasks are pending or
+// in progress; it is called before Observe. After a quick round the limit doubles if it is
+// used, after a slow one it halves: of hundreds of tasks a slow Redis would have none begin
+// in time.
+func (w *Window) Took(round time.Duration, outstanding int) {
+	limit, used := cmp.Or(w.limit, firstLimit), max(outstanding, w.released)
+	switch {
+	case round >= slowRound:
+		limit = max(min(limit, used)/2, leastLimit)
+	case used == 0:
+		limit = firstLimit
+	case 2*used >= limit:
+		limit = min(2*limit, longestWindow)
+	}
+	w.limit = limit
+}
+
 // Free returns how many tasks may be enqueued, given the workers' places, and the tasks
 // that are pending and in progress. While none is pending it is one at least: tasks of a
 // worker that was killed count as in progress for up to two minutes, and tasks that start
 // in spite of that widen the window.
 func (w *Window) Free(places, pending, active int) int {
-	free := max(0, min(places+int(w.perSecond), longestWindow)-pending-active)
+	most := min(places+int(w.perSecond), longestWindow, cmp.Or(w.limit, firstLimit))
+	free := max(0, most-pending-active)
 	if pending == 0 {
 		return max(free, 1)
 	}

@@ -1,0 +1,89 @@
+package dispatch_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+)
+
+// slowly is a hook by which a Redis needs a time for each command, and executes one after
+// the other.
+type slowly struct {
+	mu   sync.Mutex
+	took time.Duration
+}
+
+func (s *slowly) execute(commands int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	time.Sleep(time.Duration(commands) * s.took)
+}
+
+func (s *slowly) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *slowly) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s.execute(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (s *slowly) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		s.execute(len(cmds))
+		return next(ctx, cmds)
+	}
+}
+
+// releases counts the rows that are released and have not begun.
+type releases struct{ now, most atomic.Int64 }
+
+type releasing struct {
+	dispatch.Ledger
+	*releases
+}
+
+func (r releasing) Release(ctx context.Context, seg ledger.Segment, q ledger.Quota) (ledger.Release, error) {
+	released, err := r.Ledger.Release(ctx, seg, q)
+	n := r.now.Add(int64(len(released.Rows)))
+	for most := r.most.Load(); n > most && !r.most.CompareAndSwap(most, n); most = r.most.Load() {
+	}
+	return released, err
+}
+
+type beginning struct {
+	engine.Ledger
+	*releases
+}
+
+func (b beginning) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution, rows ...ledger.Row) (ledger.Begun, error) {
+	begun, err := b.Ledger.Begin(ctx, seg, e, rows...)
+	b.now.Add(-int64(len(rows)))
+	return begun, err
+}
+
+// TestSlowRedis has 300 places and a slow Redis, with which as many tasks could not all
+// begin before their releases lapse: fewer are released.
+func TestSlowRedis(t *testing.T) {
+	s := newSite(t)
+	s.submit("a", kinds.Update, s.domains(300))
+	var counted releases
+	s.start(func(o *options) {
+		o.dispatch.Redis.AddHook(&slowly{took: 10 * time.Millisecond})
+		o.dispatch.Ledger, o.engine.Ledger = releasing{o.dispatch.Ledger, &counted}, beginning{o.engine.Ledger, &counted}
+		o.places, o.dispatch.Places = 300, 300
+	})
+	s.await("100 domains", func() bool { return len(s.patches()) >= 100 })
+	if n := counted.most.Load(); n > 64 {
+		t.Errorf("%d rows were released that had not begun", n)
+	}
+}
