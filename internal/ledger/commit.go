@@ -32,6 +32,9 @@ func (l *Ledger) commitUpTo(ctx context.Context, run Run, sums []Sum, final bool
 }
 
 func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (Run, error) {
+	if run.Scan != nil {
+		return Run{}, errScan
+	}
 	if err := checkSegments("sums", len(sums)); err != nil {
 		return Run{}, err
 	}

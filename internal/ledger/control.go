@@ -119,8 +119,9 @@ func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) (Run, error
 	if err != nil {
 		return Run{}, err
 	}
+	run, failed := l.regain(ctx, run)
 	// First the rows: the node of the tenant's lists may be away.
-	return run, errors.Join(l.controlRun(ctx, run, c), l.relist(ctx, run))
+	return run, errors.Join(l.controlRun(ctx, run, c), failed, l.relist(ctx, run))
 }
 
 func (l *Ledger) controlRun(ctx context.Context, run Run, c change) error {

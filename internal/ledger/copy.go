@@ -104,10 +104,13 @@ func (l *Ledger) sums(ctx context.Context, run Run) ([]Sum, error) {
 		return nil, fmt.Errorf("read sums: %w", err)
 	}
 	sums, err := parseSums(stored)
-	if err == nil && len(sums) != run.Segments {
-		err = ErrNotFound // deleted, or replaced, since the header was read
+	if err != nil {
+		return nil, err
 	}
-	return sums, err
+	if len(sums) < run.Segments {
+		return nil, ErrNotFound // deleted, or replaced, since the header was read
+	}
+	return sums[:run.Segments], nil // it may have grown since
 }
 
 // numbersOf returns the numbers of segments as arguments of a script, after the

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxLabel is how many characters of a label are kept.
+// maxLabel is how many characters of a label, or of the note of a scan, are kept.
 const maxLabel = 200
 
 // maxDescription bounds a description as JSON, in bytes: lists read many headers at once.
@@ -23,10 +23,15 @@ type NewRun struct {
 	Description Description
 	// Control is the run's first. Cancelled and Incomplete must be false.
 	Control Control
+	// Scan is the progress of a scan that has not begun, in the scanner's own form, at most
+	// 16 KiB; nil: the rows are submitted. The rows of a run with a scan are found by its
+	// steps: see [Ledger.AddStep]. It is committed without rows when it is created, and grows.
+	// Scans of different requests have different digests.
+	Scan []byte
 }
 
 // Create creates a staged run, or returns the run that exists under this id with the
-// same kind, tenant and digest, so that a producer that was killed can continue. If one
+// same kind, tenant, digest and origin, so that a producer that was killed can continue. If one
 // of these differs the error is a [MismatchError].
 func (l *Ledger) Create(ctx context.Context, n NewRun) (run Run, created bool, err error) {
 	n.Description.Label = truncated(n.Description.Label)
@@ -65,12 +70,15 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 	if err := l.rdb.SAdd(ctx, tenantsKey, string(n.Tenant)).Err(); err != nil {
 		return Run{}, false, noMemory(err)
 	}
-	own := Run{ID: n.ID, Incarnation: Incarnation(random()), Tenant: n.Tenant}
-	if _, err := l.onTenant(ctx, tenantAddScript, n.Tenant, own.entry()); err != nil {
+	own := Run{ID: n.ID, Incarnation: Incarnation(random()), Tenant: n.Tenant, Description: n.Description}
+	if err := l.enlist(ctx, own); err != nil {
 		return Run{}, false, err
 	}
-	a, err := l.onHeader(ctx, createScript, n.ID,
-		string(own.Incarnation), string(n.Tenant), string(n.Kind), about, n.Control.flags(), toMillis(n.Control.NotBefore))
+	args := []any{string(own.Incarnation), string(n.Tenant), string(n.Kind), about, n.Control.flags(), toMillis(n.Control.NotBefore)}
+	if n.Scan != nil {
+		args = append(args, n.Scan)
+	}
+	a, err := l.onHeader(ctx, createScript, n.ID, args...)
 	if err == nil {
 		run, err = parseRun(n.ID, a.hash(1))
 	}
@@ -89,7 +97,7 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 	}
 	// Again, since Sweep may have trimmed the entry before there was a header, or Redis
 	// may have lost it. A run in the trash has a header if a node of Redis went back.
-	_, err = l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry())
+	err = l.enlist(ctx, run)
 	if isNotFound(err) {
 		return run, false, errDiscarded
 	}
@@ -108,6 +116,9 @@ func (n NewRun) validate() error {
 	if n.Control.Cancelled || n.Control.Incomplete {
 		return fmt.Errorf("run %s: create: want neither cancelled nor incomplete", n.ID)
 	}
+	if len(n.Scan) > maxProgress {
+		return fmt.Errorf("run %s: create: progress of %d bytes: want at most %d", n.ID, len(n.Scan), maxProgress)
+	}
 	if n.Description.KeepFor < 0 || n.Description.GiveUp < 0 {
 		return fmt.Errorf("run %s: create: want no negative duration", n.ID)
 	}
@@ -120,12 +131,21 @@ func (n NewRun) compare(run Run) error {
 		{"tenant", string(run.Tenant), string(n.Tenant)},
 		{"kind", string(run.Kind), string(n.Kind)},
 		{"digest", run.Description.Digest, n.Description.Digest},
+		{"origin", origin(run.Scan != nil), origin(n.Scan != nil)},
 	} {
 		if m.have != m.want {
 			return &MismatchError{Run: n.ID, Member: m.member, Have: m.have, Want: m.want}
 		}
 	}
 	return nil
+}
+
+// origin names where the rows of a run come from.
+func origin(scan bool) string {
+	if scan {
+		return "a scan"
+	}
+	return "a submission"
 }
 
 // truncated returns at most maxLabel characters of a valid text.

@@ -272,9 +272,16 @@ const trimAfter = time.Hour
 func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, c clock) (deleted int, err error) {
 	var failed []error
 	err = l.eachPage(ctx, t, openList, func(page []entry) error {
+		unchanged := l.unchanged(ctx, finishedOf(page, c))
 		for _, e := range page {
 			if deleted == sweepPage {
 				break
+			}
+			if _, found := unchanged[e.run.entry()]; found {
+				if err := l.startRetention(ctx, e.run); err != nil && !isNotFound(err) {
+					failed = append(failed, fmt.Errorf("run %s: %w", e.run.ID, err))
+				}
+				continue
 			}
 			if e.err != nil {
 				failed = append(failed, e.err)
@@ -307,10 +314,25 @@ func (l *Ledger) sweepEntry(ctx context.Context, e entry, c clock) (deleted bool
 		return true, l.discard(ctx, run)
 	case run.Staged() && c.now.Sub(run.StagedAt) > AbandonedAfter && c.steady.Sub(e.at) > AbandonedAfter:
 		return l.expire(ctx, run) // by both: Redis' clock may have jumped since StagedAt
-	case !run.FinishedAt.IsZero() && c.now.Sub(run.FinishedAt).Abs() >= lossWindow:
+	case e.retainable(c):
 		return false, l.retain(ctx, run.ID)
 	}
 	return false, nil
+}
+
+// retainable reports whether the run was finished so long ago that its retention starts.
+func (e entry) retainable(c clock) bool {
+	return !e.run.FinishedAt.IsZero() && c.now.Sub(e.run.FinishedAt).Abs() >= lossWindow
+}
+
+// finishedOf returns the runs of a page whose retention starts.
+func finishedOf(page []entry, c clock) (runs []Run) {
+	for _, e := range page {
+		if e.err == nil && e.found && e.run.DeletingAt.IsZero() && e.retainable(c) {
+			runs = append(runs, e.run)
+		}
+	}
+	return runs
 }
 
 // expire deletes an abandoned staged run, unless all of its segments are stored: then

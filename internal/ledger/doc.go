@@ -22,6 +22,41 @@
 // with [Ledger.Create] and a new stager; an abandoned staged run is deleted
 // by [Ledger.Sweep] after a day, unless it is complete.
 //
+// [Ledger.SubmitRow] does all of this for a single row, which lists of runs leave out.
+//
+// A row that is not to be released before a time waits from its staging on
+// ([Stager.AddDue], [MaxDue]).
+//
+// # Scans
+//
+// The rows of a run may be found by a scan instead of being submitted ([NewRun.Scan]). Such a
+// run is committed without rows when it is created, and grows. Since Redis may lose its
+// last second, its creator calls [Ledger.Create] again two seconds later.
+//
+// A scanner reads progress and cursor ([Ledger.ScanCursor]), continues from there, and
+// stores both with the rows that it found as a step ([Ledger.AddStep]). A step is in the
+// slot of the header, whole or not at all, and is stored once: several scanners do no harm.
+//
+//	        AddStep                  CommitFound                          5 s later
+//	(found) ----------> in the list -------------> a committed segment, -----------> in the segment
+//	                    of blocks                  and still in the list             alone
+//
+// [Ledger.CommitFound] stages rows of that list as the run's next segment and commits it. Any
+// process may call it. Which rows the segment has is stored in the header before it is
+// staged, so that all stage the same. The more segments a run has, the longer rows wait for
+// others. After the last step, once the list is empty, it commits the run finally.
+//
+// Redis may lose its last second, each node by itself:
+//
+//   - A step is lost: it is made again.
+//   - A segment is lost after its commit: CommitFound stages it again. Its rows are in the list
+//     for five seconds.
+//   - The header loses the commit of a segment: CommitFound, [Ledger.Sync] and each control
+//     commit it again as it is. If the list does not have its rows, or others, these are
+//     committed by the next segment. A row that was found twice is then there twice.
+//
+// A cancelled run takes no more steps, and rows that are not committed are dropped.
+//
 // # Executing
 //
 // A dispatcher releases due rows of a segment, with a random token, and enqueues them. A
@@ -73,7 +108,8 @@
 //
 //	orgops:v2:tenants                  set: the tenants that have or had a run
 //	orgops:v2:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
-//	                           :open   the same, of runs that are not finished, by the clock of the sweeps
+//	                           :singles the same, of single rows, which are not in runs
+//	                           :open   the same, of all runs that are not finished, by the clock of the sweeps
 //	                           :ended  sorted set: finished runs by when they are deleted, in ms
 //	                           :trash  hash: <run>/<incarnation> of deleted runs -> <segments>:<time in ms>
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
@@ -86,12 +122,20 @@
 //	orgops:v2:{run:<id>}:header        hash: see Run
 //	                    :closed        bitmap: a bit for each segment without open rows
 //	                    :sums          string: number of rows and digest of each segment, 18 bytes each
+//	                    :scan          hash: cursor of the scan; numbers of the first block in the list, of the
+//	                                   first that is not committed, behind the last, and behind the last of the
+//	                                   next segment; rows that are not committed, and since when the oldest
+//	                                   waits; for each segment that Redis may lose <number>,<first
+//	                                   block>,<behind the last>,<time in ms>; and the token of a step's first parts
+//	                    :found         list: blocks of found rows, compressed, those of a step that is not yet
+//	                                   stored whole last
 //	orgops:v2:{<incarnation>.<number>}:head  hash: sum, control with version, counters, place of the next row to
 //	                                   release, whether results are awaited
 //	                    :order         string: the rows in the order of release, if that is not the one of their
 //	                                   numbers: two bytes each, the top bit set for the first row of a piece
 //	                    :chunks        hash: number -> compressed rows, 128 or fewer
-//	                    :first         sorted set: waiting rows that were never begun, by due time in ms
+//	                    :first         sorted set: waiting rows that were never begun, by due time in ms; they
+//	                                   are the first in order, if they were never released
 //	                    :check :ready  the same, of other rows at these stages that have no intent
 //	                    :intended_check :intended_ready  the same, of rows at these stages that have one
 //	                    :values        hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
@@ -125,10 +169,10 @@
 //     under way, whose intent its successor reads.
 //   - Whatever ends an execution, stops work, frees memory or keeps a fleet alive works
 //     while Redis is at maxmemory. Create, Stage, Commit, Release and Intend are refused
-//     there, with [ErrNoMemory].
+//     there, with [ErrNoMemory], and so are AddStep and CommitFound.
 //   - No script and no deletion works on more than one segment. A script writes or reads at
-//     most 128 rows and 128 KiB, or releases 250 rows of 512 KiB. Longer operations are
-//     divided.
+//     most 128 rows and 128 KiB, stores 1,000 due times, or releases 250 rows of 512 KiB.
+//     Longer operations are divided.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
 //     deletes nothing, and no time counts in which no sweep runs: the time by which runs
 //     are deleted advances with the sweeps. No key expires by itself.

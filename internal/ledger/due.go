@@ -129,7 +129,14 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 		failed = l.prune(ctx, t, before, runs)
 	}
 	var all []Progress
+	var hints []Hint
+	unchanged := l.unchanged(ctx, runs)
 	for _, run := range runs {
+		if s, found := unchanged[run.entry()]; found {
+			all = append(all, Progress{Run: run, Segments: []SegmentState{s}})
+			hints = append(hints, Hint{Segment: s.Segment, Due: s.Due})
+			continue
+		}
 		p, err := l.sync(ctx, run.ID)
 		if isNotFound(err) { // deleted meanwhile
 			continue
@@ -140,7 +147,7 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 		}
 		all = append(all, p)
 	}
-	return all, failed
+	return all, errors.Join(failed, l.Hint(ctx, t, hints...))
 }
 
 // indexed returns the segments in the index of a tenant.

@@ -43,6 +43,12 @@ func (l *Ledger) retain(ctx context.Context, id RunID) error {
 	if err != nil || p.Run.FinishedAt.IsZero() {
 		return err
 	}
-	_, err = l.onTenant(ctx, tenantFinishScript, p.Run.Tenant, p.Run.entry(), p.Run.retention().Milliseconds())
+	return l.startRetention(ctx, p.Run)
+}
+
+// startRetention takes a run out of the open runs of its tenant. It is deleted after its
+// retention.
+func (l *Ledger) startRetention(ctx context.Context, run Run) error {
+	_, err := l.onTenant(ctx, tenantFinishScript, run.Tenant, run.entry(), run.retention().Milliseconds())
 	return err
 }

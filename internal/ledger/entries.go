@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Entry is an entry of a tenant's list of runs.
+// Entry is an entry of a tenant's list of runs, or of single rows.
 type Entry struct {
 	Run         RunID
 	Incarnation Incarnation
@@ -19,21 +19,35 @@ type Entry struct {
 	At time.Time
 }
 
-// Entries returns, for each of the tenants, the first n entries of its list of runs that
-// are not later than a time, the latest first. A zero time is no limit, and n = 0 is all
+// Singles returns the single rows of a tenant, the latest first. It reads no headers.
+func (l *Ledger) Singles(ctx context.Context, t Tenant) ([]Entry, error) {
+	lists, err := l.entries(ctx, singlesList, &redis.ZRangeBy{Min: "-inf", Max: "+inf"}, t)
+	if err != nil {
+		return nil, err
+	}
+	return lists[0], nil
+}
+
+// Entries returns, for each of the tenants, the first n entries of its list of runs, which
+// has no single rows, that are not later than a time, the latest first. A zero time is no limit, and n = 0 is all
 // entries. It reads no headers and takes one round trip.
 func (l *Ledger) Entries(ctx context.Context, notAfter time.Time, n int, tenants ...Tenant) ([][]Entry, error) {
 	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}
 	if !notAfter.IsZero() {
 		span.Max = strconv.FormatInt(toMillis(notAfter), 10)
 	}
+	return l.entries(ctx, runsList, span, tenants...)
+}
+
+// entries returns a range of a list of each of the tenants.
+func (l *Ledger) entries(ctx context.Context, list int, span *redis.ZRangeBy, tenants ...Tenant) ([][]Entry, error) {
 	lists := make([]*redis.ZSliceCmd, len(tenants))
 	if len(tenants) == 0 {
 		return nil, nil
 	}
 	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, t := range tenants {
-			lists[i] = p.ZRevRangeByScoreWithScores(ctx, tenantKeys(t)[runsList], span)
+			lists[i] = p.ZRevRangeByScoreWithScores(ctx, tenantKeys(t)[list], span)
 		}
 		return nil
 	})

@@ -25,6 +25,11 @@ var (
 	ErrChanging = errors.New("the run's controls keep changing: try again")
 )
 
+var (
+	errNoScan = errors.New("the run has no scan")
+	errScan   = errors.New("the rows of the run are found by its scan")
+)
+
 type notFound struct{}
 
 func (notFound) Error() string { return "no such run" }
@@ -39,7 +44,8 @@ func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
 // Nothing has been changed.
 type MismatchError struct {
 	Run RunID
-	// Member is "kind", "tenant", "digest" or "rows".
+	// Member is "kind", "tenant", "digest", "origin" or "rows". The origin is whether a scan
+	// finds the rows.
 	Member string
 	// Have is the run's value and Want the caller's.
 	Have, Want string
@@ -53,6 +59,12 @@ func (e *MismatchError) Error() string {
 
 // Mismatch returns true. Packages that do not import this one recognize the error by it.
 func (e *MismatchError) Mismatch() bool { return true }
+
+// isMismatch reports whether the error is a [MismatchError].
+func isMismatch(err error) bool {
+	_, ok := errors.AsType[*MismatchError](err)
+	return ok
+}
 
 // MissingError says that segments of a run are missing or differ from the staged ones.
 // Stage them again, then commit again.

@@ -2,6 +2,10 @@ package ledger
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,16 +26,19 @@ func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Dur
 func SegmentKey(seg Segment, part string) string { return segmentKey(seg, part) }
 
 // StageGrouped stages a segment as a [Stager] does. results are those of settled rows.
-func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, last bool, rows [][]byte, most int, key func([]byte) string, results map[Row]Result) (Sum, error) {
+func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, last bool, rows [][]byte, most int, key func([]byte) string, results map[Row]Result, dues map[Row]time.Time) (Sum, error) {
 	p, err := pack(rows)
 	if err != nil {
 		return Sum{}, err
 	}
 	s := staged{number: number, last: last, packed: p}
-	for row, r := range results {
-		s.results = append(s.results, rowResult{Row: row, Result: r})
+	for _, row := range slices.Sorted(maps.Keys(results)) {
+		s.results = append(s.results, rowResult{Row: row, Result: results[row]})
 	}
-	s.order = grouping{most: most, key: key}.order(rows, s.results)
+	for _, row := range slices.Sorted(maps.Keys(dues)) {
+		s.dues = append(s.dues, rowDue{Row: row, Due: dues[row]})
+	}
+	s.order = grouping{most: most, key: key}.order(rows, s.results, s.dues)
 	return p.sum, l.stage(ctx, run, s)
 }
 
@@ -91,4 +98,29 @@ func (l *Ledger) Wait(ctx context.Context, seg Segment, n Nonce, w Waiting, rows
 
 func (l *Ledger) GiveUp(ctx context.Context, seg Segment, n Nonce, after time.Duration, rows ...Row) (Receipt, error) {
 	return l.End(ctx, seg, n, Ends(GiveBack{After: after}, rows...)...)
+}
+
+// AgeScan makes it earlier by d that segments of a scan were committed and that rows which
+// are not committed were found.
+func AgeScan(ctx context.Context, rdb redis.UniversalClient, run RunID, d time.Duration) error {
+	key := headerKeys(run)[3]
+	if exists, err := rdb.HExists(ctx, key, "since").Result(); err != nil || !exists {
+		return err
+	}
+	stored, err := rdb.HGet(ctx, key, "kept").Result()
+	if err != nil && !absent(err) {
+		return err
+	}
+	segments, err := parseKept(stored)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, k := range segments {
+		fmt.Fprintf(&text, "%d,%d,%d,%d;", k.number, k.from, k.past, k.at.Add(-d).UnixMilli())
+	}
+	if err := rdb.HSet(ctx, key, "kept", text.String()).Err(); err != nil {
+		return err
+	}
+	return rdb.HIncrBy(ctx, key, "since", -d.Milliseconds()).Err()
 }

@@ -12,45 +12,53 @@ type grouping struct {
 // other bits: [SegmentRows] is 1 << 13.
 const pieceMark = 1 << 15
 
-// order returns the order in which the rows of a segment are released, two bytes each:
-// groups in the order of their first rows, each cut into pieces of at most most rows. Last
-// come rows that are settled. It returns nil if rows are not grouped: then the order is
-// that of their numbers.
-func (g grouping) order(rows [][]byte, settled []rowResult) []byte {
-	if g.key == nil || g.most <= 1 {
+// order returns the order in which the rows of a segment are released, two bytes each.
+// First come rows with a due time, which are released when they are due, then groups in
+// the order of their first rows, each cut into pieces of at most most rows. Last come rows
+// that are settled. It returns nil if the order is that of the rows' numbers.
+func (g grouping) order(rows [][]byte, settled []rowResult, dues []rowDue) []byte {
+	if len(dues) == len(rows) || !g.used() && (len(dues) == 0 || int(dues[len(dues)-1].Row) == len(dues)-1) {
 		return nil
 	}
-	done := make(map[Row]bool, len(settled))
-	for _, r := range settled {
-		done[r.Row] = true
-	}
-	groups, last := g.groups(rows, done)
+	apart := make(map[Row]bool, len(settled)+len(dues))
 	order := make([]byte, 0, 2*len(rows))
-	for _, group := range groups {
+	for _, d := range dues {
+		apart[d.Row] = true
+		order = binary.BigEndian.AppendUint16(order, uint16(d.Row)|pieceMark)
+	}
+	for _, r := range settled {
+		apart[r.Row] = true
+	}
+	for _, group := range g.groups(rows, apart) {
 		for i, row := range group {
 			place := uint16(row)
-			if i%g.most == 0 {
+			if !g.used() || i%g.most == 0 {
 				place |= pieceMark
 			}
 			order = binary.BigEndian.AppendUint16(order, place)
 		}
 	}
-	for _, row := range last {
-		order = binary.BigEndian.AppendUint16(order, uint16(row)|pieceMark)
+	for _, r := range settled {
+		order = binary.BigEndian.AppendUint16(order, uint16(r.Row)|pieceMark)
 	}
 	return order
 }
 
-// groups returns the open rows by group, and the settled rows.
-func (g grouping) groups(rows [][]byte, done map[Row]bool) (groups [][]Row, settled []Row) {
+// used reports whether rows are grouped.
+func (g grouping) used() bool { return g.key != nil && g.most > 1 }
+
+// groups returns the rows that are not apart by group: all in one if rows are not grouped.
+func (g grouping) groups(rows [][]byte, apart map[Row]bool) (groups [][]Row) {
 	index := map[string]int{}
 	for i, content := range rows {
 		row := Row(i)
-		if done[row] {
-			settled = append(settled, row)
+		if apart[row] {
 			continue
 		}
-		key := g.key(content)
+		key := ""
+		if g.used() {
+			key = g.key(content)
+		}
 		at, ok := index[key]
 		if !ok {
 			at = len(groups)
@@ -59,5 +67,5 @@ func (g grouping) groups(rows [][]byte, done map[Row]bool) (groups [][]Row, sett
 		}
 		groups[at] = append(groups[at], row)
 	}
-	return groups, settled
+	return groups
 }

@@ -12,7 +12,7 @@ const tenantsKey = prefix + "tenants"
 // lua/header.lua names them. They share one hash tag.
 func headerKeys(run RunID) []string {
 	tag := prefix + "{run:" + string(run) + "}:"
-	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scratch"}
+	return []string{tag + "header", tag + "closed", tag + "sums", tag + "scan", tag + "found", tag + "scratch"}
 }
 
 // sessionKeys returns the keys of the sessions, in the order in which lua/sessions.lua
@@ -52,7 +52,7 @@ func segmentKey(s Segment, part string) string {
 // lua/tenant.lua names them. They share one hash tag.
 func tenantKeys(t Tenant) []string {
 	tag := prefix + "{tenant:" + string(t) + "}:"
-	return []string{tag + "runs", tag + "open", tag + "ended", tag + "trash", tag + "due", tag + "clock", tag + "scratch"}
+	return []string{tag + "runs", tag + "open", tag + "ended", tag + "trash", tag + "due", tag + "singles", tag + "clock", tag + "scratch"}
 }
 
 // The places of a tenant's lists in tenantKeys.
@@ -62,4 +62,5 @@ const (
 	endedList
 	trashList
 	dueIndex
+	singlesList
 )

@@ -31,6 +31,9 @@ const (
 	// MaxWait is the longest time that a row waits. A row that is due later than that was
 	// stored while Redis' clock was ahead, and counts as due.
 	MaxWait = 24 * time.Hour
+	// MaxDue is the longest time for which a row is due first after it is staged: see
+	// [Stager.AddDue]. A row that is due later than that counts as due, as with MaxWait.
+	MaxDue = 7 * 24 * time.Hour
 )
 
 // parallel is how many segments of a run are read or changed at a time: enough to

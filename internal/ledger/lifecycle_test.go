@@ -19,11 +19,11 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestLifecycle lets producers, dispatchers, workers and people apply random operations to a
+// TestLifecycle lets producers, scanners, dispatchers, workers and people apply random operations to a
 // few runs, from Create to Sweep. Connections are lost, Redis' clock jumps, and Redis or one
 // of its nodes loses the writes of its last second, without a Sync right after. Then
 // everything is repaired by what a dispatcher does every minute. Every committed run must be
-// listed and end, no row of a deleted run may be executed, no run may be deleted before its
+// listed and end, with every row that a scan found, no row of a deleted run may be executed, no run may be deleted before its
 // time, and once the runs were deleted no key may be left. It prints its seed;
 // ORGOPS_TEST_SEED repeats one, ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
 func TestLifecycle(t *testing.T) {
@@ -129,7 +129,7 @@ func (s *lifecycle) run() {
 func (s *lifecycle) operate() {
 	operations := []func(*ledger.Ledger){
 		s.create, s.create, s.stage, s.stage, s.stage, s.commit, s.commit, s.commit, s.execute, s.execute,
-		s.control, s.finish, s.finish, s.delete, s.rebuild, s.sweep, s.sweep,
+		s.control, s.finish, s.finish, s.delete, s.rebuild, s.sweep, s.sweep, s.scan, s.scan, s.scan,
 	}
 	l := s.Ledger
 	if !s.losing {
@@ -166,7 +166,19 @@ func (s *lifecycle) id() ledger.RunID {
 	if s.only != "" {
 		return s.only
 	}
-	return ledger.RunID("run-" + strconv.Itoa(s.rand.IntN(3)))
+	return ledger.RunID("run-" + strconv.Itoa(s.rand.IntN(4)))
+}
+
+// scanned is the run whose rows are found by a scan.
+const scanned = ledger.RunID("run-3")
+
+// newRun returns the description of a run.
+func newRun(id ledger.RunID) ledger.NewRun {
+	n := ledger.NewRun{ID: id, Tenant: tenant, Kind: kind, Description: ledger.Description{KeepFor: keepFor}}
+	if id == scanned {
+		n.Scan = []byte("nothing yet")
+	}
+	return n
 }
 
 // pick returns the producer of some run that can continue, or nil.
@@ -180,9 +192,7 @@ func (s *lifecycle) pick() *producer {
 
 func (s *lifecycle) create(l *ledger.Ledger) {
 	id := s.id()
-	run, _, err := l.Create(s.t.Context(), ledger.NewRun{
-		ID: id, Tenant: tenant, Kind: kind, Description: ledger.Description{KeepFor: keepFor},
-	})
+	run, _, err := l.Create(s.t.Context(), newRun(id))
 	s.expect(fmt.Sprintf("create %s %s", id, run.Incarnation), err)
 	if err != nil {
 		return
@@ -213,7 +223,7 @@ func (s *lifecycle) stage(l *ledger.Ledger) {
 // commit commits a run whose segments are staged, and stages missing ones again.
 func (s *lifecycle) commit(l *ledger.Ledger) {
 	p := s.pick()
-	if p == nil || len(p.sums) < p.size {
+	if p == nil || len(p.sums) < p.size || p.run.ID == scanned {
 		return
 	}
 	_, err := l.Commit(s.t.Context(), p.run, p.sums)
@@ -248,11 +258,46 @@ func (s *lifecycle) verify(p *producer) {
 		}
 		return
 	}
-	run, _, err := s.Create(s.t.Context(), ledger.NewRun{ID: p.run.ID, Tenant: tenant, Kind: kind, Description: ledger.Description{KeepFor: keepFor}})
+	run, _, err := s.Create(s.t.Context(), newRun(p.run.ID))
 	s.expect(fmt.Sprintf("create %s again", p.run.ID), err)
 	if err == nil && run.Incarnation != p.run.Incarnation {
 		s.producers[p.run.ID] = &producer{run: run, size: p.size, touched: s.now, lost: true}
 	}
+}
+
+// scan makes the next step of the scan, and commits found rows.
+func (s *lifecycle) scan(l *ledger.Ledger) {
+	run, err := l.Get(s.t.Context(), scanned)
+	if err != nil {
+		return
+	}
+	at, _, err := l.ScanCursor(s.t.Context(), run)
+	made := false
+	if err == nil && !at.Ended {
+		rows := s.stepRows(at.Step)
+		made, err = l.AddStep(s.t.Context(), run, scanStep(at.Step, at.Step == 6, rows...))
+	}
+	s.expect(fmt.Sprintf("step %d of %s: %v", at.Step, run.Incarnation, made), err)
+	if err == nil {
+		s.commitFound(l, run)
+	}
+}
+
+func (s *lifecycle) commitFound(l *ledger.Ledger, run ledger.Run) {
+	now, left, err := l.CommitFound(s.t.Context(), run)
+	s.expect(fmt.Sprintf("commit %d found rows of %s, left %v", now.Rows, run.Incarnation, left), err)
+}
+
+// stepRows returns the rows that a step finds. Their contents are always the same.
+func (s *lifecycle) stepRows(step int64) []ledger.FoundRow {
+	rows := foundRows(int(step)*10, int(step)%4)
+	if len(rows) > 1 {
+		rows[1].Due = s.now.Add(s.offset + time.Hour)
+	}
+	if len(rows) > 2 {
+		rows[2].Result = invalid
+	}
+	return rows
 }
 
 // execute executes some rows of the segments that are due.
@@ -413,7 +458,7 @@ func (s *lifecycle) lose() {
 		}
 	}
 	s.losing = false
-	parts := []string{"", "{tenant:", "orgops:v2:tenants", "{run:run-0}", "{run:run-1}", "{run:run-2}", ".0}", ".1}", ".2}"}
+	parts := []string{"", "{tenant:", "orgops:v2:tenants", "{run:run-0}", "{run:run-1}", "{run:run-2}", "{run:run-3}", ".0}", ".1}", ".2}"}
 	part := parts[s.rand.IntN(len(parts))]
 	s.note("lose %q", part)
 	saved.restore(s.t, s.rdb, part)
@@ -430,6 +475,9 @@ func (s *lifecycle) lose() {
 			s.verify(p)
 		}
 		p.fresh = false
+	}
+	if run, err := s.Get(s.t.Context(), scanned); err == nil {
+		s.commitFound(s.Ledger, run)
 	}
 }
 
@@ -449,6 +497,9 @@ func (s *lifecycle) story() {
 		{cancel, s.delete},
 		{cancel, s.delete, s.create, s.stage, s.stage, s.stage, s.commit},
 		{s.delete, s.sweep},
+		{s.create, s.scan, s.scan, s.scan},
+		{s.scan, s.scan, all, s.scan},
+		{s.scan, s.scan, cancel},
 	}
 	for _, do := range stories[s.rand.IntN(len(stories))] {
 		do(s.Ledger)
@@ -464,6 +515,9 @@ func (s *lifecycle) end() {
 		s.advance(16 * time.Minute)
 		s.rebuild(s.Ledger)
 		s.start()
+		for range 3 {
+			s.scan(s.Ledger)
+		}
 		for range 5 {
 			s.work(s.Ledger, 100)
 		}
@@ -499,7 +553,10 @@ func (s *lifecycle) start() {
 		s.expect("resume", s.Resume(s.t.Context(), run.ID))
 		s.expect("unhold", s.Unhold(s.t.Context(), run.ID))
 		s.expect("postpone", s.Postpone(s.t.Context(), run.ID, time.Time{}))
-		if run.Control.Incomplete || run.Growing {
+		if run.Scan != nil && run.Control.Incomplete {
+			s.t.Errorf("the run with a scan is incomplete: %+v", run)
+		}
+		if run.Control.Incomplete || run.Growing && run.Scan == nil {
 			s.expect("cancel", s.Cancel(s.t.Context(), run.ID))
 		}
 	}
@@ -530,7 +587,22 @@ func (s *lifecycle) listed() {
 			s.t.Errorf("run %s, committed %v, is not listed: %v", id, !run.Staged(), err)
 		}
 		if !run.Staged() && !run.Ended() {
-			s.t.Errorf("run %s has not ended", id)
+			s.t.Errorf("run %s has not ended: %+v, scan %+v", id, run, run.Scan)
+		}
+		if run.Scan != nil && !run.Control.Cancelled {
+			s.complete(run)
+		}
+	}
+}
+
+// complete checks that a run has every row that its scan found.
+func (s *lifecycle) complete(run ledger.Run) {
+	contents := s.contents(run)
+	for step := range run.Scan.Step { // 0 finds none
+		for _, row := range s.stepRows(step) {
+			if !slices.Contains(contents, string(row.Content)) {
+				s.t.Errorf("%s of step %d is not there: %q", row.Content, step, contents)
+			}
 		}
 	}
 }

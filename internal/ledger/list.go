@@ -28,8 +28,8 @@ func (l *Ledger) Tenants(ctx context.Context) ([]Tenant, error) {
 	return tenants, nil
 }
 
-// Runs returns all runs of a tenant, the newest first. If headers cannot be read it
-// returns the other runs and an error.
+// Runs returns the runs of a tenant without single rows, the newest first. If headers
+// cannot be read it returns the other runs and an error.
 func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) {
 	return l.list(ctx, t, runsList, func(Run) bool { return true })
 }
@@ -159,7 +159,13 @@ func (l *Ledger) relist(ctx context.Context, run Run) error {
 	if err := l.listTenant(ctx, run.Tenant); err != nil {
 		return err
 	}
-	_, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry())
+	return l.enlist(ctx, run)
+}
+
+// enlist stores a run in its tenant's lists. The error is [ErrNotFound] if the run is being
+// deleted.
+func (l *Ledger) enlist(ctx context.Context, run Run) error {
+	_, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry(), flag(run.Description.Single))
 	return err
 }
 
@@ -176,7 +182,7 @@ func (l *Ledger) listTenant(ctx context.Context, t Tenant) error {
 func (l *Ledger) unlist(ctx context.Context, run Run) error {
 	keys := tenantKeys(run.Tenant)
 	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, list := range []int{runsList, openList, endedList} {
+		for _, list := range []int{runsList, singlesList, openList, endedList} {
 			p.ZRem(ctx, keys[list], run.entry())
 		}
 		return nil

@@ -2,9 +2,13 @@ package ledger_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -100,6 +104,15 @@ func TestAtMaxmemory(t *testing.T) {
 			}
 			return err
 		}, func(*state) bool { return true }},
+		{"cancel during a scan", func(s *state) error { return s.Cancel(s.t.Context(), "scan") },
+			func(s *state) bool { return s.sync("scan").Run.Ended() }},
+		{"cancel of which the header has lost a segment", func(s *state) error {
+			s.lostPart()
+			return s.Cancel(s.t.Context(), "scan")
+		}, func(s *state) bool { return s.sync("scan").Run.Counts[ledger.Cancelled] == 3 }},
+		{"note of a scan", func(s *state) error {
+			return s.NoteScan(s.t.Context(), s.get("scan"), "the API refuses", time.Now())
+		}, func(s *state) bool { return s.get("scan").Scan.Note != "" }},
 		{"rebuild", func(s *state) error {
 			_, err := s.Rebuild(s.t.Context(), tenant)
 			return err
@@ -127,6 +140,10 @@ func TestAtMaxmemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.stage(w.create("staged"), 0, false)
+			scan := w.scan("scan")
+			w.step(scan, false, foundRows(0, 3)...)
+			w.commitFound(scan)
+			w.step(scan, false, foundRows(3, 3)...)
 			s := &state{worker: w, run: w.submit("a", 20)}
 			s.seg = segment(s.run, 0)
 			r := w.release(s.seg, ledger.Quota{First: 3})
@@ -149,6 +166,57 @@ func TestAtMaxmemory(t *testing.T) {
 				t.Error("it had no effect")
 			}
 		})
+	}
+}
+
+// lostPart has the header of the run "scan" lose its segment.
+func (w *worker) lostPart() {
+	w.t.Helper()
+	key := ledger.HeaderKey("scan")
+	_, err := w.rdb.Pipelined(w.t.Context(), func(p redis.Pipeliner) error {
+		p.HDel(w.t.Context(), key, "rows", "reserved") // frees memory, so that Redis allows it
+		p.Del(w.t.Context(), strings.TrimSuffix(key, "header")+"sums")
+		return nil
+	})
+	if err == nil {
+		err = w.rdb.Eval(w.t.Context(), `redis.call('DEL', 'none'); return redis.call('HSET', KEYS[1], 'segments', '0', 'rows', '0', 'reserved', '0')`, []string{key}).Err()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Redis is at maxmemory from some command of a scanner on. A step is stored whole or not at
+// all, and the scan continues once there is memory.
+func TestScanAtMaxmemory(t *testing.T) {
+	server := redistest.Start(t)
+	w := on(t, server.Client())
+	other := server.Client()
+	limit := func(memory string) {
+		if err := other.ConfigSet(t.Context(), "maxmemory", memory).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	refused := 0
+	for n, done := 0, true; done; n += 3 {
+		run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
+		rdb := server.Client()
+		i := &interruption{after: n, do: func() { limit("1") }}
+		rdb.AddHook(i)
+		err := scanAll(t.Context(), ledger.New(rdb), run)
+		done = i.done()
+		if err != nil && !errors.Is(err, ledger.ErrNoMemory) {
+			t.Errorf("at command %d: %v", n, err)
+		}
+		refused += flag(err != nil)
+		limit("0")
+		w.complete(run, false)
+		if t.Failed() {
+			t.Fatalf("at command %d", n)
+		}
+	}
+	if refused == 0 {
+		t.Error("no step was refused: the test shows nothing")
 	}
 }
 

@@ -56,18 +56,25 @@ type modelRow struct {
 	detail     string
 }
 
-// add adds a segment of so many rows, of which some are settled. Rows whose numbers have
-// the same last digit are released together, at most most of them.
-func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result) {
+// add adds a segment of so many rows, of which some are settled and some due later. Rows
+// whose numbers have the same last digit are released together, at most most of them.
+func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result, dues map[ledger.Row]time.Duration) {
 	s := &modelSegment{rows: make([]modelRow, size), grouped: most > 1}
+	apart := map[ledger.Row]bool{}
 	for i := range s.rows {
 		s.rows[i].phase = ledger.PhaseQueued
 	}
 	for row, r := range settled {
 		s.rows[row].settle(r.Outcome, r.Detail)
+		apart[row] = true
+	}
+	for row, due := range dues {
+		s.rows[row].phase, s.rows[row].due = ledger.PhaseWaiting, due
+		apart[row] = true
+		s.grouped = s.grouped || int(row) >= len(dues) // each row is a group, behind these
 	}
 	m.segments = append(m.segments, s)
-	if !s.grouped {
+	if most <= 1 {
 		for i := range size {
 			s.pieces = append(s.pieces, []ledger.Row{ledger.Row(i)})
 		}
@@ -76,14 +83,14 @@ func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result) {
 	for digit := range modelGroups {
 		var group []ledger.Row
 		for i := digit; i < size; i += modelGroups {
-			if _, ok := settled[ledger.Row(i)]; !ok {
+			if !apart[ledger.Row(i)] {
 				group = append(group, ledger.Row(i))
 			}
 		}
 		s.pieces = slices.AppendSeq(s.pieces, slices.Chunk(group, most))
 	}
 	slices.SortStableFunc(s.pieces, func(a, b []ledger.Row) int {
-		return cmp.Compare(s.firstOf(a[0], settled), s.firstOf(b[0], settled))
+		return cmp.Compare(s.firstOf(a[0], apart), s.firstOf(b[0], apart))
 	})
 }
 
@@ -97,10 +104,10 @@ func modelKey(content []byte) string {
 	return fmt.Sprint(n % modelGroups)
 }
 
-// firstOf returns the first row of a row's group that is not settled from the beginning.
-func (s *modelSegment) firstOf(row ledger.Row, settled map[ledger.Row]ledger.Result) ledger.Row {
+// firstOf returns the first row of a row's group that is not apart.
+func (s *modelSegment) firstOf(row ledger.Row, apart map[ledger.Row]bool) ledger.Row {
 	for first := row % modelGroups; ; first += modelGroups {
-		if _, ok := settled[first]; !ok {
+		if !apart[first] {
 			return first
 		}
 	}
@@ -368,6 +375,8 @@ func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows, some bool, 
 		due := count(r.phase == ledger.PhaseWaiting && r.due <= now && (r.intent != "" || !s.control.stopped()))
 		some = some || due > 0
 		switch {
+		case r.phase == ledger.PhaseWaiting && !r.begun && r.due > now:
+			o.Later++
 		case r.phase == ledger.PhaseQueued, r.phase == ledger.PhaseWaiting && !r.begun:
 			o.Queued++
 		case r.phase == ledger.PhaseWaiting && r.ready:

@@ -61,8 +61,9 @@ type Receipt struct {
 
 // OpenRows counts the open rows of a segment by phase.
 type OpenRows struct {
-	// Queued rows were never begun, and are not released.
-	Queued int
+	// Queued rows were never begun, and are not released. Later are those that are not due
+	// yet, which Queued does not count: see [Stager.AddDue].
+	Queued, Later int
 	// Check and Ready rows wait at these stages. CheckDue and ReadyDue of them are due and
 	// may be released: while the segment is stopped, those with an intent.
 	Check, CheckDue, Ready, ReadyDue int
@@ -101,6 +102,7 @@ func parseOpenRows(a answer) OpenRows {
 		Queued: int(a.int(0)), Check: int(a.int(1)), CheckDue: int(a.int(2)), Ready: int(a.int(3)), ReadyDue: int(a.int(4)),
 		Released: int(a.int(5)), Running: int(a.int(6)),
 	}
+	o.Later = int(a.int(8))
 	if oldest := a.int(7); oldest >= 0 {
 		o.Oldest = time.UnixMilli(oldest).UTC()
 	}

@@ -31,6 +31,9 @@ type Description struct {
 	GiveUp time.Duration `json:"give_up,omitempty"`
 	// KeepFor is how long the run is kept after its end; 0: [Retention].
 	KeepFor time.Duration `json:"keep_for,omitempty"`
+	// Single reports whether the run is a row that was submitted by itself. Lists of runs
+	// leave it out, since there may be very many: see [Ledger.Singles].
+	Single bool `json:"single,omitempty"`
 	// Trace is the W3C traceparent of the submission, or empty.
 	Trace string `json:"trace,omitempty"`
 }
@@ -67,8 +70,11 @@ type Run struct {
 	// Segments and Rows count the committed segments and their rows.
 	Segments int
 	Rows     int64
-	// Growing reports whether the run is committed in part: see [Ledger.CommitPart].
+	// Growing reports whether the run is committed in part: see [Ledger.CommitPart] and
+	// [NewRun.Scan].
 	Growing bool
+	// Scan is the scan that finds the rows; nil if they are submitted.
+	Scan *Scan
 
 	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt].
 	Children []RunID
@@ -154,6 +160,12 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		r.base = r.version
 	}
 	r.Growing = !r.CommittedAt.IsZero() && hash["sealed"] == ""
+	if progress, ok := hash["scan"]; ok {
+		r.Scan = &Scan{
+			Step: read.int("scan_step"), Progress: []byte(progress), Note: hash["scan_note"], NextAt: read.time("scan_next"),
+			Ended: hash["scan_ended"] != "",
+		}
+	}
 	err := read.err
 	if err == nil {
 		err = json.Unmarshal([]byte(hash["about"]), &r.Description)

@@ -19,7 +19,7 @@ const inspectEvery = 5 * time.Second
 
 const (
 	// clockMargin is by how much Redis' clock may go back without making rows due that
-	// wait for [MaxWait].
+	// wait for [MaxWait] or [MaxDue].
 	clockMargin = time.Hour
 	// awayAfter is how long after its last inspection a segment with rows in progress was
 	// not inspected because the dispatcher was away, or because Redis' clock has jumped.
@@ -46,7 +46,17 @@ var (
 	deleteScript   = headerScript("delete")
 	unlinkScript   = headerScript("unlink")
 
+	cursorScript = headerScript("cursor")
+	stepScript   = headerScript("step")
+	noteScript   = headerScript("note")
+	foundScript  = headerScript("found")
+	cutScript    = headerScript("cut")
+	partScript   = headerScript("part")
+	keptScript   = headerScript("kept")
+	sealScript   = headerScript("seal")
+
 	stageScript    = segmentScript("stage")
+	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
 	applyScript    = segmentScript("apply")
 	releaseScript  = segmentScript("release")
@@ -79,8 +89,8 @@ func headerScript(name string) *redis.Script {
 }
 
 func segmentScript(name string) *redis.Script {
-	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes, identity_half = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
-		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
+	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes, identity_half = %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
+		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
 		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes, identityHalf)
 	return redis.NewScript(source("clock") + limits + source("segment") + source("segment_"+name))
 }
@@ -140,6 +150,8 @@ func (l *Ledger) do(ctx context.Context, s *redis.Script, keys []string, args []
 		return a, ErrOpen
 	case "ended":
 		return a, ErrEnded
+	case "none":
+		return a, errNoScan
 	}
 	return a, nil
 }

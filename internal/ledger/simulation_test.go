@@ -92,7 +92,7 @@ func newSimulation(w *worker, lossy *ledger.Ledger, f *faults, seed uint64) *sim
 }
 
 // submitSome submits a few segments of rows, in groups or not. Some rows are settled, but
-// never the first.
+// never the first, and some are due later.
 func (s *simulation) submitSome(id ledger.RunID) {
 	s.t.Helper()
 	s.model = &model{}
@@ -101,17 +101,22 @@ func (s *simulation) submitSome(id ledger.RunID) {
 	var sums []ledger.Sum
 	for number := range segments {
 		size, settled := 1+s.rand.IntN(9), map[ledger.Row]ledger.Result{}
-		for row := ledger.Row(1); int(row) < size; row++ {
-			if s.rand.IntN(6) == 0 {
+		dues, times, later := map[ledger.Row]time.Duration{}, map[ledger.Row]time.Time{}, 1+s.rand.IntN(4)
+		for row := range ledger.Row(size) {
+			switch {
+			case s.rand.IntN(later) > 0:
+				dues[row] = time.Duration(s.rand.IntN(3)) * time.Hour
+				times[row] = s.start.Add(dues[row])
+			case row > 0 && s.rand.IntN(6) == 0:
 				settled[row] = ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: []string{"", "invalid"}[s.rand.IntN(2)]}
 			}
 		}
-		sum, err := s.StageGrouped(s.t.Context(), run, number, number == segments-1, content(0, size), most, modelKey, settled)
+		sum, err := s.StageGrouped(s.t.Context(), run, number, number == segments-1, content(0, size), most, modelKey, settled, times)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		sums = append(sums, sum)
-		s.model.add(size, most, settled)
+		s.model.add(size, most, settled, dues)
 	}
 	var err error
 	if s.subject, err = s.Commit(s.t.Context(), run, sums); err != nil {

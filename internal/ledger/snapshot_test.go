@@ -13,6 +13,9 @@ import (
 // memory is the content of keys, as a Redis has it that has lost its last writes.
 type memory map[string]any
 
+// list is the content of a list.
+type list []string
+
 // remember returns the content of all keys.
 func remember(t testing.TB, rdb redis.UniversalClient) memory {
 	t.Helper()
@@ -27,6 +30,10 @@ func remember(t testing.TB, rdb redis.UniversalClient) memory {
 				m[key], err = rdb.HGetAll(t.Context(), key).Result()
 			case "zset":
 				m[key], err = rdb.ZRangeWithScores(t.Context(), key, 0, -1).Result()
+			case "list":
+				var values []string
+				values, err = rdb.LRange(t.Context(), key, 0, -1).Result()
+				m[key] = list(values)
 			case "set":
 				m[key], err = rdb.SMembers(t.Context(), key).Result()
 			case "none": // expired meanwhile
@@ -65,6 +72,8 @@ func (m memory) restore(t testing.TB, rdb redis.UniversalClient, text string) {
 			}
 		case []redis.Z:
 			err = rdb.ZAdd(t.Context(), key, v...).Err()
+		case list:
+			err = rdb.RPush(t.Context(), key, []string(v)).Err()
 		case []string:
 			err = rdb.SAdd(t.Context(), key, v).Err()
 		}

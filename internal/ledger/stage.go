@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // staged is a segment in the form in which it is sent to Redis.
@@ -12,9 +13,21 @@ type staged struct {
 	packed packed
 	// results are those of rows that were settled when they were submitted, by row.
 	results []rowResult
-	// order is the order of release; nil: that of the rows' numbers.
+	// dues are the due times of rows that are not due at once, by row.
+	dues []rowDue
+	// order is the order of release, first that of the rows with a due time; nil: that of the
+	// rows' numbers.
 	order []byte
 }
+
+// rowDue is when a row is due first.
+type rowDue struct {
+	Row Row
+	Due time.Time
+}
+
+// dueBytes is the size of a due time in memory.
+const dueBytes = 32
 
 // rowResult is the result of a row.
 type rowResult struct {
@@ -24,7 +37,7 @@ type rowResult struct {
 
 // bytes returns the size of the segment in memory.
 func (s staged) bytes() int {
-	n := len(s.order)
+	n := len(s.order) + dueBytes*len(s.dues)
 	for _, chunk := range s.packed.chunks {
 		n += len(chunk)
 	}
@@ -48,6 +61,9 @@ func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows
 	if number < 0 || number >= MaxSegments {
 		return Sum{}, fmt.Errorf("run %s: stage segment %d: want 0 to %d", run.ID, number, MaxSegments-1)
 	}
+	if run.Scan != nil {
+		return Sum{}, fmt.Errorf("run %s: stage segment %d: %w", run.ID, number, errScan)
+	}
 	size := 0
 	for _, row := range rows {
 		size += len(row)
@@ -66,6 +82,14 @@ func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows
 }
 
 func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
+	if err := l.stageRows(ctx, run, s); err != nil {
+		return err
+	}
+	return l.relist(ctx, run) // Redis may have lost the entry that Create made
+}
+
+// stageRows is stage without the lists.
+func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
 	sum := s.packed.sum.append(nil)
 	a, err := l.onHeader(ctx, reserveScript, run.ID, string(run.Incarnation), s.number, sum)
 	if err != nil {
@@ -77,7 +101,7 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 	seg := run.segment(s.number)
 	args := []any{
 		seg.String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
-		flag(s.last), flag(len(s.results) > 0), s.order,
+		flag(s.last), flag(len(s.dues)+len(s.results) > 0), s.order, len(s.dues),
 	}
 	for _, chunk := range s.packed.chunks {
 		args = append(args, chunk)
@@ -87,12 +111,36 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 		err = mismatch(run, s.packed.sum)
 	}
 	if err == nil {
-		err = l.stageResults(ctx, run, s)
+		err = l.stageDues(ctx, run, s)
 	}
 	if err != nil {
 		return err
 	}
-	return l.relist(ctx, run) // Redis may have lost the entry that Create made
+	return l.stageResults(ctx, run, s)
+}
+
+// duesPage is the number of due times that one script stores: it then takes a millisecond.
+const duesPage = 1000
+
+// stageDues stores when rows of a staged segment are due first. The segment cannot be
+// committed before the last of them is stored.
+func (l *Ledger) stageDues(ctx context.Context, run Run, s staged) error {
+	for left := s.dues; len(left) > 0; {
+		page := left[:min(duesPage, len(left))]
+		left = left[len(page):]
+		args := []any{s.packed.sum.append(nil), flag(len(left)+len(s.results) == 0)}
+		for _, d := range page {
+			args = append(args, d.Due.UnixMilli(), int(d.Row))
+		}
+		a, err := l.onSegment(ctx, dueScript, run.segment(s.number), args...)
+		if err == nil && a.status() == "mismatch" {
+			err = mismatch(run, s.packed.sum)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stageResults settles the rows of a staged segment whose results are known. The segment

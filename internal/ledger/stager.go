@@ -28,8 +28,10 @@ type Stager struct {
 
 	rows [][]byte // of the segment that is being filled
 	data []byte   // their content
-	// settled are the results of those that are settled.
+	// settled are the results of those that are settled, and dues the due times of those
+	// that are due later.
 	settled []rowResult
+	dues    []rowDue
 	sums    []Sum
 
 	grouping grouping
@@ -49,6 +51,9 @@ type recent struct {
 // continued the caller adds all rows again, from the first: segments that are stored
 // already are not sent.
 func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
+	if run.Scan != nil {
+		return nil, fmt.Errorf("run %s: stage: %w", run.ID, errScan)
+	}
 	s := &Stager{ledger: l, run: run, stored: make([]Sum, max(run.Reserved, run.Segments))}
 	err := eachSegment(ctx, len(s.stored), func(ctx context.Context, number int) error {
 		stored, err := l.rdb.HGet(ctx, segmentKey(run.segment(number), "head"), "sum").Result()
@@ -107,6 +112,19 @@ func (s *Stager) AddSettled(ctx context.Context, row []byte, r Result) error {
 	}
 	r.Evidence = bytes.Clone(r.Evidence)
 	s.settled = append(s.settled, rowResult{Row: Row(len(s.rows) - 1), Result: r})
+	return nil
+}
+
+// AddDue adds a row that is not released before a time, in Redis' time: see [MaxDue]; the
+// zero time is at once. If an earlier producer of the run has committed the row, it keeps its
+// due time.
+func (s *Stager) AddDue(ctx context.Context, row []byte, due time.Time) error {
+	if err := s.Add(ctx, row); err != nil {
+		return err
+	}
+	if !due.IsZero() {
+		s.dues = append(s.dues, rowDue{Row: Row(len(s.rows) - 1), Due: due})
+	}
 	return nil
 }
 
@@ -170,10 +188,11 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	if err == nil && number >= MaxSegments {
 		err = fmt.Errorf("want at most %d segments", MaxSegments)
 	}
-	segment := staged{number: number, last: last, packed: p, results: s.settled, order: s.grouping.order(s.rows, s.settled)}
+	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues}
+	segment.order = s.grouping.order(s.rows, s.settled, s.dues)
 	switch {
 	case err != nil:
-	case last || number >= len(s.stored) || s.stored[number] != p.sum:
+	case last || number >= len(s.stored) || s.stored[number] != p.sum || len(s.dues) > 0:
 		err = s.ledger.stage(ctx, s.run, segment)
 	default: // an earlier producer may have been killed before it stored every result
 		err = s.ledger.stageResults(ctx, s.run, segment)
@@ -183,7 +202,7 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	}
 	s.remember(segment)
 	s.sums = append(s.sums, p.sum)
-	s.rows, s.data, s.settled = s.rows[:0], s.data[:0], nil // remember keeps the results
+	s.rows, s.data, s.settled, s.dues = s.rows[:0], s.data[:0], nil, nil // remember keeps the latter two
 	return nil
 }
 

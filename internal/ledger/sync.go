@@ -38,6 +38,7 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 	if err != nil || run.Staged() {
 		return Progress{Run: run}, err
 	}
+	run, failed := l.regain(ctx, run)
 	// Read before the segments: a segment that is open after its bit was set has lost
 	// rows.
 	bits, err := l.closedBits(ctx, run)
@@ -45,7 +46,7 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 		return Progress{}, err
 	}
 	state, err := l.converge(ctx, run)
-	if err != nil {
+	if err = errors.Join(failed, err); err != nil {
 		return Progress{}, errors.Join(err, l.hint(ctx, state))
 	}
 	if incomplete := len(state.missing) > 0; incomplete != state.run.Control.Incomplete && !state.run.Ended() {

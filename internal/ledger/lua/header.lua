@@ -1,6 +1,6 @@
 -- Begins every script of a header. KEYS are those of headerKeys. ARGV[1] is the
 -- incarnation.
-local header, closed, sums, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local header, closed, sums, scan, found, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 
 -- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
 -- script's first write if it may need memory, and no later one. DEL never needs any.
@@ -59,6 +59,7 @@ local function write(flags, before, at)
   if has(flags, 'c') then
     redis.call('HSETNX', header, 'cancelled_at', text(now()))
     redis.call('HSET', header, 'sealed', '1') -- it takes no more rows
+    redis.call('UNLINK', scan, found)
   end
 end
 
@@ -70,6 +71,13 @@ local function countClosed(n)
   for number = bytes * 8, n - 1 do count = count + redis.call('GETBIT', closed, number) end
   return count
 end
+
+-- The rows that a scan found are a list of blocks, which are numbered from 0 on: those
+-- before staged are committed, and those before past belong to a step that was made. The
+-- hash scan has these numbers, and first, that of the list's first block.
+
+-- place returns a number of the scan; 0 if there is none.
+local function place(name) return tonumber(redis.call('HGET', scan, name) or '0') end
 
 -- conclude ends the run if no more segments are to come and every one is closed. It
 -- reports whether this call did.

@@ -1,5 +1,5 @@
 -- Begins every script of a segment. KEYS are those of segmentKeys. scripts.go puts
--- release_ms, execution_ms, ahead_ms, inspect_ms, away_ms, value_rows,
+-- release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows,
 -- page_bytes, release_bytes and identity_half before this text.
 local head, chunks, first, check, ready = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local intended_check, intended_ready = KEYS[6], KEYS[7]
@@ -209,8 +209,9 @@ end
 -- due is the time in ms at which the segment is to be inspected next: 0 for now, -1 if
 -- nothing becomes due by itself. A segment with rows in progress is inspected every five
 -- seconds, since their session may have died. phases are numbers of rows: queued,
--- waiting at check, due of these, waiting at ready, due of these, released, running; and
--- the due time in ms of the row that is due the longest, or -1.
+-- waiting at check, due of these, waiting at ready, due of these, released, running; the
+-- due time in ms of the row that is due the longest, or -1; and the number of rows that
+-- were never begun and are due later.
 local function report(t, answers, rows)
   local h = redis.call('HMGET', head, 'rows', 'next', 'settled', 'flags', 'not_before', 'v')
   local all, done, before = tonumber(h[1]), tonumber(h[3] or '0'), tonumber(h[5] or '0')
@@ -228,9 +229,9 @@ local function report(t, answers, rows)
     return redis.call('ZCARD', set)
   end
   -- waiting counts the rows of a set of waiting rows, and those that are due.
-  local function waiting(set, releasable)
+  local function waiting(set, releasable, limit)
     if not releasable then return redis.call('ZCARD', set), 0 end
-    local n = inspect(set, 0, ahead_ms)
+    local n = inspect(set, 0, limit or ahead_ms)
     if n == 0 then return 0, 0 end
     local lowest = score(set, 0)
     if lowest > t then return n, 0 end
@@ -240,7 +241,8 @@ local function report(t, answers, rows)
 
   local nr, nb = inspect(released, release_ms, release_ms), inspect(running, execution_ms, execution_ms)
   if nb > 0 then earlier(t + inspect_ms) end
-  waiting(first, not stop)
+  waiting(first, not stop, due_ms)
+  local later = redis.call('ZCOUNT', first, '(' .. text(t), text(t + due_ms))
   local nc, dc = waiting(check, not stop)
   local ic, idc = waiting(intended_check, true)
   local ny, dy = waiting(ready, not stop)
@@ -255,10 +257,10 @@ local function report(t, answers, rows)
       if redis.call('SISMEMBER', cancelling, row) == 1 then asked[#asked + 1] = row end
     end
   end
-  local queued = math.max(all - done - nc - ic - ny - iy - nr - nb, 0)
+  local queued = math.max(all - done - nc - ic - ny - iy - nr - nb - later, 0)
   return {
     'ok', done >= all and 1 or 0, due, t, stop and 1 or 0, has(h[4], 'c') and 1 or 0,
-    {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, oldest}, answers, asked,
+    {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, oldest, later}, answers, asked,
   }
 end
 

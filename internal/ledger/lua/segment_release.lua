@@ -69,13 +69,14 @@ local function release(row, sort)
 end
 
 -- releaseDue releases up to n rows of a set of waiting rows, and returns how many more may
--- be. A row due later than any may be was placed while Redis' clock was ahead.
-local function releaseDue(set, sort, n)
+-- be. A row due later than any may be, which is limit ms ahead, was placed while Redis'
+-- clock was ahead.
+local function releaseDue(set, sort, n, limit)
   n = math.min(n, room)
   if n <= 0 then return 0 end
   local due = redis.call('ZRANGEBYSCORE', set, '-inf', text(t), 'LIMIT', 0, n)
   if #due < n then
-    for _, row in ipairs(redis.call('ZRANGEBYSCORE', set, '(' .. text(t + ahead_ms), '+inf', 'LIMIT', 0, n - #due)) do
+    for _, row in ipairs(redis.call('ZRANGEBYSCORE', set, '(' .. text(t + (limit or ahead_ms)), '+inf', 'LIMIT', 0, n - #due)) do
       due[#due + 1] = row
     end
   end
@@ -149,7 +150,7 @@ if not stop then releaseDue(ready, 'r', left) end
 left = releaseDue(intended_check, 'c', tonumber(ARGV[3]))
 if not stop then
   releaseDue(check, 'c', left)
-  releaseNew(releaseDue(first, 'f', tonumber(ARGV[2])))
+  releaseNew(releaseDue(first, 'f', tonumber(ARGV[2]), due_ms))
 end
 
 return report(t, {list, per, contents})

@@ -3,6 +3,7 @@
 allowWrites()
 redis.call('HSET', trash, ARGV[1], ARGV[2] .. ':' .. text((steady())))
 redis.call('ZREM', runs, ARGV[1])
+redis.call('ZREM', singles, ARGV[1])
 redis.call('ZREM', open, ARGV[1])
 redis.call('ZREM', ended, ARGV[1])
 return {'ok'}

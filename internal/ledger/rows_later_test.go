@@ -1,0 +1,249 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+)
+
+// redisNow returns Redis' time.
+func (w *worker) redisNow() time.Time {
+	w.t.Helper()
+	now, err := w.Now(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return now
+}
+
+// fillDue adds n rows to a new stager; those of which later returns a duration are due that
+// much after at.
+func (w *worker) fillDue(run ledger.Run, n int, at time.Time, later func(i int) time.Duration) *ledger.Stager {
+	w.t.Helper()
+	s, err := w.NewStager(w.t.Context(), run)
+	for i, row := range content(0, n) {
+		var due time.Time
+		if d := later(i); d != 0 {
+			due = at.Add(d)
+		}
+		if err == nil {
+			err = s.AddDue(w.t.Context(), row, due)
+		}
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// every returns a function that is d for numbers divisible by n, else 0.
+func every(n int, d time.Duration) func(int) time.Duration {
+	return func(i int) time.Duration {
+		if i%n == 0 {
+			return d
+		}
+		return 0
+	}
+}
+
+func TestAddDue(t *testing.T) {
+	for name, tt := range map[string]struct {
+		later    func(i int) time.Duration
+		at, hour string // released at once, and an hour later
+	}{
+		"all":               {every(1, time.Hour), "[]", "[0 1 2 3 4 5]"},
+		"none":              {every(1, 0), "[0 1 2 3 4 5]", "[]"},
+		"some":              {every(2, time.Hour), "[1 3 5]", "[0 2 4]"},
+		"the first":         {every(9, time.Hour), "[1 2 3 4 5]", "[0]"},
+		"the last":          {func(i int) time.Duration { return time.Duration(i/5) * time.Hour }, "[0 1 2 3 4]", "[5]"},
+		"in the past":       {every(2, -time.Hour), "[0 2 4 1 3 5]", "[]"},
+		"one after another": {func(i int) time.Duration { return time.Hour - time.Duration(i)*time.Minute }, "[]", "[5 4 3 2 1 0]"},
+		"beyond MaxDue":     {every(2, ledger.MaxDue+2*time.Hour), "[0 2 4 1 3 5]", "[]"},
+		"up to MaxDue":      {every(2, ledger.MaxDue), "[1 3 5]", "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			now := w.redisNow()
+			run := w.commit(w.fillDue(w.create("a"), 6, now, tt.later))
+			seg := segment(run, 0)
+			var later int
+			for i := range 6 {
+				later += flag(tt.later(i) > 0 && tt.later(i) <= ledger.MaxDue)
+			}
+			if o := w.sync("a").Segments[0].Open; o.Later != later || o.Queued != 6-later {
+				t.Errorf("open rows %+v, want %d later", o, later)
+			}
+			first := numbers(w.release(seg, all))
+			if fmt.Sprint(first) != tt.at {
+				t.Errorf("released %v, want %s", first, tt.at)
+			}
+			for _, row := range w.rows(seg) {
+				want := ledger.PhaseWaiting
+				if slices.Contains(first, row.Row) {
+					want = ledger.PhaseReleased
+				}
+				if row.Phase != want || want == ledger.PhaseWaiting && !row.Due.Equal(now.Add(tt.later(int(row.Row)))) {
+					t.Errorf("row %d is %+v", row.Row, row)
+				}
+			}
+			w.pass(seg, time.Hour)
+			second := slices.DeleteFunc(numbers(w.release(seg, all)), func(r ledger.Row) bool { return slices.Contains(first, r) })
+			if fmt.Sprint(second) != tt.hour {
+				t.Errorf("released %v an hour later, want %s", second, tt.hour)
+			}
+		})
+	}
+}
+
+// The index has the segment at the time of its next row, also after a pause.
+func TestSegmentIsDueWithItsNextRow(t *testing.T) {
+	w := newWorker(t)
+	due := w.redisNow().Add(time.Hour)
+	run := w.commit(w.fillDue(w.create("a"), 3, due, func(i int) time.Duration { return time.Duration(i) * time.Minute }))
+	seg := segment(run, 0)
+	w.settleAll(seg) // row 0, which has no due time
+	if at := w.sync("a").Segments[0].Due; !at.Equal(due.Add(time.Minute)) {
+		t.Errorf("due at %v, want %v", at, due.Add(time.Minute))
+	}
+	if segments, next := w.takeDue(); len(segments) > 1 || len(segments) == 0 && !next.Equal(due.Add(time.Minute)) {
+		t.Errorf("due segments %v, next %v", segments, next)
+	}
+	w.must(w.Pause, "a")
+	w.pass(seg, 2*time.Hour)
+	if rows := numbers(w.release(seg, all)); len(rows) > 0 {
+		t.Errorf("released %v of a paused run", rows)
+	}
+	w.must(w.Resume, "a")
+	if segments, _ := w.takeDue(); !slices.Contains(segments, seg) {
+		t.Errorf("due segments %v after the run was resumed", segments)
+	}
+	if last := w.settleAll(seg); !last.Ended {
+		t.Errorf("receipt %+v, want the end", last)
+	}
+}
+
+func TestCancelSettlesRowsThatAreDueLater(t *testing.T) {
+	w := newWorker(t)
+	run := w.commit(w.fillDue(w.create("a"), 6, w.redisNow(), every(2, time.Hour)))
+	if _, err := w.CancelRows(t.Context(), segment(run, 0), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if o := w.sync("a").Segments[0].Open; o.Later != 2 || o.Queued != 2 {
+		t.Errorf("open rows %+v", o)
+	}
+	w.must(w.Cancel, "a")
+	if run = w.get("a"); !run.Ended() || run.Counts[ledger.Cancelled] != 6 {
+		t.Errorf("run %+v", run)
+	}
+	w.gone(run)
+}
+
+// A producer is repeated with other due times before the commit: the last ones count, and no
+// row is released twice.
+func TestDueTimesAreReplaced(t *testing.T) {
+	for name, later := range map[string]func(int) time.Duration{
+		"other rows": func(i int) time.Duration { return every(2, time.Hour)(i + 1) },
+		"fewer rows": every(4, time.Hour),
+		"more rows":  every(1, time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			now, run := w.redisNow(), w.create("a")
+			dues := func(later func(int) time.Duration) map[ledger.Row]time.Time {
+				m := map[ledger.Row]time.Time{}
+				for i := range 8 {
+					if d := later(i); d > 0 {
+						m[ledger.Row(i)] = now.Add(d)
+					}
+				}
+				return m
+			}
+			if _, err := w.StageGrouped(t.Context(), run, 0, true, content(0, 8), 1, nil, nil, dues(every(2, time.Hour))); err != nil {
+				t.Fatal(err)
+			}
+			run = w.commit(w.fillDue(run, 8, now, later))
+			seg := segment(run, 0)
+			rows := numbers(w.release(seg, all))
+			w.pass(seg, time.Hour)
+			for _, row := range rows {
+				if later(int(row)) > 0 {
+					t.Errorf("row %d is released, which is due later", row)
+				}
+			}
+			if n := len(rows) + len(dues(later)); n != 8 {
+				t.Errorf("%d rows are released or due later, want 8", n)
+			}
+			if o := w.sync("a").Segments[0].Open; o.Queued != 8-len(rows) || o.Released != len(rows) {
+				t.Errorf("open rows %+v", o)
+			}
+		})
+	}
+}
+
+// Rows that are due later are not part of the groups.
+func TestGroupsWithoutRowsThatAreDueLater(t *testing.T) {
+	w := newWorker(t)
+	run, now := w.create("a"), w.redisNow()
+	s, err := w.NewStager(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Group(2, groupOf)
+	for i, row := range []string{"row a", "row b", "row a", "row b", "row a"} {
+		due := time.Time{}
+		if i == 2 {
+			due = now.Add(time.Hour)
+		}
+		if err := s.AddDue(t.Context(), []byte(row), due); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run = w.commit(s)
+	seg := segment(run, 0)
+	if rows := numbers(w.release(seg, ledger.Quota{First: 9, Pieces: 1})); fmt.Sprint(rows) != "[0 4]" {
+		t.Errorf("released %v, want the first group", rows)
+	}
+	if rows := numbers(w.release(seg, all)); fmt.Sprint(rows) != "[1 3]" {
+		t.Errorf("released %v, want the second group", rows)
+	}
+	if w.hasOrder(seg) {
+		t.Error("the order of release remains")
+	}
+}
+
+// Redis loses a segment with due times, and Verify stores it again.
+func TestVerifyStoresDueTimesAgain(t *testing.T) {
+	w := newWorker(t)
+	s := w.fillDue(w.create("a"), 6, w.redisNow(), every(2, time.Hour))
+	run := w.commit(s)
+	memory{}.restore(t, w.rdb, ".0}")
+	if p := w.sync("a"); len(p.Missing) != 1 {
+		t.Errorf("progress %+v, want a missing segment", p)
+	}
+	if err := s.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rows := numbers(w.release(segment(run, 0), all)); fmt.Sprint(rows) != "[1 3 5]" {
+		t.Errorf("released %v", rows)
+	}
+	if o := w.sync("a").Segments[0].Open; o.Later != 3 {
+		t.Errorf("open rows %+v", o)
+	}
+}
+
+// More rows than one script stores due times of.
+func TestManyDueTimes(t *testing.T) {
+	w := newWorker(t)
+	const n = ledger.SegmentRows + 10
+	run := w.commit(w.fillDue(w.create("a"), n, w.redisNow(), every(2, time.Hour)))
+	p := w.sync("a")
+	if o := p.Segments[0].Open; o.Later != ledger.SegmentRows/2 || o.Queued != ledger.SegmentRows/2 {
+		t.Errorf("open rows %+v", o)
+	}
+	if o := p.Segments[1].Open; o.Later != 5 || o.Queued != 5 || run.Rows != n {
+		t.Errorf("open rows %+v", o)
+	}
+}

@@ -1,0 +1,143 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// maxProgress bounds the progress of a scan in bytes: lists read many headers at once.
+	maxProgress = 16 << 10
+	// maxCursor bounds the cursor of a scan in bytes.
+	maxCursor = 128 << 10
+	// MaxFoundRow is the largest size of a row that a scan finds, in bytes.
+	MaxFoundRow = 64 << 10
+)
+
+// Scan is the state of the scan that finds the rows of a run: see [NewRun.Scan].
+type Scan struct {
+	// Step is the number of the next step. The first is 1.
+	Step int64
+	// Progress is that of the last step, in the scanner's own form.
+	Progress []byte
+	// Note says why the next step is late, and NextAt when it is to be made; "" and zero
+	// if it is not.
+	Note   string
+	NextAt time.Time
+	// Ended reports whether the last step is made. The run may still be growing: see
+	// [Ledger.CommitFound].
+	Ended bool
+}
+
+// ScanStep is a step of a scan.
+type ScanStep struct {
+	// Number is the [Scan.Step] with which the step began.
+	Number int64
+	// Progress replaces that of the scan, at most 16 KiB, and Cursor its cursor, at most
+	// 128 KiB: where the next step begins.
+	Progress, Cursor []byte
+	// Rows are the rows that the step found.
+	Rows []FoundRow
+	// Last ends the scan.
+	Last bool
+}
+
+// FoundRow is a row that a scan found.
+type FoundRow struct {
+	// Content has at most [MaxFoundRow] bytes.
+	Content []byte
+	// Due is when the row is due first, in Redis' time; zero: at once. See [MaxDue].
+	Due time.Time
+	// Result is that of a row which is settled when it is found, such as an invalid one; zero
+	// for any other.
+	Result Result
+}
+
+// ScanCursor returns the scan of a run, with the cursor of the same step: nil before the
+// first, and once the run takes no more rows.
+func (l *Ledger) ScanCursor(ctx context.Context, run Run) (s Scan, cursor []byte, err error) {
+	a, err := l.onHeader(ctx, cursorScript, run.ID, string(run.Incarnation))
+	if err == nil {
+		run, err = parseRun(run.ID, a.hash(1))
+	}
+	if err == nil && run.Scan == nil {
+		err = errNoScan
+	}
+	if err != nil {
+		return Scan{}, nil, fmt.Errorf("run %s: read the scan: %w", run.ID, err)
+	}
+	if text, ok := a[2].(string); ok {
+		cursor = []byte(text)
+	}
+	return *run.Scan, cursor, nil
+}
+
+// AddStep stores a step of a scan, with all its rows or not at all. Only a step with the
+// number of the next one is stored, so that several scanners do no harm. made is false if
+// that step is stored already, possibly by this call, whose answer was lost, if another
+// call is about to store it, or if the run takes no more rows: it was cancelled, or its scan
+// has ended. The scanner then reads the scan again. The rows are not released before
+// [Ledger.CommitFound].
+func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, err error) {
+	if err = s.validate(); err == nil {
+		made, err = l.addStep(ctx, run, s)
+	}
+	if err != nil {
+		return false, fmt.Errorf("run %s: step %d: %w", run.ID, s.Number, err)
+	}
+	return made, nil
+}
+
+func (s ScanStep) validate() error {
+	if n := len(s.Progress); n > maxProgress {
+		return fmt.Errorf("progress of %d bytes: want at most %d", n, maxProgress)
+	}
+	if n := len(s.Cursor); n > maxCursor {
+		return fmt.Errorf("cursor of %d bytes: want at most %d", n, maxCursor)
+	}
+	for i, r := range s.Rows {
+		if err := r.validate(); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// addStep sends the blocks of a step in parts, the last of which makes it.
+func (l *Ledger) addStep(ctx context.Context, run Run, s ScanStep) (made bool, err error) {
+	blocks, err := packFound(s.Rows)
+	if err != nil {
+		return false, err
+	}
+	token := random()
+	for sent := 0; ; {
+		n, bytes := 0, 0
+		for sent+n < len(blocks) && (n == 0 || bytes+len(blocks[sent+n]) <= partBytes) {
+			bytes += len(blocks[sent+n])
+			n++
+		}
+		last := sent+n == len(blocks)
+		args := []any{
+			string(run.Incarnation), s.Number, token, sent, flag(last), flag(s.Last), len(s.Rows), s.Progress, s.Cursor,
+		}
+		for _, block := range blocks[sent : sent+n] {
+			args = append(args, block)
+		}
+		a, err := l.onHeader(ctx, stepScript, run.ID, args...)
+		if err != nil || last || a.status() == "passed" {
+			return err == nil && a.status() == "ok", err
+		}
+		sent += n
+	}
+}
+
+// NoteScan stores why the next step of a scan is late, and when it is to be made. The next
+// step removes the note, of which at most 200 characters are kept.
+func (l *Ledger) NoteScan(ctx context.Context, run Run, note string, next time.Time) error {
+	_, err := l.onHeader(ctx, noteScript, run.ID, string(run.Incarnation), truncated(note), toMillis(next))
+	if err != nil {
+		return fmt.Errorf("run %s: note of the scan: %w", run.ID, err)
+	}
+	return nil
+}

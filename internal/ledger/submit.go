@@ -1,0 +1,110 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// SubmitRow creates a run of one row and commits it, in fewer round trips than a [Stager].
+// The run is marked as single, and has the digest of its row: see [Description]. If a run
+// of that id exists with the same row, tenant and kind, SubmitRow returns it, and stores
+// again what Redis has lost of it. A run that has ended, or that was cancelled, stays as it
+// is. If the row, tenant or kind differs, the error is a [MismatchError], and nothing
+// has changed.
+//
+// Redis may lose the writes of its last second. To verify that it has not, submit the same
+// row again two seconds later.
+func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, created bool, err error) {
+	if len(row) > MaxRow {
+		return Run{}, false, fmt.Errorf("run %s: row of %d bytes: want at most %d", n.ID, len(row), MaxRow)
+	}
+	n.Description.Single, n.Description.Digest = true, rowDigest(row)
+	if run, created, err = l.Create(ctx, n); err != nil {
+		return Run{}, false, err
+	}
+	if created {
+		run, err = l.commitRow(ctx, run, row)
+	} else {
+		run, err = l.completeRow(ctx, run, row)
+	}
+	if _, refused := errors.AsType[*MismatchError](err); refused { // a staged run that was cancelled takes no row
+		if now, failed := l.Get(ctx, n.ID); failed == nil && now.Control.Cancelled {
+			return now, created, nil
+		}
+	}
+	if err != nil {
+		return Run{}, false, fmt.Errorf("run %s: submit its row: %w", n.ID, err)
+	}
+	return run, created, nil
+}
+
+// rowDigest returns the digest of a run of one row. It differs from that of a file with
+// the same text.
+func rowDigest(row []byte) string {
+	sum := sha256.Sum256(append([]byte("row\x00"), row...))
+	return hex.EncodeToString(sum[:])
+}
+
+// completeRow completes the submission of a single row that was interrupted, or of which
+// Redis has lost a part.
+func (l *Ledger) completeRow(ctx context.Context, run Run, row []byte) (Run, error) {
+	if run.Ended() || run.Control.Cancelled {
+		return run, nil
+	}
+	if !run.Staged() {
+		p, err := l.Sync(ctx, run.ID)
+		if err != nil || len(p.Missing) == 0 {
+			return p.Run, err
+		}
+	}
+	return l.commitRow(ctx, run, row)
+}
+
+// commitRow stages and commits the row of a run.
+func (l *Ledger) commitRow(ctx context.Context, run Run, row []byte) (Run, error) {
+	p, err := pack([][]byte{row})
+	if err != nil {
+		return Run{}, err
+	}
+	if err := l.stageRows(ctx, run, staged{last: true, packed: p}); err != nil {
+		return Run{}, err
+	}
+	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.append(nil), flag(true))
+	if err != nil {
+		return Run{}, err
+	}
+	if a.status() == "mismatch" {
+		return Run{}, mismatch(run, p.sum)
+	}
+	if run, err = parseRun(run.ID, a.hash(1)); err != nil {
+		return Run{}, err
+	}
+	run, err = l.startRow(ctx, run, p.sum)
+	if err == nil {
+		_ = l.Wake(ctx, run.Tenant) // else the next poll finds the row
+	}
+	return run, err
+}
+
+// startRow copies the control of a committed run of one row to its segment, and stores when
+// it is due. It does what [Ledger.Sync] does for a segment that nothing has happened to,
+// and leaves any other to Sync.
+func (l *Ledger) startRow(ctx context.Context, run Run, sum Sum) (Run, error) {
+	a, err := l.onSegment(ctx, applyScript, run.segment(0),
+		run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sum.append(nil), run.base)
+	if err != nil && a.status() != "missing" {
+		return Run{}, err
+	}
+	state := copied{run: run}
+	if err := state.add(0, a); err != nil {
+		return Run{}, err
+	}
+	if run.Control.Incomplete || len(state.segments) == 0 || state.segments[0].Closed() {
+		p, err := l.Sync(ctx, run.ID)
+		return p.Run, err
+	}
+	return run, l.hint(ctx, state)
+}

@@ -1,0 +1,298 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// single is a run of one row.
+func single(id ledger.RunID) ledger.NewRun {
+	return ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}
+}
+
+// submitRow submits "row 0".
+func (w *worker) submitRow(n ledger.NewRun) (ledger.Run, bool) {
+	w.t.Helper()
+	run, created, err := w.SubmitRow(w.t.Context(), n, []byte("row 0"))
+	if err != nil {
+		w.t.Fatalf("submit %s: %v", n.ID, err)
+	}
+	return run, created
+}
+
+// wantListed checks the lists of the tenant.
+func (w *worker) wantListed(runs, singles []ledger.RunID) {
+	w.t.Helper()
+	all, err := w.Runs(w.t.Context(), tenant)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var have []ledger.RunID
+	for _, run := range all {
+		have = append(have, run.ID)
+	}
+	entries, err := w.Singles(w.t.Context(), tenant)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var rows []ledger.RunID
+	for _, e := range entries {
+		rows = append(rows, e.Run)
+	}
+	if !slices.Equal(have, runs) || !slices.Equal(rows, singles) {
+		w.t.Errorf("runs %v and single rows %v, want %v and %v", have, rows, runs, singles)
+	}
+}
+
+func TestSubmitRow(t *testing.T) {
+	w := newWorker(t)
+	l, trips := counted(t)
+	n := single("a")
+	n.Description.Label = "signup"
+	run, created, err := l.SubmitRow(t.Context(), n, []byte("row 0"))
+	if err != nil || !created {
+		t.Fatalf("created %v, %v", created, err)
+	}
+	trips.n.Store(0)
+	if _, _, err := l.SubmitRow(t.Context(), single("b"), []byte("row 0")); err != nil {
+		t.Fatal(err)
+	}
+	if n := trips.n.Load(); n > 10 {
+		t.Errorf("%d round trips, want 10 at most", n)
+	}
+	w.must(w.Cancel, "b")
+	w.must(w.Delete, "b")
+	w.submit("many", 1)
+	w.wantListed([]ledger.RunID{"many"}, []ledger.RunID{"a"})
+	if stored := w.get("a"); stored.Rows != 1 || stored.Growing || !stored.Description.Single || stored.Description.Label != "signup" {
+		t.Errorf("run %+v", stored)
+	}
+	if open := w.open(); !slices.Contains(open, "a") {
+		t.Errorf("open runs %v, want a", open)
+	}
+	due, _ := w.takeDue()
+	if !slices.Contains(due, segment(run, 0)) {
+		t.Fatalf("due %v, want the row", due)
+	}
+	e, row := w.take(segment(run, 0))
+	if r := w.settle(segment(run, 0), e, row); !r.Ended {
+		t.Error("the run has not ended")
+	}
+	if _, created := w.submitRow(n); created || !w.get("a").Ended() {
+		t.Error("the row that was executed was submitted again")
+	}
+	w.must(w.Delete, "a")
+	w.wantListed([]ledger.RunID{"many"}, nil)
+	if keys := keysOf(t, run); len(keys) > 0 {
+		t.Errorf("keys %q remain", keys)
+	}
+}
+
+// TestSubmitRowMismatch submits another row under an id. Nothing changes.
+func TestSubmitRowMismatch(t *testing.T) {
+	w := newWorker(t)
+	w.submitRow(single("a"))
+	w.submit("many", 1)
+	for name, c := range map[string]struct {
+		run    ledger.NewRun
+		row    string
+		member string
+	}{
+		"row":             {single("a"), "row 1", "digest"},
+		"kind":            {ledger.NewRun{ID: "a", Tenant: tenant, Kind: "domain:update"}, "row 0", "kind"},
+		"tenant":          {ledger.NewRun{ID: "a", Tenant: "beta", Kind: kind}, "row 0", "tenant"},
+		"run of one row":  {single("many"), "row 0", "digest"},
+		"run, other kind": {ledger.NewRun{ID: "many", Tenant: tenant, Kind: "domain:update"}, "row 0", "kind"},
+	} {
+		before := remember(t, w.rdb)
+		_, _, err := w.SubmitRow(t.Context(), c.run, []byte(c.row))
+		if e, ok := errors.AsType[*ledger.MismatchError](err); !ok || e.Member != c.member {
+			t.Errorf("another %s: %v, want a mismatch of the %s", name, err, c.member)
+		}
+		after := remember(t, w.rdb)
+		for key := range after {
+			if key == "orgops:v2:tenants" || key == "orgops:v2:{tenant:beta}:clock" {
+				continue // the other tenant is known, without a run
+			}
+			if !reflect.DeepEqual(before[key], after[key]) {
+				t.Errorf("another %s: %s has changed", name, key)
+			}
+		}
+	}
+}
+
+// TestSubmitRowAtOnce submits one of two rows from many goroutines under each id. One row
+// wins, and is released once.
+func TestSubmitRowAtOnce(t *testing.T) {
+	w := newWorker(t)
+	for n := range 5 {
+		id := ledger.RunID(fmt.Sprint("a", n))
+		var won, refused [2]int
+		var mu sync.Mutex
+		var submitters sync.WaitGroup
+		for i := range 8 {
+			submitters.Go(func() {
+				_, _, err := w.SubmitRow(t.Context(), single(id), fmt.Appendf(nil, "row %d", i%2))
+				_, mismatch := errors.AsType[*ledger.MismatchError](err)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					won[i%2]++
+				case mismatch:
+					refused[i%2]++
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		submitters.Wait()
+		if first, second := [2]int{4, 0}, [2]int{0, 4}; (won != first || refused != second) && (won != second || refused != first) {
+			t.Errorf("by row %v submissions succeeded, %v were refused; want all of one row and none of the other", won, refused)
+		}
+		seg := segment(w.get(id), 0)
+		if r := w.release(seg, all); len(r.Rows) != 1 {
+			t.Errorf("%d rows released, want 1", len(r.Rows))
+		}
+	}
+}
+
+// TestSubmitRowInterrupted loses the connection at each command, before or after Redis has
+// it. The row is then submitted again, and executed once.
+func TestSubmitRowInterrupted(t *testing.T) {
+	w := newWorker(t)
+	rdb, f := redistest.New(t), &faults{}
+	rdb.AddHook(f)
+	l := ledger.New(rdb)
+	for n, lost := 0, true; lost; n++ {
+		for _, answer := range []bool{false, true} {
+			id := ledger.RunID(fmt.Sprintf("a-%d-%t", n, answer))
+			f.arm(n, answer)
+			_, _, err := l.SubmitRow(t.Context(), single(id), []byte("row 0"))
+			if lost = f.disarm(); lost && err == nil {
+				if n < 5 { // the last command is the wake, whose loss costs a second
+					t.Errorf("command %d: no error", n)
+				}
+			}
+			w.submitRow(single(id))
+			due, _ := w.takeDue()
+			seg := segment(w.get(id), 0)
+			if !slices.Contains(due, seg) {
+				t.Fatalf("command %d, answer lost %v: due %v, want the row", n, answer, due)
+			}
+			if r := w.settleAll(seg); !r.Ended {
+				t.Errorf("command %d, answer lost %v: the run has not ended", n, answer)
+			}
+		}
+	}
+}
+
+// TestSubmitRowAfterALoss loses what a node of Redis has of a row that was submitted. The
+// row is submitted again, and can be executed.
+func TestSubmitRowAfterALoss(t *testing.T) {
+	for _, of := range []string{"{run:a}", "tenant", "chunks", "head", ""} {
+		t.Run("keys with "+of, func(t *testing.T) {
+			w := newWorker(t)
+			before := remember(t, w.rdb)
+			run, _ := w.submitRow(single("a"))
+			if of == "chunks" || of == "head" {
+				of = "{" + string(run.Incarnation)
+			}
+			before.restore(t, w.rdb, of)
+			w.submitRow(single("a"))
+			w.wantListed(nil, singlesOf(w))
+			run = w.get("a")
+			if run.Staged() || run.Control.Incomplete {
+				t.Errorf("run %+v", run)
+			}
+			if r := w.settleAll(segment(run, 0)); !r.Ended {
+				t.Error("the run has not ended")
+			}
+		})
+	}
+}
+
+// singlesOf returns one entry for each incarnation of the row: one whose header was lost
+// is trimmed after an hour.
+func singlesOf(w *worker) []ledger.RunID {
+	entries, err := w.Singles(w.t.Context(), tenant)
+	if err != nil || len(entries) == 0 || len(entries) > 2 {
+		w.t.Errorf("single rows %v, %v", entries, err)
+	}
+	ids := make([]ledger.RunID, len(entries))
+	for i := range ids {
+		ids[i] = "a"
+	}
+	return ids
+}
+
+// TestSubmitRowThatIsStopped submits a row again that was cancelled or paused, and one that
+// may not start yet. It does not start.
+func TestSubmitRowThatIsStopped(t *testing.T) {
+	later := single("a")
+	later.Control.NotBefore = time.Now().Add(time.Hour)
+	for name, c := range map[string]struct {
+		run  ledger.NewRun
+		stop func(w *worker)
+	}{
+		"cancelled": {single("a"), func(w *worker) { w.must(w.Cancel, "a") }},
+		"paused":    {single("a"), func(w *worker) { w.must(w.Pause, "a") }},
+		"postponed": {later, func(*worker) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			run, _ := w.submitRow(c.run)
+			c.stop(w)
+			for range 2 {
+				if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
+					t.Fatalf("released %v, want none", rows)
+				}
+				if _, created := w.submitRow(c.run); created {
+					t.Error("created again")
+				}
+			}
+		})
+	}
+}
+
+// TestSubmitRowCancelledMeanwhile cancels the staged run before each command. The row is
+// executed or not, but the submission does not fail for it, and a run that was cancelled
+// ends.
+func TestSubmitRowCancelledMeanwhile(t *testing.T) {
+	w := newWorker(t)
+	for n, done := 0, true; done; n++ {
+		id := ledger.RunID(fmt.Sprintf("a-%d", n))
+		cancelled := false
+		i := &interruption{after: n, do: func() {
+			run, err := w.Get(t.Context(), id)
+			if err != nil {
+				return // not created yet
+			}
+			if run.Staged() {
+				if _, err := w.CommitPart(t.Context(), run, nil); err != nil {
+					t.Error(err)
+				}
+			}
+			w.must(w.Cancel, id)
+			cancelled = true
+		}}
+		rdb := redistest.New(t)
+		rdb.AddHook(i)
+		if _, _, err := ledger.New(rdb).SubmitRow(t.Context(), single(id), []byte("row 0")); err != nil {
+			t.Errorf("command %d: %v", n, err)
+		}
+		run := w.sync(id).Run
+		if cancelled != run.Ended() {
+			t.Errorf("command %d: cancelled %v, ended %v", n, cancelled, run.Ended())
+		}
+		done = i.done()
+	}
+}
