@@ -1,0 +1,6 @@
+// Package events defines what orgops notifies other systems of: the events, their JSON
+// documents, and the interface that delivers them.
+//
+// A handler stores that an event is pending before it notifies, and an interrupted one is
+// repeated. So each event is notified at least once, always under the same id.
+package events

@@ -1,0 +1,148 @@
+package sweep
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"orgops/dnscheck"
+	"orgops/internal/events"
+)
+
+// Observation is the result of a check of a domain's token by a sweep, or between two
+// sweeps.
+type Observation struct {
+	DomainID, OrganizationID string
+	Domain                   string // name of the domain
+	Host, TXT                string // that were checked
+	Tick                     int64  // of the sweep; between two sweeps that of the last one
+	// Between is set for a check between two sweeps. It can clear an absence of the host
+	// and token that were checked, and does nothing else.
+	Between     bool
+	Verdict     dnscheck.Verdict
+	Operator    string // of the name servers; "": unknown
+	FlagOmitted bool   // the record omits use_for_organization_discovery
+	At          time.Time
+}
+
+// Observe returns the state after the observation, and the words to count for its tick.
+// A second observation of a tick, or one of an earlier tick, changes nothing.
+func (s DomainState) Observe(o Observation) (after DomainState, counted []string) {
+	if o.Between {
+		return s.observeBetween(o), nil
+	}
+	if o.Tick < s.Tick && !isAhead(s.Tick, o.At) {
+		return s, nil
+	}
+	after = s.of(o)
+	if o.Tick == after.Tick {
+		return after, nil
+	}
+	after.Tick, after.At, after.Sweeps = o.Tick, second(o.At), after.Sweeps+1
+	after.FlagOmitted = o.FlagOmitted
+	after.State, after.Reason = o.Verdict.State.String(), string(o.Verdict.Reason)
+	after.Sentence, after.Values = "", nil
+	if o.Operator != "" {
+		after.Operator = o.Operator
+	}
+	switch o.Verdict.State {
+	case dnscheck.Present:
+		if after.FirstPresent.IsZero() {
+			after.FirstPresent = after.At
+		}
+		if after.Absence != nil {
+			after.returned(o)
+		}
+		after.LastPresent = after.At
+	case dnscheck.Absent:
+		after.describe(o.Verdict)
+		after.countAbsence(o)
+	default:
+		after.describe(o.Verdict)
+	}
+	counted = []string{after.State}
+	if after.Operator != "" {
+		counted = append(counted, operatorWord(after.Operator))
+	}
+	return after, counted
+}
+
+// observeBetween clears the absence if the token is there. The state may have changed
+// since the check was decided: a check of another token, or by a state that a later sweep
+// has replaced, proves nothing about it.
+func (s DomainState) observeBetween(o Observation) DomainState {
+	same := s.OrganizationID == o.OrganizationID && s.TokenHash == HashToken(o.Host, o.TXT) && s.Tick == o.Tick
+	if !same || s.Absence == nil || o.Verdict.State != dnscheck.Present {
+		return s
+	}
+	after := s.Clone()
+	after.returned(o)
+	return after
+}
+
+// of returns the state of the observed organization, domain and token. The state of
+// another token is dropped except for the history and for what was taken away from the
+// domain: that is given back by a proof of the token that the domain has then.
+func (s DomainState) of(o Observation) DomainState {
+	after, hash := s.Clone(), HashToken(o.Host, o.TXT)
+	after.V = stateVersion
+	if s.OrganizationID == o.OrganizationID && s.TokenHash == hash {
+		after.Domain, after.Host, after.TXT = o.Domain, o.Host, o.TXT
+		return after
+	}
+	before := after
+	after = DomainState{
+		V: stateVersion, OrganizationID: o.OrganizationID, Domain: o.Domain, TokenHash: hash, Host: o.Host, TXT: o.TXT,
+		History: before.History, Pending: before.Pending, Operator: before.Operator,
+	}
+	if before.OrganizationID == o.OrganizationID {
+		after.Taken, after.InProgress = before.Taken, before.InProgress
+	}
+	if before.TokenHash != "" {
+		after.Note(o.At, "another token", "host or token differ from before; earlier checks no longer count")
+	}
+	return after
+}
+
+// countAbsence counts a sweep that did not find the token. After an action it counts
+// nothing.
+func (s *DomainState) countAbsence(o Observation) {
+	if s.Taken != nil {
+		return
+	}
+	if s.Absence != nil && !isAhead(s.Absence.Tick, o.At) {
+		s.Absence.Checks++
+		s.Absence.Last, s.Absence.LastTick = s.At, o.Tick
+		return
+	}
+	s.Absence = &Absence{Since: s.At, Tick: o.Tick, Last: s.At, LastTick: o.Tick, Checks: 1, Operator: s.Operator}
+	s.Note(o.At, "gone", s.Sentence)
+	s.notify(events.DomainAtRisk, o.DomainID, o.Tick, o.At, events.Data{Reason: s.Sentence, Since: s.Absence.Since})
+}
+
+// returned clears an absence since the token is there again.
+func (s *DomainState) returned(o Observation) {
+	since := s.Absence.Since
+	s.Absence = nil
+	s.LastPresent = second(o.At)
+	s.Note(o.At, "there again", "")
+	s.notify(events.DomainRestored, o.DomainID, o.Tick, o.At, events.Data{Since: since, Reason: "the token is there again"})
+}
+
+// describe stores the verdict for people.
+func (s *DomainState) describe(v dnscheck.Verdict) {
+	s.Sentence = cutRunes(v.Sentence(), maxSentence)
+	for _, o := range v.Observations {
+		for _, value := range o.Values {
+			if len(value) > maxValue {
+				value = value[:maxValue] + "…"
+			}
+			if quoted := strconv.QuoteToASCII(value); len(s.Values) < maxValues && !slices.Contains(s.Values, quoted) {
+				s.Values = append(s.Values, quoted)
+			}
+		}
+	}
+}
+
+// operatorWord is counted for each domain whose name servers the operator runs.
+func operatorWord(operator string) string { return "operator:" + operator }

@@ -1,0 +1,256 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"orgops/internal/events"
+)
+
+// Store stores the states of a tenant's domains, and of the tenant, as bytes.
+// [orgops/internal/watch.Store] implements it.
+type Store interface {
+	// Memory returns the state of a domain, by its id; nil: none is stored.
+	Memory(ctx context.Context, domainID string) ([]byte, error)
+	// Remember replaces former by value, both nil for none, and adds the domain to the
+	// watched ones, or removes it. In the same step it counts each word for the tick. If
+	// former is not stored, ok is false and nothing is written.
+	Remember(ctx context.Context, domainID string, former, value []byte, watch bool, tick int64, counted ...string) (ok bool, err error)
+	// Attended iterates over the ids of the watched domains, in no order.
+	Attended(ctx context.Context) iter.Seq2[string, error]
+	// Tally returns how often each word was counted for the tick.
+	Tally(ctx context.Context, tick int64) (map[string]int64, error)
+	// State returns a state of the tenant; nil: none is stored.
+	State(ctx context.Context, name string) ([]byte, error)
+	// SetState replaces a state of the tenant as Remember does.
+	SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error)
+	// Clock returns the store's time.
+	Clock(ctx context.Context) (time.Time, error)
+}
+
+// ErrChanged is returned if another process has changed a state after it was read. Nothing
+// was written; read the state again after a second.
+var ErrChanged = errors.New("another process has changed the state meanwhile")
+
+// States reads and writes the states of a tenant's domains. It is safe for concurrent use.
+type States struct {
+	Tenant   string
+	Store    Store
+	Notifier events.Notifier // nil: no event is notified
+}
+
+// Read returns the state of a domain and its stored bytes; nil bytes: none is stored.
+func (s *States) Read(ctx context.Context, domainID string) (state DomainState, raw []byte, err error) {
+	if raw, err = s.Store.Memory(ctx, domainID); err != nil || raw == nil {
+		return state, nil, err
+	}
+	if state, err = ReadState(raw); err != nil {
+		err = fmt.Errorf("domain %s: %w", domainID, err)
+	}
+	return state, raw, err
+}
+
+// Write replaces the state that was read as former, counts the words for its tick, and
+// notifies pending events. It returns the bytes that are stored then, or [ErrChanged].
+func (s *States) Write(ctx context.Context, domainID string, former []byte, state *DomainState, counted ...string) (raw []byte, err error) {
+	if s.Notifier == nil {
+		state.Pending = nil
+	}
+	if !state.Watched() {
+		state.Host, state.TXT = "", ""
+	}
+	if raw, err = s.replace(ctx, domainID, former, *state, counted...); err != nil {
+		return nil, err
+	}
+	return s.Notify(ctx, domainID, raw, state)
+}
+
+// replace stores the state, if it differs from former.
+func (s *States) replace(ctx context.Context, domainID string, former []byte, state DomainState, counted ...string) (raw []byte, err error) {
+	if raw, err = json.Marshal(state); err != nil {
+		return nil, fmt.Errorf("store the state of domain %s: %w", domainID, err)
+	}
+	if bytes.Equal(raw, former) {
+		return raw, nil
+	}
+	ok, err := s.Store.Remember(ctx, domainID, former, raw, state.Watched(), state.Tick, counted...)
+	if err == nil && !ok {
+		err = ErrChanged
+	}
+	return raw, err
+}
+
+// Notify notifies the pending events of a state that is stored as former, then removes
+// them from it. If the process is killed in between, the next one notifies them again: each
+// is notified at least once, under the same id.
+func (s *States) Notify(ctx context.Context, domainID string, former []byte, state *DomainState) (raw []byte, err error) {
+	if len(state.Pending) == 0 {
+		return former, nil
+	}
+	for _, e := range state.Pending {
+		if err := s.notify(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	state.Pending = nil
+	return s.replace(ctx, domainID, former, *state)
+}
+
+func (s *States) notify(ctx context.Context, e events.Event) error {
+	if s.Notifier == nil {
+		return nil
+	}
+	e.Data.Tenant = s.Tenant
+	if err := s.Notifier.Notify(ctx, e); err != nil {
+		return fmt.Errorf("notify %s: %w", e.Type, err)
+	}
+	return nil
+}
+
+// Change reads, changes and writes a state. If another process writes in between it calls
+// change again with the newer state. change must not modify its argument in place: see
+// [DomainState.Clone].
+func (s *States) Change(ctx context.Context, domainID string, change func(DomainState) (after DomainState, counted []string)) (DomainState, error) {
+	state, raw, err := s.Read(ctx, domainID)
+	if err != nil {
+		return state, err
+	}
+	return s.ChangeRead(ctx, domainID, state, raw, change)
+}
+
+// ChangeRead is Change of a state that was already read.
+func (s *States) ChangeRead(ctx context.Context, domainID string, state DomainState, raw []byte, change func(DomainState) (after DomainState, counted []string)) (DomainState, error) {
+	const attempts = 5
+	for attempt := range attempts {
+		var err error
+		if attempt > 0 {
+			if state, raw, err = s.Read(ctx, domainID); err != nil {
+				return state, err
+			}
+		}
+		after, counted := change(state)
+		if raw == nil && after.V == 0 {
+			return after, nil // no state is stored, and none is to be
+		}
+		if _, err = s.Write(ctx, domainID, raw, &after, counted...); !errors.Is(err, ErrChanged) {
+			return after, err
+		}
+	}
+	return DomainState{}, ErrChanged
+}
+
+// Forget deletes the state of a domain that does not exist any more, after its pending
+// events.
+func (s *States) Forget(ctx context.Context, domainID string) error {
+	state, raw, err := s.Read(ctx, domainID)
+	if err != nil || raw == nil {
+		return err
+	}
+	if raw, err = s.Notify(ctx, domainID, raw, &state); err != nil {
+		return err
+	}
+	ok, err := s.Store.Remember(ctx, domainID, raw, nil, false, state.Tick)
+	if err == nil && !ok {
+		err = ErrChanged
+	}
+	return err
+}
+
+// WatchedDomain is a domain that is watched, by its id.
+type WatchedDomain struct {
+	ID string
+	DomainState
+}
+
+// Watched iterates over the watched domains, in no order. An error ends it.
+func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
+	return func(yield func(WatchedDomain, error) bool) {
+		for id, err := range s.Store.Attended(ctx) {
+			var state DomainState
+			var raw []byte
+			if err == nil {
+				state, raw, err = s.Read(ctx, id)
+			}
+			if err == nil && raw == nil {
+				continue // expired
+			}
+			if !yield(WatchedDomain{id, state}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Verified notifies that a domain was verified by the proof at e.At. If an action had set
+// the domain to pending, it stores that the domain is restored, and notifies that instead.
+// To repeat it is harmless.
+func (s *States) Verified(ctx context.Context, e events.Event, proof []byte) error {
+	restored, err := s.restored(ctx, e, proof)
+	if err != nil || restored {
+		return err
+	}
+	return s.notify(ctx, e)
+}
+
+// restored reports whether the event's domain is restored, also if an execution that was
+// killed has stored that.
+func (s *States) restored(ctx context.Context, e events.Event, proof []byte) (restored bool, err error) {
+	id := e.Data.DiscoveryDomainID
+	_, err = s.Change(ctx, id, func(state DomainState) (DomainState, []string) {
+		took := state.TookStatus() && state.OrganizationID == e.Data.OrganizationID
+		restored = took || state.RestoredAt(e.At)
+		if !took {
+			return state, nil
+		}
+		state = state.Clone()
+		state.Restored(id, e.At, proof)
+		return state, nil
+	})
+	return restored, err
+}
+
+// Names of a tenant's states.
+const (
+	SummaryState = "judged"  // [Summary] of the last sweep
+	BreakerState = "breaker" // [Breaker]
+)
+
+// Breaker returns the tenant's breaker, closed if none is stored, and its stored bytes.
+func (s *States) Breaker(ctx context.Context) (b Breaker, raw []byte, err error) {
+	raw, err = s.read(ctx, BreakerState, &b)
+	return b, raw, err
+}
+
+// Summary returns the summary of the last sweep and its stored bytes; nil bytes: none is
+// stored.
+func (s *States) Summary(ctx context.Context) (summary Summary, raw []byte, err error) {
+	raw, err = s.read(ctx, SummaryState, &summary)
+	return summary, raw, err
+}
+
+func (s *States) read(ctx context.Context, name string, into any) (raw []byte, err error) {
+	if raw, err = s.Store.State(ctx, name); err != nil || raw == nil {
+		return nil, err
+	}
+	if err = json.Unmarshal(raw, into); err != nil {
+		err = fmt.Errorf("state %s of tenant %s: %w", name, s.Tenant, err)
+	}
+	return raw, err
+}
+
+// set replaces a state of the tenant that was read as former, and returns its bytes.
+func (s *States) set(ctx context.Context, name string, former []byte, state any) (raw []byte, err error) {
+	if raw, err = json.Marshal(state); err != nil {
+		return nil, fmt.Errorf("store state %s of tenant %s: %w", name, s.Tenant, err)
+	}
+	ok, err := s.Store.SetState(ctx, name, former, raw)
+	if err == nil && !ok {
+		err = ErrChanged
+	}
+	return raw, err
+}

@@ -1,0 +1,313 @@
+package sweep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/dnscheck"
+	"orgops/internal/events"
+	"orgops/internal/sweep"
+)
+
+// TestStoredWhileWatched: host and TXT are stored while a check between two sweeps needs
+// them, and not of the many domains whose token is present.
+func TestStoredWhileWatched(t *testing.T) {
+	w := newWorld(t, sweep.SetPending)
+	for d, test := range []struct {
+		state   dnscheck.State
+		watched bool
+	}{{dnscheck.Present, false}, {dnscheck.Absent, true}, {dnscheck.Unknown, true}, {dnscheck.Present, false}} {
+		w.now = day0.Add(time.Duration(d) * day)
+		w.check("ord_1", test.state)
+		s, _ := w.get("ord_1")
+		if watched := slices.Equal(w.watched(), []string{"ord_1"}); watched != test.watched || (s.Host == host && s.TXT == txt) != test.watched || (s.Host == "" && s.TXT == "") == test.watched {
+			t.Errorf("day %d: watched %t, state %+v", d, watched, s)
+		}
+		if s.TokenHash != sweep.HashToken(host, txt) {
+			t.Errorf("day %d: hash %s", d, s.TokenHash)
+		}
+	}
+	w.wantNotified(events.DomainAtRisk, events.DomainRestored)
+}
+
+// TestOneCountATick: an observation that is stored twice, by a killed execution and the next
+// one, or at once, is counted once.
+func TestOneCountATick(t *testing.T) {
+	w := newWorld(t, sweep.SetPending)
+	for range 3 {
+		w.check("ord_1", dnscheck.Absent)
+	}
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			o := observed(w.now, dnscheck.Absent)
+			o.DomainID, o.At = "ord_2", o.At.Add(time.Duration(i)*time.Minute)
+			if _, err := w.states(nil).Change(t.Context(), o.DomainID, func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, id := range []string{"ord_1", "ord_2"} {
+		if s, _ := w.get(id); s.Absence.Checks != 1 || s.Sweeps != 1 || len(s.Pending) > 0 {
+			t.Errorf("%s: state %+v", id, s)
+		}
+	}
+	if tally, err := w.store.Tally(t.Context(), w.now.Unix()); err != nil || tally["absent"] != 2 {
+		t.Errorf("tally %v, %v", tally, err)
+	}
+	w.wantNotified(events.DomainAtRisk, events.DomainAtRisk)
+}
+
+// TestChangedMeanwhile: of two that write the same state one fails, and Change repeats with
+// the newer state.
+func TestChangedMeanwhile(t *testing.T) {
+	w := newWorld(t, sweep.SetPending)
+	w.check("ord_1", dnscheck.Absent)
+	s, raw, err := w.states(nil).Read(t.Context(), "ord_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(day)
+	w.check("ord_1", dnscheck.Absent)
+	s.Note(w.now, "late", "")
+	if _, err := w.states(nil).Write(t.Context(), "ord_1", raw, &s, "absent"); !errors.Is(err, sweep.ErrChanged) {
+		t.Errorf("error %v, want %v", err, sweep.ErrChanged)
+	}
+	calls := 0
+	after, err := w.states(nil).ChangeRead(t.Context(), "ord_1", s, raw, func(s sweep.DomainState) (sweep.DomainState, []string) {
+		calls++
+		s = s.Clone()
+		s.Note(w.now, "changed", "")
+		return s, nil
+	})
+	if err != nil || calls != 2 || after.Absence.Checks != 2 || past(after) != "gone, changed" {
+		t.Errorf("%d calls, %v, state %+v", calls, err, after)
+	}
+	always := func(s sweep.DomainState) (sweep.DomainState, []string) {
+		w.now = w.now.Add(day)
+		w.check("ord_1", dnscheck.Absent)
+		s = s.Clone()
+		s.Note(w.now, "never", "")
+		return s, nil
+	}
+	if _, err := w.states(nil).Change(t.Context(), "ord_1", always); !errors.Is(err, sweep.ErrChanged) {
+		t.Errorf("error %v, want %v", err, sweep.ErrChanged)
+	}
+}
+
+// TestNothingToStore: a change of a domain without a state that leaves it so stores nothing.
+func TestNothingToStore(t *testing.T) {
+	w := newWorld(t, sweep.SetPending)
+	if _, err := w.states(nil).Change(t.Context(), "ord_1", func(s sweep.DomainState) (sweep.DomainState, []string) { return s, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.states(nil).Forget(t.Context(), "ord_1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := w.get("ord_1"); ok {
+		t.Error("a state is stored")
+	}
+}
+
+// eachCall kills a process before and after each call of do, and calls end after the
+// next process has done the same undisturbed.
+func eachCall(t *testing.T, begin func(*testing.T) *world, do func(context.Context, *world, *saboteur) error, end func(*world)) {
+	t.Helper()
+	for _, after := range []bool{false, true} {
+		calls := 0
+		for more := true; more; calls++ {
+			t.Run(fmt.Sprintf("call %d, after %t", calls, after), func(t *testing.T) {
+				w, sab := begin(t), kill(calls, after)
+				err := do(t.Context(), w, sab)
+				if more = sab.acted != ""; more {
+					t.Logf("killed at %s", sab.acted)
+					if !errors.Is(err, errKilled) {
+						t.Fatalf("error %v of a process that was killed", err)
+					}
+					w.now = w.now.Add(10 * time.Second)
+					err = do(t.Context(), w, nil)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				end(w)
+			})
+		}
+		if calls < 4 {
+			t.Fatalf("only %d calls", calls-1)
+		}
+	}
+}
+
+// TestObserveKilledAnywhere: an observation counts once, and its event is notified under one
+// id, though the next execution checks at another time.
+func TestObserveKilledAnywhere(t *testing.T) {
+	tick := day0
+	eachCall(t, func(t *testing.T) *world { return newWorld(t, sweep.SetPending) }, func(ctx context.Context, w *world, sab *saboteur) error {
+		o := observed(tick, dnscheck.Absent)
+		o.At = w.now
+		_, err := w.states(sab).Change(ctx, "ord_1", func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) })
+		return err
+	}, func(w *world) {
+		s, _ := w.get("ord_1")
+		if s.Absence == nil || s.Absence.Checks != 1 || s.Pending != nil || s.Sweeps != 1 {
+			w.t.Errorf("state %+v", s)
+		}
+		if tally, err := w.store.Tally(w.t.Context(), tick.Unix()); err != nil || tally["absent"] != 1 {
+			w.t.Errorf("tally %v, %v", tally, err)
+		}
+		w.wantNotified(events.DomainAtRisk)
+	})
+}
+
+// TestForgetKilledAnywhere: a state is deleted after its pending events.
+func TestForgetKilledAnywhere(t *testing.T) {
+	eachCall(t, func(t *testing.T) *world {
+		w := newWorld(t, sweep.SetPending)
+		s, _ := sweep.DomainState{}.Observe(observed(w.now, dnscheck.Absent))
+		if _, err := w.states(kill(2, false)).Change(t.Context(), "ord_1", func(sweep.DomainState) (sweep.DomainState, []string) { return s, nil }); !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		if s, _ := w.get("ord_1"); len(s.Pending) != 1 {
+			t.Fatalf("state %+v", s)
+		}
+		return w
+	}, func(ctx context.Context, w *world, sab *saboteur) error {
+		return w.states(sab).Forget(ctx, "ord_1")
+	}, func(w *world) {
+		if s, ok := w.get("ord_1"); ok || len(w.watched()) > 0 {
+			w.t.Errorf("state %+v, watched %q", s, w.watched())
+		}
+		w.wantNotified(events.DomainAtRisk)
+	})
+}
+
+// TestForgetChangedMeanwhile: a state that another process has changed is not deleted.
+func TestForgetChangedMeanwhile(t *testing.T) {
+	w := newWorld(t, sweep.SetPending)
+	w.check("ord_1", dnscheck.Present)
+	sab := &saboteur{call: 1, act: func() error {
+		w.now = w.now.Add(day)
+		w.check("ord_1", dnscheck.Absent)
+		return nil
+	}}
+	if err := w.states(sab).Forget(t.Context(), "ord_1"); !errors.Is(err, sweep.ErrChanged) {
+		t.Errorf("error %v, want %v", err, sweep.ErrChanged)
+	}
+	if s, ok := w.get("ord_1"); !ok || s.Absence == nil {
+		t.Errorf("state %+v", s)
+	}
+}
+
+// TestWithoutNotifier: without a notifier no event stays pending.
+func TestWithoutNotifier(t *testing.T) {
+	w := newWorld(t, sweep.SetPending)
+	states := w.states(nil)
+	states.Notifier = nil
+	o := observed(w.now, dnscheck.Absent)
+	s, err := states.Change(t.Context(), "ord_1", func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) })
+	if stored, _ := w.get("ord_1"); err != nil || stored.Pending != nil || s.Absence == nil {
+		t.Errorf("%v, state %+v", err, stored)
+	}
+	if err := states.Verified(t.Context(), events.Event{Type: events.DomainVerified, Data: events.Data{DiscoveryDomainID: "ord_2"}}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// taken is the state of a domain that an action has acted on.
+func taken(action sweep.Action) sweep.DomainState {
+	s := observe(sweep.DomainState{}, 0, dnscheck.Absent)
+	s.InProgress = &sweep.ActionRequest{Action: action, At: s.At, Tick: s.Tick, Since: s.Absence.Since, Flag: new(true)}
+	s.TookAway("ord_1", s.At, host, txt)
+	s.Pending = nil
+	return s
+}
+
+// TestVerified: a domain that a sweep had set to pending is restored, any other verified;
+// whichever it is, also if the process is killed.
+func TestVerified(t *testing.T) {
+	e := events.Event{ID: "domain.verified-1", Type: events.DomainVerified, At: day0.Add(2 * day), Data: events.Data{
+		Tenant: "acme", OrganizationID: "org_1", DiscoveryDomainID: "ord_1", Domain: "org_1.example",
+	}}
+	other := taken(sweep.SetPending)
+	other.OrganizationID = "org_2"
+	for _, test := range []struct {
+		name     string
+		state    sweep.DomainState
+		notified string
+		past     string
+	}{
+		{"no state", sweep.DomainState{}, events.DomainVerified, ""},
+		{"present", observe(sweep.DomainState{}, 0, dnscheck.Present), events.DomainVerified, ""},
+		{"set to pending by a sweep", taken(sweep.SetPending), events.DomainRestored, "gone, acted on: pending, restored"},
+		{"unrouted by a sweep", taken(sweep.Unroute), events.DomainVerified, "gone, acted on: unroute"},
+		{"set to pending in another organization", other, events.DomainVerified, "gone, acted on: pending"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			begin := func(t *testing.T) *world {
+				w := newWorld(t, sweep.SetPending)
+				if test.state.V > 0 {
+					w.put("ord_1", test.state)
+				}
+				return w
+			}
+			do := func(ctx context.Context, w *world, sab *saboteur) error {
+				return w.states(sab).Verified(ctx, e, []byte("proof"))
+			}
+			end := func(w *world) {
+				w.wantNotified(test.notified)
+				s, _ := w.get("ord_1")
+				if past(s) != test.past || (s.Taken != nil) != (test.state.Taken != nil && test.notified == events.DomainVerified) {
+					w.t.Errorf("history %q, state %+v", past(s), s)
+				}
+				if test.notified == events.DomainRestored && string(s.History[2].Verdict) != "proof" {
+					w.t.Errorf("history %+v", s.History)
+				}
+			}
+			w := begin(t)
+			for range 2 {
+				if err := do(t.Context(), w, nil); err != nil {
+					t.Fatal(err)
+				}
+				end(w)
+			}
+			if test.notified == events.DomainRestored {
+				eachCall(t, begin, do, end)
+			}
+		})
+	}
+}
+
+// TestWatched: the domains that have a state and are watched; an error ends it.
+func TestWatched(t *testing.T) {
+	w := newWorld(t, sweep.SetPending)
+	w.check("ord_1", dnscheck.Absent)
+	w.check("ord_2", dnscheck.Present)
+	w.put("ord_3", taken(sweep.Unroute))
+	if ok, err := w.store.Remember(t.Context(), "ord_4", nil, []byte(`{"v":2}`), true, 1); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	var failed error
+	n := 0
+	for _, err := range w.states(nil).Watched(t.Context()) {
+		n++
+		failed = errors.Join(failed, err)
+	}
+	if failed == nil || n > 3 {
+		t.Errorf("%d domains, %v; want an error of the state of another version", n, failed)
+	}
+	if ok, err := w.store.Remember(t.Context(), "ord_4", []byte(`{"v":2}`), nil, false, 1); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if diff := cmp.Diff([]string{"ord_1", "ord_3"}, w.watched()); diff != "" {
+		t.Errorf("watched (-want +got):\n%s", diff)
+	}
+}
