@@ -70,7 +70,7 @@ func (w *worker) handlers(t tenant, api *apiclient.Client, limiter *pace.Limiter
 	return map[ledger.Kind]engine.Handler{
 		kinds.Verify: kinds.NewVerify(kinds.VerifyConfig{
 			API: api, DNS: cfg.DNS, Line: limiter, RequestTimeout: api.Timeout(), NoReads: t.TrustPayload, ThinProofAfter: cfg.ThinProofAfter,
-			Places: dnsConcurrency, SlowPlaces: dnsConcurrency / 2, Stopping: w.stopping,
+			Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: w.stopping,
 			Notify: func(ctx context.Context, e kinds.DomainEvent) error { return tellDomain(ctx, cfg, e) },
 			Item:   w.ledger.ItemOf, Logger: w.logger.With("tenant", t.Name),
 		}),
@@ -260,8 +260,11 @@ func tellDomain(ctx context.Context, cfg tasks.Config, e kinds.DomainEvent) erro
 	return err
 }
 
-// tellCoreEnd sends the event of the end of a run of the core.
+// tellCoreEnd sends the event of the end of a run of the core, but not of a single row.
 func (w *worker) tellCoreEnd(ctx context.Context, notices tasks.Notices, run ledger.Run) error {
+	if run.Description.Single {
+		return nil
+	}
 	counts, err := w.ledger.Core().Counts(ctx, run) // those of the header are a hint
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -98,6 +99,9 @@ type Dispatcher struct {
 	lease *Lease
 	queue *Queue
 	wake  chan struct{}
+	// until is when the lease ends unless it is renewed, in this process's time; nil: it is
+	// not held.
+	until atomic.Pointer[time.Time]
 
 	active   bool
 	leaseAt  time.Time // of the last attempt
@@ -137,6 +141,14 @@ func (d *Dispatcher) Wake() {
 	}
 }
 
+// Active reports whether this dispatcher is the tenant's active one, thus has renewed its
+// lease in time. It is safe for concurrent use. Another dispatcher may become active right
+// after.
+func (d *Dispatcher) Active() bool {
+	until := d.until.Load()
+	return until != nil && time.Now().Before(*until)
+}
+
 // Run dispatches until ctx ends, and gives the lease up.
 func (d *Dispatcher) Run(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -146,6 +158,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 		}
 		d.sleep(ctx, after, err != nil)
 	}
+	d.until.Store(nil)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
 	defer cancel()
 	if err := d.lease.Drop(ctx); err != nil {
@@ -209,6 +222,10 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	held, err = d.lease.Take(ctx)
 	if err != nil {
 		return false, err
+	}
+	d.until.Store(nil)
+	if held {
+		d.until.Store(new(now.Add(leaseFor)))
 	}
 	if held != d.active {
 		d.cfg.Logger.InfoContext(ctx, "dispatcher changed", "tenant", d.cfg.Tenant, "active", held)

@@ -36,7 +36,7 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 	e.block(ctx, all)
 	e.write(ctx, x, all)
 	for _, one := range all {
-		if o := one.judgement.Outcome; one.err == nil && settles(o) && !succeeded(o) && o != ledger.Cancelled {
+		if o := one.judgement.Outcome; one.err == nil && Settles(o) && !succeeded(o) && o != ledger.Cancelled {
 			x.failed = fmt.Errorf("%s: %s: %w", o, one.judgement.Reason, asynq.SkipRetry)
 		}
 	}
@@ -94,7 +94,7 @@ func form(row *Row, j Judgement) ledger.Ending {
 	switch {
 	case j.Outcome == Superseded:
 		return nil
-	case settles(j.Outcome):
+	case Settles(j.Outcome):
 		return ledger.Result{Outcome: j.Outcome, Detail: clip(j.Reason, maxDetail), Evidence: j.Evidence}
 	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Unrecognized, !known:
 		return ledger.GiveBack{After: j.After, Note: clip(j.Reason, maxReason)}
@@ -115,7 +115,7 @@ type delays map[int]time.Duration
 
 func (d delays) after(failures int) time.Duration {
 	if d[failures] == 0 {
-		d[failures] = backoff(failures).Round(time.Millisecond)
+		d[failures] = Backoff(failures).Round(time.Millisecond)
 	}
 	return d[failures]
 }
@@ -130,7 +130,7 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 			continue
 		}
 		ends = append(ends, ledger.RowEnd{Row: one.row.Number, Ending: one.form})
-		soon = soon || !settles(one.judgement.Outcome) && one.judgement.After < ledger.ReleaseTimeout
+		soon = soon || !Settles(one.judgement.Outcome) && one.judgement.After < ledger.ReleaseTimeout
 	}
 	if len(ends) == 0 {
 		return
@@ -222,7 +222,7 @@ func (e ending) attrs(x *Execution, n int, outcome ledger.Outcome, took time.Dur
 	if reason := e.judgement.Reason; reason != "" {
 		all = append(all, slog.String("reason", reason))
 	}
-	if !settles(outcome) && e.judgement.After > 0 {
+	if !Settles(outcome) && e.judgement.After > 0 {
 		all = append(all, slog.Duration("again_in", e.judgement.After.Round(time.Second)))
 	}
 	return all

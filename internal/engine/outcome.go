@@ -27,8 +27,8 @@ const (
 	Unrecognized ledger.Outcome = "unknown"    // a newer worker is needed
 )
 
-// settles reports whether an outcome is the last one of a row.
-func settles(o ledger.Outcome) bool {
+// Settles reports whether an outcome is the last one of a row.
+func Settles(o ledger.Outcome) bool {
 	switch o {
 	case ledger.Done, ledger.Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired:
 		return true

@@ -7,7 +7,7 @@ import (
 
 const (
 	// MaxAttempts is how often an execution of a row may fail before the row settles as
-	// failed: with the delays of backoff, an outage of about three hours.
+	// failed: with the delays of [Backoff], an outage of about three hours.
 	MaxAttempts = 17
 	// longestBackoff bounds the wait between two attempts.
 	longestBackoff = 30 * time.Minute
@@ -15,8 +15,8 @@ const (
 	unknownAgain = 5 * time.Second
 )
 
-// backoff returns the wait after the n-th failure, from 0: 1 s, 2 s, 4 s and so on.
-func backoff(n int) time.Duration {
+// Backoff returns the wait after the n-th failure, from 0: 1 s, 2 s, 4 s and so on.
+func Backoff(n int) time.Duration {
 	d := longestBackoff
 	if n < 11 { // 2^11 s exceeds the longest
 		d = time.Second << max(n, 0)

@@ -170,9 +170,11 @@ type verifySite struct {
 	config kinds.VerifyConfig
 	events []kinds.DomainEvent
 	on     func(point string) // called around each call of an execution
-	points int
-	began  time.Time
-	giveUp time.Duration
+	// handlers returns the handlers of workers; nil: that of kind Verify.
+	handlers func(kinds.VerifyConfig) map[ledger.Kind]engine.Handler
+	points   int
+	began    time.Time
+	giveUp   time.Duration
 }
 
 // realTimeout is the client's: long, since lost answers reset their connections.
@@ -265,16 +267,21 @@ func claim(host, txt string) func(*kinds.VerifyRow) {
 
 // worker returns a worker around whose calls s.on is called.
 func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
-	p := &probe{Ledger: s.timed, api: s.config.API, on: func(point string) {
-		s.points++
-		s.on(point)
-	}}
+	p := &probe{Ledger: s.timed, api: s.config.API, on: s.point}
 	cfg := s.config
 	cfg.API = p
 	return s.site.worker(func(c *engine.Config) {
 		c.Ledger, c.Stopping = p, cfg.Stopping
 		c.Handlers = map[ledger.Kind]engine.Handler{kinds.Verify: kinds.NewVerify(cfg)}
+		if s.handlers != nil {
+			c.Handlers = s.handlers(cfg)
+		}
 	})
+}
+
+func (s *verifySite) point(name string) {
+	s.points++
+	s.on(name)
 }
 
 // step lets time pass until the row is due and executes it. It returns false if the row

@@ -48,7 +48,7 @@ func TestVerifySlowPlaces(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	hold, holding := make(chan struct{}), false
-	s.config.SlowPlaces = 1
+	s.config.Places = kinds.NewPlaces(0, 1)
 	s.config.DNS = looking{look: func(host string) dnscheck.Verdict {
 		mu.Lock()
 		asked = append(asked, host)
@@ -118,7 +118,7 @@ func TestVerifyPlaces(t *testing.T) {
 		rows[i] = fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":"ord_%d"}`, org, i)
 	}
 	asked, hold := make(chan string, len(rows)), make(chan struct{})
-	s.config.Places = 1
+	s.config.Places = kinds.NewPlaces(1, 0)
 	s.config.DNS = looking{look: func(host string) dnscheck.Verdict {
 		asked <- host
 		<-hold

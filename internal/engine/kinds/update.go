@@ -156,6 +156,11 @@ func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDom
 	return nil
 }
 
+// unchanged is the result of a row that needs no request.
+func unchanged(why string) ledger.Result {
+	return ledger.Result{Outcome: engine.Unchanged, Detail: why}
+}
+
 // isNotFound reports whether the API has no such record.
 func isNotFound(err error) bool {
 	answer, ok := errors.AsType[*apiclient.Error](err)

@@ -17,8 +17,6 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
@@ -38,6 +36,10 @@ type VerifyRow struct {
 	VerificationTXT  string `json:"verification_txt,omitempty"`
 	// UseForOrganizationDiscovery is set as given; nil: unchanged.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
+	// Restore says that a sweep had set the domain to pending and gives the status back: by
+	// a full proof alone, and with UseForOrganizationDiscovery only if the record omits the
+	// flag. No submitter may set it.
+	Restore bool `json:"restore,omitempty"`
 	// Listed is the record as a listing returned it; nil for a row that was submitted. No
 	// submitter may set it.
 	Listed *ListedDomain `json:"listed,omitempty"`
@@ -99,12 +101,8 @@ type VerifyConfig struct {
 	ThinProofAfter time.Duration
 	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
 	Settled time.Duration
-	// Places is how many checks may be in progress at a time, so that rows of other kinds
-	// keep places; 0: no limit.
-	Places int
-	// SlowPlaces is how many of these may be of zones whose last check had no answer; 0:
-	// all.
-	SlowPlaces int
+	// Places bounds the checks that are in progress at a time; nil: no limit.
+	Places *Places
 	// Stopping is closed when the worker stops. nil: never.
 	Stopping <-chan struct{}
 	// Notify is called with each event before its row is settled, and again with the same
@@ -127,13 +125,12 @@ const (
 
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
-	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	places, slow := newPlaces(cfg.Places), newPlaces(cfg.SlowPlaces)
+	cfg = cfg.complete()
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		v := &verification{cfg: cfg, places: places, slow: slow, x: x, row: row}
+		v := &verification{cfg: cfg, x: x, row: row}
+		if err := engine.Decode(row.Content, &v.want); err != nil {
+			return ledger.Result{}, err
+		}
 		if err := v.load(); err != nil {
 			return ledger.Result{}, err
 		}
@@ -141,12 +138,22 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 	})
 }
 
+func (c VerifyConfig) complete() VerifyConfig {
+	c.Settled = cmp.Or(c.Settled, defaultSettled)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
 // verification is one execution of a row.
 type verification struct {
-	cfg          VerifyConfig
-	places, slow *semaphore.Weighted
-	x            *engine.Execution
-	row          *engine.Row
+	cfg VerifyConfig
+	x   *engine.Execution
+	row *engine.Row
+	// swept says that the row is of kind [Recheck]: it is proven once and not checked
+	// again, since the next sweep checks it.
+	swept bool
 
 	want   VerifyRow
 	state  VerifyState
@@ -154,11 +161,8 @@ type verification struct {
 	readAt time.Time     // when the record was requested, in Redis' time
 }
 
-// load reads the row's content, memo and intent.
+// load reads the row's memo and intent.
 func (v *verification) load() (err error) {
-	if err := engine.Decode(v.row.Content, &v.want); err != nil {
-		return err
-	}
 	if err := v.want.Validate(); err != nil {
 		return engine.Invalid(err)
 	}
@@ -177,13 +181,18 @@ func (v *verification) execute(ctx context.Context) (ledger.Result, error) {
 	case v.former != nil:
 		return v.resume(ctx)
 	case v.row.Stage == ledger.StageReady:
-		d, err := v.fresh(ctx)
-		if err != nil {
-			return ledger.Result{}, err
-		}
-		return v.prove(ctx, d)
+		return v.confirm(ctx)
 	}
 	return v.check(ctx)
+}
+
+// confirm reads the record and proves it.
+func (v *verification) confirm(ctx context.Context) (ledger.Result, error) {
+	d, err := v.fresh(ctx)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	return v.prove(ctx, d)
 }
 
 // check queries DNS for the token, and goes on to the proof if a permit is near.
@@ -204,16 +213,22 @@ func (v *verification) check(ctx context.Context) (ledger.Result, error) {
 		return v.notFound(ctx, verdict)
 	}
 	v.row.Stage = ledger.StageReady
-	if v.cfg.Line.Ahead(ctx) >= longestLine {
+	if err := v.inLine(ctx); err != nil {
 		v.state.Evidence = nil
-		return ledger.Result{}, v.keep(engine.Ready("the token is there; waiting for a permit to verify the domain"))
+		return ledger.Result{}, v.keep(err)
 	}
 	if !read {
-		if d, err = v.fresh(ctx); err != nil {
-			return ledger.Result{}, err
-		}
+		return v.confirm(ctx)
 	}
 	return v.prove(ctx, d)
+}
+
+// inLine leaves a row open whose token is there if it would wait long for its permit.
+func (v *verification) inLine(ctx context.Context) error {
+	if v.cfg.Line.Ahead(ctx) < longestLine {
+		return nil
+	}
+	return engine.Ready("the token is there; waiting for a permit to verify the domain")
 }
 
 // fresh returns the record to prove against: listed a moment ago, or read now. It refuses
@@ -236,6 +251,25 @@ func (v *verification) fresh(ctx context.Context) (d apiclient.DiscoveryDomain, 
 	return d, err
 }
 
+// bySweep reports whether a sweep verifies the domain.
+func (v *verification) bySweep() bool { return v.swept || v.want.Restore }
+
+// flag returns the flag to send with the status; nil: none. That of a row is sent in place
+// of the record's. A sweep's is for a record that omits it, and a sweep verifies nothing
+// without a flag: a PATCH of the status alone leaves it to the platform's default.
+func (v *verification) flag(d apiclient.DiscoveryDomain) (*bool, error) {
+	have, want := d.UseForOrganizationDiscovery, v.want.UseForOrganizationDiscovery
+	switch {
+	case want == nil, v.bySweep() && have != nil:
+		want = have
+	}
+	if want == nil && v.bySweep() {
+		return nil, engine.Refuse("the token is there, but the record has no use_for_organization_discovery, and to verify the domain could turn that on by the platform's default; " +
+			"nothing was changed: set the flag explicitly once, or verify the domain by a row that brings use_for_organization_discovery")
+	}
+	return want, nil
+}
+
 type leadingKey struct{}
 
 // leading is for requests that only lead to a check.
@@ -244,6 +278,17 @@ func leading(ctx context.Context) context.Context { return context.WithValue(ctx
 // Leading reports whether a request of the context only leads to a check: the requests that
 // finish rows go first.
 func Leading(ctx context.Context) bool { return ctx.Value(leadingKey{}) != nil }
+
+type sweepingKey struct{}
+
+// sweeping is for the reads of a sweep.
+func sweeping(ctx context.Context) context.Context {
+	return context.WithValue(ctx, sweepingKey{}, true)
+}
+
+// Sweeping reports whether a request of the context is a read of a sweep: it has a part of
+// the tenant's pace of its own.
+func Sweeping(ctx context.Context) bool { return ctx.Value(sweepingKey{}) != nil }
 
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool {
@@ -332,6 +377,10 @@ func below(d apiclient.DiscoveryDomain) error {
 
 // prove proves the domain by a quorum, and only then sends the PATCH.
 func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+	flag, err := v.flag(d)
+	if err != nil {
+		return ledger.Result{}, v.unlessPending(err)
+	}
 	verdict, err := v.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {
 		return ledger.Result{}, err
@@ -350,7 +399,7 @@ func (v *verification) prove(ctx context.Context, d apiclient.DiscoveryDomain) (
 		return ledger.Result{}, engine.ErrStopping
 	default:
 	}
-	intent, err := v.newIntent(d, verdict, span)
+	intent, err := v.newIntent(d, flag, verdict, span)
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -418,6 +467,9 @@ func (v *verification) notFound(ctx context.Context, verdict dnscheck.Verdict) (
 // up expires, since checks that see the token would go on for ever; but not while a thin
 // proof that was in time may still be accepted.
 func (v *verification) unproven(ctx context.Context, verdict dnscheck.Verdict, span *ThinSpan) (ledger.Result, error) {
+	if v.swept {
+		return unchanged("pending; the token was seen, but not proven: " + verdict.Sentence()), nil
+	}
 	now, end := v.x.Now(), v.end(dnscheck.Unknown)
 	v.observe(verdict, now)
 	if span != nil && span.Since.Before(end) {

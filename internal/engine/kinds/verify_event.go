@@ -48,7 +48,7 @@ func (v *verification) notify(ctx context.Context, e DomainEvent) error {
 		return nil
 	}
 	if err := v.cfg.Notify(ctx, e); err != nil {
-		return fmt.Errorf("notify %s: %w", e.Type, err)
+		return fmt.Errorf("notify %s: %w", e.Type, stateError(err))
 	}
 	return nil
 }

@@ -57,11 +57,8 @@ func (in *verifyIntent) readProof() (err error) {
 }
 
 // newIntent returns the intent of a PATCH that a proof permits.
-func (v *verification) newIntent(d apiclient.DiscoveryDomain, verdict dnscheck.Verdict, span *ThinSpan) (*verifyIntent, error) {
-	in := &verifyIntent{Flag: d.UseForOrganizationDiscovery}
-	if v.want.UseForOrganizationDiscovery != nil {
-		in.Flag = v.want.UseForOrganizationDiscovery
-	}
+func (v *verification) newIntent(d apiclient.DiscoveryDomain, flag *bool, verdict dnscheck.Verdict, span *ThinSpan) (*verifyIntent, error) {
+	in := &verifyIntent{Flag: flag}
 	var err error
 	if in.Proof, err = packProof(verdict, newCompared(v.want.OrganizationID, d), v.x.Now(), span.proof()); err != nil {
 		return nil, err
@@ -191,7 +188,7 @@ func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain)
 		return ledger.Result{}, engine.ErrStopped
 	case !cancelled:
 		return ledger.Result{}, engine.Later("the run is stopped; the domain is verified, its use_for_organization_discovery is set once the run goes on", time.Minute)
-	case differ(v.want.UseForOrganizationDiscovery, flag):
+	case !v.bySweep() && differ(v.want.UseForOrganizationDiscovery, flag):
 		return ledger.Result{}, engine.Refuse("the run was cancelled; the domain is verified, but its use_for_organization_discovery is %t and was not set any more: retry the row", *flag)
 	}
 	return v.landed(ctx, v.former)
@@ -252,6 +249,9 @@ func (v *verification) restart(ctx context.Context) (ledger.Result, error) {
 		return ledger.Result{}, engine.ErrStopped
 	}
 	v.former = nil
+	if v.swept {
+		return v.confirm(ctx)
+	}
 	return v.check(ctx)
 }
 

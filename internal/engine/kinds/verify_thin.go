@@ -50,10 +50,10 @@ type ThinProof struct {
 }
 
 // thin returns the row's span with this proof; nil if the proof is not thin or such proofs
-// are not accepted. If the PATCH of a thin proof may have landed, the time since then is no
+// are not accepted, as from a sweep. If the PATCH of a thin proof may have landed, the time since then is no
 // gap: nothing has spoken against the token.
 func (v *verification) thin(d apiclient.DiscoveryDomain, verdict dnscheck.Verdict) *ThinSpan {
-	if !verdict.Thin || v.cfg.ThinProofAfter <= 0 {
+	if !verdict.Thin || v.cfg.ThinProofAfter <= 0 || v.bySweep() {
 		return nil
 	}
 	now := v.x.Now().UTC()

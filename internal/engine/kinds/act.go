@@ -1,0 +1,535 @@
+package kinds
+
+// An action changes a tenant's record and may be killed anywhere. Before its PATCH it
+// stores in the domain's state what it is about to do, by compare-and-set. An execution
+// that finds this reads the record: if the PATCH has taken effect it finishes the action;
+// if it surely has not, the action begins anew, with a new check that the token is gone.
+// The request is found out by later sweeps too, so it is stored in the state, and the
+// row's intent in the ledger only keeps a row open whose run is stopped.
+//
+// A PATCH that takes something away is idempotent (specification 4.1), and so is one that
+// gives the flag back. No PATCH is sent while the record omits its flag.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+)
+
+// Act is the kind of rows that act on a domain whose token is gone, or give its flag back.
+// A row's content is a [sweep.ActionRow].
+const Act ledger.Kind = "domain:act"
+
+// ActConfig configures the handler of [Act].
+type ActConfig struct {
+	API    Domains
+	DNS    ActDNS
+	States ActStates
+	Rules  sweep.Rules
+	// RequestTimeout is the client's: a request whose answer was lost may have its effect
+	// until twice that time later.
+	RequestTimeout time.Duration
+	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
+	Settled time.Duration
+	// Stopping is closed when the worker stops. nil: never.
+	Stopping <-chan struct{}
+	Logger   *slog.Logger // nil: none
+}
+
+// ActDNS is the part of [dnscheck.Checker] that actions need.
+type ActDNS interface {
+	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+}
+
+// ActStates is the part of [sweep.States] that actions need.
+type ActStates interface {
+	States
+	Write(ctx context.Context, domainID string, former []byte, state *sweep.DomainState, counted ...string) (raw []byte, err error)
+	Breaker(ctx context.Context) (b sweep.Breaker, raw []byte, err error)
+}
+
+// NewAct returns the handler of [Act].
+func NewAct(cfg ActConfig) engine.Handler {
+	if cfg.Settled == 0 {
+		cfg.Settled = defaultSettled
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		a := &action{cfg: cfg, x: x, row: row}
+		if err := a.load(); err != nil {
+			return ledger.Result{}, err
+		}
+		result, err := a.execute(ctx)
+		return result, stateError(err)
+	})
+}
+
+// action is one execution of a row.
+type action struct {
+	cfg ActConfig
+	x   *engine.Execution
+	row *engine.Row
+
+	want   sweep.ActionRow
+	former *actIntent // of an earlier execution of the row; nil: none
+	state  sweep.DomainState
+	raw    []byte    // of state
+	readAt time.Time // when the record was requested, in Redis' time
+}
+
+// actIntent is the form in which the intent of an action's PATCH is stored.
+type actIntent struct {
+	// At is the time of the request in the domain's state.
+	At time.Time `json:"at"`
+}
+
+// load reads the row's content and intent.
+func (a *action) load() error {
+	if err := engine.Decode(a.row.Content, &a.want); err != nil {
+		return err
+	}
+	if err := checkIDs(a.want.OrganizationID, a.want.DiscoveryDomainID); err != nil {
+		return engine.Invalid(err)
+	}
+	if a.want.Tick <= 0 {
+		return engine.Invalid(fmt.Errorf("tick: want a Unix second, got %d", a.want.Tick))
+	}
+	if a.row.Intent == nil {
+		return nil
+	}
+	a.former = new(actIntent)
+	if err := json.Unmarshal(a.row.Intent.Value, a.former); err != nil {
+		return &engine.UnknownError{What: "the row's intent (" + err.Error() + ")"}
+	}
+	return nil
+}
+
+func (a *action) execute(ctx context.Context) (ledger.Result, error) {
+	var err error
+	if a.state, a.raw, err = a.cfg.States.Read(ctx, a.want.DiscoveryDomainID); err != nil {
+		return ledger.Result{}, err
+	}
+	if a.raw == nil || a.state.OrganizationID != a.want.OrganizationID {
+		return unchanged("the domain has no stored state"), nil
+	}
+	if a.raw, err = a.cfg.States.Notify(ctx, a.want.DiscoveryDomainID, a.raw, &a.state); err != nil {
+		return ledger.Result{}, err
+	}
+	if done := a.finished(); done != "" {
+		return ledger.Result{Outcome: ledger.Done, Detail: done}, nil
+	}
+	if a.state.InProgress == nil && a.x.FinishOnly {
+		return ledger.Result{}, a.stopped(ctx)
+	}
+	if why := a.idle(); why != "" && !a.want.Finish {
+		return unchanged(why), nil
+	}
+	d, err := a.read(ctx)
+	if isNotFound(err) {
+		return a.gone(ctx)
+	}
+	if err != nil {
+		return ledger.Result{}, a.unlessInProgress(err)
+	}
+	return a.act(ctx, d)
+}
+
+// finished returns what an earlier execution of the row has done that was killed before the
+// row was settled; "": nothing.
+func (a *action) finished() string {
+	s := a.state
+	switch {
+	case a.former == nil, s.InProgress != nil:
+		return ""
+	case s.Taken != nil && s.Taken.At.Equal(a.former.At):
+		return string(s.Taken.Action) + ": " + s.Sentence
+	case s.RestoredAt(a.former.At):
+		return detailRestored
+	}
+	return ""
+}
+
+const detailRestored = "restored: the token is there again"
+
+// idle returns why there is nothing to do; "": there is.
+func (a *action) idle() string {
+	s := a.state
+	if s.InProgress != nil {
+		return ""
+	}
+	if a.want.Back {
+		if s.Taken == nil || s.Taken.Action != sweep.Unroute {
+			return "nothing to restore"
+		}
+		return ""
+	}
+	if is := a.cfg.Rules.Assess(s); is.Status != sweep.StatusDue {
+		return "no longer acted on: " + string(is.Status)
+	}
+	return ""
+}
+
+// stopped ends an execution in a stopped run of which no request is in progress.
+func (a *action) stopped(ctx context.Context) error {
+	if a.row.Intended {
+		if err := a.x.Withdraw(ctx, a.row); err != nil {
+			return err
+		}
+	}
+	return engine.ErrStopped
+}
+
+// read reads the record. A read that finds the result of a request is not subject to the
+// run's control.
+func (a *action) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
+	stamp := func(context.Context) error {
+		a.readAt = a.x.Now()
+		return nil
+	}
+	if a.state.InProgress == nil {
+		ctx = a.x.Beginning(ctx, stamp)
+	} else {
+		ctx = apiclient.BeforeSending(ctx, stamp)
+	}
+	return a.cfg.API.DiscoveryDomain(ctx, a.want.OrganizationID, a.want.DiscoveryDomainID)
+}
+
+// unlessInProgress keeps a refusal from settling a row while a request may be in progress.
+func (a *action) unlessInProgress(err error) error {
+	if a.state.InProgress != nil && engine.Judge(err).Outcome == engine.Refused {
+		return engine.Retry(fmt.Errorf("read the result of a PATCH: %w", err))
+	}
+	return err
+}
+
+// gone deletes the state of a domain that does not exist. If something was taken away from
+// it, a sweep must have missed it too: a single answer may be that of a server that is
+// behind.
+func (a *action) gone(ctx context.Context) (ledger.Result, error) {
+	ours := a.state.Taken != nil || a.state.InProgress != nil
+	if ours && a.state.Tick >= a.want.Tick {
+		return unchanged("the domain was not found: the next sweep shows whether it is gone"), nil
+	}
+	return unchanged("the domain is gone"), a.cfg.States.Forget(ctx, a.want.DiscoveryDomainID)
+}
+
+// act finishes the request in progress, if there is one, and acts on the domain.
+func (a *action) act(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+	a.state.FlagOmitted = d.UseForOrganizationDiscovery == nil
+	if a.state.InProgress != nil {
+		if r, ended, err := a.finish(ctx, d); ended || err != nil {
+			return r, err
+		}
+		// The request had no effect: it begins anew if the action is still due.
+		if a.want.Finish {
+			return unchanged("the request in progress did not take effect: the next sweep decides again"), nil
+		}
+		if why := a.idle(); why != "" {
+			return unchanged(why), nil
+		}
+	}
+	switch {
+	case a.want.Finish:
+		return unchanged("the domain exists, and no request is in progress"), nil
+	case a.want.Back:
+		return a.giveBack(ctx, d)
+	}
+	return a.takeAway(ctx, d)
+}
+
+// finish ends the request in progress. ended reports whether that ends the execution.
+func (a *action) finish(ctx context.Context, d apiclient.DiscoveryDomain) (r ledger.Result, ended bool, err error) {
+	request := *a.state.InProgress
+	switch {
+	case request.Back && isTrue(d.UseForOrganizationDiscovery) && !a.isRecent(a.state.Taken):
+		r, err = a.given(ctx)
+		return r, true, err
+	case !request.Back && hasEffect(request, d):
+		r, err = a.taken(ctx, d)
+		return r, true, err
+	}
+	if left := a.unknownFor(request); left > 0 {
+		const again = time.Minute // each read costs a request
+		return r, true, engine.Later("a PATCH of this domain had no response; its result is being read again", min(left, again))
+	}
+	if request.Action == sweep.Unroute && d.Status == apiclient.StatusVerified && a.state.FlagOmitted {
+		const why = "the record has no use_for_organization_discovery: the next sweep reads it again"
+		a.state.NoteOnce(a.x.Now(), "whether a PATCH took effect is unknown", why)
+		return unchanged("the result of a PATCH is unknown: " + why), true, a.write(ctx)
+	}
+	a.state.InProgress = nil
+	if err := a.write(ctx); err != nil {
+		return r, true, err
+	}
+	switch {
+	case !a.x.FinishOnly:
+		return r, false, nil
+	case a.x.Cancelled:
+		const detail = "the run was cancelled; a PATCH was under way, and did not take effect"
+		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, true, nil
+	}
+	return r, true, a.stopped(ctx)
+}
+
+// unknownFor returns for how long the request may be under way, or a read may not show
+// it.
+func (a *action) unknownFor(request sweep.ActionRequest) time.Duration {
+	return max(request.At.Add(max(a.cfg.Settled, 2*a.cfg.RequestTimeout)).Sub(a.x.Now()), 0)
+}
+
+// isRecent reports whether reads may show the record as it was before the request.
+func (a *action) isRecent(taken *sweep.ActionRequest) bool {
+	return taken != nil && a.x.Now().Sub(taken.EffectiveAt()) < a.cfg.Settled
+}
+
+// hasEffect reports whether the record reads as the request has asked for. A record that
+// omits its flag does not show that.
+func hasEffect(request sweep.ActionRequest, d apiclient.DiscoveryDomain) bool {
+	if request.Action == sweep.SetPending {
+		return d.Status == apiclient.StatusPending
+	}
+	return d.UseForOrganizationDiscovery != nil && !*d.UseForOrganizationDiscovery
+}
+
+func isTrue(flag *bool) bool { return flag != nil && *flag }
+
+// write stores the state, if it is still the one that was read, and notifies its events.
+func (a *action) write(ctx context.Context) (err error) {
+	a.raw, err = a.cfg.States.Write(ctx, a.want.DiscoveryDomainID, a.raw, &a.state)
+	return err
+}
+
+// takeAway acts on a domain that is due.
+func (a *action) takeAway(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+	if b, _, err := a.cfg.States.Breaker(ctx); err != nil || b.Open {
+		return unchanged("the breaker is open: " + b.Why), err
+	}
+	switch {
+	case a.want.Tick != a.state.Tick:
+		return unchanged("a later sweep has checked it and decides"), nil
+	case d.Status != apiclient.StatusVerified:
+		return a.clear(ctx, "pending", "someone else has set it to pending")
+	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != a.state.TokenHash:
+		return a.clear(ctx, "another token", "host or token differ from those that were checked")
+	}
+	verdict, err := a.cfg.DNS.Disprove(ctx, d.VerificationHost, d.VerificationTXT)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	switch verdict.State {
+	case dnscheck.Present:
+		a.state, _ = a.state.Observe(sweep.Observation{
+			DomainID: a.want.DiscoveryDomainID, OrganizationID: a.want.OrganizationID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT,
+			Tick: a.state.Tick, Between: true, Verdict: verdict, At: a.x.Now(),
+		})
+		return unchanged("not acted on: the token is there"), a.write(ctx)
+	case dnscheck.Unknown:
+		return unchanged("not acted on, the next sweep decides again: " + verdict.Sentence()), nil
+	}
+	kind := a.cfg.Rules.ActionOn(a.state)
+	if kind == sweep.Report || kind == sweep.Unroute && !isTrue(d.UseForOrganizationDiscovery) {
+		return a.report(ctx, kind, verdict)
+	}
+	return a.patch(ctx, d, verdict, sweep.ActionRequest{
+		Action: kind, Tick: a.want.Tick, Since: a.state.Absence.Since, Host: d.VerificationHost, TXT: d.VerificationTXT, Flag: d.UseForOrganizationDiscovery,
+	})
+}
+
+// clear drops the absence, and what was taken away.
+func (a *action) clear(ctx context.Context, what, why string) (ledger.Result, error) {
+	a.state.Clear(a.x.Now(), what, why)
+	return unchanged(why), a.write(ctx)
+}
+
+// report notifies that the domain is lost, once, and does nothing else.
+func (a *action) report(ctx context.Context, kind sweep.Action, v dnscheck.Verdict) (ledger.Result, error) {
+	if !a.state.Absence.Reported.IsZero() {
+		return unchanged("its loss was notified"), a.write(ctx) // whether the record omits its flag
+	}
+	why := v.Sentence()
+	if omission := a.cfg.Rules.Omission(a.state); omission != "" {
+		why = omission + ". " + why
+	}
+	a.state.Report(a.want.DiscoveryDomainID, a.x.Now(), kind, why)
+	return ledger.Result{Outcome: ledger.Done, Detail: string(sweep.Report) + ": " + why}, a.write(ctx)
+}
+
+// giveBack gives back the flag that was taken away.
+func (a *action) giveBack(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+	taken := *a.state.Taken
+	switch {
+	case d.Status != apiclient.StatusVerified:
+		return a.clear(ctx, "pending", "someone else has set it to pending: its flag stays as it is")
+	case isTrue(d.UseForOrganizationDiscovery) && a.isRecent(&taken):
+		return ledger.Result{}, engine.Later("the record may be read as it was before it was acted on", time.Minute)
+	case isTrue(d.UseForOrganizationDiscovery):
+		return a.clear(ctx, "changed by others", "someone else has restored the flag")
+	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != a.state.TokenHash:
+		return unchanged("host or token differ from those that were seen"), nil
+	}
+	if why := a.state.Withheld(); why != "" {
+		return a.withhold(ctx, why)
+	}
+	verdict, err := a.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	if verdict.State != dnscheck.Present {
+		why := verdict.Sentence()
+		if verdict.Thin {
+			why += " Sweeps accept only a full proof."
+		}
+		return a.withhold(ctx, why)
+	}
+	taken.Back = true
+	return a.patch(ctx, d, verdict, taken)
+}
+
+// withhold stores why the flag is not given back.
+func (a *action) withhold(ctx context.Context, why string) (ledger.Result, error) {
+	a.state.NotRestored(a.x.Now(), why)
+	return unchanged("not restored: " + why), a.write(ctx)
+}
+
+// changeOf returns the PATCH of a request. The status goes with the flag as it was read:
+// the specification gives that a default of true (4.1).
+func changeOf(request sweep.ActionRequest) apiclient.DiscoveryDomainUpdate {
+	if request.Action == sweep.SetPending {
+		return apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: request.Flag}
+	}
+	return apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(request.Back)}
+}
+
+// patch sends the PATCH that the verdict permits. With the permit in hand it stores the
+// intent, which asks the ledger whether the run is stopped, and the request in the state,
+// which must not have changed since it was read.
+func (a *action) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict, request sweep.ActionRequest) (ledger.Result, error) {
+	var err error
+	if request.Verdict, err = packProof(verdict, newCompared(a.want.OrganizationID, d), a.x.Now(), nil); err != nil {
+		return ledger.Result{}, err
+	}
+	select {
+	case <-a.cfg.Stopping:
+		return ledger.Result{}, engine.ErrStopping
+	default:
+	}
+	change := changeOf(request)
+	answer, err := a.cfg.API.UpdateDiscoveryDomain(a.x.Beginning(ctx, func(ctx context.Context) error {
+		return a.begin(ctx, request)
+	}), a.want.OrganizationID, a.want.DiscoveryDomainID, change)
+	if err != nil {
+		if engine.NoEffect(err) {
+			err = a.notSent(ctx, err)
+		}
+		return ledger.Result{}, err
+	}
+	if err := carriedOut(change, answer); err != nil {
+		return ledger.Result{}, err
+	}
+	if request.Back {
+		return a.given(ctx)
+	}
+	return a.took(ctx, answer)
+}
+
+// begin stores a request that is about to be sent.
+func (a *action) begin(ctx context.Context, request sweep.ActionRequest) error {
+	if a.x.Now().Sub(a.readAt) > freshFor {
+		return engine.Ready("the record was read too long before the permit; it is read and checked again")
+	}
+	request.At = a.x.Now().UTC().Truncate(time.Second)
+	intent, err := json.Marshal(actIntent{At: request.At})
+	if err != nil {
+		return fmt.Errorf("intent: %w", err)
+	}
+	if err := a.x.Intend(ctx, a.row, intent); err != nil {
+		return err
+	}
+	a.state.InProgress = &request
+	err = a.write(ctx)
+	if err != nil {
+		a.state.InProgress = nil
+	}
+	return err
+}
+
+// notSent drops the request of this execution, which had no effect. It returns the reason.
+func (a *action) notSent(ctx context.Context, reason error) error {
+	if a.state.InProgress != nil {
+		a.state.InProgress = nil
+		if err := a.write(ctx); err != nil {
+			return fmt.Errorf("%w; %w", reason, err)
+		}
+	}
+	if a.row.Intended {
+		if err := a.x.Withdraw(ctx, a.row); err != nil {
+			return fmt.Errorf("%w; %w", reason, err)
+		}
+	}
+	return reason
+}
+
+// taken stores that a read has shown the effect of the request in progress. If the record
+// has another host or token by then, those are needed to give back what was taken away.
+func (a *action) taken(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+	done := *a.state.InProgress
+	a.audit(ctx, done)
+	a.state.TookAway(a.want.DiscoveryDomainID, a.x.Now(), d.VerificationHost, d.VerificationTXT)
+	return ledger.Result{Outcome: ledger.Done, Detail: string(done.Action) + ": " + a.state.Sentence}, a.write(ctx)
+}
+
+// took is taken after the answer to this execution's own PATCH. It stores that even if
+// another execution has dropped the request meanwhile: what is not stored is not given back.
+func (a *action) took(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
+	done, now := *a.state.InProgress, a.x.Now()
+	a.audit(ctx, done)
+	s, err := a.cfg.States.Change(ctx, a.want.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
+		if s.Taken != nil || s.OrganizationID != a.want.OrganizationID {
+			return s, nil
+		}
+		s = s.Clone()
+		s.InProgress = &done
+		s.TookAway(a.want.DiscoveryDomainID, now, d.VerificationHost, d.VerificationTXT)
+		return s, nil
+	})
+	return ledger.Result{Outcome: ledger.Done, Detail: string(done.Action) + ": " + s.Sentence}, err
+}
+
+// given stores that the flag was given back.
+func (a *action) given(ctx context.Context) (ledger.Result, error) {
+	done := *a.state.InProgress
+	a.audit(ctx, done)
+	a.state.Restored(a.want.DiscoveryDomainID, done.At, done.Verdict)
+	return ledger.Result{Outcome: ledger.Done, Detail: detailRestored}, a.write(ctx)
+}
+
+// audit logs a change of the domain and the verdict that permitted it. An execution that is
+// killed before it stores the change leaves another line to the next one, about the same
+// request.
+func (a *action) audit(ctx context.Context, done sweep.ActionRequest) {
+	event := "domain unrouted"
+	switch {
+	case done.Back:
+		event = "domain routed again"
+	case done.Action == sweep.SetPending:
+		event = "domain set to pending"
+	}
+	verdict, err := ReadEvidence(done.Verdict)
+	if err != nil && len(done.Verdict) > 0 {
+		a.cfg.Logger.WarnContext(ctx, "evidence of an action not readable", "discovery_domain_id", a.want.DiscoveryDomainID, "error", err)
+	}
+	a.cfg.Logger.InfoContext(ctx, "audit", "event", event, "run", a.x.Run, "tick", done.Tick,
+		"organization_id", a.state.OrganizationID, "discovery_domain_id", a.want.DiscoveryDomainID, "domain", a.state.Domain, "verification_host", done.Host,
+		"decided_at", verdict.At, "state", verdict.State, "reason", verdict.Reason, "basis", verdict.Basis, "quorum", verdict.Quorum, "resolvers", verdict.Resolvers)
+}

@@ -1,0 +1,391 @@
+package kinds
+
+// A recheck checks a domain and stores the observation in the domain's state, once for each
+// domain, token and tick. A second execution changes nothing there and settles the row as
+// the first would have. It changes nothing at the tenant, with one exception: if a pending
+// domain may be verified and its token is there, the row verifies it as one of kind
+// [Verify] does (verify*.go), with its intents.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+)
+
+// Recheck is the kind of rows that check a discovery domain for a sweep.
+const Recheck ledger.Kind = "domain:recheck"
+
+// RecheckRow is the content of a row of kind [Recheck]: a record as the sweep's scan has
+// read it.
+type RecheckRow struct {
+	OrganizationID    string                 `json:"organization_id"`
+	DiscoveryDomainID string                 `json:"discovery_domain_id"`
+	Domain            string                 `json:"domain"`
+	VerificationHost  string                 `json:"verification_host"`
+	VerificationTXT   string                 `json:"verification_txt"`
+	Status            apiclient.DomainStatus `json:"status"`
+	// UseForOrganizationDiscovery is nil if the record omits it.
+	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
+	// Prove says that a pending domain is verified if its token is there, even if no sweep
+	// has set it to pending.
+	Prove bool  `json:"prove,omitempty"`
+	Tick  int64 `json:"tick"` // of the sweep, a Unix second
+	// Due is when the domain is checked, a Unix second; 0: at once. The ledger has it too.
+	Due int64 `json:"due,omitempty"`
+	// Refused is why the record cannot be checked; "": it can. A refused row need not have
+	// host and token.
+	Refused string `json:"refused,omitempty"`
+}
+
+// maxDomain bounds the name of a domain, in bytes (specification 2.1).
+const maxDomain = 255
+
+// Validate checks what does not need the tenant. A refused row is not valid.
+func (r RecheckRow) Validate() error {
+	switch {
+	case r.Refused != "":
+		return engine.Refuse("%s", r.Refused)
+	case r.Tick <= 0:
+		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
+	case r.Due < 0:
+		return fmt.Errorf("due: want a Unix second, got %d", r.Due)
+	}
+	return r.checkRecord()
+}
+
+func (r RecheckRow) checkRecord() error {
+	if err := checkIDs(r.OrganizationID, r.DiscoveryDomainID); err != nil {
+		return err
+	}
+	switch {
+	case len(r.Domain) > maxDomain:
+		return fmt.Errorf("domain: at most %d bytes, got %d", maxDomain, len(r.Domain))
+	case r.VerificationTXT == "" || len(r.VerificationTXT) > maxToken:
+		return fmt.Errorf("verification_txt: want 1 to %d bytes, got %d", maxToken, len(r.VerificationTXT))
+	case r.Status != apiclient.StatusVerified && r.Status != apiclient.StatusPending:
+		return fmt.Errorf("status: want verified or pending, got %.20q", string(r.Status))
+	}
+	if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
+		return fmt.Errorf("verification_host: %w", err)
+	}
+	return nil
+}
+
+func checkIDs(organization, domain string) error {
+	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
+}
+
+// Operators is the part of [dnscheck.Checker] that finds who runs name servers.
+type Operators interface {
+	Operator(ctx context.Context, host string) (string, error)
+}
+
+// RecheckConfig configures the handler of [Recheck].
+type RecheckConfig struct {
+	// Verify is the configuration of the same tenant's handler of [Verify], with the same
+	// Places.
+	Verify    VerifyConfig
+	Tenant    ledger.Tenant
+	States    States
+	Operators Operators
+	// Submit submits a run of kind [Act], unless it exists.
+	Submit func(context.Context, OneRow) error
+}
+
+// NewRecheck returns the handler of [Recheck].
+func NewRecheck(cfg RecheckConfig) engine.Handler {
+	cfg.Verify = cfg.Verify.complete()
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		r := &recheck{cfg: cfg, x: x, row: row}
+		result, err := r.execute(ctx)
+		return result, stateError(err)
+	})
+}
+
+// recheck is one execution of a row.
+type recheck struct {
+	cfg RecheckConfig
+	x   *engine.Execution
+	row *engine.Row
+
+	// record is the domain's record as the scan has read it, or this execution.
+	record RecheckRow
+	state  sweep.DomainState
+	raw    []byte // of state; nil: none is stored
+}
+
+func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
+	if err := engine.Decode(r.row.Content, &r.record); err != nil {
+		return ledger.Result{}, err
+	}
+	if r.row.Intent != nil {
+		return r.resume(ctx)
+	}
+	if err := r.record.Validate(); err != nil {
+		return ledger.Result{}, invalid(err)
+	}
+	if r.cfg.Verify.NoReads {
+		return ledger.Result{}, engine.Refuse("the tenant's credentials may not read: its domains cannot be swept")
+	}
+	if err := r.load(ctx); err != nil {
+		return ledger.Result{}, err
+	}
+	switch pending := r.record.Status == apiclient.StatusPending; {
+	case pending && !r.mayVerify():
+		return r.foreign(ctx)
+	case pending && r.row.Stage == ledger.StageReady:
+		return r.verify(ctx)
+	}
+	return r.check(ctx)
+}
+
+// invalid settles a row with that error, unless the error does.
+func invalid(err error) error {
+	if _, ok := errors.AsType[*engine.SettleError](err); ok {
+		return err
+	}
+	return engine.Invalid(err)
+}
+
+// load reads the domain's state and, if the record contradicts it, the record.
+func (r *recheck) load(ctx context.Context) (err error) {
+	if r.state, r.raw, err = r.cfg.States.Read(ctx, r.record.DiscoveryDomainID); err != nil {
+		return err
+	}
+	if r.state.Taken == nil || !r.record.contradicts(*r.state.Taken) {
+		return nil
+	}
+	if err := r.disownChanged(ctx); err != nil {
+		return err
+	}
+	r.state, r.raw, err = r.cfg.States.Read(ctx, r.record.DiscoveryDomainID)
+	return err
+}
+
+// contradicts reports whether the record reads as if what was taken away had been given
+// back, or more had been taken.
+func (r RecheckRow) contradicts(taken sweep.ActionRequest) bool {
+	if taken.Action == sweep.SetPending {
+		return r.Status == apiclient.StatusVerified
+	}
+	return r.Status != apiclient.StatusVerified || r.UseForOrganizationDiscovery != nil && *r.UseForOrganizationDiscovery
+}
+
+// disownChanged drops what was taken away if another client has changed it: then it is not
+// given back. The scan may have read the record before the action, so it is read again.
+func (r *recheck) disownChanged(ctx context.Context) error {
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	now := r.x.Now()
+	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
+		if s.Taken == nil || !r.record.contradicts(*s.Taken) || now.Sub(s.Taken.EffectiveAt()) < r.cfg.Verify.Settled {
+			return s, nil
+		}
+		s = s.Clone()
+		s.Taken = nil
+		s.Note(now, "changed by others", "someone else has changed what the sweep had taken away")
+		return s, nil
+	})
+	return err
+}
+
+// mayVerify reports whether a pending domain is verified if its token is there.
+func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.TookStatus() }
+
+// foreign settles the row of a domain that another client has set to pending. The checks
+// made while it was verified count no more.
+func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
+	now := r.x.Now()
+	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
+		if s.Absence == nil || s.InProgress != nil {
+			return s, nil
+		}
+		s = s.Clone()
+		s.Absence = nil
+		s.Note(now, "pending", "someone else has set it to pending")
+		return s, nil
+	})
+	return unchanged("pending, but not set by orgops: left unchanged"), err
+}
+
+// check checks the domain and stores the observation.
+func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
+	verdict, err := r.query(ctx)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	if verdict.State == dnscheck.Absent && r.record.Status == apiclient.StatusVerified {
+		if verdict, err = r.ofRecord(ctx, verdict); err != nil {
+			return ledger.Result{}, err
+		}
+	}
+	if r.record.Status == apiclient.StatusPending {
+		return r.pending(ctx, verdict)
+	}
+	return r.verified(ctx, verdict)
+}
+
+func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
+	free := r.cfg.Verify.Places.take(isSlow(r.state.Reason))
+	if free == nil {
+		return dnscheck.Verdict{}, errNoPlace()
+	}
+	defer free()
+	return r.cfg.Verify.DNS.Look(ctx, r.record.VerificationHost, r.record.VerificationTXT)
+}
+
+// ofRecord confirms before an absence is stored that host and token are still the
+// record's. If they are not, it checks those of the record.
+func (r *recheck) ofRecord(ctx context.Context, v dnscheck.Verdict) (dnscheck.Verdict, error) {
+	before := r.record.tokenHash()
+	if err := r.read(ctx); err != nil || before == r.record.tokenHash() {
+		return v, err
+	}
+	return r.query(ctx)
+}
+
+func (r RecheckRow) tokenHash() string {
+	return sweep.HashToken(r.VerificationHost, r.VerificationTXT)
+}
+
+// read reads the record. It settles the row of a domain that does not exist.
+func (r *recheck) read(ctx context.Context) error {
+	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(sweeping(ctx)), r.record.OrganizationID, r.record.DiscoveryDomainID)
+	if isNotFound(err) {
+		return r.gone(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
+	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
+	if err := errors.Join(r.record.checkRecord(), below(d)); err != nil {
+		return engine.Refuse("the record cannot be checked: %v", err)
+	}
+	return nil
+}
+
+// gone deletes the state of a domain that does not exist, unless something is to be given
+// back to it: a single answer may be that of a server that is behind.
+func (r *recheck) gone(ctx context.Context) error {
+	s, _, err := r.cfg.States.Read(ctx, r.record.DiscoveryDomainID)
+	if err == nil && s.Taken == nil && s.InProgress == nil {
+		err = r.cfg.States.Forget(ctx, r.record.DiscoveryDomainID)
+	}
+	if err != nil {
+		return err
+	}
+	return &engine.SettleError{Result: unchanged("the domain was deleted after the sweep found it")}
+}
+
+// pending ends the check of a pending domain.
+func (r *recheck) pending(ctx context.Context, v dnscheck.Verdict) (ledger.Result, error) {
+	switch {
+	case !r.mayVerify(): // it was verified when it was scanned
+		return r.foreign(ctx)
+	case v.State == dnscheck.Present:
+		return r.verify(ctx)
+	case r.state.TookStatus():
+		if err := r.observe(ctx, v); err != nil {
+			return ledger.Result{}, err
+		}
+	}
+	return unchanged("pending; " + described(v)), nil
+}
+
+// verified ends the check of a verified domain.
+func (r *recheck) verified(ctx context.Context, v dnscheck.Verdict) (ledger.Result, error) {
+	if err := r.observe(ctx, v); err != nil {
+		return ledger.Result{}, err
+	}
+	if s := r.state; v.State == dnscheck.Present && s.Taken != nil && !s.TookStatus() {
+		row := sweep.ActionRow{OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, Tick: r.record.Tick, Back: true}
+		if err := submitBack(ctx, r.cfg.Submit, restoringID("swept-flag", r.cfg.Tenant, row.DiscoveryDomainID, row.Tick), row); err != nil {
+			return ledger.Result{}, err
+		}
+	}
+	return unchanged(described(v)), nil
+}
+
+// described returns a verdict as the detail of a row.
+func described(v dnscheck.Verdict) string {
+	if v.State == dnscheck.Present {
+		return v.State.String()
+	}
+	return v.State.String() + ": " + v.Sentence()
+}
+
+// observe stores the observation.
+func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
+	o := r.record.observation(v, r.x.Now())
+	if o.Operator == "" && r.state.Operator == "" && v.State == dnscheck.Absent {
+		var err error
+		if o.Operator, err = r.cfg.Operators.Operator(ctx, o.Host); err != nil {
+			return err
+		}
+	}
+	var err error
+	r.state, err = r.cfg.States.ChangeRead(ctx, o.DomainID, r.state, r.raw, func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) })
+	return err
+}
+
+func (r RecheckRow) observation(v dnscheck.Verdict, at time.Time) sweep.Observation {
+	return sweep.Observation{
+		DomainID: r.DiscoveryDomainID, OrganizationID: r.OrganizationID, Domain: r.Domain, Host: r.VerificationHost, TXT: r.VerificationTXT,
+		Tick: r.Tick, Verdict: v, Operator: v.Operator, FlagOmitted: r.UseForOrganizationDiscovery == nil, At: at,
+	}
+}
+
+// verify verifies a pending domain whose token is there, once a permit is near.
+func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
+	v := r.verification(r.knownFlag())
+	if err := v.load(); err != nil {
+		return ledger.Result{}, err
+	}
+	r.row.Stage = ledger.StageReady
+	if err := v.inLine(ctx); err != nil {
+		return ledger.Result{}, err
+	}
+	return v.confirm(ctx)
+}
+
+// resume continues the verification of which an earlier execution may have sent the PATCH.
+func (r *recheck) resume(ctx context.Context) (ledger.Result, error) {
+	former, err := formerIntent(r.row)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	v := r.verification(former.Flag)
+	if err := v.load(); err != nil {
+		return ledger.Result{}, err
+	}
+	return v.resume(ctx)
+}
+
+// verification returns the verification of the row. It proves the record that it reads,
+// whose host and token may differ from those of the scan.
+func (r *recheck) verification(flag *bool) *verification {
+	return &verification{cfg: r.cfg.Verify, x: r.x, row: r.row, swept: true, want: VerifyRow{
+		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, UseForOrganizationDiscovery: flag,
+	}}
+}
+
+// knownFlag returns the flag of a domain that an action has set to pending, for a record
+// that omits it: as the scan has read it or else as it was before the action; nil: unknown.
+func (r *recheck) knownFlag() *bool {
+	switch {
+	case !r.state.TookStatus():
+		return nil
+	case r.record.UseForOrganizationDiscovery == nil:
+		return r.state.Taken.Flag
+	}
+	return r.record.UseForOrganizationDiscovery
+}

@@ -1,0 +1,224 @@
+package kinds
+
+// A check between two sweeps can clear an absence, or begin to give back what was taken
+// away. A check that does not find the token changes nothing. So a second execution is
+// harmless, and a check that is lost leaves all to the next one.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+)
+
+// Relook is the kind of rows that check a watched domain between two sweeps.
+const Relook ledger.Kind = "domain:relook"
+
+// RelookRow is the content of a row of kind [Relook].
+type RelookRow struct {
+	OrganizationID    string `json:"organization_id"`
+	DiscoveryDomainID string `json:"discovery_domain_id"`
+	// Tick is that of the last sweep which checked the domain. If another one has by the
+	// time of the check, there is nothing to do.
+	Tick int64 `json:"tick"`
+}
+
+// Validate checks what does not need the tenant.
+func (r RelookRow) Validate() error {
+	if r.Tick <= 0 {
+		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
+	}
+	return checkIDs(r.OrganizationID, r.DiscoveryDomainID)
+}
+
+const (
+	// longestBetween is how long after the last sweep's check the checks between two
+	// sweeps continue.
+	longestBetween = 8 * 24 * time.Hour
+	// restoreGiveUp is how long a row that gives a status back waits for a proof. The
+	// next check submits another one.
+	restoreGiveUp = time.Hour
+)
+
+// RelookConfig configures the handler of [Relook].
+type RelookConfig struct {
+	Tenant ledger.Tenant
+	States States
+	DNS    interface {
+		Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+	}
+	// Places are those of [VerifyConfig]; nil: no limit.
+	Places *Places
+	// Restore submits a run of kind [Verify] with one row, which gives a status back,
+	// unless the run exists.
+	Restore func(context.Context, OneRow) error
+	// Submit submits a run of kind [Act] with one row, which gives a flag back, unless the
+	// run exists.
+	Submit func(context.Context, OneRow) error
+	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
+	Settled time.Duration
+}
+
+// NewRelook returns the handler of [Relook].
+func NewRelook(cfg RelookConfig) engine.Handler {
+	if cfg.Settled == 0 {
+		cfg.Settled = defaultSettled
+	}
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		r := &relook{cfg: cfg, x: x}
+		if err := engine.Decode(row.Content, &r.want); err != nil {
+			return ledger.Result{}, err
+		}
+		if err := r.want.Validate(); err != nil {
+			return ledger.Result{}, engine.Invalid(err)
+		}
+		result, err := r.execute(ctx)
+		return result, stateError(err)
+	})
+}
+
+// relook is one execution of a row.
+type relook struct {
+	cfg  RelookConfig
+	x    *engine.Execution
+	want RelookRow
+}
+
+func (r *relook) execute(ctx context.Context) (ledger.Result, error) {
+	s, raw, err := r.cfg.States.Read(ctx, r.want.DiscoveryDomainID)
+	if err == nil {
+		_, err = r.cfg.States.Notify(ctx, r.want.DiscoveryDomainID, raw, &s)
+	}
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	if why := r.idle(s); why != "" {
+		return unchanged(why), nil
+	}
+	verdict, err := r.query(ctx, s)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	if verdict.State != dnscheck.Present {
+		return unchanged(described(verdict)), nil
+	}
+	return r.present(ctx, s, verdict)
+}
+
+// idle returns why the domain is not checked; "": it is.
+func (r *relook) idle(s sweep.DomainState) string {
+	switch age := r.x.Now().Sub(s.At); {
+	case !s.Watched() || s.OrganizationID != r.want.OrganizationID:
+		return "nothing is wrong any more"
+	case s.Tick != r.want.Tick:
+		return "another sweep has checked it since"
+	case age > longestBetween:
+		return "waiting for the next sweep"
+	case s.Host == "" || s.TXT == "":
+		return "the state has no host and token: waiting for the next sweep"
+	}
+	return ""
+}
+
+func (r *relook) query(ctx context.Context, s sweep.DomainState) (dnscheck.Verdict, error) {
+	free := r.cfg.Places.take(isSlow(s.Reason))
+	if free == nil {
+		return dnscheck.Verdict{}, errNoPlace()
+	}
+	defer free()
+	return r.cfg.DNS.Look(ctx, s.Host, s.TXT)
+}
+
+// present clears the absence of a token that is there, and has given back what was taken
+// away.
+func (r *relook) present(ctx context.Context, checked sweep.DomainState, v dnscheck.Verdict) (ledger.Result, error) {
+	now := r.x.Now()
+	o := sweep.Observation{
+		DomainID: r.want.DiscoveryDomainID, OrganizationID: checked.OrganizationID, Domain: checked.Domain, Host: checked.Host, TXT: checked.TXT,
+		Tick: checked.Tick, Between: true, Verdict: v, At: now,
+	}
+	same := func(s sweep.DomainState) bool {
+		return s.OrganizationID == checked.OrganizationID && s.TokenHash == checked.TokenHash && s.Tick == checked.Tick
+	}
+	s, err := r.change(ctx, func(s sweep.DomainState) sweep.DomainState {
+		if !same(s) {
+			return s
+		}
+		after, _ := s.Observe(o)
+		return after
+	})
+	switch {
+	case err != nil:
+		return ledger.Result{}, err
+	case !same(s):
+		return unchanged("the domain's state has changed since: waiting for the next check"), nil
+	case s.Taken == nil && s.InProgress == nil:
+		return ledger.Result{Outcome: ledger.Done, Detail: "the token is there again"}, nil
+	case s.Taken == nil, now.Sub(s.Taken.EffectiveAt()) < r.cfg.Settled: // reads may be behind
+		return unchanged("the token is there again; waiting for the result of an action on the domain"), nil
+	case s.TookStatus() && s.Withheld() != "":
+		return r.withhold(ctx, s.Withheld())
+	}
+	return unchanged("the token is there again; the domain is restored once it is proven"), r.restore(ctx, s)
+}
+
+func (r *relook) change(ctx context.Context, change func(sweep.DomainState) sweep.DomainState) (sweep.DomainState, error) {
+	return r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) { return change(s), nil })
+}
+
+// withhold stores that the status is not given back while the flag is not known.
+func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error) {
+	_, err := r.change(ctx, func(s sweep.DomainState) sweep.DomainState {
+		if s.Withheld() == "" {
+			return s
+		}
+		s = s.Clone()
+		s.NotRestored(r.x.Now(), s.Withheld())
+		return s
+	})
+	return unchanged("the token is there again; not restored: " + why), err
+}
+
+// restore submits the row that gives back what was taken away. To set a domain to verified
+// takes a row of kind [Verify], with the flag for a record that omits it.
+func (r *relook) restore(ctx context.Context, s sweep.DomainState) error {
+	now := r.x.Now()
+	if !s.TookStatus() {
+		row := sweep.ActionRow{OrganizationID: r.want.OrganizationID, DiscoveryDomainID: r.want.DiscoveryDomainID, Tick: r.want.Tick, Back: true}
+		return submitBack(ctx, r.cfg.Submit, restoringID("flag", r.cfg.Tenant, row.DiscoveryDomainID, hourOf(now)), row)
+	}
+	content, err := json.Marshal(VerifyRow{
+		OrganizationID: r.want.OrganizationID, DiscoveryDomainID: r.want.DiscoveryDomainID, UseForOrganizationDiscovery: s.Taken.Flag, Restore: true,
+	})
+	if err == nil {
+		err = r.cfg.Restore(ctx, OneRow{
+			ID: restoringID("status", r.cfg.Tenant, r.want.DiscoveryDomainID, hourOf(now)), Kind: Verify, Content: content, GiveUp: restoreGiveUp,
+		})
+	}
+	return submitted(err)
+}
+
+// hourOf returns when an hour began, a Unix second.
+func hourOf(at time.Time) int64 { return at.Truncate(time.Hour).Unix() }
+
+// submitBack submits the action that gives a flag back.
+func submitBack(ctx context.Context, submit func(context.Context, OneRow) error, id ledger.RunID, row sweep.ActionRow) error {
+	content, err := json.Marshal(row)
+	if err == nil {
+		err = submit(ctx, OneRow{ID: id, Kind: Act, Content: content})
+	}
+	return submitted(err)
+}
+
+// submitted returns the error of a submission.
+func submitted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("submit the restoration of the domain: %w", err)
+}

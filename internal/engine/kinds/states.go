@@ -1,0 +1,67 @@
+package kinds
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"orgops/internal/engine"
+	"orgops/internal/events"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+)
+
+// States is the part of [sweep.States] that checks need.
+type States interface {
+	Read(ctx context.Context, domainID string) (state sweep.DomainState, raw []byte, err error)
+	Change(ctx context.Context, domainID string, change func(sweep.DomainState) (after sweep.DomainState, counted []string)) (sweep.DomainState, error)
+	ChangeRead(ctx context.Context, domainID string, state sweep.DomainState, raw []byte, change func(sweep.DomainState) (after sweep.DomainState, counted []string)) (sweep.DomainState, error)
+	Forget(ctx context.Context, domainID string) error
+	Notify(ctx context.Context, domainID string, former []byte, state *sweep.DomainState) (raw []byte, err error)
+}
+
+// OneRow is a run of one row that a handler submits.
+type OneRow struct {
+	// ID is derived from the domain and the sweep or the hour: a run that exists is not
+	// submitted again, and one without success is followed by another one.
+	ID      ledger.RunID
+	Kind    ledger.Kind
+	Content []byte
+	// GiveUp is how long the row may wait for its token; 0: it does not.
+	GiveUp time.Duration
+}
+
+// restoringID returns the id of the run that gives something back to a domain because of a
+// sweep, by its tick, or within an hour, by its first second. The hash distinguishes
+// tenants, since ids of runs are unique among all.
+func restoringID(what string, t ledger.Tenant, domainID string, at int64) ledger.RunID {
+	sum := sha256.Sum256([]byte(string(t) + "\x00" + domainID))
+	return ledger.RunID(fmt.Sprintf("restore-%s-%d-%x", what, at, sum[:8]))
+}
+
+// stateError leaves a row open if another process has changed the domain's state.
+func stateError(err error) error {
+	if errors.Is(err, sweep.ErrChanged) {
+		return engine.Later("another process has changed the state of this domain meanwhile", time.Second)
+	}
+	return err
+}
+
+// NotifyStates returns a function for [VerifyConfig].Notify. The event of a domain that an
+// action had set to pending says that it is restored.
+func NotifyStates(s *sweep.States) func(context.Context, DomainEvent) error {
+	return func(ctx context.Context, e DomainEvent) error {
+		n := events.Event{ID: e.ID, Type: e.Type, At: e.At, Data: events.Data{
+			Tenant: s.Tenant, OrganizationID: e.OrganizationID, DiscoveryDomainID: e.DiscoveryDomainID, Domain: e.Domain, Run: string(e.Run), Reason: e.Reason,
+		}}
+		switch {
+		case e.Type == DomainVerified:
+			return s.Verified(ctx, n, e.Evidence)
+		case s.Notifier == nil:
+			return nil
+		}
+		return s.Notifier.Notify(ctx, n)
+	}
+}

@@ -1,0 +1,670 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
+)
+
+// TestRecheckGrace: the action comes with the first sweep that ends the grace period.
+func TestRecheckGrace(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.verified(new(true))
+	s.wantRow(s.sweep(), engine.Unchanged, "absent: ")
+	for range 7 {
+		s.wantDomain("verified", new(true))
+		s.clock.advance(24 * time.Hour)
+		s.sweep()
+	}
+	s.wantDomain("pending", new(true))
+}
+
+// TestRecheckUnknown: sweeps without an answer neither count nor restart the grace period.
+func TestRecheckUnknown(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	d := s.verified(new(true))
+	s.days(1)
+	s.sandbox.SetRCode(d.Host, 2, 1<<30)
+	s.days(9)
+	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.State != "unknown" {
+		t.Fatalf("state %+v", m)
+	}
+	s.sandbox.SetRCode(d.Host, 2, 0)
+	s.days(1)
+	s.wantDomain("verified", new(true))
+	s.days(1)
+	s.wantDomain("pending", new(true))
+}
+
+// TestRecheckOnce: however often a domain is checked in a sweep, it counts once.
+func TestRecheckOnce(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.verified(new(true))
+	row := s.scan()
+	s.finish()
+	for range 5 {
+		s.clock.advance(time.Hour)
+		s.open("", kinds.Recheck, row)
+		s.wantRow(s.finish(), engine.Unchanged, "absent: ")
+	}
+	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.Sweeps != 1 {
+		t.Errorf("state %+v: want one check", m)
+	}
+	if tally, err := s.store.Tally(t.Context(), row.Tick); err != nil || tally["absent"] != 1 {
+		t.Errorf("tally %v, %v", tally, err)
+	}
+}
+
+// TestRecheckReadsTheRecord: before an absence counts the record is read, and its host and
+// token are checked.
+func TestRecheckReadsTheRecord(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*sweepSite, sandbox.Domain)
+		detail string
+		state  string // stored; "": none
+	}{
+		{"as it was", func(*sweepSite, sandbox.Domain) {}, "absent: ", "absent"},
+		{"another token, which is there", func(s *sweepSite, d sandbox.Domain) {
+			s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
+			s.publish()
+		}, "present", "present"},
+		{"another token, which is not", func(s *sweepSite, d sandbox.Domain) {
+			s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
+		}, "absent: ", "absent"},
+		{"pending", func(s *sweepSite, d sandbox.Domain) {
+			s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
+		}, "pending, but not set by orgops", ""},
+		{"gone", func(s *sweepSite, d sandbox.Domain) { s.sandbox.RemoveDomain(org, dom) }, "was deleted", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSweepSite(t, sweep.SetPending)
+			d := s.verified(new(true))
+			s.scan()
+			test.change(s, d)
+			s.wantRow(s.finish(), engine.Unchanged, test.detail)
+			if m := s.domainState(); m.State != test.state {
+				t.Errorf("state %q, want %q", m.State, test.state)
+			}
+			s.wantRequests("GET")
+		})
+	}
+}
+
+// TestRecheckPresent: a domain that has its token costs no request.
+func TestRecheckPresent(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.verified(new(true))
+	s.publish()
+	s.wantRow(s.sweep(), engine.Unchanged, "present")
+	s.clock.advance(24 * time.Hour)
+	s.days(2)
+	s.wantRequests()
+	if m := s.domainState(); m.State != "present" || m.Sweeps != 3 || m.Host != "" || m.LastPresent.Sub(m.FirstPresent).Round(time.Minute) != 48*time.Hour {
+		t.Errorf("state %+v", m)
+	}
+	s.wantNotified()
+}
+
+// TestRecheckRefused: a row that the scan has refused settles so, whatever else it lacks.
+func TestRecheckRefused(t *testing.T) {
+	for detail, row := range map[string]kinds.RecheckRow{
+		"no host":                     {OrganizationID: "x", Refused: "no host", Tick: 1},
+		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
+		"status: want verified or":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Tick: 1},
+		"tick: want a Unix second":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
+	} {
+		t.Run(detail, func(t *testing.T) {
+			s := newSweepSite(t, sweep.Report)
+			s.open("", kinds.Recheck, row)
+			want := engine.InvalidRow
+			if row.Refused != "" {
+				want = engine.Refused
+			}
+			s.wantRow(s.finish(), want, detail)
+			s.wantRequests()
+		})
+	}
+	t.Run("no reads", func(t *testing.T) {
+		s := newSweepSite(t, sweep.Report)
+		s.config.NoReads = true
+		s.verified(new(true))
+		s.scan()
+		s.wantRow(s.finish(), engine.Refused, "may not read")
+	})
+}
+
+// TestRecheckUnknownMember: a row of a newer version is left to a newer worker.
+func TestRecheckUnknownMember(t *testing.T) {
+	s := newSweepSite(t, sweep.Report)
+	for _, kind := range []ledger.Kind{kinds.Recheck, kinds.Relook, kinds.Act} {
+		s.open("", kind, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","tick":1,"new":1}`))
+		s.once()
+		if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
+			t.Errorf("%s: %+v", kind, row)
+		}
+	}
+}
+
+// TestRecheckOthers: what another client has done to a domain stays.
+func TestRecheckOthers(t *testing.T) {
+	t.Run("set to pending in the grace period", func(t *testing.T) {
+		s := newSweepSite(t, sweep.SetPending)
+		s.verified(new(true))
+		s.days(5)
+		s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
+		s.days(1)
+		s.publish()
+		s.days(5)
+		s.wantDomain("pending", new(true))
+		if m := s.domainState(); m.Absence != nil || m.Taken != nil {
+			t.Errorf("state %+v", m)
+		}
+	})
+	t.Run("set to verified after our pending", func(t *testing.T) {
+		s := newSweepSite(t, sweep.SetPending)
+		s.lost(new(true))
+		s.edit(func(d *sandbox.Domain) { d.Status = "verified" })
+		s.days(7)
+		s.wantDomain("verified", new(true))
+		s.days(2)
+		s.wantDomain("pending", new(true))
+	})
+	t.Run("routed again after our unroute", func(t *testing.T) {
+		s := newSweepSite(t, sweep.Unroute)
+		s.lost(new(true))
+		s.flag(new(true))
+		s.days(1)
+		if m := s.domainState(); m.Taken != nil {
+			t.Errorf("state %+v", m)
+		}
+		s.wantHistory("changed by others", "", 1)
+	})
+	t.Run("the scan was before our action", func(t *testing.T) {
+		s := newSweepSite(t, sweep.Unroute)
+		s.due(new(true))
+		stale := s.rowOf()
+		s.sweep()
+		stale.Tick = s.clock.now().Unix() + 1
+		s.open("", kinds.Recheck, stale)
+		s.finish()
+		if m := s.domainState(); m.Taken == nil {
+			t.Errorf("state %+v", m)
+		}
+	})
+	t.Run("a read is behind our action", func(t *testing.T) {
+		s := newSweepSite(t, sweep.Unroute)
+		s.due(new(true))
+		stale := s.rowOf()
+		s.sweep()
+		stale.Tick = s.clock.now().Unix() + 1
+		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2, Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
+		s.open("", kinds.Recheck, stale)
+		s.finish()
+		if m := s.domainState(); m.Taken == nil {
+			t.Errorf("state %+v", m)
+		}
+	})
+	t.Run("unrouted before us", func(t *testing.T) {
+		s := newSweepSite(t, sweep.Unroute)
+		s.verified(new(false))
+		s.days(9)
+		s.publish()
+		s.days(2)
+		s.wantDomain("verified", new(false))
+		s.wantPatches()
+	})
+}
+
+// TestRecheckProtected: a protected domain is at risk and never acted on.
+func TestRecheckProtected(t *testing.T) {
+	for protect, protects := range map[string]bool{org: true, "example.org": true, "D.example.org.": true, "ample.org": false, "org_11": false} {
+		t.Run(protect, func(t *testing.T) {
+			s := newSweepSite(t, sweep.SetPending)
+			s.rules.Protect = []string{"x.org", protect}
+			s.domain(sandbox.Domain{Domain: "d.example.org", Status: "verified", Use: new(true)}, false)
+			s.days(9)
+			if d, _ := s.sandbox.Domain(org, dom); (d.Status == "verified") != protects {
+				t.Errorf("it is %s", d.Status)
+			}
+			if protects {
+				s.wantNotified(events.DomainAtRisk)
+			}
+		})
+	}
+}
+
+// TestRecheckGone: the state of a deleted domain is deleted, unless something was taken
+// away from it: then a sweep that misses it decides.
+func TestRecheckGone(t *testing.T) {
+	t.Run("at risk", func(t *testing.T) {
+		s := newSweepSite(t, sweep.SetPending)
+		s.verified(new(true))
+		s.days(2)
+		s.sandbox.RemoveDomain(org, dom)
+		s.sweep()
+		if m := s.domainState(); m.V != 0 {
+			t.Errorf("state %+v", m)
+		}
+		for id, err := range s.store.Attended(t.Context()) {
+			t.Errorf("%s is watched (%v)", id, err)
+		}
+	})
+	t.Run("taken", func(t *testing.T) {
+		s := newSweepSite(t, sweep.Unroute)
+		d := s.lost(new(true))
+		s.scan()
+		s.sandbox.RemoveDomain(org, dom)
+		s.finish()
+		if m := s.domainState(); m.Taken == nil {
+			t.Errorf("state %+v: one 404 is not enough", m)
+		}
+		s.clock.advance(24 * time.Hour)
+		s.sweep()
+		if m := s.domainState(); m.V != 0 {
+			t.Errorf("state %+v", m)
+		}
+		_ = d
+	})
+}
+
+// TestRecheckPending: pending domains that a sweep may verify are verified if their token is
+// there, and left alone otherwise.
+func TestRecheckPending(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		prove, there bool
+		status       string
+		outcome      ledger.Outcome
+		requests     []string
+	}{
+		{"to be proven, and there", true, true, "verified", ledger.Done, []string{"GET", "PATCH"}},
+		{"to be proven, and not there", true, false, "pending", engine.Unchanged, nil},
+		{"not to be proven", false, true, "pending", engine.Unchanged, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSweepSite(t, sweep.SetPending)
+			s.prove = test.prove
+			s.domain(sandbox.Domain{Status: "pending", Use: new(false)}, test.there)
+			s.wantRow(s.sweep(), test.outcome)
+			s.wantDomain(test.status, new(false))
+			s.wantRequests(test.requests...)
+			if test.status == "verified" {
+				s.wantNotified(events.DomainVerified)
+			} else {
+				s.wantNotified()
+			}
+			if m := s.domainState(); m.Absence != nil {
+				t.Errorf("state %+v", m)
+			}
+		})
+	}
+}
+
+// TestRecheckInLine: a row whose permit is far waits for it at stage ready, and is verified
+// only if the sweep may verify it by then.
+func TestRecheckInLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*sweepSite)
+		status string
+		want   ledger.Outcome
+	}{
+		"as it was":              {func(*sweepSite) {}, "verified", ledger.Done},
+		"verified by others":     {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.Status = "verified" }) }, "verified", engine.Unchanged},
+		"no longer the sweep's":  {func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Taken = nil }) }, "pending", engine.Unchanged},
+		"another token, missing": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.TXT = "other" }) }, "pending", engine.Unchanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSweepSite(t, sweep.SetPending)
+			s.lost(new(true))
+			s.publish()
+			s.line = line(time.Minute)
+			s.scan()
+			s.once()
+			if row := s.row(0); row.Checkpoint.Stage != ledger.StageReady || len(s.writes()) != 1 {
+				t.Fatalf("row %+v", row)
+			}
+			s.line = 0
+			test.change(s)
+			r := s.finish()
+			s.wantRow(r, test.want)
+			if d, _ := s.sandbox.Domain(org, dom); d.Status != test.status {
+				t.Errorf("it is %s: %s", d.Status, r.Detail)
+			}
+		})
+	}
+}
+
+// thinly is a DNS whose proofs are all thin.
+type thinly struct{ *dnscheck.Checker }
+
+func (d thinly) Prove(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
+	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTooFew, Host: host, Thin: true}, nil
+}
+
+// TestSweepsAcceptNoThinProof: a sweep gives back by a full proof alone.
+func TestSweepsAcceptNoThinProof(t *testing.T) {
+	for action, patch := range map[sweep.Action]string{sweep.SetPending: patchPendingNot, sweep.Unroute: patchNoUse} {
+		t.Run(string(action), func(t *testing.T) {
+			s := newSweepSite(t, action)
+			s.lost(new(action == sweep.Unroute))
+			s.config.DNS, s.config.ThinProofAfter = thinly{s.checker()}, time.Hour
+			s.publish()
+			s.hours(6)
+			for range 3 {
+				s.clock.advance(20 * time.Minute)
+				s.wantRow(s.sweep(), engine.Unchanged)
+			}
+			s.wantPatches(patch)
+		})
+	}
+}
+
+// TestSweepVerifiesWithAFlag: a pending domain whose record omits its flag is not verified by
+// a sweep; a row that was submitted verifies it.
+func TestSweepVerifiesWithAFlag(t *testing.T) {
+	s := newSweepSite(t, sweep.Report)
+	s.prove = true
+	s.domain(sandbox.Domain{Use: new(true)}, true)
+	s.scan() // which has the flag; the record that is read before the PATCH decides
+	s.flag(nil)
+	s.wantRow(s.finish(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed", "set the flag explicitly once")
+	s.wantPatches()
+	s.open("", kinds.Verify, kinds.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
+	s.finish()
+	s.wantPatches(`{"status":"verified"}`)
+}
+
+// TestStatusBringsItsFlag: a status is given back with the flag as it was before, unless
+// the record has another one by then; without any it is withheld.
+func TestStatusBringsItsFlag(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*sweepSite)
+		want   string // the PATCH that gives it back; "": none
+	}{
+		{"the record omits it", func(s *sweepSite) { s.flag(nil) }, patchVerifyNot},
+		{"the record has it", func(*sweepSite) {}, patchVerifyNot},
+		{"the record has another", func(s *sweepSite) { s.flag(new(true)) }, patchVerify},
+		{"it was never known", func(s *sweepSite) {
+			s.flag(nil)
+			s.alter(func(m *sweep.DomainState) { m.Taken.Flag = nil })
+		}, ""},
+		{"it was not known, and the record has it", func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Taken.Flag = nil }) }, patchVerifyNot},
+	} {
+		for _, between := range []bool{false, true} {
+			t.Run(test.name+map[bool]string{false: "/by a sweep", true: "/between two sweeps"}[between], func(t *testing.T) {
+				s := newSweepSite(t, sweep.SetPending)
+				s.lost(new(false))
+				test.change(s)
+				var r ledger.Result
+				if between {
+					s.sweep() // which does not find the token yet
+					s.publish()
+					s.hours(12)
+				} else {
+					s.publish()
+					r = s.sweep()
+				}
+				if test.want != "" {
+					s.wantPatches(patchPendingNot, test.want)
+					s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+					return
+				}
+				s.wantPatches(patchPendingNot)
+				s.wantStatus("pending")
+				if between {
+					s.wantHistory("not restored", "use_for_organization_discovery", 1)
+				} else {
+					s.wantRow(r, engine.Refused, "has no use_for_organization_discovery", "set the flag")
+				}
+			})
+		}
+	}
+}
+
+// TestRecheckAnotherToken: what was taken away is given back by the token that the domain
+// has by then.
+func TestRecheckAnotherToken(t *testing.T) {
+	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute} {
+		t.Run(string(action), func(t *testing.T) {
+			s := newSweepSite(t, action)
+			s.lost(new(true))
+			s.edit(func(d *sandbox.Domain) { d.TXT = "another" })
+			s.days(2)
+			if d, _ := s.sandbox.Domain(org, dom); d.Status == "verified" && *d.Use {
+				t.Fatal("given back without its token")
+			}
+			s.publish()
+			s.days(1)
+			s.wantDomain("verified", new(true))
+		})
+	}
+}
+
+// strictRefusals put the domain's token where a strict proof refuses it, by its words.
+var strictRefusals = map[string]func(s *sweepSite, d sandbox.Domain){
+	"out of the domain": func(s *sweepSite, d sandbox.Domain) {
+		s.sandbox.SetCNAME(d.Host, "token.hosting.example.net")
+		s.sandbox.SetTXT("token.hosting.example.net", d.TXT)
+	},
+	"comes from a wildcard": func(s *sweepSite, d sandbox.Domain) {
+		s.sandbox.Remove(d.Host)
+		_, parent, _ := strings.Cut(d.Host, ".")
+		s.sandbox.SetTXT("*."+parent, d.TXT)
+	},
+}
+
+// strictly has the workers refuse aliases out of the domain and wildcards.
+func (s *sweepSite) strictly() {
+	s.t.Helper()
+	c := dnscheck.Config{RefuseAliases: true, RefuseWildcards: true}
+	for _, addr := range s.sandbox.DNSAddrs() {
+		r, err := dnscheck.ParseResolver(addr)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		c.Resolvers = append(c.Resolvers, r)
+	}
+	checker, err := dnscheck.New(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(checker.Close)
+	s.config.DNS = checker
+}
+
+// TestStrictSettings: a verified domain stays so, whatever leads to its token; but what was
+// taken away comes back by a strict proof only.
+func TestStrictSettings(t *testing.T) {
+	for refusal, put := range strictRefusals {
+		for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
+			t.Run(fmt.Sprintf("%s/%s", refusal, action), func(t *testing.T) {
+				s := newSweepSite(t, action)
+				s.strictly()
+				put(s, s.verified(new(true)))
+				s.days(2)
+				s.wantPatches()
+				s.wantNotified()
+				if m := s.domainState(); m.State != "present" || m.Absence != nil {
+					t.Errorf("state %+v", m)
+				}
+			})
+			t.Run(fmt.Sprintf("%s/back/%s", refusal, action), func(t *testing.T) {
+				s := newSweepSite(t, action)
+				s.strictly()
+				d := s.lost(new(true))
+				taken := s.writes()
+				put(s, d)
+				if r := s.sweep(); action == sweep.SetPending {
+					s.wantRow(r, engine.Unchanged, refusal)
+				} else {
+					s.wantHistory("not restored", refusal, 1)
+				}
+				s.wantPatches(taken...)
+				_, parent, _ := strings.Cut(d.Host, ".")
+				s.sandbox.Remove("*." + parent)
+				s.publish()
+				s.clock.advance(24 * time.Hour)
+				s.sweep()
+				s.wantDomain("verified", new(true))
+			})
+		}
+	}
+}
+
+// TestRecheckPlaces: checks of all kinds share the places, and those of slow zones theirs.
+func TestRecheckPlaces(t *testing.T) {
+	for name, test := range map[string]struct {
+		places *kinds.Places
+		reason dnscheck.Reason
+		open   bool
+	}{
+		"slow":     {kinds.NewPlaces(2, 1), dnscheck.ReasonTimeout, true},
+		"not slow": {kinds.NewPlaces(2, 1), dnscheck.ReasonNoName, false},
+		"full":     {kinds.NewPlaces(1, 1), dnscheck.ReasonNoName, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSweepSite(t, sweep.Report)
+			s.config.Places = test.places
+			s.verified(new(true))
+			s.days(1)
+			s.alter(func(m *sweep.DomainState) { m.Reason = string(test.reason) })
+			checker := s.checked()
+			asked, hold := make(chan string), make(chan struct{})
+			s.config.DNS = holding{checker, asked, hold}
+			s.open("", kinds.Relook, kinds.RelookRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
+			task := s.release()
+			worker, _ := s.worker()
+			handlers := s.handlers
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = worker.ProcessTask(t.Context(), task)
+			}()
+			<-asked
+			s.config.DNS, s.handlers = checker, handlers
+			s.scan()
+			s.once()
+			row := s.row(0)
+			if (row.Phase == ledger.PhaseWaiting) != test.open || row.Checkpoint.Attempts != 0 {
+				t.Errorf("%+v", row)
+			}
+			close(hold)
+			<-ended
+		})
+	}
+}
+
+// holding is a DNS whose checks wait.
+type holding struct {
+	sweepDNS
+	asked chan string
+	hold  chan struct{}
+}
+
+func (d holding) Look(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+	d.asked <- host
+	<-d.hold
+	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout}, nil
+}
+
+// TestRecheckLostPatch: the answer to the PATCH of a sweep's row is lost. What follows is as
+// for a row of kind Verify, by the row's own record, also if the run is cancelled.
+func TestRecheckLostPatch(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault   sandbox.Fault
+		change  func(*sweepSite)
+		outcome ledger.Outcome
+		status  string
+	}{
+		"carried out":     {sandbox.Fault{DropAfter: true}, func(*sweepSite) {}, ledger.Done, "verified"},
+		"not carried out": {sandbox.Fault{DropBefore: true}, func(*sweepSite) {}, ledger.Done, "verified"},
+		"another token": {sandbox.Fault{DropAfter: true}, func(s *sweepSite) {
+			s.edit(func(d *sandbox.Domain) { d.TXT = "another" })
+		}, engine.Refused, "pending"},
+		"token gone": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) {
+			s.sandbox.SetTXT(s.now(sandbox.Domain{ID: dom}).Host, "gone")
+		}, engine.Unchanged, "pending"},
+		"cancelled, carried out": {sandbox.Fault{DropAfter: true}, func(s *sweepSite) { s.cancel() }, ledger.Done, "verified"},
+		"cancelled, not carried": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.cancel() }, ledger.Cancelled, "pending"},
+		"flag omitted since":     {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.flag(nil) }, ledger.Done, "verified"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSweepSite(t, sweep.SetPending)
+			s.lost(new(true))
+			s.publish()
+			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
+			s.scan()
+			s.once()
+			if s.row(0).Intent == nil {
+				t.Fatalf("row %+v", s.row(0))
+			}
+			test.change(s)
+			s.wantRow(s.finish(), test.outcome)
+			d := s.wantStatus(test.status)
+			if d.Use != nil && !*d.Use {
+				t.Error("the flag was changed")
+			}
+			if restored := s.domainState().Taken == nil; restored != (test.status == "verified") {
+				t.Errorf("state %+v", s.domainState())
+			}
+		})
+	}
+}
+
+// TestRecheckLostAndCancelled: another client sets the flag after a PATCH without an answer
+// that was carried out, and the run is cancelled. A sweep asks for no flag, so the row is
+// done.
+func TestRecheckLostAndCancelled(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.lost(new(true))
+	s.publish()
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
+	s.scan()
+	s.once()
+	s.flag(new(false))
+	s.cancel()
+	s.wantRow(s.finish(), ledger.Done)
+	s.wantDomain("verified", new(false))
+	s.wantPatches(patchPending, patchVerify)
+}
+
+func (s *sweepSite) cancel() {
+	s.t.Helper()
+	if err := s.Cancel(s.t.Context(), s.run.ID); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestRecheckNotifiesAgain: a domain is restored and notified once if the worker dies in
+// between, and one that a sweep did not take is verified.
+func TestRecheckNotifiesAgain(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.lost(new(true))
+	s.publish()
+	s.scan()
+	s.on = func(name string) {
+		if name == "before end" {
+			s.on = func(string) {}
+			s.cancel()
+		}
+	}
+	s.finish()
+	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
+	content, err := json.Marshal(s.notified[2])
+	if err != nil || !contains(string(content), `"action":"pending"`) {
+		t.Errorf("%s, %v", content, err)
+	}
+}

@@ -1,0 +1,473 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
+	"orgops/internal/watch"
+)
+
+// sweepSite is a verifySite whose domain is swept. Each run has one row.
+type sweepSite struct {
+	*verifySite
+	store    *watch.Store
+	states   *sweep.States // of the test
+	rules    sweep.Rules
+	prove    bool
+	log      strings.Builder
+	notified []events.Event
+	runs     int
+	// asked are the runs that handlers have submitted and that were not executed, and known
+	// the ids of all.
+	asked []kinds.OneRow
+	known map[ledger.RunID]bool
+
+	// dieAt is the point, counted from 1 over all executions, at which a worker dies; 0:
+	// none does.
+	dieAt, count int
+	died         string
+	stopped      func() // called after that; nil: nothing is
+}
+
+func newSweepSite(t *testing.T, action sweep.Action, change ...func(*sandbox.Options)) *sweepSite {
+	t.Helper()
+	change = append([]func(*sandbox.Options){func(o *sandbox.Options) { o.FlagDefault = sandbox.FlagTrue }}, change...)
+	s := &sweepSite{verifySite: newVerifySite(t, change...), rules: sweep.Rules{Action: action}, known: map[ledger.RunID]bool{}}
+	s.store = watch.New(s.rdb, string(tenant))
+	s.states = &sweep.States{Tenant: string(tenant), Store: clockedStore{s.store, s.clock}, Notifier: s}
+	s.config.Logger = slog.New(slog.NewJSONHandler(&s.log, nil))
+	s.handlers = s.sweepHandlers
+	return s
+}
+
+// clockedStore is a store on a clock.
+type clockedStore struct {
+	*watch.Store
+	clock *clock
+}
+
+func (s clockedStore) Clock(context.Context) (time.Time, error) { return s.clock.now(), nil }
+
+// probedStore calls a function before and after each call of a handler.
+type probedStore struct {
+	sweep.Store
+	on func(string)
+}
+
+func (p probedStore) Memory(ctx context.Context, id string) ([]byte, error) {
+	p.on("before read state")
+	value, err := p.Store.Memory(ctx, id)
+	p.on("after read state")
+	return value, err
+}
+
+func (p probedStore) Remember(ctx context.Context, id string, former, value []byte, watched bool, tick int64, counted ...string) (bool, error) {
+	p.on("before write state")
+	ok, err := p.Store.Remember(ctx, id, former, value, watched, tick, counted...)
+	p.on("after write state")
+	return ok, err
+}
+
+// Notify implements [events.Notifier].
+func (s *sweepSite) Notify(_ context.Context, e events.Event) error {
+	if !slices.ContainsFunc(s.notified, func(o events.Event) bool { return o.ID == e.ID }) {
+		s.notified = append(s.notified, e)
+	}
+	return nil
+}
+
+// sweepHandlers returns the handlers of a worker.
+func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine.Handler {
+	states := &sweep.States{Tenant: string(tenant), Store: probedStore{s.states.Store, s.point}, Notifier: s}
+	cfg.Notify = kinds.NotifyStates(states)
+	dns := s.checked()
+	submit := func(_ context.Context, run kinds.OneRow) error {
+		s.point("before submit")
+		if !s.known[run.ID] {
+			s.known[run.ID], s.asked = true, append(s.asked, run)
+		}
+		s.point("after submit")
+		return run.ID.Validate()
+	}
+	return map[ledger.Kind]engine.Handler{
+		kinds.Verify:  kinds.NewVerify(cfg),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Operators: dns, Submit: submit}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: cfg.DNS, Places: cfg.Places, Restore: submit, Submit: submit}),
+		kinds.Act: kinds.NewAct(kinds.ActConfig{
+			API: cfg.API, DNS: dns, States: states, Rules: s.rules, RequestTimeout: cfg.RequestTimeout, Stopping: cfg.Stopping, Logger: cfg.Logger,
+		}),
+	}
+}
+
+// sweepDNS is what the kinds of sweeps need of a checker.
+type sweepDNS interface {
+	kinds.DNS
+	kinds.ActDNS
+	kinds.Operators
+}
+
+func (s *sweepSite) checked() sweepDNS {
+	s.t.Helper()
+	dns, ok := s.config.DNS.(sweepDNS)
+	if !ok {
+		s.t.Fatalf("%T is no DNS of sweeps", s.config.DNS)
+	}
+	return dns
+}
+
+// open submits one row as a run, which is the site's from then on.
+func (s *sweepSite) open(id ledger.RunID, kind ledger.Kind, row any) {
+	s.t.Helper()
+	content, ok := row.([]byte)
+	if !ok {
+		var err error
+		if content, err = json.Marshal(row); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if id == "" {
+		s.runs++
+		id = ledger.RunID(fmt.Sprintf("run%d", s.runs))
+	}
+	s.submitAs(id, kind, string(content))
+	s.run.CreatedAt = s.run.CreatedAt.Add(s.clock.ahead())
+	s.timed.open, s.timed.after, s.timed.first, s.timed.intent = false, 0, 0, 0
+	s.began = s.clock.now()
+}
+
+// finish executes the site's row until it is settled.
+func (s *sweepSite) finish() ledger.Result {
+	s.t.Helper()
+	for range 1000 {
+		if !s.once() {
+			break
+		}
+	}
+	row := s.row(0)
+	if row.Phase != ledger.PhaseSettled {
+		s.t.Fatalf("the row stays open: %+v, note %+v", row, engine.ParseNote(row.Checkpoint.Memo))
+	}
+	return row.Result
+}
+
+// once lets time pass until the row is due and executes it, in a worker that dies if its
+// time has come. It returns false if the row is not released.
+func (s *sweepSite) once() bool {
+	s.t.Helper()
+	s.clock.advance(s.timed.after)
+	s.timed.after = 0
+	task := s.release()
+	if task == nil {
+		return false
+	}
+	died, on := false, s.on
+	defer func() { s.on = on }()
+	s.on = func(name string) {
+		if s.count++; s.count == s.dieAt {
+			died, s.died = true, name
+			runtime.Goexit()
+		}
+		on(name)
+	}
+	worker, session := s.worker()
+	var life sync.WaitGroup
+	life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })
+	life.Wait()
+	if died {
+		s.takeBack(session)
+		if s.stopped != nil {
+			s.stopped()
+		}
+		again, _ := s.worker()
+		_ = again.ProcessTask(s.t.Context(), task) // a release that was not begun lapses
+	}
+	return true
+}
+
+// rowOf returns the sweep's row of the domain as it is now.
+func (s *sweepSite) rowOf() kinds.RecheckRow {
+	d, _ := s.sandbox.Domain(org, dom)
+	return kinds.RecheckRow{
+		OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.Host, VerificationTXT: d.TXT,
+		Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove, Tick: s.clock.now().Unix(),
+	}
+}
+
+// scan submits the row of a sweep of now.
+func (s *sweepSite) scan() (row kinds.RecheckRow) {
+	s.t.Helper()
+	row = s.rowOf()
+	s.open("", kinds.Recheck, row)
+	return row
+}
+
+// sweep checks the domain, evaluates the sweep and carries out its actions. It returns the
+// result of the row.
+func (s *sweepSite) sweep() ledger.Result {
+	s.t.Helper()
+	if _, ok := s.sandbox.Domain(org, dom); !ok {
+		s.evaluate(s.clock.now().Unix())
+		s.acted()
+		return ledger.Result{}
+	}
+	row := s.scan()
+	return s.conclude(row)
+}
+
+// conclude executes the row that was submitted, and what follows.
+func (s *sweepSite) conclude(row kinds.RecheckRow) ledger.Result {
+	s.t.Helper()
+	r := s.finish()
+	s.evaluate(row.Tick)
+	s.acted()
+	return r
+}
+
+// evaluate evaluates the sweep and asks for its actions.
+func (s *sweepSite) evaluate(tick int64) {
+	s.t.Helper()
+	e := sweep.Evaluator{States: s.states, Rules: s.rules, Logger: slog.New(slog.DiscardHandler)}
+	rows, err := e.Evaluate(s.t.Context(), sweep.EndedSweep{Run: string(s.run.ID), Progress: sweep.Progress{Tick: tick, Read: 1, Ended: true}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, row := range rows {
+		content, err := json.Marshal(row)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.runs++
+		s.asked = append(s.asked, kinds.OneRow{ID: ledger.RunID(fmt.Sprintf("act%d", s.runs)), Kind: kinds.Act, Content: content})
+	}
+}
+
+// acted executes the runs that were asked for. It returns the result of the last one.
+func (s *sweepSite) acted() (r ledger.Result) {
+	s.t.Helper()
+	for len(s.asked) > 0 {
+		s.begin()
+		r = s.finish()
+	}
+	return r
+}
+
+// begin submits the run that was asked for first.
+func (s *sweepSite) begin() kinds.OneRow {
+	s.t.Helper()
+	next := s.asked[0]
+	s.asked = s.asked[1:]
+	s.open(next.ID, next.Kind, next.Content)
+	s.run.Description.GiveUp = next.GiveUp
+	return next
+}
+
+// days sweeps once a day.
+func (s *sweepSite) days(n int) {
+	s.t.Helper()
+	for range n {
+		s.sweep()
+		s.clock.advance(24 * time.Hour)
+	}
+}
+
+// relook checks the domain between two sweeps, and gives back what may be.
+func (s *sweepSite) relook() ledger.Result {
+	s.t.Helper()
+	s.open("", kinds.Relook, kinds.RelookRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
+	r := s.finish()
+	s.acted()
+	return r
+}
+
+// hours checks the domain once an hour.
+func (s *sweepSite) hours(n int) {
+	s.t.Helper()
+	for range n {
+		s.clock.advance(time.Hour)
+		if s.domainState().Watched() {
+			s.relook()
+		}
+	}
+}
+
+// domainState returns the stored state of the domain.
+func (s *sweepSite) domainState() sweep.DomainState {
+	s.t.Helper()
+	state, _, err := s.states.Read(s.t.Context(), dom)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return state
+}
+
+// alter changes the stored state of the domain.
+func (s *sweepSite) alter(change func(*sweep.DomainState)) {
+	s.t.Helper()
+	_, err := s.states.Change(s.t.Context(), dom, func(state sweep.DomainState) (sweep.DomainState, []string) {
+		state = state.Clone()
+		change(&state)
+		return state, nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// age has so many sweeps have found the token gone in the time before now.
+func (s *sweepSite) age(d time.Duration, sweeps int) {
+	s.t.Helper()
+	s.alter(func(m *sweep.DomainState) {
+		m.Absence.Since, m.Absence.Checks = m.Absence.Since.Add(-d), m.Absence.Checks+sweeps
+		m.Absence.Tick -= int64(d.Seconds())
+	})
+}
+
+// due makes a verified domain whose token is gone and that the next sweep acts on.
+func (s *sweepSite) due(use *bool) sandbox.Domain {
+	s.t.Helper()
+	d := s.verified(use)
+	s.days(1)
+	s.age(7*24*time.Hour, 6)
+	return d
+}
+
+// lost makes a domain from which a sweep has taken something away, an hour before.
+func (s *sweepSite) lost(use *bool) sandbox.Domain {
+	s.t.Helper()
+	d := s.due(use)
+	s.sweep()
+	s.clock.advance(time.Hour)
+	if s.domainState().Taken == nil {
+		s.t.Fatalf("nothing was taken away: %+v", s.domainState())
+	}
+	return d
+}
+
+// verified makes a verified domain whose token is gone.
+func (s *sweepSite) verified(use *bool) sandbox.Domain {
+	return s.domain(sandbox.Domain{Status: "verified", Use: use}, false)
+}
+
+// edit changes the tenant's record, as another client does.
+func (s *sweepSite) edit(change func(*sandbox.Domain)) sandbox.Domain {
+	s.t.Helper()
+	d, _ := s.sandbox.Domain(org, dom)
+	change(&d)
+	s.sandbox.SetDomain(org, d)
+	return d
+}
+
+// flag sets the record's flag; nil: the record omits it.
+func (s *sweepSite) flag(use *bool) { s.edit(func(d *sandbox.Domain) { d.Use = use }) }
+
+// publish publishes the domain's token.
+func (s *sweepSite) publish() {
+	d, _ := s.sandbox.Domain(org, dom)
+	s.sandbox.SetTXT(d.Host, d.TXT)
+}
+
+// PATCH bodies.
+const (
+	patchUse        = `{"use_for_organization_discovery":true}`
+	patchNoUse      = `{"use_for_organization_discovery":false}`
+	patchPending    = `{"status":"pending","use_for_organization_discovery":true}`
+	patchPendingNot = `{"status":"pending","use_for_organization_discovery":false}`
+	patchVerify     = `{"status":"verified","use_for_organization_discovery":true}`
+	patchVerifyNot  = `{"status":"verified","use_for_organization_discovery":false}`
+)
+
+// wantPatches compares the bodies of all PATCHes.
+func (s *sweepSite) wantPatches(bodies ...string) {
+	s.t.Helper()
+	if have := s.writes(); !slices.Equal(have, bodies) {
+		s.t.Errorf("PATCHes %q, want %q", have, bodies)
+	}
+}
+
+// wantNotified fails unless these types of events were notified.
+func (s *sweepSite) wantNotified(types ...string) {
+	s.t.Helper()
+	var have []string
+	for _, e := range s.notified {
+		have = append(have, e.Type)
+	}
+	if !slices.Equal(have, types) {
+		s.t.Errorf("notified %v, want %v", have, types)
+	}
+}
+
+// wantHistory fails unless the history has an event that often, each with that reason.
+func (s *sweepSite) wantHistory(what, why string, times int) {
+	s.t.Helper()
+	n := 0
+	for _, e := range s.domainState().History {
+		if e.What == what {
+			n++
+			if !contains(e.Why, why) {
+				s.t.Errorf("%s: %q, want %q", what, e.Why, why)
+			}
+		}
+	}
+	if n != times {
+		s.t.Errorf("the history has %q %d times, want %d: %+v", what, n, times, s.domainState().History)
+	}
+}
+
+// wantRow fails unless the result is that.
+func (s *sweepSite) wantRow(r ledger.Result, outcome ledger.Outcome, details ...string) {
+	s.t.Helper()
+	for _, detail := range details {
+		if !contains(r.Detail, detail) {
+			s.t.Errorf("detail %q, want %q", r.Detail, detail)
+		}
+	}
+	if r.Outcome != outcome {
+		s.t.Errorf("%s: %s; want %s", r.Outcome, r.Detail, outcome)
+	}
+}
+
+// wantDomain fails unless the domain has the status and the flag.
+func (s *sweepSite) wantDomain(status string, use *bool) {
+	s.t.Helper()
+	d, _ := s.sandbox.Domain(org, dom)
+	if d.Status != status || (d.Use == nil) != (use == nil) || use != nil && *d.Use != *use {
+		s.t.Errorf("the domain is %s, flag %s; want %s, %s", d.Status, flagText(d.Use), status, flagText(use))
+	}
+}
+
+func flagText(use *bool) string {
+	if use == nil {
+		return "omitted"
+	}
+	return fmt.Sprint(*use)
+}
+
+// wantVerdict fails unless the last event of the history is that, with the answers that
+// permitted the change, and a log line has them too.
+func (s *sweepSite) wantVerdict(what, state, audited string) {
+	s.t.Helper()
+	history := s.domainState().History
+	last := history[len(history)-1]
+	v, err := kinds.ReadEvidence(last.Verdict)
+	if err != nil || last.What != what || v.State != state || len(v.Said) != 3 || v.Compared.DiscoveryDomainID != dom {
+		s.t.Errorf("the history ends with %q, by the verdict %+v, %v; want %q, by one that is %s", last.What, v, err, what, state)
+	}
+	if n := strings.Count(s.log.String(), `"msg":"audit","event":"`+audited+`"`); n < 1 || n > 2 {
+		s.t.Errorf("%d audit lines %q, want one, or another one of a second execution", n, audited)
+	}
+}
