@@ -1,0 +1,22 @@
+// Package scan finds the rows of runs whose rows nobody submits: it searches the tenant's
+// organizations and their discovery domains for the pending ones of a run that verifies,
+// and for those that a sweep checks.
+//
+//	Ledger.ScanCursor -> requests -> Ledger.AddStep -> Ledger.CommitFound
+//	        ^                             |
+//	        +-----------------------------+
+//
+// A scan is made in steps, each of up to fifty requests. The ledger stores a step with all
+// its rows or not at all, and only if it is the next one: rows and cursor change together.
+// So a page that is read twice, with other domains the second time, adds its rows once, and
+// any number of scanners may work on a run. What a scanner that was killed has left to do
+// begins at the cursor.
+//
+// The worker whose dispatcher is the tenant's active one runs the [Scanner]. A step of a
+// run that is paused, held, cancelled or deleted sends no request from a second later on;
+// what was answered by then is stored.
+//
+// Organizations that cannot be read are put off, and tried again at the end of the scan.
+// Those that still cannot be read are counted with the reason of the first. A scan that
+// cannot continue ends early, with the reason: the rows that it found stay.
+package scan

@@ -1,0 +1,390 @@
+package scan_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/internal/scan"
+	"orgops/internal/sweep"
+)
+
+// site is a tenant with its ledger in Redis.
+type site struct {
+	*ledger.Ledger
+	t       *testing.T
+	sandbox *sandbox.Sandbox
+	api     *apiclient.Client
+	log     *slog.Logger
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, Ledger: ledger.New(redistest.New(t)), sandbox: newSandbox(t), log: slog.New(slog.DiscardHandler)}
+	s.api = newClient(t, s.sandbox)
+	return s
+}
+
+// domains adds organizations with a few domains each, and returns the pending ones.
+func (s *site) domains(organizations int) []string {
+	for i := range organizations {
+		o := fmt.Sprintf("org_%d", i)
+		s.sandbox.AddOrganization(o, "")
+		for d := range i % 4 {
+			s.sandbox.AddDomain(o, sandbox.Domain{
+				ID: fmt.Sprintf("ord_%d_%d", i, d), Domain: fmt.Sprintf("d%d.o%d.example.org", d, i), Status: []string{"pending", "verified"}[(i+d)%2],
+			})
+		}
+	}
+	return pendingDomains(s.sandbox)
+}
+
+// pending creates run0, a run of all pending domains.
+func (s *site) pending() ledger.Run {
+	s.t.Helper()
+	progress, err := scan.PendingProgress("")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.create(kinds.Verify, progress)
+}
+
+func (s *site) create(kind ledger.Kind, progress []byte) ledger.Run {
+	s.t.Helper()
+	run, _, err := s.Create(s.t.Context(), ledger.NewRun{ID: run0, Tenant: tenant, Kind: kind, Scan: progress})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return run
+}
+
+// start runs a scanner until the function that it returns is called.
+func (s *site) start(l scan.Ledger) (sc *scan.Scanner, stop func()) {
+	s.t.Helper()
+	sc = scan.New(scan.Config{
+		Tenant: tenant, Ledger: l, API: s.api, Active: func() bool { return true }, Logger: s.log,
+		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, recheck: scan.Swept{States: states{}}},
+	})
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { sc.Run(ctx) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	s.t.Cleanup(stop)
+	return sc, stop
+}
+
+// header returns run0.
+func (s *site) header() ledger.Run {
+	s.t.Helper()
+	run, err := s.Get(context.WithoutCancel(s.t.Context()), run0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return run
+}
+
+func (s *site) awaitCommit() ledger.Run {
+	s.t.Helper()
+	await(s.t, "the run is committed", func() bool { return !s.header().Growing })
+	return s.header()
+}
+
+// rows returns all committed rows of run0.
+func (s *site) rows() (all []ledger.RowState) {
+	s.t.Helper()
+	run := s.header()
+	for number := range run.Segments {
+		seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation, Number: number}
+		for from := ledger.Row(0); ; {
+			page, err := s.Rows(s.t.Context(), seg, from, 128)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			all = append(all, page...)
+			from = page[len(page)-1].Row + 1
+		}
+	}
+	return all
+}
+
+// wantRows fails unless run0 is committed with these rows, each once.
+func (s *site) wantRows(want []string) {
+	s.t.Helper()
+	var got []string
+	for _, row := range s.rows() {
+		var n named
+		if err := json.Unmarshal(row.Content, &n); err != nil || row.Err != nil {
+			s.t.Fatal(err, row.Err)
+		}
+		got = append(got, n.Organization+"/"+n.Domain)
+	}
+	wantNames(s.t, got, want)
+	if run := s.header(); run.Rows != int64(len(want)) || !run.Scan.Ended || run.Scan.Note != "" {
+		s.t.Errorf("%d rows, scan %+v", run.Rows, run.Scan)
+	}
+}
+
+// TestLedger has two scanners work on one run: each pending domain is one row.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	want := s.domains(350)
+	s.pending()
+	for range 2 {
+		s.start(s.Ledger)
+	}
+	run := s.awaitCommit()
+	s.wantRows(want)
+	var p sweep.Progress
+	if err := json.Unmarshal(run.Scan.Progress, &p); err != nil || p != (sweep.Progress{Read: 350, Ended: true}) {
+		t.Errorf("progress %+v, %v", p, err)
+	}
+	for _, row := range s.rows() {
+		if row.Phase != ledger.PhaseQueued {
+			t.Errorf("row %+v", row)
+		}
+	}
+}
+
+// TestLedgerOfASweep: rows are due at their times, and what cannot be checked is settled.
+func TestLedgerOfASweep(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for i := range 20 {
+		s.sandbox.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
+	}
+	s.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_bad", Status: "verified", Host: "_x.elsewhere.net"})
+	now, err := s.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := sweep.Order{Tick: now.Unix() - 3600, SpreadUntil: now.Unix() + 3600}
+	progress, err := scan.SweepProgress(order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.create(recheck, progress)
+	s.start(s.Ledger)
+	run := s.awaitCommit()
+	if run.Rows != 21 || run.Ended() {
+		t.Errorf("run %+v", run)
+	}
+	late, settled := 0, 0
+	for _, row := range s.rows() {
+		switch {
+		case row.Phase == ledger.PhaseSettled:
+			settled++
+		case row.Due.After(now.Add(time.Minute)):
+			late++
+		}
+	}
+	if late < 3 || late > 17 || settled != 1 {
+		t.Errorf("%d rows are due later, want about ten; %d are settled, want one", late, settled)
+	}
+}
+
+// TestLedgerThatFindsNothing: the run ends without a row.
+func TestLedgerThatFindsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.pending()
+	s.start(s.Ledger)
+	if run := s.awaitCommit(); !run.Ended() || run.Rows != 0 {
+		t.Errorf("run %+v", run)
+	}
+}
+
+// unsteady is a ledger of which one call in a few fails, before or after its effect.
+type unsteady struct {
+	scan.Ledger
+	calm atomic.Bool
+}
+
+func (u *unsteady) fails() bool { return !u.calm.Load() && rand.IntN(6) == 0 }
+
+func (u *unsteady) ScanCursor(ctx context.Context, run ledger.Run) (ledger.Scan, []byte, error) {
+	if u.fails() {
+		return ledger.Scan{}, nil, errDead
+	}
+	return u.Ledger.ScanCursor(ctx, run)
+}
+
+func (u *unsteady) AddStep(ctx context.Context, run ledger.Run, s ledger.ScanStep) (bool, error) {
+	if u.fails() {
+		return false, errDead
+	}
+	made, err := u.Ledger.AddStep(ctx, run, s)
+	if u.fails() {
+		return false, errDead
+	}
+	return made, err
+}
+
+func (u *unsteady) CommitFound(ctx context.Context, run ledger.Run) (ledger.Run, bool, error) {
+	if u.fails() {
+		return ledger.Run{}, true, errDead
+	}
+	now, left, err := u.Ledger.CommitFound(ctx, run)
+	if u.fails() {
+		return ledger.Run{}, true, errDead
+	}
+	return now, left, err
+}
+
+// TestLedgerDisturbed has workers come and go at random while calls fail: each domain is
+// one row.
+func TestLedgerDisturbed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	want := s.domains(400)
+	s.pending()
+	u := &unsteady{Ledger: s.Ledger}
+	var stops []func()
+	for range 12 {
+		_, stop := s.start(u)
+		stops = append(stops, stop)
+		if len(stops) > 2 {
+			i := rand.IntN(len(stops))
+			stops[i]()
+			stops = slices.Delete(stops, i, i+1)
+		}
+		time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
+	}
+	u.calm.Store(true)
+	s.awaitCommit()
+	s.wantRows(want)
+}
+
+// before does something right before the n-th request is carried out.
+func (s *site) before(n int, act func()) {
+	var seen atomic.Int64
+	s.sandbox.AddFault(sandbox.Fault{Match: func(sandbox.Request) bool {
+		if seen.Add(1) == int64(n) {
+			act()
+		}
+		return false
+	}})
+}
+
+// TestLedgerPaused pauses the run in the middle, and resumes it.
+func TestLedgerPaused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	want := s.domains(300)
+	s.pending()
+	var failed atomic.Value
+	s.before(120, func() {
+		if err := s.Pause(context.WithoutCancel(t.Context()), run0); err != nil {
+			failed.Store(err)
+		}
+	})
+	sc, _ := s.start(s.Ledger)
+	await(t, "the run is paused", func() bool { return s.header().Control.Paused })
+	time.Sleep(1500 * time.Millisecond) // requests are sent for a second at most
+	before := len(s.sandbox.Requests())
+	time.Sleep(time.Second)
+	if n := len(s.sandbox.Requests()) - before; n != 0 {
+		t.Errorf("%d requests of a paused run", n)
+	}
+	if err := s.Resume(t.Context(), run0); err != nil {
+		t.Fatal(err)
+	}
+	sc.Wake()
+	s.awaitCommit()
+	s.wantRows(want)
+	if err := failed.Load(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLedgerCancelled cancels the run in the middle: it ends, with the rows that it has.
+func TestLedgerCancelled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.domains(300)
+	s.pending()
+	s.before(120, func() { _ = s.Cancel(context.WithoutCancel(t.Context()), run0) })
+	s.start(s.Ledger)
+	await(t, "the run is cancelled", func() bool { return s.header().Control.Cancelled })
+	await(t, "the run ends", func() bool {
+		p, err := s.Sync(t.Context(), run0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Run.Ended()
+	})
+	time.Sleep(1500 * time.Millisecond)
+	before := len(s.sandbox.Requests())
+	time.Sleep(500 * time.Millisecond)
+	if n := len(s.sandbox.Requests()) - before; n != 0 || before > 300 {
+		t.Errorf("%d requests, and %d more of a cancelled run", before, n)
+	}
+	if run := s.header(); run.Growing || run.Scan.Ended {
+		t.Errorf("run %+v, scan %+v", run, run.Scan)
+	}
+}
+
+// TestLedgerDeleted cancels and deletes the run in the middle, and creates it again: the new
+// run has each of its rows once.
+func TestLedgerDeleted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	want := s.domains(200)
+	first := s.pending()
+	deleted := make(chan error, 1)
+	s.before(70, func() {
+		ctx := context.WithoutCancel(t.Context())
+		err := s.Cancel(ctx, run0)
+		if err == nil {
+			_, err = s.Sync(ctx, run0)
+		}
+		if err == nil {
+			err = s.Delete(ctx, run0)
+		}
+		deleted <- err
+	})
+	sc, _ := s.start(s.Ledger)
+	if err := <-deleted; err != nil {
+		t.Fatal(err)
+	}
+	if run := s.pending(); run.Incarnation == first.Incarnation {
+		t.Fatal("the run was not deleted")
+	}
+	sc.Wake()
+	s.awaitCommit()
+	s.wantRows(want)
+}
+
+// TestLedgerAway has Redis refuse everything for a while.
+func TestLedgerAway(t *testing.T) {
+	t.Parallel()
+	mini := redistest.Mini(t)
+	s := newSite(t)
+	want := s.domains(250)
+	s.pending()
+	s.before(60, func() { mini.SetError("LOADING Redis is loading the dataset in memory") })
+	s.start(s.Ledger)
+	await(t, "the scan has begun", func() bool { return len(s.sandbox.Requests()) >= 60 })
+	time.Sleep(2 * time.Second)
+	mini.SetError("")
+	s.awaitCommit()
+	s.wantRows(want)
+}

@@ -1,0 +1,177 @@
+package scan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+)
+
+const (
+	// stepOrganizations is how many organizations a step reads at the same time: as many
+	// requests as are in progress at 250 a second that are answered within 200 ms. A page of
+	// each has at most 5 MB.
+	stepOrganizations = 50
+	// putOffAfter is how many attempts a step has before organizations are put off although
+	// none could be read.
+	putOffAfter = 2
+)
+
+// API is the part of [apiclient.Client] that a scan needs.
+type API interface {
+	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error)
+	DiscoveryDomainsPage(ctx context.Context, organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
+}
+
+// reader makes the requests of one step.
+type reader struct {
+	api     API
+	request Request
+	// wanted returns an error if requests may not be sent any more.
+	wanted func(context.Context) error
+	// now returns Redis' time.
+	now func() time.Time
+}
+
+// read reads what comes next: organizations of the pages before, else the next page of
+// organizations, and at the end the organizations that were put off. With putOff
+// organizations are put off even if none could be read.
+func (r *reader) read(ctx context.Context, at position, putOff bool) (outcome, error) {
+	ctx = apiclient.BeforeSending(ctx, r.wanted)
+	o := outcome{progress: at.progress, cursor: at.cursor}
+	o.cursor.Attempts = 0
+	switch c := &o.cursor; {
+	case len(c.Left) > 0:
+		batch := c.Left[:min(len(c.Left), stepOrganizations)]
+		left, late, err := r.readDomains(ctx, &o, batch, putOff)
+		c.Left = slices.Concat(left, c.Left[len(batch):])
+		c.Late = slices.Concat(c.Late, late)
+		return o, err
+	case !c.Through && len(c.Late) < maxLate:
+		return o, r.readOrganizations(ctx, &o)
+	}
+	left, late, err := r.readDomains(ctx, &o, o.cursor.Late, false)
+	o.cursor.Late = slices.Concat(left, late)
+	return o, err
+}
+
+func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
+	records, next, err := r.api.OrganizationsPage(ctx, o.cursor.From)
+	if err != nil {
+		return err
+	}
+	for _, l := range records {
+		if l.Err != nil && apiclient.CheckID("id", l.Record.ID) != nil {
+			o.missed("an organization: " + l.Err.Error())
+			continue
+		}
+		o.cursor.Left = append(o.cursor.Left, organization{ID: l.Record.ID}) // its name may be bad: nothing needs it
+	}
+	return o.cursor.follow(next, len(records))
+}
+
+// page is the rows of a page of an organization's domains.
+type page struct {
+	rows []ledger.FoundRow
+	next string
+	err  error
+}
+
+func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization) (result page) {
+	var at time.Time
+	ctx = apiclient.BeforeSending(ctx, func(ctx context.Context) error {
+		at = r.now()
+		return r.wanted(ctx)
+	})
+	domains, next, err := r.api.DiscoveryDomainsPage(ctx, o.ID, o.From)
+	if err != nil {
+		return page{err: err}
+	}
+	result.next = next
+	for _, l := range domains {
+		row, err := r.request.row(ctx, p, o.ID, l, at)
+		if err != nil {
+			return page{err: err}
+		}
+		if row != nil {
+			result.rows = append(result.rows, *row)
+		}
+	}
+	return result
+}
+
+// readDomains reads a page of the domains of each organization. left are those that have
+// another page, or could not be requested now; late are those that failed. The error is why
+// none could be read, unless those that failed are to be put off.
+func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization, putOff bool) (left, late []organization, err error) {
+	pages, progress := make([]page, len(batch)), o.progress
+	sideBySide(len(batch), stepOrganizations, func(i int) { pages[i] = r.readPage(ctx, progress, batch[i]) })
+	var held, trouble error
+	for i, p := range pages {
+		org := batch[i]
+		switch j := engine.Judge(p.err); {
+		case p.err == nil && p.next != "" && org.Pages+1 < maxPages:
+			o.add(p)
+			left = append(left, organization{ID: org.ID, From: p.next, Pages: org.Pages + 1})
+		case p.err == nil && p.next != "":
+			o.add(p)
+			o.miss(org.ID, fmt.Sprintf("the list of its domains does not end: %d pages", maxPages))
+		case p.err == nil:
+			o.add(p)
+			o.progress.Read++
+		case j.Outcome == engine.Transient:
+			late, trouble = append(late, org), cmp.Or(trouble, p.err)
+		case !engine.Settles(j.Outcome):
+			left, held = append(left, org), cmp.Or(held, p.err)
+		case isGone(p.err):
+			o.gone(org.ID, j.Reason)
+		default:
+			o.miss(org.ID, j.Reason)
+		}
+	}
+	if len(left)+len(late) < len(batch) || slices.ContainsFunc(pages, func(p page) bool { return p.err == nil }) {
+		return left, late, nil // what kept the others from being read is met again
+	}
+	if held == nil && putOff {
+		return left, late, nil
+	}
+	return left, late, cmp.Or(held, trouble)
+}
+
+func isGone(err error) bool {
+	answer, ok := errors.AsType[*apiclient.Error](err)
+	return ok && answer.Status == http.StatusNotFound
+}
+
+// sideBySide calls do for the numbers from 0 to n-1, width of them at a time. If one panics
+// it panics with that.
+func sideBySide(n, width int, do func(i int)) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, width)
+	panics := make(chan any, n)
+	for i := range n {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panics <- p
+				}
+				<-free
+			}()
+			do(i)
+		})
+	}
+	all.Wait()
+	if len(panics) > 0 {
+		panic(<-panics)
+	}
+}

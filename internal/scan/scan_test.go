@@ -1,0 +1,531 @@
+package scan_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/sandbox"
+	"orgops/internal/scan"
+	"orgops/internal/sweep"
+)
+
+// scenario is a scan, and what it comes to.
+type scenario struct {
+	name  string
+	begin func(*world)
+	end   func(*world)
+	// rows are all that it may find.
+	rows []string
+}
+
+func (s scenario) world(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	s.begin(w)
+	return w
+}
+
+// finding is a scan that finds two domains.
+func finding() scenario {
+	rows := []string{"org_1/ord_1", "org_3/ord_3"}
+	return scenario{
+		name: "pending", rows: rows,
+		begin: func(w *world) {
+			for _, d := range []struct{ org, id, status string }{
+				{"org_1", "ord_1", "pending"}, {"org_2", "ord_2", "verified"}, {"org_3", "ord_3", "pending"},
+			} {
+				w.sandbox.AddDomain(d.org, sandbox.Domain{ID: d.id, Status: d.status, Use: new(false)})
+			}
+			w.sandbox.AddOrganization("org_4", "")
+			w.pending("")
+		},
+		end: func(w *world) {
+			w.wantFound("org_1/ord_1", "org_3/ord_3")
+			w.wantProgress(sweep.Progress{Read: 4, Ended: true})
+		},
+	}
+}
+
+// sweeping is a sweep whose scan finds four domains, one of which cannot be checked.
+func sweeping() scenario {
+	tick := start.Unix()
+	return scenario{
+		name: "sweep", rows: []string{"org_1/ord_1", "org_3/ord_3", "org_4/ord_4", "org_5/ord_5"},
+		begin: func(w *world) {
+			w.states["ord_4"] = true
+			for org, d := range map[string]sandbox.Domain{
+				"org_1": {ID: "ord_1", Status: "verified"}, "org_2": {ID: "ord_2", Status: "pending"},
+				"org_3": {ID: "ord_3", Status: "verified", Host: "_x.elsewhere.net"},
+				"org_4": {ID: "ord_4", Status: "pending"}, "org_5": {ID: "ord_5", Status: "verified"},
+			} {
+				w.sandbox.AddDomain(org, d)
+			}
+			w.sweep(sweep.Order{Tick: tick})
+		},
+		end: func(w *world) {
+			w.wantFound("org_1/ord_1", "org_3/ord_3", "org_4/ord_4", "org_5/ord_5")
+			w.wantProgress(sweep.Progress{Tick: tick, Read: 5, Ended: true})
+			if ids, reasons := w.read(run0).refused(w.t); len(ids) != 1 || ids[0] != "ord_3" {
+				w.t.Errorf("settled rows %q with %q, want that of the host elsewhere", ids, reasons)
+			}
+		},
+	}
+}
+
+func eachScan(t *testing.T, test func(t *testing.T, s scenario)) {
+	t.Helper()
+	for _, s := range append([]scenario{finding(), sweeping()}, badScans()...) {
+		t.Run(s.name, func(t *testing.T) { test(t, s) })
+	}
+}
+
+func TestScan(t *testing.T) {
+	eachScan(t, func(t *testing.T, s scenario) {
+		w := s.world(t)
+		w.scanned()
+		s.end(w)
+		before := w.requests()
+		sc := w.scanner(nil)
+		for range 20 {
+			w.round(sc)
+		}
+		if again := w.requests() - before; again != 0 {
+			t.Errorf("%d requests after the end", again)
+		}
+	})
+}
+
+// TestScanTakesFewRequests: one for each page of organizations and of domains, and none for
+// the records of the rows.
+func TestScanTakesFewRequests(t *testing.T) {
+	w := finding().world(t)
+	w.scanned()
+	if n := w.requests(); n != 1+4 || n != w.requests(sandbox.OpListOrganizations, sandbox.OpListDiscoveryDomains) {
+		t.Errorf("%d requests, want one for the page of organizations and one for each of these", n)
+	}
+}
+
+// TestScanOfAThousand scans organizations whose numbers of domains are those at which pages
+// end, and as many organizations.
+func TestScanOfAThousand(t *testing.T) {
+	w := newWorld(t)
+	sizes := []int{0, 1, 2, 0, 3, 1, 0, 0}
+	for i := range 1000 {
+		o, n := fmt.Sprintf("org_%d", i), sizes[i%len(sizes)]
+		switch i {
+		case 0, 99, 100, 999:
+			n = 100
+		case 500:
+			n = 101
+		case 501:
+			n = 250
+		}
+		w.sandbox.AddOrganization(o, "")
+		for d := range n {
+			status := "pending"
+			if (i+d)%3 == 0 {
+				status = "verified"
+			}
+			w.sandbox.AddDomain(o, sandbox.Domain{ID: fmt.Sprintf("ord_%d_%d", i, d), Domain: fmt.Sprintf("d%d.o%d.example.org", d, i), Status: status})
+		}
+	}
+	w.pending("")
+	w.scanned()
+	w.wantFound(pendingDomains(w.sandbox)...)
+	if got := w.requests(); got != 10+1000+1+2 {
+		t.Errorf("%d requests, want one for each page: 10 of organizations, 1003 of domains", got)
+	}
+	w.wantProgress(sweep.Progress{Read: 1000, Ended: true})
+}
+
+func TestScanOfOneOrganization(t *testing.T) {
+	w := newWorld(t)
+	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
+	w.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_2"})
+	w.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_3"})
+	w.pending("org_2")
+	w.scanned()
+	w.wantFound("org_2/ord_2", "org_2/ord_3")
+	if n := w.requests(sandbox.OpListOrganizations); n != 0 {
+		t.Errorf("organizations were listed %d times", n)
+	}
+}
+
+// TestScanThatFindsNothing is committed without rows.
+func TestScanThatFindsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.sandbox.AddDomain("org_1", sandbox.Domain{Status: "verified"})
+	w.pending("")
+	w.scanned()
+	w.wantFound()
+	w.wantProgress(sweep.Progress{Read: 1, Ended: true})
+}
+
+func answering(status int) sandbox.Fault { return sandbox.Fault{Status: status} }
+
+// TestScanLeavesOut: what cannot be read is counted, with a reason, and the rest is found.
+func TestScanLeavesOut(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		organization string
+		fault        sandbox.Fault
+		path         string // of the requests at fault
+		found        []string
+		want         sweep.Progress // but for Ended
+	}{
+		{
+			name: "an organization that never answers", fault: answering(http.StatusServiceUnavailable), path: "/org_2/", found: []string{"org_1/ord_1", "org_3/ord_3"},
+			want: sweep.Progress{Read: 2, Missed: 1, Why: "organization org_2: given up after 17 attempts"},
+		},
+		{
+			name: "an organization that is refused", fault: answering(http.StatusForbidden), path: "/org_2/", found: []string{"org_1/ord_1", "org_3/ord_3"},
+			want: sweep.Progress{Read: 2, Missed: 1, Why: "organization org_2: "},
+		},
+		{
+			name: "an organization that is gone", fault: answering(http.StatusNotFound), path: "/org_2/", found: []string{"org_1/ord_1", "org_3/ord_3"},
+			want: sweep.Progress{Read: 2, Gone: 1},
+		},
+		{
+			name: "all organizations are gone", fault: answering(http.StatusNotFound), path: "/discovery-domains",
+			want: sweep.Progress{Missed: 3, Why: "organization org_"},
+		},
+		{
+			name: "the one organization does not exist", organization: "org_2", fault: answering(http.StatusNotFound), path: "/org_2/",
+			want: sweep.Progress{Organization: "org_2", Missed: 1, Why: "organization org_2: "},
+		},
+		{
+			name: "the list is refused", fault: answering(http.StatusForbidden), path: "/organizations",
+			want: sweep.Progress{Early: "403"},
+		},
+		{
+			name: "the list never answers", fault: answering(http.StatusServiceUnavailable), path: "/organizations",
+			want: sweep.Progress{Early: "given up after 17 attempts"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			for i := range 3 {
+				w.sandbox.AddDomain(fmt.Sprintf("org_%d", i+1), sandbox.Domain{ID: fmt.Sprintf("ord_%d", i+1)})
+			}
+			test.fault.Match = func(r sandbox.Request) bool {
+				return strings.HasSuffix(r.Path, test.path) || strings.HasSuffix(test.path, "/") && strings.Contains(r.Path, test.path)
+			}
+			w.sandbox.AddFault(test.fault)
+			w.pending(test.organization)
+			w.scanned()
+			w.wantFound(test.found...)
+			got := w.progress()
+			if !strings.Contains(got.Why, test.want.Why) || !strings.Contains(got.Early, test.want.Early) || (got.Early == "") != (test.want.Early == "") {
+				t.Errorf("progress %+v, want %+v", got, test.want)
+			}
+			got.Why, got.Early, test.want.Why, test.want.Early, test.want.Ended = "", "", "", "", true
+			if got != test.want {
+				t.Errorf("progress %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestScanSurvivesAnOutage: an outage that is shorter than the attempts last leaves nothing
+// out.
+func TestScanSurvivesAnOutage(t *testing.T) {
+	w := newWorld(t)
+	for i := range 30 {
+		w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})
+	}
+	w.sandbox.AddFault(sandbox.Fault{Status: http.StatusBadGateway, Match: func(r sandbox.Request) bool {
+		return r.Operation == sandbox.OpListDiscoveryDomains && w.sinceStart() < time.Hour
+	}})
+	w.pending("")
+	w.scanned()
+	w.wantFound(pendingDomains(w.sandbox)...)
+	w.wantProgress(sweep.Progress{Read: 30, Ended: true})
+}
+
+// TestScanPutsOff: organizations that cannot be read do not keep the scan from the next
+// page, neither a few nor a whole step of them.
+func TestScanPutsOff(t *testing.T) {
+	for _, n := range []int{4, 50} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t)
+			var bad []string
+			for i := range 101 {
+				w.sandbox.AddOrganization(fmt.Sprintf("org_%d", i), "")
+				if i >= 100-n && i < 100 {
+					bad = append(bad, fmt.Sprintf("/org_%d/", i))
+				}
+			}
+			fault := answering(http.StatusServiceUnavailable)
+			fault.Match = func(r sandbox.Request) bool {
+				return slices.ContainsFunc(bad, func(path string) bool { return strings.Contains(r.Path, path) })
+			}
+			w.sandbox.AddFault(fault)
+			w.pending("")
+			w.scanned()
+			if p := w.progress(); p.Read != int64(101-n) || p.Missed != int64(n) || p.Early != "" {
+				t.Errorf("progress %+v, want all read but %d", p, n)
+			}
+		})
+	}
+}
+
+// TestScanOfManyThatCannotBeRead: with a hundred organizations put off the scan reads no
+// further page, and ends early.
+func TestScanOfManyThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	for i := range 350 {
+		w.sandbox.AddOrganization(fmt.Sprintf("org_%d", i), "")
+	}
+	fault := answering(http.StatusServiceUnavailable)
+	fault.Operation = sandbox.OpListDiscoveryDomains
+	w.sandbox.AddFault(fault)
+	w.pending("")
+	w.scanned()
+	if p := w.progress(); p.Read != 0 || p.Missed < 100 || p.Missed > 200 || !strings.Contains(p.Early, "given up after 17 attempts") {
+		t.Errorf("progress %+v, want it ended early with 100 to 200 missed", p)
+	}
+}
+
+// circle is a list of organizations whose checkpoints repeat, after some that do not.
+type circle struct {
+	scan.API
+	before, length int
+	pages          int
+	empty          bool
+}
+
+func (c *circle) OrganizationsPage(_ context.Context, _ string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+	at := c.pages
+	c.pages++
+	if at >= c.before {
+		at = c.before + (at-c.before)%c.length
+	}
+	if c.empty {
+		return nil, fmt.Sprint("checkpoint ", at), nil
+	}
+	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: fmt.Sprint("org_", at)}}}, fmt.Sprint("checkpoint ", at), nil
+}
+
+func (c *circle) DiscoveryDomainsPage(_ context.Context, _, _ string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	return nil, "", nil
+}
+
+func TestScanInACircle(t *testing.T) {
+	for _, c := range []circle{{before: 0, length: 1}, {before: 0, length: 7}, {before: 5, length: 3}} {
+		t.Run(fmt.Sprintf("%d then %d", c.before, c.length), func(t *testing.T) {
+			w := newWorld(t)
+			w.api = &c
+			w.pending("")
+			w.scanned()
+			if p := w.progress(); !p.Ended || !strings.Contains(p.Early, "never ends") {
+				t.Errorf("progress %+v", p)
+			}
+			if most := 4 * (c.before + c.length + 1); c.pages > most {
+				t.Errorf("%d pages were read, want at most %d", c.pages, most)
+			}
+		})
+	}
+}
+
+// TestScanOfEmptyPages: ever new checkpoints without an organization are not followed for
+// ever.
+func TestScanOfEmptyPages(t *testing.T) {
+	w := newWorld(t)
+	c := &circle{before: 1 << 30, length: 1, empty: true}
+	w.api = c
+	w.pending("")
+	w.scanned()
+	if p := w.progress(); !p.Ended || !strings.Contains(p.Early, "does not end: 101 empty pages") || c.pages != 101 {
+		t.Errorf("progress %+v, %d pages", p, c.pages)
+	}
+}
+
+// endless is an organization whose pages do not end.
+type endless struct {
+	circle
+	asked int
+}
+
+func (e *endless) OrganizationsPage(context.Context, string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: "org_1"}}}, "", nil
+}
+
+func (e *endless) DiscoveryDomainsPage(context.Context, string, string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	e.asked++
+	return nil, fmt.Sprint(e.asked), nil
+}
+
+func TestScanOfAnOrganizationWithoutEnd(t *testing.T) {
+	w := newWorld(t)
+	api := &endless{}
+	w.api = api
+	w.pending("")
+	w.scanned()
+	if p := w.progress(); p.Missed != 1 || !strings.Contains(p.Why, "does not end: 100 pages") || api.asked != 100 {
+		t.Errorf("progress %+v, %d pages", p, api.asked)
+	}
+}
+
+// slowing is an API that answers some requests, and fails the others, or never answers
+// them.
+type slowing struct {
+	scan.API
+	mu      sync.Mutex
+	never   bool
+	answers int // it still gives
+}
+
+func (a *slowing) answer() (answers, never bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers--
+	return a.answers >= 0, a.never
+}
+
+func (a *slowing) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	switch answers, never := a.answer(); {
+	case answers:
+		return a.API.DiscoveryDomainsPage(ctx, org, from)
+	case !never:
+		return nil, "", &apiclient.Error{Status: http.StatusServiceUnavailable}
+	}
+	<-ctx.Done()
+	return nil, "", ctx.Err()
+}
+
+// TestScanKeepsAnswers: a step whose time is up is made of what was answered, and the other
+// organizations are tried again.
+func TestScanKeepsAnswers(t *testing.T) {
+	w := newWorld(t)
+	for i := range 12 {
+		w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})
+	}
+	api := &slowing{API: w.api}
+	w.api, w.timeout = api, 3*time.Second
+	w.pending("")
+	sc := w.scanner(nil)
+	w.until(sc, func(r stored) bool {
+		var c struct {
+			Through    bool
+			Left, Late []any
+		}
+		return len(r.cursor) > 0 && json.Unmarshal(r.cursor, &c) == nil && c.Through && len(c.Left) == 0 && len(c.Late) == 12
+	})
+	api.never, api.answers = true, 5
+	w.until(sc, func(stored) bool { return w.progress().Read > 0 })
+	if p := w.progress(); p.Read != 5 || p.Missed != 0 || p.Ended {
+		t.Errorf("progress %+v, want 5 read, none missed, and more to come", p)
+	}
+	api.answers = 7
+	w.drain(sc)
+	w.wantFound(pendingDomains(w.sandbox)...)
+	w.wantProgress(sweep.Progress{Read: 12, Ended: true})
+}
+
+// TestPendingRows: the content of a row has the record as it was listed, so that its check
+// needs no read of its own, but not a record that its check would refuse.
+func TestPendingRows(t *testing.T) {
+	w := newWorld(t)
+	d := w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1", Use: new(false)})
+	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_2", Domain: "example.org", Host: "_x.elsewhere.net"})
+	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_3", Domain: "co.uk"})
+	w.advance(time.Hour)
+	w.pending("")
+	w.scanned()
+	rows := map[string]kinds.VerifyRow{}
+	for _, row := range w.read(run0).rows {
+		var r kinds.VerifyRow
+		if err := json.Unmarshal(row.Content, &r); err != nil || r.Validate() != nil || row.Result.Outcome != "" || !row.Due.IsZero() {
+			t.Errorf("row %s: %v, %v, result %+v, due %v", row.Content, err, r.Validate(), row.Result, row.Due)
+		}
+		rows[r.DiscoveryDomainID] = r
+	}
+	l := rows["ord_1"].Listed
+	if l == nil || l.ID != "ord_1" || l.VerificationHost != d.Host || l.VerificationTXT != d.TXT || l.Status != apiclient.StatusPending || l.UseForOrganizationDiscovery == nil || *l.UseForOrganizationDiscovery {
+		t.Errorf("listed is %+v, want the record %+v", l, d)
+	}
+	if at := l.At.Sub(start.Add(time.Hour)); at < 0 || at > time.Minute {
+		t.Errorf("listed at %v, want a time right after %v", l.At, start.Add(time.Hour))
+	}
+	if len(rows) != 3 || rows["ord_2"].Listed != nil || rows["ord_3"].Listed != nil {
+		t.Errorf("rows %+v, want three, of which two have no record", rows)
+	}
+}
+
+// TestListingIsStampedWhenItIsSent: a listing that waits for its permit is as old as its
+// request, not as the wait.
+func TestListingIsStampedWhenItIsSent(t *testing.T) {
+	w := newWorld(t)
+	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
+	l := &line{places: make(chan struct{}, 1), at: 1, act: func() { time.Sleep(300 * time.Millisecond) }}
+	l.places <- struct{}{}
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: w.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(w.sandbox.Token())), Gate: l,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdle()
+	w.api = client
+	w.pending("org_1")
+	w.scanned()
+	var r kinds.VerifyRow
+	if err := json.Unmarshal(w.read(run0).rows[0].Content, &r); err != nil {
+		t.Fatal(err)
+	}
+	if at := r.Listed.At.Sub(start); at < 300*time.Millisecond {
+		t.Errorf("listed %v after the step began, want the time of the request", at)
+	}
+}
+
+// TestClasses: requests have the class of their scan.
+func TestClasses(t *testing.T) {
+	for _, s := range []struct {
+		scenario
+		class scan.Class
+	}{{finding(), scan.ForRows}, {sweeping(), scan.ForSweep}} {
+		t.Run(s.name, func(t *testing.T) {
+			w := s.world(t)
+			api := &classed{API: w.api}
+			w.api = api
+			w.scanned()
+			if len(api.classes) == 0 || slices.ContainsFunc(api.classes, func(c scan.Class) bool { return c != s.class }) {
+				t.Errorf("classes %v, want %v", api.classes, s.class)
+			}
+		})
+	}
+	if c := scan.ClassOf(t.Context()); c != scan.NoScan {
+		t.Errorf("class %v of a request without a scan", c)
+	}
+}
+
+type classed struct {
+	scan.API
+	mu      sync.Mutex
+	classes []scan.Class
+}
+
+func (c *classed) note(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.classes = append(c.classes, scan.ClassOf(ctx))
+}
+
+func (c *classed) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+	c.note(ctx)
+	return c.API.OrganizationsPage(ctx, from)
+}
+
+func (c *classed) DiscoveryDomainsPage(ctx context.Context, org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	c.note(ctx)
+	return c.API.DiscoveryDomainsPage(ctx, org, from)
+}
