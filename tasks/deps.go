@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"time"
 
@@ -37,11 +38,6 @@ type DNS interface {
 // that is not there has a method NotFound() bool.
 type Ledger interface {
 	Walks
-	// Register creates a run of the rows that came with a task of that generation;
-	// where they are there already it does nothing. The error for an id that other
-	// rows have has a method Mismatch() bool; that for a run that was deleted is like
-	// that of no run.
-	Register(ctx context.Context, run, kind, tenant string, generation int, createdAt time.Time, rows [][]byte) error
 	// Standing says of each item whether it is settled and, of a single one,
 	// what Looked and Begin keep of it, by name. A run of another kind, or without such a
 	// row, is an error like that of no run; an empty kind asks for neither. For a
@@ -103,6 +99,15 @@ type Meter interface {
 	// "again" or "given_up".
 	Event(tenant, typ string)
 	Delivery(tenant, endpoint, outcome string)
+}
+
+// SingleRow is a row to be submitted as a run of its own.
+type SingleRow struct {
+	Run, Tenant, Kind string
+	// Content has the kind's columns as members.
+	Content json.RawMessage
+	// GiveUp is how long its token may take to appear.
+	GiveUp time.Duration
 }
 
 // Memories is what sweeps need of what is remembered of one tenant's discovery

@@ -118,14 +118,6 @@ func scenarios() []scenario {
 			end: verified, safe: unproven, told: verifiedIfDone,
 		},
 		{
-			name: "verify_alone",
-			begin: func(w *world) {
-				published = w.proven(sandbox.Domain{Use: new(false)})
-				w.submitAlone(tasks.TypeVerify, row("organization_id", org, "discovery_domain_id", dom))
-			},
-			end: verified, safe: unproven,
-		},
-		{
 			name: "verify_with_host_and_token_late",
 			begin: func(w *world) {
 				published = w.sandbox.AddDomain(org, sandbox.Domain{ID: dom, Use: new(false)})
@@ -253,11 +245,6 @@ func scenarios() []scenario {
 			name:  "create",
 			begin: func(w *world) { w.submit(tasks.TypeCreate, template) },
 			end:   created, safe: oneTemplate, told: oneTemplateIfDone,
-		},
-		{
-			name:  "create_alone",
-			begin: func(w *world) { w.submitAlone(tasks.TypeCreate, template) },
-			end:   created, safe: oneTemplate,
 		},
 	}
 }

@@ -8,6 +8,7 @@ package tasks
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -112,15 +113,32 @@ func (h *relook) withhold(ctx context.Context, p RecheckPayload) error {
 // proof, and a row: it is submitted like one by itself, with the flag for a record that
 // omits it.
 func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error {
-	task := p.giveBack(h.cfg.Now())
+	var err error
 	if m.tookStatus() {
-		row := Row{kind: TypeVerify, organization: p.OrganizationID, id: p.DiscoveryDomainID, use: p.knownFlag(m)}
-		task = Alone{ID: p.restoringRun(h.cfg.Now()), Tenant: p.Tenant, Row: row, GiveUp: betweenLooks, CreatedAt: h.cfg.Now()}.task()
+		err = h.submitRow(ctx, p, m)
+	} else {
+		err = enqueue(ctx, h.cfg.Enqueuer, p.giveBack(h.cfg.Now()))
 	}
-	if err := enqueue(ctx, h.cfg.Enqueuer, task); err != nil {
+	if err != nil {
 		return fmt.Errorf("enqueue its restoration: %w", err)
 	}
 	return nil
+}
+
+// submitRow submits the row that verifies the domain again. If the flag has changed since
+// this hour's row was submitted, the next hour's row has it.
+func (h *relook) submitRow(ctx context.Context, p RecheckPayload, m Memory) error {
+	row := Row{kind: TypeVerify, organization: p.OrganizationID, id: p.DiscoveryDomainID, use: p.knownFlag(m)}
+	content, err := row.Content()
+	if err != nil {
+		return err
+	}
+	err = h.cfg.SubmitRow(ctx, SingleRow{Run: p.restoringRun(h.cfg.Now()), Tenant: p.Tenant, Kind: TypeVerify, Content: content, GiveUp: betweenLooks})
+	var mismatch interface{ Mismatch() bool }
+	if errors.As(err, &mismatch) && mismatch.Mismatch() {
+		return nil
+	}
+	return err
 }
 
 // restoringRun names the run of the one row that verifies the domain again: another one

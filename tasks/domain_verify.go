@@ -142,7 +142,6 @@ func (h *verify) ask(ctx context.Context, job Job, p VerifyPayload) (sight, erro
 // handOn enqueues the confirm with what was seen.
 func (h *verify) handOn(ctx context.Context, job Job, p VerifyPayload, at target) (Result, error) {
 	p.VerificationHost, p.VerificationTXT = at.Host, at.TXT
-	p.Alone = false // its row is written down by now, as it came
 	err := enqueue(ctx, h.cfg.Enqueuer, spec{
 		typ: TypeConfirm, payload: p, id: confirmTaskID(job.TaskID), queue: APIQueue(job.Tenant, job.Lane),
 	})

@@ -75,9 +75,6 @@ type Envelope struct {
 	// Generation is that of the run when the task was enqueued: a run that is
 	// resumed has tasks of a higher one, and drops those of the lower ones.
 	Generation int `json:"generation,omitempty"`
-	// Alone says that the rows are part of no bulk run: the worker that takes the
-	// task up writes them down, under the id of Run. See [Producer.Enqueue].
-	Alone bool `json:"alone,omitempty"`
 	// Swept says of a confirm that its row is one of a sweep.
 	Swept bool `json:"swept,omitempty"`
 }

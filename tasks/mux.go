@@ -49,6 +49,10 @@ type Config struct {
 	// decides on those that have lost their token.
 	Memories Memories
 	Rules    Rules
+	// SubmitRow submits a row by which a sweep gives a status back. To submit it again is
+	// harmless. If another row has the run's id, the error has a method Mismatch() bool.
+	// It is required where there are Memories.
+	SubmitRow func(context.Context, SingleRow) error
 	// Notices is told of what happens to domains; nil: nobody is. Webhooks is
 	// required where there are notices.
 	Notices  Notices
@@ -179,11 +183,6 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 	if err != nil {
 		return m.unrecorded(ctx, t, env, d, Judgement{Outcome: Invalid, Reason: err.Error()})
 	}
-	if env.Alone && classOf(t.Type()) == ofRows {
-		if j := m.registered(ctx, t, env, d); j != nil {
-			return m.unrecorded(ctx, t, env, d, *j)
-		}
-	}
 	job := Job{Envelope: env, TaskID: d.taskID, Lane: laneOf(d.queue)}
 
 	result, err := m.execute(ctx, t, &job, d.retried)
@@ -192,29 +191,6 @@ func (m *Mux) deliver(ctx context.Context, t *asynq.Task, d delivery) error {
 		return nil
 	}
 	return m.conclude(ctx, t, job, result, err, d.retried, m.cfg.Now().Sub(start))
-}
-
-// registered makes sure that the ledger has the rows of a task that came alone; why
-// it has not is what it returns.
-func (m *Mux) registered(ctx context.Context, t *asynq.Task, e Envelope, d delivery) *Judgement {
-	var err error
-	if _, known := m.works[t.Type()]; !known || e.V > Version {
-		err = m.tooNew(t, Job{Envelope: e})
-	} else {
-		err = m.register(ctx, t.Type(), e, t.Payload())
-	}
-	if err == nil {
-		return nil
-	}
-	j := Judge(err)
-	var mismatch interface{ Mismatch() bool }
-	if errors.As(err, &mismatch) && mismatch.Mismatch() {
-		j = Judgement{Outcome: Invalid, Reason: err.Error()}
-	}
-	if j.Outcome == Transient && j.Counts && d.retried+1 >= MaxAttempts {
-		j = Judgement{Outcome: Failed, Reason: fmt.Sprintf("given up after %d attempts: %s", d.retried+1, j.Reason)}
-	}
-	return &j
 }
 
 // errNothingToDo: the rows are settled already.

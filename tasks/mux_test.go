@@ -243,13 +243,6 @@ var errDown = errors.New("dial tcp: connection refused")
 
 func (l failingLedger) failure() error { return cmp.Or(l.err, errDown) }
 
-func (l failingLedger) Register(ctx context.Context, run, kind, tenant string, generation int, createdAt time.Time, rows [][]byte) error {
-	if l.down("register") {
-		return l.failure()
-	}
-	return l.Ledger.Register(ctx, run, kind, tenant, generation, createdAt, rows)
-}
-
 func (l failingLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) ([]bool, map[string][]byte, string, error) {
 	if l.down("standing") {
 		return nil, nil, "", l.failure()

@@ -108,7 +108,6 @@ type Submission struct {
 	producer *Producer
 	run      Run
 	lane     Lane
-	alone    bool // see Envelope.Alone
 	now      func() time.Time
 
 	next   int64    // the item that comes next
@@ -324,7 +323,7 @@ func (s *Submission) settled(ctx context.Context, window []held, first int64) ([
 }
 
 func (s *Submission) envelope() Envelope {
-	return Envelope{V: Version, Tenant: s.run.Tenant, Run: s.run.ID, CreatedAt: s.run.CreatedAt, Generation: s.run.Generation, Alone: s.alone}
+	return Envelope{V: Version, Tenant: s.run.Tenant, Run: s.run.ID, CreatedAt: s.run.CreatedAt, Generation: s.run.Generation}
 }
 
 // rowTasks are the tasks of rows that are a task each.

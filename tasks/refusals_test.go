@@ -22,15 +22,11 @@ const oom = redisAnswer("OOM command not allowed when used memory > 'maxmemory'.
 // TestARefusedWriteUsesUpNoAttempt: whichever write it is, however often, and also on the
 // last attempt; with Redis well again the row goes on.
 func TestARefusedWriteUsesUpNoAttempt(t *testing.T) {
-	for _, call := range []string{"standing", "settle", "note", "register"} {
+	for _, call := range []string{"standing", "settle", "note"} {
 		t.Run(call, func(t *testing.T) {
 			w := newWorld(t)
 			w.sandbox.AddDomain(org, sandbox.Domain{ID: dom, Status: "verified", Use: new(true)})
-			if call == "register" {
-				w.submitAlone(tasks.TypeUpdate, verifyRow("status", "pending"))
-			} else {
-				w.submit(tasks.TypeUpdate, verifyRow("status", "pending"))
-			}
+			w.submit(tasks.TypeUpdate, verifyRow("status", "pending"))
 			q := w.queue.tasks[0]
 			q.retried = tasks.MaxAttempts - 1
 			direct := w.config.Ledger

@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,6 +99,9 @@ func newWorld(t *testing.T, change ...func(*settings)) *world {
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RequestTimeout: 30 * time.Second,
 		ClientLimit: sabotagedLimit{w.saboteur, pace.NewClientLimit(rdb, "default")},
 		Memories:    sabotagedMemories{w.saboteur, w.memories}, Notices: w.notices,
+		SubmitRow: func(_ context.Context, r tasks.SingleRow) error {
+			return w.submitAs(r.Run, r.Kind, r.GiveUp, string(r.Content))
+		},
 		Stopping: w.stopping, Now: w.clock.now,
 	}
 	for _, f := range change {
@@ -176,44 +180,39 @@ func (w *world) submit(kind string, rows ...string) (run string) {
 	w.t.Helper()
 	run = fmt.Sprintf("run%d", len(w.runs))
 	w.runs = append(w.runs, run)
-	r, _, err := w.ledger.Create(w.t.Context(), runs.Run{ID: run, Kind: kind, Tenant: "default", CreatedAt: w.clock.now()})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	submission, err := tasks.NewProducer(w.enqueuer, w.ledger).Begin(tasks.Run{
-		ID: run, Kind: kind, Tenant: "default", CreatedAt: r.CreatedAt, Generation: r.Generation, Rows: int64(len(rows)), Priority: w.priority, GiveUp: w.giveUp,
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	k, _ := tasks.KindOf(kind)
-	for i, source := range rows {
-		row, err := k.Parse(json.RawMessage(source), tasks.Defaults{})
-		if err != nil {
-			w.t.Fatalf("row %d: %v", i, err)
-		}
-		if err := submission.Add(w.t.Context(), int64(i), []byte(source), row); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	if _, err := submission.Finish(w.t.Context()); err != nil {
+	if err := w.submitAs(run, kind, w.giveUp, rows...); err != nil {
 		w.t.Fatal(err)
 	}
 	return run
 }
 
-// submitAlone hands one row in by itself, as run0.
-func (w *world) submitAlone(kind, source string) {
-	w.t.Helper()
-	k, _ := tasks.KindOf(kind)
-	row, err := k.Parse(json.RawMessage(source), tasks.Defaults{})
+// submitAs is submit with an id, for a run that may exist.
+func (w *world) submitAs(run, kind string, giveUp time.Duration, rows ...string) error {
+	ctx := w.t.Context()
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(rows, "\n"))))
+	r, created, err := w.ledger.Create(ctx, runs.Run{ID: run, Kind: kind, Tenant: "default", Digest: digest, CreatedAt: w.clock.now()})
 	if err != nil {
-		w.t.Fatal(err)
+		return err
 	}
-	producer := tasks.NewProducer(w.enqueuer, nil)
-	if _, err := producer.Enqueue(w.t.Context(), tasks.Alone{ID: "run0", Row: row, GiveUp: w.giveUp, CreatedAt: w.clock.now()}); err != nil {
-		w.t.Fatal(err)
+	submission, err := tasks.NewProducer(w.enqueuer, w.ledger).Begin(tasks.Run{
+		ID: run, Kind: kind, Tenant: "default", CreatedAt: r.CreatedAt, Generation: r.Generation, Rows: int64(len(rows)), Priority: w.priority, GiveUp: giveUp, Existed: !created,
+	})
+	if err != nil {
+		return err
 	}
+	defer submission.Close()
+	k, _ := tasks.KindOf(kind)
+	for i, source := range rows {
+		row, err := k.Parse(json.RawMessage(source), tasks.Defaults{})
+		if err == nil {
+			err = submission.Add(ctx, int64(i), []byte(source), row)
+		}
+		if err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+	}
+	_, err = submission.Finish(ctx)
+	return err
 }
 
 // reboot is the worker started again after Stop was closed, or with other
@@ -745,10 +744,6 @@ func (q sabotagedQueue) EnqueueContext(ctx context.Context, task *asynq.Task, op
 type sabotagedLedger struct {
 	s      *saboteur
 	ledger tasks.Ledger
-}
-
-func (l sabotagedLedger) Register(ctx context.Context, run, kind, tenant string, generation int, createdAt time.Time, rows [][]byte) error {
-	return l.s.call("ledger.register", func() error { return l.ledger.Register(ctx, run, kind, tenant, generation, createdAt, rows) })
 }
 
 func (l sabotagedLedger) Standing(ctx context.Context, run, kind string, generation int, items []int64) (settled []bool, kept map[string][]byte, drop string, err error) {

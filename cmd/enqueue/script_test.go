@@ -31,6 +31,7 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/watch"
+	"orgops/producer"
 )
 
 func TestMain(m *testing.M) {
@@ -87,7 +88,7 @@ func TestScripts(t *testing.T) {
 			"later":              later,
 			"remember":           remember,
 			"state":              state,
-			"alone":              alone,
+			"single":             single,
 			"dns":                setDNS,
 			"alias":              setAlias,
 			"watch":              watchRedis,
@@ -360,11 +361,16 @@ func state(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// alone writes a row down as a worker does that came in no run.
-func alone(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 3, "alone ID KIND ROW")
-	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-	ts.Check(of(ts).ledger().Register(context.Background(), args[0], args[1], "default", 0, at, [][]byte{[]byte(args[2])}))
+// single submits a single row, as a Go service does.
+func single(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, false, args, 3, "single ID KIND ROW")
+	_, err := producer.New(of(ts).client).Submit(context.Background(), producer.Row{ID: args[0], Kind: args[1], Row: []byte(args[2])})
+	if neg && !errors.Is(err, producer.ErrMismatch) {
+		ts.Fatalf("submitted: %v", err)
+	}
+	if !neg {
+		ts.Check(err)
+	}
 }
 
 // watchRedis has reached wait for the next command of that name at Redis.

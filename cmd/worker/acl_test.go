@@ -18,6 +18,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/producer"
 )
 
 // guarded is a Redis with the users of deploy/redis, and one besides who may do
@@ -166,7 +167,11 @@ func (f *fleet) controlCore(client redis.UniversalClient) {
 	own.submit(ledger.NewRun{ID: "core-held", Kind: kinds.Remove, Control: ledger.Control{Paused: true}}, coreClients)
 	own.submit(ledger.NewRun{ID: "core-dropped", Kind: kinds.Remove, Control: ledger.Control{Paused: true}}, coreClients)
 	own.submit(ledger.NewRun{ID: "core-done", Kind: kinds.Remove}, coreClients)
+	if _, err := producer.New(client).Submit(ctx, producer.Row{ID: "core-single", Kind: producer.Remove, Row: coreClients[0]}); err != nil {
+		f.t.Errorf("submit a single row: %v", err)
+	}
 	own.finished("core-done")
+	own.finished("core-single")
 	for what, err := range map[string]error{
 		"pause": core.Pause(ctx, "core-held"), "cancel": core.Cancel(ctx, "core-dropped"), "delete": core.Delete(ctx, "core-done"),
 	} {

@@ -2,18 +2,23 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/producer"
 	"orgops/tasks"
 )
 
@@ -119,32 +124,122 @@ func (f *fleet) awaitNoTask(queue string) {
 	})
 }
 
-// TestSingleRowStaysCancelled: a row that a service has enqueued by itself, and that was
-// cancelled and deleted while the tenant was in trouble, is not carried out later.
-func TestSingleRowStaysCancelled(t *testing.T) {
-	f := assemble(t)
-	rows, _ := f.clientRows(2)
-	organization, client, _ := strings.Cut(rows[0], ",")
-	f.fault(fmt.Sprintf(`{"operation":%q,"status":503}`, sandbox.OpRemoveOrganizationClients))
-	kind, _ := tasks.KindOf(tasks.TypeRemove)
-	row, err := kind.Parse(json.RawMessage(fmt.Sprintf(`{"organization_id":%q,"client_id":%q}`, organization, client)), tasks.Defaults{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tasks.NewProducer(asynq.NewClientFromRedisClient(f.redis), nil).Enqueue(t.Context(), tasks.Alone{ID: "signup-4711", Row: row}); err != nil {
-		t.Fatal(err)
-	}
+// single submits the removal of a client as a single row.
+func (f *fleet) single(id, row string) error {
+	f.t.Helper()
+	organization, client, _ := strings.Cut(row, ",")
+	_, err := producer.New(f.redis).Submit(f.t.Context(), producer.Row{
+		ID: id, Kind: producer.Remove, Row: fmt.Appendf(nil, `{"organization_id":%q,"client_id":%q}`, organization, client),
+	})
+	return err
+}
+
+// TestSingleRow: a row that a service submits by itself is carried out once, however often
+// it is submitted, and its end is no event. Another row under its id is refused.
+func TestSingleRow(t *testing.T) {
+	f, l := assemble(t), listen(t, true)
+	maps.Copy(f.env, map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret})
+	rows, others := f.clientRows(2)
 	f.work("one")
-	await(t, "its run", func() bool { _, err := f.ledger.Get(t.Context(), "signup-4711"); return err == nil })
-	f.openFor("signup-4711", 1, "503")
-	f.typed("runs", "cancel", "signup-4711")
-	f.typed("runs", "delete", "signup-4711")
-	f.quick()
-	f.awaitNoTask(tasks.APIQueue(tasks.DefaultTenant, tasks.Fast))
-	if clients := f.state().Clients[organization]; !slices.Contains(clients, client) {
-		t.Errorf("client %s was removed after its row was cancelled and deleted", client)
+	for range 3 {
+		if err := f.single("signup-4711", rows[0]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if r, err := f.ledger.Get(t.Context(), "signup-4711"); err == nil {
-		t.Errorf("its run is back: %+v", r)
+	if err := f.single("signup-4711", others[0]); !errors.Is(err, producer.ErrMismatch) {
+		t.Errorf("another row under its id: %v", err)
+	}
+	if r := f.ended("signup-4711"); r.Counts["done"] != 1 {
+		t.Errorf("counts %v, want one row done", r.Counts)
+	}
+	if err := f.single("signup-4711", rows[0]); err != nil {
+		t.Errorf("submitted after its end: %v", err)
+	}
+	f.submitClients("nightly", others)
+	for _, id := range []ledger.RunID{"signup-4711", "nightly"} {
+		await(t, "what follows the end of "+string(id), func() bool {
+			r, err := f.ledger.Core().Get(t.Context(), id)
+			return err == nil && !r.FinishedAt.IsZero()
+		})
+	}
+	await(t, "the event of the run", func() bool { return len(l.events()) > 0 })
+	if events := l.events(); !slices.Equal(events, []string{"run.finished nightly"}) {
+		t.Errorf("events %q, want that of the run alone", events)
+	}
+	f.wantRemoved(slices.Concat(rows, others))
+}
+
+// message returns the first message that a worker has in progress.
+func (f *fleet) message() (left *asynq.Task) {
+	f.t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(f.redis)
+	await(f.t, "a task in progress", func() bool {
+		active, err := inspector.ListActiveTasks(engine.Queue(tasks.DefaultTenant))
+		if err != nil || len(active) == 0 { // an error: there is no queue yet
+			return false
+		}
+		left = asynq.NewTask(active[0].Type, active[0].Payload)
+		return true
+	})
+	return left
+}
+
+// deliver enqueues a message once more.
+func (f *fleet) deliver(left *asynq.Task) {
+	f.t.Helper()
+	client := asynq.NewClientFromRedisClient(f.redis)
+	if _, err := client.EnqueueContext(f.t.Context(), left, asynq.Queue(engine.Queue(tasks.DefaultTenant))); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestSingleRowStaysCancelled: a row that a service has submitted by itself, and that was
+// cancelled while the tenant was in trouble, is not carried out later, whether it was also
+// deleted, and whether a task of it is still in the queue.
+func TestSingleRowStaysCancelled(t *testing.T) {
+	for name, rest := range map[string]func(f *fleet, row string){
+		"cancelled": func(f *fleet, row string) {
+			if err := f.single("signup-4711", row); err != nil {
+				f.t.Errorf("submitted again: %v", err)
+			}
+		},
+		"deleted": func(f *fleet, _ string) {
+			f.typed("runs", "delete", "signup-4711")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := assemble(t)
+			rows, others := f.clientRows(2)
+			f.fault(fmt.Sprintf(`{"operation":%q,"status":503,"latency_ms":200}`, sandbox.OpRemoveOrganizationClients))
+			if err := f.single("signup-4711", rows[0]); err != nil {
+				t.Fatal(err)
+			}
+			one := f.work("one")
+			left := f.message()
+			f.openFor("signup-4711", 1, "503")
+			f.typed("runs", "cancel", "signup-4711")
+			f.ended("signup-4711")
+			rest(f, rows[0])
+			f.quick()
+			before := len(f.removed())
+			f.deliver(left)
+			one.signal(syscall.SIGKILL)
+			_ = one.wait(patience) // it says that it was killed
+			f.deliver(left)
+			f.work("two") // it reads from the ledger what is due
+			f.submitClients("nightly", others)
+			f.ended("nightly")
+			f.awaitNoTask(engine.Queue(tasks.DefaultTenant))
+			if n := len(f.removed()) - before; n != 1 { // that of the other run
+				t.Errorf("%d requests after it was cancelled, want 1", n)
+			}
+			organization, client, _ := strings.Cut(rows[0], ",")
+			if clients := f.state().Clients[organization]; !slices.Contains(clients, client) {
+				t.Errorf("client %s was removed after its row was cancelled", client)
+			}
+			if r, err := f.ledger.Get(t.Context(), "signup-4711"); name == "deleted" && err == nil {
+				t.Errorf("its run is back: %+v", r)
+			}
+		})
 	}
 }

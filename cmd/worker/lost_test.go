@@ -3,9 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"orgops/internal/redistest"
+	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -15,7 +15,14 @@ import (
 func TestLostRowsAreTold(t *testing.T) {
 	d := newDesk(t)
 	rows := [][]byte{[]byte(`{"organization_id":"org","discovery_domain_id":"d0"}`)}
-	if err := d.ledger.Register(t.Context(), "job", tasks.TypeVerify, tasks.DefaultTenant, 1, time.Now(), rows); err != nil {
+	_, _, err := d.ledger.Create(t.Context(), runs.Run{ID: "job", Kind: tasks.TypeVerify, Tenant: tasks.DefaultTenant, Format: "jsonl"})
+	if err == nil {
+		err = d.ledger.StoreRows(t.Context(), "job", 0, rows)
+	}
+	if err == nil {
+		err = d.ledger.Seal(t.Context(), "job", 1)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	box := startBox(t, sandbox.Options{})

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/tracing"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
+	"orgops/producer"
 	"orgops/tasks"
 )
 
@@ -161,7 +162,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, w.traces, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
-		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
+		Memories: watch.New(w.redis, t.Name), Rules: t.rules, SubmitRow: submitter(producer.New(w.redis)),
 	}
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)
@@ -253,3 +254,11 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 var _ interface {
 	Answered(context.Context, string, int, http.Header)
 } = measuredGate{}
+
+// submitter returns what submits the rows by which sweeps give statuses back.
+func submitter(p *producer.Producer) func(context.Context, tasks.SingleRow) error {
+	return func(ctx context.Context, r tasks.SingleRow) error {
+		_, err := p.Submit(ctx, producer.Row{ID: r.Run, Tenant: r.Tenant, Kind: r.Kind, Row: r.Content, GiveUp: r.GiveUp})
+		return err
+	}
+}

@@ -40,11 +40,7 @@ func (l *Ledger) CreateInCore(ctx context.Context, n ledger.NewRun) (Run, ledger
 	if err := n.ID.Validate(); err != nil {
 		return Run{}, ledger.Run{}, false, err
 	}
-	old, err := l.get(ctx, string(n.ID))
-	if err == nil {
-		return Run{}, ledger.Run{}, false, taken(string(n.ID), old.Kind, string(n.Kind))
-	}
-	if !errors.Is(err, ErrNotFound) {
+	if err := l.checkFreeInOld(ctx, n); err != nil {
 		return Run{}, ledger.Run{}, false, err
 	}
 	run, created, err := l.core.Create(ctx, n)
@@ -56,6 +52,32 @@ func (l *Ledger) CreateInCore(ctx context.Context, n ledger.NewRun) (Run, ledger
 		return Run{}, ledger.Run{}, false, err
 	}
 	return FromCore(run, counts), run, created, nil
+}
+
+// SubmitRow submits a single row to [Ledger.Core], as its method of that name does. If a run
+// of either ledger has the id with another row, tenant or kind, the error is a
+// [MismatchError].
+func (l *Ledger) SubmitRow(ctx context.Context, n ledger.NewRun, row []byte) (created bool, err error) {
+	if err := n.ID.Validate(); err != nil {
+		return false, err
+	}
+	if err := l.checkFreeInOld(ctx, n); err != nil {
+		return false, err
+	}
+	_, created, err = l.core.SubmitRow(ctx, n, row)
+	return created, mismatch(err)
+}
+
+// checkFreeInOld returns a [MismatchError] if a run of the old ledger has the id.
+func (l *Ledger) checkFreeInOld(ctx context.Context, n ledger.NewRun) error {
+	old, err := l.get(ctx, string(n.ID))
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = taken(string(n.ID), old.Kind, string(n.Kind))
+	}
+	return err
 }
 
 // checkFree returns a [MismatchError] if a run of the core has the id.

@@ -137,6 +137,13 @@ func (l *Ledger) addOpenCore(ctx context.Context, open map[string]Open) error {
 	if err != nil {
 		return err
 	}
+	core, singles := splitSingles(core)
+	for _, r := range singles { // that have not ended: their rows are open
+		o := open[string(r.Tenant)]
+		o.Runs++
+		o.Rows += r.Rows
+		open[string(r.Tenant)] = o
+	}
 	all, err := l.fromCore(ctx, core)
 	if err != nil {
 		return err
@@ -148,6 +155,18 @@ func (l *Ledger) addOpenCore(ctx context.Context, open map[string]Open) error {
 		open[r.Tenant] = o
 	}
 	return nil
+}
+
+// splitSingles divides runs into those of lists, and single rows.
+func splitSingles(all []ledger.Run) (others, singles []ledger.Run) {
+	for _, r := range all {
+		if r.Description.Single {
+			singles = append(singles, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return others, singles
 }
 
 // unsettledCore returns the ids of the runs of the core that have not ended and wait for
@@ -163,18 +182,28 @@ func (l *Ledger) unsettledCore(ctx context.Context) ([]string, error) {
 	return ids, err
 }
 
-// coreIDs returns the ids of all runs of the core.
+// coreIDs returns the ids of all runs of the core, also of single rows.
 func (l *Ledger) coreIDs(ctx context.Context) ([]string, error) {
 	tenants, err := l.core.Tenants(ctx)
 	if err != nil {
 		return nil, err
 	}
 	lists, err := l.core.Entries(ctx, time.Time{}, 0, tenants...)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tenants {
+		singles, err := l.core.Singles(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		lists = append(lists, singles)
+	}
 	var ids []string
 	for _, e := range slices.Concat(lists...) {
 		ids = append(ids, string(e.Run))
 	}
-	return ids, err
+	return ids, nil
 }
 
 // pauseCore pauses a run of the core.

@@ -348,6 +348,10 @@ func TestFacadeIDs(t *testing.T) {
 		_, _, err := l.Create(ctx, runs.Run{ID: id, Kind: kind, Tenant: "acme"})
 		return err
 	}
+	single := func(id ledger.RunID, tenant ledger.Tenant) error {
+		_, err := l.SubmitRow(ctx, ledger.NewRun{ID: id, Kind: updates, Tenant: tenant}, []byte(`{}`))
+		return err
+	}
 	for name, c := range map[string]struct {
 		err    error
 		member string
@@ -357,7 +361,9 @@ func TestFacadeIDs(t *testing.T) {
 		"id of the core, the same kind": {inOld("new", updates), "content"},
 		"other digest":                  {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}), "content"},
 		"other tenant":                  {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "beta"}), "tenant"},
-		"single rows":                   {l.Register(ctx, "new", updates, "acme", 1, time.Now(), content(0, 1)), "content"},
+		"single row":                    {single("new", "acme"), "content"},
+		"single row, old id":            {single("old", "acme"), "kind"},
+		"single row, other tenant":      {single("new", "beta"), "tenant"},
 	} {
 		if e, ok := errors.AsType[*runs.MismatchError](c.err); !ok || e.Member != c.member {
 			t.Errorf("%s: %v, want a mismatch of the %s", name, c.err, c.member)

@@ -9,8 +9,8 @@
 // it was created to be kept, Redis forgets it. To cancel a run is to seal it as it is and to settle what is open, but for
 // the rows that have begun: what became of their requests is found out first.
 //
-// Rows that came to the queue by themselves are a run of their own, which List
-// leaves out (see [Ledger.Register]). A run that has ended may be retried: it
+// A row that was submitted by itself is a run of its own, which List leaves out
+// (see [Ledger.SubmitRow]). A run that has ended may be retried: it
 // keeps the ids of its children, which repeat rows of it (see [Ledger.Adopt]).
 //
 //	            Create             Seal                last Settle
@@ -41,11 +41,9 @@
 //	orgops:v1:{run:<id>}:intents    hash: row that has begun -> name:mark
 //	orgops:v1:{run:<id>}:rows       hash: first row of a chunk -> its SHA-256, then the chunk, compressed
 //	orgops:v1:{run:<id>}:scratch    bitmap: only while a script runs
-//	orgops:v1:{run:<id>}:deleted    string: for 30 days after a registered run was deleted
 //	orgops:v1:runs                  sorted set: ids by creation in ms
 //	orgops:v1:runs:sealed           set: ids that are sealed and may not have ended
 //	orgops:v1:runs:untold           set: ids of which nobody was told yet that they have ended
-//	orgops:v1:runs:singles          sorted set: ids of registered runs by when they first were, in ms, for 400 days
 //	orgops:v1:runs:reconciled       string: there until it is someone's turn again to look for lost rows
 //	orgops:schema                   version of all of this
 //

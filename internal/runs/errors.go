@@ -12,9 +12,6 @@ var (
 	// ErrNotFound says that there is no such run: it never was, or ended more
 	// than [Retention] ago.
 	ErrNotFound = ledger.ErrNotFound
-	// errDeleted refuses to register rows again whose run was deleted.
-	errDeleted = fmt.Errorf("it was deleted, and its id is not used again for 30 days; "+
-		"if the row is still wanted, enqueue it under another id (%w)", ErrNotFound)
 	// ErrGap says that rows which were stored are not there any more.
 	ErrGap = errors.New("rows that were submitted are lost (was Redis restarted?)")
 	// ErrMismatch says that the run is there but another one than was meant; it

@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // RowEvidence is the evidence kept with a settled row: see [RowState].
@@ -61,32 +58,12 @@ func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence
 	}
 }
 
-// singleFor is how long a registered run is in the set of those: longer than any of them
-// is kept.
-const singleFor = 400 * 24 * time.Hour
-
-// noteSingle adds a run that is about to be registered to the set of those, and takes the
-// oldest out.
-func (l *Ledger) noteSingle(ctx context.Context, run string) error {
-	now := time.Now()
-	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.ZAddNX(ctx, singlesKey, redis.Z{Score: float64(now.UnixMilli()), Member: run})
-		p.ZRemRangeByScore(ctx, singlesKey, "-inf", strconv.FormatInt(now.Add(-singleFor).UnixMilli(), 10))
-		return nil
-	})
-	return err
-}
-
-// IDs returns the ids of all runs, in no order, also of registered ones, which [Ledger.List]
-// leaves out. Some may be forgotten by now.
+// IDs returns the ids of all runs, in no order, also of single rows, which [Ledger.List]
+// leaves out. Some may be deleted by now.
 func (l *Ledger) IDs(ctx context.Context) ([]string, error) {
-	var ids []string
-	for _, set := range []string{indexKey, singlesKey} {
-		some, err := l.rdb.ZRange(ctx, set, 0, -1).Result()
-		if err != nil {
-			return nil, fmt.Errorf("list all runs: %w", err)
-		}
-		ids = append(ids, some...)
+	ids, err := l.rdb.ZRange(ctx, indexKey, 0, -1).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list all runs: %w", err)
 	}
 	core, err := l.coreIDs(ctx)
 	if err != nil {

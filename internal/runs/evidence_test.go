@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/ledger"
 )
 
 // TestEvidenceOfSettledRows is kept with the outcome, read back by row and by run, and
@@ -56,7 +57,7 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 	}
 }
 
-// TestIDs are those of all runs, also of rows that came by themselves and have ended.
+// TestIDs are those of all runs, also of single rows that have ended.
 func TestIDs(t *testing.T) {
 	l, _ := newLedger(t)
 	var want []string
@@ -66,10 +67,7 @@ func TestIDs(t *testing.T) {
 		seal(t, l, id, 1)
 		want = append(want, id)
 	}
-	if err := l.Register(t.Context(), "single", kind, "default", 7, time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
-		t.Fatal(err)
-	}
-	settle(t, l, "single", "done", "", 0)
+	submitRow(t, l, ledger.NewRun{ID: "single", Kind: updates, Tenant: "default"}, `{}`).end(0, done())
 	want = append(want, "single")
 	got, err := l.IDs(t.Context())
 	if err != nil {

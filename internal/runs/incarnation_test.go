@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
 
@@ -71,57 +70,5 @@ func TestTasksOfAnEarlierRun(t *testing.T) {
 	}
 	if r := get(t, l, "a"); r.Settled != 0 || r.Stored != 3 || r.Walk.Note != "" || len(marks(t, l, "a", 0)) != 0 {
 		t.Errorf("run %+v, marks %v: want it untouched", r, marks(t, l, "a", 0))
-	}
-}
-
-// TestDeletedRowsAreNotRegisteredAgain, but for 30 days; a run that was not registered
-// leaves its id free.
-func TestDeletedRowsAreNotRegisteredAgain(t *testing.T) {
-	m := redistest.Mini(t)
-	l, _ := newLedger(t)
-	start := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
-	m.SetTime(start)
-	register := func(id string, createdAt time.Time) error {
-		return l.Register(t.Context(), id, kind, "default", 7, createdAt, [][]byte{[]byte(`{}`)})
-	}
-	drop := func(id string) {
-		t.Helper()
-		if _, err := l.Cancel(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Delete(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tomorrow := start.Add(24 * time.Hour) // by a clock that is ahead
-	for id, createdAt := range map[string]time.Time{"now": start, "ahead": tomorrow} {
-		if err := register(id, createdAt); err != nil {
-			t.Fatal(err)
-		}
-		drop(id)
-		if err := register(id, createdAt); !errors.Is(err, runs.ErrNotFound) {
-			t.Errorf("%s: registered again: %v", id, err)
-		}
-	}
-	m.SetTime(start.Add(runs.Retention - time.Second))
-	if err := register("now", start); !errors.Is(err, runs.ErrNotFound) {
-		t.Errorf("registered again after 30 days less a second: %v", err)
-	}
-	m.SetTime(start.Add(runs.Retention + time.Second))
-	if err := register("now", start); err != nil {
-		t.Errorf("after more than 30 days: %v", err)
-	}
-	if err := register("ahead", tomorrow); !errors.Is(err, runs.ErrNotFound) {
-		t.Errorf("registered again less than 30 days after its time: %v", err)
-	}
-
-	create(t, l, "ahead") // a run of many rows may have the id
-	if err := register("ahead", tomorrow); !errors.Is(err, runs.ErrNotFound) {
-		t.Errorf("registered into another run: %v", err)
-	}
-	create(t, l, "bulk")
-	drop("bulk")
-	if err := register("bulk", start); err != nil {
-		t.Errorf("after a run of many rows of that id: %v", err)
 	}
 }

@@ -137,7 +137,7 @@ func (l *Ledger) NoteLost(ctx context.Context, run string, rows int64, walk bool
 
 // Open is what is open of one tenant.
 type Open struct {
-	Runs int64 // that have not ended, those of rows that came by themselves among them
+	Runs int64 // that have not ended, single rows among them
 	Rows int64 // of these runs, submitted and not settled
 	Lost int64 // of these rows, those that [Ledger.NoteLost] was told of
 }
@@ -190,7 +190,7 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]Open, error) {
 }
 
 // perhapsOpen are the ids among which are all runs that have not ended: those that
-// were not told to have ended, and those whose rows came by themselves.
+// were not told to have ended, and those that are sealed.
 func (l *Ledger) perhapsOpen(ctx context.Context) ([]string, error) {
 	var sets [2]*redis.StringSliceCmd
 	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
@@ -151,9 +152,9 @@ func TestOpenByTenant(t *testing.T) {
 	if err := l.Told(t.Context(), "told"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Register(t.Context(), "alone", kind, "c", 0, time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
-		t.Fatal(err)
-	}
+	submitRow(t, l, ledger.NewRun{ID: "single", Kind: updates, Tenant: "c"}, `{}`)
+	settled := submitRow(t, l, ledger.NewRun{ID: "settled", Kind: updates, Tenant: "c"}, `{}`)
+	settled.end(0, done())
 	if err := l.NoteLost(t.Context(), "sealed", 4, false); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,6 @@ var (
 	preludeLua string
 	//go:embed lua/create.lua
 	createLua string
-	//go:embed lua/register.lua
-	registerLua string
 	//go:embed lua/store.lua
 	storeLua string
 	//go:embed lua/seal.lua
@@ -59,7 +57,6 @@ var (
 
 var (
 	createScript   = redis.NewScript(preludeLua + createLua)
-	registerScript = redis.NewScript(preludeLua + registerLua)
 	storeScript    = redis.NewScript(preludeLua + storeLua)
 	sealScript     = redis.NewScript(preludeLua + sealLua)
 	settleScript   = redis.NewScript(preludeLua + settleLua)
@@ -84,12 +81,11 @@ var (
 
 // Keys outside of runs.
 const (
-	indexKey   = "orgops:v1:runs"
-	sealedKey  = "orgops:v1:runs:sealed"
-	untoldKey  = "orgops:v1:runs:untold"
-	turnKey    = "orgops:v1:runs:reconciled"
-	singlesKey = "orgops:v1:runs:singles"
-	schemaKey  = "orgops:schema"
+	indexKey  = "orgops:v1:runs"
+	sealedKey = "orgops:v1:runs:sealed"
+	untoldKey = "orgops:v1:runs:untold"
+	turnKey   = "orgops:v1:runs:reconciled"
+	schemaKey = "orgops:schema"
 )
 
 // key is one of a run's keys; all of them share its hash tag.
@@ -101,7 +97,7 @@ func keys(run string) []string {
 		key(run, "run"), key(run, "settled"), key(run, "cancelled"), key(run, "told"),
 		key(run, "fates"), key(run, "notes"), key(run, "kept"), key(run, "rows"),
 		key(run, "scratch"), key(run, "begun"), key(run, "intents"),
-		key(run, "walk"), key(run, "deleted"),
+		key(run, "walk"),
 	}
 }
 
@@ -120,8 +116,6 @@ func (l *Ledger) do(ctx context.Context, script *redis.Script, run string, want 
 		return "", nil, ErrNotFound
 	case "cancelled":
 		return "", nil, ErrCancelled
-	case "deleted":
-		return "", nil, errDeleted
 	case "mismatch":
 		member, have := fmt.Sprint(answer[1]), fmt.Sprint(answer[2])
 		e := &MismatchError{Run: run, Member: member, Have: have, Want: want[member]}

@@ -10,9 +10,8 @@ import (
 )
 
 // Untold returns, in the order of their ids, the runs that have ended and of which
-// nobody was told so: [Ledger.Told] was not called since they were created. Rows
-// that came by themselves ([Ledger.Register]) are not among them, nor are runs of the
-// core, whose dispatcher does what follows an end. A run that cannot
+// nobody was told so: [Ledger.Told] was not called since they were created. Runs of the
+// core are not among them: their dispatcher does what follows an end. A run that cannot
 // be read is in the error, beside which the others are returned. Runs of tenants that
 // are not ours are left out. It costs one round trip, another while there are runs
 // that are open or others', and one for each run that it returns.

@@ -3,7 +3,6 @@ package runs_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,13 +82,6 @@ func TestUntold(t *testing.T) {
 		t.Fatalf("created %t, %v", created, err)
 	}
 	want("of one whose producer comes back", "a", "cancelled")
-	if err := l.Register(t.Context(), "alone", kind, "default", 0, time.Now(), [][]byte{[]byte(`{}`)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Settle(t.Context(), "alone", kind, 0, []int64{0}, "done", ""); err != nil {
-		t.Fatal(err)
-	}
-	want("of rows that came by themselves", "a", "cancelled")
 	if n := rdb.SCard(t.Context(), "orgops:v1:runs:untold").Val(); n != 3 {
 		t.Errorf("%d runs are kept for telling, want the two that have ended and the open one", n)
 	}

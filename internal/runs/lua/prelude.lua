@@ -5,8 +5,6 @@ local told, fates, notes, kept, rows = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[
 local scratch = KEYS[9] -- there only while a script runs
 local begun, intents = KEYS[10], KEYS[11]
 local cursor = KEYS[12] -- of a run whose rows a walk finds
-local deleted = KEYS[13] -- of a single row: it remains when the run is deleted, hence:
-local run_keys = 12
 
 local function now()
   local t = redis.call('TIME')
@@ -62,7 +60,7 @@ local function conclude()
     ended = now()
     redis.call('HSET', run, 'ended_at', ended)
   end
-  for i = 1, run_keys do
+  for i = 1, #KEYS do
     redis.call('PEXPIREAT', KEYS[i], ended + tonumber(r[5] or ARGV[1]))
   end
 end

@@ -1,0 +1,78 @@
+package runs_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"orgops/internal/ledger"
+	"orgops/internal/runs"
+)
+
+// submitRow submits a single row to the core.
+func submitRow(t *testing.T, l *runs.Ledger, n ledger.NewRun, row string) coreRun {
+	t.Helper()
+	created, err := l.SubmitRow(t.Context(), n, []byte(row))
+	if err != nil || !created {
+		t.Fatalf("submit %s: created %v, %v", n.ID, created, err)
+	}
+	run, err := l.Core().Get(t.Context(), n.ID)
+	check(t, err)
+	return coreRun{t: t, Ledger: l, run: run, session: ledger.NewSessionID()}
+}
+
+// TestSingleRow: lists leave a single row out, and every other method takes its id.
+func TestSingleRow(t *testing.T) {
+	l, _ := newLedger(t)
+	ctx := t.Context()
+	one := ledger.NewRun{ID: "single", Kind: updates, Tenant: "acme", Description: ledger.Description{Format: "jsonl"}}
+	row := submitRow(t, l, one, `{"organization_id":"org_1"}`)
+	submitInCore(t, l, ledger.NewRun{ID: "run", Kind: updates, Tenant: "acme"}, 1)
+	onlyTheRun := func(when string) {
+		t.Helper()
+		all, err := l.List(ctx)
+		check(t, err)
+		if have := idsOf(all); !slices.Equal(have, []string{"run"}) {
+			t.Errorf("%s: list %v", when, have)
+		}
+		if have := pages(ctx, t, l, runs.Wanted{Most: 1}); !slices.Equal(have, []string{"run"}) {
+			t.Errorf("%s: pages %v", when, have)
+		}
+	}
+	onlyTheRun("open")
+	unsettled, err := l.Unsettled(ctx)
+	check(t, err)
+	if !slices.Equal(unsettled, []string{"run", "single"}) {
+		t.Errorf("unsettled %v: a command that waits for all runs waits for this one", unsettled)
+	}
+	if found := collect(t, l.Search(ctx, "single", []byte("org_1"))); len(found) != 1 {
+		t.Errorf("found %v", found)
+	}
+	check(t, l.Pause(ctx, "single"))
+	if r := get(t, l, "single"); !r.Paused || !r.Sealed || r.Total != 1 || r.Ended() {
+		t.Errorf("paused %+v", r)
+	}
+	_, err = l.Resume(ctx, "single")
+	check(t, err)
+	row.end(0, ledger.Result{Outcome: "failed", Detail: "no"})
+	onlyTheRun("ended")
+	if r := get(t, l, "single"); !r.Ended() || r.Counts["failed"] != 1 {
+		t.Errorf("ended %+v", r)
+	}
+	if created, err := l.SubmitRow(ctx, one, []byte(`{"organization_id":"org_1"}`)); err != nil || created {
+		t.Errorf("submitted again: created %v, %v", created, err)
+	}
+	_, err = l.SubmitRow(ctx, one, []byte(`{"organization_id":"org_2"}`))
+	if e, ok := errors.AsType[*runs.MismatchError](err); !ok || e.Member != "content" || !errors.Is(err, runs.ErrMismatch) {
+		t.Errorf("another row: %v", err)
+	}
+	check(t, l.Delete(ctx, "single"))
+	if _, err := l.Get(ctx, "single"); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+	ids, err := l.IDs(ctx)
+	check(t, err)
+	if !slices.Equal(ids, []string{"run"}) {
+		t.Errorf("ids %v", ids)
+	}
+}

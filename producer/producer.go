@@ -1,0 +1,135 @@
+package producer
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// The kinds of rows.
+const (
+	Verify   = tasks.TypeVerify // verify a discovery domain
+	Update   = tasks.TypeUpdate // update a discovery domain
+	Remove   = tasks.TypeRemove // remove a client from an organization
+	Template = tasks.TypeCreate // create a template
+)
+
+// Errors of [Producer.Submit], for errors.Is.
+var (
+	// ErrMismatch reports that another row, or a run of many rows, has the id. Nothing has
+	// changed.
+	ErrMismatch = runs.ErrMismatch
+	// ErrNoMemory reports that Redis is at its maxmemory. The row can be submitted again.
+	ErrNoMemory = ledger.ErrNoMemory
+)
+
+// Row is a row to be submitted. Kind and Row are required.
+type Row struct {
+	// ID names the row and its run: 1 to 64 letters, digits, - or _. Choose one that
+	// follows from what the row is for, such as signup-4711: then the row can be submitted
+	// again safely. Empty: Submit makes one.
+	ID string
+	// Tenant is the tenant's name; empty: default.
+	Tenant string
+	// Kind is [Verify], [Update], [Remove] or [Template].
+	Kind string
+	// Row is a JSON object with the columns that a file of this kind has as members, or
+	// the body of a template.
+	Row json.RawMessage
+	// GiveUp is how long a row of kind Verify waits for its token; 0: 72 hours.
+	GiveUp time.Duration
+	// Label is free text for people; at most 200 characters are kept.
+	Label string
+	// Priority is high or normal; empty: high, as for any run of few rows.
+	Priority tasks.Priority
+	// NotBefore is when the row may start; zero: at once.
+	NotBefore time.Time
+}
+
+// Producer submits rows. It is safe for concurrent use.
+type Producer struct {
+	ledger *runs.Ledger
+	// checked is set once the version of the data in Redis was found to be ours.
+	checked atomic.Bool
+}
+
+// New returns a producer for the Redis of the workers. It does not connect.
+func New(rdb redis.UniversalClient) *Producer { return &Producer{ledger: runs.New(rdb)} }
+
+// Submit commits the row and returns its id. To submit the same row again under the same id
+// is harmless, also while it is executed and after its end, whatever the other fields are
+// then; a row that was cancelled stays cancelled. If the id has another row, kind or tenant
+// the error is [ErrMismatch]. An id is free again when its run was deleted, by an operator or
+// 30 days after its end. On any other error the row may or may not be committed, and may be
+// submitted again; the id is empty only if the row is refused before Redis is asked.
+func (p *Producer) Submit(ctx context.Context, r Row) (id string, err error) {
+	r.ID = cmp.Or(r.ID, newID(time.Now()))
+	r.Tenant = cmp.Or(r.Tenant, tasks.DefaultTenant)
+	content, err := r.content()
+	if err != nil {
+		return "", err
+	}
+	if err := p.check(ctx); err != nil {
+		return r.ID, err
+	}
+	_, err = p.ledger.SubmitRow(ctx, ledger.NewRun{
+		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
+		Description: ledger.Description{Label: r.Label, Format: intake.FormatJSONL, Priority: string(r.Priority), GiveUp: r.GiveUp},
+		Control:     ledger.Control{NotBefore: r.NotBefore},
+	}, content)
+	if err != nil {
+		return r.ID, fmt.Errorf("submit row %s: %w", r.ID, err)
+	}
+	return r.ID, nil
+}
+
+// newID returns an id that sorts by time, as [tasks.NewRunID] does, with more random
+// letters: a service may submit thousands of rows a second.
+func newID(now time.Time) string {
+	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:16])
+}
+
+// content checks the row as that of a file, and returns it as it is stored.
+func (r Row) content() ([]byte, error) {
+	err := errors.Join(tasks.CheckRunID(r.ID), tasks.CheckTenant(r.Tenant), tasks.CheckPriority(r.Priority))
+	if r.GiveUp < 0 {
+		err = errors.Join(err, fmt.Errorf("give-up: want no negative duration, got %s", r.GiveUp))
+	}
+	if err != nil {
+		return nil, err
+	}
+	kind, ok := tasks.KindOf(r.Kind)
+	if !ok || kind.Found {
+		return nil, fmt.Errorf("kind: want %s, %s, %s or %s, got %.40q", Verify, Update, Remove, Template, r.Kind)
+	}
+	row, err := intake.ParseRow(kind, r.Row)
+	if err != nil {
+		return nil, fmt.Errorf("row %s: %w", r.ID, err)
+	}
+	return row.Content()
+}
+
+// check returns an error unless this version may write to the data in Redis. It asks once.
+func (p *Producer) check(ctx context.Context) error {
+	if p.checked.Load() {
+		return nil
+	}
+	if err := p.ledger.CheckSchema(ctx); err != nil {
+		return err
+	}
+	p.checked.Store(true)
+	return nil
+}
