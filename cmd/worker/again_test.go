@@ -226,7 +226,7 @@ func TestSingleRowStaysCancelled(t *testing.T) {
 			one.signal(syscall.SIGKILL)
 			_ = one.wait(patience) // it says that it was killed
 			f.deliver(left)
-			f.work("two") // it reads from the ledger what is due
+			f.work("two") // it reads the due rows from the ledger
 			f.submitClients("nightly", others)
 			f.ended("nightly")
 			f.awaitNoTask(engine.Queue(tasks.DefaultTenant))

@@ -268,7 +268,7 @@ func (s *sweepSite) wantFound(patches int, do func()) {
 }
 
 // TestActLostAndBack: a PATCH without an answer was carried out, reads are behind, and the
-// token comes back. What was taken away is not forgotten.
+// token comes back. The value that was taken away is not forgotten.
 func TestActLostAndBack(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
 		t.Run(string(action), func(t *testing.T) {

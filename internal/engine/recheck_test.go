@@ -434,7 +434,7 @@ func TestStatusBringsItsFlag(t *testing.T) {
 	}
 }
 
-// TestRecheckAnotherToken: what was taken away is given back by the token that the domain
+// TestRecheckAnotherToken: the value that was taken away is given back by the token that the domain
 // has by then.
 func TestRecheckAnotherToken(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute} {

@@ -1,4 +1,4 @@
-// Package scan finds the rows of runs whose rows nobody submits: it searches the tenant's
+// Package scan finds the rows of runs whose rows are not submitted: it searches the tenant's
 // organizations and their discovery domains for the pending ones of a run that verifies,
 // and for those that a sweep checks.
 //
@@ -14,7 +14,7 @@
 //
 // The worker whose dispatcher is the tenant's active one runs the [Scanner]. A step of a
 // run that is paused, held, cancelled or deleted sends no request from a second later on;
-// what was answered by then is stored.
+// the answers received by then are stored.
 //
 // Organizations that cannot be read are put off, and tried again at the end of the scan.
 // Those that still cannot be read are counted with the reason of the first. A scan that

@@ -172,7 +172,7 @@ func (m *memory) NoteScan(_ context.Context, run ledger.Run, note string, next t
 	return nil
 }
 
-// settling is how long Redis may lose what was committed.
+// settling is how long Redis may lose rows that were committed.
 const settling = 5 * time.Second
 
 func (m *memory) CommitFound(_ context.Context, run ledger.Run) (ledger.Run, bool, error) {

@@ -33,7 +33,7 @@ const (
 	NoScan Class = iota
 	// ForRows is for requests that lead to checks of submitted work.
 	ForRows
-	// ForSweep is for requests of a sweep, for which nobody waits.
+	// ForSweep is for requests of a sweep, for which no caller waits.
 	ForSweep
 )
 

@@ -239,7 +239,7 @@ func (s *Scanner) list(ctx context.Context) error {
 	return nil
 }
 
-// add adds a run, or updates what is known of it.
+// add adds a run, or updates it.
 func (s *Scanner) add(ctx context.Context, r ledger.Run) {
 	j := s.jobs[r.ID]
 	if j == nil || j.run.Incarnation != r.Incarnation {
@@ -263,7 +263,7 @@ func isStopped(r ledger.Run) bool {
 	return c.Paused || c.Held || c.Incomplete || c.Cancelled
 }
 
-// never is the time of what is not to be done.
+// never is the time of work that is not due.
 var never = time.Unix(1<<40, 0)
 
 // stepTime returns when the next step is due.

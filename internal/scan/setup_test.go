@@ -92,7 +92,7 @@ func newClient(t *testing.T, sb *sandbox.Sandbox) *apiclient.Client {
 	return client
 }
 
-// scanner returns a scanner of a worker whose calls the saboteur counts; nil: nobody does.
+// scanner returns a scanner of a worker whose calls the saboteur counts, if there is one.
 func (w *world) scanner(sab *saboteur) *scan.Scanner {
 	if sab == nil {
 		sab = &saboteur{at: -1}

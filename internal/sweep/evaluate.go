@@ -12,7 +12,7 @@ import (
 	"orgops/internal/events"
 )
 
-// ActionRow is a row that acts on a domain, or gives back what was taken from it. Its
+// ActionRow is a row that acts on a domain, or gives back the value that was taken from it. Its
 // execution decides again, by the rules and the domain's state at that time.
 type ActionRow struct {
 	OrganizationID    string `json:"organization_id"`

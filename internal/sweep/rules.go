@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Action is what is done to a verified domain whose token is gone for good.
+// Action is the change to a verified domain whose token is gone for good.
 type Action string
 
 // The actions.

@@ -346,7 +346,7 @@ func (a *action) takeAway(ctx context.Context, d apiclient.DiscoveryDomain) (led
 	})
 }
 
-// clear drops the absence, and what was taken away.
+// clear drops the absence, and the value that was taken away.
 func (a *action) clear(ctx context.Context, what, why string) (ledger.Result, error) {
 	a.state.Clear(a.x.Now(), what, why)
 	return unchanged(why), a.write(ctx)
@@ -481,7 +481,7 @@ func (a *action) notSent(ctx context.Context, reason error) error {
 }
 
 // taken stores that a read has shown the effect of the request in progress. If the record
-// has another host or token by then, those are needed to give back what was taken away.
+// has another host or token by then, those are needed to give back the value that was taken away.
 func (a *action) taken(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
 	done := *a.state.InProgress
 	a.audit(ctx, done)

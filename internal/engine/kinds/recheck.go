@@ -169,7 +169,7 @@ func (r *recheck) load(ctx context.Context) (err error) {
 	return err
 }
 
-// contradicts reports whether the record reads as if what was taken away had been given
+// contradicts reports whether the record reads as if the value that was taken away had been given
 // back, or more had been taken.
 func (r RecheckRow) contradicts(taken sweep.ActionRequest) bool {
 	if taken.Action == sweep.SetPending {
@@ -178,7 +178,7 @@ func (r RecheckRow) contradicts(taken sweep.ActionRequest) bool {
 	return r.Status != apiclient.StatusVerified || r.UseForOrganizationDiscovery != nil && *r.UseForOrganizationDiscovery
 }
 
-// disownChanged drops what was taken away if another client has changed it: then it is not
+// disownChanged drops the value that was taken away if another client has changed it: then it is not
 // given back. The scan may have read the record before the action, so it is read again.
 func (r *recheck) disownChanged(ctx context.Context) error {
 	if err := r.read(ctx); err != nil {

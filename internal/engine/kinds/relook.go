@@ -184,7 +184,7 @@ func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error
 	return unchanged("the token is there again; not restored: " + why), err
 }
 
-// restore submits the row that gives back what was taken away. To set a domain to verified
+// restore submits the row that gives back the value that was taken away. To set a domain to verified
 // takes a row of kind [Verify], with the flag for a record that omits it.
 func (r *relook) restore(ctx context.Context, s sweep.DomainState) error {
 	now := r.x.Now()
