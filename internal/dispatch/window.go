@@ -47,9 +47,9 @@ func (w *Window) Observe(now time.Time, pending int) {
 }
 
 // Took takes into account how long the last round took, and how many tasks are pending or
-// in progress; it is called before Observe. After a quick round the limit doubles if it is
-// used, after a slow one it halves: of hundreds of tasks a slow Redis would have none begin
-// in time.
+// in progress; it is called before Observe. After a quick round the limit grows by the tasks
+// that the round released, if it is used, and so doubles at first; after a slow one it
+// halves: of hundreds of tasks a slow Redis would have none begin in time.
 func (w *Window) Took(round time.Duration, outstanding int) {
 	limit, used := cmp.Or(w.limit, firstLimit), max(outstanding, w.released)
 	switch {
@@ -58,7 +58,7 @@ func (w *Window) Took(round time.Duration, outstanding int) {
 	case used == 0:
 		limit = firstLimit
 	case 2*used >= limit:
-		limit = min(2*limit, longestWindow)
+		limit = min(limit+w.released, longestWindow)
 	}
 	w.limit = limit
 }
