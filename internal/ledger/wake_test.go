@@ -53,23 +53,21 @@ func TestWakeOfOperations(t *testing.T) {
 	if _, err := sub.Receive(t.Context()); err != nil { // has subscribed
 		t.Fatal(err)
 	}
-	for name, do := range map[string]func() error{
-		"commit":   func() error { w.submit("b", 1); return nil },
-		"resume":   func() error { return w.Resume(t.Context(), "a") },
-		"unhold":   func() error { return w.Unhold(t.Context(), "a") },
-		"postpone": func() error { return w.Postpone(t.Context(), "a", time.Time{}) },
+	for name, do := range map[string]func(ledger.RunID) error{
+		"commit":   func(ledger.RunID) error { w.submit("other", 1); return nil },
+		"resume":   func(id ledger.RunID) error { return w.Resume(t.Context(), id) },
+		"unhold":   func(id ledger.RunID) error { return w.Unhold(t.Context(), id) },
+		"postpone": func(id ledger.RunID) error { return w.Postpone(t.Context(), id, time.Time{}) },
 	} {
-		if name != "commit" {
-			w.submit("a", 1)
-			receive(t, sub)
-		}
-		if err := do(); err != nil {
+		id := ledger.RunID(name)
+		w.submit(id, 1)
+		receive(t, sub)
+		if err := do(id); err != nil {
 			t.Fatal(err)
 		}
 		if got := receive(t, sub); got != string(tenant) {
 			t.Errorf("%s woke %q", name, got)
 		}
-		w.rdb.FlushAll(t.Context())
 	}
 }
 
