@@ -452,7 +452,8 @@ func TestStopped(t *testing.T) {
 	const rows = 500
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 300 * time.Millisecond})
-	env := pointedAt(box, redistest.URL(t), nil)
+	// At this rate most rows wait when the first answers arrive.
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "200/s", "ORGOPS_BURST": "40"})
 	p := begin(t, env)
 	d.handIn(intake.Run{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
 	if _, err := box.Await(t.Context(), func(r sandbox.Request) bool { return r.Operation == sandbox.OpCreateTemplate }); err != nil {
