@@ -10,8 +10,8 @@
 //
 // # Redis may lose its last second
 //
-// Submit returns when the row is committed: a worker executes it, whatever becomes of the
-// caller. A Redis that is killed, or replaced by a replica, may still lose the writes of
+// Submit returns when the row is committed: a worker executes it even if the caller is
+// killed. A Redis that is killed, or replaced by a replica, may still lose the writes of
 // its last second (with appendfsync everysec, which is usual). A caller that cannot do
 // without the row submits the same row again under the same id two seconds later, or when
 // it has no proof that the row was executed. If Redis has lost the row, this stores it

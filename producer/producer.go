@@ -39,7 +39,7 @@ var (
 // Row is a row to be submitted. Kind and Row are required.
 type Row struct {
 	// ID names the row and its run: 1 to 64 letters, digits, - or _. Choose one that
-	// follows from what the row is for, such as signup-4711: then the row can be submitted
+	// follows from the row's purpose, such as signup-4711: then the row can be submitted
 	// again safely. Empty: Submit makes one.
 	ID string
 	// Tenant is the tenant's name; empty: default.

@@ -255,7 +255,7 @@ var _ interface {
 	Answered(context.Context, string, int, http.Header)
 } = measuredGate{}
 
-// submitter returns what submits the rows by which sweeps give statuses back.
+// submitter returns a function that submits the rows by which sweeps give statuses back.
 func submitter(p *producer.Producer) func(context.Context, tasks.SingleRow) error {
 	return func(ctx context.Context, r tasks.SingleRow) error {
 		_, err := p.Submit(ctx, producer.Row{ID: r.Run, Tenant: r.Tenant, Kind: r.Kind, Row: r.Content, GiveUp: r.GiveUp})

@@ -59,7 +59,7 @@ func (s *sweepSite) openBreaker() {
 	}
 }
 
-// TestActDecidesAgain: what has changed since the sweep's decision is respected.
+// TestActDecidesAgain: an action respects changes since the sweep's decision.
 func TestActDecidesAgain(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -114,7 +114,7 @@ func TestActDecidesAgain(t *testing.T) {
 	}
 }
 
-// TestActBackDecidesAgain: as for what gives back.
+// TestActBackDecidesAgain is TestActDecidesAgain for an action that gives back.
 func TestActBackDecidesAgain(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -287,7 +287,7 @@ func TestActLostAndBack(t *testing.T) {
 	}
 }
 
-// TestActRefused: a PATCH that is refused has no effect, and leaves nothing to be found out.
+// TestActRefused: a PATCH that is refused has no effect, and its action is not in progress.
 func TestActRefused(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestActRefused(t *testing.T) {
 }
 
 // TestActGivenUp: an action that is given up with a PATCH in progress is finished at the end
-// of the next sweep, and what it took is given back when the token returns.
+// of the next sweep, and the taken value is given back when the token returns.
 func TestActGivenUp(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
 		t.Run(string(action), func(t *testing.T) {
@@ -329,8 +329,7 @@ func TestActGivenUp(t *testing.T) {
 	}
 }
 
-// TestActUnknownResult: whether a PATCH had its effect is found out once the record has its
-// flag again.
+// TestActUnknownResult: the result of a PATCH is known once the record has its flag again.
 func TestActUnknownResult(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
@@ -352,7 +351,7 @@ func TestActUnknownResult(t *testing.T) {
 	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainRestored)
 }
 
-// TestActOlderRequest: a request that was begun without a flag is only found out.
+// TestActOlderRequest: of a request that was stored without a flag only the result is read.
 func TestActOlderRequest(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -393,8 +392,8 @@ func TestActOlderRequest(t *testing.T) {
 	}
 }
 
-// TestActStop pauses or cancels the run of an action at each point. No PATCH begins after
-// that, and what has begun is found out.
+// TestActStop pauses or cancels the run of an action at each point. No PATCH is sent after
+// that, and the result of one in progress is read.
 func TestActStop(t *testing.T) {
 	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
 	faults := map[string]sandbox.Fault{"": {}, "carried out": {DropAfter: true}, "not carried out": {DropBefore: true}}
@@ -500,7 +499,7 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 	settled := row.Phase == ledger.PhaseSettled
 	switch changed := *d.Use == back; {
 	case m.InProgress != nil:
-		s.t.Errorf("stopped %s: the result is not found out: %+v", point, m)
+		s.t.Errorf("stopped %s: the result is not read: %+v", point, m)
 	case *d.Use != (m.Taken == nil):
 		s.t.Errorf("stopped %s: flag %t, state %+v", point, *d.Use, m)
 	case cancelled && !settled, changed && (!settled || row.Result.Outcome != ledger.Done):
@@ -567,7 +566,8 @@ func TestActFenced(t *testing.T) {
 }
 
 // TestActFrozen: an execution is frozen right before its PATCH for so long that another one
-// finds it without effect and the token back. What it then takes away is not forgotten.
+// finds it without effect and the token back. The value that its PATCH then takes away is
+// stored all the same.
 func TestActFrozen(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
 		t.Run(string(action), func(t *testing.T) {

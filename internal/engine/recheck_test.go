@@ -157,7 +157,7 @@ func TestRecheckUnknownMember(t *testing.T) {
 	}
 }
 
-// TestRecheckOthers: what another client has done to a domain stays.
+// TestRecheckOthers: another client's changes of a domain stay.
 func TestRecheckOthers(t *testing.T) {
 	t.Run("set to pending in the grace period", func(t *testing.T) {
 		s := newSweepSite(t, sweep.SetPending)
@@ -434,7 +434,7 @@ func TestStatusBringsItsFlag(t *testing.T) {
 	}
 }
 
-// TestRecheckAnotherToken: the value that was taken away is given back by the token that the domain
+// TestRecheckAnotherToken: the taken value is given back by the token that the domain
 // has by then.
 func TestRecheckAnotherToken(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute} {
@@ -485,8 +485,8 @@ func (s *sweepSite) strictly() {
 	s.config.DNS = checker
 }
 
-// TestStrictSettings: a verified domain stays so, whatever leads to its token; but what was
-// taken away comes back by a strict proof only.
+// TestStrictSettings: a verified domain stays so, whatever leads to its token; but a
+// taken value is given back by a strict proof only.
 func TestStrictSettings(t *testing.T) {
 	for refusal, put := range strictRefusals {
 		for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending} {
@@ -580,8 +580,8 @@ func (d holding) Look(_ context.Context, host, _ string) (dnscheck.Verdict, erro
 	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout}, nil
 }
 
-// TestRecheckLostPatch: the answer to the PATCH of a sweep's row is lost. What follows is as
-// for a row of kind Verify, by the row's own record, also if the run is cancelled.
+// TestRecheckLostPatch: the answer to the PATCH of a sweep's row is lost. The row
+// continues as one of kind Verify, by its own record, also if the run is cancelled.
 func TestRecheckLostPatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault   sandbox.Fault

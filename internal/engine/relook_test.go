@@ -36,7 +36,7 @@ func TestRelookClears(t *testing.T) {
 	s.wantRequests("GET") // before the absence was stored
 }
 
-// TestRelookRestores: the value that was taken away is given back by a check between two sweeps.
+// TestRelookRestores: the taken value is given back by a check between two sweeps.
 func TestRelookRestores(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute} {
 		t.Run(string(action), func(t *testing.T) {

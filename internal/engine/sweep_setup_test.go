@@ -114,7 +114,7 @@ func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine
 	}
 }
 
-// sweepDNS is what the kinds of sweeps need of a checker.
+// sweepDNS is the part of a checker that the kinds of sweeps need.
 type sweepDNS interface {
 	kinds.DNS
 	kinds.ActDNS
@@ -229,7 +229,7 @@ func (s *sweepSite) sweep() ledger.Result {
 	return s.conclude(row)
 }
 
-// conclude executes the row that was submitted, and what follows.
+// conclude executes the submitted row, and the rows that it submits.
 func (s *sweepSite) conclude(row kinds.RecheckRow) ledger.Result {
 	s.t.Helper()
 	r := s.finish()

@@ -12,7 +12,7 @@ import (
 	"orgops/internal/sweep"
 )
 
-// badRecord is a record outside the specification, with what its row says of it.
+// badRecord is a record outside the specification, with the reason in its row.
 type badRecord struct {
 	name   string
 	change func(members map[string]any) // from that of a good pending record with the id ord_bad

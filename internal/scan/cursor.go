@@ -73,7 +73,7 @@ func failed(why string) error {
 	return &engine.SettleError{Result: ledger.Result{Outcome: engine.Failed, Detail: why}}
 }
 
-// position is where a scan is: what the next step begins with.
+// position is the state with which the next step begins.
 type position struct {
 	number   int64
 	progress sweep.Progress

@@ -9,8 +9,8 @@
 // A scan is made in steps, each of up to fifty requests. The ledger stores a step with all
 // its rows or not at all, and only if it is the next one: rows and cursor change together.
 // So a page that is read twice, with other domains the second time, adds its rows once, and
-// any number of scanners may work on a run. What a scanner that was killed has left to do
-// begins at the cursor.
+// any number of scanners may work on a run. Another scanner continues at the cursor if one is
+// killed.
 //
 // The worker whose dispatcher is the tenant's active one runs the [Scanner]. A step of a
 // run that is paused, held, cancelled or deleted sends no request from a second later on;

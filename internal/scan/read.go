@@ -42,7 +42,7 @@ type reader struct {
 	now func() time.Time
 }
 
-// read reads what comes next: organizations of the pages before, else the next page of
+// read reads the next part: organizations of the pages before, else the next page of
 // organizations, and at the end the organizations that were put off. With putOff
 // organizations are put off even if none could be read.
 func (r *reader) read(ctx context.Context, at position, putOff bool) (outcome, error) {
@@ -139,7 +139,7 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 		}
 	}
 	if len(left)+len(late) < len(batch) || slices.ContainsFunc(pages, func(p page) bool { return p.err == nil }) {
-		return left, late, nil // what kept the others from being read is met again
+		return left, late, nil // the trouble of the others is met again
 	}
 	if held == nil && putOff {
 		return left, late, nil

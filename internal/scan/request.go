@@ -13,7 +13,7 @@ import (
 	"orgops/internal/sweep"
 )
 
-// Request is what a scan searches for: [Pending] or [Swept].
+// Request is the search of a scan: [Pending] or [Swept].
 type Request interface {
 	// row returns the row of a record that was listed at a time, in Redis' time; nil: it is
 	// none.

@@ -18,7 +18,7 @@ import (
 	"orgops/internal/sweep"
 )
 
-// scenario is a scan, and what it comes to.
+// scenario is a scan and its result.
 type scenario struct {
 	name  string
 	begin func(*world)
@@ -172,7 +172,8 @@ func TestScanThatFindsNothing(t *testing.T) {
 
 func answering(status int) sandbox.Fault { return sandbox.Fault{Status: status} }
 
-// TestScanLeavesOut: what cannot be read is counted, with a reason, and the rest is found.
+// TestScanLeavesOut: organizations that cannot be read are counted, with a reason, and the
+// rows of the others are found.
 func TestScanLeavesOut(t *testing.T) {
 	for _, test := range []struct {
 		name         string
@@ -402,8 +403,8 @@ func (a *slowing) DiscoveryDomainsPage(ctx context.Context, org, from string) ([
 	return nil, "", ctx.Err()
 }
 
-// TestScanKeepsAnswers: a step whose time is up is made of what was answered, and the other
-// organizations are tried again.
+// TestScanKeepsAnswers: a step whose time is up is made of the answers so far, and the
+// other organizations are tried again.
 func TestScanKeepsAnswers(t *testing.T) {
 	w := newWorld(t)
 	for i := range 12 {

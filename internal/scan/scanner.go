@@ -26,7 +26,7 @@ type Config struct {
 	Tenant ledger.Tenant
 	Ledger Ledger
 	API    API
-	// Requests are what scans search for, by the kind of the run. Runs of other kinds wait
+	// Requests are the searches, by the kind of the run. Runs of other kinds wait
 	// for a scanner of a newer worker.
 	Requests map[ledger.Kind]Request
 	// Active reports whether this worker has to scan: its dispatcher is the tenant's active
@@ -38,8 +38,8 @@ type Config struct {
 	// Block blocks an API operation ("*": all) for the fleet, apart from a probe now and
 	// then. nil: nothing is blocked.
 	Block func(ctx context.Context, operation, reason string) error
-	// Timeout bounds the requests of a step; 0: 5 minutes. What was answered by then is
-	// stored.
+	// Timeout bounds the requests of a step; 0: 5 minutes. The answers received by
+	// then are stored.
 	Timeout time.Duration
 	Logger  *slog.Logger // nil: none
 }
@@ -212,8 +212,8 @@ func (s *Scanner) untilList() time.Duration {
 	return every - s.now.Sub(s.listedAt)
 }
 
-// list reads the tenant's runs. If some cannot be read, the scanner keeps what it knows of
-// them.
+// list reads the tenant's runs. If some cannot be read, the scanner continues with
+// their last state.
 func (s *Scanner) list(ctx context.Context) error {
 	begun := time.Now()
 	runs, err := s.cfg.Ledger.OpenRuns(ctx, s.cfg.Tenant)

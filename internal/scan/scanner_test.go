@@ -283,8 +283,8 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// TestNewerVersion: a scan that a newer version has continued waits for it, and keeps what
-// that has stored.
+// TestNewerVersion: a scan that a newer version has continued waits for it, and keeps
+// its progress.
 func TestNewerVersion(t *testing.T) {
 	for name, change := range map[string]func(*stored){
 		"cursor":   func(r *stored) { r.cursor = []byte(`{"through":true,"deeper":7}`) },
@@ -441,7 +441,7 @@ func TestWake(t *testing.T) {
 	w.wantFound("org_1/ord_1")
 }
 
-// patience is how long a test waits for what takes seconds, on a machine that has much else
+// patience is how long a test waits for something that takes seconds, on a machine that has much else
 // to do.
 const patience = 4 * time.Minute
 

@@ -267,7 +267,7 @@ func (w *world) requests(operations ...string) (n int) {
 	return n
 }
 
-// errDead is what a worker gets that was killed.
+// errDead is the error of each call of a killed worker.
 var errDead = errors.New("killed")
 
 // saboteur counts the calls of a worker, and does something before or after one.

@@ -36,7 +36,7 @@ func (s *DomainState) Report(domainID string, at time.Time, action Action, why s
 	s.notify(events.DomainLost, domainID, s.Tick, second(at), events.Data{Reason: why, Since: s.Absence.Since, Action: string(Report)})
 }
 
-// Restored stores that the value that was taken away is given back, after a proof at that time.
+// Restored stores that the taken value is given back, after a proof at that time.
 func (s *DomainState) Restored(domainID string, at time.Time, proof []byte) {
 	data := events.Data{Reason: "the token is there again, and the domain was restored"}
 	if s.Taken != nil {
@@ -53,11 +53,11 @@ func (s DomainState) RestoredAt(at time.Time) bool {
 	return slices.ContainsFunc(s.History, func(e HistoryEntry) bool { return e.What == historyRestored && e.At.Equal(second(at)) })
 }
 
-// NotRestored stores why the value that was taken away is not given back. A reason that is repeated
+// NotRestored stores why the taken value is not given back. A reason that is repeated
 // or changes takes one entry of the history.
 func (s *DomainState) NotRestored(at time.Time, why string) { s.NoteOnce(at, historyWithheld, why) }
 
-// Clear drops the absence and the value that was taken away, which is no longer given back.
+// Clear drops the absence and the taken value, which is no longer given back.
 func (s *DomainState) Clear(at time.Time, what, why string) {
 	s.Absence, s.Taken = nil, nil
 	s.Note(at, what, why)
@@ -77,8 +77,8 @@ func (s *DomainState) noteVerdict(at time.Time, what, why string, verdict []byte
 	s.History[len(s.History)-1].Verdict = verdict
 }
 
-// NoteOnce adds an entry to the history, or replaces the last one if that has the same
-// What: a reason that changes each time must not displace earlier entries.
+// NoteOnce adds an entry to the history, or replaces the last one if that is of the same
+// event: a reason that changes each time must not displace earlier entries.
 func (s *DomainState) NoteOnce(at time.Time, what, why string) {
 	why = cutRunes(why, maxSentence)
 	if n := len(s.History); n > 0 && s.History[n-1].What == what {

@@ -72,7 +72,7 @@ func (e Evaluator) Evaluate(ctx context.Context, s EndedSweep) ([]ActionRow, err
 	return actionRows(candidates, p.Tick), nil
 }
 
-// view is what an evaluation reads first. What it stores replaces only that.
+// view has the values that an evaluation reads first, and replaces only these.
 type view struct {
 	EndedSweep
 
@@ -99,7 +99,7 @@ func (e Evaluator) read(ctx context.Context, s EndedSweep) (v view, err error) {
 func (v view) whole() bool { return v.Progress.Organization == "" }
 
 // superseded reports whether a later sweep of all organizations has been evaluated: its
-// decisions and what it has held back stay.
+// decisions and the domains that it has held back stay.
 func (v view) superseded() bool {
 	return v.whole() && v.last.Tick > v.Progress.Tick && !isAhead(v.last.Tick, v.now)
 }

@@ -159,8 +159,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestBreakerOfOneOrganization: a sweep of one organization leaves open for confirmation what
-// a former sweep has held back.
+// TestBreakerOfOneOrganization: a sweep of one organization leaves domains open for
+// confirmation that a former sweep has held back.
 func TestBreakerOfOneOrganization(t *testing.T) {
 	before := sweep.Breaker{ID: "nightly", Why: "five went together"}
 	e := sweep.Evaluation{Breaker: before, Tick: day0.Unix(), Run: "one", Organizations: 1, At: day0}

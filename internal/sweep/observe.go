@@ -81,7 +81,7 @@ func (s DomainState) observeBetween(o Observation) DomainState {
 }
 
 // of returns the state of the observed organization, domain and token. The state of
-// another token is dropped except for the history and for the value that was taken away from the
+// another token is dropped except for the history and for the value taken from the
 // domain: that is given back by a proof of the token that the domain has then.
 func (s DomainState) of(o Observation) DomainState {
 	after, hash := s.Clone(), HashToken(o.Host, o.TXT)

@@ -41,7 +41,7 @@ type DomainState struct {
 
 	Absence    *Absence       `json:"absence,omitempty"` // nil: the token is not known to be gone
 	InProgress *ActionRequest `json:"acting,omitempty"`  // a request that may be in progress, or had no response
-	Taken      *ActionRequest `json:"taken,omitempty"`   // the value that was taken away and not given back yet
+	Taken      *ActionRequest `json:"taken,omitempty"`   // the flag or status that an action has taken away, until it is given back
 	// Pending are the events whose notification is pending.
 	Pending []events.Event `json:"untold,omitempty"`
 	// History has the last entries, the oldest first.

@@ -195,7 +195,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestAnotherToken: of another host or token no check counts; the value that was taken away from the
+// TestAnotherToken: of another host or token no check counts; the value taken from the
 // domain remains to be given back, unless it is another organization's now.
 func TestAnotherToken(t *testing.T) {
 	s := observe(sweep.DomainState{}, 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent)

@@ -1,10 +1,10 @@
 package kinds
 
 // An action changes a tenant's record and may be killed anywhere. Before its PATCH it
-// stores in the domain's state what it is about to do, by compare-and-set. An execution
-// that finds this reads the record: if the PATCH has taken effect it finishes the action;
+// stores the request in the domain's state, by compare-and-set. An execution that finds a
+// request there reads the record: if the PATCH has taken effect it finishes the action;
 // if it surely has not, the action begins anew, with a new check that the token is gone.
-// The request is found out by later sweeps too, so it is stored in the state, and the
+// Later sweeps read its result too, so the request is stored in the state, and the
 // row's intent in the ledger only keeps a row open whose run is stopped.
 //
 // A PATCH that takes something away is idempotent (specification 4.1), and so is one that
@@ -145,8 +145,8 @@ func (a *action) execute(ctx context.Context) (ledger.Result, error) {
 	return a.act(ctx, d)
 }
 
-// finished returns what an earlier execution of the row has done that was killed before the
-// row was settled; "": nothing.
+// finished returns the change that an earlier execution of the row made before it was
+// killed; "": none.
 func (a *action) finished() string {
 	s := a.state
 	switch {
@@ -346,7 +346,7 @@ func (a *action) takeAway(ctx context.Context, d apiclient.DiscoveryDomain) (led
 	})
 }
 
-// clear drops the absence, and the value that was taken away.
+// clear drops the absence, and the taken value.
 func (a *action) clear(ctx context.Context, what, why string) (ledger.Result, error) {
 	a.state.Clear(a.x.Now(), what, why)
 	return unchanged(why), a.write(ctx)
@@ -481,7 +481,7 @@ func (a *action) notSent(ctx context.Context, reason error) error {
 }
 
 // taken stores that a read has shown the effect of the request in progress. If the record
-// has another host or token by then, those are needed to give back the value that was taken away.
+// has another host or token by then, those are needed to give back the taken value.
 func (a *action) taken(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
 	done := *a.state.InProgress
 	a.audit(ctx, done)
@@ -490,7 +490,7 @@ func (a *action) taken(ctx context.Context, d apiclient.DiscoveryDomain) (ledger
 }
 
 // took is taken after the answer to this execution's own PATCH. It stores that even if
-// another execution has dropped the request meanwhile: what is not stored is not given back.
+// another execution has dropped the request meanwhile: only a stored value is given back.
 func (a *action) took(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
 	done, now := *a.state.InProgress, a.x.Now()
 	a.audit(ctx, done)

@@ -169,7 +169,7 @@ func (r *recheck) load(ctx context.Context) (err error) {
 	return err
 }
 
-// contradicts reports whether the record reads as if the value that was taken away had been given
+// contradicts reports whether the record reads as if the taken value had been given
 // back, or more had been taken.
 func (r RecheckRow) contradicts(taken sweep.ActionRequest) bool {
 	if taken.Action == sweep.SetPending {
@@ -178,7 +178,7 @@ func (r RecheckRow) contradicts(taken sweep.ActionRequest) bool {
 	return r.Status != apiclient.StatusVerified || r.UseForOrganizationDiscovery != nil && *r.UseForOrganizationDiscovery
 }
 
-// disownChanged drops the value that was taken away if another client has changed it: then it is not
+// disownChanged drops the taken value if another client has changed it: then it is not
 // given back. The scan may have read the record before the action, so it is read again.
 func (r *recheck) disownChanged(ctx context.Context) error {
 	if err := r.read(ctx); err != nil {
@@ -191,7 +191,7 @@ func (r *recheck) disownChanged(ctx context.Context) error {
 		}
 		s = s.Clone()
 		s.Taken = nil
-		s.Note(now, "changed by others", "someone else has changed what the sweep had taken away")
+		s.Note(now, "changed by others", "someone else has changed the value that the sweep had taken away")
 		return s, nil
 	})
 	return err

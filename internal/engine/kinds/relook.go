@@ -1,7 +1,7 @@
 package kinds
 
-// A check between two sweeps can clear an absence, or begin to give back what was taken
-// away. A check that does not find the token changes nothing. So a second execution is
+// A check between two sweeps can clear an absence, or begin to give back the taken value.
+// A check that does not find the token changes nothing. So a second execution is
 // harmless, and a check that is lost leaves all to the next one.
 
 import (
@@ -134,8 +134,8 @@ func (r *relook) query(ctx context.Context, s sweep.DomainState) (dnscheck.Verdi
 	return r.cfg.DNS.Look(ctx, s.Host, s.TXT)
 }
 
-// present clears the absence of a token that is there, and has given back what was taken
-// away.
+// present clears the absence of a token that is there, and starts to give back the
+// taken value.
 func (r *relook) present(ctx context.Context, checked sweep.DomainState, v dnscheck.Verdict) (ledger.Result, error) {
 	now := r.x.Now()
 	o := sweep.Observation{
@@ -184,7 +184,7 @@ func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error
 	return unchanged("the token is there again; not restored: " + why), err
 }
 
-// restore submits the row that gives back the value that was taken away. To set a domain to verified
+// restore submits the row that gives back the taken value. To set a domain to verified
 // takes a row of kind [Verify], with the flag for a record that omits it.
 func (r *relook) restore(ctx context.Context, s sweep.DomainState) error {
 	now := r.x.Now()
