@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"time"
 
@@ -101,12 +100,14 @@ type Meter interface {
 	Delivery(tenant, endpoint, outcome string)
 }
 
-// SingleRow is a row to be submitted as a run of its own.
-type SingleRow struct {
-	Run, Tenant, Kind string
-	// Content has the kind's columns as members.
-	Content json.RawMessage
-	// GiveUp is how long its token may take to appear.
+// Restoration is a run of one row that verifies a domain again which a sweep had set to
+// pending: by a full proof alone.
+type Restoration struct {
+	Run, Tenant                       string
+	OrganizationID, DiscoveryDomainID string
+	// Flag is use_for_organization_discovery for a record that omits it; nil: unknown.
+	Flag *bool
+	// GiveUp is how long the row may wait for a proof.
 	GiveUp time.Duration
 }
 

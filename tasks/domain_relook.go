@@ -128,12 +128,10 @@ func (h *relook) giveBack(ctx context.Context, p RecheckPayload, m Memory) error
 // submitRow submits the row that verifies the domain again. If the flag has changed since
 // this hour's row was submitted, the next hour's row has it.
 func (h *relook) submitRow(ctx context.Context, p RecheckPayload, m Memory) error {
-	row := Row{kind: TypeVerify, organization: p.OrganizationID, id: p.DiscoveryDomainID, use: p.knownFlag(m)}
-	content, err := row.Content()
-	if err != nil {
-		return err
-	}
-	err = h.cfg.SubmitRow(ctx, SingleRow{Run: p.restoringRun(h.cfg.Now()), Tenant: p.Tenant, Kind: TypeVerify, Content: content, GiveUp: betweenLooks})
+	err := h.cfg.Restore(ctx, Restoration{
+		Run: p.restoringRun(h.cfg.Now()), Tenant: p.Tenant, OrganizationID: p.OrganizationID, DiscoveryDomainID: p.DiscoveryDomainID,
+		Flag: p.knownFlag(m), GiveUp: betweenLooks,
+	})
 	var mismatch interface{ Mismatch() bool }
 	if errors.As(err, &mismatch) && mismatch.Mismatch() {
 		return nil

@@ -49,10 +49,10 @@ type Config struct {
 	// decides on those that have lost their token.
 	Memories Memories
 	Rules    Rules
-	// SubmitRow submits a row by which a sweep gives a status back. To submit it again is
+	// Restore submits the row by which a sweep gives a status back. To submit it again is
 	// harmless. If another row has the run's id, the error has a method Mismatch() bool.
 	// It is required where there are Memories.
-	SubmitRow func(context.Context, SingleRow) error
+	Restore func(context.Context, Restoration) error
 	// Notices is told of what happens to domains; nil: nobody is. Webhooks is
 	// required where there are notices.
 	Notices  Notices

@@ -99,8 +99,16 @@ func newWorld(t *testing.T, change ...func(*settings)) *world {
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RequestTimeout: 30 * time.Second,
 		ClientLimit: sabotagedLimit{w.saboteur, pace.NewClientLimit(rdb, "default")},
 		Memories:    sabotagedMemories{w.saboteur, w.memories}, Notices: w.notices,
-		SubmitRow: func(_ context.Context, r tasks.SingleRow) error {
-			return w.submitAs(r.Run, r.Kind, r.GiveUp, string(r.Content))
+		Restore: func(_ context.Context, r tasks.Restoration) error {
+			row := map[string]any{"organization_id": r.OrganizationID, "discovery_domain_id": r.DiscoveryDomainID}
+			if r.Flag != nil {
+				row["use_for_organization_discovery"] = *r.Flag
+			}
+			content, err := json.Marshal(row)
+			if err != nil {
+				return err
+			}
+			return w.submitAs(r.Run, tasks.TypeVerify, r.GiveUp, string(content))
 		},
 		Stopping: w.stopping, Now: w.clock.now,
 	}

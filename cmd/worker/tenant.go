@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -13,12 +14,13 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
+	"orgops/internal/runs"
 	"orgops/internal/tracing"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
-	"orgops/producer"
 	"orgops/tasks"
 )
 
@@ -162,7 +164,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, w.traces, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
-		Memories: watch.New(w.redis, t.Name), Rules: t.rules, SubmitRow: submitter(producer.New(w.redis)),
+		Memories: watch.New(w.redis, t.Name), Rules: t.rules, Restore: restorer(w.ledger),
 	}
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)
@@ -255,10 +257,19 @@ var _ interface {
 	Answered(context.Context, string, int, http.Header)
 } = measuredGate{}
 
-// submitter returns a function that submits the rows by which sweeps give statuses back.
-func submitter(p *producer.Producer) func(context.Context, tasks.SingleRow) error {
-	return func(ctx context.Context, r tasks.SingleRow) error {
-		_, err := p.Submit(ctx, producer.Row{ID: r.Run, Tenant: r.Tenant, Kind: r.Kind, Row: r.Content, GiveUp: r.GiveUp})
+// restorer returns a function that submits the rows by which sweeps give statuses back.
+func restorer(l *runs.Ledger) func(context.Context, tasks.Restoration) error {
+	return func(ctx context.Context, r tasks.Restoration) error {
+		content, err := json.Marshal(kinds.VerifyRow{
+			OrganizationID: r.OrganizationID, DiscoveryDomainID: r.DiscoveryDomainID, UseForOrganizationDiscovery: r.Flag, Restore: true,
+		})
+		if err != nil {
+			return fmt.Errorf("row of domain %s: %w", r.DiscoveryDomainID, err)
+		}
+		_, err = l.SubmitRow(ctx, ledger.NewRun{
+			ID: ledger.RunID(r.Run), Tenant: ledger.Tenant(r.Tenant), Kind: kinds.Verify,
+			Description: ledger.Description{Format: intake.FormatJSONL, GiveUp: r.GiveUp},
+		}, content)
 		return err
 	}
 }

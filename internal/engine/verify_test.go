@@ -239,7 +239,7 @@ func TestVerifyRows(t *testing.T) {
 	})
 	t.Run("malformed", func(t *testing.T) {
 		for _, content := range []string{`[]`, `{}`, `{"organization_id":"org_1"}`, `{"organization_id":"org_1","discovery_domain_id":"` + dom + `","verification_host":"a b"}`,
-			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","listed":{"id":"dom_2"}}`} {
+			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","orgops_listed":{"id":"dom_2"}}`} {
 			t.Run(content, func(t *testing.T) {
 				s := newVerifySite(t)
 				s.submit(kinds.Verify, content)

@@ -38,11 +38,11 @@ type VerifyRow struct {
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
 	// Restore says that a sweep had set the domain to pending and gives the status back: by
 	// a full proof alone, and with UseForOrganizationDiscovery only if the record omits the
-	// flag. No submitter may set it.
-	Restore bool `json:"restore,omitempty"`
+	// flag. No submitter can set it: the intake ignores members that begin with orgops_.
+	Restore bool `json:"orgops_restore,omitempty"`
 	// Listed is the record as a listing returned it; nil for a row that was submitted. No
-	// submitter may set it.
-	Listed *ListedDomain `json:"listed,omitempty"`
+	// submitter can set it, as with Restore.
+	Listed *ListedDomain `json:"orgops_listed,omitempty"`
 }
 
 // ListedDomain is a record of a listing.

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/engine/kinds"
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// TestRestore has a worker execute the row by which a sweep gives a status back. The flag
+// of the row is for a record that omits it: a flag that was changed meanwhile stays.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	for id, flag := range map[string]*bool{"ord_false": new(false), "ord_omits": nil} {
+		record := box.AddDomain("org_1", sandbox.Domain{ID: id, Domain: strings.TrimPrefix(id, "ord_") + ".example.org", Use: flag})
+		box.SetTXT(record.Host, record.TXT)
+		r := tasks.Restoration{
+			Run: "restore-" + id, Tenant: tasks.DefaultTenant, OrganizationID: "org_1", DiscoveryDomainID: id, Flag: new(true), GiveUp: time.Hour,
+		}
+		for range 2 { // to submit it again is harmless
+			if err := restorer(d.ledger)(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	for id, want := range map[string]string{
+		"ord_false": `{"status":"verified","use_for_organization_discovery":false}`, "ord_omits": `{"status":"verified","use_for_organization_discovery":true}`,
+	} {
+		var got []string
+		for _, r := range box.Requests() {
+			if r.Operation == sandbox.OpUpdateDiscoveryDomain && r.Domain == id {
+				got = append(got, r.Body)
+			}
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%s: PATCHes %q, want %s", id, got, want)
+		}
+	}
+}
+
+// TestRestorationIsNotRepeated: a retry of a restoration, and a file with its member, are
+// rows as any submitter's.
+func TestRestorationIsNotRepeated(t *testing.T) {
+	d := newDesk(t)
+	if err := restorer(d.ledger)(t.Context(), tasks.Restoration{Run: "restore", Tenant: tasks.DefaultTenant, OrganizationID: "org_1", DiscoveryDomainID: "ord_1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.ledger.Cancel(t.Context(), "restore"); err != nil {
+		t.Fatal(err)
+	}
+	taker := intake.New(d.redis, d.ledger)
+	if _, sum, err := taker.Retry(t.Context(), "restore", intake.RetryOptions{ID: "again"}); err != nil || sum.Rows != 1 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	d.handIn(intake.Run{ID: "file"}, tasks.TypeVerify, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_restore":true}`+"\n"))
+	for _, run := range []string{"again", "file"} {
+		rows, err := d.ledger.Rows(t.Context(), run, 0, 1)
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%s: %q, %v", run, rows, err)
+		}
+		var row kinds.VerifyRow
+		if err := json.Unmarshal(rows[0], &row); err != nil || row.Restore || row.DiscoveryDomainID != "ord_1" {
+			t.Errorf("%s: %s, %v", run, rows[0], err)
+		}
+	}
+}
