@@ -10,6 +10,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/producer"
 	"orgops/tasks"
 )
 
@@ -48,8 +49,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestorationIsNotRepeated: a retry of a restoration, and a file with its member, are
-// rows as any submitter's.
+// TestRestorationIsNotRepeated: a retry of a restoration, and rows of a file or of a service
+// that have its member, are rows as any submitter's.
 func TestRestorationIsNotRepeated(t *testing.T) {
 	d := newDesk(t)
 	if err := restorer(d.ledger)(t.Context(), tasks.Restoration{Run: "restore", Tenant: tasks.DefaultTenant, OrganizationID: "org_1", DiscoveryDomainID: "ord_1"}); err != nil {
@@ -62,8 +63,12 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	if _, sum, err := taker.Retry(t.Context(), "restore", intake.RetryOptions{ID: "again"}); err != nil || sum.Rows != 1 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
-	d.handIn(intake.Run{ID: "file"}, tasks.TypeVerify, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_restore":true}`+"\n"))
-	for _, run := range []string{"again", "file"} {
+	const content = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_restore":true}`
+	d.handIn(intake.Run{ID: "file"}, tasks.TypeVerify, []byte(content+"\n"))
+	if _, err := producer.New(d.redis).Submit(t.Context(), producer.Row{ID: "service", Kind: producer.Verify, Row: []byte(content)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"again", "file", "service"} {
 		rows, err := d.ledger.Rows(t.Context(), run, 0, 1)
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%s: %q, %v", run, rows, err)
