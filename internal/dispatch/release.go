@@ -142,7 +142,7 @@ func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment,
 		n = min(n, limit)
 	}
 	for _, s := range segments {
-		if tasks >= n || now.Before(s.until[so]) || so == first && d.provenEnough() {
+		if tasks >= n || now.Before(s.until[so]) || so == first && d.cfg.Kinds[r.Kind].Cost.First > 0 && d.provenEnough(now) {
 			continue
 		}
 		some, err := d.releaseSort(ctx, r, s, so, n-tasks, now)
@@ -161,11 +161,14 @@ func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment,
 // reads would only add rows that wait for a permit.
 const provenMost = 2 * time.Second
 
-// provenEnough reports whether rows at stage ready need more permits than provenMost of
-// the pace gives.
-func (d *Dispatcher) provenEnough() bool {
+// provenEnough reports whether rows at stage ready that may be released need more permits
+// than provenMost of the pace gives.
+func (d *Dispatcher) provenEnough(now time.Time) bool {
 	need := 0.0
 	for _, r := range d.taken {
+		if d.gateRows(r, ready, now) >= 0 {
+			continue
+		}
 		cost := d.cfg.Kinds[r.Kind].Cost.Ready
 		for _, s := range r.segments {
 			need += cost * float64(s.open.Ready)
