@@ -16,9 +16,14 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
+	"orgops/internal/followup"
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
+	"orgops/internal/scan"
+	"orgops/internal/sweep"
+	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
@@ -29,14 +34,17 @@ type core struct {
 	handler    asynq.Handler // the engine, traced
 	server     *asynq.Server
 	dispatcher *dispatch.Dispatcher
+	scanner    *scan.Scanner
+	followUp   *followup.FollowUp
 }
 
 // newCore returns the core of a tenant, not started.
-func (w *worker) newCore(t tenant, api *apiclient.Client, limiter *pace.Limiter, cfg tasks.Config) *core {
+func (w *worker) newCore(t tenant, deps coreDeps) *core {
 	name, ended := ledger.Tenant(t.Name), w.traces.Ended()
+	logger := w.logger.With("tenant", t.Name)
 	c := &core{}
 	c.engine = engine.New(engine.Config{
-		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, api, limiter, cfg), Stopping: w.stopping, Block: limiter.Block, Logger: w.logger,
+		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, deps), Stopping: w.stopping, Block: deps.limiter.Block, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			if ended != nil {
@@ -50,36 +58,74 @@ func (w *worker) newCore(t tenant, api *apiclient.Client, limiter *pace.Limiter,
 	}
 	places := corePlaces(t.limit.Rate)
 	c.server = engine.NewServer(engine.ServerConfig{Tenant: name, Redis: w.redis, Places: places, ShutdownTimeout: w.settings.ShutdownTimeout, Logger: w.logger})
-	// Its commands end with their contexts, so that a worker whose Redis is away can stop.
+	// The commands of dispatcher, scanner and follow-up end with their contexts, so that a
+	// worker whose Redis is away can stop.
+	own := ledger.New(w.permits)
+	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: deps.notifier}
+	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: sweepRules(t.rules), Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
-		Tenant: name, Ledger: ledger.New(w.permits), Redis: w.permits, Queue: engine.Queue(name), Session: w.session, Protocol: engine.Protocol, Places: places,
-		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
-		Ended: func(ctx context.Context, run ledger.Run) error { return w.tellCoreEnd(ctx, cfg.Notices, run) },
+		Tenant: name, Ledger: own, Redis: w.permits, Queue: engine.Queue(name), Session: w.session, Protocol: engine.Protocol, Places: places,
+		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: deps.limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
+		Ended: func(ctx context.Context, run ledger.Run) error { return w.ended(ctx, c.followUp, deps.notifier, run) },
+	})
+	c.scanner = scan.New(scan.Config{
+		Tenant: name, Ledger: own, API: deps.api, Active: c.dispatcher.Active, Block: deps.limiter.Block, Logger: logger,
+		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
 	})
 	return c
 }
 
+// coreDeps are the parts of a tenant that its core uses.
+type coreDeps struct {
+	api      *apiclient.Client
+	dns      observedDNS
+	limiter  *pace.Limiter
+	notifier events.Notifier
+}
+
+// sweepConcurrency is how many DNS checks of sweeps run at a time, apart from those of
+// submitted rows.
+const sweepConcurrency = 100
+
 // corePlaces is how many tasks of the core run at a time. DNS checks, which may wait 8 s for
-// name servers that do not answer, have [dnsConcurrency] of them, so that as many are left
-// for what needs the API as in a worker without DNS checks. The dispatcher fills places and
-// starts of a second: a check that finds no place starts, and makes room, at once.
-func corePlaces(rate pace.Rate) int { return dnsConcurrency + apiConcurrency(rate) }
+// name servers that do not answer, have [dnsConcurrency] of them, and those of sweeps
+// [sweepConcurrency], so that as many are left for what needs the API as in a worker without
+// DNS checks. The dispatcher fills places and starts of a second: a check that finds no place
+// starts, and makes room, at once.
+func corePlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
 
 // handlers returns the handlers of the kinds of the core.
-func (w *worker) handlers(t tenant, api *apiclient.Client, limiter *pace.Limiter, cfg tasks.Config) map[ledger.Kind]engine.Handler {
+func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handler {
+	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
+	api, timeout := deps.api, deps.api.Timeout()
+	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.redis, t.Name), Notifier: deps.notifier}
+	verify := kinds.VerifyConfig{
+		API: api, DNS: deps.dns, Line: deps.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter),
+		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: w.stopping, Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
+	}
+	swept := verify
+	swept.Places = kinds.NewPlaces(sweepConcurrency, sweepConcurrency/2)
 	return map[ledger.Kind]engine.Handler{
-		kinds.Verify: kinds.NewVerify(kinds.VerifyConfig{
-			API: api, DNS: cfg.DNS, Line: limiter, RequestTimeout: api.Timeout(), NoReads: t.TrustPayload, ThinProofAfter: cfg.ThinProofAfter,
-			Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: w.stopping,
-			Notify: func(ctx context.Context, e kinds.DomainEvent) error { return tellDomain(ctx, cfg, e) },
-			Item:   w.ledger.ItemOf, Logger: w.logger.With("tenant", t.Name),
-		}),
-		kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: api.Timeout(), NoReads: t.TrustPayload, AllowUnproven: t.AllowUnproven}),
+		kinds.Verify: kinds.NewVerify(verify),
+		kinds.Update: kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload, AllowUnproven: t.AllowUnproven}),
 		kinds.Remove: kinds.NewRemove(kinds.RemoveConfig{
-			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: w.logger.With("tenant", t.Name),
+			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
-		kinds.Create: kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: api.Timeout(), NoReads: t.TrustPayload}),
+		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: deps.dns, Submit: w.submitRow(name)}),
+		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: api, DNS: deps.dns, States: states, Rules: sweepRules(t.rules), RequestTimeout: timeout, Stopping: w.stopping, Logger: logger}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: deps.dns, Places: swept.Places, Restore: w.submitRow(name), Submit: w.submitRow(name)}),
+	}
+}
+
+// submitRow returns a function that submits the single rows of handlers.
+func (w *worker) submitRow(t ledger.Tenant) func(context.Context, kinds.OneRow) error {
+	return func(ctx context.Context, r kinds.OneRow) error {
+		_, _, err := w.ledger.Core().SubmitRow(ctx, ledger.NewRun{
+			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: intake.FormatJSONL, GiveUp: r.GiveUp},
+		}, r.Content)
+		return err
 	}
 }
 
@@ -103,6 +149,14 @@ func released(maxClients int, noReads bool) map[ledger.Kind]dispatch.Kind {
 			Batch: min(maxClients, kinds.MaxRemovals), Group: kinds.RemoveGroup, // a task is a request
 		},
 		kinds.Create: {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
+		// The check needs DNS only, unless the token is gone: then it reads the record. A
+		// pending domain whose token is there is read and changed.
+		kinds.Recheck: {
+			Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
+		},
+		// An action that only reports changes nothing, and would not end the block of changes.
+		kinds.Act:    {Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
+		kinds.Relook: {}, // DNS only
 	}
 }
 
@@ -134,7 +188,7 @@ func perSecond(limit pace.Limit) func() float64 {
 // here.
 func metricType(k ledger.Kind) string {
 	switch k {
-	case kinds.Verify, kinds.Update, kinds.Remove, kinds.Create:
+	case kinds.Verify, kinds.Update, kinds.Remove, kinds.Create, kinds.Recheck, kinds.Act, kinds.Relook:
 		return string(k)
 	}
 	return "unknown"
@@ -186,22 +240,28 @@ func (w *worker) endSession() {
 	}
 }
 
-// startDispatching runs the dispatchers of all tenants, and the audits of their engines.
-// The function that it returns stops them, and waits until the dispatchers have given up
-// their leases.
+// startDispatching runs the dispatchers of all tenants with their scanners and follow-ups,
+// and the audits of their engines. The function that it returns stops them, and waits until
+// the dispatchers have given up their leases.
 func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	of := map[ledger.Tenant]*dispatch.Dispatcher{}
+	of := map[ledger.Tenant]*core{}
 	for _, t := range w.tenants {
-		of[ledger.Tenant(t.name)] = t.core.dispatcher
-		all.Go(func() { t.core.dispatcher.Run(ctx) })
-		all.Go(func() { t.core.engine.RunAudits(ctx, ledger.New(w.permits)) })
+		c := t.core
+		of[ledger.Tenant(t.name)] = c
+		all.Go(func() { c.dispatcher.Run(ctx) })
+		all.Go(func() { c.scanner.Run(ctx) })
+		all.Go(func() { c.engine.RunAudits(ctx, ledger.New(w.permits)) })
+		if !w.settings.Drain { // checks between sweeps never end
+			all.Go(func() { c.followUp.Run(ctx, c.dispatcher.Active) })
+		}
 	}
 	all.Go(func() {
 		w.ledger.Core().Wakes(ctx, func(t ledger.Tenant) {
-			if d := of[t]; d != nil {
-				d.Wake()
+			if c := of[t]; c != nil {
+				c.dispatcher.Wake()
+				c.scanner.Wake()
 			}
 		})
 	})
@@ -237,41 +297,38 @@ func (s *served) both(old func(*tasks.Servers), own func(*asynq.Server)) {
 	all.Wait()
 }
 
-// tellDomain sends the event of a row of kind [kinds.Verify]. That of a domain which a sweep
-// had set to pending says that it is restored.
-func tellDomain(ctx context.Context, cfg tasks.Config, e kinds.DomainEvent) error {
-	n := tasks.Notice{ID: e.ID, At: e.At, Data: tasks.NoticeData{
-		Tenant: cfg.Tenant, OrganizationID: e.OrganizationID, DiscoveryDomainID: e.DiscoveryDomainID, Domain: e.Domain, Run: string(e.Run), Reason: e.Reason,
-	}}
-	var err error
-	switch e.Type {
-	case kinds.DomainVerified:
-		n.Type = tasks.NoticeVerified
-		err = tasks.TellVerified(ctx, cfg, n, e.Evidence)
-	case kinds.DomainExpired:
-		n.Type = tasks.NoticeExpired
-		err = cfg.Notices.Tell(ctx, n)
-	default:
-		err = fmt.Errorf("unknown event %q", e.Type)
+// ended notifies that a run has ended, unless lists leave it out or it has the actions of a
+// sweep, and does what follows a sweep.
+func (w *worker) ended(ctx context.Context, f *followup.FollowUp, notifier events.Notifier, run ledger.Run) error {
+	if !run.Description.Single && run.Kind != kinds.Act {
+		counts, err := w.ledger.Core().Counts(ctx, run) // those of the header are a hint
+		if err == nil {
+			err = notifier.Notify(ctx, endOf(run, counts))
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if j := tasks.Judge(err); j.Outcome == tasks.Paced { // another execution has changed the domain's state meanwhile
-		return engine.Later(j.Reason, j.After)
-	}
-	return err
+	return f.Ended(ctx, run)
 }
 
-// tellCoreEnd sends the event of the end of a run of the core, but not of a single row.
-func (w *worker) tellCoreEnd(ctx context.Context, notices tasks.Notices, run ledger.Run) error {
-	if run.Description.Single {
-		return nil
-	}
-	counts, err := w.ledger.Core().Counts(ctx, run) // those of the header are a hint
-	if err != nil {
-		return err
-	}
-	ended := runs.Run{ID: string(run.ID), Kind: string(run.Kind), EndedAt: run.EndedAt, Counts: map[string]int64{}}
+// endOf returns the event of the end of a run.
+func endOf(run ledger.Run, counts ledger.Counts) events.Event {
+	data := events.Data{Tenant: string(run.Tenant), Run: string(run.ID), Kind: string(run.Kind), Counts: map[string]int64{}}
 	for outcome, n := range counts {
-		ended.Counts[string(outcome)] = n
+		data.Counts[string(outcome)] = n
 	}
-	return notices.Tell(ctx, endOf(ended))
+	return events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, At: run.EndedAt, Data: data}
+}
+
+// notices notifies of events as the former core does.
+type notices struct{ tasks.Notices }
+
+// Notify implements [events.Notifier].
+func (n notices) Notify(ctx context.Context, e events.Event) error {
+	return n.Tell(ctx, tasks.Notice{ID: e.ID, Type: e.Type, At: e.At, Data: tasks.NoticeData(e.Data)})
+}
+
+func sweepRules(r tasks.Rules) sweep.Rules {
+	return sweep.Rules{Action: sweep.Action(r.Action), Grace: r.Grace, AbsentChecks: r.AbsentChecks, Protect: r.Protect}
 }

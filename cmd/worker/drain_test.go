@@ -12,6 +12,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -34,8 +35,8 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.handIn(intake.Run{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
-	sweep := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
-	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), watch.New(d.redis, tasks.DefaultTenant), sweep, tasks.SweepOrder{}); err != nil {
+	swept := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
+	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), watch.New(d.redis, tasks.DefaultTenant), swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.ledger.Pause(t.Context(), "sweep"); err != nil {

@@ -208,8 +208,6 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	var besides sync.WaitGroup
 	w.announceOnce(ctx) // before "worker started", so that producers find the tenants from then on
 	besides.Go(func() { w.announce(background) })
-	besides.Go(func() { w.reconcile(background) })
-	besides.Go(func() { w.tellEnds(background) })
 	besides.Go(func() { w.sweep(background) })
 	defer besides.Wait()
 	defer cancel()
@@ -369,11 +367,4 @@ func (w *worker) announceOnce(ctx context.Context) {
 			w.logger.WarnContext(ctx, "announcing settings failed", "tenant", t.name, "error", err)
 		}
 	}
-}
-
-// reconcile looks for rows that are neither settled nor queued, now and again, and
-// tells of them.
-func (w *worker) reconcile(ctx context.Context) {
-	r := intake.Reconciler{Intake: w.intake(), Logger: w.logger}
-	r.Run(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -220,8 +221,8 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		}
 		ids = append(ids, run.ID)
 	}
-	sweep := intake.Run{ID: sampleSweep, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"}
-	run, _, err := in.SweepNow(ctx, watch.New(w.redis, tasks.DefaultTenant), sweep, tasks.SweepOrder{Organization: sample.Swept[0].Organization})
+	sampleRun := intake.Run{ID: sampleSweep, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"}
+	run, _, err := in.SweepNow(ctx, watch.New(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})
 	return append(ids, run.ID), err
 }
 

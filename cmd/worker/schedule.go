@@ -9,11 +9,10 @@ import (
 	"orgops/internal/watch"
 )
 
-// schedule is what begins the tenant's sweeps, if any, and sees to it that those begun
-// by hand are judged; nil if nothing is to. A worker that drains begins none: it would
-// not come to its end.
+// schedule returns the scheduler of the tenant's sweeps; nil if it has no schedule. A worker
+// that drains starts none: it would not come to its end.
 func (w *worker) schedule(t tenant, logger *slog.Logger) *intake.Scheduler {
-	if w.settings.Drain {
+	if w.settings.Drain || t.cron.String() == "" {
 		return nil
 	}
 	return &intake.Scheduler{

@@ -7,6 +7,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -18,8 +19,8 @@ func TestDrainAwaitsTheJudging(t *testing.T) {
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.Seed(sandbox.SampleOptions{})
 	store := watch.New(d.redis, tasks.DefaultTenant)
-	sweep := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
-	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), store, sweep, tasks.SweepOrder{}); err != nil {
+	swept := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
+	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), store, swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {

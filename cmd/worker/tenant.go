@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -14,10 +13,9 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
-	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
+	"orgops/internal/scan"
 	"orgops/internal/tracing"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
@@ -38,7 +36,6 @@ type served struct {
 	servers   *tasks.Servers
 	core      *core
 	hooks     *webhooks.Sender
-	notices   tasks.Notices
 	votes     int               // how many resolvers a proof needs
 	canary    string            // the zone; empty: there is none
 	schedule  *intake.Scheduler // of its sweeps; nil: there is none
@@ -84,10 +81,10 @@ func apiConcurrency(rate pace.Rate) int {
 // placesOf is how many tasks of a group run at a time, on both lanes.
 func placesOf(normal int) int { return normal + tasks.FastPlaces(normal) }
 
-// classOf is the pace's class of a handler's requests.
+// classOf returns the pace's class of a request.
 func classOf(ctx context.Context) pace.Class {
-	e := tasks.ErrandOf(ctx)
-	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking || kinds.Leading(ctx), e.Sweeping)
+	scanned := scan.ClassOf(ctx)
+	return pace.ClassOf(false, kinds.Leading(ctx) || scanned == scan.ForRows, kinds.Sweeping(ctx) || scanned == scan.ForSweep)
 }
 
 // longestWait is how long a request waits for its permit before its task goes
@@ -112,7 +109,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	problems, reach := new(ops.APIErrors), new(ops.Reach)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + corePlaces(t.limit.Rate) + tasks.WalkRequests + tasks.SweepRequests, // one for each request that can be waiting for an answer
+		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + corePlaces(t.limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
@@ -159,12 +156,13 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
-	notices := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
+	observed := observedDNS{checker, w.metrics, w.traces, t.Name}
+	notify := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
 	config := tasks.Config{
-		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, w.traces, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
+		Tenant: t.Name, API: api, DNS: observed, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
-		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
-		Memories: watch.New(w.redis, t.Name), Rules: t.rules, Restore: restorer(w.ledger),
+		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notify, Webhooks: hooks, Stopping: w.stopping,
+		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
 	}
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)
@@ -174,8 +172,8 @@ func (w *worker) serve(t tenant) (*served, error) {
 			Name: t.Name, Settings: t.announced(), Rules: t.rules, Limiter: limiter, API: api, DNS: checker,
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
-		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
-		votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, api, limiter, config),
+		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks,
+		votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, coreDeps{api: api, dns: observed, limiter: limiter, notifier: notices{notify}}),
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Refusals: w.refusals, Tenant: t.Name, Mux: tasks.NewMux(config), Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
 			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
@@ -256,20 +254,3 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 var _ interface {
 	Answered(context.Context, string, int, http.Header)
 } = measuredGate{}
-
-// restorer returns a function that submits the rows by which sweeps give statuses back.
-func restorer(l *runs.Ledger) func(context.Context, tasks.Restoration) error {
-	return func(ctx context.Context, r tasks.Restoration) error {
-		content, err := json.Marshal(kinds.VerifyRow{
-			OrganizationID: r.OrganizationID, DiscoveryDomainID: r.DiscoveryDomainID, UseForOrganizationDiscovery: r.Flag, Restore: true,
-		})
-		if err != nil {
-			return fmt.Errorf("row of domain %s: %w", r.DiscoveryDomainID, err)
-		}
-		_, err = l.SubmitRow(ctx, ledger.NewRun{
-			ID: ledger.RunID(r.Run), Tenant: ledger.Tenant(r.Tenant), Kind: kinds.Verify,
-			Description: ledger.Description{Format: intake.FormatJSONL, GiveUp: r.GiveUp},
-		}, content)
-		return err
-	}
-}

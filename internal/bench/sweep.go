@@ -14,6 +14,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -131,7 +132,7 @@ func sweepOurs(ctx context.Context, s *store, l sweepLoad, t *tenant, stderr io.
 	tick := time.Now().Unix()
 	began := time.Now()
 	taker := intake.New(s.admin, runs.New(s.admin))
-	if _, _, err := taker.BeginSweep(ctx, intake.Run{ID: sweepRun, Tenant: tenantName}, tasks.SweepOrder{Tick: tick}); err != nil {
+	if _, _, err := taker.BeginSweep(ctx, intake.Run{ID: sweepRun, Tenant: tenantName}, sweep.Order{Tick: tick}); err != nil {
 		return r, err
 	}
 	if r.Killed = l.Kill; r.Killed {

@@ -14,6 +14,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -209,7 +210,7 @@ func SweepNow(ctx context.Context, rdb redis.UniversalClient, taker intake.Intak
 		return runs.Run{}, false, false, err
 	}
 	r.ID = cmp.Or(r.ID, tasks.NewRunID(time.Now()))
-	order := tasks.SweepOrder{Organization: organization, Pending: pending || settings.VerifyPending}
+	order := sweep.Order{Organization: organization, Pending: pending || settings.VerifyPending}
 	run, created, err = taker.SweepNow(ctx, watch.New(rdb, r.Tenant), r, order)
 	return run, created, announced, err
 }

@@ -9,35 +9,22 @@ import (
 	"fmt"
 
 	"orgops/internal/runs"
+	"orgops/internal/scan"
 	"orgops/tasks"
 )
 
-// BeginPending makes the run whose rows are the pending domains of one organization,
-// or of all where that is empty, and sees to it that a worker walks through these to
-// find them. The same again changes nothing, save that a walk whose task was lost
-// goes on; the same id for something else is a *runs.MismatchError.
+// BeginPending creates the run whose rows are the pending domains of one organization, or of
+// all if that is empty, which a scan finds. A repetition changes nothing; if a run for
+// something else has the id, the error is a *runs.MismatchError.
 func (i Intake) BeginPending(ctx context.Context, organization string, r Run) (run runs.Run, created bool, err error) {
-	told, err := tasks.NewWalked(organization)
+	progress, err := scan.PendingProgress(organization)
 	if err != nil {
 		return runs.Run{}, false, err
 	}
-	return i.beginWalk(ctx, runs.Run{
+	return i.createScan(ctx, runs.Run{
 		ID: r.ID, Kind: tasks.TypeVerify, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller, Format: FormatJSONL, GiveUp: r.GiveUp, Priority: string(r.Priority),
-		Digest: digestOfPending(organization), Walk: &runs.Walk{Told: told},
-	})
-}
-
-// beginWalk makes the run and enqueues the walk that finds its rows, or sees to it
-// that one which was begun goes on.
-func (i Intake) beginWalk(ctx context.Context, wanted runs.Run) (run runs.Run, created bool, err error) {
-	run, created, err = i.Ledger.Create(ctx, wanted)
-	switch {
-	case err != nil:
-		return run, created, err
-	case created:
-		return run, true, i.Producer.Walk(ctx, tasksRun(run, nil), run.Walk.Step)
-	}
-	return run, false, i.goOn(ctx, run)
+		Digest: digestOfPending(organization),
+	}, progress)
 }
 
 // goOn puts back what is lost of a run whose rows a walk finds.

@@ -146,7 +146,7 @@ func (i Intake) notRetried(ctx context.Context, from runs.Run, child string) err
 func (i Intake) beginChild(ctx context.Context, from, child runs.Run) (run runs.Run, created bool, err error) {
 	// One that differs is refused before the parent is told of it.
 	if _, err = i.Ledger.Get(ctx, child.ID); err == nil {
-		_, _, err = i.create(ctx, child)
+		_, _, err = i.create(ctx, child, nil)
 	}
 	if err != nil && !errors.Is(err, runs.ErrNotFound) {
 		return runs.Run{}, false, err
@@ -154,7 +154,7 @@ func (i Intake) beginChild(ctx context.Context, from, child runs.Run) (run runs.
 	for {
 		err := i.Ledger.Adopt(ctx, from, child.ID)
 		if err == nil {
-			return i.create(ctx, child)
+			return i.create(ctx, child, nil)
 		}
 		if !errors.Is(err, runs.ErrRaced) {
 			return runs.Run{}, false, err

@@ -15,11 +15,9 @@ import (
 	"orgops/tasks"
 )
 
-// create creates a run, or returns the one that exists under its id.
-func (i Intake) create(ctx context.Context, r runs.Run) (run runs.Run, created bool, err error) {
-	if !runs.InCore(r.Kind) {
-		return i.Ledger.Create(ctx, r)
-	}
+// create creates a run, or returns the one that exists under its id. scan is the progress of
+// the scan that is to find its rows; nil: they are submitted.
+func (i Intake) create(ctx context.Context, r runs.Run, scan []byte) (run runs.Run, created bool, err error) {
 	trace := ""
 	if i.Traceparent != nil {
 		trace = i.Traceparent(ctx)
@@ -31,8 +29,38 @@ func (i Intake) create(ctx context.Context, r runs.Run) (run runs.Run, created b
 			Priority: r.Priority, GiveUp: r.GiveUp, KeepFor: r.KeepFor, Trace: trace,
 		},
 		Control: ledger.Control{NotBefore: r.NotBefore},
+		Scan:    scan,
 	})
 	return run, created, err
+}
+
+// createScan creates a run whose rows a scan finds, or returns the one that exists. If its
+// Redis may lose the writes of its last second it creates the run again two seconds later.
+func (i Intake) createScan(ctx context.Context, r runs.Run, scan []byte) (run runs.Run, created bool, err error) {
+	if run, created, err = i.create(ctx, r, scan); err != nil || !created {
+		return run, created, err
+	}
+	if i.Committed != nil {
+		i.Committed()
+	}
+	if !mayLose(ctx, i.Redis) {
+		return run, true, nil
+	}
+	if err := sleep(ctx, verifyAfter); err != nil {
+		return run, true, err
+	}
+	run, _, err = i.create(ctx, r, scan)
+	return run, true, err
+}
+
+// sleep waits until the time has passed or ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // staging stages the rows of a run in the core.
@@ -161,10 +189,8 @@ func (i Intake) verify(ctx context.Context, stager *ledger.Stager) error {
 	if !mayLose(ctx, i.Redis) {
 		return nil
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(verifyAfter):
+	if err := sleep(ctx, verifyAfter); err != nil {
+		return err
 	}
 	return stager.Verify(ctx)
 }

@@ -298,7 +298,7 @@ func (i Intake) Begin(ctx context.Context, in Input, c Checked, r Run) (run runs
 	return i.create(ctx, runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Digest: c.Digest, Format: c.Format, Columns: c.Columns,
 		Caller: r.Caller, GiveUp: r.GiveUp, Priority: string(r.Priority), NotBefore: r.NotBefore,
-	})
+	}, nil)
 }
 
 // HandIn submits the rows of a run that was begun, or the rest of them if an earlier

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"orgops/internal/runs"
+	"orgops/internal/scan"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -18,31 +20,27 @@ import (
 // takes 40 MB.
 const sweepKeptFor = 7 * 24 * time.Hour
 
-// BeginSweep makes the run of a sweep, and sees to it that a worker walks through the
-// tenant to find its rows. The same again changes nothing, save that a walk or rows
-// whose tasks were lost go on, and is the sweep of the tick that it was first begun for;
-// the same id for something else is a *runs.MismatchError.
-func (i Intake) BeginSweep(ctx context.Context, r Run, o tasks.SweepOrder) (run runs.Run, created bool, err error) {
+// BeginSweep creates the run of a sweep, whose rows a scan finds. A repetition changes
+// nothing: the sweep keeps the tick with which it was created. If a run for something else
+// has the id, the error is a *runs.MismatchError.
+func (i Intake) BeginSweep(ctx context.Context, r Run, o sweep.Order) (run runs.Run, created bool, err error) {
 	if o.Organization != "" {
 		if err := tasks.CheckOrganization(o.Organization); err != nil {
 			return runs.Run{}, false, err
 		}
 	}
-	if o.Tick <= 0 {
-		return runs.Run{}, false, fmt.Errorf("sweep %s: tick: want a Unix second, got %d", r.ID, o.Tick)
-	}
-	told, err := tasks.NewSwept(o)
+	progress, err := scan.SweepProgress(o)
 	if err != nil {
-		return runs.Run{}, false, err
+		return runs.Run{}, false, fmt.Errorf("sweep %s: %w", r.ID, err)
 	}
-	return i.beginWalk(ctx, runs.Run{
+	return i.createScan(ctx, runs.Run{
 		ID: r.ID, Kind: tasks.TypeRecheck, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller, Format: FormatJSONL,
-		Digest: digestOfSweep(o), Walk: &runs.Walk{Told: told}, KeepFor: sweepKeptFor,
-	})
+		Digest: digestOfSweep(o), KeepFor: sweepKeptFor,
+	}, progress)
 }
 
 // digestOfSweep stands for the content of such a run: what was asked for, whenever.
-func digestOfSweep(o tasks.SweepOrder) string {
+func digestOfSweep(o sweep.Order) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "sweep of %q, pending ones too: %t", o.Organization, o.Pending))
 	return hex.EncodeToString(sum[:])
 }
@@ -64,7 +62,7 @@ func (e *SweepingError) Error() string {
 // the present is, our clock and Redis' being far apart, it is a *ClocksError. While a sweep of the
 // whole tenant is under way, by hand or of the schedule, another one is refused with a
 // *SweepingError; one of a single organization never is. store is the tenant's.
-func (i Intake) SweepNow(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder) (run runs.Run, created bool, err error) {
+func (i Intake) SweepNow(ctx context.Context, store *watch.Store, r Run, o sweep.Order) (run runs.Run, created bool, err error) {
 	at, err := readClocks(ctx, store, i.Now)
 	if err != nil {
 		return runs.Run{}, false, err
@@ -83,7 +81,7 @@ func (i Intake) SweepNow(ctx context.Context, store *watch.Store, r Run, o tasks
 }
 
 // admit refuses a sweep that must not begin now.
-func (i Intake) admit(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder, at clocks) error {
+func (i Intake) admit(ctx context.Context, store *watch.Store, r Run, o sweep.Order, at clocks) error {
 	if at.apart() > clocksApart {
 		return &ClocksError{Sweep: r.ID, Own: at.own, Redis: at.redis}
 	}
@@ -95,7 +93,7 @@ func (i Intake) admit(ctx context.Context, store *watch.Store, r Run, o tasks.Sw
 
 // claim writes down that the tenant is about to be swept by hand, so that the schedule
 // knows.
-func (i Intake) claim(ctx context.Context, store *watch.Store, r Run, o tasks.SweepOrder, at clocks) error {
+func (i Intake) claim(ctx context.Context, store *watch.Store, r Run, o sweep.Order, at clocks) error {
 	const attempts = 20 // others write at ticks alone
 	for range attempts {
 		ticks, err := store.Ticks(ctx)

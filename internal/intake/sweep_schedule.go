@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 // Scheduler begins the sweeps of a tenant's schedule. Any number of them may run for
@@ -24,8 +24,7 @@ type Scheduler struct {
 	Intake Intake
 	Store  *watch.Store // the tenant's
 	Tenant string
-	// Cron says when its ticks are. The zero value: never, and what is left to do is to
-	// see to it that sweeps begun by hand are judged.
+	// Cron says when its ticks are.
 	Cron watch.Cron
 	// Pending says that its sweeps look at domains that are pending, too.
 	Pending bool
@@ -58,9 +57,6 @@ const (
 	// quietFor is for how long what was read of the schedule is taken for granted
 	// between ticks: a worker may have hundreds of tenants.
 	quietFor = time.Minute
-	// judgeAfter is how long after its end a sweep is judged as a rule; after that it
-	// is seen to that a task stands for it.
-	judgeAfter = time.Minute
 	// warnEvery is how often it is told what keeps being so.
 	warnEvery = time.Hour
 )
@@ -104,8 +100,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// Once does what there is to do: decides on a tick that has come, begins its sweep, or
-// one that was decided on and not begun, and sees to it that the last one is judged.
+// Once does what there is to do: it decides on a tick that has come and begins its sweep, or
+// begins one that was decided on and not begun.
 func (s *Scheduler) Once(ctx context.Context) error {
 	own := s.now()
 	if s.tick(own) == s.quiet.tick && own.Sub(s.quiet.at).Abs() < quietFor {
@@ -137,9 +133,6 @@ func (s *Scheduler) Once(ctx context.Context) error {
 			return nil
 		}
 		return s.begin(ctx, ticks)
-	}
-	if err := s.seeJudged(ctx, ticks, at); err != nil {
-		return err
 	}
 	s.quiet = quiet{tick, own}
 	return nil
@@ -201,8 +194,7 @@ func (s *Scheduler) spreadUntil(tick int64) int64 {
 	return at.Add(min(next.Sub(at)*4/5, longestSpread)).Unix()
 }
 
-// skip decides that the tick's sweep is not begun, tells so, and puts back what is
-// lost of the one in its way.
+// skip decides that the tick's sweep is not begun, and reports it.
 func (s *Scheduler) skip(ctx context.Context, ticks watch.Ticks, tick int64, under *SweepingError) error {
 	inRow := 1
 	if ticks.Skipped.Tick == ticks.Tick {
@@ -214,68 +206,33 @@ func (s *Scheduler) skip(ctx context.Context, ticks watch.Ticks, tick int64, und
 	}
 	s.Logger.WarnContext(ctx, "sweep skipped", "tick", told(tick), "run", under.Run, "reason", ticks.Skipped.Why, "in_row", inRow)
 	s.ticked(TickSkipped)
-	run, err := s.Intake.Ledger.Get(ctx, under.Run)
-	if errors.Is(err, runs.ErrNotFound) {
-		return nil
-	}
-	if err == nil {
-		err = s.Intake.goOn(ctx, run)
-	}
-	return err
+	return nil
 }
 
 // begin begins the sweep that was decided on, and writes down that it is.
 func (s *Scheduler) begin(ctx context.Context, ticks watch.Ticks) error {
-	sweep := ticks.Sweep
-	order := tasks.SweepOrder{Tick: sweep.Tick, SpreadUntil: sweep.SpreadUntil, Pending: sweep.Pending}
-	run := Run{ID: sweep.Run, Tenant: s.Tenant, Label: "scheduled for " + told(sweep.Tick)}
+	decided := ticks.Sweep
+	order := sweep.Order{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
+	run := Run{ID: decided.Run, Tenant: s.Tenant, Label: "scheduled for " + told(decided.Tick)}
 	_, _, err := s.Intake.BeginSweep(ctx, run, order)
 	taken := errors.Is(err, runs.ErrMismatch)
 	if err != nil && !taken {
-		return fmt.Errorf("start the sweep of %s: %w", told(sweep.Tick), err)
+		return fmt.Errorf("start the sweep of %s: %w", told(decided.Tick), err)
 	}
 	if taken { // somebody has given another run its id
-		ticks.Sweep, ticks.Skipped = watch.Sweep{}, watch.Skip{Tick: sweep.Tick, Why: err.Error(), InRow: 1}
+		ticks.Sweep, ticks.Skipped = watch.Sweep{}, watch.Skip{Tick: decided.Tick, Why: err.Error(), InRow: 1}
 	}
 	ticks.Sweep.Begun = !taken
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
 	}
 	if taken {
-		s.Logger.WarnContext(ctx, "sweep skipped", "tick", told(sweep.Tick), "reason", ticks.Skipped.Why)
+		s.Logger.WarnContext(ctx, "sweep skipped", "tick", told(decided.Tick), "reason", ticks.Skipped.Why)
 		s.ticked(TickSkipped)
 		return nil
 	}
-	s.Logger.InfoContext(ctx, "sweep started", "run", sweep.Run, "tick", told(sweep.Tick), "next", s.Cron.Next(time.Unix(sweep.Tick, 0)))
+	s.Logger.InfoContext(ctx, "sweep started", "run", decided.Run, "tick", told(decided.Tick), "next", s.Cron.Next(time.Unix(decided.Tick, 0)))
 	s.ticked(TickBegun)
-	return nil
-}
-
-// seeJudged sees to it that the last sweeps of the whole tenant are judged once they
-// have ended, also where the task for it was lost. Where there is one nothing changes.
-func (s *Scheduler) seeJudged(ctx context.Context, ticks watch.Ticks, at clocks) error {
-	for _, sweep := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
-		if sweep.Run == "" {
-			continue
-		}
-		run, err := s.Intake.Ledger.Get(ctx, sweep.Run)
-		if errors.Is(err, runs.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if !run.Ended() || !run.CancelledAt.IsZero() || at.redis.Sub(run.EndedAt) < judgeAfter {
-			continue
-		}
-		judged, err := wasJudged(ctx, s.Store, sweep, at)
-		if err == nil && !judged {
-			err = s.Intake.Producer.Judge(ctx, tasksRun(run, nil), sweep.Tick)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -448,7 +449,7 @@ func TestJudgedWithoutASchedule(t *testing.T) {
 	worker := f.worker("* * * * *", 0)
 	worker.Cron = watch.Cron{}
 	f.once(worker)
-	f.mustNow("by-hand", tasks.SweepOrder{})
+	f.mustNow("by-hand", sweep.Order{})
 	f.end("by-hand")
 	f.until(f.start.Add(5*time.Minute), 20*time.Second, nil, worker)
 	if !slices.Contains(f.pending(sweepQueue), "by-hand-judge-0") {
@@ -479,8 +480,8 @@ func TestTickWhileSweptByHand(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
 	f.once(worker)
-	f.mustNow("narrow", tasks.SweepOrder{Organization: "org_1"})
-	f.mustNow("by-hand", tasks.SweepOrder{})
+	f.mustNow("narrow", sweep.Order{Organization: "org_1"})
+	f.mustNow("by-hand", sweep.Order{})
 	f.until(f.start.Add(time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(0, 1)
 	f.wantLog("sweep by-hand still runs")
@@ -488,7 +489,7 @@ func TestTickWhileSweptByHand(t *testing.T) {
 	f.judge("by-hand")
 	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(1, 1)
-	if _, _, err := f.now("again", tasks.SweepOrder{}); err == nil || !strings.Contains(err.Error(), f.id(2)) {
+	if _, _, err := f.now("again", sweep.Order{}); err == nil || !strings.Contains(err.Error(), f.id(2)) {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -24,12 +25,12 @@ func newSwept(t *testing.T) *swept {
 	return &swept{newCounter(t), watch.New(redistest.New(t), "default")}
 }
 
-func (s *swept) now(id string, o tasks.SweepOrder) (runs.Run, bool, error) {
+func (s *swept) now(id string, o sweep.Order) (runs.Run, bool, error) {
 	s.t.Helper()
 	return s.taker.SweepNow(s.t.Context(), s.store, intake.Run{ID: id, Tenant: "default"}, o)
 }
 
-func (s *swept) mustNow(id string, o tasks.SweepOrder) runs.Run {
+func (s *swept) mustNow(id string, o sweep.Order) runs.Run {
 	s.t.Helper()
 	run, _, err := s.now(id, o)
 	if err != nil {
@@ -99,30 +100,30 @@ func (s *swept) judgeAs(judged tasks.Judged) {
 
 func TestBeginSweepAgain(t *testing.T) {
 	s := newSwept(t)
-	begin := func(o tasks.SweepOrder) (runs.Run, bool, error) {
+	begin := func(o sweep.Order) (runs.Run, bool, error) {
 		return s.taker.BeginSweep(t.Context(), intake.Run{ID: "a", Tenant: "default"}, o)
 	}
-	run, created, err := begin(tasks.SweepOrder{Tick: 60, SpreadUntil: 100})
+	run, created, err := begin(sweep.Order{Tick: 60, SpreadUntil: 100})
 	if err != nil || !created || run.Kind != tasks.TypeRecheck || !run.Walking() {
 		t.Fatalf("created %v: %+v, %v", created, run, err)
 	}
 	s.wantPending(sweepQueue, "a-walk-0-0")
-	if again, created, err := begin(tasks.SweepOrder{Tick: 120}); err != nil || created || string(again.Walk.Told) != string(run.Walk.Told) {
+	if again, created, err := begin(sweep.Order{Tick: 120}); err != nil || created || string(again.Walk.Told) != string(run.Walk.Told) {
 		t.Errorf("again: created %v: %+v, %v", created, again, err)
 	}
 	s.wantPending(sweepQueue, "a-walk-0-0")
 	s.delete(sweepQueue, "a-walk-0-0")
-	if _, _, err := begin(tasks.SweepOrder{Tick: 60, SpreadUntil: 100}); err != nil {
+	if _, _, err := begin(sweep.Order{Tick: 60, SpreadUntil: 100}); err != nil {
 		t.Fatal(err)
 	}
 	s.wantPending(sweepQueue, "a-walk-0-1") // its walk was lost
-	for _, o := range []tasks.SweepOrder{{Tick: 60, Pending: true}, {Tick: 60, Organization: "org_1"}} {
+	for _, o := range []sweep.Order{{Tick: 60, Pending: true}, {Tick: 60, Organization: "org_1"}} {
 		_, _, err := begin(o)
 		if mismatch, ok := errors.AsType[*runs.MismatchError](err); !ok || mismatch.Member != "content" {
 			t.Errorf("%+v: %v, want the content refused", o, err)
 		}
 	}
-	for _, o := range []tasks.SweepOrder{{}, {Tick: 60, Organization: "a/b"}} {
+	for _, o := range []sweep.Order{{}, {Tick: 60, Organization: "a/b"}} {
 		if _, _, err := begin(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
@@ -132,7 +133,7 @@ func TestBeginSweepAgain(t *testing.T) {
 // TestSweepNow: by hand a tenant is swept once at a time, an organization always.
 func TestSweepNow(t *testing.T) {
 	s := newSwept(t)
-	whole := tasks.SweepOrder{}
+	whole := sweep.Order{}
 	refused := func(id, words string) {
 		t.Helper()
 		_, _, err := s.now(id, whole)
@@ -142,7 +143,7 @@ func TestSweepNow(t *testing.T) {
 	}
 	s.mustNow("first", whole)
 	refused("second", "still runs")
-	s.mustNow("narrow", tasks.SweepOrder{Organization: "org_1"})
+	s.mustNow("narrow", sweep.Order{Organization: "org_1"})
 	s.mustNow("first", whole) // the same again
 	refused("second", "still runs")
 	if err := s.ledger.Pause(t.Context(), "first"); err != nil {
@@ -174,11 +175,11 @@ func TestSweepNowOfOneThatIsAboutToBegin(t *testing.T) {
 	now := s.clock()
 	claim := func(at time.Time) { s.claim(watch.Sweep{Run: "claimed", Tick: at.Unix(), At: at}) }
 	claim(now)
-	if _, _, err := s.now("other", tasks.SweepOrder{}); err == nil || !strings.Contains(err.Error(), "sweep claimed is about to start") {
+	if _, _, err := s.now("other", sweep.Order{}); err == nil || !strings.Contains(err.Error(), "sweep claimed is about to start") {
 		t.Errorf("%v", err)
 	}
 	claim(now.Add(-time.Hour))
-	s.mustNow("other", tasks.SweepOrder{})
+	s.mustNow("other", sweep.Order{})
 }
 
 // TestSweepNowOfAnOldClaim: who was cut off when he had claimed the tenant goes on under
@@ -187,10 +188,10 @@ func TestSweepNowOfAnOldClaim(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
 	s.claim(watch.Sweep{Run: "fresh", Tick: now.Unix(), At: now})
-	s.mustNow("fresh", tasks.SweepOrder{})
+	s.mustNow("fresh", sweep.Order{})
 	s.end("fresh")
 	s.judge("fresh")
-	if _, _, err := s.taker.BeginSweep(t.Context(), intake.Run{ID: "scheduled", Tenant: "default"}, tasks.SweepOrder{Tick: now.Unix()}); err != nil {
+	if _, _, err := s.taker.BeginSweep(t.Context(), intake.Run{ID: "scheduled", Tenant: "default"}, sweep.Order{Tick: now.Unix()}); err != nil {
 		t.Fatal(err)
 	}
 	ticks, err := s.store.Ticks(t.Context())
@@ -202,21 +203,21 @@ func TestSweepNowOfAnOldClaim(t *testing.T) {
 	if ok, err := s.store.SetTicks(t.Context(), &ticks); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	_, _, err = s.now("old", tasks.SweepOrder{})
+	_, _, err = s.now("old", sweep.Order{})
 	if under, ok := errors.AsType[*intake.SweepingError](err); !ok || under.Run != "scheduled" {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
 	if _, err := s.ledger.Cancel(t.Context(), "scheduled"); err != nil {
 		t.Fatal(err)
 	}
-	s.mustNow("old", tasks.SweepOrder{})
+	s.mustNow("old", sweep.Order{})
 }
 
 // TestSweepNowWhereClocksAreApart: the tick of a sweep by hand is not guessed.
 func TestSweepNowWhereClocksAreApart(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
-	for _, o := range []tasks.SweepOrder{{}, {Organization: "org_1"}} {
+	for _, o := range []sweep.Order{{}, {Organization: "org_1"}} {
 		for off, words := range map[time.Duration]string{
 			-time.Hour: " behind that of Redis (", time.Hour: " ahead of that of Redis (",
 		} {
@@ -231,9 +232,9 @@ func TestSweepNowWhereClocksAreApart(t *testing.T) {
 		t.Errorf("%v, want no run", err)
 	}
 	s.taker.Now = func() time.Time { return now.Add(4 * time.Minute) }
-	s.mustNow("right", tasks.SweepOrder{})
+	s.mustNow("right", sweep.Order{})
 	s.taker.Now = func() time.Time { return now.Add(time.Hour) }
-	s.mustNow("right", tasks.SweepOrder{}) // its tick is known
+	s.mustNow("right", sweep.Order{}) // its tick is known
 }
 
 // TestSweepNowClaimsOnce: of two sweeps by hand at a time one is begun. The second is
@@ -242,8 +243,8 @@ func TestSweepNowClaimsOnce(t *testing.T) {
 	s := newSwept(t)
 	rival := newSwept(t)
 	rdb := redistest.New(t)
-	rdb.AddHook(&beforeScript{do: func() { rival.mustNow("rival", tasks.SweepOrder{}) }})
-	_, _, err := s.taker.SweepNow(t.Context(), watch.New(rdb, "default"), intake.Run{ID: "slow", Tenant: "default"}, tasks.SweepOrder{})
+	rdb.AddHook(&beforeScript{do: func() { rival.mustNow("rival", sweep.Order{}) }})
+	_, _, err := s.taker.SweepNow(t.Context(), watch.New(rdb, "default"), intake.Run{ID: "slow", Tenant: "default"}, sweep.Order{})
 	if under, ok := errors.AsType[*intake.SweepingError](err); !ok || under.Run != "rival" {
 		t.Errorf("%v, want the rival's named", err)
 	}

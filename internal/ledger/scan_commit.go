@@ -16,6 +16,9 @@ const (
 	// foundWait is how long found rows wait for others, for each segment that the run has:
 	// so a scan of days that finds few rows at a time has a thousand segments a day at most.
 	foundWait = 100 * time.Millisecond
+	// maxFoundWait bounds that: a run of [MaxSegments] would take 20 minutes to begin its
+	// last rows.
+	maxFoundWait = 30 * time.Second
 	// foundPage and foundBytes bound the blocks that are read at once.
 	foundPage  = 128
 	foundBytes = 128 << 10
@@ -101,7 +104,7 @@ type kept struct {
 // ready reports whether rows are to be committed now.
 func (f found) ready() bool {
 	return f.rows > 0 && (f.run.Scan.Ended || f.cut > 0 || f.rows >= SegmentRows ||
-		f.now.Sub(f.since).Abs() >= time.Duration(f.run.Segments)*foundWait)
+		f.now.Sub(f.since).Abs() >= min(time.Duration(f.run.Segments)*foundWait, maxFoundWait))
 }
 
 // found reads the state of a run's found rows.
@@ -268,8 +271,13 @@ func (l *Ledger) seal(ctx context.Context, f found) (now Run, left bool, err err
 	if err = l.publish(ctx, f.run); err != nil {
 		return Run{}, false, err
 	}
-	now, err = l.Get(ctx, f.run.ID)
-	return now, now.Growing, err
+	if now, err = l.Get(ctx, f.run.ID); err != nil || !now.Ended() {
+		return now, now.Growing, err
+	}
+	// All rows were settled before, or there are none: the dispatcher would find the end of
+	// the run with its next rebuild only.
+	end := Hint{Segment: now.segment(max(now.Segments-1, 0)), Due: f.now}
+	return now, false, l.Hint(ctx, now.Tenant, end)
 }
 
 // secure stages segments again that Redis has lost since their commit, and completes

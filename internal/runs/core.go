@@ -15,7 +15,7 @@ func (l *Ledger) Core() *ledger.Ledger { return l.core }
 // dispatcher releases, and not in this ledger.
 func InCore(kind string) bool {
 	switch kind {
-	case "domain:verify", "domain:update", "clients:remove", "template:create":
+	case "domain:verify", "domain:update", "clients:remove", "template:create", "domain:recheck", "domain:act", "domain:relook":
 		return true
 	}
 	return false

@@ -39,6 +39,9 @@ func FromCore(r ledger.Run, counts ledger.Counts) Run {
 	if r.Reserved > 0 {
 		run.StoredAt = r.StagedAt
 	}
+	if r.Scan != nil {
+		run.Walk = &Walk{Step: r.Scan.Step, Told: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
+	}
 	for _, child := range r.Children {
 		run.Children = append(run.Children, string(child))
 	}

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// stepOrganizations is how many organizations a step reads at the same time: as many
+	// Parallel is how many organizations a step reads at the same time: as many
 	// requests as are in progress at 250 a second that are answered within 200 ms. A page of
 	// each has at most 5 MB.
-	stepOrganizations = 50
+	Parallel = 50
 	// putOffAfter is how many attempts a step has before organizations are put off although
 	// none could be read.
 	putOffAfter = 2
@@ -51,7 +51,7 @@ func (r *reader) read(ctx context.Context, at position, putOff bool) (outcome, e
 	o.cursor.Attempts = 0
 	switch c := &o.cursor; {
 	case len(c.Left) > 0:
-		batch := c.Left[:min(len(c.Left), stepOrganizations)]
+		batch := c.Left[:min(len(c.Left), Parallel)]
 		left, late, err := r.readDomains(ctx, &o, batch, putOff)
 		c.Left = slices.Concat(left, c.Left[len(batch):])
 		c.Late = slices.Concat(c.Late, late)
@@ -114,7 +114,7 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 // none could be read, unless those that failed are to be put off.
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization, putOff bool) (left, late []organization, err error) {
 	pages, progress := make([]page, len(batch)), o.progress
-	sideBySide(len(batch), stepOrganizations, func(i int) { pages[i] = r.readPage(ctx, progress, batch[i]) })
+	sideBySide(len(batch), Parallel, func(i int) { pages[i] = r.readPage(ctx, progress, batch[i]) })
 	var held, trouble error
 	for i, p := range pages {
 		org := batch[i]

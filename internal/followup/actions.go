@@ -1,0 +1,75 @@
+package followup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+)
+
+// actionsKeptFor is how long a run of actions is kept after its end, as long as the run of
+// its sweep.
+const actionsKeptFor = 7 * 24 * time.Hour
+
+// Ended evaluates a sweep whose run has ended, and submits its actions. Runs of other kinds
+// need nothing. It may be repeated, also by two workers at once: a sweep whose actions are
+// committed is not evaluated again. [sweep.ErrChanged] asks for a repetition.
+func (f *FollowUp) Ended(ctx context.Context, run ledger.Run) error {
+	if run.Kind != kinds.Recheck || run.Scan == nil {
+		return nil
+	}
+	var progress sweep.Progress
+	if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
+		return fmt.Errorf("sweep %s: read its progress: %w", run.ID, err)
+	}
+	if err := f.evaluate(ctx, run, progress); err != nil {
+		return fmt.Errorf("evaluate sweep %s: %w", run.ID, err)
+	}
+	return nil
+}
+
+func (f *FollowUp) evaluate(ctx context.Context, run ledger.Run, progress sweep.Progress) error {
+	if run.Control.Cancelled {
+		return nil
+	}
+	actions := f.actionsOf(run, progress.Tick)
+	if done, err := f.committed(ctx, actions); err != nil || done {
+		return err
+	}
+	evaluator := sweep.Evaluator{States: f.cfg.States, Rules: f.cfg.Rules, Logger: f.cfg.Logger}
+	rows, err := evaluator.Evaluate(ctx, sweep.EndedSweep{Run: string(run.ID), Progress: progress})
+	if err != nil {
+		return err
+	}
+	s := submission{ledger: f.cfg.Ledger, run: actions}
+	for _, row := range rows {
+		content, err := json.Marshal(row)
+		if err != nil {
+			return fmt.Errorf("action on domain %s: %w", row.DiscoveryDomainID, err)
+		}
+		if err := s.add(ctx, content, time.Time{}); err != nil {
+			return err
+		}
+	}
+	if err := s.commit(ctx); err != nil {
+		return err
+	}
+	return s.verify(ctx)
+}
+
+// actionsOf returns the run of a sweep's actions. Its id has the tick too: a sweep that was
+// deleted, and submitted again under its id, has another one.
+func (f *FollowUp) actionsOf(run ledger.Run, tick int64) ledger.NewRun {
+	id := derivedID("act", run.ID, strconv.FormatInt(tick, 10))
+	return ledger.NewRun{
+		ID: id, Tenant: f.cfg.Tenant, Kind: kinds.Act,
+		Description: ledger.Description{
+			Label: "actions of sweep " + string(run.ID), Digest: digest(string(id)), Format: format, Priority: "normal", KeepFor: actionsKeptFor,
+		},
+	}
+}
