@@ -103,6 +103,7 @@ func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handle
 		API: api, DNS: deps.dns, Line: deps.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter),
 		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: w.stopping, Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
 	}
+	submit := submitRow(w.ledger.Core(), name)
 	swept := verify
 	swept.Places = kinds.NewPlaces(sweepConcurrency, sweepConcurrency/2)
 	return map[ledger.Kind]engine.Handler{
@@ -113,16 +114,16 @@ func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handle
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
 		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: deps.dns, Submit: w.submitRow(name)}),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: deps.dns, Submit: submit}),
 		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: api, DNS: deps.dns, States: states, Rules: sweepRules(t.rules), RequestTimeout: timeout, Stopping: w.stopping, Logger: logger}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: deps.dns, Places: swept.Places, Restore: w.submitRow(name), Submit: w.submitRow(name)}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: deps.dns, Places: swept.Places, Restore: submit, Submit: submit}),
 	}
 }
 
 // submitRow returns a function that submits the single rows of handlers.
-func (w *worker) submitRow(t ledger.Tenant) func(context.Context, kinds.OneRow) error {
+func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, kinds.OneRow) error {
 	return func(ctx context.Context, r kinds.OneRow) error {
-		_, _, err := w.ledger.Core().SubmitRow(ctx, ledger.NewRun{
+		_, _, err := l.SubmitRow(ctx, ledger.NewRun{
 			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: intake.FormatJSONL, GiveUp: r.GiveUp},
 		}, r.Content)
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/producer"
@@ -22,13 +23,8 @@ func TestRestore(t *testing.T) {
 	for id, flag := range map[string]*bool{"ord_false": new(false), "ord_omits": nil} {
 		record := box.AddDomain("org_1", sandbox.Domain{ID: id, Domain: strings.TrimPrefix(id, "ord_") + ".example.org", Use: flag})
 		box.SetTXT(record.Host, record.TXT)
-		r := tasks.Restoration{
-			Run: "restore-" + id, Tenant: tasks.DefaultTenant, OrganizationID: "org_1", DiscoveryDomainID: id, Flag: new(true), GiveUp: time.Hour,
-		}
 		for range 2 { // to submit it again is harmless
-			if err := restorer(d.ledger)(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			d.restore(ledger.RunID("restore-"+id), kinds.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: id, UseForOrganizationDiscovery: new(true)})
 		}
 	}
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
@@ -49,13 +45,24 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// restore submits the row by which a sweep gives a status back.
+func (d *desk) restore(id ledger.RunID, row kinds.VerifyRow) {
+	d.t.Helper()
+	row.Restore = true
+	content, err := json.Marshal(row)
+	if err == nil {
+		err = submitRow(d.ledger.Core(), tasks.DefaultTenant)(d.t.Context(), kinds.OneRow{ID: id, Kind: kinds.Verify, Content: content, GiveUp: time.Hour})
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 // TestRestorationIsNotRepeated: a retry of a restoration, and rows of a file or of a service
 // that have its member, are rows as any submitter's.
 func TestRestorationIsNotRepeated(t *testing.T) {
 	d := newDesk(t)
-	if err := restorer(d.ledger)(t.Context(), tasks.Restoration{Run: "restore", Tenant: tasks.DefaultTenant, OrganizationID: "org_1", DiscoveryDomainID: "ord_1"}); err != nil {
-		t.Fatal(err)
-	}
+	d.restore("restore", kinds.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: "ord_1"})
 	if _, err := d.ledger.Cancel(t.Context(), "restore"); err != nil {
 		t.Fatal(err)
 	}
