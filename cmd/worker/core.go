@@ -41,7 +41,6 @@ type core struct {
 // newCore returns the core of a tenant, not started.
 func (w *worker) newCore(t tenant, deps coreDeps) *core {
 	name, ended := ledger.Tenant(t.Name), w.traces.Ended()
-	logger := w.logger.With("tenant", t.Name)
 	c := &core{}
 	c.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, deps), Stopping: w.stopping, Block: deps.limiter.Block, Logger: w.logger,
@@ -69,7 +68,7 @@ func (w *worker) newCore(t tenant, deps coreDeps) *core {
 		Ended: func(ctx context.Context, run ledger.Run) error { return w.ended(ctx, c.followUp, deps.notifier, run) },
 	})
 	c.scanner = scan.New(scan.Config{
-		Tenant: name, Ledger: own, API: deps.api, Active: c.dispatcher.Active, Block: deps.limiter.Block, Logger: logger,
+		Tenant: name, Ledger: own, API: deps.api, Active: c.dispatcher.Active, Block: deps.limiter.Block, Logger: w.logger,
 		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
 	})
 	return c
