@@ -94,6 +94,6 @@ func (l *Ledger) noFormerRuns(ctx context.Context) error {
 		return nil
 	}
 	return &SchemaError{fmt.Sprintf(
-		"redis holds %d runs of version %d (the oldest is %s), which this orgops cannot read: with the older orgops list them (enqueue runs list), "+
-			"let them end or cancel them, and delete each (enqueue runs delete), then start this one again", n, formerSchema, quoted(first[0]))}
+		"redis holds runs of version %d, which this orgops cannot read (number: %d, oldest: %s): with the older orgops list them (enqueue runs list), "+
+			"let them end or cancel them, and delete each (enqueue runs delete), then start this one again", formerSchema, n, quoted(first[0]))}
 }

@@ -22,7 +22,7 @@ func TestSchema(t *testing.T) {
 		{"this version", "2", nil, "", "2"},
 		{"this version, runs of before", "2", []string{"job"}, "", "2"},
 		{"former version without runs", "1", nil, "", "2"},
-		{"former version with runs", "1", []string{"old", "new"}, `redis holds 2 runs of version 1 (the oldest is "old"), which this orgops cannot read: with the older orgops list them (enqueue runs list), let them end or cancel them, and delete each (enqueue runs delete), then start this one again`, "1"},
+		{"former version with runs", "1", []string{"old", "new"}, `redis holds runs of version 1, which this orgops cannot read (number: 2, oldest: "old"): with the older orgops list them (enqueue runs list), let them end or cancel them, and delete each (enqueue runs delete), then start this one again`, "1"},
 		{"newer version", "3", nil, "redis holds runs of version 3, this orgops knows versions up to 2: use a newer orgops", "3"},
 		{"no number", "what\n", nil, `redis key orgops:schema holds "what\n", which is no version: is this Redis orgops's own?`, "what\n"},
 		{"no version", "0", nil, `redis key orgops:schema holds "0", which is no version: is this Redis orgops's own?`, "0"},
