@@ -101,34 +101,6 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestStuckKnowsEveryTask: the alert that tells a queue which nothing is taken from
-// has to know which types come from it; a new type is named there, too.
-func TestStuckKnowsEveryTask(t *testing.T) {
-	all := regexp.MustCompile(`\bType\w+ += "([a-z]+:[a-z]+)"`).FindAllStringSubmatch(read(t, "../tasks/envelope.go"), -1)
-	if len(all) < 12 {
-		t.Fatalf("%d types of tasks are found, want all of them", len(all))
-	}
-	var named []string
-	for _, a := range alerts(t) {
-		if a.Alert != "OrgopsQueueStuck" {
-			continue
-		}
-		for _, use := range regexp.MustCompile(`type=~?"([^"]*)"`).FindAllStringSubmatch(a.Expr, -1) {
-			named = append(named, strings.Split(use[1], "|")...)
-		}
-	}
-	var want []string
-	for _, typ := range all {
-		want = append(want, typ[1])
-	}
-	slices.Sort(want)
-	slices.Sort(named)
-	named = slices.Compact(named) // tasks of the old core and of the new one are of one type
-	if !slices.Equal(want, named) {
-		t.Errorf("it knows %q, want %q", named, want)
-	}
-}
-
 // TestRunbookLinks: what a page points at is there.
 func TestRunbookLinks(t *testing.T) {
 	files, err := filepath.Glob("runbook/*.md")

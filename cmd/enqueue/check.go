@@ -183,7 +183,7 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (cli.TXTRecord, erro
 	if err := named.check(); err != nil {
 		return cli.TXTRecord{}, err
 	}
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return cli.TXTRecord{}, err
 	}
 	found, err := cli.DomainOf(ctx, t.redis, t.ledger, cli.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, named.Rows)

@@ -53,7 +53,7 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	found, err := cli.DomainOf(ctx, t.redis, t.ledger, cli.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, c.Rows)

@@ -36,7 +36,7 @@ func (c *exportCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	out := json.NewEncoder(t.Stdout)

@@ -22,7 +22,7 @@ Example:
 
 // Run writes the rows to stdout.
 func (c *failedCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	r, err := t.ledger.Get(ctx, c.ID)

@@ -33,7 +33,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := errors.Join(apiclient.CheckID("domain", c.Domain), tasks.CheckTenant(c.Tenant)); err != nil {
 		return cli.Usage(err)
 	}
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	r, ok, err := cli.RememberedOf(ctx, t.redis, c.Tenant, c.Domain)

@@ -85,7 +85,7 @@ type tool struct {
 	connections int              // to Redis; 0: as many as a producer takes
 	traces      *tracing.Tracing // nil: nothing is traced
 
-	// Both are there after connect.
+	// Both are there after connect or connectToRead.
 	redis  redis.UniversalClient
 	ledger *runs.Ledger
 }
@@ -136,8 +136,24 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 const connections = 40
 
 // connect opens Redis and makes sure that it answers, and that its ledger is
-// one that this version understands.
+// one that this version understands. An empty Redis is marked with this version.
 func (t *tool) connect(ctx context.Context) error {
+	if err := t.openLedger(ctx); err != nil {
+		return err
+	}
+	return t.ledger.CheckSchema(ctx)
+}
+
+// connectToRead is [tool.connect] for commands that change nothing, which a user of Redis
+// who may only read can use.
+func (t *tool) connectToRead(ctx context.Context) error {
+	if err := t.openLedger(ctx); err != nil {
+		return err
+	}
+	return t.ledger.ReadSchema(ctx)
+}
+
+func (t *tool) openLedger(ctx context.Context) error {
 	if err := t.openRedis(); err != nil {
 		return err
 	}
@@ -145,7 +161,7 @@ func (t *tool) connect(ctx context.Context) error {
 		return err
 	}
 	t.ledger = runs.New(t.redis)
-	return t.ledger.CheckSchema(ctx)
+	return nil
 }
 
 // outage is how long Redis may be away while rows are submitted: a restart that

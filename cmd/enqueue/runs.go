@@ -17,7 +17,7 @@ type listCommand struct{}
 
 // Run lists all runs.
 func (*listCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	all, err := t.ledger.List(ctx)
@@ -50,7 +50,7 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if c.Rows < 0 {
 		return cli.Usage(fmt.Errorf("rows: want 0 or more, got %d", c.Rows))
 	}
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	r, err := t.ledger.Get(ctx, c.ID)
@@ -156,7 +156,7 @@ type followCommand struct {
 
 // Run follows runs to their ends.
 func (c *followCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	return t.follow(ctx, c.IDs)

@@ -46,7 +46,7 @@ func (c sweepCalls) sum() int64 { return c.Pages + c.Lists + c.Records + c.Actio
 
 // planSweep tells what a sweep would come to, and what would be decided at its end.
 func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
-	if err := t.connect(ctx); err != nil {
+	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
 	p := sweepPlan{tenant: c.Tenant, organization: c.Org, rows: c.Rows, at: time.Now()}

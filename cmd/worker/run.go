@@ -129,6 +129,8 @@ type worker struct {
 	session  ledger.SessionID
 	metrics  *ops.Metrics
 	traces   *tracing.Tracing // nil: nothing is traced
+	// schemaEvery is how often the version of the data in Redis is read.
+	schemaEvery time.Duration
 
 	tenants   []*served
 	stopping  chan struct{}
@@ -171,7 +173,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	metrics.BuildInfo(build.Version, build.Commit)
 	return &worker{
 		settings: s, logger: logger, redis: client, refusals: refusals, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
-		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: metrics, traces: traces, stopping: make(chan struct{}),
+		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: metrics, traces: traces, schemaEvery: schemaEvery, stopping: make(chan struct{}),
 	}, nil
 }
 
@@ -207,7 +209,10 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	background, cancel := context.WithCancel(ctx)
 	var besides sync.WaitGroup
 	w.announceOnce(ctx) // before "worker started", so that producers find the tenants from then on
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	besides.Go(func() { w.announce(background) })
+	besides.Go(func() { w.watchSchema(background, fail) })
 	besides.Go(func() { w.sweep(background) })
 	defer besides.Wait()
 	defer cancel()
@@ -220,7 +225,10 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	}
 	stopDispatching := w.startDispatching(background)
 	w.sayStarted(ctx)
-	err = until(ctx)
+	err = until(running)
+	if cause := context.Cause(running); cause != nil && ctx.Err() == nil {
+		err = cause
+	}
 	w.logger.InfoContext(ctx, "worker stopping: running tasks may finish, the others are requeued", "within", w.settings.ShutdownTimeout)
 	stopDispatching()
 	w.stop()
@@ -240,6 +248,7 @@ func stopped(ctx context.Context, err error) error {
 const (
 	redisAgain    = 2 * time.Second
 	announceEvery = time.Minute
+	schemaEvery   = time.Minute
 )
 
 // awaitRedis waits until Redis answers and is one that this worker can use.
@@ -365,6 +374,29 @@ func (w *worker) announceOnce(ctx context.Context) {
 	for _, t := range w.tenants {
 		if err := t.announce(ctx, w.redis); err != nil && ctx.Err() == nil {
 			w.logger.WarnContext(ctx, "announcing settings failed", "tenant", t.name, "error", err)
+		}
+	}
+}
+
+// watchSchema marks a Redis that was emptied again, and calls fail once its data is of a
+// version that this worker cannot use, for example since a backup was restored. It
+// returns when ctx ends.
+func (w *worker) watchSchema(ctx context.Context, fail context.CancelCauseFunc) {
+	stored := ledger.New(w.permits) // whose commands end with ctx
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(w.schemaEvery):
+		}
+		err := stored.CheckSchema(ctx)
+		if _, wrong := errors.AsType[*ledger.SchemaError](err); wrong {
+			w.logger.ErrorContext(ctx, "stopping: the data in Redis was replaced", "error", err)
+			fail(err)
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			w.logger.WarnContext(ctx, "reading the schema version failed", "error", err)
 		}
 	}
 }

@@ -23,6 +23,11 @@ type Control struct {
 	NotBefore time.Time
 }
 
+// stopped reports whether no row without an intent may begin at a time of Redis.
+func (c Control) stopped(now time.Time) bool {
+	return c.Paused || c.Held || c.Cancelled || c.Incomplete || c.NotBefore.After(now)
+}
+
 // The letters by which a control's flags are stored.
 const (
 	pausedFlag     = "p"

@@ -1,5 +1,5 @@
 // Package ledger stores runs: submitted rows, the due time of each, its execution and its
-// result. It replaces package runs and is not in use yet.
+// result.
 //
 // A run is a header and segments of at most [SegmentRows] rows. A row is in one place,
 // its segment, from its submission to the end of the run's retention:
@@ -106,6 +106,7 @@
 // Each line of keys shares a hash tag, thus a slot of a Cluster, and every script
 // touches one slot. A run's segments are spread over the Cluster.
 //
+//	orgops:schema                      string: the version of all of this: see [Ledger.CheckSchema]
 //	orgops:v2:tenants                  set: the tenants that have or had a run
 //	orgops:v2:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
 //	                           :singles the same, of single rows, which are not in runs
@@ -113,7 +114,7 @@
 //	                           :ended  sorted set: finished runs by when they are deleted, in ms
 //	                           :trash  hash: <run>/<incarnation> of deleted runs -> <segments>:<time in ms>
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
-//	                                   to be inspected, in ms
+//	                                   to be inspected, in ms; or, if that is at once, by since when, less 2^42 ms
 //	                           :clock  hash: Redis' time of the last sweep, and the time by which runs are
 //	                                   deleted, in ms
 //	orgops:v2:{sessions}:seen          sorted set: sessions by their last renewal in ms

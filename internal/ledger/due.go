@@ -59,7 +59,7 @@ type DueSegments struct {
 // others and an error; the next [Ledger.Rebuild] restores entries taken with an answer
 // that was lost.
 func (l *Ledger) TakeDue(ctx context.Context, n int, tenants ...Tenant) ([]DueSegments, error) {
-	answers, err := l.takeAll(ctx, n, tenants)
+	answers, err := l.onTenants(ctx, takeScript, tenants, n)
 	if err != nil {
 		return nil, fmt.Errorf("take due segments: %w", err)
 	}
@@ -86,9 +86,9 @@ func (l *Ledger) TakeDue(ctx context.Context, n int, tenants ...Tenant) ([]DueSe
 	return all, failed
 }
 
-// takeAll runs the script for each tenant in one pipeline. A Redis that does not have the
+// onTenants runs a script for each tenant in one pipeline. A Redis that does not have the
 // script yet gets it: in a pipeline its text cannot follow its digest.
-func (l *Ledger) takeAll(ctx context.Context, n int, tenants []Tenant) ([]*redis.Cmd, error) {
+func (l *Ledger) onTenants(ctx context.Context, s *redis.Script, tenants []Tenant, args ...any) ([]*redis.Cmd, error) {
 	answers := make([]*redis.Cmd, len(tenants))
 	run := func(of []int, eval func(redis.Pipeliner, []string) *redis.Cmd) {
 		_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each answer has its error
@@ -105,13 +105,13 @@ func (l *Ledger) takeAll(ctx context.Context, n int, tenants []Tenant) ([]*redis
 		}
 		every = append(every, i)
 	}
-	run(every, func(p redis.Pipeliner, keys []string) *redis.Cmd { return takeScript.EvalSha(ctx, p, keys, n) })
+	run(every, func(p redis.Pipeliner, keys []string) *redis.Cmd { return s.EvalSha(ctx, p, keys, args...) })
 	for i, a := range answers {
 		if redis.HasErrorPrefix(a.Err(), "NOSCRIPT") {
 			unknown = append(unknown, i)
 		}
 	}
-	run(unknown, func(p redis.Pipeliner, keys []string) *redis.Cmd { return takeScript.Eval(ctx, p, keys, n) })
+	run(unknown, func(p redis.Pipeliner, keys []string) *redis.Cmd { return s.Eval(ctx, p, keys, args...) })
 	return answers, nil
 }
 
@@ -175,7 +175,7 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 		open[run.entry()] = true
 	}
 	segments = slices.DeleteFunc(segments, func(segment string) bool {
-		return open[segment[:max(strings.LastIndexByte(segment, '/'), 0)]]
+		return open[runOf(segment)]
 	})
 	for page := range slices.Chunk(segments, hintPage) {
 		members := make([]any, len(page))
@@ -188,6 +188,9 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 	}
 	return nil
 }
+
+// runOf returns the run of a segment in the index, as the tenant's lists have it.
+func runOf(segment string) string { return segment[:max(strings.LastIndexByte(segment, '/'), 0)] }
 
 // hint stores hints for the segments of a run.
 func (l *Ledger) hint(ctx context.Context, c copied) error {

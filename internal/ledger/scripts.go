@@ -26,6 +26,10 @@ const (
 	awayAfter = 5 * time.Minute
 )
 
+// atOnce is subtracted from the times of the index that mean "at once", in ms: they are
+// then negative until 2109.
+const atOnce = 1 << 42
+
 // valueRows is the number of rows whose values are stored together. Twice as many would
 // save 6 bytes a row, and double what each write of a value adds to the append-only file.
 const valueRows = 4
@@ -77,6 +81,7 @@ var (
 	clockScript        = tenantScript("clock")
 	hintScript         = tenantScript("hint")
 	takeScript         = tenantScript("take")
+	overdueScript      = tenantScript("overdue")
 
 	renewScript    = sessionsScriptOf("renew")
 	forgetScript   = sessionsScriptOf("forget")
@@ -96,7 +101,7 @@ func segmentScript(name string) *redis.Script {
 }
 
 func tenantScript(name string) *redis.Script {
-	limits := fmt.Sprintf("local jump_ms = %d\n", clockJump.Milliseconds())
+	limits := fmt.Sprintf("local jump_ms, at_once = %d, %d\n", clockJump.Milliseconds(), int64(atOnce))
 	return redis.NewScript(source("clock") + limits + source("tenant") + source("tenant_"+name))
 }
 

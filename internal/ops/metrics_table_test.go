@@ -152,16 +152,16 @@ func TestTenantInMetrics(t *testing.T) {
 	m, _ := busy(t)
 	want := []string{
 		`orgops_breaker_open{tenant="acme"} 1`,
-		`orgops_lost_rows{tenant="acme"} 0`,
 		`orgops_pace_blocked{operation="create_template",tenant="acme"} 1`,
 		`orgops_pace_limit_per_second{tenant="acme"} 8`,
 		`orgops_pace_used_per_second{tenant="acme"} 0.1`,
 		`orgops_rows_open{tenant="acme"} 0`,
+		`orgops_rows_overdue_seconds{tenant="acme"} 0`,
 		`orgops_runs_open{tenant="acme"} 1`,
 		fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="acme"} %g`, float64(begun.Unix())),
 		fmt.Sprintf(`orgops_sweep_judged_timestamp_seconds{tenant="acme"} %g`, float64(judged.Unix())),
 	}
-	got := series(t, m, "orgops_breaker", "orgops_lost", "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs", "orgops_sweep_begun", "orgops_sweep_judged")
+	got := series(t, m, "orgops_breaker", "orgops_pace_blocked", "orgops_pace_limit", "orgops_pace_used", "orgops_ro", "orgops_runs", "orgops_sweep_begun", "orgops_sweep_judged")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}

@@ -17,7 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"orgops/internal/ledger"
 	"orgops/internal/ops"
+	"orgops/internal/pace"
+	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
 
@@ -158,17 +161,9 @@ func TestQueues(t *testing.T) {
 type inspector struct {
 	queues func() ([]string, error)
 	info   func(string) (*asynq.QueueInfo, error)
-	due    time.Time // of the first task that waits
 }
 
-func (i inspector) Queues() ([]string, error) { return i.queues() }
-func (i inspector) ListScheduledTasks(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	return []*asynq.TaskInfo{{NextProcessAt: i.due}}, nil
-}
-
-func (i inspector) ListRetryTasks(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	return []*asynq.TaskInfo{{NextProcessAt: i.due}}, nil
-}
+func (i inspector) Queues() ([]string, error)                          { return i.queues() }
 func (i inspector) GetQueueInfo(name string) (*asynq.QueueInfo, error) { return i.info(name) }
 
 func TestQueuesThatCannotBeRead(t *testing.T) {
@@ -219,28 +214,30 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestOverdueTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		waiting := inspector{
-			queues: func() ([]string, error) { return []string{"a"}, nil },
-			info: func(name string) (*asynq.QueueInfo, error) {
-				return &asynq.QueueInfo{Queue: name, Scheduled: 1}, nil
-			},
-			due: time.Now().Add(time.Minute),
+// TestOverdueRows has a tenant whose rows are released by a dispatcher, one that has none,
+// and one that has had no run.
+func TestOverdueRows(t *testing.T) {
+	rdb := redistest.New(t)
+	core := ledger.New(rdb)
+	for _, name := range []ledger.Tenant{"served", "unserved"} {
+		id := ledger.RunID("of-" + name)
+		if _, _, err := core.SubmitRow(t.Context(), ledger.NewRun{ID: id, Tenant: name, Kind: "domain:update"}, []byte("{}")); err != nil {
+			t.Fatal(err)
 		}
-		m, registry := newMetrics(t)
-		registry.MustRegister(ops.NewQueueCollector(waiting, nil))
-		want := func(scheduled string) {
-			t.Helper()
-			lines := []string{`orgops_queue_overdue_seconds{queue="a",state="retry"} 0`, `orgops_queue_overdue_seconds{queue="a",state="scheduled"} ` + scheduled}
-			if diff := cmp.Diff(lines, series(t, m, "orgops_queue_overdue")); diff != "" {
-				t.Errorf("metrics (-want +got):\n%s", diff)
-			}
-		}
-		want("0")
-		time.Sleep(90 * time.Second)
-		want("30")
-	})
+	}
+	if _, err := core.TakeDue(t.Context(), 10, "served"); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := newMetrics(t)
+	if err := m.WatchRedis(rdb, runs.New(rdb), []ops.Tenant{{Name: "new", Limiter: pace.New(pace.Config{Redis: rdb, Tenant: "new"})}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * time.Millisecond)
+	got := series(t, m, "orgops_rows_overdue_seconds")
+	if len(got) != 3 || got[0] != `orgops_rows_overdue_seconds{tenant="new"} 0` || got[1] != `orgops_rows_overdue_seconds{tenant="served"} 0` ||
+		!strings.HasPrefix(got[2], `orgops_rows_overdue_seconds{tenant="unserved"} 0.`) {
+		t.Errorf("metrics %q", got)
+	}
 }
 
 // TestOneReadingForAllWhoAsk: two servers that scrape at the same time both get what is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +15,6 @@ import (
 type inspector interface {
 	Queues() ([]string, error)
 	GetQueueInfo(queue string) (*asynq.QueueInfo, error)
-	ListScheduledTasks(queue string, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error)
-	ListRetryTasks(queue string, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error)
 }
 
 var (
@@ -25,8 +22,6 @@ var (
 		"Tasks in a queue, by state.", []string{"queue", "state"}, nil)
 	queueLatency = prometheus.NewDesc("orgops_queue_latency_seconds",
 		"Waiting time of the oldest pending task.", []string{"queue"}, nil)
-	queueOverdue = prometheus.NewDesc("orgops_queue_overdue_seconds",
-		"Time since the first task in state scheduled or retry was due; 0 if none is due.", []string{"queue", "state"}, nil)
 	queuePaused = prometheus.NewDesc("orgops_queue_paused",
 		"1 if the queue is paused.", []string{"queue"}, nil)
 )
@@ -37,7 +32,6 @@ type queueSource struct{ inspector inspector }
 func (s *queueSource) describe(ch chan<- *prometheus.Desc) {
 	ch <- queueTasks
 	ch <- queueLatency
-	ch <- queueOverdue
 	ch <- queuePaused
 }
 
@@ -66,25 +60,7 @@ func (s *queueSource) readQueue(name string) ([]prometheus.Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics := sizes(queue)
-	for _, waiting := range []struct {
-		state string
-		tasks int
-		list  func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
-	}{{"scheduled", queue.Scheduled, s.inspector.ListScheduledTasks}, {"retry", queue.Retry, s.inspector.ListRetryTasks}} {
-		overdue := 0.0
-		if waiting.tasks > 0 {
-			first, err := waiting.list(name, asynq.PageSize(1)) // the one that is due first
-			if err != nil {
-				return nil, err
-			}
-			for _, task := range first {
-				overdue = max(0, time.Since(task.NextProcessAt).Seconds())
-			}
-		}
-		metrics = append(metrics, gauge(queueOverdue, overdue, name, waiting.state))
-	}
-	return metrics, nil
+	return sizes(queue), nil
 }
 
 func sizes(queue *asynq.QueueInfo) []prometheus.Metric {

@@ -69,11 +69,12 @@ func newRedisCollector(logger *slog.Logger, sources ...source) *redisCollector {
 	return &redisCollector{sources: sources, logger: logger}
 }
 
-// WatchRedis adds what is in Redis: the queues, the open runs of all tenants, and how
+// WatchRedis adds what is in Redis: the queues, the open runs and overdue rows of all tenants, and how
 // pace and sweeps of these tenants stand. It is read each time that metrics are asked
 // for. The logger is told when it cannot be.
 func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []Tenant, logger *slog.Logger) error {
-	c := newRedisCollector(logger, &queueSource{asynq.NewInspectorFromRedisClient(rdb)}, &tenantSource{rdb, ledger, tenants}, &runSource{open: ledger.OpenByTenant, tenants: tenants})
+	c := newRedisCollector(logger, &queueSource{asynq.NewInspectorFromRedisClient(rdb)}, &tenantSource{rdb, ledger, tenants},
+		&runSource{open: ledger.OpenByTenant, tenants: tenants}, &overdueSource{overdue: ledger.Core().Overdue, tenants: tenants})
 	if err := m.registry.Register(c); err != nil {
 		return fmt.Errorf("register the metrics read from Redis: %w", err)
 	}

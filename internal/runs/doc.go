@@ -45,7 +45,6 @@
 //	orgops:v1:runs:sealed           set: ids that are sealed and may not have ended
 //	orgops:v1:runs:untold           set: ids of which nobody was told yet that they have ended
 //	orgops:v1:runs:reconciled       string: there until it is someone's turn again to look for lost rows
-//	orgops:schema                   version of all of this
 //
 // A million rows that are plainly done cost 125 KB and the rows themselves.
 //

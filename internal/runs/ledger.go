@@ -19,8 +19,6 @@ const (
 	// MaxRows bounds a run, so that one wrong row number cannot make Redis
 	// allocate a bitmap of gigabytes: 12.5 MB each at the most.
 	MaxRows = 100_000_000
-	// schema is the version of the keys, told by orgops:schema.
-	schema = 1
 )
 
 // Ledger reads and writes runs. It is safe for concurrent use, by many
@@ -33,45 +31,13 @@ type Ledger struct {
 // New returns the ledger in rdb, to which it does not yet talk.
 func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb, core: ledger.New(rdb)} }
 
-// CheckSchema marks an empty Redis with the version of this ledger's keys, and
-// fails where [Ledger.ReadSchema] does.
-func (l *Ledger) CheckSchema(ctx context.Context) error {
-	there, err := l.schema(ctx)
-	if err != nil || there {
-		return err
-	}
-	// Only now, so that a user who may only read is no obstacle once there is a ledger.
-	if err := l.rdb.SetNX(ctx, schemaKey, schema, 0).Err(); err != nil {
-		return fmt.Errorf("write the ledger's version: %w", err)
-	}
-	return l.ReadSchema(ctx) // another may have been first
-}
+// CheckSchema marks an empty Redis with the version of the ledger: see
+// [ledger.Ledger.CheckSchema].
+func (l *Ledger) CheckSchema(ctx context.Context) error { return l.core.CheckSchema(ctx) }
 
-// ReadSchema fails if what is there is not to be written by this version; it changes
-// nothing, and an empty Redis is well.
-func (l *Ledger) ReadSchema(ctx context.Context) error {
-	_, err := l.schema(ctx)
-	return err
-}
-
-// schema says whether there is a ledger.
-func (l *Ledger) schema(ctx context.Context) (there bool, err error) {
-	text, err := l.rdb.Get(ctx, schemaKey).Result()
-	if errors.Is(err, redis.Nil) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read the ledger's version: %w", err)
-	}
-	version, err := strconv.Atoi(text)
-	if err != nil {
-		return true, fmt.Errorf("redis key %s holds %s, which is no version: is this Redis orgops's own?", schemaKey, quoted(text))
-	}
-	if version > schema {
-		return true, fmt.Errorf("redis holds runs of version %d, this orgops knows versions up to %d: use a newer orgops", version, schema)
-	}
-	return true, nil
-}
+// ReadSchema returns an error if Redis holds data that this version cannot use: see
+// [ledger.Ledger.ReadSchema].
+func (l *Ledger) ReadSchema(ctx context.Context) error { return l.core.ReadSchema(ctx) }
 
 // Create writes a run down, or finds it: a run of the same id, kind, tenant and
 // digest is returned as it stands, with created false. If one of those differs

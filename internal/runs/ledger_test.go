@@ -384,35 +384,6 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-func TestCheckSchema(t *testing.T) {
-	tests := []struct {
-		there, want string
-	}{
-		{"", ""},
-		{"1", ""},
-		{"2", "redis holds runs of version 2, this orgops knows versions up to 1: use a newer orgops"},
-		{"what\n", `redis key orgops:schema holds "what\n", which is no version`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.there, func(t *testing.T) {
-			l, rdb := newLedger(t)
-			if tt.there != "" {
-				rdb.Set(t.Context(), "orgops:schema", tt.there, 0)
-			}
-			if read := l.ReadSchema(t.Context()); (read == nil) != (tt.want == "") || rdb.Get(t.Context(), "orgops:schema").Val() != tt.there {
-				t.Errorf("reading gives %v, want %q, or has changed what is there", read, tt.want)
-			}
-			err := l.CheckSchema(t.Context())
-			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
-			if tt.there == "" && rdb.Get(t.Context(), "orgops:schema").Val() != "1" {
-				t.Error("an empty redis was not marked")
-			}
-		})
-	}
-}
-
 func TestEveryKeyOfARunIsInItsSlot(t *testing.T) {
 	l, _ := newLedger(t)
 	create(t, l, "a")

@@ -85,7 +85,6 @@ const (
 	sealedKey = "orgops:v1:runs:sealed"
 	untoldKey = "orgops:v1:runs:untold"
 	turnKey   = "orgops:v1:runs:reconciled"
-	schemaKey = "orgops:schema"
 )
 
 // key is one of a run's keys; all of them share its hash tag.

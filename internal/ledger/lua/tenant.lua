@@ -1,5 +1,5 @@
 -- Begins every script of a tenant's lists. KEYS are those of tenantKeys. scripts.go puts
--- jump_ms before this text.
+-- jump_ms and at_once before this text.
 local runs, open, ended, trash, due, singles, clock, scratch = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 -- allowWrites lets the writes of this script pass at maxmemory, as in header.lua.

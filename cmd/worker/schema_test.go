@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/redisconn"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+)
+
+// TestSchemaIsReplaced replaces the version of the data in Redis while a worker runs.
+func TestSchemaIsReplaced(t *testing.T) {
+	tests := []struct {
+		name, stored string
+		want         string // of the error; empty: the worker continues
+		log          string
+	}{
+		{"newer", "3", "use a newer orgops", "stopping: the data in Redis was replaced"},
+		{"no version", "what", "is this Redis orgops's own?", "stopping: the data in Redis was replaced"},
+		{"emptied", "", "", ""},
+		{"former version", "1", "", ""},
+	}
+	box := startBox(t, sandbox.Options{})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rdb := redistest.New(t)
+			var log bytes.Buffer
+			w, err := newWorker(t.Context(), settings{HTTPAddr: off, ProbeAddr: off}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.NewTextHandler(&log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.close()
+			w.schemaEvery = 10 * time.Millisecond
+			one := sandboxTenant(box)
+			if err := one.complete(func(string) string { return box.ClientSecret() }); err != nil {
+				t.Fatal(err)
+			}
+			errContinues := errors.New("it continues")
+			err = w.work(t.Context(), []tenant{one}, func(ctx context.Context) error {
+				if tt.stored == "" {
+					rdb.FlushDB(ctx)
+				} else {
+					rdb.Set(ctx, "orgops:schema", tt.stored, 0)
+				}
+				for {
+					select {
+					case <-ctx.Done():
+						return nil
+					case <-time.After(10 * time.Millisecond):
+					}
+					if rdb.Get(ctx, "orgops:schema").Val() == "2" {
+						return errContinues
+					}
+				}
+			})
+			if tt.want == "" && !errors.Is(err, errContinues) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if !strings.Contains(log.String(), tt.log) || tt.log == "" && strings.Contains(log.String(), "level=ERROR") {
+				t.Errorf("log, want %q:\n%s", tt.log, log.String())
+			}
+		})
+	}
+}
+
+// TestSchemaCannotBeRead is only logged.
+func TestSchemaCannotBeRead(t *testing.T) {
+	m := redistest.Mini(t)
+	var log bytes.Buffer
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: "redis://" + m.Addr()}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.schemaEvery = time.Millisecond
+	m.SetError("NOPERM this user has no permissions") // go-redis would try LOADING again
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	w.watchSchema(ctx, func(err error) { t.Errorf("it stops: %v", err) })
+	if !strings.Contains(log.String(), "reading the schema version failed") {
+		t.Errorf("log:\n%s", log.String())
+	}
+}
