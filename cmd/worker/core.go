@@ -219,7 +219,7 @@ func (s *served) start() error {
 	if err := s.core.server.Start(s.core.handler); err != nil {
 		return fmt.Errorf("start queue server: %w", err)
 	}
-	return nil
+	return s.deliverer.start()
 }
 
 // stopFetching fetches no more tasks; those in progress continue.
@@ -228,12 +228,13 @@ func (s *served) stopFetching() { s.both((*tasks.Servers).Stop, (*asynq.Server).
 // shutdown waits for the tasks in progress, for the shutdown timeout at most.
 func (s *served) shutdown() { s.both((*tasks.Servers).Shutdown, (*asynq.Server).Shutdown) }
 
-// both does something with the old servers and the core's at the same time: each may
-// wait for its tasks.
+// both does something with the old servers, the core's and that of the deliveries at the
+// same time: each may wait for its tasks.
 func (s *served) both(old func(*tasks.Servers), own func(*asynq.Server)) {
 	var all sync.WaitGroup
 	all.Go(func() { old(s.servers) })
 	all.Go(func() { own(s.core.server) })
+	all.Go(func() { own(s.deliverer.server) })
 	all.Wait()
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/deliveries"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
@@ -122,13 +123,15 @@ type worker struct {
 	logger   *slog.Logger
 	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
 	refusals *tasks.Refusals       // of redis
-	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
-	pages    redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
-	queue    tasks.Enqueuer
-	ledger   *runs.Ledger
-	session  ledger.SessionID
-	metrics  *ops.Metrics
-	traces   *tracing.Tracing // nil: nothing is traced
+	// deliveryRefusals is the same for deliveries.
+	deliveryRefusals *deliveries.Refusals
+	permits          redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
+	pages            redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
+	queue            tasks.Enqueuer
+	ledger           *runs.Ledger
+	session          ledger.SessionID
+	metrics          *ops.Metrics
+	traces           *tracing.Tracing // nil: nothing is traced
 
 	tenants   []*served
 	stopping  chan struct{}
@@ -153,6 +156,8 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	}
 	refusals := &tasks.Refusals{}
 	client.AddHook(refusals)
+	deliveryRefusals := &deliveries.Refusals{}
+	client.AddHook(deliveryRefusals)
 	permits, err := redisconn.Open(c)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
@@ -170,7 +175,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	build := cli.ReadBuild(version, commit)
 	metrics.BuildInfo(build.Version, build.Commit)
 	return &worker{
-		settings: s, logger: logger, redis: client, refusals: refusals, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		settings: s, logger: logger, redis: client, refusals: refusals, deliveryRefusals: deliveryRefusals, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
 		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: metrics, traces: traces, stopping: make(chan struct{}),
 	}, nil
 }

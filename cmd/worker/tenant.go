@@ -38,6 +38,7 @@ type served struct {
 	servers   *tasks.Servers
 	core      *core
 	hooks     *webhooks.Sender
+	deliverer *deliverer
 	notices   tasks.Notices
 	votes     int               // how many resolvers a proof needs
 	canary    string            // the zone; empty: there is none
@@ -159,11 +160,12 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
-	notices := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
+	deliverer := w.newDeliverer(t, hooks)
+	notices := taskNotices{deliverer.notifier}
 	config := tasks.Config{
 		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, w.traces, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
-		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
+		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notices, Stopping: w.stopping,
 		Memories: watch.New(w.redis, t.Name), Rules: t.rules, Restore: restorer(w.ledger),
 	}
 	for _, doubt := range t.doubts() {
@@ -174,7 +176,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 			Name: t.Name, Settings: t.announced(), Rules: t.rules, Limiter: limiter, API: api, DNS: checker,
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
-		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, notices: notices,
+		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, notices: notices, deliverer: deliverer,
 		votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, api, limiter, config),
 		servers: tasks.NewServers(tasks.ServerConfig{
 			Redis: w.redis, Refusals: w.refusals, Tenant: t.Name, Mux: tasks.NewMux(config), Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
