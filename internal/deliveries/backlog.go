@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -60,7 +59,7 @@ func (b *backlog) add(ctx context.Context, endpoint, task string, age time.Durat
 	if err != nil {
 		return false, nil, fmt.Errorf("add to the backlog of endpoint %s: %w", endpoint, err)
 	}
-	return answer[0] == strconv.Itoa(1), answer[1:], nil
+	return answer[0] == "1", answer[1:], nil
 }
 
 // remove removes tasks that have ended.
