@@ -104,7 +104,7 @@ func TestAlerts(t *testing.T) {
 // TestStuckKnowsEveryTask: the alert that tells a queue which nothing is taken from
 // has to know which types come from it; a new type is named there, too.
 func TestStuckKnowsEveryTask(t *testing.T) {
-	all := regexp.MustCompile(`\bType\w+ += "([a-z]+:[a-z]+)"`).FindAllStringSubmatch(read(t, "../tasks/envelope.go"), -1)
+	all := regexp.MustCompile(`\b(?:Type\w+|TaskType) += "([a-z]+:[a-z]+)"`).FindAllStringSubmatch(read(t, "../tasks/envelope.go")+read(t, "../internal/deliveries/task.go"), -1)
 	if len(all) < 12 {
 		t.Fatalf("%d types of tasks are found, want all of them", len(all))
 	}
