@@ -94,10 +94,6 @@ type Meter interface {
 	Task(tenant, typ, outcome string, took time.Duration)
 	// ClientsPerRequest is told of the limit in use by whoever keeps to it.
 	ClientsPerRequest(tenant string, limit int)
-	// Event counts a notice, and Delivery an attempt to deliver one: "delivered",
-	// "again" or "given_up".
-	Event(tenant, typ string)
-	Delivery(tenant, endpoint, outcome string)
 }
 
 // Restoration is a run of one row that verifies a domain again which a sweep had set to
@@ -129,18 +125,6 @@ type Memories interface {
 	State(ctx context.Context, name string) ([]byte, error)
 	// SetState replaces it as Remember does.
 	SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error)
-}
-
-// Webhooks are the endpoints of one tenant.
-type Webhooks interface {
-	// Wanting are the names of those that are told of notices of that type.
-	Wanting(typ string) []string
-	// Has says whether there is one of that name.
-	Has(endpoint string) bool
-	// Deliver makes one attempt to deliver a document, as it is, under the notice's
-	// id; at is the time of the attempt. The error may have a method AskedToWait()
-	// time.Duration, and Final() bool, which says that no other attempt would do.
-	Deliver(ctx context.Context, endpoint, id string, at time.Time, body []byte) error
 }
 
 // Notices tells others of what has happened.

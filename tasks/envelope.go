@@ -35,9 +35,8 @@ const (
 	TypeSweep = "domains:sweep"
 	TypeJudge = "domains:judge"
 
-	TypeRelook  = "domain:relook"
-	TypeAct     = "domain:act"
-	TypeDeliver = "webhook:deliver"
+	TypeRelook = "domain:relook"
+	TypeAct    = "domain:act"
 )
 
 // class says what a task stands for.
@@ -53,7 +52,7 @@ func classOf(typ string) class {
 	switch typ {
 	case TypeWalk, TypeSweep, TypeJudge:
 		return ofRun
-	case TypeRelook, TypeAct, TypeDeliver:
+	case TypeRelook, TypeAct:
 		return ofNone
 	}
 	return ofRows

@@ -37,7 +37,6 @@ var (
 	ExpiredError   = expired
 	TransientError = transient
 	NoEffect       = noEffect
-	NextDelivery   = nextDelivery
 )
 
 // VerdictError is the error that the middleware returns for j.

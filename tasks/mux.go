@@ -53,10 +53,8 @@ type Config struct {
 	// harmless. If another row has the run's id, the error has a method Mismatch() bool.
 	// It is required where there are Memories.
 	Restore func(context.Context, Restoration) error
-	// Notices is told of what happens to domains; nil: nobody is. Webhooks is
-	// required where there are notices.
-	Notices  Notices
-	Webhooks Webhooks
+	// Notices is told of what happens to domains; nil: nobody is.
+	Notices Notices
 
 	// Stopping is closed when the worker stops: handlers leave at the next
 	// place where that is safe.
@@ -133,7 +131,6 @@ func NewMux(cfg Config) *Mux {
 		TypeCreate:  decoded((&create{cfg: cfg}).process),
 		TypeWalk:    walks[WalkPayload](w),
 		TypeSweep:   walks[SweepPayload](w),
-		TypeDeliver: decoded((&deliver{cfg: cfg}).process),
 		TypeRecheck: decoded((&recheck{cfg: cfg, remembered: remembered}).process),
 		TypeRelook:  decoded((&relook{cfg: cfg, remembered: remembered}).process),
 		TypeAct:     decoded((&act{cfg: cfg, remembered: remembered}).process),
@@ -245,13 +242,10 @@ func (m *Mux) execute(ctx context.Context, t *asynq.Task, job *Job, retried int)
 }
 
 // attempts is how often a task may meet trouble. The judging of a sweep runs a hundred
-// times before that ends, and is never given up; a delivery is tried for days.
+// times before that ends, and is never given up.
 func attempts(typ string) int {
-	switch typ {
-	case TypeJudge:
+	if typ == TypeJudge {
 		return maxRetry
-	case TypeDeliver:
-		return mostDeliveries
 	}
 	return MaxAttempts
 }

@@ -476,12 +476,6 @@ func (m *meter) Task(tenant, typ, outcome string, _ time.Duration) {
 	m.told = append(m.told, tenant+" "+typ+" "+outcome)
 }
 
-func (m *meter) Event(tenant, typ string) { m.told = append(m.told, "event "+tenant+" "+typ) }
-
-func (m *meter) Delivery(tenant, endpoint, outcome string) {
-	m.told = append(m.told, "delivery "+tenant+" "+endpoint+" "+outcome)
-}
-
 func (m *meter) ClientsPerRequest(tenant string, limit int) {
 	m.told = append(m.told, fmt.Sprintf("%s clients_per_request %d", tenant, limit))
 }

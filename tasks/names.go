@@ -60,14 +60,11 @@ func SweepQueue(tenant string) string { return tenant + ".sweep" }
 // have submitted, nor the walk that finds them.
 func RecheckQueue(tenant string) string { return tenant + ".recheck" }
 
-// WebhookQueue is the queue of deliveries to other systems.
-func WebhookQueue(tenant string) string { return tenant + ".webhook" }
-
 // Queues returns all queues of a tenant.
 func Queues(tenant string) []string {
 	return []string{
 		DNSQueue(tenant, Normal), DNSQueue(tenant, Fast), APIQueue(tenant, Normal), APIQueue(tenant, Fast),
-		SweepQueue(tenant), RecheckQueue(tenant), WebhookQueue(tenant),
+		SweepQueue(tenant), RecheckQueue(tenant),
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	checkEvery = 10 * time.Millisecond
 	// forwardEvery is how often tasks that are due again are made ready.
 	forwardEvery = 200 * time.Millisecond
-	// sweepCheckEvery is that of walks, of a sweep's looks and of deliveries, for which
+	// sweepCheckEvery is that of walks and of a sweep's looks, for which
 	// nobody waits.
 	sweepCheckEvery = 100 * time.Millisecond
 )
@@ -37,10 +37,6 @@ const recheckConcurrency = 100
 // SweepRequests is how many requests of sweeps' looks may be under way at a time, at
 // the most: few of them need one.
 const SweepRequests = recheckConcurrency
-
-// webhookConcurrency is how many deliveries go on at a time: a receiver that does not
-// answer holds a place for 15 s, and has one of them at most once it is known.
-const webhookConcurrency = 8
 
 // WalkRequests is how many requests of walks may be under way at a time.
 const WalkRequests = sweepConcurrency * stepOrganizations
@@ -72,9 +68,8 @@ type ServerConfig struct {
 // for those that write, so that looks which wait for name servers take no place
 // that a write could have; one of each for the fast lane, so that there is a
 // place for its tasks while all others are held by tasks that wait for permits;
-// one for those that walk through the tenant; one for the looks of its sweeps,
-// which are many, and hold up neither what people wait for nor the walks; and one
-// for deliveries to others.
+// one for those that walk through the tenant; and one for the looks of its sweeps,
+// which are many, and hold up neither what people wait for nor the walks.
 type Servers struct {
 	handler asynq.Handler
 	servers []*asynq.Server
@@ -107,7 +102,6 @@ func NewServers(cfg ServerConfig) *Servers {
 		server(APIQueue(cfg.Tenant, Normal), cfg.APIConcurrency, checkEvery),
 		server(SweepQueue(cfg.Tenant), sweepConcurrency, sweepCheckEvery),
 		server(RecheckQueue(cfg.Tenant), recheckConcurrency, sweepCheckEvery),
-		server(WebhookQueue(cfg.Tenant), webhookConcurrency, sweepCheckEvery),
 	}}
 }
 

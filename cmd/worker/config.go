@@ -18,6 +18,8 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/deliveries"
+	"orgops/internal/events"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/tracing"
@@ -94,6 +96,7 @@ type tenantFlags struct {
 	Protect              []string      `help:"Domains (including their subdomains) and organization ids that are never acted on." placeholder:"NAME"`
 	TrustPayload         bool          `help:"Do not read records, for credentials without read scopes. Rows must then contain host, token and flag."`
 	Webhooks             string        `help:"YAML file of webhook endpoints." placeholder:"FILE"`
+	WebhookBacklog       int           `help:"Maximum number of events that wait for one endpoint. If there are more, the oldest are dropped." default:"10000"`
 	AllowUnproven        bool          `help:"Allow domains update to set verified without a proof."`
 }
 
@@ -138,6 +141,7 @@ type tenant struct {
 	TrustPayload         bool     `yaml:"trust_payload"`
 	AllowUnproven        bool     `yaml:"allow_unproven"`
 	Webhooks             string   `yaml:"webhooks"`
+	WebhookBacklog       int      `yaml:"webhook_backlog"`
 
 	limit     pace.Limit
 	resolvers []dnscheck.Resolver
@@ -159,6 +163,7 @@ func defaultTenant() tenant {
 		Rate: "2/s", Burst: 2, Reserve: 20, SweepShare: 100 * pace.DefaultSweepShare, MaxClientsPerRequest: tasks.MaxClients,
 		Resolvers: dnscheck.DefaultResolvers(), DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
 		Sweep: off, AbsentAction: string(tasks.ActReport), Grace: duration(tasks.DefaultGrace), AbsentChecks: tasks.DefaultAbsentChecks,
+		WebhookBacklog: deliveries.DefaultBacklog,
 	}
 }
 
@@ -246,7 +251,7 @@ func (f tenantFlags) tenant(env environment) tenant {
 		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, SweepShare: f.SweepShare, MaxClientsPerRequest: f.MaxClientsPerRequest,
 		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, RequireDNSSEC: f.RequireDNSSEC, RefuseAliases: f.RefuseAliases, RefuseWildcards: f.RefuseWildcards, ThinProofAfter: duration(f.ThinProofAfter), DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
 		Sweep: f.Sweep, VerifyPending: f.VerifyPending, AbsentAction: f.AbsentAction, Grace: duration(f.Grace), AbsentChecks: f.AbsentChecks, Protect: f.Protect,
-		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven, Webhooks: f.Webhooks,
+		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven, Webhooks: f.Webhooks, WebhookBacklog: f.WebhookBacklog,
 		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
 	}
 	if env("ORGOPS_CLIENT_SECRET") != "" {
@@ -292,7 +297,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 // complete reads the secrets, fills in what follows from the rest, and checks
 // everything that can be checked without asking anyone.
 func (t *tenant) complete(env environment) error {
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), tasks.CheckThinProofAfter(time.Duration(t.ThinProofAfter)), t.checkSweep(), t.checkRules(), t.readWebhooks(env))
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), tasks.CheckThinProofAfter(time.Duration(t.ThinProofAfter)), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
 func (t *tenant) checkURLs() error {
@@ -467,7 +472,7 @@ func (t *tenant) readWebhooks(env environment) (err error) {
 	if t.Webhooks == "" {
 		return nil
 	}
-	t.endpoints, err = webhooks.ReadEndpoints(t.Webhooks, webhooks.Surroundings{Getenv: env, Types: tasks.NoticeTypes})
+	t.endpoints, err = webhooks.ReadEndpoints(t.Webhooks, webhooks.Surroundings{Getenv: env, Types: events.Types})
 	if err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}
@@ -550,6 +555,9 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		}
 		t.printSweep(out)
 		fmt.Fprintf(out, "  trust-payload: %t\n  allow-unproven: %t\n", t.TrustPayload, t.AllowUnproven)
+		if len(t.endpoints) > 0 {
+			fmt.Fprintf(out, "  webhook-backlog: %d\n", t.WebhookBacklog)
+		}
 		for _, e := range t.endpoints {
 			fmt.Fprintf(out, "  webhook %s, secret %s\n", e, apiclient.Secret{})
 		}

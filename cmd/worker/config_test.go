@@ -233,6 +233,7 @@ var invalidFiles = map[string]string{
 	"client-key-missing":  `tenants[0] "acme": client-key-file: open testdata/nowhere: no such file or directory`,
 	"ca-file":             `tenants[0] "acme": ca-file: open testdata/nowhere: no such file or directory`,
 	"webhooks":            `tenants[0] "acme": webhooks: testdata/invalid-webhooks.hooks: line 2: url: want https; http is for loopback alone, with allow_private`,
+	"webhook-backlog":     `tenants[0] "acme": webhook-backlog: want 1 to 1000000 events, got 0`,
 	"body":                `tenants[0] "acme": body: want json or form, got "xml"`,
 	"rate":                `tenants[0] "acme": ` + badRate,
 	"rate-too-high":       `tenants[0] "acme": rate: "1000000/s": want at least 1/h and at most 100000/s`,
@@ -349,6 +350,7 @@ tenant production:
   protect: example.com, org_ExAmPlE000000001
   trust-payload: false
   allow-unproven: false
+  webhook-backlog: 10000
   webhook crm: https://crm.example.com (domain.at_risk, domain.lost, domain.restored), secret [secret]
   webhook desk: https://10.20.0.7:8443 (all events), secret [secret]
 tenant staging:

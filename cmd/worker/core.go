@@ -273,27 +273,24 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 
 // start starts fetching tasks.
 func (s *served) start() error {
-	if err := s.servers.Start(); err != nil {
-		return err
-	}
 	if err := s.core.server.Start(s.core.handler); err != nil {
 		return fmt.Errorf("start queue server: %w", err)
 	}
-	return nil
+	return s.deliverer.start()
 }
 
 // stopFetching fetches no more tasks; those in progress continue.
-func (s *served) stopFetching() { s.both((*tasks.Servers).Stop, (*asynq.Server).Stop) }
+func (s *served) stopFetching() { s.both((*asynq.Server).Stop) }
 
 // shutdown waits for the tasks in progress, for the shutdown timeout at most.
-func (s *served) shutdown() { s.both((*tasks.Servers).Shutdown, (*asynq.Server).Shutdown) }
+func (s *served) shutdown() { s.both((*asynq.Server).Shutdown) }
 
-// both does something with the old servers and the core's at the same time: each may
-// wait for its tasks.
-func (s *served) both(old func(*tasks.Servers), own func(*asynq.Server)) {
+// both does something with the core's server and that of the deliveries at the same time:
+// each may wait for its tasks.
+func (s *served) both(do func(*asynq.Server)) {
 	var all sync.WaitGroup
-	all.Go(func() { old(s.servers) })
-	all.Go(func() { own(s.core.server) })
+	all.Go(func() { do(s.core.server) })
+	all.Go(func() { do(s.deliverer.server) })
 	all.Wait()
 }
 
@@ -319,14 +316,6 @@ func endOf(run ledger.Run, counts ledger.Counts) events.Event {
 		data.Counts[string(outcome)] = n
 	}
 	return events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, At: run.EndedAt, Data: data}
-}
-
-// notices notifies of events as the former core does.
-type notices struct{ tasks.Notices }
-
-// Notify implements [events.Notifier].
-func (n notices) Notify(ctx context.Context, e events.Event) error {
-	return n.Tell(ctx, tasks.Notice{ID: e.ID, Type: e.Type, At: e.At, Data: tasks.NoticeData(e.Data)})
 }
 
 func sweepRules(r tasks.Rules) sweep.Rules {

@@ -18,13 +18,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/deliveries"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/tracing"
-	"orgops/tasks"
 )
 
 // version and commit are set when a release is built.
@@ -121,10 +121,10 @@ type worker struct {
 	settings settings
 	logger   *slog.Logger
 	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
-	refusals *tasks.Refusals       // of redis
+	refusals *deliveries.Refusals  // of redis
 	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
 	pages    redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
-	queue    tasks.Enqueuer
+	queue    deliveries.Enqueuer
 	ledger   *runs.Ledger
 	session  ledger.SessionID
 	metrics  *ops.Metrics
@@ -153,7 +153,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
-	refusals := &tasks.Refusals{}
+	refusals := &deliveries.Refusals{}
 	client.AddHook(refusals)
 	permits, err := redisconn.Open(c)
 	if err != nil {

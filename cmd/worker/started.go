@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"orgops/internal/deliveries"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -33,7 +34,7 @@ func (s *served) attrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("tenant", s.name), slog.String("api", s.host), slog.String("rate", s.settings.Rate), slog.Int("burst", s.settings.Burst),
 		slog.Float64("reserve", s.settings.Reserve), slog.String("dns_mode", s.shown.DNSMode), slog.Any("resolvers", s.resolvers), slog.Int("quorum", s.votes),
-		slog.Any("queues", append(tasks.Queues(s.name), engine.Queue(ledger.Tenant(s.name)))),
+		slog.Any("queues", append(tasks.Queues(s.name), engine.Queue(ledger.Tenant(s.name)), deliveries.Queue(s.name))),
 	}
 }
 

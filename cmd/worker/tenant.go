@@ -17,7 +17,6 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/scan"
 	"orgops/internal/tracing"
-	"orgops/internal/watch"
 	"orgops/internal/webhooks"
 	"orgops/tasks"
 )
@@ -33,9 +32,9 @@ type served struct {
 	tokens    apiclient.TokenSource
 	limiter   *pace.Limiter
 	dns       *dnscheck.Checker
-	servers   *tasks.Servers
 	core      *core
 	hooks     *webhooks.Sender
+	deliverer *deliverer
 	votes     int               // how many resolvers a proof needs
 	canary    string            // the zone; empty: there is none
 	schedule  *intake.Scheduler // of its sweeps; nil: there is none
@@ -78,9 +77,6 @@ func apiConcurrency(rate pace.Rate) int {
 	return min(int(math.Ceil(rate.PerSecond()*latency))+few, most)
 }
 
-// placesOf is how many tasks of a group run at a time, on both lanes.
-func placesOf(normal int) int { return normal + tasks.FastPlaces(normal) }
-
 // classOf returns the pace's class of a request.
 func classOf(ctx context.Context) pace.Class {
 	scanned := scan.ClassOf(ctx)
@@ -109,7 +105,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	problems, reach := new(ops.APIErrors), new(ops.Reach)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.network, Body: apiclient.BodyFormat(t.Body), Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
-		MaxConns: placesOf(dnsConcurrency) + placesOf(apiConcurrency(t.limit.Rate)) + corePlaces(t.limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
+		MaxConns: corePlaces(t.limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
 		},
@@ -157,13 +153,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
 	observed := observedDNS{checker, w.metrics, w.traces, t.Name}
-	notify := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
-	config := tasks.Config{
-		Tenant: t.Name, API: api, DNS: observed, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
-		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
-		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notify, Webhooks: hooks, Stopping: w.stopping,
-		Memories: watch.New(w.redis, t.Name), Rules: t.rules,
-	}
+	deliverer := w.newDeliverer(t, hooks)
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)
 	}
@@ -173,11 +163,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
 		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks,
-		votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, coreDeps{api: api, dns: observed, limiter: limiter, notifier: notices{notify}}),
-		servers: tasks.NewServers(tasks.ServerConfig{
-			Redis: w.redis, Refusals: w.refusals, Tenant: t.Name, Mux: tasks.NewMux(config), Logger: w.logger, Middleware: w.traces.Middleware(), ShutdownTimeout: w.settings.ShutdownTimeout,
-			DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency(t.limit.Rate),
-		}),
+		deliverer: deliverer, votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, coreDeps{api: api, dns: observed, limiter: limiter, notifier: deliverer.notifier}),
 	}, nil
 }
 

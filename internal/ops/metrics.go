@@ -58,7 +58,7 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 	m.permitWait = m.histogram("orgops_permit_wait_seconds", "Time that a request waited for a permit of the tenant's rate.", waitBuckets, "tenant")
 	m.clientLimit = m.gauge("orgops_clients_per_request_limit", "Maximum number of clients in one removal: the setting, or less if the API accepts fewer.", "tenant")
 	m.events = m.counter("orgops_events_total", "Events written to the log and sent to the endpoints that subscribe to them.", "tenant", "type")
-	m.deliveries = m.counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again or given_up. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
+	m.deliveries = m.counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again or given_up; and events dropped because too many waited for the endpoint: dropped. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
 	m.sweepTicks = m.counter("orgops_sweep_ticks_total", "Scheduled sweeps that were started (begun) or skipped.", "tenant", "what")
 	m.verdicts = m.counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.", "tenant", "state", "reason")
 	m.voting = m.gauge("orgops_resolver_voting", "1 if the resolver has a vote, 0 if it lost its vote because it forges answers.", "tenant", "resolver")

@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/cli"
+	"orgops/internal/deliveries"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/watch"
@@ -272,10 +273,10 @@ func (s *site) tellWebhooks(v *tenantView, t Tenant, queues []string) error {
 	for _, r := range t.Webhooks {
 		v.Webhooks = append(v.Webhooks, cli.Fact{Name: r.Name, Text: r.Origin})
 	}
-	if !slices.Contains(queues, tasks.WebhookQueue(v.Name)) {
+	if !slices.Contains(queues, deliveries.Queue(v.Name)) {
 		return nil // nothing was ever in it
 	}
-	info, err := asynq.NewInspectorFromRedisClient(s.Redis).GetQueueInfo(tasks.WebhookQueue(v.Name))
+	info, err := asynq.NewInspectorFromRedisClient(s.Redis).GetQueueInfo(deliveries.Queue(v.Name))
 	if err != nil {
 		return fmt.Errorf("queue of deliveries: %w", err)
 	}

@@ -1,0 +1,74 @@
+package deliveries
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// Config configures the deliveries of one tenant. Tenant, Receivers, Redis, Enqueuer and
+// Backlog are required.
+type Config struct {
+	Tenant    string
+	Receivers Receivers
+	Redis     redis.UniversalClient
+	Enqueuer  Enqueuer
+	// Backlog is how many events may wait for one receiver, at least 1.
+	Backlog int
+	Meter   Meter // nil: nothing is counted
+	// Ended is called with the outcome and the context of each execution, for traces; may
+	// be nil.
+	Ended func(ctx context.Context, outcome string)
+	// Stopping is closed when the worker stops: no delivery starts any more.
+	Stopping <-chan struct{}
+	Logger   *slog.Logger     // nil: slog.Default()
+	Now      func() time.Time // nil: time.Now
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Bounds and default of [Config].Backlog. A delivery takes 1.2 KB in Redis.
+const (
+	DefaultBacklog = 10_000
+	MaxBacklog     = 1_000_000
+)
+
+// Receivers are the webhook endpoints of one tenant.
+type Receivers interface {
+	// Wanting returns the names of the endpoints that want events of the type.
+	Wanting(eventType string) []string
+	// Has reports whether there is an endpoint of that name.
+	Has(endpoint string) bool
+	// Deliver makes one attempt to deliver the document under the event's id; at is the
+	// time of the attempt. The error may have the methods AskedToWait() time.Duration,
+	// Final() bool, which reports that another attempt would fail too, and NotSent()
+	// bool, which reports that no attempt was made.
+	Deliver(ctx context.Context, endpoint, id string, at time.Time, body []byte) error
+}
+
+// Enqueuer is the part of [asynq.Client] that enqueues.
+type Enqueuer interface {
+	EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error)
+}
+
+// Meter counts events and deliveries.
+type Meter interface {
+	// Task counts an execution.
+	Task(tenant, taskType, outcome string, took time.Duration)
+	// Event counts an event.
+	Event(tenant, eventType string)
+	// Delivery counts an attempt as "delivered", "again" or "given_up", and an event that
+	// was deleted because too many wait as "dropped".
+	Delivery(tenant, endpoint, outcome string)
+}

@@ -1,0 +1,59 @@
+package deliveries
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// delays are the times between a failed attempt and the next one: short at first, in case
+// the fault is brief. A receiver that comes back after an hour has attempts for three days.
+var delays = []time.Duration{
+	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
+}
+
+const (
+	// longestDelay is used when delays are used up.
+	longestDelay = 4 * time.Hour
+	// lifetime is how long an event is tried: a weekend, and a day to notice.
+	lifetime = 72 * time.Hour
+	// maxAttempts is above the 25 that fit into the lifetime. A delivery that kills its
+	// worker ends too.
+	maxAttempts = 40
+	// longestBackoff bounds the delay after a failure that is not the receiver's.
+	longestBackoff = 30 * time.Minute
+)
+
+// nextAttempt returns the delay until the next attempt for an event that was notified at
+// created, after so many failed ones, or the time that the receiver asked for if that is
+// longer. again is false if that is past the event's lifetime.
+func nextAttempt(failed int, created, now time.Time, asked time.Duration) (after time.Duration, again bool) {
+	delay := longestDelay
+	if i := max(failed, 1) - 1; i < len(delays) {
+		delay = delays[i]
+	}
+	after = wholeSeconds(max(spread(delay), asked))
+	return after, !outlived(created, now.Add(after))
+}
+
+// outlived reports whether an event that was notified at created is no longer delivered.
+func outlived(created, at time.Time) bool { return at.After(created.Add(lifetime)) }
+
+// backoff returns the delay after the attempt-th failure, from 0: 1 s, 2 s, 4 s and so on.
+func backoff(attempt int) time.Duration {
+	d := longestBackoff
+	if attempt < 11 { // 2^11 s is more than the longest
+		d = time.Second << max(attempt, 0)
+	}
+	return spread(d)
+}
+
+// spread changes d by up to 10 %, so that deliveries which failed together do not come
+// back together.
+func spread(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}
+
+// wholeSeconds rounds up: asynq's schedule has whole seconds.
+func wholeSeconds(d time.Duration) time.Duration {
+	return max(d.Truncate(time.Second)+time.Second, time.Second)
+}

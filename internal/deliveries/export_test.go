@@ -1,0 +1,32 @@
+package deliveries
+
+import (
+	"context"
+
+	"github.com/hibiken/asynq"
+)
+
+// Process is ProcessTask with what asynq would have put into the context.
+func (h *Handler) Process(ctx context.Context, t *asynq.Task, id string, retried int) error {
+	return h.process(ctx, t, execution{taskID: id, retried: retried})
+}
+
+// IsFailure is the servers' IsFailure.
+func (r *Refusals) IsFailure(err error) bool { return r.isFailure(err) }
+
+// Verdict is the error for an execution that is repeated.
+func Verdict(counts bool) error { return &verdict{outcome: paced, counts: counts} }
+
+var (
+	RetryDelay  = retryDelay
+	IsFailure   = isFailure
+	NextAttempt = nextAttempt
+	Backoff     = backoff
+)
+
+const (
+	MaxAttempts    = maxAttempts
+	MaxRetry       = maxRetry
+	LongestBackoff = longestBackoff
+	UnknownFor     = unknownFor
+)

@@ -1,0 +1,245 @@
+package deliveries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hibiken/asynq"
+)
+
+// Handler is the asynq handler of a tenant's deliveries.
+type Handler struct {
+	cfg     Config
+	backlog *backlog
+}
+
+// NewHandler returns the handler of a tenant's deliveries.
+func NewHandler(cfg Config) *Handler {
+	cfg = cfg.withDefaults()
+	return &Handler{cfg: cfg, backlog: newBacklog(cfg)}
+}
+
+// execution is one execution of a task.
+type execution struct {
+	envelope
+	taskID  string
+	retried int // attempts that were used up before
+}
+
+// ProcessTask implements [asynq.Handler].
+func (h *Handler) ProcessTask(ctx context.Context, t *asynq.Task) error {
+	var x execution
+	x.taskID, _ = asynq.GetTaskID(ctx)
+	x.retried, _ = asynq.GetRetryCount(ctx)
+	return h.process(ctx, t, x)
+}
+
+func (h *Handler) process(ctx context.Context, t *asynq.Task, x execution) error {
+	start := h.cfg.Now()
+	v := h.execute(ctx, t, &x)
+	h.note(ctx, x, v)
+	h.log(ctx, t, x, v, h.cfg.Now().Sub(start))
+	h.measure(ctx, t, v, h.cfg.Now().Sub(start))
+	if v.outcome == done {
+		return nil
+	}
+	return v
+}
+
+// execute makes one attempt, if there is to be one.
+func (h *Handler) execute(ctx context.Context, t *asynq.Task, x *execution) *verdict {
+	select {
+	case <-h.cfg.Stopping:
+		return &verdict{outcome: stopping, reason: "the worker is stopping"}
+	default:
+	}
+	var err error
+	if x.envelope, err = readEnvelope(t.Payload()); err != nil {
+		return &verdict{outcome: invalid, reason: err.Error()}
+	}
+	if v := h.unfit(t, *x); v != nil {
+		return v
+	}
+	p, err := readPayload(t.Payload())
+	if err != nil {
+		return &verdict{outcome: invalid, reason: err.Error()}
+	}
+	return h.deliver(ctx, p, x.retried)
+}
+
+// Bounds of waiting for a newer worker.
+const (
+	unknownFor   = 24 * time.Hour
+	unknownAgain = 5 * time.Minute
+)
+
+// unfit returns why the task is not for this worker, or is not tried any more; nil: it is
+// tried.
+func (h *Handler) unfit(t *asynq.Task, x execution) *verdict {
+	switch {
+	case x.Tenant != h.cfg.Tenant:
+		return &verdict{outcome: invalid, reason: fmt.Sprintf("payload: a task of tenant %.40q in a queue of tenant %q", x.Tenant, h.cfg.Tenant)}
+	case t.Type() != TaskType || x.Version > version:
+		reason := fmt.Sprintf("no handler for type %.40q version %d in this worker; a newer one is needed", t.Type(), x.Version)
+		if h.cfg.Now().Sub(x.CreatedAt) < unknownFor {
+			return &verdict{outcome: paced, reason: reason, after: unknownAgain}
+		}
+		return &verdict{outcome: invalid, reason: reason}
+	case x.retried >= maxAttempts:
+		// Checked before the attempt, so that a delivery which kills its worker ends too:
+		// asynq counts an attempt for each lost lease.
+		h.count(x.Endpoint, "given_up")
+		return &verdict{outcome: failed, reason: fmt.Sprintf("given up after %d attempts; the last ones ended without an answer (its worker died, or the task ran out of time)", x.retried)}
+	}
+	return nil
+}
+
+// deliver makes one attempt.
+func (h *Handler) deliver(ctx context.Context, p payload, retried int) *verdict {
+	now := h.cfg.Now()
+	err := h.attempt(ctx, p, now)
+	if err == nil {
+		h.count(p.Endpoint, "delivered")
+		return &verdict{outcome: done}
+	}
+	if notSent(err) {
+		return h.rest(p, retried, err)
+	}
+	attempts := retried + 1
+	after, again := nextAttempt(attempts, p.CreatedAt, now, askedToWait(err))
+	switch {
+	case isFinal(err):
+		h.count(p.Endpoint, "given_up")
+		return &verdict{outcome: failed, reason: err.Error()}
+	case !again || attempts >= maxAttempts:
+		h.count(p.Endpoint, "given_up")
+		return givenUp(attempts, p.CreatedAt, now, err)
+	}
+	h.count(p.Endpoint, "again")
+	return &verdict{outcome: transient, reason: err.Error(), after: after, counts: true}
+}
+
+// attempt makes an error out of a panic.
+func (h *Handler) attempt(ctx context.Context, p payload, now time.Time) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("panic: %v", value)
+			h.cfg.Logger.ErrorContext(ctx, "handler panicked", "task_id", p.taskID(), "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+		}
+	}()
+	return h.cfg.Receivers.Deliver(ctx, p.Endpoint, p.ID, now, p.Event)
+}
+
+// rest postpones an event that was not sent because its receiver does not answer at
+// present. That is no attempt, but the event's lifetime continues.
+func (h *Handler) rest(p payload, retried int, err error) *verdict {
+	now := h.cfg.Now()
+	// A backlog of old events does not come back each minute.
+	after := wholeSeconds(max(askedToWait(err), spread(now.Sub(p.CreatedAt)/16)))
+	if outlived(p.CreatedAt, now.Add(after)) {
+		h.count(p.Endpoint, "given_up")
+		return givenUp(retried, p.CreatedAt, now, err)
+	}
+	return &verdict{outcome: paced, reason: err.Error(), after: after}
+}
+
+func givenUp(attempts int, created, now time.Time, last error) *verdict {
+	return &verdict{outcome: failed, reason: fmt.Sprintf("given up after %d attempts in %s; the last: %v", attempts, now.Sub(created).Round(time.Second), last)}
+}
+
+// askedToWait returns how long the receiver asks to wait.
+func askedToWait(err error) time.Duration {
+	var asks interface{ AskedToWait() time.Duration }
+	if errors.As(err, &asks) {
+		return asks.AskedToWait()
+	}
+	return 0
+}
+
+// notSent reports whether no attempt was made.
+func notSent(err error) bool {
+	var unsent interface{ NotSent() bool }
+	return errors.As(err, &unsent) && unsent.NotSent()
+}
+
+// isFinal reports whether another attempt would fail too.
+func isFinal(err error) bool {
+	var final interface{ Final() bool }
+	return errors.As(err, &final) && final.Final()
+}
+
+// noteTimeout bounds the update of the backlog.
+const noteTimeout = 5 * time.Second
+
+// note keeps the backlog up to date. If that fails, the next attempt of the task, or the
+// time, corrects it.
+func (h *Handler) note(ctx context.Context, x execution, v *verdict) {
+	if !h.cfg.Receivers.Has(x.Endpoint) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	var err error
+	if v.outcome.ends() {
+		err = h.backlog.remove(ctx, x.Endpoint, x.taskID)
+	} else {
+		_, _, err = h.backlog.add(ctx, x.Endpoint, x.taskID, h.cfg.Now().Sub(x.CreatedAt))
+	}
+	if err != nil {
+		h.cfg.Logger.DebugContext(ctx, "webhook backlog not updated", "task_id", x.taskID, "error", err)
+	}
+}
+
+// count counts an attempt. The name is from a payload, which other clients of Redis may
+// have written: only the name of an endpoint becomes a label.
+func (h *Handler) count(endpoint, outcome string) {
+	if h.cfg.Meter == nil {
+		return
+	}
+	if !h.cfg.Receivers.Has(endpoint) {
+		endpoint = "unknown"
+	}
+	h.cfg.Meter.Delivery(h.cfg.Tenant, endpoint, outcome)
+}
+
+func (h *Handler) measure(ctx context.Context, t *asynq.Task, v *verdict, took time.Duration) {
+	label := TaskType
+	if t.Type() != TaskType {
+		label = "unknown"
+	}
+	if h.cfg.Meter != nil {
+		h.cfg.Meter.Task(h.cfg.Tenant, label, string(v.outcome), took)
+	}
+	if h.cfg.Ended != nil {
+		h.cfg.Ended(ctx, string(v.outcome))
+	}
+}
+
+// log writes the line of an execution.
+func (h *Handler) log(ctx context.Context, t *asynq.Task, x execution, v *verdict, took time.Duration) {
+	attrs := []slog.Attr{
+		slog.String("type", cut(t.Type())), slog.String("tenant", cut(x.Tenant)), slog.String("task_id", x.taskID),
+		slog.String("outcome", string(v.outcome)), slog.Duration("took", took), slog.Int("attempt", x.retried),
+	}
+	if v.reason != "" {
+		attrs = append(attrs, slog.String("reason", v.reason))
+	}
+	if v.after > 0 {
+		attrs = append(attrs, slog.Duration("again_in", v.after))
+	}
+	h.cfg.Logger.LogAttrs(ctx, v.outcome.level(), "task", attrs...)
+}
+
+// cut bounds a text from a payload: no name of ours is longer.
+func cut(s string) string {
+	const most = 64
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}

@@ -1,0 +1,135 @@
+package deliveries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/events"
+)
+
+// Notifier enqueues a delivery to each receiver that wants an event, and logs and counts
+// the event. It is safe for concurrent use.
+type Notifier struct {
+	cfg     Config
+	backlog *backlog
+	drops   drops
+}
+
+var _ events.Notifier = (*Notifier)(nil)
+
+// NewNotifier returns the notifier of a tenant.
+func NewNotifier(cfg Config) *Notifier {
+	cfg = cfg.withDefaults()
+	return &Notifier{cfg: cfg, backlog: newBacklog(cfg)}
+}
+
+// Notify implements [events.Notifier].
+func (n *Notifier) Notify(ctx context.Context, e events.Event) error {
+	e.Data.Tenant = n.cfg.Tenant
+	body, err := e.Document()
+	if err != nil {
+		return fmt.Errorf("notify: %w", err)
+	}
+	for _, endpoint := range n.cfg.Receivers.Wanting(e.Type) {
+		p := payload{
+			envelope: envelope{Version: version, Tenant: n.cfg.Tenant, CreatedAt: n.cfg.Now().UTC(), Endpoint: endpoint},
+			ID:       e.MessageID(), Event: body,
+		}
+		if err := n.enqueue(ctx, p); err != nil {
+			return fmt.Errorf("notify endpoint %s of event %s: %w", endpoint, e.ID, err)
+		}
+	}
+	e.Log(ctx, n.cfg.Logger)
+	if n.cfg.Meter != nil {
+		n.cfg.Meter.Event(n.cfg.Tenant, e.Type)
+	}
+	return nil
+}
+
+// enqueue enqueues the delivery, and drops the oldest if too many wait.
+func (n *Notifier) enqueue(ctx context.Context, p payload) error {
+	task, options, err := p.task()
+	if err != nil {
+		return err
+	}
+	added, excess, err := n.backlog.add(ctx, p.Endpoint, p.taskID(), 0)
+	if err != nil {
+		return err
+	}
+	_, err = n.cfg.Enqueuer.EnqueueContext(ctx, task, options...)
+	if errors.Is(err, asynq.ErrTaskIDConflict) {
+		if added { // the task has probably ended; if not, its next attempt adds it again
+			return n.backlog.remove(ctx, p.Endpoint, p.taskID())
+		}
+		return nil
+	}
+	if err != nil {
+		return queueError(err)
+	}
+	n.drop(ctx, p.Endpoint, excess)
+	return nil
+}
+
+// drop drops tasks. If that fails, they are dropped with the next event: the present one
+// is enqueued.
+func (n *Notifier) drop(ctx context.Context, endpoint string, excess []string) {
+	if len(excess) == 0 {
+		return
+	}
+	dropped, err := n.backlog.drop(ctx, endpoint, excess)
+	if err != nil {
+		n.cfg.Logger.WarnContext(ctx, "webhook events not dropped", "tenant", n.cfg.Tenant, "endpoint", endpoint, "error", err)
+	}
+	if n.cfg.Meter != nil {
+		for range dropped {
+			n.cfg.Meter.Delivery(n.cfg.Tenant, endpoint, "dropped")
+		}
+	}
+	if report := n.drops.add(endpoint, dropped, n.cfg.Now()); report > 0 {
+		n.cfg.Logger.WarnContext(ctx, "webhook events dropped: too many wait for the endpoint", "tenant", n.cfg.Tenant, "endpoint", endpoint,
+			"dropped", report, "backlog", n.cfg.Backlog, "what_to_do", "bring the receiver back, or remove the endpoint from the webhooks file of all workers")
+	}
+}
+
+// reportEvery is how often dropped events of one receiver are logged.
+const reportEvery = time.Minute
+
+// drops counts the dropped events of each receiver that were not logged yet.
+type drops struct {
+	mu sync.Mutex
+	of map[string]*droppedEvents
+}
+
+type droppedEvents struct {
+	unlogged int
+	logged   time.Time
+}
+
+// add counts n dropped events. It returns how many to log now, or 0 if a line was logged
+// less than a minute ago.
+func (d *drops) add(endpoint string, n int, now time.Time) (report int) {
+	if n == 0 {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil {
+		d.of = map[string]*droppedEvents{}
+	}
+	one := d.of[endpoint]
+	if one == nil {
+		one = new(droppedEvents)
+		d.of[endpoint] = one
+	}
+	one.unlogged += n
+	if now.Sub(one.logged) < reportEvery {
+		return 0
+	}
+	report, one.unlogged, one.logged = one.unlogged, 0, now
+	return report
+}
