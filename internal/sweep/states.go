@@ -245,6 +245,10 @@ func (s *States) yieldStored(ctx context.Context, ids []string, yield func(store
 		return false
 	}
 	for i, id := range ids {
+		if err := ctx.Err(); err != nil { // the caller's commands may outlive it
+			yield(storedState{}, err)
+			return false
+		}
 		if !yield(storedState{id, values[i]}, nil) {
 			return false
 		}
