@@ -118,6 +118,7 @@ func TestReadsEnd(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	domains, ended := 0, error(nil)
 	for _, err := range s.Attended(ctx) {
 		if err != nil {
