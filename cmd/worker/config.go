@@ -18,8 +18,11 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/sweep"
 	"orgops/internal/tracing"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
@@ -144,7 +147,7 @@ type tenant struct {
 	quorum    int // of the resolvers
 	dnsMode   dnscheck.Mode
 	cron      watch.Cron // if sweep is not off
-	rules     tasks.Rules
+	rules     sweep.Rules
 	secret    apiclient.Secret
 	token     apiclient.Secret
 	network   apiclient.Network
@@ -158,7 +161,7 @@ func defaultTenant() tenant {
 		Name: tasks.DefaultTenant, ClientAuth: string(apiclient.AuthBody), Body: string(apiclient.BodyJSON),
 		Rate: "2/s", Burst: 2, Reserve: 20, SweepShare: 100 * pace.DefaultSweepShare, MaxClientsPerRequest: tasks.MaxClients,
 		Resolvers: dnscheck.DefaultResolvers(), DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
-		Sweep: off, AbsentAction: string(tasks.ActReport), Grace: duration(tasks.DefaultGrace), AbsentChecks: tasks.DefaultAbsentChecks,
+		Sweep: off, AbsentAction: string(sweep.Report), Grace: duration(sweep.DefaultGrace), AbsentChecks: sweep.DefaultAbsentChecks,
 	}
 }
 
@@ -292,7 +295,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 // complete reads the secrets, fills in what follows from the rest, and checks
 // everything that can be checked without asking anyone.
 func (t *tenant) complete(env environment) error {
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), tasks.CheckThinProofAfter(time.Duration(t.ThinProofAfter)), t.checkSweep(), t.checkRules(), t.readWebhooks(env))
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), kinds.CheckThinProofAfter(time.Duration(t.ThinProofAfter)), t.checkSweep(), t.checkRules(), t.readWebhooks(env))
 }
 
 func (t *tenant) checkURLs() error {
@@ -467,7 +470,7 @@ func (t *tenant) readWebhooks(env environment) (err error) {
 	if t.Webhooks == "" {
 		return nil
 	}
-	t.endpoints, err = webhooks.ReadEndpoints(t.Webhooks, webhooks.Surroundings{Getenv: env, Types: tasks.NoticeTypes})
+	t.endpoints, err = webhooks.ReadEndpoints(t.Webhooks, webhooks.Surroundings{Getenv: env, Types: events.Types})
 	if err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}

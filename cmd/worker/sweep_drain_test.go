@@ -7,6 +7,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -18,19 +19,19 @@ func TestDrainAwaitsTheJudging(t *testing.T) {
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.Seed(sandbox.SampleOptions{})
 	store := watch.New(d.redis, tasks.DefaultTenant)
-	sweep := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
-	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), store, sweep, tasks.SweepOrder{}); err != nil {
+	run := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
+	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), store, run, tasks.SweepOrder{}); err != nil {
 		t.Fatal(err)
 	}
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
 		t.Errorf("status %d", status)
 	}
 	d.well("sweep", 14) // the sample's domains that were verified before
-	value, err := store.State(t.Context(), tasks.StateJudged)
+	value, err := store.State(t.Context(), sweep.SummaryState)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var judged tasks.Judged
+	var judged sweep.Summary
 	if err := json.Unmarshal(value, &judged); err != nil {
 		t.Fatalf("judged %q: %v", value, err)
 	}

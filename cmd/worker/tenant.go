@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/internal/tracing"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
@@ -30,7 +31,7 @@ type served struct {
 	host      string   // of the API
 	resolvers []string // as they are named
 	settings  pace.Settings
-	rules     tasks.Rules
+	rules     sweep.Rules
 	api       *apiclient.Client
 	tokens    apiclient.TokenSource
 	limiter   *pace.Limiter
@@ -164,7 +165,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		Tenant: t.Name, API: api, DNS: observedDNS{checker, w.metrics, w.traces, t.Name}, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notices, Webhooks: hooks, Stopping: w.stopping,
-		Memories: watch.New(w.redis, t.Name), Rules: t.rules, Restore: restorer(w.ledger),
+		Memories: watch.New(w.redis, t.Name), Rules: tasks.Rules{Action: tasks.Action(t.rules.Action), Grace: t.rules.Grace, AbsentChecks: t.rules.AbsentChecks, Protect: t.rules.Protect}, Restore: restorer(w.ledger),
 	}
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)

@@ -34,7 +34,7 @@ type verifyRun struct {
 }
 
 // state reads the state of a domain as commands and pages do.
-func (v verifyRun) state(name string) (cli.Domain, cli.DomainState) {
+func (v verifyRun) state(name string) (cli.Domain, cli.DomainRow) {
 	v.t.Helper()
 	d, err := cli.DomainOf(v.t.Context(), v.redis, v.ledger, cli.DomainName{Tenant: tasks.DefaultTenant, Organization: "org_1", ID: v.domains[name].ID}, 2)
 	if err != nil || len(d.Rows) != 1 {
@@ -44,7 +44,7 @@ func (v verifyRun) state(name string) (cli.Domain, cli.DomainState) {
 }
 
 // waits waits until the row of the domain is open for that reason, and returns its state.
-func (v verifyRun) waits(name, reason string) (cli.Domain, cli.DomainState) {
+func (v verifyRun) waits(name, reason string) (cli.Domain, cli.DomainRow) {
 	v.t.Helper()
 	v.openFor("job", 1, reason, v.domains[name].Host)
 	return v.state(name)
@@ -106,7 +106,7 @@ func TestVerifyCore(t *testing.T) {
 		t.Fatalf("%+v is not in the core", r)
 	}
 	known, later := v.waits("later", "not_yet: There is no TXT record at ")
-	if d := v.domains["later"]; known.Record == nil || *known.Record != (tasks.Record{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
+	if d := v.domains["later"]; known.Record == nil || *known.Record != (kinds.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
 		t.Errorf("record %+v, want that of %+v", known.Record, d)
 	}
 	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || later.NextLook().IsZero() {
