@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -73,9 +72,10 @@ type Preview struct {
 // PreviewOf evaluates the tenant's watched domains at that time, by the state that the last
 // sweep has left, and returns those of the organization; "": all. It writes nothing.
 func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organization string, rules sweep.Rules, last SweepState, at time.Time) (Preview, error) {
-	e := sweep.Evaluation{Rules: rules, Breaker: last.breaker(), At: at}
+	store := watch.New(rdb, tenant)
+	e, states := sweep.Evaluation{Rules: rules, Breaker: last.breaker(), At: at}, sweep.States{Tenant: tenant, Store: store}
 	if s := last.Summary; s != nil {
-		tally, err := watch.New(rdb, tenant).Tally(ctx, s.Tick)
+		tally, err := store.Tally(ctx, s.Tick)
 		if err != nil {
 			return Preview{}, err
 		}
@@ -83,7 +83,7 @@ func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizat
 	}
 	var absences []sweep.Absence // of each candidate; zero: it is not absent
 	var actions []sweep.Action   // of each candidate
-	for d, err := range watchedDomains(ctx, rdb, tenant) {
+	for d, err := range states.Watched(ctx) {
 		if err != nil {
 			return Preview{}, err
 		}
@@ -114,25 +114,6 @@ func compareCandidates(a, b Candidate) int {
 		return 1
 	}
 	return cmp.Or(due(a)-due(b), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
-}
-
-// watchedDomains iterates over the domains on which the evaluation of a sweep decides.
-func watchedDomains(ctx context.Context, rdb redis.UniversalClient, tenant string) iter.Seq2[SweptDomain, error] {
-	return func(yield func(SweptDomain, error) bool) {
-		for id, err := range watch.New(rdb, tenant).Attended(ctx) {
-			if err != nil {
-				yield(SweptDomain{}, err)
-				return
-			}
-			d, ok, err := SweptDomainOf(ctx, rdb, tenant, id)
-			if !ok && err == nil {
-				continue
-			}
-			if !yield(d, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // CandidateTable writes a line for each of the first most candidates, and the number of the
