@@ -17,6 +17,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -166,7 +167,7 @@ func (v verifyRun) wantProofs() {
 		if audit == nil || audit["item"] != float64(item) || audit["quorum"] == nil || audit["operators"] == nil {
 			v.t.Errorf("%s: audit line %v", name, audit)
 		}
-		event, _ := v.line("event", map[string]string{"event": tasks.NoticeVerified, "discovery_domain_id": d.ID, "run": "job", "tenant": "default"})
+		event, _ := v.line("event", map[string]string{"event": events.DomainVerified, "discovery_domain_id": d.ID, "run": "job", "tenant": "default"})
 		settled := -1
 		for i, line := range logLines(v.worker.stderr.String()) {
 			if line["msg"] == "task" && line["outcome"] == "done" && line["row"] == float64(item) {
@@ -188,7 +189,7 @@ func (v verifyRun) wantExpired() {
 		if f := state.State.Fate; f == nil || f.Outcome != "expired" || !strings.Contains(f.Detail, reason) || state.Evidence == nil || state.Evidence.State != "absent" {
 			v.t.Errorf("%s: %+v, evidence %+v", name, f, state.Evidence)
 		}
-		if _, line := v.line("event", map[string]string{"event": tasks.NoticeExpired, "discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {
+		if _, line := v.line("event", map[string]string{"event": events.DomainExpired, "discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {
 			v.t.Errorf("%s: no event", name)
 		} else if id := fmt.Sprint(line["id"]); strings.Contains(id, ".") {
 			v.t.Errorf("%s: event id %q", name, id)

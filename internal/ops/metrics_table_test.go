@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"orgops/apiclient"
+	"orgops/internal/events"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/reference"
@@ -44,7 +45,7 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 	m.ResolverVotes("acme", "1.1.1.1:53", true)
 	m.PermitWait("acme", time.Second)
 	m.ClientsPerRequest("acme", 100)
-	m.Event("acme", tasks.NoticeVerified)
+	m.Event("acme", events.DomainVerified)
 	m.Delivery("acme", "crm", "delivered")
 	m.SweepTick("acme", "begun")
 

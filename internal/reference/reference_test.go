@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"orgops/dnscheck"
+	"orgops/internal/events"
 	"orgops/internal/reference"
 	"orgops/tasks"
 )
@@ -52,7 +53,7 @@ func TestReferenceOfReasons(t *testing.T) {
 
 func TestReferenceOfEvents(t *testing.T) {
 	var types [][]string
-	for _, c := range constants(t, "../../tasks/notice.go", "Notice") {
+	for _, c := range constants(t, "../events/event.go", "") {
 		types = append(types, []string{reference.Code(c.value), c.comment})
 	}
 	reference.Check(t, "events.md", "types", reference.Table([]string{"type", "meaning"}, types))
@@ -76,7 +77,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 type constant struct{ value, comment string }
 
 // constants returns the constants of a file that have a type of this name, or whose
-// names begin with it, in their order. Their comments are what a page says of them.
+// names begin with it, in their order; "": all. Their comments are their texts on a page.
 func constants(t *testing.T, file, kind string) (all []constant) {
 	t.Helper()
 	ast.Inspect(parsed(t, file), func(n ast.Node) bool {
@@ -101,14 +102,14 @@ func constants(t *testing.T, file, kind string) (all []constant) {
 
 // members returns the rows of the members of an event's data.
 func members(t *testing.T) (rows [][]string) {
-	ast.Inspect(parsed(t, "../../tasks/notice.go"), func(n ast.Node) bool {
+	ast.Inspect(parsed(t, "../events/event.go"), func(n ast.Node) bool {
 		spec, ok := n.(*ast.TypeSpec)
-		if !ok || spec.Name.Name != "NoticeData" {
+		if !ok || spec.Name.Name != "Data" {
 			return true
 		}
 		for _, field := range spec.Type.(*ast.StructType).Fields.List {
 			name := field.Names[0].Name
-			goField, _ := reflect.TypeFor[tasks.NoticeData]().FieldByName(name)
+			goField, _ := reflect.TypeFor[events.Data]().FieldByName(name)
 			member, _, _ := strings.Cut(goField.Tag.Get("json"), ",")
 			rows = append(rows, []string{reference.Code(member), inJSON(t, goField.Type), comment(t, name, field.Comment)})
 		}
