@@ -85,7 +85,7 @@ func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizat
 	var actions []sweep.Action   // of each candidate
 	for d, err := range states.Watched(ctx) {
 		if err != nil {
-			return Preview{}, err
+			return Preview{}, fmt.Errorf("tenant %s: %w", tenant, err)
 		}
 		e.Add(d.ID, d.DomainState)
 		var a sweep.Absence
