@@ -18,10 +18,6 @@ import (
 	"orgops/apiclient"
 )
 
-// MaxClients is the most clients that one DELETE names (specification 4.2),
-// and the most rows of a batch.
-const MaxClients = 100
-
 // RemovePayload removes clients from one organization; Items[i] is the row
 // of Clients[i].
 type RemovePayload struct {

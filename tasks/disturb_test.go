@@ -44,8 +44,6 @@ func (s scenario) world(t *testing.T) *world {
 	return w
 }
 
-const template = `{"name":"mdl","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`
-
 const (
 	org = "org_1"
 	dom = "ord_1"

@@ -7,7 +7,6 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -49,10 +48,10 @@ func (p RecheckPayload) checkRecord() error {
 		return err
 	}
 	switch {
-	case len(p.Domain) > longestDomain:
-		return fmt.Errorf("domain: at most %d bytes, got %d", longestDomain, len(p.Domain))
-	case p.VerificationTXT == "" || len(p.VerificationTXT) > longestToken:
-		return fmt.Errorf("verification_txt: want 1 to %d bytes, got %d", longestToken, len(p.VerificationTXT))
+	case len(p.Domain) > maxDomain:
+		return fmt.Errorf("domain: at most %d bytes, got %d", maxDomain, len(p.Domain))
+	case p.VerificationTXT == "" || len(p.VerificationTXT) > maxToken:
+		return fmt.Errorf("verification_txt: want 1 to %d bytes, got %d", maxToken, len(p.VerificationTXT))
 	case p.Status != apiclient.StatusVerified && p.Status != apiclient.StatusPending:
 		return fmt.Errorf("status: want verified or pending, got %.20q", string(p.Status))
 	}
@@ -60,51 +59,6 @@ func (p RecheckPayload) checkRecord() error {
 		return fmt.Errorf("verification_host: %w", err)
 	}
 	return nil
-}
-
-// longestDomain is the most bytes that a domain has (specification 2.1).
-const longestDomain = 255
-
-// recheckRow is a row of a sweep: a record as its walk has read it, and when it is
-// to be looked at.
-type recheckRow struct {
-	OrganizationID              string `json:"organization_id"`
-	DiscoveryDomainID           string `json:"discovery_domain_id"`
-	Domain                      string `json:"domain"`
-	VerificationHost            string `json:"verification_host"`
-	VerificationTXT             string `json:"verification_txt"`
-	Status                      string `json:"status"`
-	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
-	Prove                       bool   `json:"prove,omitempty"`
-	Tick                        int64  `json:"tick"`
-	Due                         int64  `json:"due,omitempty"`     // a Unix second; 0: at once
-	Refused                     string `json:"refused,omitempty"` // why the record cannot be looked for; empty: it can
-}
-
-func (r recheckRow) payload(e Envelope) RecheckPayload {
-	return RecheckPayload{
-		Envelope: e, OrganizationID: r.OrganizationID, DiscoveryDomainID: r.DiscoveryDomainID, Domain: r.Domain,
-		VerificationHost: r.VerificationHost, VerificationTXT: r.VerificationTXT, Status: apiclient.DomainStatus(r.Status),
-		UseForOrganizationDiscovery: r.UseForOrganizationDiscovery, Prove: r.Prove, Tick: r.Tick,
-	}
-}
-
-func parseRecheck(object json.RawMessage, _ Defaults) (Row, error) {
-	var r recheckRow
-	if err := decodeStrict(object, &r); err != nil {
-		return Row{}, err
-	}
-	if r.Refused != "" {
-		return Row{}, refused("%s", r.Refused)
-	}
-	if r.Due < 0 {
-		return Row{}, errors.New("due: want a Unix second")
-	}
-	row := Row{kind: TypeRecheck, organization: r.OrganizationID, id: r.DiscoveryDomainID, recheck: &r}
-	if r.Due > 0 {
-		row.due = time.Unix(r.Due, 0)
-	}
-	return row, r.payload(Envelope{}).Validate()
 }
 
 type recheck struct {

@@ -40,29 +40,6 @@ func (p VerifyPayload) Validate() error {
 	return validateVerify(p.OrganizationID, p.DiscoveryDomainID, p.VerificationHost, p.VerificationTXT)
 }
 
-// longestToken bounds verification_txt. A TXT record of that many bytes
-// does not fit a DNS message (RFC 1035 3.2.1), so a longer one cannot be proven.
-const longestToken = 4096
-
-func validateVerify(organization, domain, host, txt string) error {
-	if err := checkDomainIDs(organization, domain); err != nil {
-		return err
-	}
-	if host != "" {
-		if err := dnscheck.CheckHost(host); err != nil {
-			return fmt.Errorf("verification_host: %w", err)
-		}
-	}
-	if len(txt) > longestToken {
-		return fmt.Errorf("verification_txt: at most %d bytes, got %d", longestToken, len(txt))
-	}
-	return nil
-}
-
-func checkDomainIDs(organization, domain string) error {
-	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
-}
-
 // moreForUnknown is how long past give_up_at a row stays open whose looks
 // were not answered: that is no word of the customer's zone.
 const moreForUnknown = 24 * time.Hour

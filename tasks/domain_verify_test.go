@@ -17,10 +17,6 @@ import (
 	"orgops/tasks"
 )
 
-func verifyRow(more ...any) string {
-	return row(append([]any{"organization_id", org, "discovery_domain_id", dom}, more...)...)
-}
-
 // enqueueConfirm puts a confirm into the queue that no look has asked for, as
 // whoever can write to Redis could.
 func (w *world) enqueueConfirm(run, host, txt string) {

@@ -486,6 +486,9 @@ func outcomeOfBad(err error) Outcome {
 	if settled, ok := errors.AsType[*settledError](err); ok {
 		return settled.outcome
 	}
+	if _, ok := errors.AsType[refusedRow](err); ok {
+		return Refused
+	}
 	return Invalid
 }
 

@@ -5,12 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"orgops/apiclient"
 )
-
-// CheckOrganization refuses what cannot be an organization's id.
-func CheckOrganization(id string) error { return apiclient.CheckID("organization_id", id) }
 
 // NewWalked is what is told of a walk that has not begun, for the ledger: of one
 // organization, or of all where that is empty.

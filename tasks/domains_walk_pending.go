@@ -86,7 +86,7 @@ func (p WalkPayload) row(_ context.Context, _ Config, _ Walked, organization str
 		return source, nil, err
 	}
 	source, err = json.Marshal(pendingRow{OrganizationID: organization, DiscoveryDomainID: d.ID})
-	if err != nil || below(d) != nil || dnscheck.CheckHost(d.VerificationHost) != nil || len(d.VerificationTXT) > longestToken {
+	if err != nil || below(d) != nil || dnscheck.CheckHost(d.VerificationHost) != nil || len(d.VerificationTXT) > maxToken {
 		return source, nil, err // its look reads the record once more, and says what is wrong
 	}
 	kept, err = json.Marshal(recordOf(d))

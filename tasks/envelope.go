@@ -1,12 +1,9 @@
 package tasks
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
 	"time"
 )
@@ -15,17 +12,9 @@ import (
 // that it reads. A payload with a newer one is left for a newer worker.
 const Version = 1
 
-// Types of tasks of rows. The type is also the kind of the run, but for
-// [TypeConfirm], which is the second half of [TypeVerify] and, where a sweep has
-// found a pending domain's token, of [TypeRecheck].
-const (
-	TypeVerify  = "domain:verify"
-	TypeConfirm = "domain:confirm"
-	TypeUpdate  = "domain:update"
-	TypeRemove  = "clients:remove"
-	TypeCreate  = "template:create"
-	TypeRecheck = "domain:recheck"
-)
+// TypeConfirm is the second half of [TypeVerify] and, where a sweep has found a pending
+// domain's token, of [TypeRecheck].
+const TypeConfirm = "domain:confirm"
 
 // Types of tasks that stand for no row. Those of the first group are a run's:
 // [TypeWalk] finds the rows of a [TypeVerify] run, [TypeSweep] those of a
@@ -57,9 +46,6 @@ func classOf(typ string) class {
 	}
 	return ofRows
 }
-
-// DefaultTenant is the tenant of a payload that names none.
-const DefaultTenant = "default"
 
 // Envelope is the part that every payload has. It is read first and
 // leniently, so that a payload whose other members this worker cannot read
@@ -122,39 +108,4 @@ func readEnvelope(typ string, payload []byte) (Envelope, error) {
 		return e, fmt.Errorf("payload: row %d: rows count from 0", first)
 	}
 	return e, nil
-}
-
-// decodeStrict reads a whole payload: unknown members and anything after
-// the object are refused.
-func decodeStrict(payload []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(payload))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("trailing data after the JSON object")
-	}
-	return nil
-}
-
-var (
-	runPattern    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	tenantPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
-)
-
-// CheckRunID refuses what cannot be a run's id.
-func CheckRunID(id string) error {
-	if !runPattern.MatchString(id) {
-		return fmt.Errorf("run: want 1 to 64 of A-Z a-z 0-9 _ -, got %.80q", id)
-	}
-	return nil
-}
-
-// CheckTenant refuses what cannot be a tenant's name.
-func CheckTenant(name string) error {
-	if !tenantPattern.MatchString(name) {
-		return fmt.Errorf("tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got %.80q", name)
-	}
-	return nil
 }

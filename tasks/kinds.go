@@ -9,6 +9,16 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/dnscheck"
+)
+
+// Names of the kinds of runs.
+const (
+	TypeVerify  = "domain:verify"
+	TypeUpdate  = "domain:update"
+	TypeRemove  = "clients:remove"
+	TypeCreate  = "template:create"
+	TypeRecheck = "domain:recheck"
 )
 
 // Column is a column that the rows of a kind may have.
@@ -18,28 +28,26 @@ type Column struct {
 	Required bool
 }
 
-// Kind is what a run's rows are: which columns they have and how one becomes
-// work. Its name is the type of the task that does it.
+// Kind is the kind of a run's rows: their columns, and how a row is parsed.
 type Kind struct {
 	Name    string
 	Columns []Column
 	// WholeObject: a row is one JSON object with members of its own, and
 	// cannot come as CSV.
 	WholeObject bool
-	// Found: rows are found by a walk, and cannot be submitted.
+	// Found: rows are found by a scan, and cannot be submitted.
 	Found bool
 
 	parse func(object json.RawMessage, d Defaults) (Row, error)
 }
 
-// Defaults are what rows of domain:update get where they say nothing.
+// Defaults are the values of rows of domain:update that have none.
 type Defaults struct {
 	Status          string
 	UseForDiscovery *bool
 }
 
-// Row is one row, checked; only [Kind.Parse] makes one. It is either a task
-// of its own, or one client of an organization's batch.
+// Row is a valid row. Only [Kind.Parse] makes one.
 type Row struct {
 	kind         string
 	organization string
@@ -49,20 +57,19 @@ type Row struct {
 	use          *bool
 	template     json.RawMessage
 	recheck      *recheckRow
-	due          time.Time // when its task is; zero: at once
+	due          time.Time // zero: at once
 }
 
-// Organization is the organization that the row is about; empty for templates.
+// Organization returns the id of the row's organization; "" for templates.
 func (r Row) Organization() string { return r.organization }
 
-// AppendIdentity appends to b what makes the row the work that it is: rows with
-// the same identity are the same work. A template has none: two equal requests
-// are two requests.
+// AppendIdentity appends the row's identity to b. Rows with the same identity are
+// duplicates. A template has none: two equal requests are two requests.
 func (r Row) AppendIdentity(b []byte) []byte {
 	if r.kind == TypeCreate {
 		return b
 	}
-	// No text has a NUL in it, so that each part ends where it seems to.
+	// No text contains a NUL.
 	for _, part := range []string{r.organization, r.id, r.host, r.txt, r.status} {
 		b = append(b, part...)
 		b = append(b, 0)
@@ -76,33 +83,7 @@ func (r Row) AppendIdentity(b []byte) []byte {
 	return append(b, 2)
 }
 
-// after is how long from now its task is due, in whole seconds.
-func (r Row) after(now time.Time) time.Duration {
-	if wait := r.due.Sub(now); !r.due.IsZero() && wait > 0 {
-		return wholeSeconds(wait)
-	}
-	return 0
-}
-
-// payload is that of the row's task; clients are removed in batches, and have
-// none of their own.
-func (r Row) payload(e Envelope, giveUpAt time.Time) any {
-	switch r.kind {
-	case TypeVerify:
-		return VerifyPayload{
-			Envelope: e, OrganizationID: r.organization, DiscoveryDomainID: r.id,
-			VerificationHost: r.host, VerificationTXT: r.txt,
-			UseForOrganizationDiscovery: r.use, GiveUpAt: giveUpAt,
-		}
-	case TypeUpdate:
-		return r.update(e)
-	case TypeRecheck:
-		return r.recheck.payload(e)
-	}
-	return CreatePayload{Envelope: e, Template: r.template}
-}
-
-// Content returns the row as a JSON object, as the new core's handlers read it.
+// Content returns the row as a JSON object, as the handlers read it.
 func (r Row) Content() ([]byte, error) {
 	var content any = updateRow{OrganizationID: r.organization, DiscoveryDomainID: r.id, Status: r.status, UseForOrganizationDiscovery: r.use}
 	switch r.kind {
@@ -122,12 +103,12 @@ func (r Row) Content() ([]byte, error) {
 	return b, nil
 }
 
-func (r Row) update(e Envelope) UpdatePayload {
-	p := UpdatePayload{Envelope: e, OrganizationID: r.organization, DiscoveryDomainID: r.id, UseForOrganizationDiscovery: r.use}
+func (r Row) change() apiclient.DiscoveryDomainUpdate {
+	u := apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: r.use}
 	if r.status != "" {
-		p.Status = new(apiclient.DomainStatus(r.status))
+		u.Status = new(apiclient.DomainStatus(r.status))
 	}
-	return p
+	return u
 }
 
 var kinds = map[string]Kind{
@@ -153,11 +134,11 @@ var kinds = map[string]Kind{
 		parse:   parseRemove,
 	},
 	TypeCreate: {Name: TypeCreate, WholeObject: true, parse: parseCreate},
-	// Its rows are found by sweeps alone.
+	// Its rows are found by sweeps.
 	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, parse: parseRecheck},
 }
 
-// Kinds are the kinds of runs whose rows can be submitted, by name.
+// Kinds returns the kinds whose rows can be submitted, by name.
 func Kinds() []Kind {
 	var all []Kind
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
@@ -168,7 +149,7 @@ func Kinds() []Kind {
 	return all
 }
 
-// KindOf is the kind of that name.
+// KindOf returns the kind of that name.
 func KindOf(name string) (Kind, bool) {
 	k, ok := kinds[name]
 	return k, ok
@@ -252,7 +233,7 @@ func parseUpdate(object json.RawMessage, d Defaults) (Row, error) {
 		kind: TypeUpdate, organization: r.OrganizationID, id: r.DiscoveryDomainID,
 		status: r.Status, use: r.UseForOrganizationDiscovery,
 	}
-	return row, row.update(Envelope{}).Validate()
+	return row, errors.Join(checkDomainIDs(row.organization, row.id), row.change().Validate())
 }
 
 type removeRow struct {
@@ -284,4 +265,89 @@ func parseCreate(object json.RawMessage, _ Defaults) (Row, error) {
 		return Row{}, err
 	}
 	return Row{kind: TypeCreate, template: object}, nil
+}
+
+// maxDomain bounds the name of a domain, in bytes (specification 2.1).
+const maxDomain = 255
+
+// recheckRow is a row of a sweep: a record as its scan has read it, and when it is checked.
+type recheckRow struct {
+	OrganizationID              string `json:"organization_id"`
+	DiscoveryDomainID           string `json:"discovery_domain_id"`
+	Domain                      string `json:"domain"`
+	VerificationHost            string `json:"verification_host"`
+	VerificationTXT             string `json:"verification_txt"`
+	Status                      string `json:"status"`
+	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
+	Prove                       bool   `json:"prove,omitempty"`
+	Tick                        int64  `json:"tick"`
+	Due                         int64  `json:"due,omitempty"`     // a Unix second; 0: at once
+	Refused                     string `json:"refused,omitempty"` // why the record cannot be checked; "": it can
+}
+
+// refusedRow is the error of a row that is refused for that reason.
+type refusedRow string
+
+func (r refusedRow) Error() string { return string(r) }
+
+func parseRecheck(object json.RawMessage, _ Defaults) (Row, error) {
+	var r recheckRow
+	if err := decodeStrict(object, &r); err != nil {
+		return Row{}, err
+	}
+	if r.Refused != "" {
+		return Row{}, refusedRow(r.Refused)
+	}
+	if r.Due < 0 {
+		return Row{}, errors.New("due: want a Unix second")
+	}
+	row := Row{kind: TypeRecheck, organization: r.OrganizationID, id: r.DiscoveryDomainID, recheck: &r}
+	if r.Due > 0 {
+		row.due = time.Unix(r.Due, 0)
+	}
+	return row, r.validate()
+}
+
+func (r recheckRow) validate() error {
+	if r.Tick <= 0 {
+		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
+	}
+	if err := checkDomainIDs(r.OrganizationID, r.DiscoveryDomainID); err != nil {
+		return err
+	}
+	switch status := apiclient.DomainStatus(r.Status); {
+	case len(r.Domain) > maxDomain:
+		return fmt.Errorf("domain: at most %d bytes, got %d", maxDomain, len(r.Domain))
+	case r.VerificationTXT == "" || len(r.VerificationTXT) > maxToken:
+		return fmt.Errorf("verification_txt: want 1 to %d bytes, got %d", maxToken, len(r.VerificationTXT))
+	case status != apiclient.StatusVerified && status != apiclient.StatusPending:
+		return fmt.Errorf("status: want verified or pending, got %.20q", r.Status)
+	}
+	if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
+		return fmt.Errorf("verification_host: %w", err)
+	}
+	return nil
+}
+
+// maxToken bounds verification_txt. A TXT record of that many bytes
+// does not fit a DNS message (RFC 1035 3.2.1), so a longer one cannot be proven.
+const maxToken = 4096
+
+func validateVerify(organization, domain, host, txt string) error {
+	if err := checkDomainIDs(organization, domain); err != nil {
+		return err
+	}
+	if host != "" {
+		if err := dnscheck.CheckHost(host); err != nil {
+			return fmt.Errorf("verification_host: %w", err)
+		}
+	}
+	if len(txt) > maxToken {
+		return fmt.Errorf("verification_txt: at most %d bytes, got %d", maxToken, len(txt))
+	}
+	return nil
+}
+
+func checkDomainIDs(organization, domain string) error {
+	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
 }

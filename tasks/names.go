@@ -1,13 +1,11 @@
 package tasks
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Lane says which of a group's two queues a task goes to.
@@ -23,26 +21,6 @@ const (
 
 // FastRows is the most rows that a run has which goes to the fast lane by itself.
 const FastRows = 500
-
-// Priority is what its submitter says of a run's lane, once and for all of its
-// tasks.
-type Priority string
-
-// The priorities.
-const (
-	ByRows         Priority = "" // the fast lane up to FastRows
-	HighPriority   Priority = "high"
-	NormalPriority Priority = "normal"
-)
-
-// CheckPriority says what is wrong with a priority.
-func CheckPriority(p Priority) error {
-	switch p {
-	case ByRows, HighPriority, NormalPriority:
-		return nil
-	}
-	return fmt.Errorf("priority: want high or normal, got %.40q", string(p))
-}
 
 const fastSuffix = ".fast"
 
@@ -77,11 +55,6 @@ func queue(tenant, group string, lane Lane) string {
 }
 
 func laneOf(queue string) Lane { return Lane(strings.HasSuffix(queue, fastSuffix)) }
-
-// NewRunID makes an id that sorts by time: date, time and random letters.
-func NewRunID(now time.Time) string {
-	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
-}
 
 // rowTaskID names the task of one row: <run>-<item>-<generation>.
 func rowTaskID(run string, item int64, generation int) string {

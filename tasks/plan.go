@@ -15,6 +15,9 @@ type Plan struct {
 	held   map[string]int // clients of the window by organization
 }
 
+// MaxClients is the most clients that one DELETE names (specification 4.2).
+const MaxClients = 100
+
 // segmentRows is within how many rows those of client removals are grouped by
 // organization.
 const segmentRows = 8192

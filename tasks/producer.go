@@ -81,9 +81,6 @@ const (
 	enqueuers = 256
 )
 
-// DefaultGiveUp is how long a token may take to appear.
-const DefaultGiveUp = 72 * time.Hour
-
 // Producer enqueues rows. It is safe for concurrent use; a [Submission] is not.
 type Producer struct {
 	client Enqueuer
@@ -94,13 +91,6 @@ type Producer struct {
 // and stores rows in store.
 func NewProducer(client Enqueuer, store Store) *Producer {
 	return &Producer{client: client, store: store}
-}
-
-// Summary is what a submission came to.
-type Summary struct {
-	Rows    int64 // all of the run
-	Tasks   int64 // enqueued now, or there already
-	Settled int64 // rows that an earlier submission has settled: left alone
 }
 
 // Submission is one run being submitted, row by row.

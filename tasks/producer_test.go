@@ -151,15 +151,6 @@ func (s *shop) handIn(kind string, n int, source func(i int) string, change ...f
 
 func (s *shop) names() []string { return slices.Sorted(maps.Keys(s.tasks)) }
 
-func domainRow(i int) string {
-	return fmt.Sprintf(`{"organization_id":"org_%d","discovery_domain_id":"ord_%d"}`, i/100, i)
-}
-
-// clientRow interleaves seven organizations of different sizes.
-func clientRow(i int) string {
-	return fmt.Sprintf(`{"organization_id":"org_%d","client_id":"c_%d"}`, (i%13)%7, i)
-}
-
 func TestProducerRowsBeforeTasks(t *testing.T) {
 	for _, test := range []struct {
 		kind   string

@@ -844,19 +844,6 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-// row is one row's JSON.
-func row(members ...any) string {
-	m := map[string]any{}
-	for i := 0; i < len(members); i += 2 {
-		m[members[i].(string)] = members[i+1]
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-}
-
 // status is a fault that answers with it.
 func status(code int, header ...string) sandbox.Fault {
 	f := sandbox.Fault{Status: code, Header: http.Header{}}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/tasks"
+	"orgops/internal/sweep"
 )
 
 // confirmBreaker closes the tenant's breaker, if it is that of the sweep, and tells what
@@ -24,26 +24,26 @@ func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
 
 // confirmedJSON is what --json prints of a confirmation.
 type confirmedJSON struct {
-	Tenant    string     `json:"tenant"`
-	Sweep     string     `json:"sweep"` // that held domains back
-	Confirmed time.Time  `json:"confirmed_before"`
-	Domains   []caseJSON `json:"domains"` // all that are absent, or were taken away, as the next sweep would decide
+	Tenant    string          `json:"tenant"`
+	Sweep     string          `json:"sweep"` // that held domains back
+	Confirmed time.Time       `json:"confirmed_before"`
+	Domains   []candidateJSON `json:"domains"` // all that are absent, or were taken away, as the next sweep would decide
 }
 
 // tellConfirmed tells what was confirmed, and what the next sweep makes of it.
-func (t *tool) tellConfirmed(ctx context.Context, c *sweepCommand, closed tasks.Breaker) error {
-	rules, judgement, err := cli.RulesFor(ctx, t.redis, c.Tenant)
+func (t *tool) tellConfirmed(ctx context.Context, c *sweepCommand, closed sweep.Breaker) error {
+	rules, state, err := cli.RulesFor(ctx, t.redis, c.Tenant)
 	if err != nil {
 		return err
 	}
-	preview, err := cli.PreviewOf(ctx, t.redis, c.Tenant, "", rules, judgement, time.Now())
+	preview, err := cli.PreviewOf(ctx, t.redis, c.Tenant, "", rules, state, time.Now())
 	if err != nil {
 		return err
 	}
 	if t.json {
-		return t.printJSON(confirmedJSON{c.Tenant, c.Confirm, closed.Confirmed, casesAsJSON(preview.Cases)})
+		return t.printJSON(confirmedJSON{c.Tenant, c.Confirm, closed.Confirmed, candidatesAsJSON(preview.Candidates)})
 	}
 	fmt.Fprintln(t.Stdout, cli.BreakerClosed(c.Tenant, closed))
 	fmt.Fprintln(t.Stdout, "Nothing is changed before the next sweep has ended; if it finds the same as the last ones:")
-	return cli.CaseTable(t.Stdout, preview.Cases, c.Rows)
+	return cli.CandidateTable(t.Stdout, preview.Candidates, c.Rows)
 }

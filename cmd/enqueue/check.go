@@ -16,9 +16,9 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
-	"orgops/tasks"
 )
 
 type checkCommand struct {
@@ -135,7 +135,7 @@ func (c *checkCommand) waits(sentence string) string {
 
 func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 	config := dnscheck.Config{Quorum: c.ResolverQuorum, RequireDNSSEC: c.RequireDNSSEC, RefuseAliases: c.RefuseAliases, RefuseWildcards: c.RefuseWildcards, ThinProofs: c.ThinProofAfter > 0, CanaryZone: c.CanaryZone}
-	if err := tasks.CheckThinProofAfter(c.ThinProofAfter); err != nil {
+	if err := kinds.CheckThinProofAfter(c.ThinProofAfter); err != nil {
 		return nil, err
 	}
 	for _, s := range c.Resolvers {

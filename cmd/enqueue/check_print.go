@@ -10,7 +10,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/tasks"
+	"orgops/internal/engine/kinds"
 )
 
 // printCheck writes what was found of one record: a table, or a line of JSON.
@@ -30,7 +30,7 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 		return w.Flush()
 	}
 	e := found.Evidence
-	printVerdict(w, tasks.Evidence{Evidence: e})
+	printVerdict(w, kinds.Evidence{Evidence: e})
 	for _, f := range found.Diagnosis.Findings {
 		fmt.Fprintf(w, "what to do\t%s\n", f.Sentence)
 	}
@@ -44,7 +44,7 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 }
 
 // printVerdict writes what the answers come to, two columns a line.
-func printVerdict(w io.Writer, e tasks.Evidence) {
+func printVerdict(w io.Writer, e kinds.Evidence) {
 	fmt.Fprintf(w, "verdict\t%s (%s)\n", e.State, e.Reason)
 	if e.Sentence != "" {
 		fmt.Fprintf(w, "\t%s\n", e.Sentence)

@@ -11,6 +11,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -60,7 +61,7 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	switch {
 	case err != nil:
 		return err
-	case len(found.Rows) == 0 && found.Remembered == nil:
+	case len(found.Rows) == 0 && found.Swept == nil:
 		return nothing(c, found)
 	case t.json:
 		return t.printJSON(domainAsJSON(c, found))
@@ -100,16 +101,16 @@ func (t *tool) printDomain(c *domainCommand, found cli.Domain) error {
 	if found.More > 0 {
 		fmt.Fprintf(t.Stdout, "and %d more\n", found.More)
 	}
-	if found.Remembered == nil {
+	if found.Swept == nil {
 		return nil
 	}
 	fmt.Fprintf(t.Stdout, "%swhat sweeps have seen:\n", map[bool]string{true: "\n"}[len(found.Rows) > 0])
-	return printSeen(t.Stdout, *found.Remembered, found.Rules, found.Judgement)
+	return printSeen(t.Stdout, *found.Swept, found.Rules, found.SweepState)
 }
 
 // printLook writes what the last look found, as domains check does, and a line
 // between it and what follows.
-func printLook(out io.Writer, d cli.DomainState, follows bool) error {
+func printLook(out io.Writer, d cli.DomainRow, follows bool) error {
 	if d.Evidence == nil {
 		return nil
 	}
@@ -160,7 +161,7 @@ type domainRowJSON struct {
 	LastLook *dnscheck.Evidence `json:"last_look,omitempty"`
 	// Proof is the verdict by which the row's domain was verified, and the record that it
 	// was compared with.
-	Proof *tasks.Evidence `json:"proof,omitempty"`
+	Proof *kinds.Evidence `json:"proof,omitempty"`
 }
 
 func domainAsJSON(c *domainCommand, h cli.Domain) domainJSON {
@@ -186,8 +187,8 @@ func domainAsJSON(c *domainCommand, h cli.Domain) domainJSON {
 		}
 		j.Rows = append(j.Rows, row)
 	}
-	if h.Remembered != nil {
-		j.Remembered = new(rememberedAsJSON(*h.Remembered, h.Rules))
+	if h.Swept != nil {
+		j.Remembered = new(rememberedAsJSON(*h.Swept, h.Rules))
 	}
 	return j
 }

@@ -10,6 +10,8 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/cli"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/sweep"
 	"orgops/tasks"
 )
 
@@ -28,7 +30,7 @@ Example:
     enqueue domains history --domain ord_NTC6ExXjNUM91N94wxGrPQ`
 }
 
-// Run shows what is remembered of the domain.
+// Run prints the domain's state.
 func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := errors.Join(apiclient.CheckID("domain", c.Domain), tasks.CheckTenant(c.Tenant)); err != nil {
 		return cli.Usage(err)
@@ -36,14 +38,14 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	r, ok, err := cli.RememberedOf(ctx, t.redis, c.Tenant, c.Domain)
+	r, ok, err := cli.SweptDomainOf(ctx, t.redis, c.Tenant, c.Domain)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it; to check all verified domains now: enqueue domains sweep --tenant %s", c.Domain, c.Tenant, c.Tenant)
 	}
-	rules, judgement, err := cli.RulesFor(ctx, t.redis, c.Tenant)
+	rules, state, err := cli.RulesFor(ctx, t.redis, c.Tenant)
 	if err != nil {
 		return err
 	}
@@ -58,20 +60,20 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return printSeen(t.Stdout, r, rules, judgement)
+	return printSeen(t.Stdout, r, rules, state)
 }
 
 // printSeen prints a domain's recorded state, and the answers that led to each change of its
 // record.
-func printSeen(out io.Writer, r cli.Remembered, rules tasks.Rules, judgement cli.Judgement) error {
-	if err := r.Seen(out, rules, judgement); err != nil {
+func printSeen(out io.Writer, r cli.SweptDomain, rules sweep.Rules, state cli.SweepState) error {
+	if err := r.Write(out, rules, state); err != nil {
 		return err
 	}
-	for _, e := range r.Past {
+	for _, e := range r.History {
 		if e.Verdict == nil {
 			continue
 		}
-		verdict, err := tasks.ReadEvidence(e.Verdict)
+		verdict, err := kinds.ReadEvidence(e.Verdict)
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintf(w, "\n%s\t%s\n", cli.Shown(e.What), stamp(e.At))
 		if err != nil {
@@ -89,7 +91,7 @@ func printSeen(out io.Writer, r cli.Remembered, rules tasks.Rules, judgement cli
 	return nil
 }
 
-// historyJSON is what --json prints of what is remembered of a domain.
+// historyJSON is the output of --json.
 type historyJSON struct {
 	Tenant string `json:"tenant"`
 	Domain string `json:"discovery_domain_id"`
@@ -118,23 +120,23 @@ type eventJSON struct {
 	At      time.Time       `json:"at"`
 	What    string          `json:"what"`
 	Why     string          `json:"why,omitempty"`
-	Verdict *tasks.Evidence `json:"verdict,omitempty"` // by which the record was changed
+	Verdict *kinds.Evidence `json:"verdict,omitempty"` // by which the record was changed
 }
 
 type absenceJSON struct {
-	Since     *time.Time `json:"since"`
-	Last      *time.Time `json:"last"`
-	Checks    int        `json:"sweeps"` // that did not see the token
-	Operator  string     `json:"name_servers_of,omitempty"`
-	Reported  *time.Time `json:"reported_at"` // null: it was not told to be lost
-	Stands    string     `json:"stands"`      // "at_risk", "unsure", "protected", "due", "reported" or "taken"
-	NotBefore *time.Time `json:"not_before"`  // of at_risk
-	Action    string     `json:"action"`      // of the rules
-	Decision  string     `json:"decision"`    // in words, the breaker apart
+	Since     *time.Time   `json:"since"`
+	Last      *time.Time   `json:"last"`
+	Checks    int          `json:"sweeps"` // that did not see the token
+	Operator  string       `json:"name_servers_of,omitempty"`
+	Reported  *time.Time   `json:"reported_at"` // null: it was not told to be lost
+	Status    sweep.Status `json:"stands"`      // "at_risk", "unsure", "protected", "due", "reported" or "taken"
+	NotBefore *time.Time   `json:"not_before"`  // of at_risk
+	Action    string       `json:"action"`      // of the rules
+	Decision  string       `json:"decision"`    // in words, the breaker apart
 }
 
 type actingJSON struct {
-	Action tasks.Action `json:"action"`
+	Action sweep.Action `json:"action"`
 	At     *time.Time   `json:"at"`
 	Host   string       `json:"verification_host"`
 	TXT    string       `json:"verification_txt"`
@@ -142,16 +144,16 @@ type actingJSON struct {
 	Back   bool         `json:"giving_back,omitempty"`
 }
 
-func rememberedAsJSON(r cli.Remembered, rules tasks.Rules) rememberedJSON {
+func rememberedAsJSON(r cli.SweptDomain, rules sweep.Rules) rememberedJSON {
 	j := rememberedJSON{
 		Organization: r.OrganizationID, Name: r.Domain, Sweeps: r.Sweeps,
 		State: r.State, Reason: r.Reason, Sentence: r.Sentence, Values: append([]string{}, r.Values...), At: known(r.At),
 		FirstPresent: known(r.FirstPresent), LastPresent: known(r.LastPresent),
-		UnderWay: actingAsJSON(r.Acting), Taken: actingAsJSON(r.Taken), Past: []eventJSON{},
+		UnderWay: actingAsJSON(r.InProgress), Taken: actingAsJSON(r.Taken), Past: []eventJSON{},
 	}
-	for _, e := range r.Past {
+	for _, e := range r.History {
 		shown := eventJSON{At: e.At, What: e.What, Why: e.Why}
-		if verdict, err := tasks.ReadEvidence(e.Verdict); err == nil {
+		if verdict, err := kinds.ReadEvidence(e.Verdict); err == nil {
 			shown.Verdict = &verdict
 		}
 		j.Past = append(j.Past, shown)
@@ -160,16 +162,16 @@ func rememberedAsJSON(r cli.Remembered, rules tasks.Rules) rememberedJSON {
 		j.Sweep = known(cli.TickAt(r.Tick))
 	}
 	if a := r.Absence; a != nil {
-		stands := rules.Decide(r.Memory)
+		assessment := rules.Assess(r.DomainState)
 		j.Absence = &absenceJSON{
 			Since: known(a.Since), Last: known(a.Last), Checks: a.Checks, Operator: a.Operator, Reported: known(a.Reported),
-			Stands: stands.As, NotBefore: known(stands.From), Action: string(rules.Action), Decision: r.Decision(rules),
+			Status: assessment.Status, NotBefore: known(assessment.NotBefore), Action: string(rules.Action), Decision: r.Decision(rules),
 		}
 	}
 	return j
 }
 
-func actingAsJSON(a *tasks.Acting) *actingJSON {
+func actingAsJSON(a *sweep.ActionRequest) *actingJSON {
 	if a == nil {
 		return nil
 	}

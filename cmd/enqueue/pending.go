@@ -9,6 +9,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/tasks"
 )
 
@@ -93,7 +94,7 @@ func (t *tool) tellPending(ctx context.Context, run runs.Run, created, seen bool
 
 // walkJSON is how far the walk is that finds a run's rows.
 type walkJSON struct {
-	tasks.Walked
+	sweep.Progress
 	Waits   string     `json:"waits,omitempty"`    // why it does not go on
 	NextTry *time.Time `json:"next_try,omitempty"` // null: not known
 	LostAt  *time.Time `json:"lost_at,omitempty"`  // null: a task stands for it, or it has ended
@@ -104,7 +105,7 @@ func walkAsJSON(r runs.Run) *walkJSON {
 	if !ok {
 		return nil
 	}
-	j := &walkJSON{Walked: told}
+	j := &walkJSON{Progress: told}
 	if !r.Walking() {
 		return j
 	}

@@ -10,8 +10,8 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/pace"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 // sweepPlan is what a sweep would come to, as far as Redis knows: the last one stands
@@ -24,7 +24,7 @@ type sweepPlan struct {
 	settings  pace.Settings
 	announced bool
 	ticks     watch.Ticks
-	cli.Judgement
+	cli.SweepState
 	preview cli.Preview
 
 	calls *sweepCalls // nil: no sweep has ended, so that nobody knows
@@ -73,10 +73,10 @@ func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
 	if p.ticks, err = watch.New(t.redis, p.tenant).Ticks(ctx); err != nil {
 		return err
 	}
-	if p.Judgement, err = cli.JudgementOf(ctx, t.redis, p.tenant); err != nil {
+	if p.SweepState, err = cli.SweepStateOf(ctx, t.redis, p.tenant); err != nil {
 		return err
 	}
-	p.preview, err = cli.PreviewOf(ctx, t.redis, p.tenant, p.organization, cli.RulesOf(p.settings), p.Judgement, p.at)
+	p.preview, err = cli.PreviewOf(ctx, t.redis, p.tenant, p.organization, cli.RulesOf(p.settings), p.SweepState, p.at)
 	return err
 }
 
@@ -107,8 +107,8 @@ func (p *sweepPlan) reckon() (err error) {
 // count counts the requests; nil: nobody knows.
 func (p *sweepPlan) count() *sweepCalls {
 	c := sweepCalls{Lists: 1}
-	for _, one := range p.preview.Cases {
-		if one.Acts() && one.Action != tasks.ActReport {
+	for _, one := range p.preview.Candidates {
+		if one.Acts() && one.Action != sweep.Report {
 			c.Actions += 2
 		}
 		if !one.Since.IsZero() {
@@ -118,12 +118,12 @@ func (p *sweepPlan) count() *sweepCalls {
 	if p.organization != "" {
 		return &c
 	}
-	if p.Judged == nil {
+	if p.Summary == nil {
 		return nil
 	}
-	c.Lists = p.Judged.Organizations
+	c.Lists = p.Summary.Organizations
 	c.Pages = max(1, (c.Lists+organizationsAPage-1)/organizationsAPage)
-	c.Records = max(c.Records, p.Judged.Absent)
+	c.Records = max(c.Records, p.Summary.Absent)
 	return &c
 }
 
@@ -154,12 +154,12 @@ func (p *sweepPlan) write(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if len(p.preview.Cases) == 0 {
+	if len(p.preview.Candidates) == 0 {
 		_, err := fmt.Fprintln(out, "\nno domain is known to be absent, and none was acted on")
 		return err
 	}
 	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
-	return cli.CaseTable(out, p.preview.Cases, p.rows)
+	return cli.CandidateTable(out, p.preview.Candidates, p.rows)
 }
 
 // breaker says how the breaker stands, and whether it would open.
@@ -186,10 +186,10 @@ func (p *sweepPlan) cronText() string {
 func (p *sweepPlan) schedule() string { return cli.ScheduleText(p.cron, p.at) }
 
 func (p *sweepPlan) last() string {
-	if p.Judged == nil {
+	if p.Summary == nil {
 		return "no sweep of the whole tenant has ended yet: the number of domains is not known"
 	}
-	return cli.SweepText(*p.Judged)
+	return cli.SweepText(*p.Summary)
 }
 
 func (p *sweepPlan) requests() string {
@@ -233,25 +233,25 @@ func (p *sweepPlan) rules() string {
 
 // sweepPlanJSON is what --json prints of a dry run.
 type sweepPlanJSON struct {
-	DryRun        bool        `json:"dry_run"`
-	Tenant        string      `json:"tenant"`
-	Organization  string      `json:"organization_id,omitempty"`
-	Breaker       breakerJSON `json:"breaker"`
-	Sweep         string      `json:"sweep"`        // the schedule's cron text; empty: there is none
-	Next          *time.Time  `json:"next_tick"`    // null: there is no schedule
-	Skipped       *skipJSON   `json:"skipped"`      // the last tick that was; null: none was
-	Last          *judgedJSON `json:"last_sweep"`   // of the whole tenant; null: none has ended
-	APICalls      *int64      `json:"api_calls"`    // where nothing is tried again; null: nobody knows
-	Of            *sweepCalls `json:"api_calls_of"` // what they are for
-	Rate          string      `json:"rate"`         // of the tenant
-	Reserve       float64     `json:"reserve"`      // the share of it that is left to others
-	SweepShare    float64     `json:"sweep_share"`  // the share of the rest that sweeps get
-	RateAnnounced bool        `json:"rate_announced"`
-	Seconds       *int64      `json:"seconds"`          // that the calls take; 0: the rate is unlimited; null: nobody knows
-	Interval      *int64      `json:"interval_seconds"` // the least time between two ticks; null: there is no schedule
-	TooSlow       bool        `json:"too_slow"`         // the calls take longer than that
-	Rules         rulesJSON   `json:"rules"`
-	Domains       []caseJSON  `json:"domains"` // all that are absent, or were taken away
+	DryRun        bool            `json:"dry_run"`
+	Tenant        string          `json:"tenant"`
+	Organization  string          `json:"organization_id,omitempty"`
+	Breaker       breakerJSON     `json:"breaker"`
+	Sweep         string          `json:"sweep"`        // the schedule's cron text; empty: there is none
+	Next          *time.Time      `json:"next_tick"`    // null: there is no schedule
+	Skipped       *skipJSON       `json:"skipped"`      // the last tick that was; null: none was
+	Last          *summaryJSON    `json:"last_sweep"`   // of the whole tenant; null: none has ended
+	APICalls      *int64          `json:"api_calls"`    // where nothing is tried again; null: nobody knows
+	Of            *sweepCalls     `json:"api_calls_of"` // what they are for
+	Rate          string          `json:"rate"`         // of the tenant
+	Reserve       float64         `json:"reserve"`      // the share of it that is left to others
+	SweepShare    float64         `json:"sweep_share"`  // the share of the rest that sweeps get
+	RateAnnounced bool            `json:"rate_announced"`
+	Seconds       *int64          `json:"seconds"`          // that the calls take; 0: the rate is unlimited; null: nobody knows
+	Interval      *int64          `json:"interval_seconds"` // the least time between two ticks; null: there is no schedule
+	TooSlow       bool            `json:"too_slow"`         // the calls take longer than that
+	Rules         rulesJSON       `json:"rules"`
+	Domains       []candidateJSON `json:"domains"` // all that are absent, or were taken away
 }
 
 type breakerJSON struct {
@@ -269,7 +269,7 @@ type skipJSON struct {
 	InRow int       `json:"in_a_row"`
 }
 
-type judgedJSON struct {
+type summaryJSON struct {
 	Run           string    `json:"run"`
 	Tick          time.Time `json:"tick"`
 	JudgedAt      time.Time `json:"judged_at"`
@@ -286,21 +286,21 @@ type judgedJSON struct {
 }
 
 type rulesJSON struct {
-	Action       tasks.Action `json:"absent_action"`
+	Action       sweep.Action `json:"absent_action"`
 	GraceSeconds int64        `json:"grace_seconds"`
 	AbsentChecks int          `json:"absent_checks"`
 	Protect      []string     `json:"protect"`
 }
 
-type caseJSON struct {
+type candidateJSON struct {
 	ID           string       `json:"discovery_domain_id"`
 	Name         string       `json:"domain"`
 	Organization string       `json:"organization_id"`
 	Since        *time.Time   `json:"absent_since"` // null: it is not
 	Checks       int          `json:"sweeps"`       // that have found it gone
-	Stands       string       `json:"stands"`       // "at_risk", "unsure", "protected", "due", "reported", "taken" or "present"
+	Status       sweep.Status `json:"stands"`       // "at_risk", "unsure", "protected", "due", "reported", "taken" or "present"
 	NotBefore    *time.Time   `json:"not_before"`   // of at_risk
-	Action       tasks.Action `json:"action"`       // of the rules
+	Action       sweep.Action `json:"action"`       // of the rules
 	Acts         bool         `json:"acts"`         // it would be done
 	Held         string       `json:"held,omitempty"`
 	Decision     string       `json:"decision"` // in words
@@ -312,7 +312,7 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 		DryRun: true, Tenant: p.tenant, Organization: p.organization, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
 		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare), RateAnnounced: p.announced, TooSlow: p.tooSlow(),
 		Rules:   rulesJSON{r.Action, int64(r.Grace / time.Second), r.AbsentChecks, append([]string{}, r.Protect...)},
-		Domains: casesAsJSON(p.preview.Cases),
+		Domains: candidatesAsJSON(p.preview.Candidates),
 	}
 	if j.Sweep != "" {
 		j.Next, j.Interval = known(p.cron.Next(p.at)), new(int64(p.interval/time.Second))
@@ -320,8 +320,8 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 	if s := p.ticks.Skipped; s.Tick != 0 {
 		j.Skipped = &skipJSON{cli.TickAt(s.Tick), s.Why, s.InRow}
 	}
-	if l := p.Judged; l != nil {
-		j.Last = &judgedJSON{
+	if l := p.Summary; l != nil {
+		j.Last = &summaryJSON{
 			Run: l.Run, Tick: cli.TickAt(l.Tick), JudgedAt: l.At, Organizations: l.Organizations, Present: l.Present, Absent: l.Absent, Unknown: l.Unknown,
 			Newly: l.Newly, AtRisk: l.AtRisk, Acted: l.Acted, Held: l.Held, Protected: l.Protected, Why: l.Why,
 		}
@@ -332,7 +332,7 @@ func (p *sweepPlan) asJSON() sweepPlanJSON {
 	return j
 }
 
-func breakerAsJSON(b *tasks.Breaker, opens bool) breakerJSON {
+func breakerAsJSON(b *sweep.Breaker, opens bool) breakerJSON {
 	if b == nil {
 		return breakerJSON{Opens: opens}
 	}
@@ -343,12 +343,12 @@ func breakerAsJSON(b *tasks.Breaker, opens bool) breakerJSON {
 	return j
 }
 
-func casesAsJSON(cases []cli.Case) []caseJSON {
-	all := []caseJSON{}
-	for _, c := range cases {
-		all = append(all, caseJSON{
+func candidatesAsJSON(candidates []cli.Candidate) []candidateJSON {
+	all := []candidateJSON{}
+	for _, c := range candidates {
+		all = append(all, candidateJSON{
 			ID: c.ID, Name: c.Domain, Organization: c.OrganizationID, Since: known(c.Since), Checks: c.Checks,
-			Stands: c.As, NotBefore: known(c.From), Action: c.Action, Acts: c.Acts(), Held: c.Held, Decision: c.Decision(),
+			Status: c.Status, NotBefore: known(c.NotBefore), Action: c.Action, Acts: c.Acts(), Held: c.Held, Decision: c.Decision(),
 		})
 	}
 	return all

@@ -19,9 +19,11 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/sweep"
 	"orgops/internal/tracing"
 	"orgops/internal/watch"
 	"orgops/internal/webhooks"
@@ -148,7 +150,7 @@ type tenant struct {
 	quorum    int // of the resolvers
 	dnsMode   dnscheck.Mode
 	cron      watch.Cron // if sweep is not off
-	rules     tasks.Rules
+	rules     sweep.Rules
 	secret    apiclient.Secret
 	token     apiclient.Secret
 	network   apiclient.Network
@@ -162,7 +164,7 @@ func defaultTenant() tenant {
 		Name: tasks.DefaultTenant, ClientAuth: string(apiclient.AuthBody), Body: string(apiclient.BodyJSON),
 		Rate: "2/s", Burst: 2, Reserve: 20, SweepShare: 100 * pace.DefaultSweepShare, MaxClientsPerRequest: tasks.MaxClients,
 		Resolvers: dnscheck.DefaultResolvers(), DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
-		Sweep: off, AbsentAction: string(tasks.ActReport), Grace: duration(tasks.DefaultGrace), AbsentChecks: tasks.DefaultAbsentChecks,
+		Sweep: off, AbsentAction: string(sweep.Report), Grace: duration(sweep.DefaultGrace), AbsentChecks: sweep.DefaultAbsentChecks,
 		WebhookBacklog: deliveries.DefaultBacklog,
 	}
 }
@@ -297,7 +299,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 // complete reads the secrets, fills in what follows from the rest, and checks
 // everything that can be checked without asking anyone.
 func (t *tenant) complete(env environment) error {
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), tasks.CheckThinProofAfter(time.Duration(t.ThinProofAfter)), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), kinds.CheckThinProofAfter(time.Duration(t.ThinProofAfter)), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
 func (t *tenant) checkURLs() error {

@@ -11,8 +11,8 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 // Bounds of what decides on domains whose token is gone.
@@ -44,7 +44,7 @@ func (t *tenant) checkSweep() error {
 }
 
 func (t *tenant) checkRules() error {
-	action, err := tasks.ParseAction(t.AbsentAction)
+	action, err := sweep.ParseAction(t.AbsentAction)
 	if err != nil {
 		return fmt.Errorf("absent-action: %w", err)
 	}
@@ -62,7 +62,7 @@ func (t *tenant) checkRules() error {
 			return err
 		}
 	}
-	t.rules = tasks.Rules{Action: action, Grace: grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
+	t.rules = sweep.Rules{Action: action, Grace: grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (t *tenant) doubts() (all []string) {
 	case t.ThinProofAfter > 0 && t.GiveUp <= t.ThinProofAfter:
 		all = append(all, fmt.Sprintf("thin-proof-after: %s should be shorter than give-up, %s: a row whose token is denied after give-up expires at once", time.Duration(t.ThinProofAfter), time.Duration(t.GiveUp)))
 	}
-	if t.rules.Action != tasks.ActReport && t.AbsentChecks < fewestAbsentChecks {
+	if t.rules.Action != sweep.Report && t.AbsentChecks < fewestAbsentChecks {
 		all = append(all, fmt.Sprintf("absent-checks: %d: a domain is acted on after fewer than %d sweeps have found its token gone", t.AbsentChecks, fewestAbsentChecks))
 	}
 	if t.Sweep == off || t.AbsentChecks < 2 {

@@ -24,7 +24,6 @@ import (
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 // core executes the rows of a tenant that a dispatcher releases, that of this worker or
@@ -61,7 +60,7 @@ func (w *worker) newCore(t tenant, deps coreDeps) *core {
 	// worker whose Redis is away can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: deps.notifier}
-	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: sweepRules(t.rules), Logger: w.logger})
+	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.rules, Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: engine.Queue(name), Session: w.session, Protocol: engine.Protocol, Places: places,
 		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: deps.limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
@@ -81,6 +80,10 @@ type coreDeps struct {
 	limiter  *pace.Limiter
 	notifier events.Notifier
 }
+
+// actConcurrency is how many actions of sweeps query DNS at a time: each queries all vantage
+// points twice.
+const actConcurrency = 4
 
 // sweepConcurrency is how many DNS checks of sweeps run at a time, apart from those of
 // submitted rows.
@@ -114,7 +117,7 @@ func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handle
 		}),
 		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
 		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: deps.dns, Submit: submit}),
-		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: api, DNS: deps.dns, States: states, Rules: sweepRules(t.rules), RequestTimeout: timeout, Stopping: w.stopping, Logger: logger}),
+		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: api, DNS: deps.dns, States: states, Rules: t.rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Stopping: w.stopping, Logger: logger}),
 		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: deps.dns, Places: swept.Places, Restore: submit, Submit: submit}),
 	}
 }
@@ -316,8 +319,4 @@ func endOf(run ledger.Run, counts ledger.Counts) events.Event {
 		data.Counts[string(outcome)] = n
 	}
 	return events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, At: run.EndedAt, Data: data}
-}
-
-func sweepRules(r tasks.Rules) sweep.Rules {
-	return sweep.Rules{Action: sweep.Action(r.Action), Grace: r.Grace, AbsentChecks: r.AbsentChecks, Protect: r.Protect}
 }

@@ -21,7 +21,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
-	"orgops/tasks"
+	"orgops/internal/sweep"
 )
 
 // doctorCommand tests what a worker with the same settings would use.
@@ -141,7 +141,7 @@ func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), er
 		Name: t.Name, API: api, Headers: headers, Tokens: tokens, Burst: t.Burst, DNS: checker, Mode: t.dnsMode, Quorum: t.quorum,
 		Assertions: apiclient.AuthMethod(t.ClientAuth) == apiclient.AuthPrivateKeyJWT,
 		Needs: doctor.Needs{
-			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.rules.Action != tasks.ActReport || t.VerifyPending,
+			TrustPayload: t.TrustPayload, Sweep: t.Sweep != off, Acts: t.rules.Action != sweep.Report || t.VerifyPending,
 		},
 	}, done, nil
 }

@@ -178,12 +178,12 @@ func expectedIn(box *sandbox.Sandbox) func(cli.UnwellRow) string {
 func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox.SweptDomain) error {
 	fmt.Fprintf(out, "\nrun %s (%s), what each domain's next sweep goes by:\n", sampleSweep, tasks.TypeRecheck)
 	for _, d := range swept {
-		r, ok, err := cli.RememberedOf(ctx, w.redis, tasks.DefaultTenant, d.Domain)
+		r, ok, err := cli.SweptDomainOf(ctx, w.redis, tasks.DefaultTenant, d.Domain)
 		if err != nil {
 			return err
 		}
 		if ok {
-			fmt.Fprintf(out, "  %s (%s %s): %s\n", cli.Shown(r.Domain), d.Organization, d.Domain, r.Brief(tasks.Rules{}))
+			fmt.Fprintf(out, "  %s (%s %s): %s\n", cli.Shown(r.Domain), d.Organization, d.Domain, r.Brief(sweep.Rules{}))
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -43,9 +44,9 @@ func TestSweepOfTheSchedule(t *testing.T) {
 	due := time.Now().UTC().Add(-22 * time.Hour) // so that all looks are overdue, and the next tick is far
 	cron := fmt.Sprintf("%d %d * * *", due.Minute(), due.Hour())
 	p := begin(t, pointedAt(box, redistest.URL(t), nil), "--sweep", cron, "--protect", "acme.example", "--absent-action", "unroute", "--grace", "48h")
-	var judged tasks.Judged
+	var judged sweep.Summary
 	await(t, "the sweep is judged", func() bool {
-		value, err := store.State(t.Context(), tasks.StateJudged)
+		value, err := store.State(t.Context(), sweep.SummaryState)
 		if err != nil {
 			t.Fatal(err)
 		}

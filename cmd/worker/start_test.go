@@ -54,7 +54,7 @@ func TestAFailedStart(t *testing.T) {
 		tenants = append(tenants, one)
 	}
 	w.redis.AddHook(&atFirstPing{do: func() { // so that it cannot be started again
-		if err := w.tenants[1].servers.Start(); err != nil {
+		if err := w.tenants[1].start(); err != nil {
 			t.Error(err)
 		}
 	}})
@@ -69,7 +69,7 @@ func TestAFailedStart(t *testing.T) {
 		t.Errorf("%d tenants are left", len(w.tenants))
 	}
 	for _, one := range w.tenants {
-		if err := one.servers.Start(); err == nil {
+		if err := one.start(); err == nil {
 			t.Errorf("tenant %s was not stopped", one.name)
 		}
 	}

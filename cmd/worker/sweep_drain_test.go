@@ -27,11 +27,11 @@ func TestDrainAwaitsTheJudging(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	d.well("sweep", 14) // the sample's domains that were verified before
-	value, err := store.State(t.Context(), tasks.StateJudged)
+	value, err := store.State(t.Context(), sweep.SummaryState)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var judged tasks.Judged
+	var judged sweep.Summary
 	if err := json.Unmarshal(value, &judged); err != nil {
 		t.Fatalf("judged %q: %v", value, err)
 	}

@@ -63,9 +63,9 @@ func crowdOf(t *testing.T, seed uint64, o sandbox.CrowdOptions) sandbox.Crowd {
 }
 
 // judged is what the last sweep that was judged has come to.
-func (f *fleet) judged() (j tasks.Judged) {
+func (f *fleet) judged() (j sweep.Summary) {
 	f.t.Helper()
-	value, err := watch.New(f.redis, tasks.DefaultTenant).State(f.t.Context(), tasks.StateJudged)
+	value, err := watch.New(f.redis, tasks.DefaultTenant).State(f.t.Context(), sweep.SummaryState)
 	if err == nil && value != nil {
 		err = json.Unmarshal(value, &j)
 	}
@@ -122,7 +122,7 @@ func (f *fleet) compareMemories(tick int64, crowd sandbox.Crowd) {
 			f.t.Errorf("nothing is remembered of %s", key)
 			continue
 		}
-		m, err := tasks.ReadMemory(value)
+		m, err := sweep.ReadState(value)
 		if err != nil {
 			f.t.Fatal(err)
 		}

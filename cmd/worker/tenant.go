@@ -16,9 +16,9 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
+	"orgops/internal/sweep"
 	"orgops/internal/tracing"
 	"orgops/internal/webhooks"
-	"orgops/tasks"
 )
 
 // served is a tenant that this worker works for.
@@ -27,7 +27,7 @@ type served struct {
 	host      string   // of the API
 	resolvers []string // as they are named
 	settings  pace.Settings
-	rules     tasks.Rules
+	rules     sweep.Rules
 	api       *apiclient.Client
 	tokens    apiclient.TokenSource
 	limiter   *pace.Limiter

@@ -17,6 +17,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -34,7 +35,7 @@ type verifyRun struct {
 }
 
 // state reads the state of a domain as commands and pages do.
-func (v verifyRun) state(name string) (cli.Domain, cli.DomainState) {
+func (v verifyRun) state(name string) (cli.Domain, cli.DomainRow) {
 	v.t.Helper()
 	d, err := cli.DomainOf(v.t.Context(), v.redis, v.ledger, cli.DomainName{Tenant: tasks.DefaultTenant, Organization: "org_1", ID: v.domains[name].ID}, 2)
 	if err != nil || len(d.Rows) != 1 {
@@ -44,7 +45,7 @@ func (v verifyRun) state(name string) (cli.Domain, cli.DomainState) {
 }
 
 // waits waits until the row of the domain is open for that reason, and returns its state.
-func (v verifyRun) waits(name, reason string) (cli.Domain, cli.DomainState) {
+func (v verifyRun) waits(name, reason string) (cli.Domain, cli.DomainRow) {
 	v.t.Helper()
 	v.openFor("job", 1, reason, v.domains[name].Host)
 	return v.state(name)
@@ -106,7 +107,7 @@ func TestVerifyCore(t *testing.T) {
 		t.Fatalf("%+v is not in the core", r)
 	}
 	known, later := v.waits("later", "not_yet: There is no TXT record at ")
-	if d := v.domains["later"]; known.Record == nil || *known.Record != (tasks.Record{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
+	if d := v.domains["later"]; known.Record == nil || *known.Record != (kinds.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
 		t.Errorf("record %+v, want that of %+v", known.Record, d)
 	}
 	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil || later.NextLook().IsZero() {
@@ -166,7 +167,7 @@ func (v verifyRun) wantProofs() {
 		if audit == nil || audit["item"] != float64(item) || audit["quorum"] == nil || audit["operators"] == nil {
 			v.t.Errorf("%s: audit line %v", name, audit)
 		}
-		event, _ := v.line("event", map[string]string{"event": tasks.NoticeVerified, "discovery_domain_id": d.ID, "run": "job", "tenant": "default"})
+		event, _ := v.line("event", map[string]string{"event": events.DomainVerified, "discovery_domain_id": d.ID, "run": "job", "tenant": "default"})
 		settled := -1
 		for i, line := range logLines(v.worker.stderr.String()) {
 			if line["msg"] == "task" && line["outcome"] == "done" && line["row"] == float64(item) {
@@ -188,7 +189,7 @@ func (v verifyRun) wantExpired() {
 		if f := state.State.Fate; f == nil || f.Outcome != "expired" || !strings.Contains(f.Detail, reason) || state.Evidence == nil || state.Evidence.State != "absent" {
 			v.t.Errorf("%s: %+v, evidence %+v", name, f, state.Evidence)
 		}
-		if _, line := v.line("event", map[string]string{"event": tasks.NoticeExpired, "discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {
+		if _, line := v.line("event", map[string]string{"event": events.DomainExpired, "discovery_domain_id": v.domains[name].ID, "reason": reason, "domain": v.domains[name].Domain}); line == nil {
 			v.t.Errorf("%s: no event", name)
 		} else if id := fmt.Sprint(line["id"]); strings.Contains(id, ".") {
 			v.t.Errorf("%s: event id %q", name, id)

@@ -16,7 +16,6 @@ import (
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 // sweepLoad says what is swept.
@@ -162,11 +161,11 @@ func sweepOurs(ctx context.Context, s *store, l sweepLoad, t *tenant, stderr io.
 // judged waits for the end of the sweep's judgement.
 func judged(ctx context.Context, s *store) error {
 	for memories := watch.New(s.admin, tenantName); ; {
-		value, err := memories.State(ctx, tasks.StateJudged)
+		value, err := memories.State(ctx, sweep.SummaryState)
 		if err != nil {
 			return err
 		}
-		var j tasks.Judged
+		var j sweep.Summary
 		if value != nil && json.Unmarshal(value, &j) == nil && j.Run == sweepRun {
 			return nil
 		}
@@ -251,7 +250,7 @@ func unlooked(ctx context.Context, memories *watch.Store, ids []string) (n int64
 					counts[at]++
 					continue
 				}
-				memory, err := tasks.ReadMemory(value)
+				memory, err := sweep.ReadState(value)
 				if err != nil {
 					return err
 				}

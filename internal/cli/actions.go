@@ -140,22 +140,22 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 	return fmt.Errorf("%w\n"+goOn, err, child, again, child)
 }
 
-// CloseBreaker closes the tenant's breaker, if it is that of the sweep: what was
-// absent before that is taken to be gone.
-func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, sweep string) (tasks.Breaker, error) {
-	const attempts = 20 // the judging of sweeps alone writes it
+// CloseBreaker closes the tenant's breaker if it is that of the sweep with this run.
+// Domains that were absent before that count as gone.
+func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, run string) (sweep.Breaker, error) {
+	const attempts = 20 // only the evaluation of sweeps writes it
 	for range attempts {
-		closed, done, err := closeBreaker(ctx, watch.New(rdb, tenant), tenant, sweep)
+		closed, done, err := closeBreaker(ctx, watch.New(rdb, tenant), tenant, run)
 		if err != nil || done {
 			return closed, err
 		}
 	}
-	return tasks.Breaker{}, fmt.Errorf("others keep changing the breaker of tenant %s: try again", tenant)
+	return sweep.Breaker{}, fmt.Errorf("others keep changing the breaker of tenant %s: try again", tenant)
 }
 
-// closeBreaker closes it; done is false where somebody else has written it meanwhile.
-func closeBreaker(ctx context.Context, store *watch.Store, tenant, sweep string) (closed tasks.Breaker, done bool, err error) {
-	former, err := store.State(ctx, tasks.StateBreaker)
+// closeBreaker closes it; done is false if another process has written it meanwhile.
+func closeBreaker(ctx context.Context, store *watch.Store, tenant, run string) (closed sweep.Breaker, done bool, err error) {
+	former, err := store.State(ctx, sweep.BreakerState)
 	if err != nil {
 		return closed, false, err
 	}
@@ -164,7 +164,7 @@ func closeBreaker(ctx context.Context, store *watch.Store, tenant, sweep string)
 			return closed, false, fmt.Errorf("read the breaker of tenant %s: %w", tenant, err)
 		}
 	}
-	if err := checkConfirm(closed, tenant, sweep); err != nil {
+	if err := checkConfirm(closed, tenant, run); err != nil {
 		return closed, false, err
 	}
 	// By Redis' clock: one of ours that is ahead would confirm what nobody has seen.
@@ -172,24 +172,24 @@ func closeBreaker(ctx context.Context, store *watch.Store, tenant, sweep string)
 	if err != nil {
 		return closed, false, err
 	}
-	closed = tasks.Breaker{Confirmed: now.Truncate(time.Second)}
+	closed = sweep.Breaker{Confirmed: now.Truncate(time.Second)}
 	value, err := json.Marshal(closed)
 	if err != nil {
 		return closed, false, fmt.Errorf("close the breaker: %w", err)
 	}
-	done, err = store.SetState(ctx, tasks.StateBreaker, former, value)
+	done, err = store.SetState(ctx, sweep.BreakerState, former, value)
 	return closed, done, err
 }
 
-// checkConfirm refuses to confirm what the sweep has not held back: whoever does has
-// looked at something else.
-func checkConfirm(b tasks.Breaker, tenant, sweep string) error {
+// checkConfirm refuses to confirm a sweep that holds no domains back: its operator has read
+// the list of another one.
+func checkConfirm(b sweep.Breaker, tenant, run string) error {
 	switch {
-	case b.ID != "" && b.ID == sweep:
+	case b.ID != "" && b.ID == run:
 		return nil
 	case b.ID != "":
 		return fmt.Errorf("sweep %s holds domains of tenant %s back, not %s: list them (enqueue domains sweep --tenant %s --dry-run), then use --confirm %s",
-			b.ID, tenant, sweep, tenant, b.ID)
+			b.ID, tenant, run, tenant, b.ID)
 	case !b.Confirmed.IsZero():
 		return fmt.Errorf("no sweep holds domains of tenant %s back: what was absent before %s is confirmed to be gone", tenant, stamp(b.Confirmed))
 	}
@@ -197,7 +197,7 @@ func checkConfirm(b tasks.Breaker, tenant, sweep string) error {
 }
 
 // BreakerClosed says in words what it means that the tenant's breaker was closed.
-func BreakerClosed(tenant string, closed tasks.Breaker) string {
+func BreakerClosed(tenant string, closed sweep.Breaker) string {
 	return fmt.Sprintf("tenant %s: the sweep is confirmed. Domains absent before %s count as gone: they are not counted again, and no longer held back.", tenant, stamp(closed.Confirmed))
 }
 

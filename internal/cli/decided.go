@@ -5,58 +5,57 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
-// Case is a domain that the judging of a sweep would decide on.
-type Case struct {
-	tasks.Case
+// Candidate is a watched domain as the evaluation of a sweep would decide on it.
+type Candidate struct {
+	sweep.Candidate
 
-	// Since is when it was first seen to be absent, zero if it is not any more, and
-	// Checks how many sweeps have seen so.
+	// Since is when its absence began, zero if it is not absent, and Checks how many
+	// sweeps have found it absent.
 	Since  time.Time
 	Checks int
-	// Action is what the rules would have done to it; see [tasks.Rules.ActionOn].
-	Action tasks.Action
+	// Action is that of the rules: see [sweep.Rules.ActionOn].
+	Action sweep.Action
 }
 
-// Acts says whether the next sweep would have something done, if it sees no more.
-func (c Case) Acts() bool { return c.As == tasks.StandsDue && c.Held == "" }
+// Acts reports whether the next sweep would act on the domain if it found the same.
+func (c Candidate) Acts() bool { return c.Status == sweep.StatusDue && c.Held == "" }
 
-// Decision says in words what becomes of the domain.
-func (c Case) Decision() string { return decision(c.Stands, c.Held, c.Action) }
+// Decision returns the decision on the domain, in words.
+func (c Candidate) Decision() string { return decision(c.Assessment, c.Held, c.Action) }
 
-func decision(s tasks.Stands, held string, a tasks.Action) string {
-	why := reason(s.Why)
+func decision(of sweep.Assessment, held string, a sweep.Action) string {
+	why := reason(of.Reason)
 	switch {
 	case held != "":
 		return fmt.Sprintf("held back: %s (it would be %s)", reason(held), done(a))
-	case s.As == tasks.StandsDue:
+	case of.Status == sweep.StatusDue:
 		return "to be " + done(a) + ": " + why
-	case s.As == tasks.StandsAtRisk:
-		return fmt.Sprintf("at risk: %s; not %s before %s", why, done(a), stamp(s.From))
-	case s.As == tasks.StandsUnsure, s.As == tasks.StandsProtected:
+	case of.Status == sweep.StatusAtRisk:
+		return fmt.Sprintf("at risk: %s; not %s before %s", why, done(a), stamp(of.NotBefore))
+	case of.Status == sweep.StatusUnsure, of.Status == sweep.StatusProtected:
 		return "nothing: " + why
 	}
 	return why
 }
 
-// done is what an action does, in words.
-func done(a tasks.Action) string {
+// done returns the effect of an action, in words.
+func done(a sweep.Action) string {
 	switch a {
-	case tasks.ActUnroute:
+	case sweep.Unroute:
 		return "unrouted"
-	case tasks.ActPending:
+	case sweep.SetPending:
 		return "set to pending"
-	case tasks.ActReport, "":
+	case sweep.Report, "":
 		return "reported"
 	}
 	return Shown(string(a))
@@ -65,50 +64,55 @@ func done(a tasks.Action) string {
 // Preview is the evaluation of a tenant's next sweep if that found the same as
 // the last ones.
 type Preview struct {
-	Cases   []Case // those to be acted on first, then by how long they have been absent
-	Breaker tasks.Breaker
-	Judged  tasks.Judged // what it would have come to
+	Candidates []Candidate // those to be acted on first, then by how long they have been absent
+	Breaker    sweep.Breaker
+	Summary    sweep.Summary
 }
 
-// PreviewOf judges the tenant's domains as at that time, by the judgement of the last
-// sweep; those of one organization alone, where it is named. It writes nothing.
-func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organization string, rules tasks.Rules, last Judgement, at time.Time) (Preview, error) {
-	s := tasks.Sitting{Rules: rules, Breaker: last.breaker(), At: at}
-	if j := last.Judged; j != nil {
-		tally, err := watch.New(rdb, tenant).Tally(ctx, j.Tick)
+// PreviewOf evaluates the tenant's watched domains at that time, by the state that the last
+// sweep has left, and returns those of the organization; "": all. It writes nothing.
+func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organization string, rules sweep.Rules, last SweepState, at time.Time) (Preview, error) {
+	store := watch.New(rdb, tenant)
+	e, states := sweep.Evaluation{Rules: rules, Breaker: last.breaker(), At: at}, sweep.States{Tenant: tenant, Store: store}
+	if s := last.Summary; s != nil {
+		tally, err := store.Tally(ctx, s.Tick)
 		if err != nil {
 			return Preview{}, err
 		}
-		s.Organizations, s.Tally, s.Run = j.Organizations, tally, j.Run
+		e.Organizations, e.Tally, e.Run = s.Organizations, tally, s.Run
 	}
-	var absences []tasks.Absence // of each case; zero: it is not absent
-	var actions []tasks.Action   // of each case
-	for r, err := range attended(ctx, rdb, tenant) {
+	var absences []sweep.Absence // of each candidate; zero: it is not absent
+	var actions []sweep.Action   // of each candidate
+	for d, err := range states.Watched(ctx) {
+		if err != nil && d.ID != "" {
+			e.AddUnreadable()
+			continue
+		}
 		if err != nil {
-			return Preview{}, err
+			return Preview{}, fmt.Errorf("tenant %s: %w", tenant, err)
 		}
-		s.Add(r.ID, r.Memory)
-		var a tasks.Absence
-		if r.Absence != nil {
-			a = *r.Absence
+		e.Add(d.ID, d.DomainState)
+		var a sweep.Absence
+		if d.Absence != nil {
+			a = *d.Absence
 		}
-		absences, actions = append(absences, a), append(actions, rules.ActionOn(r.Memory))
+		absences, actions = append(absences, a), append(actions, rules.ActionOn(d.DomainState))
 	}
-	var d Preview
-	var judged []tasks.Case
-	judged, d.Breaker, d.Judged = s.Decide()
-	for i, c := range judged {
+	var p Preview
+	var all []sweep.Candidate
+	all, p.Breaker, p.Summary = e.Decide()
+	for i, c := range all {
 		if organization == "" || c.OrganizationID == organization {
-			d.Cases = append(d.Cases, Case{Case: c, Since: absences[i].Since, Checks: absences[i].Checks, Action: actions[i]})
+			p.Candidates = append(p.Candidates, Candidate{Candidate: c, Since: absences[i].Since, Checks: absences[i].Checks, Action: actions[i]})
 		}
 	}
-	slices.SortStableFunc(d.Cases, compareCases)
-	return d, nil
+	slices.SortStableFunc(p.Candidates, compareCandidates)
+	return p, nil
 }
 
-func compareCases(a, b Case) int {
-	due := func(c Case) int {
-		if c.As == tasks.StandsDue {
+func compareCandidates(a, b Candidate) int {
+	due := func(c Candidate) int {
+		if c.Status == sweep.StatusDue {
 			return 0
 		}
 		return 1
@@ -116,30 +120,12 @@ func compareCases(a, b Case) int {
 	return cmp.Or(due(a)-due(b), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 }
 
-// attended are the domains that the judging of a sweep decides on.
-func attended(ctx context.Context, rdb redis.UniversalClient, tenant string) iter.Seq2[Remembered, error] {
-	return func(yield func(Remembered, error) bool) {
-		for id, err := range watch.New(rdb, tenant).Attended(ctx) {
-			if err != nil {
-				yield(Remembered{}, err)
-				return
-			}
-			r, ok, err := RememberedOf(ctx, rdb, tenant, id)
-			if !ok && err == nil {
-				continue
-			}
-			if !yield(r, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// CaseTable writes a line for the first most cases, and how many more there are.
-func CaseTable(out io.Writer, cases []Case, most int) error {
+// CandidateTable writes a line for each of the first most candidates, and the number of the
+// others.
+func CandidateTable(out io.Writer, candidates []Candidate, most int) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "DOMAIN\tNAME\tORGANIZATION\tABSENT SINCE\tSWEEPS\tDECISION")
-	for _, c := range cases[:min(most, len(cases))] {
+	for _, c := range candidates[:min(most, len(candidates))] {
 		since, checks := "-", "-"
 		if !c.Since.IsZero() {
 			since, checks = stamp(c.Since), fmt.Sprint(c.Checks)
@@ -149,6 +135,6 @@ func CaseTable(out io.Writer, cases []Case, most int) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	more(out, int64(len(cases)-most))
+	more(out, int64(len(candidates)-most))
 	return nil
 }

@@ -9,10 +9,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
-	"orgops/tasks"
+	"orgops/internal/sweep"
 )
 
 // DomainName names a discovery domain.
@@ -20,27 +21,27 @@ type DomainName struct {
 	Tenant, Organization, ID string
 }
 
-// Domain is what the ledger has of a discovery domain, and what sweeps have written down.
+// Domain has the rows of a discovery domain, and the state that sweeps have stored.
 type Domain struct {
-	Rows   []DomainState // the newest first
-	More   int           // and how many were left out
-	Record *tasks.Record // as a worker has read it for an open row; nil: none has
-	// Remembered is what sweeps have written down, nil: nothing; the others are what they
-	// go by.
-	Remembered *Remembered
-	Rules      tasks.Rules
-	Judgement  Judgement
+	Rows   []DomainRow         // the newest first
+	More   int                 // and how many were left out
+	Record *kinds.VerifyRecord // as a worker has read it for an open row; nil: none has
+	// Swept is the domain's state by the sweeps; nil: none is stored. Sweeps decide by
+	// Rules and SweepState.
+	Swept      *SweptDomain
+	Rules      sweep.Rules
+	SweepState SweepState
 	// Other is an organization which rows name that have this domain's id, where
 	// it is not the one that was asked for.
 	Other string
 }
 
-// DomainState is a row about the domain, and how it stands.
-type DomainState struct {
+// DomainRow is a row of the domain, and its state.
+type DomainRow struct {
 	intake.DomainRow
 
 	State    runs.RowState
-	Evidence *tasks.Evidence // the proof of a domain that was verified, else the last check that did not find the token; nil: there is none
+	Evidence *kinds.Evidence // the proof of a domain that was verified, else the last check that did not find the token; nil: there is none
 }
 
 // DomainOf reads what is known of the domain in Redis; of its rows at most that many.
@@ -61,22 +62,22 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, ledger *runs.Ledge
 			return found, err
 		}
 	}
-	return found, found.remember(ctx, rdb, name)
+	return found, found.readSwept(ctx, rdb, name)
 }
 
-// add reads how the row stands.
+// add reads the state of the row.
 func (d *Domain) add(ctx context.Context, ledger *runs.Ledger, row intake.DomainRow) error {
-	state, err := ledger.Row(ctx, row.Run.ID, row.Item, tasks.RecordMark)
+	state, err := ledger.Row(ctx, row.Run.ID, row.Item, runs.RecordMark)
 	if err != nil {
 		return err
 	}
-	record := new(tasks.Record)
+	record := new(kinds.VerifyRecord)
 	if d.Record == nil && len(state.Kept) > 0 && json.Unmarshal(state.Kept, record) == nil {
 		d.Record = record
 	}
-	shown := DomainState{DomainRow: row, State: state}
+	shown := DomainRow{DomainRow: row, State: state}
 	if len(state.Evidence) > 0 {
-		e, err := tasks.ReadEvidence(state.Evidence)
+		e, err := kinds.ReadEvidence(state.Evidence)
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", row.Item, row.Run.ID, err)
 		}
@@ -86,24 +87,24 @@ func (d *Domain) add(ctx context.Context, ledger *runs.Ledger, row intake.Domain
 	return nil
 }
 
-// remember adds what sweeps have written down of the domain, if it is the organization's.
-func (d *Domain) remember(ctx context.Context, rdb redis.UniversalClient, name DomainName) error {
-	r, ok, err := RememberedOf(ctx, rdb, name.Tenant, name.ID)
+// readSwept adds the domain's state by the sweeps, if it is the organization's.
+func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient, name DomainName) error {
+	swept, ok, err := SweptDomainOf(ctx, rdb, name.Tenant, name.ID)
 	switch {
 	case err != nil || !ok:
 		return err
-	case r.OrganizationID != name.Organization:
-		d.Other = cmp.Or(d.Other, r.OrganizationID)
+	case swept.OrganizationID != name.Organization:
+		d.Other = cmp.Or(d.Other, swept.OrganizationID)
 		return nil
 	}
-	d.Remembered = &r
-	d.Rules, d.Judgement, err = RulesFor(ctx, rdb, name.Tenant)
+	d.Swept = &swept
+	d.Rules, d.SweepState, err = RulesFor(ctx, rdb, name.Tenant)
 	return err
 }
 
 // NextLook is when the row is looked at next; zero where it is settled, or that is not
 // known.
-func (d DomainState) NextLook() time.Time {
+func (d DomainRow) NextLook() time.Time {
 	if d.State.Fate != nil {
 		return time.Time{}
 	}
@@ -111,32 +112,32 @@ func (d DomainState) NextLook() time.Time {
 }
 
 // String is the row with its run and how it stands.
-func (d DomainState) String() string {
+func (d DomainRow) String() string {
 	return fmt.Sprintf("run %s (%s, %s), row %d: %s", d.Run.ID, d.Run.Kind, stamp(d.Run.CreatedAt), d.Item, d.Stands())
 }
 
 // Stands says what became of the row, or why it is open and when it is looked at next.
-func (d DomainState) Stands() string {
+func (d DomainRow) Stands() string {
 	if f := d.State.Fate; f != nil {
 		return said(*f)
 	}
 	return "open: " + Waits(d.Run, d.State.Open)
 }
 
-// RulesFor are what the tenant's workers decide by, and how its sweeps stand.
-func RulesFor(ctx context.Context, rdb redis.UniversalClient, tenant string) (tasks.Rules, Judgement, error) {
+// RulesFor returns the rules of the tenant's workers and the state of its sweeps.
+func RulesFor(ctx context.Context, rdb redis.UniversalClient, tenant string) (sweep.Rules, SweepState, error) {
 	settings, _, err := pace.Announced(ctx, rdb, tenant)
 	if err != nil {
-		return tasks.Rules{}, Judgement{}, err
+		return sweep.Rules{}, SweepState{}, err
 	}
-	judgement, err := JudgementOf(ctx, rdb, tenant)
-	return RulesOf(settings), judgement, err
+	state, err := SweepStateOf(ctx, rdb, tenant)
+	return RulesOf(settings), state, err
 }
 
-// RulesOf are the rules of announced settings, the defaults where they say none.
-func RulesOf(s pace.Settings) tasks.Rules {
-	return tasks.Rules{
-		Action: cmp.Or(tasks.Action(s.AbsentAction), tasks.ActReport), Grace: cmp.Or(s.Grace, tasks.DefaultGrace),
-		AbsentChecks: cmp.Or(s.AbsentChecks, tasks.DefaultAbsentChecks), Protect: s.Protect,
+// RulesOf returns the rules of announced settings, with defaults for those that are missing.
+func RulesOf(s pace.Settings) sweep.Rules {
+	return sweep.Rules{
+		Action: cmp.Or(sweep.Action(s.AbsentAction), sweep.Report), Grace: cmp.Or(s.Grace, sweep.DefaultGrace),
+		AbsentChecks: cmp.Or(s.AbsentChecks, sweep.DefaultAbsentChecks), Protect: s.Protect,
 	}
 }

@@ -12,128 +12,127 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
-// Remembered is what sweeps have written down of a discovery domain.
-type Remembered struct {
+// SweptDomain is a discovery domain with the state that sweeps have stored.
+type SweptDomain struct {
 	Tenant string
 	ID     string
-	tasks.Memory
+	sweep.DomainState
 }
 
-// RememberedOf reads what is remembered of the tenant's domain of that id; ok is false
-// where nothing is.
-func RememberedOf(ctx context.Context, rdb redis.UniversalClient, tenant, id string) (r Remembered, ok bool, err error) {
+// SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
+// stored.
+func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient, tenant, id string) (d SweptDomain, ok bool, err error) {
 	value, err := watch.New(rdb, tenant).Memory(ctx, id)
 	if err != nil || value == nil {
-		return Remembered{}, false, err
+		return SweptDomain{}, false, err
 	}
-	m, err := tasks.ReadMemory(value)
+	state, err := sweep.ReadState(value)
 	if err != nil {
-		return Remembered{}, false, fmt.Errorf("discovery domain %s of tenant %s: %w", id, tenant, err)
+		return SweptDomain{}, false, fmt.Errorf("discovery domain %s of tenant %s: %w", id, tenant, err)
 	}
-	return Remembered{Tenant: tenant, ID: id, Memory: m}, true, nil
+	return SweptDomain{Tenant: tenant, ID: id, DomainState: state}, true, nil
 }
 
-// Fact is something known, and its name.
+// Fact is a property of a domain, for people.
 type Fact struct{ Name, Text string }
 
-// Facts are what was seen of the domain, and how it stands.
-func (r Remembered) Facts(rules tasks.Rules, tenant Judgement) []Fact {
+// Facts returns the domain's state and the decision on it.
+func (d SweptDomain) Facts(rules sweep.Rules, tenant SweepState) []Fact {
 	var facts []Fact
 	add := func(name, text string) {
 		if text != "" {
 			facts = append(facts, Fact{name, text})
 		}
 	}
-	add("swept", r.swept())
-	add("seen last", r.state())
-	add("found there", reason(strings.Join(r.Values, ", ")))
-	add("present", r.present())
-	add("absent", r.absent())
-	add("decision", r.Decision(rules))
-	if r.Absence != nil && tenant.breaker().ID != "" {
-		add("breaker", tenant.BreakerText(r.Tenant))
+	add("swept", d.swept())
+	add("seen last", d.state())
+	add("found there", reason(strings.Join(d.Values, ", ")))
+	add("present", d.present())
+	add("absent", d.absent())
+	add("decision", d.Decision(rules))
+	if d.Absence != nil && tenant.breaker().ID != "" {
+		add("breaker", tenant.BreakerText(d.Tenant))
 	}
-	add("under way", acting(r.Acting))
-	add("acted on", r.taken())
+	add("under way", inProgress(d.InProgress))
+	add("acted on", d.taken())
 	return facts
 }
 
-// Seen writes the facts, two columns a line, and beneath them what has happened to the
-// domain.
-func (r Remembered) Seen(out io.Writer, rules tasks.Rules, tenant Judgement) error {
+// Write writes the facts, two columns a line, followed by the domain's history.
+func (d SweptDomain) Write(out io.Writer, rules sweep.Rules, tenant SweepState) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	for _, f := range r.Facts(rules, tenant) {
+	for _, f := range d.Facts(rules, tenant) {
 		fmt.Fprintf(w, "%s\t%s\n", f.Name, f.Text)
 	}
-	if err := w.Flush(); err != nil || len(r.Past) == 0 {
+	if err := w.Flush(); err != nil || len(d.History) == 0 {
 		return err
 	}
 	fmt.Fprintln(w, "\nWHEN\tWHAT\tWHY")
-	for _, e := range r.Past {
+	for _, e := range d.History {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", stamp(e.At), Shown(e.What), reason(e.Why))
 	}
 	return w.Flush()
 }
 
-func (r Remembered) swept() string {
-	if r.Sweeps <= 1 {
-		return "once, by the sweep of " + stamp(TickAt(r.Tick))
+func (d SweptDomain) swept() string {
+	if d.Sweeps <= 1 {
+		return "once, by the sweep of " + stamp(TickAt(d.Tick))
 	}
-	return fmt.Sprintf("%d times, last by the sweep of %s", r.Sweeps, stamp(TickAt(r.Tick)))
+	return fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, stamp(TickAt(d.Tick)))
 }
 
-// Brief is what was seen of the domain last, and how it stands, in a line.
-func (r Remembered) Brief(rules tasks.Rules) string {
-	text := Shown(r.State)
-	if r.Sentence != "" {
-		text += ": " + reason(r.Sentence)
+// Brief returns the last sweep's result for the domain and the decision on it, in a line.
+func (d SweptDomain) Brief(rules sweep.Rules) string {
+	text := Shown(d.State)
+	if d.Sentence != "" {
+		text += ": " + reason(d.Sentence)
 	}
-	switch decision := r.Decision(rules); {
+	switch decision := d.Decision(rules); {
 	case decision != "":
 		text += " (" + decision + ")"
-	case r.State == dnscheck.Unknown.String():
+	case d.State == dnscheck.Unknown.String():
 		text += " (it counts neither as there nor as gone)"
 	}
 	return text
 }
 
-// Decision is in words how an absent domain stands by the rules, the breaker apart;
-// empty where it is not absent.
-func (r Remembered) Decision(rules tasks.Rules) string {
-	if r.Absence == nil {
+// Decision returns the decision on an absent domain by the rules, without the breaker, in
+// words; "": it is not absent.
+func (d SweptDomain) Decision(rules sweep.Rules) string {
+	if d.Absence == nil {
 		return ""
 	}
-	return decision(rules.Decide(r.Memory), "", rules.ActionOn(r.Memory))
+	return decision(rules.Assess(d.DomainState), "", rules.ActionOn(d.DomainState))
 }
 
-// TickAt is when a sweep was due.
+// TickAt returns when a sweep was due.
 func TickAt(tick int64) time.Time { return time.Unix(tick, 0).UTC() }
 
-func (r Remembered) state() string {
-	text := Shown(r.State)
-	if r.Reason != "" {
-		text += " (" + Shown(r.Reason) + ")"
+func (d SweptDomain) state() string {
+	text := Shown(d.State)
+	if d.Reason != "" {
+		text += " (" + Shown(d.Reason) + ")"
 	}
-	text += ", at " + stamp(r.At)
-	if r.Sentence != "" {
-		text += ": " + reason(r.Sentence)
+	text += ", at " + stamp(d.At)
+	if d.Sentence != "" {
+		text += ": " + reason(d.Sentence)
 	}
 	return text
 }
 
-func (r Remembered) present() string {
-	if r.LastPresent.IsZero() {
+func (d SweptDomain) present() string {
+	if d.LastPresent.IsZero() {
 		return "never seen by a sweep"
 	}
-	return fmt.Sprintf("from %s to %s", stamp(r.FirstPresent), stamp(r.LastPresent))
+	return fmt.Sprintf("from %s to %s", stamp(d.FirstPresent), stamp(d.LastPresent))
 }
 
-func (r Remembered) absent() string {
-	a := r.Absence
+func (d SweptDomain) absent() string {
+	a := d.Absence
 	if a == nil {
 		return ""
 	}
@@ -151,63 +150,63 @@ func sweeps(n int) string {
 	return fmt.Sprintf("%d sweeps", n)
 }
 
-// acting says what is being done.
-func acting(a *tasks.Acting) string {
-	if a == nil {
+// inProgress describes a request in progress; nil: there is none.
+func inProgress(request *sweep.ActionRequest) string {
+	if request == nil {
 		return ""
 	}
-	if a.Back {
-		return "a request that restores the record, since " + stamp(a.At)
+	if request.Back {
+		return "a request that restores the record, since " + stamp(request.At)
 	}
-	return fmt.Sprintf("a request that has it %s, since %s", done(a.Action), stamp(a.At))
+	return fmt.Sprintf("a request that has it %s, since %s", done(request.Action), stamp(request.At))
 }
 
-func (r Remembered) taken() string {
-	if r.Taken == nil {
+func (d SweptDomain) taken() string {
+	if d.Taken == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(r.Taken.Action), stamp(r.Taken.At), Shown(r.Taken.Host))
-	if why := r.Withheld(); why != "" {
+	text := fmt.Sprintf("%s at %s, until the TXT record at %s is there again", done(d.Taken.Action), stamp(d.Taken.At), Shown(d.Taken.Host))
+	if why := d.Withheld(); why != "" {
 		text += "; not restored: " + why
 	}
 	return text
 }
 
-// stamp is a time as it is written everywhere.
+// stamp formats a time.
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Judgement is how a tenant's sweeps stand.
-type Judgement struct {
-	Judged  *tasks.Judged  // the last sweep that has come to its end; nil: none has
-	Breaker *tasks.Breaker // nil: it was never opened
+// SweepState is the state of a tenant's sweeps.
+type SweepState struct {
+	Summary *sweep.Summary // of the last sweep that was evaluated; nil: none was
+	Breaker *sweep.Breaker // nil: it was never opened
 }
 
-// JudgementOf reads how the tenant's sweeps stand.
-func JudgementOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (j Judgement, err error) {
+// SweepStateOf reads the state of the tenant's sweeps.
+func SweepStateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (s SweepState, err error) {
 	store := watch.New(rdb, tenant)
-	for name, into := range map[string]any{tasks.StateJudged: &j.Judged, tasks.StateBreaker: &j.Breaker} {
+	for name, into := range map[string]any{sweep.SummaryState: &s.Summary, sweep.BreakerState: &s.Breaker} {
 		value, err := store.State(ctx, name)
 		if err == nil && value != nil {
 			err = json.Unmarshal(value, into)
 		}
 		if err != nil {
-			return Judgement{}, fmt.Errorf("tenant %s: state %s: %w", tenant, name, err)
+			return SweepState{}, fmt.Errorf("tenant %s: state %s: %w", tenant, name, err)
 		}
 	}
-	return j, nil
+	return s, nil
 }
 
-func (j Judgement) breaker() tasks.Breaker {
-	if j.Breaker == nil {
-		return tasks.Breaker{}
+func (s SweepState) breaker() sweep.Breaker {
+	if s.Breaker == nil {
+		return sweep.Breaker{}
 	}
-	return *j.Breaker
+	return *s.Breaker
 }
 
-// BreakerText says how the tenant's breaker stands and, where it holds something back,
-// what to do about it.
-func (j Judgement) BreakerText(tenant string) string {
-	b := j.breaker()
+// BreakerText returns the state of the tenant's breaker and, if it holds domains back, what
+// to do about it.
+func (s SweepState) BreakerText(tenant string) string {
+	b := s.breaker()
 	what := "closed"
 	switch {
 	case b.Open:

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 // ScheduleText says when the sweeps of the schedule are, the zero one being none.
@@ -18,12 +18,12 @@ func ScheduleText(c watch.Cron, now time.Time) string {
 }
 
 // SweepText says what a sweep has come to.
-func SweepText(j tasks.Judged) string {
+func SweepText(j sweep.Summary) string {
 	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
 }
 
 // RulesText says what is done to domains whose token is gone, and when.
-func RulesText(r tasks.Rules) string {
+func RulesText(r sweep.Rules) string {
 	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, Span(r.Grace))
 	if len(r.Protect) > 0 {
 		text += "; never: " + strings.Join(r.Protect, ", ")

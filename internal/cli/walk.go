@@ -8,26 +8,26 @@ import (
 	"time"
 
 	"orgops/internal/runs"
-	"orgops/tasks"
+	"orgops/internal/sweep"
 )
 
-// WalkOf is what the walk tells of itself that finds the run's rows; ok is false
-// where none does.
-func WalkOf(r runs.Run) (w tasks.Walked, ok bool) {
+// WalkOf returns the progress of the scan that finds the run's rows; ok is false if there
+// is none.
+func WalkOf(r runs.Run) (w sweep.Progress, ok bool) {
 	if r.Walk == nil || json.Unmarshal(r.Walk.Told, &w) != nil {
-		return tasks.Walked{}, false
+		return sweep.Progress{}, false
 	}
 	return w, true
 }
 
-// LeftOut says in words what the walk has left out of the run, empty if nothing: rows
-// may be missing.
+// LeftOut returns what the scan has left out of the run, in words: rows may be missing.
+// "": nothing.
 func LeftOut(r runs.Run) string {
 	w, _ := WalkOf(r)
 	w.Why, w.Early = reason(w.Why), reason(w.Early)
 	missed := fmt.Sprintf("organizations not read: %d (%s)", w.Missed, w.Why)
 	switch {
-	case w.Whole():
+	case w.Complete():
 		return ""
 	case w.Early == "":
 		return missed
@@ -37,8 +37,8 @@ func LeftOut(r runs.Run) string {
 	return "ended early: " + w.Early + "; " + missed
 }
 
-// WalkState says in words how far the walk is, and what it waits for; empty where
-// none finds the run's rows.
+// WalkState returns the progress of the scan that finds the run's rows, and what it waits
+// for, in words; "": there is none.
 func WalkState(r runs.Run) string {
 	w, ok := WalkOf(r)
 	if !ok {
@@ -64,9 +64,9 @@ func WalkState(r runs.Run) string {
 	return text + "; continues"
 }
 
-// sweepOf says in words when a sweep was to begin, and how long its looks take; empty
-// where the walk is none of a sweep.
-func sweepOf(w tasks.Walked) string {
+// sweepOf returns the tick of a sweep and until when its checks are spread, in words; "": the
+// scan is not a sweep's.
+func sweepOf(w sweep.Progress) string {
 	if w.Tick == 0 {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/engine/kinds"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -19,7 +20,7 @@ type Proven struct {
 	Tenant string `json:"tenant"`
 	Run    string `json:"run"`
 	Item   int64  `json:"item"` // of the run's rows, from 0
-	tasks.Evidence
+	kinds.Evidence
 }
 
 // Proofs says which proofs are wanted.
@@ -84,7 +85,7 @@ func (p Proofs) of(ctx context.Context, ledger *runs.Ledger, r runs.Run) ([]Prov
 		if err != nil {
 			return nil, err
 		}
-		e, err := tasks.ReadEvidence(row.Evidence)
+		e, err := kinds.ReadEvidence(row.Evidence)
 		if err != nil {
 			return nil, fmt.Errorf("row %d of run %s: %w", row.Item, r.ID, err)
 		}

@@ -178,11 +178,11 @@ func (i Intake) holding(ctx context.Context, store *watch.Store, s watch.Sweep, 
 // wasJudged says whether the sweep was judged, or one after it: one of a tick that
 // cannot have come yet is after nothing, clocks were wrong then.
 func wasJudged(ctx context.Context, store *watch.Store, s watch.Sweep, at clocks) (bool, error) {
-	value, err := store.State(ctx, tasks.StateJudged)
+	value, err := store.State(ctx, sweep.SummaryState)
 	if err != nil || value == nil {
 		return false, err
 	}
-	var last tasks.Judged
+	var last sweep.Summary
 	if err := json.Unmarshal(value, &last); err != nil {
 		return false, fmt.Errorf("which sweep was evaluated last: %w", err)
 	}

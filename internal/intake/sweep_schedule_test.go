@@ -428,7 +428,7 @@ func TestTickAfterAFutureWasJudged(t *testing.T) {
 	worker := f.worker("*/10 * * * *", 0)
 	f.once(worker)
 	f.until(f.start.Add(10*time.Minute), time.Minute, nil, worker)
-	f.judgeAs(tasks.Judged{Run: "of-the-future", Tick: f.at.Add(366 * 24 * time.Hour).Unix()})
+	f.judgeAs(sweep.Summary{Run: "of-the-future", Tick: f.at.Add(366 * 24 * time.Hour).Unix()})
 	f.end(f.id(10))
 	f.until(f.start.Add(15*time.Minute), 20*time.Second, nil, worker)
 	if judge := f.id(10) + "-judge-0"; !slices.Contains(f.pending(sweepQueue), judge) {
@@ -436,7 +436,7 @@ func TestTickAfterAFutureWasJudged(t *testing.T) {
 	}
 	f.until(f.start.Add(20*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(1, 1)
-	f.judgeAs(tasks.Judged{Run: f.id(10), Tick: f.start.Add(10 * time.Minute).Unix()})
+	f.judgeAs(sweep.Summary{Run: f.id(10), Tick: f.start.Add(10 * time.Minute).Unix()})
 	f.until(f.start.Add(30*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(2, 1)
 }

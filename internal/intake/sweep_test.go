@@ -76,24 +76,24 @@ func (s *swept) judge(id string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	judged := tasks.Judged{Run: id, Tick: ticks.Sweep.Tick}
+	judged := sweep.Summary{Run: id, Tick: ticks.Sweep.Tick}
 	if ticks.ByHand.Run == id {
 		judged.Tick = ticks.ByHand.Tick
 	}
 	s.judgeAs(judged)
 }
 
-func (s *swept) judgeAs(judged tasks.Judged) {
+func (s *swept) judgeAs(judged sweep.Summary) {
 	s.t.Helper()
 	value, err := json.Marshal(judged)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	former, err := s.store.State(s.t.Context(), tasks.StateJudged)
+	former, err := s.store.State(s.t.Context(), sweep.SummaryState)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if ok, err := s.store.SetState(s.t.Context(), tasks.StateJudged, former, value); err != nil || !ok {
+	if ok, err := s.store.SetState(s.t.Context(), sweep.SummaryState, former, value); err != nil || !ok {
 		s.t.Fatal(ok, err)
 	}
 }

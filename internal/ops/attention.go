@@ -55,7 +55,7 @@ func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all 
 	if err != nil {
 		return nil, err
 	}
-	judgement, err := cli.JudgementOf(ctx, s.Redis, tenant)
+	sweeps, err := cli.SweepStateOf(ctx, s.Redis, tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +93,8 @@ func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all 
 			Then: "No row is released. To continue, " + cli.ResumeQueue + ".",
 		})
 	}
-	if b := judgement.Breaker; b != nil && b.ID != "" {
-		a := attention{Tone: "bad", What: "breaker of the sweeps: " + judgement.BreakerText(tenant), Sweep: b.ID}
+	if b := sweeps.Breaker; b != nil && b.ID != "" {
+		a := attention{Tone: "bad", What: "breaker of the sweeps: " + sweeps.BreakerText(tenant), Sweep: b.ID}
 		a.Then = fmt.Sprintf("First preview the next sweep: enqueue domains sweep --tenant %s --dry-run", tenant)
 		add(a)
 	}

@@ -11,7 +11,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
-	"orgops/tasks"
+	"orgops/internal/sweep"
 )
 
 // Config is what the pages and the probes show.
@@ -45,7 +45,7 @@ type Config struct {
 type Tenant struct {
 	Name     string
 	Settings pace.Settings // as announced to producers
-	Rules    tasks.Rules
+	Rules    sweep.Rules
 	Limiter  *pace.Limiter
 	API      *apiclient.Client // for records; its requests wait for their permits
 	DNS      *dnscheck.Checker

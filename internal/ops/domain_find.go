@@ -104,7 +104,7 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cl
 		}
 	}
 	if !byName {
-		r, ok, err := cli.RememberedOf(ctx, s.Redis, p.Tenant, p.Domain)
+		r, ok, err := cli.SweptDomainOf(ctx, s.Redis, p.Tenant, p.Domain)
 		if err != nil {
 			return nil, errors.New(unread(err))
 		}

@@ -15,6 +15,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/tasks"
 )
 
@@ -53,7 +54,7 @@ type domainAnswer struct {
 	Rows    []domainRow
 	More    int
 	Facts   []cli.Fact // of sweeps
-	Past    []tasks.Event
+	Past    []sweep.HistoryEntry
 	Checked *checkView
 }
 
@@ -244,14 +245,14 @@ func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, doma
 		}
 		a.Rows = append(a.Rows, shown)
 	}
-	if r := known.Remembered; r != nil {
-		a.Facts, a.Past = r.Facts(known.Rules, known.Judgement), r.Past
+	if r := known.Swept; r != nil {
+		a.Facts, a.Past = r.Facts(known.Rules, known.SweepState), r.History
 	}
 	return known, a, nil
 }
 
 // toDo says what helps a row on that is not well; empty where there is nothing to do.
-func toDo(row cli.DomainState) string {
+func toDo(row cli.DomainRow) string {
 	f := row.State.Fate
 	switch {
 	case f == nil && row.Run.Paused:
@@ -309,12 +310,12 @@ func noSuchDomain(err error) bool {
 
 // summarize answers the question that the page is opened for.
 func summarize(record apiclient.DiscoveryDomain, err error, known cli.Domain) summary {
-	open := slices.IndexFunc(known.Rows, func(d cli.DomainState) bool { return d.State.Fate == nil })
+	open := slices.IndexFunc(known.Rows, func(d cli.DomainRow) bool { return d.State.Fate == nil })
 	switch {
 	case noSuchDomain(err):
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.", "Compare both ids with those in the tenant."}
-	case err == nil && record.Status == apiclient.StatusVerified && known.Remembered != nil && known.Remembered.Absence != nil:
-		return summary{"wait", "Verified, but the TXT record is missing", known.Remembered.Brief(known.Rules), "Ask the customer to publish the record again at the host below."}
+	case err == nil && record.Status == apiclient.StatusVerified && known.Swept != nil && known.Swept.Absence != nil:
+		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(known.Rules), "Ask the customer to publish the record again at the host below."}
 	case err == nil && record.Status == apiclient.StatusVerified:
 		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
 	case open >= 0:

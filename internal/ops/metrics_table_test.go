@@ -22,6 +22,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/reference"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -83,8 +84,8 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 func keepSweep(t *testing.T, store *watch.Store) {
 	t.Helper()
 	for name, state := range map[string]any{
-		tasks.StateJudged:  tasks.Judged{At: judged},
-		tasks.StateBreaker: tasks.Breaker{ID: "sweep", Open: true, At: judged},
+		sweep.SummaryState: sweep.Summary{At: judged},
+		sweep.BreakerState: sweep.Breaker{ID: "sweep", Open: true, At: judged},
 	} {
 		value, err := json.Marshal(state)
 		if err != nil {

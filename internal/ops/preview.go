@@ -13,16 +13,16 @@ import (
 // previewPage shows what the next sweep of a tenant would do if it found the same as the last
 // ones.
 type previewPage struct {
-	Tenant  string
-	Breaker string     // its state, in words
-	Cases   []cli.Case // the first of them
-	Total   int
+	Tenant     string
+	Breaker    string          // its state, in words
+	Candidates []cli.Candidate // the first of them
+	Total      int
 }
 
-// mostCases bounds a page, in cases; those to be acted on are first.
-const mostCases = 100
+// maxCandidates bounds the candidates of a page; those to be acted on are first.
+const maxCandidates = 100
 
-// previewWithin is how long it may take: every domain that is absent is read.
+// previewWithin bounds the time of a preview, which reads every watched domain.
 const previewWithin = 30 * time.Second
 
 func previewPath(tenant string) string {
@@ -38,17 +38,17 @@ func (s *site) preview(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), previewWithin)
 	defer cancel()
-	rules, judgement, err := cli.RulesFor(ctx, s.Redis, tenant)
+	rules, state, err := cli.RulesFor(ctx, s.Redis, tenant)
 	if err != nil {
 		s.unread(w, r, "runs", err)
 		return
 	}
-	preview, err := cli.PreviewOf(ctx, s.Redis, tenant, "", rules, judgement, time.Now())
+	preview, err := cli.PreviewOf(ctx, s.Redis, tenant, "", rules, state, time.Now())
 	if err != nil {
 		s.unread(w, r, "runs", err)
 		return
 	}
-	p := previewPage{Tenant: tenant, Breaker: judgement.BreakerText(tenant), Cases: preview.Cases, Total: len(preview.Cases)}
-	p.Cases = p.Cases[:min(mostCases, p.Total)]
+	p := previewPage{Tenant: tenant, Breaker: state.BreakerText(tenant), Candidates: preview.Candidates, Total: len(preview.Candidates)}
+	p.Candidates = p.Candidates[:min(maxCandidates, p.Total)]
 	s.show(w, r, http.StatusOK, "preview", page{Title: "Preview of the next sweep of " + tenant, Section: "runs", Data: p})
 }

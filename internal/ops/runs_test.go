@@ -27,6 +27,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
@@ -653,9 +654,9 @@ func TestPreview(t *testing.T) {
 	d := newDesk(t)
 	d.openBreaker("sweep-1")
 	absent := time.Now().Add(-30 * 24 * time.Hour).UTC().Truncate(time.Second)
-	memory, err := json.Marshal(tasks.Memory{
+	memory, err := json.Marshal(sweep.DomainState{
 		V: 1, OrganizationID: "org_1", Domain: "shop.example", State: "absent", At: time.Now(),
-		Absence: &tasks.Absence{Since: absent, Tick: absent.Unix(), Last: time.Now(), LastTick: time.Now().Unix(), Checks: 9},
+		Absence: &sweep.Absence{Since: absent, Tick: absent.Unix(), Last: time.Now(), LastTick: time.Now().Unix(), Checks: 9},
 	})
 	mustNot(t, err)
 	if ok, err := watch.New(d.rdb, "default").Remember(t.Context(), "ord_1", nil, memory, true, 1); err != nil || !ok {
@@ -680,19 +681,19 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-func (d *desk) openBreaker(sweep string) {
+func (d *desk) openBreaker(run string) {
 	d.t.Helper()
-	value, err := json.Marshal(tasks.Breaker{ID: sweep, Open: true, At: time.Now().UTC().Truncate(time.Second), Why: "40 of 100 organizations"})
+	value, err := json.Marshal(sweep.Breaker{ID: run, Open: true, At: time.Now().UTC().Truncate(time.Second), Why: "40 of 100 organizations"})
 	mustNot(d.t, err)
-	ok, err := watch.New(d.rdb, "default").SetState(d.t.Context(), tasks.StateBreaker, nil, value)
+	ok, err := watch.New(d.rdb, "default").SetState(d.t.Context(), sweep.BreakerState, nil, value)
 	if err != nil || !ok {
 		d.t.Fatal(ok, err)
 	}
 }
 
-func (d *desk) breaker() (b tasks.Breaker) {
+func (d *desk) breaker() (b sweep.Breaker) {
 	d.t.Helper()
-	value, err := watch.New(d.rdb, "default").State(d.t.Context(), tasks.StateBreaker)
+	value, err := watch.New(d.rdb, "default").State(d.t.Context(), sweep.BreakerState)
 	mustNot(d.t, err)
 	mustNot(d.t, json.Unmarshal(value, &b))
 	return b

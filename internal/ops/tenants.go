@@ -239,7 +239,7 @@ func (s *site) tellSweeps(ctx context.Context, v *tenantView, settings pace.Sett
 	if err != nil {
 		return err
 	}
-	judgement, err := cli.JudgementOf(ctx, s.Redis, v.Name)
+	state, err := cli.SweepStateOf(ctx, s.Redis, v.Name)
 	if err != nil {
 		return err
 	}
@@ -258,10 +258,10 @@ func (s *site) tellSweeps(ctx context.Context, v *tenantView, settings pace.Sett
 		add("Schedule", cli.ScheduleText(cron, time.Now()))
 	}
 	add("Skipped", cli.Skipped(ticks.Skipped))
-	if judgement.Judged != nil {
-		add("Last sweep", cli.SweepText(*judgement.Judged))
+	if state.Summary != nil {
+		add("Last sweep", cli.SweepText(*state.Summary))
 	}
-	add("Breaker", judgement.BreakerText(v.Name))
+	add("Breaker", state.BreakerText(v.Name))
 	if announced {
 		add("Rules", cli.RulesText(cli.RulesOf(settings)))
 	}

@@ -12,8 +12,8 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
+	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 var (
@@ -87,13 +87,13 @@ func (s *tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric,
 }
 
 func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
-	stands, err := cli.JudgementOf(ctx, s.rdb, t.Name)
+	state, err := cli.SweepStateOf(ctx, s.rdb, t.Name)
 	if err != nil {
 		return nil, err
 	}
-	metrics := []prometheus.Metric{gauge(breakerOpen, oneIf(stands.Breaker != nil && stands.Breaker.Open), t.Name)}
-	if stands.Judged != nil {
-		metrics = append(metrics, gauge(sweepJudged, unixSeconds(stands.Judged.At), t.Name))
+	metrics := []prometheus.Metric{gauge(breakerOpen, oneIf(state.Breaker != nil && state.Breaker.Open), t.Name)}
+	if state.Summary != nil {
+		metrics = append(metrics, gauge(sweepJudged, unixSeconds(state.Summary.At), t.Name))
 	}
 	ticks, err := watch.New(s.rdb, t.Name).Ticks(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metri
 	}
 	var last time.Time
 	for _, sweep := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
-		counts, err := s.counts(ctx, t.Name, sweep, stands.Judged)
+		counts, err := s.counts(ctx, t.Name, sweep, state.Summary)
 		if err != nil {
 			return metrics, err
 		}
@@ -115,16 +115,16 @@ func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metri
 	return metrics, nil
 }
 
-// counts says whether a sweep was begun, and is judged or still to be: one that was
-// cancelled never is, nor one whose run is no longer kept.
-func (s *tenantSource) counts(ctx context.Context, tenant string, sweep watch.Sweep, last *tasks.Judged) (bool, error) {
-	if sweep.Run == "" {
+// counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
+// is not evaluated, nor one whose run is deleted.
+func (s *tenantSource) counts(ctx context.Context, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
+	if started.Run == "" {
 		return false, nil
 	}
-	if last != nil && !last.At.Before(sweep.At) {
+	if last != nil && !last.At.Before(started.At) {
 		return true, nil
 	}
-	run, err := s.ledger.Get(ctx, sweep.Run)
+	run, err := s.ledger.Get(ctx, started.Run)
 	if errors.Is(err, runs.ErrNotFound) {
 		return false, nil
 	}

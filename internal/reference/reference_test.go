@@ -77,7 +77,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 type constant struct{ value, comment string }
 
 // constants returns the constants of a file that have a type of this name, or whose
-// names begin with it, in their order. Their comments are what a page says of them.
+// names begin with it, in their order; "": all. Their comments are their texts on a page.
 func constants(t *testing.T, file, kind string) (all []constant) {
 	t.Helper()
 	ast.Inspect(parsed(t, file), func(n ast.Node) bool {

@@ -231,13 +231,13 @@ func (c coreRows) verification(row ledger.RowState) kinds.OpenVerify {
 	return open
 }
 
-// recordMark is the name by which [Ledger.Row] returns the record of the domain of a row.
-const recordMark = "record"
+// RecordMark is the name by which [Ledger.Row] returns the record of the domain of a row.
+const RecordMark = "record"
 
 // kept returns what is kept of an open row by that name.
 func (c coreRows) kept(row ledger.RowState, name string) (kept, evidence []byte, err error) {
 	open := c.verification(row)
-	if open.Record != nil && name == recordMark {
+	if open.Record != nil && name == RecordMark {
 		kept, err = json.Marshal(open.Record)
 	}
 	return kept, open.Evidence, err

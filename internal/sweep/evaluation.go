@@ -51,6 +51,16 @@ type Summary struct {
 	Why           string    `json:"why,omitempty"`        // why not all due domains were acted on
 }
 
+// String returns the summary for people.
+func (s Summary) String() string {
+	text := fmt.Sprintf("%d present, %d absent (%d newly), %d unknown: %d at risk, %d to be acted on, %d held back, %d protected",
+		s.Present, s.Absent, s.Newly, s.Unknown, s.AtRisk, s.Acted, s.Held, s.Protected)
+	if s.Why != "" {
+		text += "; " + s.Why
+	}
+	return text
+}
+
 // Evaluation assesses the watched domains of a tenant at the end of a sweep, or as if one
 // had just ended. Call Add or AddUnreadable for each watched domain, then Decide once.
 type Evaluation struct {
