@@ -54,3 +54,56 @@ func TestBlockedChanges(t *testing.T) {
 	s.awaitEnd("checks")
 	s.awaitEnd("removals")
 }
+
+// TestStoppedTenant: while an operator has stopped the tenant, rows that need no request are
+// released. One of them that needs a permit in the end is refused it at once, and
+// waits without an attempt. Nothing is changed.
+func TestStoppedTenant(t *testing.T) {
+	s := newSite(t)
+	limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: apiclient.Writes})
+	if _, err := limiter.Stop(t.Context(), "alice", "wrong file"); err != nil {
+		t.Fatal(err)
+	}
+	var found atomic.Int64
+	s.start(func(o *options) {
+		o.dispatch.Pace = limiter.State
+		o.dispatch.Kinds[kinds.Verify] = dispatch.Kind{Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}}
+		o.dispatch.Kinds[kinds.Relook] = dispatch.Kind{}
+		o.engine.Handlers[kinds.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+			found.Add(1)
+			row.Stage = ledger.StageReady
+			return ledger.Result{}, limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain)
+		})
+		o.engine.Handlers[kinds.Relook] = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			return ledger.Result{Outcome: ledger.Done}, nil
+		})
+	})
+	const rows = 40 // more than there are places
+	s.submit("updates", kinds.Update, s.domains(rows))
+	s.submit("found", kinds.Verify, s.domains(rows))
+	s.submit("checks", kinds.Relook, s.domains(rows))
+	s.awaitEnd("checks")
+	s.await("all rows wait for a permit", func() bool {
+		p, err := s.Sync(t.Context(), "found")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Segments[0].Open.Ready == rows
+	})
+	if n := found.Load(); n != rows {
+		t.Errorf("%d executions of %d rows", n, rows)
+	}
+	run := s.run("found")
+	states, err := s.Rows(t.Context(), ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, 0, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range states {
+		if row.Checkpoint.Attempts != 0 || row.Checkpoint.Stage != ledger.StageReady {
+			t.Errorf("row %+v", row)
+		}
+	}
+	if p, err := s.Sync(t.Context(), "updates"); err != nil || p.Segments[0].Open.Queued != rows || len(s.patches()) != 0 {
+		t.Errorf("segment %+v, %v, %d PATCHes", p.Segments, err, len(s.patches()))
+	}
+}

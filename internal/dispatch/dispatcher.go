@@ -69,8 +69,11 @@ type Config struct {
 	Pace func(context.Context) (pace.State, error)
 	// Rate returns the tenant's rate in requests per second; nil: no limit.
 	Rate func() float64
-	// Ended does what follows the end of a run. It is repeated until it returns nil, and
-	// the run is then finished. nil: nothing follows.
+	// Ended does what follows the end of a run. It is repeated until it returns nil, at
+	// longer and longer intervals, and the run is then finished. It is called for several
+	// runs at a time, and must return soon after the end of its context, which ends when the
+	// dispatcher is no longer the active one. Since another dispatcher may call it for
+	// the same run by then, it must be idempotent. nil: nothing follows.
 	Ended  func(context.Context, ledger.Run) error
 	Logger *slog.Logger // nil: none
 }
@@ -117,6 +120,7 @@ type Dispatcher struct {
 	permits  Permits
 	gate     Gate
 	turn     int
+	ends     ends
 }
 
 // New returns a dispatcher that is not active.
@@ -127,10 +131,12 @@ func New(cfg Config) *Dispatcher {
 	if cfg.Rate == nil {
 		cfg.Rate = func() float64 { return math.Inf(1) }
 	}
-	return &Dispatcher{
+	d := &Dispatcher{
 		cfg: cfg, lease: NewLease(cfg.Redis, cfg.Tenant, cfg.Session, cfg.Protocol), queue: NewQueue(cfg.Redis, cfg.Queue),
 		wake: make(chan struct{}, 1), taken: taken{},
 	}
+	d.ends.finish, d.ends.failed = d.end, d.endFailed
+	return d
 }
 
 // Wake begins the next round at once, for example since a run was submitted.
@@ -149,7 +155,8 @@ func (d *Dispatcher) Active() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// Run dispatches until ctx ends, and gives the lease up.
+// Run dispatches until ctx ends, and gives the lease up. It returns when no call of
+// [Config].Ended is in progress.
 func (d *Dispatcher) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		after, err := d.Round(ctx)
@@ -159,6 +166,8 @@ func (d *Dispatcher) Run(ctx context.Context) {
 		d.sleep(ctx, after, err != nil)
 	}
 	d.until.Store(nil)
+	d.ends.suspend()
+	defer d.ends.wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
 	defer cancel()
 	if err := d.lease.Drop(ctx); err != nil {
@@ -191,9 +200,14 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 // later if it failed.
 func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error) {
 	now := time.Now()
-	if held, err := d.elect(ctx, now); err != nil || !held {
+	held, err := d.elect(ctx, now)
+	if !held && !d.Active() {
+		d.ends.suspend()
+	}
+	if err != nil || !held {
 		return afterError, err
 	}
+	d.ends.resume(ctx)
 	if now.Sub(d.upkeepAt) >= upkeepEvery {
 		if err := d.upkeep(ctx); err != nil {
 			return afterError, err

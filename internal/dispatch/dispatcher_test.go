@@ -235,31 +235,6 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestFinish finishes a run that has ended, once what follows its end was done.
-func TestFinish(t *testing.T) {
-	s := newSite(t)
-	s.submit("a", kinds.Update, s.domains(5))
-	followed := 0
-	d := s.dispatcher(func(c *dispatch.Config) {
-		c.Ended = func(_ context.Context, r ledger.Run) error {
-			if followed++; r.ID != "a" || !r.Ended() {
-				t.Errorf("ended: %+v", r)
-			}
-			if followed == 1 {
-				return errors.New("the receiver is away")
-			}
-			return nil
-		}
-	})
-	if err := s.Cancel(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	round(t, d) // both the rebuild and the index lead to the run
-	if followed != 2 || s.run("a").FinishedAt.IsZero() {
-		t.Errorf("followed %d times, run %+v", followed, s.run("a"))
-	}
-}
-
 // TestTrimArchive deletes archived tasks that are old, or too many.
 func TestTrimArchive(t *testing.T) {
 	s := newSite(t)

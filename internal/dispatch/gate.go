@@ -19,8 +19,13 @@ type Gate struct {
 // Rows returns the largest number of rows to release for a kind that needs the
 // operations: none while the tenant is stopped or paused, one every 30 s while one of them is
 // blocked, else -1 for no limit. Before the next probe gets a permit it is not released: it
-// would be back after 30 s without a request.
+// would be back after 30 s without a request. Rows that need no operation, such as DNS
+// checks, are always released: they send nothing, and those that need a permit in the end
+// are refused it at once while the tenant is stopped.
 func (g *Gate) Rows(now time.Time, s pace.State, operations []string) int {
+	if len(operations) == 0 {
+		return -1
+	}
 	if s.Stopped != nil || s.PausedUntil.After(s.At) {
 		return 0
 	}

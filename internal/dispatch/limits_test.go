@@ -156,6 +156,7 @@ func TestPermits(t *testing.T) {
 func TestGate(t *testing.T) {
 	now := time.Unix(1000, 0)
 	paused := pace.State{At: now, PausedUntil: now.Add(time.Second)}
+	stopped := pace.State{At: now, Stopped: &pace.Stop{By: "alice"}}
 	blocked := pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}
 	early := pace.State{At: now, Blocks: []pace.Block{{Operation: "update", NextProbe: now.Add(time.Second)}}}
 	all := pace.State{At: now, Blocks: []pace.Block{{Operation: pace.All}}}
@@ -168,8 +169,11 @@ func TestGate(t *testing.T) {
 		want       int
 	}{
 		{"open", 0, pace.State{At: now}, []string{"update"}, -1},
-		{"paused", 0, paused, nil, 0},
-		{"stopped by an operator", 0, pace.State{At: now, Stopped: &pace.Stop{By: "alice"}}, nil, 0},
+		{"paused", 0, paused, []string{"get"}, 0},
+		{"paused, DNS checks", 0, paused, nil, -1},
+		{"stopped by an operator", 0, stopped, []string{"get"}, 0},
+		{"stopped by an operator, DNS checks", 0, stopped, nil, -1},
+		{"all operations are blocked, DNS checks", 0, all, nil, -1},
 		{"another operation is blocked", 0, blocked, []string{"get"}, -1},
 		{"a probe gets no permit yet", 0, early, []string{"get", "update"}, 0},
 		{"the first probe", 0, blocked, []string{"get", "update"}, 1},

@@ -222,7 +222,7 @@ func (d *Dispatcher) put(ctx context.Context, s *segment, now time.Time) error {
 		case err != nil:
 			return err
 		case r.Ended() && r.Incarnation == s.id.Incarnation:
-			d.finish(ctx, r)
+			d.finish(r)
 		}
 	}
 	return d.putBack(ctx, s.id, s.due)

@@ -50,7 +50,7 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 		return err
 	}
 	if r.Ended() {
-		d.finish(ctx, r)
+		d.finish(r)
 		d.taken.drop(seg)
 		return nil
 	}

@@ -18,9 +18,10 @@ func (d *Dispatcher) upkeep(ctx context.Context) error {
 		return err
 	}
 	failed := []error{err}
+	d.ends.prune()
 	for _, p := range all {
 		if p.Run.Ended() {
-			d.finish(ctx, p.Run)
+			d.finish(p.Run)
 		}
 		if len(p.Missing) > 0 {
 			d.cfg.Logger.ErrorContext(ctx, "run is incomplete", "tenant", d.cfg.Tenant, "run", p.Run.ID, "missing_segments", len(p.Missing))
@@ -36,26 +37,11 @@ func (d *Dispatcher) upkeep(ctx context.Context) error {
 	return nil
 }
 
-// finish does what follows the end of a run, unless that was done. If it fails, the next
-// upkeep does it.
-func (d *Dispatcher) finish(ctx context.Context, r ledger.Run) {
-	if !r.FinishedAt.IsZero() {
-		return
+// finish has what follows the end of a run done, unless that was done.
+func (d *Dispatcher) finish(r ledger.Run) {
+	if r.FinishedAt.IsZero() {
+		d.ends.add(r.ID)
 	}
-	err := d.follow(ctx, r)
-	if err == nil {
-		err = d.cfg.Ledger.Finish(ctx, r.ID)
-	}
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, ledger.ErrOpen) { // deleted, or open again
-		d.cfg.Logger.WarnContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", r.ID, "error", err)
-	}
-}
-
-func (d *Dispatcher) follow(ctx context.Context, r ledger.Run) error {
-	if d.cfg.Ended == nil {
-		return nil
-	}
-	return d.cfg.Ended(ctx, r)
 }
 
 // refresh reads the state of the pace and counts the tenant's workers, once a second.

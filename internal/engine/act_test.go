@@ -634,6 +634,40 @@ func (d disproving) Disprove(ctx context.Context, host, txt string) (dnscheck.Ve
 	return v, err
 }
 
+// TestActPlaces: an action whose DNS check has no place is given back without a request; the
+// place is free once DNS has answered.
+func TestActPlaces(t *testing.T) {
+	s := newSweepSite(t, sweep.Unroute)
+	s.places = kinds.NewPlaces(1, 0)
+	s.decided(new(true))
+	dns := s.checked()
+	asked, hold := make(chan struct{}), make(chan struct{})
+	s.config.DNS = disproving{dns, func() { asked <- struct{}{}; <-hold }}
+	task := s.release()
+	worker, _ := s.worker()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = worker.ProcessTask(t.Context(), task)
+	}()
+	<-asked
+	s.config.DNS = dns
+	requests := len(s.requests())
+	s.open("", kinds.Act, sweep.ActionRow{OrganizationID: org, DiscoveryDomainID: dom, Tick: s.domainState().Tick})
+	s.once()
+	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+		t.Errorf("row without a place: %+v", row)
+	}
+	if n := len(s.requests()) - requests; n != 0 {
+		t.Errorf("%d requests without a place", n)
+	}
+	close(hold)
+	<-ended
+	s.wantPatches(patchNoUse)
+	s.wantRow(s.finish(), engine.Unchanged, "no longer acted on")
+	s.wantPatches(patchNoUse)
+}
+
 // TestActStopping: a worker that stops sends no PATCH.
 func TestActStopping(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)

@@ -29,6 +29,7 @@ type sweepSite struct {
 	states   *sweep.States // of the test
 	rules    sweep.Rules
 	prove    bool
+	places   *kinds.Places // of actions
 	log      strings.Builder
 	notified []events.Event
 	runs     int
@@ -109,7 +110,7 @@ func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine
 		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Operators: dns, Submit: submit}),
 		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: cfg.DNS, Places: cfg.Places, Restore: submit, Submit: submit}),
 		kinds.Act: kinds.NewAct(kinds.ActConfig{
-			API: cfg.API, DNS: dns, States: states, Rules: s.rules, RequestTimeout: cfg.RequestTimeout, Stopping: cfg.Stopping, Logger: cfg.Logger,
+			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, RequestTimeout: cfg.RequestTimeout, Stopping: cfg.Stopping, Logger: cfg.Logger,
 		}),
 	}
 }

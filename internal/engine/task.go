@@ -11,8 +11,9 @@ import (
 )
 
 // Protocol is the version of [Task] that this package writes, and the highest that it
-// reads. Raise it with any change that an older worker must not ignore.
-const Protocol = 1
+// reads. Of several dispatchers the one with the highest is active. Raise it with any change
+// that an older worker must not ignore, such as new kinds.
+const Protocol = 2
 
 // Task is the payload of an asynq task: rows of one segment that were released together.
 type Task struct {

@@ -80,14 +80,19 @@ func (s *DomainState) noteVerdict(at time.Time, what, why string, verdict []byte
 // NoteOnce adds an entry to the history, or replaces the last one if that is of the same
 // event: a reason that changes each time must not displace earlier entries.
 func (s *DomainState) NoteOnce(at time.Time, what, why string) {
-	why = cutRunes(why, maxSentence)
+	if s.noted(what, why) {
+		return
+	}
 	if n := len(s.History); n > 0 && s.History[n-1].What == what {
-		if s.History[n-1].Why == why {
-			return
-		}
 		s.History = s.History[:n-1]
 	}
 	s.Note(at, what, why)
+}
+
+// noted reports whether the last entry of the history is of that event and reason.
+func (s DomainState) noted(what, why string) bool {
+	n := len(s.History)
+	return n > 0 && s.History[n-1].What == what && s.History[n-1].Why == cutRunes(why, maxSentence)
 }
 
 // notify adds a pending event. Its id is derived from domain and time, so that executions

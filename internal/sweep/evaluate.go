@@ -118,9 +118,9 @@ func (e Evaluator) decide(ctx context.Context, v view) ([]Candidate, Breaker, Su
 	if p.Early != "" {
 		evaluation.Early = "the sweep did not reach all organizations: " + p.Early
 	}
-	for id, err := range e.States.Store.Attended(ctx) {
+	for d, err := range e.States.stored(ctx) {
 		if err == nil {
-			err = e.add(ctx, &evaluation, id)
+			err = e.add(ctx, &evaluation, d)
 		}
 		if err != nil {
 			return nil, Breaker{}, Summary{}, err
@@ -131,17 +131,20 @@ func (e Evaluator) decide(ctx context.Context, v view) ([]Candidate, Breaker, Su
 }
 
 // add adds a watched domain to the evaluation. One whose state has expired is no longer
-// watched.
-func (e Evaluator) add(ctx context.Context, evaluation *Evaluation, id string) error {
-	state, raw, err := e.States.Read(ctx, id)
+// watched. One whose state cannot be read is left out: if it ended the evaluation, a single
+// damaged state would keep all other domains from ever being acted on or given back.
+func (e Evaluator) add(ctx context.Context, evaluation *Evaluation, d storedState) error {
+	if d.raw == nil {
+		_, err := e.States.Store.Remember(ctx, d.id, nil, nil, false, evaluation.Tick)
+		return err
+	}
+	state, err := d.read()
 	if err != nil {
-		return err
+		e.Logger.ErrorContext(ctx, "domain state unreadable", "tenant", e.States.Tenant, "discovery_domain_id", d.id, "error", err, "help", Unreadable)
+		evaluation.AddUnreadable()
+		return nil
 	}
-	if raw == nil {
-		_, err = e.States.Store.Remember(ctx, id, nil, nil, false, evaluation.Tick)
-		return err
-	}
-	evaluation.Add(id, state)
+	evaluation.Add(d.id, state)
 	return nil
 }
 
@@ -203,5 +206,5 @@ func (e Evaluator) log(ctx context.Context, s Summary) {
 	}
 	e.Logger.Log(ctx, level, "sweep evaluated", "tenant", e.States.Tenant, "run", s.Run, "tick", s.Tick, "organizations", s.Organizations,
 		"present", s.Present, "absent", s.Absent, "unknown", s.Unknown, "newly_absent", s.Newly, "at_risk", s.AtRisk, "acted", s.Acted,
-		"held", s.Held, "protected", s.Protected, "why", s.Why)
+		"held", s.Held, "protected", s.Protected, "unreadable", s.Unreadable, "why", s.Why)
 }

@@ -14,6 +14,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/events"
 	"orgops/internal/sweep"
+	"orgops/internal/watch"
 )
 
 // days has the domain checked and evaluated by a sweep a day, and returns the rows of the
@@ -286,20 +287,32 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestUnreadableState: a state of a newer version ends the evaluation, and nothing is
-// decided.
+// TestUnreadableState: states of a newer version, and damaged ones, are left out of the
+// decision and logged; the other domains are acted on.
 func TestUnreadableState(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(7 * day)
 	w.due("ord_1", "org_1")
-	if ok, err := w.store.Remember(t.Context(), "ord_2", nil, []byte(`{"v":2}`), true, 1); !ok || err != nil {
-		t.Fatal(ok, err)
+	for id, state := range map[string]string{"ord_2": `{"v":2}`, "ord_3": `{`} {
+		if ok, err := w.store.Remember(t.Context(), id, nil, []byte(state), true, 1); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
 	}
-	if rows, err := w.evaluator(nil).Evaluate(t.Context(), w.ended()); rows != nil || err == nil || !strings.Contains(err.Error(), "ord_2") {
-		t.Errorf("%+v, %v", rows, err)
+	rows := w.evaluate(w.ended())
+	if len(rows) != 1 || rows[0].DiscoveryDomainID != "ord_1" {
+		t.Errorf("rows %+v", rows)
 	}
-	if got := w.summary(); got != (sweep.Summary{}) {
+	if got := w.summary(); got.Unreadable != 2 || got.Acted != 1 || !strings.Contains(got.Why, "2 domains cannot be read") {
 		t.Errorf("summary %+v", got)
+	}
+	for _, want := range []string{"level=ERROR", "discovery_domain_id=ord_2", "discovery_domain_id=ord_3", "use a newer one", "restore Redis from a backup"} {
+		if !strings.Contains(w.log.String(), want) {
+			t.Errorf("log %s; want %s", w.log.String(), want)
+		}
+	}
+	w.evaluate(w.ended()) // it can be repeated
+	if w.breaker().Open {
+		t.Errorf("breaker %+v", w.breaker())
 	}
 }
 
@@ -485,4 +498,48 @@ func TestManyDomains(t *testing.T) {
 	if got := w.summary(); got.Acted != n || !got.At.Equal(w.now.Truncate(time.Second)) {
 		t.Errorf("summary %+v", got)
 	}
+}
+
+// TestEvaluateInPages: 700 states take a few reads, and the end of the context ends them.
+func TestEvaluateInPages(t *testing.T) {
+	w := newWorld(t, sweep.SetPending)
+	w.now = day0.Add(7 * day)
+	for i := range 700 {
+		w.due(fmt.Sprintf("ord_%04d", i), "org_1")
+	}
+	counting := &reads{Store: w.store, now: w.now}
+	e := w.evaluator(nil)
+	e.States.Store = counting
+	if _, err := e.Evaluate(t.Context(), w.ended()); err != nil || counting.n != 2 {
+		t.Errorf("%d reads of states, %v; want 2", counting.n, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	counting.n, counting.then = 0, cancel
+	if _, err := e.Evaluate(ctx, w.ended()); !errors.Is(err, context.Canceled) || counting.n != 1 {
+		t.Errorf("%d reads of states, %v; want one", counting.n, err)
+	}
+}
+
+// reads is a store that counts the reads of states. Its commands outlive their contexts.
+type reads struct {
+	*watch.Store
+	now  time.Time
+	n    int
+	then func() // after a read; nil: nothing
+}
+
+func (r *reads) Clock(context.Context) (time.Time, error) { return r.now, nil }
+
+func (r *reads) Memory(ctx context.Context, id string) ([]byte, error) {
+	r.n++
+	return r.Store.Memory(context.WithoutCancel(ctx), id)
+}
+
+func (r *reads) Memories(ctx context.Context, ids []string) ([][]byte, error) {
+	r.n++
+	values, err := r.Store.Memories(context.WithoutCancel(ctx), ids)
+	if r.then != nil {
+		r.then()
+	}
+	return values, err
 }

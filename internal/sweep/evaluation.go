@@ -47,11 +47,12 @@ type Summary struct {
 	Acted         int64     `json:"acted"`        // for which an action was submitted
 	Held          int64     `json:"held"`         // held back: see Why
 	Protected     int64     `json:"protected"`
-	Why           string    `json:"why,omitempty"` // why not all due domains were acted on
+	Unreadable    int64     `json:"unreadable,omitempty"` // whose state cannot be read: nothing is decided on them
+	Why           string    `json:"why,omitempty"`        // why not all due domains were acted on
 }
 
 // Evaluation assesses the watched domains of a tenant at the end of a sweep, or as if one
-// had just ended. Call Add for each watched domain, then Decide once.
+// had just ended. Call Add or AddUnreadable for each watched domain, then Decide once.
 type Evaluation struct {
 	Rules   Rules
 	Breaker Breaker
@@ -70,6 +71,7 @@ type Evaluation struct {
 
 	candidates []Candidate
 	byOperator map[string][]time.Time // when absences began, by operator of the name servers
+	unreadable int
 }
 
 // Candidate is an assessed domain.
@@ -108,6 +110,12 @@ func (e *Evaluation) Add(id string, s DomainState) {
 	e.candidates = append(e.candidates, c)
 }
 
+// AddUnreadable adds a domain whose state cannot be read. It is not acted on. Since it may
+// have gone absent together with others, it counts as one that did, of an organization of
+// its own: domains that are left out must not let the others be acted on. Without another
+// domain it holds back nothing.
+func (e *Evaluation) AddUnreadable() { e.unreadable++ }
+
 // Decide returns the decision on each domain in the order of Add, the breaker from now on,
 // and the summary of the sweep.
 func (e *Evaluation) Decide() (candidates []Candidate, breaker Breaker, summary Summary) {
@@ -117,7 +125,10 @@ func (e *Evaluation) Decide() (candidates []Candidate, breaker Breaker, summary 
 	breaker = e.breaker()
 	summary = Summary{
 		Tick: e.Tick, Run: e.Run, At: second(e.At), Organizations: e.Organizations,
-		Present: e.Tally[statePresent], Absent: e.Tally[stateAbsent], Unknown: e.Tally[stateUnknown], Why: e.Early,
+		Present: e.Tally[statePresent], Absent: e.Tally[stateAbsent], Unknown: e.Tally[stateUnknown], Unreadable: int64(e.unreadable), Why: e.Early,
+	}
+	if e.unreadable > 0 && summary.Why == "" {
+		summary.Why = fmt.Sprintf("the states of %d domains cannot be read: see the log of the worker", e.unreadable)
 	}
 	for i := range e.candidates {
 		c := &e.candidates[i]
@@ -176,13 +187,31 @@ func (e *Evaluation) breaker() Breaker {
 		organizations int
 		what          string
 	}{{len(newly), "are newly gone"}, {len(due), "are to be acted on at once"}} {
-		if m.organizations >= breakerLeast && float64(m.organizations) > breakerShare*float64(e.Organizations) {
+		n := e.withUnreadable(m.organizations, e.Organizations)
+		if n >= breakerLeast && float64(n) > breakerShare*float64(e.Organizations) {
 			b.Open, b.ID, b.At = true, e.Run, second(e.At)
-			b.Why = fmt.Sprintf("the tokens of %d of the %d organizations that were swept %s", m.organizations, e.Organizations, m.what)
+			b.Why = fmt.Sprintf("the tokens of %d of the %d organizations that were swept %s", n, e.Organizations, m.what) + unreadableAmong(n-m.organizations)
 			return b
 		}
 	}
 	return b
+}
+
+// withUnreadable returns the count n of the most that there can be, with the domains whose
+// state cannot be read; 0 stays 0.
+func (e *Evaluation) withUnreadable(n int, most int64) int {
+	if n == 0 {
+		return 0
+	}
+	return max(n, int(min(int64(n+e.unreadable), most)))
+}
+
+// unreadableAmong says how many of a count are domains whose state cannot be read.
+func unreadableAmong(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", counting %d domains whose state cannot be read", n)
 }
 
 // held returns why a due domain is held back; "": it is not.
@@ -205,10 +234,11 @@ func (e *Evaluation) heldWithOthers(c Candidate, b Breaker) string {
 	went := e.byOperator[c.operator]
 	first, _ := slices.BinarySearchFunc(went, c.since.Add(-togetherWithin), time.Time.Compare)
 	past, _ := slices.BinarySearchFunc(went, c.since.Add(togetherWithin+1), time.Time.Compare)
-	n := past - first
-	of := max(e.Tally[operatorWord(c.operator)], int64(n))
+	read := past - first
+	of := max(e.Tally[operatorWord(c.operator)], int64(read))
+	n := e.withUnreadable(read, of)
 	if n >= togetherLeast && float64(n) >= togetherShare*float64(of) {
-		return fmt.Sprintf("%d of the %d domains whose name servers are run by %.100q went absent together", n, of, c.operator)
+		return fmt.Sprintf("%d of the %d domains whose name servers are run by %.100q went absent together", n, of, c.operator) + unreadableAmong(n-read)
 	}
 	return ""
 }

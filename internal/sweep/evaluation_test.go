@@ -188,3 +188,51 @@ func TestPreview(t *testing.T) {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
 }
+
+// TestUnreadableCounts: domains whose state cannot be read count as such that went absent
+// with others, and hold back nothing by themselves.
+func TestUnreadableCounts(t *testing.T) {
+	of := func(operator string) func(string) sweep.DomainState {
+		return func(o string) sweep.DomainState {
+			s := absent(o, 7, 8)
+			s.Absence.Operator = operator
+			return s
+		}
+	}
+	for _, test := range []struct {
+		name          string
+		organizations int64
+		states        []sweep.DomainState
+		unreadable    int
+		confirmed     bool
+		open          bool
+		held          int64
+	}{
+		{"alone", 100, nil, 100, false, false, 0},
+		{"with domains that are not due", 100, many(5, func(o string) sweep.DomainState { return absent(o, 3, 2) }), 100, false, false, 0},
+		{"too few", 100, many(10, of("")), 9, false, false, 0},
+		{"enough", 100, many(10, of("")), 10, false, true, 10},
+		{"newly gone", 100, many(19, func(o string) sweep.DomainState { return newly(absent(o, 7, 1)) }), 1, false, true, 0},
+		{"confirmed", 100, many(10, of("")), 50, true, false, 0},
+		{"a sweep of one organization", 1, many(1, of("")), 50, false, false, 0},
+		{"of one operator", 100, many(4, of("dns")), 1, false, false, 4},
+		{"of an operator of few domains", 100, many(3, of("small")), 10, false, false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := sweep.Evaluation{Organizations: test.organizations, Tally: map[string]int64{"operator:dns": 20, "operator:small": 4}}
+			if test.confirmed {
+				e.Breaker.Confirmed = day0.Add(day)
+			}
+			for range test.unreadable {
+				e.AddUnreadable()
+			}
+			_, breaker, summary := decide(e, test.states...)
+			if breaker.Open != test.open || summary.Held != test.held || summary.Unreadable != int64(test.unreadable) {
+				t.Errorf("breaker %+v, summary %+v", breaker, summary)
+			}
+			if test.held > 0 && !strings.Contains(summary.Why, "whose state cannot be read") || summary.Why == "" {
+				t.Errorf("why %q", summary.Why)
+			}
+		})
+	}
+}

@@ -72,6 +72,10 @@ func (s store) Memory(ctx context.Context, id string) (value []byte, err error) 
 	return value, s.sab.step("read domain", func() (err error) { value, err = s.Store.Memory(ctx, id); return err })
 }
 
+func (s store) Memories(ctx context.Context, ids []string) (values [][]byte, err error) {
+	return values, s.sab.step("read domains", func() (err error) { values, err = s.Store.Memories(ctx, ids); return err })
+}
+
 func (s store) Remember(ctx context.Context, id string, former, value []byte, watched bool, tick int64, counted ...string) (ok bool, err error) {
 	return ok, s.sab.step("write domain", func() (err error) {
 		ok, err = s.Store.Remember(ctx, id, former, value, watched, tick, counted...)

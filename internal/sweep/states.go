@@ -17,6 +17,9 @@ import (
 type Store interface {
 	// Memory returns the state of a domain, by its id; nil: none is stored.
 	Memory(ctx context.Context, domainID string) ([]byte, error)
+	// Memories returns the states of domains, by their ids; nil: none is stored. It stops at
+	// the end of ctx.
+	Memories(ctx context.Context, domainIDs []string) ([][]byte, error)
 	// Remember replaces former by value, both nil for none, and adds the domain to the
 	// watched ones, or removes it. In the same step it counts each word for the tick. If
 	// former is not stored, ok is false and nothing is written.
@@ -167,23 +170,86 @@ type WatchedDomain struct {
 	DomainState
 }
 
-// Watched iterates over the watched domains, in no order. An error ends it.
+// Watched iterates over the watched domains, in no order. With an error that has the id of a
+// domain, the state of that domain cannot be read, and the iteration continues: a caller
+// leaves the domain out, and logs the error with [Unreadable]. Any other error ends it.
 func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
 	return func(yield func(WatchedDomain, error) bool) {
-		for id, err := range s.Store.Attended(ctx) {
-			var state DomainState
-			var raw []byte
-			if err == nil {
-				state, raw, err = s.Read(ctx, id)
+		for d, err := range s.stored(ctx) {
+			if err != nil {
+				yield(WatchedDomain{}, err)
+				return
 			}
-			if err == nil && raw == nil {
+			if d.raw == nil {
 				continue // expired
 			}
-			if !yield(WatchedDomain{id, state}, err) || err != nil {
+			state, err := d.read()
+			if !yield(WatchedDomain{d.id, state}, err) {
 				return
 			}
 		}
 	}
+}
+
+// Unreadable is what to do about a state that cannot be read, for a log line.
+const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
+	"or delete the state: what was taken from the domain is then not given back"
+
+// storedState is the state of a watched domain as it is stored; nil: it has expired.
+type storedState struct {
+	id  string
+	raw []byte
+}
+
+func (d storedState) read() (DomainState, error) {
+	state, err := ReadState(d.raw)
+	if err != nil {
+		return DomainState{}, fmt.Errorf("domain %s: %w", d.id, err)
+	}
+	return state, nil
+}
+
+// storedPage is how many states are read at once.
+const storedPage = 500
+
+// stored iterates over the stored states of the watched domains. An error ends it.
+func (s *States) stored(ctx context.Context) iter.Seq2[storedState, error] {
+	return func(yield func(storedState, error) bool) {
+		page := make([]string, 0, storedPage)
+		for id, err := range s.Store.Attended(ctx) {
+			if err != nil {
+				yield(storedState{}, err)
+				return
+			}
+			if page = append(page, id); len(page) < storedPage {
+				continue
+			}
+			if !s.yieldStored(ctx, page, yield) {
+				return
+			}
+			page = page[:0]
+		}
+		s.yieldStored(ctx, page, yield)
+	}
+}
+
+// yieldStored reads and yields the states of domains. It returns false if the iteration is
+// over.
+func (s *States) yieldStored(ctx context.Context, ids []string, yield func(storedState, error) bool) bool {
+	if len(ids) == 0 {
+		return true
+	}
+	values, err := s.Store.Memories(ctx, ids)
+	if err != nil {
+		yield(storedState{}, err)
+		return false
+	}
+	for i, id := range ids {
+		if !yield(storedState{id, values[i]}, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // Verified notifies that a domain was verified by the proof at e.At. If an action had set

@@ -289,7 +289,8 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestWatched: the domains that have a state and are watched; an error ends it.
+// TestWatched: the domains that have a state and are watched. One whose state cannot be read
+// comes with an error, and does not end the iteration.
 func TestWatched(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.check("ord_1", dnscheck.Absent)
@@ -298,19 +299,85 @@ func TestWatched(t *testing.T) {
 	if ok, err := w.store.Remember(t.Context(), "ord_4", nil, []byte(`{"v":2}`), true, 1); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	var failed error
-	n := 0
-	for _, err := range w.states(nil).Watched(t.Context()) {
-		n++
-		failed = errors.Join(failed, err)
+	var read, unread []string
+	for d, err := range w.states(nil).Watched(t.Context()) {
+		if err != nil {
+			unread = append(unread, d.ID)
+			continue
+		}
+		read = append(read, d.ID)
 	}
-	if failed == nil || n > 3 {
-		t.Errorf("%d domains, %v; want an error of the state of another version", n, failed)
+	slices.Sort(read)
+	if diff := cmp.Diff([][]string{{"ord_1", "ord_3"}, {"ord_4"}}, [][]string{read, unread}); diff != "" {
+		t.Errorf("read and unreadable (-want +got):\n%s", diff)
 	}
 	if ok, err := w.store.Remember(t.Context(), "ord_4", []byte(`{"v":2}`), nil, false, 1); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if diff := cmp.Diff([]string{"ord_1", "ord_3"}, w.watched()); diff != "" {
 		t.Errorf("watched (-want +got):\n%s", diff)
+	}
+	expire(t, "ord_1")
+	if diff := cmp.Diff([]string{"ord_3"}, w.watched()); diff != "" {
+		t.Errorf("watched after one expired (-want +got):\n%s", diff)
+	}
+	failed := errors.New("the store is away")
+	sab := &saboteur{call: 2, act: func() error { return failed }}
+	for d, err := range w.states(sab).Watched(t.Context()) {
+		if !errors.Is(err, failed) || d.ID != "" {
+			t.Errorf("%+v, %v; want the error of the store, and nothing else", d, err)
+		}
+	}
+}
+
+// TestNotBetween: whether a check between two sweeps may do something.
+func TestNotBetween(t *testing.T) {
+	withheld := func(noted bool) sweep.DomainState {
+		s := taken(sweep.SetPending)
+		s.FlagOmitted, s.Taken.Flag = true, nil
+		if noted {
+			s.NotRestored(s.At, s.Withheld())
+		}
+		return s
+	}
+	requested := func(gone bool) sweep.DomainState {
+		s := observe(sweep.DomainState{}, 0, dnscheck.Absent)
+		s.InProgress, s.Pending = &sweep.ActionRequest{Action: sweep.Unroute, At: s.At}, nil
+		if !gone {
+			s.Absence = nil
+		}
+		return s
+	}
+	gone := observe(sweep.DomainState{}, 0, dnscheck.Absent)
+	gone.Pending = nil
+	nameless := gone
+	nameless.TXT = ""
+	unnotified := nameless
+	unnotified.Pending = []events.Event{{ID: "1"}}
+	omitted := taken(sweep.Unroute)
+	omitted.FlagOmitted = true
+	for _, test := range []struct {
+		name  string
+		state sweep.DomainState
+		after time.Duration
+		not   bool
+	}{
+		{"gone", gone, time.Hour, false},
+		{"gone, and no sweep for a week", gone, 8 * day, false},
+		{"gone, and no sweep for longer", gone, 8*day + time.Second, true},
+		{"present", observe(sweep.DomainState{}, 0, dnscheck.Present), time.Hour, true},
+		{"no state", sweep.DomainState{}, 0, true},
+		{"no token to check", nameless, time.Hour, true},
+		{"an event to notify", unnotified, time.Hour, false},
+		{"taken", taken(sweep.Unroute), time.Hour, false},
+		{"taken, and an action reads whether the flag is there again", omitted, time.Hour, false},
+		{"taken, withheld, and nothing says so yet", withheld(false), time.Hour, false},
+		{"taken and withheld", withheld(true), time.Hour, true},
+		{"a request is in progress", requested(false), time.Hour, true},
+		{"a request is in progress, and the absence may be cleared", requested(true), time.Hour, false},
+	} {
+		if got := test.state.NotBetween(test.state.At.Add(test.after)); got != test.not {
+			t.Errorf("%s: %t, want %t", test.name, got, test.not)
+		}
 	}
 }

@@ -22,12 +22,18 @@ const (
 	longestID = 128
 	// scanned is how many attended domains are asked for at a time.
 	scanned = 500
+	// pageRows and pageBytes bound the states that one command returns. Beyond pageBytes it
+	// returns at most one state.
+	pageRows, pageBytes = 500, 1 << 20
 )
 
 var (
 	//go:embed lua/remember.lua
 	rememberLua    string
 	rememberScript = redis.NewScript(rememberLua)
+	//go:embed lua/read.lua
+	readLua    string
+	readScript = redis.NewScript(readLua)
 	//go:embed lua/set.lua
 	setLua    string
 	setScript = redis.NewScript(setLua)
@@ -55,6 +61,48 @@ func (s *Store) Memory(ctx context.Context, domain string) ([]byte, error) {
 	return s.read(ctx, s.domainKey(domain), "domain "+domain, checkDomain(domain))
 }
 
+// Memories returns the states of domains, by their ids; nil for a domain without one. It
+// reads many at once, so that 10,000 take some 20 round trips. It stops at the end of ctx,
+// also with a client whose commands outlive their contexts.
+func (s *Store) Memories(ctx context.Context, domains []string) ([][]byte, error) {
+	values := make([][]byte, 0, len(domains))
+	for len(values) < len(domains) {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("read the states of domains: %w", err)
+		}
+		rest := domains[len(values):]
+		page, err := s.page(ctx, rest[:min(len(rest), pageRows)])
+		if err != nil {
+			return nil, fmt.Errorf("read the states of domains: %w", err)
+		}
+		values = append(values, page...)
+	}
+	return values, nil
+}
+
+// page returns the states of the first of the domains, at least one.
+func (s *Store) page(ctx context.Context, domains []string) (values [][]byte, err error) {
+	keys := make([]string, len(domains))
+	for i, domain := range domains {
+		keys[i] = s.domainKey(domain)
+	}
+	answer, err := readScript.Run(ctx, s.rdb, keys, pageBytes).Slice()
+	if err != nil {
+		return nil, err
+	}
+	if len(answer) == 0 || len(answer) > len(domains) {
+		return nil, fmt.Errorf("want 1 to %d states, got %d", len(domains), len(answer))
+	}
+	for _, value := range answer {
+		var state []byte
+		if text, ok := value.(string); ok {
+			state = []byte(text)
+		}
+		values = append(values, state)
+	}
+	return values, nil
+}
+
 // Remember replaces what is remembered of the domain, by its id, if that is former
 // still: nil stands for nothing in both. The domain is put among the attended ones, or
 // taken from there; one that is forgotten is not attended. Each word is counted once
@@ -80,12 +128,16 @@ func (s *Store) Remember(ctx context.Context, domain string, former, value []byt
 }
 
 // Attended are the ids of the attended domains, in no order; one that becomes attended
-// or ceases to be meanwhile may or may not be among them. An error ends it.
+// or ceases to be meanwhile may or may not be among them. An error ends it, and so does the
+// end of ctx, also with a client whose commands outlive their contexts.
 func (s *Store) Attended(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := map[string]bool{} // one may come twice while the set changes
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
 			page, next, err := s.rdb.SScan(ctx, s.key("attended"), cursor, "", scanned).Result()
+			if err == nil {
+				err = ctx.Err()
+			}
 			if err != nil {
 				yield("", fmt.Errorf("read the watched domains: %w", err))
 				return
@@ -97,6 +149,10 @@ func (s *Store) Attended(ctx context.Context) iter.Seq2[string, error] {
 				}
 				seen[domain] = true
 				if !yield(domain, nil) {
+					return
+				}
+				if err := ctx.Err(); err != nil {
+					yield("", fmt.Errorf("read the watched domains: %w", err))
 					return
 				}
 			}

@@ -1,10 +1,15 @@
 package watch_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/watch"
 )
@@ -63,6 +68,70 @@ func TestAttended(t *testing.T) {
 	slices.Sort(got)
 	if strings.Join(got, " ") != "a c" {
 		t.Errorf("attended %v, want a and c", got)
+	}
+}
+
+// TestMemories reads many states at once: more than a page, and more bytes than one holds.
+func TestMemories(t *testing.T) {
+	s := watch.New(redistest.New(t), "default")
+	var ids []string
+	want := map[string]int{}
+	for i := range 1100 {
+		id := fmt.Sprint("ord_", i)
+		ids = append(ids, id)
+		if i%7 == 0 {
+			continue // no state
+		}
+		want[id] = 1 + i%5
+		if i < 60 {
+			want[id] = 50_000
+		}
+		if ok, err := s.Remember(t.Context(), id, nil, bytes.Repeat([]byte("x"), want[id]), false, 1); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	states, err := s.Memories(t.Context(), ids)
+	if err != nil || len(states) != len(ids) {
+		t.Fatalf("%d states, %v", len(states), err)
+	}
+	for i, state := range states {
+		if len(state) != want[ids[i]] || (state == nil) != (want[ids[i]] == 0) {
+			t.Errorf("state of %s has %d bytes, want %d", ids[i], len(state), want[ids[i]])
+		}
+	}
+	if states, err := s.Memories(t.Context(), nil); err != nil || len(states) != 0 {
+		t.Errorf("states %q, %v of no domain", states, err)
+	}
+}
+
+// TestReadsEnd: reads end with their context, with a client whose commands outlive it.
+func TestReadsEnd(t *testing.T) {
+	rdb, err := redisconn.ForServer(redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	s := watch.New(rdb, "default")
+	for i := range 10 {
+		if ok, err := s.Remember(t.Context(), fmt.Sprint("ord_", i), nil, []byte("1"), true, 1); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	domains, ended := 0, error(nil)
+	for _, err := range s.Attended(ctx) {
+		if err != nil {
+			ended = err
+			continue
+		}
+		domains++
+		cancel()
+	}
+	if domains != 1 || !errors.Is(ended, context.Canceled) {
+		t.Errorf("%d domains after the end of the context, %v", domains, ended)
+	}
+	if _, err := s.Memories(ctx, []string{"ord_1"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("states after the end of the context: %v", err)
 	}
 }
 

@@ -34,6 +34,9 @@ type ActConfig struct {
 	DNS    ActDNS
 	States ActStates
 	Rules  sweep.Rules
+	// Places bounds the DNS checks at a time; nil: no limit. They should be of their own,
+	// and few: a proof that a token is gone queries many servers, of which some may be slow.
+	Places *Places
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
 	// until twice that time later.
 	RequestTimeout time.Duration
@@ -70,6 +73,7 @@ func NewAct(cfg ActConfig) engine.Handler {
 		if err := a.load(); err != nil {
 			return ledger.Result{}, err
 		}
+		defer a.freePlace()
 		result, err := a.execute(ctx)
 		return result, stateError(err)
 	})
@@ -86,6 +90,7 @@ type action struct {
 	state  sweep.DomainState
 	raw    []byte    // of state
 	readAt time.Time // when the record was requested, in Redis' time
+	free   func()    // frees the place of the DNS check; nil: it has none
 }
 
 // actIntent is the form in which the intent of an action's PATCH is stored.
@@ -135,6 +140,11 @@ func (a *action) execute(ctx context.Context) (ledger.Result, error) {
 	if why := a.idle(); why != "" && !a.want.Finish {
 		return unchanged(why), nil
 	}
+	if a.state.InProgress == nil && !a.want.Finish { // before the read, which would be in vain
+		if err := a.takePlace(); err != nil {
+			return ledger.Result{}, err
+		}
+	}
 	d, err := a.read(ctx)
 	if isNotFound(err) {
 		return a.gone(ctx)
@@ -143,6 +153,35 @@ func (a *action) execute(ctx context.Context) (ledger.Result, error) {
 		return ledger.Result{}, a.unlessInProgress(err)
 	}
 	return a.act(ctx, d)
+}
+
+// takePlace takes the place of a DNS check, unless the execution has it. The row is left
+// open if too many checks are in progress.
+func (a *action) takePlace() error {
+	if a.free != nil {
+		return nil
+	}
+	if a.free = a.cfg.Places.take(isSlow(a.state.Reason)); a.free == nil {
+		return errNoPlace()
+	}
+	return nil
+}
+
+// freePlace frees the place of the DNS check.
+func (a *action) freePlace() {
+	if a.free != nil {
+		a.free()
+		a.free = nil
+	}
+}
+
+// query queries DNS in a place, which is free afterwards.
+func (a *action) query(ctx context.Context, query func(ctx context.Context, host, token string) (dnscheck.Verdict, error), d apiclient.DiscoveryDomain) (dnscheck.Verdict, error) {
+	if err := a.takePlace(); err != nil {
+		return dnscheck.Verdict{}, err
+	}
+	defer a.freePlace()
+	return query(ctx, d.VerificationHost, d.VerificationTXT)
 }
 
 // finished returns the change that an earlier execution of the row made before it was
@@ -323,7 +362,7 @@ func (a *action) takeAway(ctx context.Context, d apiclient.DiscoveryDomain) (led
 	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != a.state.TokenHash:
 		return a.clear(ctx, "another token", "host or token differ from those that were checked")
 	}
-	verdict, err := a.cfg.DNS.Disprove(ctx, d.VerificationHost, d.VerificationTXT)
+	verdict, err := a.query(ctx, a.cfg.DNS.Disprove, d)
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -381,7 +420,7 @@ func (a *action) giveBack(ctx context.Context, d apiclient.DiscoveryDomain) (led
 	if why := a.state.Withheld(); why != "" {
 		return a.withhold(ctx, why)
 	}
-	verdict, err := a.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	verdict, err := a.query(ctx, a.cfg.DNS.Prove, d)
 	if err != nil {
 		return ledger.Result{}, err
 	}

@@ -36,14 +36,9 @@ func (r RelookRow) Validate() error {
 	return checkIDs(r.OrganizationID, r.DiscoveryDomainID)
 }
 
-const (
-	// longestBetween is how long after the last sweep's check the checks between two
-	// sweeps continue.
-	longestBetween = 8 * 24 * time.Hour
-	// restoreGiveUp is how long a row that gives a status back waits for a proof. The
-	// next check submits another one.
-	restoreGiveUp = time.Hour
-)
+// restoreGiveUp is how long a row that gives a status back waits for a proof. The next
+// check submits another one.
+const restoreGiveUp = time.Hour
 
 // RelookConfig configures the handler of [Relook].
 type RelookConfig struct {
@@ -112,17 +107,13 @@ func (r *relook) execute(ctx context.Context) (ledger.Result, error) {
 
 // idle returns why the domain is not checked; "": it is.
 func (r *relook) idle(s sweep.DomainState) string {
-	switch age := r.x.Now().Sub(s.At); {
+	switch {
 	case !s.Watched() || s.OrganizationID != r.want.OrganizationID:
 		return "nothing is wrong any more"
 	case s.Tick != r.want.Tick:
 		return "another sweep has checked it since"
-	case age > longestBetween:
-		return "waiting for the next sweep"
-	case s.Host == "" || s.TXT == "":
-		return "the state has no host and token: waiting for the next sweep"
 	}
-	return ""
+	return s.IdleBetween(r.x.Now())
 }
 
 func (r *relook) query(ctx context.Context, s sweep.DomainState) (dnscheck.Verdict, error) {
