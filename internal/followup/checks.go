@@ -124,7 +124,7 @@ func (f *FollowUp) cleanRun(ctx context.Context, run ledger.Run, now time.Time) 
 		return true, err
 	case run.Control.Cancelled:
 		return true, nil
-	case run.Control.Incomplete, run.Growing, run.CreatedAt.Sub(now) > time.Hour: // the clock of Redis was ahead
+	case run.Control.Incomplete, run.Growing, run.CreatedAt.Sub(now) > 2*time.Hour: // the clock of Redis was ahead
 		return true, f.cfg.Ledger.Cancel(ctx, run.ID)
 	}
 	return false, nil

@@ -183,7 +183,7 @@ func (l *Ledger) unsettledCore(ctx context.Context) ([]string, error) {
 	open, err := l.openCore(ctx)
 	var ids []string
 	for _, run := range open {
-		if !run.Staged() && run.Kind != checksBetween {
+		if !run.Staged() {
 			ids = append(ids, string(run.ID))
 		}
 	}
