@@ -80,6 +80,12 @@ func TestGoesOn(t *testing.T) {
 		{with(ledger.Control{NotBefore: now.Add(time.Minute)}), false},
 		{with(ledger.Control{NotBefore: now.Add(-time.Minute)}), true},
 		{with(ledger.Control{Paused: true, Cancelled: true}), true},
+		{ledger.Run{Kind: kinds.Recheck, CommittedAt: now, Growing: true, Scan: &ledger.Scan{}}, true},
+		{ledger.Run{Kind: kinds.Recheck, CommittedAt: now, EndedAt: now, Scan: &ledger.Scan{}}, true}, // until it is evaluated
+		{ledger.Run{Kind: kinds.Act, CommittedAt: now}, true},
+		{ledger.Run{Kind: kinds.Act}, false},
+		{ledger.Run{Kind: kinds.Relook, CommittedAt: now}, false},
+		{ledger.Run{Kind: kinds.Relook, CommittedAt: now, EndedAt: now}, false},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			if got := continues(tt.run, now); got != tt.want {

@@ -19,8 +19,11 @@ const actionsKeptFor = 7 * 24 * time.Hour
 // Ended evaluates a sweep whose run has ended, and submits its actions. Runs of other kinds
 // need nothing. It may be repeated, also by two workers at once: a sweep whose actions are
 // committed is not evaluated again. [sweep.ErrChanged] asks for a repetition.
+//
+// A sweep whose run is deleted before it is evaluated never is: the next sweep decides on
+// its domains. A run of actions that was staged until then remains, and can be deleted.
 func (f *FollowUp) Ended(ctx context.Context, run ledger.Run) error {
-	if run.Kind != kinds.Recheck || run.Scan == nil {
+	if run.Kind != kinds.Recheck || run.Scan == nil || run.Control.Cancelled {
 		return nil
 	}
 	var progress sweep.Progress
@@ -34,11 +37,8 @@ func (f *FollowUp) Ended(ctx context.Context, run ledger.Run) error {
 }
 
 func (f *FollowUp) evaluate(ctx context.Context, run ledger.Run, progress sweep.Progress) error {
-	if run.Control.Cancelled {
-		return nil
-	}
 	actions := f.actionsOf(run, progress.Tick)
-	if done, err := f.committed(ctx, actions); err != nil || done {
+	if done, err := f.done(ctx, actions); err != nil || done {
 		return err
 	}
 	evaluator := sweep.Evaluator{States: f.cfg.States, Rules: f.cfg.Rules, Logger: f.cfg.Logger}
@@ -46,7 +46,7 @@ func (f *FollowUp) evaluate(ctx context.Context, run ledger.Run, progress sweep.
 	if err != nil {
 		return err
 	}
-	s := submission{ledger: f.cfg.Ledger, run: actions}
+	s := f.submission(actions)
 	for _, row := range rows {
 		content, err := json.Marshal(row)
 		if err != nil {
@@ -56,10 +56,21 @@ func (f *FollowUp) evaluate(ctx context.Context, run ledger.Run, progress sweep.
 			return err
 		}
 	}
-	if err := s.commit(ctx); err != nil {
-		return err
+	return s.submit(ctx)
+}
+
+// done reports whether the run of a sweep's actions is committed. Another worker may have
+// committed it just now, and be killed before it has verified that Redis has not lost it: so
+// done reads a committed run a second time.
+func (f *FollowUp) done(ctx context.Context, actions ledger.NewRun) (bool, error) {
+	done, err := f.committed(ctx, actions)
+	if err != nil || !done {
+		return false, err
 	}
-	return s.verify(ctx)
+	if err := wait(ctx, f.verifyAfter); err != nil {
+		return false, err
+	}
+	return f.committed(ctx, actions)
 }
 
 // actionsOf returns the run of a sweep's actions. Its id has the tick too: a sweep that was

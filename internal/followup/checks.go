@@ -22,38 +22,43 @@ const (
 // Run submits the checks of each hour while active reports that this worker has to, until
 // ctx ends.
 func (f *FollowUp) Run(ctx context.Context, active func() bool) {
-	var submitted time.Time // the hour
+	var h hours
 	for {
 		if active() {
-			hour, err := f.checkHour(ctx, submitted)
-			if err != nil && ctx.Err() == nil {
+			if err := f.checkHour(ctx, &h); err != nil && ctx.Err() == nil {
 				f.cfg.Logger.WarnContext(ctx, "checks between sweeps not submitted", "error", err)
 			}
-			submitted = hour
 		}
-		select {
-		case <-ctx.Done():
+		if wait(ctx, checksEvery) != nil {
 			return
-		case <-time.After(checksEvery):
 		}
 	}
 }
 
-// checkHour submits the checks of the present hour unless that is done. It returns the hour
-// for which it is.
-func (f *FollowUp) checkHour(ctx context.Context, done time.Time) (time.Time, error) {
+// hours are the last hours for which the checks were submitted, and were delayed.
+type hours struct{ submitted, delayed time.Time }
+
+// checkHour submits the checks of the present hour unless that is done.
+func (f *FollowUp) checkHour(ctx context.Context, h *hours) error {
 	now, err := f.cfg.Ledger.Now(ctx)
 	if err != nil {
-		return done, err
+		return err
 	}
 	hour := now.Truncate(time.Hour)
-	if hour.Equal(done) {
-		return done, nil
+	if hour.Equal(h.submitted) {
+		return nil
 	}
-	if ok, err := f.Check(ctx, now); err != nil || !ok {
-		return done, err
+	submitted, err := f.Check(ctx, now)
+	switch {
+	case err != nil:
+		return err
+	case submitted:
+		h.submitted = hour
+	case now.Sub(hour) > 10*checksEvery && !hour.Equal(h.delayed): // the last of an hour end in the next one
+		h.delayed = hour
+		f.cfg.Logger.InfoContext(ctx, "checks between sweeps wait for those of an earlier hour")
 	}
-	return hour, nil
+	return nil
 }
 
 // Check submits the checks of the watched domains in the hour of a time, Redis' present one,
@@ -65,24 +70,33 @@ func (f *FollowUp) Check(ctx context.Context, now time.Time) (submitted bool, er
 	if submitted, err = f.committed(ctx, checks); err != nil || submitted {
 		return submitted, err
 	}
-	if free, err := f.clean(ctx, checks.ID); err != nil || !free {
+	if free, err := f.clean(ctx, checks.ID, now); err != nil || !free {
 		return false, err
 	}
-	s := submission{ledger: f.cfg.Ledger, run: checks}
+	s := f.submission(checks)
 	for w, err := range f.cfg.States.Watched(ctx) {
-		if err != nil {
+		switch {
+		case err != nil && w.ID == "":
 			return false, err
+		case err != nil:
+			f.cfg.Logger.ErrorContext(ctx, "domain state unreadable", "discovery_domain_id", w.ID, "error", err, "help", sweep.Unreadable)
+			continue
+		case w.NotBetween(now):
+			continue
 		}
-		if err := f.addCheck(ctx, &s, w, now, hour); err != nil {
+		if err := f.addCheck(ctx, s, w, now, hour); err != nil {
 			return false, err
 		}
 	}
-	return true, s.commit(ctx)
+	if err := s.submit(ctx); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
-// clean deletes, or cancels, what is left of the checks of earlier hours, and reports
-// whether none of these is still to be done.
-func (f *FollowUp) clean(ctx context.Context, present ledger.RunID) (free bool, err error) {
+// clean deletes, or cancels, what is left of the checks of other hours, and reports whether
+// none of these is still to be done.
+func (f *FollowUp) clean(ctx context.Context, present ledger.RunID, now time.Time) (free bool, err error) {
 	open, err := f.cfg.Ledger.OpenRuns(ctx, f.cfg.Tenant)
 	if err != nil {
 		return false, err
@@ -92,19 +106,28 @@ func (f *FollowUp) clean(ctx context.Context, present ledger.RunID) (free bool, 
 		if run.Kind != kinds.Relook || run.ID == present || run.Ended() {
 			continue
 		}
-		switch {
-		case run.Staged():
-			err = f.cfg.Ledger.Delete(ctx, run.ID)
-		case run.Control.Incomplete:
-			err = f.cfg.Ledger.Cancel(ctx, run.ID)
-		default:
-			free = false
-		}
+		done, err := f.cleanRun(ctx, run, now)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, ledger.ErrEnded) {
 			return false, err
 		}
+		free = free && done
 	}
 	return free, nil
+}
+
+// cleanRun deletes a run of checks of another hour that is staged, and cancels one that can
+// never end by itself. It reports whether nothing is left to be done of the run.
+func (f *FollowUp) cleanRun(ctx context.Context, run ledger.Run, now time.Time) (done bool, err error) {
+	switch {
+	case run.Staged():
+		_, err = f.cfg.Ledger.DeleteStaged(ctx, run)
+		return true, err
+	case run.Control.Cancelled:
+		return true, nil
+	case run.Control.Incomplete, run.Growing, run.CreatedAt.Sub(now) > 2*time.Hour: // the clock of Redis was ahead
+		return true, f.cfg.Ledger.Cancel(ctx, run.ID)
+	}
+	return false, nil
 }
 
 // addCheck adds the check of a domain, at the domain's own time of what is left of the hour.

@@ -24,7 +24,11 @@ type Config struct {
 
 // FollowUp submits the runs that follow the sweeps of a tenant. Its methods may be called
 // by several goroutines.
-type FollowUp struct{ cfg Config }
+type FollowUp struct {
+	cfg Config
+	// verifyAfter is how long after a commit Redis cannot lose it any more.
+	verifyAfter time.Duration
+}
 
 // New returns the follow-up of a tenant's sweeps.
 func New(cfg Config) *FollowUp {
@@ -32,7 +36,7 @@ func New(cfg Config) *FollowUp {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
-	return &FollowUp{cfg}
+	return &FollowUp{cfg: cfg, verifyAfter: 2 * time.Second}
 }
 
 // format is the form of the rows of these runs.
@@ -44,33 +48,56 @@ func digest(reason string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// committed reports whether a run exists and is committed. The error is a
-// [ledger.MismatchError] if a run of another kind or tenant has the id.
+// committed reports whether a run exists and is committed, or cancelled. The error is a
+// [ledger.MismatchError] if another run has the id.
 func (f *FollowUp) committed(ctx context.Context, n ledger.NewRun) (bool, error) {
 	run, err := f.cfg.Ledger.Get(ctx, n.ID)
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
+	if errors.Is(err, ledger.ErrNotFound) {
 		return false, nil
-	case err != nil:
-		return false, err
-	case run.Tenant != n.Tenant:
-		return false, &ledger.MismatchError{Run: n.ID, Member: "tenant", Have: string(run.Tenant), Want: string(n.Tenant)}
-	case run.Kind != n.Kind:
-		return false, &ledger.MismatchError{Run: n.ID, Member: "kind", Have: string(run.Kind), Want: string(n.Kind)}
 	}
-	return !run.Staged(), nil
+	if err == nil {
+		err = compare(run, n)
+	}
+	if err != nil {
+		return false, err
+	}
+	return run.Control.Cancelled || !run.Staged() && !run.Growing, nil
+}
+
+// compare returns an error unless the run is the one to be submitted.
+func compare(run ledger.Run, n ledger.NewRun) error {
+	for _, m := range []struct{ member, have, want string }{
+		{"tenant", string(run.Tenant), string(n.Tenant)},
+		{"kind", string(run.Kind), string(n.Kind)},
+		{"digest", run.Description.Digest, n.Description.Digest},
+	} {
+		if m.have != m.want {
+			err := &ledger.MismatchError{Run: n.ID, Member: m.member, Have: m.have, Want: m.want}
+			return fmt.Errorf("%w: this id is derived: delete the run that has it", err)
+		}
+	}
+	return nil
 }
 
 // submission is a run that is being submitted. It is created with its first row.
 type submission struct {
-	ledger *ledger.Ledger
-	run    ledger.NewRun
-	stager *ledger.Stager // nil: there is no row yet
+	ledger      *ledger.Ledger
+	run         ledger.NewRun
+	stager      *ledger.Stager // nil: there is no row yet
+	verifyAfter time.Duration
+}
+
+func (f *FollowUp) submission(n ledger.NewRun) *submission {
+	return &submission{ledger: f.cfg.Ledger, run: n, verifyAfter: f.verifyAfter}
 }
 
 // add adds a row that is due at a time; the zero time is at once. Rows of a former attempt
 // that was interrupted are replaced.
 func (s *submission) add(ctx context.Context, content []byte, due time.Time) error {
+	return own(s.addRow(ctx, content, due))
+}
+
+func (s *submission) addRow(ctx context.Context, content []byte, due time.Time) error {
 	if s.stager == nil {
 		run, _, err := s.ledger.Create(ctx, s.run)
 		if err != nil {
@@ -83,34 +110,55 @@ func (s *submission) add(ctx context.Context, content []byte, due time.Time) err
 	return s.stager.AddDue(ctx, content, due)
 }
 
-// commit commits the run. Without a row there is none: one that a former attempt has staged
-// is deleted.
-func (s *submission) commit(ctx context.Context) error {
-	if s.stager != nil {
-		_, err := s.stager.Commit(ctx)
+// submit commits the run, and stages and commits again what Redis has lost of it since.
+// Without a row there is no run: one that a former attempt has staged is deleted.
+func (s *submission) submit(ctx context.Context) error {
+	if s.stager == nil {
+		return own(s.discard(ctx))
+	}
+	if _, err := s.stager.Commit(ctx); err != nil {
+		return own(err)
+	}
+	if err := wait(ctx, s.verifyAfter); err != nil {
 		return err
 	}
-	err := s.ledger.Delete(ctx, s.run.ID)
+	return own(s.stager.Verify(ctx))
+}
+
+// discard deletes what a former attempt has staged. A run that another worker is submitting
+// now stays: that worker's evaluation has found rows.
+func (s *submission) discard(ctx context.Context) error {
+	run, err := s.ledger.Get(ctx, s.run.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
+	}
+	if err != nil {
+		return err
+	}
+	deleted, err := s.ledger.DeleteStaged(ctx, run)
+	if err == nil && !deleted {
+		err = fmt.Errorf("run %s: another worker submits it", run.ID)
 	}
 	return err
 }
 
-// verifyAfter is how long after a commit Redis cannot lose it any more.
-const verifyAfter = 2 * time.Second
-
-// verify submits again what Redis has lost of the run since its commit.
-func (s *submission) verify(ctx context.Context) error {
-	if s.stager == nil {
-		return nil
+// own returns the error of submitting a run. The caller of [FollowUp.Ended] must not take
+// the loss of that run for the deletion of the sweep's.
+func own(err error) error {
+	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrOpen) {
+		return fmt.Errorf("another worker has changed the run, or redis has lost it: %v", err) //nolint:errorlint // see above
 	}
+	return err
+}
+
+// wait waits until a time has passed or ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(verifyAfter):
+	case <-time.After(d):
+		return nil
 	}
-	return s.stager.Verify(ctx)
 }
 
 // maxID is the largest length of a run's id.

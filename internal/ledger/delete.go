@@ -28,6 +28,16 @@ func (l *Ledger) Delete(ctx context.Context, id RunID) error {
 	return nil
 }
 
+// DeleteStaged deletes a staged run, unless it was committed, or a segment was staged, since
+// it was read: then another producer continues it, and deleted is false.
+func (l *Ledger) DeleteStaged(ctx context.Context, run Run) (deleted bool, err error) {
+	deleted, err = l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
+	if err != nil {
+		return deleted, fmt.Errorf("run %s: delete: %w", run.ID, err)
+	}
+	return deleted, nil
+}
+
 // delete deletes a run; with the time of its last staged segment in ms only if no
 // segment was staged since. A header that cannot be read whole does not prevent it.
 func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) (deleted bool, err error) {
@@ -342,7 +352,7 @@ func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) 
 	if err != nil || complete {
 		return false, err
 	}
-	return l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
+	return l.DeleteStaged(ctx, run)
 }
 
 // Complete reports whether every segment of a staged run is stored, up to its last.

@@ -416,3 +416,25 @@ func (w *worker) age(key string, d time.Duration) {
 		}
 	}
 }
+
+// TestDeleteStaged deletes a run unless it was staged further, or committed, since it was read.
+func TestDeleteStaged(t *testing.T) {
+	w := newWorker(t)
+	w.create("a")
+	if deleted, err := w.DeleteStaged(t.Context(), w.get("a")); err != nil || !deleted {
+		t.Errorf("staged: deleted %v, %v", deleted, err)
+	}
+	former := w.create("b")
+	time.Sleep(2 * time.Millisecond)
+	w.stage(former, 0, false)
+	if deleted, err := w.DeleteStaged(t.Context(), former); err != nil || deleted {
+		t.Errorf("staged since: deleted %v, %v", deleted, err)
+	}
+	former = w.create("c")
+	if _, err := w.Commit(t.Context(), former, nil); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := w.DeleteStaged(t.Context(), former); err != nil || deleted {
+		t.Errorf("ended since: deleted %v, %v", deleted, err)
+	}
+}

@@ -19,7 +19,8 @@ type Entry struct {
 	At time.Time
 }
 
-// Singles returns the single rows of a tenant, the latest first. It reads no headers.
+// Singles returns the single rows of a tenant, and the other runs that lists leave out, the
+// latest first. It reads no headers.
 func (l *Ledger) Singles(ctx context.Context, t Tenant) ([]Entry, error) {
 	lists, err := l.entries(ctx, singlesList, &redis.ZRangeBy{Min: "-inf", Max: "+inf"}, t)
 	if err != nil {
@@ -29,7 +30,7 @@ func (l *Ledger) Singles(ctx context.Context, t Tenant) ([]Entry, error) {
 }
 
 // Entries returns, for each of the tenants, the first n entries of its list of runs, which
-// has no single rows, that are not later than a time, the latest first. A zero time is no limit, and n = 0 is all
+// has none of [Ledger.Singles], that are not later than a time, the latest first. A zero time is no limit, and n = 0 is all
 // entries. It reads no headers and takes one round trip.
 func (l *Ledger) Entries(ctx context.Context, notAfter time.Time, n int, tenants ...Tenant) ([][]Entry, error) {
 	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}

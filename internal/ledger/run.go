@@ -31,8 +31,9 @@ type Description struct {
 	GiveUp time.Duration `json:"give_up,omitempty"`
 	// KeepFor is how long the run is kept after its end; 0: [Retention].
 	KeepFor time.Duration `json:"keep_for,omitempty"`
-	// Single reports whether the run is a row that was submitted by itself. Lists of runs
-	// leave it out, since there may be very many: see [Ledger.Singles].
+	// Single reports whether lists of runs leave the run out: see [Ledger.Singles]. It is a
+	// row that was submitted by itself, of which there may be very many, or a run that orgops
+	// submits every hour, which may have many rows.
 	Single bool `json:"single,omitempty"`
 	// Trace is the W3C traceparent of the submission, or empty.
 	Trace string `json:"trace,omitempty"`

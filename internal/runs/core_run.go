@@ -140,8 +140,9 @@ func (l *Ledger) addOpenCore(ctx context.Context, open map[string]Open) error {
 	if err != nil {
 		return err
 	}
-	core, singles := splitSingles(core)
-	for _, r := range singles { // that have not ended: their rows are open
+	core = slices.DeleteFunc(core, func(r ledger.Run) bool { return r.Kind == checksBetween })
+	core, rows := splitRows(core)
+	for _, r := range rows { // that have not ended: they are open
 		o := open[string(r.Tenant)]
 		o.Runs++
 		o.Rows += r.Rows
@@ -160,16 +161,20 @@ func (l *Ledger) addOpenCore(ctx context.Context, open map[string]Open) error {
 	return nil
 }
 
-// splitSingles divides runs into those of lists, and single rows.
-func splitSingles(all []ledger.Run) (others, singles []ledger.Run) {
+// checksBetween is the kind of the checks between two sweeps. A run of these is open in every
+// hour while a domain is watched, and is no backlog.
+const checksBetween = "domain:relook"
+
+// splitRows divides runs into those of many rows, and single rows.
+func splitRows(all []ledger.Run) (others, rows []ledger.Run) {
 	for _, r := range all {
-		if r.Description.Single {
-			singles = append(singles, r)
+		if r.Description.Single && r.Rows <= 1 {
+			rows = append(rows, r)
 		} else {
 			others = append(others, r)
 		}
 	}
-	return others, singles
+	return others, rows
 }
 
 // unsettledCore returns the ids of the runs of the core that have not ended and wait for

@@ -1,0 +1,6 @@
+package followup
+
+import "time"
+
+// SetVerifyAfter sets how long after a commit the run is verified.
+func (f *FollowUp) SetVerifyAfter(d time.Duration) { f.verifyAfter = d }
