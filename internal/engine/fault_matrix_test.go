@@ -296,7 +296,7 @@ func TestFaultsOnTheWay(t *testing.T) {
 	for name, origin := range map[string]string{
 		"the certificate is not trusted":  impostor.URL,
 		"no TLS where there should be":    strings.Replace(plain.URL, "http:", "https:", 1),
-		"no server listens":                  "http://127.0.0.1:1", // no test is ever given that port
+		"no server listens":               "http://127.0.0.1:1", // no test is ever given that port
 		"the name does not exist":         "https://api.orgops.invalid",
 		"the name is not one that can be": "https://" + strings.Repeat("a", 64) + ".invalid",
 	} {
