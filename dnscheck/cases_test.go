@@ -16,9 +16,9 @@ func TestEachCaseHasItsTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := map[string]string{"": testsIn(t, "."), "tasks.": testsIn(t, filepath.Join("..", "tasks"))}
+	sources := map[string]string{"": testsIn(t, "."), "engine.": testsIn(t, filepath.Join("..", "internal", "engine"))}
 	row := regexp.MustCompile(`(?m)^\| (\d+) \|([^|]+)\|([^|]+)\|([^|]+)\|$`)
-	test := regexp.MustCompile("`(tasks\\.)?((?:Test|Fuzz)\\w*)(?:/([^`]+))?`")
+	test := regexp.MustCompile("`(engine\\.)?((?:Test|Fuzz)\\w*)(?:/([^`]+))?`")
 	seen := make(map[int]bool)
 	rows := row.FindAllStringSubmatch(string(text), -1)
 	for _, cells := range rows {

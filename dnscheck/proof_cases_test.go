@@ -166,7 +166,7 @@ var proofCases = []caseSection{
 				tests:   []string{"TestThinProofsInHostileWorlds"}},
 			{number: 93, about: "thin for a time: without a break; denied at any check, of another host or token; with checks that nobody answers; with a long gap; with executions that are killed, repeated or two at once",
 				verdict: "accepted after that time; begun anew; not counted; begun anew; not earlier",
-				tests:   []string{"tasks.TestThinProofIsAccepted", "tasks.TestThinProofThatIsContested", "tasks.TestThinProofThatNobodyAnswers", "tasks.TestThinSpan", "tasks.TestThinProofAndRepeatedExecutions", "tasks.TestThinProofIsOff", "tasks.TestSweepsTakeNoThinProof"}},
+				tests:   []string{"engine.TestVerifyThin", "engine.TestVerifyThinContested", "engine.TestVerifyThinUnanswered", "engine.TestVerifyThinRecord", "engine.TestVerifyThinKilled", "engine.TestVerifyThin/off", "engine.TestSweepsAcceptNoThinProof"}},
 		}},
 	{"What a proof does not go through, if that is refused",
 		"Here the verdict is that of a proof with `RefuseAliases` (the first three) or `RefuseWildcards`, where it would be *present* without.",

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -139,6 +140,34 @@ func TestUpdateRows(t *testing.T) {
 			_ = e.ProcessTask(t.Context(), s.release())
 			if row := s.row(0); row.Result.Outcome != c.want {
 				t.Errorf("row %+v", row)
+			}
+		})
+	}
+}
+
+// TestUpdateMembers changes the members that a row has, and no others: a status is sent with
+// the flag as it was read.
+func TestUpdateMembers(t *testing.T) {
+	for name, c := range map[string]struct {
+		member string
+		status string
+		flag   bool
+	}{
+		"status": {`"status":"pending"`, "pending", false},
+		"flag":   {`"use_for_organization_discovery":true`, "verified", true},
+		"both":   {`"status":"pending","use_for_organization_discovery":true`, "pending", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			d := s.sandbox.AddDomain(org, sandbox.Domain{Status: "verified", Use: new(false)})
+			s.submit(kinds.Update, fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,%s}`, org, d.ID, c.member))
+			e, _ := s.worker()
+			s.drain(e)
+			if row := s.row(0); row.Result.Outcome != ledger.Done {
+				t.Errorf("row %+v", row)
+			}
+			if got, _ := s.sandbox.Domain(org, d.ID); got.Status != c.status || got.Use == nil || *got.Use != c.flag {
+				t.Errorf("domain %+v, want status %s and flag %t", got, c.status, c.flag)
 			}
 		})
 	}

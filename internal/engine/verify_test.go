@@ -197,6 +197,11 @@ func TestVerifyRefuses(t *testing.T) {
 		{name: "a suffix of a label", domain: sandbox.Domain{Domain: "shop.example", Host: "_ss.notshop.example"}, detail: "not below its domain"},
 		{name: "a public suffix", domain: sandbox.Domain{Domain: "co.uk", Host: "_ss.co.uk"}, detail: "is a public suffix"},
 		{name: "an address", domain: sandbox.Domain{Domain: "192.0.2.1", Host: "_ss.shop.example"}, detail: "is an IP address"},
+		{name: "a public suffix in another script", domain: sandbox.Domain{Domain: "xn--gmqw5a.xn--j6w193g", Host: "_ss.xn--gmqw5a.xn--j6w193g"}, detail: "is a public suffix"},
+		{name: "a public suffix by a wildcard", domain: sandbox.Domain{Domain: "foo.ck", Host: "_ss.foo.ck"}, detail: "is a public suffix"},
+		{name: "a malformed label", domain: sandbox.Domain{Domain: "xn--0.example", Host: "_ss.xn--0.example"}, detail: `"xn--0"`},
+		{name: "one label", domain: sandbox.Domain{Domain: "com", Host: "_ss.shop.com"}, detail: "one label"},
+		{name: "a name without public DNS", domain: sandbox.Domain{Domain: "shop.invalid", Host: "_ss.shop.example"}, detail: "public DNS does not serve"},
 		{name: "another token", claim: [2]string{"", "mine"}, detail: "verification_txt", young: true},
 		{name: "another host", claim: [2]string{"_ss.mine.example", ""}, detail: "verification_host", young: true},
 		{name: "both", claim: [2]string{"_ss.mine.example", "mine"}, detail: "verification_txt", young: true},
@@ -359,6 +364,26 @@ func TestVerifyExpires(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestVerifyUnanswered has no answer from DNS for a time, and then the token.
+func TestVerifyUnanswered(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"an hour": time.Hour, "eight days": 8 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.giveUp = 10 * 24 * time.Hour
+			d := s.domain(sandbox.Domain{}, true)
+			s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, -1)
+			s.verify()
+			s.until(s.began.Add(outage))
+			if row := s.row(0); row.Phase != ledger.PhaseWaiting || len(s.writes()) != 0 {
+				t.Errorf("row %+v, PATCHes %v", row, s.writes())
+			}
+			s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, 0)
+			s.wantResult(ledger.Done, "")
+			s.wantStatus("verified")
+		})
+	}
 }
 
 // TestVerifyChange checks a row soon again after the zone's answer has changed.

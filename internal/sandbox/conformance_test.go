@@ -25,7 +25,7 @@ func TestEachConstraintHasItsTests(t *testing.T) {
 	row := regexp.MustCompile(`(?m)^\| (\d+) \|[^|]+\|([^|]+)\|([^|]+)\|$`)
 	sides := []map[string]string{
 		{"": testsIn(t, ".")},
-		{"": testsIn(t, "../../apiclient"), "tasks.": testsIn(t, "../../tasks")},
+		{"": testsIn(t, "../../apiclient"), "engine.": testsIn(t, "../engine")},
 	}
 	next := 1
 	for _, cells := range row.FindAllStringSubmatch(string(table), -1) {
@@ -45,7 +45,7 @@ func TestEachConstraintHasItsTests(t *testing.T) {
 // wantTests holds that each test which a cell names is there.
 func wantTests(t *testing.T, number, cell string, sources map[string]string) {
 	t.Helper()
-	names := regexp.MustCompile("`(tasks\\.)?(Test\\w*)(?:/([^`]+))?`").FindAllStringSubmatch(cell, -1)
+	names := regexp.MustCompile("`(engine\\.)?(Test\\w*)(?:/([^`]+))?`").FindAllStringSubmatch(cell, -1)
 	if strings.TrimSpace(cell) == "-" {
 		return
 	}

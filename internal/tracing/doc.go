@@ -2,7 +2,7 @@
 // (https://opentelemetry.io/docs/specs/otel/trace/api/), and sends what it sees to a
 // collector by OTLP over HTTP.
 //
-// Each execution of a submitted row is a trace of its own, linked to the submission: a
+// Each execution of a row is a trace of its own, linked to the submission of its run: a
 // trace of a million rows would be of no use.
 //
 //	process domain:verify
@@ -11,10 +11,9 @@
 //	├ dns prove
 //	└ permit, update_discovery_domain
 //
-// A row of a scan, a sweep or a Go service has one trace, which begins where its task is
-// enqueued. The task carries the span's context in its headers, as W3C traceparent, which
-// asynq keeps over retries; tasks that an execution enqueues for the same row belong to
-// its trace.
+// A webhook delivery belongs to the trace of the execution that enqueues it: its task
+// carries the span's context in its headers, as W3C traceparent, which asynq keeps over
+// retries.
 //
 // Spans have ids of runs, rows and tasks, names of operations and what they came to. They
 // have no token, no secret, no TXT value and no message of an API. Nothing of it goes to

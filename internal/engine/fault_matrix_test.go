@@ -1,0 +1,330 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+)
+
+// status is a fault that answers with the status and header fields.
+func status(code int, header ...string) sandbox.Fault {
+	f := sandbox.Fault{Status: code, Header: http.Header{}}
+	for i := 0; i < len(header); i += 2 {
+		f.Header.Set(header[i], header[i+1])
+	}
+	return f
+}
+
+// operation is one call of the API, by the client that the handlers use.
+type operation struct {
+	name   string // the sandbox's
+	do     func(context.Context, *apiclient.Client) error
+	landed func(*sandbox.Sandbox) bool // nil: it changes nothing
+}
+
+func operations() []operation {
+	verified := func(s *sandbox.Sandbox) bool {
+		d, _ := s.Domain(org, dom)
+		return d.Status == "verified"
+	}
+	return []operation{
+		{sandbox.OpGetDiscoveryDomain, func(ctx context.Context, c *apiclient.Client) error {
+			_, err := c.DiscoveryDomain(ctx, org, dom)
+			return err
+		}, nil},
+		{sandbox.OpListDiscoveryDomains, func(ctx context.Context, c *apiclient.Client) error { return first(c.DiscoveryDomains(ctx, org)) }, nil},
+		{sandbox.OpListOrganizations, func(ctx context.Context, c *apiclient.Client) error { return first(c.Organizations(ctx)) }, nil},
+		{sandbox.OpListOrganizationClients, func(ctx context.Context, c *apiclient.Client) error { return first(c.OrganizationClients(ctx, org)) }, nil},
+		{sandbox.OpListTemplates, func(ctx context.Context, c *apiclient.Client) error { return first(c.Templates(ctx)) }, nil},
+		{sandbox.OpUpdateDiscoveryDomain, func(ctx context.Context, c *apiclient.Client) error {
+			_, err := c.UpdateDiscoveryDomain(ctx, org, dom, apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)})
+			return err
+		}, verified},
+		{sandbox.OpRemoveOrganizationClients, func(ctx context.Context, c *apiclient.Client) error {
+			return c.RemoveOrganizationClients(ctx, org, []string{"client_0"})
+		}, func(s *sandbox.Sandbox) bool { return len(s.Clients(org)) == 0 }},
+		{sandbox.OpCreateTemplate, func(ctx context.Context, c *apiclient.Client) error {
+			r, err := apiclient.DecodeTemplateRequest([]byte(template))
+			if err != nil {
+				return err
+			}
+			_, err = c.CreateTemplate(ctx, r)
+			return err
+		}, func(s *sandbox.Sandbox) bool { return len(s.Templates()) == 1 }},
+	}
+}
+
+// first reads a list up to its first record.
+func first[T any](list func(func(T, error) bool)) (err error) {
+	list(func(_ T, e error) bool { err = e; return false })
+	return err
+}
+
+// effect is the effect of a write under a fault.
+type effect int
+
+const (
+	none    effect = iota // and the client may say so
+	unknown               // none, which the client cannot know
+	landed
+)
+
+// matrixFault is a fault with its consequence, for every operation.
+type matrixFault struct {
+	name     string
+	fault    sandbox.Fault
+	outcome  ledger.Outcome
+	after    time.Duration // at least so long until it is tried again
+	effect   effect
+	requests int  // to the operation; 0: 1
+	patient  bool // the client's time must not run out
+	// bodiless is the outcome where an answer's body does not matter: of a removal;
+	// empty: the same.
+	bodiless ledger.Outcome
+	// token is the outcome where the token endpoint does it; empty: the same.
+	token ledger.Outcome
+}
+
+const matrixTimeout = 150 * time.Millisecond // of a request, in real time
+
+func matrixFaults(elsewhere string) []matrixFault {
+	scope := `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`
+	once := func(f sandbox.Fault) sandbox.Fault { f.Count = 1; return f }
+	return []matrixFault{
+		{name: "none", outcome: ledger.Done, effect: landed},
+		{name: "400", fault: status(400), outcome: engine.Refused, token: engine.Blocked},
+		{name: "401 once", fault: once(status(401)), outcome: ledger.Done, effect: landed, requests: 2, token: engine.Blocked},
+		{name: "401 always", fault: status(401), outcome: engine.Blocked, requests: 2},
+		{name: "403", fault: status(403), outcome: engine.Refused, token: engine.Blocked},
+		{name: "403 insufficient_scope", fault: sandbox.Fault{Status: 403, Body: scope}, outcome: engine.Blocked},
+		{name: "404", fault: status(404), outcome: engine.Refused, token: engine.Blocked},
+		{name: "408", fault: status(408), outcome: engine.Transient, effect: unknown},
+		{name: "409", fault: status(409), outcome: engine.Refused, token: engine.Blocked},
+		{name: "413", fault: status(413), outcome: engine.Refused, token: engine.Blocked},
+		{name: "422", fault: status(422), outcome: engine.Refused, token: engine.Blocked},
+		{name: "429", fault: status(429), outcome: engine.Paced, after: time.Second},
+		{name: "429, Retry-After", fault: status(429, "Retry-After", "7"), outcome: engine.Paced, after: 7 * time.Second},
+		{name: "429, Retry-After of a week", fault: status(429, "Retry-After", "604800"), outcome: engine.Paced, after: time.Hour},
+		{name: "500", fault: status(500), outcome: engine.Transient, effect: unknown},
+		{name: "500, after the work", fault: sandbox.Fault{Status: 500, Handled: true}, outcome: engine.Transient, effect: landed},
+		{name: "502", fault: status(502), outcome: engine.Transient, effect: unknown},
+		{name: "502, a page", fault: sandbox.Fault{HTML: true, Body: "bad gateway"}, outcome: engine.Transient, effect: unknown},
+		{name: "503, Retry-After", fault: status(503, "Retry-After", "7"), outcome: engine.Transient, after: 7 * time.Second, effect: unknown},
+		{name: "504, after the work", fault: sandbox.Fault{Status: 504, Handled: true}, outcome: engine.Transient, effect: landed},
+		{name: "reset before", fault: sandbox.Fault{DropBefore: true}, outcome: engine.Transient, effect: unknown},
+		{name: "reset after", fault: sandbox.Fault{DropAfter: true}, outcome: engine.Transient, effect: landed},
+		{name: "body cut short", fault: sandbox.Fault{Truncate: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
+		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Transient, effect: unknown},
+		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
+		{name: "200, another record", fault: sandbox.Fault{Body: `{"id":"another","name":"another","domains":[{"id":"x"}],"organizations":[{}],"clients":[{}],"templates":[{}]}`, Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
+		{name: "200, an empty body", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
+		{name: "200, without end", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true, Endless: true}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done, patient: true},
+		{name: "too late, handled", fault: sandbox.Fault{AnswerLatency: time.Minute}, outcome: engine.Transient, effect: landed},
+		{name: "too late", fault: sandbox.Fault{Latency: time.Minute}, outcome: engine.Transient, effect: unknown},
+		{name: "dripping", fault: sandbox.Fault{Drip: 20 * time.Millisecond}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done},
+		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Refused, token: engine.Blocked},
+		{name: "redirect elsewhere that keeps the method", fault: sandbox.Fault{Redirect: elsewhere, Status: 308}, outcome: engine.Refused, token: engine.Blocked},
+		{name: "not HTTP", fault: sandbox.Fault{NotHTTP: true}, outcome: engine.Transient, effect: unknown},
+	}
+}
+
+// matrixTenant is a tenant for one cell of the matrix, and its client.
+func matrixTenant(t *testing.T, base, token string, timeout time.Duration) (*sandbox.Sandbox, *apiclient.Client) {
+	t.Helper()
+	s, err := sandbox.Start(sandbox.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s.AddDomain(org, sandbox.Domain{ID: dom})
+	s.AddClients(org, "client_0")
+	if base == "" {
+		base = s.BaseURL()
+	}
+	if token == "" {
+		token = s.AuthURL() + "/oauth/token/"
+	}
+	c, err := apiclient.New(apiclient.Config{BaseURL: base, Timeout: timeout, Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
+		TokenURL: token, Audience: s.BaseURL() + "/", ClientID: s.ClientID(), ClientSecret: apiclient.NewSecret(s.ClientSecret()),
+		HTTPClient: &http.Client{Timeout: timeout},
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdle)
+	return s, c
+}
+
+// TestFaultMatrix combines every operation with everything that its server and the network
+// can do, and checks the outcome, whether the tenant was changed and the client can know
+// that, and the number of requests.
+func TestFaultMatrix(t *testing.T) {
+	strange := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s %s was sent to the target of a redirect", r.Method, r.URL)
+	}))
+	defer strange.Close()
+	for _, f := range matrixFaults(strange.URL) {
+		t.Run(f.name, func(t *testing.T) {
+			for _, op := range operations() {
+				t.Run(op.name, func(t *testing.T) {
+					t.Parallel()
+					f.at(t, op)
+				})
+			}
+			t.Run(sandbox.OpToken, func(t *testing.T) {
+				t.Parallel()
+				f.atTokenEndpoint(t)
+			})
+		})
+	}
+}
+
+func (f matrixFault) timeout() time.Duration {
+	if f.effect == landed && f.outcome == ledger.Done || f.patient {
+		return 0
+	}
+	if f.fault.Latency+f.fault.AnswerLatency+f.fault.Drip > 0 {
+		return matrixTimeout
+	}
+	return 0
+}
+
+func (f matrixFault) at(t *testing.T, op operation) {
+	s, c := matrixTenant(t, "", "", f.timeout())
+	// The token is there, and the connection: the time is the operation's own.
+	if err := c.RemoveOrganizationClients(t.Context(), "org_2", []string{"x"}); f.timeout() == 0 && err == nil {
+		t.Fatal("an organization that does not exist lost a client")
+	}
+	before := len(s.Requests())
+	fault := f.fault
+	fault.Operation = op.name
+	s.AddFault(fault)
+	err := op.do(t.Context(), c)
+	want := f.outcome
+	if op.name == sandbox.OpRemoveOrganizationClients && f.bodiless != "" {
+		want = f.bodiless
+	}
+	j := f.judged(t, err, want)
+	if want == engine.Blocked {
+		blocked := op.name
+		if f.fault.Status == http.StatusUnauthorized {
+			blocked = "*"
+		}
+		if j.Operation != blocked {
+			t.Errorf("blocks %q, want %q", j.Operation, blocked)
+		}
+	}
+	sent := 0
+	for _, r := range s.Requests()[before:] {
+		if r.Operation == op.name {
+			sent++
+		}
+	}
+	again := op.landed == nil && (f.fault.DropBefore || f.fault.DropAfter) && sent == 2 // net/http repeats a read on a new connection
+	if sent != max(f.requests, 1) && !again {
+		t.Errorf("%d requests, want %d", sent, max(f.requests, 1))
+	}
+	if op.landed == nil {
+		return
+	}
+	if got := op.landed(s); got != (f.effect == landed) {
+		t.Errorf("the tenant was changed: %t", got)
+	}
+	if err != nil && engine.NoEffect(err) != (f.effect == none) {
+		t.Errorf("that it had no effect is said to be sure: %t", engine.NoEffect(err))
+	}
+}
+
+func (f matrixFault) atTokenEndpoint(t *testing.T) {
+	s, c := matrixTenant(t, "", "", f.timeout())
+	fault := f.fault
+	fault.Operation = sandbox.OpToken
+	if f.name == "200, another record" {
+		fault.Body = `{"access_token":5,"token_type":"mac"}`
+	}
+	s.AddFault(fault)
+	_, err := c.CreateTemplate(t.Context(), apiclient.TemplateRequest{Name: "n", Type: "t", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva"})
+	want := f.outcome
+	if f.token != "" {
+		want = f.token
+	}
+	f.judged(t, err, want)
+	if made := len(s.Templates()); err != nil && (made > 0 || !engine.NoEffect(err)) {
+		t.Errorf("%d templates without a token; surely none: %t", made, engine.NoEffect(err))
+	}
+	if err != nil && strings.Contains(err.Error(), s.ClientSecret()) {
+		t.Error("the error has the client's secret in it")
+	}
+}
+
+// judged checks the consequence of an error.
+func (f matrixFault) judged(t *testing.T, err error, want ledger.Outcome) engine.Judgement {
+	t.Helper()
+	j := engine.Judge(err)
+	if j.Outcome != want {
+		t.Fatalf("%s (%v), want %s", j.Outcome, err, want)
+	}
+	if j.After < f.after || f.after > 0 && j.After > f.after {
+		t.Errorf("again in %v, want %v", j.After, f.after)
+	}
+	if j.Counts != (want == engine.Transient) {
+		t.Errorf("an attempt is counted: %t", j.Counts)
+	}
+	return j
+}
+
+// TestFaultsOnTheWay: there is no server, or it is another one.
+func TestFaultsOnTheWay(t *testing.T) {
+	impostor := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s %s was sent to a server without a good certificate", r.Method, r.URL)
+	}))
+	defer impostor.Close()
+	impostor.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // it logs the refused handshakes
+	impostor.StartTLS()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	for name, origin := range map[string]string{
+		"the certificate is not trusted":  impostor.URL,
+		"no TLS where there should be":    strings.Replace(plain.URL, "http:", "https:", 1),
+		"no server listens":               "http://127.0.0.1:1", // no test is ever given that port
+		"the name does not exist":         "https://api.orgops.invalid",
+		"the name is not one that can be": "https://" + strings.Repeat("a", 64) + ".invalid",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, op := range operations() {
+				t.Run(op.name, func(t *testing.T) {
+					s, c := matrixTenant(t, origin+"/api/v2", "", 0)
+					err := op.do(t.Context(), c)
+					if j := engine.Judge(err); j.Outcome != engine.Transient || !j.Counts {
+						t.Errorf("%s (%v), want transient, an attempt counted", j.Outcome, err)
+					}
+					var lost *apiclient.TransportError
+					if !errors.As(err, &lost) || op.landed != nil && op.landed(s) {
+						t.Errorf("got %v", err)
+					}
+					// TLS has sent its hello, which counts out of caution.
+					if sure := !strings.Contains(name, "TLS") && !strings.Contains(name, "certificate"); sure && !engine.NoEffect(err) {
+						t.Errorf("not sure that nothing was sent: %v", err)
+					}
+				})
+			}
+			t.Run(sandbox.OpToken, func(t *testing.T) {
+				_, c := matrixTenant(t, "", origin+"/oauth/token/", 0)
+				_, err := c.DiscoveryDomain(t.Context(), org, dom)
+				if j := engine.Judge(err); j.Outcome != engine.Transient || !j.Counts || !engine.NoEffect(err) {
+					t.Errorf("%+v, want transient, an attempt counted, nothing done", j)
+				}
+			})
+		})
+	}
+}

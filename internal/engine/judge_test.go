@@ -1,0 +1,210 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+)
+
+// Errors as package pace returns them.
+type (
+	noPermit struct {
+		after    time.Duration
+		stopping bool
+	}
+	blocked struct{ after time.Duration }
+)
+
+func (noPermit) Error() string            { return "no permit" }
+func (e noPermit) RetryIn() time.Duration { return e.after }
+func (e noPermit) Stopping() bool         { return e.stopping }
+func (blocked) Error() string             { return "blocked for all" }
+func (e blocked) RetryIn() time.Duration  { return e.after }
+func (blocked) Blocked() bool             { return true }
+
+// Errors of package pace have the methods that Judge uses.
+var (
+	_ interface {
+		RetryIn() time.Duration
+		Stopping() bool
+	} = &pace.NoPermitError{}
+	_ interface {
+		RetryIn() time.Duration
+		Blocked() bool
+	} = &pace.BlockedError{}
+)
+
+// redisAnswer is an error that Redis answers.
+type redisAnswer string
+
+func (a redisAnswer) Error() string { return string(a) }
+func (redisAnswer) RedisError()     {}
+
+func answer(status int) *apiclient.Error {
+	return &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: "GET", Path: "/x", Status: status, Message: "says so"}
+}
+
+// TestJudge checks the consequence of each error, also of one that is wrapped or joined.
+func TestJudge(t *testing.T) {
+	const s = time.Second
+	lacksScope := answer(403)
+	lacksScope.Code = "insufficient_scope"
+	lacksScopeInWords := answer(403)
+	lacksScopeInWords.Message = "Insufficient scope, expected any of: read:x"
+	throttled := answer(429)
+	throttled.RetryAfter = 7 * s
+	overloaded := answer(503)
+	overloaded.RetryAfter = 90 * s
+	overloadedForLong := answer(503)
+	overloadedForLong.RetryAfter = 20 * time.Hour
+
+	type judged struct {
+		Outcome   ledger.Outcome
+		After     time.Duration
+		Counts    bool
+		Operation string
+	}
+	trouble := judged{engine.Transient, 0, true, ""}
+	refused := judged{engine.Refused, 0, false, ""}
+	invalid := judged{engine.InvalidRow, 0, false, ""}
+	stopping := judged{engine.Stopping, 0, false, ""}
+	all := judged{engine.Blocked, 30 * s, false, "*"}
+	one := judged{engine.Blocked, 30 * s, false, apiclient.OpGetDiscoveryDomain}
+	away := judged{engine.Transient, 10 * s, false, ""}
+	unreachable := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	paced := func(after time.Duration) judged { return judged{engine.Paced, after, false, ""} }
+
+	for _, test := range []struct {
+		name string
+		err  error
+		want judged
+	}{
+		{"nothing", nil, judged{ledger.Done, 0, false, ""}},
+
+		{"not yet", engine.NotYet("no", 15*s), judged{engine.NotYetFound, 15 * s, false, ""}},
+		{"later", engine.Later("no", 3*s), paced(3 * s)},
+		{"expired", engine.Expire("over", nil), judged{engine.Expired, 0, false, ""}},
+		{"refused", engine.Refuse("no %d", 1), refused},
+		{"invalid", engine.Invalid(errors.New("no")), invalid},
+		{"transient", engine.Retry(errors.New("no")), trouble},
+		{"a refusal that may pass", engine.Retry(engine.Refuse("no")), trouble},
+		{"a 404 that may pass", engine.Retry(answer(404)), trouble},
+		{"stopping", engine.ErrStopping, stopping},
+		{"stopped run", engine.ErrStopped, judged{engine.Stopped, 0, false, ""}},
+		{"superseded", engine.ErrSuperseded, judged{engine.Superseded, 0, false, ""}},
+		{"a newer member", &engine.UnknownError{What: "a member"}, judged{engine.Unrecognized, 5 * s, false, ""}},
+
+		{"no permit", noPermit{after: 20 * s}, paced(20 * s)},
+		{"no permit, at once", noPermit{}, paced(s)},
+		{"no permit, stopping", noPermit{after: 20 * s, stopping: true}, stopping},
+		{"no permit of package pace", &pace.NoPermitError{After: 5 * s, Why: "it is used up"}, paced(5 * s)},
+		{"blocked", blocked{30 * s}, judged{engine.Blocked, 30 * s, false, ""}},
+		{"blocked, the probe is due", blocked{}, judged{engine.Blocked, 30 * s, false, ""}},
+		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s}, judged{engine.Blocked, 30 * s, false, ""}},
+
+		{"no permit for a year", noPermit{after: 365 * 24 * time.Hour}, paced(time.Hour)},
+		{"no permit of package pace for two hours", &pace.NoPermitError{After: 2 * time.Hour, Why: "the budget of 1/h is spent"}, paced(time.Hour)},
+		{"blocked for a year", blocked{365 * 24 * time.Hour}, judged{engine.Blocked, time.Hour, false, ""}},
+
+		{"token: no answer", &apiclient.TokenError{}, trouble},
+		{"token: 400", &apiclient.TokenError{Status: 400}, all},
+		{"token: 401", &apiclient.TokenError{Status: 401}, all},
+		{"token: 403", &apiclient.TokenError{Status: 403}, all},
+		{"token: 404", &apiclient.TokenError{Status: 404}, all},
+		{"token: 408", &apiclient.TokenError{Status: 408}, trouble},
+		{"token: 429", &apiclient.TokenError{Status: 429, RetryAfter: 9 * s}, paced(9 * s)},
+		{"token: 429 without Retry-After", &apiclient.TokenError{Status: 429}, paced(s)},
+		{"token: 503", &apiclient.TokenError{Status: 503}, trouble},
+		{"token: no answer in it", &apiclient.TokenError{Status: 200}, trouble},
+
+		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s}, judged{engine.Transient, 90 * s, true, ""}},
+		{"503 with Retry-After", overloaded, judged{engine.Transient, 90 * s, true, ""}},
+		{"503 with Retry-After of a day", overloadedForLong, judged{engine.Transient, time.Hour, true, ""}},
+
+		{"302", answer(302), refused},
+		{"304", answer(304), refused},
+		{"400", answer(400), refused},
+		{"401", answer(401), all},
+		{"402", answer(402), refused},
+		{"403", answer(403), refused},
+		{"403 insufficient_scope", lacksScope, one},
+		{"403 in words", lacksScopeInWords, one},
+		{"404", answer(404), refused},
+		{"408", answer(408), trouble},
+		{"409", answer(409), refused},
+		{"410", answer(410), refused},
+		{"413", answer(413), refused},
+		{"422", answer(422), refused},
+		{"429", throttled, paced(7 * s)},
+		{"429 without Retry-After", answer(429), paced(s)},
+		{"500", answer(500), trouble},
+		{"502", answer(502), trouble},
+		{"503", answer(503), trouble},
+		{"504", answer(504), trouble},
+
+		{"an answer that cannot be read", &apiclient.AnswerError{Status: 200, Err: errors.New("x")}, trouble},
+		{"no connection", &apiclient.TransportError{Err: errors.New("x")}, trouble},
+		{"timeout", &apiclient.TransportError{Sent: true, Err: context.DeadlineExceeded}, trouble},
+		{"own request not valid", &apiclient.ValidationError{Fields: []apiclient.FieldError{{Field: "f", Rule: "r", Value: "v"}}}, invalid},
+		{"id not valid", apiclient.CheckID("organization_id", "a/b"), invalid},
+		{"host not a name", dnscheck.CheckHost("not a name"), refused},
+		{"no token", &dnscheck.QuestionError{Host: "h", Problem: "p"}, refused},
+
+		{"redis: no memory", redisAnswer("OOM command not allowed when used memory > 'maxmemory'."), away},
+		{"redis: no memory, in a script of 6.2", redisAnswer("ERR Error running script (call to f_1f): @user_script:3: @user_script: 3: -OOM command not allowed when used memory > 'maxmemory'."), away},
+		{"redis: no disk", redisAnswer("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."), away},
+		{"redis: a replica", redisAnswer("READONLY You can't write against a read only replica."), away},
+		{"redis: too few replicas", redisAnswer("NOREPLICAS Not enough good replicas to write."), away},
+		{"redis: loading", redisAnswer("LOADING Redis is loading the dataset in memory"), away},
+		{"redis: cluster down", redisAnswer("CLUSTERDOWN The cluster is down"), away},
+		{"redis: master down", redisAnswer("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), away},
+		{"redis: no connection", unreachable, away},
+		{"redis: wrong type", redisAnswer("WRONGTYPE Operation against a key holding the wrong kind of value"), trouble},
+		{"redis: a script fails", redisAnswer("ERR user_script:3: OOM is no function"), trouble},
+		{"redis: may not", redisAnswer("NOPERM this user has no permissions to run the 'set' command"), trouble},
+		{"redis: nothing there", redis.Nil, trouble},
+		{"redis: the connection breaks", &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset")}, trouble},
+		{"redis: silent", io.EOF, trouble},
+		{"no connection to the API", &apiclient.TransportError{Err: unreachable}, trouble},
+		{"no connection to the token endpoint", &apiclient.TokenError{Err: unreachable}, trouble},
+		{"text that names an answer", errors.New("OOM command not allowed"), trouble},
+
+		{"context cancelled", context.Canceled, trouble},
+		{"context over", context.DeadlineExceeded, trouble},
+		{"anything else", errors.New("redis: connection refused"), trouble},
+	} {
+		forms := map[string]error{"": test.err}
+		if test.err != nil {
+			forms[", wrapped"] = fmt.Errorf("read the domain: %w", fmt.Errorf("once more: %w", test.err))
+			forms[", joined"] = errors.Join(test.err, errors.New("and more"))
+		}
+		for form, err := range forms {
+			t.Run(test.name+form, func(t *testing.T) {
+				j := engine.Judge(err)
+				got := judged{j.Outcome, j.After, j.Counts, j.Operation}
+				if test.want == away && got.After >= away.After*9/10 && got.After <= away.After*11/10 {
+					got.After = away.After // it is spread
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("the consequence (-want +got):\n%s", diff)
+				}
+				if err != nil && j.Reason != err.Error() {
+					t.Errorf("reason %q, want the text of the error %q", j.Reason, err)
+				}
+			})
+		}
+	}
+}
