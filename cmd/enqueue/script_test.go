@@ -260,7 +260,7 @@ func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 // half makes a run in the core of which no rows come.
 func half(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "half RUN KIND")
-	_, _, _, err := of(ts).ledger().CreateInCore(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
+	_, _, _, err := of(ts).ledger().Create(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
 	ts.Check(err)
 }
 

@@ -159,7 +159,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	observed := observedDNS{checker, w.metrics, w.traces, t.Name}
 	notify := tasks.NewNotices(tasks.NoticesConfig{Tenant: t.Name, Webhooks: hooks, Enqueuer: w.queue, Meter: w.metrics, Logger: w.logger})
 	config := tasks.Config{
-		Tenant: t.Name, API: api, DNS: observed, Ledger: w.ledger, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
+		Tenant: t.Name, API: api, DNS: observed, Pace: limiter, Enqueuer: w.queue, Meter: w.metrics, Ended: w.traces.Ended(), Logger: w.logger,
 		MaxClientsPerRequest: t.MaxClientsPerRequest, ClientLimit: pace.NewClientLimit(w.redis, t.Name), RequestTimeout: api.Timeout(),
 		TrustPayload: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter), AllowUnproven: t.AllowUnproven, Notices: notify, Webhooks: hooks, Stopping: w.stopping,
 		Memories: watch.New(w.redis, t.Name), Rules: t.rules,

@@ -20,7 +20,7 @@ func TestCoreActions(t *testing.T) {
 	l := runs.New(rdb)
 	taker := intake.New(rdb, l)
 	ctx := t.Context()
-	_, run, _, err := l.CreateInCore(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	_, run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestStopped(t *testing.T) {
 func TestQueueIsPaused(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
-	r, _, _, err := l.CreateInCore(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	r, _, _, err := l.Create(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
 		t.Fatal(err)
 	}
