@@ -15,8 +15,6 @@ var (
 		"Runs that have not ended. A row enqueued on its own counts as a run.", []string{"tenant"}, nil)
 	rowsOpen = prometheus.NewDesc("orgops_rows_open",
 		"Submitted rows of these runs that are not settled.", []string{"tenant"}, nil)
-	lostRows = prometheus.NewDesc("orgops_lost_rows",
-		"Open rows without a task, as of the last check. The workers check every five minutes.", []string{"tenant"}, nil)
 )
 
 // The open runs are read again after runsEvery, and not before what that took is a
@@ -49,7 +47,6 @@ type runSource struct {
 func (s *runSource) describe(ch chan<- *prometheus.Desc) {
 	ch <- runsOpen
 	ch <- rowsOpen
-	ch <- lostRows
 }
 
 func (s *runSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
@@ -58,7 +55,7 @@ func (s *runSource) read(ctx context.Context) (all []prometheus.Metric, err erro
 		return nil, err
 	}
 	for tenant, o := range open {
-		all = append(all, gauge(runsOpen, float64(o.Runs), tenant), gauge(rowsOpen, float64(o.Rows), tenant), gauge(lostRows, float64(o.Lost), tenant))
+		all = append(all, gauge(runsOpen, float64(o.Runs), tenant), gauge(rowsOpen, float64(o.Rows), tenant))
 	}
 	return all, nil
 }

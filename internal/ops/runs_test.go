@@ -525,7 +525,7 @@ func TestOpenRowsArePaged(t *testing.T) {
 func TestWhatStrangersWroteIsInert(t *testing.T) {
 	d := newDesk(t)
 	const script = `<script>alert(1)</script>`
-	_, header, _, err := d.ledger.CreateInCore(t.Context(), ledger.NewRun{
+	_, header, _, err := d.ledger.Create(t.Context(), ledger.NewRun{
 		ID: "a", Kind: tasks.TypeVerify, Tenant: "default",
 		Description: ledger.Description{Label: script, Caller: script, Format: "csv", Columns: []string{"organization_id", "discovery_domain_id"}},
 	})
