@@ -205,7 +205,7 @@ func TestFacade(t *testing.T) {
 		run:    runs.Run{Label: `a\tb`, Format: "jsonl", Caller: "crm", Digest: digest, Sealed: true, Stored: 8, Total: 8, Counts: map[string]int64{}},
 		open:   []string{`0 "" false`, `1 "" false`, `2 "" false`, `3 "" false`, `4 "" false`, `5 "" false`, `6 "" false`, `7 "" false`},
 		rows:   texts,
-		found:  []string{`5 {"organization_id":"org_5"}`, `0 {"organization_id":"org_0"}`},
+		found:  []string{`5{"organization_id":"org_5"}`, `0{"organization_id":"org_0"}`},
 		states: []string{},
 	}
 	compare := func(when string, states ...string) {
@@ -355,10 +355,10 @@ func TestFacadeIDs(t *testing.T) {
 		member string
 	}{
 		"other kind":               {inCore(ledger.NewRun{ID: "new", Kind: "domain:verify", Tenant: "acme"}), "kind"},
-		"other digest":                  {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}), "content"},
-		"other tenant":                  {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "beta"}), "tenant"},
-		"single row":                    {single("new", "acme"), "content"},
-		"single row, other tenant":      {single("new", "beta"), "tenant"},
+		"other digest":             {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}), "content"},
+		"other tenant":             {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "beta"}), "tenant"},
+		"single row":               {single("new", "acme"), "content"},
+		"single row, other tenant": {single("new", "beta"), "tenant"},
 	} {
 		if e, ok := errors.AsType[*runs.MismatchError](c.err); !ok || e.Member != c.member {
 			t.Errorf("%s: %v, want a mismatch of the %s", name, c.err, c.member)

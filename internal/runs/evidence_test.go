@@ -14,8 +14,8 @@ import (
 // and deleted with the run.
 func TestEvidenceOfSettledRows(t *testing.T) {
 	l, _ := newLedger(t)
-	core := submitInCore(t, l, ledger.NewRun{ID: "a", Kind: updates, Tenant: "acme"}, 300, 200)
-	for number, rows := range []int{300, 200} {
+	core := submitInCore(t, l, ledger.NewRun{ID: "a", Kind: updates, Tenant: "acme"}, 200, 200)
+	for number, rows := range []int{200, 200} {
 		var endings []ledger.Ending
 		for range rows {
 			endings = append(endings, ledger.Result{Outcome: ledger.Done, Evidence: fmt.Appendf(nil, "proof of %d\x00", number)})
@@ -23,12 +23,12 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 		core.end(number, endings...)
 	}
 	all := collect(t, l.Evidence(t.Context(), "a"))
-	if len(all) != 500 || all[299].Item != 299 || string(all[299].Evidence) != "proof of 0\x00" || all[300].Item != 300 || string(all[300].Evidence) != "proof of 1\x00" {
+	if len(all) != 400 || all[199].Item != 199 || string(all[199].Evidence) != "proof of 0\x00" || all[200].Item != 200 || string(all[200].Evidence) != "proof of 1\x00" {
 		t.Errorf("%d rows with evidence", len(all))
 	}
-	state, err := l.Row(t.Context(), "a", 307, "record")
+	state, err := l.Row(t.Context(), "a", 207, "record")
 	if err != nil || string(state.Evidence) != "proof of 1\x00" || state.Fate == nil || state.Fate.Outcome != "done" {
-		t.Errorf("row 307 is %+v, %v", state, err)
+		t.Errorf("row 207 is %+v, %v", state, err)
 	}
 	if all := fates(t, l, "a"); len(all) != 0 {
 		t.Errorf("rows that are plainly done have results %v", all)
