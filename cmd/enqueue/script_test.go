@@ -25,7 +25,6 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/watch"

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
-
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
@@ -29,7 +29,6 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
-	"orgops/tasks"
 )
 
 // lookSite is the pages of a worker whose tenant is a sandbox's.
@@ -420,7 +419,7 @@ func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = worker.ProcessTask(t.Context(), asynq.NewTask(kinds.Verify, payload)) // its result is in the ledger
+			_ = worker.ProcessTask(t.Context(), asynq.NewTask(string(kinds.Verify), payload)) // its result is in the ledger
 		}
 		now = now.Add(13 * time.Minute)
 	}

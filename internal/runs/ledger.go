@@ -124,7 +124,11 @@ func (l *Ledger) header(ctx context.Context, id string) (ledger.Run, error) {
 	if err := checkID(id); err != nil {
 		return ledger.Run{}, err
 	}
-	return l.core.Get(ctx, ledger.RunID(id))
+	run, err := l.core.Get(ctx, ledger.RunID(id))
+	if errors.Is(err, ErrNotFound) {
+		err = fmt.Errorf("run %s: %w", id, ErrNotFound)
+	}
+	return run, err
 }
 
 // Get returns a run with exact counts, or [ErrNotFound].
