@@ -14,12 +14,16 @@ import (
 // endScan ends a scan that found no rows.
 func endScan(t *testing.T, l *runs.Ledger, id string) {
 	t.Helper()
-	run, err := l.Core().Get(t.Context(), ledger.RunID(id))
+	core := l.Core()
+	run, err := core.Get(t.Context(), ledger.RunID(id))
 	if err == nil {
-		_, err = l.Core().Commit(t.Context(), run, nil)
+		_, err = core.AddStep(t.Context(), run, ledger.ScanStep{Number: run.Scan.Step, Progress: run.Scan.Progress, Last: true})
 	}
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		run, _, err = core.CommitFound(t.Context(), run)
+	}
+	if err != nil || !run.Ended() {
+		t.Fatalf("run %s, ended %v: %v", id, run.Ended(), err)
 	}
 }
 

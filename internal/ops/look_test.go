@@ -300,7 +300,7 @@ func TestPathsThatClimbAreNotFound(t *testing.T) {
 }
 
 func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
-	const queue = "/monitor/api/queues/acme.dns.fast"
+	const queue = "/monitor/api/queues/acme.rows"
 	for _, c := range []struct {
 		name, method, path, body string
 		want                     int
@@ -320,10 +320,12 @@ func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newLookSite(t, true)
-			s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
-			named := strings.NewReplacer("run-1-0-0", redistest.TaskID(t, s.rdb, "acme.dns.fast", "run-1-0-0"))
+			task := asynq.NewTask("domain:verify", []byte(`{}`))
+			if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(t.Context(), task, asynq.Queue("acme.rows"), asynq.TaskID("run-1-0-0")); err != nil {
+				t.Fatal(err)
+			}
 			request := func(site string) *httptest.ResponseRecorder {
-				r := httptest.NewRequest(c.method, named.Replace(c.path), strings.NewReader(named.Replace(c.body)))
+				r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
 				r.Host = "127.0.0.1:8080"
 				r.Header.Set("Sec-Fetch-Site", site)
 				w := httptest.NewRecorder()
@@ -337,7 +339,7 @@ func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
 			if w.Code != c.want {
 				t.Errorf("%s %s: %d %s, want %d", c.method, c.path, w.Code, w.Body, c.want)
 			}
-			info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo("acme.dns.fast")
+			info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo("acme.rows")
 			if err != nil {
 				t.Fatal(err)
 			}
