@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/producer"
 	"orgops/tasks"
 )
@@ -149,9 +150,7 @@ func TestSubmitRefuses(t *testing.T) {
 func TestSubmitMismatch(t *testing.T) {
 	rdb := redistest.New(t)
 	p := producer.New(rdb)
-	if _, _, err := runs.New(rdb).Create(t.Context(), runs.Run{ID: "old", Kind: tasks.TypeRecheck, Tenant: "default"}); err != nil {
-		t.Fatal(err)
-	}
+	runstest.Create(t, runs.New(rdb), ledger.NewRun{ID: "old", Kind: tasks.TypeRecheck})
 	submit := func(id, kind, row, tenant string) error {
 		_, err := p.Submit(t.Context(), producer.Row{ID: id, Kind: kind, Row: []byte(row), Tenant: tenant})
 		return err

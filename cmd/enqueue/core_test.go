@@ -184,7 +184,7 @@ func verify(ts *testscript.TestScript, args []string, change func(*kinds.VerifyC
 	defer checker.Close()
 	config := kinds.VerifyConfig{API: api, DNS: checker, Line: noLine{}, RequestTimeout: time.Second}
 	change(&config)
-	mustInCore(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
+	inSegment(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
 		return executeRow(context.Background(), core, seg, ledger.Row(item), kinds.NewVerify(config))
 	})
 }

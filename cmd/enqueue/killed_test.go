@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,11 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
@@ -179,66 +176,6 @@ func (p *producing) ends(t *testing.T) {
 	}
 }
 
-// floor is where rows are taken up: a worker that does nothing but settle
-// them, as many as it is let.
-type floor struct {
-	queue  string
-	ledger *runs.Ledger
-	let    chan struct{}
-	finish func()         // lets everything be run
-	ran    []atomic.Int32 // by row
-}
-
-// work is what a task has of its rows.
-type work struct {
-	Item  *int64  `json:"item"`
-	Items []int64 `json:"items"`
-}
-
-func (w work) rows() []int64 {
-	if w.Item != nil {
-		return []int64{*w.Item}
-	}
-	return w.Items
-}
-
-func (f *floor) ProcessTask(ctx context.Context, task *asynq.Task) error {
-	<-f.let
-	var w work
-	if err := json.Unmarshal(task.Payload(), &w); err != nil {
-		return err
-	}
-	for _, item := range w.rows() {
-		f.ran[item].Add(1)
-	}
-	return f.ledger.Settle(ctx, "job", task.Type(), 0, w.rows(), "done", "")
-}
-
-// openFloor starts the worker for a queue, which at first is let do nothing.
-func openFloor(t *testing.T, queue string, rows int) *floor {
-	t.Helper()
-	f := &floor{queue: queue, ledger: runs.New(redistest.New(t)), let: make(chan struct{}, rows), ran: make([]atomic.Int32, rows)}
-	f.finish = sync.OnceFunc(func() { close(f.let) })
-	server := asynq.NewServerFromRedisClient(redistest.New(t), asynq.Config{
-		Concurrency: 32, Queues: map[string]int{queue: 1}, TaskCheckInterval: 10 * time.Millisecond, LogLevel: asynq.FatalLevel,
-	})
-	if err := server.Start(f); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		f.finish()
-		server.Shutdown()
-	})
-	return f
-}
-
-// allow lets so many tasks more be run.
-func (f *floor) allow(n int) {
-	for range n {
-		f.let <- struct{}{}
-	}
-}
-
 const (
 	// killings is how often a producer is killed.
 	killings = 20
@@ -269,13 +206,12 @@ func seeded(t *testing.T) *rand.Rand {
 // time, and checks that every row is run once.
 func TestKilledAnywhere(t *testing.T) {
 	for _, tc := range []struct {
-		name, queue string
-		args        []string
-		row         string // of organization and number
-		meanwhile   bool   // rows are worked on between the deaths
+		name string
+		args []string
+		row  string // of organization and number
 	}{
-		{"domains to verify, worked on meanwhile", "default.dns", []string{"domains", "verify"}, "org_%d,dom_%d\n", true},
-		{"clients to remove", "", []string{"clients", "remove"}, "org_%d,client_%d\n", false},
+		{"domains to verify", []string{"domains", "verify"}, "org_%d,dom_%d\n"},
+		{"clients to remove", []string{"clients", "remove"}, "org_%d,client_%d\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			outside(t)
@@ -290,17 +226,6 @@ func TestKilledAnywhere(t *testing.T) {
 			most := passOf(t, tc.args, rowFile(t, tc.args, tc.row, sample)) * (rows / sample) / 6
 			file := rowFile(t, tc.args, tc.row, rows)
 			job := append(tc.args[:2:2], "--run", "job", file)
-			hold, meanwhile := func() { executeRows(t, runs.New(redistest.New(t)), rows) }, func() {}
-			if !runs.InCore(kindOf(tc.args)) {
-				f := openFloor(t, tc.queue, rows)
-				hold = func() {
-					f.finish()
-					f.ranOnce(t)
-				}
-				if tc.meanwhile {
-					meanwhile = func() { f.allow(rows / killings / 2) }
-				}
-			}
 			for deaths := 0; deaths < killings; {
 				said, killed := killAt(t, 1+random.Int64N(most), job)
 				if !killed { // the file is in, and what is left to say is that
@@ -308,11 +233,10 @@ func TestKilledAnywhere(t *testing.T) {
 					continue
 				}
 				deaths++
-				meanwhile()
 			}
 			last := produce(t, redistest.URL(t), job...)
 			last.ends(t)
-			hold()
+			executeRows(t, runs.New(redistest.New(t)), rows)
 		})
 	}
 }
@@ -372,60 +296,6 @@ func killAt(t *testing.T, octet int64, args []string) (said int64, killed bool) 
 	return g.octets(), killed
 }
 
-// ranOnce waits for the end of the run and of its tasks, and holds that all of
-// its rows were run once and are counted.
-func (f *floor) ranOnce(t *testing.T) {
-	t.Helper()
-	rows := int64(len(f.ran))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	r := f.emptied(ctx, t)
-	if !r.Ended() || r.Total != rows || r.Counts["done"] != rows {
-		t.Errorf("ended %v: %d rows, %d settled, counts %v: want %d done", r.EndedAt, r.Total, r.Settled, r.Counts, rows)
-	}
-	for item := range f.ran {
-		if n := f.ran[item].Load(); n != 1 {
-			t.Fatalf("row %d was run %d times", item, n)
-		}
-	}
-	if all, err := f.ledger.List(t.Context()); err != nil || len(all) != 1 {
-		t.Errorf("%d runs, %v: want one", len(all), err)
-	}
-}
-
-// emptied waits until no task is left to be run, and returns the run as it is
-// then.
-func (f *floor) emptied(ctx context.Context, t *testing.T) runs.Run {
-	t.Helper()
-	inspector := asynq.NewInspectorFromRedisClient(redistest.New(t))
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		info, err := inspector.GetQueueInfo(f.queue)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := f.ledger.Get(ctx, "job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		left := info.Pending + info.Active + info.Scheduled + info.Retry
-		if left == 0 {
-			return r
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%d tasks are left, %d of %d rows are settled", left, r.Settled, r.Total)
-		}
-	}
-}
-
-// kindOf returns the kind of the rows that a command submits.
-func kindOf(args []string) string {
-	return map[string]string{"domains": "domain:verify", "clients": "clients:remove"}[args[0]]
-}
-
 // executeRows executes the rows of the run in the core, and holds that there are so many
 // different ones, that each was released once, and that the run ends with them.
 func executeRows(t *testing.T, l *runs.Ledger, rows int) {
@@ -481,12 +351,12 @@ func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 // once: each stops at a random byte until the other has stopped too.
 func TestTwoProducersAtOnce(t *testing.T) {
 	for _, tc := range []struct {
-		name, queue string
-		args        []string
-		row         string
+		name string
+		args []string
+		row  string
 	}{
-		{"domains to verify", "default.dns", []string{"domains", "verify"}, "org_%d,dom_%d\n"},
-		{"clients to remove", "", []string{"clients", "remove"}, "org_%d,client_%d\n"},
+		{"domains to verify", []string{"domains", "verify"}, "org_%d,dom_%d\n"},
+		{"clients to remove", []string{"clients", "remove"}, "org_%d,client_%d\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			outside(t)
@@ -516,13 +386,7 @@ func TestTwoProducersAtOnce(t *testing.T) {
 			for i := range producers {
 				producers[i].ends(t)
 			}
-			if runs.InCore(kindOf(tc.args)) {
-				executeRows(t, runs.New(redistest.New(t)), rows)
-				return
-			}
-			f := openFloor(t, tc.queue, rows)
-			f.finish()
-			f.ranOnce(t)
+			executeRows(t, runs.New(redistest.New(t)), rows)
 		})
 	}
 }
@@ -532,12 +396,12 @@ func TestTwoProducersAtOnce(t *testing.T) {
 // and every row is submitted once.
 func TestRedisKilledUnderAProducer(t *testing.T) {
 	for _, tc := range []struct {
-		name, queue string
-		args        []string
-		row         string
+		name string
+		args []string
+		row  string
 	}{
-		{"domains to verify", "default.dns", []string{"domains", "verify"}, "org_%d,dom_%d\n"},
-		{"clients to remove", "", []string{"clients", "remove"}, "org_%d,client_%d\n"},
+		{"domains to verify", []string{"domains", "verify"}, "org_%d,dom_%d\n"},
+		{"clients to remove", []string{"clients", "remove"}, "org_%d,client_%d\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			outside(t)
@@ -559,18 +423,7 @@ func TestRedisKilledUnderAProducer(t *testing.T) {
 			server.Restart()
 			p.ends(t)
 			l := runs.New(server.Client())
-			if runs.InCore(kindOf(tc.args)) {
-				executeRows(t, l, rows)
-				return
-			}
-			tasks, err := asynq.NewInspectorFromRedisClient(server.Client()).ListPendingTasks(tc.queue, asynq.PageSize(2*rows))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := l.Get(t.Context(), "job")
-			if err != nil || !r.Sealed || r.Total != rows || len(tasks) != rows {
-				t.Errorf("sealed %v with %d rows, %d tasks, %v: want %d", r.Sealed, r.Total, len(tasks), err, rows)
-			}
+			executeRows(t, l, rows)
 		})
 	}
 }

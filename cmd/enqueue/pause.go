@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"orgops/internal/cli"
-	"orgops/internal/runs"
 )
 
 type pauseCommand struct{ oneRun }
@@ -27,16 +24,11 @@ type resumeCommand struct{ oneRun }
 
 // Run resumes the run.
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connectToHandIn(ctx); err != nil {
+	if err := t.connect(ctx); err != nil {
 		return err
 	}
 	told, err := cli.Resume(ctx, t.intake(), c.ID)
-	switch {
-	case errors.Is(err, runs.ErrUnsealed), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrNotFound):
-		return err
-	case err != nil && ctx.Err() != nil:
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: only a part of run %s is resumed; for the rest, resume it again", c.ID)}
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	return t.told(ctx, c.ID, told)

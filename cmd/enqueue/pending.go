@@ -97,7 +97,6 @@ type walkJSON struct {
 	sweep.Progress
 	Waits   string     `json:"waits,omitempty"`    // why it does not go on
 	NextTry *time.Time `json:"next_try,omitempty"` // null: not known
-	LostAt  *time.Time `json:"lost_at,omitempty"`  // null: a task stands for it, or it has ended
 }
 
 func walkAsJSON(r runs.Run) *walkJSON {
@@ -112,9 +111,6 @@ func walkAsJSON(r runs.Run) *walkJSON {
 	j.Waits = r.Walk.Note
 	if !r.Walk.Next.IsZero() {
 		j.NextTry = &r.Walk.Next
-	}
-	if !r.Walk.LostAt.IsZero() {
-		j.LostAt = &r.Walk.LostAt
 	}
 	return j
 }

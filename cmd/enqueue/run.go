@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
@@ -61,7 +60,6 @@ type grammar struct {
 		Follow followCommand `cmd:"" help:"Show the progress of runs until they have ended."`
 		Pause  pauseCommand  `cmd:"" help:"Pause a run: rows in progress finish, no others start."`
 		Resume resumeCommand `cmd:"" help:"Resume a paused run."`
-		Repair repairCommand `cmd:"" help:"Enqueue rows again whose tasks Redis has lost."`
 		Cancel cancelCommand `cmd:"" help:"Cancel a run: settle its open rows as cancelled."`
 		Delete deleteCommand `cmd:"" help:"Delete a run that has ended."`
 		Failed failedCommand `cmd:"" help:"Write the failed rows to standard output, ready to be submitted again."`
@@ -182,7 +180,7 @@ func (t *tool) connectToHandIn(ctx context.Context) error {
 
 // intake is what hands rows in; it is there after connect.
 func (t *tool) intake() intake.Intake {
-	i := intake.NewBy(t.traces.Around(asynq.NewClientFromRedisClient(t.redis)), t.redis, t.ledger)
+	i := intake.New(t.redis, t.ledger)
 	i.Traceparent = t.submission
 	return i
 }

@@ -137,7 +137,7 @@ func (t *tool) heldUp(ctx context.Context, r runs.Run) (pace.State, error) {
 
 // pausedQueue is the queue that releases no rows of an open run; empty: it is not paused.
 func (t *tool) pausedQueue(r runs.Run) (string, error) {
-	if r.Ended() || !r.Core {
+	if r.Ended() {
 		return "", nil
 	}
 	return cli.PausedQueue(t.redis, r.Tenant)
@@ -225,7 +225,7 @@ type runJSON struct {
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
 	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
-	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "held", "incomplete", "postponed", "being resumed", "being repaired", "being cancelled" or "ended"
+	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "held", "incomplete", "postponed", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`
@@ -233,8 +233,6 @@ type runJSON struct {
 	EndedAt   *time.Time       `json:"ended_at"` // null: it has not
 	Cancelled bool             `json:"cancelled,omitempty"`
 	NotBefore *time.Time       `json:"not_before,omitempty"`   // until when it is postponed; null: it is not
-	Lost      int64            `json:"lost_rows,omitempty"`    // open ones without a task, at lost_at
-	LostAt    *time.Time       `json:"lost_at,omitempty"`      // null: none was
 	Walk      *walkJSON        `json:"walk,omitempty"`         // that finds the rows; null: they were submitted
 	Silent    *time.Time       `json:"silent_since,omitempty"` // null: its producer is at work, or through
 }
@@ -246,9 +244,6 @@ func runAsJSON(r runs.Run) runJSON {
 	}
 	if r.Sealed {
 		j.Rows = &r.Total
-	}
-	if r.Lost > 0 && cli.Lost(r) != "" {
-		j.Lost, j.LostAt = r.Lost, &r.LostAt
 	}
 	if since := r.SilentSince(time.Now()); !since.IsZero() {
 		j.Silent = &since

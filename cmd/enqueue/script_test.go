@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,10 +23,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/watch"
@@ -78,9 +75,6 @@ func TestScripts(t *testing.T) {
 			"announce":           announce,
 			"settings":           announceSettings,
 			"half":               half,
-			"found":              found,
-			"delete-task":        deleteTask,
-			"reconcile":          reconcile,
 			"settle":             settle,
 			"note":               note,
 			"begin":              begin,
@@ -222,21 +216,15 @@ func countOpen(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// inCore calls do with the segment of a run in the core, or reports false.
-func inCore(ts *testscript.TestScript, run string, do func(*ledger.Ledger, ledger.Segment) error) bool {
+// inSegment calls do with the segment of a run.
+func inSegment(ts *testscript.TestScript, run string, do func(*ledger.Ledger, ledger.Segment) error) {
 	l := of(ts).ledger()
 	seg, found, err := firstSegment(context.Background(), l, run)
 	ts.Check(err)
-	if found {
-		ts.Check(do(l.Core(), seg))
+	if !found {
+		ts.Fatalf("there is no run %s", run)
 	}
-	return found
-}
-
-func mustInCore(ts *testscript.TestScript, run string, do func(*ledger.Ledger, ledger.Segment) error) {
-	if !inCore(ts, run, do) {
-		ts.Fatalf("run %s is not in the core", run)
-	}
+	ts.Check(do(l.Core(), seg))
 }
 
 // storedRow holds how the ledger has a row.
@@ -269,60 +257,17 @@ func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 // half makes a run in the core of which no rows come.
 func half(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "half RUN KIND")
-	_, _, _, err := of(ts).ledger().CreateInCore(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
+	_, _, _, err := of(ts).ledger().Create(context.Background(), ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
 	ts.Check(err)
-}
-
-// found writes a run down as a scan does that has ended, and whose rows' tasks Redis has lost.
-func found(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 3, "found RUN KIND ROW...")
-	ctx, l := context.Background(), of(ts).ledger()
-	r, _, err := l.Create(ctx, runs.Run{ID: args[0], Kind: args[1], Tenant: "default", Format: intake.FormatJSONL, CreatedAt: time.Now()})
-	ts.Check(err)
-	var rows [][]byte
-	for _, row := range args[2:] {
-		rows = append(rows, []byte(row))
-	}
-	ts.Check(l.StoreRows(ctx, r.ID, 0, rows))
-	ts.Check(l.Seal(ctx, r.ID, int64(len(rows))))
-}
-
-func deleteTask(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "delete-task QUEUE ID")
-	inspector := asynq.NewInspectorFromRedisClient(of(ts).client)
-	pending, err := inspector.ListPendingTasks(args[0])
-	ts.Check(err)
-	ts.Check(inspector.DeleteTask(args[0], taskNamed(ts, pending, args[1]).ID))
-}
-
-// taskNamed is the one whose id is that, its generation counted from the run's first.
-func taskNamed(ts *testscript.TestScript, all []*asynq.TaskInfo, relative string) *asynq.TaskInfo {
-	at := slices.IndexFunc(all, func(t *asynq.TaskInfo) bool { return redistest.RelativeTaskID(t.ID) == relative })
-	if at < 0 {
-		ts.Fatalf("no task %s is pending", relative)
-	}
-	return all[at]
-}
-
-// reconcile does what the workers do now and again.
-func reconcile(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 0, "reconcile")
-	r := intake.Reconciler{Intake: intake.New(of(ts).client, of(ts).ledger()), Logger: slog.New(slog.DiscardHandler)}
-	ts.Check(r.Once(context.Background(), time.Millisecond))
 }
 
 func settle(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 4, "settle RUN ITEM OUTCOME DETAIL")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	if inCore(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
+	inSegment(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
 		return of(ts).begun.settle(context.Background(), core, seg, item, args[2], args[3])
-	}) {
-		return
-	}
-	r, err := of(ts).ledger().Get(context.Background(), args[0])
-	ts.Check(err)
-	ts.Check(of(ts).ledger().Settle(context.Background(), r.ID, r.Kind, 0, []int64{item}, args[2], args[3]))
+	})
 }
 
 // note has a row of a run in the core wait for an hour, with a reason.
@@ -330,7 +275,7 @@ func note(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "note RUN ITEM REASON")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	mustInCore(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
+	inSegment(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
 		return of(ts).begun.note(context.Background(), core, seg, item, args[2], time.Hour)
 	})
 }
@@ -340,7 +285,7 @@ func begin(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "begin RUN ITEM")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	mustInCore(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
+	inSegment(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
 		return of(ts).begun.request(context.Background(), core, seg, item)
 	})
 }

@@ -402,7 +402,7 @@ func TestStoredRows(t *testing.T) {
 	want := runs.Run{
 		ID: "job", Kind: "clients:remove", Tenant: "default", Label: `July\x1b[2J`, Format: "csv",
 		Columns: []string{"organization_id", "client_id"}, Sealed: true, Stored: 2500, Total: 2500, Counts: map[string]int64{},
-		Core: true, Digest: r.Digest, CreatedAt: r.CreatedAt, StoredAt: r.StoredAt, GiveUp: 72 * time.Hour,
+		Digest: r.Digest, CreatedAt: r.CreatedAt, StoredAt: r.StoredAt, GiveUp: 72 * time.Hour,
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("run (-want +got):\n%s", diff)

@@ -161,7 +161,7 @@ func TestPauseOfManyRows(t *testing.T) {
 	if n := d.queued(); n != 0 {
 		t.Errorf("%d tasks are in the queue while the run is paused", n)
 	}
-	if _, err := d.ledger.Resume(t.Context(), "many"); err != nil {
+	if err := d.ledger.Resume(t.Context(), "many"); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "further changes", func() bool { return patched(box) >= before+20 })

@@ -314,7 +314,7 @@ func (w *worker) listenAt(ctx context.Context, flag, addr string, certificate *t
 }
 
 // intake is what puts rows back, or hands them in, from here.
-func (w *worker) intake() intake.Intake { return intake.NewBy(w.queue, w.redis, w.ledger) }
+func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
 
 // stop fetches nothing more, lets what runs finish within the shutdown
 // timeout, and hands back the rest.

@@ -1,10 +1,7 @@
 // Command bench measures the project's real parts against what they are made
 // of, on this machine:
 //
-//	go run ./internal/bench [pickup|verify|enqueue|fresh|all|pace|lookups|proofs|silent|sweep] [--redis-url URL] [--rows N] [--rounds N] [--json]
-//
-// pickup is how long an idle worker leaves a task lying: from the enqueue to
-// the handler, beside a server with asynq's own interval of asking.
+//	go run ./internal/bench [verify|enqueue|all|pace|lookups|proofs|pages|sweep] [--redis-url URL] [--rows N] [--rounds N] [--json]
 //
 // verify is how many domains a second one worker takes from a row of two ids
 // to a verified record, on a real Redis and against a sandbox without a limit
@@ -20,14 +17,6 @@
 // with as many tasks of the same size, and read, check and store nothing. Each
 // producer has a process of its own. With --dry-run the rows are read alone, as
 // enqueue --dry-run does.
-//
-// fresh is how long a record that stands by the time its domain is looked at takes
-// to the PATCH's arrival at the tenant: from the second in which the look is due, by
-// the ledger, without a rate limit. Rows are submitted while their tokens do not
-// stand, and each is published at some moment before its second look; alone, and in
-// the same run with 10,000 other domains pending that were submitted between ten
-// seconds and a day ago. It tells the parts too: until a worker takes the look up,
-// until one takes up the confirm, until the PATCH.
 //
 // pace is how much of a tenant's rate four workers use, each a process, and what
 // they are refused: at 16/s with a burst of 50, with and without a reserve, alone
@@ -47,12 +36,6 @@
 // knows the zones' delegations, and where a new Checker has to find each. Resolvers
 // and name servers are in the same process, on loopback addresses that Linux has, and
 // take their share of the processor.
-//
-// silent is how long names wait for their verdicts, from the instant they are
-// offered to a worker's queue, while one in a hundred is on name servers that
-// never answer, and no resolver answers for it in time; beside the same load
-// without such. 1,000 a second are offered, whether they are kept up with or not. It
-// needs the loopback addresses of 127.0.0.0/8, which Linux has.
 //
 // sweep is how long a sweep of a tenant of 100,000 organizations takes, with one to
 // three verified domains each, beside the time that its requests take at the tenant's

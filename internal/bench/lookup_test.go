@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/cli"
-	"orgops/internal/redistest"
 )
 
 func TestLookups(t *testing.T) {
@@ -122,35 +121,6 @@ func TestReadDnsperf(t *testing.T) {
 	}
 }
 
-func TestSilent(t *testing.T) {
-	redistest.Single(t, ofACluster)
-	if runtime.GOOS != "linux" {
-		t.Skip("needs all of 127.0.0.0/8")
-	}
-	status, out, errs := typed(t, "silent", "--names", "20", "--silent", "2", "--rate", "200", "--rounds", "1", "--json", "--redis-url", redistest.URL(t))
-	if status != cli.StatusOK {
-		t.Fatalf("status %d: %s", status, errs)
-	}
-	var order []string
-	for _, m := range lines(t, out) {
-		if m.Wrong != 0 {
-			t.Errorf("wrong verdicts: %+v", m)
-		}
-		if m.Benchmark == "silent_summary" {
-			order = append(order, m.Mode)
-			continue
-		}
-		order = append(order, m.Variant)
-		if want := map[string]int{variantSilent: 18, variantAllWell: 20}[m.Variant]; m.Names != want || m.P50 <= 0 {
-			t.Errorf("want %d names: %+v", want, m)
-		}
-	}
-	want := []string{variantSilent, variantAllWell, "auto", variantSilent, variantAllWell, "resolvers"}
-	if diff := cmp.Diff(want, order); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestLookupTables(t *testing.T) {
 	var out bytes.Buffer
 	r := &report{out: &out}
@@ -158,8 +128,6 @@ func TestLookupTables(t *testing.T) {
 		r.lookupRound(lookupResult{Variant: variantOurs, Transport: "udp", Round: 1, Good: 200_000, Seconds: 5, PerSecond: 40_000, CPU: 6}),
 		r.lookupRound(lookupResult{Variant: variantDnsperf, Transport: "udp", Round: 1, Good: 800_000, Bad: 1, Seconds: 5, PerSecond: 160_000, CPU: 4}),
 		r.lookupSummary(lookupSummary{Transport: "udp", Concurrency: 200, Dnsperf: "-m udp -q 200", Ours: 40_000, Theirs: 160_000, Ratio: 0.25}),
-		r.silentRound(silentResult{Variant: variantSilent, Mode: "auto", Round: 1, Names: 9900, P50: 3, P90: 5, P99: 9.5, Max: 30, Silent: 60}),
-		r.silentSummary(silentSummary{Mode: "auto", Places: 250, Rate: 1000, Share: 0.01, With: 9.5, Without: 9, Ratio: 1.06}),
 	}
 	for _, err := range steps {
 		if err != nil {
@@ -173,12 +141,6 @@ ROUND    LOOKUPS   SECONDS  ERRORS  LOOKUPS/S     CPU   VARIANT
     1     800000      5.00       1     160000       5   dnsperf
 medians, lookups/s: orgops 40000 (200 at a time, 0 errors); dnsperf 160000 (-m udp -q 200)
 orgops to dnsperf over udp: 0.25 (aimed at: 0.26)
-
-silent: from the offer of a look-up to its verdict, mode auto, in ms
-ROUND   NAMES       P50       P90       P99       MAX   SILENT   WRONG   VARIANT
-    1    9900       3.0       5.0       9.5      30.0       60       0   some on silent servers
-medians of p99, ms: 9.5 with 1.0 % on silent servers, 9.0 without; 1000 look-ups/s offered, 250 at a time, 0 verdicts wrong
-with to without in mode auto: 1.06 (aimed at: at most 1.5)
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -29,7 +29,7 @@ func prepareOurs(ctx context.Context, s *store, t *tenant, file []byte) (contend
 		return nil, fmt.Errorf("submit: %w", err)
 	}
 	watched := &watchedRows{open: rows, ended: make(chan struct{})}
-	w, err := newWorker(s, t.endpoint, nil, watched, pace.Limit{})
+	w, err := newWorker(s, t.endpoint, watched, pace.Limit{})
 	if err != nil {
 		return nil, err
 	}

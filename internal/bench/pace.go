@@ -301,7 +301,7 @@ func (p paceWork) work(url string, stdin io.Reader) (err error) {
 		return fmt.Errorf("read the tenant: %w", err)
 	}
 	limit := pace.Limit{Rate: pace.Rate{Count: paceRate, Per: time.Second}, Burst: paceBurst, Reserve: p.Reserve}
-	w, err := newWorker(&store{url: url}, to, nil, nil, limit)
+	w, err := newWorker(&store{url: url}, to, nil, limit)
 	if err != nil {
 		return err
 	}

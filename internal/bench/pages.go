@@ -9,10 +9,12 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/runs"
-	"orgops/tasks"
 )
 
 // pagesLoad is what the operator's pages are looked at with.
@@ -43,19 +45,19 @@ type pagesResult struct {
 }
 
 // measurePages loads the operator's pages over many runs, one of them large: a third
-// of its rows settled badly, a third is open and waits, a third is done.
+// of its rows failed, a third is open, a third is done.
 func measurePages(ctx context.Context, s *store, load pagesLoad, rows int, out *report, progress io.Writer) (err error) {
 	rdb, err := s.client()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rdb.Close(), s.empty(context.WithoutCancel(ctx))) }()
-	ledger := runs.New(rdb)
+	l := runs.New(rdb)
 	fmt.Fprintf(progress, "making %d runs, one of them of %d rows\n", load.Runs, rows)
-	if err := manyRuns(ctx, ledger, load.Runs, rows); err != nil {
+	if err := manyRuns(ctx, l, load.Runs, rows); err != nil {
 		return err
 	}
-	pages := ops.Pages(ops.Config{Redis: rdb, Ledger: ledger, Intake: intake.New(rdb, ledger), Tenants: []ops.Tenant{{Name: "default"}}})
+	pages := ops.Pages(ops.Config{Redis: rdb, Ledger: l, Intake: intake.New(rdb, l), Tenants: []ops.Tenant{{Name: "default"}}})
 	if !out.json {
 		fmt.Fprintf(out.out, "\npages: from the request to the last byte, in ms; %d runs, the large one of %d rows\n", load.Runs, rows)
 		fmt.Fprintf(out.out, pagesLine, "LOADS", "P50", "P90", "MAX", "BYTES", "PAGE")
@@ -104,53 +106,47 @@ func loadPage(ctx context.Context, pages http.Handler, path string, loads int) (
 	return result, nil
 }
 
-// manyRuns makes the runs, the large one the newest.
+// manyRuns creates the runs, the large one the newest.
 func manyRuns(ctx context.Context, l *runs.Ledger, others, rows int) error {
-	begun := time.Now().Add(-time.Hour)
 	for i := range others - 1 {
-		id := fmt.Sprintf("run-%d", i)
-		if _, _, err := l.Create(ctx, runs.Run{ID: id, Kind: tasks.TypeVerify, Tenant: "default", CreatedAt: begun.Add(time.Duration(i) * time.Millisecond)}); err != nil {
+		_, header, _, err := l.Create(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("run-%d", i)), Kind: kinds.Verify, Tenant: tenantName})
+		if err != nil {
 			return err
 		}
 		if i%2 == 0 {
-			if err := l.Seal(ctx, id, 0); err != nil {
+			if _, err := l.Cancel(ctx, string(header.ID)); err != nil {
 				return err
 			}
 		}
 	}
-	large := runs.Run{ID: "large", Kind: tasks.TypeVerify, Tenant: "default", Format: intake.FormatCSV, Columns: []string{"organization_id", "discovery_domain_id"}}
-	if _, _, err := l.Create(ctx, large); err != nil {
+	_, header, _, err := l.Create(ctx, ledger.NewRun{
+		ID: "large", Kind: kinds.Verify, Tenant: tenantName,
+		Description: ledger.Description{Format: intake.FormatCSV, Columns: []string{"organization_id", "discovery_domain_id"}},
+	})
+	if err != nil {
 		return err
 	}
-	for from := 0; from < rows; from += runs.ChunkRows {
-		if err := largeChunk(ctx, l, from, min(rows-from, runs.ChunkRows)); err != nil {
+	stager, err := l.Core().NewStager(ctx, header)
+	if err != nil {
+		return err
+	}
+	for item := range rows {
+		if err := addRow(ctx, stager, item); err != nil {
 			return err
 		}
 	}
-	return l.Seal(ctx, "large", int64(rows))
+	_, err = stager.Commit(ctx)
+	return err
 }
 
-// largeChunk stores rows of the large run, and says what became of them.
-func largeChunk(ctx context.Context, l *runs.Ledger, from, rows int) error {
-	stored := make([][]byte, rows)
-	var done, refused, open []int64
-	for i := range stored {
-		item := int64(from + i)
-		stored[i] = fmt.Appendf(nil, `["org_%d","dom_%d"]`, item/10, item)
-		switch item % 3 {
-		case 0:
-			done = append(done, item)
-		case 1:
-			refused = append(refused, item)
-		default:
-			open = append(open, item)
-		}
+// addRow adds a row of the large run: of three one is done, one is refused and one open.
+func addRow(ctx context.Context, stager *ledger.Stager, item int) error {
+	row := fmt.Appendf(nil, `{"organization_id":"org_%d","discovery_domain_id":"dom_%d"}`, item/10, item)
+	switch item % 3 {
+	case 0:
+		return stager.AddSettled(ctx, row, ledger.Result{Outcome: ledger.Done})
+	case 1:
+		return stager.AddSettled(ctx, row, ledger.Result{Outcome: engine.Refused, Detail: "404: the discovery domain does not exist"})
 	}
-	reason := fmt.Sprintf("not_yet: There is no TXT record at _ss-verification.org_%d.example: the name does not exist.", from)
-	return errors.Join(
-		l.StoreRows(ctx, "large", int64(from), stored),
-		l.Settle(ctx, "large", tasks.TypeVerify, 0, done, string(tasks.Done), ""),
-		l.Settle(ctx, "large", tasks.TypeVerify, 0, refused, string(tasks.Refused), "404: the discovery domain does not exist"),
-		l.Note(ctx, "large", 0, open, reason, time.Now().Add(time.Hour)),
-	)
+	return stager.Add(ctx, row)
 }

@@ -10,36 +10,30 @@ import (
 
 // The variants' names, as JSON has them.
 const (
-	variantOurs    = "orgops"
-	variantDefault = "asynq_default"
-	variantNoop    = "asynq_noop"
-	variantLoop    = "plain_loop"
-	variantPlain   = "asynq_enqueue"
-	variantDryRun  = "orgops_dry_run"
+	variantOurs   = "orgops"
+	variantNoop   = "asynq_noop"
+	variantLoop   = "plain_loop"
+	variantPlain  = "asynq_enqueue"
+	variantDryRun = "orgops_dry_run"
 )
 
 // titles are the variants' names for people.
 var titles = map[string]string{
 	variantOurs:    "orgops",
-	variantDefault: "asynq's own interval",
 	variantNoop:    "asynq, no-op handler",
 	variantLoop:    "plain loop",
 	variantPlain:   "asynq.Client.Enqueue, 64 goroutines",
 	variantDryRun:  "orgops, dry run",
 	variantDnsperf: "dnsperf",
-	variantSilent:  "some on silent servers",
-	variantAllWell: "none on silent servers",
 	variantWarm:    "delegations known",
 	variantCold:    "delegations unknown",
 }
 
 // What is aimed at.
 const (
-	aimP50, aimP99 = 6 * time.Millisecond, 15 * time.Millisecond
-	aimRatio       = 0.8
-	aimEnqueued    = 60_000 // rows a second
-	aimPeak        = 96     // MB
-	aimFresh       = time.Second
+	aimRatio    = 0.8
+	aimEnqueued = 60_000 // rows a second
+	aimPeak     = 96     // MB
 )
 
 // about is in every object, so that one alone can be understood.
@@ -48,66 +42,7 @@ type about struct {
 	Machine machine `json:"machine"`
 }
 
-// pickupResult is what one way of asking came to.
-type pickupResult struct {
-	Benchmark string  `json:"benchmark"` // "pickup"
-	Variant   string  `json:"variant"`
-	Tasks     int     `json:"tasks"`
-	P50       float64 `json:"p50_ms"`
-	P90       float64 `json:"p90_ms"`
-	P99       float64 `json:"p99_ms"`
-	Max       float64 `json:"max_ms"`
-	// RedisShare is the share of one core that Redis used meanwhile.
-	RedisShare float64 `json:"redis_core_share"`
-	about
-}
-
-func newPickupResult(latencies []time.Duration, redisShare float64) pickupResult {
-	at := func(q float64) float64 { return milliseconds(quantile(latencies, q)) }
-	return pickupResult{
-		Benchmark: "pickup", Tasks: len(latencies),
-		P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1), RedisShare: redisShare,
-	}
-}
-
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// freshResult is how long published records took to the PATCH, beside so many other
-// pending domains.
-type freshResult struct {
-	Benchmark string  `json:"benchmark"` // "fresh"
-	Others    int     `json:"others"`
-	Samples   int     `json:"samples"`
-	P50       float64 `json:"p50_ms"` // from when the look is due to the PATCH's arrival
-	P90       float64 `json:"p90_ms"`
-	P99       float64 `json:"p99_ms"`
-	Max       float64 `json:"max_ms"`
-	// Of the parts, the first from then to when a worker takes the look up.
-	Look    spanResult `json:"to_look"`
-	Confirm spanResult `json:"to_confirm"`
-	Patch   spanResult `json:"to_patch"`
-	about
-}
-
-type spanResult struct {
-	P50 float64 `json:"p50_ms"`
-	P99 float64 `json:"p99_ms"`
-}
-
-func newFreshResult(samples []sample, others int) freshResult {
-	var whole, look, confirm, patch []time.Duration
-	for _, s := range samples {
-		whole = append(whole, s.patch.Sub(s.due))
-		look, confirm, patch = append(look, s.look.Sub(s.due)), append(confirm, s.confirm.Sub(s.look)), append(patch, s.patch.Sub(s.confirm))
-	}
-	at := func(spans []time.Duration, q float64) float64 { return milliseconds(quantile(spans, q)) }
-	part := func(spans []time.Duration) spanResult { return spanResult{at(spans, 0.5), at(spans, 0.99)} }
-	return freshResult{
-		Benchmark: "fresh", Others: others, Samples: len(samples),
-		P50: at(whole, 0.5), P90: at(whole, 0.9), P99: at(whole, 0.99), Max: at(whole, 1),
-		Look: part(look), Confirm: part(confirm), Patch: part(patch),
-	}
-}
 
 // cpu is processor time by process, in seconds; 0: not known.
 type cpu struct {
@@ -228,55 +163,8 @@ func (r *report) begin() error {
 
 func (r *report) encode(v any) error { return json.NewEncoder(r.out).Encode(v) }
 
-func (r *report) pickups(results ...pickupResult) error {
-	if r.json {
-		for _, one := range results {
-			one.about = r.about
-			if err := r.encode(one); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	fmt.Fprintln(r.out, "\npickup: from the enqueue to the handler of an idle worker, in ms")
-	fmt.Fprintf(r.out, pickupLine, "TASKS", "P50", "P90", "P99", "MAX", "REDIS, OF A CORE", "VARIANT")
-	ms := func(f float64) string { return fmt.Sprintf("%.1f", f) }
-	for _, one := range results {
-		fmt.Fprintf(r.out, pickupLine, one.Tasks, ms(one.P50), ms(one.P90), ms(one.P99), ms(one.Max), fmt.Sprintf("%.1f %%", 100*one.RedisShare), titles[one.Variant])
-	}
-	_, err := fmt.Fprintf(r.out, pickupLine, "", ms(milliseconds(aimP50)), "", ms(milliseconds(aimP99)), "", "", "(aimed at)")
-	return err
-}
-
-func (r *report) fresh(results ...freshResult) error {
-	if r.json {
-		for _, one := range results {
-			one.about = r.about
-			if err := r.encode(one); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	fmt.Fprintln(r.out, "\nfresh: from when the look is due, the record being there, to the PATCH's arrival, in ms; parts: P50/P99")
-	fmt.Fprintf(r.out, freshLine, "SAMPLES", "P50", "P90", "P99", "MAX", "TO THE LOOK", "TO THE CONFIRM", "TO THE PATCH", "BESIDE")
-	ms := func(f float64) string { return fmt.Sprintf("%.0f", f) }
-	part := func(s spanResult) string { return ms(s.P50) + "/" + ms(s.P99) }
-	for _, one := range results {
-		beside := "nothing"
-		if one.Others > 0 {
-			beside = fmt.Sprintf("%d other pending domains", one.Others)
-		}
-		fmt.Fprintf(r.out, freshLine, one.Samples, ms(one.P50), ms(one.P90), ms(one.P99), ms(one.Max), part(one.Look), part(one.Confirm), part(one.Patch), beside)
-	}
-	_, err := fmt.Fprintf(r.out, freshLine, "", "", "", ms(milliseconds(aimFresh)), "", "", "", "", "(aimed at: below)")
-	return err
-}
-
 // Layouts of lines: of fixed widths, since rounds are told as they end.
 const (
-	pickupLine = "%5v  %7v  %7v  %7v  %7v  %16v   %v\n"
-	freshLine  = "%7v  %6v  %6v  %6v  %6v  %12v  %14v  %12v   %v\n"
 	roundLine  = "%5v  %6v  %8v  %9v  %12v  %12v  %12v   %v\n"
 	handInLine = "%5v  %8v  %8v  %9v  %15v  %8v  %8v  %17v   %v\n"
 )

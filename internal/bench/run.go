@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,26 +22,22 @@ import (
 type grammar struct {
 	RedisURL string `name:"redis-url" noenv:"true" placeholder:"URL" help:"A Redis to use, redis:// or rediss://, its database empty: it is emptied again. Default: a redis-server of its own."`
 	JSON     bool   `name:"json" noenv:"true" help:"Write one JSON object a line instead of tables."`
-	Tasks    int    `noenv:"true" default:"2000" help:"Tasks of pickup."`
 	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace, 1,000,000 of the large run of pages. Runs of up to 500 go by the fast lane."`
 	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are told."`
 	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of verify and enqueue to this folder, for go tool pprof."`
 
-	Pickup  struct{} `cmd:"" help:"How long an idle worker leaves a task lying."`
 	Verify  struct{} `cmd:"" help:"Verified domains a second, beside asynq alone and the calls alone."`
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
-	Fresh freshFlags `cmd:"" help:"How long a record that stands by the next look takes to the PATCH, alone and with other domains pending."`
-	Pace  struct {
+	Pace struct {
 		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is submitted behind."`
 	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
 	Lookups  lookupLoad  `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
 	Proofs   proofLoad   `cmd:"" help:"Proofs a second with known and unknown delegations, and how long each takes; no Redis."`
 	Sweep    sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
-	Silent   silentLoad  `cmd:"" help:"How long verdicts take while other names are on name servers that never answer, beside the same load without such."`
 	Pages    pagesLoad   `cmd:"" help:"How long the operator's pages take, over many runs and a large one."`
-	All      struct{}    `cmd:"" default:"1" help:"The first four (what is done unless told otherwise)."`
+	All      struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
 	Sandbox  tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
 	Produce  production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
 	PaceWork paceWork    `cmd:"" hidden:"" help:"Be one worker of pace."`
@@ -56,8 +53,6 @@ func (g grammar) rows(usual int) int {
 
 func (g grammar) check(which string) error {
 	switch {
-	case g.Tasks < 1:
-		return cli.Usage(fmt.Errorf("tasks: want 1 or more, got %d", g.Tasks))
 	case g.rows(1) < 1:
 		return cli.Usage(fmt.Errorf("rows: want 1 or more, got %d", *g.Rows))
 	case which == "pace" && g.Pace.Behind < 1:
@@ -65,12 +60,12 @@ func (g grammar) check(which string) error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return errors.Join(g.Fresh.check(), g.Lookups.check(), g.Proofs.check(), g.Silent.check(), g.Sweep.check(), g.Pages.check())
+	return errors.Join(g.Lookups.check(), g.Proofs.check(), g.Sweep.check(), g.Pages.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := cli.Program{
-		Name: "bench", Description: "Measures the queue's latency, and the worker's and the producer's throughput, on this machine.",
+		Name: "bench", Description: "Measures the worker's and the producer's throughput on this machine.",
 		Args: args, Stdin: stdin, Stdout: stdout, Stderr: &shared{to: stderr}, Env: cli.NewEnvironment(nil),
 	}
 	var g grammar
@@ -122,16 +117,8 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 		return measureSweep(ctx, store, g.Sweep, out, p.Stderr)
 	case "pages":
 		return measurePages(ctx, store, g.Pages, g.rows(1_000_000), out, p.Stderr)
-	case "silent":
-		return silent(ctx, store, g, out, p.Stderr)
 	}
 	all := which == "all"
-	if all || which == "pickup" {
-		fmt.Fprintln(p.Stderr, "measuring pickup; 2,000 tasks take about a minute and a half")
-		if err := pickup(ctx, store, g.Tasks, out); err != nil {
-			return fmt.Errorf("pickup: %w", err)
-		}
-	}
 	if all || which == "verify" {
 		if err := compare(ctx, store, g, out, p.Stderr); err != nil {
 			return fmt.Errorf("verify: %w", err)
@@ -140,12 +127,6 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if all || which == "enqueue" {
 		if err := enqueue(ctx, store, g, out, p.Stderr); err != nil {
 			return fmt.Errorf("enqueue: %w", err)
-		}
-	}
-	if all || which == "fresh" {
-		fmt.Fprintln(p.Stderr, "measuring fresh; 300 domains take about a minute and a half each time")
-		if err := fresh(ctx, store, g, out, p.Stderr); err != nil {
-			return fmt.Errorf("fresh: %w", err)
 		}
 	}
 	return nil
@@ -215,4 +196,13 @@ func (w *shared) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Write(p)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }

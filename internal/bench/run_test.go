@@ -39,7 +39,7 @@ type measured struct {
 	Lost                        int64 `json:"rows_lost"`
 	Seconds                     float64
 
-	// Of lookups and silent.
+	// Of lookups.
 	Transport       string
 	Lookups, Errors int
 	Mode            string `json:"dns_mode"`
@@ -154,91 +154,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestPickup(t *testing.T) {
-	redistest.Single(t, ofACluster)
-	status, out, errs := typed(t, "pickup", "--tasks", "3", "--json", "--redis-url", redistest.URL(t))
-	if status != cli.StatusOK {
-		t.Fatalf("status %d: %s", status, errs)
-	}
-	counts := map[string]int{}
-	for _, m := range lines(t, out) {
-		counts[m.Variant] = m.Tasks
-		if m.Benchmark != "pickup" || m.P50 <= 0 {
-			t.Errorf("got %+v", m)
-		}
-	}
-	if diff := cmp.Diff(map[string]int{variantOurs: 3, variantDefault: sideBySide}, counts); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestFresh(t *testing.T) {
-	redistest.Single(t, ofACluster)
-	status, out, errs := typed(t, "fresh", "--samples", "3", "--others", "40", "--json", "--redis-url", redistest.URL(t))
-	if status != cli.StatusOK {
-		t.Fatalf("status %d: %s", status, errs)
-	}
-	var others []int
-	for line := range strings.Lines(out) {
-		var r freshResult
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		others = append(others, r.Others)
-		if r.Benchmark != "fresh" || r.Samples != 3 || r.P50 <= 0 || r.Max < r.P99 || r.P99 < r.P50 || r.Look.P50 < 0 || r.Confirm.P50 <= 0 || r.Patch.P50 <= 0 {
-			t.Errorf("got %s", line)
-		}
-	}
-	if diff := cmp.Diff([]int{0, 40}, others); diff != "" {
-		t.Errorf("beside so many others (-want +got):\n%s", diff)
-	}
-	if len(lines(t, out)) != 2 {
-		t.Errorf("got %s", out)
-	}
-}
-
-// TestFreshResult: each part begins where the one before ends, and the whole when the
-// look is due, not when the record was published.
-func TestFreshResult(t *testing.T) {
-	due := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var samples []sample
-	for i := range 100 {
-		part := time.Duration(i+1) * time.Millisecond
-		samples = append(samples, sample{
-			due: due, published: due.Add(-time.Minute), look: due.Add(part), confirm: due.Add(3 * part), patch: due.Add(6 * part),
-		})
-	}
-	want := freshResult{
-		Benchmark: "fresh", Others: 7, Samples: 100, P50: 300, P90: 540, P99: 594, Max: 600,
-		Look: spanResult{50, 99}, Confirm: spanResult{100, 198}, Patch: spanResult{150, 297},
-	}
-	if got := newFreshResult(samples, 7); got != want {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-}
-
-// TestFreshSamples are those that were published in time and have a PATCH; one that
-// has none is missing.
-func TestFreshSamples(t *testing.T) {
-	due := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	l := &freshLedger{samples: map[string]*sample{}}
-	for domain, published := range map[string]time.Duration{"early": -time.Second, "late": time.Second, "lost": -time.Second} {
-		one := l.watch("of-"+domain, row{domain: domain})
-		one.due = due
-		l.published(one, due.Add(published))
-	}
-	at := due.Add(time.Second)
-	samples, missing := l.with(map[string]time.Time{"early": at, "late": at, "another": at})
-	if len(samples) != 2 || missing != 1 {
-		t.Fatalf("%d samples, %d missing: want 2 and 1", len(samples), missing)
-	}
-	for _, one := range samples {
-		if want := map[string]time.Time{"early": at, "lost": {}}[one.domain]; !one.patch.Equal(want) {
-			t.Errorf("%s: PATCH at %v, want %v", one.domain, one.patch, want)
-		}
-	}
-}
-
 // TestPace: each variant once, with few rows: the figures say nothing, and nobody
 // is refused in a burst of 50.
 func TestPace(t *testing.T) {
@@ -335,17 +250,12 @@ func TestTables(t *testing.T) {
 	r := &report{out: &out, about: about{Command: "go run ./internal/bench", Machine: machine{Cores: 2, OS: "linux", Arch: "amd64", Go: "go1.26", Redis: "7.0.15"}}}
 	steps := []error{
 		r.begin(),
-		r.pickups(pickupResult{Variant: variantOurs, Tasks: 2000, P50: 5.51, P90: 9.5, P99: 12.5, Max: 20, RedisShare: 0.007}),
 		r.round(verifyResult{Variant: variantLoop, Round: 1, Rows: 1000, Seconds: 0.5, PerSecond: 2000, CPU: cpu{Bench: 0.4, Sandbox: 0.25}}),
 		r.round(verifyResult{Variant: variantOurs, Round: 1, Rows: 1000, Seconds: 0.625, PerSecond: 1600, CPU: cpu{Bench: 0.5, Redis: 0.1, Sandbox: 0.25}}),
 		r.summary(verifySummary{Ours: 1600, Noop: 6000, Loop: 2000, Ratio: 0.8}),
 		r.enqueueRound(enqueueResult{Variant: variantPlain, Round: 1, Rows: 1_000_000, Seconds: 20, PerSecond: 50_000, CPU: cpu{Bench: 12, Redis: 10}, Peak: 25.04, RedisBytes: 756}),
 		r.enqueueRound(enqueueResult{Variant: variantOurs, Round: 1, Rows: 1_000_000, Seconds: 16, PerSecond: 62_500, CPU: cpu{Bench: 15, Redis: 8}, Peak: 51.2, RedisBytes: 722}),
 		r.enqueueSummary(enqueueSummary{Ours: 62_500, Plain: 50_000, Ratio: 1.25, Peak: 51.2}),
-		r.fresh(
-			freshResult{Samples: 300, P50: 120.4, P90: 210, P99: 240, Max: 260, Look: spanResult{100, 200}, Confirm: spanResult{10, 20}, Patch: spanResult{10, 21}},
-			freshResult{Samples: 300, P50: 150, P90: 300, P99: 560, Max: 1260, Look: spanResult{120, 450}, Confirm: spanResult{15, 60}, Patch: spanResult{15, 70}, Others: 10_000},
-		),
 		r.pace(paceResult{Variant: "orgops, reserve 20 %", Rows: 5000, Seconds: 387.5, Used: 0.998, Requests: 5000, Others: 700, OthersRefused: 1}),
 		r.smallRun(smallRunResult{Rows: 10, Behind: 20_000, Seconds: 2.84}),
 		r.sweep(sweepResult{
@@ -369,11 +279,6 @@ func TestTables(t *testing.T) {
 	const want = `go run ./internal/bench
 2 cores, linux/amd64, go1.26, Redis 7.0.15
 
-pickup: from the enqueue to the handler of an idle worker, in ms
-TASKS      P50      P90      P99      MAX  REDIS, OF A CORE   VARIANT
- 2000      5.5      9.5     12.5     20.0             0.7 %   orgops
-           6.0              15.0                              (aimed at)
-
 verify: from two ids to a verified domain; processor time in µs a row
 ROUND    ROWS   SECONDS     ROWS/S  CPU OF BENCH      OF REDIS    OF SANDBOX   VARIANT
     1    1000      0.50       2000           400             0           250   plain loop
@@ -387,12 +292,6 @@ ROUND      ROWS   SECONDS     ROWS/S  CPU OF PRODUCER  OF REDIS  PEAK, MB  REDIS
     1   1000000     16.00      62500               15         8      51.2                722   orgops
 medians, rows/s: orgops 62500 (aimed at: 60000); asynq.Client.Enqueue, 64 goroutines 50000; ratio 1.25
 highest peak of orgops: 51.2 MB (aimed at: below 96)
-
-fresh: from when the look is due, the record being there, to the PATCH's arrival, in ms; parts: P50/P99
-SAMPLES     P50     P90     P99     MAX   TO THE LOOK  TO THE CONFIRM  TO THE PATCH   BESIDE
-    300     120     210     240     260       100/200           10/20         10/21   nothing
-    300     150     300     560    1260       120/450           15/60         15/70   10000 other pending domains
-                           1000                                                       (aimed at: below)
 
 pace: at 16/s, burst 50; 4 workers
   ROWS    LOST   SECONDS     USED       429s  AFTER 1st SECOND    OTHERS    OF 429s   VARIANT
@@ -433,11 +332,7 @@ func TestRefusals(t *testing.T) {
 		{"no rows of enqueue", []string{"enqueue", "--rows", "0"}, cli.StatusUsage, "rows: want 1 or more, got 0"},
 		{"no rounds", []string{"verify", "--rounds", "0"}, cli.StatusUsage, "rounds: want 1 or more, got 0"},
 		{"no names of lookups", []string{"lookups", "--names", "0"}, cli.StatusUsage, "concurrency, names and seconds: want 1 or more of each"},
-		{"none but silent names", []string{"silent", "--names", "5", "--silent", "5"}, cli.StatusUsage, "names, silent and rate: want"},
-		{"no samples", []string{"fresh", "--samples", "0"}, cli.StatusUsage, "samples: want 1 or more, got 0"},
-		{"no others", []string{"fresh", "--others", "0"}, cli.StatusUsage, "others: want 1 or more, got 0"},
 		{"nothing to be behind", []string{"pace", "--behind", "0"}, cli.StatusUsage, "behind: want 1 or more, got 0"},
-		{"no tasks", []string{"pickup", "--tasks", "0"}, cli.StatusUsage, "tasks: want 1 or more, got 0"},
 		{"an unknown benchmark", []string{"speed"}, cli.StatusUsage, "speed"},
 	}
 	for _, tt := range tests {

@@ -16,9 +16,9 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -97,25 +97,23 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 	return err
 }
 
-// classOf tells classes as cmd/worker does.
+// classOf returns the class of a request, as cmd/worker does.
 func classOf(ctx context.Context) pace.Class {
-	e := tasks.ErrandOf(ctx)
-	return pace.ClassOf(e.Lane == tasks.Fast, e.Looking, e.Sweeping)
+	return pace.ClassOf(false, kinds.Leading(ctx), kinds.Sweeping(ctx))
 }
 
 // worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a gate that is measured, a log line a task.
 type worker struct {
 	redis    redis.UniversalClient
 	calls    calls
-	servers  *tasks.Servers // of rows that no file has submitted
 	core     *core
 	stopping chan struct{}
 	log      io.Closer
 }
 
-// newWorker returns a worker whose servers are not started, for a tenant with that
-// limit, if any. A nil ledger, of either sort of rows, is one on the store.
-func newWorker(s *store, to endpoint, ledger tasks.Ledger, executions engine.Ledger, limit pace.Limit) (w *worker, err error) {
+// newWorker returns a worker whose core is not started, for a tenant with that limit, if
+// any. If executions is nil the engine uses the ledger of the store.
+func newWorker(s *store, to endpoint, executions engine.Ledger, limit pace.Limit) (w *worker, err error) {
 	// Lines are written, as to a terminal or a collector, but to nowhere.
 	log, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -130,40 +128,23 @@ func newWorker(s *store, to endpoint, ledger tasks.Ledger, executions engine.Led
 	if w.redis, err = s.client(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	if ledger == nil {
-		ledger = runs.New(w.redis)
-	}
 	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: tenantName, Limit: limit, Class: classOf, Stopping: w.stopping, Logger: logger})
 	if w.calls, err = callsTo(to, measuredGate{limiter, metrics}, metrics); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
-	w.servers = tasks.NewServers(tasks.ServerConfig{
-		Redis: w.redis, Tenant: tenantName, Logger: logger, ShutdownTimeout: shutdownTimeout,
-		DNSConcurrency: dnsConcurrency, APIConcurrency: apiConcurrency,
-		Mux: tasks.NewMux(tasks.Config{
-			Tenant: tenantName, API: w.calls.api, DNS: w.calls.dns, Ledger: ledger, Pace: limiter,
-			Enqueuer: asynq.NewClientFromRedisClient(w.redis), Meter: metrics, Logger: logger,
-			ClientLimit: pace.NewClientLimit(w.redis, tenantName), RequestTimeout: w.calls.api.Timeout(), Stopping: w.stopping,
-		}),
-	})
 	w.core = newCore(w.redis, w.calls, limiter, limit, executions, metrics, w.stopping, logger)
 	return w, nil
 }
 
 // start begins to execute rows.
 func (w *worker) start() error {
-	if err := w.servers.Start(); err != nil {
-		return err
-	}
 	return w.core.start()
 }
 
-// stop ends the servers that were started.
+// stop ends the core that was started.
 func (w *worker) stop() {
-	w.servers.Stop()
 	close(w.stopping)
 	w.core.stop()
-	w.servers.Shutdown()
 }
 
 func (w *worker) close() error {

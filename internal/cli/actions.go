@@ -30,7 +30,7 @@ func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (told string, 
 	switch {
 	case err != nil:
 		return "", err
-	case rows == 0 && got == nil && before.Core && !before.Sealed:
+	case rows == 0 && got == nil && !before.Sealed:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
 	case rows > 0 && r.Ended():
 		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
@@ -48,66 +48,16 @@ func Pause(ctx context.Context, ledger *runs.Ledger, run string) (told string, e
 	return "paused; to continue: enqueue runs resume " + run, nil
 }
 
-// Resume goes on with the run, and says in words what came of it.
+// Resume resumes a run, and reports the effect in words.
 func Resume(ctx context.Context, taker intake.Intake, run string) (told string, err error) {
-	r, got := taker.Ledger.Get(ctx, run)
-	sum, resumed, err := taker.Resume(ctx, run)
-	if got == nil && r.Core {
-		sum, resumed = tasks.Summary{Rows: r.Rows(), Settled: r.Settled}, r.Paused
-	}
+	r, resumed, err := taker.Resume(ctx, run)
 	switch {
-	case errors.Is(err, runs.ErrUnsealed):
-		return "", fmt.Errorf("%w: submit the rest with the same rows and --run %s, then resume it", err, run)
 	case err != nil:
 		return "", err
 	case !resumed:
 		return "it was not paused", nil
 	}
-	return fmt.Sprintf("resumed; open rows: %d", sum.Rows-sum.Settled), nil
-}
-
-// Repair puts back the rows of the run whose tasks were lost.
-func Repair(ctx context.Context, taker intake.Intake, run string) (intake.Repaired, error) {
-	r, err := taker.Ledger.Get(ctx, run)
-	var repaired intake.Repaired
-	switch {
-	case err != nil:
-	case r.Core:
-		repaired, err = nothingLost(r)
-	default:
-		repaired, err = taker.Repair(ctx, run)
-	}
-	switch {
-	case errors.Is(err, runs.ErrUnsealed):
-		err = fmt.Errorf("%w: %s", err, completeOrCancel(run))
-	case errors.Is(err, runs.ErrPaused):
-		err = fmt.Errorf("%w: resuming it creates all of its tasks again: enqueue runs resume %s", err, run)
-	}
-	return repaired, err
-}
-
-// nothingLost is the result of repairing a run of the core.
-func nothingLost(r runs.Run) (repaired intake.Repaired, err error) {
-	switch {
-	case r.Ended():
-		err = runs.ErrEnded
-	case !r.Sealed:
-		err = runs.ErrUnsealed
-	default:
-		return intake.Repaired{Open: r.Total - r.Settled}, nil
-	}
-	return repaired, fmt.Errorf("run %s: repair: %w", r.ID, err)
-}
-
-// Repaired says in words what came of a repair.
-func Repaired(r intake.Repaired) string {
-	switch {
-	case r.Walk:
-		return fmt.Sprintf("its scan was lost and continues; rows that were lost: %d of %d open ones, tasks enqueued for them: %d", r.Lost, r.Open, r.Tasks)
-	case r.Lost == 0:
-		return fmt.Sprintf("nothing is lost; open rows: %d", r.Open)
-	}
-	return fmt.Sprintf("put back; rows that were lost: %d of %d open ones, tasks enqueued for them: %d", r.Lost, r.Open, r.Tasks)
+	return fmt.Sprintf("resumed; open rows: %d", r.Rows()-r.Settled), nil
 }
 
 // RetryError is the error of a retry of the run, with what to do about it. child is

@@ -14,13 +14,13 @@ import (
 	"orgops/internal/runs"
 )
 
-// TestCoreActions: commands act on a run of the core.
-func TestCoreActions(t *testing.T) {
+// TestActions: commands act on a run.
+func TestActions(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
 	taker := intake.New(rdb, l)
 	ctx := t.Context()
-	_, run, _, err := l.CreateInCore(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	_, run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +49,6 @@ func TestCoreActions(t *testing.T) {
 	want("", err, "")
 	got, err = cli.Resume(ctx, taker, "new")
 	want(got, err, "resumed; open rows: 2")
-	repaired, err := cli.Repair(ctx, taker, "new")
-	want(cli.Repaired(repaired), err, "nothing is lost; open rows: 2")
 
 	r, err := l.Get(ctx, "new")
 	want(cli.State(r), err, "open")
@@ -87,11 +85,11 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestQueueIsPaused: a run of the core says that its tenant's queue is paused.
+// TestQueueIsPaused: a run says that its tenant's queue is paused.
 func TestQueueIsPaused(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
-	r, _, _, err := l.CreateInCore(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	r, _, _, err := l.Create(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +99,8 @@ func TestQueueIsPaused(t *testing.T) {
 	says := func(want bool) {
 		t.Helper()
 		now = now.Add(time.Minute) // the state is read again
-		for _, r := range []runs.Run{r, {ID: "old", Tenant: "default", Kind: "domain:verify"}} {
-			if waits := oracle.See(t.Context(), now, []runs.Run{r})[0].Waits(); strings.Contains(waits, paused) != (want && r.Core) {
-				t.Errorf("run %s waits for %q; paused: %v", r.ID, waits, want)
-			}
+		if waits := oracle.See(t.Context(), now, []runs.Run{r})[0].Waits(); strings.Contains(waits, paused) != want {
+			t.Errorf("the run waits for %q; paused: %v", waits, want)
 		}
 	}
 	says(false) // there is no queue

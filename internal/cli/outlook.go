@@ -160,7 +160,7 @@ func (o *Oracle) See(ctx context.Context, now time.Time, all []runs.Run) []Outlo
 		}
 		outlooks[i].Left = o.left(now, r, all, outlooks[i].Rate)
 		outlooks[i].DNS = o.waiting(r)
-		outlooks[i].Until = r.CountsFrom().Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp))
+		outlooks[i].Until = r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp))
 		outlooks[i].Held = o.held(now, r)
 	}
 	return outlooks
@@ -302,20 +302,15 @@ func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 		why = append(why, Stopped(r))
 	case !r.CancelledAt.IsZero():
 		why = append(why, "being cancelled; rows in progress finish first")
-	case r.Resuming:
-		why = append(why, "being resumed")
 	case r.Walking():
 		why = append(why, "scanning for rows; "+WalkState(r))
 	case !r.Sealed:
 		why = append(why, "still being submitted")
 	}
-	if r.Lost > 0 {
-		why = append(why, fmt.Sprintf("%d rows have lost their task: enqueue runs repair %s", r.Lost, r.ID))
-	}
 	if !t.announced {
 		why = append(why, "no worker for tenant "+r.Tenant+" has been seen on this Redis")
 	}
-	if r.Core && t.paused != "" {
+	if t.paused != "" {
 		why = append(why, QueueIsPaused(t.paused))
 	}
 	if t.state.PausedUntil.After(now) {

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,9 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/cli"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 )
 
 // followed is what a test sees of runs that are followed.
@@ -52,25 +55,22 @@ func follow(t *testing.T, s pace.Settings) *followed {
 // run makes a sealed run of that many rows; %d in a row is its number.
 func (f *followed) run(id, kind string, rows int, columns, row string) {
 	f.t.Helper()
-	r := runs.Run{
-		ID: id, Kind: kind, Tenant: "default", Format: "csv", Columns: strings.Split(columns, ","),
-		CreatedAt: time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC), GiveUp: time.Hour,
-	}
-	_, _, err := f.ledger.Create(f.t.Context(), r)
-	var stored [][]byte
+	var stored []string
 	for i := range rows {
-		text := strings.ReplaceAll(row, "%d", strconv.Itoa(i))
-		stored = append(stored, []byte(`["`+strings.ReplaceAll(text, ",", `","`)+`"]`))
+		cells := strings.Split(strings.ReplaceAll(row, "%d", strconv.Itoa(i)), ",")
+		members := map[string]string{}
+		for n, column := range strings.Split(columns, ",") {
+			members[column] = cells[n]
+		}
+		text, err := json.Marshal(members)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		stored = append(stored, string(text))
 	}
-	if err == nil {
-		err = f.ledger.StoreRows(f.t.Context(), id, 0, stored)
-	}
-	if err == nil {
-		err = f.ledger.Seal(f.t.Context(), id, int64(rows))
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runstest.Submit(f.t, f.ledger, ledger.NewRun{
+		ID: ledger.RunID(id), Kind: ledger.Kind(kind), Description: ledger.Description{Format: "csv", Columns: strings.Split(columns, ","), GiveUp: 50 * time.Hour},
+	}, stored...)
 	f.ids = append(f.ids, id)
 }
 
@@ -79,25 +79,30 @@ func (f *followed) verify(id string, rows int) {
 	f.run(id, "domain:verify", rows, "organization_id,discovery_domain_id", "o1,d%d")
 }
 
-func (f *followed) settle(id, kind string, from, past int64) {
+// settle settles rows from one up to another.
+func (f *followed) settle(id string, from, past int64) {
 	f.t.Helper()
-	if err := f.ledger.Settle(f.t.Context(), id, kind, 0, span(from, past), "done", ""); err != nil {
-		f.t.Fatal(err)
+	var items []int64
+	for item := from; item < past; item++ {
+		items = append(items, item)
 	}
+	runstest.Settle(f.t, f.ledger, id, "done", "", items...)
 }
 
-func (f *followed) note(reason string, from, past int64) {
+// note executes the next n rows of run "a", which then wait.
+func (f *followed) note(reason string, n int) {
 	f.t.Helper()
-	if err := f.ledger.Note(f.t.Context(), "a", 0, span(from, past), reason, time.Time{}); err != nil {
-		f.t.Fatal(err)
-	}
+	runstest.Wait(f.t, f.ledger, "a", reason, time.Hour, n)
 }
 
-func span(from, past int64) (items []int64) {
-	for i := from; i < past; i++ {
-		items = append(items, i)
+// until is when the rows of run "a" are given up, as Waits has it.
+func (f *followed) until() string {
+	f.t.Helper()
+	r, err := f.ledger.Get(f.t.Context(), "a")
+	if err != nil {
+		f.t.Fatal(err)
 	}
-	return items
+	return r.CreatedAt.Add(50 * time.Hour).UTC().Format("2006-01-02 15:04 UTC")
 }
 
 // eight requests a second are left to us.
@@ -118,12 +123,12 @@ func TestLeft(t *testing.T) {
 		}, []time.Duration{20 * time.Second}},
 		{"half of it is settled", eight, func(f *followed) {
 			f.verify("a", 80)
-			f.settle("a", "domain:verify", 0, 40)
+			f.settle("a", 0, 40)
 		}, []time.Duration{15 * time.Second}},
 		{"a part of it waits for DNS", eight, func(f *followed) {
 			f.verify("a", 80)
-			f.note("not_yet: There is no TXT record at x.example.", 0, 40)
-			f.note("transient: no answer", 40, 60)
+			f.note("not_yet: There is no TXT record at x.example.", 40)
+			f.note("transient: no answer", 20)
 		}, []time.Duration{15 * time.Second}},
 		{"two runs share the tenant", eight, func(f *followed) {
 			f.run("a", "domain:update", 80, ids+"status", "o,d%d,pending")
@@ -164,7 +169,7 @@ func TestRate(t *testing.T) {
 	if got := at(0); got.Rate != 0 || got.Figures() != "" {
 		t.Errorf("at first: %v, %q", got.Rate, got.Figures())
 	}
-	f.settle("a", "domain:verify", 0, 50)
+	f.settle("a", 0, 50)
 	if got := at(10); got.Rate != 5 || got.Left != 10*time.Second || got.Figures() != "5.0 rows/s, about 10s left" {
 		t.Errorf("after 10 s: %v, %v, %q", got.Rate, got.Left, got.Figures())
 	}
@@ -174,7 +179,7 @@ func TestRate(t *testing.T) {
 	if got := at(60); got.Rate != 0 {
 		t.Errorf("after a minute: %v", got.Rate)
 	}
-	f.settle("a", "domain:verify", 50, 100)
+	f.settle("a", 50, 100)
 	if diff := cmp.Diff(cli.Outlook{}, at(62)); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
 	}
@@ -190,8 +195,8 @@ func TestHeld(t *testing.T) {
 	}{
 		{"nothing", eight, func(*followed, *pace.Limiter) {}, ""},
 		{"no worker", pace.Settings{}, func(*followed, *pace.Limiter) {}, "no worker for tenant default has been seen on this Redis"},
-		{"DNS", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 0, 12) }, "12 wait for DNS, until 2031-02-03 05:05 UTC at most"},
-		{"DNS, a row", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 3, 4) }, "1 waits for DNS, until 2031-02-03 05:05 UTC at most"},
+		{"DNS", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) }, "12 wait for DNS, until UNTIL at most"},
+		{"DNS, a row", eight, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) }, "1 waits for DNS, until UNTIL at most"},
 		{"a block", eight, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {
 				f.t.Fatal(err)
@@ -201,34 +206,27 @@ func TestHeld(t *testing.T) {
 			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
 				f.t.Fatal(err)
 			}
-			f.note("not_yet: there is none", 0, 2)
-		}, "every operation is blocked: 401; 2 wait for DNS, until 2031-02-03 05:05 UTC at most"},
+			f.note("not_yet: there is none", 2)
+		}, "every operation is blocked: 401; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", eight, func(f *followed, _ *pace.Limiter) {
 			if err := f.ledger.Pause(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "paused; to continue: enqueue runs resume a"},
 		{"a cancel that is not through", eight, func(f *followed, _ *pace.Limiter) {
-			if _, err := f.ledger.Begin(f.t.Context(), "a", 3, 0, "intent", []byte("x"), nil); err != nil {
-				f.t.Fatal(err)
-			}
+			runstest.Begin(f.t, f.ledger, "a", 1)
 			if _, err := f.ledger.Cancel(f.t.Context(), "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "being cancelled; rows in progress finish first"},
-		{"rows that were lost", eight, func(f *followed, _ *pace.Limiter) {
-			if err := f.ledger.NoteLost(f.t.Context(), "a", 7, false); err != nil {
-				f.t.Fatal(err)
-			}
-		}, "7 rows have lost their task: enqueue runs repair a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := follow(t, tt.settings)
 			f.verify("a", 20)
 			tt.setup(f, pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default"}))
-			if got := f.see(f.now)[0].Waits(); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+			if got, want := f.see(f.now)[0].Waits(), strings.ReplaceAll(tt.want, "UNTIL", f.until()); got != want {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}

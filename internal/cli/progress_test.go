@@ -9,8 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 )
 
 // down fails the first commands, as a Redis that is being restarted does.
@@ -34,13 +36,7 @@ func (d *down) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 func TestFollowRidesOutARestart(t *testing.T) {
 	rdb := redistest.New(t)
-	ledger := runs.New(rdb)
-	if _, _, err := ledger.Create(t.Context(), runs.Run{ID: "a", Kind: "clients:remove", Tenant: "default"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := ledger.Seal(t.Context(), "a", 0); err != nil {
-		t.Fatal(err)
-	}
+	runstest.Submit(t, runs.New(rdb), ledger.NewRun{ID: "a", Kind: "clients:remove"})
 	trouble := &down{left: 2}
 	rdb.AddHook(trouble)
 	all, err := cli.Follow(t.Context(), rdb, []string{"a"}, io.Discard)

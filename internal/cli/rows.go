@@ -234,20 +234,16 @@ type rowNames struct {
 	chunk [][]byte
 }
 
-// coreChunk is how many rows of a run of the core are read at once.
-const coreChunk = 128
+// chunk is how many rows are read at once, as many as the ledger compresses together.
+const chunk = 128
 
 func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
-	size := int64(runs.ChunkRows)
-	if n.run.Core {
-		size = coreChunk
-	}
-	if first := item - item%size; n.chunk == nil || n.first != first {
-		chunk, err := n.ledger.Rows(ctx, n.run.ID, first, int(size))
+	if first := item - item%chunk; n.chunk == nil || n.first != first {
+		rows, err := n.ledger.Rows(ctx, n.run.ID, first, chunk)
 		if err != nil {
 			return RowName{}, err
 		}
-		n.first, n.chunk = first, chunk
+		n.first, n.chunk = first, rows
 	}
 	at := item - n.first
 	if at >= int64(len(n.chunk)) {
@@ -262,12 +258,12 @@ func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 
 func rowName(r runs.Run, source []byte) (RowName, error) {
 	values := map[string]string{}
-	if r.Format == "csv" && !r.Core || isArray(source) {
+	if isArray(source) {
 		var cells []string
 		if err := json.Unmarshal(source, &cells); err != nil {
 			return RowName{}, err
 		}
-		if r.Core && len(cells) == 1 && len(r.Columns) != 1 { // a line that could not be read
+		if len(cells) == 1 && len(r.Columns) != 1 { // a line that could not be read
 			return RowName{Name: Shown(strings.Join(cells, " "))}, nil
 		}
 		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
@@ -293,8 +289,8 @@ func rowName(r runs.Run, source []byte) (RowName, error) {
 	return RowName{strings.Join(names, " "), values["organization_id"], values["discovery_domain_id"]}, nil
 }
 
-// isArray says whether a row is stored as an array: in the core, one that was invalid when
-// it was submitted.
+// isArray reports whether a row is stored as an array: one of CSV that was invalid when it
+// was submitted.
 func isArray(source []byte) bool { return bytes.HasPrefix(source, []byte("[")) }
 
 // longestShown is the most characters of a row's identifier that are shown.

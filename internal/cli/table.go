@@ -30,10 +30,6 @@ func State(r runs.Run) string {
 		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
 	case Stopped(r) != "":
 		return Stopped(r)
-	case r.Repairing():
-		return "being repaired"
-	case r.Resuming:
-		return "being resumed"
 	case r.Walking():
 		return "scanning for rows"
 	case !r.Sealed:

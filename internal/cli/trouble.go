@@ -10,15 +10,12 @@ import (
 	"orgops/internal/watch"
 )
 
-// Lost says in words what is lost of the run, and what to do; empty: nothing.
+// Lost says in words that Redis has lost rows of the run, and what to do; empty: it has not.
 func Lost(r runs.Run) string {
-	if r.Incomplete && !r.Ended() {
-		return "Redis has lost rows of it, and it is stopped: " + completeOrCancel(r.ID)
-	}
-	if r.Lost == 0 || r.Ended() || r.Paused {
+	if !r.Incomplete || r.Ended() {
 		return ""
 	}
-	return fmt.Sprintf("rows %d, at %s; they have no task: enqueue runs repair %s", r.Lost, stamp(r.LostAt), r.ID)
+	return "Redis has lost rows of it, and it is stopped: " + completeOrCancel(r.ID)
 }
 
 // Silent says in words that the run's producer has gone; empty: it has not.
@@ -35,13 +32,12 @@ func completeOrCancel(run string) string {
 	return fmt.Sprintf("submit the same rows again with --run %s, or cancel it: enqueue runs cancel %s", run, run)
 }
 
-// WalkTrouble is how far the run's walk is, where it has left something out or is
-// lost; else empty.
+// WalkTrouble is the progress of the run's scan, if it has left something out; else empty.
 func WalkTrouble(r runs.Run) string {
-	if LeftOut(r) != "" || r.Walking() && !r.Walk.LostAt.IsZero() {
-		return WalkState(r)
+	if LeftOut(r) == "" {
+		return ""
 	}
-	return ""
+	return WalkState(r)
 }
 
 // Skipped says in words which tick of a schedule was skipped last, and why; empty:

@@ -56,8 +56,6 @@ func WalkState(r runs.Run) string {
 		return text
 	case !r.CancelledAt.IsZero():
 		return text + "; stopped by the cancel"
-	case !r.Walk.LostAt.IsZero():
-		return text + "; lost, at " + r.Walk.LostAt.Format(time.RFC3339) + ": it has no task: enqueue runs repair " + r.ID
 	case r.Walk.Note != "":
 		return text + "; waits: " + r.Walk.Note + nextTry(r.Walk.Next)
 	}

@@ -26,10 +26,6 @@ func TestWalkState(t *testing.T) {
 			want: "organizations read: 7; waits: blocked: 403 (next try 2031-02-03T04:05:06Z)",
 		},
 		{
-			name: "lost", run: runs.Run{ID: "a", Walk: &runs.Walk{LostAt: at}}, told: `{"organizations_read":7}`,
-			want: "organizations read: 7; lost, at 2031-02-03T04:05:06Z: it has no task: enqueue runs repair a",
-		},
-		{
 			name: "missed", told: `{"organizations_read":7,"organizations_missed":2,"why":"organization o: 500\u001b","ended":true}`,
 			want: `organizations read: 7; organizations not read: 2 ("organization o: 500\x1b")`, out: `organizations not read: 2 ("organization o: 500\x1b")`,
 		},

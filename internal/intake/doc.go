@@ -9,7 +9,7 @@
 // wherever they came from; what the members mean is the kind's to check, in
 // package tasks.
 //
-// An [Intake] hands an [Input] in: a first pass checks every row and changes
-// nothing, a second one stores and enqueues. Package intakeapi does the same for
-// what comes over HTTP.
+// An [Intake] submits an [Input]: a first pass checks every row and changes nothing, a second
+// one stages the rows and commits the run. Package intakeapi does the same for what comes
+// over HTTP.
 package intake

@@ -10,29 +10,25 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
-	"orgops/tasks"
+	"orgops/internal/runstest"
 )
 
 // TestNameRows: a name is found in the hosts of rows by whole labels, in capitals or not, and
 // nowhere else.
 func TestNameRows(t *testing.T) {
-	ledger := runs.New(redistest.New(t))
+	l := runs.New(redistest.New(t))
 	for i, host := range []string{"_v.shop.example", "shop.example.", "_v.workshop.example", "_v.shop.example.org", "", "_V.Shop.EXAMPLE"} {
 		id := fmt.Sprintf("r%d", i)
-		if _, _, err := ledger.Create(t.Context(), runs.Run{ID: id, Kind: tasks.TypeVerify, Tenant: "acme", Format: "jsonl"}); err != nil {
-			t.Fatal(err)
-		}
 		row := fmt.Sprintf(`{"organization_id":"org_%d","discovery_domain_id":"ord_%d","verification_host":%q,"verification_txt":"x"}`, i, i, host)
-		if err := ledger.StoreRows(t.Context(), id, 0, [][]byte{[]byte(row)}); err != nil {
-			t.Fatal(err)
-		}
+		runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme", Description: ledger.Description{Format: "jsonl"}}, row)
 	}
 	for tenant, want := range map[string]map[string]string{"acme": {"ord_0": "org_0", "ord_1": "org_1", "ord_5": "org_5"}, "other": {}} {
 		for _, name := range []string{"shop.example", "SHOP.example."} {
 			got := map[string]string{}
-			for row, err := range intake.NameRows(t.Context(), ledger, tenant, name) {
+			for row, err := range intake.NameRows(t.Context(), l, tenant, name) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -49,22 +45,17 @@ func TestNameRows(t *testing.T) {
 // whose commands outlive their context.
 func TestLookUpsEnd(t *testing.T) {
 	rdb := redistest.New(t)
-	ledger := runs.New(rdb)
+	l := runs.New(rdb)
 	for i := range 3 {
 		id := fmt.Sprintf("r%d", i)
-		if _, _, err := ledger.Create(t.Context(), runs.Run{ID: id, Kind: tasks.TypeVerify, Tenant: "acme", Format: "jsonl"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := ledger.StoreRows(t.Context(), id, 0, [][]byte{[]byte(`{"discovery_domain_id":"ord_1"}`)}); err != nil {
-			t.Fatal(err)
-		}
+		runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme", Description: ledger.Description{Format: "jsonl"}}, `{"discovery_domain_id":"ord_1"}`)
 	}
 	rdb.AddHook(detached{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	rows := 0
 	var last error
-	for _, err := range intake.DomainRows(ctx, ledger, "acme", "ord_1") {
+	for _, err := range intake.DomainRows(ctx, l, "acme", "ord_1") {
 		if last = err; err == nil {
 			rows++
 		}

@@ -354,8 +354,8 @@ func TestResumeOfARunWithBadRows(t *testing.T) {
 	if err := ledger.Pause(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
-	sum, resumed, err := taker(t).Resume(t.Context(), run.ID)
-	if want := (tasks.Summary{Rows: 3, Tasks: 1, Settled: 2}); err != nil || !resumed || sum != want {
-		t.Errorf("resumed %v, %+v, %v, want %+v", resumed, sum, err, want)
+	paused, resumed, err := taker(t).Resume(t.Context(), run.ID)
+	if err != nil || !resumed || paused.Total != 3 || paused.Settled != 2 {
+		t.Errorf("resumed %v, %+v, %v, want 2 of 3 rows settled", resumed, paused, err)
 	}
 }

@@ -22,7 +22,7 @@ func (i Intake) create(ctx context.Context, r runs.Run, scan []byte) (run runs.R
 	if i.Traceparent != nil {
 		trace = i.Traceparent(ctx)
 	}
-	run, _, created, err = i.Ledger.CreateInCore(ctx, ledger.NewRun{
+	run, _, created, err = i.Ledger.Create(ctx, ledger.NewRun{
 		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
 		Description: ledger.Description{
 			Label: r.Label, Digest: r.Digest, Format: r.Format, Columns: r.Columns, Parent: ledger.RunID(r.Parent), Caller: r.Caller,
@@ -63,7 +63,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// staging stages the rows of a run in the core.
+// staging stages the rows of a run.
 type staging struct {
 	stager *ledger.Stager // nil: the rows are only counted
 	kind   string

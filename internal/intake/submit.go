@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/runs"
@@ -255,16 +254,12 @@ func schemaOf(k tasks.Kind) Schema {
 // oneLine puts an error of several lines on one.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// Intake hands checked inputs in.
+// Intake submits checked inputs.
 type Intake struct {
-	Ledger   *runs.Ledger
-	Producer *tasks.Producer
-	// Queue is where tasks are looked for before a row gets another one. nil: they
-	// are not, and nothing can be repaired.
-	Queue tasks.Queue
+	Ledger *runs.Ledger
 	// Redis is that of the ledger. nil: a commit is not read back.
 	Redis redis.UniversalClient
-	// Committed is called when the rows of a run of the core are committed, before they are
+	// Committed is called when the rows of a run are committed, before they are
 	// read back, which takes seconds. nil: nothing is.
 	Committed func()
 	// Traceparent returns the W3C traceparent of a context, or "". nil: there is none.
@@ -273,14 +268,18 @@ type Intake struct {
 	Now func() time.Time
 }
 
-// New returns what hands inputs in to the queues and the ledger of one Redis.
+// New returns an Intake that submits rows to the ledger in rdb.
 func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
-	return NewBy(asynq.NewClientFromRedisClient(rdb), rdb, ledger)
+	return Intake{Ledger: ledger, Redis: rdb}
 }
 
-// NewBy is New with what enqueues, to the same Redis.
-func NewBy(enqueuer tasks.Enqueuer, rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
-	return Intake{Ledger: ledger, Producer: tasks.NewProducer(enqueuer, ledger), Queue: tasks.NewQueued(rdb), Redis: rdb}
+// Resume resumes a paused run; resumed is false if the run was not paused. The error is
+// [runs.ErrNotFound], or [runs.ErrEnded].
+func (i Intake) Resume(ctx context.Context, id string) (run runs.Run, resumed bool, err error) {
+	if run, err = i.Ledger.Get(ctx, id); err != nil {
+		return run, false, err
+	}
+	return run, run.Paused, i.Ledger.Resume(ctx, id)
 }
 
 // Run says what the run of an input is.

@@ -18,11 +18,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
-	"orgops/tasks"
 )
 
 // beforeScript does something before a script is run for the first time.
@@ -190,26 +191,15 @@ func (f *fleet) ticks() watch.Ticks {
 	return ticks
 }
 
-// wantSweeps holds that these are the sweeps, of the minutes after the start, and that
-// each has the first task of its walk, once.
+// wantSweeps holds that these are the sweeps, of the minutes after the start.
 func (f *fleet) wantSweeps(minutes ...int) {
 	f.t.Helper()
-	var ids, walks []string
+	var ids []string
 	for _, m := range minutes {
-		id := f.id(m)
-		ids, walks = append(ids, id), append(walks, id+"-walk-0")
+		ids = append(ids, f.id(m))
 	}
 	if diff := cmp.Diff(ids, f.sweeps()); diff != "" {
 		f.t.Errorf("sweeps (-want +got):\n%s", diff)
-	}
-	got := f.pending(sweepQueue)
-	for i := range got {
-		got[i] = got[i][:strings.LastIndex(got[i], "-")] // the generation is raised by who puts it back
-	}
-	got = slices.DeleteFunc(got, func(id string) bool { return strings.HasSuffix(id, "-judge") })
-	slices.Sort(got)
-	if diff := cmp.Diff(walks, got); diff != "" {
-		f.t.Errorf("walks (-want +got):\n%s", diff)
 	}
 }
 
@@ -392,34 +382,6 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	}
 }
 
-// TestTickAfterASweepThatEndedPaused: the last looks may end a sweep behind its pause.
-// Then nobody can resume or cancel it, and once it is judged it is in nobody's way.
-func TestTickAfterASweepThatEndedPaused(t *testing.T) {
-	f := newFleet(t)
-	worker := f.worker("* * * * *", 0)
-	f.once(worker)
-	f.until(f.start.Add(time.Minute), 20*time.Second, nil, worker)
-	run := f.id(1)
-	if err := f.ledger.StoreRows(t.Context(), run, 0, [][]byte{[]byte("{}")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.ledger.Seal(t.Context(), run, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.ledger.Pause(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.ledger.Settle(t.Context(), run, tasks.TypeRecheck, 0, []int64{0}, "done", ""); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := f.ledger.Get(t.Context(), run); err != nil || !r.Paused || !r.Ended() {
-		t.Fatalf("%+v, %v: want it ended and paused", r, err)
-	}
-	f.judge(run)
-	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
-	f.wantCount(2, 0)
-}
-
 // TestTickAfterAFutureWasJudged: a sweep of a tick that no clock has come to was judged
 // when clocks were wrong; those of now are judged none the less.
 func TestTickAfterAFutureWasJudged(t *testing.T) {
@@ -431,9 +393,6 @@ func TestTickAfterAFutureWasJudged(t *testing.T) {
 	f.judgeAs(sweep.Summary{Run: "of-the-future", Tick: f.at.Add(366 * 24 * time.Hour).Unix()})
 	f.end(f.id(10))
 	f.until(f.start.Add(15*time.Minute), 20*time.Second, nil, worker)
-	if judge := f.id(10) + "-judge-0"; !slices.Contains(f.pending(sweepQueue), judge) {
-		t.Errorf("nobody judges it: %v", f.pending(sweepQueue))
-	}
 	f.until(f.start.Add(20*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(1, 1)
 	f.judgeAs(sweep.Summary{Run: f.id(10), Tick: f.start.Add(10 * time.Minute).Unix()})
@@ -441,8 +400,7 @@ func TestTickAfterAFutureWasJudged(t *testing.T) {
 	f.wantCount(2, 1)
 }
 
-// TestJudgedWithoutASchedule: of a tenant that is swept by hand alone the judging is
-// put back where its task was lost, too, and no sweep begins.
+// TestJudgedWithoutASchedule: no sweep begins of a tenant that is swept by hand alone.
 func TestJudgedWithoutASchedule(t *testing.T) {
 	f := newFleet(t)
 	redistest.Mini(t)
@@ -452,26 +410,10 @@ func TestJudgedWithoutASchedule(t *testing.T) {
 	f.mustNow("by-hand", sweep.Order{})
 	f.end("by-hand")
 	f.until(f.start.Add(5*time.Minute), 20*time.Second, nil, worker)
-	if !slices.Contains(f.pending(sweepQueue), "by-hand-judge-0") {
-		t.Errorf("nobody judges it: %v", f.pending(sweepQueue))
-	}
 	f.wantCount(0, 0)
 	if ticks := f.ticks(); ticks.Tick != 0 {
 		t.Errorf("a schedule has begun: %+v", ticks)
 	}
-}
-
-// TestSkippedTickPutsBack: of a sweep in whose way something was lost the next tick
-// puts it back, so that it comes to its end.
-func TestSkippedTickPutsBack(t *testing.T) {
-	f := newFleet(t)
-	worker := f.worker("* * * * *", 0)
-	f.once(worker)
-	f.until(f.start.Add(time.Minute), 20*time.Second, nil, worker)
-	f.delete(sweepQueue, f.id(1)+"-walk-0-0")
-	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
-	f.wantCount(1, 1)
-	f.wantPending(sweepQueue, f.id(1)+"-walk-0-1")
 }
 
 // TestTickWhileSweptByHand: of the whole tenant; one of an organization is in nobody's
@@ -494,8 +436,8 @@ func TestTickWhileSweptByHand(t *testing.T) {
 	}
 }
 
-// TestSweepThatIsNeverJudged: its judging is enqueued again where the task was lost,
-// and an hour after its end it holds up no other.
+// TestSweepThatIsNeverJudged: an hour after its end a sweep that is not evaluated holds up
+// no other.
 func TestSweepThatIsNeverJudged(t *testing.T) {
 	f := newFleet(t)
 	redistest.Mini(t)
@@ -503,15 +445,6 @@ func TestSweepThatIsNeverJudged(t *testing.T) {
 	f.once(worker)
 	f.until(f.start.Add(10*time.Minute), time.Minute, nil, worker)
 	f.end(f.id(10))
-	f.until(f.start.Add(10*time.Minute+50*time.Second), 10*time.Second, nil, worker)
-	judge := f.id(10) + "-judge-0"
-	if slices.Contains(f.pending(sweepQueue), judge) {
-		t.Fatal("judged before the walk has had time to see to it")
-	}
-	f.until(f.start.Add(13*time.Minute), 10*time.Second, nil, worker)
-	if !slices.Contains(f.pending(sweepQueue), judge) {
-		t.Fatalf("nobody judges it: %v", f.pending(sweepQueue))
-	}
 	f.until(f.start.Add(80*time.Minute), time.Minute, nil, worker)
 	f.wantSweeps(10, 70)
 	f.wantCount(2, 6)
@@ -603,9 +536,7 @@ func TestRunOfThatIDIsTaken(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
 	f.once(worker)
-	if _, _, err := f.ledger.Create(t.Context(), runs.Run{ID: f.id(1), Kind: tasks.TypeVerify, Tenant: "default"}); err != nil {
-		t.Fatal(err)
-	}
+	runstest.Create(t, f.ledger, ledger.NewRun{ID: ledger.RunID(f.id(1))})
 	f.until(f.start.Add(time.Minute+30*time.Second), 10*time.Second, nil, worker)
 	f.wantCount(0, 1)
 	f.wantLog("exists with another kind")

@@ -20,7 +20,7 @@ type runJSON struct {
 	Tenant    string           `json:"tenant"`
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // of a retry
-	State     string           `json:"state"`            // "being submitted", "open", "paused", "being resumed" or "ended"
+	State     string           `json:"state"`            // "being submitted", "open", "paused" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"` // of settled rows, by outcome
@@ -55,8 +55,6 @@ func state(r runs.Run) string {
 		return "ended"
 	case r.Paused:
 		return "paused"
-	case r.Resuming:
-		return "being resumed"
 	case !r.Sealed:
 		return "being submitted"
 	}

@@ -13,19 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/intakeapi"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
+	"orgops/internal/runstest"
 )
 
 func TestList(t *testing.T) {
 	w := newWorld(t)
 	for i := range 7 {
 		caller := []string{"billing", "crm"}[i%2]
-		_, _, err := w.ledger.Create(t.Context(), runs.Run{
-			ID: fmt.Sprint("run", i), Kind: "domain:verify", Tenant: "default", Caller: caller, CreatedAt: time.UnixMilli(1_700_000_000_000 + int64(i/4)),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runstest.Create(t, w.ledger, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("run", i)), Description: ledger.Description{Caller: caller}})
 	}
 	var got []string
 	pages := 0

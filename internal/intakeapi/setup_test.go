@@ -25,15 +25,14 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"orgops/internal/intake"
 	"orgops/internal/intakeapi"
-	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -381,29 +380,7 @@ func (w *world) eventually(so func() bool) {
 // settle settles rows of a run as a worker does.
 func (w *world) settle(id, outcome, detail string, items ...int64) {
 	w.t.Helper()
-	r, err := w.ledger.Get(w.t.Context(), id)
-	if err == nil && r.Core {
-		err = w.settleInCore(id, ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, items)
-	} else if err == nil {
-		err = w.ledger.Settle(w.t.Context(), id, r.Kind, 0, items, outcome, detail)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// settleInCore settles rows of a run of one segment.
-func (w *world) settleInCore(id string, result ledger.Result, items []int64) error {
-	p, err := w.ledger.Core().Sync(w.t.Context(), ledger.RunID(id)) // its commit may be under way
-	if err != nil {
-		return err
-	}
-	var rows []ledger.Row
-	for _, item := range items {
-		rows = append(rows, ledger.Row(item))
-	}
-	_, err = w.ledger.Core().Dismiss(w.t.Context(), ledger.Segment{Run: p.Run.ID, Incarnation: p.Run.Incarnation}, result, rows...)
-	return err
+	runstest.Settle(w.t, w.ledger, id, outcome, detail, items...)
 }
 
 // spooled are the files in the spool but for the lock.
@@ -422,19 +399,9 @@ func (w *world) spooled() []string {
 	return names
 }
 
-// enqueued counts the rows of the only run that are to be executed: those of the old
-// ledger by their tasks, those of the core are as soon as they are committed.
-func (w *world) enqueued(r runs.Run, queue string) int {
-	w.t.Helper()
-	if r.Core {
-		return int(r.Total)
-	}
-	info, err := asynq.NewInspectorFromRedisClient(w.rdb).GetQueueInfo(queue)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return info.Size
-}
+// enqueued counts the rows of the run that are to be executed: they are as soon as they are
+// committed.
+func (w *world) enqueued(r runs.Run, _ string) int { return int(r.Total) }
 
 // events reads server-sent events.
 func events(body io.Reader) *bufio.Scanner {

@@ -41,7 +41,7 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 		if only != "" && name != only {
 			continue
 		}
-		some, err := s.attentionOf(ctx, name, open[name].Lost)
+		some, err := s.attentionOf(ctx, name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -50,7 +50,7 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 	return all, tenants, nil
 }
 
-func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all []attention, err error) {
+func (s *site) attentionOf(ctx context.Context, tenant string) (all []attention, err error) {
 	state, err := pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}).State(ctx)
 	if err != nil {
 		return nil, err
@@ -97,12 +97,6 @@ func (s *site) attentionOf(ctx context.Context, tenant string, lost int64) (all 
 		a := attention{Tone: "bad", What: "breaker of the sweeps: " + sweeps.BreakerText(tenant), Sweep: b.ID}
 		a.Then = fmt.Sprintf("First preview the next sweep: enqueue domains sweep --tenant %s --dry-run", tenant)
 		add(a)
-	}
-	if lost > 0 {
-		add(attention{
-			Tone: "bad", What: fmt.Sprintf("open rows without a task: %d", lost),
-			Then: "Repair these runs. Check that Redis loses no data (appendonly yes, maxmemory-policy noeviction).", Runs: runsFilter{Tenant: tenant, State: stateUnwell}.path(""),
-		})
 	}
 	if state.PausedUntil.After(time.Now()) {
 		add(attention{

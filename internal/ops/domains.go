@@ -77,7 +77,6 @@ type domainRow struct {
 	Open      bool
 	Status    string
 	Do        string
-	Task      string // its page; empty: no task of it is kept
 	LastCheck *verdictView
 	Proven    bool // what LastCheck shows is the proof by which the domain was verified
 }
@@ -231,11 +230,7 @@ func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, doma
 	}
 	a.More = known.More
 	for _, row := range known.Rows {
-		view := []rowView{{Item: row.Item}}
-		if err := s.addTasks(ctx, row.Run, view); err != nil {
-			return known, a, err
-		}
-		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Status: printable(row.Stands()), Do: toDo(row), Task: view[0].Task}
+		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Status: printable(row.Stands()), Do: toDo(row)}
 		if row.Evidence != nil {
 			shown.LastCheck, shown.Proven = viewOfVerdict(row.Evidence.Evidence), row.Evidence.Compared != nil
 			shown.LastCheck.Next = row.NextLook()
@@ -259,8 +254,6 @@ func toDo(row cli.DomainRow) string {
 		return "The run is paused. Resume it on its page or with: enqueue runs resume " + row.Run.ID
 	case f == nil && row.Run.Incomplete:
 		return "Of run " + row.Run.ID + ", " + cli.Lost(row.Run)
-	case f == nil && row.Run.Lost > 0:
-		return "The run has rows without a task. Repair it on its page or with: enqueue runs repair " + row.Run.ID
 	case f == nil, f.Well():
 		return ""
 	case f.Outcome == string(tasks.Expired):

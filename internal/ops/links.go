@@ -6,13 +6,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/runs"
-	"orgops/tasks"
 )
-
-// taskPath is where asynqmon shows a task.
-func taskPath(t tasks.TaskName) string {
-	return monitorRoot + "/queues/" + url.PathEscape(t.Queue) + "/tasks/" + url.PathEscape(t.ID)
-}
 
 // runPath is where a run is shown.
 func runPath(id string) string { return "/runs/" + url.PathEscape(id) }

@@ -19,13 +19,16 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
-	"orgops/tasks"
 )
 
 // lookSite is the pages of a worker whose tenant is a sandbox's.
@@ -112,24 +115,10 @@ func asked(tenant, organization, domain string) url.Values {
 // row makes a run with one row about the domain, which is open for that reason.
 func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason string) {
 	t.Helper()
-	ctx := t.Context()
-	created, _, err := s.ledger.Create(ctx, runs.Run{ID: run, Kind: tasks.TypeVerify, Tenant: tenant, Format: "jsonl"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	row := fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,"verification_host":%q}`, org, domain, host)
-	if err := s.ledger.StoreRows(ctx, run, 0, [][]byte{[]byte(row)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.ledger.Seal(ctx, run, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.ledger.Note(ctx, run, 0, []int64{0}, reason, time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	task := asynq.NewTask(tasks.TypeVerify, []byte(`{}`))
-	if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(ctx, task, asynq.Queue(tasks.DNSQueue(tenant, tasks.Fast)), asynq.TaskID(fmt.Sprintf("%s-0-%d", run, created.Generation))); err != nil {
-		t.Fatal(err)
+	runstest.Submit(t, s.ledger, ledger.NewRun{ID: ledger.RunID(run), Tenant: ledger.Tenant(tenant), Description: ledger.Description{Format: "jsonl"}}, row)
+	if reason != "" {
+		runstest.Wait(t, s.ledger, run, reason, time.Minute, 1)
 	}
 }
 
@@ -160,8 +149,7 @@ func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, "Domain northwind.example", "pending", s.domain.Host, s.domain.TXT[:4]+"… (", "a run is checking it", "&lt;script&gt;", `href="/runs/run-1"`,
-		`href="/monitor/queues/acme.dns.fast/tasks/`+redistest.TaskID(t, s.rdb, "acme.dns.fast", "run-1-0-0")+`"`)
+	wantIn(t, page, "Domain northwind.example", "pending", s.domain.Host, s.domain.TXT[:4]+"… (", "a run is checking it", "&lt;script&gt;", `href="/runs/run-1"`)
 	wantNotIn(t, page, script, s.domain.TXT)
 }
 
@@ -312,7 +300,7 @@ func TestPathsThatClimbAreNotFound(t *testing.T) {
 }
 
 func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
-	const queue = "/monitor/api/queues/acme.dns.fast"
+	const queue = "/monitor/api/queues/acme.rows"
 	for _, c := range []struct {
 		name, method, path, body string
 		want                     int
@@ -332,10 +320,12 @@ func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newLookSite(t, true)
-			s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
-			named := strings.NewReplacer("run-1-0-0", redistest.TaskID(t, s.rdb, "acme.dns.fast", "run-1-0-0"))
+			task := asynq.NewTask("domain:verify", []byte(`{}`))
+			if _, err := asynq.NewClientFromRedisClient(s.rdb).EnqueueContext(t.Context(), task, asynq.Queue("acme.rows"), asynq.TaskID("run-1-0-0")); err != nil {
+				t.Fatal(err)
+			}
 			request := func(site string) *httptest.ResponseRecorder {
-				r := httptest.NewRequest(c.method, named.Replace(c.path), strings.NewReader(named.Replace(c.body)))
+				r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
 				r.Host = "127.0.0.1:8080"
 				r.Header.Set("Sec-Fetch-Site", site)
 				w := httptest.NewRecorder()
@@ -349,7 +339,7 @@ func TestMonitorWritesWhereThatIsAllowed(t *testing.T) {
 			if w.Code != c.want {
 				t.Errorf("%s %s: %d %s, want %d", c.method, c.path, w.Code, w.Body, c.want)
 			}
-			info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo("acme.dns.fast")
+			info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo("acme.rows")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -381,15 +371,25 @@ func TestWhatIsNotCheckedIsNotCounted(t *testing.T) {
 	}
 }
 
-// thinDNS says of each proof that it is thin.
-type thinDNS struct{ tasks.DNS }
+// thinDNS sees the token at too few name servers.
+type thinDNS struct{ kinds.DNS }
+
+func (thinDNS) Look(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+	return dnscheck.Verdict{State: dnscheck.Present, Host: host}, nil
+}
 
 func (thinDNS) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
 	return dnscheck.Verdict{Reason: dnscheck.ReasonTooFew, Host: host, Basis: dnscheck.ByBoth, Thin: true}, nil
 }
 
+// noLine is a tenant whose requests wait for no permit.
+type noLine struct{}
+
+func (noLine) Ahead(context.Context) time.Duration { return 0 }
+
 // TestDomainPageSaysThatAProofIsThin of a row that waited for an hour.
 func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
+	mini := redistest.Mini(t)
 	s := newLookSite(t, false)
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "")
 	api, err := apiclient.New(apiclient.Config{BaseURL: s.box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.box.Token()))})
@@ -397,24 +397,34 @@ func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.CloseIdle()
+	core := s.ledger.Core()
+	worker := engine.New(engine.Config{
+		Tenant: "acme", Ledger: core, Session: ledger.NewSessionID(), Logger: slog.New(slog.DiscardHandler),
+		Handlers: map[ledger.Kind]engine.Handler{
+			kinds.Verify: kinds.NewVerify(kinds.VerifyConfig{API: api, DNS: thinDNS{}, Line: noLine{}, RequestTimeout: time.Second, ThinProofAfter: time.Hour}),
+		},
+	})
 	now := time.Now()
-	mux := tasks.NewMux(tasks.Config{
-		Tenant: "acme", API: api, DNS: thinDNS{}, Ledger: s.ledger, Enqueuer: asynq.NewClientFromRedisClient(s.rdb), Logger: slog.New(slog.DiscardHandler),
-		ThinProofAfter: time.Hour, Now: func() time.Time { return now },
-	})
-	payload, err := json.Marshal(tasks.VerifyPayload{
-		Envelope:       tasks.Envelope{V: tasks.Version, Tenant: "acme", Run: "run-1", Item: new(int64(0)), CreatedAt: now},
-		OrganizationID: s.org, DiscoveryDomainID: s.domain.ID, VerificationHost: s.domain.Host, VerificationTXT: s.domain.TXT, GiveUpAt: now.Add(time.Hour),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 {
-		if err := mux.ProcessTask(t.Context(), asynq.NewTask(tasks.TypeConfirm, payload)); err != nil {
+	for range 6 {
+		mini.SetTime(now)
+		run, err := core.Get(t.Context(), "run-1")
+		if err != nil {
 			t.Fatal(err)
 		}
-		now = now.Add(15 * time.Minute)
+		seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}
+		released, err := core.Release(t.Context(), seg, ledger.Quota{First: 1, Check: 1, Ready: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(released.Rows) == 1 {
+			payload, err := engine.NewTask(run, seg, released.Token, released.Rows...).Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = worker.ProcessTask(t.Context(), asynq.NewTask(string(kinds.Verify), payload)) // its result is in the ledger
+		}
+		now = now.Add(13 * time.Minute)
 	}
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
-	wantIn(t, page, "Proof of the verification", "<dt>Accepted</dt><dd>as a thin proof: too few name servers answered", "in 5 checks</dd>")
+	wantIn(t, page, "Proof of the verification", "<dt>Accepted</dt><dd>as a thin proof: too few name servers answered", "in 6 checks</dd>")
 }

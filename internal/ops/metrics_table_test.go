@@ -18,10 +18,12 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/events"
+	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/reference"
 	"orgops/internal/runs"
+	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
 	"orgops/tasks"
@@ -55,10 +57,8 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.api"), asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	ledger := runs.New(p.rdb)
-	if _, _, err := ledger.Create(t.Context(), runs.Run{ID: "job", Kind: tasks.TypeVerify, Tenant: "acme"}); err != nil {
-		t.Fatal(err)
-	}
+	l := runs.New(p.rdb)
+	runstest.Create(t, l, ledger.NewRun{ID: "job", Tenant: "acme"})
 	limiter := pace.New(pace.Config{Redis: p.rdb, Tenant: "acme", Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: .2}})
 	for range 6 {
 		if err := limiter.Wait(t.Context(), "get_discovery_domain"); err != nil {
@@ -71,7 +71,7 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 	}
 	keepSweep(t, watch.New(p.rdb, "acme"))
 	tenant := ops.Tenant{Name: "acme", Limiter: limiter, Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
-	if err := m.WatchRedis(p.rdb, ledger, []ops.Tenant{tenant}, nil); err != nil {
+	if err := m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil); err != nil {
 		t.Fatal(err)
 	}
 	tenant.API = clientWith(t, "opaque")
@@ -105,13 +105,11 @@ func keepSweep(t *testing.T, store *watch.Store) {
 // of as begun: it would be waited for for ever.
 func TestSweepsThatAreNotJudged(t *testing.T) {
 	p := newPages(t)
-	ledger := runs.New(p.rdb)
-	for _, id := range []string{"cancelled", "open"} {
-		if _, _, err := ledger.Create(t.Context(), runs.Run{ID: id, Kind: tasks.TypeVerify, Tenant: "acme"}); err != nil {
-			t.Fatal(err)
-		}
+	l := runs.New(p.rdb)
+	for _, id := range []ledger.RunID{"cancelled", "open"} {
+		runstest.Create(t, l, ledger.NewRun{ID: id, Tenant: "acme"})
 	}
-	if _, err := ledger.Cancel(t.Context(), "cancelled"); err != nil {
+	if _, err := l.Cancel(t.Context(), "cancelled"); err != nil {
 		t.Fatal(err)
 	}
 	scheduled := watch.Sweep{Run: "open", At: begun, Begun: true}
@@ -134,7 +132,7 @@ func TestSweepsThatAreNotJudged(t *testing.T) {
 			}
 			m, _ := newMetrics(t)
 			tenant := ops.Tenant{Name: name, Limiter: pace.New(pace.Config{Redis: p.rdb, Tenant: name})}
-			if err := m.WatchRedis(p.rdb, ledger, []ops.Tenant{tenant}, nil); err != nil {
+			if err := m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil); err != nil {
 				t.Fatal(err)
 			}
 			var want []string

@@ -68,7 +68,7 @@ type rowView struct {
 	Outcome, Tone string // of a settled row
 	Why           string
 	Next          time.Time // when an open one is looked at next; zero: not known
-	Task, Lookup  string    // paths; empty: there is none
+	Lookup        string    // path; empty: there is none
 }
 
 // failedView are the failed rows.
@@ -253,7 +253,7 @@ func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v fai
 	if q.from > 0 {
 		v.First = q.path(run.ID, 0, q.open)
 	}
-	return v, s.addTasks(ctx, run, v.Rows)
+	return v, nil
 }
 
 func (s *site) open(ctx context.Context, run runs.Run, q rowsQuery) (v openView, err error) {
@@ -276,27 +276,5 @@ func (s *site) open(ctx context.Context, run runs.Run, q rowsQuery) (v openView,
 	if q.open > 0 {
 		v.First = q.path(run.ID, q.from, 0)
 	}
-	return v, s.addTasks(ctx, run, v.Rows)
-}
-
-// addTasks says of each row where its task is. A row of the core has one for seconds
-// alone.
-func (s *site) addTasks(ctx context.Context, run runs.Run, rows []rowView) error {
-	if run.Core {
-		return nil
-	}
-	items := make([]int64, len(rows))
-	for i, row := range rows {
-		items[i] = row.Item
-	}
-	found, err := intake.TasksOf(ctx, s.queued, run, items)
-	if err != nil {
-		return err
-	}
-	for i, row := range rows {
-		if name, ok := found[row.Item]; ok {
-			rows[i].Task = taskPath(name)
-		}
-	}
-	return nil
+	return v, nil
 }

@@ -26,17 +26,14 @@ const (
 
 // offers are the actions that a run's state leaves.
 type offers struct {
-	Pause, Resume, Repair, Cancel bool
-	Retry                         []outcomeCount // the outcomes that can be chosen; none: nothing can be retried
-	Complete                      string         // a retry that was cut off and can be completed; empty: none was
+	Pause, Resume, Cancel bool
+	Retry                 []outcomeCount // the outcomes that can be chosen; none: nothing can be retried
+	Complete              string         // a retry that was cut off and can be completed; empty: none was
 }
 
 func offersOf(r runs.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
-	o := offers{
-		Pause: underWay && !r.Paused, Resume: underWay && (r.Paused || r.Resuming), Cancel: underWay,
-		Repair: !r.Core && !r.Ended() && !r.Paused && (r.Sealed || r.Walk != nil),
-	}
+	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
 	if r.Ended() {
 		for _, c := range outcomesOf(r) {
 			if (intake.RetryOptions{Outcomes: []string{c.Outcome}}).Check() == nil {
@@ -143,10 +140,6 @@ var runActions = map[string]runAction{
 	},
 	"cancel": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
 		return cameOf(run)(cli.Cancel(ctx, s.Ledger, run.ID))
-	},
-	"repair": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
-		repaired, err := cli.Repair(ctx, s.Intake, run.ID)
-		return cameOf(run)(cli.Repaired(repaired), err)
 	},
 	"retry": (*site).retry,
 }

@@ -166,7 +166,7 @@ func viewOf(r runs.Run, ahead cli.Outlook, now time.Time) runView {
 	if silent := cli.Silent(r, now); silent != "" {
 		v.Trouble = append(v.Trouble, "producer: "+silent)
 	}
-	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Walking() && !r.Resuming && r.Sealed))
+	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Walking() && r.Sealed))
 	v.News, _, _ = strings.Cut(v.State, "; ")
 	return v
 }

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"orgops/internal/cli"
-	"orgops/tasks"
 )
 
 //go:embed templates
@@ -35,7 +34,6 @@ type site struct {
 	Config
 	pages   map[string]*template.Template // by name: the layout with that page in it
 	oracle  *cli.Oracle
-	queued  *tasks.Queued
 	notices notices
 	acting  acting
 	checks  *checks             // of domains, by hand
@@ -55,7 +53,7 @@ type page struct {
 }
 
 func newSite(cfg Config) *site {
-	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), queued: tasks.NewQueued(cfg.Redis), checks: newChecks(), reads: newReads(), lookUps: semaphore.NewWeighted(mostLookUps)}
+	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), checks: newChecks(), reads: newReads(), lookUps: semaphore.NewWeighted(mostLookUps)}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "previewPath": previewPath, "printable": printable, "capital": capital,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))

@@ -73,7 +73,7 @@ func (s *site) tenants(w http.ResponseWriter, r *http.Request) {
 	names := s.tenantNames(queues, open)
 	p := tenantsPage{Live: len(names) <= liveTenants}
 	for _, name := range names {
-		p.Tenants = append(p.Tenants, s.viewOfTenant(ctx, name, queues, open[name].Lost))
+		p.Tenants = append(p.Tenants, s.viewOfTenant(ctx, name, queues))
 	}
 	s.show(w, r, http.StatusOK, "tenants", page{Title: "Tenants", Section: "tenants", Data: p})
 }
@@ -94,11 +94,11 @@ func (s *site) tenantNames(queues []string, open map[string]runs.Open) []string 
 	return append(names, others...)
 }
 
-func (s *site) viewOfTenant(ctx context.Context, name string, queues []string, lost int64) tenantView {
+func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) tenantView {
 	v := tenantView{Name: name, Used: -1}
 	t, served := s.tenant(name)
 	v.Served = served
-	attention, err := s.attentionOf(ctx, name, lost)
+	attention, err := s.attentionOf(ctx, name)
 	v.Warnings = attention
 	problems := []error{err}
 	settings, announced, err := pace.Announced(ctx, s.Redis, name)

@@ -41,7 +41,7 @@ func TestFacadeAdopt(t *testing.T) {
 func TestFacadeSettledRows(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
-	_, run, _, err := l.CreateInCore(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
+	_, run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
 	check(t, err)
 	stager, err := l.Core().NewStager(ctx, run)
 	check(t, err)

@@ -31,7 +31,7 @@ type coreRun struct {
 // submitInCore submits rows to the core, in a segment for each size.
 func submitInCore(t *testing.T, l *runs.Ledger, n ledger.NewRun, sizes ...int) coreRun {
 	t.Helper()
-	_, run, created, err := l.CreateInCore(t.Context(), n)
+	_, run, created, err := l.Create(t.Context(), n)
 	if err != nil || !created {
 		t.Fatalf("create %s: created %v, %v", n.ID, created, err)
 	}
@@ -187,46 +187,56 @@ func TestGivenBackRowHasNoNextTime(t *testing.T) {
 	}
 }
 
-// TestFacade makes the same run in both ledgers and compares what readers see.
+// TestFacade compares what readers see of a run with what was done to its rows, over
+// segments.
 func TestFacade(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	digest := strings.Repeat("ab", 32)
-	_, _, err := l.Create(ctx, runs.Run{ID: "old", Kind: kind, Tenant: "acme", Label: "a\tb", Format: "jsonl", Caller: "crm", Digest: digest})
-	check(t, err)
-	check(t, l.StoreRows(ctx, "old", 0, content(0, 8)))
-	check(t, l.Seal(ctx, "old", 8))
 	core := submitInCore(t, l, ledger.NewRun{
 		ID: "new", Kind: updates, Tenant: "acme",
 		Description: ledger.Description{Label: "a\tb", Format: "jsonl", Caller: "crm", Digest: digest},
 	}, 3, 5)
-	compare := func(when string) {
+	var texts []string
+	for _, row := range content(2, 6) {
+		texts = append(texts, string(row))
+	}
+	want := facts{
+		run:    runs.Run{Label: `a\tb`, Format: "jsonl", Caller: "crm", Digest: digest, Sealed: true, Stored: 8, Total: 8, Counts: map[string]int64{}},
+		open:   []string{`0 "" false`, `1 "" false`, `2 "" false`, `3 "" false`, `4 "" false`, `5 "" false`, `6 "" false`, `7 "" false`},
+		rows:   texts,
+		found:  []string{`5{"organization_id":"org_5"}`, `0{"organization_id":"org_0"}`},
+		states: []string{},
+	}
+	compare := func(when string, states ...string) {
 		t.Helper()
-		if have, want := factsOf(t, l, "new"), factsOf(t, l, "old"); !reflect.DeepEqual(have, want) {
+		want.states = states
+		if have := factsOf(t, l, "new"); !reflect.DeepEqual(have, want) {
 			t.Errorf("%s:\n%+v\nwant\n%+v", when, have, want)
 		}
 	}
-	compare("submitted")
+	var states []string
+	for _, row := range want.open {
+		states = append(states, row+`, evidence ""`)
+	}
+	compare("submitted", states...)
 
-	settle(t, l, "old", "done", "", 0)
-	settle(t, l, "old", "refused", "no\nproof", 1)
-	settle(t, l, "old", "done", "tpl_1", 3)
-	_, err = l.SettleRow(ctx, "old", kind, 0, 4, "", nil, "unchanged", "", []byte("seen"))
-	check(t, err)
-	check(t, l.Note(ctx, "old", 0, []int64{2}, "transient: 503", time.Now().Add(time.Minute)))
-	check(t, l.Note(ctx, "old", 0, []int64{5}, "the worker stops", time.Now().Add(time.Minute)))
 	core.end(0, done(), ledger.Result{Outcome: "refused", Detail: "no\nproof"},
 		ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: []byte("transient\x00503\x00own")})
 	core.end(1, ledger.Result{Outcome: "done", Detail: "tpl_1"}, ledger.Result{Outcome: "unchanged", Evidence: []byte("seen")},
 		ledger.GiveBack{After: time.Minute, Note: "the worker stops"})
-	compare("in progress")
+	want.run.Settled, want.run.Counts = 4, map[string]int64{"done": 2, "refused": 1, "unchanged": 1}
+	want.fates = []runs.Fate{{Item: 1, Outcome: "refused", Detail: `no\nproof`}, {Item: 3, Outcome: "done", Detail: "tpl_1"}, {Item: 4, Outcome: "unchanged"}}
+	want.later = want.fates[2:]
+	want.open = []string{`2 "transient: 503" true`, `5 "the worker stops" true`, `6 "" false`, `7 "" false`}
+	want.noted, want.total = want.open[:2], 2
+	states = []string{
+		`{0 done }, evidence ""`, `{1 refused no\nproof}, evidence ""`, `2 "transient: 503" true, evidence ""`, `{3 done tpl_1}, evidence ""`,
+		`{4 unchanged }, evidence "seen"`, `5 "the worker stops" true, evidence ""`, `6 "" false, evidence ""`, `7 "" false, evidence ""`,
+	}
+	compare("in progress", states...)
 	if have := collect(t, l.Evidence(ctx, "new")); len(have) != 1 || have[0].Item != 4 || string(have[0].Evidence) != "seen" {
 		t.Errorf("evidence %+v", have)
-	}
-	for _, id := range []string{"old", "new"} {
-		if have, err := l.OutcomesOf(ctx, id, []int64{5, 1, 0, 4}); err != nil || !slices.Equal(have, []string{"", "refused", "", "unchanged"}) {
-			t.Errorf("outcomes of %s: %q, %v", id, have, err)
-		}
 	}
 	if rows, err := l.OpenRows(ctx, "new", 2); err != nil || len(rows) != 2 || rows[1].Item != 5 {
 		t.Errorf("open rows %+v, %v", rows, err)
@@ -235,52 +245,45 @@ func TestFacade(t *testing.T) {
 		t.Errorf("open from row 6: %v", open)
 	}
 
-	for _, id := range []string{"old", "new"} {
-		check(t, l.Pause(ctx, id))
-	}
-	compare("paused")
-	if todo, err := l.Resume(ctx, "new"); err != nil || todo || get(t, l, "new").Paused {
-		t.Errorf("resume: %v, %v", todo, err)
-	}
-	_, err = l.Resume(ctx, "old")
-	check(t, err)
+	check(t, l.Pause(ctx, "new"))
+	want.run.Paused = true
+	compare("paused", states...)
+	check(t, l.Resume(ctx, "new"))
+	want.run.Paused = false
+	compare("resumed", states...)
 
 	open, err := l.OpenByTenant(ctx)
-	if want := (runs.Open{Runs: 2, Rows: 8}); err != nil || open["acme"] != want {
+	if want := (runs.Open{Runs: 1, Rows: 4}); err != nil || open["acme"] != want {
 		t.Errorf("open: %+v, %v", open, err)
 	}
-	if ids, err := l.Unsettled(ctx); err != nil || !slices.Equal(ids, []string{"new", "old"}) {
+	if ids, err := l.Unsettled(ctx); err != nil || !slices.Equal(ids, []string{"new"}) {
 		t.Errorf("unsettled: %v, %v", ids, err)
 	}
 	if err := l.Delete(ctx, "new"); !errors.Is(err, runs.ErrOpen) {
 		t.Errorf("deleting an open run: %v", err)
 	}
-	for _, id := range []string{"old", "new"} {
-		if rows, err := l.Cancel(ctx, id); err != nil || rows != 4 {
-			t.Errorf("cancel of %s: %d rows, %v", id, rows, err)
-		}
-		if r := get(t, l, id); !r.Ended() || r.CancelledAt.IsZero() {
-			t.Errorf("%s has not ended: %+v", id, r)
-		}
-		if rows, err := l.Cancel(ctx, id); err != nil || rows != 0 {
-			t.Errorf("second cancel of %s: %d rows, %v", id, rows, err)
-		}
-		if err := l.Pause(ctx, id); !errors.Is(err, runs.ErrEnded) {
-			t.Errorf("pause of %s: %v", id, err)
-		}
-		if _, err := l.Resume(ctx, id); !errors.Is(err, runs.ErrEnded) {
-			t.Errorf("resume of %s: %v", id, err)
-		}
+	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 4 {
+		t.Errorf("cancel: %d rows, %v", rows, err)
 	}
-	compare("cancelled")
-	if ids, err := l.IDs(ctx); err != nil || !slices.Equal(ids, []string{"new", "old"}) {
-		t.Errorf("ids: %v, %v", ids, err)
+	r := get(t, l, "new")
+	if !r.Ended() || r.CancelledAt.IsZero() || r.Settled != 8 || r.Counts["cancelled"] != 4 {
+		t.Errorf("not ended: %+v", r)
 	}
-	for _, id := range []string{"old", "new"} {
-		check(t, l.Delete(ctx, id))
-		if _, err := l.Get(ctx, id); !errors.Is(err, runs.ErrNotFound) {
-			t.Errorf("%s was deleted: %v", id, err)
-		}
+	if have := fates(t, l, "new"); len(have) != 7 || have[1].Outcome != "cancelled" {
+		t.Errorf("results of a cancelled run: %+v", have)
+	}
+	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
+		t.Errorf("second cancel: %d rows, %v", rows, err)
+	}
+	if err := l.Pause(ctx, "new"); !errors.Is(err, runs.ErrEnded) {
+		t.Errorf("pause: %v", err)
+	}
+	if err := l.Resume(ctx, "new"); !errors.Is(err, runs.ErrEnded) {
+		t.Errorf("resume: %v", err)
+	}
+	check(t, l.Delete(ctx, "new"))
+	if _, err := l.Get(ctx, "new"); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("it was deleted: %v", err)
 	}
 }
 
@@ -334,18 +337,13 @@ func TestFacadeLarge(t *testing.T) {
 	}
 }
 
-// TestFacadeIDs: an id names a run in one of the ledgers.
+// TestFacadeIDs: an id names one run.
 func TestFacadeIDs(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
-	create(t, l, "old")
 	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
 	inCore := func(n ledger.NewRun) error {
-		_, _, _, err := l.CreateInCore(ctx, n)
-		return err
-	}
-	inOld := func(id, kind string) error {
-		_, _, err := l.Create(ctx, runs.Run{ID: id, Kind: kind, Tenant: "acme"})
+		_, _, _, err := l.Create(ctx, n)
 		return err
 	}
 	single := func(id ledger.RunID, tenant ledger.Tenant) error {
@@ -356,21 +354,18 @@ func TestFacadeIDs(t *testing.T) {
 		err    error
 		member string
 	}{
-		"old id in the core":            {inCore(ledger.NewRun{ID: "old", Kind: updates, Tenant: "acme"}), "kind"},
-		"id of the core":                {inOld("new", kind), "kind"},
-		"id of the core, the same kind": {inOld("new", updates), "content"},
-		"other digest":                  {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}), "content"},
-		"other tenant":                  {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "beta"}), "tenant"},
-		"single row":                    {single("new", "acme"), "content"},
-		"single row, old id":            {single("old", "acme"), "kind"},
-		"single row, other tenant":      {single("new", "beta"), "tenant"},
+		"other kind":               {inCore(ledger.NewRun{ID: "new", Kind: "domain:verify", Tenant: "acme"}), "kind"},
+		"other digest":             {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Description: ledger.Description{Digest: "ab"}}), "content"},
+		"other tenant":             {inCore(ledger.NewRun{ID: "new", Kind: updates, Tenant: "beta"}), "tenant"},
+		"single row":               {single("new", "acme"), "content"},
+		"single row, other tenant": {single("new", "beta"), "tenant"},
 	} {
 		if e, ok := errors.AsType[*runs.MismatchError](c.err); !ok || e.Member != c.member {
 			t.Errorf("%s: %v, want a mismatch of the %s", name, c.err, c.member)
 		}
 	}
-	r, run, created, err := l.CreateInCore(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
-	if err != nil || created || r.ID != "new" || !r.Core || run.Rows != 1 {
+	r, run, created, err := l.Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
+	if err != nil || created || r.ID != "new" || run.Rows != 1 {
 		t.Errorf("created again: %+v, %v, %v", r, created, err)
 	}
 }
@@ -379,7 +374,7 @@ func TestFacadeIDs(t *testing.T) {
 func TestFacadeStaged(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
-	_, run, _, err := l.CreateInCore(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
+	_, run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"})
 	check(t, err)
 	_, err = l.Core().Stage(ctx, run, 0, true, content(0, 3))
 	check(t, err)
@@ -411,22 +406,6 @@ func TestFacadeStaged(t *testing.T) {
 	check(t, l.Delete(ctx, "new"))
 }
 
-// TestFacadeRepair: a run of the core has nothing to repair, and no lost rows.
-func TestFacadeRepair(t *testing.T) {
-	l, _ := newLedger(t)
-	ctx := t.Context()
-	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
-	for window, err := range l.OpenWindows(ctx, "new", 1, 8) {
-		t.Errorf("window %+v, %v", window, err)
-	}
-	if err := errors.Join(l.Repair(ctx, "new"), l.NoteLost(ctx, "new", 1, false)); err != nil {
-		t.Error(err)
-	}
-	if r := get(t, l, "new"); r.Lost != 0 || r.Resuming {
-		t.Errorf("%+v", r)
-	}
-}
-
 // TestFacadeControls: whatever stops a run is in it.
 func TestFacadeControls(t *testing.T) {
 	l, _ := newLedger(t)
@@ -439,21 +418,17 @@ func TestFacadeControls(t *testing.T) {
 	}
 }
 
-// TestFacadePages: pages of both ledgers are the list, whatever their size.
+// TestFacadePages: pages of several tenants are the list, whatever their size.
 func TestFacadePages(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	for i := range 12 {
-		if i%3 == 0 {
-			create(t, l, fmt.Sprint("old", i))
-		} else {
-			submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("new", i)), Kind: updates, Tenant: ledger.Tenant(fmt.Sprint("t", i%4))}, 1)
-		}
+		submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("new", i)), Kind: updates, Tenant: ledger.Tenant(fmt.Sprint("t", i%4))}, 1)
 		time.Sleep(2 * time.Millisecond)
 	}
 	all, err := l.List(ctx)
 	check(t, err)
-	if len(all) != 12 || all[0].ID != "new11" || all[11].ID != "old0" {
+	if len(all) != 12 || all[0].ID != "new11" || all[11].ID != "new0" {
 		t.Fatalf("list: %v", idsOf(all))
 	}
 	for most := range 13 {
@@ -462,7 +437,7 @@ func TestFacadePages(t *testing.T) {
 		}
 	}
 	wanted := runs.Wanted{Most: 2, Look: 3, Is: func(r runs.Run) bool { return r.Tenant == "t1" }}
-	if have := pages(ctx, t, l, wanted); !slices.Equal(have, []string{"new5", "new1"}) {
+	if have := pages(ctx, t, l, wanted); !slices.Equal(have, []string{"new9", "new5", "new1"}) {
 		t.Errorf("pages of a tenant: %v", have)
 	}
 }
@@ -498,13 +473,9 @@ func TestFacadePagesOfOneTime(t *testing.T) {
 	var want []string
 	for i := range 6 {
 		id := fmt.Sprint("r", i)
-		if i%2 == 0 {
-			create(t, l, id)
-			check(t, rdb.ZAdd(ctx, "orgops:v1:runs", redis.Z{Score: 1000, Member: id}).Err())
-		} else {
-			run := submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(id), Kind: updates, Tenant: "acme"}, 1).run
-			check(t, rdb.ZAdd(ctx, "orgops:v2:{tenant:acme}:runs", redis.Z{Score: 1000, Member: id + "/" + string(run.Incarnation)}).Err())
-		}
+		tenant := fmt.Sprint("t", i%2)
+		run := submitInCore(t, l, ledger.NewRun{ID: ledger.RunID(id), Kind: updates, Tenant: ledger.Tenant(tenant)}, 1).run
+		check(t, rdb.ZAdd(ctx, "orgops:v2:{tenant:"+tenant+"}:runs", redis.Z{Score: 1000, Member: id + "/" + string(run.Incarnation)}).Err())
 		want = append([]string{id}, want...)
 	}
 	for most := range 7 {
@@ -519,7 +490,7 @@ func TestFacadePagesOfMany(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	for i := range 230 {
-		_, _, _, err := l.CreateInCore(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("r", i)), Kind: updates, Tenant: "acme"})
+		_, _, _, err := l.Create(ctx, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("r", i)), Kind: updates, Tenant: "acme"})
 		check(t, err)
 	}
 	have := pages(ctx, t, l, runs.Wanted{Most: 50})
@@ -548,9 +519,6 @@ func TestFacadeEnd(t *testing.T) {
 	}
 	if open, err := l.OpenByTenant(t.Context()); err != nil || len(open) != 0 {
 		t.Errorf("open: %v, %v", open, err)
-	}
-	if untold, err := l.Untold(t.Context(), func(string) bool { return true }); err != nil || len(untold) != 0 {
-		t.Errorf("untold: %v, %v", untold, err)
 	}
 }
 

@@ -9,11 +9,9 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no such run: it never was, or ended more
-	// than [Retention] ago.
+	// ErrNotFound says that there is no such run: it never was, or was deleted after its
+	// retention.
 	ErrNotFound = ledger.ErrNotFound
-	// ErrGap says that rows which were stored are not there any more.
-	ErrGap = errors.New("rows that were submitted are lost (was Redis restarted?)")
 	// ErrMismatch says that the run is there but another one than was meant; it
 	// is reached through a [MismatchError].
 	ErrMismatch = errors.New("not the same run")
@@ -56,11 +54,7 @@ func (e *MismatchError) Mismatch() bool { return true }
 // Unwrap returns ErrMismatch.
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
-var (
-	idPattern      = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	outcomePattern = regexp.MustCompile(`^[a-z_]{1,32}$`)
-	markPattern    = regexp.MustCompile(`^[a-z_]{1,32}$`)
-)
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func checkID(id string) error {
 	if !idPattern.MatchString(id) {

@@ -1,81 +1,61 @@
 package runs_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"orgops/internal/ledger"
+	"orgops/internal/runs"
 )
 
-// TestEvidenceOfSettledRows is kept with the outcome, read back by row and by run, and
-// forgotten with the run.
+// TestEvidenceOfSettledRows: evidence is kept with the outcome, read back by row and by run,
+// and deleted with the run.
 func TestEvidenceOfSettledRows(t *testing.T) {
-	const rows = 2500 // more than one page
 	l, _ := newLedger(t)
-	create(t, l, "a")
-	seal(t, l, "a", rows+1)
-	want := map[int64]string{}
-	for item := range int64(rows) {
-		evidence := fmt.Sprintf("proof of %d\x00", item)
-		if _, err := l.SettleRow(t.Context(), "a", kind, 0, item, "", nil, "done", "", []byte(evidence)); err != nil {
-			t.Fatal(err)
+	core := submitInCore(t, l, ledger.NewRun{ID: "a", Kind: updates, Tenant: "acme"}, 200, 200)
+	for number, rows := range []int{200, 200} {
+		var endings []ledger.Ending
+		for range rows {
+			endings = append(endings, ledger.Result{Outcome: ledger.Done, Evidence: fmt.Appendf(nil, "proof of %d\x00", number)})
 		}
-		want[item] = evidence
+		core.end(number, endings...)
 	}
-	// What comes second changes nothing.
-	if _, err := l.SettleRow(t.Context(), "a", kind, 0, 0, "", nil, "done", "", []byte("another")); err != nil {
-		t.Fatal(err)
+	all := collect(t, l.Evidence(t.Context(), "a"))
+	if len(all) != 400 || all[199].Item != 199 || string(all[199].Evidence) != "proof of 0\x00" || all[200].Item != 200 || string(all[200].Evidence) != "proof of 1\x00" {
+		t.Errorf("%d rows with evidence", len(all))
 	}
-	if _, err := l.SettleRow(t.Context(), "a", kind, 0, rows, "", nil, "done", "", nil); err != nil {
-		t.Fatal(err)
-	}
-	got := map[int64]string{}
-	for row, err := range l.Evidence(t.Context(), "a") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[row.Item] += string(row.Evidence)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("evidence (-want +got):\n%s", diff)
-	}
-	state, err := l.Row(t.Context(), "a", 7, "record")
-	if err != nil || string(state.Evidence) != want[7] || state.Fate == nil || state.Fate.Outcome != "done" {
-		t.Errorf("row 7 is %+v, %v", state, err)
+	state, err := l.Row(t.Context(), "a", 207, "record")
+	if err != nil || string(state.Evidence) != "proof of 1\x00" || state.Fate == nil || state.Fate.Outcome != "done" {
+		t.Errorf("row 207 is %+v, %v", state, err)
 	}
 	if all := fates(t, l, "a"); len(all) != 0 {
-		t.Errorf("rows that are plainly done have fates %v", all)
+		t.Errorf("rows that are plainly done have results %v", all)
 	}
-	if err := l.Delete(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, l.Delete(t.Context(), "a"))
 	for row, err := range l.Evidence(t.Context(), "a") {
-		t.Errorf("after the run was deleted: %+v, %v", row, err)
+		if !errors.Is(err, runs.ErrNotFound) {
+			t.Errorf("after the run was deleted: %+v, %v", row, err)
+		}
 	}
 }
 
-// TestIDs are those of all runs, also of single rows that have ended.
+// TestIDs: the ids are those of all runs, also of single rows that have ended.
 func TestIDs(t *testing.T) {
 	l, _ := newLedger(t)
 	var want []string
 	for i := range 20 {
 		id := fmt.Sprint("run-", i)
-		create(t, l, id)
-		seal(t, l, id, 1)
+		create(t, l, ledger.NewRun{ID: ledger.RunID(id)})
 		want = append(want, id)
 	}
 	submitRow(t, l, ledger.NewRun{ID: "single", Kind: updates, Tenant: "default"}, `{}`).end(0, done())
 	want = append(want, "single")
 	got, err := l.IDs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	slices.Sort(want)
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if !slices.Equal(got, want) {
+		t.Errorf("ids %q, want %q", got, want)
 	}
 }

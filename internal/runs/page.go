@@ -5,11 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
 )
@@ -74,13 +71,16 @@ func (l *Ledger) Page(ctx context.Context, w Wanted) (page []Run, next Place, er
 	}
 }
 
+// listPage is how many entries of a list are read in one round trip.
+const listPage = 500
+
 // leastTaken is how many runs are read at once for a page, at the least.
 const leastTaken = 100
 
 // placed is an entry of the list of all runs.
 type placed struct {
 	Place
-	core ledger.Entry // of a run of the core; else zero
+	entry ledger.Entry
 }
 
 // order compares places as the list has them: the newest first, of the same time the
@@ -89,13 +89,12 @@ func order(a, b Place) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.ID, a.ID))
 }
 
-// source is the part of the list of all runs that the old ledger has, or a tenant of the
-// core.
+// source is the part of the list of all runs that is a tenant's.
 type source struct {
-	tenant ledger.Tenant // empty: the old ledger
-	read   []placed      // in order, not taken yet
-	last   Place         // the last that was read
-	past   bool          // there is no more to read
+	tenant ledger.Tenant
+	read   []placed // in order, not taken yet
+	last   Place    // the last that was read
+	past   bool     // there is no more to read
 }
 
 // merged is the list of all runs from a place on.
@@ -111,11 +110,7 @@ func (l *Ledger) listAfter(ctx context.Context, after Place) (merged, error) {
 	if err != nil {
 		return merged{}, fmt.Errorf("list runs: %w", err)
 	}
-	old := &source{last: after}
-	m := merged{ledger: l, sources: []*source{old}}
-	if err := l.fill(ctx, old); err != nil {
-		return merged{}, err
-	}
+	m := merged{ledger: l}
 	lists, err := l.core.Entries(ctx, after.CreatedAt, leastTaken, tenants...)
 	if err != nil {
 		return merged{}, err
@@ -151,27 +146,11 @@ func (l *Ledger) fill(ctx context.Context, s *source) error {
 
 // places reads up to n entries of a source that are not later than its last one.
 func (l *Ledger) places(ctx context.Context, s *source, n int) ([]placed, error) {
-	if s.tenant != "" {
-		lists, err := l.core.Entries(ctx, s.last.CreatedAt, n, s.tenant)
-		if err != nil {
-			return nil, err
-		}
-		return placesOf(lists[0]), nil
-	}
-	from := "+inf"
-	if !s.last.CreatedAt.IsZero() {
-		from = strconv.FormatInt(toMillis(s.last.CreatedAt), 10)
-	}
-	index, err := l.rdb.ZRevRangeByScoreWithScores(ctx, indexKey, &redis.ZRangeBy{Min: "-inf", Max: from, Count: int64(n)}).Result()
+	lists, err := l.core.Entries(ctx, s.last.CreatedAt, n, s.tenant)
 	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
+		return nil, err
 	}
-	page := make([]placed, len(index))
-	for i, z := range index {
-		page[i].ID, _ = z.Member.(string)
-		page[i].CreatedAt = fromMillis(int64(z.Score))
-	}
-	return page, nil
+	return placesOf(lists[0]), nil
 }
 
 func placesOf(entries []ledger.Entry) []placed {
@@ -225,31 +204,21 @@ func (m merged) take(ctx context.Context, n int) ([]placed, error) {
 
 // readPlaces returns the runs of entries of the list that exist.
 func (l *Ledger) readPlaces(ctx context.Context, list []placed) (map[Place]Run, error) {
-	var old []redis.Z
-	var entries []ledger.Entry
-	at := map[string]Place{} // by id: none is in both ledgers
-	for _, p := range list {
-		at[p.ID] = p.Place
-		if p.core.Run != "" {
-			entries = append(entries, p.core)
-		} else {
-			old = append(old, redis.Z{Score: float64(toMillis(p.CreatedAt)), Member: p.ID})
-		}
+	entries := make([]ledger.Entry, len(list))
+	at := map[string]Place{}
+	for i, p := range list {
+		entries[i], at[p.ID] = p.entry, p.Place
 	}
-	runs, err := l.read(ctx, old)
+	headers, err := l.core.Headers(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
-	core, err := l.core.Headers(ctx, entries)
-	if err != nil {
-		return nil, err
-	}
-	more, err := l.fromCore(ctx, core)
+	runs, err := l.forList(ctx, headers)
 	if err != nil {
 		return nil, err
 	}
 	byPlace := map[Place]Run{}
-	for _, r := range append(runs, more...) {
+	for _, r := range runs {
 		byPlace[at[r.ID]] = r
 	}
 	return byPlace, nil

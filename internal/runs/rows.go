@@ -1,190 +1,282 @@
 package runs
 
 import (
-	"bytes"
-	"compress/flate"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
+	"slices"
+	"sort"
+	"time"
+
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
 )
 
 const (
-	// ChunkRows is how many rows are stored as one value: few enough to be read
-	// for the sake of one row, many enough to compress well and to make a
-	// million rows a thousand values.
-	ChunkRows = 1000
-	// maxChunk bounds a chunk's bytes before compression. Redis ends at 512 MB;
-	// rows are at most 1 MiB each and rarely over 5 KB.
-	maxChunk = 64 << 20
+	// rowsPage is how many rows are read at once.
+	rowsPage = 128
+	// notedRows is how many open rows are read for [Ledger.Notes].
+	notedRows = 4096
 )
 
-// StoreRows writes down the rows from number first on, as they came: at most
-// [ChunkRows], beginning at a multiple of it, and fewer only at the end of the
-// input. To store the same rows again is harmless, to store others in their
-// place is a [MismatchError].
-func (l *Ledger) StoreRows(ctx context.Context, run string, first int64, rows [][]byte) error {
-	if err := checkID(run); err != nil {
-		return err
+// Fate is the result of a row.
+type Fate struct {
+	Item    int64
+	Outcome string
+	// Detail is the reason, or the id that was created, in words.
+	Detail string
+}
+
+// Well reports whether the row became what it asked for.
+func (f Fate) Well() bool { return f.Outcome == "done" || f.Outcome == "unchanged" }
+
+// OpenRow is a row that is not settled.
+type OpenRow struct {
+	Item int64
+	// Reason is why it was last left open, empty if it has not been executed yet.
+	Reason string
+	// Next is when it is due; zero if that is not known.
+	Next time.Time
+}
+
+// numbered reads the rows of a run by their numbers, which count over its
+// segments.
+type numbered struct {
+	core *ledger.Ledger
+	run  ledger.Run
+	// past has the number after each segment's last row.
+	past []int64
+}
+
+// rowsOf returns the rows of a run that are committed.
+func (l *Ledger) rowsOf(ctx context.Context, run ledger.Run) (numbered, error) {
+	c := numbered{core: l.core, run: run}
+	if run.Staged() {
+		return c, nil
 	}
-	if first < 0 || first%ChunkRows != 0 || len(rows) > ChunkRows || first+int64(len(rows)) > MaxRows {
-		return fmt.Errorf("run %s: store %d rows from %d: want at most %d, from a multiple of that, below %d",
-			run, len(rows), first, ChunkRows, int64(MaxRows))
+	sums, err := l.core.Sums(ctx, run)
+	past := int64(0)
+	for _, s := range sums {
+		past += int64(s.Rows)
+		c.past = append(c.past, past)
 	}
-	if len(rows) == 0 {
-		return nil
+	return c, err
+}
+
+// first returns the number of a segment's first row.
+func (c numbered) first(segment int) int64 {
+	if segment == 0 {
+		return 0
 	}
-	plain := join(rows)
-	if len(plain) > maxChunk {
-		return fmt.Errorf("run %s: rows %d to %d are %d bytes, at most %d fit: make the rows shorter",
-			run, first, first+int64(len(rows))-1, len(plain), maxChunk)
+	return c.past[segment-1]
+}
+
+// place returns where a row is: in no segment if the run has no such row.
+func (c numbered) place(item int64) (segment int, row ledger.Row, found bool) {
+	segment = sort.Search(len(c.past), func(i int) bool { return c.past[i] > item })
+	if item < 0 || segment == len(c.past) {
+		return 0, 0, false
 	}
-	packed, err := deflate(plain)
-	if err == nil {
-		sum := sha256.Sum256(plain)
-		want := map[string]string{
-			"total":   strconv.FormatInt(first+int64(len(rows)), 10),
-			"content": fmt.Sprintf("rows %d to %d", first, first+int64(len(rows))-1),
+	return segment, ledger.Row(item - c.first(segment)), true
+}
+
+func (c numbered) segment(number int) ledger.Segment {
+	return ledger.Segment{Run: c.run.ID, Incarnation: c.run.Incarnation, Number: number}
+}
+
+// from calls f for each segment that has rows from item on, with the first of these,
+// until it returns false or an error.
+func (c numbered) from(ctx context.Context, item int64, f func(segment int, row ledger.Row) (more bool, err error)) error {
+	number, row, found := c.place(max(item, 0))
+	for ; found && number < len(c.past); number++ {
+		if err := ctx.Err(); err != nil {
+			return err // some clients ignore the contexts of their commands
 		}
-		_, _, err = l.do(ctx, storeScript, run, want, first, len(rows), sum[:], packed)
-	}
-	if err != nil {
-		return fmt.Errorf("run %s: store %d rows from %d: %w", run, len(rows), first, err)
+		if more, err := f(number, row); err != nil || !more {
+			return err
+		}
+		row = 0
 	}
 	return nil
 }
 
-// Rows returns up to n stored rows from number first on, fewer only where the
-// stored rows end, or [ErrNotFound].
-func (l *Ledger) Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error) {
-	if err := checkID(run); err != nil {
-		return nil, err
-	}
-	if first < 0 || n < 0 {
-		return nil, fmt.Errorf("run %s: read %d rows from %d: want neither below 0", run, n, first)
-	}
-	switch core, found, err := l.inCore(ctx, run); {
-	case err != nil:
-		return nil, err
-	case found:
-		return l.coreRowsFrom(ctx, core, first, n)
-	}
-	stored, err := l.extent(ctx, run, "stored")
-	if err != nil {
-		return nil, err
-	}
-	past := min(first+int64(n), stored)
-	var out [][]byte
-	for at := first; at < past; {
-		start := at - at%ChunkRows
-		rows, err := l.chunk(ctx, run, start)
-		if err != nil {
-			return nil, fmt.Errorf("run %s: read rows from %d: %w", run, start, err)
+// each calls f for the rows from item on, in order, until it returns false.
+func (c numbered) each(ctx context.Context, item int64, n int, f func(item int64, row ledger.RowState) bool) error {
+	return c.from(ctx, item, func(number int, row ledger.Row) (bool, error) {
+		for {
+			page, err := c.core.Rows(ctx, c.segment(number), row, min(n, rowsPage))
+			if errors.Is(err, ledger.ErrNotFound) && c.run.Control.Incomplete {
+				return true, nil // Redis has lost the segment
+			}
+			if err != nil || len(page) == 0 {
+				return true, err
+			}
+			for _, state := range page {
+				if !f(c.first(number)+int64(state.Row), state) {
+					return false, nil
+				}
+			}
+			if row += ledger.Row(len(page)); c.first(number)+int64(row) >= c.past[number] {
+				return true, nil
+			}
 		}
-		upTo := min(past-start, ChunkRows)
-		if int64(len(rows)) < upTo {
-			return nil, fmt.Errorf("run %s: row %d was never stored, though row %d was", run, start+int64(len(rows)), stored-1)
-		}
-		out = append(out, rows[at-start:upTo]...)
-		at = start + upTo
-	}
-	return out, nil
+	})
 }
 
-// extent reads a number of the run, or ErrNotFound.
-func (l *Ledger) extent(ctx context.Context, run, field string) (int64, error) {
-	n, err := l.rdb.HGet(ctx, key(run, "run"), field).Int64()
-	if errAbsent(err) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return 0, fmt.Errorf("run %s: read: %w", run, err)
-	}
-	return n, nil
-}
-
-// chunk returns the rows of the chunk that begins at start; none if it was
-// never stored.
-func (l *Ledger) chunk(ctx context.Context, run string, start int64) ([][]byte, error) {
-	value, err := l.rdb.HGet(ctx, key(run, "rows"), strconv.FormatInt(start, 10)).Bytes()
-	if errAbsent(err) {
+// contents returns up to n rows as they were stored, from item on.
+func (c numbered) contents(ctx context.Context, item int64, n int) (all [][]byte, err error) {
+	if n == 0 {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return unpack(value)
-}
-
-// unpack returns the rows of a chunk as it is stored.
-func unpack(value []byte) ([][]byte, error) {
-	if len(value) < sha256.Size {
-		return nil, errors.New("stored chunk is cut short")
-	}
-	plain, err := inflate(value[sha256.Size:])
-	if err != nil {
-		return nil, fmt.Errorf("stored chunk: %w", err)
-	}
-	if sha256.Sum256(plain) != [sha256.Size]byte(value[:sha256.Size]) {
-		return nil, errors.New("stored chunk is damaged: its checksum differs")
-	}
-	return split(plain)
-}
-
-// join puts each row behind its length, a varint: any byte may be in a row.
-func join(rows [][]byte) []byte {
-	var size int
-	for _, row := range rows {
-		size += len(row) + binary.MaxVarintLen32
-	}
-	plain := make([]byte, 0, size)
-	for _, row := range rows {
-		plain = binary.AppendUvarint(plain, uint64(len(row)))
-		plain = append(plain, row...)
-	}
-	return plain
-}
-
-// split is its inverse.
-func split(plain []byte) ([][]byte, error) {
-	var rows [][]byte
-	for len(plain) > 0 {
-		length, n := binary.Uvarint(plain)
-		if n <= 0 || length > uint64(len(plain)-n) {
-			return nil, errors.New("stored chunk is cut short")
+	var damaged error
+	err = c.each(ctx, item, n, func(number int64, row ledger.RowState) bool {
+		if number != item+int64(len(all)) {
+			return false // those between are lost
 		}
-		plain = plain[n:]
-		rows = append(rows, plain[:length:length])
-		plain = plain[length:]
+		if damaged = row.Err; row.Content == nil && damaged != nil {
+			return false
+		}
+		damaged = nil
+		all = append(all, row.Content)
+		return len(all) < n
+	})
+	if err = cmp.Or(err, damaged); err != nil {
+		return nil, err
 	}
-	return rows, nil
+	return all, nil
 }
 
-func deflate(plain []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w, err := flate.NewWriter(&b, flate.BestSpeed)
+// open calls yield for the open rows from item on, in order, until it returns false.
+// Segments without open rows are skipped.
+func (c numbered) open(ctx context.Context, item int64, yield func(item int64, row ledger.RowState) bool) error {
+	segments, err := c.core.OpenSegments(ctx, c.run)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := w.Write(plain); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return c.from(ctx, item, func(number int, from ledger.Row) (bool, error) {
+		for len(segments) > 0 && segments[0].Number < number {
+			segments = segments[1:]
+		}
+		if len(segments) == 0 || segments[0].Number > number {
+			return len(segments) > 0, nil
+		}
+		rows, err := c.core.Unsettled(ctx, c.segment(number), from)
+		for err == nil && len(rows) > 0 {
+			var page []ledger.RowState
+			if page, err = c.core.Rows(ctx, c.segment(number), rows[0], rowsPage); len(page) == 0 {
+				break
+			}
+			for _, state := range page {
+				if state.Phase != ledger.PhaseSettled && !yield(c.first(number)+int64(state.Row), state) {
+					return false, nil
+				}
+			}
+			past, _ := slices.BinarySearch(rows, page[len(page)-1].Row+1)
+			rows = rows[past:]
+		}
+		return true, err
+	})
 }
 
-func inflate(packed []byte) ([]byte, error) {
-	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxChunk+1))
+// results calls yield for the rows from item on whose outcome is kept, in order, until it
+// returns false.
+func (c numbered) results(ctx context.Context, item int64, yield func(item int64, r ledger.Result) bool) error {
+	return c.from(ctx, item, func(number int, from ledger.Row) (bool, error) {
+		for r, err := range c.core.Results(ctx, c.segment(number), from) {
+			if err != nil {
+				return false, err
+			}
+			if !yield(c.first(number)+int64(r.Row), r.Result) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// fateOf returns what became of a settled row.
+func fateOf(item int64, r ledger.Result) Fate {
+	return Fate{Item: item, Outcome: string(r.Outcome), Detail: quote(r.Detail, maxDetail)}
+}
+
+// openRow returns an open row with why it is open.
+func (c numbered) openRow(item int64, row ledger.RowState) OpenRow {
+	open := OpenRow{Item: item, Reason: c.note(row), Next: row.Due}
+	if open.Reason != "" {
+		return open
+	}
+	if open.Next.Before(time.Now()) {
+		open.Next = time.Time{} // it was given back, and waits for a worker
+	}
+	switch row.Phase {
+	case ledger.PhaseReleased:
+		open.Reason = "released to a worker"
+	case ledger.PhaseInProgress:
+		open.Reason = "in progress since " + row.Since.Format(time.RFC3339)
+	}
+	return open
+}
+
+// note returns how the last execution left an open row, in words.
+func (c numbered) note(row ledger.RowState) string {
+	if row.Err != nil {
+		return quote(row.Err.Error(), maxDetail)
+	}
+	note := engine.ParseNote(row.Checkpoint.Memo)
+	text := string(note.Outcome)
+	if note.Reason == "" {
+		note.Reason = c.verification(row).Sentence
+	}
+	if note.Reason != "" {
+		text += ": " + note.Reason
+	}
+	return quote(cmp.Or(row.Checkpoint.Note, text), maxDetail)
+}
+
+// verification returns what the memo of an open row says about its domain; the zero
+// [kinds.OpenVerify] if the row is of another kind, or of a newer version.
+func (c numbered) verification(row ledger.RowState) kinds.OpenVerify {
+	memo := engine.ParseNote(row.Checkpoint.Memo).Memo
+	if c.run.Kind != kinds.Verify || len(memo) == 0 {
+		return kinds.OpenVerify{}
+	}
+	open, err := kinds.ReadOpenVerify(row.Content, memo)
 	if err != nil {
-		return nil, err
+		return kinds.OpenVerify{}
 	}
-	if len(plain) > maxChunk {
-		return nil, fmt.Errorf("more than %d bytes", maxChunk)
+	return open
+}
+
+// RecordMark is the name by which [Ledger.Row] returns the record of the domain of a row.
+const RecordMark = "record"
+
+// kept returns what is kept of an open row by that name.
+func (c numbered) kept(row ledger.RowState, name string) (kept, evidence []byte, err error) {
+	open := c.verification(row)
+	if open.Record != nil && name == RecordMark {
+		kept, err = json.Marshal(open.Record)
 	}
-	return plain, nil
+	return kept, open.Evidence, err
+}
+
+// ItemOf returns the number of a row of a segment over all segments of its run.
+func (l *Ledger) ItemOf(ctx context.Context, seg ledger.Segment, row ledger.Row) (int64, error) {
+	if seg.Number == 0 {
+		return int64(row), nil
+	}
+	run, err := l.core.Get(ctx, seg.Run)
+	if err != nil {
+		return 0, err
+	}
+	c, err := l.rowsOf(ctx, run)
+	if err == nil && (run.Incarnation != seg.Incarnation || seg.Number > len(c.past)) {
+		err = fmt.Errorf("run %s: segment %d: %w", seg.Run, seg.Number, ErrNotFound)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return c.first(seg.Number) + int64(row), nil
 }

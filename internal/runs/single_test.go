@@ -52,8 +52,7 @@ func TestSingleRow(t *testing.T) {
 	if r := get(t, l, "single"); !r.Paused || !r.Sealed || r.Total != 1 || r.Ended() {
 		t.Errorf("paused %+v", r)
 	}
-	_, err = l.Resume(ctx, "single")
-	check(t, err)
+	check(t, l.Resume(ctx, "single"))
 	row.end(0, ledger.Result{Outcome: "failed", Detail: "no"})
 	onlyTheRun("ended")
 	if r := get(t, l, "single"); !r.Ended() || r.Counts["failed"] != 1 {

@@ -1,0 +1,111 @@
+// Package runstest makes runs for tests of their readers, without a worker.
+package runstest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/runs"
+)
+
+// Create creates a run of kind domain:verify and tenant default, unless n names others, that
+// is still being submitted.
+func Create(t testing.TB, l *runs.Ledger, n ledger.NewRun) ledger.Run {
+	t.Helper()
+	if n.Kind == "" {
+		n.Kind = "domain:verify"
+	}
+	if n.Tenant == "" {
+		n.Tenant = "default"
+	}
+	_, run, created, err := l.Create(t.Context(), n)
+	if err != nil || !created {
+		t.Fatalf("create run %s: created %v, %v", n.ID, created, err)
+	}
+	return run
+}
+
+// Submit creates a run, as [Create] does, and submits its rows. A run without rows has ended.
+func Submit(t testing.TB, l *runs.Ledger, n ledger.NewRun, rows ...string) {
+	t.Helper()
+	Commit(t, l, Create(t, l, n), rows...)
+}
+
+// Commit submits the rows of a run that was created.
+func Commit(t testing.TB, l *runs.Ledger, run ledger.Run, rows ...string) {
+	t.Helper()
+	if len(rows) == 0 {
+		if _, err := l.Core().Commit(t.Context(), run, nil); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	stager, err := l.Core().NewStager(t.Context(), run)
+	for _, row := range rows {
+		if err == nil {
+			err = stager.Add(t.Context(), []byte(row))
+		}
+	}
+	if err == nil {
+		_, err = stager.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("submit the rows of run %s: %v", run.ID, err)
+	}
+}
+
+// segment returns the run's first segment. Its commit may be under way.
+func segment(t testing.TB, l *runs.Ledger, id string) ledger.Segment {
+	t.Helper()
+	p, err := l.Core().Sync(t.Context(), ledger.RunID(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger.Segment{Run: p.Run.ID, Incarnation: p.Run.Incarnation}
+}
+
+// Settle settles rows of a run's first segment that are not in progress.
+func Settle(t testing.TB, l *runs.Ledger, id, outcome, detail string, items ...int64) {
+	t.Helper()
+	var rows []ledger.Row
+	for _, item := range items {
+		rows = append(rows, ledger.Row(item))
+	}
+	result := ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}
+	if _, err := l.Core().Dismiss(t.Context(), segment(t, l, id), result, rows...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Begin starts the next n rows of a run's first segment that have not started yet.
+func Begin(t testing.TB, l *runs.Ledger, id string, n int) (ledger.Segment, ledger.Nonce, []ledger.Row) {
+	t.Helper()
+	seg, nonce := segment(t, l, id), ledger.NewNonce()
+	released, err := l.Core().Release(t.Context(), seg, ledger.Quota{First: n})
+	if err != nil || len(released.Rows) != n {
+		t.Fatalf("released %d of %d rows of run %s: %v", len(released.Rows), n, id, err)
+	}
+	var rows []ledger.Row
+	for _, row := range released.Rows {
+		rows = append(rows, row.Row)
+	}
+	_, err = l.Core().Begin(t.Context(), seg, ledger.Execution{Token: released.Token, Nonce: nonce, Session: ledger.NewSessionID()}, rows...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seg, nonce, rows
+}
+
+// Wait executes the next n rows of a run's first segment that have not started yet, each of
+// which then waits with that note.
+func Wait(t testing.TB, l *runs.Ledger, id, note string, after time.Duration, n int) {
+	t.Helper()
+	seg, nonce, rows := Begin(t, l, id, n)
+	outcome, reason, _ := strings.Cut(note, ": ")
+	ending := ledger.Waiting{Stage: ledger.StageCheck, After: after, Memo: []byte(outcome + "\x00" + reason + "\x00")}
+	if _, err := l.Core().End(t.Context(), seg, nonce, ledger.Ends(ending, rows...)...); err != nil {
+		t.Fatal(err)
+	}
+}
