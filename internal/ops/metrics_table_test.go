@@ -150,7 +150,6 @@ func TestTenantInMetrics(t *testing.T) {
 	m, _ := busy(t)
 	want := []string{
 		`orgops_breaker_open{tenant="acme"} 1`,
-		`orgops_lost_rows{tenant="acme"} 0`,
 		`orgops_pace_blocked{operation="create_template",tenant="acme"} 1`,
 		`orgops_pace_limit_per_second{tenant="acme"} 8`,
 		`orgops_pace_used_per_second{tenant="acme"} 0.1`,
