@@ -6,19 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-)
-
-// Names of the kinds of runs.
-const (
-	TypeVerify  = "domain:verify"
-	TypeUpdate  = "domain:update"
-	TypeRemove  = "clients:remove"
-	TypeCreate  = "template:create"
-	TypeRecheck = "domain:recheck"
 )
 
 // Column is a column that the rows of a kind may have.
@@ -28,26 +18,26 @@ type Column struct {
 	Required bool
 }
 
-// Kind is the kind of a run's rows: their columns, and how a row is parsed.
+// Kind describes the rows of a run: their columns, and how one is checked.
 type Kind struct {
 	Name    string
 	Columns []Column
 	// WholeObject: a row is one JSON object with members of its own, and
 	// cannot come as CSV.
 	WholeObject bool
-	// Found: rows are found by a scan, and cannot be submitted.
+	// Found: rows are found by a sweep, and cannot be submitted.
 	Found bool
 
 	parse func(object json.RawMessage, d Defaults) (Row, error)
 }
 
-// Defaults are the values of rows of domain:update that have none.
+// Defaults are what rows of domain:update get where they say nothing.
 type Defaults struct {
 	Status          string
 	UseForDiscovery *bool
 }
 
-// Row is a valid row. Only [Kind.Parse] makes one.
+// Row is a row that was checked, by [Kind.Parse].
 type Row struct {
 	kind         string
 	organization string
@@ -55,21 +45,20 @@ type Row struct {
 	host, txt    string
 	status       string
 	use          *bool
-	template     json.RawMessage
-	recheck      *recheckRow
-	due          time.Time // zero: at once
+	object       json.RawMessage // of kinds whose rows are whole objects
 }
 
-// Organization returns the id of the row's organization; "" for templates.
+// Organization is the organization that the row is about; empty for templates.
 func (r Row) Organization() string { return r.organization }
 
-// AppendIdentity appends the row's identity to b. Rows with the same identity are
-// duplicates. A template has none: two equal requests are two requests.
+// AppendIdentity appends to b what makes the row the work that it is: rows with
+// the same identity are the same work. A template has none: two equal requests
+// are two requests.
 func (r Row) AppendIdentity(b []byte) []byte {
 	if r.kind == TypeCreate {
 		return b
 	}
-	// No text contains a NUL.
+	// No text has a NUL in it, so that each part ends where it seems to.
 	for _, part := range []string{r.organization, r.id, r.host, r.txt, r.status} {
 		b = append(b, part...)
 		b = append(b, 0)
@@ -83,7 +72,7 @@ func (r Row) AppendIdentity(b []byte) []byte {
 	return append(b, 2)
 }
 
-// Content returns the row as a JSON object, as the handlers read it.
+// Content returns the row as a JSON object, as the handlers of its kind read it.
 func (r Row) Content() ([]byte, error) {
 	var content any = updateRow{OrganizationID: r.organization, DiscoveryDomainID: r.id, Status: r.status, UseForOrganizationDiscovery: r.use}
 	switch r.kind {
@@ -93,22 +82,14 @@ func (r Row) Content() ([]byte, error) {
 		}
 	case TypeRemove:
 		content = removeRow{OrganizationID: r.organization, ClientID: r.id}
-	case TypeCreate:
-		content = r.template
+	case TypeCreate, TypeRecheck:
+		content = r.object
 	}
 	b, err := json.Marshal(content)
 	if err != nil {
 		return nil, fmt.Errorf("content of a row: %w", err)
 	}
 	return b, nil
-}
-
-func (r Row) change() apiclient.DiscoveryDomainUpdate {
-	u := apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: r.use}
-	if r.status != "" {
-		u.Status = new(apiclient.DomainStatus(r.status))
-	}
-	return u
 }
 
 var kinds = map[string]Kind{
@@ -134,11 +115,11 @@ var kinds = map[string]Kind{
 		parse:   parseRemove,
 	},
 	TypeCreate: {Name: TypeCreate, WholeObject: true, parse: parseCreate},
-	// Its rows are found by sweeps.
+	// Its rows are found by sweeps alone.
 	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, parse: parseRecheck},
 }
 
-// Kinds returns the kinds whose rows can be submitted, by name.
+// Kinds are the kinds of runs whose rows can be submitted, by name.
 func Kinds() []Kind {
 	var all []Kind
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
@@ -149,7 +130,7 @@ func Kinds() []Kind {
 	return all
 }
 
-// KindOf returns the kind of that name.
+// KindOf is the kind of that name.
 func KindOf(name string) (Kind, bool) {
 	k, ok := kinds[name]
 	return k, ok
@@ -233,7 +214,11 @@ func parseUpdate(object json.RawMessage, d Defaults) (Row, error) {
 		kind: TypeUpdate, organization: r.OrganizationID, id: r.DiscoveryDomainID,
 		status: r.Status, use: r.UseForOrganizationDiscovery,
 	}
-	return row, errors.Join(checkDomainIDs(row.organization, row.id), row.change().Validate())
+	change := apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
+	if r.Status != "" {
+		change.Status = new(apiclient.DomainStatus(r.Status))
+	}
+	return row, errors.Join(checkDomainIDs(row.organization, row.id), change.Validate())
 }
 
 type removeRow struct {
@@ -264,73 +249,23 @@ func parseCreate(object json.RawMessage, _ Defaults) (Row, error) {
 	if _, err := apiclient.DecodeTemplateRequest(object); err != nil {
 		return Row{}, err
 	}
-	return Row{kind: TypeCreate, template: object}, nil
+	return Row{kind: TypeCreate, object: object}, nil
 }
 
-// maxDomain bounds the name of a domain, in bytes (specification 2.1).
-const maxDomain = 255
-
-// recheckRow is a row of a sweep: a record as its scan has read it, and when it is checked.
-type recheckRow struct {
-	OrganizationID              string `json:"organization_id"`
-	DiscoveryDomainID           string `json:"discovery_domain_id"`
-	Domain                      string `json:"domain"`
-	VerificationHost            string `json:"verification_host"`
-	VerificationTXT             string `json:"verification_txt"`
-	Status                      string `json:"status"`
-	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
-	Prove                       bool   `json:"prove,omitempty"`
-	Tick                        int64  `json:"tick"`
-	Due                         int64  `json:"due,omitempty"`     // a Unix second; 0: at once
-	Refused                     string `json:"refused,omitempty"` // why the record cannot be checked; "": it can
-}
-
-// refusedRow is the error of a row that is refused for that reason.
-type refusedRow string
-
-func (r refusedRow) Error() string { return string(r) }
-
+// parseRecheck reads a row that a sweep has found.
 func parseRecheck(object json.RawMessage, _ Defaults) (Row, error) {
-	var r recheckRow
-	if err := decodeStrict(object, &r); err != nil {
+	var r struct {
+		OrganizationID    string `json:"organization_id"`
+		DiscoveryDomainID string `json:"discovery_domain_id"`
+	}
+	if err := json.Unmarshal(object, &r); err != nil {
 		return Row{}, err
 	}
-	if r.Refused != "" {
-		return Row{}, refusedRow(r.Refused)
-	}
-	if r.Due < 0 {
-		return Row{}, errors.New("due: want a Unix second")
-	}
-	row := Row{kind: TypeRecheck, organization: r.OrganizationID, id: r.DiscoveryDomainID, recheck: &r}
-	if r.Due > 0 {
-		row.due = time.Unix(r.Due, 0)
-	}
-	return row, r.validate()
+	return Row{kind: TypeRecheck, organization: r.OrganizationID, id: r.DiscoveryDomainID, object: object}, checkDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
 }
 
-func (r recheckRow) validate() error {
-	if r.Tick <= 0 {
-		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
-	}
-	if err := checkDomainIDs(r.OrganizationID, r.DiscoveryDomainID); err != nil {
-		return err
-	}
-	switch status := apiclient.DomainStatus(r.Status); {
-	case len(r.Domain) > maxDomain:
-		return fmt.Errorf("domain: at most %d bytes, got %d", maxDomain, len(r.Domain))
-	case r.VerificationTXT == "" || len(r.VerificationTXT) > maxToken:
-		return fmt.Errorf("verification_txt: want 1 to %d bytes, got %d", maxToken, len(r.VerificationTXT))
-	case status != apiclient.StatusVerified && status != apiclient.StatusPending:
-		return fmt.Errorf("status: want verified or pending, got %.20q", r.Status)
-	}
-	if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
-		return fmt.Errorf("verification_host: %w", err)
-	}
-	return nil
-}
-
-// maxToken bounds verification_txt. A TXT record of that many bytes
-// does not fit a DNS message (RFC 1035 3.2.1), so a longer one cannot be proven.
+// maxToken bounds verification_txt in bytes: a TXT record of that many does not fit a DNS
+// message (RFC 1035 3.2.1).
 const maxToken = 4096
 
 func validateVerify(organization, domain, host, txt string) error {

@@ -97,7 +97,8 @@ func cutBool(text string) (value *bool, rest string) {
 	return nil, text
 }
 
-// decodeStrict decodes a JSON object. Unknown members, and anything after it, are errors.
+// decodeStrict reads a whole object: unknown members and anything after the object are
+// refused.
 func decodeStrict(object []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.DisallowUnknownFields()

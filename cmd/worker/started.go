@@ -9,7 +9,6 @@ import (
 	"orgops/internal/deliveries"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/tasks"
 )
 
 // sayStarted logs what runs where: one line for a single tenant, else one more for each.
@@ -34,7 +33,7 @@ func (s *served) attrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("tenant", s.name), slog.String("api", s.host), slog.String("rate", s.settings.Rate), slog.Int("burst", s.settings.Burst),
 		slog.Float64("reserve", s.settings.Reserve), slog.String("dns_mode", s.shown.DNSMode), slog.Any("resolvers", s.resolvers), slog.Int("quorum", s.votes),
-		slog.Any("queues", append(tasks.Queues(s.name), engine.Queue(ledger.Tenant(s.name)), deliveries.Queue(s.name))),
+		slog.Any("queues", []string{engine.Queue(ledger.Tenant(s.name)), deliveries.Queue(s.name)}),
 	}
 }
 

@@ -13,17 +13,14 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
-
-	"orgops/tasks"
 )
 
-// noop passes two tasks a row through the queue, the first of which enqueues
-// the second, with the payloads and the options that ours have, and does
-// nothing else.
+// noop passes one task a row through a queue, and does nothing else: it is what asynq alone
+// can do.
 type noop struct {
-	rdb     redis.UniversalClient
-	queue   *asynq.Client
-	servers []*asynq.Server
+	rdb    redis.UniversalClient
+	queue  *asynq.Client
+	server *asynq.Server
 
 	began sync.Once
 	start time.Time
@@ -37,10 +34,11 @@ func prepareNoop(ctx context.Context, s *store, _ *tenant, file []byte) (contend
 	if err != nil {
 		return nil, err
 	}
-	n := &noop{rdb: rdb, queue: asynq.NewClientFromRedisClient(rdb), ended: make(chan struct{}), servers: []*asynq.Server{
-		bareServer(rdb, dnsConcurrency, checkEvery, tasks.DNSQueue, tenantName),
-		bareServer(rdb, apiConcurrency, checkEvery, tasks.APIQueue, tenantName),
-	}}
+	n := &noop{rdb: rdb, queue: asynq.NewClientFromRedisClient(rdb), ended: make(chan struct{})}
+	n.server = asynq.NewServerFromRedisClient(rdb, asynq.Config{
+		Concurrency: dnsConcurrency + apiConcurrency, Queues: map[string]int{noopQueue: 1}, TaskCheckInterval: checkEvery, DelayedTaskCheckInterval: forwardEvery,
+		ShutdownTimeout: shutdownTimeout, LogLevel: asynq.FatalLevel,
+	})
 	if err := n.handIn(ctx, file); err != nil {
 		return nil, errors.Join(fmt.Errorf("submit: %w", err), rdb.Close())
 	}
@@ -49,7 +47,9 @@ func prepareNoop(ctx context.Context, s *store, _ *tenant, file []byte) (contend
 
 func (n *noop) close() error { return n.rdb.Close() }
 
-// handIn enqueues the first task of each row.
+const noopQueue = "noop"
+
+// handIn enqueues a task for each row, with its ids.
 func (n *noop) handIn(ctx context.Context, file []byte) error {
 	rows, err := rowsOf(bytes.NewReader(file))
 	if err != nil {
@@ -59,36 +59,22 @@ func (n *noop) handIn(ctx context.Context, file []byte) error {
 	const inFlight = 32
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(inFlight)
-	created := time.Now().UTC()
 	for i, r := range rows {
 		g.Go(func() error {
-			payload, err := json.Marshal(tasks.VerifyPayload{
-				Envelope:       tasks.Envelope{V: tasks.Version, Tenant: tenantName, Run: runID, Item: new(int64(i)), CreatedAt: created},
-				OrganizationID: r.organization, DiscoveryDomainID: r.domain, GiveUpAt: created.Add(tasks.DefaultGiveUp),
-			})
+			payload, err := json.Marshal(map[string]string{"organization_id": r.organization, "discovery_domain_id": r.domain})
 			if err != nil {
 				return err
 			}
-			return n.enqueue(ctx, tasks.TypeVerify, fmt.Sprintf("%s-%d-0", runID, i), tasks.DNSQueue(tenantName, tasks.Normal), payload)
+			_, err = n.queue.EnqueueContext(ctx, asynq.NewTask(noopQueue, payload), asynq.TaskID(fmt.Sprintf("%s-%d", runID, i)), asynq.Queue(noopQueue))
+			return err
 		})
 	}
 	return g.Wait()
 }
 
-func (n *noop) enqueue(ctx context.Context, typ, id, queue string, payload []byte) error {
-	const outOfReach = 1 << 30
-	_, err := n.queue.EnqueueContext(ctx, asynq.NewTask(typ, payload), asynq.TaskID(id), asynq.Queue(queue),
-		asynq.MaxRetry(outOfReach), asynq.Timeout(10*time.Minute), asynq.Retention(15*time.Minute))
-	return err
-}
-
-// ProcessTask hands the first task of a row on, and counts the second.
-func (n *noop) ProcessTask(ctx context.Context, task *asynq.Task) error {
+// ProcessTask counts a row.
+func (n *noop) ProcessTask(context.Context, *asynq.Task) error {
 	n.began.Do(func() { n.start = time.Now() })
-	if task.Type() == tasks.TypeVerify {
-		id, _ := asynq.GetTaskID(ctx)
-		return n.enqueue(ctx, tasks.TypeConfirm, id+"c", tasks.APIQueue(tenantName, tasks.Normal), task.Payload())
-	}
 	if n.open.Add(-1) == 0 {
 		n.end = time.Now()
 		close(n.ended)
@@ -98,10 +84,8 @@ func (n *noop) ProcessTask(ctx context.Context, task *asynq.Task) error {
 
 func (n *noop) carryOut(ctx context.Context) (time.Duration, error) {
 	defer n.stop()
-	for _, server := range n.servers {
-		if err := server.Start(n); err != nil {
-			return 0, err
-		}
+	if err := n.server.Start(n); err != nil {
+		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, tooLong)
 	defer cancel()
@@ -113,9 +97,5 @@ func (n *noop) carryOut(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// stop ends the servers; of one that was not started it does nothing.
-func (n *noop) stop() {
-	for _, server := range n.servers {
-		server.Shutdown()
-	}
-}
+// stop ends the server; if it was not started it does nothing.
+func (n *noop) stop() { n.server.Shutdown() }

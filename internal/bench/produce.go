@@ -124,7 +124,7 @@ func enqueuePlainly(ctx context.Context, url string, rows int) (err error) {
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
 	client := asynq.NewClientFromRedisClient(rdb)
-	queue := asynq.Queue(tasks.DNSQueue(tenantName, tasks.Normal))
+	queue := asynq.Queue("plain")
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	for range plainGoroutines {

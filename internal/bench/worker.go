@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
@@ -29,7 +28,7 @@ const (
 	shutdownTimeout = 25 * time.Second
 )
 
-// Intervals of a worker's servers; see tasks.NewServers.
+// Intervals of a worker's servers; see engine.NewServer.
 const (
 	checkEvery   = 10 * time.Millisecond
 	forwardEvery = 200 * time.Millisecond
@@ -152,17 +151,4 @@ func (w *worker) close() error {
 		w.calls.api.CloseIdle()
 	}
 	return errors.Join(w.redis.Close(), w.log.Close())
-}
-
-// bareServer is an asynq server for a group's two lanes, set up as a tenant's
-// servers are, but for how often an idle one asks (0: asynq's default).
-func bareServer(rdb redis.UniversalClient, concurrency int, every time.Duration, queue func(string, tasks.Lane) string, tenant string) *asynq.Server {
-	return asynq.NewServerFromRedisClient(rdb, asynq.Config{
-		Concurrency:              concurrency,
-		Queues:                   map[string]int{queue(tenant, tasks.Normal): 1, queue(tenant, tasks.Fast): 1},
-		TaskCheckInterval:        every,
-		DelayedTaskCheckInterval: forwardEvery,
-		ShutdownTimeout:          shutdownTimeout,
-		LogLevel:                 asynq.FatalLevel,
-	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
@@ -234,7 +235,7 @@ func (o *Oracle) lookAtNotes(ctx context.Context, r runs.Run, w *watched) {
 	}
 	there := int64(0)
 	for _, row := range notes {
-		if strings.HasPrefix(row.Reason, string(tasks.NotYet)+":") {
+		if strings.HasPrefix(row.Reason, string(engine.NotYetFound)+":") {
 			there++
 		}
 	}

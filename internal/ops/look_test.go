@@ -25,7 +25,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
-	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
@@ -35,6 +34,7 @@ import (
 type lookSite struct {
 	http.Handler
 	box    *sandbox.Sandbox
+	mini   *miniredis.Miniredis
 	rdb    redis.UniversalClient
 	ledger *runs.Ledger
 	pace   *pace.Limiter
@@ -49,8 +49,9 @@ func newLookSite(t *testing.T, write bool) lookSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	s := lookSite{box: box, rdb: rdb, ledger: runs.New(rdb), log: new(bytes.Buffer), pace: pace.New(pace.Config{Redis: rdb, Tenant: "acme"})}
+	mini := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr()})
+	s := lookSite{box: box, mini: mini, rdb: rdb, ledger: runs.New(rdb), log: new(bytes.Buffer), pace: pace.New(pace.Config{Redis: rdb, Tenant: "acme"})}
 	s.org = box.AddOrganization("", "northwind")
 	s.domain = box.AddDomain(s.org, sandbox.Domain{Domain: "northwind.example"})
 
@@ -389,7 +390,6 @@ func (noLine) Ahead(context.Context) time.Duration { return 0 }
 
 // TestDomainPageSaysThatAProofIsThin of a row that waited for an hour.
 func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
-	mini := redistest.Mini(t)
 	s := newLookSite(t, false)
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "")
 	api, err := apiclient.New(apiclient.Config{BaseURL: s.box.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.box.Token()))})
@@ -406,7 +406,7 @@ func TestDomainPageSaysThatAProofIsThin(t *testing.T) {
 	})
 	now := time.Now()
 	for range 6 {
-		mini.SetTime(now)
+		s.mini.SetTime(now)
 		run, err := core.Get(t.Context(), "run-1")
 		if err != nil {
 			t.Fatal(err)
