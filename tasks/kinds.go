@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"orgops/apiclient"
+	"orgops/dnscheck"
 )
 
 // Column is a column that the rows of a kind may have.
@@ -18,15 +18,14 @@ type Column struct {
 	Required bool
 }
 
-// Kind is what a run's rows are: which columns they have and how one becomes
-// work. Its name is the type of the task that does it.
+// Kind describes the rows of a run: their columns, and how one is checked.
 type Kind struct {
 	Name    string
 	Columns []Column
 	// WholeObject: a row is one JSON object with members of its own, and
 	// cannot come as CSV.
 	WholeObject bool
-	// Found: rows are found by a walk, and cannot be submitted.
+	// Found: rows are found by a sweep, and cannot be submitted.
 	Found bool
 
 	parse func(object json.RawMessage, d Defaults) (Row, error)
@@ -38,8 +37,7 @@ type Defaults struct {
 	UseForDiscovery *bool
 }
 
-// Row is one row, checked; only [Kind.Parse] makes one. It is either a task
-// of its own, or one client of an organization's batch.
+// Row is a row that was checked, by [Kind.Parse].
 type Row struct {
 	kind         string
 	organization string
@@ -47,9 +45,7 @@ type Row struct {
 	host, txt    string
 	status       string
 	use          *bool
-	template     json.RawMessage
-	recheck      *recheckRow
-	due          time.Time // when its task is; zero: at once
+	object       json.RawMessage // of kinds whose rows are whole objects
 }
 
 // Organization is the organization that the row is about; empty for templates.
@@ -76,33 +72,7 @@ func (r Row) AppendIdentity(b []byte) []byte {
 	return append(b, 2)
 }
 
-// after is how long from now its task is due, in whole seconds.
-func (r Row) after(now time.Time) time.Duration {
-	if wait := r.due.Sub(now); !r.due.IsZero() && wait > 0 {
-		return wholeSeconds(wait)
-	}
-	return 0
-}
-
-// payload is that of the row's task; clients are removed in batches, and have
-// none of their own.
-func (r Row) payload(e Envelope, giveUpAt time.Time) any {
-	switch r.kind {
-	case TypeVerify:
-		return VerifyPayload{
-			Envelope: e, OrganizationID: r.organization, DiscoveryDomainID: r.id,
-			VerificationHost: r.host, VerificationTXT: r.txt,
-			UseForOrganizationDiscovery: r.use, GiveUpAt: giveUpAt,
-		}
-	case TypeUpdate:
-		return r.update(e)
-	case TypeRecheck:
-		return r.recheck.payload(e)
-	}
-	return CreatePayload{Envelope: e, Template: r.template}
-}
-
-// Content returns the row as a JSON object, as the new core's handlers read it.
+// Content returns the row as a JSON object, as the handlers of its kind read it.
 func (r Row) Content() ([]byte, error) {
 	var content any = updateRow{OrganizationID: r.organization, DiscoveryDomainID: r.id, Status: r.status, UseForOrganizationDiscovery: r.use}
 	switch r.kind {
@@ -112,22 +82,14 @@ func (r Row) Content() ([]byte, error) {
 		}
 	case TypeRemove:
 		content = removeRow{OrganizationID: r.organization, ClientID: r.id}
-	case TypeCreate:
-		content = r.template
+	case TypeCreate, TypeRecheck:
+		content = r.object
 	}
 	b, err := json.Marshal(content)
 	if err != nil {
 		return nil, fmt.Errorf("content of a row: %w", err)
 	}
 	return b, nil
-}
-
-func (r Row) update(e Envelope) UpdatePayload {
-	p := UpdatePayload{Envelope: e, OrganizationID: r.organization, DiscoveryDomainID: r.id, UseForOrganizationDiscovery: r.use}
-	if r.status != "" {
-		p.Status = new(apiclient.DomainStatus(r.status))
-	}
-	return p
 }
 
 var kinds = map[string]Kind{
@@ -252,7 +214,11 @@ func parseUpdate(object json.RawMessage, d Defaults) (Row, error) {
 		kind: TypeUpdate, organization: r.OrganizationID, id: r.DiscoveryDomainID,
 		status: r.Status, use: r.UseForOrganizationDiscovery,
 	}
-	return row, row.update(Envelope{}).Validate()
+	change := apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
+	if r.Status != "" {
+		change.Status = new(apiclient.DomainStatus(r.Status))
+	}
+	return row, errors.Join(checkDomainIDs(row.organization, row.id), change.Validate())
 }
 
 type removeRow struct {
@@ -283,5 +249,40 @@ func parseCreate(object json.RawMessage, _ Defaults) (Row, error) {
 	if _, err := apiclient.DecodeTemplateRequest(object); err != nil {
 		return Row{}, err
 	}
-	return Row{kind: TypeCreate, template: object}, nil
+	return Row{kind: TypeCreate, object: object}, nil
+}
+
+// parseRecheck reads a row that a sweep has found.
+func parseRecheck(object json.RawMessage, _ Defaults) (Row, error) {
+	var r struct {
+		OrganizationID    string `json:"organization_id"`
+		DiscoveryDomainID string `json:"discovery_domain_id"`
+	}
+	if err := json.Unmarshal(object, &r); err != nil {
+		return Row{}, err
+	}
+	return Row{kind: TypeRecheck, organization: r.OrganizationID, id: r.DiscoveryDomainID, object: object}, checkDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
+}
+
+// maxToken bounds verification_txt in bytes: a TXT record of that many does not fit a DNS
+// message (RFC 1035 3.2.1).
+const maxToken = 4096
+
+func validateVerify(organization, domain, host, txt string) error {
+	if err := checkDomainIDs(organization, domain); err != nil {
+		return err
+	}
+	if host != "" {
+		if err := dnscheck.CheckHost(host); err != nil {
+			return fmt.Errorf("verification_host: %w", err)
+		}
+	}
+	if len(txt) > maxToken {
+		return fmt.Errorf("verification_txt: at most %d bytes, got %d", maxToken, len(txt))
+	}
+	return nil
+}
+
+func checkDomainIDs(organization, domain string) error {
+	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
 }

@@ -2,40 +2,44 @@ package tasks
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"strconv"
+	"regexp"
 	"strings"
 	"time"
+
+	"orgops/apiclient"
 )
 
-// Lane says which of a group's two queues a task goes to.
-type Lane bool
+// DefaultTenant is the tenant of those who name none.
+const DefaultTenant = "default"
 
-// The lanes. The fast one is for the rows of small runs and of those that are
-// submitted with high priority, so that ten rows submitted behind a million do not
-// wait for them.
+// Names of kinds.
 const (
-	Normal Lane = false
-	Fast   Lane = true
+	TypeVerify  = "domain:verify"
+	TypeUpdate  = "domain:update"
+	TypeRemove  = "clients:remove"
+	TypeCreate  = "template:create"
+	TypeRecheck = "domain:recheck"
 )
 
-// FastRows is the most rows that a run has which goes to the fast lane by itself.
+// DefaultGiveUp is how long a token may take to appear.
+const DefaultGiveUp = 72 * time.Hour
+
+// FastRows is the largest number of rows of a run that is served first without being
+// submitted with [HighPriority].
 const FastRows = 500
 
-// Priority is what its submitter says of a run's lane, once and for all of its
-// tasks.
+// Priority says whether the rows of a run are served before those of others.
 type Priority string
 
 // The priorities.
 const (
-	ByRows         Priority = "" // the fast lane up to FastRows
+	ByRows         Priority = "" // high up to FastRows
 	HighPriority   Priority = "high"
 	NormalPriority Priority = "normal"
 )
 
-// CheckPriority says what is wrong with a priority.
+// CheckPriority returns an error unless the priority is one of these.
 func CheckPriority(p Priority) error {
 	switch p {
 	case ByRows, HighPriority, NormalPriority:
@@ -44,95 +48,31 @@ func CheckPriority(p Priority) error {
 	return fmt.Errorf("priority: want high or normal, got %.40q", string(p))
 }
 
-const fastSuffix = ".fast"
-
-// DNSQueue is the queue of the tasks that only look in DNS.
-func DNSQueue(tenant string, lane Lane) string { return queue(tenant, "dns", lane) }
-
-// APIQueue is the queue of the tasks that spend the tenant's budget.
-func APIQueue(tenant string, lane Lane) string { return queue(tenant, "api", lane) }
-
-// SweepQueue is the queue of the tasks that walk through a tenant, and of what is
-// decided at the end of a sweep.
-func SweepQueue(tenant string) string { return tenant + ".sweep" }
-
-// RecheckQueue is the queue of a sweep's looks: they hold up neither what people
-// have submitted, nor the walk that finds them.
-func RecheckQueue(tenant string) string { return tenant + ".recheck" }
-
-// WebhookQueue is the queue of deliveries to other systems.
-func WebhookQueue(tenant string) string { return tenant + ".webhook" }
-
-// Queues returns all queues of a tenant.
-func Queues(tenant string) []string {
-	return []string{
-		DNSQueue(tenant, Normal), DNSQueue(tenant, Fast), APIQueue(tenant, Normal), APIQueue(tenant, Fast),
-		SweepQueue(tenant), RecheckQueue(tenant), WebhookQueue(tenant),
-	}
-}
-
-func queue(tenant, group string, lane Lane) string {
-	name := tenant + "." + group
-	if lane == Fast {
-		name += fastSuffix
-	}
-	return name
-}
-
-func laneOf(queue string) Lane { return Lane(strings.HasSuffix(queue, fastSuffix)) }
-
-// NewRunID makes an id that sorts by time: date, time and random letters.
+// NewRunID returns an id that sorts by time: date, time and random letters.
 func NewRunID(now time.Time) string {
 	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
 }
 
-// rowTaskID names the task of one row: <run>-<item>-<generation>.
-func rowTaskID(run string, item int64, generation int) string {
-	return fmt.Sprintf("%s-%d-%d", run, item, generation)
-}
+var (
+	runPattern    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	tenantPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+)
 
-// batchTaskID names the task of several rows by a hash of them, so that a
-// producer that is run again names the same batch the same.
-func batchTaskID(run string, items []int64, generation int) string {
-	h := sha256.New()
-	for _, i := range items {
-		h.Write(strconv.AppendInt(nil, i, 10))
-		h.Write([]byte{','})
+// CheckRunID returns an error unless the text has the form of a run's id.
+func CheckRunID(id string) error {
+	if !runPattern.MatchString(id) {
+		return fmt.Errorf("run: want 1 to 64 of A-Z a-z 0-9 _ -, got %.80q", id)
 	}
-	return fmt.Sprintf("%s-%s-%d", run, hex.EncodeToString(h.Sum(nil)[:8]), generation)
+	return nil
 }
 
-// walkTaskID names the task of a walk's step: <run>-walk-<step>-<generation>.
-func walkTaskID(run string, step int64, generation int) string {
-	return fmt.Sprintf("%s-walk-%d-%d", run, step, generation)
-}
-
-// judgeTaskID names the task that judges a sweep: <run>-judge-<generation>.
-func judgeTaskID(run string, generation int) string {
-	return fmt.Sprintf("%s-judge-%d", run, generation)
-}
-
-// scheduledTaskID names what is done once a tick: <type>-<tenant>-<key>-<tick>.
-func scheduledTaskID(typ, tenant, key string, tick int64) string {
-	return fmt.Sprintf("%s-%s-%s-%d", typ, tenant, key, tick)
-}
-
-// confirmTaskID names the confirm that a look asks for: the look's id and c.
-// Asked for twice, it is one task.
-func confirmTaskID(look string) string { return look + "c" }
-
-// nextLookTaskID names the look that follows a confirm which no longer saw
-// the token. The former look is still retained under its id, so the id of
-// the next one counts the rounds behind a dot, which no run's id has.
-func nextLookTaskID(confirm string) string {
-	look := strings.TrimSuffix(confirm, "c")
-	base, round, found := strings.Cut(look, ".")
-	if !found {
-		return base + ".1"
+// CheckTenant returns an error unless the text has the form of a tenant's name.
+func CheckTenant(name string) error {
+	if !tenantPattern.MatchString(name) {
+		return fmt.Errorf("tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got %.80q", name)
 	}
-	n, err := strconv.Atoi(round)
-	if err != nil {
-		return look + ".1"
-	}
-	return fmt.Sprintf("%s.%d", base, n+1)
+	return nil
 }
+
+// CheckOrganization returns an error unless the text has the form of an organization's id.
+func CheckOrganization(id string) error { return apiclient.CheckID("organization_id", id) }

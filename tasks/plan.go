@@ -15,6 +15,16 @@ type Plan struct {
 	held   map[string]int // clients of the window by organization
 }
 
+// MaxClients is the largest number of clients that one request names (specification 4.2).
+const MaxClients = 100
+
+// Summary is the result of a submission.
+type Summary struct {
+	Rows    int64 // all of the run
+	Tasks   int64 // how many there are to be
+	Settled int64 // rows that are settled already
+}
+
 // segmentRows is within how many rows those of client removals are grouped by
 // organization.
 const segmentRows = 8192
@@ -36,15 +46,9 @@ func (p *Plan) Add(item int64, row Row) {
 		return
 	}
 	p.Tasks++
-	if p.kind == TypeRecheck {
-		return // DNS alone is asked, unless something is amiss
-	}
 	p.Calls++ // PATCH or POST
 	if p.kind == TypeVerify {
 		p.Calls++ // GET, to prove it
-		if row.host == "" || row.txt == "" {
-			p.Calls++ // GET, to know what to look for
-		}
 	}
 }
 

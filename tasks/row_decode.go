@@ -1,7 +1,10 @@
 package tasks
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 )
 
@@ -92,4 +95,18 @@ func cutBool(text string) (value *bool, rest string) {
 		return new(false), rest
 	}
 	return nil, text
+}
+
+// decodeStrict reads a whole object: unknown members and anything after the object are
+// refused.
+func decodeStrict(object []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("trailing data after the JSON object")
+	}
+	return nil
 }
