@@ -129,7 +129,7 @@ func TestStartedNamesTheSettings(t *testing.T) {
 	if line["api"] != api.Host || line["burst"] != 20.0 || line["reserve"] != 0.1 || line["quorum"] != 2.0 {
 		t.Errorf("api %v, burst %v, reserve %v, quorum %v", line["api"], line["burst"], line["reserve"], line["quorum"])
 	}
-	for member, want := range map[string]int{"resolvers": 3, "queues": 8, "addresses": 1} {
+	for member, want := range map[string]int{"resolvers": 3, "queues": 2, "addresses": 1} {
 		if list, _ := line[member].([]any); len(list) != want {
 			t.Errorf("%s: %v, want %d", member, line[member], want)
 		}

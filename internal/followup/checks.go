@@ -26,7 +26,7 @@ func (f *FollowUp) Run(ctx context.Context, active func() bool) {
 	for {
 		if active() {
 			if err := f.checkHour(ctx, &h); err != nil && ctx.Err() == nil {
-				f.cfg.Logger.WarnContext(ctx, "checks between sweeps not submitted", "error", err)
+				f.cfg.Logger.WarnContext(ctx, "checks between sweeps not submitted", "tenant", f.cfg.Tenant, "error", err)
 			}
 		}
 		if wait(ctx, checksEvery) != nil {
@@ -56,7 +56,7 @@ func (f *FollowUp) checkHour(ctx context.Context, h *hours) error {
 		h.submitted = hour
 	case now.Sub(hour) > 10*checksEvery && !hour.Equal(h.delayed): // the last of an hour end in the next one
 		h.delayed = hour
-		f.cfg.Logger.InfoContext(ctx, "checks between sweeps wait for those of an earlier hour")
+		f.cfg.Logger.InfoContext(ctx, "checks between sweeps wait for those of an earlier hour", "tenant", f.cfg.Tenant)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (f *FollowUp) Check(ctx context.Context, now time.Time) (submitted bool, er
 		case err != nil && w.ID == "":
 			return false, err
 		case err != nil:
-			f.cfg.Logger.ErrorContext(ctx, "domain state unreadable", "discovery_domain_id", w.ID, "error", err, "help", sweep.Unreadable)
+			f.cfg.Logger.ErrorContext(ctx, "domain state unreadable", "tenant", f.cfg.Tenant, "discovery_domain_id", w.ID, "error", err, "help", sweep.Unreadable)
 			continue
 		case w.NotBetween(now):
 			continue

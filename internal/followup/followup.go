@@ -35,7 +35,6 @@ func New(cfg Config) *FollowUp {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
 	return &FollowUp{cfg: cfg, verifyAfter: 2 * time.Second}
 }
 

@@ -271,7 +271,7 @@ func TestDryRun(t *testing.T) {
 	}
 	delete(plan, "invalid_rows")
 	want := map[string]any{
-		"dry_run": true, "kind": "domain:verify", "tenant": "default", "rows": 4.0, "invalid": 1.0, "duplicates": 0.0, "tasks": 3.0, "api_calls": 9.0,
+		"dry_run": true, "kind": "domain:verify", "tenant": "default", "rows": 4.0, "invalid": 1.0, "duplicates": 0.0, "tasks": 3.0, "api_calls": 6.0,
 	}
 	if diff := cmp.Diff(want, plan); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
