@@ -131,7 +131,7 @@ func (s *simulation) newWorker() *worker {
 		Tenant: tenant, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(tenant), Session: w.session.ID, Protocol: engine.Protocol, Places: 50,
 		Kinds: map[ledger.Kind]dispatch.Kind{kinds.Verify: {}, kinds.Recheck: {}, kinds.Act: {}, kinds.Relook: {}},
 		Ended: func(ctx context.Context, run ledger.Run) error {
-			defer w.risk(.02)()
+			defer w.risk(s.scanRate())()
 			return w.followUp.Ended(ctx, run)
 		},
 	})
@@ -211,6 +211,10 @@ func (w *worker) do(rate float64, f func(context.Context)) (died bool) {
 	w.rate = 0
 	return w.dead.Load()
 }
+
+// scanRate returns a rate of kills for work that reads the states of all watched domains: it
+// is done in one or two attempts mostly.
+func (s *simulation) scanRate() float64 { return .5 / float64(20+s.domains) }
 
 // risk sets the rate of kills until the function that it returns is called.
 func (w *worker) risk(rate float64) func() {
@@ -314,6 +318,9 @@ func (w *worker) settle() bool {
 // execute executes the tasks of the queue, one after the other. Tasks of a worker that dies
 // are lost half of the times.
 func (w *worker) execute() (n int, died bool) {
+	if !w.s.mini.Exists("asynq:{" + engine.Queue(tenant) + "}:pending") {
+		return 0, false
+	}
 	var tasks []*asynq.TaskInfo
 	w.do(0, func(context.Context) {
 		tasks, _ = w.inspector.ListPendingTasks(engine.Queue(tenant), asynq.PageSize(5000))
