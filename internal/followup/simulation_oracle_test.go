@@ -44,7 +44,7 @@ func (s state) String() string {
 	}
 	switch {
 	case s.flag == nil:
-		return text + ", flag not said"
+		return text + ", flag omitted"
 	case *s.flag:
 		return text + ", routed"
 	}
@@ -313,7 +313,7 @@ func (s *simulation) ours(r state) bool {
 
 // holdEvents: each change is notified once, and nothing else is.
 func (s *simulation) holdEvents(p *place) {
-	told := map[string]int{}
+	notified := map[string]int{}
 	for _, n := range s.events {
 		if n.Data.DiscoveryDomainID != p.id {
 			continue
@@ -321,15 +321,15 @@ func (s *simulation) holdEvents(p *place) {
 		reported := n.Type == events.DomainLost && n.Data.Action == string(sweep.Report)
 		if _, gone := p.goneAt(n.At); reported && (!gone || p.protected) {
 			s.bad[p] = true
-			s.t.Errorf("%s (%s) is told to be lost at %v, and is not", p.id, p.kind, n.At)
+			s.t.Errorf("%s (%s) is notified as lost at %v, and is not", p.id, p.kind, n.At)
 		}
 		if reported && s.rules.Action != sweep.Report {
 			continue // it was not routed, or the record has no flag: nothing was taken away
 		}
-		told[n.Type]++
+		notified[n.Type]++
 		if n.Type == events.DomainAtRisk && !s.mayMiss(p, n.At) {
 			s.bad[p] = true
-			s.t.Errorf("%s (%s) is told to be at risk at %v, and its token is there", p.id, p.kind, n.At)
+			s.t.Errorf("%s (%s) is notified as at risk at %v, and its token is there", p.id, p.kind, n.At)
 		}
 	}
 	var took, back int
@@ -344,13 +344,13 @@ func (s *simulation) holdEvents(p *place) {
 			back++
 		}
 	}
-	if s.rules.Action != sweep.Report && told[events.DomainLost] != took {
+	if s.rules.Action != sweep.Report && notified[events.DomainLost] != took {
 		s.bad[p] = true
-		s.t.Errorf("%s (%s) was acted on %d times, and told to be lost %d times", p.id, p.kind, took, told[events.DomainLost])
+		s.t.Errorf("%s (%s) was acted on %d times, and notified as lost %d times", p.id, p.kind, took, notified[events.DomainLost])
 	}
-	if told[events.DomainRestored] < back || told[events.DomainAtRisk] < took {
+	if notified[events.DomainRestored] < back || notified[events.DomainAtRisk] < took {
 		s.bad[p] = true
-		s.t.Errorf("%s (%s) was acted on %d times and given back %d times, and told: %v", p.id, p.kind, took, back, told)
+		s.t.Errorf("%s (%s) was acted on %d times and given back %d times, and notified: %v", p.id, p.kind, took, back, notified)
 	}
 }
 

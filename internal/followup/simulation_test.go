@@ -41,13 +41,13 @@ func TestSimulation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some 20 seconds")
 	}
-	p := plan{domains: fewest, checkEvery: 12 * time.Hour, longestStep: 4 * time.Hour}
+	p := plan{domains: fewest, checkEvery: 8 * time.Hour, longestStep: 4 * time.Hour}
 	if text := os.Getenv("ORGOPS_TEST_SIMULATION"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < fewest {
 			t.Fatalf("ORGOPS_TEST_SIMULATION: want a number of at least %d, got %q (%v)", fewest, text, err)
 		}
-		p = plan{domains: n, checkEvery: 2 * time.Hour, longestStep: time.Hour, all: true}
+		p = plan{domains: n, checkEvery: 6 * time.Hour, longestStep: 2 * time.Hour, all: true}
 	}
 	p.seed = seedOf(t)
 	// Each script that miniredis runs makes a Lua state.
