@@ -161,7 +161,7 @@ func newHistory(seed uint64, domains, days int, start time.Time) *history {
 func (h *history) troubles() {
 	h.outages = spans{{h.day(5).Add(hours(1)), h.day(5).Add(hours(9))}, {h.day(14).Add(hours(13)), h.day(14).Add(hours(22))}}
 	h.refusals = spans{{h.day(17).Add(hours(12)), h.day(17).Add(hours(20))}, {h.day(53).Add(hours(2)), h.day(53).Add(hours(4))}}
-	h.lies = spans{{h.day(27).Add(hours(2)), h.day(27).Add(hours(6))}, {h.day(30).Add(hours(15)), h.day(30).Add(hours(23))}}
+	h.lies = spans{{h.day(27).Add(hours(2)), h.day(27).Add(hours(6))}, {h.day(30).Add(hours(12)), h.day(30).Add(hours(23))}}
 	h.confirms = []time.Time{h.day(33).Add(hours(9)), h.day(50).Add(hours(9))}
 	h.held = spans{{h.lies[0].from, h.confirms[0]}, {h.day(38), h.confirms[1]}}
 	h.opens = spans{{h.lies[1].from, h.day(32)}, {h.day(38), h.day(40)}}
@@ -329,14 +329,16 @@ func (p *plotter) absences() {
 		d.publish(at, "")
 		d.publish(at.Add(2*time.Hour), d.token())
 	})
-	p.deal("lost, and there for hours between two sweeps", 20, 2, func(d *place) {
+	p.deal("lost, and there for hours between two sweeps", 20, 4, func(d *place) {
+		d.setFlag(0)
 		lost := p.quietDay(1, 45, 6)
 		d.publish(p.h.checkOf(d, lost).Add(-time.Hour), "")
-		back := p.h.checkOf(d, lost+4).Add(4 * time.Hour)
+		back := p.h.checkOf(d, lost+4).Add(5 * time.Hour)
 		d.publish(back, d.token())
-		d.publish(back.Add(18*time.Hour), "")
+		d.publish(back.Add(17*time.Hour), "")
 	})
-	p.deal("lost, and checked twice in eight days", 20, 2, func(d *place) {
+	p.deal("lost, and checked twice in eight days", 20, 3, func(d *place) {
+		d.setFlag(0)
 		lost := p.quietDay(1, 45, 10)
 		d.publish(p.h.day(lost).Add(-20*time.Minute), "")
 		d.down = spans{{p.h.day(lost + 1).Add(-hours(1.2)), p.h.day(lost + 8).Add(-20 * time.Minute)}}

@@ -215,6 +215,8 @@ func (s *simulation) pass() {
 			switch {
 			case slices.Contains(s.h.confirms, at):
 				s.confirm()
+			case slices.ContainsFunc(s.h.lies, func(lie span) bool { return lie.to.Equal(at.Add(time.Second)) }):
+				s.settle() // so that enough is checked in that time
 			default:
 				s.check()
 			}
@@ -232,6 +234,11 @@ func (s *simulation) stops(n int) (all []time.Time) {
 	}
 	for _, at := range s.h.confirms {
 		if at.Truncate(day).Equal(s.h.day(n)) {
+			all = append(all, at)
+		}
+	}
+	for _, lie := range s.h.lies {
+		if at := lie.to.Add(-time.Second); at.Truncate(day).Equal(s.h.day(n)) {
 			all = append(all, at)
 		}
 	}
