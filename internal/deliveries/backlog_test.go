@@ -123,16 +123,17 @@ func TestBacklogsAreApart(t *testing.T) {
 	w := newWorld(t, receivers{wants: map[string][]string{"crm": {"domain.lost"}, "desk": {"domain.lost"}}}, 5)
 	n := deliveries.NewNotifier(w.cfg)
 	w.notify(n, ids(1, 8)...)
-	h := deliveries.NewHandler(w.cfg)
 	for _, endpoint := range []string{"crm", "desk"} {
 		if got := w.meter.count("delivery acme " + endpoint + " dropped"); got != 3 {
 			t.Errorf("%s: %d dropped, want 3", endpoint, got)
 		}
 	}
 	w.cfg.Receivers = receivers{wants: map[string][]string{"crm": {"domain.lost"}, "desk": {"domain.lost"}}, attempt: func(string, string, time.Time, []byte) error { return nil }}
-	h = deliveries.NewHandler(w.cfg)
+	h := deliveries.NewHandler(w.cfg)
 	for _, id := range ids(4, 8) {
-		w.process(h, "webhook-acme-desk-"+id)
+		if err := w.process(h, "webhook-acme-desk-"+id); err != nil {
+			t.Error(err)
+		}
 	}
 	if got := redistest.Keys(t, "orgops:v2:{webhooks:acme}:*"); !slices.Equal(got, []string{backlogKey}) {
 		t.Errorf("keys %q, want that of crm alone", got)

@@ -71,7 +71,8 @@ func TestNotifyFails(t *testing.T) {
 		t.Errorf("log %q, counted %q", w.log, w.meter.counted)
 	}
 	// asynq keeps of a script's error the text alone.
-	w.cfg.Enqueuer = failing{errors.New("INTERNAL_ERROR: redis eval error: OOM command not allowed when used memory > 'maxmemory'.")}
+	const refusal = "INTERNAL_ERROR: redis eval error: OOM command not allowed when used memory > 'maxmemory'."
+	w.cfg.Enqueuer = failing{errors.New(refusal)}
 	err = deliveries.NewNotifier(w.cfg).Notify(t.Context(), lost("other"))
 	if answer, ok := errors.AsType[redis.Error](err); !ok || !strings.HasPrefix(answer.Error(), "OOM ") {
 		t.Errorf("error %v has no cause that names the refusal", err)

@@ -97,7 +97,8 @@ func TestFinish(t *testing.T) {
 	follow := func(err error) func(*dispatch.Config) {
 		return func(config *dispatch.Config) {
 			config.Ended = func(_ context.Context, r ledger.Run) error {
-				defer c.begin(r.ID)()
+				end := c.begin(r.ID)
+				defer end()
 				if r.ID != ids[0] || !r.Ended() {
 					t.Errorf("ended: %+v", r)
 				}
@@ -183,7 +184,8 @@ func TestEndsAreInterrupted(t *testing.T) {
 			var c calls
 			stop := s.dispatch(s.dispatcher(func(config *dispatch.Config) {
 				config.Ended = func(ctx context.Context, r ledger.Run) error {
-					defer c.begin(r.ID)()
+					end := c.begin(r.ID)
+				defer end()
 					<-ctx.Done()
 					time.Sleep(100 * time.Millisecond)
 					return ctx.Err()

@@ -1,0 +1,398 @@
+package simulation_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"orgops/internal/events"
+	"orgops/internal/sweep"
+)
+
+// The oracle compares the history with the PATCHes and the events. It knows the promises:
+// for how long, and by how many sweeps, a token must be found absent, and what is never to
+// be done. It knows nothing of how sweeps decide.
+
+// judge compares all that was done, or was not, with the history.
+func (s *simulation) judge() {
+	for _, p := range s.api.patches {
+		if wrong := s.wrong(p); wrong != "" {
+			s.bad[p.place] = true
+			s.t.Errorf("%v, %s (%s): %s; it was %s, and is %s", p.at, p.place.id, p.place.kind, wrong, p.before, p.after)
+		}
+	}
+	for _, d := range s.h.domains {
+		s.holdLosses(d)
+		s.holdReturns(d)
+		s.holdEvents(d)
+	}
+	for _, d := range s.h.domains {
+		if s.bad[d] {
+			s.t.Logf("the story of %s (%s):\n%s", d.id, d.kind, s.story(d))
+		}
+	}
+	s.holdBreaker()
+	if !s.swept() {
+		s.t.Errorf("the last sweep was not evaluated")
+	}
+}
+
+func (s state) String() string {
+	text := "pending"
+	if s.verified {
+		text = "verified"
+	}
+	switch {
+	case s.flag == nil:
+		return text + ", flag omitted"
+	case *s.flag:
+		return text + ", routed"
+	}
+	return text + ", not routed"
+}
+
+// took reports whether the PATCH has taken away what the action takes.
+func (s *simulation) took(p patch) bool {
+	return p.before.takes(s.rules.Action) && !p.after.takes(s.rules.Action)
+}
+
+// undid reports whether the PATCH reverts a restoration whose answer was lost, since the
+// proof could not be repeated. The domain is restored again later.
+func (s *simulation) undid(p patch) bool {
+	return s.took(p) && slices.ContainsFunc(s.api.patches, func(earlier patch) bool {
+		return earlier.place == p.place && s.gaveBack(earlier) && earlier.at.Before(p.at) && p.at.Sub(earlier.at) < time.Hour
+	})
+}
+
+// gaveBack reports whether the PATCH has given that back.
+func (s *simulation) gaveBack(p patch) bool {
+	if s.rules.Action == sweep.Unroute {
+		return !routed(p.before) && routed(p.after)
+	}
+	return !p.before.verified && p.after.verified
+}
+
+func routed(s state) bool { return s.flag == nil || *s.flag }
+
+// wrong returns what is wrong with a PATCH; "": nothing.
+func (s *simulation) wrong(p patch) string {
+	if s.rules.Action == sweep.Report {
+		return "a PATCH although losses are only reported"
+	}
+	if slices.ContainsFunc(p.place.hands, func(h hand) bool { return !h.at.After(p.at) && p.at.Sub(h.at) <= oldest }) {
+		return "" // the record may have been read as it was before
+	}
+	unroutes := s.rules.Action == sweep.Unroute
+	switch {
+	case p.before.flag == nil:
+		return "the flag was changed although the record did not say it"
+	case unroutes && p.before.verified != p.after.verified:
+		return "the status was changed where only the flag is to be"
+	case !unroutes && *p.before.flag != *p.after.flag:
+		return "the flag was changed where only the status is to be"
+	case s.undid(p):
+		return ""
+	case s.took(p):
+		return s.wronglyTaken(p)
+	case s.gaveBack(p):
+		return s.wronglyGiven(p)
+	}
+	return ""
+}
+
+func (s *simulation) wronglyTaken(p patch) string {
+	gone, is := p.place.goneAt(p.at)
+	switch {
+	case !is:
+		return "taken away while the token is there"
+	case p.place.protected:
+		return "taken away although it is protected"
+	case p.place.operator == "closed" && p.at.Before(s.h.confirms[0]):
+		return "taken away before an operator has confirmed it"
+	case s.open.holds(p.at):
+		return "taken away while the breaker is open"
+	}
+	since := gone.from
+	for _, earlier := range s.api.patches {
+		if earlier.place == p.place && s.took(earlier) && earlier.at.Before(p.at) && earlier.at.After(since) {
+			since = earlier.at
+		}
+	}
+	if p.at.Sub(since) < s.rules.Grace {
+		return fmt.Sprintf("taken away %v after it was lost (or last acted on), before the grace was over", p.at.Sub(since))
+	}
+	if n := p.place.missedOn(span{since, p.at}); n < s.rules.AbsentChecks {
+		return fmt.Sprintf("taken away although checks missed the token on %d days only", n)
+	}
+	return ""
+}
+
+// missedOn returns the number of days on which checks found the token absent. There is a
+// sweep a day.
+func (p *place) missedOn(when span) int {
+	days := map[time.Time]bool{}
+	for _, at := range p.missed {
+		if when.holds(at) {
+			days[at.Truncate(day)] = true
+		}
+	}
+	return len(days)
+}
+
+func (s *simulation) wronglyGiven(p patch) string {
+	by := p.before.statusBy
+	if s.rules.Action == sweep.Unroute {
+		by = p.before.flagBy
+	}
+	_, gone := p.place.goneAt(p.at)
+	switch {
+	case by != byUs:
+		return "given back what was not taken away by us"
+	case gone:
+		return "given back while the token is gone"
+	case p.place.thin.holds(p.at):
+		return "given back by a thin proof"
+	}
+	return ""
+}
+
+// gone returns the times in which the token of the record was not published, each of one token.
+func (p *place) gone() (all spans) {
+	var turns []time.Time
+	for _, z := range p.zone {
+		turns = append(turns, z.at)
+	}
+	for i, s := range p.states {
+		if i > 0 && s.token != p.states[i-1].token {
+			turns = append(turns, s.at)
+		}
+	}
+	slices.SortFunc(turns, time.Time.Compare)
+	const forever = 1000 * day
+	for i, from := range turns {
+		to := from.Add(forever)
+		if i+1 < len(turns) {
+			to = turns[i+1]
+		}
+		now := p.at(from)
+		if p.txt(from) == now.token {
+			continue
+		}
+		if n := len(all); n > 0 && all[n-1].to.Equal(from) && p.at(all[n-1].from).token == now.token {
+			all[n-1].to = to
+			continue
+		}
+		all = append(all, span{from, to})
+	}
+	return all
+}
+
+func (p *place) goneAt(t time.Time) (span, bool) {
+	for _, g := range p.gone() {
+		if g.holds(t) {
+			return g, true
+		}
+	}
+	return span{}, false
+}
+
+// segment is a time in which a record did not change.
+type segment struct {
+	span
+	state
+}
+
+func (s *simulation) segments(p *place) (all []segment) {
+	p.reach(s.h.end)
+	for i, one := range p.states {
+		to := s.h.end
+		if i+1 < len(p.states) {
+			to = p.states[i+1].at
+		}
+		all = append(all, segment{span{one.at, to}, one})
+	}
+	return all
+}
+
+// common returns the time that both have.
+func (s span) common(o span) (span, bool) {
+	if o.from.After(s.from) {
+		s.from = o.from
+	}
+	if o.to.Before(s.to) {
+		s.to = o.to
+	}
+	return s, s.from.Before(s.to)
+}
+
+// latest returns when a domain that is lost from a time on is acted on at the latest.
+func (s *simulation) latest(p *place, lost time.Time) time.Time {
+	seen := s.quiet(p, lost, max(s.slack-1, 1))
+	return s.quiet(p, seen.Add(s.rules.Grace), s.slack)
+}
+
+// quiet returns when so many whole days without trouble have passed.
+func (s *simulation) quiet(p *place, from time.Time, days int) time.Time {
+	from = from.Truncate(day).Add(day)
+	for days > 0 {
+		today := span{from, from.Add(day)}
+		from = today.to
+		if !s.troubled(p, today) {
+			days--
+		}
+	}
+	return from
+}
+
+func (s *simulation) troubled(p *place, today span) bool {
+	for _, trouble := range []spans{s.h.outages, s.h.lies, s.h.refusals, s.h.held, p.down, p.thin, p.hidden} {
+		if trouble.meets(today) {
+			return true
+		}
+	}
+	return p.operator == "closed" && today.from.Before(s.h.confirms[0])
+}
+
+// holdLosses: a domain that is lost for long enough is acted on, or its loss is reported.
+func (s *simulation) holdLosses(p *place) {
+	if p.protected {
+		return
+	}
+	for _, seg := range s.segments(p) {
+		if !seg.takes(s.rules.Action) {
+			continue
+		}
+		for _, g := range p.gone() {
+			lost, is := g.common(seg.span)
+			latest := s.latest(p, lost.from)
+			if !is || !latest.Before(lost.to) || seg.on(s.rules.Action) == sweep.Report && s.reported(p, span{g.from.Add(s.rules.Grace), latest}) {
+				continue
+			}
+			s.bad[p] = true
+			s.t.Errorf("%s (%s) is lost from %v to %v, and was not acted on by %v", p.id, p.kind, lost.from, lost.to, latest)
+		}
+	}
+}
+
+func (s *simulation) reported(p *place, when span) bool {
+	for _, n := range s.events {
+		if n.Type == events.DomainLost && n.Data.DiscoveryDomainID == p.id && when.holds(n.At) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdReturns: what a sweep took is given back when the token is there.
+func (s *simulation) holdReturns(p *place) {
+	gone := p.gone()
+	for _, seg := range s.segments(p) {
+		if seg.gone || !s.ours(seg.state) {
+			continue
+		}
+		there := seg.from
+		for _, g := range append(gone, span{s.h.end, s.h.end.Add(day)}) {
+			if by := s.quiet(p, there, s.slack); by.Before(seg.to) && by.Before(g.from) {
+				s.bad[p] = true
+				s.t.Errorf("%s (%s) has its token since %v, and was not given back by %v", p.id, p.kind, there, by)
+			}
+			if g.to.After(there) {
+				there = g.to
+			}
+		}
+	}
+}
+
+// ours reports whether the record lacks what a sweep took.
+func (s *simulation) ours(r state) bool {
+	if s.rules.Action == sweep.Unroute {
+		return r.verified && !routed(r) && r.flagBy == byUs
+	}
+	return !r.verified && r.statusBy == byUs
+}
+
+// holdEvents: each change is notified once, and nothing else is.
+func (s *simulation) holdEvents(p *place) {
+	notified := map[string]int{}
+	for _, n := range s.events {
+		if n.Data.DiscoveryDomainID != p.id {
+			continue
+		}
+		reported := n.Type == events.DomainLost && n.Data.Action == string(sweep.Report)
+		if _, gone := p.goneAt(n.At); reported && (!gone || p.protected) {
+			s.bad[p] = true
+			s.t.Errorf("%s (%s) is notified as lost at %v, and is not", p.id, p.kind, n.At)
+		}
+		if reported && s.rules.Action != sweep.Report {
+			continue // it was not routed, or the record has no flag: nothing was taken away
+		}
+		notified[n.Type]++
+		if n.Type == events.DomainAtRisk && !s.mayMiss(p, n.At) {
+			s.bad[p] = true
+			s.t.Errorf("%s (%s) is notified as at risk at %v, and its token is there", p.id, p.kind, n.At)
+		}
+	}
+	var took, back int
+	for _, patch := range s.api.patches {
+		switch {
+		case patch.place != p:
+		case s.undid(patch):
+			back--
+		case s.took(patch):
+			took++
+		case s.gaveBack(patch):
+			back++
+		}
+	}
+	if s.rules.Action != sweep.Report && notified[events.DomainLost] != took {
+		s.bad[p] = true
+		s.t.Errorf("%s (%s) was acted on %d times, and notified as lost %d times", p.id, p.kind, took, notified[events.DomainLost])
+	}
+	if notified[events.DomainRestored] < back || notified[events.DomainAtRisk] < took {
+		s.bad[p] = true
+		s.t.Errorf("%s (%s) was acted on %d times and given back %d times, and notified: %v", p.id, p.kind, took, back, notified)
+	}
+}
+
+// mayMiss reports whether a check at that time may have missed the token: caches are up to
+// an hour old.
+func (s *simulation) mayMiss(p *place, at time.Time) bool {
+	cached := at.Add(-time.Hour)
+	_, gone := p.goneAt(at)
+	_, was := p.goneAt(cached)
+	blank := p.blank.holds(at) || p.blank.holds(cached)
+	return gone || was || blank || p.split || p.noisy > 0 || s.h.lies.holds(at)
+}
+
+// holdBreaker: losses of many organizations at once open the breaker, and nothing else does.
+func (s *simulation) holdBreaker() {
+	for _, want := range s.h.opens {
+		if !slices.ContainsFunc(s.open, func(o span) bool { return want.holds(o.from) }) {
+			s.t.Errorf("the breaker did not open between %v and %v", want.from, want.to)
+		}
+	}
+	for _, o := range s.open {
+		if !s.h.held.holds(o.from) {
+			s.t.Errorf("the breaker opened at %v, when nothing had happened", o.from)
+		}
+	}
+}
+
+// fickle are the kinds whose result depends on the hour of an action.
+var fickle = []string{"comes and goes", "acted on, given back by hand, and taken away by hand"}
+
+// settled returns the records at the end, of the domains whose last event is so long ago
+// that all consequences have followed.
+func (s *simulation) settled() map[string]string {
+	all := map[string]string{}
+	for _, p := range s.h.domains {
+		last := p.zone[len(p.zone)-1].at
+		if n := len(p.hands); n > 0 && p.hands[n-1].at.After(last) {
+			last = p.hands[n-1].at
+		}
+		if s.latest(p, last).Before(s.h.end) && !slices.Contains(fickle, p.kind) {
+			all[p.id] = p.at(s.h.end).String()
+		}
+	}
+	return all
+}

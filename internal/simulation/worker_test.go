@@ -1,0 +1,484 @@
+package simulation_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
+	"orgops/internal/followup"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/runs"
+	"orgops/internal/scan"
+	"orgops/internal/sweep"
+	"orgops/internal/watch"
+)
+
+const (
+	requestTimeout = 30 * time.Second
+	thinProofAfter = time.Hour
+)
+
+// worker has the parts of a worker process, which it calls one after the other. It may be
+// killed before and after each command of Redis, request, check and event.
+type worker struct {
+	s          *simulation
+	rdb        *redis.Client
+	session    ledger.Session
+	ledger     *ledger.Ledger
+	engine     *engine.Engine
+	dispatcher *dispatch.Dispatcher
+	scanner    *scan.Scanner
+	followUp   *followup.FollowUp
+	scheduler  *intake.Scheduler
+	inspector  *asynq.Inspector
+
+	// commands has commands wait for each other: waits for a connection of the pool use
+	// timers that clients of all bubbles share.
+	commands  sync.Mutex
+	renewedAt time.Time
+	dead      atomic.Bool
+	rate      float64 // of kills, for each point
+	freezeAt  int     // number of points until the worker is frozen; 0: it is not
+}
+
+// connect returns a client of the simulation's Redis, through a pipe: a bubble's time does
+// not pass while goroutines wait for sockets.
+func (s *simulation) connect(w *worker) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			conn, err := s.mini.Dial()
+			if err != nil {
+				return nil, err
+			}
+			return newBuffered(conn), nil
+		},
+		PoolSize:                 20,
+		ConnMaxIdleTime:          -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	s.t.Cleanup(func() { _ = rdb.Close() })
+	if w != nil {
+		rdb.AddHook(killing{w})
+	}
+	return rdb
+}
+
+// buffered is a pipe whose writes do not wait for the reader: client and server would
+// otherwise wait for each other in a long pipeline.
+type buffered struct {
+	net.Conn
+	written chan []byte
+	closed  sync.Once
+	done    chan struct{}
+}
+
+func newBuffered(conn net.Conn) *buffered {
+	b := &buffered{Conn: conn, written: make(chan []byte, 1000), done: make(chan struct{})}
+	go func() {
+		for {
+			select {
+			case p := <-b.written:
+				if _, err := b.Conn.Write(p); err != nil {
+					return
+				}
+			case <-b.done:
+				return
+			}
+		}
+	}()
+	return b
+}
+
+func (b *buffered) Write(p []byte) (int, error) {
+	select {
+	case b.written <- bytes.Clone(p):
+		return len(p), nil
+	case <-b.done:
+		return 0, net.ErrClosed
+	}
+}
+
+func (b *buffered) Close() error {
+	b.closed.Do(func() { close(b.done) })
+	return b.Conn.Close()
+}
+
+func (s *simulation) newWorker() *worker {
+	w := &worker{s: s, session: ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol, Tenants: []ledger.Tenant{tenant}}}
+	w.rdb = s.connect(w)
+	w.ledger, w.inspector = ledger.New(w.rdb), asynq.NewInspectorFromRedisClient(w.rdb)
+	states := &sweep.States{Tenant: string(tenant), Store: watch.New(w.rdb, string(tenant)), Notifier: w}
+	w.engine = engine.New(engine.Config{Tenant: tenant, Ledger: timed{w.ledger, s}, Session: w.session.ID, Handlers: w.handlers(states)})
+	w.followUp = followup.New(followup.Config{Tenant: tenant, Ledger: w.ledger, States: states, Rules: s.rules})
+	w.dispatcher = dispatch.New(dispatch.Config{
+		Tenant: tenant, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(tenant), Session: w.session.ID, Protocol: engine.Protocol, Places: 50,
+		Kinds: map[ledger.Kind]dispatch.Kind{kinds.Verify: {}, kinds.Recheck: {}, kinds.Act: {}, kinds.Relook: {}},
+		Ended: func(ctx context.Context, run ledger.Run) error {
+			defer w.risk(s.scanRate())()
+			return w.followUp.Ended(ctx, run)
+		},
+	})
+	w.scanner = scan.New(scan.Config{
+		Tenant: tenant, Ledger: timedScan{w.ledger, s}, API: killedAPI{w}, Active: w.dispatcher.Active,
+		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
+	})
+	w.scheduler = w.newScheduler()
+	return w
+}
+
+func (w *worker) newScheduler() *intake.Scheduler {
+	cron, err := watch.ParseCron("@daily")
+	if err != nil {
+		w.s.t.Fatal(err)
+	}
+	return &intake.Scheduler{
+		Intake: intake.New(w.rdb, runs.New(w.rdb)), Store: watch.New(w.rdb, string(tenant)), Tenant: string(tenant), Cron: cron,
+		Logger: slog.New(slog.DiscardHandler), Ticked: w.ticked,
+	}
+}
+
+func (w *worker) ticked(what string) {
+	if what == intake.TickSkipped {
+		w.s.count.skipped++
+		return
+	}
+	w.s.count.ticks++
+}
+
+func (w *worker) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
+	verify := kinds.VerifyConfig{
+		API: killedAPI{w}, DNS: killedDNS{w}, Line: w, RequestTimeout: requestTimeout, ThinProofAfter: thinProofAfter, Notify: kinds.NotifyStates(states),
+	}
+	submit := func(ctx context.Context, r kinds.OneRow) error {
+		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{
+			ID: r.ID, Tenant: tenant, Kind: r.Kind, Description: ledger.Description{Format: "jsonl", GiveUp: r.GiveUp},
+		}, r.Content)
+		return err
+	}
+	return map[ledger.Kind]engine.Handler{
+		kinds.Verify:  kinds.NewVerify(verify),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Operators: killedDNS{w}, Submit: submit}),
+		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: killedDNS{w}, Restore: submit, Submit: submit}),
+	}
+}
+
+// Ahead implements [kinds.Line]: permits are waited for at times.
+func (w *worker) Ahead(context.Context) time.Duration {
+	if w.s.roll() < .1 {
+		return 3 * time.Second
+	}
+	return 0
+}
+
+// Notify implements [events.Notifier].
+func (w *worker) Notify(ctx context.Context, e events.Event) error {
+	return around(w, func() error { return w.s.Notify(ctx, e) })
+}
+
+// close closes the connections of a worker that is dead.
+func (w *worker) close() { _ = w.rdb.Close() }
+
+// do calls a function of the worker, and reports whether the worker has died in it.
+func (w *worker) do(rate float64, f func(context.Context)) (died bool) {
+	if !w.s.kills {
+		rate = 0
+	}
+	w.rate = rate
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(w.s.t.Context())
+	}()
+	<-done
+	w.rate = 0
+	return w.dead.Load()
+}
+
+// scanRate returns a rate of kills for work that reads the states of all watched domains: it
+// is done in one or two attempts mostly.
+func (s *simulation) scanRate() float64 { return .5 / float64(20+s.domains) }
+
+// risk sets the rate of kills until the function that it returns is called.
+func (w *worker) risk(rate float64) func() {
+	former := w.rate
+	if former > 0 {
+		w.rate = rate
+	}
+	return func() { w.rate = former }
+}
+
+// point is where a worker may be killed or frozen. A dead one does nothing any more.
+func (w *worker) point() {
+	if w.freezeAt > 0 {
+		if w.freezeAt--; w.freezeAt == 0 {
+			w.freeze()
+		}
+	}
+	if w.rate > 0 && w.s.roll() < w.rate {
+		w.dead.Store(true)
+	}
+	if w.dead.Load() {
+		runtime.Goexit()
+	}
+}
+
+func around[T any](w *worker, f func() T) T {
+	w.point()
+	result := f()
+	w.point()
+	return result
+}
+
+// freeze stops the worker for so long that another one takes over its rows. It continues
+// afterwards.
+func (w *worker) freeze() {
+	w.s.count.frozen++
+	rate := w.rate
+	other := w.s.newWorker()
+	defer other.close()
+	other.outlive()
+	for range 20 {
+		if other.settle() {
+			break
+		}
+	}
+	other.do(0, func(ctx context.Context) { _ = other.ledger.EndSession(ctx, other.session.ID) })
+	w.s.sleep(4 * time.Second) // until its dispatcher's lease has ended
+	w.rate = rate
+}
+
+// renew keeps the session alive.
+func (w *worker) renew() {
+	if time.Since(w.renewedAt) < ledger.RenewEvery {
+		return
+	}
+	w.do(0, func(ctx context.Context) {
+		if err := w.ledger.Renew(ctx, w.session); err != nil {
+			w.s.t.Error(err)
+		}
+	})
+	w.renewedAt = time.Now()
+}
+
+// outlive keeps the session alive until other sessions, which are not renewed, are dead.
+func (w *worker) outlive() {
+	for passed := time.Duration(0); passed < ledger.DeadAfter+2*ledger.RenewEvery; passed += 8 * time.Second {
+		w.renew()
+		w.s.sleep(8 * time.Second)
+	}
+	w.renew()
+}
+
+// settle does what is due within a second. It returns false if the worker dies.
+func (w *worker) settle() bool {
+	for range 10_000 {
+		w.renew()
+		var begins, dispatches time.Duration
+		if w.do(.001, func(ctx context.Context) { _ = w.scheduler.Once(ctx) }) ||
+			w.do(.0002, func(ctx context.Context) { dispatches, _ = w.dispatcher.Round(ctx) }) ||
+			w.do(.001, func(ctx context.Context) { begins = w.scanner.Round(ctx) }) {
+			return false
+		}
+		n, died := w.execute()
+		switch {
+		case died:
+			return false
+		case n > 0 || begins == 0:
+			w.s.sleep(20 * time.Millisecond)
+		case min(begins, dispatches) < time.Second:
+			w.s.sleep(min(begins, dispatches))
+		case !w.dispatcher.Active():
+			w.s.sleep(time.Second)
+		default:
+			return true
+		}
+	}
+	w.s.t.Fatalf("%v: the worker is never done", now())
+	return false
+}
+
+// execute executes the tasks of the queue, one after the other. Tasks of a worker that dies
+// are lost half of the times.
+func (w *worker) execute() (n int, died bool) {
+	if !w.s.mini.Exists("asynq:{" + engine.Queue(tenant) + "}:pending") {
+		return 0, false
+	}
+	var tasks []*asynq.TaskInfo
+	w.do(0, func(context.Context) {
+		tasks, _ = w.inspector.ListPendingTasks(engine.Queue(tenant), asynq.PageSize(5000))
+		if len(tasks) > 0 {
+			if _, err := w.inspector.DeleteAllPendingTasks(engine.Queue(tenant)); err != nil {
+				w.s.t.Error(err)
+			}
+		}
+	})
+	w.s.dice.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
+	for _, info := range tasks {
+		if w.process(asynq.NewTask(info.Type, info.Payload)) {
+			return 0, true
+		}
+	}
+	return len(tasks), false
+}
+
+// process executes a task, at times twice. It reports whether the worker has died.
+func (w *worker) process(task *asynq.Task) (died bool) {
+	w.s.count.executions++
+	rate := .0005
+	if kind := ledger.Kind(task.Type()); kind == kinds.Act || kind == kinds.Verify {
+		rate = .01 // they are few, and each point must be met
+		if w.s.kills && w.s.dice.IntN(20) == 0 {
+			w.freezeAt = 1 + w.s.dice.IntN(20)
+		}
+	}
+	died = w.do(rate, func(ctx context.Context) { _ = w.engine.ProcessTask(ctx, task) })
+	w.freezeAt = 0
+	if !died && w.s.dice.IntN(50) == 0 {
+		died = w.do(rate, func(ctx context.Context) { _ = w.engine.ProcessTask(ctx, task) })
+	}
+	return died
+}
+
+// killing is a hook for the points of a worker.
+type killing struct{ w *worker }
+
+func (killing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (k killing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return k.around(func() error { return next(ctx, cmd) }, cmd)
+	}
+}
+
+func (k killing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return k.around(func() error { return next(ctx, cmds) }, cmds...)
+	}
+}
+
+// around runs commands, apart from those of a new connection between two points: a worker
+// that dies there would leave the connection's place in the pool taken.
+func (k killing) around(run func() error, cmds ...redis.Cmder) error {
+	if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "hello" || c.Name() == "client" }) {
+		return run()
+	}
+	return around(k.w, func() error {
+		k.w.commands.Lock()
+		defer k.w.commands.Unlock()
+		return run()
+	})
+}
+
+// killedDNS is the DNS of a worker.
+type killedDNS struct{ w *worker }
+
+type checked struct {
+	verdict dnscheck.Verdict
+	err     error
+}
+
+func (d killedDNS) ask(query func() (dnscheck.Verdict, error)) (dnscheck.Verdict, error) {
+	c := around(d.w, func() (c checked) {
+		c.verdict, c.err = query()
+		return c
+	})
+	return c.verdict, c.err
+}
+
+func (d killedDNS) Look(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.ask(func() (dnscheck.Verdict, error) { return d.w.s.dns.Look(ctx, host, token) })
+}
+
+func (d killedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.ask(func() (dnscheck.Verdict, error) { return d.w.s.dns.Prove(ctx, host, token) })
+}
+
+func (d killedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	return d.ask(func() (dnscheck.Verdict, error) { return d.w.s.dns.Disprove(ctx, host, token) })
+}
+
+func (d killedDNS) Operator(ctx context.Context, host string) (string, error) {
+	return d.w.s.dns.Operator(ctx, host)
+}
+
+// killedAPI is the API of a worker.
+type killedAPI struct{ w *worker }
+
+func (a killedAPI) DiscoveryDomain(ctx context.Context, org, id string) (d apiclient.DiscoveryDomain, err error) {
+	err = around(a.w, func() error {
+		d, err = a.w.s.api.DiscoveryDomain(ctx, org, id)
+		return err
+	})
+	return d, err
+}
+
+func (a killedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
+	err = around(a.w, func() error {
+		d, err = a.w.s.api.UpdateDiscoveryDomain(ctx, org, id, u)
+		return err
+	})
+	return d, err
+}
+
+func (a killedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+	err = around(a.w, func() error {
+		page, next, err = a.w.s.api.OrganizationsPage(ctx, from)
+		return err
+	})
+	return page, next, err
+}
+
+func (a killedAPI) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+	err = around(a.w, func() error {
+		page, next, err = a.w.s.api.DiscoveryDomainsPage(ctx, org, from)
+		return err
+	})
+	return page, next, err
+}
+
+// timed records when rows are due that wait for a while.
+type timed struct {
+	engine.Ledger
+	s *simulation
+}
+
+func (l timed) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error) {
+	for _, end := range ends {
+		switch e := end.Ending.(type) {
+		case ledger.Waiting:
+			l.s.later(e.After)
+		case ledger.GiveBack:
+			l.s.later(e.After)
+		}
+	}
+	return l.Ledger.End(ctx, seg, n, ends...)
+}
+
+// timedScan records when scans are due.
+type timedScan struct {
+	scan.Ledger
+	s *simulation
+}
+
+func (l timedScan) NoteScan(ctx context.Context, run ledger.Run, note string, next time.Time) error {
+	l.s.later(next.Sub(now()))
+	return l.Ledger.NoteScan(ctx, run, note, next)
+}
