@@ -185,7 +185,7 @@ func TestEndsAreInterrupted(t *testing.T) {
 			stop := s.dispatch(s.dispatcher(func(config *dispatch.Config) {
 				config.Ended = func(ctx context.Context, r ledger.Run) error {
 					end := c.begin(r.ID)
-				defer end()
+					defer end()
 					<-ctx.Done()
 					time.Sleep(100 * time.Millisecond)
 					return ctx.Err()

@@ -432,6 +432,7 @@ func (p *plotter) people() {
 		d.publish(back.Add(p.days(2, 4)), d.token())
 	})
 	p.deal("acted on, and given back by hand while it is still lost", 15, 2, func(d *place) {
+		d.setFlag(0) // the loss of a domain that is not routed is reported, and not acted on later
 		at := p.moment(1, 8)
 		d.publish(at, "")
 		back := at.Add(p.days(10.5, 12))

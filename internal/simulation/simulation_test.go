@@ -38,8 +38,8 @@ const fewest = 120
 // ORGOPS_TEST_SEED repeats a history, and ORGOPS_TEST_SIMULATION is its number of domains,
 // 120 at least. With it each action is tried, and time passes in smaller steps.
 func TestSimulation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some 20 seconds")
+	if testing.Short() || os.Getenv("ORGOPS_TEST_REDIS_URL") != "" {
+		t.Skip("takes some 20 seconds, on an embedded Redis always")
 	}
 	p := plan{domains: fewest, checkEvery: 8 * time.Hour, longestStep: 4 * time.Hour}
 	if text := os.Getenv("ORGOPS_TEST_SIMULATION"); text != "" {
@@ -55,14 +55,14 @@ func TestSimulation(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	actions := []sweep.Action{sweep.SetPending, sweep.Unroute, sweep.Report}
 	if !p.all {
-		actions = actions[:2]
+		actions = actions[:1]
 	}
 	records := map[string]map[string]string{}
 	var mu sync.Mutex
 	t.Run("history", func(t *testing.T) {
 		for _, action := range actions {
 			for _, kills := range []bool{false, true} {
-				if !p.all && kills != (action == sweep.SetPending) {
+				if !p.all && !kills {
 					continue
 				}
 				name := nameOf(action, kills)
