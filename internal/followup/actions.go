@@ -3,6 +3,7 @@ package followup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -18,7 +19,7 @@ const actionsKeptFor = 7 * 24 * time.Hour
 
 // Ended evaluates a sweep whose run has ended, and submits its actions. Runs of other kinds
 // need nothing. It may be repeated, also by two workers at once: a sweep whose actions are
-// committed is not evaluated again. [sweep.ErrChanged] asks for a repetition.
+// committed is not evaluated again.
 //
 // A sweep whose run is deleted before it is evaluated never is: the next sweep decides on
 // its domains. A run of actions that was staged until then remains, and can be deleted.
@@ -30,11 +31,23 @@ func (f *FollowUp) Ended(ctx context.Context, run ledger.Run) error {
 	if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
 		return fmt.Errorf("sweep %s: read its progress: %w", run.ID, err)
 	}
-	if err := f.evaluate(ctx, run, progress); err != nil {
+	var err error
+	for range attempts {
+		if err = f.evaluate(ctx, run, progress); !errors.Is(err, sweep.ErrChanged) {
+			break
+		}
+		if stopped := wait(ctx, time.Second); stopped != nil {
+			break
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("evaluate sweep %s: %w", run.ID, err)
 	}
 	return nil
 }
+
+// attempts is how often a sweep is evaluated while other processes change what it reads.
+const attempts = 5
 
 func (f *FollowUp) evaluate(ctx context.Context, run ledger.Run, progress sweep.Progress) error {
 	actions := f.actionsOf(run, progress.Tick)
