@@ -148,7 +148,6 @@ func (f *fleet) control() {
 	f.typed("tenant", "start", "default")
 	f.typed("runs", "pause", "held")
 	f.typed("runs", "resume", "held")
-	f.typed("runs", "repair", "held")
 	f.typed("runs", "cancel", "cancelled")
 	await(f.t, "the end of the cancelled run", func() bool { return f.run("cancelled").Ended() })
 	f.typed("runs", "retry", "cancelled", "--outcome", "cancelled", "--run", "again")

@@ -127,31 +127,23 @@ func forget(t *testing.T, file string, size int64) {
 	t.Logf("of %d bytes the last %d are lost", info.Size(), info.Size()-size)
 }
 
-// bringBack recovers from a loss as an operator would: it submits again the runs that were
-// not submitted whole, and repairs, until all runs have ended.
+// bringBack recovers from a loss as an operator would: it submits again the runs that are not
+// submitted whole, until all runs have ended.
 func (f *fleet) bringBack() {
 	f.t.Helper()
-	for _, s := range submissions {
-		if r, err := f.ledger.Get(f.t.Context(), s.run); err != nil || !r.Sealed {
-			f.t.Logf("run %s is not submitted whole (%v): once more", s.run, err)
-			f.typed(append(slices.Clone(s.command), "--run", s.run, f.dir+"/"+s.file)...)
+	f.awaitSome(recovery, func() bool {
+		for _, s := range submissions {
+			if r, err := f.ledger.Get(f.t.Context(), s.run); err != nil || !r.Sealed || r.Incomplete {
+				f.t.Logf("run %s is not submitted whole (%v): once more", s.run, err)
+				f.typed(append(slices.Clone(s.command), "--run", s.run, f.dir+"/"+s.file)...)
+			}
 		}
+		return len(f.open()) == 0
+	})
+	if open := f.open(); len(open) > 0 {
+		f.t.Fatalf("open after %v: %v", recovery, open)
 	}
-	for range recovery / repairEvery {
-		f.awaitSome(repairEvery, func() bool { return len(f.open()) == 0 })
-		open := f.open()
-		if len(open) == 0 {
-			return
-		}
-		for _, run := range open {
-			f.t.Logf("repair: %s", strings.TrimSpace(f.typed("runs", "repair", run)))
-		}
-	}
-	f.t.Fatalf("open after %v of repairs: %v", recovery, f.open())
 }
-
-// repairEvery is how long a run is left alone before it is repaired once more.
-const repairEvery = 20 * time.Second
 
 // open are the runs that have not ended.
 func (f *fleet) open() (ids []string) {
