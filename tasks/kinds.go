@@ -82,7 +82,7 @@ func (r Row) Content() ([]byte, error) {
 		}
 	case TypeRemove:
 		content = removeRow{OrganizationID: r.organization, ClientID: r.id}
-	case TypeCreate, TypeRecheck:
+	case TypeCreate, TypeRecheck, TypeAct, TypeRelook:
 		content = r.object
 	}
 	b, err := json.Marshal(content)
@@ -115,8 +115,10 @@ var kinds = map[string]Kind{
 		parse:   parseRemove,
 	},
 	TypeCreate: {Name: TypeCreate, WholeObject: true, parse: parseCreate},
-	// Its rows are found by sweeps alone.
-	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, parse: parseRecheck},
+	// Their rows are found by sweeps, or decided on.
+	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, parse: parseFound(TypeRecheck)},
+	TypeAct:     {Name: TypeAct, WholeObject: true, Found: true, parse: parseFound(TypeAct)},
+	TypeRelook:  {Name: TypeRelook, WholeObject: true, Found: true, parse: parseFound(TypeRelook)},
 }
 
 // Kinds are the kinds of runs whose rows can be submitted, by name.
@@ -252,16 +254,18 @@ func parseCreate(object json.RawMessage, _ Defaults) (Row, error) {
 	return Row{kind: TypeCreate, object: object}, nil
 }
 
-// parseRecheck reads a row that a sweep has found.
-func parseRecheck(object json.RawMessage, _ Defaults) (Row, error) {
-	var r struct {
-		OrganizationID    string `json:"organization_id"`
-		DiscoveryDomainID string `json:"discovery_domain_id"`
+// parseFound returns a function that reads a row of a kind which no one submits.
+func parseFound(kind string) func(json.RawMessage, Defaults) (Row, error) {
+	return func(object json.RawMessage, _ Defaults) (Row, error) {
+		var r struct {
+			OrganizationID    string `json:"organization_id"`
+			DiscoveryDomainID string `json:"discovery_domain_id"`
+		}
+		if err := json.Unmarshal(object, &r); err != nil {
+			return Row{}, err
+		}
+		return Row{kind: kind, organization: r.OrganizationID, id: r.DiscoveryDomainID, object: object}, checkDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
 	}
-	if err := json.Unmarshal(object, &r); err != nil {
-		return Row{}, err
-	}
-	return Row{kind: TypeRecheck, organization: r.OrganizationID, id: r.DiscoveryDomainID, object: object}, checkDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
 }
 
 // maxToken bounds verification_txt in bytes: a TXT record of that many does not fit a DNS

@@ -22,8 +22,8 @@ func TestKinds(t *testing.T) {
 	if got := strings.Join(names, " "); got != "clients:remove domain:update domain:verify template:create" {
 		t.Errorf("kinds %s", got)
 	}
-	if _, ok := tasks.KindOf("domain:act"); ok {
-		t.Error("rows of domain:act can be submitted")
+	if _, ok := tasks.KindOf("domain:confirm"); ok {
+		t.Error("a kind that does not exist")
 	}
 }
 

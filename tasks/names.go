@@ -19,7 +19,9 @@ const (
 	TypeUpdate  = "domain:update"
 	TypeRemove  = "clients:remove"
 	TypeCreate  = "template:create"
-	TypeRecheck = "domain:recheck"
+	TypeRecheck = "domain:recheck" // of sweeps
+	TypeAct     = "domain:act"     // actions of sweeps
+	TypeRelook  = "domain:relook"  // checks between sweeps
 )
 
 // DefaultGiveUp is how long a token may take to appear.

@@ -56,15 +56,17 @@ func (w *worker) newCore(t tenant, deps coreDeps) *core {
 	}
 	places := corePlaces(t.limit.Rate)
 	c.server = engine.NewServer(engine.ServerConfig{Tenant: name, Redis: w.redis, Places: places, ShutdownTimeout: w.settings.ShutdownTimeout, Logger: w.logger})
-	// The commands of dispatcher, scanner and follow-up end with their contexts, so that a
-	// worker whose Redis is away can stop.
+	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
+	// those that enqueue events, so that a worker whose Redis is away can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: deps.notifier}
 	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.rules, Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: engine.Queue(name), Session: w.session, Protocol: engine.Protocol, Places: places,
 		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: deps.limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
-		Ended: func(ctx context.Context, run ledger.Run) error { return w.ended(ctx, c.followUp, deps.notifier, run) },
+		Ended: func(ctx context.Context, run ledger.Run) error {
+			return afterEnd(ctx, own, c.followUp, deps.notifier, run)
+		},
 	})
 	c.scanner = scan.New(scan.Config{
 		Tenant: name, Ledger: own, API: deps.api, Active: c.dispatcher.Active, Block: deps.limiter.Block, Logger: w.logger,
@@ -122,11 +124,15 @@ func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handle
 	}
 }
 
+// ownKeptFor is how long single rows of handlers are kept after their end: each hour may have
+// another one of the same domain.
+const ownKeptFor = 7 * 24 * time.Hour
+
 // submitRow returns a function that submits the single rows of handlers.
 func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, kinds.OneRow) error {
 	return func(ctx context.Context, r kinds.OneRow) error {
 		_, _, err := l.SubmitRow(ctx, ledger.NewRun{
-			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: intake.FormatJSONL, GiveUp: r.GiveUp},
+			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: intake.FormatJSONL, GiveUp: r.GiveUp, KeepFor: ownKeptFor},
 		}, r.Content)
 		return err
 	}
@@ -256,9 +262,7 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 		all.Go(func() { c.dispatcher.Run(ctx) })
 		all.Go(func() { c.scanner.Run(ctx) })
 		all.Go(func() { c.engine.RunAudits(ctx, ledger.New(w.permits)) })
-		if !w.settings.Drain { // checks between sweeps never end
-			all.Go(func() { c.followUp.Run(ctx, c.dispatcher.Active) })
-		}
+		all.Go(func() { c.followUp.Run(ctx, c.dispatcher.Active) })
 	}
 	all.Go(func() {
 		w.ledger.Core().Wakes(ctx, func(t ledger.Tenant) {
@@ -297,19 +301,21 @@ func (s *served) both(do func(*asynq.Server)) {
 	all.Wait()
 }
 
-// ended notifies that a run has ended, unless lists leave it out or it has the actions of a
-// sweep, and does what follows a sweep.
-func (w *worker) ended(ctx context.Context, f *followup.FollowUp, notifier events.Notifier, run ledger.Run) error {
-	if !run.Description.Single && run.Kind != kinds.Act {
-		counts, err := w.ledger.Core().Counts(ctx, run) // those of the header are a hint
-		if err == nil {
-			err = notifier.Notify(ctx, endOf(run, counts))
-		}
-		if err != nil {
-			return err
-		}
+// afterEnd does what follows a sweep, and notifies that a run has ended, unless lists leave it
+// out or it has the actions of a sweep. If the evaluation of a sweep fails it is repeated,
+// and the end is notified once.
+func afterEnd(ctx context.Context, l *ledger.Ledger, f *followup.FollowUp, notifier events.Notifier, run ledger.Run) error {
+	if err := f.Ended(ctx, run); err != nil {
+		return err
 	}
-	return f.Ended(ctx, run)
+	if run.Description.Single || run.Kind == kinds.Act {
+		return nil
+	}
+	counts, err := l.Counts(ctx, run) // those of the header are a hint
+	if err != nil {
+		return err
+	}
+	return notifier.Notify(ctx, endOf(run, counts))
 }
 
 // endOf returns the event of the end of a run.

@@ -13,7 +13,8 @@ const drainEvery = 500 * time.Millisecond
 
 // drained waits until nothing is left that this worker could do: every run of its tenants
 // has ended, and every sweep is evaluated, with the actions that follow. Runs that wait for
-// an operator, a producer or a time are left, and checks between sweeps. A Redis that does
+// an operator, a producer or a time are left, and checks between sweeps, of which there are
+// always others. A Redis that does
 // not answer now and then is asked again.
 func (w *worker) drained(ctx context.Context) error {
 	for {
@@ -33,13 +34,17 @@ func (w *worker) drained(ctx context.Context) error {
 
 // left reports whether there is work for this worker.
 func (w *worker) left(ctx context.Context) (bool, error) {
+	now, err := w.ledger.Core().Now(ctx)
+	if err != nil {
+		return false, err
+	}
 	for _, t := range w.tenants {
 		open, err := w.ledger.Core().OpenRuns(ctx, ledger.Tenant(t.name))
 		if err != nil {
 			return false, err
 		}
 		for _, r := range open {
-			if continues(r, time.Now()) {
+			if continues(r, now) {
 				return true, nil
 			}
 		}

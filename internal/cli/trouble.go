@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orgops/internal/intake"
 	"orgops/internal/runs"
 	"orgops/internal/watch"
 )
@@ -15,7 +16,11 @@ func Lost(r runs.Run) string {
 	if !r.Incomplete || r.Ended() {
 		return ""
 	}
-	return "Redis has lost rows of it, and it is stopped: " + completeOrCancel(r.ID)
+	const lost = "Redis has lost rows of it, and it is stopped: "
+	if r.Walk != nil || !intake.CanRetry(r.Kind) {
+		return lost + "cancel it: enqueue runs cancel " + r.ID
+	}
+	return lost + completeOrCancel(r.ID)
 }
 
 // Silent says in words that the run's producer has gone; empty: it has not.

@@ -20,8 +20,9 @@ type Gate struct {
 // operations: none while the tenant is stopped or paused, one every 30 s while one of them is
 // blocked, else -1 for no limit. Before the next probe gets a permit it is not released: it
 // would be back after 30 s without a request. Rows that need no operation, such as DNS
-// checks, are always released: they send nothing, and those that need a permit in the end
-// are refused it at once while the tenant is stopped.
+// checks, are always released. Some send a request in the end, for which they need a permit
+// as all do: while the tenant is stopped none changes a record, and during a pause none is
+// sent.
 func (g *Gate) Rows(now time.Time, s pace.State, operations []string) int {
 	if len(operations) == 0 {
 		return -1

@@ -56,7 +56,7 @@ func (f *FollowUp) checkHour(ctx context.Context, h *hours) error {
 		h.submitted = hour
 	case now.Sub(hour) > 10*checksEvery && !hour.Equal(h.delayed): // the last of an hour end in the next one
 		h.delayed = hour
-		f.cfg.Logger.InfoContext(ctx, "checks between sweeps wait for those of an earlier hour", "tenant", f.cfg.Tenant)
+		f.cfg.Logger.WarnContext(ctx, "checks between sweeps wait for those of an earlier hour", "tenant", f.cfg.Tenant, "what_to_do", "start the tenant, or resume the run relook-"+string(f.cfg.Tenant)+"-..., if it was stopped")
 	}
 	return nil
 }
@@ -98,8 +98,11 @@ func (f *FollowUp) Check(ctx context.Context, now time.Time) (submitted bool, er
 // none of these is still to be done.
 func (f *FollowUp) clean(ctx context.Context, present ledger.RunID, now time.Time) (free bool, err error) {
 	open, err := f.cfg.Ledger.OpenRuns(ctx, f.cfg.Tenant)
-	if err != nil {
+	if err != nil && len(open) == 0 {
 		return false, err
+	}
+	if err != nil { // a header that cannot be read is hardly that of a run of checks
+		f.cfg.Logger.WarnContext(ctx, "some runs cannot be read", "tenant", f.cfg.Tenant, "error", err)
 	}
 	free = true
 	for _, run := range open {

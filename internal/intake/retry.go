@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"orgops/internal/engine/kinds"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -77,7 +79,7 @@ func (e *OpenRetryError) Error() string {
 // completes; each row is submitted once.
 //
 // The error is [runs.ErrNotFound], [runs.ErrOpen] where the run has not ended, an
-// *[OpenRetryError], [ErrNothingToRetry], a *[runs.MismatchError] where there is
+// *[OwnRunError], an *[OpenRetryError], [ErrNothingToRetry], a *[runs.MismatchError] where there is
 // another run of that ID, or a retry of other rows, [runs.ErrCancelled] where the
 // child was cancelled, or what [RetryOptions.Check] says. run is the child as far
 // as it has come, where there is one.
@@ -91,6 +93,9 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	from, err := i.Ledger.Get(ctx, parent)
 	if err == nil && !from.Ended() {
 		err = fmt.Errorf("run %s: retry: %w", parent, runs.ErrOpen)
+	}
+	if err == nil {
+		err = i.notOwn(ctx, from)
 	}
 	if err == nil {
 		err = i.notRetried(ctx, from, o.ID)
@@ -120,6 +125,39 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	}
 	sum, err = i.stage(ctx, run, func(to *staging) error { return i.stageChosen(ctx, from, rows, to) })
 	return run, sum, err
+}
+
+// OwnRunError says that a run is not retried, since a worker has submitted it for a sweep.
+type OwnRunError struct{ Run string }
+
+// Error says what happens instead.
+func (e *OwnRunError) Error() string {
+	return fmt.Sprintf("run %s was submitted by a worker for a sweep, and is not retried: the next check of its domains decides again", e.Run)
+}
+
+// CanRetry reports whether rows of a run of that kind can be submitted once more.
+func CanRetry(kind string) bool {
+	return kind != tasks.TypeAct && kind != tasks.TypeRelook
+}
+
+// notOwn refuses a run that a worker has submitted: actions, checks between sweeps, and rows
+// that give a status back, which need a full proof whatever the tenant's settings are.
+func (i Intake) notOwn(ctx context.Context, from runs.Run) error {
+	if !CanRetry(from.Kind) {
+		return &OwnRunError{from.ID}
+	}
+	if from.Kind != tasks.TypeVerify || from.Rows() != 1 {
+		return nil
+	}
+	rows, err := i.Ledger.Rows(ctx, from.ID, 0, 1)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	var row kinds.VerifyRow
+	if json.Unmarshal(rows[0], &row) == nil && row.Restore {
+		return &OwnRunError{from.ID}
+	}
+	return nil
 }
 
 // notRetried refuses a run of which another child has not ended, unless it is to

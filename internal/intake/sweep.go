@@ -161,6 +161,8 @@ func (i Intake) holding(ctx context.Context, store *watch.Store, s watch.Sweep, 
 		return "", err
 	case !run.CancelledAt.IsZero():
 		return "", nil
+	case run.Incomplete && !run.Ended():
+		return fmt.Sprintf("is incomplete, since Redis has lost rows of it (enqueue runs cancel %s)", s.Run), nil
 	case run.Paused && !run.Ended(): // its last looks may settle all of it behind the pause
 		return fmt.Sprintf("is paused (enqueue runs resume %s, or cancel)", s.Run), nil
 	case !run.Ended():

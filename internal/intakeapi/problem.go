@@ -97,6 +97,7 @@ func problemOf(err error) *problem {
 	}
 	_, header := errors.AsType[*intake.HeaderError](err)
 	_, retried := errors.AsType[*intake.OpenRetryError](err)
+	_, own := errors.AsType[*intake.OwnRunError](err)
 	mismatch, differs := errors.AsType[*runs.MismatchError](err)
 	switch {
 	case header, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows):
@@ -106,7 +107,7 @@ func problemOf(err error) *problem {
 			"You have used this key for run %[2]s with a different %[1]s. Use a new key for each submission.", mismatch.Member, mismatch.Run)
 	case errors.Is(err, runs.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
-	case retried, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, runs.ErrOpen), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrCancelled):
+	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, runs.ErrOpen), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrCancelled):
 		return newProblem(http.StatusConflict, "state", "%s", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), isStore(err):
 		return &problem{

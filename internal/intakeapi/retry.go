@@ -110,7 +110,8 @@ func (s *Server) handInAgain(ctx context.Context, taker intake.Intake, j *job) e
 func refused(err error) bool {
 	_, retried := errors.AsType[*intake.OpenRetryError](err)
 	_, differs := errors.AsType[*runs.MismatchError](err)
-	return retried || differs || errors.Is(err, intake.ErrNothingToRetry) || errors.Is(err, runs.ErrOpen) || isNotFound(err)
+	_, own := errors.AsType[*intake.OwnRunError](err)
+	return retried || differs || own || errors.Is(err, intake.ErrNothingToRetry) || errors.Is(err, runs.ErrOpen) || isNotFound(err)
 }
 
 func isNotFound(err error) bool { return errors.Is(err, runs.ErrNotFound) }

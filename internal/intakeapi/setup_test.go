@@ -310,7 +310,7 @@ func (r response) run(t testing.TB) run {
 	return got
 }
 
-// eachKind runs a test with rows of a kind in the old ledger and of one in the core.
+// eachKind runs a test with rows of two kinds.
 func eachKind(t *testing.T, test func(t *testing.T, kind string)) {
 	for _, kind := range []string{"domain:verify", "clients:remove"} {
 		t.Run(kind, func(t *testing.T) { test(t, kind) })

@@ -34,7 +34,7 @@ type offers struct {
 func offersOf(r runs.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
-	if r.Ended() {
+	if r.Ended() && intake.CanRetry(r.Kind) {
 		for _, c := range outcomesOf(r) {
 			if (intake.RetryOptions{Outcomes: []string{c.Outcome}}).Check() == nil {
 				o.Retry = append(o.Retry, c)

@@ -32,9 +32,6 @@ type Config struct {
 	// Active reports whether this worker has to scan: its dispatcher is the tenant's active
 	// one.
 	Active func() bool
-	// Busy reports whether proven rows need all requests that the tenant's pace allows: no
-	// step begins then. nil: never.
-	Busy func() bool
 	// Block blocks an API operation ("*": all) for the fleet, apart from a probe now and
 	// then. nil: nothing is blocked.
 	Block func(ctx context.Context, operation, reason string) error
@@ -49,8 +46,6 @@ const (
 	// inactiveEvery is how often a scanner that is not to scan finds out whether it is. It
 	// needs no command of Redis.
 	inactiveEvery = time.Second
-	// busyEvery is how often it is tried whether the pace allows a step.
-	busyEvery = 500 * time.Millisecond
 	// afterError is the wait after an error of Redis.
 	afterError = time.Second
 	// listEvery is how often the tenant's runs are read without a wake, and wakenEvery the
@@ -165,9 +160,6 @@ func (s *Scanner) Round(ctx context.Context) (after time.Duration) {
 	j, at := s.next((*job).stepTime)
 	if at.After(s.now) {
 		return s.idle()
-	}
-	if s.cfg.Busy != nil && s.cfg.Busy() {
-		return busyEvery
 	}
 	s.turn++
 	j.turn = s.turn

@@ -125,22 +125,6 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
-// TestBusy: while proven rows need the pace no step begins.
-func TestBusy(t *testing.T) {
-	w := finding().world(t)
-	w.busy = true
-	sc := w.scanner(nil)
-	for w.sinceStart() < time.Minute {
-		w.round(sc)
-	}
-	if n := w.requests(); n != 0 {
-		t.Errorf("%d requests while busy", n)
-	}
-	w.busy = false
-	w.drain(sc)
-	finding().end(w)
-}
-
 // TestInactive: a worker that is not the active one sends no request, and no command to
 // Redis.
 func TestInactive(t *testing.T) {

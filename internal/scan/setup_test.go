@@ -44,7 +44,6 @@ type world struct {
 	api     scan.API
 	states  states
 	active  atomic.Bool
-	busy    bool
 	blocks  []string // operations
 	log     bytes.Buffer
 	timeout time.Duration
@@ -105,7 +104,6 @@ func (w *world) scanner(sab *saboteur) *scan.Scanner {
 		Tenant: tenant, Ledger: sabotagedLedger{sab, w.memory}, API: sabotagedAPI{sab, w.api},
 		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, recheck: swept},
 		Active:   w.active.Load,
-		Busy:     func() bool { return w.busy },
 		Block: func(_ context.Context, operation, _ string) error {
 			w.blocks = append(w.blocks, operation)
 			return nil

@@ -120,13 +120,19 @@ const (
 func ReadState(value []byte) (DomainState, error) {
 	var s DomainState
 	if err := json.Unmarshal(value, &s); err != nil {
-		return s, fmt.Errorf("domain state: %w", err)
+		return s, &UnreadableError{err.Error()}
 	}
 	if s.V > stateVersion {
-		return s, fmt.Errorf("domain state: version %d, this orgops knows versions up to %d: use a newer one", s.V, stateVersion)
+		return s, &UnreadableError{fmt.Sprintf("version %d, this orgops knows versions up to %d: use a newer one", s.V, stateVersion)}
 	}
 	return s, nil
 }
+
+// UnreadableError says that a stored state is damaged, or of a newer version.
+type UnreadableError struct{ reason string }
+
+// Error returns the reason.
+func (e *UnreadableError) Error() string { return "domain state: " + e.reason }
 
 // Clone returns a copy that shares nothing that methods of the state change in place.
 func (s DomainState) Clone() DomainState {

@@ -193,7 +193,7 @@ func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
 
 // Unreadable is what to do about a state that cannot be read, for a log line.
 const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
-	"or delete the state: what was taken from the domain is then not given back"
+	"or delete the key orgops:v1:{watch:TENANT}:domain:ID: what was taken from the domain is then not given back"
 
 // storedState is the state of a watched domain as it is stored; nil: it has expired.
 type storedState struct {

@@ -41,7 +41,7 @@ type Sweep struct {
 	SpreadUntil int64 `json:"spread_until,omitempty"`
 	// Pending says that it looks at domains that are pending, too.
 	Pending bool `json:"verify_pending,omitempty"`
-	Begun   bool `json:"begun,omitempty"` // its run is made, and its walk enqueued; of the schedule's alone
+	Begun   bool `json:"begun,omitempty"` // its run is created; of those of the schedule only
 }
 
 const (
