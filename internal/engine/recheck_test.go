@@ -117,10 +117,9 @@ func TestRecheckPresent(t *testing.T) {
 	s.wantNotified()
 }
 
-// TestRecheckRefused: a row that the scan has refused settles so, whatever else it lacks.
-func TestRecheckRefused(t *testing.T) {
+// TestRecheckInvalid: a row that lacks something settles so.
+func TestRecheckInvalid(t *testing.T) {
 	for detail, row := range map[string]kinds.RecheckRow{
-		"no host":                     {OrganizationID: "x", Refused: "no host", Tick: 1},
 		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
 		"status: want verified or":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Tick: 1},
 		"tick: want a Unix second":    {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
@@ -128,11 +127,7 @@ func TestRecheckRefused(t *testing.T) {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Report)
 			s.open("", kinds.Recheck, row)
-			want := engine.InvalidRow
-			if row.Refused != "" {
-				want = engine.Refused
-			}
-			s.wantRow(s.finish(), want, detail)
+			s.wantRow(s.finish(), engine.InvalidRow, detail)
 			s.wantRequests()
 		})
 	}
@@ -143,6 +138,23 @@ func TestRecheckRefused(t *testing.T) {
 		s.scan()
 		s.wantRow(s.finish(), engine.Refused, "may not read")
 	})
+}
+
+// TestRecheckUnreadable: a state that is damaged, or of a newer version, settles the row at
+// once: the evaluation of the sweep, which leaves the domain out, waits for it.
+func TestRecheckUnreadable(t *testing.T) {
+	for _, value := range []string{"{", `{"v":99}`} {
+		t.Run(value, func(t *testing.T) {
+			s := newSweepSite(t, sweep.Report)
+			s.verified(new(true))
+			if ok, err := s.states.Store.Remember(t.Context(), dom, nil, []byte(value), true, 1); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			s.scan()
+			s.wantRow(s.finish(), engine.Failed, "domain state: ")
+			s.wantRequests()
+		})
+	}
 }
 
 // TestRecheckUnknownMember: a row of a newer version is left to a newer worker.

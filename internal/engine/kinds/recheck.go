@@ -37,25 +37,15 @@ type RecheckRow struct {
 	// has set it to pending.
 	Prove bool  `json:"prove,omitempty"`
 	Tick  int64 `json:"tick"` // of the sweep, a Unix second
-	// Due is when the domain is checked, a Unix second; 0: at once. The ledger has it too.
-	Due int64 `json:"due,omitempty"`
-	// Refused is why the record cannot be checked; "": it can. A refused row need not have
-	// host and token.
-	Refused string `json:"refused,omitempty"`
 }
 
 // maxDomain bounds the name of a domain, in bytes (specification 2.1).
 const maxDomain = 255
 
-// Validate checks what does not need the tenant. A refused row is not valid.
+// Validate checks what does not need the tenant.
 func (r RecheckRow) Validate() error {
-	switch {
-	case r.Refused != "":
-		return engine.Refuse("%s", r.Refused)
-	case r.Tick <= 0:
+	if r.Tick <= 0 {
 		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
-	case r.Due < 0:
-		return fmt.Errorf("due: want a Unix second, got %d", r.Due)
 	}
 	return r.checkRecord()
 }
