@@ -75,7 +75,7 @@ func TestCheckAtOnce(t *testing.T) {
 // TestCheckKilled kills a worker before and after each command.
 func TestCheckKilled(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		for at := 0; ; at++ {
+		for at := 0; ; at += stride() {
 			k := &killer{at: at, after: after}
 			t.Run(fmt.Sprintf("command %d after %t", at, after), func(t *testing.T) {
 				s := newSite(t)
