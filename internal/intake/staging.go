@@ -180,8 +180,8 @@ func badContent(source []byte) []byte {
 	return append([]byte{badMark}, source...)
 }
 
-// verifyAfter is how long after a commit Redis cannot lose it any more.
-const verifyAfter = 2 * time.Second
+// verifyAfter is how long after a commit Redis cannot lose it any more. Tests shorten it.
+var verifyAfter = 2 * time.Second
 
 // verify reads the committed run back, if its Redis may lose the writes of its last
 // second.
