@@ -60,12 +60,7 @@ func (m *mortal) Rebuild(ctx context.Context, t ledger.Tenant) (all []ledger.Pro
 	return all, err
 }
 
-func (m *mortal) Finish(ctx context.Context, run ledger.RunID) (err error) {
-	m.step(func() { err = m.Ledger.Finish(ctx, run) })
-	return err
-}
-
-// TestKill kills a dispatcher before and after each of its calls. Another one takes over
+// TestKill kills a dispatcher before and after each call of its rounds. Another one takes over
 // and releases every row, also those that were released and not enqueued.
 func TestKill(t *testing.T) {
 	for _, after := range []bool{false, true} {
