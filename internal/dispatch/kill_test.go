@@ -69,7 +69,6 @@ func TestKill(t *testing.T) {
 			t.Run(fmt.Sprintf("call %d after %t", call, after), func(t *testing.T) {
 				s := newSite(t)
 				clock := redistest.Mini(t)
-				now := time.Now()
 				m.Ledger = s.Ledger
 				s.submit("a", kinds.Update, s.domains(20))
 				first := s.dispatcher(func(c *dispatch.Config) { c.Ledger = m })
@@ -81,7 +80,7 @@ func TestKill(t *testing.T) {
 					}
 				})
 				life.Wait()
-				clock.SetTime(now.Add(ledger.ReleaseTimeout + time.Second))
+				clock.SetTime(time.Now().Add(ledger.ReleaseTimeout + time.Second))
 				second := s.dispatcher()
 				for range 20 {
 					round(t, second)
