@@ -27,7 +27,7 @@ type sweepPlan struct {
 	cli.SweepState
 	preview cli.Preview
 
-	calls *sweepCalls // nil: no sweep has ended, so that nobody knows
+	calls *sweepCalls // nil: not known, since no sweep has ended
 	takes time.Duration
 	cron  watch.Cron // the zero value: there is no schedule
 	// interval is the least time between two ticks; 0: there is no schedule.
@@ -104,7 +104,7 @@ func (p *sweepPlan) reckon() (err error) {
 	return nil
 }
 
-// count counts the requests; nil: nobody knows.
+// count counts the requests; nil: not known.
 func (p *sweepPlan) count() *sweepCalls {
 	c := sweepCalls{Lists: 1}
 	for _, one := range p.preview.Candidates {
@@ -241,13 +241,13 @@ type sweepPlanJSON struct {
 	Next          *time.Time      `json:"next_tick"`    // null: there is no schedule
 	Skipped       *skipJSON       `json:"skipped"`      // the last tick that was; null: none was
 	Last          *summaryJSON    `json:"last_sweep"`   // of the whole tenant; null: none has ended
-	APICalls      *int64          `json:"api_calls"`    // where nothing is tried again; null: nobody knows
-	Of            *sweepCalls     `json:"api_calls_of"` // what they are for
+	APICalls      *int64          `json:"api_calls"`    // without retries; null: not known
+	Of            *sweepCalls     `json:"api_calls_of"` // by purpose
 	Rate          string          `json:"rate"`         // of the tenant
 	Reserve       float64         `json:"reserve"`      // the share of it that is left to others
 	SweepShare    float64         `json:"sweep_share"`  // the share of the rest that sweeps get
 	RateAnnounced bool            `json:"rate_announced"`
-	Seconds       *int64          `json:"seconds"`          // that the calls take; 0: the rate is unlimited; null: nobody knows
+	Seconds       *int64          `json:"seconds"`          // that the calls take; 0: the rate is unlimited; null: not known
 	Interval      *int64          `json:"interval_seconds"` // the least time between two ticks; null: there is no schedule
 	TooSlow       bool            `json:"too_slow"`         // the calls take longer than that
 	Rules         rulesJSON       `json:"rules"`

@@ -14,7 +14,7 @@ import (
 // WalkOf returns the progress of the scan that finds the run's rows; ok is false if there
 // is none.
 func WalkOf(r runs.Run) (w sweep.Progress, ok bool) {
-	if r.Walk == nil || json.Unmarshal(r.Walk.Told, &w) != nil {
+	if r.Walk == nil || json.Unmarshal(r.Walk.Progress, &w) != nil {
 		return sweep.Progress{}, false
 	}
 	return w, true

@@ -38,7 +38,7 @@ func TestWalkState(t *testing.T) {
 			if test.run.Walk == nil {
 				test.run.Walk = &runs.Walk{}
 			}
-			test.run.Walk.Told = []byte(test.told)
+			test.run.Walk.Progress = []byte(test.told)
 			if got := cli.WalkState(test.run); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}

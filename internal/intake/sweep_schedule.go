@@ -101,7 +101,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 }
 
 // Once does what there is to do: it decides on a tick that has come and begins its sweep, or
-// begins one that was decided on and not begun.
+// starts one that was decided on and not started.
 func (s *Scheduler) Once(ctx context.Context) error {
 	own := s.now()
 	if s.tick(own) == s.quiet.tick && own.Sub(s.quiet.at).Abs() < quietFor {
@@ -124,7 +124,7 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	case ticks.Tick == 0:
 		return s.first(ctx, ticks, tick)
 	case ticks.Tick > at.later().Add(decidedAhead).Unix():
-		s.Logger.ErrorContext(ctx, "sweep started early because clocks were wrong: the schedule continues from now", "tick", told(ticks.Tick), "now", at.later())
+		s.Logger.ErrorContext(ctx, "sweep started early because clocks were wrong: the schedule continues from now", "tick", tickText(ticks.Tick), "now", at.later())
 		return s.first(ctx, ticks, tick)
 	case tick > ticks.Tick:
 		return s.decide(ctx, ticks, tick, at)
@@ -173,7 +173,7 @@ func (s *Scheduler) decide(ctx context.Context, ticks watch.Ticks, tick int64, a
 		return err
 	}
 	if never.Run != "" && !never.Begun {
-		s.Logger.WarnContext(ctx, "sweep not started before the next one was due: its worker died", "run", never.Run, "tick", told(never.Tick))
+		s.Logger.WarnContext(ctx, "sweep not started before the next one was due: its worker died", "run", never.Run, "tick", tickText(never.Tick))
 	}
 	return s.begin(ctx, ticks)
 }
@@ -194,7 +194,7 @@ func (s *Scheduler) spreadUntil(tick int64) int64 {
 	return at.Add(min(next.Sub(at)*4/5, longestSpread)).Unix()
 }
 
-// skip decides that the tick's sweep is not begun, and reports it.
+// skip decides that the tick's sweep is not started, and reports it.
 func (s *Scheduler) skip(ctx context.Context, ticks watch.Ticks, tick int64, under *SweepingError) error {
 	inRow := 1
 	if ticks.Skipped.Tick == ticks.Tick {
@@ -204,7 +204,7 @@ func (s *Scheduler) skip(ctx context.Context, ticks watch.Ticks, tick int64, und
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
 	}
-	s.Logger.WarnContext(ctx, "sweep skipped", "tick", told(tick), "run", under.Run, "reason", ticks.Skipped.Why, "in_row", inRow)
+	s.Logger.WarnContext(ctx, "sweep skipped", "tick", tickText(tick), "run", under.Run, "reason", ticks.Skipped.Why, "in_row", inRow)
 	s.ticked(TickSkipped)
 	return nil
 }
@@ -213,11 +213,11 @@ func (s *Scheduler) skip(ctx context.Context, ticks watch.Ticks, tick int64, und
 func (s *Scheduler) begin(ctx context.Context, ticks watch.Ticks) error {
 	decided := ticks.Sweep
 	order := sweep.Order{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
-	run := Run{ID: decided.Run, Tenant: s.Tenant, Label: "scheduled for " + told(decided.Tick)}
+	run := Run{ID: decided.Run, Tenant: s.Tenant, Label: "scheduled for " + tickText(decided.Tick)}
 	_, _, err := s.Intake.BeginSweep(ctx, run, order)
 	taken := errors.Is(err, runs.ErrMismatch)
 	if err != nil && !taken {
-		return fmt.Errorf("start the sweep of %s: %w", told(decided.Tick), err)
+		return fmt.Errorf("start the sweep of %s: %w", tickText(decided.Tick), err)
 	}
 	if taken { // somebody has given another run its id
 		ticks.Sweep, ticks.Skipped = watch.Sweep{}, watch.Skip{Tick: decided.Tick, Why: err.Error(), InRow: 1}
@@ -227,11 +227,11 @@ func (s *Scheduler) begin(ctx context.Context, ticks watch.Ticks) error {
 		return err
 	}
 	if taken {
-		s.Logger.WarnContext(ctx, "sweep skipped", "tick", told(decided.Tick), "reason", ticks.Skipped.Why)
+		s.Logger.WarnContext(ctx, "sweep skipped", "tick", tickText(decided.Tick), "reason", ticks.Skipped.Why)
 		s.ticked(TickSkipped)
 		return nil
 	}
-	s.Logger.InfoContext(ctx, "sweep started", "run", decided.Run, "tick", told(decided.Tick), "next", s.Cron.Next(time.Unix(decided.Tick, 0)))
+	s.Logger.InfoContext(ctx, "sweep started", "run", decided.Run, "tick", tickText(decided.Tick), "next", s.Cron.Next(time.Unix(decided.Tick, 0)))
 	s.ticked(TickBegun)
 	return nil
 }
@@ -269,5 +269,5 @@ func (s *Scheduler) again(what string) bool {
 	return true
 }
 
-// told is a tick as people read it.
-func told(tick int64) string { return time.Unix(tick, 0).UTC().Format(time.RFC3339) }
+// tickText returns a tick as text, for people.
+func tickText(tick int64) string { return time.Unix(tick, 0).UTC().Format(time.RFC3339) }

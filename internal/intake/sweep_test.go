@@ -109,7 +109,7 @@ func TestBeginSweepAgain(t *testing.T) {
 	if err != nil || !created || run.Kind != tasks.TypeRecheck || !run.Walking() {
 		t.Fatalf("created %v: %+v, %v", created, run, err)
 	}
-	if again, created, err := begin(sweep.Order{Tick: 120}); err != nil || created || string(again.Walk.Told) != string(run.Walk.Told) {
+	if again, created, err := begin(sweep.Order{Tick: 120}); err != nil || created || string(again.Walk.Progress) != string(run.Walk.Progress) {
 		t.Errorf("again: created %v: %+v, %v", created, again, err)
 	}
 	for _, o := range []sweep.Order{{Tick: 60, Pending: true}, {Tick: 60, Organization: "org_1"}} {

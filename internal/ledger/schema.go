@@ -14,7 +14,7 @@ const (
 	// schema is the version that this package reads and writes.
 	schema = 2
 	// formerSchema is the version of the ledger before this one. What it stored besides
-	// runs is still in use, such as what sweeps know of domains.
+	// runs is still in use, such as the states of domains.
 	formerSchema = 1
 	// formerRuns is the sorted set of its runs, by their creation.
 	formerRuns = "orgops:v1:runs"

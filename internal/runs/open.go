@@ -81,7 +81,7 @@ func (l *Ledger) eachTenant(ctx context.Context, list func(context.Context, ledg
 	return slices.Concat(lists...), err
 }
 
-// Open is what is open of one tenant.
+// Open counts the open runs and rows of a tenant.
 type Open struct {
 	Runs int64 // that have not ended, single rows among them
 	Rows int64 // of these runs, submitted and not settled

@@ -152,7 +152,7 @@ type RowState struct {
 	Fate *Fate
 	// Open says why it is open, if it is.
 	Open OpenRow
-	// Kept is what is kept of an open row under the name that was asked for; nil: nothing.
+	// Kept is the stored value of an open row under the requested name; nil: none.
 	Kept []byte
 	// Evidence is what the last check of the row found, or the proof of a settled row. nil:
 	// there is none.

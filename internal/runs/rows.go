@@ -253,7 +253,7 @@ func (c numbered) verification(row ledger.RowState) kinds.OpenVerify {
 // RecordMark is the name by which [Ledger.Row] returns the record of the domain of a row.
 const RecordMark = "record"
 
-// kept returns what is kept of an open row by that name.
+// kept returns the stored value of an open row by that name.
 func (c numbered) kept(row ledger.RowState, name string) (kept, evidence []byte, err error) {
 	open := c.verification(row)
 	if open.Record != nil && name == RecordMark {

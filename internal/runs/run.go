@@ -71,8 +71,8 @@ type Run struct {
 type Walk struct {
 	// Step is the number of steps that were made, and that of the next one.
 	Step int64
-	// Told is the progress as the scan wrote it, JSON.
-	Told []byte
+	// Progress is that of the scan as JSON: see sweep.Progress.
+	Progress []byte
 	// Note is why it does not continue, empty if it does, and Next when it tries again.
 	Note string
 	Next time.Time
@@ -130,7 +130,7 @@ func FromCore(r ledger.Run, counts ledger.Counts) Run {
 		run.StoredAt = r.StagedAt
 	}
 	if r.Scan != nil {
-		run.Walk = &Walk{Step: r.Scan.Step, Told: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
+		run.Walk = &Walk{Step: r.Scan.Step, Progress: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
 	}
 	for _, child := range r.Children {
 		run.Children = append(run.Children, string(child))

@@ -74,7 +74,7 @@ func (s *simulation) gaveBack(p patch) bool {
 
 func routed(s state) bool { return s.flag == nil || *s.flag }
 
-// wrong returns what is wrong with a PATCH; "": nothing.
+// wrong returns the fault of a PATCH; "": none.
 func (s *simulation) wrong(p patch) string {
 	if s.rules.Action == sweep.Report {
 		return "a PATCH although losses are only reported"
