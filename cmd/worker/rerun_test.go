@@ -182,7 +182,7 @@ func TestBlockedWithManyRows(t *testing.T) {
 		t.Skip("waits for a probe, half a minute")
 	}
 	t.Parallel()
-	const rows = 5000
+	const rows = 1500
 	// The worker has to fetch another token: one has the scopes of the time when it was granted.
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(), func(scope string) bool { return scope == "update:organization_discovery_domains" })...)
