@@ -25,6 +25,7 @@ var core = map[string][]string{
 	"internal/events":       nil,
 	"internal/sweep":        {"dnscheck", "internal/events"},
 	"internal/deliveries":   {"internal/events"},
+	"internal/queues":       {},
 	"internal/engine":       {"apiclient", "dnscheck", "internal/ledger"},
 	"internal/engine/kinds": {"apiclient", "dnscheck", "internal/engine", "internal/events", "internal/ledger", "internal/sweep"},
 	"internal/dispatch":     {"apiclient", "dnscheck", "internal/engine", "internal/ledger", "internal/pace"},

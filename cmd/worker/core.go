@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
@@ -21,6 +19,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/queues"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
@@ -30,8 +29,6 @@ import (
 // of another.
 type core struct {
 	engine     *engine.Engine
-	handler    asynq.Handler // the engine, traced
-	server     *asynq.Server
 	dispatcher *dispatch.Dispatcher
 	scanner    *scan.Scanner
 	followUp   *followup.FollowUp
@@ -50,23 +47,20 @@ func (w *worker) newCore(t tenant, deps coreDeps) *core {
 			}
 		},
 	})
-	c.handler = c.engine
-	if traced := w.traces.Middleware(); traced != nil {
-		c.handler = traced(c.engine)
-	}
-	places := corePlaces(t.limit.Rate)
-	c.server = engine.NewServer(engine.ServerConfig{Tenant: name, Redis: w.redis, Places: places, ShutdownTimeout: w.settings.ShutdownTimeout, Logger: w.logger})
+	places, queue := corePlaces(t.limit.Rate), engine.Queue(name)
+	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine)})
 	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is away can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: deps.notifier}
 	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.rules, Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
-		Tenant: name, Ledger: own, Redis: w.permits, Queue: engine.Queue(name), Session: w.session, Protocol: engine.Protocol, Places: places,
+		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol, Places: places,
 		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: deps.limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, own, c.followUp, deps.notifier, run)
 		},
+		Enqueued: func() { w.queues.Wake(queue) },
 	})
 	c.scanner = scan.New(scan.Config{
 		Tenant: name, Ledger: own, API: deps.api, Active: c.dispatcher.Active, Block: deps.limiter.Block, Logger: w.logger,
@@ -276,29 +270,6 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 		cancel()
 		all.Wait()
 	}
-}
-
-// start starts fetching tasks.
-func (s *served) start() error {
-	if err := s.core.server.Start(s.core.handler); err != nil {
-		return fmt.Errorf("start queue server: %w", err)
-	}
-	return s.deliverer.start()
-}
-
-// stopFetching fetches no more tasks; those in progress continue.
-func (s *served) stopFetching() { s.both((*asynq.Server).Stop) }
-
-// shutdown waits for the tasks in progress, for the shutdown timeout at most.
-func (s *served) shutdown() { s.both((*asynq.Server).Shutdown) }
-
-// both does something with the core's server and that of the deliveries at the same time:
-// each may wait for its tasks.
-func (s *served) both(do func(*asynq.Server)) {
-	var all sync.WaitGroup
-	all.Go(func() { do(s.core.server) })
-	all.Go(func() { do(s.deliverer.server) })
-	all.Wait()
 }
 
 // afterEnd does what follows a sweep, and notifies that a run has ended, unless lists leave it

@@ -6,38 +6,28 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/deliveries"
+	"orgops/internal/queues"
 	"orgops/internal/webhooks"
 )
 
-// deliverer notifies the receivers of a tenant of events.
-type deliverer struct {
-	notifier *deliveries.Notifier
-	handler  asynq.Handler // traced
-	server   *asynq.Server
-}
-
-// newDeliverer returns the deliverer of a tenant, not started.
-func (w *worker) newDeliverer(t tenant, receivers *webhooks.Sender) *deliverer {
+// newNotifier returns what notifies the receivers of a tenant of events. Its deliveries are
+// made by the queues of the worker.
+func (w *worker) newNotifier(t tenant, receivers *webhooks.Sender) *deliveries.Notifier {
+	queue := deliveries.Queue(t.Name)
 	cfg := deliveries.Config{
-		Tenant: t.Name, Receivers: receivers, Redis: w.redis, Enqueuer: w.queue, Backlog: t.WebhookBacklog, Meter: w.metrics, Ended: w.traces.Ended(),
-		Stopping: w.stopping, Logger: w.logger,
+		Tenant: t.Name, Receivers: receivers, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) }, Backlog: t.WebhookBacklog,
+		Meter: w.metrics, Ended: w.traces.Ended(), Stopping: w.stopping, Logger: w.logger,
 	}
-	d := &deliverer{notifier: deliveries.NewNotifier(cfg), handler: deliveries.NewHandler(cfg)}
-	if traced := w.traces.Middleware(); traced != nil {
-		d.handler = traced(d.handler)
-	}
-	d.server = deliveries.NewServer(deliveries.ServerConfig{
-		Tenant: t.Name, Redis: w.redis, Refusals: w.refusals, ShutdownTimeout: w.settings.ShutdownTimeout, Logger: w.logger,
-	})
-	return d
+	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(w.refusals), Handler: w.traced(deliveries.NewHandler(cfg))})
+	return deliveries.NewNotifier(cfg)
 }
 
-// start starts fetching deliveries.
-func (d *deliverer) start() error {
-	if err := d.server.Start(d.handler); err != nil {
-		return fmt.Errorf("start queue server: %w", err)
+// traced returns the handler with traces of its executions, if the worker has traces.
+func (w *worker) traced(h asynq.Handler) asynq.Handler {
+	if traced := w.traces.Middleware(); traced != nil {
+		return traced(h)
 	}
-	return nil
+	return h
 }
 
 // checkBacklog checks --webhook-backlog.

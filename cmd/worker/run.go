@@ -22,6 +22,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
+	"orgops/internal/queues"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/tracing"
@@ -125,6 +126,7 @@ type worker struct {
 	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
 	pages    redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
 	queue    deliveries.Enqueuer
+	queues   *queues.Servers
 	ledger   *runs.Ledger
 	session  ledger.SessionID
 	metrics  *ops.Metrics
@@ -171,8 +173,9 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	}
 	build := cli.ReadBuild(version, commit)
 	metrics.BuildInfo(build.Version, build.Commit)
+	served := queues.New(queues.Config{Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger})
 	return &worker{
-		settings: s, logger: logger, redis: client, refusals: refusals, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		settings: s, queues: served, logger: logger, redis: client, refusals: refusals, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
 		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: metrics, traces: traces, schemaEvery: schemaEvery, stopping: make(chan struct{}),
 	}, nil
 }
@@ -218,11 +221,8 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	defer cancel()
 	for _, t := range w.tenants {
 		besides.Go(func() { t.fetchToken(background, w.logger) })
-		if err := t.start(); err != nil {
-			w.stop() // those that have not started take no harm
-			return err
-		}
 	}
+	besides.Go(func() { w.queues.Run(background) })
 	stopDispatching := w.startDispatching(background)
 	w.sayStarted(ctx)
 	err = until(running)
@@ -319,24 +319,15 @@ func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
 // stop fetches nothing more, lets what runs finish within the shutdown
 // timeout, and hands back the rest.
 func (w *worker) stop() {
-	w.sideBySide((*served).stopFetching)
+	w.queues.Stop()
 	close(w.stopping)
-	w.sideBySide((*served).shutdown)
+	w.queues.Shutdown()
 	for _, t := range w.tenants {
 		t.api.CloseIdle()
 		t.dns.Close()
 		t.hooks.Close()
 	}
 	w.stopListening()
-}
-
-// sideBySide does something for all tenants, and waits for it.
-func (w *worker) sideBySide(do func(*served)) {
-	var all sync.WaitGroup
-	for _, t := range w.tenants {
-		all.Go(func() { do(t) })
-	}
-	all.Wait()
 }
 
 func (w *worker) stopListening() {

@@ -34,7 +34,6 @@ type served struct {
 	dns       *dnscheck.Checker
 	core      *core
 	hooks     *webhooks.Sender
-	deliverer *deliverer
 	votes     int               // how many resolvers a proof needs
 	canary    string            // the zone; empty: there is none
 	schedule  *intake.Scheduler // of its sweeps; nil: there is none
@@ -153,7 +152,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
 	observed := observedDNS{checker, w.metrics, w.traces, t.Name}
-	deliverer := w.newDeliverer(t, hooks)
+	notifier := w.newNotifier(t, hooks)
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)
 	}
@@ -163,7 +162,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
 		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks,
-		deliverer: deliverer, votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, coreDeps{api: api, dns: observed, limiter: limiter, notifier: deliverer.notifier}),
+		votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, coreDeps{api: api, dns: observed, limiter: limiter, notifier: notifier}),
 	}, nil
 }
 

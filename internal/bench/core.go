@@ -17,6 +17,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/pace"
+	"orgops/internal/queues"
 )
 
 // core executes submitted rows, wired as cmd/worker does it for a tenant.
@@ -56,7 +57,7 @@ func newCore(rdb redis.UniversalClient, c calls, limiter *pace.Limiter, limit pa
 				metrics.Task(tenantName, string(kind), string(outcome), took)
 			},
 		}),
-		server: engine.NewServer(engine.ServerConfig{Tenant: tenant, Redis: rdb, Places: places, ShutdownTimeout: shutdownTimeout, Logger: logger}),
+		server: queues.NewServer(rdb, queues.Queue{Name: engine.Queue(tenant), Tenant: tenantName, Config: engine.ServerConfig(places)}, shutdownTimeout, logger),
 		dispatcher: dispatch.New(dispatch.Config{
 			Tenant: tenant, Ledger: l, Redis: rdb, Queue: engine.Queue(tenant), Session: session.ID, Protocol: engine.Protocol, Places: places,
 			Kinds: map[ledger.Kind]dispatch.Kind{

@@ -28,7 +28,7 @@ const (
 	shutdownTimeout = 25 * time.Second
 )
 
-// Intervals of a worker's servers; see engine.NewServer.
+// Intervals of a worker's servers; see engine.ServerConfig.
 const (
 	checkEvery   = 10 * time.Millisecond
 	forwardEvery = 200 * time.Millisecond

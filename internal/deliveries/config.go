@@ -16,6 +16,8 @@ type Config struct {
 	Receivers Receivers
 	Redis     redis.UniversalClient
 	Enqueuer  Enqueuer
+	// Enqueued is called after a task was enqueued; nil: nothing is.
+	Enqueued func()
 	// Backlog is how many events may wait for one receiver, at least 1.
 	Backlog int
 	Meter   Meter // nil: nothing is counted

@@ -71,6 +71,9 @@ func (n *Notifier) enqueue(ctx context.Context, p payload) error {
 	if err != nil {
 		return queueError(err)
 	}
+	if n.cfg.Enqueued != nil {
+		n.cfg.Enqueued()
+	}
 	n.drop(ctx, p.Endpoint, excess)
 	return nil
 }

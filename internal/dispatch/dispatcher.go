@@ -74,8 +74,10 @@ type Config struct {
 	// runs at a time, and must return soon after the end of its context, which ends when the
 	// dispatcher is no longer the active one. Since another dispatcher may call it for
 	// the same run by then, it must be idempotent. nil: nothing follows.
-	Ended  func(context.Context, ledger.Run) error
-	Logger *slog.Logger // nil: none
+	Ended func(context.Context, ledger.Run) error
+	// Enqueued is called after tasks were enqueued; nil: nothing is.
+	Enqueued func()
+	Logger   *slog.Logger // nil: none
 }
 
 const (

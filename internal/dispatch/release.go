@@ -263,6 +263,9 @@ func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segme
 		})
 	}
 	_ = group.Wait() // the functions return nil
+	if tasks > 0 && d.cfg.Enqueued != nil {
+		d.cfg.Enqueued()
+	}
 	if len(back) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
 		defer cancel()

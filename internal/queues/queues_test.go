@@ -1,0 +1,198 @@
+package queues_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/queues"
+	"orgops/internal/redistest"
+)
+
+// site has the queues q0, q1 and q2, whose tasks are counted.
+type site struct {
+	*queues.Servers
+	t    *testing.T
+	rdb  redis.UniversalClient
+	done atomic.Int64
+	// hold keeps tasks in progress until it is closed.
+	hold chan struct{}
+}
+
+func newSite(t *testing.T, idle time.Duration) *site {
+	s := &site{t: t, rdb: redistest.New(t), hold: make(chan struct{})}
+	close(s.hold)
+	s.Servers = queues.New(queues.Config{Redis: s.rdb, Servers: s.rdb, Idle: idle, ShutdownTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	for i := range 3 {
+		s.Add(queues.Queue{
+			Name: fmt.Sprint("q", i), Tenant: "acme",
+			Config: asynq.Config{Concurrency: 2, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 100 * time.Millisecond, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 }},
+			Handler: asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+				<-s.hold
+				s.done.Add(1)
+				return nil
+			}),
+		})
+	}
+	return s
+}
+
+// run polls until the test ends.
+func (s *site) run() {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		s.Run(ctx)
+		close(ended)
+	}()
+	s.t.Cleanup(func() {
+		cancel()
+		<-ended
+		s.Stop()
+		s.Shutdown()
+	})
+}
+
+func (s *site) enqueue(queue string, options ...asynq.Option) {
+	s.t.Helper()
+	_, err := asynq.NewClientFromRedisClient(s.rdb).Enqueue(asynq.NewTask("count", nil), append(options, asynq.Queue(queue))...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// servers is how many asynq servers run.
+func (s *site) servers() int {
+	s.t.Helper()
+	all, err := asynq.NewInspectorFromRedisClient(s.rdb).Servers()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(all)
+}
+
+func (s *site) await(what string, ok func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}
+
+func TestServedWhileBusy(t *testing.T) {
+	for name, enqueue := range map[string]func(*site){
+		"found by the poll": func(s *site) { s.enqueue("q1") },
+		"woken": func(s *site) {
+			s.enqueue("q1")
+			s.Wake("q1")
+		},
+		"due later": func(s *site) { s.enqueue("q1", asynq.ProcessIn(2*time.Second)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, time.Second)
+			s.run()
+			enqueue(s)
+			s.await("its end", func() bool { return s.done.Load() == 1 })
+			if n := s.servers(); n > 1 {
+				t.Errorf("%d servers, want that of q1", n)
+			}
+			s.await("no server", func() bool { return s.servers() == 0 })
+			s.enqueue("q1") // again
+			s.await("its end", func() bool { return s.done.Load() == 2 })
+		})
+	}
+}
+
+// TestBusyIsNotIdle: a server with a task in progress is not shut down.
+func TestBusyIsNotIdle(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, time.Second)
+	s.hold = make(chan struct{})
+	s.run()
+	s.enqueue("q1")
+	s.await("a server", func() bool { return s.servers() == 1 })
+	time.Sleep(4 * time.Second)
+	if n := s.servers(); n != 1 {
+		t.Errorf("%d servers while a task is in progress", n)
+	}
+	close(s.hold)
+	s.await("its end", func() bool { return s.done.Load() == 1 })
+}
+
+// TestIdleCommands: queues without tasks cost one command a second, however many there are.
+func TestIdleCommands(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, time.Second)
+	if _, cluster := s.rdb.(*redis.ClusterClient); cluster {
+		t.Skip("on a Cluster it is one command for each queue")
+	}
+	for i := range 100 {
+		s.Add(queues.Queue{Name: fmt.Sprint("other", i)})
+	}
+	var commands atomic.Int64
+	s.rdb.AddHook(counter{&commands})
+	s.run()
+	time.Sleep(3500 * time.Millisecond)
+	if n := commands.Load(); n < 2 || n > 4 {
+		t.Errorf("%d commands in 3.5 s, want one a second", n)
+	}
+}
+
+// counter counts commands that read queues.
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "exists" { // the others open a connection
+			c.n.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if cmd.Name() == "exists" {
+				c.n.Add(1)
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestStopped: after Stop no server starts, and Shutdown lets tasks finish.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, time.Minute)
+	s.hold = make(chan struct{})
+	s.run()
+	s.enqueue("q0")
+	s.Wake("q0")
+	s.await("a server", func() bool { return s.servers() == 1 })
+	s.await("it in progress", func() bool {
+		info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo("q0")
+		return err == nil && info.Active == 1
+	})
+	s.Stop()
+	s.enqueue("q2")
+	s.Wake("q2")
+	time.AfterFunc(200*time.Millisecond, func() { close(s.hold) })
+	s.Shutdown()
+	if n := s.done.Load(); n != 1 {
+		t.Errorf("%d tasks are done, want the one that was in progress", n)
+	}
+	if n := s.servers(); n != 0 {
+		t.Errorf("%d servers after Shutdown", n)
+	}
+}
