@@ -250,13 +250,25 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	of := map[ledger.Tenant]*core{}
-	for _, t := range w.tenants {
+	for i, t := range w.tenants {
 		c := t.core
 		of[ledger.Tenant(t.name)] = c
-		all.Go(func() { c.dispatcher.Run(ctx) })
-		all.Go(func() { c.scanner.Run(ctx) })
-		all.Go(func() { c.engine.RunAudits(ctx, ledger.New(w.permits)) })
-		all.Go(func() { c.followUp.Run(ctx, c.dispatcher.Active) })
+		// Tenants that ask Redis at different times need few connections.
+		after := time.Second * time.Duration(i) / time.Duration(len(w.tenants))
+		for _, run := range []func(){
+			func() { c.dispatcher.Run(ctx) },
+			func() { c.scanner.Run(ctx) },
+			func() { c.engine.RunAudits(ctx, ledger.New(w.permits)) },
+			func() { c.followUp.Run(ctx, c.dispatcher.Active) },
+		} {
+			all.Go(func() {
+				select {
+				case <-ctx.Done():
+				case <-time.After(after):
+					run()
+				}
+			})
+		}
 	}
 	all.Go(func() {
 		w.ledger.Core().Wakes(ctx, func(t ledger.Tenant) {
