@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +46,7 @@ func submitted(t *testing.T, rdb redis.UniversalClient, id string) (ledger.Run, 
 }
 
 // TestSubmitAsAFile submits a row of each kind. Its run is that of a file with this row, but
-// for the name of the file's digest and the lists.
+// for the digest and the lists.
 func TestSubmitAsAFile(t *testing.T) {
 	rdb := redistest.New(t)
 	p, in := producer.New(rdb), intake.New(rdb, runs.New(rdb))
@@ -59,16 +58,8 @@ func TestSubmitAsAFile(t *testing.T) {
 				t.Fatalf("id %s, %v", id, err)
 			}
 			k, _ := tasks.KindOf(kind)
-			file := intake.Input{Name: "rows.jsonl", Kind: k, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(row)), nil }}
-			checked, err := file.Check()
-			if err != nil {
-				t.Fatal(err)
-			}
-			of, _, err := in.Begin(ctx, file, checked, intake.Run{ID: name + "-file", Tenant: tasks.DefaultTenant, GiveUp: time.Hour})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := in.HandIn(ctx, file, checked, of); err != nil {
+			file := intake.Input{Name: "rows.jsonl", Kind: k, Rows: strings.NewReader(row)}
+			if _, err := in.Submit(ctx, file, intake.Run{ID: name + "-file", Tenant: tasks.DefaultTenant, GiveUp: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 			single, content := submitted(t, rdb, name)

@@ -11,8 +11,9 @@ type Plan struct {
 	// be tried again, and where every token that is looked for is there.
 	Calls int64
 
-	window int64          // the number of the window of clients
-	held   map[string]int // clients of the window by organization
+	window int64           // the number of the window of clients
+	held   map[string]int  // clients of the window by organization
+	seen   map[string]bool // identities of the window's rows
 }
 
 // MaxClients is the largest number of clients that one request names (specification 4.2).
@@ -35,29 +36,49 @@ func NewPlan(kind string, maxClients int) *Plan {
 	if maxClients <= 0 {
 		maxClients = MaxClients
 	}
-	return &Plan{kind: kind, maxClients: min(maxClients, MaxClients), held: map[string]int{}}
+	return &Plan{kind: kind, maxClients: min(maxClients, MaxClients), held: map[string]int{}, seen: map[string]bool{}}
 }
 
 // Add counts one row that would become work. Items come in their order; those
 // left out would become none.
 func (p *Plan) Add(item int64, row Row) {
 	if p.kind == TypeRemove {
-		p.addClient(item/segmentRows, row.organization)
+		p.addClient(item/segmentRows, row)
 		return
 	}
 	p.Tasks++
-	p.Calls++ // PATCH or POST
+	p.Calls += p.calls()
+}
+
+// calls returns how many requests a row takes, but for a removal.
+func (p *Plan) calls() int64 {
 	if p.kind == TypeVerify {
-		p.Calls++ // GET, to prove it
+		return 2 // GET, to prove it, and PATCH
+	}
+	return 1 // PATCH or POST
+}
+
+// Repeat takes back a row that was added and that turns out to be a duplicate. Duplicates
+// within a window of removals were not counted.
+func (p *Plan) Repeat() {
+	if p.kind != TypeRemove {
+		p.Tasks--
+		p.Calls -= p.calls()
 	}
 }
 
 // addClient counts batches as the producer forms them.
-func (p *Plan) addClient(window int64, organization string) {
+func (p *Plan) addClient(window int64, row Row) {
 	if window != p.window {
 		p.Close()
 		p.window = window
 	}
+	identity := string(row.AppendIdentity(nil))
+	if p.seen[identity] {
+		return
+	}
+	p.seen[identity] = true
+	organization := row.organization
 	p.held[organization]++
 	if p.held[organization] == MaxClients {
 		p.batch(MaxClients)
@@ -76,4 +97,5 @@ func (p *Plan) Close() {
 		p.batch(clients)
 	}
 	clear(p.held)
+	clear(p.seen)
 }

@@ -199,11 +199,11 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (cli.TXTRecord, erro
 
 // rows are the file's. Those that domains verify takes are, if they have host and value.
 func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[cli.TXTRecord, error], func(), error) {
-	file, err := t.open(order{submitFlags: submitFlags{File: c.File}})
+	file, err := t.open(ctx, order{submitFlags: submitFlags{File: c.File}})
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, err := c.read(ctx, file)
+	reader, err := c.read(file)
 	if err != nil {
 		file.close()
 		return nil, nil, err
@@ -225,15 +225,8 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[cli.TXTReco
 	}, file.close, nil
 }
 
-func (c *checkCommand) read(ctx context.Context, file *rowsFile) (*intake.Reader, error) {
-	if err := file.spool(ctx); err != nil {
-		return nil, err
-	}
-	in, err := file.opener(ctx)()
-	if err != nil {
-		return nil, err
-	}
-	reader, err := intake.Open(file.name, in, intake.Schema{Ignore: c.IgnoreColumns, Columns: []intake.Column{
+func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
+	reader, err := intake.Open(file.name, file, intake.Schema{Ignore: c.IgnoreColumns, Columns: []intake.Column{
 		{Name: "verification_host", Required: true}, {Name: "verification_txt", Required: true},
 		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "use_for_organization_discovery", Type: intake.Bool},
 	}})

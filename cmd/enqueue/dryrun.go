@@ -20,30 +20,26 @@ var assumed = pace.Settings{Rate: "2/s", Burst: 2, Reserve: 0.2}
 // longestAsk is how long a dry run waits for Redis, which it can do without.
 const longestAsk = 3 * time.Second
 
-// dryRun tells what handing the order's rows in would come to. It changes
+// dryRun tells what submitting the order's rows would come to. It changes
 // nothing, in Redis either.
 func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
-	in, err := rows.input(ctx, o)
+	in, err := rows.input(o)
 	if err != nil {
-		return interruptedOr(err)
+		return err
 	}
-	checked, err := t.examine(in)
-	if err != nil {
-		return interruptedOr(err)
-	}
-	defer t.close(checked)
 	settings, announced, err := t.announced(ctx, o.Tenant)
 	if err != nil {
 		return err
 	}
-	plan, err := in.Plan(checked, settings.MaxClientsPerRequest)
+	plan, err := in.Plan(settings.MaxClientsPerRequest)
+	t.tellFound(in.Name, plan.Found)
 	if err != nil {
-		return interruptedOr(err)
+		return interruptedOr(refusal(plan.Found, err))
 	}
-	if err := t.printPlan(o, checked, plan, settings, announced); err != nil || plan.Invalid == 0 {
+	if err := t.printPlan(o, plan, settings, announced); err != nil || plan.Invalid.Total == 0 {
 		return err
 	}
-	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid, plan.Rows)}
+	return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid.Total, plan.Rows)}
 }
 
 func interruptedOr(err error) error {
@@ -96,7 +92,7 @@ type planOrgJSON struct {
 	Rows int64  `json:"rows"`
 }
 
-func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, settings pace.Settings, announced bool) error {
+func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, announced bool) error {
 	rate, err := pace.ParseRate(settings.Rate)
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", o.Tenant, err)
@@ -105,7 +101,7 @@ func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, sett
 	takes := timeAt(left, burst, plan.Calls)
 	if t.json {
 		j := planJSON{
-			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid, Duplicates: duplicatesAsJSON(checked.Duplicates), Tasks: plan.Tasks, APICalls: plan.Calls,
+			DryRun: true, Kind: o.kind, Tenant: o.Tenant, Rows: plan.Rows, Invalid: plan.Invalid.Total, Duplicates: duplicatesAsJSON(plan.Duplicates), Tasks: plan.Tasks, APICalls: plan.Calls,
 			Rate: settings.Rate, Reserve: settings.Reserve, RateAnnounced: announced, Seconds: int64(takes / time.Second),
 			Organizations: []planOrgJSON{}, More: plan.More, Further: plan.Further,
 		}
@@ -116,11 +112,11 @@ func (t *tool) printPlan(o order, checked intake.Checked, plan intake.Plan, sett
 	}
 	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)
-	if plan.Invalid > 0 {
-		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid)
+	if plan.Invalid.Total > 0 {
+		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid.Total)
 	}
-	if plan.Duplicates > 0 {
-		fmt.Fprintf(w, "duplicates\t%d, settled without a request\n", plan.Duplicates)
+	if plan.Duplicates.Total > 0 {
+		fmt.Fprintf(w, "duplicates\t%d, settled without a request\n", plan.Duplicates.Total)
 	}
 	fmt.Fprintf(w, "tasks\t%d\n", plan.Tasks)
 	fmt.Fprintf(w, "API calls\t%d, without retries\n", plan.Calls)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -56,12 +55,9 @@ func (f *rejectedFile) end(err error) error {
 
 // is says whether info is that of the file that the rows come from.
 func (f *rowsFile) is(info os.FileInfo) bool {
-	for _, from := range []io.Reader{f.once, f.again} {
-		if file, ok := from.(*os.File); ok {
-			if own, err := file.Stat(); err == nil && os.SameFile(own, info) {
-				return true
-			}
-		}
+	if f.file == nil {
+		return false
 	}
-	return false
+	own, err := f.file.Stat()
+	return err == nil && os.SameFile(own, info)
 }

@@ -21,11 +21,10 @@ type serveCommand struct {
 	TLSCert         string        `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Reloaded when it changes."`
 	TLSKey          string        `name:"tls-key" placeholder:"FILE" help:"Key of the certificate, PEM."`
 	PlainHTTP       bool          `name:"plain-http" help:"Serve without TLS on an address that other machines can reach, behind a proxy that terminates TLS."`
-	Spool           string        `placeholder:"DIR" help:"Directory of received rows that are not submitted yet, used by this server alone (default: below the directory for temporary files). Rows survive a restart of the machine only on a disk that does."`
 	MaxBytes        int64         `default:"268435456" placeholder:"N" help:"Maximum size of a body in bytes, before and after decompression."`
 	MaxRows         int64         `default:"1000000" placeholder:"N" help:"Maximum number of rows in a body."`
-	MaxUploads      int           `default:"16" placeholder:"N" help:"Maximum number of bodies received at once."`
-	UploadTimeout   time.Duration `default:"30m" placeholder:"DURATION" help:"Maximum time for receiving a body; 30 s without a byte always ends it."`
+	MaxUploads      int           `default:"16" placeholder:"N" help:"Maximum number of bodies and retries stored at once."`
+	UploadTimeout   time.Duration `default:"30m" placeholder:"DURATION" help:"Maximum time for receiving a body, or for a retry; 30 s without a byte always end a body."`
 	ShutdownTimeout time.Duration `default:"25s" placeholder:"DURATION" help:"How long requests in progress may take to finish at shutdown."`
 }
 
@@ -53,21 +52,18 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	t.connections = intakeapi.Connections
+	limits := intakeapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout, Stop: c.ShutdownTimeout}
+	t.connections = limits.Connections()
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	server, err := intakeapi.New(intakeapi.Config{
-		Redis: t.redis, Ledger: t.ledger, Tokens: tokens, Spool: c.Spool, Version: version, Logger: t.log,
-		Intake: t.intake(), Trace: t.traces.Remote,
-		Limits: intakeapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout, Stop: c.ShutdownTimeout},
+	server := intakeapi.New(intakeapi.Config{
+		Redis: t.redis, Ledger: t.ledger, Tokens: tokens, Version: version, Logger: t.log,
+		Intake: t.intake(), Trace: t.traces.Remote, Limits: limits,
 	})
-	if err != nil {
-		return cli.Usage(err)
-	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Addr)
 	if err != nil {
-		return errors.Join(fmt.Errorf("addr: %w", err), server.Close())
+		return fmt.Errorf("addr: %w", err)
 	}
 	scheme := "http"
 	if certificate != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -42,7 +41,7 @@ func TestServe(t *testing.T) {
 	log := &urlInLog{url: make(chan string, 1)}
 	ended := make(chan int, 1)
 	go func() {
-		args := []string{"serve", "--no-auth", "--addr", "127.0.0.1:0", "--spool", filepath.Join(t.TempDir(), "spool"), "--log-format", "json"}
+		args := []string{"serve", "--no-auth", "--addr", "127.0.0.1:0", "--log-format", "json"}
 		ended <- run(ctx, args, strings.NewReader(""), io.Discard, log, env)
 	}()
 	var url string

@@ -68,7 +68,7 @@ func (t *tool) submit(ctx context.Context, o order) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	rows, err := t.open(o)
+	rows, err := t.open(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -77,49 +77,77 @@ func (t *tool) submit(ctx context.Context, o order) error {
 		return t.dryRun(ctx, o, rows)
 	}
 	id, err := t.submitRows(ctx, o, rows)
-	if errors.Is(err, context.Canceled) {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: nothing was submitted")}
-	}
 	if err != nil || !o.Follow {
-		return err
+		return interruptedOr(err)
 	}
 	return t.follow(ctx, []string{id})
 }
 
-// submitRows returns the run's id. An error that is [context.Canceled] says
-// that nothing was submitted.
+// submitRows submits the rows, prints the run's id, and returns it.
 func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id string, err error) {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return "", err
 	}
-	in, err := rows.input(ctx, o)
+	in, err := rows.input(o)
 	if err != nil {
 		return "", err
 	}
-	checked, err := t.examineTo(o, in, rows)
+	run, seen, err := t.runOf(ctx, o)
 	if err != nil {
 		return "", err
 	}
-	defer t.close(checked)
-	id, err = t.handIn(ctx, o, in, checked)
-	if bad := checked.Invalid.Total; err == nil && bad > 0 && !o.Follow {
-		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were submitted", bad, checked.Rows)}
+	sub, err := t.submitTo(ctx, o, in, rows, run)
+	t.tellFound(in.Name, sub.Found)
+	if err != nil {
+		return "", refusal(sub.Found, unfinished(ctx, run.ID, err))
 	}
-	return id, err
+	if !seen {
+		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant", o.Tenant)
+	}
+	if err := t.tellSubmitted(ctx, sub); err != nil {
+		return "", err
+	}
+	if bad := sub.Invalid.Total; bad > 0 && !o.Follow {
+		err = &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; the others were submitted", bad, sub.Rows)}
+	}
+	return run.ID, err
 }
 
-// examineTo examines and, where the order says so, writes the bad rows to a file.
-func (t *tool) examineTo(o order, in intake.Input, rows *rowsFile) (checked intake.Checked, err error) {
+// submitTo submits and, where the order says so, writes the bad rows to a file.
+func (t *tool) submitTo(ctx context.Context, o order, in intake.Input, rows *rowsFile, run intake.Run) (sub intake.Submitted, err error) {
 	if o.Rejected == "" {
-		return t.examine(in)
+		return t.intake().Submit(ctx, in, run)
 	}
 	file, err := createRejected(o.Rejected, rows)
 	if err != nil {
-		return checked, err
+		return sub, err
 	}
 	defer func() { err = file.end(err) }()
 	in.Rejected = file
-	return t.examine(in)
+	return t.intake().Submit(ctx, in, run)
+}
+
+// tellFound tells the bad rows and the duplicates of an input.
+func (t *tool) tellFound(name string, found intake.Found) {
+	t.tellBad(&found.Invalid)
+	t.tellDuplicates(name, found.Duplicates)
+}
+
+// refusal returns the error of an input as the command ends with it.
+func refusal(found intake.Found, err error) error {
+	if header, ok := errors.AsType[*intake.HeaderError](err); ok && len(header.Unknown) > 0 && header.Msg == "" {
+		return cli.Usage(fmt.Errorf("%w (leave columns out with --ignore-columns)", err))
+	}
+	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) || errors.Is(err, intake.ErrTooManyRows) {
+		return cli.Usage(err)
+	}
+	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
+		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, found.Rows, others(bad.Total, found.Rows))}
+	}
+	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
+		return cli.Usage(mismatch)
+	}
+	return err
 }
 
 // others returns how to submit the valid rows, or "" if there are none.
@@ -128,24 +156,6 @@ func others(bad, rows int64) string {
 		return ""
 	}
 	return " (--skip-invalid submits the others)"
-}
-
-// examine is the first reading: every row is checked, and nothing kept.
-func (t *tool) examine(in intake.Input) (intake.Checked, error) {
-	checked, err := in.Check()
-	if header, ok := errors.AsType[*intake.HeaderError](err); ok && len(header.Unknown) > 0 && header.Msg == "" {
-		return checked, cli.Usage(fmt.Errorf("%w (leave columns out with --ignore-columns)", err))
-	}
-	if _, ok := errors.AsType[*intake.HeaderError](err); ok || errors.Is(err, intake.ErrNoRows) || errors.Is(err, intake.ErrTooManyRows) {
-		return checked, cli.Usage(err)
-	}
-	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
-		t.tellBad(bad)
-		return checked, &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, checked.Rows, others(bad.Total, checked.Rows))}
-	}
-	t.tellBad(&checked.Invalid)
-	t.tellDuplicates(in.Name, checked.Duplicates)
-	return checked, err
 }
 
 // tellDuplicates tells the first rows that repeat others, and how many there are.
@@ -161,13 +171,6 @@ func (t *tool) tellDuplicates(name string, d intake.Duplicates) {
 	}
 }
 
-// close lets go of what was found of the rows.
-func (t *tool) close(checked intake.Checked) {
-	if err := checked.Close(); err != nil {
-		t.log.Debug("close temporary file", "error", err)
-	}
-}
-
 // tellBad tells the bad rows one a line, as editors know to jump to.
 func (t *tool) tellBad(bad *intake.BadRows) {
 	for _, row := range bad.First {
@@ -178,47 +181,45 @@ func (t *tool) tellBad(bad *intake.BadRows) {
 	}
 }
 
-// handIn creates the run, prints its id, and submits the rows.
-func (t *tool) handIn(ctx context.Context, o order, in intake.Input, checked intake.Checked) (id string, err error) {
+// runOf returns what the run of an order is. seen says whether a worker has served its tenant.
+func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, err error) {
 	giveUp, seen, err := t.giveUp(ctx, o)
 	if err != nil {
-		return "", err
+		return intake.Run{}, false, err
 	}
 	notBefore, err := parseNotBefore(o.NotBefore, time.Now())
 	if err != nil {
-		return "", err
+		return intake.Run{}, false, err
 	}
 	if o.ID == "" {
 		o.ID = tasks.NewRunID(time.Now())
 	}
-	taker := t.intake()
-	run, created, err := taker.Begin(ctx, in, checked, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: notBefore})
-	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
-		return "", cli.Usage(mismatch)
+	return intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: notBefore}, seen, nil
+}
+
+// tellSubmitted prints the run's id, or the submission as JSON, and logs what became of a run
+// that existed.
+func (t *tool) tellSubmitted(ctx context.Context, sub intake.Submitted) error {
+	run := sub.Run
+	if !run.CancelledAt.IsZero() {
+		return cancelled(run.ID)
 	}
-	if err != nil {
-		return "", err
+	if !sub.Created {
+		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID, "settled", run.Settled)
 	}
-	if !seen {
-		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant", o.Tenant)
-	}
-	if !t.json {
-		fmt.Fprintln(t.Stdout, run.ID)
-	}
-	sum, err := t.handInRows(ctx, taker, in, checked, run, created)
-	if errors.Is(err, runs.ErrCancelled) {
-		return "", fmt.Errorf("run %s was cancelled: submit these rows under another id, if they are still wanted", run.ID)
-	}
-	if errors.Is(err, intake.ErrChanged) {
-		return "", fmt.Errorf("run %s was submitted in part, and cannot be completed: %w", run.ID, err)
-	}
-	if err != nil {
-		return "", unfinished(ctx, run.ID, err)
+	switch {
+	case run.Ended():
+		t.log.InfoContext(ctx, "run has ended: nothing to submit", "run", run.ID, "rows", run.Total)
+	case run.Sealed && run.Paused:
+		t.log.WarnContext(ctx, "run is complete and paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
+	default:
+		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks, "settled_before", sub.Settled)
 	}
 	if t.json {
-		err = t.printJSON(submittedJSON{Run: run.ID, Rows: sum.Rows, Tasks: sum.Tasks, Invalid: checked.Invalid.Total, Duplicates: duplicatesAsJSON(checked.Duplicates)})
+		return t.printJSON(submittedJSON{Run: run.ID, Rows: sub.Rows, Tasks: sub.Tasks, Invalid: sub.Invalid.Total, Duplicates: duplicatesAsJSON(sub.Duplicates)})
 	}
-	return run.ID, err
+	_, err := fmt.Fprintln(t.Stdout, run.ID)
+	return err
 }
 
 // submittedJSON is what --json prints of a submission.
@@ -241,30 +242,6 @@ func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
 		return nil
 	}
 	return &duplicatesJSON{Rows: d.Total, First: d.First}
-}
-
-// handInRows is the second reading.
-func (t *tool) handInRows(ctx context.Context, taker intake.Intake, in intake.Input, checked intake.Checked, run runs.Run, created bool) (tasks.Summary, error) {
-	if !created {
-		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID, "settled", run.Settled)
-	}
-	if run.Sealed && run.Paused && !run.Incomplete {
-		t.log.WarnContext(ctx, "run is complete and paused: resume it to continue", "run", run.ID, "command", "enqueue runs resume "+run.ID)
-		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
-	}
-	if !run.CancelledAt.IsZero() {
-		return tasks.Summary{}, runs.ErrCancelled
-	}
-	if run.Ended() {
-		t.log.InfoContext(ctx, "run has ended: nothing to submit", "run", run.ID, "rows", run.Total)
-		return tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
-	}
-	sum, err := taker.HandIn(ctx, in, checked, run)
-	if err != nil {
-		return sum, err
-	}
-	t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
-	return sum, nil
 }
 
 // giveUp is how long a token may take to appear: as the arguments say, else as
@@ -290,11 +267,22 @@ func noWorker(tenant string) error {
 	return cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
 }
 
+func cancelled(run string) error {
+	return fmt.Errorf("run %s was cancelled: submit these rows under another id, if they are still wanted", run)
+}
+
 // unfinished returns how to continue a run that was submitted in part.
-func unfinished(ctx context.Context, id string, err error) error {
-	const goOn = "only a part of run %s was submitted; to submit the rest, repeat the command with the same rows and --run %s"
-	if ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+goOn, id, id)}
+func unfinished(ctx context.Context, run string, err error) error {
+	part, ok := errors.AsType[*intake.UnfinishedError](err)
+	switch {
+	case errors.Is(err, runs.ErrCancelled):
+		return cancelled(run)
+	case !ok:
+		return err
 	}
-	return fmt.Errorf("%w\n"+goOn, err, id, id)
+	const goOn = "run %s is not complete; to complete it, repeat the command with the same rows and --run %s"
+	if ctx.Err() != nil {
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+goOn, run, run)}
+	}
+	return fmt.Errorf("%w\n"+goOn, part.Err, run, run)
 }

@@ -204,22 +204,12 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 		{"sample-templates", tasks.TypeCreate, sample.Templates},
 	} {
 		kind, _ := tasks.KindOf(one.kind)
-		input := intake.Input{Name: one.id, Kind: kind, Open: func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(one.rows)), nil
-		}}
-		checked, err := input.Check()
+		input := intake.Input{Name: one.id, Kind: kind, Rows: bytes.NewReader(one.rows)}
+		_, err := in.Submit(ctx, input, intake.Run{ID: one.id, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample", GiveUp: sandboxGiveUp})
 		if err != nil {
 			return nil, err
 		}
-		run, _, err := in.Begin(ctx, input, checked, intake.Run{ID: one.id, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample", GiveUp: sandboxGiveUp})
-		if err != nil {
-			return nil, err
-		}
-		_, err = in.HandIn(ctx, input, checked, run)
-		if err := errors.Join(err, checked.Close()); err != nil {
-			return nil, err
-		}
-		ids = append(ids, run.ID)
+		ids = append(ids, one.id)
 	}
 	sampleRun := intake.Run{ID: sampleSweep, Tenant: tasks.DefaultTenant, Label: "the sandbox's sample"}
 	run, _, err := in.SweepNow(ctx, watch.New(w.redis, tasks.DefaultTenant), sampleRun, sweep.Order{Organization: sample.Swept[0].Organization})

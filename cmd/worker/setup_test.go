@@ -235,17 +235,8 @@ func (d desk) handIn(r intake.Run, kind string, rows []byte) {
 	if r.Tenant == "" {
 		r.Tenant = tasks.DefaultTenant
 	}
-	in := intake.Input{Name: r.ID, Kind: k, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(rows)), nil }}
-	checked, err := in.Check()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	taker := intake.New(d.redis, d.ledger)
-	begun, _, err := taker.Begin(d.t.Context(), in, checked, r)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if _, err := taker.HandIn(d.t.Context(), in, checked, begun); err != nil {
+	in := intake.Input{Name: r.ID, Kind: k, Rows: bytes.NewReader(rows)}
+	if _, err := intake.New(d.redis, d.ledger).Submit(d.t.Context(), in, r); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -24,7 +25,7 @@ type ours struct {
 }
 
 func prepareOurs(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
-	rows, err := handIn(ctx, s.url, tasks.TypeVerify, runID, "domains.csv", opened(file))
+	rows, err := submit(ctx, s.url, tasks.TypeVerify, runID, "domains.csv", bytes.NewReader(file))
 	if err != nil {
 		return nil, fmt.Errorf("submit: %w", err)
 	}

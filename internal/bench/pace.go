@@ -133,7 +133,7 @@ func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows in
 	if err != nil {
 		return 0, err
 	}
-	if _, err := handIn(ctx, s.url, tasks.TypeUpdate, runID, "updates.csv", opened(file)); err != nil {
+	if _, err := submit(ctx, s.url, tasks.TypeUpdate, runID, "updates.csv", bytes.NewReader(file)); err != nil {
 		return 0, fmt.Errorf("submit: %w", err)
 	}
 	stop, err := startWorkers(s, t, v.reserve, stderr)
@@ -241,7 +241,7 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 				return err
 			}
 			began := time.Now()
-			if _, err := handIn(ctx, s.url, tasks.TypeVerify, one.run, "domains.csv", opened(file)); err != nil {
+			if _, err := submit(ctx, s.url, tasks.TypeVerify, one.run, "domains.csv", bytes.NewReader(file)); err != nil {
 				return fmt.Errorf("submit: %w", err)
 			}
 			if one.run == runID {

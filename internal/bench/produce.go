@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,7 +51,7 @@ func produce(ctx context.Context, p production, url string, rows int, stdout io.
 	case variantDryRun:
 		err = planFile(p.File)
 	default:
-		_, err = handIn(ctx, url, tasks.TypeVerify, runID, p.File, open(p.File))
+		err = submitFile(ctx, url, p.File)
 	}
 	did := produced{Seconds: time.Since(began).Seconds(), CPU: ownCPU().Seconds(), Peak: peakMemory(os.Getpid())}
 	if err := errors.Join(err, stop()); err != nil {
@@ -61,54 +60,42 @@ func produce(ctx context.Context, p production, url string, rows int, stdout io.
 	return json.NewEncoder(stdout).Encode(did)
 }
 
-// opener opens rows from their beginning.
-type opener func() (io.ReadCloser, error)
-
-func open(file string) opener { return func() (io.ReadCloser, error) { return os.Open(file) } }
-
-func opened(rows []byte) opener {
-	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(rows)), nil }
-}
-
-func inputOf(of, name string, rows opener) intake.Input {
+func inputOf(of, name string, rows io.Reader) intake.Input {
 	kind, _ := tasks.KindOf(of)
-	return intake.Input{Name: name, Kind: kind, Open: rows}
+	return intake.Input{Name: name, Kind: kind, Rows: rows}
 }
 
-// handIn hands the rows of that kind in as the enqueue command does, both passes, and says
-// how many there are.
-func handIn(ctx context.Context, url, kind, run, name string, rows opener) (n int64, err error) {
+// submit submits the rows of that kind as the enqueue command does, and returns their number.
+func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n int64, err error) {
 	const connections = 40 // as cmd/enqueue has them
 	rdb, err := redisconn.ForProducer(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: connections})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
-	in := inputOf(kind, name, rows)
-	checked, err := in.Check()
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, checked.Close()) }()
-	ledger := runs.New(rdb)
-	taker := intake.New(rdb, ledger)
-	begun, _, err := taker.Begin(ctx, in, checked, intake.Run{ID: run, Tenant: tenantName, Label: "benchmark"})
-	if err != nil {
-		return 0, err
-	}
-	sum, err := taker.HandIn(ctx, in, checked, begun)
+	sum, err := intake.New(rdb, runs.New(rdb)).Submit(ctx, inputOf(kind, name, rows), intake.Run{ID: run, Tenant: tenantName, Label: "benchmark"})
 	return sum.Rows, err
+}
+
+// submitFile does what enqueue domains verify does.
+func submitFile(ctx context.Context, url, file string) (err error) {
+	rows, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	_, err = submit(ctx, url, tasks.TypeVerify, runID, file, rows)
+	return err
 }
 
 // planFile does what enqueue --dry-run does.
 func planFile(file string) (err error) {
-	in := inputOf(tasks.TypeVerify, file, open(file))
-	checked, err := in.Check()
+	rows, err := os.Open(file)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, checked.Close()) }()
-	_, err = in.Plan(checked, 0)
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	_, err = inputOf(tasks.TypeVerify, file, rows).Plan(0)
 	return err
 }
 

@@ -114,9 +114,6 @@ func (d Duplicates) close() error { return d.pairs.close() }
 // inOrder gives item and fate of every duplicate.
 func (d Duplicates) inOrder() iter.Seq2[repeated, error] {
 	return func(yield func(repeated, error) bool) {
-		if d.pairs == nil {
-			return
-		}
 		for pair, err := range d.pairs.sorted() {
 			item, _ := placeAt(pair[:])
 			same, line := placeAt(pair[8:])

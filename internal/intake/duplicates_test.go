@@ -80,12 +80,12 @@ func TestSameWork(t *testing.T) {
 		{"templates", tasks.TypeCreate, strings.Repeat(`{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},"well_known_trusted_issuers":"aamva"}`+"\n", 2), tasks.Defaults{}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			checked, err := input(t, test.kind, test.text, test.flags).Check()
+			plan, err := input(t, test.kind, test.text, test.flags).Plan(0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if checked.Duplicates.Total != test.want {
-				t.Errorf("%d duplicates, want %d", checked.Duplicates.Total, test.want)
+			if plan.Duplicates.Total != test.want {
+				t.Errorf("%d duplicates, want %d", plan.Duplicates.Total, test.want)
 			}
 		})
 	}
@@ -114,21 +114,14 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 	const n = 12_000
 	in := input(t, tasks.TypeRemove, mixed(n), tasks.Defaults{})
 	in.SkipInvalid = true
-	checked, err := in.Check()
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := in.Plan(checked, 0)
+	plan, err := in.Plan(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	submit := func(i intake.Intake) error {
-		run, _, err := i.Begin(t.Context(), in, checked, intake.Run{ID: "a", Tenant: "default"})
-		if err != nil {
-			return err
-		}
-		sum, err := i.HandIn(t.Context(), in, checked, run)
-		if err == nil && !run.Sealed && (sum.Rows != plan.Rows || sum.Tasks != plan.Tasks) {
+		in.Rows = strings.NewReader(mixed(n))
+		sum, err := i.Submit(t.Context(), in, intake.Run{ID: "a", Tenant: "default"})
+		if err == nil && !sum.Run.Sealed && (sum.Rows != plan.Rows || sum.Tasks != plan.Tasks) {
 			t.Errorf("%+v, want the plan: %+v", sum, plan)
 		}
 		return err
@@ -167,7 +160,7 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 			break
 		}
 	}
-	if plan.Invalid != n/8 || plan.Duplicates != n/8 {
+	if plan.Invalid.Total != n/8 || plan.Duplicates.Total != n/8 {
 		t.Errorf("plan %+v", plan)
 	}
 }

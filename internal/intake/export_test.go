@@ -22,19 +22,11 @@ func handInAs(t *testing.T, id, kind, text string) runs.Run {
 	rdb := redistest.New(t)
 	store := runs.New(rdb)
 	in := input(t, kind, text, tasks.Defaults{})
-	checked, err := in.Check()
-	if err != nil {
+	if _, err := intake.New(rdb, store).Submit(t.Context(), in, intake.Run{ID: id, Tenant: "default"}); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	taker := intake.New(rdb, store)
-	run, _, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: id, Tenant: "default"})
+	run, err := store.Get(t.Context(), id)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := taker.HandIn(t.Context(), in, checked, run); err != nil {
-		t.Fatal(err)
-	}
-	if run, err = store.Get(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	return run

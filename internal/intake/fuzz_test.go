@@ -207,23 +207,14 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	t.Helper()
 	in := input(t, kind, text, tasks.Defaults{})
 	in.SkipInvalid = true
-	checked, err := in.Check()
-	if err != nil {
-		checkWords(t, err)
-		return
-	}
-	defer func() { _ = checked.Close() }()
 	rdb := redistest.New(t)
 	ledger := runs.New(rdb)
 	id := strings.ReplaceAll(kind, ":", "-") // a test has one run of a kind
-	taker := intake.New(rdb, ledger)
-	run, _, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: id, Tenant: "default"})
-	if err == nil {
-		_, err = taker.HandIn(t.Context(), in, checked, run)
+	if _, err := intake.New(rdb, ledger).Submit(t.Context(), in, intake.Run{ID: id, Tenant: "default"}); err != nil {
+		checkWords(t, err)
+		return
 	}
-	if err == nil {
-		run, err = ledger.Get(t.Context(), id)
-	}
+	run, err := ledger.Get(t.Context(), id)
 	if err != nil {
 		t.Fatalf("%v of %q", err, text)
 	}

@@ -9,18 +9,18 @@ import (
 	"orgops/tasks"
 )
 
-// Plan is what handing an input in would come to.
+// Plan is what submitting an input would come to.
 type Plan struct {
-	Rows       int64 // all of the input
-	Invalid    int64 // of these, those that are bad and left out
-	Duplicates int64 // and those that ask for the same as one before them
-	Tasks      int64
+	Found
+	// Tasks is how many requests that change something the rows take, apart from retries.
+	// Removals of a client that is named again beyond 8,192 rows are counted twice.
+	Tasks int64
 	// Calls is how many requests to the API there would be where nothing has to
 	// be tried again, and where every token that is looked for is there.
 	Calls int64
-	// Organizations are those with the most rows, and More is how many others
-	// there are. Rows of organizations past the first 100,000 are counted in
-	// Further alone. Rows that would become no work are in none of the three.
+	// Organizations are those with the most good rows, duplicates among them, and More is how
+	// many others there are. Rows of organizations past the first 100,000 are counted in
+	// Further alone.
 	Organizations []OrganizationRows
 	More          int64
 	Further       int64
@@ -40,24 +40,46 @@ const (
 	toldOrganizations = 20
 )
 
-// Plan reads the checked input once more and counts what it would come to, for
-// a tenant whose requests name at most maxClients clients (0: all that fit).
-func (in Input) Plan(c Checked, maxClients int) (Plan, error) {
-	plan := Plan{Rows: c.Rows, Invalid: c.Invalid.Total, Duplicates: c.Duplicates.Total}
-	work := tasks.NewPlan(in.Kind.Name, maxClients)
-	count := map[string]int64{}
-	err := in.again(c, func(item int64, _ []byte, row tasks.Row) error {
-		work.Add(item, row)
-		plan.count(count, row.Organization())
-		return nil
-	}, func(int64, []byte, tasks.Row, fate) error { return nil })
-	if err != nil {
-		return Plan{}, err
+// Plan reads the input and counts what it would come to, for a tenant whose requests name at
+// most maxClients clients (0: all that fit). The error is one of an input; the plan then has
+// what was found.
+func (in Input) Plan(maxClients int) (Plan, error) {
+	p := planner{count: tasks.NewPlan(in.Kind.Name, maxClients), rows: map[string]int64{}}
+	var err error
+	if p.plan.Found, err = in.read(&p); err != nil {
+		return p.plan, err
 	}
-	work.Close()
-	plan.Tasks, plan.Calls = work.Tasks, work.Calls
-	plan.rank(count)
-	return plan, nil
+	p.count.Close()
+	p.plan.Tasks, p.plan.Calls = p.count.Tasks, p.count.Calls
+	p.plan.rank(p.rows)
+	return p.plan, nil
+}
+
+// planner counts rows.
+type planner struct {
+	plan  Plan
+	count *tasks.Plan
+	rows  map[string]int64 // by organization
+	taken int64
+}
+
+func (*planner) opened(string, []string) {}
+
+func (p *planner) work(row tasks.Row) error {
+	p.count.Add(p.taken, row)
+	p.taken++
+	p.plan.count(p.rows, row.Organization())
+	return nil
+}
+
+func (p *planner) bad([]byte, fate) error {
+	p.taken++
+	return nil
+}
+
+func (p *planner) duplicate(int64, fate) error {
+	p.count.Repeat()
+	return nil
 }
 
 func (p *Plan) count(count map[string]int64, organization string) {

@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"strings"
 )
@@ -53,7 +50,6 @@ type Reader struct {
 	columns []string
 	rows    rowReader
 	items   int64
-	sum     hash.Hash
 	ended   error
 }
 
@@ -84,8 +80,7 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	sum := sha256.New()
-	in := bufio.NewReaderSize(io.TeeReader(plain, sum), 64<<10)
+	in := bufio.NewReaderSize(plain, 64<<10)
 	refuse := func(line int, msg string) error {
 		return &HeaderError{File: name, Line: line, Msg: msg, Expected: s.expected()}
 	}
@@ -106,7 +101,7 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 		return nil, refuse(line, fmt.Sprintf("the first line does not begin with { but with %s, and CSV cannot hold these rows", quoted(string(rune(first)))))
 	}
 
-	reader := &Reader{name: name, schema: s, sum: sum}
+	reader := &Reader{name: name, schema: s}
 	if first == '{' {
 		reader.format = FormatJSONL
 		reader.rows = &jsonlReader{in: in, number: line, schema: s}
@@ -158,15 +153,6 @@ func (r *Reader) Next() (Record, error) {
 	}
 	r.items++
 	return record, nil
-}
-
-// Digest is the SHA-256 of the decompressed input in hexadecimal. It is known
-// once Next has returned io.EOF, and empty before.
-func (r *Reader) Digest() string {
-	if !errors.Is(r.ended, io.EOF) {
-		return ""
-	}
-	return hex.EncodeToString(r.sum.Sum(nil))
 }
 
 // decompressed undoes gzip, known by its magic number (RFC 1952 2.3.1).

@@ -117,9 +117,9 @@ func invalidDetail(bad error) string {
 // storedBad is a bad row as it is stored: a cell for each of the run's columns,
 // or an object, like every stored row. One that cannot be that is stored empty:
 // cut, filled up or put right to fit, it could be taken for a good one later.
-func (in Input) storedBad(c Checked, rows *Reader, r Record) ([]byte, error) {
+func (in Input) storedBad(rows *Reader, columns []string, r Record) ([]byte, error) {
 	text, fits := rows.Last()
-	if c.Format == FormatCSV {
+	if rows.Format() == FormatCSV {
 		var cells []string
 		if fits != nil {
 			if err := json.Unmarshal(r.Source, &cells); err != nil {
@@ -129,7 +129,7 @@ func (in Input) storedBad(c Checked, rows *Reader, r Record) ([]byte, error) {
 		if fits != nil && in.good(rows, cells) { // JSON has put right what was no UTF-8
 			cells = nil
 		}
-		return json.Marshal(append(cells, make([]string, len(c.Columns)-len(cells))...))
+		return json.Marshal(append(cells, make([]string, len(columns)-len(cells))...))
 	}
 	text = bytes.TrimSpace(text)
 	members, err := decodeObject(text)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -123,8 +124,32 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 	case run.Ended():
 		return run, tasks.Summary{Rows: run.Total, Settled: run.Settled}, nil
 	}
-	sum, err = i.stage(ctx, run, func(to *staging) error { return i.stageChosen(ctx, from, rows, to) })
+	sum, err = i.submitChosen(ctx, from, rows, run)
 	return run, sum, err
+}
+
+// submitChosen stages the child's rows and commits it.
+func (i Intake) submitChosen(ctx context.Context, from runs.Run, rows chosenRows, child runs.Run) (tasks.Summary, error) {
+	complete := false
+	s := i.newStaging(child.ID, child.Kind, func(ctx context.Context) (stager *ledger.Stager, err error) {
+		stager, complete, err = i.stager(ctx, child)
+		return stager, err
+	})
+	err := i.stageChosen(ctx, from, rows, s)
+	if err == nil {
+		err = s.commit(ctx)
+	}
+	if err != nil {
+		return tasks.Summary{}, i.whyNot(ctx, child.ID, err)
+	}
+	sum := s.summary(child, complete)
+	if complete {
+		return sum, nil
+	}
+	if i.Committed != nil {
+		i.Committed()
+	}
+	return sum, i.verify(ctx, s.stager)
 }
 
 // OwnRunError says that a run is not retried, since a worker has submitted it for a sweep.
@@ -259,7 +284,7 @@ func (i Intake) stageChosen(ctx context.Context, from runs.Run, rows chosenRows,
 		}
 		row, bad := stored.row(source)
 		if bad != nil {
-			err = to.addSettled(ctx, source, row, fate{tasks.Invalid, oneLine(bad)})
+			err = to.addSettled(ctx, badContent(source), fate{tasks.Invalid, oneLine(bad)})
 		} else {
 			err = to.add(ctx, row)
 		}

@@ -278,11 +278,11 @@ func skipped(t *testing.T, kind, text string) runs.Run {
 	t.Helper()
 	in := input(t, kind, text, tasks.Defaults{})
 	in.SkipInvalid = true
-	ledger, run, _ := handInAll(t, in)
-	if _, err := ledger.Cancel(t.Context(), run.ID); err != nil {
+	ledger, _ := submitAll(t, in)
+	if _, err := ledger.Cancel(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	run, err := ledger.Get(t.Context(), run.ID)
+	run, err := ledger.Get(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,11 +350,11 @@ func TestBadRowsComeBack(t *testing.T) {
 func TestResumeOfARunWithBadRows(t *testing.T) {
 	in := input(t, tasks.TypeRemove, "organization_id,client_id\no0,c0\no1,\no2,c2,more\n", tasks.Defaults{})
 	in.SkipInvalid = true
-	ledger, run, _ := handInAll(t, in)
-	if err := ledger.Pause(t.Context(), run.ID); err != nil {
+	ledger, _ := submitAll(t, in)
+	if err := ledger.Pause(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	paused, resumed, err := taker(t).Resume(t.Context(), run.ID)
+	paused, resumed, err := taker(t).Resume(t.Context(), "a")
 	if err != nil || !resumed || paused.Total != 3 || paused.Settled != 2 {
 		t.Errorf("resumed %v, %+v, %v, want 2 of 3 rows settled", resumed, paused, err)
 	}

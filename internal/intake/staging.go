@@ -63,68 +63,171 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// staging stages the rows of a run.
-type staging struct {
-	stager *ledger.Stager // nil: the rows are only counted
-	kind   string
-	plan   *tasks.Plan
-	rows   int64
-}
-
-// stage stages the rows that add adds, and commits the run. Of a run that is committed
-// already it completes the commit, and stages what Redis has lost.
-func (i Intake) stage(ctx context.Context, run runs.Run, add func(*staging) error) (tasks.Summary, error) {
-	if !run.CancelledAt.IsZero() {
-		return tasks.Summary{}, fmt.Errorf("run %s: %w", run.ID, runs.ErrCancelled)
+// stager returns a stager for the rows of a run. complete says that all of them are
+// committed: it then compares rows with these, and stores nothing. The error is
+// [runs.ErrCancelled] if the run was cancelled before it was committed.
+func (i Intake) stager(ctx context.Context, run runs.Run) (stager *ledger.Stager, complete bool, err error) {
+	if !run.CancelledAt.IsZero() && run.Total == 0 {
+		return nil, false, fmt.Errorf("run %s: %w", run.ID, runs.ErrCancelled)
 	}
 	core := i.Ledger.Core()
 	header, err := core.Get(ctx, ledger.RunID(run.ID))
 	if err != nil {
-		return tasks.Summary{}, err
+		return nil, false, err
 	}
-	s := &staging{kind: run.Kind, plan: tasks.NewPlan(run.Kind, tasks.MaxClients)}
 	if run.Sealed {
 		progress, err := core.Sync(ctx, header.ID)
 		if err != nil {
-			return tasks.Summary{}, err
+			return nil, false, err
 		}
-		if len(progress.Missing) == 0 {
-			err := add(s)
-			s.plan.Close()
-			return tasks.Summary{Rows: run.Total, Settled: run.Settled, Tasks: min(s.plan.Tasks, run.Total-run.Settled)}, err
+		if progress.Run.Ended() || len(progress.Missing) == 0 {
+			stager, err = core.NewComparer(ctx, header)
+			return stager, true, err
 		}
 	}
-	if s.stager, err = core.NewStager(ctx, header); err != nil {
-		return tasks.Summary{}, err
+	stager, err = core.NewStager(ctx, header)
+	if err == nil && run.Kind == tasks.TypeRemove {
+		stager.Group(tasks.MaxClients, organizationOf)
 	}
-	if run.Kind == tasks.TypeRemove {
-		s.stager.Group(tasks.MaxClients, organizationOf)
-	}
-	err = add(s)
-	if err == nil {
-		_, err = s.stager.Commit(ctx)
-	}
-	if err != nil {
-		return tasks.Summary{}, i.whyNot(ctx, header, err)
-	}
-	if i.Committed != nil {
-		i.Committed()
-	}
-	s.plan.Close()
-	return tasks.Summary{Rows: s.rows, Tasks: s.plan.Tasks}, i.verify(ctx, s.stager)
+	return stager, false, err
 }
 
-// whyNot returns the error of staging rows: [runs.ErrCancelled] if the run was cancelled
-// meanwhile, which takes no more rows.
-func (i Intake) whyNot(ctx context.Context, run ledger.Run, err error) error {
-	if _, refused := errors.AsType[*ledger.MismatchError](err); !refused {
+// staging stages rows. It keeps the first of them until they fill a segment, or all have been
+// added: a small input with a bad row leaves no trace in Redis.
+type staging struct {
+	// begin creates the run, and returns a stager for it.
+	begin func(context.Context) (*ledger.Stager, error)
+	// readRoom reads how many rows fit into Redis. It is called before the first row is
+	// staged, and before the commit.
+	readRoom func(ctx context.Context, rows int64) (room, error)
+	room     room
+	full     bool           // more rows were added than fit: they are only counted
+	stager   *ledger.Stager // nil: no run was created yet
+	first    []firstRow
+	size     int // of the contents of these, in bytes
+	plan     *tasks.Plan
+	rows     int64
+}
+
+// firstRow is a row that was added before the run was created.
+type firstRow struct {
+	content []byte
+	result  *ledger.Result // nil: it becomes work
+}
+
+// firstBytes bounds the memory for the first rows.
+const firstBytes = 2 << 20
+
+func (i Intake) newStaging(run, kind string, begin func(context.Context) (*ledger.Stager, error)) *staging {
+	readRoom := func(ctx context.Context, rows int64) (room, error) { return i.room(ctx, run, rows) }
+	return &staging{begin: begin, readRoom: readRoom, plan: tasks.NewPlan(kind, tasks.MaxClients)}
+}
+
+// add adds a row that becomes work.
+func (s *staging) add(ctx context.Context, row tasks.Row) error {
+	content, err := row.Content()
+	if err != nil {
 		return err
 	}
-	now, failed := i.Ledger.Core().Get(ctx, run.ID)
-	if failed == nil && now.Control.Cancelled {
-		return fmt.Errorf("run %s: %w", run.ID, runs.ErrCancelled)
+	s.plan.Add(s.rows, row)
+	return s.addContent(ctx, firstRow{content: content})
+}
+
+// addSettled adds a row that becomes no work.
+func (s *staging) addSettled(ctx context.Context, content []byte, f fate) error {
+	return s.addContent(ctx, firstRow{content: content, result: f.result()})
+}
+
+func (f fate) result() *ledger.Result {
+	return &ledger.Result{Outcome: ledger.Outcome(f.outcome), Detail: f.detail}
+}
+
+func (s *staging) addContent(ctx context.Context, r firstRow) error {
+	s.rows++
+	if s.full || s.stager != nil && !s.room.holds(s.rows) {
+		s.full = true
+		return nil
 	}
+	if s.stager != nil {
+		return s.stage(ctx, r)
+	}
+	s.first, s.size = append(s.first, r), s.size+len(r.content)
+	if len(s.first) < ledger.SegmentRows && s.size < firstBytes {
+		return nil
+	}
+	return s.start(ctx)
+}
+
+// start creates the run and stages the first rows, if they fit.
+func (s *staging) start(ctx context.Context) (err error) {
+	if s.stager != nil || s.full {
+		return nil
+	}
+	if s.room, err = s.readRoom(ctx, s.rows); err != nil {
+		return err
+	}
+	if s.full = !s.room.holds(s.rows); s.full {
+		return nil
+	}
+	if s.stager, err = s.begin(ctx); err != nil {
+		return err
+	}
+	for _, r := range s.first {
+		if err := s.stage(ctx, r); err != nil {
+			return err
+		}
+	}
+	s.first = nil
+	return nil
+}
+
+func (s *staging) stage(ctx context.Context, r firstRow) error {
+	if r.result == nil {
+		return s.stager.Add(ctx, r.content)
+	}
+	return s.stager.AddSettled(ctx, r.content, *r.result)
+}
+
+// settle settles a row after all rows were added.
+func (s *staging) settle(ctx context.Context, item int64, f fate) error {
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	if s.full {
+		return nil
+	}
+	s.plan.Repeat()
+	return s.stager.Settle(ctx, item, *f.result())
+}
+
+// commit commits the run. The error is a [RoomError] if its rows do not fit into Redis, together
+// with what others have staged meanwhile.
+func (s *staging) commit(ctx context.Context) (err error) {
+	if started := s.stager != nil; !started {
+		err = s.start(ctx)
+	} else if !s.full {
+		if s.room, err = s.readRoom(ctx, s.rows); err == nil {
+			s.full = !s.room.holds(s.rows)
+		}
+	}
+	if err == nil && s.full {
+		err = s.room.refusal(s.rows)
+	}
+	if err != nil {
+		return err
+	}
+	s.plan.Close()
+	_, err = s.stager.Commit(ctx)
 	return err
+}
+
+// summary returns what the rows become. complete says that the run was committed before.
+func (s *staging) summary(run runs.Run, complete bool) tasks.Summary {
+	sum := tasks.Summary{Rows: s.rows, Tasks: s.plan.Tasks}
+	if complete {
+		sum.Settled, sum.Tasks = run.Settled, min(sum.Tasks, run.Total-run.Settled)
+	}
+	return sum
 }
 
 // organizationOf returns the organization of a row's content.
@@ -138,34 +241,26 @@ func organizationOf(content []byte) string {
 	return r.OrganizationID
 }
 
-// add adds a row that becomes work.
-func (s *staging) add(ctx context.Context, row tasks.Row) error {
-	content, err := row.Content()
-	if err != nil {
+// whyNot returns the error of staging rows: [runs.ErrCancelled] if the run was cancelled
+// meanwhile, which takes no more rows.
+func (i Intake) whyNot(ctx context.Context, run string, err error) error {
+	if _, refused := errors.AsType[*ledger.MismatchError](err); !refused {
 		return err
 	}
-	s.plan.Add(s.rows, row)
-	s.rows++
-	if s.stager == nil {
-		return nil
+	now, failed := i.Ledger.Core().Get(ctx, ledger.RunID(run))
+	if failed == nil && now.Control.Cancelled {
+		return fmt.Errorf("run %s: %w", run, runs.ErrCancelled)
 	}
-	return s.stager.Add(ctx, content)
+	return asMismatch(err)
 }
 
-// addSettled adds a row that becomes no work: a bad row, or a duplicate.
-func (s *staging) addSettled(ctx context.Context, source []byte, row tasks.Row, f fate) error {
-	content := badContent(source)
-	if f.outcome != tasks.Invalid {
-		var err error
-		if content, err = row.Content(); err != nil {
-			return err
-		}
+// asMismatch returns a [runs.MismatchError] for one of the ledger.
+func asMismatch(err error) error {
+	e, ok := errors.AsType[*ledger.MismatchError](err)
+	if !ok {
+		return err
 	}
-	s.rows++
-	if s.stager == nil {
-		return nil
-	}
-	return s.stager.AddSettled(ctx, content, ledger.Result{Outcome: ledger.Outcome(f.outcome), Detail: f.detail})
+	return &runs.MismatchError{Run: string(e.Run), Member: "content", Have: e.Have, Want: e.Want}
 }
 
 // badMark precedes the text of a bad row of JSON Lines: the two are not JSON.

@@ -1,24 +1,25 @@
 package intake_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/intake"
-	"orgops/internal/redistest"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
-// handIn hands text in as run "a" and returns its stored rows and columns.
-func handIn(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, run runs.Run) {
+// submitText submits text as run "a" and returns its stored rows and the run.
+func submitText(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, run runs.Run) {
 	t.Helper()
-	ledger, run, _ := handInAll(t, input(t, kind, text, d))
+	ledger, _ := submitAll(t, input(t, kind, text, d))
 	stored, err := ledger.Rows(t.Context(), "a", 0, 10)
 	if err != nil {
 		t.Fatal(err)
@@ -26,29 +27,24 @@ func handIn(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, r
 	for _, row := range stored {
 		rows = append(rows, string(row))
 	}
+	if run, err = ledger.Get(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
 	return rows, run
 }
 
-// handInAll hands the input in as run "a", to a Redis of its own.
-func handInAll(t *testing.T, in intake.Input) (*runs.Ledger, runs.Run, tasks.Summary) {
+// submitAll submits the input as run "a", to a Redis of its own.
+func submitAll(t *testing.T, in intake.Input) (*runs.Ledger, intake.Submitted) {
 	t.Helper()
-	rdb := redistest.New(t)
-	ledger := runs.New(rdb)
-	checked, err := in.Check()
-	if err != nil {
-		t.Fatal(err)
+	i := taker(t)
+	sum, err := i.Submit(t.Context(), in, runA)
+	if err != nil || !sum.Created {
+		t.Fatal(sum.Created, err)
 	}
-	taker := intake.New(rdb, ledger)
-	run, created, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: "a", Tenant: "default"})
-	if err != nil || !created {
-		t.Fatal(created, err)
-	}
-	sum, err := taker.HandIn(t.Context(), in, checked, run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ledger, run, sum
+	return i.Ledger, sum
 }
+
+var runA = intake.Run{ID: "a", Tenant: "default"}
 
 func input(t *testing.T, kind, text string, d tasks.Defaults) intake.Input {
 	t.Helper()
@@ -56,9 +52,7 @@ func input(t *testing.T, kind, text string, d tasks.Defaults) intake.Input {
 	if !ok {
 		t.Fatalf("no kind %q", kind)
 	}
-	return intake.Input{Name: "rows", Kind: k, Defaults: d, Open: func() (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader(text)), nil
-	}}
+	return intake.Input{Name: "rows", Kind: k, Defaults: d, Rows: strings.NewReader(text)}
 }
 
 // TestDefaultsAreStored: a row that is handed back has to be complete without
@@ -90,7 +84,7 @@ func TestDefaultsAreStored(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rows, run := handIn(t, tasks.TypeUpdate, tt.text, pending)
+			rows, run := submitText(t, tasks.TypeUpdate, tt.text, pending)
 			if diff := cmp.Diff(tt.want, rows); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
@@ -101,39 +95,141 @@ func TestDefaultsAreStored(t *testing.T) {
 	}
 }
 
-func TestOtherDefaultsAreOtherContent(t *testing.T) {
+// TestSubmitAgain submits rows under the id of a run that exists.
+func TestSubmitAgain(t *testing.T) {
 	const text = "organization_id,discovery_domain_id,status\no1,d1,pending\n"
-	seen := map[string]tasks.Defaults{}
-	for _, d := range []tasks.Defaults{{}, {Status: "pending"}, {UseForDiscovery: new(true)}, {UseForDiscovery: new(false)}} {
-		checked, err := input(t, tasks.TypeUpdate, text, d).Check()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if other, there := seen[checked.Digest]; there {
-			t.Errorf("%+v and %+v have one digest", d, other)
-		}
-		seen[checked.Digest] = d
+	for _, tt := range []struct {
+		name, kind, text string
+		defaults         tasks.Defaults
+		run              intake.Run
+		differs          string // "": the run is the same
+	}{
+		{"the same", tasks.TypeUpdate, text, tasks.Defaults{}, runA, ""},
+		{"other line ends", tasks.TypeUpdate, strings.ReplaceAll(text, "\n", "\r\n"), tasks.Defaults{}, runA, ""},
+		{"a flag that says what the row says", tasks.TypeUpdate, text, tasks.Defaults{Status: "pending"}, runA, ""},
+		{"a flag that adds a member", tasks.TypeUpdate, text, tasks.Defaults{UseForDiscovery: new(true)}, runA, "content"},
+		{"another row", tasks.TypeUpdate, strings.ReplaceAll(text, "d1", "d2"), tasks.Defaults{}, runA, "content"},
+		{"a row more", tasks.TypeUpdate, text + "o1,d2,pending\n", tasks.Defaults{}, runA, "content"},
+		{"another column", tasks.TypeUpdate, "status,organization_id,discovery_domain_id\npending,o1,d1\n", tasks.Defaults{}, runA, "content"},
+		{"another kind", tasks.TypeVerify, "organization_id,discovery_domain_id\no1,d1\n", tasks.Defaults{}, runA, "kind"},
+		{"another tenant", tasks.TypeUpdate, text, tasks.Defaults{}, intake.Run{ID: "a", Tenant: "other"}, "tenant"},
+		{"another caller", tasks.TypeUpdate, text, tasks.Defaults{}, intake.Run{ID: "a", Tenant: "default", Caller: "crm"}, "caller"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ledger, _ := submitAll(t, input(t, tasks.TypeUpdate, text, tasks.Defaults{}))
+			sum, err := taker(t).Submit(t.Context(), input(t, tt.kind, tt.text, tt.defaults), tt.run)
+			mismatch, differs := errors.AsType[*runs.MismatchError](err)
+			switch {
+			case tt.differs == "" && (err != nil || sum.Created || sum.Rows != 1 || sum.Tasks != 1):
+				t.Errorf("%+v, %v", sum, err)
+			case tt.differs != "" && (!differs || mismatch.Member != tt.differs):
+				t.Errorf("%v, want another %s", err, tt.differs)
+			}
+			if run, err := ledger.Get(t.Context(), "a"); err != nil || run.Total != 1 || run.Settled != 0 {
+				t.Errorf("the run has changed: %+v, %v", run, err)
+			}
+		})
 	}
 }
 
-func TestAnInputThatChangesIsNotSealed(t *testing.T) {
-	rdb := redistest.New(t)
-	ledger := runs.New(rdb)
-	in := input(t, tasks.TypeRemove, "organization_id,client_id\no1,c1\n", tasks.Defaults{})
-	checked, err := in.Check()
-	if err != nil {
+// TestRefusedLeavesNothing submits inputs that are refused at their end. Of none of them
+// Redis keeps a run.
+func TestRefusedLeavesNothing(t *testing.T) {
+	many := "organization_id,client_id\n" + strings.Repeat("o,c\n", 10_000) // more than a segment
+	broken := errors.New("disk on fire")
+	for _, tt := range []struct {
+		name string
+		in   intake.Input
+		is   func(error) bool
+	}{
+		{"a bad row", input(t, tasks.TypeRemove, "organization_id,client_id\no,c\no,\n", tasks.Defaults{}), isBadRows},
+		{"a bad row after many", input(t, tasks.TypeRemove, many+"o,\n", tasks.Defaults{}), isBadRows},
+		{"no rows", input(t, tasks.TypeRemove, "organization_id,client_id\n", tasks.Defaults{}), func(err error) bool { return errors.Is(err, intake.ErrNoRows) }},
+		{"too many rows", limited(input(t, tasks.TypeRemove, many, tasks.Defaults{}), 9_999), func(err error) bool { return errors.Is(err, intake.ErrTooManyRows) }},
+		{"cut off", breaking(input(t, tasks.TypeRemove, many, tasks.Defaults{}), broken), func(err error) bool { return errors.Is(err, broken) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := taker(t)
+			_, err := i.Submit(t.Context(), tt.in, runA)
+			if _, part := errors.AsType[*intake.UnfinishedError](err); part || !tt.is(err) {
+				t.Errorf("%v", err)
+			}
+			if _, err := i.Ledger.Get(t.Context(), "a"); !errors.Is(err, runs.ErrNotFound) {
+				t.Errorf("the run: %v, want none", err)
+			}
+		})
+	}
+}
+
+func isBadRows(err error) bool {
+	_, ok := errors.AsType[*intake.BadRows](err)
+	return ok
+}
+
+func limited(in intake.Input, rows int64) intake.Input {
+	in.MaxRows = rows
+	return in
+}
+
+// breaking returns the input, which cannot be read to its end.
+func breaking(in intake.Input, err error) intake.Input {
+	in.Rows = io.MultiReader(in.Rows, iotest.ErrReader(err))
+	return in
+}
+
+// TestSubmitAfterOtherRows submits rows under the id of a run of which a producer that was
+// killed has staged others, of which one is a duplicate of a row that is not among these.
+func TestSubmitAfterOtherRows(t *testing.T) {
+	head, tail := &strings.Builder{}, &strings.Builder{}
+	for i := range 8192 {
+		fmt.Fprintf(head, "o,head%d\n", i)
+	}
+	for i := range 8192 {
+		fmt.Fprintf(tail, "o,tail%d\n", i)
+	}
+	const header = "organization_id,client_id\n"
+	tail.WriteString("o,head5\no,last\n")
+	in := input(t, tasks.TypeRemove, header+head.String()+tail.String(), tasks.Defaults{})
+	other := strings.Replace(header+head.String()+tail.String(), "o,head5\n", "o,else\n", 1)
+	killed := 0
+	for scripts := 1; ; scripts++ {
+		in.Rows = strings.NewReader(header + head.String() + tail.String())
+		_, err := dyingTaker(t, scripts).Submit(t.Context(), in, runA)
+		if err == nil {
+			break
+		}
+		killed++
+		got, err := taker(t).Submit(t.Context(), input(t, tasks.TypeRemove, other, tasks.Defaults{}), runA)
+		if _, differs := errors.AsType[*runs.MismatchError](err); differs {
+			deleteRun(t, "a")
+			continue
+		}
+		if err != nil || got.Duplicates.Total != 0 {
+			t.Fatalf("after %d scripts: %+v, %v", scripts, got.Duplicates, err)
+		}
+		run, err := taker(t).Ledger.Get(t.Context(), "a")
+		if err != nil || run.Settled != 0 || run.Total != 2*8192+2 {
+			t.Fatalf("after %d scripts: %d of %d rows are settled, %v", scripts, run.Settled, run.Total, err)
+		}
+		deleteRun(t, "a")
+	}
+	if killed < 8 {
+		t.Errorf("killed %d times", killed)
+	}
+}
+
+// deleteRun cancels and deletes a run.
+func deleteRun(t *testing.T, id string) {
+	t.Helper()
+	l := taker(t).Ledger
+	if run, err := l.Get(t.Context(), id); err != nil {
 		t.Fatal(err)
+	} else if run.Sealed && !run.Ended() {
+		if _, err := l.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
 	}
-	changed := input(t, tasks.TypeRemove, "organization_id,client_id\no1,c2\n", tasks.Defaults{})
-	taker := intake.New(rdb, ledger)
-	run, _, err := taker.Begin(t.Context(), in, checked, intake.Run{ID: "a", Tenant: "default"})
-	if err != nil {
+	if err := l.Core().Delete(t.Context(), ledger.RunID(id)); err != nil {
 		t.Fatal(err)
-	}
-	if _, err := taker.HandIn(t.Context(), changed, checked, run); !errors.Is(err, intake.ErrChanged) {
-		t.Errorf("got %v, want ErrChanged", err)
-	}
-	if got, err := ledger.Get(context.WithoutCancel(t.Context()), "a"); err != nil || got.Sealed {
-		t.Errorf("%+v, %v: want it not sealed", got, err)
 	}
 }

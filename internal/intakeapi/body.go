@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,52 +58,75 @@ func gzipped(r *http.Request) (bool, error) {
 	}
 }
 
-// receiveBody copies the body to the spool, without its gzip.
-func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, to io.Writer) error {
-	coded, err := gzipped(r)
-	if err != nil {
-		return err
-	}
-	if r.ContentLength > s.limits.MaxBytes {
-		return s.tooLarge("body")
-	}
-	rc := http.NewResponseController(w)
-	body := &patientBody{
-		body: http.MaxBytesReader(w, r.Body, s.limits.MaxBytes), rc: rc, ctx: r.Context(), idle: s.limits.Idle, until: time.Now().Add(s.limits.Upload),
-	}
-	plain, err := s.decoded(body, coded)
-	if err == nil {
-		_, err = io.Copy(to, plain)
-	}
-	if err != nil {
-		return s.bodyProblem(err)
-	}
-	// The check may take longer than the next byte was waited for, and the
-	// connection is listened to meanwhile.
-	_ = rc.SetReadDeadline(time.Time{})
-	return nil
+// body is the body of a request, without its gzip. Its errors are problems.
+type body struct {
+	server    *Server
+	raw       *patientBody
+	announced bool      // the header says that it is gzipped
+	plain     io.Reader // nil before the first Read
 }
 
-// patientBody waits for the next bytes, but not for ever.
+// openBody returns the body, or a problem if its head says that it cannot be read.
+func (s *Server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
+	announced, err := gzipped(r)
+	if err != nil {
+		return nil, err
+	}
+	if r.ContentLength > s.limits.MaxBytes {
+		return nil, s.tooLarge("body")
+	}
+	return &body{server: s, announced: announced, raw: &patientBody{
+		body: http.MaxBytesReader(w, r.Body, s.limits.MaxBytes), rc: http.NewResponseController(w),
+		idle: s.limits.Idle, until: time.Now().Add(s.limits.Upload),
+	}}, nil
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	if b.plain == nil {
+		b.plain, err = b.server.decoded(b.raw, b.announced)
+	}
+	if err == nil {
+		n, err = b.plain.Read(p)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.server.bodyProblem(err)
+	}
+	return n, err
+}
+
+// drain reads the rest of a body whose rows are refused: many clients read the answer only
+// when they have sent all of it.
+func (b *body) drain() { _, _ = io.Copy(io.Discard, b.raw) }
+
+// patientBody waits for the next bytes for a time, and for all of them.
 type patientBody struct {
 	body  io.Reader
 	rc    *http.ResponseController
-	ctx   context.Context
 	idle  time.Duration
 	until time.Time // for all of it
+	err   error     // of the last Read
 }
 
-func (b *patientBody) Read(p []byte) (int, error) {
+func (b *patientBody) Read(p []byte) (n int, err error) {
+	if b.err != nil {
+		return 0, b.err
+	}
 	deadline := time.Now().Add(b.idle)
 	if deadline.After(b.until) {
 		deadline = b.until
 	}
 	_ = b.rc.SetReadDeadline(deadline)
-	n, err := b.body.Read(p)
-	if err == nil && time.Now().After(b.until) {
-		err = os.ErrDeadlineExceeded
+	n, b.err = b.body.Read(p)
+	if b.err == nil && time.Now().After(b.until) {
+		b.err = os.ErrDeadlineExceeded
 	}
-	return n, err
+	// To store the rows may take longer than the next bytes are waited for, and over HTTP/2 a
+	// deadline ends the body while nobody reads it. After an error it stays: net/http tries
+	// to read the rest before it answers.
+	if b.err == nil || errors.Is(b.err, io.EOF) {
+		_ = b.rc.SetReadDeadline(time.Time{})
+	}
+	return n, b.err
 }
 
 // decoded undoes gzip: that of the transfer, which is announced, and that of
@@ -157,8 +179,7 @@ func (s *Server) tooLarge(what string) *problem {
 	return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The %s is larger than %d bytes. Submit the rows as several runs.", what, s.limits.MaxBytes)
 }
 
-// bodyProblem says why a body could not be received. Where it is not the spool,
-// it is the client.
+// bodyProblem returns why a body could not be read.
 func (s *Server) bodyProblem(err error) error {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p

@@ -1,24 +1,25 @@
-// Package intakeapi is the intake over HTTP, for systems in any language: what
-// "enqueue" does with files, bodies of requests do here. It is described by
-// openapi.yaml, which it serves.
+// Package intakeapi is the intake over HTTP, for systems in any language: it does with the
+// bodies of requests what "enqueue" does with files. openapi.yaml, which it serves,
+// describes it.
 //
 //	POST /v1/runs/{kind}       submit rows; the Idempotency-Key is the run
 //	GET  /v1/runs              the caller's runs, the newest first
 //	GET  /v1/runs/{id}         one of them
-//	GET  /v1/runs/{id}/failed  its rows that did not settle well
-//	GET  /v1/runs/{id}/events  what becomes of it, as it does
-//	POST /v1/runs/{id}/cancel  settle what is open as cancelled
-//	POST /v1/runs/{id}/retry   hand those rows in again, as a run of their own
+//	GET  /v1/runs/{id}/failed  its failed rows
+//	GET  /v1/runs/{id}/events  the run after each change
+//	POST /v1/runs/{id}/cancel  settle its open rows as cancelled
+//	POST /v1/runs/{id}/retry   submit its failed rows again, as a run of their own
 //
-// A body is received into the spool, a directory, and checked there whole. Only
-// then is the run begun and 202 answered: from there on the submission is the
-// server's to bring to its end, whatever happens to it. Its rows are submitted
-// in the background, and by the next server on the same spool if this one dies.
+// A server stores nothing but in Redis. The rows of a body are checked and staged there
+// while they arrive, and committed if all of them are good; 202 means that they are. No row
+// starts before. What a request leaves behind that is cut off, it deletes, or, if the
+// server is killed, expires after a day; the same request again completes it. So any
+// number of servers may share one Redis.
 //
-//	body --> spool --> check --> Begin --> publish --> 202
-//	           |         |          |          `--> submit --> sealed: removed
-//	           `---------+----------+--> problem: removed, nothing was submitted
+//	body --> check --> stage --> commit --> read back --> 202
+//	           |         |          |
+//	           `---------+----------+--> problem: what was staged is deleted
 //
-// Reading rows and handing them in is package intake's. What is here is HTTP:
-// who asks, how much, how long, and what is told.
+// Package intake reads and submits rows. This package is about HTTP: callers, limits, time
+// and answers.
 package intakeapi

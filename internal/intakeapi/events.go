@@ -55,7 +55,7 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.work.Done():
+		case <-s.stopping:
 			return
 		case <-look.C:
 		}

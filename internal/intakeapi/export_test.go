@@ -3,7 +3,6 @@ package intakeapi
 import (
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"time"
 )
@@ -29,30 +28,6 @@ func ReadTokensAt(file string, log *slog.Logger, now func() time.Time) (*Tokens,
 func (t *Tokens) Find(secret string) (string, bool) {
 	caller, known := t.find(secret)
 	return caller.Name, known
-}
-
-// FailWrites has the spool's writes fail.
-func (s *Server) FailWrites(err error) {
-	s.spool.write = func(*os.File, []byte) (int, error) { return 0, err }
-}
-
-// HoldHandIns has nothing submitted until it is undone.
-func (s *Server) HoldHandIns() (release func()) {
-	if !s.handIns.TryAcquire(handInsAtOnce) {
-		panic("a submission is under way")
-	}
-	return func() { s.handIns.Release(handInsAtOnce) }
-}
-
-// TryHoldHandIns does so, unless one is under way, for good.
-func (s *Server) TryHoldHandIns() bool { return s.handIns.TryAcquire(handInsAtOnce) }
-
-// HoldChecks has nothing checked until it is undone.
-func (s *Server) HoldChecks() (release func()) {
-	if !s.checks.TryAcquire(checksAtOnce) {
-		panic("a check is under way")
-	}
-	return func() { s.checks.Release(checksAtOnce) }
 }
 
 // ParseTokens are the callers' names of a file's text.

@@ -33,7 +33,7 @@ func fuzzed(t *testing.T, w *world, r *http.Request) *httptest.ResponseRecorder 
 // fuzzWorld is a server with small limits.
 func fuzzWorld(f *testing.F) *world {
 	f.Helper()
-	return newWorld(f, func(c *intakeapi.Config) { c.Limits.MaxBytes, c.Limits.MaxRows, c.Limits.Pending = 100_000, 50, 1<<30 })
+	return newWorld(f, func(c *intakeapi.Config) { c.Limits.MaxBytes, c.Limits.MaxRows = 100_000, 50 })
 }
 
 // FuzzBody sends any body as rows of any kind.

@@ -110,7 +110,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 
 func busy(what string) *problem {
 	p := newProblem(http.StatusServiceUnavailable, "busy", "The server has reached its limit of %s. Try again in a moment.", what)
-	p.retryAfter = 5 * time.Second
+	p.retryAfter = retryAfter
 	return p
 }
 

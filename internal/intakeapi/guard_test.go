@@ -10,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -125,17 +124,11 @@ func TestHugeHeader(t *testing.T) {
 
 func TestRequestsAtOnce(t *testing.T) {
 	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Requests = 1 })
-	body, rest := io.Pipe()
-	answered := make(chan response)
-	go func() {
-		answered <- w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", reader: body})
-	}()
-	w.eventually(func() bool { return len(w.spooled()) == 1 })
+	u := w.upload("k").send(rows(manyRows))
+	u.stored(1)
 	w.do(call{path: "/v1/runs", token: billing}).want(t, 503, "busy")
 	w.do(call{path: "/healthz"}).want(t, 200, "")
-	_, _ = io.WriteString(rest, rows(1))
-	_ = rest.Close()
-	(<-answered).want(t, 202, "")
+	u.answer().want(t, 202, "")
 }
 
 func TestPanic(t *testing.T) {
@@ -151,12 +144,8 @@ func TestPanic(t *testing.T) {
 // TestStop holds that a request under way finishes, and a new one is not begun.
 func TestStop(t *testing.T) {
 	w := newWorld(t)
-	body, rest := io.Pipe()
-	answered := make(chan response)
-	go func() {
-		answered <- w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", reader: body})
-	}()
-	w.eventually(func() bool { return len(w.spooled()) == 1 })
+	u := w.upload("k").send(rows(manyRows))
+	u.stored(1)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -169,38 +158,31 @@ func TestStop(t *testing.T) {
 		}
 		return err != nil
 	})
-	_, _ = io.WriteString(rest, rows(1))
-	_ = rest.Close()
-	got := <-answered
+	u.send("org_1,ord_1\n")
+	got := u.answer()
 	got.want(t, 202, "")
 	<-stopped
-	w.start()
-	if r := w.sealed(got.run(t).Run); r.Total != 1 {
-		t.Errorf("run %+v, want a row", r)
+	if r, err := w.ledger.Get(t.Context(), got.run(t).Run); err != nil || r.Total != manyRows+1 {
+		t.Errorf("run %+v, %v; want %d rows", r, err, manyRows+1)
 	}
 }
 
 // TestStopCutsOff holds that a request which does not end does not keep the
-// server.
+// server, and leaves nothing.
 func TestStopCutsOff(t *testing.T) {
 	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Stop = time.Millisecond })
-	body, rest := io.Pipe()
-	ended := make(chan error)
-	go func() {
-		got, err := w.client.Do(w.request(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", reader: body}))
-		if err == nil {
-			_ = got.Body.Close()
-		}
-		ended <- err
-	}()
-	w.eventually(func() bool { return len(w.spooled()) == 1 })
+	u := w.upload("k").send(rows(manyRows))
+	u.stored(1)
 	w.stop()
-	_ = rest.CloseWithError(io.ErrUnexpectedEOF)
-	if err := <-ended; err == nil {
-		t.Error("it was answered")
+	w.noRuns()
+	u.cut()
+	<-u.ended
+	if u.err == nil {
+		t.Errorf("it was answered: %d %s", u.got.StatusCode, u.got.body)
 	}
-	if left := w.spooled(); len(left) > 0 {
-		t.Errorf("left in the spool: %q", left)
+	w.start()
+	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.Total != manyRows {
+		t.Errorf("run %+v; want %d rows", r, manyRows)
 	}
 }
 
@@ -235,6 +217,39 @@ func certificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Cer
 	return parsed
 }
 
+// newCertificate returns a configuration with a certificate for 127.0.0.1.
+func newCertificate(t *testing.T) (*tls.Config, *x509.Certificate) {
+	t.Helper()
+	certFile, keyFile := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	root := certificate(t, certFile, keyFile, 1)
+	config, err := serving.TLS(certFile, keyFile, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config, root
+}
+
+// overTLS ends the server and starts one with TLS.
+func (w *world) overTLS(config *tls.Config, root *x509.Certificate) {
+	w.t.Helper()
+	w.stop()
+	listener, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.run(intakeapi.New(w.config), tls.NewListener(listener, config))
+	w.url = "https://" + listener.Addr().String()
+	w.trust(root)
+}
+
+// trust has the client trust a certificate alone.
+func (w *world) trust(root *x509.Certificate) {
+	pool := x509.NewCertPool()
+	pool.AddCert(root)
+	w.client.CloseIdleConnections()
+	w.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
+}
+
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -248,24 +263,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t)
-	w.stop()
-	server, err := intakeapi.New(w.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.run(server, tls.NewListener(listener, config))
-	w.url = "https://" + listener.Addr().String()
-	trusting := func(root *x509.Certificate) {
-		pool := x509.NewCertPool()
-		pool.AddCert(root)
-		w.client.CloseIdleConnections()
-		w.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
-	}
-	trusting(root)
+	w.overTLS(config, root)
 	run := w.submit("k", rows(2000))
 	if r := w.sealed(run.Run); r.Total != 2000 {
 		t.Errorf("run %+v, want 2000 rows", r)
@@ -275,15 +273,16 @@ func TestTLS(t *testing.T) {
 	if got.ProtoMajor != 2 {
 		t.Errorf("protocol %s, want HTTP/2", got.Proto)
 	}
-	if _, err := new(tls.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String()); err == nil {
+	addr := strings.TrimPrefix(w.url, "https://")
+	if _, err := new(tls.Dialer).DialContext(t.Context(), "tcp", addr); err == nil {
 		t.Error("a certificate that nobody signed was trusted")
 	}
 	old := tls.Dialer{Config: &tls.Config{MaxVersion: tls.VersionTLS11, InsecureSkipVerify: true}}
-	if _, err := old.DialContext(t.Context(), "tcp", listener.Addr().String()); err == nil {
+	if _, err := old.DialContext(t.Context(), "tcp", addr); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
 
-	trusting(certificate(t, certFile, keyFile, 2))
+	w.trust(certificate(t, certFile, keyFile, 2))
 	now = now.Add(time.Minute)
 	w.do(call{path: "/v1/runs", token: billing}).want(t, 200, "")
 	w.client.CloseIdleConnections()

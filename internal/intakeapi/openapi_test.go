@@ -77,7 +77,7 @@ func TestDescriptionHasTheParameters(t *testing.T) {
 		}
 	}
 	read := map[string]bool{}
-	for _, name := range []string{"submit.go", "run.go", "retry.go", "events.go", "failed.go"} {
+	for _, name := range []string{"order.go", "run.go", "retry.go", "events.go", "failed.go"} {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 )
 
@@ -42,6 +42,9 @@ type rowJSON struct {
 
 const typePrefix = "urn:orgops:problem:"
 
+// retryAfter is when to repeat a request with status 503.
+const retryAfter = 5 * time.Second
+
 func (p *problem) Error() string {
 	if p.cause != nil {
 		return fmt.Sprintf("%s: %v", p.Title, p.cause)
@@ -67,8 +70,8 @@ var titles = map[string]string{
 	"bad-input":          "The rows cannot be read; nothing was submitted",
 	"key-reused":         "The Idempotency-Key was used for another run",
 	"busy":               "Too many concurrent requests",
-	"store":              "Redis does not answer",
-	"spool":              "The rows cannot be stored",
+	"store":              "Redis is not available",
+	"full":               "There is no room for the rows; nothing was submitted",
 	"internal":           "Internal server error",
 }
 
@@ -92,15 +95,13 @@ func problemOf(err error) *problem {
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
 		return badRows(bad)
 	}
-	if file, ok := errors.AsType[*fs.PathError](err); ok {
-		return spoolProblem(file)
-	}
 	_, header := errors.AsType[*intake.HeaderError](err)
 	_, retried := errors.AsType[*intake.OpenRetryError](err)
 	_, own := errors.AsType[*intake.OwnRunError](err)
+	_, room := errors.AsType[*intake.RoomError](err)
 	mismatch, differs := errors.AsType[*runs.MismatchError](err)
 	switch {
-	case header, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows):
+	case header, errors.Is(err, intake.ErrNoRows):
 		return newProblem(http.StatusUnprocessableEntity, "bad-input", "%s", err)
 	case differs:
 		return newProblem(http.StatusUnprocessableEntity, "key-reused",
@@ -109,14 +110,22 @@ func problemOf(err error) *problem {
 		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
 	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, runs.ErrOpen), errors.Is(err, runs.ErrEnded), errors.Is(err, runs.ErrCancelled):
 		return newProblem(http.StatusConflict, "state", "%s", err)
+	case room, errors.Is(err, ledger.ErrNoMemory):
+		p := newProblem(http.StatusInsufficientStorage, "full", "Redis has no room for the rows while they wait. Submit fewer rows, or repeat the request when other runs have ended.")
+		p.cause, p.retryAfter = err, time.Minute
+		return p
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), isStore(err):
-		return &problem{
-			Type: typePrefix + "store", Title: titles["store"], Status: http.StatusServiceUnavailable,
-			Detail: "Repeat the request in a moment; with the same Idempotency-Key this is safe.", retryAfter: 5 * time.Second, cause: err,
-		}
+		return storeProblem(err)
 	}
 	p := newProblem(http.StatusInternalServerError, "internal", "The server's log has the details under this request's id.")
 	p.cause = err
+	return p
+}
+
+// storeProblem says that Redis failed.
+func storeProblem(cause error) *problem {
+	p := newProblem(http.StatusServiceUnavailable, "store", "Repeat the request in a moment; with the same Idempotency-Key this is safe.")
+	p.cause, p.retryAfter = cause, retryAfter
 	return p
 }
 

@@ -1,14 +1,11 @@
 package intakeapi_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -192,63 +189,6 @@ func testRetry(t *testing.T, kind string) {
 	got = retry("r2", "")
 	got.want(t, 202, "")
 	w.sealed(got.run(t).Run)
-	w.eventually(func() bool { return len(w.spooled()) == 0 })
-}
-
-// TestRefusedRetryEnds: a refusal is answered once the server has forgotten the
-// request, so that the same key, sent again, is decided again.
-func TestRefusedRetryEnds(t *testing.T) { eachKind(t, testRefusedRetryEnds) }
-
-func testRefusedRetryEnds(t *testing.T, kind string) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Logger = slog.New(slog.NewTextHandler(slowly{}, nil)) })
-	w.kind = kind
-	id := w.submit("k", rows(1)).Run
-	w.sealed(id)
-	w.eventually(func() bool { return len(w.spooled()) == 0 })
-	retry := call{method: "POST", path: "/v1/runs/" + id + "/retry", token: billing, key: "r"}
-	w.do(retry).want(t, 409, "state") // the run has not ended
-	if left := w.spooled(); len(left) > 0 {
-		t.Errorf("refused, and still in the spool: %q", left)
-	}
-	w.settle(id, "expired", "not there", 0)
-	w.do(retry).want(t, 202, "")
-}
-
-// slowly takes its time to log that a retry was refused.
-type slowly struct{}
-
-func (slowly) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte("retry refused")) {
-		time.Sleep(50 * time.Millisecond)
-	}
-	return len(p), nil
-}
-
-// TestRetryByNextServer stops the server before a retry has begun.
-func TestRetryByNextServer(t *testing.T) { eachKind(t, testRetryByNextServer) }
-
-func testRetryByNextServer(t *testing.T, kind string) {
-	w := newWorld(t)
-	w.kind = kind
-	id := w.submit("k", rows(2)).Run
-	w.sealed(id)
-	w.settle(id, "expired", "not there", 0, 1)
-	w.eventually(func() bool { return len(w.spooled()) == 0 })
-	w.eventually(func() bool { return w.server.TryHoldHandIns() })
-	answered := make(chan response)
-	go func() {
-		answered <- w.do(call{method: "POST", path: "/v1/runs/" + id + "/retry", token: billing, key: "r"})
-	}()
-	w.eventually(func() bool { return strings.Contains(strings.Join(w.spooled(), " "), ".json") })
-	w.stop()
-	(<-answered).want(t, 503, "store")
-	w.start()
-	w.eventually(func() bool { return len(w.spooled()) == 0 })
-	got := w.do(call{method: "POST", path: "/v1/runs/" + id + "/retry", token: billing, key: "r"})
-	got.want(t, 202, "")
-	if r := w.sealed(got.run(t).Run); r.Total != 2 || r.Parent != id {
-		t.Errorf("run %+v, want 2 rows of %s", r, id)
-	}
 }
 
 func TestEvents(t *testing.T) { eachKind(t, testEvents) }

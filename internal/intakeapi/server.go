@@ -26,11 +26,9 @@ type Config struct {
 	// machine as their host are answered, so that no page of another site can
 	// have a browser here make them.
 	Tokens *Tokens
-	// Spool is the directory of what is received; empty: DefaultSpool.
-	Spool  string
 	Limits Limits
-	// Trace returns the context for submitting what came with that header traceparent
-	// (W3C Trace Context), whatever is in it. nil: it is not looked at.
+	// Trace returns the context of a submission whose request has that header traceparent
+	// (W3C Trace Context), whatever is in it. nil: the header is ignored.
 	Trace func(ctx context.Context, traceparent string) context.Context
 	// Version is told by /healthz.
 	Version string
@@ -42,30 +40,27 @@ type Limits struct {
 	MaxBytes int64 // of a body, and of what its gzip expands to; 256 MB
 	MaxRows  int64 // of a submission; a million
 
-	Uploads  int // bodies received at a time; 16
+	Uploads  int // submissions under way at a time, bodies and retries; 16
 	Requests int // at a time, bodies and event streams among them; 256
 	Streams  int // event streams at a time; 128
-	Pending  int // submissions received and not submitted; 1000
 
-	Request time.Duration // for a request without a body, and for each write of an answer; 30 s
+	Request time.Duration // for a request that submits nothing, and for each write of an answer; 30 s
 	Idle    time.Duration // for the next bytes of a body; 30 s
-	Upload  time.Duration // for a body, and the check of its rows; 30 min
+	Upload  time.Duration // for a body, of which rows are stored meanwhile, and for a retry; 30 min
 	Stop    time.Duration // for requests under way when the server stops; 25 s
 
 	Look      time.Duration // between looks at a run that is followed; 1 s
 	Heartbeat time.Duration // between comments in a silent event stream; 15 s
-	Again     time.Duration // before a submission that failed is tried again, doubled up to a minute; 1 s
 }
 
-// Others on the machine's processors: a check reads and hashes as fast as it
-// can, and a submission keeps 32 connections to Redis busy.
-const (
-	checksAtOnce  = 2
-	handInsAtOnce = 2
-)
-
-// Connections is how many connections to Redis a server uses at a time.
-const Connections = handInsAtOnce*32 + 16
+// Connections returns how many connections to Redis a server with these limits should have.
+// A submission stores its rows over one, and reads back eight segments at a time when it
+// commits them. The other requests share sixteen. A command waits for a connection if none
+// is free, which takes milliseconds.
+func (l Limits) Connections() int {
+	const each, others = 4, 16
+	return each*l.withDefaults().Uploads + others
+}
 
 const (
 	headerTimeout = 10 * time.Second
@@ -79,14 +74,12 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Uploads, 16)
 	set(&l.Requests, 256)
 	set(&l.Streams, 128)
-	set(&l.Pending, 1000)
 	set(&l.Request, 30*time.Second)
 	set(&l.Idle, 30*time.Second)
 	set(&l.Upload, 30*time.Minute)
 	set(&l.Stop, 25*time.Second)
 	set(&l.Look, time.Second)
 	set(&l.Heartbeat, 15*time.Second)
-	set(&l.Again, time.Second)
 	return l
 }
 
@@ -101,30 +94,17 @@ type Server struct {
 	cfg    Config
 	limits Limits
 	log    *slog.Logger
-	spool  *spool
-	left   []*job // by an earlier server on the same spool
 	mux    *http.ServeMux
 
 	requests, uploads, streams *semaphore.Weighted
-	checks, handIns            *semaphore.Weighted
 
-	work  context.Context // of submissions and event streams; ends when the server begins to stop
-	stop  context.CancelFunc
-	under sync.WaitGroup // requests under way
-
-	jobs    sync.WaitGroup
-	mu      sync.Mutex
-	pending map[string]*job // by run: received, and not submitted whole
+	stopping chan struct{}  // closed when the server begins to stop: event streams end
+	under    sync.WaitGroup // requests under way
 }
 
-// New opens the spool. A server is for one [Server.Run].
-func New(cfg Config) (*Server, error) {
-	s := &Server{
-		cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger,
-		pending: map[string]*job{},
-		checks:  semaphore.NewWeighted(checksAtOnce), handIns: semaphore.NewWeighted(handInsAtOnce),
-	}
-	s.work, s.stop = context.WithCancel(context.Background())
+// New returns a server, which is for one [Server.Run].
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, stopping: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -132,32 +112,16 @@ func New(cfg Config) (*Server, error) {
 	s.uploads = semaphore.NewWeighted(int64(s.limits.Uploads))
 	s.streams = semaphore.NewWeighted(int64(s.limits.Streams))
 	s.mux = s.routes()
-	dir := cfg.Spool
-	if dir == "" {
-		dir = DefaultSpool()
-	}
-	var err error
-	if s.spool, err = openSpool(dir); err != nil {
-		return nil, err
-	}
-	if s.left, err = s.spool.jobs(s.log); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return s
 }
 
-// Run serves on the listener, and first of all goes on with what an earlier
-// server on the same spool has left. When ctx ends it lets the requests under
-// way finish, for a time, and leaves what is not submitted to the next one.
+// Run serves on the listener. When ctx ends it lets the requests under way finish, for a
+// time. It returns when no request is under way: submissions that were cut off have deleted
+// what they had stored.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
-	for _, j := range s.left {
-		s.log.InfoContext(ctx, "submission from the spool resumed", "run", j.Run, "caller", j.Caller)
-		s.start(j)
-	}
 	err := s.serve(ctx, listener)
 	s.under.Wait()
-	s.jobs.Wait()
-	return errors.Join(err, s.Close())
+	return err
 }
 
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
@@ -174,11 +138,11 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	go func() { ended <- server.Serve(listener) }()
 	select {
 	case err := <-ended:
-		s.stop()
+		close(s.stopping)
 		return errors.Join(fmt.Errorf("serve: %w", err), server.Close())
 	case <-ctx.Done():
 	}
-	s.stop()
+	close(s.stopping)
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Stop)
 	defer cancel()
 	err := server.Shutdown(patience)
@@ -190,10 +154,4 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		err = errors.Join(err, served)
 	}
 	return err
-}
-
-// Close gives the spool back, of a server that is not run.
-func (s *Server) Close() error {
-	s.stop()
-	return s.spool.close()
 }

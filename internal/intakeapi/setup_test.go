@@ -30,6 +30,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/intakeapi"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
@@ -69,7 +70,6 @@ type world struct {
 	url    string
 	rdb    redis.UniversalClient
 	ledger *runs.Ledger
-	spool  string
 	log    *log
 	client *http.Client
 	server *intakeapi.Server
@@ -98,14 +98,14 @@ func (l *log) String() string {
 func newWorld(t testing.TB, change ...func(*intakeapi.Config)) *world {
 	t.Helper()
 	rdb := redistest.New(t)
-	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: runs.New(rdb), spool: filepath.Join(t.TempDir(), "spool"), log: &log{}}
+	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: runs.New(rdb), log: &log{}}
 	w.config = intakeapi.Config{
-		Redis: rdb, Ledger: w.ledger, Spool: w.spool, Version: "test",
+		Redis: rdb, Ledger: w.ledger, Version: "test",
 		Tokens: tokens(t, tokensFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 		Intake: intake.New(rdb, w.ledger),
 		// A test that waits for nothing to happen cannot fail; these are for those in
 		// which it does.
-		Limits: intakeapi.Limits{Look: 5 * time.Millisecond, Again: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
+		Limits: intakeapi.Limits{Look: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
 	}
 	for _, c := range change {
 		c(&w.config)
@@ -132,18 +132,14 @@ func tokens(t testing.TB, text string) *intakeapi.Tokens {
 	return all
 }
 
-// start starts a server, or another one on the same spool.
+// start starts a server, or the next one.
 func (w *world) start() {
 	w.t.Helper()
-	server, err := intakeapi.New(w.config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	listener, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.run(server, listener)
+	w.run(intakeapi.New(w.config), listener)
 }
 
 func (w *world) run(server *intakeapi.Server, listener net.Listener) {
@@ -335,7 +331,7 @@ func rows(n int) string {
 	return b.String()
 }
 
-// submit hands rows in for billing, and returns the run.
+// submit submits rows as billing, and returns the run.
 func (w *world) submit(key, body string) run {
 	w.t.Helper()
 	got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: key, body: w.body(body)})
@@ -343,22 +339,13 @@ func (w *world) submit(key, body string) run {
 	return got.run(w.t)
 }
 
-// sealed waits until all rows of a run are in, by its events.
+// sealed returns a run that was answered with: all of its rows are committed.
 func (w *world) sealed(id string) runs.Run {
 	w.t.Helper()
-	return w.until(id, func(r runs.Run) bool { return r.Sealed })
-}
-
-// until asks the ledger until a run is so.
-func (w *world) until(id string, so func(runs.Run) bool) (r runs.Run) {
-	w.t.Helper()
-	w.eventually(func() bool {
-		var err error
-		if r, err = w.ledger.Get(w.t.Context(), id); err != nil {
-			w.t.Fatal(err)
-		}
-		return so(r)
-	})
+	r, err := w.ledger.Get(w.t.Context(), id)
+	if err != nil || !r.Sealed {
+		w.t.Fatalf("run %+v, %v; want it committed", r, err)
+	}
 	return r
 }
 
@@ -383,20 +370,83 @@ func (w *world) settle(id, outcome, detail string, items ...int64) {
 	runstest.Settle(w.t, w.ledger, id, outcome, detail, items...)
 }
 
-// spooled are the files in the spool but for the lock.
-func (w *world) spooled() []string {
+// noRuns fails the test if Redis has a run.
+func (w *world) noRuns() {
 	w.t.Helper()
-	entries, err := os.ReadDir(w.spool)
-	if err != nil {
-		w.t.Fatal(err)
+	if all, err := w.ledger.List(context.WithoutCancel(w.t.Context())); err != nil || len(all) > 0 {
+		w.t.Errorf("runs %+v, %v; want none", all, err)
 	}
-	var names []string
-	for _, entry := range entries {
-		if entry.Name() != "lock" {
-			names = append(names, entry.Name())
+}
+
+// manyRows is a number of rows of which the first are stored before the last are read.
+const manyRows = ledger.SegmentRows + 1000
+
+// upload is a submission whose body is sent in pieces.
+type upload struct {
+	w    *world
+	rest *io.PipeWriter
+	cut  func() // closes the connection
+
+	ended chan struct{} // closed when there is an answer, or an error
+	got   response
+	err   error
+}
+
+// upload begins a submission.
+func (w *world) upload(key string) *upload {
+	w.t.Helper()
+	body, rest := io.Pipe()
+	u := &upload{w: w, rest: rest, ended: make(chan struct{})}
+	u.cut = func() { _ = rest.CloseWithError(io.ErrUnexpectedEOF) }
+	r := w.request(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: key, reader: body})
+	go func() {
+		defer close(u.ended)
+		defer body.Close()
+		var got *http.Response
+		if got, u.err = w.client.Do(r); u.err == nil {
+			u.got = w.read(r, got)
 		}
+	}()
+	w.t.Cleanup(func() {
+		u.cut()
+		<-u.ended
+	})
+	return u
+}
+
+// send sends a piece of the body, unless there is an answer already.
+func (u *upload) send(text string) *upload {
+	_, _ = io.WriteString(u.rest, text)
+	return u
+}
+
+// stored waits until n segments of a run are stored that is not committed, and returns its id.
+func (u *upload) stored(n int) (id string) {
+	u.w.t.Helper()
+	u.w.eventually(func() bool {
+		all, err := u.w.ledger.List(u.w.t.Context())
+		if err != nil {
+			u.w.t.Fatal(err)
+		}
+		for _, r := range all {
+			if run, err := u.w.ledger.Core().Get(u.w.t.Context(), ledger.RunID(r.ID)); err == nil && run.Staged() && run.Reserved >= n {
+				id = r.ID
+			}
+		}
+		return id != ""
+	})
+	return id
+}
+
+// answer ends the body and returns the answer.
+func (u *upload) answer() response {
+	u.w.t.Helper()
+	_ = u.rest.Close()
+	<-u.ended
+	if u.err != nil {
+		u.w.t.Fatal(u.err)
 	}
-	return names
+	return u.got
 }
 
 // enqueued counts the rows of the run that are to be executed: they are as soon as they are

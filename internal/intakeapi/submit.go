@@ -2,217 +2,120 @@ package intakeapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"net/http"
-	"net/url"
-	"regexp"
-	"strings"
-	"time"
-	"unicode/utf8"
+	"sync"
 
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
-	"orgops/tasks"
 )
 
-// submit takes rows in: POST /v1/runs/{kind}.
+// submit submits the rows of the body as a run: POST /v1/runs/{kind}. The rows are stored
+// in Redis while the body arrives, and 202 is answered when the run is committed. If the
+// server is killed before, no row starts, and the same request again completes the run.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
-	j, dry, err := s.order(r)
+	o, err := orderOf(r)
 	if err != nil {
 		return err
 	}
-	if !s.uploads.TryAcquire(1) {
-		return busy("uploads")
+	p, err := s.takePlace()
+	if err != nil {
+		return err
 	}
-	defer s.uploads.Release(1)
-	if s.full() {
-		return busy("pending submissions")
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload)
+	defer p.free()
+	// Longer than the body may take, so that a client who is too slow is told so.
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload+s.limits.Request)
 	defer cancel()
-	return s.take(ctx, w, r, j, dry)
-}
-
-// order is what a request asks for, as far as its head tells. dry: nothing is
-// to be submitted.
-func (s *Server) order(r *http.Request) (j *job, dry bool, err error) {
-	kind := r.PathValue("run")
-	if _, known := kindOf(kind); !known {
-		return nil, false, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(kind), strings.Join(kindNames(), ", "))
-	}
-	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "not_before", "dry_run")
+	rows, err := s.openBody(w, r)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	if dry, err = flagOf(query, "dry_run"); err != nil {
-		return nil, false, err
+	if o.dryRun {
+		err = s.answerPlan(ctx, w, o, rows)
+	} else {
+		err = s.store(s.traced(ctx, r), w, o, rows, p)
 	}
-	j, err = orderOf(callerOf(r.Context()), kind, query)
-	if err == nil {
-		err = checkType(r)
-	}
-	if err == nil && !dry {
-		j.Traceparent = traceparentOf(r)
-		j.Run, err = runOf(r, j.Caller)
-	}
-	return j, dry, err
-}
-
-func orderOf(caller Caller, kind string, query url.Values) (*job, error) {
-	j := newJob()
-	j.Caller, j.Kind, j.Tenant, j.Label, j.Received = caller.Name, kind, caller.tenant(), query.Get("label"), time.Now().UTC()
-	var err error
-	if query.Has("tenant") {
-		j.Tenant = query.Get("tenant")
-		if err := tasks.CheckTenant(j.Tenant); err != nil {
-			return nil, badRequest("The parameter tenant: %s.", err)
-		}
-	}
-	if err := caller.check(kind, j.Tenant); err != nil {
-		return nil, err
-	}
-	if err := checkLabel(j.Label); err != nil {
-		return nil, err
-	}
-	if j.SkipInvalid, err = flagOf(query, "skip_invalid"); err != nil {
-		return nil, err
-	}
-	if j.GiveUp, err = giveUpOf(query, kind); err != nil {
-		return nil, err
-	}
-	if j.NotBefore, err = notBeforeOf(query); err != nil {
-		return nil, err
-	}
-	if names := query.Get("ignore_columns"); names != "" {
-		j.Ignore = strings.Split(names, ",")
-	}
-	return j, nil
-}
-
-// longestLabel is how many characters of a label the ledger keeps.
-const longestLabel = 200
-
-func checkLabel(label string) error {
-	if utf8.RuneCountInString(label) > longestLabel || !utf8.ValidString(label) {
-		return badRequest("The parameter label must be text of at most %d characters.", longestLabel)
+	if err != nil {
+		rows.drain()
+		return s.submitProblem(err, p.committed)
 	}
 	return nil
 }
 
-func giveUpOf(query url.Values, kind string) (time.Duration, error) {
-	if !query.Has("give_up") {
-		return 0, nil
-	}
-	if kind != tasks.TypeVerify {
-		return 0, badRequest("The parameter give_up is only for runs of kind %s.", tasks.TypeVerify)
-	}
-	giveUp, err := time.ParseDuration(query.Get("give_up"))
-	if err != nil || giveUp <= 0 || giveUp%time.Second != 0 {
-		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.", shown(query.Get("give_up")))
-	}
-	return giveUp, nil
+// place is one of the submissions that are under way at a time.
+type place struct {
+	committed bool
+	free      func()
 }
 
-// notBeforeOf returns when the rows may start, the zero time for at once. A time in the
-// past is one too: the request may be a repeated one.
-func notBeforeOf(query url.Values) (time.Time, error) {
-	if !query.Has("not_before") {
-		return time.Time{}, nil
+// takePlace returns a place, or a problem if none is free.
+func (s *Server) takePlace() (*place, error) {
+	if !s.uploads.TryAcquire(1) {
+		return nil, busy("uploads")
 	}
-	at, err := time.Parse(time.RFC3339, query.Get("not_before"))
-	if err != nil {
-		return time.Time{}, badRequest("The parameter not_before must be a time such as 2026-12-01T02:00:00Z, not %s.", shown(query.Get("not_before")))
-	}
-	return at.UTC(), nil
+	return &place{free: sync.OnceFunc(func() { s.uploads.Release(1) })}, nil
 }
 
-var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-// runOf is the id of the run that the request's Idempotency-Key stands for, a
-// hash of caller and key: whoever has a key of another's has not his run. The
-// key may be in quotes, as the header's draft (draft-ietf-httpapi-idempotency-
-// key-header) writes it. That is also where the statuses come from: 400 without
-// a key, 422 for one that was used for something else.
-func runOf(r *http.Request, caller string) (string, error) {
-	given := r.Header.Values("Idempotency-Key")
-	if len(given) == 0 {
-		return "", badRequest("The header Idempotency-Key is missing. Choose a unique key for this submission, such as a UUID. A repeated request with the same key returns the same run.")
+// intake returns an intake that frees the place when the rows are committed: to read them
+// back takes two seconds, for which others need not wait.
+func (s *Server) intake(p *place) intake.Intake {
+	i := s.cfg.Intake
+	i.Committed = func() {
+		p.committed = true
+		p.free()
 	}
-	key := given[0]
-	if len(key) > 1 && strings.HasPrefix(key, `"`) && strings.HasSuffix(key, `"`) {
-		key = key[1 : len(key)-1]
-	}
-	if len(given) > 1 || !keyPattern.MatchString(key) {
-		return "", badRequest("The header Idempotency-Key must have 1 to 64 letters, digits, - or _.")
-	}
-	sum := sha256.Sum256([]byte("orgops run\x00" + caller + "\x00" + key))
-	return hex.EncodeToString(sum[:16]), nil
+	return i
 }
 
-// take receives the body, checks it and takes the submission over.
-func (s *Server) take(ctx context.Context, w http.ResponseWriter, r *http.Request, j *job, dry bool) error {
-	u, err := s.spool.receive()
+// store submits the rows and answers with the run.
+func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, rows *body, p *place) error {
+	settings, seen, err := pace.Announced(ctx, s.cfg.Redis, o.run.Tenant)
 	if err != nil {
 		return err
 	}
-	defer u.end()
-	if err := s.receiveBody(w, r, u); err != nil {
-		return err
+	if o.run.GiveUp == 0 {
+		o.run.GiveUp = settings.GiveUp
 	}
-	j.Rows = u.name()
-	in, err := s.input(ctx, j)
+	aboutOf(ctx).run = o.run.ID
+	submitted, err := s.intake(p).Submit(ctx, o.input(rows, s.limits), o.run)
 	if err != nil {
 		return err
 	}
-	checked, err := s.check(ctx, in)
-	defer func() { _ = checked.Close() }()
+	run, err := s.own(ctx, o.run.ID)
+	if err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "rows submitted",
+		"run", run.ID, "caller", run.Caller, "rows", submitted.Rows, "tasks", submitted.Tasks, "settled_before", submitted.Settled)
+	j := runAsJSON(run)
+	j.Submission = submittedAsJSON(submitted.Found, seen)
+	answerRun(w, j)
+	return nil
+}
+
+// submitProblem returns the error of a submission as the client gets it. committed says that
+// all rows were stored, and were to be read back: the same request stores again what Redis
+// has lost of them.
+func (s *Server) submitProblem(err error, committed bool) error {
+	_, missing := errors.AsType[*ledger.MissingError](err)
+	var p *problem
 	switch {
-	case checked.Rows > s.limits.MaxRows:
-		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "The body has %d rows; one run takes at most %d. Submit them as several runs.", checked.Rows, s.limits.MaxRows)
-	case err != nil:
+	case committed:
+		return storeProblem(err)
+	case errors.Is(err, intake.ErrTooManyRows):
+		p = newProblem(http.StatusRequestEntityTooLarge, "too-large", "The body has too many rows: one run takes at most %d. Submit them as several runs.", s.limits.MaxRows)
+	case missing: // another request has replaced rows of this one
+		p = newProblem(http.StatusConflict, "state",
+			"Another request stored other rows under this Idempotency-Key at the same time. Repeat one of the two, and send the other with a key of its own.")
+	case isNotFound(err): // another request created the run, failed, and deleted it
+		p = newProblem(http.StatusServiceUnavailable, "busy", "Another request with this Idempotency-Key failed at the same time. Repeat the request in a moment.")
+		p.retryAfter = retryAfter
+	default:
 		return err
-	case dry:
-		return s.answerPlan(ctx, w, j, in, checked)
 	}
-	j.Digest = checked.Digest
-	aboutOf(ctx).run = j.Run
-	run, seen, err := s.takeOver(ctx, j, u, in, checked)
-	if err != nil {
-		return err
-	}
-	told := runAsJSON(run)
-	told.Submission = &submittedJSON{
-		Rows: checked.Rows, Invalid: checked.Invalid.Total, InvalidRows: rowsAsJSON(checked.Invalid.First),
-		Duplicates: checked.Duplicates.Total, DuplicateRows: duplicatesAsJSON(checked.Duplicates), WorkerSeen: seen,
-	}
-	answerRun(w, told)
-	return nil
-}
-
-// takeOver begins the run and takes the submission over. What is kept is on the disk
-// before the run is begun, so that a full disk leaves no run behind.
-func (s *Server) takeOver(ctx context.Context, j *job, u *upload, in intake.Input, checked intake.Checked) (run runs.Run, seen bool, err error) {
-	settings, seen, err := pace.Announced(ctx, s.cfg.Redis, j.Tenant)
-	if err != nil {
-		return run, seen, err
-	}
-	if j.GiveUp == 0 {
-		j.GiveUp = settings.GiveUp
-	}
-	if err := u.stage(j); err != nil {
-		return run, seen, err
-	}
-	run, _, err = s.cfg.Intake.Begin(ctx, in, checked, j.asRun())
-	if err == nil && run.Caller != j.Caller { // by hand, under the same id
-		err = &runs.MismatchError{Run: run.ID, Member: "caller"}
-	}
-	if err != nil || run.Sealed && !run.Incomplete {
-		return run, seen, err
-	}
-	_, err = s.accept(j, u)
-	return run, seen, err
+	p.cause = err
+	return p
 }
 
 // answerRun answers with a run that was submitted, now or before.
@@ -225,10 +128,10 @@ func answerRun(w http.ResponseWriter, j runJSON) {
 	answerJSON(w, status, j)
 }
 
-// submittedJSON is what was found of the rows of a body.
+// submittedJSON is what reading the rows of a body has shown.
 type submittedJSON struct {
-	Rows          int64           `json:"rows"`         // of the body
-	Invalid       int64           `json:"invalid"`      // of these, bad ones; with skip_invalid=1
+	Rows          int64           `json:"rows"`
+	Invalid       int64           `json:"invalid"`      // with skip_invalid=1
 	InvalidRows   []rowJSON       `json:"invalid_rows"` // the first of them
 	Duplicates    int64           `json:"duplicates"`   // rows that are no work of their own
 	DuplicateRows []duplicateJSON `json:"duplicate_rows"`
@@ -240,40 +143,17 @@ type duplicateJSON struct {
 	SameAs int `json:"same_as_line"`
 }
 
+func submittedAsJSON(f intake.Found, workerSeen bool) *submittedJSON {
+	return &submittedJSON{
+		Rows: f.Rows, Invalid: f.Invalid.Total, InvalidRows: rowsAsJSON(f.Invalid.First),
+		Duplicates: f.Duplicates.Total, DuplicateRows: duplicatesAsJSON(f.Duplicates), WorkerSeen: workerSeen,
+	}
+}
+
 func duplicatesAsJSON(d intake.Duplicates) []duplicateJSON {
 	all := make([]duplicateJSON, 0, len(d.First))
 	for _, one := range d.First {
 		all = append(all, duplicateJSON(one))
 	}
 	return all
-}
-
-// planJSON is what rows would come to.
-type planJSON struct {
-	DryRun      bool      `json:"dry_run"`
-	Kind        string    `json:"kind"`
-	Tenant      string    `json:"tenant"`
-	Rows        int64     `json:"rows"`
-	Invalid     int64     `json:"invalid"`
-	InvalidRows []rowJSON `json:"invalid_rows"`
-	Duplicates  int64     `json:"duplicates"`
-	Tasks       int64     `json:"tasks"`
-	APICalls    int64     `json:"api_calls"` // where nothing is tried again
-}
-
-// answerPlan says what the rows would come to, and changes nothing.
-func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, j *job, in intake.Input, checked intake.Checked) error {
-	settings, _, err := pace.Announced(ctx, s.cfg.Redis, j.Tenant)
-	if err != nil {
-		return err
-	}
-	plan, err := in.Plan(checked, settings.MaxClientsPerRequest)
-	if err != nil {
-		return err
-	}
-	answerJSON(w, http.StatusOK, planJSON{
-		DryRun: true, Kind: j.Kind, Tenant: j.Tenant, Rows: plan.Rows, Invalid: plan.Invalid, InvalidRows: rowsAsJSON(checked.Invalid.First),
-		Duplicates: plan.Duplicates, Tasks: plan.Tasks, APICalls: plan.Calls,
-	})
-	return nil
 }

@@ -3,14 +3,10 @@ package intakeapi_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +14,6 @@ import (
 
 	"orgops/internal/intakeapi"
 	"orgops/internal/pace"
-	"orgops/internal/redistest"
 )
 
 func zipped(t testing.TB, text string) string {
@@ -71,21 +66,19 @@ func TestSubmit(t *testing.T) {
 			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify" + query("label", "spring"), token: billing, key: "k1", body: test.body, header: test.header})
 			got.want(t, http.StatusAccepted, "")
 			told := got.run(t)
-			if got.Header.Get("Location") != "/v1/runs/"+told.Run || told.Label != "spring" || told.Tenant != "default" || told.Submission.Rows != 1 {
+			if got.Header.Get("Location") != "/v1/runs/"+told.Run || told.Label != "spring" || told.Tenant != "default" || told.State != "open" || told.Rows == nil || *told.Rows != 1 || told.Submission.Rows != 1 {
 				t.Errorf("Location %q, run %+v", got.Header.Get("Location"), told)
 			}
 			r := w.sealed(told.Run)
 			if r.Total != 1 || r.Caller != "billing" || w.enqueued(r, "default.dns.fast") != 1 {
 				t.Errorf("run %+v, %d rows enqueued; want a row, billing's, and enqueued", r, w.enqueued(r, "default.dns.fast"))
 			}
-			w.eventually(func() bool { return len(w.spooled()) == 0 })
-			w.stop()
 		})
 	}
 }
 
 func TestSubmitRefuses(t *testing.T) {
-	big := rows(2000) // 82 KB
+	big := rows(1) + strings.Repeat("x", 80_000)
 	tests := []struct {
 		name    string
 		call    call
@@ -134,12 +127,7 @@ func TestSubmitRefuses(t *testing.T) {
 			if !strings.Contains(got.body, test.detail) {
 				t.Errorf("%q is not in %s", test.detail, got.body)
 			}
-			if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 {
-				t.Errorf("runs %v, %v; want none", all, err)
-			}
-			if left := w.spooled(); len(left) > 0 {
-				t.Errorf("left in the spool: %q", left)
-			}
+			w.noRuns()
 		})
 	}
 }
@@ -170,9 +158,7 @@ func testBadRows(t *testing.T, kind string) {
 	if told.BadRows != 60 || len(told.Rows) != 50 || told.Rows[0].Line != 3 || told.Rows[0].Message != w.body("discovery_domain_id is missing") {
 		t.Errorf("told of %d rows, %d of them: %+v", told.BadRows, len(told.Rows), told.Rows[0])
 	}
-	if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 || len(w.spooled()) > 0 {
-		t.Fatalf("runs %v, %v, spool %q; want nothing", all, err, w.spooled())
-	}
+	w.noRuns()
 
 	// The key is free still, and the good row can go in without the bad ones.
 	c.path += "?skip_invalid=1"
@@ -230,37 +216,6 @@ func testSameKey(t *testing.T, kind string) {
 	})
 }
 
-// TestAtOnce has one submission sent by many at once: one run, each row once.
-func TestAtOnce(t *testing.T) { eachKind(t, testAtOnce) }
-
-func testAtOnce(t *testing.T, kind string) {
-	w := newWorld(t)
-	w.kind = kind
-	body := w.body(rows(1500))
-	var senders sync.WaitGroup
-	var mu sync.Mutex
-	ids := map[string]int{}
-	for range 8 {
-		senders.Go(func() {
-			got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: body})
-			got.want(t, 202, "")
-			mu.Lock()
-			defer mu.Unlock()
-			ids[got.run(t).Run]++
-		})
-	}
-	senders.Wait()
-	if len(ids) != 1 {
-		t.Fatalf("runs %v, want one", ids)
-	}
-	for id := range ids {
-		if r := w.sealed(id); r.Total != 1500 || w.enqueued(r, "default.dns") != 1500 {
-			t.Errorf("%d rows, %d enqueued; want 1500 of each", r.Total, w.enqueued(r, "default.dns"))
-		}
-	}
-	w.eventually(func() bool { return len(w.spooled()) == 0 })
-}
-
 func TestDryRun(t *testing.T) {
 	w := newWorld(t)
 	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?dry_run=1&skip_invalid=1", token: billing, body: rows(3) + "org_x\n"})
@@ -276,9 +231,7 @@ func TestDryRun(t *testing.T) {
 	if diff := cmp.Diff(want, plan); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 || len(w.spooled()) > 0 {
-		t.Errorf("runs %v, %v, spool %q; want nothing", all, err, w.spooled())
-	}
+	w.noRuns()
 }
 
 func TestGiveUp(t *testing.T) {
@@ -297,177 +250,4 @@ func TestGiveUp(t *testing.T) {
 	if !strings.Contains(got.body, `"worker_seen":true`) {
 		t.Errorf("the worker was not seen: %s", got.body)
 	}
-}
-
-// TestDisk holds that a disk which takes nothing leaves nothing.
-func TestDisk(t *testing.T) {
-	for _, test := range []struct {
-		err    error
-		status int
-	}{{syscall.ENOSPC, 507}, {syscall.EIO, 503}} {
-		t.Run(test.err.Error(), func(t *testing.T) {
-			w := newWorld(t)
-			w.server.FailWrites(test.err)
-			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)})
-			got.want(t, test.status, "spool")
-			if got.Header.Get("Retry-After") == "" {
-				t.Error("it is not told when to try again")
-			}
-			if all, err := w.ledger.List(t.Context()); err != nil || len(all) > 0 || len(w.spooled()) > 0 {
-				t.Errorf("runs %v, %v, spool %q; want nothing", all, err, w.spooled())
-			}
-		})
-	}
-}
-
-// TestSlowBody sends a part of a body, and no more.
-func TestSlowBody(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Idle = 20 * time.Millisecond })
-	body, rest := io.Pipe()
-	defer rest.Close()
-	go func() { _, _ = io.WriteString(rest, rows(2)) }()
-	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", reader: body})
-	got.want(t, 408, "body-timeout")
-	if left := w.spooled(); len(left) > 0 {
-		t.Errorf("left in the spool: %q", left)
-	}
-}
-
-// TestPatience holds that the pause for the next bytes is no limit on the
-// request: the check and the answer come after them.
-func TestPatience(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Idle = 200 * time.Millisecond })
-	release := w.server.HoldChecks()
-	answered := make(chan response)
-	go func() {
-		answered <- w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(2)})
-	}()
-	select {
-	case got := <-answered:
-		t.Fatalf("answered before the check: %d %s", got.StatusCode, got.body)
-	case <-time.After(400 * time.Millisecond):
-	}
-	release()
-	got := <-answered
-	got.want(t, 202, "")
-}
-
-// TestUploads holds the number of bodies at a time.
-func TestUploads(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Uploads = 1 })
-	body, rest := io.Pipe()
-	answered := make(chan response)
-	go func() {
-		answered <- w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "first", reader: body})
-	}()
-	if _, err := io.WriteString(rest, rows(1)); err != nil { // returns when it is being received
-		t.Fatal(err)
-	}
-	w.eventually(func() bool { return len(w.spooled()) == 1 })
-	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "second", body: rows(1)})
-	got.want(t, 503, "busy")
-	if got.Header.Get("Retry-After") != "5" {
-		t.Errorf("Retry-After %q, want 5", got.Header.Get("Retry-After"))
-	}
-	_ = rest.Close()
-	(<-answered).want(t, 202, "")
-}
-
-// TestPending holds the number of submissions that wait.
-func TestPending(t *testing.T) {
-	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Pending = 2 })
-	release := w.server.HoldHandIns()
-	for i := range 2 {
-		w.submit(fmt.Sprint("k", i), rows(1))
-	}
-	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k2", body: rows(1)})
-	got.want(t, 503, "busy")
-	release()
-}
-
-// TestTraceparent: rows are submitted as of whoever asked, by the next server too where
-// this one was stopped before.
-func TestTraceparent(t *testing.T) {
-	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	for _, test := range []struct{ name, header, want string }{
-		{"there", parent, parent},
-		{"none", "", ""},
-		{"too long", strings.Repeat("0", 129), ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			traced := make(chan string, 1)
-			w := newWorld(t, func(c *intakeapi.Config) {
-				c.Trace = func(ctx context.Context, traceparent string) context.Context {
-					traced <- traceparent
-					return ctx
-				}
-			})
-			w.server.HoldHandIns()
-			header := http.Header{"Traceparent": {test.header}}
-			got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k1", body: rows(1), header: header})
-			got.want(t, http.StatusAccepted, "")
-			w.stop()
-			w.start()
-			if got := <-traced; got != test.want {
-				t.Errorf("submitted as of %q, want %q", got, test.want)
-			}
-		})
-	}
-}
-
-// TestRedisAway holds that a submission is refused, and can be sent again.
-func TestRedisAway(t *testing.T) {
-	mini := redistest.Mini(t)
-	w := newWorld(t)
-	mini.SetError("LOADING Redis is loading the dataset in memory")
-	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)})
-	got.want(t, 503, "store")
-	if strings.Contains(got.body, "LOADING") {
-		t.Errorf("a stranger is told of the store's insides: %s", got.body)
-	}
-	if left := w.spooled(); len(left) > 0 {
-		t.Errorf("left in the spool: %q", left)
-	}
-	mini.SetError("")
-	w.sealed(w.submit("k", rows(1)).Run)
-}
-
-// TestHandInIsTriedAgain has Redis away between 202 and the submission.
-func TestHandInIsTriedAgain(t *testing.T) { eachKind(t, testHandInIsTriedAgain) }
-
-func testHandInIsTriedAgain(t *testing.T, kind string) {
-	mini := redistest.Mini(t)
-	w := newWorld(t)
-	w.kind = kind
-	release := w.server.HoldHandIns()
-	run := w.submit("k", rows(3))
-	mini.SetError("LOADING Redis is loading the dataset in memory")
-	release()
-	w.eventually(func() bool { return strings.Contains(w.log.String(), "submission failed, retrying") })
-	mini.SetError("")
-	if r := w.sealed(run.Run); r.Total != 3 {
-		t.Errorf("%d rows, want 3", r.Total)
-	}
-}
-
-// TestCancelledOnTheWay has a run cancelled before its rows are in.
-func TestCancelledOnTheWay(t *testing.T) { eachKind(t, testCancelledOnTheWay) }
-
-func testCancelledOnTheWay(t *testing.T, kind string) {
-	w := newWorld(t)
-	w.kind = kind
-	release := w.server.HoldHandIns()
-	run := w.submit("k", rows(3))
-	got := w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/cancel", token: billing})
-	got.want(t, 200, "")
-	if !got.run(t).Cancelled || got.run(t).State != "ended" {
-		t.Errorf("run %+v, want it cancelled", got.run(t))
-	}
-	release()
-	w.eventually(func() bool { return len(w.spooled()) == 0 })
-	r, err := w.ledger.Get(t.Context(), run.Run)
-	if err != nil || r.Total != 0 || r.CancelledAt.IsZero() {
-		t.Errorf("run %+v, %v; want it cancelled without rows", r, err)
-	}
-	w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(3))}).want(t, 200, "")
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -13,6 +14,10 @@ type staged struct {
 	packed packed
 	// results are those of rows that were settled when they were submitted, by row.
 	results []rowResult
+	// settled is the number of results that were stored before.
+	settled int
+	// late means that more results come later: see [Stager.AwaitResults].
+	late bool
 	// dues are the due times of rows that are not due at once, by row.
 	dues []rowDue
 	// order is the order of release, first that of the rows with a due time; nil: that of the
@@ -101,7 +106,7 @@ func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
 	seg := run.segment(s.number)
 	args := []any{
 		seg.String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
-		flag(s.last), flag(len(s.dues)+len(s.results) > 0), s.order, len(s.dues),
+		flag(s.last), flag(s.late || len(s.dues)+len(s.results) > 0), s.order, len(s.dues),
 	}
 	for _, chunk := range s.packed.chunks {
 		args = append(args, chunk)
@@ -113,7 +118,7 @@ func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
 	if err == nil {
 		err = l.stageDues(ctx, run, s)
 	}
-	if err != nil {
+	if err != nil || len(s.results) == 0 {
 		return err
 	}
 	return l.stageResults(ctx, run, s)
@@ -128,7 +133,7 @@ func (l *Ledger) stageDues(ctx context.Context, run Run, s staged) error {
 	for left := s.dues; len(left) > 0; {
 		page := left[:min(duesPage, len(left))]
 		left = left[len(page):]
-		args := []any{s.packed.sum.append(nil), flag(len(left)+len(s.results) == 0)}
+		args := []any{s.packed.sum.append(nil), flag(!s.late && len(left)+len(s.results) == 0)}
 		for _, d := range page {
 			args = append(args, d.Due.UnixMilli(), int(d.Row))
 		}
@@ -144,15 +149,20 @@ func (l *Ledger) stageDues(ctx context.Context, run Run, s staged) error {
 }
 
 // stageResults settles the rows of a staged segment whose results are known. The segment
-// cannot be committed before the last of them is stored.
+// cannot be committed before the last of them is stored. If rows are settled then that have
+// no result here, an earlier producer has staged other rows: the error is a [MismatchError].
 func (l *Ledger) stageResults(ctx context.Context, run Run, s staged) error {
-	for left := s.results; len(left) > 0; {
+	for left := s.results; ; {
 		n, bytes := 0, 0
 		for n < min(len(left), scriptRows) && (n == 0 || bytes+left[n].bytes() <= scriptBytes) {
 			bytes += left[n].bytes()
 			n++
 		}
-		args := []any{s.packed.sum.append(nil), flag(n == len(left))}
+		all := ""
+		if n == len(left) && !s.late {
+			all = strconv.Itoa(s.settled + len(s.results))
+		}
+		args := []any{s.packed.sum.append(nil), all}
 		for _, r := range left[:n] {
 			args = append(args, int(r.Row), string(r.Result.Outcome), r.Result.stored())
 		}
@@ -160,12 +170,10 @@ func (l *Ledger) stageResults(ctx context.Context, run Run, s staged) error {
 		if err == nil && a.status() == "mismatch" {
 			err = mismatch(run, s.packed.sum)
 		}
-		if err != nil {
+		if left = left[n:]; err != nil || len(left) == 0 {
 			return err
 		}
-		left = left[n:]
 	}
-	return nil
 }
 
 func mismatch(run Run, sum Sum) error {

@@ -36,8 +36,20 @@ type Stager struct {
 
 	grouping grouping
 
+	compares bool // with the rows of a committed run, instead of staging
+	late     lateResults
+
 	recent      []recent // segments that Redis may still lose, oldest first
 	recentBytes int
+}
+
+// lateResults are results of rows that are known after all rows were added.
+type lateResults struct {
+	awaited bool
+	number  int   // of the first segment whose results are not stored
+	before  int64 // rows of the segments before it
+	results []rowResult
+	early   []int // results of each segment that were known when its rows were added
 }
 
 // recent is a segment that was staged a moment ago.
@@ -73,6 +85,17 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
 		return nil, fmt.Errorf("run %s: read staged segments: %w", run.ID, err)
 	}
 	return s, nil
+}
+
+// NewComparer returns a stager for a committed run that stores nothing: it compares the rows
+// that are added with those of the run. If they differ, or their number does, the error of
+// Add or Commit is a [MismatchError].
+func (l *Ledger) NewComparer(ctx context.Context, run Run) (*Stager, error) {
+	stored, err := l.Sums(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return &Stager{ledger: l, run: run, stored: stored, compares: true}, nil
 }
 
 // Rows returns the number of rows that were added.
@@ -135,14 +158,80 @@ func (s *Stager) Group(most int, key func(row []byte) string) {
 	s.grouping = grouping{most: most, key: key}
 }
 
+// AwaitResults lets [Stager.Settle] settle rows after all of them were added. No segment can
+// be committed before Commit has stored the last of these results. It is called before the
+// first Add.
+func (s *Stager) AwaitResults() { s.late.awaited = true }
+
+// Settle settles a row by its number in the run, such as a duplicate of another. It is called
+// after the last Add, in the order of the rows, for rows that were not settled when they were
+// added. It needs [Stager.AwaitResults].
+func (s *Stager) Settle(ctx context.Context, row int64, r Result) error {
+	if err := r.validate(); err != nil {
+		return fmt.Errorf("run %s: row %d: %w", s.run.ID, row, err)
+	}
+	if err := s.end(ctx); err != nil {
+		return err
+	}
+	late := &s.late
+	for late.number < len(s.sums) && row >= late.before+int64(s.sums[late.number].Rows) {
+		if err := s.settleSegment(ctx); err != nil {
+			return err
+		}
+	}
+	if !late.awaited || row < late.before || late.number == len(s.sums) {
+		return fmt.Errorf("run %s: settle row %d: want rows in their order, and AwaitResults before them", s.run.ID, row)
+	}
+	r.Evidence = bytes.Clone(r.Evidence)
+	late.results = append(late.results, rowResult{Row: Row(row - late.before), Result: r})
+	return nil
+}
+
+// settleSegment stores the late results of the next segment.
+func (s *Stager) settleSegment(ctx context.Context) error {
+	late := &s.late
+	number, sum, results := late.number, s.sums[late.number], late.results
+	late.number, late.before, late.results = number+1, late.before+int64(sum.Rows), nil
+	if s.compares {
+		return nil
+	}
+	err := s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: sum}, results: results, settled: late.early[number]})
+	if err != nil {
+		return fmt.Errorf("run %s: settle rows of segment %d: %w", s.run.ID, number, err)
+	}
+	for i := range s.recent {
+		if r := &s.recent[i]; r.number == number {
+			r.late, r.results = false, append(r.results, results...)
+		}
+	}
+	return nil
+}
+
 // Commit stages the last segment and commits the run.
 func (s *Stager) Commit(ctx context.Context) (Run, error) {
-	if len(s.rows) > 0 {
-		if err := s.flush(ctx, true); err != nil {
+	if err := s.end(ctx); err != nil {
+		return Run{}, err
+	}
+	for s.late.awaited && s.late.number < len(s.sums) {
+		if err := s.settleSegment(ctx); err != nil {
 			return Run{}, err
 		}
 	}
-	return s.ledger.Commit(ctx, s.run, s.sums)
+	if !s.compares {
+		return s.ledger.Commit(ctx, s.run, s.sums)
+	}
+	if len(s.sums) != len(s.stored) {
+		return Run{}, &MismatchError{Run: s.run.ID, Member: "rows", Have: fmt.Sprintf("%d rows", s.run.Rows), Want: fmt.Sprintf("%d rows", s.Rows())}
+	}
+	return s.run, nil
+}
+
+// end stages the last segment.
+func (s *Stager) end(ctx context.Context) error {
+	if len(s.rows) == 0 {
+		return nil
+	}
+	return s.flush(ctx, true)
 }
 
 // Verify reads back the committed run. It stages and commits again the segments that
@@ -188,10 +277,14 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	if err == nil && number >= MaxSegments {
 		err = fmt.Errorf("want at most %d segments", MaxSegments)
 	}
-	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues}
+	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues, late: s.late.awaited}
 	segment.order = s.grouping.order(s.rows, s.settled, s.dues)
 	switch {
 	case err != nil:
+	case s.compares:
+		if number >= len(s.stored) || s.stored[number] != p.sum {
+			err = mismatch(s.run, p.sum)
+		}
 	case last || number >= len(s.stored) || s.stored[number] != p.sum || len(s.dues) > 0:
 		err = s.ledger.stage(ctx, s.run, segment)
 	default: // an earlier producer may have been killed before it stored every result
@@ -201,6 +294,7 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 		return fmt.Errorf("run %s: stage segment %d: %w", s.run.ID, number, err)
 	}
 	s.remember(segment)
+	s.late.early = append(s.late.early, len(segment.results))
 	s.sums = append(s.sums, p.sum)
 	s.rows, s.data, s.settled, s.dues = s.rows[:0], s.data[:0], nil, nil // remember keeps the latter two
 	return nil

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"orgops/internal/ledger"
@@ -139,6 +140,168 @@ func TestStagerCannotStageARunThatRedisLost(t *testing.T) {
 	}
 	if err := s.Verify(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("verify: %v, want %v", err, ledger.ErrNotFound)
+	}
+}
+
+// settleLate adds rows, settles the last row of each segment after that, and commits.
+func (w *worker) settleLate(run ledger.Run, rows [][]byte, late ...int64) (*ledger.Stager, ledger.Run, error) {
+	w.t.Helper()
+	s, err := w.NewStager(w.t.Context(), run)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s.AwaitResults()
+	for i, row := range rows {
+		if i == 1 {
+			err = s.AddSettled(w.t.Context(), row, ledger.Result{Outcome: "invalid"})
+		} else {
+			err = s.Add(w.t.Context(), row)
+		}
+		if err != nil {
+			return s, run, err
+		}
+	}
+	for _, row := range late {
+		if err := s.Settle(w.t.Context(), row, ledger.Result{Outcome: "unchanged", Detail: "a duplicate"}); err != nil {
+			return s, run, err
+		}
+	}
+	run, err = s.Commit(w.t.Context())
+	return s, run, err
+}
+
+func TestStagerSettlesRowsLater(t *testing.T) {
+	const n = 2*ledger.SegmentRows + 10
+	rows := content(0, n)
+	for _, tt := range []struct {
+		name string
+		late []int64
+		fits bool
+	}{
+		{"none", nil, true},
+		{"in the last segment", []int64{n - 1}, true},
+		{"in the first two segments", []int64{0, 2, ledger.SegmentRows - 1, ledger.SegmentRows}, true},
+		{"every row of a segment", span(ledger.SegmentRows, 2*ledger.SegmentRows), true},
+		{"not in order", []int64{ledger.SegmentRows, 5}, false},
+		{"a row that was not added", []int64{n}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorker(t)
+			s, run, err := w.settleLate(w.create("a"), rows, tt.late...)
+			if !tt.fits {
+				if err == nil {
+					t.Error("want an error")
+				}
+				return
+			}
+			if err == nil {
+				err = s.Verify(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts, err := w.Counts(t.Context(), run)
+			if err != nil || counts["unchanged"] != int64(len(tt.late)) || counts["invalid"] != 1 {
+				t.Errorf("counts %v, %v; want %d unchanged", counts, err, len(tt.late))
+			}
+		})
+	}
+}
+
+// span returns the numbers from first on, below past.
+func span(first, past int64) (all []int64) {
+	for i := first; i < past; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+// TestStagerAwaitsResults commits nothing of a segment whose later results are not stored.
+func TestStagerAwaitsResults(t *testing.T) {
+	w := newWorker(t)
+	rows := content(0, ledger.SegmentRows+1)
+	run := w.create("a")
+	s, err := w.NewStager(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitResults()
+	for _, row := range rows { // killed: the first segment is staged
+		if err := s.Add(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, err := w.Stage(t.Context(), run, 1, true, rows[ledger.SegmentRows:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := w.Stage(t.Context(), run, 0, false, rows[:ledger.SegmentRows]); err != nil {
+		t.Fatal(err)
+	} else if _, err := w.Commit(t.Context(), run, []ledger.Sum{first, sum}); err == nil {
+		t.Error("a segment was committed that awaits results")
+	}
+	if _, run, err := w.settleLate(run, rows); err != nil || run.Rows != int64(len(rows)) {
+		t.Errorf("%d rows, %v", run.Rows, err)
+	}
+}
+
+// TestStagerRefusesResultsOfOthers continues a run of which a producer of other rows has
+// settled a row.
+func TestStagerRefusesResultsOfOthers(t *testing.T) {
+	w := newWorker(t)
+	first, second := content(0, ledger.SegmentRows), content(ledger.SegmentRows, 10)
+	run := w.create("a")
+	s, err := w.NewStager(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitResults()
+	for _, row := range slices.Concat(first, second) {
+		if err := s.Add(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The row of the second segment is not stored, but the first one's is.
+	if err := errors.Join(s.Settle(t.Context(), 3, ledger.Result{Outcome: "unchanged"}), s.Settle(t.Context(), ledger.SegmentRows, ledger.Result{Outcome: "unchanged"})); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = w.settleLate(run, slices.Concat(first, content(0, 3)))
+	if _, differs := errors.AsType[*ledger.MismatchError](err); !differs {
+		t.Errorf("%v, want a mismatch", err)
+	}
+}
+
+func TestComparer(t *testing.T) {
+	w := newWorker(t)
+	rows := content(0, ledger.SegmentRows+10)
+	_, run, err := w.settleLate(w.create("a"), rows, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := slices.Clone(rows)
+	other[ledger.SegmentRows+3] = []byte("other")
+	for name, tt := range map[string]struct {
+		rows [][]byte
+		same bool
+	}{
+		"the same": {rows, true}, "another row": {other, false}, "a row less": {rows[1:], false},
+		"a segment less": {rows[:ledger.SegmentRows], false}, "a row more": {append(slices.Clone(rows), nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := w.NewComparer(t.Context(), run)
+			for _, row := range tt.rows {
+				err = errors.Join(err, s.Add(t.Context(), row))
+			}
+			if err == nil {
+				_, err = s.Commit(t.Context())
+			}
+			if _, differs := errors.AsType[*ledger.MismatchError](err); differs == tt.same || err != nil && !differs {
+				t.Errorf("%v; the same: %v", err, tt.same)
+			}
+			if counts, err := w.Counts(t.Context(), run); err != nil || counts.Settled() != 2 {
+				t.Errorf("counts %v, %v", counts, err)
+			}
+		})
 	}
 }
 

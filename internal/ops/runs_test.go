@@ -88,19 +88,8 @@ func (d *desk) handIn(id, kind, rows string) runs.Run {
 	if !ok {
 		d.t.Fatalf("no kind %q", kind)
 	}
-	in := intake.Input{Name: "rows", Kind: k, SkipInvalid: true, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(rows)), nil }}
-	checked, err := in.Check()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	run, _, err := d.taker.Begin(d.t.Context(), in, checked, intake.Run{ID: id, Tenant: "default", Label: "label of " + id})
-	if err == nil {
-		_, err = d.taker.HandIn(d.t.Context(), in, checked, run)
-	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if err := checked.Close(); err != nil {
+	in := intake.Input{Name: "rows", Kind: k, SkipInvalid: true, Rows: strings.NewReader(rows)}
+	if _, err := d.taker.Submit(d.t.Context(), in, intake.Run{ID: id, Tenant: "default", Label: "label of " + id}); err != nil {
 		d.t.Fatal(err)
 	}
 	return d.run(id)

@@ -1,6 +1,7 @@
--- ARGV: sum, 1 if no more results are to come, then for each row: row, outcome, result.
--- Settles rows of a staged segment whose results were known when they were submitted. A
--- committed segment stays as it is: it was committed with its results.
+-- ARGV: sum, how many rows are settled then or '' if more results are to come, then for
+-- each row: row, outcome, result. Settles rows of a staged segment whose results were known
+-- when they were submitted. The answer is 'mismatch' if others are settled, by a producer
+-- of other rows. A committed segment stays as it is: it was committed with its results.
 local h = redis.call('HMGET', head, 'sum', 'v')
 if not h[1] then return {'missing'} end
 if h[1] ~= ARGV[1] then return {'mismatch'} end
@@ -8,5 +9,8 @@ if h[2] then return {'ok'} end
 for i = 3, #ARGV, 3 do
   if redis.call('GETBIT', settled, ARGV[i]) == 0 then settle(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 end
-if ARGV[2] == '1' then redis.call('HDEL', head, 'awaits') end
+if ARGV[2] ~= '' then
+  if redis.call('HGET', head, 'settled') ~= ARGV[2] then return {'mismatch'} end
+  redis.call('HDEL', head, 'awaits')
+end
 return {'ok'}

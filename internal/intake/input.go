@@ -1,0 +1,241 @@
+package intake
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// Input is rows to be submitted as one run. They are read once.
+type Input struct {
+	// Name is the file's name, for errors.
+	Name     string
+	Rows     io.Reader
+	Kind     tasks.Kind
+	Defaults tasks.Defaults
+	// Ignore names columns, or members, that are left out of the rows.
+	Ignore []string
+	// SkipInvalid lets the good rows be submitted where others are bad. The bad
+	// ones are part of the run, and settled as invalid.
+	SkipInvalid bool
+	// Rejected gets the bad rows as they came, with orgops_error, and with orgops_row for what
+	// does not fit the header or is no JSON object. nil: they are not written.
+	Rejected io.Writer
+	// MaxRows is the largest number of rows that is accepted; 0: that of a run.
+	MaxRows int64
+}
+
+// Found is what reading an input has shown.
+type Found struct {
+	Rows    int64
+	Invalid BadRows // with SkipInvalid
+	// Duplicates are rows that become no work, since a row before them does.
+	Duplicates Duplicates
+}
+
+// BadRows is the error of an input of which rows are bad.
+type BadRows struct {
+	First []error // the first of them, each a *RowError
+	Total int64
+}
+
+// mostBadRows is how many bad rows are told one by one.
+const mostBadRows = 50
+
+// Error tells the bad rows one a line.
+func (e *BadRows) Error() string {
+	var b strings.Builder
+	for _, row := range e.First {
+		fmt.Fprintln(&b, row)
+	}
+	if more := e.Total - int64(len(e.First)); more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", more)
+	}
+	word := "rows are"
+	if e.Total == 1 {
+		word = "row is"
+	}
+	fmt.Fprintf(&b, "%d %s bad; nothing was submitted", e.Total, word)
+	return b.String()
+}
+
+// add counts a bad row.
+func (e *BadRows) add(err error) {
+	e.Total++
+	if len(e.First) < mostBadRows {
+		e.First = append(e.First, err)
+	}
+}
+
+// Errors of an input as a whole.
+var (
+	// ErrNoRows says that an input has a header at most.
+	ErrNoRows = errors.New("there are no rows")
+	// ErrTooManyRows says that an input has more rows than are accepted.
+	ErrTooManyRows = errors.New("too many rows: submit them as several files")
+)
+
+// taker takes the rows of an input as they are read.
+type taker interface {
+	// opened is called before the first row.
+	opened(format string, columns []string)
+	// work takes a row that becomes work, unless it turns out to be a duplicate.
+	work(row tasks.Row) error
+	// bad takes a bad row. source is the row as it is stored.
+	bad(source []byte, f fate) error
+	// duplicate takes a row of those that were taken as work. Duplicates follow the last row,
+	// in their order.
+	duplicate(item int64, f fate) error
+}
+
+// read checks every row, and hands the rows to a taker until one is found that is bad, unless
+// bad rows are skipped. The error is a *HeaderError, a *BadRows, [ErrNoRows],
+// [ErrTooManyRows], one of reading, or one of the taker.
+func (in Input) read(to taker) (found Found, err error) {
+	rows, err := in.open()
+	if err != nil {
+		return found, err
+	}
+	r := reading{in: in, rows: rows, to: to, columns: columnsWith(in.Defaults, rows), duplicates: newDuplicateFinder(mostMarks)}
+	defer func() { err = errors.Join(err, r.duplicates.close()) }()
+	to.opened(rows.Format(), r.columns)
+	for {
+		record, err := rows.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = r.take(record)
+		}
+		if err != nil {
+			return r.found, errors.Join(err, r.rejected.flush())
+		}
+	}
+	if err := r.rejected.flush(); err != nil {
+		return r.found, err
+	}
+	return r.found, r.end()
+}
+
+// open opens the rows after it has checked that none of their own columns are ignored.
+func (in Input) open() (*Reader, error) {
+	schema := schemaOf(in.Kind)
+	for _, c := range in.Kind.Columns {
+		if slices.Contains(in.Ignore, c.Name) {
+			return nil, &HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s belongs to these rows, and cannot be ignored", c.Name), Expected: schema.expected()}
+		}
+	}
+	schema.Ignore = in.Ignore
+	return Open(in.Name, in.Rows, schema)
+}
+
+// reading is the state of [Input.read].
+type reading struct {
+	in         Input
+	rows       *Reader
+	to         taker
+	columns    []string
+	duplicates *duplicateFinder
+	rejected   *rejectedRows // nil until there is a bad row
+	found      Found
+}
+
+// take takes one row.
+func (r *reading) take(record Record) error {
+	if r.found.Rows++; r.found.Rows > r.in.mostRows() {
+		return fmt.Errorf("%s: %w: want at most %d", r.in.Name, ErrTooManyRows, r.in.mostRows())
+	}
+	if record.Err != nil {
+		return r.takeBad(record)
+	}
+	row, err := r.in.Kind.Parse(record.Object, r.in.Defaults)
+	if err != nil {
+		record.Err = &RowError{File: r.in.Name, Line: record.Line, Item: record.Item, Msg: oneLine(err)}
+		return r.takeBad(record)
+	}
+	if err := r.duplicates.add(record, row); err != nil || r.failed() {
+		return err
+	}
+	return r.to.work(row)
+}
+
+func (in Input) mostRows() int64 {
+	if in.MaxRows > 0 {
+		return in.MaxRows
+	}
+	return runs.MaxRows
+}
+
+// failed reports whether the input is refused, so that its rows are only checked.
+func (r *reading) failed() bool { return r.found.Invalid.Total > 0 && !r.in.SkipInvalid }
+
+// takeBad takes a bad row.
+func (r *reading) takeBad(record Record) error {
+	r.found.Invalid.add(record.Err)
+	if r.in.Rejected != nil {
+		if r.rejected == nil {
+			r.rejected = newRejectedRows(r.in.Rejected, r.rows)
+		}
+		if err := r.rejected.write(r.rows, record.Err); err != nil {
+			return err
+		}
+	}
+	if r.failed() {
+		return nil
+	}
+	source, err := r.in.storedBad(r.rows, r.columns, record)
+	if err != nil {
+		return err
+	}
+	return r.to.bad(source, fate{tasks.Invalid, invalidDetail(record.Err)})
+}
+
+// end takes the duplicates, or returns why the input is refused.
+func (r *reading) end() (err error) {
+	if r.failed() {
+		return &r.found.Invalid
+	}
+	if r.found.Rows == 0 {
+		return fmt.Errorf("%s: %w", r.in.Name, ErrNoRows)
+	}
+	if r.found.Duplicates, err = r.duplicates.found(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.found.Duplicates.close()) }()
+	for one, err := range r.found.Duplicates.inOrder() {
+		if err == nil {
+			err = r.to.duplicate(one.item, one.fate())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fate is the outcome of a row that becomes no work.
+type fate struct {
+	outcome tasks.Outcome
+	detail  string
+}
+
+// schemaOf is the schema of a kind's rows.
+func schemaOf(k tasks.Kind) Schema {
+	s := Schema{Object: k.WholeObject}
+	for _, c := range k.Columns {
+		column := Column{Name: c.Name, Required: c.Required}
+		if c.Bool {
+			column.Type = Bool
+		}
+		s.Columns = append(s.Columns, column)
+	}
+	return s
+}
+
+// oneLine puts an error of several lines on one.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -1,0 +1,144 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
+)
+
+// waitingBytes is what a row takes in Redis while it waits, with the record and the evidence of
+// its last check, on the average. A row that has not started takes about an eighth of it.
+const waitingBytes = 500
+
+// RoomError says that rows are refused because Redis has no room for them while they wait.
+// Nothing has happened.
+type RoomError struct {
+	Rows int64 // of the input
+	// Need is what they may take, Free what is left of Max, in bytes. Max is the limit
+	// maxmemory of Redis, of all masters of a Cluster together.
+	Need, Free, Max int64
+}
+
+// Error returns the amounts and what to do.
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("%d rows may take %s of Redis' memory while they wait, and %s of %s are left for them (maxmemory, less what is used or reserved for the open rows of other runs): "+
+		"raise maxmemory by %s, submit the rows in parts one after the other, or delete runs",
+		e.Rows, megabytes(e.Need), megabytes(e.Free), megabytes(e.Max), megabytes(e.Need-e.Free))
+}
+
+// megabytes returns an amount in MB, rounded up.
+func megabytes(bytes int64) string { return strconv.FormatInt((bytes+999_999)/1_000_000, 10) + " MB" }
+
+// room is how many bytes a run may take in Redis.
+type room struct {
+	free, most int64 // most is 0 if there is no limit
+}
+
+// holds reports whether so many rows fit.
+func (r room) holds(rows int64) bool { return r.most == 0 || rows*waitingBytes <= r.free }
+
+// refusal returns the error for so many rows.
+func (r room) refusal(rows int64) error {
+	return &RoomError{Rows: rows, Need: rows * waitingBytes, Free: r.free, Max: r.most}
+}
+
+// room reads how much a run of so many rows or more may take: what is left of maxmemory after
+// what is used now, or after what the open rows of other runs take while they wait, whichever
+// is more. For less than a segment of rows the latter, which takes longer to read, is left
+// out. There is no limit if Redis has none, or does not report it, and none for a run that is
+// committed already.
+func (i Intake) room(ctx context.Context, run string, rows int64) (room, error) {
+	used, most := memoryOf(ctx, i.Redis)
+	if most == 0 {
+		return room{}, nil
+	}
+	core := i.Ledger.Core()
+	have, err := core.Get(ctx, ledger.RunID(run))
+	if err == nil && !have.Staged() {
+		return room{}, nil
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return room{}, err
+	}
+	open := int64(0)
+	if rows >= ledger.SegmentRows {
+		if open, err = openRows(ctx, core, have.ID); err != nil {
+			return room{}, err
+		}
+	}
+	return room{free: max(0, most-max(used, open*waitingBytes)), most: most}, nil
+}
+
+// openRows returns how many rows of other runs are open, as their headers have it, which is a
+// minute old at most. Of a staged run they are the rows of full segments.
+func openRows(ctx context.Context, core *ledger.Ledger, except ledger.RunID) (rows int64, err error) {
+	tenants, err := core.Tenants(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, tenant := range tenants {
+		all, err := core.OpenRuns(ctx, tenant)
+		if err != nil {
+			return 0, err
+		}
+		for _, run := range all {
+			switch {
+			case run.ID == except:
+			case run.Staged():
+				rows += int64(run.Reserved) * ledger.SegmentRows
+			default:
+				rows += max(0, run.Rows-run.Counts.Settled())
+			}
+		}
+	}
+	return rows, nil
+}
+
+// memoryOf returns the memory that Redis uses, and its limit, in bytes; of a Cluster the sums
+// over its masters. The limit is 0 if there is none, or if Redis does not report it.
+func memoryOf(ctx context.Context, rdb redis.UniversalClient) (used, most int64) {
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		if rdb == nil {
+			return 0, 0
+		}
+		return memoryOfNode(rdb.Info(ctx, "memory").Val())
+	}
+	var mu sync.Mutex
+	least := int64(math.MaxInt64)
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		u, m := memoryOfNode(node.Info(ctx, "memory").Val())
+		mu.Lock()
+		defer mu.Unlock()
+		used, most, least = used+u, most+m, min(least, m)
+		return nil
+	})
+	if err != nil || least == 0 {
+		return 0, 0
+	}
+	return used, most
+}
+
+// memoryOfNode returns used_memory and maxmemory of the answer to INFO.
+func memoryOfNode(info string) (used, most int64) {
+	for line := range strings.Lines(info) {
+		field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case err != nil:
+		case field == "used_memory":
+			used = n
+		case field == "maxmemory":
+			most = n
+		}
+	}
+	return used, most
+}

@@ -1,0 +1,112 @@
+package intake_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/tasks"
+)
+
+// memory answers INFO with these amounts.
+type memory struct {
+	redis.Hook
+	used, most int64
+}
+
+func (m *memory) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (m *memory) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (m *memory) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if info, ok := cmd.(*redis.StringCmd); ok && cmd.Name() == "info" {
+			info.SetVal(fmt.Sprintf("# Memory\r\nused_memory:%d\r\nmaxmemory:%d\r\n", m.used, m.most))
+			return nil
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// removals are rows of so many clients, from a number on.
+func removals(first, n int) string {
+	var b strings.Builder
+	b.WriteString("organization_id,client_id\n")
+	for i := range n {
+		fmt.Fprintf(&b, "o,c%d\n", first+i)
+	}
+	return b.String()
+}
+
+// TestRoom submits rows to a Redis that has room for 20,000 waiting rows, at 500 bytes each.
+func TestRoom(t *testing.T) {
+	const mb = 1_000_000
+	for _, tt := range []struct {
+		name   string
+		memory memory
+		others int // rows of another open run
+		rows   int
+		refuse string
+	}{
+		{"no limit", memory{used: 90 * mb}, 0, 30_000, ""},
+		{"they fit", memory{used: 90 * mb, most: 100 * mb}, 0, 20_000, ""},
+		{"one too many", memory{used: 90 * mb, most: 100 * mb}, 0, 20_001,
+			"20001 rows may take 11 MB of Redis' memory while they wait, and 10 MB of 100 MB are left for them"},
+		{"a few", memory{used: 99 * mb, most: 100 * mb}, 0, 2000, ""},
+		{"too many of a few", memory{used: 99 * mb, most: 100 * mb}, 0, 2001, "2001 rows may take 2 MB"},
+		{"beside the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 20_000, 20_000, ""},
+		{"too many beside the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 20_000, 20_001,
+			"raise maxmemory by 1 MB, submit the rows in parts one after the other, or delete runs"},
+		{"more is used already", memory{used: 30 * mb, most: 20 * mb}, 0, 1, "1 rows may take 1 MB of Redis' memory while they wait, and 0 MB of 20 MB are left"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := taker(t)
+			if tt.others > 0 {
+				if _, err := i.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.others), tasks.Defaults{}), intake.Run{ID: "other", Tenant: "other"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rdb := redistest.New(t)
+			rdb.AddHook(&tt.memory)
+			limited := intake.New(rdb, runs.New(rdb))
+			_, err := limited.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.rows), tasks.Defaults{}), runA)
+			run, failed := i.Ledger.Get(t.Context(), "a")
+			if tt.refuse == "" {
+				if err != nil || failed != nil || run.Total != int64(tt.rows) {
+					t.Errorf("%v; run %+v, %v", err, run, failed)
+				}
+				return
+			}
+			room, ok := errors.AsType[*intake.RoomError](err)
+			if !ok || room.Rows != int64(tt.rows) || !strings.Contains(err.Error(), tt.refuse) {
+				t.Errorf("%v, want %q", err, tt.refuse)
+			}
+			if !errors.Is(failed, runs.ErrNotFound) {
+				t.Errorf("run %+v, %v: want none", run, failed)
+			}
+		})
+	}
+}
+
+// TestRoomOfACommittedRun submits rows again whose run is committed: no more memory is needed.
+func TestRoomOfACommittedRun(t *testing.T) {
+	text := removals(0, 10_000)
+	if _, err := taker(t).Submit(t.Context(), input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA); err != nil {
+		t.Fatal(err)
+	}
+	rdb := redistest.New(t)
+	rdb.AddHook(&memory{used: 10, most: 10})
+	sum, err := intake.New(rdb, runs.New(rdb)).Submit(t.Context(), input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA)
+	if err != nil || sum.Created || sum.Rows != 10_000 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}

@@ -1,0 +1,211 @@
+package intakeapi_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/intakeapi"
+)
+
+// TestRefusedAfterTheFirstRows refuses bodies of which rows are stored already: nothing is
+// left of them, and their key is free.
+func TestRefusedAfterTheFirstRows(t *testing.T) {
+	many := rows(2 * manyRows)
+	whole := zipped(t, many)
+	tests := []struct {
+		name        string
+		first, rest string
+		status      int
+		problem     string
+	}{
+		{"a bad row", many, "org_1,\n", 422, "bad-rows"},
+		{"too many rows", many, strings.Repeat("org_1,ord_1\n", 1001), 413, "too-large"},
+		{"too many bytes", many, strings.Repeat("x", 100_000), 413, "too-large"},
+		{"gzip that is cut off", whole[:len(whole)-20], "", 400, "bad-request"},
+		{"gzip with a wrong checksum", whole[:len(whole)-8], "12345678", 400, "bad-request"},
+		{"gzip that expands", zipped(t, many+strings.Repeat("\n", 50_000)), zipped(t, strings.Repeat("\n", 50_000)), 413, "too-large"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *intakeapi.Config) {
+				c.Limits.MaxBytes, c.Limits.MaxRows = int64(len(many))+99_000, 2*manyRows+1000
+			})
+			u := w.upload("k").send(test.first)
+			u.stored(1)
+			u.send(test.rest).answer().want(t, test.status, test.problem)
+			w.noRuns()
+			if r := w.sealed(w.submit("k", rows(3)).Run); r.Total != 3 {
+				t.Errorf("run %+v; want 3 rows", r)
+			}
+		})
+	}
+}
+
+// TestCutOff has the client go away in the middle of a body.
+func TestCutOff(t *testing.T) { eachKind(t, testCutOff) }
+
+func testCutOff(t *testing.T, kind string) {
+	w := newWorld(t)
+	w.kind = kind
+	u := w.upload("k").send(w.body(rows(manyRows)))
+	id := u.stored(1)
+	u.cut()
+	w.eventually(func() bool {
+		_, err := w.ledger.Get(t.Context(), id)
+		return err != nil
+	})
+	w.noRuns()
+	w.eventually(func() bool { return strings.Contains(w.log.String(), "status=400") })
+	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.ID != id || r.Total != manyRows {
+		t.Errorf("run %+v; want %s with %d rows", r, id, manyRows)
+	}
+}
+
+// TestSlowBody sends a part of a body, and no more: before rows are stored, and after.
+func TestSlowBody(t *testing.T) {
+	for _, n := range []int{2, manyRows} {
+		w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Idle = 100 * time.Millisecond })
+		u := w.upload("k").send(rows(n))
+		<-u.ended
+		if u.err != nil {
+			t.Fatal(u.err)
+		}
+		u.got.want(t, 408, "body-timeout")
+		w.noRuns()
+	}
+}
+
+// TestUploadTimeout bounds the time of a body of which bytes keep coming.
+func TestUploadTimeout(t *testing.T) {
+	w := newWorld(t, func(c *intakeapi.Config) { c.Limits.Upload = 200 * time.Millisecond })
+	u := w.upload("k").send(rows(manyRows))
+	for answered := false; !answered; {
+		select {
+		case <-u.ended:
+			answered = true
+		case <-time.After(5 * time.Millisecond):
+			u.send("org_1,ord_1\n")
+		}
+	}
+	if u.err != nil {
+		t.Fatal(u.err)
+	}
+	u.got.want(t, 408, "body-timeout")
+	w.noRuns()
+}
+
+// TestPatience holds that the pauses which are allowed to a client are no limit on storing
+// rows.
+func TestPatience(t *testing.T) {
+	const pause = time.Second
+	start := func(t *testing.T) (w *world, hold func() (release func())) {
+		t.Parallel()
+		hook := &commands{}
+		w = newWorld(t, hook.of(t), func(c *intakeapi.Config) { c.Limits.Idle, c.Limits.Request = pause, pause })
+		return w, func() func() {
+			held, release := make(chan struct{}), make(chan struct{})
+			hook.set(func(n int, _ string) error {
+				if n < 10 { // of the request's head
+					return nil
+				}
+				select {
+				case held <- struct{}{}:
+					<-release
+				case <-release:
+				}
+				return nil
+			})
+			return func() {
+				<-held
+				time.Sleep(pause + pause/2) // for a deadline to pass
+				close(release)
+			}
+		}
+	}
+	t.Run("of a body", func(t *testing.T) {
+		w, hold := start(t)
+		w.overTLS(newCertificate(t)) // HTTP/2
+		u := w.upload("k").send(rows(manyRows))
+		u.stored(1)
+		release := hold()
+		u.send(rows(2 * manyRows)[len(rows(manyRows)):])
+		release()
+		u.send("org_1,ord_1\n").answer().want(t, 202, "")
+	})
+	t.Run("of a retry", func(t *testing.T) {
+		w, hold := start(t)
+		w.parent()
+		release := hold()
+		answered := make(chan response, 1)
+		go func() {
+			answered <- w.do(call{method: "POST", path: "/v1/runs/parent/retry", token: billing, key: "k"})
+		}()
+		release()
+		got := <-answered
+		got.want(t, 202, "")
+	})
+}
+
+// TestRefusedWhileItIsSent has a client that reads the answer when it has sent all of the body,
+// which is refused at its first line.
+func TestRefusedWhileItIsSent(t *testing.T) {
+	w := newWorld(t)
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	body := "colour\n" + strings.Repeat("red\n", 5_000_000)
+	_, err = fmt.Fprintf(c, "POST /v1/runs/domain:verify HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", billing, len(body), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if got.StatusCode != 422 {
+		t.Errorf("status %d, want 422", got.StatusCode)
+	}
+}
+
+// TestUploads holds the number of submissions at a time.
+func TestUploads(t *testing.T) {
+	const most = 16 // the default
+	w := newWorld(t)
+	var all []*upload
+	for i := range most {
+		u := w.upload(string(rune('a' + i))).send(rows(manyRows))
+		all = append(all, u)
+	}
+	w.eventually(func() bool {
+		list, err := w.ledger.List(t.Context())
+		return err == nil && len(list) == most
+	})
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "another", body: rows(1)})
+	got.want(t, 503, "busy")
+	if got.Header.Get("Retry-After") != "5" {
+		t.Errorf("Retry-After %q, want 5", got.Header.Get("Retry-After"))
+	}
+	runs := map[string]bool{}
+	for _, u := range all {
+		got := u.send("org_1,ord_1\n").answer()
+		got.want(t, 202, "")
+		r := w.sealed(got.run(t).Run)
+		if r.Total != manyRows+1 {
+			t.Errorf("run %+v; want %d rows", r, manyRows+1)
+		}
+		runs[r.ID] = true
+	}
+	if len(runs) != most {
+		t.Errorf("%d runs, want %d", len(runs), most)
+	}
+	w.submit("another", rows(1))
+}

@@ -1,0 +1,170 @@
+package intakeapi_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestAtOnce has one submission sent by many at once: one run, each row once.
+func TestAtOnce(t *testing.T) { eachKind(t, testAtOnce) }
+
+func testAtOnce(t *testing.T, kind string) {
+	w := newWorld(t)
+	w.kind = kind
+	for _, test := range []struct {
+		key           string
+		rows, senders int
+	}{
+		{"stored-at-the-end", 100, 8},
+		{"stored-as-they-arrive", manyRows, 3},
+	} {
+		body := w.body(rows(test.rows))
+		var senders sync.WaitGroup
+		var mu sync.Mutex
+		ids := map[string]int{}
+		for range test.senders {
+			senders.Go(func() {
+				got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: test.key, body: body})
+				got.want(t, 202, "")
+				mu.Lock()
+				defer mu.Unlock()
+				ids[got.run(t).Run]++
+			})
+		}
+		senders.Wait()
+		if len(ids) != 1 {
+			t.Fatalf("runs %v, want one", ids)
+		}
+		for id := range ids {
+			w.holdsOnce(id, test.rows)
+		}
+	}
+}
+
+// TestInterleaved has two requests with one key and the same rows: the second overtakes the
+// first.
+func TestInterleaved(t *testing.T) { eachKind(t, testInterleaved) }
+
+func testInterleaved(t *testing.T, kind string) {
+	w := newWorld(t)
+	w.kind = kind
+	all := w.body(rows(2 * manyRows))
+	first := w.upload("k").send(all[:len(all)*2/3])
+	first.stored(1)
+	second := w.upload("k").send(all).answer()
+	second.want(t, 202, "")
+	got := first.send(all[len(all)*2/3:]).answer()
+	got.want(t, 202, "")
+	if got.run(t).Run != second.run(t).Run {
+		t.Errorf("runs %s and %s, want one", got.run(t).Run, second.run(t).Run)
+	}
+	w.holdsOnce(second.run(t).Run, 2*manyRows)
+}
+
+// TestOtherRowsAtOnce has two requests with one key and different rows: one of them is
+// carried out at the most.
+func TestOtherRowsAtOnce(t *testing.T) {
+	start := func(t *testing.T, hook *commands) (w *world, some, other string) {
+		w = newWorld(t, hook.of(t))
+		w.kind = "clients:remove"
+		return w, w.body(rows(manyRows)), strings.ReplaceAll(w.body(rows(3*manyRows)), "org_", "org_other")
+	}
+	t.Run("both replace rows of the other", func(t *testing.T) {
+		w, some, other := start(t, &commands{})
+		first := w.upload("k").send(some)
+		first.stored(1)
+		second := w.upload("k").send(other)
+		id := second.stored(3)
+		first.answer().want(t, 422, "key-reused")
+		second.answer().want(t, 422, "key-reused")
+		w.submit("k", some)
+		w.holdsOnce(id, manyRows)
+	})
+	t.Run("one replaces rows of the other at its commit", func(t *testing.T) {
+		hook := &commands{}
+		w, some, other := start(t, hook)
+		first := w.upload("k").send(some)
+		first.stored(1)
+		held, release := make(chan struct{}, 100), make(chan struct{})
+		hook.set(func(_ int, name string) error {
+			if name == "hmget" { // the commit reads what is stored
+				held <- struct{}{}
+				<-release
+			}
+			return nil
+		})
+		_ = first.rest.Close()
+		<-held
+		second := w.upload("k").send(other)
+		second.stored(3)
+		hook.heal()
+		close(release)
+		got := first.answer()
+		got.want(t, 409, "state")
+		if !strings.Contains(got.body, "key of its own") {
+			t.Errorf("what to do is not said: %s", got.body)
+		}
+		second.answer().want(t, 503, "busy") // the first had created the run, and has deleted it
+		if r := w.sealed(w.submit("k", other).Run); r.Total != 3*manyRows {
+			t.Errorf("run %+v; want %d rows", r, 3*manyRows)
+		}
+	})
+	t.Run("one is committed first", func(t *testing.T) {
+		w, some, other := start(t, &commands{})
+		first := w.upload("k").send(some)
+		id := first.stored(1)
+		w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: other}).want(t, 202, "")
+		first.answer().want(t, 422, "key-reused")
+		w.holdsOnce(id, 3*manyRows)
+	})
+}
+
+// TestTwoServers has two servers on one Redis.
+func TestTwoServers(t *testing.T) {
+	w := newWorld(t)
+	first, firstStop := w.submit("k", rows(3)), w.stop
+	w.start()
+	t.Cleanup(firstStop)
+	if second := w.submit("k", rows(3)); second.Run != first.Run || second.Submission.Rows != 3 {
+		t.Errorf("run %+v, want %s", second, first.Run)
+	}
+	w.do(call{path: "/v1/runs/" + first.Run, token: billing}).want(t, 200, "")
+}
+
+// TestCancelledOnTheWay has a run cancelled while its rows arrive.
+func TestCancelledOnTheWay(t *testing.T) { eachKind(t, testCancelledOnTheWay) }
+
+func testCancelledOnTheWay(t *testing.T, kind string) {
+	w := newWorld(t)
+	w.kind = kind
+	u := w.upload("k").send(w.body(rows(manyRows)))
+	id := u.stored(1)
+	got := w.do(call{method: "POST", path: "/v1/runs/" + id + "/cancel", token: billing})
+	got.want(t, 200, "")
+	if !got.run(t).Cancelled || got.run(t).State != "ended" {
+		t.Errorf("run %+v, want it cancelled", got.run(t))
+	}
+	u.answer().want(t, 409, "state")
+	r, err := w.ledger.Get(t.Context(), id)
+	if err != nil || r.Total != 0 || r.CancelledAt.IsZero() {
+		t.Errorf("run %+v, %v; want it cancelled without rows", r, err)
+	}
+	w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(3))}).want(t, 409, "state")
+}
+
+// TestCancelledRetry: the retry of a retry that was cancelled is the cancelled run.
+func TestCancelledRetry(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit("k", rows(2)).Run
+	w.settle(id, "expired", "not there", 0, 1)
+	c := call{method: "POST", path: "/v1/runs/" + id + "/retry", token: billing, key: "r"}
+	got := w.do(c)
+	got.want(t, 202, "")
+	w.do(call{method: "POST", path: "/v1/runs/" + got.run(t).Run + "/cancel", token: billing}).want(t, 200, "")
+	again := w.do(c)
+	again.want(t, 200, "")
+	if again.run(t).Run != got.run(t).Run || !again.run(t).Cancelled {
+		t.Errorf("run %+v; want %s, cancelled", again.run(t), got.run(t).Run)
+	}
+}

@@ -1,0 +1,157 @@
+package intakeapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"orgops/internal/intake"
+	"orgops/tasks"
+)
+
+// order is what the head of a request asks to be done with the rows of its body.
+type order struct {
+	kind        tasks.Kind
+	run         intake.Run // without an id in a dry run
+	ignore      []string
+	skipInvalid bool
+	dryRun      bool
+}
+
+// input returns the rows of a body as the intake reads them.
+func (o order) input(rows io.Reader, l Limits) intake.Input {
+	return intake.Input{Name: "body", Rows: rows, Kind: o.kind, Ignore: o.ignore, SkipInvalid: o.skipInvalid, MaxRows: l.MaxRows}
+}
+
+// orderOf reads the head of a request.
+func orderOf(r *http.Request) (o order, err error) {
+	kind, known := kindOf(r.PathValue("run"))
+	if !known {
+		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(r.PathValue("run")), strings.Join(kindNames(), ", "))
+	}
+	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "not_before", "dry_run")
+	if err != nil {
+		return o, err
+	}
+	if o, err = orderOfQuery(callerOf(r.Context()), kind, query); err != nil {
+		return o, err
+	}
+	if err := checkType(r); err != nil {
+		return o, err
+	}
+	if !o.dryRun {
+		o.run.ID, err = runOf(r, o.run.Caller)
+	}
+	return o, err
+}
+
+func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, err error) {
+	o = order{kind: kind, run: intake.Run{Caller: caller.Name, Tenant: caller.tenant(), Label: query.Get("label")}}
+	if query.Has("tenant") {
+		o.run.Tenant = query.Get("tenant")
+		if err := tasks.CheckTenant(o.run.Tenant); err != nil {
+			return o, badRequest("The parameter tenant: %s.", err)
+		}
+	}
+	if err := caller.check(kind.Name, o.run.Tenant); err != nil {
+		return o, err
+	}
+	if err := checkLabel(o.run.Label); err != nil {
+		return o, err
+	}
+	if o.dryRun, err = flagOf(query, "dry_run"); err != nil {
+		return o, err
+	}
+	if o.skipInvalid, err = flagOf(query, "skip_invalid"); err != nil {
+		return o, err
+	}
+	if o.run.GiveUp, err = giveUpOf(query, kind.Name); err != nil {
+		return o, err
+	}
+	if o.run.NotBefore, err = notBeforeOf(query); err != nil {
+		return o, err
+	}
+	if names := query.Get("ignore_columns"); names != "" {
+		o.ignore = strings.Split(names, ",")
+	}
+	return o, nil
+}
+
+// longestLabel is how many characters of a label the ledger keeps.
+const longestLabel = 200
+
+func checkLabel(label string) error {
+	if utf8.RuneCountInString(label) > longestLabel || !utf8.ValidString(label) {
+		return badRequest("The parameter label must be text of at most %d characters.", longestLabel)
+	}
+	return nil
+}
+
+func giveUpOf(query url.Values, kind string) (time.Duration, error) {
+	if !query.Has("give_up") {
+		return 0, nil
+	}
+	if kind != tasks.TypeVerify {
+		return 0, badRequest("The parameter give_up is only for runs of kind %s.", tasks.TypeVerify)
+	}
+	giveUp, err := time.ParseDuration(query.Get("give_up"))
+	if err != nil || giveUp <= 0 || giveUp%time.Second != 0 {
+		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.", shown(query.Get("give_up")))
+	}
+	return giveUp, nil
+}
+
+// notBeforeOf returns when the rows may start, the zero time for at once. A time in the
+// past is one too: the request may be a repeated one.
+func notBeforeOf(query url.Values) (time.Time, error) {
+	if !query.Has("not_before") {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, query.Get("not_before"))
+	if err != nil {
+		return time.Time{}, badRequest("The parameter not_before must be a time such as 2026-12-01T02:00:00Z, not %s.", shown(query.Get("not_before")))
+	}
+	return at.UTC(), nil
+}
+
+var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// runOf returns the id of the run that the request's Idempotency-Key names: a hash of
+// caller and key, so that a key of one caller does not lead to a run of another. The
+// key may be in quotes, as the header's draft (draft-ietf-httpapi-idempotency-key-header)
+// has it. The statuses are that draft's too: 400 without a key, 422 for one that was used
+// for something else.
+func runOf(r *http.Request, caller string) (string, error) {
+	given := r.Header.Values("Idempotency-Key")
+	if len(given) == 0 {
+		return "", badRequest("The header Idempotency-Key is missing. Choose a unique key for this submission, such as a UUID. A repeated request with the same key returns the same run.")
+	}
+	key := given[0]
+	if len(key) > 1 && strings.HasPrefix(key, `"`) && strings.HasSuffix(key, `"`) {
+		key = key[1 : len(key)-1]
+	}
+	if len(given) > 1 || !keyPattern.MatchString(key) {
+		return "", badRequest("The header Idempotency-Key must have 1 to 64 letters, digits, - or _.")
+	}
+	sum := sha256.Sum256([]byte("orgops run\x00" + caller + "\x00" + key))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// longestTraceparent bounds the header traceparent, whose defined length is 55 bytes.
+const longestTraceparent = 128
+
+// traced returns the context of a submission, with the request's traceparent.
+func (s *Server) traced(ctx context.Context, r *http.Request) context.Context {
+	traceparent := r.Header.Get("Traceparent")
+	if s.cfg.Trace == nil || len(traceparent) > longestTraceparent {
+		return ctx
+	}
+	return s.cfg.Trace(ctx, traceparent)
+}
