@@ -104,7 +104,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 		}},
 		{"as a version that stores no lengths has left it", func(t *testing.T, d desk, _ *sandbox.Sandbox) {
 			at := fmt.Sprint(d.redis.Time(t.Context()).Val().Add(year).UnixMicro())
-			err := d.redis.HSet(t.Context(), "orgops:v1:{tenant:default}:pace", "tat", at, "api_tat", at, "sweep_tat", at, "fast_until", at).Err()
+			err := d.redis.HSet(t.Context(), "orgops:v1:{tenant:default}:pace", "tat", at, "api_tat", at, "sweep_tat", at).Err()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -98,7 +98,7 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 
 // classOf returns the class of a request, as cmd/worker does.
 func classOf(ctx context.Context) pace.Class {
-	return pace.ClassOf(false, kinds.Leading(ctx), kinds.Sweeping(ctx))
+	return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx))
 }
 
 // worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a gate that is measured, a log line a task.

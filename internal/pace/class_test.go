@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,14 +57,14 @@ func TestPermitsGoByClass(t *testing.T) {
 		asking, want []pace.Class
 	}{
 		{"in their order, whoever came first", 1,
-			[]pace.Class{pace.Sweep, pace.Look, pace.Finish, pace.FastLook, pace.FastFinish},
-			[]pace.Class{pace.FastFinish, pace.FastLook, pace.Finish, pace.Look, pace.Sweep}},
+			[]pace.Class{pace.Sweep, pace.Look, pace.Finish},
+			[]pace.Class{pace.Finish, pace.Look, pace.Sweep}},
 		{"a confirm before looks that wait", 1,
 			[]pace.Class{pace.Look, pace.Look, pace.Look, pace.Finish},
 			[]pace.Class{pace.Finish, pace.Look, pace.Look, pace.Look}},
 		{"also where a permit takes minutes, and one waits for it already", 1.0 / 300,
-			[]pace.Class{pace.Look, pace.FastFinish},
-			[]pace.Class{pace.FastFinish, pace.Look}},
+			[]pace.Class{pace.Look, pace.Finish},
+			[]pace.Class{pace.Finish, pace.Look}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +80,7 @@ func TestPermitsGoByClass(t *testing.T) {
 }
 
 // TestNoClassStarves: while all the others ask for more than there is, each class
-// has one permit in twelve at the least.
+// has one permit in ten at the least.
 func TestNoClassStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const permits = 240
@@ -89,7 +88,7 @@ func TestNoClassStarves(t *testing.T) {
 		l := f.process(byContext)
 		wait(t, l, op)
 		var asking []pace.Class
-		for _, c := range []pace.Class{pace.Sweep, pace.Look, pace.Finish, pace.FastLook, pace.FastFinish} {
+		for _, c := range []pace.Class{pace.Sweep, pace.Look, pace.Finish} {
 			asking = append(asking, slices.Repeat([]pace.Class{c}, permits)...)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -105,13 +104,13 @@ func TestNoClassStarves(t *testing.T) {
 		last := map[pace.Class]int{}
 		for i := range permits {
 			c := <-order
-			if passed := i - last[c]; passed > 12 {
+			if passed := i - last[c]; passed > 10 {
 				t.Errorf("class %d had no permit for %d others", c, passed)
 			}
 			last[c] = i
 		}
 		for c := range pace.Sweep + 1 {
-			if passed := permits - last[c]; passed > 12 {
+			if passed := permits - last[c]; passed > 10 {
 				t.Errorf("class %d had no permit among the last %d", c, passed)
 			}
 		}
@@ -212,51 +211,6 @@ func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// TestSmallRunsGoFirstInTheWholeFleet: those of one process do not wait for what
-// others want, and what others want goes on beside them.
-func TestSmallRunsGoFirstInTheWholeFleet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, perSecond(10, 5))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var others atomic.Int64
-		var wg sync.WaitGroup
-		for range 4 {
-			l := f.process(byContext)
-			for range 5 {
-				wg.Go(func() {
-					for l.Wait(context.WithValue(ctx, classKey{}, pace.Finish), op) == nil {
-						others.Add(1)
-					}
-				})
-			}
-		}
-		time.Sleep(10 * time.Second)
-		const small = 60 // all in one process, as one that has just asked for tasks may have them
-		l := f.process(byContext)
-		start, before := time.Now(), others.Load()
-		var run sync.WaitGroup
-		for range small {
-			run.Go(func() {
-				if err := l.Wait(as(t, pace.FastFinish), op); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		run.Wait()
-		took, beside := time.Since(start), others.Load()-before
-		cancel()
-		wg.Wait()
-		if took > 9*time.Second {
-			t.Errorf("%d permits at 10 a second took a small run %v", small, took)
-		}
-		if beside < small/12 {
-			t.Errorf("others had %d permits beside it, want at least %d", beside, small/12)
-		}
-		t.Logf("%d permits in %v, %d beside them", small, took, beside)
-	})
-}
-
 // TestAhead: requests wait behind those of their class and of better ones, here and in
 // each other worker, and until a pause ends.
 func TestAhead(t *testing.T) {
@@ -277,7 +231,6 @@ func TestAhead(t *testing.T) {
 			wg.Go(func() { _ = l.Wait(context.WithValue(ctx, classKey{}, c), op) })
 			synctest.Wait()
 		}
-		ahead(pace.FastFinish, time.Second)
 		ahead(pace.Finish, 2*time.Second)
 		ahead(pace.Look, 3*time.Second)
 		cancel()

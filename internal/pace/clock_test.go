@@ -237,19 +237,6 @@ func TestAStepBackOfTheClock(t *testing.T) {
 				}
 			},
 		},
-		{
-			"a small run waits", func(c *clocked, l *pace.Limiter) {
-				c.take(l, pace.FastFinish)
-			}, func(c *clocked, l *pace.Limiter) {
-				if got := c.ask(l, pace.Finish, op); got > 2*interval {
-					c.t.Errorf("the next permit after %v, want it within %v", got, 2*interval)
-				}
-				c.pass(2*interval + 150*time.Millisecond) // without the small run
-				if got := c.ask(l, pace.Finish, op); got != 0 {
-					c.t.Errorf("the next permit after %v more, want it", got)
-				}
-			},
-		},
 	}
 	for _, tt := range tests {
 		for _, step := range steps {
@@ -300,7 +287,7 @@ func TestWhatAnOlderVersionStored(t *testing.T) {
 				l := c.process()
 				ahead := c.now.Add(step)
 				c.redis.HSet(paceKey, "tat", micros(ahead), "api_tat", micros(ahead), "sweep_tat", micros(ahead),
-					"fast_until", micros(ahead), "blocked:create_template", micros(ahead)+":why", "used:3", micros(ahead)[:10]+":3")
+					"blocked:create_template", micros(ahead)+":why", "used:3", micros(ahead)[:10]+":3")
 				if got := c.ask(l, pace.Finish, "create_template"); got != 30*time.Second {
 					t.Errorf("the probe after %v, want 30s", got)
 				}
@@ -330,7 +317,7 @@ func micros(at time.Time) string { return fmt.Sprint(at.UnixMicro()) }
 func TestWhatAnOlderVersionStoredInARealRedis(t *testing.T) {
 	rdb := redistest.New(t)
 	ahead := rdb.Time(t.Context()).Val().Add(year)
-	if err := rdb.HSet(t.Context(), paceKey, "tat", micros(ahead), "api_tat", micros(ahead), "fast_until", micros(ahead)).Err(); err != nil {
+	if err := rdb.HSet(t.Context(), paceKey, "tat", micros(ahead), "api_tat", micros(ahead)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: perSecond(100, 10)})
@@ -401,8 +388,7 @@ func TestClockSteps(t *testing.T) {
 						permits++
 						pause = 0
 					}
-					// A small run has a claim to a permit for an interval and 150 ms more.
-					if most := max(pause-(steady-made), 0) + 2*interval + 150*time.Millisecond; next > most {
+					if most := max(pause-(steady-made), 0) + interval; next > most {
 						t.Fatalf("interval %v, burst %d: the next permit after %v, want it within %v", interval, burst, next, most)
 					}
 					if most := int(steady/interval) + burst; permits > most {

@@ -17,9 +17,9 @@
 //     something get no permit.
 //   - Within a process permits are given by [Class] and then in the order of
 //     asking, no class passed over without end, and one goroutine at a time asks
-//     Redis. Among processes small runs go first, but for one permit in nine, and
-//     else chance decides: a little jitter keeps the one nearest to Redis from
-//     always being first. Sweeps have a second bucket besides, of their share.
+//     Redis. Among processes chance decides: a little jitter keeps the one nearest
+//     to Redis from always being first. Sweeps have a second bucket besides, of
+//     their share.
 //   - A worker whose Redis does not answer goes on at the rate divided by the
 //     workers that were last counted, by its own clock (alone.go).
 //
@@ -56,8 +56,8 @@
 //     no more together than before.
 //   - A pause lasts no longer than its own length from then on, and a pause that
 //     is over does not come back.
-//   - The probe of a blocked operation is due within 30 s, workers are counted for
-//     two minutes more, and a small run's claim to the next permit is void.
+//   - The probe of a blocked operation is due within 30 s, and workers are counted
+//     for two minutes more.
 //
 // A step forward is time that passes: it fills the bucket, and ends a pause.
 // A time that an older version stored has no length beside it: then the reader's
@@ -65,7 +65,7 @@
 //
 // # Keys
 //
-//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat, paused_until and fast_until in µs, fast_run, blocked:<operation>, used:<0 to 11>, stopped;
+//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat, sweep_tat and paused_until in µs, blocked:<operation>, used:<0 to 11>, stopped;
 //	                                    of the first four <field>_set: the time it was set from, and how far ahead of that it was, in µs
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they last said that they are there, in µs
 //	orgops:v1:{tenant:<name>}:settings  JSON: what workers told of the tenant

@@ -197,7 +197,7 @@ func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 		if err := w.interrupted(ctx, w.operation); err != nil {
 			return false, err
 		}
-		a, err := w.ask(ctx, w.operation, w.place)
+		a, err := w.ask(ctx, w.operation, w.place.class)
 		if err != nil || a.ok {
 			return a.ok, err
 		}
@@ -259,15 +259,15 @@ type attempt struct {
 
 // ask asks for a permit once: Redis, or where that is away this worker's share of
 // the rate.
-func (l *Limiter) ask(ctx context.Context, operation string, p *place) (attempt, error) {
-	if a, ok := l.withoutRedis(operation, p.class, nil); ok {
+func (l *Limiter) ask(ctx context.Context, operation string, c Class) (attempt, error) {
+	if a, ok := l.withoutRedis(operation, c, nil); ok {
 		return a, nil
 	}
-	a, err := l.take(ctx, operation, p)
+	a, err := l.take(ctx, operation, c)
 	if err == nil || ctx.Err() != nil || isOurs(err) {
 		return a, err
 	}
-	if a, ok := l.withoutRedis(operation, p.class, err); ok {
+	if a, ok := l.withoutRedis(operation, c, err); ok {
 		return a, nil
 	}
 	return attempt{}, err
@@ -283,18 +283,18 @@ func isOurs(err error) bool {
 // take asks Redis for a permit once. The script runs to its end whatever becomes of
 // ctx: a permit whose answer nobody waited for would be lost. If ctx has ended
 // when it is there, it is given back.
-func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt, error) {
+func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
 	var share gcra
-	if p.class == Sweep {
+	if c == Sweep {
 		share = l.sweep
 	}
 	id, debt := l.toBeCounted(), l.alone.debt()
 	repeats := l.repeatsProbe(ctx, operation)
 	answer, err := takeScript.Run(own, l.rdb, []string{l.key, l.workers},
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
-		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(), p.haste(), patience,
+		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(),
 		max(time.Until(debt), 0).Microseconds(), oneIf(l.writes(operation)), oneIf(repeats)).Slice()
 	if err != nil {
 		l.notCounted()
@@ -334,8 +334,6 @@ func (l *Limiter) take(ctx context.Context, operation string, p *place) (attempt
 	switch answer[3] {
 	case "share":
 		return attempt{wait: wait, share: true, why: "what sweeps may use of the budget is spent"}, nil
-	case "fast":
-		return attempt{wait: wait, share: true, why: "small runs go first"}, nil
 	case "others":
 		return attempt{wait: wait, why: "the rest of the tenant's bucket is reserved for others"}, nil
 	}

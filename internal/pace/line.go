@@ -11,26 +11,20 @@ import (
 type Class int
 
 // The classes, in their order. What finishes comes before what begins, so that
-// rows end instead of many being under way; small runs come before big ones.
+// rows end instead of many being under way.
 const (
-	FastFinish Class = iota // proves or writes for a small run
-	FastLook                // reads for a look of a small run
-	Finish                  // proves or writes
-	Look                    // reads for a look
-	Sweep                   // re-checks; held to a share of the rate besides
+	Finish Class = iota // proves or writes
+	Look                // reads for a look
+	Sweep               // re-checks; held to a share of the rate besides
 	classes
 )
 
-// ClassOf is the class of a request of a sweep that reads, or else for a small run, or
-// for another, that looks, or that finishes something.
-func ClassOf(small, looks, sweeps bool) Class {
+// ClassOf returns the class of a request: Sweep if it reads for a sweep, else Look if
+// it reads for a look, else Finish.
+func ClassOf(looks, sweeps bool) Class {
 	switch {
 	case sweeps:
 		return Sweep
-	case small && looks:
-		return FastLook
-	case small:
-		return FastFinish
 	case looks:
 		return Look
 	}
@@ -130,23 +124,6 @@ func (p *place) giveWay() {
 	}
 	p.element = l.waiting[p.class].PushFront(p)
 	l.next()
-}
-
-// haste is what Redis is told of a place with the turn, so that small runs go
-// first in the whole fleet. A class that was passed over too often here is not held.
-func (p *place) haste() string {
-	l := p.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case p.class > FastLook && l.passed[p.class] >= patience:
-		return ""
-	case p.class > FastLook:
-		return "held"
-	case l.waiting[FastFinish].Len()+l.waiting[FastLook].Len() > 0:
-		return "more"
-	}
-	return "fast"
 }
 
 // inVain has all other classes go before that of this place, for which asking is

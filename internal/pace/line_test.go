@@ -8,17 +8,16 @@ import (
 
 func TestClassOf(t *testing.T) {
 	for _, tt := range []struct {
-		small, looks, sweeps bool
-		want                 pace.Class
+		looks, sweeps bool
+		want          pace.Class
 	}{
-		{false, false, false, pace.Finish},
-		{false, true, false, pace.Look},
-		{true, false, false, pace.FastFinish},
-		{true, true, false, pace.FastLook},
-		{false, false, true, pace.Sweep},
+		{false, false, pace.Finish},
+		{true, false, pace.Look},
+		{false, true, pace.Sweep},
+		{true, true, pace.Sweep},
 	} {
-		if got := pace.ClassOf(tt.small, tt.looks, tt.sweeps); got != tt.want {
-			t.Errorf("ClassOf(%v, %v, %v) is %d, want %d", tt.small, tt.looks, tt.sweeps, got, tt.want)
+		if got := pace.ClassOf(tt.looks, tt.sweeps); got != tt.want {
+			t.Errorf("ClassOf(%v, %v) is %d, want %d", tt.looks, tt.sweeps, got, tt.want)
 		}
 	}
 }

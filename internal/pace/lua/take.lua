@@ -3,11 +3,9 @@
 -- share that a sweep is held to, or 0 and 0; interval and burst of the API's bucket;
 -- by how much that was last seen to be short of full, or -1; 1 if the tenant's
 -- bucket is to be emptied first; who asks, or '' where that is known, and how long
--- a worker is counted; 'fast' for a request of a small run, 'more' where others of
--- those wait behind it, 'held' for one that waits for them, else ''; how many of
--- them may go in a row while others wait; how long the tenant is to be paused, as
--- who asks was told while Redis could not be, or 0; 1 if the request changes something;
--- 1 if it repeats a probe, which no block holds up.
+-- a worker is counted; how long the tenant is to be paused, as who asks was told
+-- while Redis could not be, or 0; 1 if the request changes something; 1 if it repeats
+-- a probe, which no block holds up.
 -- Answers what came of it, how long to wait, the blocks concerned, the reason or
 -- what the wait is for, and how many workers there are, 0 where that was not asked.
 local at = now()
@@ -46,7 +44,7 @@ if ARGV[10] == '1' then
   tat = gcra_drain(tonumber(ARGV[2]), tonumber(ARGV[3]), at, tat)
   put('tat', tat, math.max(at, paused_until))
 end
-local due = at + ARGV[15]
+local due = at + ARGV[13]
 if due > at and due > paused_until then
   paused_until = due
   tat = gcra_drain(tonumber(ARGV[2]), tonumber(ARGV[3]), due, tat)
@@ -54,7 +52,7 @@ if due > at and due > paused_until then
   put('paused_until', due, at)
 end
 
-if ARGV[16] == '1' and r[11] then return {'stopped', 0, '', r[11], workers} end
+if ARGV[14] == '1' and r[11] then return {'stopped', 0, '', r[11], workers} end
 
 local probes, blocked_for, blocked_by, why = {}, 0, '', ''
 for i, operation in ipairs(operations) do
@@ -71,7 +69,7 @@ for i, operation in ipairs(operations) do
     probes[#probes + 1] = {operation, reason}
   end
 end
-if blocked_for > 0 and ARGV[17] ~= '1' then return {'blocked', blocked_for, blocked_by, why, workers} end
+if blocked_for > 0 and ARGV[15] ~= '1' then return {'blocked', blocked_for, blocked_by, why, workers} end
 
 local paused = paused_until - at
 if paused > 0 then return {'paused', paused, '', '', workers} end
@@ -83,27 +81,10 @@ if is_sweep then
   sweep_tat, share_wait = gcra_take(tonumber(ARGV[5]), tonumber(ARGV[6]), at, sweep_tat)
 end
 if share_wait > math.max(wait, api_wait) then return {'wait', share_wait, '', 'share', workers} end
-local fast = redis.call('HMGET', pace, 'fast_until', 'fast_run')
-local fast_for, fast_run = tonumber(fast[1] or '0') - at, tonumber(fast[2] or '0')
-local is_fast = ARGV[13] == 'fast' or ARGV[13] == 'more'
--- What is further ahead than a small run's next permit is of a clock that was ahead.
-local longest_fast = math.max(wait, api_wait) + ARGV[2] + 150000
-if ARGV[13] == 'held' and fast_for > math.max(wait, api_wait) and fast_for <= longest_fast and fast_run < tonumber(ARGV[14]) then
-  return {'wait', fast_for, '', 'fast', workers}
-end
-if math.max(wait, api_wait) > 0 then
-  -- Whoever was told comes a little later: round trips differ, and there is jitter.
-  if is_fast then redis.call('HSET', pace, 'fast_until', text(at + math.max(wait, api_wait) + 150000)) end
-  if api_wait > wait then return {'wait', api_wait, '', 'others', workers} end
-  return {'wait', wait, '', 'rate', workers}
-end
+if api_wait > wait then return {'wait', api_wait, '', 'others', workers} end
+if wait > 0 then return {'wait', wait, '', 'rate', workers} end
 put('tat', tat, at)
 put('api_tat', api_tat, at)
-if is_fast then
-  redis.call('HSET', pace, 'fast_run', fast_run + 1, 'fast_until', ARGV[13] == 'more' and text(at + tonumber(ARGV[2]) + 150000) or 0)
-elseif fast_run > 0 then
-  redis.call('HDEL', pace, 'fast_run')
-end
 if is_sweep then put('sweep_tat', sweep_tat, at) end
 count_use(at, 1)
 
