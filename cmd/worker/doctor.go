@@ -114,7 +114,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant, at red
 }
 
 // ours are the queues that workers of any tenant take from.
-var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(dns|api|dns\.fast|api\.fast|sweep|recheck|webhook|rows)$`)
+var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook)$`)
 
 // patient is the tenant as it is to be tested; done lets go of what it holds.
 func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), error) {

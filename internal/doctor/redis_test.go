@@ -40,7 +40,7 @@ func examined(t *testing.T, url string, schema error) []doctor.Finding {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return doctor.Redis(ctx, doctor.RedisSettings{
-		Client: client, URL: url, Known: func(q string) bool { return strings.HasSuffix(q, ".dns") },
+		Client: client, URL: url, Known: func(q string) bool { return strings.HasSuffix(q, ".rows") },
 		Schema: func(context.Context) error { return schema },
 	})
 }
@@ -100,7 +100,7 @@ func TestRealRedis(t *testing.T) {
 	t.Run("others use it too", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t, "--appendonly", "yes")
-		if err := server.Client().SAdd(t.Context(), "asynq:queues", "acme.dns", "mails").Err(); err != nil {
+		if err := server.Client().SAdd(t.Context(), "asynq:queues", "acme.rows", "mails").Err(); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{
