@@ -28,11 +28,9 @@ type Execution struct {
 	// Rows are those that this execution, and no other, has.
 	Rows []*Row
 	// FinishOnly says that no new request may begin: the run is paused, held or
-	// cancelled, or a row is asked to cancel, and rows have an intent whose request may
-	// have had its effect.
+	// cancelled, and rows have an intent whose request may have had its effect.
 	FinishOnly bool
-	// Cancelled says that this is for good: the run or a row of the execution is
-	// cancelled.
+	// Cancelled says that this is for good: the run is cancelled.
 	Cancelled bool
 
 	task     string // its id
@@ -136,7 +134,7 @@ func (x *Execution) Withdraw(ctx context.Context, row *Row) error {
 
 // learn stores whether a receipt allows new requests.
 func (x *Execution) learn(r ledger.Receipt) {
-	x.Cancelled = r.Cancelled || len(r.Cancelling) > 0
+	x.Cancelled = r.Cancelled
 	x.FinishOnly = r.Stopped || x.Cancelled
 }
 

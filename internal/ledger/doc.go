@@ -82,8 +82,7 @@
 // Before a request whose answer may be lost, the execution stores an intent
 // ([Ledger.Intend]). A row with an intent is finished even if its run is paused or
 // cancelled: the result of that request is found out, and no other request begins. Each
-// [Receipt] reports whether the run is stopped or cancelled, and which rows of the
-// execution are asked to cancel ([Ledger.CancelRows]).
+// [Receipt] reports whether the run is stopped or cancelled.
 //
 // # Controls
 //
@@ -145,7 +144,6 @@
 //	                    :released :running  sorted sets: rows by when they were released or begun, in ms
 //	                    :executions    hash: row -> r<token>, or b<nonce>,<session>
 //	                    :active        bitmap: rows in progress or with an intent, which a cancel does not settle
-//	                    :cancelling    set: active rows that are asked to cancel
 //	                    :sessions      hash: session -> number of rows in progress
 //	                    :intents       hash: row -> <time in ms>:<intent>
 //	                    :settled :cancelled  bitmaps: a bit for each row

@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 	"time"
 
@@ -287,59 +286,5 @@ func TestIntendReturnsItsTime(t *testing.T) {
 	r := w.intend(seg, e, "PATCH", row)
 	if i := w.rows(seg)[row].Intent; i == nil || !i.At.Equal(r.Now) {
 		t.Errorf("intent %+v, want its time %v", i, r.Now)
-	}
-}
-
-func TestCancelRows(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 6), 0)
-	e := w.takeRows(seg, 4)
-	w.intend(seg, e, "PATCH", 1)
-	w.settle(seg, e, 3)
-	cancel := func(rows ...ledger.Row) ledger.Receipt {
-		r, err := w.CancelRows(t.Context(), seg, rows...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	want(t, cancel(0, 1, 3, 5), ledger.RowWritten, ledger.RowWritten, ledger.RowSettled, ledger.RowCancelled)
-
-	r, err := w.Check(t.Context(), seg, e.nonce, 0, 1, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, r, ledger.RowCancelled, ledger.RowAdmitted, ledger.RowAdmitted)
-	if !slices.Equal(r.Cancelling, []ledger.Row{0, 1}) || r.Cancelled {
-		t.Errorf("cancelling %v, want rows 0 and 1", r.Cancelling)
-	}
-	want(t, w.intend(seg, e, "PATCH", 0, 2), ledger.RowCancelled, ledger.RowWritten)
-
-	// A row with an intent is finished, and one without is cancelled.
-	waiting := ledger.Waiting{Stage: ledger.StageCheck}
-	want(t, w.end(seg, e, ledger.Ends(waiting, 0, 1, 2)...), ledger.RowCancelled, ledger.RowWritten, ledger.RowWritten)
-	again := w.begin(seg, w.release(seg, ledger.Quota{Check: 9}).Token, 1, 2)
-	if !slices.Equal(again.Cancelling, []ledger.Row{1}) {
-		t.Errorf("cancelling %v, want row 1", again.Cancelling)
-	}
-	want(t, w.end(seg, again, ledger.RowEnd{Row: 1, Ending: waiting, Withdraw: true}), ledger.RowCancelled)
-	if rows := w.rows(seg); rows[5].Result.Outcome != ledger.Cancelled || rows[1].Result.Outcome != ledger.Cancelled {
-		t.Errorf("rows %+v", rows)
-	}
-}
-
-// The execution of a row that is asked to cancel dies.
-func TestCancelledRowIsReclaimed(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 1), 0)
-	w.take(seg)
-	if _, err := w.CancelRows(t.Context(), seg, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, r, err := w.Reclaim(t.Context(), seg, w.session); err != nil || !r.Ended {
-		t.Errorf("receipt %+v, %v, want the run ended", r, err)
-	}
-	if c := w.sync("a").Run.Counts; c[ledger.Cancelled] != 1 {
-		t.Errorf("counts %v", c)
 	}
 }

@@ -65,8 +65,7 @@ const maxNote = 200
 // End ends an execution for each row in its own way. The rows of a script, at most
 // 128, end together or not at all. A row is settled and counted once. The last row of a
 // segment closes it, and the last segment of a committed run ends the run. If the run is
-// cancelled, or the row is asked to cancel, a row without an intent is settled as
-// cancelled instead of being left open.
+// cancelled, a row without an intent is settled as cancelled instead of being left open.
 func (l *Ledger) End(ctx context.Context, seg Segment, n Nonce, ends ...RowEnd) (Receipt, error) {
 	err := n.Validate()
 	for _, e := range ends {

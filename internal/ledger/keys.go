@@ -27,7 +27,7 @@ func sessionKeys() []string {
 var segmentParts = []string{
 	"head", "chunks", "first", "check", "ready", "intended_check", "intended_ready",
 	"values", "released", "running", "executions",
-	"settled", "cancelled", "results", "intents", "active", "cancelling", "sessions", "order",
+	"settled", "cancelled", "results", "intents", "active", "sessions", "order",
 	"scratch", "mask",
 }
 

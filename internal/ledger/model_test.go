@@ -50,10 +50,8 @@ type modelRow struct {
 	memo     string
 	note     string
 	intent   string
-	// cancelling says that the row is asked to cancel.
-	cancelling bool
-	outcome    ledger.Outcome
-	detail     string
+	outcome  ledger.Outcome
+	detail   string
 }
 
 // add adds a segment of so many rows, of which some are settled and some due later. Rows
@@ -174,7 +172,7 @@ func (r *modelRow) settle(o ledger.Outcome, detail string) {
 
 // wait makes the row due, or settles it after a cancel.
 func (s *modelSegment) wait(r *modelRow, due time.Duration) {
-	if (s.control.cancelled || r.cancelling) && r.intent == "" {
+	if s.control.cancelled && r.intent == "" {
 		r.settle(ledger.Cancelled, "")
 		return
 	}
@@ -295,7 +293,7 @@ func (s *modelSegment) allowed(n ledger.Nonce, row ledger.Row) ledger.Status {
 	switch {
 	case r == nil:
 		return status
-	case r.intent == "" && (s.control.cancelled || r.cancelling):
+	case r.intent == "" && s.control.cancelled:
 		return ledger.RowCancelled
 	case r.intent == "" && s.control.stopped():
 		return ledger.RowStopped
@@ -352,26 +350,9 @@ func (s *modelSegment) end(n ledger.Nonce, e ledger.RowEnd, now time.Duration) l
 	return status
 }
 
-func (s *modelSegment) cancelRow(row ledger.Row) ledger.Status {
-	r := &s.rows[row]
-	switch {
-	case r.phase == ledger.PhaseSettled:
-		return ledger.RowSettled
-	case r.phase == ledger.PhaseInProgress || r.intent != "":
-		r.cancelling = true
-		return ledger.RowWritten
-	}
-	r.settle(ledger.Cancelled, "")
-	return ledger.RowCancelled
-}
-
-// report counts the open rows, reports whether some of them that wait are due, and returns
-// those that are asked to cancel.
-func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows, some bool, cancelling []ledger.Row) {
-	for i, r := range s.rows {
-		if r.cancelling {
-			cancelling = append(cancelling, ledger.Row(i))
-		}
+// report counts the open rows, and reports whether some of them that wait are due.
+func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows, some bool) {
+	for _, r := range s.rows {
 		due := count(r.phase == ledger.PhaseWaiting && r.due <= now && (r.intent != "" || !s.control.stopped()))
 		some = some || due > 0
 		switch {
@@ -389,7 +370,7 @@ func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows, some bool, 
 			o.Running++
 		}
 	}
-	return o, some, cancelling
+	return o, some
 }
 
 // describe returns a row as a line, the same for the model and the ledger.
@@ -402,8 +383,8 @@ func (m *model) describe(r modelRow) string {
 	if r.phase == ledger.PhaseInProgress {
 		fmt.Fprintf(&b, " by %s", r.session)
 	}
-	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q note=%q intent=%q cancelling=%v",
-		r.ready, r.attempts, r.begun, r.memo, r.note, r.intent, r.cancelling)
+	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q note=%q intent=%q",
+		r.ready, r.attempts, r.begun, r.memo, r.note, r.intent)
 	if r.phase == ledger.PhaseWaiting {
 		fmt.Fprintf(&b, " due=%v", r.due <= m.now)
 	}
@@ -424,8 +405,8 @@ func describeState(r ledger.RowState, now time.Time) string {
 		intent = string(r.Intent.Value)
 	}
 	c := r.Checkpoint
-	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q note=%q intent=%q cancelling=%v", c.Stage == ledger.StageReady,
-		c.Attempts, !c.FirstBegun.IsZero(), c.Memo, c.Note, intent, r.Cancelling)
+	fmt.Fprintf(&b, " ready=%v attempts=%d begun=%v memo=%q note=%q intent=%q", c.Stage == ledger.StageReady,
+		c.Attempts, !c.FirstBegun.IsZero(), c.Memo, c.Note, intent)
 	if r.Phase == ledger.PhaseWaiting {
 		fmt.Fprintf(&b, " due=%v", !r.Due.After(now))
 	}

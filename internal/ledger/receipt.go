@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,8 +28,8 @@ const (
 	// RowStopped: the run is paused, held, incomplete or not yet to start. Begin has made
 	// the row due again; Intend and Check have written nothing.
 	RowStopped Status = "stopped"
-	// RowCancelled: the run or the row was cancelled. End, GiveBack and CancelRows have
-	// settled the row as cancelled; Intend and Check have written nothing.
+	// RowCancelled: the run was cancelled. End and GiveBack have settled the row as
+	// cancelled; Intend and Check have written nothing.
 	RowCancelled Status = "cancelled"
 	// RowEnded: this release or execution of the row was ended by an earlier call, whose
 	// answer may have been lost. Nothing was written.
@@ -49,9 +48,6 @@ type Receipt struct {
 	// and Cancelled whether it is cancelled. In both cases no new request may begin, also
 	// for a row that has an intent: only the request of that intent is finished.
 	Stopped, Cancelled bool
-	// Cancelling are those of the rows that are asked to cancel, by [Ledger.CancelRows].
-	// For these, too, no new request may begin.
-	Cancelling []Row
 	// Open counts the segment's open rows.
 	Open OpenRows
 	// Ended reports whether the run ended by this call. At most one call reports it; a
@@ -81,13 +77,6 @@ func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, e
 		Due: parseDue(a.int(2)), Now: fromMillis(a.int(3)), Stopped: a.int(4) == 1, Cancelled: a.int(5) == 1,
 		Open: parseOpenRows(a.list(6)),
 	}
-	for _, row := range a.list(8).texts() {
-		n, err := strconv.Atoi(row)
-		if err != nil {
-			return r, fmt.Errorf("number of a row: %w", err)
-		}
-		r.Cancelling = append(r.Cancelling, Row(n))
-	}
 	if a.int(1) == 0 {
 		return r, nil
 	}
@@ -116,7 +105,6 @@ const scriptRows = 128
 // add adds the receipt of a later write to the same segment.
 func (r *Receipt) add(later Receipt) {
 	later.Statuses = append(r.Statuses, later.Statuses...)
-	later.Cancelling = append(r.Cancelling, later.Cancelling...)
 	later.Ended = r.Ended || later.Ended
 	*r = later
 }

@@ -34,8 +34,6 @@ type RowState struct {
 	Checkpoint Checkpoint
 	// Intent is that of an open row; nil if there is none.
 	Intent *Intent
-	// Cancelling reports whether an open row is asked to cancel.
-	Cancelling bool
 	// Result is that of a settled row.
 	Result Result
 	// Err says why content, checkpoint or intent cannot be read; nil if they can.
@@ -103,7 +101,6 @@ func parseRowState(row Row, a answer, now time.Time) RowState {
 	default:
 		r.Phase = PhaseQueued
 	}
-	r.Cancelling = a.int(6) == 1
 	r.Checkpoint, r.Intent, r.Err = parseStored(row, a.text(3), a.int(4) == 1, a.text(5), now)
 	return r
 }

@@ -128,7 +128,7 @@ func TestSegmentIsDueWithItsNextRow(t *testing.T) {
 func TestCancelSettlesRowsThatAreDueLater(t *testing.T) {
 	w := newWorker(t)
 	run := w.commit(w.fillDue(w.create("a"), 6, w.redisNow(), every(2, time.Hour)))
-	if _, err := w.CancelRows(t.Context(), segment(run, 0), 0, 1); err != nil {
+	if _, err := w.Dismiss(t.Context(), segment(run, 0), ledger.Result{Outcome: ledger.Cancelled}, 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	if o := w.sync("a").Segments[0].Open; o.Later != 2 || o.Queued != 2 {

@@ -130,7 +130,7 @@ func (s *simulation) run() (whole bool) {
 	operations := []func(){
 		s.dispatch, s.dispatch, s.dispatch, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
 		s.intend, s.check, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
-		s.endEach, s.endEach, s.cancelRows, s.receipt,
+		s.endEach, s.endEach, s.receipt,
 	}
 	for range 120 {
 		operations[s.rand.IntN(len(operations))]()
@@ -752,7 +752,7 @@ func (s *simulation) settleRows(seg ledger.Segment, m *modelSegment, r ledger.Re
 		switch {
 		case slices.Contains(numbers(r), ledger.Row(i)):
 			row.settle(ledger.Done, "")
-		case row.phase != ledger.PhaseSettled && (m.control.cancelled || row.cancelling) && row.intent == "" && row.phase != ledger.PhaseQueued:
+		case row.phase != ledger.PhaseSettled && m.control.cancelled && row.intent == "" && row.phase != ledger.PhaseQueued:
 			row.settle(ledger.Cancelled, "") // its execution lapsed
 		}
 	}

@@ -5,9 +5,9 @@ local head, chunks, first, check, ready = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KE
 local intended_check, intended_ready = KEYS[6], KEYS[7]
 local values, released, running, executions = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local settled, cancelled, results = KEYS[12], KEYS[13], KEYS[14]
-local intents, active, cancelling, sessions = KEYS[15], KEYS[16], KEYS[17], KEYS[18]
-local order = KEYS[19]
-local scratch, mask = KEYS[20], KEYS[21] -- exist only while a script runs
+local intents, active, sessions = KEYS[15], KEYS[16], KEYS[17]
+local order = KEYS[18]
+local scratch, mask = KEYS[19], KEYS[20] -- exist only while a script runs
 
 -- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
 -- script's first write if it may need memory, and no later one. DEL never needs any.
@@ -111,7 +111,7 @@ end
 -- clear removes everything that is stored of rows apart from their results.
 local function clear()
   redis.call('UNLINK', first, check, ready, intended_check, intended_ready, values, released, running, executions,
-    intents, active, cancelling, sessions, order)
+    intents, active, sessions, order)
 end
 
 -- settle settles an open row that is neither released, in progress nor waiting any more.
@@ -128,25 +128,18 @@ local function settle(row, outcome, result)
   end
   store(row, '')
   redis.call('HDEL', intents, row)
-  redis.call('SREM', cancelling, row)
   if done == tonumber(redis.call('HGET', head, 'rows')) then clear() end -- a cancel may have left something
 end
 
 local function intended(row) return redis.call('HEXISTS', intents, row) == 1 end
 
--- dropped reports whether an open row without an intent is cancelled: its run is, or it
--- was asked to cancel.
-local function dropped(row, flags)
-  return has(flags, 'c') or redis.call('SISMEMBER', cancelling, row) == 1
-end
-
 -- leave leaves a row open that was released or in progress, with the value v, due at that
--- time. A row that is cancelled it settles, unless it has an intent, and returns
+-- time. If the run is cancelled it settles the row, unless it has an intent, and returns
 -- 'cancelled'.
 local function leave(row, execution, flags, v, due)
   free(row, execution)
   local intent = intended(row)
-  if not intent and dropped(row, flags) then
+  if not intent and has(flags, 'c') then
     settle(row, 'cancelled', '')
     return 'cancelled'
   end
@@ -190,7 +183,7 @@ local function allowed(row, nonce, flags, before, t)
   if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
   if not owned(redis.call('HGET', executions, row), nonce) then return 'superseded' end
   if intended(row) then return 'admitted' end
-  if dropped(row, flags) then return 'cancelled' end
+  if has(flags, 'c') then return 'cancelled' end
   if stopped(flags, before, t) then return 'stopped' end
   return 'admitted'
 end
@@ -203,8 +196,7 @@ local function score(set, place)
 end
 
 -- report returns the answer of a script: {'ok', 1 if every row is settled, due, now, 1 if
--- the segment is stopped, 1 if it is cancelled, phases, values, those of the rows that
--- are asked to cancel}.
+-- the segment is stopped, 1 if it is cancelled, phases, values}.
 --
 -- due is the time in ms at which the segment is to be inspected next: 0 for now, -1 if
 -- nothing becomes due by itself. A segment with rows in progress is inspected every five
@@ -212,7 +204,7 @@ end
 -- waiting at check, due of these, waiting at ready, due of these, released, running; the
 -- due time in ms of the row that is due the longest, or -1; and the number of rows that
 -- were never begun and are due later.
-local function report(t, answers, rows)
+local function report(t, answers)
   local h = redis.call('HMGET', head, 'rows', 'next', 'settled', 'flags', 'not_before', 'v')
   local all, done, before = tonumber(h[1]), tonumber(h[3] or '0'), tonumber(h[5] or '0')
   local stop = stopped(h[4], before, t)
@@ -251,16 +243,10 @@ local function report(t, answers, rows)
   if before > t then earlier(before) end
   if not h[6] or done >= all then due = -1 end
 
-  local asked = {}
-  if rows and redis.call('EXISTS', cancelling) == 1 then
-    for _, row in ipairs(rows) do
-      if redis.call('SISMEMBER', cancelling, row) == 1 then asked[#asked + 1] = row end
-    end
-  end
   local queued = math.max(all - done - nc - ic - ny - iy - nr - nb - later, 0)
   return {
     'ok', done >= all and 1 or 0, due, t, stop and 1 or 0, has(h[4], 'c') and 1 or 0,
-    {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, oldest, later}, answers, asked,
+    {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, oldest, later}, answers,
   }
 end
 

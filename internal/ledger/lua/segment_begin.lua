@@ -26,6 +26,6 @@ local function begin(row)
   return {'admitted', value, intent, damaged and 1 or 0}
 end
 
-local rows, answers = rest(4), {}
-for i, row in ipairs(rows) do answers[i] = begin(row) end
-return report(t, answers, rows)
+local answers = {}
+for i, row in ipairs(rest(4)) do answers[i] = begin(row) end
+return report(t, answers)

@@ -2,6 +2,6 @@
 -- for each. Writes nothing.
 local h = redis.call('HMGET', head, 'v', 'flags', 'not_before')
 if not h[1] then return {'missing'} end
-local t, rows, statuses = now(), rest(2), {}
-for i, row in ipairs(rows) do statuses[i] = allowed(row, ARGV[1], h[2], h[3], t) end
-return report(t, statuses, rows)
+local t, statuses = now(), {}
+for i, row in ipairs(rest(2)) do statuses[i] = allowed(row, ARGV[1], h[2], h[3], t) end
+return report(t, statuses)

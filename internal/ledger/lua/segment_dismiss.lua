@@ -1,24 +1,20 @@
--- ARGV: outcome, result, 1 if other rows are asked to cancel, rows. Settles rows that are
--- neither in progress nor have an intent. Answers with the statuses of the rows.
+-- ARGV: outcome, result, rows. Settles rows that are neither in progress nor have an
+-- intent. Answers with the statuses of the rows.
 local h = redis.call('HMGET', head, 'v', 'rows')
 if not h[1] then return {'missing'} end
 
 local function dismiss(row)
   if tonumber(row) >= tonumber(h[2]) then return 'superseded' end
   if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
-  if redis.call('GETBIT', active, row) == 1 then
-    if ARGV[3] ~= '1' then return 'superseded' end
-    redis.call('SADD', cancelling, row)
-    return 'written'
-  end
+  if redis.call('GETBIT', active, row) == 1 then return 'superseded' end
   local execution = redis.call('HGET', executions, row)
   if execution then free(row, execution) end
   for _, set in ipairs({first, check, ready}) do redis.call('ZREM', set, row) end
   settle(row, ARGV[1], ARGV[2])
-  return ARGV[3] == '1' and 'cancelled' or 'written'
+  return 'written'
 end
 
 allowWrites()
-local rows, statuses = rest(4), {}
-for i, row in ipairs(rows) do statuses[i] = dismiss(row) end
-return report(now(), statuses, rows)
+local statuses = {}
+for i, row in ipairs(rest(3)) do statuses[i] = dismiss(row) end
+return report(now(), statuses)

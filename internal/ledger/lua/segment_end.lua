@@ -31,9 +31,6 @@ local function finish(row, withdraw, ending, a, b, c, d)
 end
 
 allowWrites()
-local rows, statuses = {}, {}
-for i = 2, #ARGV, 7 do
-  rows[#rows + 1] = ARGV[i]
-  statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 6))
-end
-return report(t, statuses, rows)
+local statuses = {}
+for i = 2, #ARGV, 7 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 6)) end
+return report(t, statuses)

@@ -13,6 +13,6 @@ local function back(row)
 end
 
 allowWrites()
-local rows, statuses = rest(2), {}
-for i, row in ipairs(rows) do statuses[i] = back(row) end
-return report(t, statuses, rows)
+local statuses = {}
+for i, row in ipairs(rest(2)) do statuses[i] = back(row) end
+return report(t, statuses)

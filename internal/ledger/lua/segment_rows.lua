@@ -1,8 +1,8 @@
 -- ARGV: first row, the most rows. Answers {'ok', now, rows, rows of a chunk, chunks}, the
 -- latter a flat list of numbers and chunks. Each row is {phase, since or due in ms,
--- execution, value, 1 if it is damaged, intent, 1 if it is asked to cancel}, or if it is
--- settled {'s', 1 if it was cancelled, result}; a text that is not stored is false. There
--- are fewer rows than asked for if these are large, but at least one. Writes nothing.
+-- execution, value, 1 if it is damaged, intent}, or if it is settled {'s', 1 if it was
+-- cancelled, result}; a text that is not stored is false. There are fewer rows than asked
+-- for if these are large, but at least one. Writes nothing.
 local h = redis.call('HMGET', head, 'rows', 'per')
 if not h[1] then return {'missing'} end
 local from, past = tonumber(ARGV[1]), math.min(ARGV[1] + ARGV[2], tonumber(h[1]))
@@ -34,10 +34,7 @@ local function state(row)
   local execution = redis.call('HGET', executions, row)
   local phase, at = place(row, execution)
   local value, damaged = load(row)
-  return {
-    phase, at, execution, size(value), damaged and 1 or 0, size(redis.call('HGET', intents, row)),
-    redis.call('SISMEMBER', cancelling, row),
-  }
+  return {phase, at, execution, size(value), damaged and 1 or 0, size(redis.call('HGET', intents, row))}
 end
 
 local rows = {}
