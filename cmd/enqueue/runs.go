@@ -225,7 +225,7 @@ type runJSON struct {
 	Label     string           `json:"label,omitempty"`
 	Parent    string           `json:"parent,omitempty"` // the run whose rows it repeats
 	Caller    string           `json:"caller,omitempty"` // who handed it in over HTTP
-	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "held", "incomplete", "postponed", "being cancelled" or "ended"
+	State     string           `json:"state"`            // "being submitted", "scanning for rows", "open", "paused", "incomplete", "postponed", "being cancelled" or "ended"
 	Rows      *int64           `json:"rows"`             // null: not known yet
 	Settled   int64            `json:"settled"`
 	Counts    map[string]int64 `json:"counts"`

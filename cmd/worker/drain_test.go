@@ -24,7 +24,7 @@ func TestDrain(t *testing.T) {
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
 	row := [][]byte{[]byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","use_for_organization_discovery":true}`)}
 	for id, control := range map[ledger.RunID]ledger.Control{
-		"core-paused": {Paused: true}, "core-held": {Held: true}, "core-later": {NotBefore: time.Now().Add(time.Hour)},
+		"core-paused": {Paused: true}, "core-later": {NotBefore: time.Now().Add(time.Hour)},
 	} {
 		d.submit(ledger.NewRun{ID: id, Kind: kinds.Update, Control: control}, row)
 	}
@@ -54,7 +54,7 @@ func TestDrain(t *testing.T) {
 	if c := d.counts("own"); c[ledger.Done] != int64(len(own)) {
 		t.Errorf("run own: %v", c)
 	}
-	for _, id := range []ledger.RunID{"core-paused", "core-held", "core-later", "core-elsewhere"} {
+	for _, id := range []ledger.RunID{"core-paused", "core-later", "core-elsewhere"} {
 		if c := d.counts(id); c.Settled() != 0 {
 			t.Errorf("run %s: %v, want it open", id, c)
 		}
@@ -75,7 +75,6 @@ func TestGoesOn(t *testing.T) {
 		{ledger.Run{CommittedAt: now, Growing: true}, false},
 		{ledger.Run{CommittedAt: now, EndedAt: now, Control: ledger.Control{Paused: true}}, true},
 		{with(ledger.Control{Paused: true}), false},
-		{with(ledger.Control{Held: true}), false},
 		{with(ledger.Control{Incomplete: true}), false},
 		{with(ledger.Control{NotBefore: now.Add(time.Minute)}), false},
 		{with(ledger.Control{NotBefore: now.Add(-time.Minute)}), true},

@@ -65,9 +65,8 @@ func TestActions(t *testing.T) {
 func TestStopped(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	for want, r := range map[string]runs.Run{
-		"paused":     {Paused: true, Held: true, Sealed: true},
-		"held":       {Held: true, NotBefore: later, Sealed: true},
-		"incomplete": {Incomplete: true, Sealed: true},
+		"paused":     {Paused: true, Incomplete: true, Sealed: true},
+		"incomplete": {Incomplete: true, NotBefore: later, Sealed: true},
 		"postponed until " + later.Format(time.RFC3339): {NotBefore: later, Sealed: true},
 		"open":            {NotBefore: time.Now().Add(-time.Hour), Sealed: true},
 		"being submitted": {},

@@ -39,15 +39,13 @@ func State(r runs.Run) string {
 }
 
 // Stopped says in a word or two what keeps the run's rows from starting: it is paused,
-// held, incomplete or postponed. Empty: nothing does.
+// incomplete or postponed. Empty: nothing does.
 func Stopped(r runs.Run) string {
 	switch {
 	case r.Paused:
 		return "paused"
 	case r.Incomplete:
 		return "incomplete"
-	case r.Held:
-		return "held"
 	case r.NotBefore.After(time.Now()):
 		return "postponed until " + stamp(r.NotBefore)
 	}

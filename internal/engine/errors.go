@@ -12,9 +12,9 @@ var (
 	// ErrStopping is returned by a handler that leaves since the worker stops. The row
 	// is given back and no attempt is counted.
 	ErrStopping = errors.New("the worker is stopping")
-	// ErrStopped is returned by a handler that finds its run paused, held or cancelled.
+	// ErrStopped is returned by a handler that finds its run paused or cancelled.
 	// The row is given back; the ledger settles it if the run is cancelled.
-	ErrStopped = errors.New("the run is paused, held or cancelled")
+	ErrStopped = errors.New("the run is paused or cancelled")
 	// ErrSuperseded is returned by a handler whose rows are settled or belong to another
 	// execution. Nothing is written.
 	ErrSuperseded = errors.New("another execution has the row, or it is settled")

@@ -27,7 +27,7 @@ type Execution struct {
 	GiveUp time.Duration
 	// Rows are those that this execution, and no other, has.
 	Rows []*Row
-	// FinishOnly says that no new request may begin: the run is paused, held or
+	// FinishOnly says that no new request may begin: the run is paused or
 	// cancelled, and rows have an intent whose request may have had its effect.
 	FinishOnly bool
 	// Cancelled says that this is for good: the run is cancelled.

@@ -22,7 +22,7 @@ const (
 	Blocked      ledger.Outcome = "blocked"    // the API refuses the credentials, they lack a scope, or an operator has stopped the tenant
 	Transient    ledger.Outcome = "transient"  // the attempt failed and is repeated
 	Stopping     ledger.Outcome = "stopping"   // the worker stops
-	Stopped      ledger.Outcome = "stopped"    // the run is paused, held or cancelled
+	Stopped      ledger.Outcome = "stopped"    // the run is paused or cancelled
 	Superseded   ledger.Outcome = "superseded" // the row is settled or another execution has it
 	Unrecognized ledger.Outcome = "unknown"    // a newer worker is needed
 )

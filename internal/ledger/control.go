@@ -8,30 +8,27 @@ import (
 	"time"
 )
 
-// Control is the intended state of a run. While it is paused, held, incomplete or not
-// yet to start, only rows with an intent begin.
+// Control is the intended state of a run. While it is paused, incomplete or not yet to
+// start, only rows with an intent begin.
 type Control struct {
 	// Paused is set by people.
 	Paused bool
-	// Held is set by programs, such as a sweep's evaluation that found too much.
-	Held bool
 	// Cancelled settles every row that has not begun. It is final.
 	Cancelled bool
 	// Incomplete is set while segments are missing: see [MissingError].
 	Incomplete bool
-	// NotBefore is when rows may begin, in Redis' time; zero: at once.
+	// NotBefore is when rows may begin, in Redis' time; zero: at once. It does not change.
 	NotBefore time.Time
 }
 
 // stopped reports whether no row without an intent may begin at a time of Redis.
 func (c Control) stopped(now time.Time) bool {
-	return c.Paused || c.Held || c.Cancelled || c.Incomplete || c.NotBefore.After(now)
+	return c.Paused || c.Cancelled || c.Incomplete || c.NotBefore.After(now)
 }
 
 // The letters by which a control's flags are stored.
 const (
 	pausedFlag     = "p"
-	heldFlag       = "h"
 	cancelledFlag  = "c"
 	incompleteFlag = "i"
 )
@@ -41,7 +38,7 @@ func (c Control) flags() string {
 	for _, f := range []struct {
 		set    bool
 		letter string
-	}{{c.Paused, pausedFlag}, {c.Held, heldFlag}, {c.Cancelled, cancelledFlag}, {c.Incomplete, incompleteFlag}} {
+	}{{c.Paused, pausedFlag}, {c.Cancelled, cancelledFlag}, {c.Incomplete, incompleteFlag}} {
 		if f.set {
 			flags.WriteString(f.letter)
 		}
@@ -52,18 +49,14 @@ func (c Control) flags() string {
 func parseControl(flags string, notBefore int64) Control {
 	return Control{
 		Paused:     strings.Contains(flags, pausedFlag),
-		Held:       strings.Contains(flags, heldFlag),
 		Cancelled:  strings.Contains(flags, cancelledFlag),
 		Incomplete: strings.Contains(flags, incompleteFlag),
 		NotBefore:  fromMillis(notBefore),
 	}
 }
 
-// change is a change of a control.
-type change struct {
-	set, clear string
-	notBefore  *time.Time // nil: unchanged
-}
+// change is a change of a control's flags.
+type change struct{ set, clear string }
 
 // Pause stops the run's rows from beginning. Rows in progress may be settled, but begin no
 // further request; rows with an intent are finished. The error is [ErrEnded] if the run
@@ -74,23 +67,12 @@ func (l *Ledger) Pause(ctx context.Context, run RunID) error {
 
 // Resume undoes [Ledger.Pause].
 func (l *Ledger) Resume(ctx context.Context, run RunID) error {
-	return l.controlAndWake(ctx, "resume", run, change{clear: pausedFlag})
-}
-
-// Hold stops the run's rows from beginning, as [Ledger.Pause] does, for a program's
-// reason. [Ledger.Resume] does not undo it.
-func (l *Ledger) Hold(ctx context.Context, run RunID) error {
-	return l.control(ctx, "hold", run, change{set: heldFlag})
-}
-
-// Unhold undoes [Ledger.Hold].
-func (l *Ledger) Unhold(ctx context.Context, run RunID) error {
-	return l.controlAndWake(ctx, "unhold", run, change{clear: heldFlag})
-}
-
-// Postpone sets when the run's rows may begin, in Redis' time; the zero time is at once.
-func (l *Ledger) Postpone(ctx context.Context, run RunID, notBefore time.Time) error {
-	return l.controlAndWake(ctx, "postpone", run, change{notBefore: &notBefore})
+	resumed, err := l.tryControl(ctx, run, change{clear: pausedFlag})
+	if err != nil {
+		return fmt.Errorf("run %s: resume: %w", run, err)
+	}
+	_ = l.Wake(ctx, resumed.Tenant) // else the next poll finds the rows
+	return nil
 }
 
 // Cancel settles the rows of the run as cancelled. Rows in progress and rows with an
@@ -106,16 +88,6 @@ func (l *Ledger) control(ctx context.Context, operation string, id RunID, c chan
 	if _, err := l.tryControl(ctx, id, c); err != nil {
 		return fmt.Errorf("run %s: %s: %w", id, operation, err)
 	}
-	return nil
-}
-
-// controlAndWake does the same with a change by which rows may become due.
-func (l *Ledger) controlAndWake(ctx context.Context, operation string, id RunID, c change) error {
-	run, err := l.tryControl(ctx, id, c)
-	if err != nil {
-		return fmt.Errorf("run %s: %s: %w", id, operation, err)
-	}
-	_ = l.Wake(ctx, run.Tenant) // else the next poll finds them
 	return nil
 }
 
@@ -166,12 +138,7 @@ const copyAttempts = 8
 // storeChange changes the control in the header and returns the run as it is then. With
 // the control of a segment it changes that one, unless the header knows it already.
 func (l *Ledger) storeChange(ctx context.Context, run Run, c change, of versioned) (Run, error) {
-	notBefore := ""
-	if c.notBefore != nil {
-		notBefore = fmt.Sprint(toMillis(*c.notBefore))
-	}
-	a, err := l.onHeader(ctx, controlScript, run.ID, string(run.Incarnation),
-		c.set, c.clear, notBefore, of.version, of.flags, of.notBefore)
+	a, err := l.onHeader(ctx, controlScript, run.ID, string(run.Incarnation), c.set, c.clear, of.version, of.flags)
 	if err != nil {
 		return Run{}, err
 	}

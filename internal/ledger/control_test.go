@@ -13,39 +13,24 @@ import (
 )
 
 func TestStoppedRunsReleaseNothing(t *testing.T) {
-	later := func(w *worker) time.Time {
-		now, err := w.Now(w.t.Context())
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		return now.Add(time.Hour)
-	}
 	tests := []struct {
 		name        string
-		stop, start func(*worker, context.Context, ledger.RunID) error
+		stop, start func(*worker)
 	}{
-		{"paused", func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Pause(ctx, id) },
-			func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Resume(ctx, id) }},
-		{"held", func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Hold(ctx, id) },
-			func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Unhold(ctx, id) }},
-		{"not before", func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Postpone(ctx, id, later(w)) },
-			func(w *worker, ctx context.Context, id ledger.RunID) error { return w.Postpone(ctx, id, time.Time{}) }},
+		{"paused", func(w *worker) { w.must(w.Pause, "a") }, func(w *worker) { w.must(w.Resume, "a") }},
+		{"not before", func(w *worker) { w.notBefore("a", time.Hour) }, func(w *worker) { w.notBefore("a", 0) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorker(t)
 			seg := segment(w.submit("a", 3), 0)
 			released := w.release(seg, ledger.Quota{First: 1})
-			if err := tt.stop(w, t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			tt.stop(w)
 			if rows := numbers(w.release(seg, all)); len(rows) != 0 {
 				t.Errorf("released %v", rows)
 			}
 			want(t, w.begin(seg, released.Token, 0).Receipt, ledger.RowStopped)
-			if err := tt.start(w, t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			tt.start(w)
 			if rows := numbers(w.release(seg, all)); len(rows) != 3 {
 				t.Errorf("released %v, want all", rows)
 			}
@@ -53,14 +38,32 @@ func TestStoppedRunsReleaseNothing(t *testing.T) {
 	}
 }
 
-func TestResumeDoesNotEndAHold(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 3), 0)
-	w.must(w.Pause, "a")
-	w.must(w.Hold, "a")
-	w.must(w.Resume, "a")
-	if rows := numbers(w.release(seg, all)); len(rows) != 0 {
-		t.Errorf("released %v", rows)
+// TestResumeEndsAPauseOnly resumes runs that something else stops too.
+func TestResumeEndsAPauseOnly(t *testing.T) {
+	for name, submit := range map[string]func(w *worker) ledger.Run{
+		"incomplete": func(w *worker) ledger.Run {
+			run := w.submit("a", 3, 3)
+			w.lose(segment(run, 1))
+			w.sync("a")
+			return run
+		},
+		"not before": func(w *worker) ledger.Run {
+			return w.submitWith("a", ledger.Control{NotBefore: w.redisNow().Add(time.Hour)}, 3)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			run := submit(w)
+			before := w.get("a").Control
+			w.must(w.Pause, "a")
+			w.must(w.Resume, "a")
+			if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
+				t.Errorf("released %v", rows)
+			}
+			if c := w.get("a").Control; c != before || c == (ledger.Control{}) {
+				t.Errorf("control %+v, before the pause %+v", c, before)
+			}
+		})
 	}
 }
 
@@ -96,9 +99,9 @@ func TestSyncAdoptsANewerControl(t *testing.T) {
 		t.Errorf("control %+v, want it paused", p.Run.Control)
 	}
 	saved.restore(t, w.rdb, "{run:a}")
-	w.must(w.Hold, "a") // another control than the lost one
-	if c := w.get("a").Control; !c.Paused || !c.Held {
-		t.Errorf("control %+v, want it paused and held", c)
+	w.must(w.Cancel, "a") // another control than the lost one
+	if c := w.get("a").Control; !c.Paused || !c.Cancelled {
+		t.Errorf("control %+v, want it paused and cancelled", c)
 	}
 }
 
@@ -323,6 +326,14 @@ func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 // TestChangeOfLostControl changes the control of a run whose header has lost an earlier
 // change. Both apply.
 func TestChangeOfLostControl(t *testing.T) {
+	none := func(*worker) {}
+	pause := func(w *worker) { w.must(w.Pause, "a") }
+	resume := func(w *worker) { w.must(w.Resume, "a") }
+	cancel := func(w *worker) { w.must(w.Cancel, "a") }
+	incomplete := func(w *worker) {
+		w.lose(segment(w.get("a"), 2))
+		w.sync("a")
+	}
 	tests := []struct {
 		name   string
 		before func(w *worker)
@@ -330,21 +341,17 @@ func TestChangeOfLostControl(t *testing.T) {
 		change func(w *worker)
 		want   ledger.Control
 	}{
-		{"pause, then hold", func(*worker) {}, func(w *worker) { w.must(w.Pause, "a") },
-			func(w *worker) { w.must(w.Hold, "a") }, ledger.Control{Paused: true, Held: true}},
-		{"pause, then resume", func(*worker) {}, func(w *worker) { w.must(w.Pause, "a") },
-			func(w *worker) { w.must(w.Resume, "a") }, ledger.Control{}},
-		{"resume, then hold", func(w *worker) { w.must(w.Pause, "a") }, func(w *worker) { w.must(w.Resume, "a") },
-			func(w *worker) { w.must(w.Hold, "a") }, ledger.Control{Held: true}},
-		{"pause, then unhold", func(w *worker) { w.must(w.Hold, "a") }, func(w *worker) { w.must(w.Pause, "a") },
-			func(w *worker) { w.must(w.Unhold, "a") }, ledger.Control{Paused: true}},
-		{"pause and resume, then hold", func(*worker) {}, func(w *worker) { w.must(w.Pause, "a"); w.must(w.Resume, "a") },
-			func(w *worker) { w.must(w.Hold, "a") }, ledger.Control{Held: true}},
+		{"pause, then cancel", none, pause, cancel, ledger.Control{Paused: true, Cancelled: true}},
+		{"pause, then resume", none, pause, resume, ledger.Control{}},
+		{"resume, then cancel", pause, resume, cancel, ledger.Control{Cancelled: true}},
+		{"incomplete, then pause", none, incomplete, pause, ledger.Control{Paused: true, Incomplete: true}},
+		{"incomplete, then resume", pause, incomplete, resume, ledger.Control{Incomplete: true}},
+		{"pause and resume, then cancel", none, func(w *worker) { pause(w); resume(w) }, cancel, ledger.Control{Cancelled: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorker(t)
-			run := w.submit("a", 2, 2)
+			run := w.submit("a", 2, 2, 2)
 			tt.before(w)
 			saved := remember(t, w.rdb)
 			tt.lost(w)

@@ -8,9 +8,8 @@ import (
 
 // versioned is the control of a segment with its version.
 type versioned struct {
-	version   int64
-	flags     string
-	notBefore int64
+	version int64
+	flags   string
 }
 
 // copied is the state of a run's segments after its control was copied to them.
@@ -81,8 +80,8 @@ func (c *copied) add(number int, a answer) error {
 	case "missing", "differs":
 		c.missing = append(c.missing, number)
 	case "newer":
-		read := numbers{hash: map[string]string{"version": a.text(1), "not before": a.text(3)}}
-		v := versioned{version: read.int("version"), flags: a.text(2), notBefore: read.int("not before")}
+		read := numbers{hash: map[string]string{"version": a.text(1)}}
+		v := versioned{version: read.int("version"), flags: a.text(2)}
 		if c.newest == nil || v.version > c.newest.version {
 			c.newest = &v
 		}

@@ -86,8 +86,9 @@
 //
 // # Controls
 //
-// Whether a run is paused, held, cancelled or postponed is an intention in its header,
-// with a version, and each segment has a copy, which its scripts obey. A command changes
+// Whether a run is paused or cancelled is an intention in its header, with a version, and
+// each segment has a copy, which its scripts obey, also of the time before which no row
+// may begin. A command changes
 // the header, then the segments, and returns when all have the change. [Ledger.Sync]
 // brings them together after a crash. If Redis has lost the control of the header or of
 // a segment, the newest that any of them has wins.

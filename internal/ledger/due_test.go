@@ -184,14 +184,10 @@ func TestControlsMakeSegmentsDue(t *testing.T) {
 
 func TestPostponedRunIsDueAtItsTime(t *testing.T) {
 	w := newWorker(t)
-	seg := segment(w.submit("a", 3), 0)
-	now, err := w.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := now.Add(48 * time.Hour)
-	if err := w.Postpone(t.Context(), "a", at); err != nil {
-		t.Fatal(err)
+	at := w.redisNow().Add(48 * time.Hour)
+	seg := segment(w.submitWith("a", ledger.Control{NotBefore: at}, 3), 0)
+	if due, next := w.takeDue(); len(due) > 0 || !next.Equal(at) {
+		t.Errorf("due %v, next %v, want %v", due, next, at)
 	}
 	if r := w.release(seg, all); len(r.Rows) > 0 || !r.Due.Equal(at) {
 		t.Errorf("released %v, due %v, want %v", numbers(r), r.Due, at)

@@ -200,8 +200,7 @@ func TestReceiptsReportTheControl(t *testing.T) {
 	}{
 		{"open", func(*worker) error { return nil }, false, false},
 		{"paused", func(w *worker) error { return w.Pause(w.t.Context(), "a") }, true, false},
-		{"held", func(w *worker) error { return w.Hold(w.t.Context(), "a") }, true, false},
-		{"postponed", func(w *worker) error { return w.Postpone(w.t.Context(), "a", time.Now().Add(time.Hour)) }, true, false},
+		{"postponed", func(w *worker) error { w.notBefore("a", time.Hour); return nil }, true, false},
 		{"cancelled", func(w *worker) error { return w.Cancel(w.t.Context(), "a") }, false, true},
 	}
 	for _, tt := range tests {

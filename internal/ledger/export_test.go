@@ -22,6 +22,20 @@ func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Dur
 	return nil
 }
 
+// SetNotBefore makes it another time before which no row of a committed run may begin. A
+// run with rows in progress cannot begin yet if Redis' clock has gone back.
+func SetNotBefore(ctx context.Context, rdb redis.UniversalClient, run Run, at time.Time) error {
+	if err := rdb.HSet(ctx, HeaderKey(run.ID), "not_before", toMillis(at)).Err(); err != nil {
+		return err
+	}
+	for number := range run.Segments {
+		if err := rdb.HSet(ctx, segmentKey(run.segment(number), "head"), "not_before", toMillis(at)).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // SegmentKey returns one of a segment's keys.
 func SegmentKey(seg Segment, part string) string { return segmentKey(seg, part) }
 

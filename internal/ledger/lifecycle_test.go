@@ -172,9 +172,12 @@ func (s *lifecycle) id() ledger.RunID {
 // scanned is the run whose rows are found by a scan.
 const scanned = ledger.RunID("run-3")
 
-// newRun returns the description of a run.
-func newRun(id ledger.RunID) ledger.NewRun {
+// newRun returns the description of a run. Some may not begin at once.
+func (s *lifecycle) newRun(id ledger.RunID) ledger.NewRun {
 	n := ledger.NewRun{ID: id, Tenant: tenant, Kind: kind, Description: ledger.Description{KeepFor: keepFor}}
+	if s.rand.IntN(4) == 0 {
+		n.Control.NotBefore = s.now.Add(time.Hour)
+	}
 	if id == scanned {
 		n.Scan = []byte("nothing yet")
 	}
@@ -192,7 +195,7 @@ func (s *lifecycle) pick() *producer {
 
 func (s *lifecycle) create(l *ledger.Ledger) {
 	id := s.id()
-	run, _, err := l.Create(s.t.Context(), newRun(id))
+	run, _, err := l.Create(s.t.Context(), s.newRun(id))
 	s.expect(fmt.Sprintf("create %s %s", id, run.Incarnation), err)
 	if err != nil {
 		return
@@ -258,7 +261,7 @@ func (s *lifecycle) verify(p *producer) {
 		}
 		return
 	}
-	run, _, err := s.Create(s.t.Context(), newRun(p.run.ID))
+	run, _, err := s.Create(s.t.Context(), s.newRun(p.run.ID))
 	s.expect(fmt.Sprintf("create %s again", p.run.ID), err)
 	if err == nil && run.Incarnation != p.run.Incarnation {
 		s.producers[p.run.ID] = &producer{run: run, size: p.size, touched: s.now, lost: true}
@@ -350,10 +353,7 @@ func (s *lifecycle) settle(l *ledger.Ledger, seg ledger.Segment, r ledger.Releas
 func (s *lifecycle) control(l *ledger.Ledger) {
 	id := s.id()
 	controls := map[string]func(context.Context, ledger.RunID) error{
-		"pause": l.Pause, "resume": l.Resume, "hold": l.Hold, "cancel": l.Cancel,
-		"postpone": func(ctx context.Context, id ledger.RunID) error {
-			return l.Postpone(ctx, id, s.now.Add(s.offset+2*time.Hour))
-		},
+		"pause": l.Pause, "resume": l.Resume, "cancel": l.Cancel,
 	}
 	names := slices.Sorted(maps.Keys(controls))
 	name := names[s.rand.IntN(len(names))]
@@ -551,8 +551,6 @@ func (s *lifecycle) start() {
 			continue
 		}
 		s.expect("resume", s.Resume(s.t.Context(), run.ID))
-		s.expect("unhold", s.Unhold(s.t.Context(), run.ID))
-		s.expect("postpone", s.Postpone(s.t.Context(), run.ID, time.Time{}))
 		if run.Scan != nil && run.Control.Incomplete {
 			s.t.Errorf("the run with a scan is incomplete: %+v", run)
 		}

@@ -283,7 +283,7 @@ func TestCommitAfterLostCancel(t *testing.T) {
 	if err := w.rdb.HSet(t.Context(), ledger.HeaderKey("a"), "reserved", 1).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w.must(w.Hold, "a")
+	w.must(w.Pause, "a")
 	if err := s.Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}

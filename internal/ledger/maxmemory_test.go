@@ -66,8 +66,6 @@ func TestAtMaxmemory(t *testing.T) {
 			func(s *state) bool { return s.get("a").Control.Paused }},
 		{"resume", func(s *state) error { return s.Resume(s.t.Context(), "paused") },
 			func(s *state) bool { return !s.get("paused").Control.Paused }},
-		{"hold", func(s *state) error { return s.Hold(s.t.Context(), "a") },
-			func(s *state) bool { return s.get("a").Control.Held }},
 		{"cancel", func(s *state) error { return s.Cancel(s.t.Context(), "a") },
 			func(s *state) bool { return s.sync("a").Run.Counts[ledger.Cancelled] == 17 }},
 		{"sync after a cancel of the header alone", func(s *state) error {

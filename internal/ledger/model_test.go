@@ -21,11 +21,9 @@ type model struct {
 
 // modelControl is a control, the higher version the newer.
 type modelControl struct {
-	version                 int
-	paused, held, cancelled bool
+	version           int
+	paused, cancelled bool
 }
-
-func (c modelControl) stopped() bool { return c.paused || c.held }
 
 type modelSegment struct {
 	control modelControl
@@ -201,7 +199,7 @@ func (m *model) releasable(s *modelSegment) (ready, check, waiting, queued []led
 	for i, r := range s.rows {
 		row := ledger.Row(i)
 		switch {
-		case r.phase == ledger.PhaseWaiting && r.due <= m.now && (r.intent != "" || !s.control.stopped()):
+		case r.phase == ledger.PhaseWaiting && r.due <= m.now && (r.intent != "" || !s.control.paused):
 			switch {
 			case !r.begun:
 				waiting = append(waiting, row)
@@ -210,7 +208,7 @@ func (m *model) releasable(s *modelSegment) (ready, check, waiting, queued []led
 			default:
 				check = append(check, row)
 			}
-		case r.phase == ledger.PhaseQueued && !s.control.stopped():
+		case r.phase == ledger.PhaseQueued && !s.control.paused:
 			queued = append(queued, row)
 		}
 	}
@@ -256,7 +254,7 @@ func (m *model) begin(s *modelSegment, e ledger.Execution, row ledger.Row) ledge
 		return ledger.RowAdmitted
 	case r.phase != ledger.PhaseReleased || r.token != e.Token:
 		return ledger.RowSuperseded
-	case s.control.stopped() && r.intent == "":
+	case s.control.paused && r.intent == "":
 		s.wait(r, m.now)
 		return ledger.RowStopped
 	}
@@ -295,7 +293,7 @@ func (s *modelSegment) allowed(n ledger.Nonce, row ledger.Row) ledger.Status {
 		return status
 	case r.intent == "" && s.control.cancelled:
 		return ledger.RowCancelled
-	case r.intent == "" && s.control.stopped():
+	case r.intent == "" && s.control.paused:
 		return ledger.RowStopped
 	}
 	return ledger.RowAdmitted
@@ -353,7 +351,7 @@ func (s *modelSegment) end(n ledger.Nonce, e ledger.RowEnd, now time.Duration) l
 // report counts the open rows, and reports whether some of them that wait are due.
 func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows, some bool) {
 	for _, r := range s.rows {
-		due := count(r.phase == ledger.PhaseWaiting && r.due <= now && (r.intent != "" || !s.control.stopped()))
+		due := count(r.phase == ledger.PhaseWaiting && r.due <= now && (r.intent != "" || !s.control.paused))
 		some = some || due > 0
 		switch {
 		case r.phase == ledger.PhaseWaiting && !r.begun && r.due > now:

@@ -34,15 +34,6 @@ func (w *worker) ageIndex(d time.Duration) {
 
 func TestOverdue(t *testing.T) {
 	const hour = time.Hour
-	postpone := func(w *worker, d time.Duration) {
-		now, err := w.Now(w.t.Context())
-		if err == nil {
-			err = w.Postpone(w.t.Context(), "a", now.Add(d))
-		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
 	tests := []struct {
 		name string
 		do   func(w *worker, seg ledger.Segment)
@@ -70,8 +61,7 @@ func TestOverdue(t *testing.T) {
 			w.hint(seg, time.UnixMilli(1))
 		}, hour},
 		{"paused", func(w *worker, _ ledger.Segment) { w.must(w.Pause, "a"); w.ageIndex(hour) }, 0},
-		{"held", func(w *worker, _ ledger.Segment) { w.must(w.Hold, "a"); w.ageIndex(hour) }, 0},
-		{"postponed", func(w *worker, _ ledger.Segment) { postpone(w, hour); w.ageIndex(hour) }, 0},
+		{"postponed", func(w *worker, _ ledger.Segment) { w.notBefore("a", hour); w.ageIndex(hour) }, 0},
 		{"resumed", func(w *worker, _ ledger.Segment) {
 			w.must(w.Pause, "a")
 			w.must(w.Resume, "a")

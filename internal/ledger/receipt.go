@@ -25,8 +25,8 @@ const (
 	// RowSuperseded: the row belongs to another release or execution, or to none. Nothing
 	// was written, and nothing more may be done for the row.
 	RowSuperseded Status = "superseded"
-	// RowStopped: the run is paused, held, incomplete or not yet to start. Begin has made
-	// the row due again; Intend and Check have written nothing.
+	// RowStopped: the run is paused, incomplete or not yet to start. Begin has made the
+	// row due again; Intend and Check have written nothing.
 	RowStopped Status = "stopped"
 	// RowCancelled: the run was cancelled. End and GiveBack have settled the row as
 	// cancelled; Intend and Check have written nothing.
@@ -44,8 +44,8 @@ type Receipt struct {
 	Now time.Time
 	// Due is when the dispatcher is to inspect the segment, as in [SegmentState].
 	Due time.Time
-	// Stopped reports whether the run is paused, held, incomplete or not yet to start,
-	// and Cancelled whether it is cancelled. In both cases no new request may begin, also
+	// Stopped reports whether the run is paused, incomplete or not yet to start, and
+	// Cancelled whether it is cancelled. In both cases no new request may begin, also
 	// for a row that has an intent: only the request of that intent is finished.
 	Stopped, Cancelled bool
 	// Open counts the segment's open rows.

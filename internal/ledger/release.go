@@ -83,8 +83,8 @@ const releaseBytes = 512 << 10
 // never released come in the order of their numbers, or by groups: see [Stager.Group].
 // The rows carry a new token, which [Ledger.Begin] exchanges. A row that is not begun
 // within [ReleaseTimeout] is due again; so is one whose execution takes longer than
-// [ExecutionLimit]. While the run is paused, held, incomplete or not yet to start, only
-// rows with an intent are released. At most 250 rows are released at once, and fewer if
+// [ExecutionLimit]. While the run is paused, incomplete or not yet to start, only rows
+// with an intent are released. At most 250 rows are released at once, and fewer if
 // they are large: see [OpenRows] for those that are due. At maxmemory nothing is released
 // and the segment stays as it is.
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, error) {

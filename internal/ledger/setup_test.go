@@ -51,7 +51,13 @@ func content(first, n int) [][]byte {
 // create creates a staged run.
 func (w *worker) create(id ledger.RunID) ledger.Run {
 	w.t.Helper()
-	run, created, err := w.Create(w.t.Context(), ledger.NewRun{ID: id, Tenant: w.tenant, Kind: kind})
+	return w.createWith(id, ledger.Control{})
+}
+
+// createWith creates a staged run with a control.
+func (w *worker) createWith(id ledger.RunID, c ledger.Control) ledger.Run {
+	w.t.Helper()
+	run, created, err := w.Create(w.t.Context(), ledger.NewRun{ID: id, Tenant: w.tenant, Kind: kind, Control: c})
 	if err != nil || !created {
 		w.t.Fatalf("create %s: created %v, %v", id, created, err)
 	}
@@ -61,7 +67,13 @@ func (w *worker) create(id ledger.RunID) ledger.Run {
 // submit creates and commits a run with segments of so many rows.
 func (w *worker) submit(id ledger.RunID, sizes ...int) ledger.Run {
 	w.t.Helper()
-	run := w.create(id)
+	return w.submitWith(id, ledger.Control{}, sizes...)
+}
+
+// submitWith does so with a control.
+func (w *worker) submitWith(id ledger.RunID, c ledger.Control, sizes ...int) ledger.Run {
+	w.t.Helper()
+	run := w.createWith(id, c)
 	var sums []ledger.Sum
 	first := 0
 	for number, size := range sizes {
@@ -77,6 +89,19 @@ func (w *worker) submit(id ledger.RunID, sizes ...int) ledger.Run {
 		w.t.Fatal(err)
 	}
 	return run
+}
+
+// notBefore has a run begin no row before a time, which is so long from now on; if it is
+// not positive, the run may begin.
+func (w *worker) notBefore(id ledger.RunID, d time.Duration) {
+	w.t.Helper()
+	at := time.Time{}
+	if d > 0 {
+		at = w.redisNow().Add(d)
+	}
+	if err := ledger.SetNotBefore(w.t.Context(), w.rdb, w.get(id), at); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // TakeDue takes due segments of one tenant.

@@ -61,7 +61,7 @@ func (s *simulation) receipt() {
 	if m.control.cancelled { // releases that the cancel has ended remain until they lapse
 		have.Released, open.Released = 0, 0
 	}
-	if have != open || r.Stopped != m.control.stopped() || r.Cancelled != m.control.cancelled {
+	if have != open || r.Stopped != m.control.paused || r.Cancelled != m.control.cancelled {
 		s.fail("receipt %+v, want %+v", r, open)
 	}
 }

@@ -568,7 +568,7 @@ func (s *simulation) control() {
 		after.change(change)
 		s.model = before
 		s.model.sync()
-		if c := s.get(s.subject.ID).Control; c.Paused == after.header.paused && c.Held == after.header.held && c.Cancelled == after.header.cancelled {
+		if c := s.get(s.subject.ID).Control; c.Paused == after.header.paused && c.Cancelled == after.header.cancelled {
 			s.model = after
 		}
 		return
@@ -582,15 +582,10 @@ func (s *simulation) change() (do func(*ledger.Ledger, context.Context, ledger.R
 	if s.rand.IntN(5) == 0 {
 		return (*ledger.Ledger).Cancel, "cancel"
 	}
-	switch s.rand.IntN(4) {
-	case 0:
+	if s.rand.IntN(2) == 0 {
 		return (*ledger.Ledger).Pause, "pause"
-	case 1:
-		return (*ledger.Ledger).Resume, "resume"
-	case 2:
-		return (*ledger.Ledger).Hold, "hold"
 	}
-	return (*ledger.Ledger).Unhold, "unhold"
+	return (*ledger.Ledger).Resume, "resume"
 }
 
 // change changes the control of a model whose controls agree.
@@ -603,8 +598,6 @@ func (m *model) change(name string) {
 		m.header.cancelled = true
 	case "pause", "resume":
 		m.header.paused = name == "pause"
-	case "hold", "unhold":
-		m.header.held = name == "hold"
 	}
 	m.header.version++
 	m.sync()
@@ -713,12 +706,9 @@ func (s *simulation) compareRunning() {
 func (s *simulation) end() {
 	s.sync(s.subject.ID) // as a dispatcher does: a segment may have forgotten that the run ended
 	s.model.sync()
-	for _, do := range []func(context.Context, ledger.RunID) error{s.Resume, s.Unhold} {
-		_ = do(s.t.Context(), s.subject.ID) // fails after the end, which is checked below
-	}
+	_ = s.Resume(s.t.Context(), s.subject.ID) // fails after the end, which is checked below
 	if !s.model.ended() {
 		s.model.change("resume")
-		s.model.change("unhold")
 	}
 	for range 4 {
 		s.pass()

@@ -80,8 +80,7 @@ func (l *Ledger) converge(ctx context.Context, run Run) (copied, error) {
 		if state.newest == nil {
 			return state, err
 		}
-		a, err := l.onHeader(ctx, adoptScript, run.ID, string(run.Incarnation),
-			state.newest.version, state.newest.flags, state.newest.notBefore)
+		a, err := l.onHeader(ctx, adoptScript, run.ID, string(run.Incarnation), state.newest.version, state.newest.flags)
 		if err == nil {
 			run, err = parseRun(run.ID, a.hash(1))
 		}

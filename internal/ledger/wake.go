@@ -8,9 +8,8 @@ import (
 // wakeChannel is the channel on which tenants with work that is due now are published.
 const wakeChannel = prefix + "wake"
 
-// Wake notifies the dispatchers that the tenant has due rows. A commit and a control by
-// which rows become due call it; if it is lost, the next poll finds the rows within a
-// second.
+// Wake notifies the dispatchers that the tenant has due rows. A commit and
+// [Ledger.Resume] call it; if it is lost, the next poll finds the rows within a second.
 func (l *Ledger) Wake(ctx context.Context, t Tenant) error {
 	if err := l.rdb.Publish(ctx, wakeChannel, string(t)).Err(); err != nil {
 		return fmt.Errorf("wake the dispatchers of %s: %w", t, err)

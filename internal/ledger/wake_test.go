@@ -45,7 +45,7 @@ func TestWake(t *testing.T) {
 	<-ended
 }
 
-// A commit and each control by which rows become due wake the dispatchers.
+// A commit and a resume wake the dispatchers.
 func TestWakeOfOperations(t *testing.T) {
 	w := newWorker(t)
 	sub := w.rdb.Subscribe(t.Context(), ledger.WakeChannel)
@@ -54,10 +54,8 @@ func TestWakeOfOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, do := range map[string]func(ledger.RunID) error{
-		"commit":   func(ledger.RunID) error { w.submit("other", 1); return nil },
-		"resume":   func(id ledger.RunID) error { return w.Resume(t.Context(), id) },
-		"unhold":   func(id ledger.RunID) error { return w.Unhold(t.Context(), id) },
-		"postpone": func(id ledger.RunID) error { return w.Postpone(t.Context(), id, time.Time{}) },
+		"commit": func(ledger.RunID) error { w.submit("other", 1); return nil },
+		"resume": func(id ledger.RunID) error { return w.Resume(t.Context(), id) },
 	} {
 		id := ledger.RunID(name)
 		w.submit(id, 1)

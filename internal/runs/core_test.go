@@ -410,11 +410,14 @@ func TestFacadeStaged(t *testing.T) {
 func TestFacadeControls(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
-	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme"}, 1)
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
-	check(t, errors.Join(l.Core().Hold(ctx, "new"), l.Core().Postpone(ctx, "new", later)))
-	if r := get(t, l, "new"); !r.Held || !r.NotBefore.Equal(later) || r.Paused || r.Incomplete {
+	submitInCore(t, l, ledger.NewRun{ID: "new", Kind: updates, Tenant: "acme", Control: ledger.Control{NotBefore: later}}, 1)
+	if r := get(t, l, "new"); !r.NotBefore.Equal(later) || r.Paused || r.Incomplete {
 		t.Errorf("%+v", r)
+	}
+	check(t, l.Core().Pause(ctx, "new"))
+	if r := get(t, l, "new"); !r.NotBefore.Equal(later) || !r.Paused || r.Incomplete {
+		t.Errorf("paused: %+v", r)
 	}
 }
 

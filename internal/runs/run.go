@@ -61,10 +61,10 @@ type Run struct {
 	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
 	// open rows are those in progress.
 	CancelledAt time.Time
-	// Held says that a program has stopped it, and Incomplete that Redis has lost rows of
-	// it. Either stops rows from beginning, as does NotBefore until that time.
-	Held, Incomplete bool
-	NotBefore        time.Time
+	// Incomplete says that Redis has lost rows of it. That stops rows from beginning, as
+	// does NotBefore until that time.
+	Incomplete bool
+	NotBefore  time.Time
 }
 
 // Walk is the progress of the scan that finds a run's rows.
@@ -124,7 +124,7 @@ func FromCore(r ledger.Run, counts ledger.Counts) Run {
 		run.Total = r.Rows
 	}
 	if c := r.Control; !c.Cancelled { // else nothing is left to stop
-		run.Paused, run.Held, run.Incomplete, run.NotBefore = c.Paused, c.Held, c.Incomplete, c.NotBefore
+		run.Paused, run.Incomplete, run.NotBefore = c.Paused, c.Incomplete, c.NotBefore
 	}
 	if r.Reserved > 0 {
 		run.StoredAt = r.StagedAt

@@ -304,7 +304,6 @@ func (l *line) Wait(context.Context, string) error {
 func TestPauseStopsRequests(t *testing.T) {
 	for name, stop := range map[string]func(*world){
 		"paused":     func(w *world) { w.control(pause) },
-		"held":       func(w *world) { w.control(func(r *stored) { r.Control.Held = true }) },
 		"incomplete": func(w *world) { w.control(func(r *stored) { r.Control.Incomplete = true }) },
 		"postponed":  func(w *world) { w.control(func(r *stored) { r.Control.NotBefore = start.Add(time.Hour) }) },
 		"cancelled":  func(w *world) { w.control(cancel) },
@@ -355,7 +354,7 @@ func TestPauseStopsRequests(t *testing.T) {
 				t.Errorf("%d rows of %d organizations that were read", n, w.requests(sandbox.OpListDiscoveryDomains))
 			}
 			w.active.Store(true)
-			w.control(func(r *stored) { r.Control.Paused, r.Control.Held, r.Control.Incomplete = false, false, false })
+			w.control(func(r *stored) { r.Control.Paused, r.Control.Incomplete = false, false })
 			sc.Wake()
 			w.drain(sc)
 			w.wantFound(pendingDomains(w.sandbox)...)
@@ -366,12 +365,11 @@ func TestPauseStopsRequests(t *testing.T) {
 	}
 }
 
-// TestStoppedRunIsNotBegun: a run that is paused, held, incomplete or postponed from the
+// TestStoppedRunIsNotBegun: a run that is paused, incomplete or postponed from the
 // beginning gets no step, and begins once that is over.
 func TestStoppedRunIsNotBegun(t *testing.T) {
 	for name, control := range map[string]func(*stored){
 		"paused":     pause,
-		"held":       func(r *stored) { r.Control.Held = true },
 		"incomplete": func(r *stored) { r.Control.Incomplete = true },
 		"postponed":  func(r *stored) { r.Control.NotBefore = start.Add(time.Hour) },
 		"cancelled":  cancel,
@@ -390,7 +388,7 @@ func TestStoppedRunIsNotBegun(t *testing.T) {
 			if name == "cancelled" {
 				return
 			}
-			w.control(func(r *stored) { r.Control.Paused, r.Control.Held, r.Control.Incomplete = false, false, false })
+			w.control(func(r *stored) { r.Control.Paused, r.Control.Incomplete = false, false })
 			w.drain(sc)
 			s.end(w)
 			if late := w.sinceStart() - time.Hour; name == "postponed" && late > 20*time.Second {

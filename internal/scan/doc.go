@@ -13,7 +13,7 @@
 // killed.
 //
 // The worker whose dispatcher is the tenant's active one runs the [Scanner]. A step of a
-// run that is paused, held, cancelled or deleted sends no request from a second later on;
+// run that is paused, cancelled or deleted sends no request from a second later on;
 // the answers received by then are stored.
 //
 // Organizations that cannot be read are put off, and tried again at the end of the scan.

@@ -84,8 +84,8 @@ type Scanner struct {
 // job is a run that is scanned.
 type job struct {
 	run ledger.Run
-	// stopped reports whether no step may be made: the run is paused, held or incomplete, or
-	// its scan has ended.
+	// stopped reports whether no step may be made: the run is paused or incomplete, or its
+	// scan has ended.
 	stopped bool
 	due     time.Time // of the next step
 	// commitAt is when found rows are to be committed.
@@ -252,7 +252,7 @@ func (s *Scanner) add(ctx context.Context, r ledger.Run) {
 // isStopped reports whether no step may be made of a run.
 func isStopped(r ledger.Run) bool {
 	c := r.Control
-	return c.Paused || c.Held || c.Incomplete || c.Cancelled
+	return c.Paused || c.Incomplete || c.Cancelled
 }
 
 // never is the time of work that is not due.

@@ -37,25 +37,25 @@ local function unknown(at)
   return at > own or at < own and at > tonumber(h[2] or h[1])
 end
 
--- combined returns flags and not before of a segment's control that the header does not
--- know, with the change that the header's present one made to the one that it replaced.
-local function combined(at, flags, before)
-  local h = redis.call('HMGET', header, 'v', 'flags', 'not_before', 'was', 'was_before')
-  if at > tonumber(h[1]) or not h[4] then return flags, before end
+-- combined returns the flags of a segment's control that the header does not know, with the
+-- change that the header's present one made to the one that it replaced.
+local function combined(at, flags)
+  local h = redis.call('HMGET', header, 'v', 'flags', 'was')
+  if at > tonumber(h[1]) or not h[3] then return flags end
   for letter in string.gmatch(h[2] or '', '.') do
-    if not has(h[4], letter) and not has(flags, letter) then flags = flags .. letter end
+    if not has(h[3], letter) and not has(flags, letter) then flags = flags .. letter end
   end
-  for letter in string.gmatch(h[4], '.') do
+  for letter in string.gmatch(h[3], '.') do
     if not has(h[2], letter) then flags = string.gsub(flags, letter, '') end
   end
-  return flags, h[3] ~= h[5] and h[3] or before
+  return flags
 end
 
 -- write stores a control of a version above those of the header and of a segment.
-local function write(flags, before, at)
-  local h = redis.call('HMGET', header, 'v', 'flags', 'not_before')
-  redis.call('HSET', header, 'flags', flags, 'not_before', before, 'v', text(version(at)),
-    'base', text(math.max(tonumber(h[1]), at)), 'was', h[2] or '', 'was_before', h[3])
+local function write(flags, at)
+  local h = redis.call('HMGET', header, 'v', 'flags')
+  redis.call('HSET', header, 'flags', flags, 'v', text(version(at)),
+    'base', text(math.max(tonumber(h[1]), at)), 'was', h[2] or '')
   if has(flags, 'c') then
     redis.call('HSETNX', header, 'cancelled_at', text(now()))
     redis.call('HSET', header, 'sealed', '1') -- it takes no more rows

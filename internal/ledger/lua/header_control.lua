@@ -1,24 +1,23 @@
--- ARGV: incarnation, flags to set, flags to clear, not before in ms or '' to keep it, then
--- a segment's control: version or 0, flags, not before in ms. If the header does not know
--- that control it is taken over first; if it does, nothing is changed, since another
--- change came later. Answers {'ok', header}, or the reason for which nothing was changed.
+-- ARGV: incarnation, flags to set, flags to clear, then a segment's control: version or 0,
+-- flags. If the header does not know that control it is taken over first; if it does,
+-- nothing is changed, since another change came later. Answers {'ok', header}, or the
+-- reason for which nothing was changed.
 local no = refused()
 if no then return no end
-local h = redis.call('HMGET', header, 'flags', 'not_before', 'segments', 'ended_at', 'deleting_at')
-local flags, before, at = h[1] or '', h[2], tonumber(ARGV[5])
-if h[5] then return {'missing'} end
-if h[4] then return {'ended'} end
-if has(ARGV[2], 'c') and not h[3] then return {'staged'} end
+local h = redis.call('HMGET', header, 'flags', 'segments', 'ended_at', 'deleting_at')
+local flags, at = h[1] or '', tonumber(ARGV[4])
+if h[4] then return {'missing'} end
+if h[3] then return {'ended'} end
+if has(ARGV[2], 'c') and not h[2] then return {'staged'} end
 if at > 0 then
   if not unknown(at) then return read('ok') end
-  flags, before = combined(at, ARGV[6], ARGV[7])
+  flags = combined(at, ARGV[5])
 end
 for letter in string.gmatch(ARGV[2], '.') do
   if not has(flags, letter) then flags = flags .. letter end
 end
 for letter in string.gmatch(ARGV[3], '.') do flags = string.gsub(flags, letter, '') end
-if ARGV[4] ~= '' then before = ARGV[4] end
-if at == 0 and flags == h[1] and before == h[2] then return read('ok') end
+if at == 0 and flags == h[1] then return read('ok') end
 allowWrites()
-write(flags, before, at)
+write(flags, at)
 return read('ok')

@@ -174,7 +174,7 @@ end
 
 -- stopped reports whether only rows with an intent may begin for now.
 local function stopped(flags, before, t)
-  return has(flags, 'p') or has(flags, 'h') or has(flags, 'i') or tonumber(before or '0') > t
+  return has(flags, 'p') or has(flags, 'i') or tonumber(before or '0') > t
 end
 
 -- allowed returns 'admitted' if the execution with this nonce may make a request for the

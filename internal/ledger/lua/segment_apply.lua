@@ -1,22 +1,22 @@
 -- ARGV: version, flags, not before in ms, sum, version that this one replaced. Brings the
 -- segment up to the header's control, and answers with its head. The answer is 'missing'
 -- or 'differs' if the segment is not the one that was staged, and {'newer', version,
--- flags, not before} if its control is newer than the caller's, or newer than the one
--- that the caller's replaced. With an empty sum it is any segment that was committed. A
+-- flags} if its control is newer than the caller's, or newer than the one that the
+-- caller's replaced. With an empty sum it is any segment that was committed. A
 -- segment that awaits results 'differs': Redis has lost them, and without them its rows
 -- would be released.
-local h = redis.call('HMGET', head, 'sum', 'v', 'flags', 'not_before', 'rows', 'awaits')
+local h = redis.call('HMGET', head, 'sum', 'v', 'flags', 'rows', 'awaits')
 if not h[1] then return {'missing'} end
 if ARGV[4] == '' and not h[2] then return {'missing'} end
-if ARGV[4] ~= '' and h[1] ~= ARGV[4] or h[6] then return {'differs'} end
+if ARGV[4] ~= '' and h[1] ~= ARGV[4] or h[5] then return {'differs'} end
 local own, version = tonumber(h[2] or '0'), tonumber(ARGV[1])
-if own > version or own < version and own > tonumber(ARGV[5]) then return {'newer', h[2], h[3], h[4]} end
+if own > version or own < version and own > tonumber(ARGV[5]) then return {'newer', h[2], h[3]} end
 
 -- cancelRows settles every open row that is neither in progress nor has an intent, by
 -- operations on whole bitmaps. While other rows are active, what is stored of the
 -- settled ones stays until the segment is closed.
 local function cancelRows()
-  local rows = tonumber(h[5])
+  local rows = tonumber(h[4])
   local bits = string.rep('\255', math.floor(rows / 8))
   if rows % 8 > 0 then bits = bits .. string.char(256 - 2 ^ (8 - rows % 8)) end
   redis.call('SET', scratch, bits)
