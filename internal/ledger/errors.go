@@ -15,8 +15,6 @@ var (
 	ErrOpen = errors.New("the run has not ended: cancel it and let its rows in progress finish")
 	// ErrEnded says that the operation needs a run that has not ended.
 	ErrEnded = errors.New("the run has ended")
-	// ErrCancelled says that the operation needs a run that was not cancelled.
-	ErrCancelled = errors.New("the run was cancelled")
 	// ErrNoMemory says that Redis is at maxmemory and has refused the write. Operations
 	// that free memory, stop work or end an execution never return it.
 	ErrNoMemory = errors.New("redis has no memory left: raise maxmemory or delete runs")

@@ -331,42 +331,37 @@ func TestDamagedRowsAreReleasedWithAnError(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+// TestIntendFollowsTheControl intends for a row without an intent, which is taken away
+// again, and for one that has one.
+func TestIntendFollowsTheControl(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
-	check := func(e execution, row ledger.Row) ledger.Status {
-		t.Helper()
-		r, err := w.Check(t.Context(), seg, e.nonce, row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Statuses[0]
-	}
 	plain, row := w.take(seg)
 	intended, other := w.take(seg)
-	if _, err := w.Intend(t.Context(), seg, intended.nonce, []byte("PATCH"), other); err != nil {
-		t.Fatal(err)
-	}
+	w.intend(seg, intended, "PATCH", other)
 	for _, tt := range []struct {
 		name            string
 		do              func()
 		plain, intended ledger.Status
 	}{
-		{"queued", func() {}, ledger.RowAdmitted, ledger.RowAdmitted},
-		{"paused", func() { w.must(w.Pause, "a") }, ledger.RowStopped, ledger.RowAdmitted},
-		{"resumed", func() { w.must(w.Resume, "a") }, ledger.RowAdmitted, ledger.RowAdmitted},
-		{"cancelled", func() { w.must(w.Cancel, "a") }, ledger.RowCancelled, ledger.RowAdmitted},
+		{"in progress", func() {}, ledger.RowWritten, ledger.RowWritten},
+		{"paused", func() { w.must(w.Pause, "a") }, ledger.RowStopped, ledger.RowWritten},
+		{"resumed", func() { w.must(w.Resume, "a") }, ledger.RowWritten, ledger.RowWritten},
+		{"cancelled", func() { w.must(w.Cancel, "a") }, ledger.RowCancelled, ledger.RowWritten},
 		{"settled", func() {
 			w.settle(seg, plain, row)
 			w.settle(seg, intended, other)
 		}, ledger.RowSettled, ledger.RowSettled},
 	} {
 		tt.do()
-		if got := check(plain, row); got != tt.plain {
+		if got := w.intend(seg, plain, "PATCH", row).Statuses[0]; got != tt.plain {
 			t.Errorf("%s: a row without intent: %s, want %s", tt.name, got, tt.plain)
 		}
-		if got := check(intended, other); got != tt.intended {
+		if got := w.intend(seg, intended, "PATCH", other).Statuses[0]; got != tt.intended {
 			t.Errorf("%s: a row with an intent: %s, want %s", tt.name, got, tt.intended)
+		}
+		if _, err := w.Withdraw(t.Context(), seg, plain.nonce, row); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -27,16 +27,6 @@ func (l *Ledger) Intend(ctx context.Context, seg Segment, n Nonce, intent []byte
 	return l.writeSome(ctx, "intend", intendScript, seg, rows, min(scriptRows, scriptBytes/len(intent)), string(n), intent)
 }
 
-// Check reports whether a request may be made for each row: RowAdmitted, or the status
-// that [Ledger.Intend] would return. It is for requests that need no intent, such as
-// those that may be repeated.
-func (l *Ledger) Check(ctx context.Context, seg Segment, n Nonce, rows ...Row) (Receipt, error) {
-	if err := n.Validate(); err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: check: %w", seg, err)
-	}
-	return l.write(ctx, "check", checkScript, seg, rows, string(n))
-}
-
 // Withdraw takes the intents of rows away: it is known that no request is under way.
 func (l *Ledger) Withdraw(ctx context.Context, seg Segment, n Nonce, rows ...Row) (Receipt, error) {
 	if err := n.Validate(); err != nil {

@@ -348,11 +348,10 @@ func (s *modelSegment) end(n ledger.Nonce, e ledger.RowEnd, now time.Duration) l
 	return status
 }
 
-// report counts the open rows, and reports whether some of them that wait are due.
-func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows, some bool) {
+// report counts the open rows.
+func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows) {
 	for _, r := range s.rows {
 		due := count(r.phase == ledger.PhaseWaiting && r.due <= now && (r.intent != "" || !s.control.paused))
-		some = some || due > 0
 		switch {
 		case r.phase == ledger.PhaseWaiting && !r.begun && r.due > now:
 			o.Later++
@@ -368,7 +367,7 @@ func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows, some bool) 
 			o.Running++
 		}
 	}
-	return o, some
+	return o
 }
 
 // describe returns a row as a line, the same for the model and the ledger.

@@ -26,10 +26,10 @@ const (
 	// was written, and nothing more may be done for the row.
 	RowSuperseded Status = "superseded"
 	// RowStopped: the run is paused, incomplete or not yet to start. Begin has made the
-	// row due again; Intend and Check have written nothing.
+	// row due again; Intend has written nothing.
 	RowStopped Status = "stopped"
 	// RowCancelled: the run was cancelled. End and GiveBack have settled the row as
-	// cancelled; Intend and Check have written nothing.
+	// cancelled; Intend has written nothing.
 	RowCancelled Status = "cancelled"
 	// RowEnded: this release or execution of the row was ended by an earlier call, whose
 	// answer may have been lost. Nothing was written.
@@ -64,9 +64,6 @@ type OpenRows struct {
 	// may be released: while the segment is stopped, those with an intent.
 	Check, CheckDue, Ready, ReadyDue int
 	Released, Running                int
-	// Oldest is the earliest due time of a row that is due and may be released, apart
-	// from rows that were never released; zero if there is none.
-	Oldest time.Time
 }
 
 // receipt reads the part of the answer that all scripts for rows have in common. It
@@ -87,15 +84,10 @@ func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, e
 
 // parseOpenRows reads the phases that the scripts' function report returns.
 func parseOpenRows(a answer) OpenRows {
-	o := OpenRows{
+	return OpenRows{
 		Queued: int(a.int(0)), Check: int(a.int(1)), CheckDue: int(a.int(2)), Ready: int(a.int(3)), ReadyDue: int(a.int(4)),
-		Released: int(a.int(5)), Running: int(a.int(6)),
+		Released: int(a.int(5)), Running: int(a.int(6)), Later: int(a.int(7)),
 	}
-	o.Later = int(a.int(8))
-	if oldest := a.int(7); oldest >= 0 {
-		o.Oldest = time.UnixMilli(oldest).UTC()
-	}
-	return o
 }
 
 // scriptRows is the largest number of rows that one script writes. To write a row takes up

@@ -71,7 +71,6 @@ var (
 	reclaimScript  = segmentScript("reclaim")
 	runningScript  = segmentScript("running")
 	intendScript   = segmentScript("intend")
-	checkScript    = segmentScript("check")
 	rowsScript     = segmentScript("rows")
 
 	tenantAddScript    = tenantScript("add")

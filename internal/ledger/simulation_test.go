@@ -129,7 +129,7 @@ func (s *simulation) submitSome(id ledger.RunID) {
 func (s *simulation) run() (whole bool) {
 	operations := []func(){
 		s.dispatch, s.dispatch, s.dispatch, s.begin, s.begin, s.begin, s.settle, s.settle, s.wait, s.wait,
-		s.intend, s.check, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
+		s.intend, s.withdraw, s.giveUp, s.giveBack, s.dismiss, s.reclaim, s.pass, s.control, s.converge, s.save, s.forget,
 		s.endEach, s.endEach, s.receipt,
 	}
 	for range 120 {
@@ -493,17 +493,6 @@ func (s *simulation) intend() {
 			m.rows[row].intent = intent
 			return ledger.RowWritten
 		})
-	})
-}
-
-func (s *simulation) check() {
-	seg, m := s.pick()
-	rows := s.some(m, ledger.PhaseInProgress)
-	n := s.execution(m, rows).Nonce
-	s.attempt(fmt.Sprintf("check %v of segment %d", rows, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
-		return l.Check(s.t.Context(), seg, n, rows...)
-	}, func(m *modelSegment) []ledger.Status {
-		return each(rows, func(row ledger.Row) ledger.Status { return m.allowed(n, row) })
 	})
 }
 

@@ -22,13 +22,10 @@ const (
 )
 
 // Ledger reads and controls runs. It is safe for concurrent use, by many processes too.
-type Ledger struct {
-	rdb  redis.UniversalClient
-	core *ledger.Ledger
-}
+type Ledger struct{ core *ledger.Ledger }
 
 // New returns the ledger in rdb, to which it does not yet talk.
-func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb, core: ledger.New(rdb)} }
+func New(rdb redis.UniversalClient) *Ledger { return &Ledger{core: ledger.New(rdb)} }
 
 // Core returns the ledger that has the runs.
 func (l *Ledger) Core() *ledger.Ledger { return l.core }

@@ -69,8 +69,6 @@ type Run struct {
 
 // Walk is the progress of the scan that finds a run's rows.
 type Walk struct {
-	// Step is the number of steps that were made, and that of the next one.
-	Step int64
 	// Progress is that of the scan as JSON: see sweep.Progress.
 	Progress []byte
 	// Note is why it does not continue, empty if it does, and Next when it tries again.
@@ -130,7 +128,7 @@ func FromCore(r ledger.Run, counts ledger.Counts) Run {
 		run.StoredAt = r.StagedAt
 	}
 	if r.Scan != nil {
-		run.Walk = &Walk{Step: r.Scan.Step, Progress: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
+		run.Walk = &Walk{Progress: r.Scan.Progress, Note: r.Scan.Note, Next: r.Scan.NextAt}
 	}
 	for _, child := range r.Children {
 		run.Children = append(run.Children, string(child))

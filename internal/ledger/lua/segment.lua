@@ -177,17 +177,6 @@ local function stopped(flags, before, t)
   return has(flags, 'p') or has(flags, 'i') or tonumber(before or '0') > t
 end
 
--- allowed returns 'admitted' if the execution with this nonce may make a request for the
--- row, else the reason. A request that may be under way already may be finished.
-local function allowed(row, nonce, flags, before, t)
-  if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
-  if not owned(redis.call('HGET', executions, row), nonce) then return 'superseded' end
-  if intended(row) then return 'admitted' end
-  if has(flags, 'c') then return 'cancelled' end
-  if stopped(flags, before, t) then return 'stopped' end
-  return 'admitted'
-end
-
 -- score returns the score at a place of a sorted set, or nil: 0 is the lowest, -1 the
 -- highest.
 local function score(set, place)
@@ -201,14 +190,13 @@ end
 -- due is the time in ms at which the segment is to be inspected next: 0 for now, -1 if
 -- nothing becomes due by itself. A segment with rows in progress is inspected every five
 -- seconds, since their session may have died. phases are numbers of rows: queued,
--- waiting at check, due of these, waiting at ready, due of these, released, running; the
--- due time in ms of the row that is due the longest, or -1; and the number of rows that
--- were never begun and are due later.
+-- waiting at check, due of these, waiting at ready, due of these, released, running, and
+-- never begun but due later.
 local function report(t, answers)
   local h = redis.call('HMGET', head, 'rows', 'next', 'settled', 'flags', 'not_before', 'v')
   local all, done, before = tonumber(h[1]), tonumber(h[3] or '0'), tonumber(h[5] or '0')
   local stop = stopped(h[4], before, t)
-  local due, oldest = -1, -1
+  local due = -1
   local function earlier(at)
     if due < 0 or at < due then due = at end
   end
@@ -221,19 +209,16 @@ local function report(t, answers)
     return redis.call('ZCARD', set)
   end
   -- waiting counts the rows of a set of waiting rows, and those that are due.
-  local function waiting(set, releasable, limit)
+  local function waiting(set, releasable)
     if not releasable then return redis.call('ZCARD', set), 0 end
-    local n = inspect(set, 0, limit or ahead_ms)
+    local n = inspect(set, 0, ahead_ms)
     if n == 0 then return 0, 0 end
-    local lowest = score(set, 0)
-    if lowest > t then return n, 0 end
-    if oldest < 0 or lowest < oldest then oldest = lowest end
     return n, redis.call('ZCOUNT', set, '-inf', text(t))
   end
 
   local nr, nb = inspect(released, release_ms, release_ms), inspect(running, execution_ms, execution_ms)
   if nb > 0 then earlier(t + inspect_ms) end
-  waiting(first, not stop, due_ms)
+  if not stop then inspect(first, 0, due_ms) end
   local later = redis.call('ZCOUNT', first, '(' .. text(t), text(t + due_ms))
   local nc, dc = waiting(check, not stop)
   local ic, idc = waiting(intended_check, true)
@@ -246,7 +231,7 @@ local function report(t, answers)
   local queued = math.max(all - done - nc - ic - ny - iy - nr - nb - later, 0)
   return {
     'ok', done >= all and 1 or 0, due, t, stop and 1 or 0, has(h[4], 'c') and 1 or 0,
-    {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, oldest, later}, answers,
+    {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, later}, answers,
   }
 end
 

@@ -4,8 +4,19 @@ local h = redis.call('HMGET', head, 'v', 'flags', 'not_before')
 if not h[1] then return {'missing'} end
 local nonce, intent, t = ARGV[1], ARGV[2], now()
 
+-- allowed returns 'admitted' if the execution with this nonce may make a request for the
+-- row, else the reason. A request that may be under way already may be finished.
+local function allowed(row)
+  if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
+  if not owned(redis.call('HGET', executions, row), nonce) then return 'superseded' end
+  if intended(row) then return 'admitted' end
+  if has(h[2], 'c') then return 'cancelled' end
+  if stopped(h[2], h[3], t) then return 'stopped' end
+  return 'admitted'
+end
+
 local function intend(row)
-  local status = allowed(row, nonce, h[2], h[3], t)
+  local status = allowed(row)
   if intent == '' and (status == 'stopped' or status == 'cancelled') then return 'written' end -- it has none
   if status ~= 'admitted' then return status end
   if intent == '' then
