@@ -20,7 +20,7 @@ var assumed = pace.Settings{Rate: "2/s", Burst: 2, Reserve: 0.2}
 // longestAsk is how long a dry run waits for Redis, which it can do without.
 const longestAsk = 3 * time.Second
 
-// dryRun tells what submitting the order's rows would come to. It changes
+// dryRun prints what submitting the order's rows would come to. It changes
 // nothing, in Redis either.
 func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	in, err := rows.input(o)
@@ -32,7 +32,7 @@ func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 		return err
 	}
 	plan, err := in.Plan(settings.MaxClientsPerRequest)
-	t.tellFound(in.Name, plan.Found)
+	t.printFound(in.Name, plan.Found)
 	if err != nil {
 		return interruptedOr(refusal(plan.Found, err))
 	}

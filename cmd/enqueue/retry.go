@@ -69,7 +69,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	if got != nil {
 		return "", got
 	}
-	t.tellLeftOut(from)
+	t.printLeftOut(from)
 	if err == nil {
 		t.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", from.ID, "rows", sum.Rows, "tasks", sum.Tasks, "settled_before", sum.Settled)
 	} else if !t.json {
@@ -83,8 +83,8 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	return child, nil
 }
 
-// tellLeftOut says which rows are not retried, and how to have them.
-func (t *tool) tellLeftOut(from runs.Run) {
+// printLeftOut says which rows are not retried, and how to have them.
+func (t *tool) printLeftOut(from runs.Run) {
 	if n := from.Counts[string(tasks.Invalid)]; n > 0 {
 		fmt.Fprintf(t.Stderr, "invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n", n, from.ID)
 	}

@@ -97,14 +97,14 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile) (id stri
 		return "", err
 	}
 	sub, err := t.submitTo(ctx, o, in, rows, run)
-	t.tellFound(in.Name, sub.Found)
+	t.printFound(in.Name, sub.Found)
 	if err != nil {
 		return "", refusal(sub.Found, unfinished(ctx, run.ID, err))
 	}
 	if !seen {
 		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant", o.Tenant)
 	}
-	if err := t.tellSubmitted(ctx, sub); err != nil {
+	if err := t.printSubmitted(ctx, sub); err != nil {
 		return "", err
 	}
 	if bad := sub.Invalid.Total; bad > 0 && !o.Follow {
@@ -127,10 +127,10 @@ func (t *tool) submitTo(ctx context.Context, o order, in intake.Input, rows *row
 	return t.intake().Submit(ctx, in, run)
 }
 
-// tellFound tells the bad rows and the duplicates of an input.
-func (t *tool) tellFound(name string, found intake.Found) {
-	t.tellBad(&found.Invalid)
-	t.tellDuplicates(name, found.Duplicates)
+// printFound prints the bad rows and the duplicates of an input.
+func (t *tool) printFound(name string, found intake.Found) {
+	t.printBad(&found.Invalid)
+	t.printDuplicates(name, found.Duplicates)
 }
 
 // refusal returns the error of an input as the command ends with it.
@@ -158,8 +158,8 @@ func others(bad, rows int64) string {
 	return " (--skip-invalid submits the others)"
 }
 
-// tellDuplicates tells the first rows that repeat others, and how many there are.
-func (t *tool) tellDuplicates(name string, d intake.Duplicates) {
+// printDuplicates prints the first rows that repeat others, and how many there are.
+func (t *tool) printDuplicates(name string, d intake.Duplicates) {
 	for _, one := range d.First {
 		fmt.Fprintf(t.Stderr, "%s:%d: the same as line %d\n", name, one.Line, one.SameAs)
 	}
@@ -171,8 +171,8 @@ func (t *tool) tellDuplicates(name string, d intake.Duplicates) {
 	}
 }
 
-// tellBad tells the bad rows one a line, as editors know to jump to.
-func (t *tool) tellBad(bad *intake.BadRows) {
+// printBad prints the bad rows one a line, in the form in which editors jump to them.
+func (t *tool) printBad(bad *intake.BadRows) {
 	for _, row := range bad.First {
 		fmt.Fprintln(t.Stderr, row)
 	}
@@ -197,9 +197,9 @@ func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, e
 	return intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: notBefore}, seen, nil
 }
 
-// tellSubmitted prints the run's id, or the submission as JSON, and logs what became of a run
+// printSubmitted prints the run's id, or the submission as JSON, and logs what became of a run
 // that existed.
-func (t *tool) tellSubmitted(ctx context.Context, sub intake.Submitted) error {
+func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 	run := sub.Run
 	if !run.CancelledAt.IsZero() {
 		return cancelled(run.ID)

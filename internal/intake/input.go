@@ -44,10 +44,10 @@ type BadRows struct {
 	Total int64
 }
 
-// mostBadRows is how many bad rows are told one by one.
+// mostBadRows is how many bad rows are listed one by one.
 const mostBadRows = 50
 
-// Error tells the bad rows one a line.
+// Error lists the bad rows one a line.
 func (e *BadRows) Error() string {
 	var b strings.Builder
 	for _, row := range e.First {

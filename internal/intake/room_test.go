@@ -63,8 +63,8 @@ func TestRoom(t *testing.T) {
 			"20001 rows may take 11 MB of Redis' memory while they wait, and 10 MB of 100 MB are left for them"},
 		{"a few", memory{used: 99 * mb, most: 100 * mb}, 0, 2000, ""},
 		{"too many of a few", memory{used: 99 * mb, most: 100 * mb}, 0, 2001, "2001 rows may take 2 MB"},
-		{"beside the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 20_000, 20_000, ""},
-		{"too many beside the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 20_000, 20_001,
+		{"together with the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 20_000, 20_000, ""},
+		{"too many together with the reserve of others", memory{used: 1 * mb, most: 20 * mb}, 20_000, 20_001,
 			"raise maxmemory by 1 MB, submit the rows in parts one after the other, or delete runs"},
 		{"more is used already", memory{used: 30 * mb, most: 20 * mb}, 0, 1, "1 rows may take 1 MB of Redis' memory while they wait, and 0 MB of 20 MB are left"},
 	} {

@@ -121,7 +121,7 @@ func (b *patientBody) Read(p []byte) (n int, err error) {
 		b.err = os.ErrDeadlineExceeded
 	}
 	// To store the rows may take longer than the next bytes are waited for, and over HTTP/2 a
-	// deadline ends the body while nobody reads it. After an error it stays: net/http tries
+	// deadline ends a body that is not being read. After an error it stays: net/http tries
 	// to read the rest before it answers.
 	if b.err == nil || errors.Is(b.err, io.EOF) {
 		_ = b.rc.SetReadDeadline(time.Time{})

@@ -24,7 +24,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer p.free()
-	// Longer than the body may take, so that a client who is too slow is told so.
+	// Longer than the body may take, so that a client who is too slow gets the answer that says so.
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload+s.limits.Request)
 	defer cancel()
 	rows, err := s.openBody(w, r)
