@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -79,19 +80,13 @@ func TestRedisRefusesWrites(t *testing.T) {
 				})
 				f.quick()
 			}
+			const quiet = 10 // seconds
 			before := commandsOf(t, admin)
-			// Each of the worker's two servers has a heartbeat each five seconds, of which
-			// the first command is refused: with two of each, between five and ten seconds
-			// have gone by for the worker, however slow the machine is.
-			f.awaitSome(patience, func() bool { return commandsOf(t, admin).refusedBeats-before.refusedBeats >= 2*servers })
-			after := commandsOf(t, admin)
-			if beats := after.refusedBeats - before.refusedBeats; beats < 2*servers {
-				t.Fatalf("%d heartbeats were refused within %v", beats, patience)
-			}
-			// 100 a second, those within scripts included. An idle worker sends half as many, and
-			// sent 60,000 when it did not wait.
-			if n := after.all - before.all; n > 10*100 {
-				t.Errorf("%d commands within two heartbeats of the worker, want 1,000 at most", n)
+			time.Sleep(quiet * time.Second)
+			// Those within scripts included. A server of asynq sends about 70 a second, and
+			// sent thousands when the worker did not wait. A slow machine sends fewer.
+			if n := commandsOf(t, admin) - before; n < quiet || n > 100*quiet {
+				t.Errorf("%d commands of the worker within %d s, want %d to %d", n, quiet, quiet, 100*quiet)
 			}
 			if tt.operable {
 				f.typed("runs", "pause", "held")
@@ -116,9 +111,6 @@ func TestRedisRefusesWrites(t *testing.T) {
 	}
 }
 
-// servers is the number of asynq servers of a tenant: of rows and of deliveries.
-const servers = 2
-
 func setting(name, value string) func(*testing.T, *redistest.Server) {
 	return func(t *testing.T, s *redistest.Server) {
 		t.Helper()
@@ -128,13 +120,9 @@ func setting(name, value string) func(*testing.T, *redistest.Server) {
 	}
 }
 
-// commands are counts of what Redis was sent.
-type commands struct {
-	all          int // also within scripts; without INFO, which is the test's
-	refusedBeats int // ZADD outside of scripts, with which a heartbeat begins
-}
-
-func commandsOf(t *testing.T, admin *redis.Client) (c commands) {
+// commandsOf returns the number of commands that Redis has had, also within scripts, without
+// INFO, which is the test's.
+func commandsOf(t *testing.T, admin *redis.Client) (all int) {
 	t.Helper()
 	info, err := admin.Info(t.Context(), "commandstats").Result()
 	if err != nil {
@@ -146,15 +134,14 @@ func commandsOf(t *testing.T, admin *redis.Client) (c commands) {
 			continue
 		}
 		for figure := range strings.SplitSeq(figures, ",") {
-			of, text, _ := strings.Cut(figure, "=")
-			n, _ := strconv.Atoi(text) // the others are fractions
-			switch {
-			case of == "calls":
-				c.all += n
-			case of == "rejected_calls" && name == "zadd":
-				c.refusedBeats += n
+			if text, calls := strings.CutPrefix(figure, "calls="); calls {
+				n, err := strconv.Atoi(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all += n
 			}
 		}
 	}
-	return c
+	return all
 }
