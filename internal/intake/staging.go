@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +47,7 @@ func (i Intake) createScan(ctx context.Context, r runs.Run, scan []byte) (run ru
 	if !mayLose(ctx, i.Redis) {
 		return run, true, nil
 	}
-	if err := sleep(ctx, verifyAfter); err != nil {
+	if err := sleep(ctx, i.verifyAfter()); err != nil {
 		return run, true, err
 	}
 	run, _, err = i.create(ctx, r, scan)
@@ -275,8 +276,8 @@ func badContent(source []byte) []byte {
 	return append([]byte{badMark}, source...)
 }
 
-// verifyAfter is how long after a commit Redis cannot lose it any more. Tests shorten it.
-var verifyAfter = 2 * time.Second
+// verifyAfter returns how long after a commit Redis cannot lose it any more.
+func (i Intake) verifyAfter() time.Duration { return cmp.Or(i.VerifyAfter, defaultVerifyAfter) }
 
 // verify reads the committed run back, if its Redis may lose the writes of its last
 // second.
@@ -284,7 +285,7 @@ func (i Intake) verify(ctx context.Context, stager *ledger.Stager) error {
 	if !mayLose(ctx, i.Redis) {
 		return nil
 	}
-	if err := sleep(ctx, verifyAfter); err != nil {
+	if err := sleep(ctx, i.verifyAfter()); err != nil {
 		return err
 	}
 	return stager.Verify(ctx)

@@ -19,6 +19,9 @@ type Intake struct {
 	Ledger *runs.Ledger
 	// Redis is that of the ledger. nil: a commit is not read back.
 	Redis redis.UniversalClient
+	// VerifyAfter is how long after a commit it is read back; 0: two seconds, after which
+	// Redis cannot lose it any more. Tests need not wait that long.
+	VerifyAfter time.Duration
 	// Committed is called when the rows of a run are committed, before they are
 	// read back, which takes seconds. nil: nothing is.
 	Committed func()
@@ -27,6 +30,8 @@ type Intake struct {
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
+
+var defaultVerifyAfter = 2 * time.Second
 
 // New returns an Intake that submits rows to the ledger in rdb.
 func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {

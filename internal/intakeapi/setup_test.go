@@ -102,7 +102,7 @@ func newWorld(t testing.TB, change ...func(*intakeapi.Config)) *world {
 	w.config = intakeapi.Config{
 		Redis: rdb, Ledger: w.ledger, Version: "test",
 		Tokens: tokens(t, tokensFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-		Intake: intake.New(rdb, w.ledger),
+		Intake: newIntake(rdb, w.ledger),
 		// A test that waits for nothing to happen cannot fail; these are for those in
 		// which it does.
 		Limits: intakeapi.Limits{Look: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
@@ -474,4 +474,12 @@ func query(pairs ...string) string {
 		values.Set(pairs[i], pairs[i+1])
 	}
 	return "?" + values.Encode()
+}
+
+// newIntake returns an intake that does not wait two seconds before it reads a run back, which
+// it does on a Cluster.
+func newIntake(rdb redis.UniversalClient, l *runs.Ledger) intake.Intake {
+	i := intake.New(rdb, l)
+	i.VerifyAfter = 10 * time.Millisecond
+	return i
 }

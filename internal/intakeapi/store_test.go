@@ -37,7 +37,7 @@ func (c *commands) of(t testing.TB) func(*intakeapi.Config) {
 		rdb := redistest.New(t)
 		rdb.AddHook(c)
 		config.Redis, config.Ledger = rdb, runs.New(rdb)
-		config.Intake = intake.New(rdb, config.Ledger)
+		config.Intake = newIntake(rdb, config.Ledger)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestRedisIsFull(t *testing.T) {
 	rdb := redistest.Start(t).Client()
 	w := newWorld(t, func(c *intakeapi.Config) {
 		c.Redis, c.Ledger = rdb, runs.New(rdb)
-		c.Intake = intake.New(rdb, c.Ledger)
+		c.Intake = newIntake(rdb, c.Ledger)
 	})
 	w.rdb, w.ledger = rdb, w.config.Ledger
 	limit := func(bytes string) {
@@ -256,7 +256,7 @@ func newDurableWorld(t *testing.T, hook *commands, change ...func(*intakeapi.Con
 		rdb := redis.Client()
 		rdb.AddHook(hook)
 		c.Redis, c.Ledger = rdb, runs.New(rdb)
-		c.Intake = intake.New(rdb, c.Ledger)
+		c.Intake = newIntake(rdb, c.Ledger)
 	})...)
 	w.rdb = redis.Client()
 	w.ledger = runs.New(w.rdb)
