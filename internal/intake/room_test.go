@@ -49,6 +49,7 @@ func removals(first, n int) string {
 
 // TestRoom submits rows to a Redis that has room for 20,000 waiting rows, at 500 bytes each.
 func TestRoom(t *testing.T) {
+	redistest.Single(t, "of a Cluster each node is asked for its memory")
 	const mb = 1_000_000
 	for _, tt := range []struct {
 		name   string
@@ -99,6 +100,7 @@ func TestRoom(t *testing.T) {
 
 // TestRoomOfACommittedRun submits rows again whose run is committed: no more memory is needed.
 func TestRoomOfACommittedRun(t *testing.T) {
+	redistest.Single(t, "of a Cluster each node is asked for its memory")
 	text := removals(0, 10_000)
 	if _, err := taker(t).Submit(t.Context(), input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA); err != nil {
 		t.Fatal(err)
