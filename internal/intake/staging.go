@@ -66,17 +66,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // stager returns a stager for the rows of a run. complete says that all of them are
 // committed: it then compares rows with these, and stores nothing. The error is
-// [runs.ErrCancelled] if the run was cancelled before it was committed.
+// [runs.ErrCancelled] if the run was cancelled before all of its rows were stored.
 func (i Intake) stager(ctx context.Context, run runs.Run) (stager *ledger.Stager, complete bool, err error) {
-	if !run.CancelledAt.IsZero() && run.Total == 0 {
-		return nil, false, fmt.Errorf("run %s: %w", run.ID, runs.ErrCancelled)
-	}
-	core := i.Ledger.Core()
+	core, cancelled := i.Ledger.Core(), !run.CancelledAt.IsZero()
 	header, err := core.Get(ctx, ledger.RunID(run.ID))
 	if err != nil {
 		return nil, false, err
 	}
-	if run.Sealed {
+	if run.Sealed && (!cancelled || run.Total > 0) {
 		progress, err := core.Sync(ctx, header.ID)
 		if err != nil {
 			return nil, false, err
@@ -85,6 +82,9 @@ func (i Intake) stager(ctx context.Context, run runs.Run) (stager *ledger.Stager
 			stager, err = core.NewComparer(ctx, header)
 			return stager, true, err
 		}
+	}
+	if cancelled {
+		return nil, false, fmt.Errorf("run %s: %w", run.ID, runs.ErrCancelled)
 	}
 	stager, err = core.NewStager(ctx, header)
 	if err == nil && run.Kind == tasks.TypeRemove {
@@ -202,14 +202,15 @@ func (s *staging) settle(ctx context.Context, item int64, f fate) error {
 }
 
 // commit commits the run. The error is a [RoomError] if its rows do not fit into Redis, together
-// with what others have staged meanwhile.
+// with rows that others have staged meanwhile.
 func (s *staging) commit(ctx context.Context) (err error) {
-	if started := s.stager != nil; !started {
+	switch {
+	case s.full:
+	case s.stager == nil:
 		err = s.start(ctx)
-	} else if !s.full {
-		if s.room, err = s.readRoom(ctx, s.rows); err == nil {
-			s.full = !s.room.holds(s.rows)
-		}
+	default:
+		s.room, err = s.readRoom(ctx, s.rows)
+		s.full = err == nil && !s.room.holds(s.rows)
 	}
 	if err == nil && s.full {
 		err = s.room.refusal(s.rows)

@@ -138,3 +138,6 @@ func AgeScan(ctx context.Context, rdb redis.UniversalClient, run RunID, d time.D
 	}
 	return rdb.HIncrBy(ctx, key, "since", -d.Milliseconds()).Err()
 }
+
+// Forget has the stager keep no segment in memory.
+func (s *Stager) Forget() { s.recent, s.recentBytes = nil, 0 }

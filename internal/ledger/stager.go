@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -50,6 +51,7 @@ type lateResults struct {
 	before  int64 // rows of the segments before it
 	results []rowResult
 	early   []int // results of each segment that were known when its rows were added
+	none    []int // segments without late results
 }
 
 // recent is a segment that was staged a moment ago.
@@ -192,6 +194,9 @@ func (s *Stager) settleSegment(ctx context.Context) error {
 	late := &s.late
 	number, sum, results := late.number, s.sums[late.number], late.results
 	late.number, late.before, late.results = number+1, late.before+int64(sum.Rows), nil
+	if len(results) == 0 {
+		late.none = append(late.none, number)
+	}
 	if s.compares {
 		return nil
 	}
@@ -247,10 +252,16 @@ func (s *Stager) Verify(ctx context.Context) error {
 	for _, number := range missing {
 		again, ok := s.remembered(number)
 		if !ok {
-			lost = append(lost, number)
+			if !s.completed(ctx, number) {
+				lost = append(lost, number)
+			}
 			continue
 		}
-		if err := s.ledger.stage(ctx, s.run, again); err != nil {
+		err := s.ledger.stage(ctx, s.run, again)
+		if err == nil { // also without results: the segment may await some again
+			err = s.ledger.stageResults(ctx, s.run, again)
+		}
+		if err != nil {
 			return fmt.Errorf("run %s: stage segment %d again: %w", s.run.ID, number, err)
 		}
 	}
@@ -259,6 +270,15 @@ func (s *Stager) Verify(ctx context.Context) error {
 	}
 	_, err = s.ledger.Commit(ctx, s.run, s.sums)
 	return err
+}
+
+// completed completes a segment that is not in memory, if Redis has lost nothing of it but
+// that no late results are to come, and reports whether it has.
+func (s *Stager) completed(ctx context.Context, number int) bool {
+	if _, none := slices.BinarySearch(s.late.none, number); !none {
+		return false
+	}
+	return s.ledger.stageResults(ctx, s.run, staged{number: number, packed: packed{sum: s.sums[number]}, settled: s.late.early[number]}) == nil
 }
 
 func (s *Stager) remembered(number int) (staged, bool) {

@@ -216,6 +216,69 @@ func span(first, past int64) (all []int64) {
 	return all
 }
 
+// TestStagerSettlesAgainWhatRedisLost has Redis lose the commit and the later results of the
+// segments, of which the second has none.
+func TestStagerSettlesAgainWhatRedisLost(t *testing.T) {
+	w := newWorker(t)
+	rows := content(0, 2*ledger.SegmentRows+10)
+	s, run, err := w.settleLate(w.create("a"), rows, 2*ledger.SegmentRows+2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.uncommit(run)
+	for number := range 3 {
+		head := ledger.SegmentKey(segment(run, number), "head")
+		if err := errors.Join(w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(), w.rdb.HSet(t.Context(), head, "awaits", 1).Err()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := segment(run, 2)
+	if err := errors.Join(
+		w.rdb.HSet(t.Context(), ledger.SegmentKey(last, "head"), "settled", 0).Err(),
+		w.rdb.HDel(t.Context(), ledger.SegmentKey(last, "head"), "n:unchanged").Err(),
+		w.rdb.Del(t.Context(), ledger.SegmentKey(last, "settled"), ledger.SegmentKey(last, "results")).Err(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.sync("a")
+	if counts, err := w.Counts(t.Context(), run); err != nil || counts["unchanged"] != 1 || counts["invalid"] != 1 {
+		t.Errorf("counts %v, %v", counts, err)
+	}
+}
+
+// TestStagerCompletesWhatItForgot has Redis lose that no later results are to come for
+// segments that are not in memory any more, and in the end a segment.
+func TestStagerCompletesWhatItForgot(t *testing.T) {
+	w := newWorker(t)
+	s, run, err := w.settleLate(w.create("a"), content(0, 2*ledger.SegmentRows+10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lose := func() {
+		w.uncommit(run)
+		for number := range 3 {
+			head := ledger.SegmentKey(segment(run, number), "head")
+			if err := errors.Join(w.rdb.HDel(t.Context(), head, "v", "flags", "not_before").Err(), w.rdb.HSet(t.Context(), head, "awaits", 1).Err()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.Forget()
+	lose()
+	if err := s.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	lose()
+	w.lose(segment(run, 1))
+	missing, ok := errors.AsType[*ledger.MissingError](s.Verify(t.Context()))
+	if !ok || !slices.Equal(missing.Segments, []int{1}) {
+		t.Errorf("%v, want segment 1 missing", missing)
+	}
+}
+
 // TestStagerAwaitsResults commits nothing of a segment whose later results are not stored.
 func TestStagerAwaitsResults(t *testing.T) {
 	w := newWorker(t)
