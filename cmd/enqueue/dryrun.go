@@ -20,8 +20,7 @@ var assumed = pace.Settings{Rate: "2/s", Burst: 2, Reserve: 0.2}
 // longestAsk is how long a dry run waits for Redis, which it can do without.
 const longestAsk = 3 * time.Second
 
-// dryRun prints what submitting the order's rows would come to. It changes
-// nothing, in Redis either.
+// dryRun prints the estimate of a submission. It changes nothing, in Redis either.
 func (t *tool) dryRun(ctx context.Context, o order, rows *rowsFile) error {
 	in, err := rows.input(o)
 	if err != nil {

@@ -29,7 +29,7 @@ func (f *rowsFile) close() {
 	}
 }
 
-// open opens what the order names. Reading it ends with ctx.
+// open opens the rows of an order. Reading them ends with ctx.
 func (t *tool) open(ctx context.Context, o order) (*rowsFile, error) {
 	if o.one != nil {
 		if o.File != "" {
@@ -81,7 +81,7 @@ func endingReader(ctx context.Context, r io.Reader) (reader io.Reader, end func(
 	}
 }
 
-// input is what the rows are to be taken for.
+// input returns the rows as the intake reads them.
 func (f *rowsFile) input(o order) (intake.Input, error) {
 	kind, ok := tasks.KindOf(o.kind)
 	if !ok {

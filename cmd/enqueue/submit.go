@@ -181,7 +181,7 @@ func (t *tool) printBad(bad *intake.BadRows) {
 	}
 }
 
-// runOf returns what the run of an order is. seen says whether a worker has served its tenant.
+// runOf returns the properties of the run of an order. seen says whether a worker has served its tenant.
 func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, err error) {
 	giveUp, seen, err := t.giveUp(ctx, o)
 	if err != nil {
@@ -197,7 +197,7 @@ func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, e
 	return intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: notBefore}, seen, nil
 }
 
-// printSubmitted prints the run's id, or the submission as JSON, and logs what became of a run
+// printSubmitted prints the run's id, or the submission as JSON, and logs the state of a run
 // that existed.
 func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 	run := sub.Run
@@ -226,7 +226,7 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 type submittedJSON struct {
 	Run        string          `json:"run"`
 	Rows       int64           `json:"rows"`
-	Tasks      int64           `json:"tasks"`             // enqueued now, or there already; of the core the requests that the rows take
+	Tasks      int64           `json:"tasks"`             // requests that change something, without repetitions
 	Invalid    int64           `json:"invalid,omitempty"` // of the rows, those that are bad
 	Duplicates *duplicatesJSON `json:"duplicates,omitempty"`
 }
@@ -280,9 +280,9 @@ func unfinished(ctx context.Context, run string, err error) error {
 	case !ok:
 		return err
 	}
-	const goOn = "run %s is not complete; to complete it, repeat the command with the same rows and --run %s"
+	const again = "run %s is not complete; to complete it, repeat the command with the same rows and --run %s"
 	if ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+goOn, run, run)}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: "+again, run, run)}
 	}
-	return fmt.Errorf("%w\n"+goOn, part.Err, run, run)
+	return fmt.Errorf("%w\n"+again, part.Err, run, run)
 }

@@ -30,7 +30,7 @@ type Input struct {
 	MaxRows int64
 }
 
-// Found is what reading an input has shown.
+// Found has the numbers of rows of an input, and its bad rows and duplicates.
 type Found struct {
 	Rows    int64
 	Invalid BadRows // with SkipInvalid

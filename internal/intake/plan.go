@@ -9,14 +9,14 @@ import (
 	"orgops/tasks"
 )
 
-// Plan is what submitting an input would come to.
+// Plan is the estimate of a submission.
 type Plan struct {
 	Found
 	// Tasks is how many requests that change something the rows take, apart from retries.
 	// Removals of a client that is named again beyond 8,192 rows are counted twice.
 	Tasks int64
-	// Calls is how many requests to the API there would be where nothing has to
-	// be tried again, and where every token that is looked for is there.
+	// Calls is how many requests to the API there would be if none had to be
+	// repeated, and if every token were there.
 	Calls int64
 	// Organizations are those with the most good rows, duplicates among them, and More is how
 	// many others there are. Rows of organizations past the first 100,000 are counted in
@@ -36,13 +36,13 @@ const (
 	// mostOrganizations bounds the memory of the count: some 20 MB with the
 	// longest ids.
 	mostOrganizations = 100_000
-	// toldOrganizations is how many are told one by one.
-	toldOrganizations = 20
+	// listedOrganizations is how many are listed one by one.
+	listedOrganizations = 20
 )
 
-// Plan reads the input and counts what it would come to, for a tenant whose requests name at
-// most maxClients clients (0: all that fit). The error is one of an input; the plan then has
-// what was found.
+// Plan reads the input and returns the estimate of its submission, for a tenant whose requests
+// name at most maxClients clients (0: all that fit). It submits nothing. The error is one of an
+// input; the plan then has its Found alone.
 func (in Input) Plan(maxClients int) (Plan, error) {
 	p := planner{count: tasks.NewPlan(in.Kind.Name, maxClients), rows: map[string]int64{}}
 	var err error
@@ -100,7 +100,7 @@ func (p *Plan) rank(count map[string]int64) {
 	ids := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
 		return cmp.Or(cmp.Compare(count[b], count[a]), strings.Compare(a, b))
 	})
-	for _, id := range ids[:min(len(ids), toldOrganizations)] {
+	for _, id := range ids[:min(len(ids), listedOrganizations)] {
 		p.Organizations = append(p.Organizations, OrganizationRows{ID: id, Rows: count[id]})
 	}
 	p.More = int64(len(ids) - len(p.Organizations))

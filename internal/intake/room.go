@@ -14,22 +14,22 @@ import (
 	"orgops/internal/ledger"
 )
 
-// waitingBytes is what a row takes in Redis while it waits, with the record and the evidence of
-// its last check, on the average. A row that has not started takes about an eighth of it.
+// waitingBytes is the average size of a waiting row in Redis, with the record and the evidence
+// of its last check. A row that has not started takes about an eighth of it.
 const waitingBytes = 500
 
 // RoomError says that rows are refused because Redis has no room for them while they wait.
 // Nothing has happened.
 type RoomError struct {
 	Rows int64 // of the input
-	// Need is what they may take, Free what is left of Max, in bytes. Max is the limit
-	// maxmemory of Redis, of all masters of a Cluster together.
+	// Need is the memory that they may take, and Free the rest of Max, in bytes. Max is the
+	// limit maxmemory of Redis, of all masters of a Cluster together.
 	Need, Free, Max int64
 }
 
 // Error returns the amounts and what to do.
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("%d rows may take %s of Redis' memory while they wait, and %s of %s are left for them (maxmemory, less what is used or reserved for the open rows of other runs): "+
+	return fmt.Sprintf("%d rows may take %s of Redis' memory while they wait, and %s of %s are left for them (maxmemory, less the memory that is used, or reserved for the open rows of other runs): "+
 		"raise maxmemory by %s, submit the rows in parts one after the other, or delete runs",
 		e.Rows, megabytes(e.Need), megabytes(e.Free), megabytes(e.Max), megabytes(e.Need-e.Free))
 }
@@ -50,10 +50,10 @@ func (r room) refusal(rows int64) error {
 	return &RoomError{Rows: rows, Need: rows * waitingBytes, Free: r.free, Max: r.most}
 }
 
-// room reads how much a run of so many rows or more may take: what is left of maxmemory after
-// what is used now, or after what the open rows of other runs take while they wait, whichever
-// is more. For less than a segment of rows the latter, which takes longer to read, is left
-// out. There is no limit if Redis has none, or does not report it, and none for a run that is
+// room reads how much memory a run of so many rows or more may take: maxmemory without the
+// memory that is used now, or that the open rows of other runs take while they wait, whichever
+// is more. For less than a segment of rows the latter, which takes longer to read, is not
+// read. There is no limit if Redis has none, or does not report it, and none for a run that is
 // committed already.
 func (i Intake) room(ctx context.Context, run string, rows int64) (room, error) {
 	used, most := memoryOf(ctx, i.Redis)

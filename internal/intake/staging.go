@@ -223,7 +223,7 @@ func (s *staging) commit(ctx context.Context) (err error) {
 	return err
 }
 
-// summary returns what the rows become. complete says that the run was committed before.
+// summary returns the numbers of rows and of requests. complete says that the run was committed before.
 func (s *staging) summary(run runs.Run, complete bool) tasks.Summary {
 	sum := tasks.Summary{Rows: s.rows, Tasks: s.plan.Tasks}
 	if complete {

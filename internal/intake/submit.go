@@ -47,7 +47,7 @@ func (i Intake) Resume(ctx context.Context, id string) (run runs.Run, resumed bo
 	return run, run.Paused, i.Ledger.Resume(ctx, id)
 }
 
-// Run says what the run of an input is.
+// Run has the properties of the run of an input.
 type Run struct {
 	ID, Tenant, Label string
 	Caller            string        // who submits it over HTTP, else empty
@@ -84,7 +84,7 @@ func (e *UnfinishedError) Error() string {
 func (e *UnfinishedError) Unwrap() error { return e.Err }
 
 // Submit submits an input as one run. It reads the rows once: it stages them, and commits the
-// run when all of them are good. If one is bad, what was staged is deleted, and nothing has
+// run when all of them are good. If one is bad, the staged rows are deleted, and nothing has
 // happened. If the run exists with the same rows, Submit completes it, or changes nothing.
 //
 // The error is one of those of an input, a [RoomError], a *runs.MismatchError if a run of that id has
@@ -155,11 +155,11 @@ func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, err erro
 	return stager, err
 }
 
-// cleanUp is how long a submission that has failed may take to delete what it has staged.
+// cleanUp is how long a submission that has failed may take to delete its staged rows.
 const cleanUp = 5 * time.Second
 
-// failed deletes what was staged of a run that was created here, and returns what the error
-// of a submission means to its caller.
+// failed deletes the staged rows of a run that was created here, and returns the error of the
+// submission for its caller.
 func (s *submission) failed(ctx context.Context, err error) error {
 	if s.run.ID == "" || s.complete {
 		return asMismatch(err)
@@ -214,7 +214,7 @@ func (s *submission) commit(ctx context.Context) error {
 	return nil
 }
 
-// summary returns what the rows have become.
+// summary returns the numbers of rows and of requests.
 func (s *submission) summary() tasks.Summary {
 	return s.staging.summary(s.run, s.complete)
 }

@@ -12,13 +12,13 @@
 //
 // A server stores nothing but in Redis. The rows of a body are checked and staged there
 // while they arrive, and committed if all of them are good; 202 means that they are. No row
-// starts before. What a request leaves behind that is cut off, it deletes, or, if the
-// server is killed, expires after a day; the same request again completes it. So any
+// starts before. A request that is cut off deletes the rows that it has staged. If the server
+// is killed they expire after a day; the same request again completes the run. So any
 // number of servers may share one Redis.
 //
 //	body --> check --> stage --> commit --> read back --> 202
 //	           |         |          |
-//	           `---------+----------+--> problem: what was staged is deleted
+//	           `---------+----------+--> problem: the staged rows are deleted
 //
 // Package intake reads and submits rows. This package is about HTTP: callers, limits, time
 // and answers.

@@ -16,7 +16,7 @@ import (
 	"orgops/tasks"
 )
 
-// order is what the head of a request asks to be done with the rows of its body.
+// order has the properties of a submission, from the head of its request.
 type order struct {
 	kind        tasks.Kind
 	run         intake.Run // without an id in a dry run

@@ -7,7 +7,7 @@ import (
 	"orgops/internal/pace"
 )
 
-// planJSON is what submitting the rows would come to.
+// planJSON is the estimate of a submission.
 type planJSON struct {
 	DryRun      bool      `json:"dry_run"`
 	Kind        string    `json:"kind"`
@@ -20,7 +20,7 @@ type planJSON struct {
 	APICalls    int64     `json:"api_calls"` // if none has to be repeated
 }
 
-// answerPlan answers with what submitting the rows would come to. It changes nothing.
+// answerPlan answers with the estimate of a submission. It changes nothing.
 func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order, rows *body) error {
 	settings, _, err := pace.Announced(ctx, s.cfg.Redis, o.run.Tenant)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// retryOrder returns what a request asks for: the run, and how to retry it.
+// retryOrder returns the run that a request retries, and how.
 func (s *Server) retryOrder(ctx context.Context, r *http.Request) (parent runs.Run, o intake.RetryOptions, err error) {
 	query, err := queryOf(r, "outcomes", "label", "not_before")
 	if err != nil {

@@ -117,7 +117,7 @@ func New(cfg Config) *Server {
 
 // Run serves on the listener. When ctx ends it lets the requests under way finish, for a
 // time. It returns when no request is under way: submissions that were cut off have deleted
-// what they had stored.
+// their staged rows.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	err := s.serve(ctx, listener)
 	s.under.Wait()

@@ -247,8 +247,8 @@ func TestRedisIsFull(t *testing.T) {
 	}
 }
 
-// newDurableWorld starts a server on a Redis that keeps an append-only file: what is committed
-// is read back two seconds later.
+// newDurableWorld starts a server on a Redis that keeps an append-only file: commits are read
+// back.
 func newDurableWorld(t *testing.T, hook *commands, change ...func(*intakeapi.Config)) *world {
 	t.Helper()
 	redis := redistest.Start(t, "--appendonly", "yes")
@@ -294,7 +294,7 @@ func TestOthersDoNotWaitForReadingBack(t *testing.T) {
 	first.answer().want(t, 202, "")
 }
 
-// TestRedisLosesTheRun has Redis lose what was committed before it is read back: 202 is not
+// TestRedisLosesTheRun has Redis lose a committed run before it is read back: 202 is not
 // answered, and the same request stores it again.
 func TestRedisLosesTheRun(t *testing.T) {
 	for _, c := range []call{
@@ -308,7 +308,7 @@ func TestRedisLosesTheRun(t *testing.T) {
 			w.parent()
 			hook.set(func(_ int, name string) error {
 				id := ""
-				if name == "info" { // is what was committed to be read back?
+				if name == "info" { // by which the intake learns whether Redis may lose a commit
 					id = w.committed()
 				}
 				if id == "" {

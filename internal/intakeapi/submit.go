@@ -128,7 +128,7 @@ func answerRun(w http.ResponseWriter, j runJSON) {
 	answerJSON(w, status, j)
 }
 
-// submittedJSON is what reading the rows of a body has shown.
+// submittedJSON has the numbers of rows of a body, and its bad rows and duplicates.
 type submittedJSON struct {
 	Rows          int64           `json:"rows"`
 	Invalid       int64           `json:"invalid"`      // with skip_invalid=1

@@ -3,8 +3,8 @@
 -- share that a sweep is held to, or 0 and 0; interval and burst of the API's bucket;
 -- by how much that was last seen to be short of full, or -1; 1 if the tenant's
 -- bucket is to be emptied first; who asks, or '' where that is known, and how long
--- a worker is counted; how long the tenant is to be paused, as who asks was told
--- while Redis could not be, or 0; 1 if the request changes something; 1 if it repeats
+-- a worker is counted; how long the tenant is to be paused, which the worker
+-- could not store while Redis was away, or 0; 1 if the request changes something; 1 if it repeats
 -- a probe, which no block holds up.
 -- Answers what came of it, how long to wait, the blocks concerned, the reason or
 -- what the wait is for, and how many workers there are, 0 where that was not asked.
