@@ -577,11 +577,9 @@ func (s *simulation) change() (do func(*ledger.Ledger, context.Context, ledger.R
 	return (*ledger.Ledger).Resume, "resume"
 }
 
-// change changes the control of a model whose controls agree.
+// change changes the control of a model whose controls agree. That of a run whose rows are
+// all settled changes too while the header has not stored, or has forgotten, that it ended.
 func (m *model) change(name string) {
-	if m.ended() {
-		return
-	}
 	switch name {
 	case "cancel":
 		m.header.cancelled = true
