@@ -57,6 +57,9 @@ type Row struct {
 	Priority tasks.Priority
 	// NotBefore is when the row may start; zero: at once.
 	NotBefore time.Time
+	// BatchWait is how long a row of kind Remove waits for others of its organization, to be
+	// removed by the same request; 0: [tasks.DefaultBatchWait], negative: it does not wait.
+	BatchWait time.Duration
 }
 
 // Producer submits rows. It is safe for concurrent use.
@@ -87,13 +90,22 @@ func (p *Producer) Submit(ctx context.Context, r Row) (id string, err error) {
 	}
 	_, err = p.ledger.SubmitRow(ctx, ledger.NewRun{
 		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
-		Description: ledger.Description{Label: r.Label, Format: intake.FormatJSONL, Priority: string(r.Priority), GiveUp: r.GiveUp},
+		Description: r.description(content),
 		Control:     ledger.Control{NotBefore: r.NotBefore},
 	}, content)
 	if err != nil {
 		return r.ID, fmt.Errorf("submit row %s: %w", r.ID, err)
 	}
 	return r.ID, nil
+}
+
+// description returns the properties of the row's run.
+func (r Row) description(content []byte) ledger.Description {
+	d := ledger.Description{Label: r.Label, Format: intake.FormatJSONL, Priority: string(r.Priority), GiveUp: r.GiveUp}
+	if r.Kind == Remove {
+		d.Group, d.BatchWait = intake.OrganizationOf(content), max(cmp.Or(r.BatchWait, tasks.DefaultBatchWait), 0)
+	}
+	return d
 }
 
 // newID returns an id that sorts by time, as [tasks.NewRunID] does, with more random
@@ -105,6 +117,9 @@ func newID(now time.Time) string {
 // content checks the row as that of a file, and returns it as it is stored.
 func (r Row) content() ([]byte, error) {
 	err := errors.Join(tasks.CheckRunID(r.ID), tasks.CheckTenant(r.Tenant), tasks.CheckPriority(r.Priority))
+	if r.BatchWait > 0 {
+		err = errors.Join(err, tasks.CheckBatchWait(r.BatchWait))
+	}
 	if r.GiveUp < 0 {
 		err = errors.Join(err, fmt.Errorf("give-up: want no negative duration, got %s", r.GiveUp))
 	}

@@ -59,7 +59,7 @@ func TestSubmitAsAFile(t *testing.T) {
 			}
 			k, _ := tasks.KindOf(kind)
 			file := intake.Input{Name: "rows.jsonl", Kind: k, Rows: strings.NewReader(row)}
-			if _, err := in.Submit(ctx, file, intake.Run{ID: name + "-file", Tenant: tasks.DefaultTenant, GiveUp: time.Hour}); err != nil {
+			if _, err := in.Submit(ctx, file, intake.Run{ID: name + "-file", Tenant: tasks.DefaultTenant, GiveUp: time.Hour, BatchWait: tasks.DefaultBatchWait}); err != nil {
 				t.Fatal(err)
 			}
 			single, content := submitted(t, rdb, name)
@@ -205,5 +205,25 @@ func TestSubmitToANewerRedis(t *testing.T) {
 	_, err := producer.New(rdb).Submit(t.Context(), producer.Row{ID: "a", Kind: producer.Remove, Row: []byte(rows[producer.Remove])})
 	if err == nil || !strings.Contains(err.Error(), "newer orgops") || len(redistest.Keys(t, "*")) != len(before) {
 		t.Errorf("submitted: %v", err)
+	}
+}
+
+// TestBatchWait submits removals, which wait for others of their organization.
+func TestBatchWait(t *testing.T) {
+	rdb := redistest.New(t)
+	removal := []byte(rows[producer.Remove])
+	for _, c := range []struct {
+		wait, want time.Duration
+	}{{0, tasks.DefaultBatchWait}, {-1, 0}, {time.Second, time.Second}} {
+		id, err := producer.New(rdb).Submit(t.Context(), producer.Row{Kind: producer.Remove, Row: removal, BatchWait: c.wait})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run, _ := submitted(t, rdb, id); run.Description.BatchWait != c.want || run.Description.Group == "" {
+			t.Errorf("%v: %+v, want %v", c.wait, run.Description, c.want)
+		}
+	}
+	if _, err := producer.New(rdb).Submit(t.Context(), producer.Row{Kind: producer.Remove, Row: removal, BatchWait: time.Hour}); err == nil {
+		t.Error("a wait of an hour is accepted")
 	}
 }

@@ -27,6 +27,13 @@ const (
 // DefaultGiveUp is how long a token may take to appear.
 const DefaultGiveUp = 72 * time.Hour
 
+// DefaultBatchWait is how long a removal that is submitted by itself waits for others of its
+// organization, and MaxBatchWait the longest time that it may.
+const (
+	DefaultBatchWait = 2 * time.Second
+	MaxBatchWait     = time.Minute
+)
+
 // FastRows is the largest number of rows of a run that is served first without being
 // submitted with [HighPriority].
 const FastRows = 500
@@ -48,6 +55,14 @@ func CheckPriority(p Priority) error {
 		return nil
 	}
 	return fmt.Errorf("priority: want high or normal, got %.40q", string(p))
+}
+
+// CheckBatchWait returns an error unless a removal may wait so long for others.
+func CheckBatchWait(d time.Duration) error {
+	if d < 0 || d > MaxBatchWait || d%time.Millisecond != 0 {
+		return fmt.Errorf("batch-wait: want 0s to %s in whole milliseconds, got %s", MaxBatchWait, d)
+	}
+	return nil
 }
 
 // NewRunID returns an id that sorts by time: date, time and random letters.

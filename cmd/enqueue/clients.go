@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"time"
 
+	"orgops/internal/cli"
 	"orgops/tasks"
 )
 
-type removeCommand struct{ submitFlags }
+type removeCommand struct {
+	submitFlags
+	BatchWait time.Duration `noenv:"true" default:"2s" placeholder:"DURATION" help:"How long a single row waits for others of its organization, to be removed by the same request; 0s: not at all. The rows of a file are removed together anyway."`
+}
 
 // Help names the columns.
 func (*removeCommand) Help() string {
@@ -22,5 +27,8 @@ invalid or failed.`
 
 // Run hands the clients in to be removed.
 func (c *removeCommand) Run(ctx context.Context, t *tool) error {
-	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeRemove})
+	if err := tasks.CheckBatchWait(c.BatchWait); err != nil {
+		return cli.Usage(err)
+	}
+	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeRemove, batchWait: c.BatchWait})
 }

@@ -36,6 +36,8 @@ type order struct {
 	one      []byte // a single row as JSON, instead of a file
 	defaults tasks.Defaults
 	giveUp   time.Duration // 0: as the tenant's worker says
+	// batchWait is how long a single removal waits for others.
+	batchWait time.Duration
 }
 
 func (o order) check() error {
@@ -194,7 +196,7 @@ func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, e
 	if o.ID == "" {
 		o.ID = tasks.NewRunID(time.Now())
 	}
-	return intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: notBefore}, seen, nil
+	return intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: notBefore, BatchWait: o.batchWait}, seen, nil
 }
 
 // printSubmitted prints the run's id, or the submission as JSON, and logs the state of a run

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
@@ -242,4 +243,46 @@ func TestSingleRowStaysCancelled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSingleRemovalsTogether has a service submit removals one by one. Those of one
+// organization and time are removed by one request, and each run ends by itself.
+func TestSingleRemovalsTogether(t *testing.T) {
+	f := assemble(t)
+	f.work("one")
+	rows, others := f.clientRows(24)
+	rows = append(rows, others...)
+	type batch struct {
+		organization string
+		time         time.Time
+	}
+	batches := map[batch]bool{}
+	for i, row := range rows {
+		id := fmt.Sprintf("left-%d", i)
+		if err := f.single(id, row); err != nil {
+			t.Fatal(err)
+		}
+		run, err := f.ledger.Core().Get(t.Context(), ledger.RunID(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		organization, _, _ := strings.Cut(row, ",")
+		batches[batch{organization, run.CreatedAt.Truncate(tasks.DefaultBatchWait)}] = true
+	}
+	for i := range rows {
+		if r := f.ended(fmt.Sprintf("left-%d", i)); r.Counts["done"] != 1 {
+			t.Errorf("counts %v, want one row done", r.Counts)
+		}
+	}
+	f.wantRemoved(rows)
+	requests := 0
+	for _, r := range f.requests() {
+		if r.Operation == sandbox.OpRemoveOrganizationClients {
+			requests++
+		}
+	}
+	if requests > 2*len(batches) { // a row may be stored after the end of its time
+		t.Errorf("%d requests for %d rows, want %d", requests, len(rows), len(batches))
+	}
+	t.Logf("%d requests for %d rows, of %d organizations and times", requests, len(rows), len(batches))
 }

@@ -84,8 +84,14 @@ func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int) (tasks i
 // candidates returns the runs that may have due rows.
 func (d *Dispatcher) candidates(now time.Time) []Candidate {
 	var all []Candidate
+	groups := map[group]bool{}
 	for _, r := range d.taken.ordered() {
+		g, grouped := d.group(r)
+		if groups[g] { // its first run has it released
+			continue
+		}
 		if limit := d.limit(r, now); limit != 0 {
+			groups[g] = grouped
 			all = append(all, Candidate{
 				Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: d.cfg.Kinds[r.Kind].Cost.least(),
 			})
@@ -117,6 +123,9 @@ func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
 // serve releases rows of a run for up to n tasks, and returns the number of tasks: what
 // was proven first, whatever its segment, and rows that were never released last.
 func (d *Dispatcher) serve(ctx context.Context, r *run, n int, now time.Time) (tasks int, err error) {
+	if all := d.together(r, now); len(all) > 1 {
+		return d.serveTogether(ctx, all, n, now)
+	}
 	segments := slices.Clone(r.segments)
 	for so := range sorts {
 		some, err := d.serveSort(ctx, r, segments, so, n-tasks, now)
@@ -267,12 +276,17 @@ func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segme
 		d.cfg.Enqueued()
 	}
 	if len(back) > 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
-		defer cancel()
-		_, err := d.cfg.Ledger.GiveBack(ctx, seg, release.Token, back...)
-		failed = errors.Join(failed, err)
+		failed = errors.Join(failed, d.giveBack(ctx, seg, release.Token, back...))
 	}
 	return tasks, failed
+}
+
+// giveBack gives back released rows of which no task was enqueued.
+func (d *Dispatcher) giveBack(ctx context.Context, seg ledger.Segment, token ledger.Token, rows ...ledger.Row) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
+	defer cancel()
+	_, err := d.cfg.Ledger.GiveBack(ctx, seg, token, rows...)
+	return err
 }
 
 // batches divides rows into those of one task each, in the order of their first rows.

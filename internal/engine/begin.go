@@ -8,18 +8,21 @@ import (
 	"orgops/internal/ledger"
 )
 
-// newExecution returns an execution of the task's rows that has not begun.
-func (e *Engine) newExecution(task Task) *Execution {
-	return &Execution{
-		task: task.ID(), Run: task.Run, Segment: task.segment(), Kind: task.Kind, Submitted: time.UnixMilli(task.Submitted),
-		GiveUp: time.Duration(task.GiveUp) * time.Millisecond, engine: e, ledger: e.cfg.Ledger, all: task.numbers(),
-		identity: ledger.Execution{Token: task.Token, Nonce: ledger.NewNonce(), Session: e.cfg.Session},
+// newExecutions returns an execution of each part of the task. They have not begun.
+func (e *Engine) newExecutions(task Task) (all []*Execution) {
+	for _, p := range task.parts() {
+		all = append(all, &Execution{
+			task: task.ID(), Run: p.Run, Segment: p.segment(), Kind: task.Kind, Submitted: time.UnixMilli(p.Submitted),
+			GiveUp: time.Duration(p.GiveUp) * time.Millisecond, engine: e, ledger: e.cfg.Ledger, all: p.numbers(),
+			identity: ledger.Execution{Token: p.Token, Nonce: ledger.NewNonce(), Session: e.cfg.Session},
+		})
 	}
+	return all
 }
 
-// begin exchanges the token of the task's rows for the execution's nonce. It reports
-// whether the execution was admitted to any row.
-func (e *Engine) begin(ctx context.Context, x *Execution, task Task) bool {
+// begin exchanges the token of the part's rows for the execution's nonce. x.Rows has those
+// to which the execution was admitted.
+func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 	var begun ledger.Begun
 	err := e.persist(ctx, "begin", func(ctx context.Context) (err error) {
 		x.answered = time.Now()
@@ -34,20 +37,19 @@ func (e *Engine) begin(ctx context.Context, x *Execution, task Task) bool {
 	})
 	if err != nil {
 		e.cfg.Logger.WarnContext(ctx, "rows not begun", "run", x.Run, "segment", x.Segment.Number, "error", err)
-		return false
+		return err
 	}
 	x.begun, x.started = begun.Now, x.answered
 	x.learn(begun.Receipt)
 	for i, b := range begun.Rows {
 		if b.Status == ledger.RowAdmitted {
-			x.Rows = append(x.Rows, newRow(b, task.Rows[i].Content))
+			x.Rows = append(x.Rows, newRow(b, p.Rows[i].Content))
 		}
 	}
 	if len(x.Rows) == 0 {
 		e.cfg.Logger.DebugContext(ctx, "task without work", "run", x.Run, "segment", x.Segment.Number, "status", begun.Rows[0].Status)
-		return false
 	}
-	return true
+	return nil
 }
 
 func newRow(b ledger.BegunRow, content []byte) *Row {

@@ -76,43 +76,105 @@ func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
 		e.cfg.Logger.WarnContext(ctx, "task is unreadable", "error", err)
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
-	x := e.newExecution(task)
-	e.remember(x)
-	defer e.forget(x)
-	if !e.begin(ctx, x, task) {
-		return nil // the ledger makes the rows due again, or another execution has them
+	parts := e.newExecutions(task)
+	e.remember(parts)
+	defer e.forget(parts)
+	all := e.beginAll(ctx, task, parts)
+	ctx = apiclient.WithCorrelationID(ctx, task.correlation())
+	var failed error
+	for i, r := range e.execute(ctx, all, unknown) {
+		failed = cmp.Or(e.end(ctx, all[i], r.answers, r.err), failed)
 	}
-	answers, err := e.execute(apiclient.WithCorrelationID(ctx, task.correlation()), x, unknown)
-	return e.end(ctx, x, answers, err)
+	return failed
 }
 
-// execute lets the handler carry out the rows, unless this worker does not know them.
-func (e *Engine) execute(ctx context.Context, x *Execution, unknown *UnknownError) (Answers, error) {
-	handler, ok := e.cfg.Handlers[x.Kind]
+// beginAll begins the executions, and returns those that were admitted to any row.
+func (e *Engine) beginAll(ctx context.Context, task Task, parts []*Execution) (admitted []*Execution) {
+	for i, p := range task.parts() {
+		x := parts[i]
+		if err := e.begin(ctx, x, p); err != nil {
+			break // the ledger makes the rows due again, also those of the other parts
+		}
+		if len(x.Rows) > 0 {
+			admitted = append(admitted, x)
+		}
+	}
+	return admitted
+}
+
+// result is what a handler returns for an execution.
+type result struct {
+	answers Answers
+	err     error
+}
+
+// execute lets the handler carry out the rows, apart from those that this worker does not
+// know or that must not be executed.
+func (e *Engine) execute(ctx context.Context, all []*Execution, unknown *UnknownError) []result {
+	results := make([]result, len(all))
+	var fit []*Execution
+	var places []int
+	for i, x := range all {
+		if results[i].err = e.unfit(x, unknown); results[i].err != nil {
+			continue
+		}
+		if results[i].answers = exhausted(x); len(x.Rows) > 0 {
+			fit, places = append(fit, x), append(places, i)
+		}
+	}
+	if len(fit) == 0 {
+		return results
+	}
+	answers, err := e.carryOut(ctx, fit)
+	for i, place := range places {
+		results[place].err = err
+		if i < len(answers) {
+			results[place].answers.add(answers[i])
+		}
+	}
+	return results
+}
+
+// unfit returns why this worker does not execute the rows; nil if it does.
+func (e *Engine) unfit(x *Execution, unknown *UnknownError) error {
+	_, known := e.cfg.Handlers[x.Kind]
 	switch {
 	case unknown != nil:
-		return nil, unknown
-	case !ok:
-		return nil, &UnknownError{What: fmt.Sprintf("kind %q", string(x.Kind))}
+		return unknown
+	case !known:
+		return &UnknownError{What: fmt.Sprintf("kind %q", string(x.Kind))}
 	case e.stopping():
-		return nil, ErrStopping
+		return ErrStopping
 	}
 	for _, row := range x.Rows {
 		if row.Stage != ledger.StageCheck && row.Stage != ledger.StageReady {
-			return nil, &UnknownError{What: fmt.Sprintf("stage %.20q", string(row.Stage))}
+			return &UnknownError{What: fmt.Sprintf("stage %.20q", string(row.Stage))}
 		}
 	}
-	spent := exhausted(x)
-	if len(x.Rows) == 0 {
-		return spent, nil
-	}
+	return nil
+}
+
+// carryOut calls the handler, and returns its answers for each execution.
+func (e *Engine) carryOut(ctx context.Context, all []*Execution) ([]Answers, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
-	answers, err := protect(ctx, handler, x)
+	x := all[0]
+	answers, err := protect(func() ([]Answers, error) {
+		handler := e.cfg.Handlers[x.Kind]
+		if len(all) == 1 {
+			answers, err := handler.Execute(ctx, x)
+			return []Answers{answers}, err
+		}
+		batch, ok := handler.(BatchHandler)
+		if !ok {
+			return nil, &UnknownError{What: fmt.Sprintf("tasks of several runs of kind %q", string(x.Kind))}
+		}
+		return batch.ExecuteAll(ctx, all)
+	})
 	if p, ok := errors.AsType[*panicError](err); ok {
 		e.cfg.Logger.ErrorContext(ctx, "handler panicked", "run", x.Run, "kind", x.Kind, "panic", p.value, "stack", string(p.stack))
 	}
-	return spent.with(answers), err
+	return answers, err
 }
 
 // exhausted takes the rows out of the execution that must not be executed, and returns
@@ -145,20 +207,17 @@ func doubt(row *Row) string {
 	return "its request may have had its effect all the same: read the tenant's record, then retry the row; "
 }
 
-// with adds other answers.
-func (a Answers) with(other Answers) Answers {
-	maps.Copy(a, other)
-	return a
-}
+// add adds other answers.
+func (a Answers) add(other Answers) { maps.Copy(a, other) }
 
-// protect turns a panic of the handler into an error.
-func protect(ctx context.Context, h Handler, x *Execution) (answers Answers, err error) {
+// protect turns a panic of a handler into an error.
+func protect(execute func() ([]Answers, error)) (answers []Answers, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			answers, err = nil, &panicError{value: fmt.Sprint(p), stack: debug.Stack()}
 		}
 	}()
-	return h.Execute(ctx, x)
+	return execute()
 }
 
 // stopping reports whether the worker stops.
@@ -171,18 +230,22 @@ func (e *Engine) stopping() bool {
 	}
 }
 
-func (e *Engine) remember(x *Execution) {
+func (e *Engine) remember(all []*Execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.running[x.identity.Nonce] = x
-	e.segments[x.Segment] = time.Now()
+	for _, x := range all {
+		e.running[x.identity.Nonce] = x
+		e.segments[x.Segment] = time.Now()
+	}
 }
 
-func (e *Engine) forget(x *Execution) {
+func (e *Engine) forget(all []*Execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.running, x.identity.Nonce)
-	e.segments[x.Segment] = time.Now()
+	for _, x := range all {
+		delete(e.running, x.identity.Nonce)
+		e.segments[x.Segment] = time.Now()
+	}
 }
 
 // GiveBack gives back the rows of all executions that are still running or beginning, when

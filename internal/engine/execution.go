@@ -85,7 +85,7 @@ func (x *Execution) Nonce() ledger.Nonce { return x.identity.Nonce }
 // must not be made.
 func (x *Execution) Intend(ctx context.Context, row *Row, intent []byte) error {
 	if row.Intended { // the ledger replaces an intent in a stopped run too
-		if err := x.check(ctx); err != nil {
+		if err := x.Allowed(ctx); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (x *Execution) Beginning(ctx context.Context, first ...func(context.Context
 				return err
 			}
 		}
-		return x.check(ctx)
+		return x.Allowed(ctx)
 	})
 }
 
@@ -185,8 +185,9 @@ func (x *Execution) Server(ctx context.Context) (ledger.Server, error) {
 	return x.ledger.Server(ctx, x.Segment)
 }
 
-// check returns nil if a request may begin now.
-func (x *Execution) check(ctx context.Context) error {
+// Allowed returns nil if a request may begin now: the ledger said so within the last second.
+// The error is [ErrStopped] or [ErrSuperseded] if it may not, or that of Redis.
+func (x *Execution) Allowed(ctx context.Context) error {
 	if time.Since(x.answered) >= checkEvery {
 		if err := x.ask(ctx); err != nil {
 			return err

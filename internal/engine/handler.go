@@ -14,6 +14,15 @@ type Handler interface {
 	Execute(ctx context.Context, x *Execution) (Answers, error)
 }
 
+// BatchHandler is a [Handler] that carries out rows of several runs at the same time.
+type BatchHandler interface {
+	Handler
+	// ExecuteAll returns for each execution the answers for the rows that it finished. The
+	// error applies to all other rows; nil means that they are done. It calls
+	// [Execution.Allowed] of each execution before a request.
+	ExecuteAll(ctx context.Context, all []*Execution) ([]Answers, error)
+}
+
 // Answers are the answers of a handler by row.
 type Answers map[ledger.Row]Answer
 

@@ -15,11 +15,18 @@ import (
 // that an older worker must not ignore, such as new kinds.
 const Protocol = 2
 
-// Task is the payload of an asynq task: rows of one segment that were released together.
+// Task is the payload of an asynq task: rows that are executed together.
 type Task struct {
 	// Version is the [Protocol] of the writer.
 	Version int         `json:"v"`
 	Kind    ledger.Kind `json:"kind"`
+	Part
+	// More are rows of other runs of the same kind, for a [BatchHandler].
+	More []Part `json:"more,omitempty"`
+}
+
+// Part is the rows of one segment that were released together.
+type Part struct {
 	// Run, Incarnation and Segment name the segment.
 	Run         ledger.RunID       `json:"run"`
 	Incarnation ledger.Incarnation `json:"incarnation"`
@@ -45,16 +52,22 @@ type TaskRow struct {
 // NewTask returns the task for rows of a segment of the run that were released with the
 // token.
 func NewTask(run ledger.Run, seg ledger.Segment, token ledger.Token, rows ...ledger.ReleasedRow) Task {
-	t := Task{
-		Version: Protocol, Kind: run.Kind, Run: seg.Run, Incarnation: seg.Incarnation, Segment: seg.Number,
+	p := Part{
+		Run: seg.Run, Incarnation: seg.Incarnation, Segment: seg.Number,
 		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: milliseconds(run.Description.GiveUp),
 		Trace: run.Description.Trace,
 	}
 	for _, r := range rows {
-		t.Rows = append(t.Rows, TaskRow{Row: r.Row, Content: jsonOf(r.Content)})
+		p.Rows = append(p.Rows, TaskRow{Row: r.Row, Content: jsonOf(r.Content)})
 	}
-	return t
+	return Task{Version: Protocol, Kind: run.Kind, Part: p}
 }
+
+// Add adds the rows of another task of the same kind.
+func (t *Task) Add(other Task) { t.More = append(t.More, other.parts()...) }
+
+// parts returns the parts, the task's own first.
+func (t Task) parts() []Part { return append([]Part{t.Part}, t.More...) }
 
 // jsonOf returns a row's content, which is JSON so that people can read the payload. The
 // content of a damaged row is quoted, and its handler refuses it.
@@ -92,21 +105,21 @@ func (t Task) correlation() string {
 	return fmt.Sprintf("%s:%d:%d:%s", t.Run, t.Segment, t.first(), t.Token)
 }
 
-func (t Task) first() ledger.Row {
-	if len(t.Rows) == 0 {
+func (p Part) first() ledger.Row {
+	if len(p.Rows) == 0 {
 		return 0
 	}
-	return t.Rows[0].Row
+	return p.Rows[0].Row
 }
 
-func (t Task) segment() ledger.Segment {
-	return ledger.Segment{Run: t.Run, Incarnation: t.Incarnation, Number: t.Segment}
+func (p Part) segment() ledger.Segment {
+	return ledger.Segment{Run: p.Run, Incarnation: p.Incarnation, Number: p.Segment}
 }
 
 // numbers returns the numbers of the rows.
-func (t Task) numbers() []ledger.Row {
-	rows := make([]ledger.Row, len(t.Rows))
-	for i, r := range t.Rows {
+func (p Part) numbers() []ledger.Row {
+	rows := make([]ledger.Row, len(p.Rows))
+	for i, r := range p.Rows {
 		rows[i] = r.Row
 	}
 	return rows
@@ -129,15 +142,24 @@ func ParseTask(payload []byte) (Task, error) {
 }
 
 func (t Task) validate() error {
-	if len(t.Rows) == 0 {
+	for _, p := range t.parts() {
+		if err := p.validate(); err != nil {
+			return err
+		}
+	}
+	return t.Kind.Validate()
+}
+
+func (p Part) validate() error {
+	if len(p.Rows) == 0 {
 		return errors.New("no rows")
 	}
-	for _, r := range t.Rows {
+	for _, r := range p.Rows {
 		if r.Row < 0 || r.Row >= ledger.SegmentRows {
 			return fmt.Errorf("row %d: want 0 to %d", r.Row, ledger.SegmentRows-1)
 		}
 	}
-	return errors.Join(t.segment().Validate(), t.Token.Validate(), t.Kind.Validate())
+	return errors.Join(p.segment().Validate(), p.Token.Validate())
 }
 
 // Decode reads a row's content, a JSON object, into the value that v points to. The

@@ -2,6 +2,7 @@ package followup_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -172,13 +173,25 @@ func TestCheckRoundTrips(t *testing.T) {
 func TestRun(t *testing.T) {
 	s := newSite(t)
 	s.due("ord_1")
-	for _, active := range []bool{false, true} {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		s.worker().Run(ctx, func() bool { return active })
-		cancel()
-		if !active {
-			s.none(s.checks())
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	s.worker().Run(ctx, func() bool { return false })
+	s.none(s.checks())
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.worker().Run(ctx, func() bool { return true }) }()
+	for { // until ctx of the test ends
+		p, err := s.Sync(t.Context(), s.checks())
+		if err == nil && !p.Run.Staged() && !p.Run.Growing {
+			break
 		}
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
+	cancel()
+	<-ended
 	wantIDs(t, s.ids(s.checks()), "ord_1")
 }

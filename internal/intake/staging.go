@@ -27,7 +27,7 @@ func (i Intake) create(ctx context.Context, r runs.Run, scan []byte) (run runs.R
 		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
 		Description: ledger.Description{
 			Label: r.Label, Digest: r.Digest, Format: r.Format, Columns: r.Columns, Parent: ledger.RunID(r.Parent), Caller: r.Caller,
-			Priority: r.Priority, GiveUp: r.GiveUp, KeepFor: r.KeepFor, Trace: trace,
+			Priority: r.Priority, GiveUp: r.GiveUp, KeepFor: r.KeepFor, Trace: trace, Group: r.Group, BatchWait: r.BatchWait,
 		},
 		Control: ledger.Control{NotBefore: r.NotBefore},
 		Scan:    scan,
@@ -88,7 +88,7 @@ func (i Intake) stager(ctx context.Context, run runs.Run) (stager *ledger.Stager
 	}
 	stager, err = core.NewStager(ctx, header)
 	if err == nil && run.Kind == tasks.TypeRemove {
-		stager.Group(tasks.MaxClients, organizationOf)
+		stager.Group(tasks.MaxClients, OrganizationOf)
 	}
 	return stager, false, err
 }
@@ -232,8 +232,8 @@ func (s *staging) summary(run runs.Run, complete bool) tasks.Summary {
 	return sum
 }
 
-// organizationOf returns the organization of a row's content.
-func organizationOf(content []byte) string {
+// OrganizationOf returns the organization of a row's content.
+func OrganizationOf(content []byte) string {
 	var r struct {
 		OrganizationID string `json:"organization_id"`
 	}

@@ -54,6 +54,9 @@ type Run struct {
 	GiveUp            time.Duration // 0: tasks.DefaultGiveUp
 	Priority          tasks.Priority
 	NotBefore         time.Time // when its rows may start; zero: at once
+	// BatchWait is how long a removal waits for others of its organization, if it is the only
+	// row of its run; 0: not at all.
+	BatchWait time.Duration
 }
 
 // Submitted is the result of a submission.
@@ -94,7 +97,7 @@ func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) 
 	s := submission{intake: i, ctx: ctx, name: in.Name, about: runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller,
 		GiveUp: r.GiveUp, Priority: string(r.Priority), NotBefore: r.NotBefore,
-	}}
+	}, batchWait: r.BatchWait}
 	s.staging = i.newStaging(r.ID, in.Kind.Name, s.begin)
 	found, err := in.read(&s)
 	if err == nil {
@@ -112,12 +115,14 @@ func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) 
 // submission is an input on its way into a run.
 type submission struct {
 	*staging
-	intake  Intake
-	ctx     context.Context // of Submit
-	name    string
-	about   runs.Run
-	run     runs.Run // as it was found
-	created bool
+	intake Intake
+	ctx    context.Context // of Submit
+	name   string
+	about  runs.Run
+	// batchWait is that of the run if it turns out to have one row.
+	batchWait time.Duration
+	run       runs.Run // as it was found
+	created   bool
 	// complete says that the run was committed before: its rows are compared with these.
 	complete bool
 }
@@ -136,6 +141,9 @@ func (s *submission) duplicate(item int64, f fate) error { return s.settle(s.ctx
 
 // begin creates the run, or finds the one that exists.
 func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, err error) {
+	if s.about.Kind == tasks.TypeRemove && s.rows == 1 && s.first[0].result == nil {
+		s.about.Group, s.about.BatchWait = OrganizationOf(s.first[0].content), s.batchWait
+	}
 	if s.run, s.created, err = s.intake.create(ctx, s.about, nil); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func orderOf(r *http.Request) (o order, err error) {
 	if !known {
 		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(r.PathValue("run")), strings.Join(kindNames(), ", "))
 	}
-	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "not_before", "dry_run")
+	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "batch_wait", "not_before", "dry_run")
 	if err != nil {
 		return o, err
 	}
@@ -75,6 +75,9 @@ func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, er
 	if o.run.GiveUp, err = giveUpOf(query, kind.Name); err != nil {
 		return o, err
 	}
+	if o.run.BatchWait, err = batchWaitOf(query, kind.Name); err != nil {
+		return o, err
+	}
 	if o.run.NotBefore, err = notBeforeOf(query); err != nil {
 		return o, err
 	}
@@ -106,6 +109,21 @@ func giveUpOf(query url.Values, kind string) (time.Duration, error) {
 		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.", shown(query.Get("give_up")))
 	}
 	return giveUp, nil
+}
+
+// batchWaitOf returns how long a removal waits for others.
+func batchWaitOf(query url.Values, kind string) (time.Duration, error) {
+	if kind != tasks.TypeRemove && query.Has("batch_wait") {
+		return 0, badRequest("The parameter batch_wait is only for runs of kind %s.", tasks.TypeRemove)
+	}
+	if !query.Has("batch_wait") {
+		return tasks.DefaultBatchWait, nil
+	}
+	wait, err := time.ParseDuration(query.Get("batch_wait"))
+	if err != nil || tasks.CheckBatchWait(wait) != nil {
+		return 0, badRequest("The parameter batch_wait must be 0s to %s, such as 500ms, not %s.", tasks.MaxBatchWait, shown(query.Get("batch_wait")))
+	}
+	return wait, nil
 }
 
 // notBeforeOf returns when the rows may start, the zero time for at once. A time in the

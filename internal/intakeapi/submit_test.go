@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/intakeapi"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/tasks"
 )
 
 func zipped(t testing.TB, text string) string {
@@ -249,5 +252,31 @@ func TestGiveUp(t *testing.T) {
 	}
 	if !strings.Contains(got.body, `"worker_seen":true`) {
 		t.Errorf("the worker was not seen: %s", got.body)
+	}
+}
+
+// TestBatchWait submits removals. A single row waits for others of its organization, unless
+// the request says otherwise; of several rows none does.
+func TestBatchWait(t *testing.T) {
+	w := newWorld(t)
+	const path, row = "/v1/runs/clients:remove", `{"organization_id":"org_1","client_id":"c1"}` + "\n"
+	for i, c := range []struct {
+		query, body string
+		want        ledger.Description
+	}{
+		{"", row, ledger.Description{Group: "org_1", BatchWait: tasks.DefaultBatchWait}},
+		{query("batch_wait", "0s"), row, ledger.Description{Group: "org_1"}},
+		{query("batch_wait", "500ms"), row, ledger.Description{Group: "org_1", BatchWait: 500 * time.Millisecond}},
+		{"", row + strings.ReplaceAll(row, "c1", "c2"), ledger.Description{}},
+	} {
+		got := w.do(call{method: "POST", path: path + c.query, token: billing, key: fmt.Sprint("k", i), body: c.body})
+		got.want(t, http.StatusAccepted, "")
+		run, err := w.ledger.Core().Get(t.Context(), ledger.RunID(got.run(t).Run))
+		if d := run.Description; err != nil || d.Group != c.want.Group || d.BatchWait != c.want.BatchWait {
+			t.Errorf("%s: %+v, %v; want %+v", c.query, d, err, c.want)
+		}
+	}
+	for _, path := range []string{path + query("batch_wait", "2m"), path + query("batch_wait", "soon"), "/v1/runs/domain:verify" + query("batch_wait", "1s")} {
+		w.do(call{method: "POST", path: path, token: billing, key: "bad", body: row}).want(t, http.StatusBadRequest, "bad-request")
 	}
 }

@@ -134,7 +134,7 @@ func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 	for _, run := range runs {
 		if s, found := unchanged[run.entry()]; found {
 			all = append(all, Progress{Run: run, Segments: []SegmentState{s}})
-			hints = append(hints, Hint{Segment: s.Segment, Due: s.Due})
+			hints = append(hints, run.hint(s))
 			continue
 		}
 		p, err := l.sync(ctx, run.ID)
@@ -199,7 +199,26 @@ func (l *Ledger) hint(ctx context.Context, c copied) error {
 	}
 	hints := make([]Hint, len(c.segments))
 	for i, s := range c.segments {
-		hints[i] = Hint{Segment: s.Segment, Due: s.Due}
+		hints[i] = c.run.hint(s)
 	}
 	return l.Hint(ctx, c.run.Tenant, hints...)
+}
+
+// hint returns the hint for a segment. A row that waits for others is inspected with them.
+func (r Run) hint(s SegmentState) Hint {
+	due := s.Due
+	if together := r.together(); together.After(due) && !due.IsZero() {
+		due = together
+	}
+	return Hint{Segment: s.Segment, Due: due}
+}
+
+// together returns when the row of a run of one row is first released, with those of other runs that
+// have the same [Description.BatchWait]; zero: at once.
+func (r Run) together() time.Time {
+	wait := r.Description.BatchWait
+	if wait <= 0 {
+		return time.Time{}
+	}
+	return r.CreatedAt.Truncate(wait).Add(wait)
 }

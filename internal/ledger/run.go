@@ -37,6 +37,12 @@ type Description struct {
 	Single bool `json:"single,omitempty"`
 	// Trace is the W3C traceparent of the submission, or empty.
 	Trace string `json:"trace,omitempty"`
+	// Group names what the row of a run of one row has in common with those of other runs,
+	// such as its organization: a dispatcher releases them together. Empty: nothing.
+	Group string `json:"group,omitempty"`
+	// BatchWait is how long such a row may wait for others before its first release; 0: not
+	// at all. Rows of the same wait are due together, at its multiples.
+	BatchWait time.Duration `json:"batch_wait,omitempty"`
 }
 
 // Counts is a number of rows by outcome.

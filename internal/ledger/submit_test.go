@@ -296,3 +296,35 @@ func TestSubmitRowCancelledMeanwhile(t *testing.T) {
 		done = i.done()
 	}
 }
+
+// TestBatchWait submits rows that wait for others: the index has them all as due at the
+// next multiple of the wait, also after a rebuild. A row without a wait is due at once.
+func TestBatchWait(t *testing.T) {
+	const wait = time.Hour
+	w := newWorker(t)
+	submit := func(id ledger.RunID, wait time.Duration) ledger.Run {
+		t.Helper()
+		run, _, err := w.SubmitRow(t.Context(), ledger.NewRun{
+			ID: id, Tenant: w.tenant, Kind: "test", Description: ledger.Description{Group: "org_1", BatchWait: wait},
+		}, []byte("row"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	run := submit("a", wait)
+	at := run.CreatedAt.Truncate(wait).Add(wait)
+	submit("b", wait)
+	for range 2 {
+		if due, next := w.takeDue(); len(due) > 0 || !next.Equal(at) {
+			t.Errorf("due %v, next %v, want %v", due, next, at)
+		}
+		if _, err := w.Rebuild(t.Context(), w.tenant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := submit("c", 0)
+	if due, _ := w.takeDue(); len(due) != 1 || due[0].Run != c.ID {
+		t.Errorf("due %v, want run c", due)
+	}
+}

@@ -56,6 +56,9 @@ type Run struct {
 	GiveUp time.Duration
 	// KeepFor is how long the run is kept after its end; 0: the ledger's retention.
 	KeepFor time.Duration
+	// Group and BatchWait are those of the ledger's description; only of a new run.
+	Group     string
+	BatchWait time.Duration
 	// Priority is "high" or "normal", or empty.
 	Priority string
 	// CancelledAt is zero unless the run was cancelled. Until it has ended, its

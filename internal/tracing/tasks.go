@@ -33,6 +33,10 @@ type subject struct {
 	} `json:"rows"`
 	// Trace is the traceparent of the run's submission.
 	Trace string `json:"trace"`
+	// More are rows of other runs that are executed together with these.
+	More []struct {
+		Trace string `json:"trace"`
+	} `json:"more"`
 }
 
 func subjectOf(t *asynq.Task) (s subject) {
@@ -58,6 +62,18 @@ func (s subject) attributes(t *asynq.Task) []attribute.KeyValue {
 		if len(s.Rows) > 1 {
 			all = append(all, attribute.Int("orgops.rows", len(s.Rows)))
 		}
+		if len(s.More) > 0 {
+			all = append(all, attribute.Int("orgops.runs", 1+len(s.More)))
+		}
+	}
+	return all
+}
+
+// submissions returns the traceparents of the submissions of the task's runs.
+func (s subject) submissions() []string {
+	all := []string{s.Trace}
+	for _, m := range s.More {
+		all = append(all, m.Trace)
 	}
 	return all
 }
@@ -156,8 +172,10 @@ func (t *Tracing) execution(ctx context.Context, task *asynq.Task) (context.Cont
 	}
 	ctx = context.WithValue(propagator.Extract(ctx, propagation.MapCarrier(task.Headers())), subjectKey{}, s)
 	start := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...)}
-	if by := trace.SpanContextFromContext(t.Remote(context.Background(), s.Trace)); by.IsValid() {
-		start = append(start, trace.WithLinks(trace.Link{SpanContext: by}))
+	for _, submission := range s.submissions() {
+		if by := trace.SpanContextFromContext(t.Remote(context.Background(), submission)); by.IsValid() {
+			start = append(start, trace.WithLinks(trace.Link{SpanContext: by}))
+		}
 	}
 	return t.tracer.Start(ctx, "process "+shortened(task.Type()), start...)
 }

@@ -350,7 +350,11 @@ func TestRowsOfTheEngine(t *testing.T) {
 	traces := start(t, c.URL, 1)
 	rows := []ledger.ReleasedRow{{Row: 5, Content: []byte(`{}`)}, {Row: 9, Content: []byte(`{}`)}}
 	run := ledger.Run{ID: "job", Kind: "clients:remove", Description: ledger.Description{Trace: "00-" + id + "-b7ad6b7169203331-01"}}
-	payload, err := engine.NewTask(run, ledger.Segment{Run: "job", Incarnation: "a", Number: 2}, "t", rows...).Marshal()
+	rowsOfTwo := engine.NewTask(run, ledger.Segment{Run: "job", Incarnation: "a", Number: 2}, "t", rows...)
+	const other = "1af7651916cd43dd8448eb211c80319c"
+	run.Description.Trace = "00-" + other + "-b7ad6b7169203331-01"
+	rowsOfTwo.Add(engine.NewTask(run, ledger.Segment{Run: "job-2", Incarnation: "b"}, "t", rows[0]))
+	payload, err := rowsOfTwo.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,10 +367,11 @@ func TestRowsOfTheEngine(t *testing.T) {
 	}
 	traces.Close()
 	spans := c.Spans()
-	if len(spans) != 1 || spans[0].Parent != "" || spans[0].Trace == id || !cmp.Equal(spans[0].Links, []string{id}) {
-		t.Fatalf("spans %+v, want a root that links to %s", spans, id)
+	if len(spans) != 1 || spans[0].Parent != "" || spans[0].Trace == id || !cmp.Equal(spans[0].Links, []string{id, other}) {
+		t.Fatalf("spans %+v, want a root that links to %s and %s", spans, id, other)
 	}
 	want := map[string]string{
+		"orgops.runs":      "2",
 		"messaging.system": "asynq", "orgops.task.type": "clients:remove", "orgops.run": "job",
 		"orgops.segment": "2", "orgops.row": "5", "orgops.rows": "2", "orgops.outcome": "done",
 	}

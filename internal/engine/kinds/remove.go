@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"orgops/apiclient"
@@ -96,10 +97,19 @@ func NewRemove(cfg RemoveConfig) engine.Handler {
 
 type remove struct{ cfg RemoveConfig }
 
-// Execute removes the clients of one organization after the other; usually there is one.
+// Execute implements [engine.Handler].
 func (h *remove) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, error) {
-	r := &removal{remove: h, x: x, answers: engine.Answers{}}
-	ctx = x.Beginning(ctx)
+	answers, err := h.ExecuteAll(ctx, []*engine.Execution{x})
+	return answers[0], err
+}
+
+// ExecuteAll removes the clients of one organization after the other; usually there is one.
+func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]engine.Answers, error) {
+	r := &removal{remove: h, all: all, answers: make([]engine.Answers, len(all))}
+	for i := range all {
+		r.answers[i] = engine.Answers{}
+	}
+	ctx = apiclient.BeforeSending(ctx, r.allowed)
 	for _, o := range r.organizations() {
 		_, err := r.removeAll(ctx, o, o.clients)
 		if err == nil {
@@ -113,20 +123,26 @@ func (h *remove) Execute(ctx context.Context, x *engine.Execution) (engine.Answe
 	return r.answers, nil
 }
 
-// removal is one execution.
+// removal is the execution of one task.
 type removal struct {
 	*remove
 
-	x        *engine.Execution
-	answers  engine.Answers
+	all      []*engine.Execution
+	answers  []engine.Answers // of each execution
 	requests int
 }
 
 // organization is an organization of the rows.
 type organization struct {
 	id      string
-	clients []string                // each once
-	rows    map[string][]ledger.Row // by client
+	clients []string           // each once
+	rows    map[string][]place // by client
+}
+
+// place is a row of one of the executions.
+type place struct {
+	execution int
+	row       ledger.Row
 }
 
 // organizations returns the organizations of the rows, and answers rows that are
@@ -134,24 +150,30 @@ type organization struct {
 func (r *removal) organizations() []*organization {
 	var all []*organization
 	index := map[string]*organization{}
-	for _, row := range r.x.Rows {
-		content, err := removeRow(row.Content)
-		if err != nil {
-			r.answers[row.Number] = engine.Answer{Err: err}
-			continue
+	for i, x := range r.all {
+		for _, row := range x.Rows {
+			content, err := removeRow(row.Content)
+			if err != nil {
+				r.answers[i][row.Number] = engine.Answer{Err: err}
+				continue
+			}
+			o := index[content.OrganizationID]
+			if o == nil {
+				o = &organization{id: content.OrganizationID, rows: map[string][]place{}}
+				index[o.id] = o
+				all = append(all, o)
+			}
+			o.add(content.ClientID, place{i, row.Number})
 		}
-		o := index[content.OrganizationID]
-		if o == nil {
-			o = &organization{id: content.OrganizationID, rows: map[string][]ledger.Row{}}
-			index[o.id] = o
-			all = append(all, o)
-		}
-		if o.rows[content.ClientID] == nil {
-			o.clients = append(o.clients, content.ClientID)
-		}
-		o.rows[content.ClientID] = append(o.rows[content.ClientID], row.Number)
 	}
 	return all
+}
+
+func (o *organization) add(client string, p place) {
+	if o.rows[client] == nil {
+		o.clients = append(o.clients, client)
+	}
+	o.rows[client] = append(o.rows[client], p)
 }
 
 func removeRow(content []byte) (r RemoveRow, err error) {
@@ -186,6 +208,9 @@ func (r *removal) removeAll(ctx context.Context, o *organization, clients []stri
 // removePiece removes clients by one request. If the API refuses its body it removes
 // each half, down to the clients at fault.
 func (r *removal) removePiece(ctx context.Context, o *organization, piece []string) (all bool, err error) {
+	if piece = r.open(o, piece); len(piece) == 0 {
+		return false, nil
+	}
 	if err := r.prepare(ctx); err != nil {
 		return false, err
 	}
@@ -194,6 +219,9 @@ func (r *removal) removePiece(ctx context.Context, o *organization, piece []stri
 	case err == nil:
 		r.answer(o, piece, engine.Answer{})
 		return true, nil
+	case errors.Is(err, errFewer):
+		_, err = r.removePiece(ctx, o, piece)
+		return false, err
 	case !maySplit(err):
 		return false, explain(o, err)
 	case len(piece) == 1:
@@ -212,6 +240,58 @@ func (r *removal) removePiece(ctx context.Context, o *organization, piece []stri
 	return false, r.lower(ctx, len(piece))
 }
 
+// errFewer says that a request was not made since an execution has ended for rows of it.
+var errFewer = errors.New("some of the rows may not be removed any more")
+
+// allowed asks the ledger before a request whether it may be made for the rows that have no
+// answer. Those of a run that was paused or cancelled get one; the others need another
+// request, without them.
+func (r *removal) allowed(ctx context.Context) error {
+	fewer := false
+	for i, x := range r.all {
+		if !slices.ContainsFunc(x.Rows, func(row *engine.Row) bool { return r.isOpen(place{i, row.Number}) }) {
+			continue
+		}
+		err := x.Allowed(ctx)
+		switch {
+		case errors.Is(err, engine.ErrStopped), errors.Is(err, engine.ErrSuperseded):
+			fewer = true
+			r.drop(i, err)
+		case err != nil:
+			return err
+		}
+	}
+	if fewer {
+		return errFewer
+	}
+	return nil
+}
+
+// drop answers the rows of an execution that have no answer.
+func (r *removal) drop(execution int, err error) {
+	for _, row := range r.all[execution].Rows {
+		if p := (place{execution, row.Number}); r.isOpen(p) {
+			r.answers[execution][p.row] = engine.Answer{Err: err}
+		}
+	}
+}
+
+// isOpen reports whether a row has no answer.
+func (r *removal) isOpen(p place) bool {
+	_, answered := r.answers[p.execution][p.row]
+	return !answered
+}
+
+// open returns the clients of which a row has no answer.
+func (r *removal) open(o *organization, clients []string) (open []string) {
+	for _, client := range clients {
+		if slices.ContainsFunc(o.rows[client], r.isOpen) {
+			open = append(open, client)
+		}
+	}
+	return open
+}
+
 // prepare ends the rows that have an answer, and returns an error if there is no time
 // for another request. The first one is always made.
 func (r *removal) prepare(ctx context.Context) error {
@@ -220,14 +300,16 @@ func (r *removal) prepare(ctx context.Context) error {
 		return engine.Later("the batch is being split; the rest continues", time.Second)
 	}
 	r.requests++
-	r.x.End(ctx, r.answers)
+	for i, x := range r.all {
+		x.End(ctx, r.answers[i])
+	}
 	return nil
 }
 
 func (r *removal) answer(o *organization, clients []string, a engine.Answer) {
 	for _, client := range clients {
-		for _, row := range o.rows[client] {
-			r.answers[row] = a
+		for _, p := range o.rows[client] {
+			r.answers[p.execution][p.row] = a
 		}
 	}
 }
@@ -235,9 +317,9 @@ func (r *removal) answer(o *organization, clients []string, a engine.Answer) {
 // refuse answers the rows of the organization that have no answer.
 func (r *removal) refuse(o *organization, err error) {
 	for _, rows := range o.rows {
-		for _, row := range rows {
-			if _, ok := r.answers[row]; !ok {
-				r.answers[row] = engine.Answer{Err: err}
+		for _, p := range rows {
+			if r.isOpen(p) {
+				r.answers[p.execution][p.row] = engine.Answer{Err: err}
 			}
 		}
 	}

@@ -1,0 +1,192 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/ledger"
+)
+
+// together is a site with runs of one row each, which remove a client each.
+type together struct {
+	scene
+	ids  []string
+	runs []ledger.Run
+}
+
+func removingTogether(t *testing.T, n int) together {
+	t.Helper()
+	s := together{scene: removing(t, 0, nil), ids: clients(n)}
+	s.sandbox.AddClients(org, s.ids...)
+	for i, row := range removals(org, s.ids...) {
+		s.submitAs(ledger.RunID(fmt.Sprintf("run-%d", i)), kinds.Remove, row)
+		s.runs = append(s.runs, s.run)
+	}
+	return s
+}
+
+// of returns the site of one of the runs.
+func (s together) of(n int) *site {
+	one := *s.site
+	one.run = s.runs[n]
+	return &one
+}
+
+// task releases the due rows of all runs in one task; nil if none is due.
+func (s together) task() *asynq.Task {
+	s.t.Helper()
+	var task *engine.Task
+	for n, run := range s.runs {
+		seg := s.of(n).segment()
+		r, err := s.Release(s.t.Context(), seg, ledger.Quota{First: 1, Check: 1, Ready: 1})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(r.Rows) == 0 {
+			continue
+		}
+		one := engine.NewTask(run, seg, r.Token, r.Rows...)
+		if task == nil {
+			task = &one
+		} else {
+			task.Add(one)
+		}
+	}
+	if task == nil {
+		return nil
+	}
+	return s.site.task(*task)
+}
+
+// outcomes returns the outcome of each run's row; "" if it is open.
+func (s together) outcomes() (all []ledger.Outcome) {
+	s.t.Helper()
+	for n := range s.runs {
+		all = append(all, s.of(n).row(0).Result.Outcome)
+	}
+	return all
+}
+
+// finish executes all rows that are due or in progress by a session that has died.
+func (s together) finish(dead ledger.SessionID) {
+	s.t.Helper()
+	e, _ := s.on(nil)
+	for n := range s.runs {
+		one := s.of(n)
+		one.reclaim(dead)
+		one.drain(e)
+	}
+}
+
+// TestRemoveTogether has one request for the rows of many runs. Rows of runs that were paused
+// or cancelled meanwhile are not in it, and a row that cannot be read settles as invalid.
+func TestRemoveTogether(t *testing.T) {
+	t.Parallel()
+	s := removingTogether(t, 4)
+	s.submitAs("malformed", kinds.Remove, `{"organization_id":"org_1"}`)
+	s.runs = append(s.runs, s.run)
+	task := s.task()
+	if err := errors.Join(s.Pause(t.Context(), s.runs[0].ID), s.Cancel(t.Context(), s.runs[2].ID)); err != nil {
+		t.Fatal(err)
+	}
+	e, session := s.on(nil)
+	for range 2 { // two deliveries
+		_ = e.ProcessTask(t.Context(), task)
+	}
+	if got := s.deletes(); len(got) != 1 || !slices.Equal(got[0], []string{s.ids[1], s.ids[3]}) {
+		t.Errorf("requests %v", got)
+	}
+	if got, want := s.outcomes(), []ledger.Outcome{"", ledger.Done, ledger.Cancelled, ledger.Done, engine.InvalidRow}; !slices.Equal(got, want) {
+		t.Errorf("outcomes %q, want %q", got, want)
+	}
+	if row := s.of(0).row(0); row.Checkpoint.Attempts > 0 {
+		t.Errorf("the row of the paused run: %+v", row)
+	}
+	if err := s.Resume(t.Context(), s.runs[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	s.finish(session)
+	if left := s.sandbox.Clients(org); !slices.Equal(left, []string{s.ids[2]}) {
+		t.Errorf("clients left: %v", left)
+	}
+}
+
+// TestRemoveTogetherStopped pauses or cancels one of the runs, or fences its execution out,
+// before and after each call: no request names its client any more, and the others are
+// removed.
+func TestRemoveTogetherStopped(t *testing.T) {
+	for name, stop := range map[string]func(together, ledger.SessionID) error{
+		"cancel": func(s together, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), s.runs[1].ID) },
+		"pause":  func(s together, _ ledger.SessionID) error { return s.Pause(s.t.Context(), s.runs[1].ID) },
+		"fence": func(s together, session ledger.SessionID) error {
+			s.of(1).reclaim(session)
+			return s.Pause(s.t.Context(), s.runs[1].ID)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			anywhere(t, 7, beforeAndAfter, func(t *testing.T, sab *saboteur) {
+				s := removingTogether(t, 3)
+				worker, session := s.on(sab)
+				sent := map[string]int{}
+				sab.act = func() {
+					if err := stop(s, session); err != nil && !errors.Is(err, ledger.ErrEnded) {
+						t.Error(err)
+					}
+					time.Sleep(staleAnswer)
+					sent = s.named()
+				}
+				_ = worker.ProcessTask(t.Context(), s.task())
+				if sab.acted == "" {
+					return
+				}
+				if named := s.named(); named[s.ids[1]] != sent[s.ids[1]] || named[s.ids[0]] != 1 || named[s.ids[2]] != 1 {
+					t.Errorf("%s: requests %v, before the stop %v", sab.acted, s.deletes(), sent)
+				}
+				got, removed := s.outcomes(), sent[s.ids[1]] == 1
+				late := got[1] != ledger.Done && removed && name != "fence" // another execution finds it removed
+				if got[0] != ledger.Done || got[2] != ledger.Done || got[1] == ledger.Done && !removed || late {
+					t.Errorf("%s: outcomes %q, requests %v", sab.acted, got, s.deletes())
+				}
+			})
+		})
+	}
+}
+
+// TestRemoveTogetherKilled kills the worker before and after each call. Each client is
+// removed, each row counted once, and no more than the request is repeated.
+func TestRemoveTogetherKilled(t *testing.T) {
+	anywhere(t, 7, beforeAndAfter, func(t *testing.T, sab *saboteur) {
+		s := removingTogether(t, 3)
+		sab.act = runtime.Goexit
+		worker, session := s.on(sab)
+		task := s.task()
+		var life sync.WaitGroup
+		life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })
+		life.Wait()
+		survivor, _ := s.on(nil)
+		_ = survivor.ProcessTask(s.t.Context(), task) // of rows that were not begun
+		s.finish(session)
+		if left := s.sandbox.Clients(org); len(left) > 0 {
+			t.Errorf("%s: clients left: %v", sab.acted, left)
+		}
+		for client, n := range s.named() {
+			if n > 2 {
+				t.Errorf("%s: %d requests named %s", sab.acted, n, client)
+			}
+		}
+		for n, run := range s.runs {
+			if counts, err := s.Counts(t.Context(), run); err != nil || counts[ledger.Done] != 1 || counts.Settled() != 1 {
+				t.Errorf("%s: run %d: counts %v, %v", sab.acted, n, counts, err)
+			}
+		}
+	})
+}
