@@ -151,6 +151,12 @@ type running struct {
 // work starts a worker; one of the same name before has ended.
 func (f *fleet) work(name string) *running {
 	f.t.Helper()
+	return f.start(name, "worker")
+}
+
+// start is work with a program of the fleet's directory, which may be of another version.
+func (f *fleet) start(name, program string) *running {
+	f.t.Helper()
 	started := func() (n int) {
 		for _, line := range f.log(name) {
 			if line["msg"] == "worker started" {
@@ -159,7 +165,7 @@ func (f *fleet) work(name string) *running {
 		}
 		return n
 	}
-	r := &running{f, f.command(name, "worker"), make(chan error, 1)}
+	r := &running{f, f.command(name, program), make(chan error, 1)}
 	before := started()
 	if err := r.cmd.Start(); err != nil {
 		f.t.Fatal(err)
@@ -215,6 +221,12 @@ var submissions = []submission{
 // enqueueAll submits so many rows of every kind, all at the same time, and
 // returns what waits until all of it is submitted.
 func (f *fleet) enqueueAll(rows int) (wait func()) {
+	f.t.Helper()
+	return f.enqueue(rows, submissions...)
+}
+
+// enqueue is enqueueAll for some submissions.
+func (f *fleet) enqueue(rows int, submissions ...submission) (wait func()) {
 	f.t.Helper()
 	for _, s := range submissions {
 		status, body := fetch(f.t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/%s?n=%d", f.authURL, s.file, rows), "")
@@ -428,7 +440,7 @@ func (f *fleet) compare(rows, again int) {
 	f.compareUpdates(rows, again, log, state)
 	f.compareClients(rows, again, log, state)
 	f.compareTemplates(rows, "done", log, state)
-	f.settledOnce()
+	f.settledOnce("one", "other")
 }
 
 func (f *fleet) requests() []sandbox.Request {
@@ -654,11 +666,11 @@ func (f *fleet) compareTemplates(rows int, outcomes string, log []sandbox.Reques
 	}
 }
 
-// settledOnce holds that no worker told of settling what another had settled.
-func (f *fleet) settledOnce() {
+// settledOnce holds that none of the workers told of settling what another had settled.
+func (f *fleet) settledOnce(names ...string) {
 	f.t.Helper()
 	times := map[string]int{}
-	for _, name := range []string{"one", "other"} {
+	for _, name := range names {
 		if _, err := os.Stat(f.logOf(name)); err != nil {
 			continue
 		}

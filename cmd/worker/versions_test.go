@@ -1,0 +1,225 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+// olderWorkerVar names the environment variable with the absolute path of an older
+// version's worker.
+const olderWorkerVar = "ORGOPS_TEST_OLDER_WORKER"
+
+// assembleVersions is assemble, with an older worker as the program "older".
+func assembleVersions(t *testing.T) *fleet {
+	t.Helper()
+	path := os.Getenv(olderWorkerVar)
+	if path == "" {
+		t.Skip("needs an older version's worker, whose path is in " + olderWorkerVar + ": .ci/run versions builds one")
+	}
+	f := assemble(t)
+	if err := os.Symlink(path, filepath.Join(f.dir, "older")); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestOlderWorkerBeside has an older worker and the present one execute rows of the same
+// runs, and kills each of them once while it has rows in progress. First the older one
+// dispatches, and after its death the present one. Each row that no killed worker had in
+// progress needs one change at the tenant.
+func TestOlderWorkerBeside(t *testing.T) {
+	const rows, all = 600, 3 * 600 // of each kind, and together
+	submitted := submissions[:3]   // without templates: to look for one whose answer was lost takes a minute
+	f := assembleVersions(t)
+	f.slow(200, 300)
+	older := f.startSession("older", "older")
+	present := f.startSession("present", "worker")
+	committed := f.enqueue(rows, submitted...)
+
+	interrupted := map[string]int{}
+	for i, w := range []session{present, older} {
+		percent := []int64{20, 50}[i]
+		await(t, fmt.Sprintf("%d %% of the rows", percent), func() bool { return f.settled() >= all*percent/100 })
+		f.kill(w, submitted, interrupted)
+		f.startSession(w.name, w.program)
+	}
+	committed()
+	for _, s := range submitted {
+		f.ended(s.run)
+	}
+
+	f.changedOnce(submitted, interrupted)
+	log, state := f.requests(), f.state()
+	f.compareDomains(rows, 2*apiTasks, log, state)
+	f.compareUpdates(rows, 2*apiTasks, log, state)
+	f.compareClients(rows, 2*apiTasks, log, state)
+	f.settledOnce("older", "present")
+	f.executed("older", "present")
+	f.archivedNothing()
+}
+
+// session is the life of a worker of some version.
+type session struct {
+	*running
+
+	name, program string
+	id            ledger.SessionID
+}
+
+// startSession starts a worker and finds its session.
+func (f *fleet) startSession(name, program string) session {
+	f.t.Helper()
+	before := f.sessions()
+	s := session{running: f.start(name, program), name: name, program: program}
+	for _, id := range f.sessions() {
+		if !slices.Contains(before, id) {
+			s.id = id
+		}
+	}
+	if s.id == "" {
+		f.t.Fatalf("worker %s has started without a session", name)
+	}
+	return s
+}
+
+func (f *fleet) sessions() (ids []ledger.SessionID) {
+	f.t.Helper()
+	all, err := f.ledger.Core().Sessions(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, s := range all {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// kill kills a worker, and counts the rows that it had in progress, by run and number.
+func (f *fleet) kill(s session, of []submission, interrupted map[string]int) {
+	f.t.Helper()
+	s.signal(syscall.SIGKILL)
+	_ = s.wait(patience) // it says that it was killed
+	before := len(interrupted)
+	for _, submission := range of {
+		for _, x := range f.inProgress(submission.run, s.id) {
+			for _, row := range x.Rows {
+				interrupted[fmt.Sprint(submission.run, row)]++
+				f.ageIntent(x.Segment, row)
+			}
+		}
+	}
+	if f.t.Logf("worker %s had %d other rows in progress", s.name, len(interrupted)-before); len(interrupted) == before {
+		f.t.Error("the killed worker had no rows in progress: the test shows nothing")
+	}
+}
+
+// inProgress returns what a session executes of a run of one segment.
+func (f *fleet) inProgress(id string, of ledger.SessionID) []ledger.Running {
+	f.t.Helper()
+	run, err := f.ledger.Core().Get(f.t.Context(), ledger.RunID(id))
+	if errors.Is(err, ledger.ErrNotFound) { // it is still to be created
+		return nil
+	}
+	var executions []ledger.Running
+	if err == nil {
+		executions, err = f.ledger.Core().Running(f.t.Context(), of, ledger.Segment{Run: run.ID, Incarnation: run.Incarnation})
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return executions
+}
+
+// ageIntent makes the intent of a row a minute older, if it has one: a minute after its
+// intent a request is repeated whose answer was lost. No request of a worker that is dead
+// for 15 seconds can still have an effect here.
+func (f *fleet) ageIntent(seg ledger.Segment, row ledger.Row) {
+	f.t.Helper()
+	key, field := fmt.Sprintf("orgops:v2:{%s.%d}:intents", seg.Incarnation, seg.Number), fmt.Sprint(row)
+	intent, err := f.redis.HGet(f.t.Context(), key, field).Result()
+	if errors.Is(err, redis.Nil) {
+		return
+	}
+	at, value, _ := strings.Cut(intent, ":")
+	ms, err2 := strconv.ParseInt(at, 10, 64)
+	if err = errors.Join(err, err2); err == nil {
+		err = f.redis.HSet(f.t.Context(), key, field, fmt.Sprintf("%d:%s", ms-time.Minute.Milliseconds(), value)).Err()
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// changedOnce checks that the tenant was changed once for each row, or once more for each
+// killed worker that had the row in progress.
+func (f *fleet) changedOnce(of []submission, interrupted map[string]int) {
+	f.t.Helper()
+	changes := map[string]int{}
+	for _, r := range f.requests() {
+		switch {
+		case r.Operation == sandbox.OpUpdateDiscoveryDomain && r.Status == http.StatusOK:
+			changes[r.Organization+" "+r.Domain]++
+		case r.Operation == sandbox.OpRemoveOrganizationClients && r.Status == http.StatusNoContent:
+			for _, client := range r.Clients {
+				changes[r.Organization+" "+client]++
+			}
+		}
+	}
+	for _, s := range of {
+		for i, row := range f.rowsOf(s.file) {
+			n, most := changes[row[0]+" "+row[1]], 1+interrupted[fmt.Sprint(s.run, i)]
+			if n < 1 || n > most {
+				f.t.Errorf("run %s: row %d (%s %s) was changed %d times, want 1 to %d", s.run, i, row[0], row[1], n, most)
+			}
+		}
+	}
+}
+
+// executed checks that each of the workers has executed rows, and gave none back as unknown.
+func (f *fleet) executed(names ...string) {
+	f.t.Helper()
+	for _, name := range names {
+		done := 0
+		for _, line := range f.log(name) {
+			if line["msg"] != "task" {
+				continue
+			}
+			switch line["outcome"] {
+			case string(ledger.Done):
+				done++
+			case string(engine.Unrecognized):
+				f.t.Errorf("worker %s: %v", name, line)
+			}
+		}
+		if f.t.Logf("worker %s has done %d tasks", name, done); done == 0 {
+			f.t.Errorf("worker %s has done no task", name)
+		}
+	}
+}
+
+// archivedNothing checks that asynq has archived no task of rows.
+func (f *fleet) archivedNothing() {
+	f.t.Helper()
+	queue := engine.Queue(tasks.DefaultTenant)
+	info, err := asynq.NewInspectorFromRedisClient(f.redis).GetQueueInfo(queue)
+	if err != nil || info.Archived != 0 {
+		f.t.Errorf("%+v, %v; want no archived task", info, err)
+	}
+}
