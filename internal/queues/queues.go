@@ -48,6 +48,8 @@ type Servers struct {
 	queues   map[string]*queue
 	stopped  bool
 	shutting sync.WaitGroup // servers of idle queues
+
+	reclaimedAt time.Time // of Run
 }
 
 // queue is the state of a queue.
@@ -135,6 +137,7 @@ func (s *Servers) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.reclaim(ctx, busy)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, q := range s.queues {
@@ -185,11 +188,14 @@ func (s *Servers) shutDown(q *queue) {
 	})
 }
 
-// keys are the keys in which asynq keeps the tasks of a queue that are to be executed. Redis
-// has none of them if there are no such tasks.
+// prefixOf returns the beginning of asynq's keys of a queue.
+func prefixOf(queue string) string { return "asynq:{" + queue + "}:" }
+
+// keys are the keys in which asynq keeps the tasks of a queue that are to be executed, and
+// their leases. Redis has none of them if there are no such tasks.
 func keys(queue string) []string {
-	prefix := "asynq:{" + queue + "}:"
-	return []string{prefix + "pending", prefix + "active", prefix + "scheduled", prefix + "retry"}
+	prefix := prefixOf(queue)
+	return []string{prefix + "pending", prefix + "active", prefix + "lease", prefix + "scheduled", prefix + "retry"}
 }
 
 // busy returns the queues that have tasks. Of idle queues it takes a single command, on a

@@ -1,0 +1,68 @@
+package queues
+
+import (
+	"context"
+	_ "embed"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// reclaimEvery is how often lost tasks are searched for in queues that have tasks.
+	reclaimEvery = 15 * time.Second
+	// lostAfter is how long after the end of its lease a task counts as lost. asynq itself
+	// looks for such tasks once a minute, 30 s after the end of their leases, but it does
+	// not find one whose message or place in the list of active tasks is gone.
+	lostAfter = 90 * time.Second
+	// reclaimPage and reclaimPages bound the tasks of one search: LREM reads the whole
+	// list of active tasks for each.
+	reclaimPage, reclaimPages = 100, 50
+)
+
+var (
+	//go:embed lua/reclaim.lua
+	reclaimLua    string
+	reclaimScript = redis.NewScript(reclaimLua)
+)
+
+// Reclaim puts tasks back into the queue that asynq has lost, and removes what is left of
+// those without a message. It returns their number.
+//
+// asynq moves a task to the list of active ones and then gives it a lease. If Redis refuses
+// the second write, or evicts a key, asynq never finds the task again: it would count as in
+// progress for ever, and a delivery would never be made. asynq's Inspector neither shows
+// nor deletes such tasks, so this reads asynq's keys. A task that is in progress after all,
+// because its lease was evicted, is executed a second time, as any task may be.
+func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string, now time.Time) (lost int, err error) {
+	prefix := prefixOf(queue)
+	keys := []string{prefix + "active", prefix + "pending", prefix + "lease"}
+	for range reclaimPages {
+		n, err := reclaimScript.Run(ctx, rdb, keys, prefix+"t:", now.Add(-lostAfter).Unix(), reclaimPage).Int()
+		lost += n
+		if err != nil || n < reclaimPage {
+			return lost, err
+		}
+	}
+	return lost, nil
+}
+
+// reclaim reclaims lost tasks of the queues that have tasks.
+func (s *Servers) reclaim(ctx context.Context, busy map[string]bool) {
+	if time.Since(s.reclaimedAt) < reclaimEvery {
+		return
+	}
+	s.reclaimedAt = time.Now()
+	for name := range busy {
+		if !busy[name] {
+			continue
+		}
+		lost, err := Reclaim(ctx, s.cfg.Redis, name, time.Now())
+		if lost > 0 {
+			s.cfg.Logger.WarnContext(ctx, "tasks without a lease were put back", "queue", name, "tasks", lost)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Logger.WarnContext(ctx, "tasks without a lease not read", "queue", name, "error", err)
+		}
+	}
+}
