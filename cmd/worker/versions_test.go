@@ -46,8 +46,9 @@ func assembleVersions(t *testing.T) *fleet {
 // progress needs one change at the tenant.
 func TestOlderWorkerBeside(t *testing.T) {
 	const rows, all = 600, 3 * 600 // of each kind, and together
-	submitted := submissions[:3]   // without templates: to look for one whose answer was lost takes a minute
+	submitted := submissions[:3]   // without templates: one whose answer was lost is looked for after a minute
 	f := assembleVersions(t)
+	t.Parallel()
 	f.slow(200, 300)
 	older := f.startSession("older", "older")
 	present := f.startSession("present", "worker")
@@ -56,7 +57,9 @@ func TestOlderWorkerBeside(t *testing.T) {
 	interrupted := map[string]int{}
 	for i, w := range []session{present, older} {
 		percent := []int64{20, 50}[i]
-		await(t, fmt.Sprintf("%d %% of the rows", percent), func() bool { return f.settled() >= all*percent/100 })
+		await(t, fmt.Sprintf("%d %% of the rows, and some in progress at worker %s", percent, w.name), func() bool {
+			return f.settled() >= all*percent/100 && len(f.inProgress(w.id, submitted)) > 10
+		})
 		f.kill(w, submitted, interrupted)
 		f.startSession(w.name, w.program)
 	}
@@ -116,35 +119,36 @@ func (f *fleet) kill(s session, of []submission, interrupted map[string]int) {
 	f.t.Helper()
 	s.signal(syscall.SIGKILL)
 	_ = s.wait(patience) // it says that it was killed
-	before := len(interrupted)
-	for _, submission := range of {
-		for _, x := range f.inProgress(submission.run, s.id) {
-			for _, row := range x.Rows {
-				interrupted[fmt.Sprint(submission.run, row)]++
-				f.ageIntent(x.Segment, row)
-			}
+	executions := f.inProgress(s.id, of)
+	for _, x := range executions {
+		for _, row := range x.Rows {
+			interrupted[fmt.Sprint(x.Segment.Run, row)]++
+			f.ageIntent(x.Segment, row)
 		}
 	}
-	if f.t.Logf("worker %s had %d other rows in progress", s.name, len(interrupted)-before); len(interrupted) == before {
+	if f.t.Logf("worker %s was killed in %d executions", s.name, len(executions)); len(executions) == 0 {
 		f.t.Error("the killed worker had no rows in progress: the test shows nothing")
 	}
 }
 
-// inProgress returns what a session executes of a run of one segment.
-func (f *fleet) inProgress(id string, of ledger.SessionID) []ledger.Running {
+// inProgress returns the executions of a session of these runs, which have one segment each.
+func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all []ledger.Running) {
 	f.t.Helper()
-	run, err := f.ledger.Core().Get(f.t.Context(), ledger.RunID(id))
-	if errors.Is(err, ledger.ErrNotFound) { // it is still to be created
-		return nil
+	for _, s := range of {
+		run, err := f.ledger.Core().Get(f.t.Context(), ledger.RunID(s.run))
+		if errors.Is(err, ledger.ErrNotFound) { // it is still to be created
+			continue
+		}
+		var some []ledger.Running
+		if err == nil {
+			some, err = f.ledger.Core().Running(f.t.Context(), id, ledger.Segment{Run: run.ID, Incarnation: run.Incarnation})
+		}
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		all = append(all, some...)
 	}
-	var executions []ledger.Running
-	if err == nil {
-		executions, err = f.ledger.Core().Running(f.t.Context(), of, ledger.Segment{Run: run.ID, Incarnation: run.Incarnation})
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return executions
+	return all
 }
 
 // ageIntent makes the intent of a row a minute older, if it has one: a minute after its

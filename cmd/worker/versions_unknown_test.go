@@ -32,6 +32,7 @@ type unknown struct {
 // then executes those that it knows, and the newer version the others.
 func TestOlderWorkerUnknown(t *testing.T) {
 	f := assembleVersions(t)
+	t.Parallel()
 	clients, more := f.clientRows(4)
 	clients = append(clients, more...)
 	n := newer{fleet: f, core: f.ledger.Core(), session: ledger.NewSessionID()}
