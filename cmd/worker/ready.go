@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/ledger"
 	"orgops/internal/ops"
 	"orgops/internal/redisconn"
 )
@@ -22,7 +24,8 @@ import (
 // credentials that do not work is to stop there.
 func (w *worker) readiness() *ops.Readiness {
 	probes := []ops.Probe{{Name: "redis", Look: func(ctx context.Context) ops.Finding {
-		return ops.Finding{Err: redisconn.Ready(ctx, w.permits)} // the client whose commands end with ctx
+		// The client's commands end with ctx.
+		return ops.Finding{Err: cmp.Or(redisconn.Ready(ctx, w.permits), redisconn.CheckRights(ctx, w.permits, ledger.Commands()...))}
 	}}}
 	for _, t := range w.tenants {
 		probes = append(probes,

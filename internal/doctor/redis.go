@@ -227,6 +227,9 @@ func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
 	try("publish to orgops:v2:wake", ledger.New(client).Wake(ctx, "doctor")) // without due rows it has no effect
 	try("list asynq:queues", client.SMembers(ctx, "asynq:queues").Err())
 	try("publish to asynq:cancel", client.Publish(ctx, "asynq:cancel", "orgops-doctor-"+id).Err()) // no task is called so
+	if len(refused) == 0 {
+		try("run every command", redisconn.CheckRights(ctx, client, ledger.Commands()...))
+	}
 	if len(refused) > 0 {
 		const most = 3
 		return []Finding{wrong("allow the user ~orgops:* ~asynq:* &asynq:* &orgops:* and +@all -@admin -@dangerous +info, as deploy/ has it", "this user may not %s", strings.Join(refused[:min(len(refused), most)], ", nor "))}

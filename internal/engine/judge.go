@@ -154,8 +154,9 @@ func cause(err *apiclient.Error) string {
 	return fmt.Sprintf("%d %s: %s", err.Status, http.StatusText(err.Status), err.Message)
 }
 
-// refusals are the codes with which Redis refuses any client's write.
-var refusals = []string{"OOM", "MISCONF", "READONLY", "NOREPLICAS", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
+// refusals are the codes with which Redis refuses any client's write. DENIED is that of the
+// ledger's scripts, for a user who may not run one of their commands.
+var refusals = []string{"DENIED", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
 
 // redisAgain is when a row is due again after Redis refused a write: a failover takes
 // some seconds.
@@ -173,10 +174,17 @@ func redisRefuses(err error) bool {
 	})
 }
 
+// redisDenies reports whether the user may not run a command. If the command is one of a
+// script, those before it had their effect.
+func redisDenies(err error) bool {
+	answer, ok := errors.AsType[redis.Error](err)
+	return ok && (redis.IsPermissionError(answer) || strings.Contains(answer.Error(), "The user executing the script can't"))
+}
+
 // redisAway reports whether Redis refused the write or could not be reached: the row is
 // not the cause.
 func redisAway(err error) bool {
-	if redisRefuses(err) {
+	if redisRefuses(err) || redisDenies(err) {
 		return true
 	}
 	_, api := errors.AsType[*apiclient.TransportError](err)

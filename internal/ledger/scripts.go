@@ -4,6 +4,8 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,25 +91,65 @@ var (
 )
 
 func headerScript(name string) *redis.Script {
-	return redis.NewScript(source("clock") + source("header") + source("header_"+name))
+	return newScript("header_"+name, source("clock")+source("header"))
 }
 
 func segmentScript(name string) *redis.Script {
 	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes, identity_half = %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
 		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes, identityHalf)
-	return redis.NewScript(source("clock") + limits + source("segment") + source("segment_"+name))
+	return newScript("segment_"+name, source("clock")+limits+source("segment"))
 }
 
 func tenantScript(name string) *redis.Script {
 	limits := fmt.Sprintf("local jump_ms, at_once = %d, %d\n", clockJump.Milliseconds(), int64(atOnce))
-	return redis.NewScript(source("clock") + limits + source("tenant") + source("tenant_"+name))
+	return newScript("tenant_"+name, source("clock")+limits+source("tenant"))
 }
 
 func sessionsScriptOf(name string) *redis.Script {
 	limits := fmt.Sprintf("local dead_ms, gap_ms = %d, %d\n", DeadAfter.Milliseconds(), silentFleet.Milliseconds())
-	return redis.NewScript(source("clock") + limits + source("sessions") + source("sessions_"+name))
+	return newScript("sessions_"+name, source("clock")+limits+source("sessions"))
 }
+
+// readOnly are the scripts that write nothing, whose users may lack the right to write.
+var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "tenant_overdue", "sessions_dead", "sessions_list"}
+
+// newScript returns the script of that name behind the text that it shares with others. It
+// writes nothing unless the user may run all of its commands: Redis undoes nothing of a
+// script that fails at a later command, and a right that is withdrawn while rows are
+// executed would leave rows in none of the sets, or counted wrongly. Redis 6 has no function
+// for that, nor has a stand-in for Redis.
+func newScript(name, shared string) *redis.Script {
+	text := shared + source(name)
+	if slices.Contains(readOnly, name) {
+		return redis.NewScript(text)
+	}
+	quoted := "'" + strings.Join(commandsOf(text), "', '") + "'"
+	// The arguments are as many as these commands have at least: Redis looks for keys in them.
+	// The denied command is tried so that it is in ACL LOG.
+	return redis.NewScript(fmt.Sprintf(`for _, name in ipairs(redis.acl_check_cmd and {%s} or {}) do
+  if not redis.acl_check_cmd(name, KEYS[1], KEYS[1], KEYS[1]) then
+    redis.pcall(name, KEYS[1], KEYS[1], KEYS[1])
+    return redis.error_reply('DENIED this user may not run ' .. name)
+  end
+end
+`, quoted) + text)
+}
+
+// Commands returns the commands by which rows are released, begun and settled.
+func Commands() []string { return commandsOf(source("clock") + source("segment")) }
+
+// commandsOf returns the commands that the text of a script calls.
+func commandsOf(text string) (names []string) {
+	for _, call := range commandCalls.FindAllStringSubmatch(text, -1) {
+		names = append(names, call[1])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// commandCalls matches the calls of commands in a script.
+var commandCalls = regexp.MustCompile(`redis\.call\('([A-Z]+)'`)
 
 func source(name string) string {
 	text, err := sources.ReadFile("lua/" + name + ".lua")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,38 @@ import (
 func Ready(ctx context.Context, client redis.UniversalClient) error {
 	return explain(client, client.Ping(ctx).Err())
 }
+
+// queueCommands are the commands of asynq's scripts by which tasks begin and end.
+var queueCommands = []string{"RPOPLPUSH", "LPUSH", "RPUSH", "LREM", "HSET", "HDEL", "HGET", "ZADD", "ZREM", "DEL", "INCR", "EXPIREAT", "GET", "SET", "EXISTS"}
+
+// CheckRights returns an error that names commands that this user may not run, of those by
+// which asynq begins and ends tasks, and of others. Each must have a key among its first
+// three arguments, or none. Redis 6 has no function for that, nor has a stand-in for Redis:
+// then it returns nil.
+func CheckRights(ctx context.Context, client redis.UniversalClient, others ...string) error {
+	names := append(slices.Clone(queueCommands), others...)
+	slices.Sort(names)
+	var args []any
+	for _, name := range slices.Compact(names) {
+		args = append(args, name)
+	}
+	answer, err := client.Eval(ctx, rightsLua, []string{"orgops:v2:{rights}"}, args...).Result()
+	if err != nil {
+		return explain(client, err)
+	}
+	if denied, _ := answer.(string); denied != "" { // some stand-ins answer otherwise
+		return fmt.Errorf("redis%s: this user may not run %s, so rows cannot be begun or settled: allow it, as deploy/redis has it",
+			at(client), denied)
+	}
+	return nil
+}
+
+// rightsLua only compares KEYS[1] with the keys that the user may use.
+const rightsLua = `local denied = {}
+for _, name in ipairs(redis.acl_check_cmd and ARGV or {}) do
+  if not redis.acl_check_cmd(name, KEYS[1], KEYS[1], KEYS[1]) then denied[#denied + 1] = name end
+end
+return table.concat(denied, ', ')`
 
 // The oldest Redis that asynq's scripts and ours run on: 6.2.
 const (

@@ -18,6 +18,10 @@ const (
 	keptFor = 400 * 24 * time.Hour
 	// talliedFor is how long a tick's tally is kept: beyond the longest sweep.
 	talliedFor = 31 * 24 * time.Hour
+	// mostWords bounds the words of a tally: strangers choose those with a colon. Of an
+	// operator that is not counted the sweep knows its absent domains only, and holds them
+	// back together.
+	mostWords = 10_000
 	// longestID is the longest that a domain's id can be.
 	longestID = 128
 	// scanned is how many attended domains are asked for at a time.
@@ -106,7 +110,7 @@ func (s *Store) page(ctx context.Context, domains []string) (values [][]byte, er
 // Remember replaces what is remembered of the domain, by its id, if that is former
 // still: nil stands for nothing in both. The domain is put among the attended ones, or
 // taken from there; one that is forgotten is not attended. Each word is counted once
-// for the tick. ok is false, and nothing is written, where former is not there.
+// for the tick; one with a colon is not if the tally has 10,000 words without it. ok is false, and nothing is written, where former is not there.
 func (s *Store) Remember(ctx context.Context, domain string, former, value []byte, attend bool, tick int64, counted ...string) (ok bool, err error) {
 	if err := checkDomain(domain); err != nil {
 		return false, err
@@ -115,7 +119,7 @@ func (s *Store) Remember(ctx context.Context, domain string, former, value []byt
 	if attend {
 		attended = 1
 	}
-	args := []any{domain, former, value, keptFor.Milliseconds(), attended, talliedFor.Milliseconds()}
+	args := []any{domain, former, value, keptFor.Milliseconds(), attended, talliedFor.Milliseconds(), mostWords}
 	for _, word := range counted {
 		args = append(args, word)
 	}
