@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -68,7 +69,7 @@ func (g *guarded) client(user string) redis.UniversalClient {
 }
 
 // refusals are the commands that were refused since the last call, each with its
-// user.
+// user, and the number of the ledger's scripts that were.
 func (g *guarded) refusals() (all []string) {
 	g.t.Helper()
 	auditor := g.client("auditor").(*redis.Client)
@@ -79,7 +80,14 @@ func (g *guarded) refusals() (all []string) {
 	for _, entry := range log {
 		all = append(all, entry.Username+": "+entry.Reason+" "+entry.Object)
 	}
-	if err := auditor.ACLLogReset(g.t.Context()).Err(); err != nil {
+	errors, err := auditor.Info(g.t.Context(), "errorstats").Result()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if _, denied, ok := strings.Cut(errors, "errorstat_DENIED:"); ok {
+		all = append(all, "scripts: "+strings.SplitN(denied, "\r", 2)[0])
+	}
+	if err := cmp.Or(auditor.ACLLogReset(g.t.Context()).Err(), auditor.ConfigResetStat(g.t.Context()).Err()); err != nil {
 		g.t.Fatal(err)
 	}
 	return all

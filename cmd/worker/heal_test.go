@@ -78,10 +78,10 @@ func TestHealsByItself(t *testing.T) {
 		t.Skip("withdraws rights for seconds")
 	}
 	causes := map[string]func(*healed){}
-	for _, command := range []string{"ZADD", "ZREM", "HSET", "HDEL", "HGET", "HINCRBY", "SETBIT", "RPOPLPUSH", "LREM", "TIME", "EVALSHA"} {
+	for _, command := range []string{"ZADD", "HSET", "HGET", "HINCRBY", "RPOPLPUSH", "EVALSHA"} {
 		causes[command+" withdrawn"] = func(h *healed) { h.withdraw(command) }
 	}
-	for _, pattern := range []string{"*", "pending", "active", "lease", "t:*"} {
+	for _, pattern := range []string{"*", "active", "lease", "t:*"} {
 		causes[pattern+" evicted"] = func(h *healed) { h.evict(pattern) }
 	}
 	for name, cause := range causes {

@@ -126,10 +126,8 @@ func newScript(name, shared string) *redis.Script {
 	}
 	quoted := "'" + strings.Join(commandsOf(text), "', '") + "'"
 	// The arguments are as many as these commands have at least: Redis looks for keys in them.
-	// The denied command is tried so that it is in ACL LOG.
 	return redis.NewScript(fmt.Sprintf(`for _, name in ipairs(redis.acl_check_cmd and {%s} or {}) do
   if not redis.acl_check_cmd(name, KEYS[1], KEYS[1], KEYS[1]) then
-    redis.pcall(name, KEYS[1], KEYS[1], KEYS[1])
     return redis.error_reply('DENIED this user may not run ' .. name)
   end
 end

@@ -110,7 +110,8 @@ func (s *Store) page(ctx context.Context, domains []string) (values [][]byte, er
 // Remember replaces what is remembered of the domain, by its id, if that is former
 // still: nil stands for nothing in both. The domain is put among the attended ones, or
 // taken from there; one that is forgotten is not attended. Each word is counted once
-// for the tick; one with a colon is not if the tally has 10,000 words without it. ok is false, and nothing is written, where former is not there.
+// for the tick; one with a colon is not if the tally has 10,000 words without it. ok is
+// false, and nothing is written, where former is not there.
 func (s *Store) Remember(ctx context.Context, domain string, former, value []byte, attend bool, tick int64, counted ...string) (ok bool, err error) {
 	if err := checkDomain(domain); err != nil {
 		return false, err
