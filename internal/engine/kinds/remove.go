@@ -309,7 +309,9 @@ func (r *removal) prepare(ctx context.Context) error {
 func (r *removal) answer(o *organization, clients []string, a engine.Answer) {
 	for _, client := range clients {
 		for _, p := range o.rows[client] {
-			r.answers[p.execution][p.row] = a
+			if r.isOpen(p) { // else it was dropped, and another row names the client
+				r.answers[p.execution][p.row] = a
+			}
 		}
 	}
 }
