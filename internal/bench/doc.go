@@ -1,19 +1,17 @@
 // Command bench measures the project's real parts against what they are made
 // of, on this machine:
 //
-//	go run ./internal/bench [verify|enqueue|all|pace|lookups|proofs|pages|sweep] [--redis-url URL] [--rows N] [--rounds N] [--json]
+//	go run ./internal/bench [verify|enqueue|all|pace|lookups|proofs|pages|sweep|idle] [--redis-url URL] [--rows N] [--rounds N] [--json]
 //
 // verify is how many domains a second one worker takes from a row of two ids
 // to a verified record, on a real Redis and against a sandbox without a limit
 // in a process of its own. Beside it, alternating in the same run, stand an
-// asynq handler that does nothing (two tasks a row, as ours has: what the
-// queue alone allows) and a plain loop of as many goroutines that makes the
+// asynq handler that does nothing (what the queue alone allows) and a plain loop of as many goroutines that makes the
 // same DNS and HTTP calls with the same clients (what the calls alone allow).
 // The ratio to that loop is what queue, ledger and pace cost.
 //
 // enqueue is how many rows of domains verify (the two ids) a second a producer
-// checks, stores and enqueues, both of its passes, and what memory it and Redis
-// take for that. Beside it, alternating, 64 goroutines call asynq.Client.Enqueue
+// checks and stores, with random ids, and what memory it and Redis take for that. Beside it, alternating, 64 goroutines call asynq.Client.Enqueue
 // with as many tasks of the same size, and read, check and store nothing. Each
 // producer has a process of its own. With --dry-run the rows are read alone, as
 // enqueue --dry-run does.
@@ -45,6 +43,9 @@
 // domains are held against it. --kill kills the worker amid the sweep and starts it
 // again: what it had under way comes back to it when its leases have run out, within
 // two minutes.
+//
+// idle is what tenants without work cost: commands and connections to Redis, its processor
+// time and that of a worker, with cmd/worker in processes of its own that serve 30 tenants.
 //
 // Without --redis-url it starts a redis-server of its own on a private port,
 // which writes nothing to disk.

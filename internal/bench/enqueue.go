@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,10 +83,25 @@ func writeRows(name string, rows int) error {
 	}
 	w := bufio.NewWriter(f)
 	fmt.Fprintln(w, "organization_id,discovery_domain_id")
+	random := rand.New(rand.NewPCG(1, 2)) // the same rows for each producer
+	var organization string
 	for i := range rows {
-		fmt.Fprintf(w, "org_%016d,ord_%016d\n", i/10, i)
+		if i%10 == 0 {
+			organization = randomID(random, "org_")
+		}
+		fmt.Fprintf(w, "%s,%s\n", organization, randomID(random, "ord_"))
 	}
 	return errors.Join(w.Flush(), f.Close())
+}
+
+// randomID is an id of 20 characters, as the service makes them: they do not compress.
+func randomID(random *rand.Rand, prefix string) string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	id := []byte(prefix)
+	for range 16 {
+		id = append(id, letters[random.IntN(len(letters))])
+	}
+	return string(id)
 }
 
 // enqueueRound measures one producer on an empty Redis.

@@ -22,7 +22,7 @@ import (
 type grammar struct {
 	RedisURL string `name:"redis-url" noenv:"true" placeholder:"URL" help:"A Redis to use, redis:// or rediss://, its database empty: it is emptied again. Default: a redis-server of its own."`
 	JSON     bool   `name:"json" noenv:"true" help:"Write one JSON object a line instead of tables."`
-	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace, 1,000,000 of the large run of pages. Runs of up to 500 go by the fast lane."`
+	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace, 1,000,000 of the large run of pages."`
 	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are told."`
 	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of verify and enqueue to this folder, for go tool pprof."`
 
@@ -37,6 +37,7 @@ type grammar struct {
 	Proofs   proofLoad   `cmd:"" help:"Proofs a second with known and unknown delegations, and how long each takes; no Redis."`
 	Sweep    sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
 	Pages    pagesLoad   `cmd:"" help:"How long the operator's pages take, over many runs and a large one."`
+	Idle     idleLoad    `cmd:"" help:"What tenants without work cost Redis and a worker."`
 	All      struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
 	Sandbox  tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
 	Produce  production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
@@ -60,7 +61,7 @@ func (g grammar) check(which string) error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return errors.Join(g.Lookups.check(), g.Proofs.check(), g.Sweep.check(), g.Pages.check())
+	return errors.Join(g.Lookups.check(), g.Proofs.check(), g.Sweep.check(), g.Pages.check(), g.Idle.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -115,6 +116,8 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 		return measurePace(ctx, store, g, out, p.Stderr)
 	case "sweep":
 		return measureSweep(ctx, store, g.Sweep, out, p.Stderr)
+	case "idle":
+		return measureIdle(ctx, store, g.Idle, out, p.Stderr)
 	case "pages":
 		return measurePages(ctx, store, g.Pages, g.rows(1_000_000), out, p.Stderr)
 	}

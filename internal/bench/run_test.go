@@ -99,6 +99,24 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+func TestIdle(t *testing.T) {
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("an embedded Redis counts no commands: set " + redistest.EnvURL)
+	}
+	redistest.Single(t, ofACluster)
+	status, out, errs := typed(t, "idle", "--tenants", "2", "--seconds", "2", "--settle", "3s", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var r idleResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Benchmark != "idle" || r.Tenants != 2 || r.Workers != 1 || r.Commands <= 0 || r.All < r.Commands || r.Connections < 1 || r.Peak <= 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
 func TestEnqueue(t *testing.T) {
 	redistest.Single(t, ofACluster)
 	status, out, errs := typed(t, "enqueue", "--rows", "1200", "--rounds", "2", "--json", "--redis-url", redistest.URL(t))
@@ -284,14 +302,14 @@ ROUND    ROWS   SECONDS     ROWS/S  CPU OF BENCH      OF REDIS    OF SANDBOX   V
     1    1000      0.50       2000           400             0           250   plain loop
     1    1000      0.62       1600           500           100           250   orgops
 medians, rows/s: orgops 1600; asynq, no-op handler 6000; plain loop 2000
-orgops to plain loop: 0.80 (aimed at: 0.80)
+orgops to plain loop: 0.80 (aimed at: 0.70)
 
-enqueue: rows checked, stored and enqueued; processor time in µs a row
+enqueue: rows checked and stored; processor time in µs a row
 ROUND      ROWS   SECONDS     ROWS/S  CPU OF PRODUCER  OF REDIS  PEAK, MB  REDIS BYTES A ROW   VARIANT
     1   1000000     20.00      50000               12        10      25.0                756   asynq.Client.Enqueue, 64 goroutines
     1   1000000     16.00      62500               15         8      51.2                722   orgops
-medians, rows/s: orgops 62500 (aimed at: 60000); asynq.Client.Enqueue, 64 goroutines 50000; ratio 1.25
-highest peak of orgops: 51.2 MB (aimed at: below 96)
+medians, rows/s: orgops 62500 (aimed at: 100000); asynq.Client.Enqueue, 64 goroutines 50000; ratio 1.25 (aimed at: 2)
+highest peak of orgops: 51.2 MB (aimed at: below 64)
 
 pace: at 16/s, burst 50; 4 workers
   ROWS    LOST   SECONDS     USED       429s  AFTER 1st SECOND    OTHERS    OF 429s   VARIANT

@@ -119,7 +119,7 @@ func (t *tenant) counts(ctx context.Context) (c sandbox.Counts, err error) {
 
 // sweepOurs has a worker carry out a sweep whose looks are not spread.
 func sweepOurs(ctx context.Context, s *store, l sweepLoad, t *tenant, stderr io.Writer) (r sweepResult, err error) {
-	w, err := buildWorker(ctx, s, l, t)
+	w, err := sweeper(ctx, s, l, t)
 	if err != nil {
 		return r, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // shipped is cmd/worker, built and run as a process: what is measured is what is
-// shipped, with its pages, metrics and reconciler.
+// shipped, with its pages and metrics.
 type shipped struct {
 	dir, log string
 	env      []string
@@ -25,9 +25,8 @@ type shipped struct {
 	peak int64         // bytes; of any of them the most
 }
 
-// buildWorker builds a worker for that tenant and Redis whose sweeps may use all of
-// the rate. Close it.
-func buildWorker(ctx context.Context, s *store, l sweepLoad, t *tenant) (*shipped, error) {
+// buildWorker builds a worker with that environment. Close it.
+func buildWorker(ctx context.Context, env ...string) (*shipped, error) {
 	dir, err := os.MkdirTemp("", "orgops-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("folder for the worker: %w", err)
@@ -36,13 +35,18 @@ func buildWorker(ctx context.Context, s *store, l sweepLoad, t *tenant) (*shippe
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("build the worker: %w: %s", err, out), os.RemoveAll(dir))
 	}
-	return &shipped{dir: dir, log: filepath.Join(dir, "log"), env: []string{
-		"ORGOPS_REDIS_URL=" + s.url, "ORGOPS_BASE_URL=" + t.BaseURL, "ORGOPS_AUTH_URL=" + t.AuthURL,
-		"ORGOPS_CLIENT_ID=" + t.ClientID, "ORGOPS_CLIENT_SECRET=" + t.ClientSecret,
-		"ORGOPS_RESOLVERS=" + strings.Join(t.Resolvers, ","), "ORGOPS_DNS_MODE=resolvers",
+	return &shipped{dir: dir, log: filepath.Join(dir, "log"), env: env}, nil
+}
+
+// sweeper builds a worker for that tenant and Redis whose sweeps may use all of the rate.
+func sweeper(ctx context.Context, s *store, l sweepLoad, t *tenant) (*shipped, error) {
+	return buildWorker(ctx,
+		"ORGOPS_REDIS_URL="+s.url, "ORGOPS_BASE_URL="+t.BaseURL, "ORGOPS_AUTH_URL="+t.AuthURL,
+		"ORGOPS_CLIENT_ID="+t.ClientID, "ORGOPS_CLIENT_SECRET="+t.ClientSecret,
+		"ORGOPS_RESOLVERS="+strings.Join(t.Resolvers, ","), "ORGOPS_DNS_MODE=resolvers",
 		fmt.Sprintf("ORGOPS_RATE=%d/s", l.Rate), fmt.Sprintf("ORGOPS_BURST=%d", l.Rate), "ORGOPS_RESERVE=0", "ORGOPS_SWEEP_SHARE=100",
 		"ORGOPS_HTTP_ADDR=off", "ORGOPS_PROBE_ADDR=127.0.0.1:0",
-	}}, nil
+	)
 }
 
 func (w *shipped) start() error {

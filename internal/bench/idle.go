@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// idleLoad is how many tenants without work are served.
+type idleLoad struct {
+	Tenants int `noenv:"true" default:"30" help:"Tenants of each worker."`
+	Workers int `noenv:"true" default:"1" help:"Workers, each of which serves all tenants."`
+	Seconds int `noenv:"true" default:"20" help:"How long is measured."`
+	// Settle is long enough that what workers do at their start is over, and that
+	// connections which nothing uses are closed.
+	Settle time.Duration `noenv:"true" default:"1m" help:"How long workers run before that."`
+}
+
+func (l idleLoad) check() error {
+	if l.Tenants < 1 || l.Workers < 1 || l.Seconds < 1 || l.Settle < 0 {
+		return fmt.Errorf("tenants, workers, seconds: want 1 or more of each, got %d, %d and %d; settle %s", l.Tenants, l.Workers, l.Seconds, l.Settle)
+	}
+	return nil
+}
+
+// Aims of idle.
+const (
+	aimCommands    = 3  // a second, of a pair of tenant and worker
+	aimConnections = 20 // of a worker with 30 tenants
+	aimRedisShare  = 5  // percent of a core, with 100 tenants and 4 workers
+)
+
+// idleResult is what tenants without work cost.
+type idleResult struct {
+	Benchmark string `json:"benchmark"` // "idle"
+	Tenants   int    `json:"tenants"`
+	Workers   int    `json:"workers"`
+	// Commands is a second for each pair of tenant and worker, as clients send them, and All
+	// with those inside of scripts.
+	Commands float64 `json:"commands_per_second"`
+	All      float64 `json:"commands_per_second_with_scripts"`
+	// Connections are those of one worker.
+	Connections float64 `json:"connections"`
+	// Redis and Worker are the shares of a core, in percent; Worker is that of one worker.
+	Redis  float64 `json:"redis_cpu_percent"`
+	Worker float64 `json:"worker_cpu_percent"`
+	Peak   float64 `json:"worker_memory_mb"`
+	about
+}
+
+// measureIdle runs workers for tenants that have no work, each a process as it is shipped.
+func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr io.Writer) (err error) {
+	if err := s.empty(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.empty(context.WithoutCancel(ctx))) }()
+	program, err := executable()
+	if err != nil {
+		return err
+	}
+	t, err := startTenant(program, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	before := s.connections(ctx)
+	workers, err := startIdle(ctx, s, l, t)
+	defer func() {
+		for _, w := range workers {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "%d workers of %d tenants each, measured after %s for %d s\n", l.Workers, l.Tenants, l.Settle, l.Seconds)
+	if err := pause(ctx, l.Settle); err != nil {
+		return err
+	}
+	r, err := l.measure(ctx, s, workers)
+	if err != nil {
+		return errors.Join(err, workers[0].said())
+	}
+	r.Connections = float64(s.connections(ctx)-before) / float64(l.Workers)
+	return out.idle(r)
+}
+
+// startIdle builds a worker and starts it as often as wanted.
+func startIdle(ctx context.Context, s *store, l idleLoad, t *tenant) (workers []*shipped, err error) {
+	for range l.Workers {
+		w, err := buildWorker(ctx, "ORGOPS_REDIS_URL="+s.url, "ORGOPS_BENCH_SECRET="+t.ClientSecret,
+			"ORGOPS_HTTP_ADDR=off", "ORGOPS_PROBE_ADDR=127.0.0.1:0")
+		if err != nil {
+			return workers, err
+		}
+		workers = append(workers, w)
+		config := filepath.Join(w.dir, "tenants.yaml")
+		if err := os.WriteFile(config, l.config(t), 0o600); err != nil {
+			return workers, fmt.Errorf("file of tenants: %w", err)
+		}
+		w.env = append(w.env, "ORGOPS_CONFIG="+config)
+		if err := w.start(); err != nil {
+			return workers, err
+		}
+	}
+	return workers, nil
+}
+
+// config returns a file of tenants, in JSON, which YAML includes.
+func (l idleLoad) config(t *tenant) []byte {
+	type member map[string]any
+	var tenants []member
+	for i := range l.Tenants {
+		tenants = append(tenants, member{
+			"name": fmt.Sprintf("tenant-%d", i), "base_url": t.BaseURL, "auth_url": t.AuthURL,
+			"client_id": t.ClientID, "client_secret_env": "ORGOPS_BENCH_SECRET", "resolvers": t.Resolvers,
+		})
+	}
+	file, err := json.Marshal(member{"tenants": tenants})
+	if err != nil {
+		panic(err) // strings and maps always have a JSON form
+	}
+	return file
+}
+
+// measure counts what the workers ask Redis for, and the processor time of both.
+func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (idleResult, error) {
+	seconds := float64(l.Seconds)
+	pairs := float64(l.Tenants * l.Workers)
+	r := idleResult{Benchmark: "idle", Tenants: l.Tenants, Workers: l.Workers}
+	redisCPU, workerCPU, all := s.cpu(ctx), cpuOf(workers), s.commands(ctx)
+	if err := pause(ctx, time.Duration(l.Seconds)*time.Second); err != nil {
+		return r, err
+	}
+	r.All = (s.commands(ctx) - all) / seconds / pairs
+	r.Redis = 100 * (s.cpu(ctx) - redisCPU).Seconds() / seconds
+	r.Worker = 100 * (cpuOf(workers) - workerCPU).Seconds() / seconds / float64(l.Workers)
+	for _, w := range workers {
+		r.Peak = max(r.Peak, float64(peakMemory(w.process.Process.Pid))/(1<<20))
+	}
+	// Apart from the rest: to be told of each command costs Redis some time.
+	sent, err := s.sent(ctx, time.Duration(l.Seconds)*time.Second)
+	r.Commands = float64(sent) / seconds / pairs
+	return r, err
+}
+
+// cpuOf is the processor time that the running workers have used so far.
+func cpuOf(workers []*shipped) (all time.Duration) {
+	for _, w := range workers {
+		all += processCPU(w.process.Process.Pid)
+	}
+	return all
+}
+
+// connections is how many connections the server has.
+func (s *store) connections(ctx context.Context) int {
+	n, _ := strconv.Atoi(s.info(ctx, "clients")["connected_clients"]) // 0 where it does not say
+	return n
+}
+
+// commands is how many commands the server has executed, also inside of scripts, apart from
+// those that ask it about itself.
+func (s *store) commands(ctx context.Context) (n float64) {
+	for name, stats := range s.info(ctx, "commandstats") {
+		calls, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
+		if one, err := strconv.ParseFloat(calls, 64); err == nil && name != "cmdstat_info" {
+			n += one
+		}
+	}
+	return n
+}
+
+// sent is how many commands clients send within that time.
+func (s *store) sent(ctx context.Context, d time.Duration) (n int, err error) {
+	options, err := redis.ParseURL(s.url)
+	if err != nil {
+		return 0, fmt.Errorf("address of Redis: %w", err)
+	}
+	client := redis.NewClient(options)
+	defer func() { err = errors.Join(err, client.Close()) }()
+	lines := make(chan string, 1000)
+	monitor := client.Monitor(ctx, lines)
+	monitor.Start()
+	defer monitor.Stop()
+	for end := time.After(d); ; {
+		select {
+		case line := <-lines:
+			if strings.Contains(line, "] \"") && !strings.Contains(line, " lua] ") {
+				n++
+			}
+		case <-end:
+			return n, nil
+		case <-ctx.Done():
+			return n, ctx.Err()
+		}
+	}
+}
+
+func (r *report) idle(result idleResult) error {
+	if r.json {
+		result.about = r.about
+		return r.encode(result)
+	}
+	_, err := fmt.Fprintf(r.out, `
+idle: %d workers of %d tenants each, without work
+  commands a second, of a tenant and worker  %8.1f  (aim: %d)
+    with those inside of scripts             %8.1f
+  connections of a worker                    %8.1f  (aim for 30 tenants: %d)
+  share of a core, Redis                     %7.1f%%  (aim for 100 tenants, 4 workers: %d%%)
+  share of a core, a worker                  %7.1f%%
+  memory of a worker                         %5.0f MB
+`, result.Workers, result.Tenants, result.Commands, aimCommands, result.All, result.Connections, aimConnections, result.Redis, aimRedisShare, result.Worker, result.Peak)
+	return err
+}
