@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -179,30 +183,56 @@ func (s *store) commands(ctx context.Context) (n float64) {
 	return n
 }
 
-// sent is how many commands clients send within that time.
+// sent is how many commands clients send within that time. MONITOR reports them, and those
+// inside of scripts with the mark lua, as +1700000000.123456 [0 127.0.0.1:4711] "get" "key".
 func (s *store) sent(ctx context.Context, d time.Duration) (n int, err error) {
-	options, err := redis.ParseURL(s.url)
+	conn, err := s.monitor(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("address of Redis: %w", err)
+		return 0, fmt.Errorf("MONITOR: %w", err)
 	}
-	client := redis.NewClient(options)
-	defer func() { err = errors.Join(err, client.Close()) }()
-	lines := make(chan string, 1000)
-	monitor := client.Monitor(ctx, lines)
-	monitor.Start()
-	defer monitor.Stop()
-	for end := time.After(d); ; {
-		select {
-		case line := <-lines:
-			if strings.Contains(line, "] \"") && !strings.Contains(line, " lua] ") {
-				n++
-			}
-		case <-end:
-			return n, nil
-		case <-ctx.Done():
-			return n, ctx.Err()
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := conn.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return 0, err
+	}
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		if strings.HasPrefix(line, "-") {
+			return 0, fmt.Errorf("MONITOR: %s", line)
+		}
+		if strings.Contains(line, `] "`) && !strings.Contains(line, ` lua] "`) {
+			n++
 		}
 	}
+	if err := lines.Err(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, fmt.Errorf("MONITOR: %w", err)
+	}
+	return n, nil
+}
+
+// monitor opens a connection that reports all commands. go-redis' own is experimental, and
+// keeps a core busy.
+func (s *store) monitor(ctx context.Context) (net.Conn, error) {
+	options, err := redis.ParseURL(s.url)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", options.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if options.TLSConfig != nil {
+		conn = tls.Client(conn, options.TLSConfig)
+	}
+	commands := "MONITOR\r\n"
+	if options.Password != "" {
+		commands = fmt.Sprintf("AUTH %q %q\r\n", cmp.Or(options.Username, "default"), options.Password) + commands
+	}
+	if _, err := io.WriteString(conn, commands); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 func (r *report) idle(result idleResult) error {
