@@ -174,7 +174,7 @@ func TestSubmitAtOnce(t *testing.T) {
 		submitters.Go(func() {
 			client := i % n
 			row := fmt.Appendf(nil, `{"organization_id":"org_1","client_id":"client_%d"}`, client)
-			if _, err := p.Submit(t.Context(), producer.Row{ID: fmt.Sprint("row-", client), Kind: producer.Remove, Row: row}); err != nil {
+			if _, err := p.Submit(t.Context(), producer.Row{ID: fmt.Sprint("row-", client), Kind: producer.Remove, Row: row, BatchWait: -1}); err != nil {
 				t.Error(err)
 			}
 		})
