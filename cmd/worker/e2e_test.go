@@ -666,7 +666,7 @@ func (f *fleet) compareTemplates(rows int, outcomes string, log []sandbox.Reques
 	}
 }
 
-// settledOnce holds that none of the workers told of settling what another had settled.
+// settledOnce checks that none of the workers logged that it settled what another had settled.
 func (f *fleet) settledOnce(names ...string) {
 	f.t.Helper()
 	times := map[string]int{}

@@ -93,7 +93,7 @@ func (f *fleet) endedDone(runs ...string) {
 	}
 }
 
-// newer stands for dispatcher and worker of a newer version.
+// newer acts as dispatcher and worker of a newer version.
 type newer struct {
 	*fleet
 

@@ -151,7 +151,7 @@ func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (id
 	for _, w := range workers {
 		r.Peak = max(r.Peak, float64(peakMemory(w.process.Process.Pid))/(1<<20))
 	}
-	// Apart from the rest: to be told of each command costs Redis some time.
+	// Apart from the rest: MONITOR costs Redis some time.
 	sent, err := s.sent(ctx, time.Duration(l.Seconds)*time.Second)
 	r.Commands = float64(sent) / seconds / pairs
 	return r, err
