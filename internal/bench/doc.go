@@ -11,7 +11,7 @@
 // The ratio to that loop is what queue, ledger and pace cost.
 //
 // enqueue is how many rows of domains verify (the two ids) a second a producer
-// checks and stores, with random ids, and what memory it and Redis take for that. Beside it, alternating, 64 goroutines call asynq.Client.Enqueue
+// checks and stores, with random ids, and the memory that it and Redis take. In turn with it, alternating, 64 goroutines call asynq.Client.Enqueue
 // with as many tasks of the same size, and read, check and store nothing. Each
 // producer has a process of its own. With --dry-run the rows are read alone, as
 // enqueue --dry-run does.
@@ -44,7 +44,7 @@
 // again: what it had under way comes back to it when its leases have run out, within
 // two minutes.
 //
-// idle is what tenants without work cost: commands and connections to Redis, its processor
+// idle measures the cost of tenants without work: commands and connections to Redis, its processor
 // time and that of a worker, with cmd/worker in processes of its own that serve 30 tenants.
 //
 // Without --redis-url it starts a redis-server of its own on a private port,

@@ -43,7 +43,7 @@ const (
 	aimRedisShare  = 5  // percent of a core, with 100 tenants and 4 workers
 )
 
-// idleResult is what tenants without work cost.
+// idleResult is the cost of tenants without work.
 type idleResult struct {
 	Benchmark string `json:"benchmark"` // "idle"
 	Tenants   int    `json:"tenants"`

@@ -103,7 +103,7 @@ type enqueueResult struct {
 	CPU       cpu     `json:"cpu_seconds"`
 	// Peak is the most memory that the producer had resident, in MB; 0: not known.
 	Peak float64 `json:"peak_mb"`
-	// RedisBytes is what Redis holds for a row that was submitted; 0: not known.
+	// RedisBytes is the memory of a submitted row in Redis; 0: not known.
 	RedisBytes float64 `json:"redis_bytes_per_row"`
 	about
 }

@@ -37,7 +37,7 @@ type grammar struct {
 	Proofs   proofLoad   `cmd:"" help:"Proofs a second with known and unknown delegations, and how long each takes; no Redis."`
 	Sweep    sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
 	Pages    pagesLoad   `cmd:"" help:"How long the operator's pages take, over many runs and a large one."`
-	Idle     idleLoad    `cmd:"" help:"What tenants without work cost Redis and a worker."`
+	Idle     idleLoad    `cmd:"" help:"The cost of tenants without work, for Redis and a worker."`
 	All      struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
 	Sandbox  tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
 	Produce  production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`

@@ -11,7 +11,7 @@ import (
 	"orgops/internal/ledger"
 )
 
-// group is what rows of several runs of one row have in common, so that they share a task.
+// group identifies runs of one row whose rows share tasks.
 type group struct {
 	kind ledger.Kind
 	name string
@@ -62,7 +62,7 @@ func (d *Dispatcher) serveTogether(ctx context.Context, all []*run, n int, now t
 	return tasks, nil
 }
 
-// released is what was released of a run of one row.
+// released is a released row of a run of one row.
 type released struct {
 	run *run
 	seg ledger.Segment

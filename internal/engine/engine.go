@@ -102,7 +102,7 @@ func (e *Engine) beginAll(ctx context.Context, task Task, parts []*Execution) (a
 	return admitted
 }
 
-// result is what a handler returns for an execution.
+// result has the answers of a handler for an execution.
 type result struct {
 	answers Answers
 	err     error

@@ -117,8 +117,8 @@ var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segmen
 // newScript returns the script of that name behind the text that it shares with others. It
 // writes nothing unless the user may run all of its commands: Redis undoes nothing of a
 // script that fails at a later command, and a right that is withdrawn while rows are
-// executed would leave rows in none of the sets, or counted wrongly. Redis 6 has no function
-// for that, nor has a stand-in for Redis.
+// executed would leave rows in none of the sets, or counted wrongly. Redis 6 and
+// the embedded Redis have no function for that.
 func newScript(name, shared string) *redis.Script {
 	text := shared + source(name)
 	if slices.Contains(readOnly, name) {

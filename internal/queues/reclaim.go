@@ -26,19 +26,20 @@ var (
 	reclaimScript = redis.NewScript(reclaimLua)
 )
 
-// Reclaim puts tasks back into the queue that asynq has lost, and removes what is left of
+// Reclaim puts tasks back into the queue that asynq has lost, and removes the keys of
 // those without a message. It returns their number.
 //
 // asynq moves a task to the list of active ones and then gives it a lease. If Redis refuses
 // the second write, or evicts a key, asynq never finds the task again: it would count as in
 // progress for ever, and a delivery would never be made. asynq's Inspector neither shows
 // nor deletes such tasks, so this reads asynq's keys. A task that is in progress after all,
-// because its lease was evicted, is executed a second time, as any task may be.
-func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string, now time.Time) (lost int, err error) {
+// because its lease was evicted, is executed a second time, as any task may be. Leases are
+// compared with Redis' time: a worker whose clock is ahead takes no tasks from others.
+func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string) (lost int, err error) {
 	prefix := prefixOf(queue)
 	keys := []string{prefix + "active", prefix + "pending", prefix + "lease"}
 	for range reclaimPages {
-		n, err := reclaimScript.Run(ctx, rdb, keys, prefix+"t:", now.Add(-lostAfter).Unix(), reclaimPage).Int()
+		n, err := reclaimScript.Run(ctx, rdb, keys, prefix+"t:", int(lostAfter.Seconds()), reclaimPage).Int()
 		lost += n
 		if err != nil || n < reclaimPage {
 			return lost, err
@@ -57,7 +58,7 @@ func (s *Servers) reclaim(ctx context.Context, busy map[string]bool) {
 		if !busy[name] {
 			continue
 		}
-		lost, err := Reclaim(ctx, s.cfg.Redis, name, time.Now())
+		lost, err := Reclaim(ctx, s.cfg.Redis, name)
 		if lost > 0 {
 			s.cfg.Logger.WarnContext(ctx, "tasks without a lease were put back", "queue", name, "tasks", lost)
 		}

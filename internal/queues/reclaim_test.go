@@ -57,7 +57,7 @@ func TestReclaim(t *testing.T) {
 					rdb.HSet(ctx, key+"t:id", field, value)
 				}
 			}
-			lost, err := queues.Reclaim(ctx, rdb, "q", time.Now())
+			lost, err := queues.Reclaim(ctx, rdb, "q")
 			if err != nil || lost != tt.lost {
 				t.Errorf("%d tasks, %v, want %d", lost, err, tt.lost)
 			}
@@ -96,7 +96,7 @@ func TestReclaimMany(t *testing.T) {
 	rdb.LPush(ctx, "asynq:{q}:active", "own")
 	rdb.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Member: "own", Score: float64(time.Now().Add(30 * time.Second).Unix())})
 	rdb.HSet(ctx, "asynq:{q}:t:own", "msg", "m", "state", "active")
-	if n, err := queues.Reclaim(ctx, rdb, "q", time.Now()); err != nil || n != lost {
+	if n, err := queues.Reclaim(ctx, rdb, "q"); err != nil || n != lost {
 		t.Errorf("%d tasks, %v, want %d", n, err, lost)
 	}
 	if n := rdb.LLen(ctx, "asynq:{q}:pending").Val(); n != lost {

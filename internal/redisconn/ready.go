@@ -22,7 +22,7 @@ var queueCommands = []string{"RPOPLPUSH", "LPUSH", "RPUSH", "LREM", "HSET", "HDE
 
 // CheckRights returns an error that names commands that this user may not run, of those by
 // which asynq begins and ends tasks, and of others. Each must have a key among its first
-// three arguments, or none. Redis 6 has no function for that, nor has a stand-in for Redis:
+// three arguments, or none. Redis 6 and the embedded Redis have no function for that:
 // then it returns nil.
 func CheckRights(ctx context.Context, client redis.UniversalClient, others ...string) error {
 	names := append(slices.Clone(queueCommands), others...)
@@ -35,7 +35,7 @@ func CheckRights(ctx context.Context, client redis.UniversalClient, others ...st
 	if err != nil {
 		return explain(client, err)
 	}
-	if denied, _ := answer.(string); denied != "" { // some stand-ins answer otherwise
+	if denied, _ := answer.(string); denied != "" { // the answer of a test server may be no text
 		return fmt.Errorf("redis%s: this user may not run %s, so rows cannot be begun or settled: allow it, as deploy/redis has it",
 			at(client), denied)
 	}

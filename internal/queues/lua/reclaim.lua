@@ -1,10 +1,11 @@
 -- KEYS: the lists of active and pending tasks, and the leases, of a queue. ARGV: prefix of
--- the keys of its tasks, time in s, most tasks. Puts tasks back into the list of pending
--- ones that asynq has lost: those that are active without a lease, and those whose lease
--- has ended before that time. Of those without a message it removes what is left.
--- Returns their number.
+-- the keys of its tasks, seconds after the end of a lease, most tasks. Puts tasks that asynq
+-- has lost back into the list of pending ones: those that are active without a lease, and
+-- those whose lease ended so long ago by Redis' time. It removes the keys of those without
+-- a message. Returns the number of all.
 local active, pending, lease, prefix, most = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[3])
-local lost = redis.call('ZRANGEBYSCORE', lease, '-inf', ARGV[2], 'LIMIT', 0, most)
+local ended = redis.call('TIME')[1] - ARGV[2]
+local lost = redis.call('ZRANGEBYSCORE', lease, '-inf', ended, 'LIMIT', 0, most)
 if redis.call('LLEN', active) > redis.call('ZCARD', lease) - #lost then
   for _, id in ipairs(redis.call('LRANGE', active, 0, -1)) do
     if #lost >= most then break end
