@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +77,10 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 		return err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
-	before := s.connections(ctx)
+	before, err := s.connections(ctx)
+	if err != nil {
+		return err
+	}
 	workers, err := startIdle(ctx, s, l, t)
 	defer func() {
 		for _, w := range workers {
@@ -94,7 +98,11 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 	if err != nil {
 		return errors.Join(err, workers[0].said())
 	}
-	r.Connections = float64(s.connections(ctx)-before) / float64(l.Workers)
+	after, err := s.connections(ctx)
+	if err != nil {
+		return err
+	}
+	r.Connections = float64(after-before) / float64(l.Workers)
 	return out.idle(r)
 }
 
@@ -141,19 +149,19 @@ func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (id
 	seconds := float64(l.Seconds)
 	pairs := float64(l.Tenants * l.Workers)
 	r := idleResult{Benchmark: "idle", Tenants: l.Tenants, Workers: l.Workers}
-	redisCPU, workerCPU, all := s.cpu(ctx), cpuOf(workers), s.commands(ctx)
+	redisCPU, workerCPU := s.cpu(ctx), cpuOf(workers)
 	if err := pause(ctx, time.Duration(l.Seconds)*time.Second); err != nil {
 		return r, err
 	}
-	r.All = (s.commands(ctx) - all) / seconds / pairs
 	r.Redis = 100 * (s.cpu(ctx) - redisCPU).Seconds() / seconds
 	r.Worker = 100 * (cpuOf(workers) - workerCPU).Seconds() / seconds / float64(l.Workers)
 	for _, w := range workers {
 		r.Peak = max(r.Peak, float64(peakMemory(w.process.Process.Pid))/(1<<20))
 	}
 	// Apart from the rest: MONITOR costs Redis some time.
-	sent, err := s.sent(ctx, time.Duration(l.Seconds)*time.Second)
+	sent, scripted, err := s.commands(ctx, time.Duration(l.Seconds)*time.Second)
 	r.Commands = float64(sent) / seconds / pairs
+	r.All = float64(sent+scripted) / seconds / pairs
 	return r, err
 }
 
@@ -165,59 +173,69 @@ func cpuOf(workers []*shipped) (all time.Duration) {
 	return all
 }
 
-// connections is how many connections the server has.
-func (s *store) connections(ctx context.Context) int {
-	n, _ := strconv.Atoi(s.info(ctx, "clients")["connected_clients"]) // 0 where it does not say
-	return n
-}
-
-// commands is how many commands the server has executed, also inside of scripts, apart from
-// those that ask it about itself.
-func (s *store) commands(ctx context.Context) (n float64) {
-	for name, stats := range s.info(ctx, "commandstats") {
-		calls, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
-		if one, err := strconv.ParseFloat(calls, 64); err == nil && name != "cmdstat_info" {
-			n += one
+// connections is how many clients use the database: a server of several databases has others.
+func (s *store) connections(ctx context.Context) (n int, err error) {
+	options, err := redis.ParseURL(s.url)
+	if err != nil {
+		return 0, err
+	}
+	list, err := s.admin.ClientList(ctx).Result()
+	if err != nil {
+		return 0, fmt.Errorf("CLIENT LIST: %w", err)
+	}
+	for line := range strings.Lines(list) {
+		if slices.Contains(strings.Fields(line), fmt.Sprintf("db=%d", options.DB)) {
+			n++
 		}
 	}
-	return n
+	return n, nil
 }
 
-// sent is how many commands clients send within that time. MONITOR reports them, and those
-// inside of scripts with the mark lua, as +1700000000.123456 [0 127.0.0.1:4711] "get" "key".
-func (s *store) sent(ctx context.Context, d time.Duration) (n int, err error) {
-	conn, err := s.monitor(ctx)
+// commands is how many commands clients send to the database within that time, and how many
+// scripts execute in it. MONITOR reports those of all databases, as
+// +1700000000.123456 [0 127.0.0.1:4711] "get" "key", and with the word lua as the address those
+// inside of scripts.
+func (s *store) commands(ctx context.Context, d time.Duration) (sent, scripted int, err error) {
+	options, err := redis.ParseURL(s.url)
 	if err != nil {
-		return 0, fmt.Errorf("MONITOR: %w", err)
+		return 0, 0, err
+	}
+	conn, err := monitor(ctx, options)
+	if err != nil {
+		return 0, 0, fmt.Errorf("MONITOR: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if err := conn.SetReadDeadline(time.Now().Add(d)); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	database := strconv.Itoa(options.DB)
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		line := lines.Text()
 		if strings.HasPrefix(line, "-") {
-			return 0, fmt.Errorf("MONITOR: %s", line)
+			return 0, 0, fmt.Errorf("MONITOR: %s", line)
 		}
-		if strings.Contains(line, `] "`) && !strings.Contains(line, ` lua] "`) {
-			n++
+		_, line, _ = strings.Cut(line, " [")
+		in, line, _ := strings.Cut(line, " ")
+		from, _, ok := strings.Cut(line, `] "`)
+		switch {
+		case !ok || in != database:
+		case from == "lua":
+			scripted++
+		default:
+			sent++
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, fmt.Errorf("MONITOR: %w", err)
+		return 0, 0, fmt.Errorf("MONITOR: %w", err)
 	}
-	return n, nil
+	return sent, scripted, nil
 }
 
 // monitor opens a connection that reports all commands. go-redis' own is experimental, and
 // keeps a core busy.
-func (s *store) monitor(ctx context.Context) (net.Conn, error) {
-	options, err := redis.ParseURL(s.url)
-	if err != nil {
-		return nil, err
-	}
+func monitor(ctx context.Context, options *redis.Options) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", options.Addr)
 	if err != nil {
 		return nil, err
