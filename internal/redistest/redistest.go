@@ -44,7 +44,7 @@ func New(t testing.TB) redis.UniversalClient {
 	return c
 }
 
-// Keys returns the keys of this test's database that match the pattern, on
+// Keys returns the keys of this test's database that match the pattern, in order, on
 // whichever node of a Cluster they are.
 func Keys(t testing.TB, pattern string) []string {
 	t.Helper()
@@ -57,6 +57,7 @@ func Keys(t testing.TB, pattern string) []string {
 	for _, master := range masters(t, cluster) {
 		all = append(all, keysOf(t, master, pattern)...)
 	}
+	slices.Sort(all)
 	return slices.DeleteFunc(all, func(key string) bool { return key == clusterLock })
 }
 
@@ -66,6 +67,7 @@ func keysOf(t testing.TB, c redis.Cmdable, pattern string) []string {
 	if err != nil {
 		t.Fatalf("list keys like %s: %v", pattern, err)
 	}
+	slices.Sort(keys)
 	return keys
 }
 
