@@ -2,14 +2,14 @@ package kinds
 
 import (
 	"bytes"
-	"compress/flate"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/klauspost/compress/flate"
 
 	"orgops/dnscheck"
 	"orgops/internal/engine"
@@ -52,21 +52,14 @@ const (
 // packing compresses JSON with a dictionary, behind a byte that names the two.
 type packing struct {
 	version    byte
-	dictionary string
-	writers    sync.Pool // of *flate.Writer: each is half a megabyte
+	dictionary []byte
 }
 
 // checkPacking is that of a check that did not find the token.
 var checkPacking = newPacking(1, checkDictionary)
 
 func newPacking(version byte, dictionary string) *packing {
-	return &packing{version: version, dictionary: dictionary, writers: sync.Pool{New: func() any {
-		w, err := flate.NewWriterDict(nil, flate.DefaultCompression, []byte(dictionary))
-		if err != nil {
-			panic(err) // only of a level that does not exist
-		}
-		return w
-	}}}
+	return &packing{version: version, dictionary: []byte(dictionary)}
 }
 
 // checkDictionary is text of nearly every verdict, the most frequent last. Another one needs
@@ -110,12 +103,10 @@ func (p *packing) pack(v any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pack evidence: %w", err)
 	}
-	w := p.writers.Get().(*flate.Writer)
-	defer p.writers.Put(w)
 	packed := bytes.NewBuffer([]byte{p.version})
-	w.Reset(packed)
-	_, err = w.Write(text)
-	if err = errors.Join(err, w.Close()); err != nil {
+	// A writer of compress/flate takes ten times as long for a text as short as this: it
+	// clears half a megabyte first.
+	if err := flate.StatelessDeflate(packed, text, true, p.dictionary); err != nil {
 		return nil, fmt.Errorf("pack evidence: %w", err)
 	}
 	return packed.Bytes(), nil
@@ -125,7 +116,7 @@ func (p *packing) unpack(packed []byte, v any) error {
 	if len(packed) == 0 || packed[0] != p.version {
 		return errors.New("read evidence: unknown version: use a newer orgops")
 	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(bytes.NewReader(packed[1:]), []byte(p.dictionary)), maxUnpacked))
+	text, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(bytes.NewReader(packed[1:]), p.dictionary), maxUnpacked))
 	if err == nil {
 		err = json.Unmarshal(text, v)
 	}

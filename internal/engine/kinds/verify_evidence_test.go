@@ -219,12 +219,15 @@ func TestProofsAreSmall(t *testing.T) {
 	total := 0
 	for name, v := range proofs() {
 		d := record()
-		packed, err := kinds.PackProof(v, kinds.NewCompared(organization, d), now, nil)
+		packed, proven, err := kinds.PackProof(v, kinds.NewCompared(organization, d), now, nil)
 		if err != nil || len(packed) > kinds.MaxProof {
 			t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
 		}
 		total += len(packed)
 		e, err := kinds.ReadEvidence(packed)
+		if diff := cmp.Diff(proven, e); diff != "" {
+			t.Errorf("%s: stored is another proof than that which is returned (-want +got):\n%s", name, diff)
+		}
 		want := &kinds.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 		if err != nil || cmp.Diff(want, e.Compared) != "" || !e.Compared.Is(d) {
 			t.Errorf("%s: read back %+v, %v", name, e, err)
@@ -239,7 +242,7 @@ func TestProofsAreSmall(t *testing.T) {
 		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
 	}
 	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
-	packed, err := kinds.PackProof(proofs()["four of a provider"], kinds.NewCompared(random(64), long), now, nil)
+	packed, _, err := kinds.PackProof(proofs()["four of a provider"], kinds.NewCompared(random(64), long), now, nil)
 	if err != nil || len(packed) > kinds.MaxProof {
 		t.Fatalf("the longest record: %d bytes, %v", len(packed), err)
 	}

@@ -41,7 +41,10 @@ func formerIntent(row *engine.Row) (*verifyIntent, error) {
 	in := &verifyIntent{at: row.Intent.At}
 	err := json.Unmarshal(row.Intent.Value, in)
 	if err == nil {
-		err = in.readProof()
+		in.evidence, err = ReadEvidence(in.Proof)
+	}
+	if err == nil && in.evidence.Compared == nil {
+		err = errors.New("it has no proof")
 	}
 	if err != nil {
 		return nil, &engine.UnknownError{What: "the row's intent (" + err.Error() + ")"}
@@ -49,21 +52,10 @@ func formerIntent(row *engine.Row) (*verifyIntent, error) {
 	return in, nil
 }
 
-func (in *verifyIntent) readProof() (err error) {
-	if in.evidence, err = ReadEvidence(in.Proof); err == nil && in.evidence.Compared == nil {
-		err = errors.New("it has no proof")
-	}
-	return err
-}
-
 // newIntent returns the intent of a PATCH that a proof permits.
 func (v *verification) newIntent(d apiclient.DiscoveryDomain, flag *bool, verdict dnscheck.Verdict, span *ThinSpan) (*verifyIntent, error) {
-	in := &verifyIntent{Flag: flag}
-	var err error
-	if in.Proof, err = packProof(verdict, newCompared(v.want.OrganizationID, d), v.x.Now(), span.proof()); err != nil {
-		return nil, err
-	}
-	return in, in.readProof()
+	packed, proof, err := packProof(verdict, newCompared(v.want.OrganizationID, d), v.x.Now(), span.proof())
+	return &verifyIntent{Flag: flag, Proof: packed, evidence: proof}, err
 }
 
 func (in *verifyIntent) pack() []byte {

@@ -115,12 +115,13 @@ type voter struct {
 	MoreValues int      `json:"m,omitempty"`
 }
 
-// packProof compresses the verdict by which the record is verified. thin is nil unless the
-// proof is one.
-func packProof(v dnscheck.Verdict, c Compared, at time.Time, thin *ThinProof) ([]byte, error) {
+// packProof compresses the verdict by which the record is verified, and returns it also as
+// [ReadEvidence] reads it. thin is nil unless the proof is one.
+func packProof(v dnscheck.Verdict, c Compared, at time.Time, thin *ThinProof) (packed []byte, read Evidence, err error) {
 	e := v.Evidence()
-	return proofPacking.packCut(maxProof, func(level int) any {
-		p := newProof(e.Cut(level))
+	var p proof
+	packed, err = proofPacking.packCut(maxProof, func(level int) any {
+		p = newProof(e.Cut(level))
 		p.At, p.Organization, p.ID, p.Domain, p.Host, p.TXTSHA256 = packTime(at), c.OrganizationID, c.DiscoveryDomainID, c.Domain, c.Host, c.TXTSHA256
 		p.TXT, p.Hex = packToken(c.TXT)
 		if thin != nil {
@@ -128,6 +129,7 @@ func packProof(v dnscheck.Verdict, c Compared, at time.Time, thin *ThinProof) ([
 		}
 		return p
 	})
+	return packed, p.evidence(), err
 }
 
 const base = 36
