@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"orgops/internal/ledger"
@@ -129,16 +130,17 @@ func (p Part) numbers() []ledger.Row {
 // given back; with any other error it is unusable.
 func ParseTask(payload []byte) (Task, error) {
 	var t Task
-	if err := json.Unmarshal(payload, &t); err != nil {
-		return Task{}, fmt.Errorf("task: %w", err)
+	unknown, err := decode(payload, &t)
+	if err == nil {
+		err = t.validate()
 	}
-	if err := t.validate(); err != nil {
+	if err != nil {
 		return Task{}, fmt.Errorf("task: %w", err)
 	}
 	if t.Version > Protocol {
 		return t, &UnknownError{What: fmt.Sprintf("version %d of tasks", t.Version)}
 	}
-	return t, strict(payload, &Task{})
+	return t, unknown
 }
 
 func (t Task) validate() error {
@@ -166,20 +168,26 @@ func (p Part) validate() error {
 // error settles the row as invalid if the content is malformed, and is an [UnknownError]
 // if it has members that v has not: a newer version has written them.
 func Decode(content []byte, v any) error {
-	if err := json.Unmarshal(content, v); err != nil {
+	unknown, err := decode(content, v)
+	if err != nil {
 		return Invalid(fmt.Errorf("row: %w", err))
 	}
-	return strict(content, v)
+	return unknown
 }
 
-// strict decodes the content again and refuses unknown members.
-func strict(content []byte, v any) error {
+// decode reads JSON into the value that v points to. unknown is an [UnknownError] if it has
+// members that v has not; the others are read all the same.
+func decode(content []byte, v any) (unknown, err error) {
 	d := json.NewDecoder(bytes.NewReader(content))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return &UnknownError{What: "a member (" + err.Error() + ")"}
+	strict := d.Decode(v)
+	if _, end := d.Token(); strict == nil && errors.Is(end, io.EOF) {
+		return nil, nil
 	}
-	return nil
+	if err := json.Unmarshal(content, v); err != nil {
+		return nil, err
+	}
+	return &UnknownError{What: "a member (" + strict.Error() + ")"}, nil
 }
 
 // UnknownError says that a task or row is of a newer version. The row is given back for

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"orgops/internal/engine"
@@ -38,5 +39,34 @@ func TestTaskContent(t *testing.T) {
 	}
 	if err := engine.Decode(read.Rows[1].Content, &row); engine.Judge(err).Outcome != engine.InvalidRow {
 		t.Errorf("a damaged row: %v", err)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	for content, want := range map[string]string{
+		`{"id":"a"}`:             "",
+		` {"id":"a"} ` + "\n":    "",
+		`{"id":"a","new":1}`:     "unknown",
+		`{"id":"a"}}`:            "invalid",
+		`{"id":"a"} {"id":"b"}`:  "invalid",
+		`{"id":1,"new":1}`:       "invalid",
+		`{"id":"a"`:              "invalid",
+		`{"new":1,"id":"a"} "x"`: "invalid",
+	} {
+		var row struct {
+			ID string `json:"id"`
+		}
+		err := engine.Decode([]byte(content), &row)
+		got := ""
+		var unknown *engine.UnknownError
+		switch {
+		case errors.As(err, &unknown):
+			got = "unknown"
+		case err != nil:
+			got = "invalid"
+		}
+		if got != want || want != "invalid" && row.ID != "a" {
+			t.Errorf("%s: %q, %v, id %q; want %q", content, got, err, row.ID, want)
+		}
 	}
 }
