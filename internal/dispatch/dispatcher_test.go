@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -317,7 +318,7 @@ func (s *site) proven(id ledger.RunID, n int) {
 		s.t.Fatal(err)
 	}
 	receipt, err := s.End(ctx, seg, e.Nonce, ledger.Ends(ledger.Waiting{Stage: ledger.StageReady}, rows...)...)
-	if err != nil || receipt.Open.Ready != n {
+	if err != nil || len(receipt.Statuses) != n || slices.ContainsFunc(receipt.Statuses, func(s ledger.Status) bool { return s != ledger.RowWritten }) {
 		s.t.Fatalf("%+v, %v", receipt, err)
 	}
 }

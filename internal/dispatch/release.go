@@ -209,7 +209,7 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 	if err != nil {
 		return 0, err
 	}
-	s.learn(release.Receipt, now.Add(emptyFor(d.taken.segments())))
+	s.learn(release, now.Add(emptyFor(d.taken.segments())))
 	if len(release.Rows) == 0 { // also if the run is stopped
 		s.until[so] = now.Add(emptyFor(d.taken.segments()))
 	}

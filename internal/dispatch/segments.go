@@ -99,8 +99,8 @@ func (t taken) ordered() []*run {
 	return all
 }
 
-// learn stores a receipt's due time and counts. Sorts without a due row are not released until then.
-func (s *segment) learn(r ledger.Receipt, until time.Time) {
+// learn stores the segment's due time and counts after a release. Sorts without a due row are not released until then.
+func (s *segment) learn(r ledger.Release, until time.Time) {
 	s.due, s.open = r.Due, r.Open
 	for so, due := range [sorts]int{ready: r.Open.ReadyDue, check: r.Open.CheckDue, first: r.Open.Queued} {
 		if due == 0 {

@@ -109,7 +109,7 @@ func (d *Dispatcher) releaseOne(ctx context.Context, r *run, now time.Time) (all
 		if err != nil {
 			return all, err
 		}
-		s.learn(release.Receipt, now.Add(emptyFor(d.taken.segments())))
+		s.learn(release, now.Add(emptyFor(d.taken.segments())))
 		if release.Rows, err = d.readable(ctx, s.id, release.Rows); err != nil {
 			return all, err
 		}

@@ -93,7 +93,7 @@ func (l *Ledger) begin(ctx context.Context, seg Segment, e Execution, rows []Row
 		return err
 	}
 	for i, row := range rows {
-		begun := parseBegunRow(row, a.list(7).list(i), receipt.Now)
+		begun := parseBegunRow(row, a.list(6).list(i), receipt.Now)
 		b.Rows = append(b.Rows, begun)
 		receipt.Statuses = append(receipt.Statuses, begun.Status)
 	}

@@ -128,7 +128,11 @@ const compression = flate.BestSpeed
 // packChunk returns the checksum of the rows, each after its length, and then the same
 // compressed.
 func packChunk(rows [][]byte) ([]byte, error) {
-	var plain []byte
+	size := 0
+	for _, row := range rows {
+		size += binary.MaxVarintLen32 + len(row)
+	}
+	plain := make([]byte, 0, size)
 	for _, row := range rows {
 		plain = binary.AppendUvarint(plain, uint64(len(row)))
 		plain = append(plain, row...)

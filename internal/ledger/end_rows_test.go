@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -271,5 +272,30 @@ func TestIntendReturnsItsTime(t *testing.T) {
 	r := w.intend(seg, e, "PATCH", row)
 	if i := w.rows(seg)[row].Intent; i == nil || !i.At.Equal(r.Now) {
 		t.Errorf("intent %+v, want its time %v", i, r.Now)
+	}
+}
+
+// TestDueOfReceipt: a receipt has the earliest time at which a row is due that the call left
+// open, also if several scripts ended the rows.
+func TestDueOfReceipt(t *testing.T) {
+	const rows = 140 // more than one script ends
+	for name, first := range map[string]ledger.Row{"in the first script": 0, "in the last": rows - 1} {
+		w := newWorker(t)
+		seg := segment(w.submit(ledger.RunID(fmt.Sprint("a", first)), rows+1), 0)
+		e := w.takeRows(seg, rows+1)
+		if r := w.end(seg, e, ledger.RowEnd{Row: rows, Ending: ledger.Result{Outcome: ledger.Done}}); !r.Due.IsZero() {
+			t.Errorf("%s: due %v after a row was settled, want no time", name, r.Due)
+		}
+		var ends []ledger.RowEnd
+		for row := range ledger.Row(rows) {
+			after := 2 * time.Hour
+			if row == first {
+				after = time.Hour
+			}
+			ends = append(ends, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, After: after}})
+		}
+		if d := w.end(seg, e, ends...).Due.Sub(e.Now); d < time.Hour || d > time.Hour+time.Minute {
+			t.Errorf("%s: due in %v, want an hour", name, d)
+		}
 	}
 }

@@ -332,10 +332,10 @@ func (s *lifecycle) work(l *ledger.Ledger, n int) {
 func (s *lifecycle) settle(l *ledger.Ledger, seg ledger.Segment, r ledger.Release, leave bool) time.Time {
 	e := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: s.session}
 	rows, next := numbers(r), r.Due
-	b, err := l.Begin(s.t.Context(), seg, e, rows...)
+	_, err := l.Begin(s.t.Context(), seg, e, rows...)
 	s.expect("begin", err)
 	if err != nil || leave && s.rand.IntN(6) == 0 {
-		return b.Due // the worker is killed
+		return next // the worker is killed
 	}
 	var receipt ledger.Receipt
 	if leave && s.rand.IntN(4) == 0 {
@@ -344,7 +344,7 @@ func (s *lifecycle) settle(l *ledger.Ledger, seg ledger.Segment, r ledger.Releas
 		receipt, err = l.Settle(s.t.Context(), seg, e.Nonce, ledger.Result{Outcome: ledger.Done}, rows...)
 	}
 	s.expect(fmt.Sprintf("end %v of %s", rows, seg), err)
-	if err == nil {
+	if err == nil && !receipt.Due.IsZero() && (next.IsZero() || receipt.Due.Before(next)) {
 		next = receipt.Due
 	}
 	return next

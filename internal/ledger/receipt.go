@@ -42,14 +42,12 @@ type Receipt struct {
 	Statuses []Status
 	// Now is Redis' time of the write.
 	Now time.Time
-	// Due is when the dispatcher is to inspect the segment, as in [SegmentState].
+	// Due is when the first of the rows is due that the call left open; zero if it left none.
 	Due time.Time
 	// Stopped reports whether the run is paused, incomplete or not yet to start, and
 	// Cancelled whether it is cancelled. In both cases no new request may begin, also
 	// for a row that has an intent: only the request of that intent is finished.
 	Stopped, Cancelled bool
-	// Open counts the segment's open rows.
-	Open OpenRows
 	// Ended reports whether the run ended by this call. At most one call reports it; a
 	// dispatcher finds ended runs among [Ledger.OpenRuns].
 	Ended bool
@@ -70,10 +68,7 @@ type OpenRows struct {
 // closes the segment in the header if every row is settled. If that fails, the next
 // call for the segment or the next Sync does it.
 func (l *Ledger) receipt(ctx context.Context, seg Segment, a answer) (Receipt, error) {
-	r := Receipt{
-		Due: parseDue(a.int(2)), Now: fromMillis(a.int(3)), Stopped: a.int(4) == 1, Cancelled: a.int(5) == 1,
-		Open: parseOpenRows(a.list(6)),
-	}
+	r := Receipt{Due: parseDue(a.int(2)), Now: fromMillis(a.int(3)), Stopped: a.int(4) == 1, Cancelled: a.int(5) == 1}
 	if a.int(1) == 0 {
 		return r, nil
 	}
@@ -98,6 +93,9 @@ const scriptRows = 128
 func (r *Receipt) add(later Receipt) {
 	later.Statuses = append(r.Statuses, later.Statuses...)
 	later.Ended = r.Ended || later.Ended
+	if later.Due.IsZero() || !r.Due.IsZero() && r.Due.Before(later.Due) {
+		later.Due = r.Due
+	}
 	*r = later
 }
 
@@ -140,7 +138,7 @@ func (l *Ledger) writePart(ctx context.Context, s *redis.Script, seg Segment, ar
 		return Receipt{}, err
 	}
 	r, err := l.receipt(ctx, seg, a)
-	for _, status := range a.list(7).texts() {
+	for _, status := range a.list(6).texts() {
 		r.Statuses = append(r.Statuses, Status(status))
 	}
 	return r, err

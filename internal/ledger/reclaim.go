@@ -88,7 +88,7 @@ func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead ...SessionID) (n
 		if err != nil {
 			return n, r, fmt.Errorf("segment %s: reclaim: %w", seg, err)
 		}
-		n, from = n+int(a.list(7).int(0)), int(a.list(7).int(1))
+		n, from = n+int(a.list(6).int(0)), int(a.list(6).int(1))
 		one, err := l.receipt(ctx, seg, a)
 		r.add(one)
 		if err != nil {

@@ -54,8 +54,11 @@ type Quota struct {
 type Release struct {
 	Token Token
 	Rows  []ReleasedRow
-	// Receipt describes the segment after the release. It has no statuses.
+	// Receipt has no statuses. Its Due is when the dispatcher is to inspect the segment, as
+	// in [SegmentState].
 	Receipt
+	// Open counts the segment's open rows after the release.
+	Open OpenRows
 }
 
 // ReleasedRow is a released row with its content.
@@ -97,11 +100,11 @@ func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, er
 	if err != nil {
 		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
 	}
-	r := Release{Token: token}
+	r := Release{Token: token, Open: parseOpenRows(a.list(7))}
 	if r.Receipt, err = l.receipt(ctx, seg, a); err != nil {
 		return Release{}, err
 	}
-	if r.Rows, err = releasedRows(a.list(7)); err != nil {
+	if r.Rows, err = releasedRows(a.list(6)); err != nil {
 		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
 	}
 	return r, nil

@@ -64,8 +64,8 @@ var (
 	stageScript    = segmentScript("stage")
 	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
-	applyScript    = segmentScript("apply")
-	releaseScript  = segmentScript("release")
+	applyScript    = segmentScript("apply", "report")
+	releaseScript  = segmentScript("release", "report")
 	beginScript    = segmentScript("begin")
 	endScript      = segmentScript("end")
 	giveBackScript = segmentScript("give_back")
@@ -94,11 +94,15 @@ func headerScript(name string) *redis.Script {
 	return newScript("header_"+name, source("clock")+source("header"))
 }
 
-func segmentScript(name string) *redis.Script {
+func segmentScript(name string, shared ...string) *redis.Script {
 	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes, identity_half = %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
 		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes, identityHalf)
-	return newScript("segment_"+name, source("clock")+limits+source("segment"))
+	text := source("clock") + limits + source("segment")
+	for _, name := range shared {
+		text += source(name)
+	}
+	return newScript("segment_"+name, text)
 }
 
 func tenantScript(name string) *redis.Script {
@@ -114,6 +118,9 @@ func sessionsScriptOf(name string) *redis.Script {
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
 var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "tenant_overdue", "sessions_dead", "sessions_list"}
 
+// writeOnce are scripts that write one thing of each row, which cannot stay half-done.
+var writeOnce = []string{"segment_intend"}
+
 // newScript returns the script of that name behind the text that it shares with others. It
 // writes nothing unless the user may run all of its commands: Redis undoes nothing of a
 // script that fails at a later command, and a right that is withdrawn while rows are
@@ -121,7 +128,7 @@ var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segmen
 // the embedded Redis have no function for that.
 func newScript(name, shared string) *redis.Script {
 	text := shared + source(name)
-	if slices.Contains(readOnly, name) {
+	if slices.Contains(slices.Concat(readOnly, writeOnce), name) {
 		return redis.NewScript(text)
 	}
 	quoted := "'" + strings.Join(commandsOf(text), "', '") + "'"
@@ -135,7 +142,9 @@ end
 }
 
 // Commands returns the commands by which rows are released, begun and settled.
-func Commands() []string { return commandsOf(source("clock") + source("segment")) }
+func Commands() []string {
+	return commandsOf(source("clock") + source("segment") + source("report"))
+}
 
 // commandsOf returns the commands that the text of a script calls.
 func commandsOf(text string) (names []string) {

@@ -38,12 +38,12 @@ func parseDue(ms int64) time.Time {
 }
 
 func parseSegmentState(seg Segment, a answer) (SegmentState, error) {
-	head := a.hash(7)
+	head := a.hash(6)
 	read := numbers{hash: head}
 	s := SegmentState{
 		Segment: seg, Due: parseDue(a.int(2)),
 		Rows: int(read.int("rows")), Settled: int(read.int("settled")),
-		Open: parseOpenRows(a.list(6)),
+		Open: parseOpenRows(a.list(7)),
 	}
 	counts, err := countsOf(head)
 	if err = errors.Join(err, read.err); err != nil {

@@ -39,7 +39,7 @@ func (s *simulation) ending() ledger.Ending {
 	return ledger.GiveBack{After: after, Note: []string{"", "a;b,1:2"}[s.rand.IntN(2)]}
 }
 
-// receipt compares what a receipt reports of a segment with the model.
+// receipt compares what a receipt and a release report of a segment with the model.
 func (s *simulation) receipt() {
 	seg, m := s.pick()
 	var rows []ledger.Row
@@ -51,8 +51,14 @@ func (s *simulation) receipt() {
 		s.fail("withdraw: %v", err)
 		return
 	}
-	s.note("receipt of segment %d: %+v", seg.Number, r)
-	have, open := r.Open, m.report(s.model.now)
+	released, err := s.Release(s.t.Context(), seg, ledger.Quota{})
+	if err != nil || len(released.Rows) > 0 {
+		s.fail("release none: %v, %v", numbers(released), err)
+		return
+	}
+	s.model.lapse(m)
+	s.note("receipt of segment %d: %+v, open %+v", seg.Number, r, released.Open)
+	have, open := released.Open, m.report(s.model.now)
 	if m.control.cancelled { // releases that the cancel has ended remain until they lapse
 		have.Released, open.Released = 0, 0
 	}

@@ -133,6 +133,8 @@ end
 
 local function intended(row) return redis.call('HEXISTS', intents, row) == 1 end
 
+local earliest = -1 -- when the first of the rows that this script left open is due, in ms
+
 -- leave leaves a row open that was released or in progress, with the value v, due at that
 -- time. If the run is cancelled it settles the row, unless it has an intent, and returns
 -- 'cancelled'.
@@ -154,6 +156,7 @@ local function leave(row, execution, flags, v, due)
     set = intent and intended_check or check
   end
   redis.call('ZADD', set, text(due), row)
+  if earliest < 0 or due < earliest then earliest = due end
   return 'written'
 end
 
@@ -177,62 +180,13 @@ local function stopped(flags, before, t)
   return has(flags, 'p') or has(flags, 'i') or tonumber(before or '0') > t
 end
 
--- score returns the score at a place of a sorted set, or nil: 0 is the lowest, -1 the
--- highest.
-local function score(set, place)
-  local entry = redis.call('ZRANGE', set, place, place, 'WITHSCORES')
-  return tonumber(entry[2])
-end
-
--- report returns the answer of a script: {'ok', 1 if every row is settled, due, now, 1 if
--- the segment is stopped, 1 if it is cancelled, phases, values}.
---
--- due is the time in ms at which the segment is to be inspected next: 0 for now, -1 if
--- nothing becomes due by itself. A segment with rows in progress is inspected every five
--- seconds, since their session may have died. phases are numbers of rows: queued,
--- waiting at check, due of these, waiting at ready, due of these, released, running, and
--- never begun but due later.
-local function report(t, answers)
-  local h = redis.call('HMGET', head, 'rows', 'next', 'settled', 'flags', 'not_before', 'v')
-  local all, done, before = tonumber(h[1]), tonumber(h[3] or '0'), tonumber(h[5] or '0')
-  local stop = stopped(h[4], before, t)
-  local due = -1
-  local function earlier(at)
-    if due < 0 or at < due then due = at end
-  end
-  -- inspect counts the rows of a set, which are due after ms, or limit ms ahead since
-  -- Redis' clock was: then they are due now.
-  local function inspect(set, after, limit)
-    local lowest = score(set, 0)
-    if not lowest then return 0 end
-    earlier(score(set, -1) > t + limit and 0 or lowest + after)
-    return redis.call('ZCARD', set)
-  end
-  -- waiting counts the rows of a set of waiting rows, and those that are due.
-  local function waiting(set, releasable)
-    if not releasable then return redis.call('ZCARD', set), 0 end
-    local n = inspect(set, 0, ahead_ms)
-    if n == 0 then return 0, 0 end
-    return n, redis.call('ZCOUNT', set, '-inf', text(t))
-  end
-
-  local nr, nb = inspect(released, release_ms, release_ms), inspect(running, execution_ms, execution_ms)
-  if nb > 0 then earlier(t + inspect_ms) end
-  if not stop then inspect(first, 0, due_ms) end
-  local later = redis.call('ZCOUNT', first, '(' .. text(t), text(t + due_ms))
-  local nc, dc = waiting(check, not stop)
-  local ic, idc = waiting(intended_check, true)
-  local ny, dy = waiting(ready, not stop)
-  local iy, idy = waiting(intended_ready, true)
-  if not stop and tonumber(h[2]) < all then due = 0 end
-  if before > t then earlier(before) end
-  if not h[6] or done >= all then due = -1 end
-
-  local queued = math.max(all - done - nc - ic - ny - iy - nr - nb - later, 0)
-  return {
-    'ok', done >= all and 1 or 0, due, t, stop and 1 or 0, has(h[4], 'c') and 1 or 0,
-    {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, later}, answers,
-  }
+-- receipt returns the answer of a script: {'ok', 1 if every row is settled, due, now, 1 if
+-- the segment is stopped, 1 if it is cancelled, answers}. due is when the first of the rows
+-- is due that the script left open, in ms; -1 if it left none.
+local function receipt(t, answers)
+  local h = redis.call('HMGET', head, 'rows', 'settled', 'flags', 'not_before')
+  local closed = tonumber(h[2] or '0') >= tonumber(h[1])
+  return {'ok', closed and 1 or 0, earliest, t, stopped(h[3], h[4], t) and 1 or 0, has(h[3], 'c') and 1 or 0, answers}
 end
 
 -- rest returns the arguments from i on.

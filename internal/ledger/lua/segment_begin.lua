@@ -28,4 +28,4 @@ end
 
 local answers = {}
 for i, row in ipairs(rest(4)) do answers[i] = begin(row) end
-return report(t, answers)
+return receipt(t, answers)

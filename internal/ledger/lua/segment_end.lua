@@ -33,4 +33,4 @@ end
 allowWrites()
 local statuses = {}
 for i = 2, #ARGV, 7 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 6)) end
-return report(t, statuses)
+return receipt(t, statuses)

@@ -15,4 +15,4 @@ end
 allowWrites()
 local statuses = {}
 for i, row in ipairs(rest(2)) do statuses[i] = back(row) end
-return report(t, statuses)
+return receipt(t, statuses)

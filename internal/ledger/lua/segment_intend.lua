@@ -29,4 +29,4 @@ end
 
 local statuses = {}
 for i, row in ipairs(rest(3)) do statuses[i] = intend(row) end
-return report(t, statuses)
+return receipt(t, statuses)

@@ -15,4 +15,4 @@ for _, row in ipairs(rows) do
     n = n + 1
   end
 end
-return report(t, {n, #rows == most and from + most - n or -1})
+return receipt(t, {n, #rows == most and from + most - n or -1})

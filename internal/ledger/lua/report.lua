@@ -1,0 +1,58 @@
+-- Follows segment.lua in the scripts that tell a dispatcher about the segment.
+
+-- score returns the score at a place of a sorted set, or nil: 0 is the lowest, -1 the
+-- highest.
+local function score(set, place)
+  local entry = redis.call('ZRANGE', set, place, place, 'WITHSCORES')
+  return tonumber(entry[2])
+end
+
+-- report returns a receipt with the phases of the open rows behind it.
+--
+-- due is the time in ms at which the segment is to be inspected next: 0 for now, -1 if
+-- nothing becomes due by itself. A segment with rows in progress is inspected every five
+-- seconds, since their session may have died. phases are numbers of rows: queued,
+-- waiting at check, due of these, waiting at ready, due of these, released, running, and
+-- never begun but due later.
+local function report(t, answers)
+  local h = redis.call('HMGET', head, 'rows', 'next', 'settled', 'flags', 'not_before', 'v')
+  local all, done, before = tonumber(h[1]), tonumber(h[3] or '0'), tonumber(h[5] or '0')
+  local stop = stopped(h[4], before, t)
+  local due = -1
+  local function earlier(at)
+    if due < 0 or at < due then due = at end
+  end
+  -- inspect counts the rows of a set, which are due after ms, or limit ms ahead since
+  -- Redis' clock was: then they are due now.
+  local function inspect(set, after, limit)
+    local lowest = score(set, 0)
+    if not lowest then return 0 end
+    earlier(score(set, -1) > t + limit and 0 or lowest + after)
+    return redis.call('ZCARD', set)
+  end
+  -- waiting counts the rows of a set of waiting rows, and those that are due.
+  local function waiting(set, releasable)
+    if not releasable then return redis.call('ZCARD', set), 0 end
+    local n = inspect(set, 0, ahead_ms)
+    if n == 0 then return 0, 0 end
+    return n, redis.call('ZCOUNT', set, '-inf', text(t))
+  end
+
+  local nr, nb = inspect(released, release_ms, release_ms), inspect(running, execution_ms, execution_ms)
+  if nb > 0 then earlier(t + inspect_ms) end
+  if not stop then inspect(first, 0, due_ms) end
+  local later = redis.call('ZCOUNT', first, '(' .. text(t), text(t + due_ms))
+  local nc, dc = waiting(check, not stop)
+  local ic, idc = waiting(intended_check, true)
+  local ny, dy = waiting(ready, not stop)
+  local iy, idy = waiting(intended_ready, true)
+  if not stop and tonumber(h[2]) < all then due = 0 end
+  if before > t then earlier(before) end
+  if not h[6] or done >= all then due = -1 end
+
+  local answer = receipt(t, answers)
+  answer[3] = due
+  local queued = math.max(all - done - nc - ic - ny - iy - nr - nb - later, 0)
+  answer[8] = {queued, nc + ic, dc + idc, ny + iy, dy + idy, nr, nb, later}
+  return answer
+end
