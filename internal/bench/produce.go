@@ -67,6 +67,7 @@ func inputOf(of, name string, rows io.Reader) intake.Input {
 
 // submit submits the rows of that kind as the enqueue command does, and returns their number.
 func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n int64, err error) {
+	defer intake.LimitMemory()()
 	const connections = 40 // as cmd/enqueue has them
 	rdb, err := redisconn.ForProducer(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: connections})
 	if err != nil {
