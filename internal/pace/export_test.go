@@ -1,6 +1,6 @@
 package pace
 
-// For the test that holds gcra.go and lua/gcra.lua together.
+// For the test that holds lua/gcra.lua to the same arithmetic in Go.
 
 type GCRA = gcra
 
@@ -8,10 +8,34 @@ func NewGCRA(rate Rate, burst int) GCRA { return newGCRA(rate, burst) }
 
 func RawGCRA(interval, burst int64) GCRA { return gcra{interval: interval, burst: burst} }
 
-func (g gcra) Interval() int64                        { return g.interval }
-func (g gcra) Burst() int64                           { return g.burst }
-func (g gcra) Take(now, tat int64) (next, wait int64) { return g.take(now, tat) }
-func (g gcra) Refund(tat int64) int64                 { return g.refund(tat) }
-func (g gcra) Drain(until, tat int64) int64           { return g.drain(until, tat) }
-func (g gcra) Bound(due, meant, tat int64) int64      { return g.bound(due, meant, tat) }
-func Lua() string                                     { return gcraLua }
+func (g gcra) Interval() int64 { return g.interval }
+func (g gcra) Burst() int64    { return g.burst }
+func Lua() string              { return gcraLua }
+
+// Take asks for a permit at now. It returns the tat to store, or, unchanged, the
+// one given and how long to wait before there can be a permit.
+func (g gcra) Take(now, tat int64) (next, wait int64) {
+	next = max(now, tat) + g.interval
+	if wait = next - g.burst*g.interval - now; wait > 0 {
+		return tat, wait
+	}
+	return next, 0
+}
+
+// Refund takes a permit back that was not used.
+func (g gcra) Refund(tat int64) int64 { return tat - g.interval }
+
+// Bound returns tat, which a clock that has stepped back may have left too far ahead,
+// but at most an empty bucket's at due, the present or the end of a pause. meant is how
+// far ahead of due its writer set it: with other settings that may be further. Without a
+// step Bound changes nothing, so that workers with different settings, of which one
+// waits for permits of the other, take no more together than without it.
+func (g gcra) Bound(due, meant, tat int64) int64 {
+	return min(tat, due+max(g.burst*g.interval, meant))
+}
+
+// Drain empties the bucket so that its first permit is at until, and the others
+// follow one by one.
+func (g gcra) Drain(until, tat int64) int64 {
+	return max(tat, until+(g.burst-1)*g.interval)
+}
