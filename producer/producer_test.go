@@ -185,9 +185,9 @@ func TestSubmitAtOnce(t *testing.T) {
 	if err != nil || len(entries) != n {
 		t.Errorf("%d single rows, %v, want %d", len(entries), err, n)
 	}
-	due, err := l.TakeDue(t.Context(), 2*n, "default")
-	if err != nil || len(due[0].Segments) != n {
-		t.Errorf("%d segments are due, %v, want %d", len(due[0].Segments), err, n)
+	due, err := l.TakeDue(t.Context(), "default", 2*n)
+	if err != nil || len(due.Segments) != n {
+		t.Errorf("%d segments are due, %v, want %d", len(due.Segments), err, n)
 	}
 	all, err := runs.New(rdb).List(t.Context())
 	if err != nil || slices.ContainsFunc(all, func(r runs.Run) bool { return strings.HasPrefix(r.ID, "row-") }) {

@@ -88,7 +88,7 @@ func (e executed) request(ctx context.Context, core *ledger.Ledger, seg ledger.S
 func (e executed) settle(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, item int64, outcome, detail string) error {
 	result := ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}
 	if nonce, ok := e[e.key(string(seg.Run), item)]; ok {
-		return effective(core.End(ctx, seg, nonce, ledger.RowEnd{Row: ledger.Row(item), Ending: result, Withdraw: true}))
+		return effective(core.End(ctx, seg, nonce, ledger.RowEnd{Row: ledger.Row(item), Ending: result}))
 	}
 	return effective(core.Dismiss(ctx, seg, result, ledger.Row(item)))
 }

@@ -96,7 +96,7 @@ func TestReturnSegments(t *testing.T) {
 	}
 	time.Sleep(1100 * time.Millisecond) // until the older one renews its lease
 	round(t, older)
-	if due, err := s.TakeDue(t.Context(), 10, tenant); err != nil || len(due[0].Segments) != 1 {
+	if due, err := s.TakeDue(t.Context(), tenant, 10); err != nil || len(due.Segments) != 1 {
 		t.Errorf("due %v, %v", due, err)
 	}
 }

@@ -40,8 +40,8 @@ func (m *mortal) step(call func()) {
 	}
 }
 
-func (m *mortal) TakeDue(ctx context.Context, n int, tenants ...ledger.Tenant) (due []ledger.DueSegments, err error) {
-	m.step(func() { due, err = m.Ledger.TakeDue(ctx, n, tenants...) })
+func (m *mortal) TakeDue(ctx context.Context, t ledger.Tenant, n int) (due ledger.DueSegments, err error) {
+	m.step(func() { due, err = m.Ledger.TakeDue(ctx, t, n) })
 	return due, err
 }
 

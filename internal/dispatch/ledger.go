@@ -10,7 +10,7 @@ import (
 type Ledger interface {
 	Get(ctx context.Context, run ledger.RunID) (ledger.Run, error)
 	Sessions(ctx context.Context) ([]ledger.Session, error)
-	TakeDue(ctx context.Context, n int, tenants ...ledger.Tenant) ([]ledger.DueSegments, error)
+	TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueSegments, error)
 	Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) error
 	Release(ctx context.Context, seg ledger.Segment, q ledger.Quota) (ledger.Release, error)
 	GiveBack(ctx context.Context, seg ledger.Segment, t ledger.Token, rows ...ledger.Row) (ledger.Receipt, error)

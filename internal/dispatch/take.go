@@ -16,12 +16,11 @@ const takePage = 500
 // late would be served late.
 func (d *Dispatcher) take(ctx context.Context, now time.Time) error {
 	for {
-		all, err := d.cfg.Ledger.TakeDue(ctx, takePage, d.cfg.Tenant)
+		due, err := d.cfg.Ledger.TakeDue(ctx, d.cfg.Tenant, takePage)
 		if err != nil { // segments may be lost with the answer: the next round rebuilds
 			d.upkeepAt = time.Time{}
 			return err
 		}
-		due := all[0]
 		for _, seg := range due.Segments {
 			if err := d.add(ctx, seg, now); err != nil {
 				d.upkeepAt = time.Time{} // the segments after it are lost too

@@ -72,7 +72,7 @@ func TestAudit(t *testing.T) {
 	}
 	f.losing = false
 	s.audit(e)
-	if due, err := s.TakeDue(t.Context(), 1, tenant); err != nil || len(due[0].Segments) != 1 {
+	if due, err := s.TakeDue(t.Context(), tenant, 1); err != nil || len(due.Segments) != 1 {
 		t.Errorf("due %+v, %v, want the segment", due, err)
 	}
 	s.drain(e)

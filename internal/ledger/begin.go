@@ -69,7 +69,7 @@ type Intent struct {
 // release, however often the row is delivered: with the same nonce it may be
 // repeated. Only admitted rows may be worked on, and each later write carries the nonce.
 func (l *Ledger) Begin(ctx context.Context, seg Segment, e Execution, rows ...Row) (b Begun, err error) {
-	err = firstError(e.Token.Validate(), e.Nonce.Validate(), e.Session.Validate(), checkRows(rows))
+	err = cmp.Or(e.Token.Validate(), e.Nonce.Validate(), e.Session.Validate(), checkRows(rows))
 	for part := range slices.Chunk(rows, scriptRows) {
 		if err == nil {
 			err = l.begin(ctx, seg, e, part, &b)
@@ -145,7 +145,7 @@ func parseCheckpoint(stored string, now time.Time) (Checkpoint, error) {
 	ms, err2 := strconv.ParseInt(parts[3], 10, 64)
 	size, err3 := strconv.Atoi(cmp.Or(parts[4], "0"))
 	rest := stored[len(parts[0]):]
-	if err = firstError(err, err2, err3); err != nil || size > len(rest) {
+	if err = cmp.Or(err, err2, err3); err != nil || size > len(rest) {
 		return Checkpoint{}, fmt.Errorf("stored checkpoint %s: %w", quoted(stored), err)
 	}
 	c := Checkpoint{Stage: stageOf(parts[1]), Attempts: attempts, FirstBegun: notAfter(fromMillis(ms), now), Note: rest[:size]}
@@ -173,13 +173,4 @@ func notAfter(t, now time.Time) time.Time {
 		return now
 	}
 	return t
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (l *Ledger) delete(ctx context.Context, run Run, stagedAt string) (deleted 
 	}
 	read := numbers{hash: a.hash(1)}
 	run.Reserved, run.Segments = int(read.int("reserved")), int(read.int("segments"))
-	err = firstError(read.err, checkSegments("reserved", run.Reserved), checkSegments("segments", run.Segments))
+	err = cmp.Or(read.err, checkSegments("reserved", run.Reserved), checkSegments("segments", run.Segments))
 	if err != nil {
 		return false, fmt.Errorf("stored header: %w", err)
 	}
@@ -227,7 +228,7 @@ func parseDiscarded(t Tenant, entry, value string) (discarded, error) {
 	d := discarded{segments: int(read.int("segments")), at: read.time("time")}
 	var err error
 	if d.run, err = listed(t, entry); err == nil {
-		err = firstError(read.err, checkSegments("segments", d.segments))
+		err = cmp.Or(read.err, checkSegments("segments", d.segments))
 	}
 	return d, err
 }

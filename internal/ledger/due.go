@@ -44,7 +44,6 @@ func (l *Ledger) Hint(ctx context.Context, t Tenant, hints ...Hint) error {
 
 // DueSegments are the segments of a tenant to inspect now.
 type DueSegments struct {
-	Tenant   Tenant
 	Segments []Segment // the longest due first
 	// Next is when another one is due; zero if there is none.
 	Next time.Time
@@ -52,38 +51,29 @@ type DueSegments struct {
 	Now time.Time
 }
 
-// TakeDue takes up to n segments of each tenant that are due for inspection out of the
-// index. It takes one round trip; on a Cluster, one for each node, at the same time. For
-// the segments the dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and stores
-// the due time of the release with [Ledger.Hint]. If some tenants fail it returns the
-// others and an error; the next [Ledger.Rebuild] restores entries taken with an answer
-// that was lost.
-func (l *Ledger) TakeDue(ctx context.Context, n int, tenants ...Tenant) ([]DueSegments, error) {
-	answers, err := l.onTenants(ctx, takeScript, tenants, n)
-	if err != nil {
-		return nil, fmt.Errorf("take due segments: %w", err)
+// TakeDue takes up to n segments of a tenant that are due for inspection out of the index.
+// For the segments the dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release], and stores
+// the due time of the release with [Ledger.Hint]. If entries of the index are no segments it
+// returns the others and an error; the next [Ledger.Rebuild] restores entries taken with an
+// answer that was lost.
+func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments, err error) {
+	if err := t.Validate(); err != nil {
+		return due, err
 	}
-	var all []DueSegments
-	var failed error
-	for i, t := range tenants {
-		values, err := answers[i].Slice()
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("take due segments of %s: %w", t, err))
+	a, err := l.onTenant(ctx, takeScript, t, n)
+	if err != nil {
+		return due, fmt.Errorf("take due segments of %s: %w", t, err)
+	}
+	due.Next, due.Now = parseDue(a.int(2)), fromMillis(a.int(3))
+	for _, text := range a.list(1).texts() {
+		seg, malformed := ParseSegment(text)
+		if malformed != nil {
+			err = errors.Join(err, fmt.Errorf("take due segments of %s: %w", t, malformed))
 			continue
 		}
-		a := answer(values)
-		due := DueSegments{Tenant: t, Next: parseDue(a.int(2)), Now: fromMillis(a.int(3))}
-		for _, text := range a.list(1).texts() {
-			seg, err := ParseSegment(text)
-			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("take due segments of %s: %w", t, err))
-				continue
-			}
-			due.Segments = append(due.Segments, seg)
-		}
-		all = append(all, due)
+		due.Segments = append(due.Segments, seg)
 	}
-	return all, failed
+	return due, err
 }
 
 // onTenants runs a script for each tenant in one pipeline. A Redis that does not have the

@@ -47,7 +47,7 @@ func TestEndEachRowInItsOwnWay(t *testing.T) {
 	r := w.end(seg, e,
 		ledger.RowEnd{Row: 0, Ending: ledger.Result{Outcome: "refused", Detail: "why"}},
 		ledger.RowEnd{Row: 1, Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")}},
-		ledger.RowEnd{Row: 2, Ending: ledger.Waiting{Stage: ledger.StageCheck}, Withdraw: true},
+		ledger.RowEnd{Row: 2, Ending: ledger.Waiting{Stage: ledger.StageCheck}},
 		ledger.RowEnd{Row: 3, Ending: ledger.GiveBack{Note: "kind is unknown"}},
 		ledger.RowEnd{Row: 4, Ending: ledger.GiveBack{After: time.Hour}},
 		ledger.RowEnd{Row: 5, Ending: ledger.GiveBack{}}, // not in progress
@@ -68,7 +68,7 @@ func TestEndEachRowInItsOwnWay(t *testing.T) {
 		later    bool
 	}{
 		{row: 1, stage: ledger.StageReady, attempts: 1, memo: "memo", intent: true},
-		{row: 2, stage: ledger.StageCheck},
+		{row: 2, stage: ledger.StageCheck, intent: true},
 		{row: 3, stage: ledger.StageCheck, note: "kind is unknown", intent: true},
 		{row: 4, stage: ledger.StageCheck, later: true},
 	} {
@@ -87,9 +87,9 @@ func TestGiveBackKeepsTheCheckpoint(t *testing.T) {
 	e := w.takeRows(seg, 1)
 	w.end(seg, e, ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")}})
 	first := w.rows(seg)[0].Checkpoint
-	released := w.release(seg, all)
-	if r := released.Rows[0]; r.Stage != ledger.StageReady || r.First {
-		t.Errorf("released %+v, want a row at stage ready", r)
+	released := w.release(seg, ledger.Quota{Ready: 1})
+	if len(released.Rows) != 1 {
+		t.Fatalf("released %+v, want a row at stage ready", released.Rows)
 	}
 	w.end(seg, w.begin(seg, released.Token, 0), ledger.RowEnd{Ending: ledger.GiveBack{Note: "stopping"}})
 	again := w.rows(seg)[0].Checkpoint
@@ -184,9 +184,9 @@ func TestRepeatedGiveBack(t *testing.T) {
 		}
 		want(t, receipt, status)
 	}
-	again := w.release(seg, all)
-	if !again.Rows[0].First {
-		t.Error("the row was never begun")
+	again := w.release(seg, ledger.Quota{First: 1})
+	if len(again.Rows) != 1 {
+		t.Fatal("the row was never begun")
 	}
 	w.settle(seg, w.begin(seg, again.Token, 0), 0)
 }

@@ -8,7 +8,7 @@ import (
 var (
 	// ErrNotFound says that a run or segment does not exist, or that another run has
 	// its id by now.
-	ErrNotFound error = notFound{}
+	ErrNotFound = errors.New("no such run")
 	// ErrStaged says that the operation needs a committed run.
 	ErrStaged = errors.New("the run is staged: commit or delete it")
 	// ErrOpen says that the operation needs a run that has ended.
@@ -27,13 +27,6 @@ var (
 	errNoScan = errors.New("the run has no scan")
 	errScan   = errors.New("the rows of the run are found by its scan")
 )
-
-type notFound struct{}
-
-func (notFound) Error() string { return "no such run" }
-
-// NotFound returns true. Packages that do not import this one recognize the error by it.
-func (notFound) NotFound() bool { return true }
 
 // isNotFound reports whether the error is [ErrNotFound].
 func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
@@ -54,9 +47,6 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("run %s exists with another %s (stored: %s, given: %s): choose another id",
 		e.Run, e.Member, quoted(e.Have), quoted(e.Want))
 }
-
-// Mismatch returns true. Packages that do not import this one recognize the error by it.
-func (e *MismatchError) Mismatch() bool { return true }
 
 // isMismatch reports whether the error is a [MismatchError].
 func isMismatch(err error) bool {

@@ -20,9 +20,9 @@ func Example() {
 	ctx, l := context.Background(), ledger.New(rdb)
 
 	succeed(produce(ctx, l))
-	due, err := l.TakeDue(ctx, 10, "acme")
+	due, err := l.TakeDue(ctx, "acme", 10)
 	succeed(err)
-	for _, seg := range due[0].Segments {
+	for _, seg := range due.Segments {
 		release, err := l.Release(ctx, seg, ledger.Quota{First: 100})
 		succeed(err)
 		for _, row := range release.Rows {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -20,8 +21,6 @@ type Ending interface {
 type RowEnd struct {
 	Row    Row
 	Ending Ending
-	// Withdraw takes the row's intent away: it is known that no request is under way.
-	Withdraw bool
 }
 
 // Ends returns the same ending for each of the rows.
@@ -69,7 +68,7 @@ const maxNote = 200
 func (l *Ledger) End(ctx context.Context, seg Segment, n Nonce, ends ...RowEnd) (Receipt, error) {
 	err := n.Validate()
 	for _, e := range ends {
-		err = firstError(err, e.validate())
+		err = cmp.Or(err, e.validate())
 	}
 	if err != nil {
 		return Receipt{}, fmt.Errorf("segment %s: end: %w", seg, err)
@@ -108,7 +107,7 @@ func endArgs(ends []RowEnd) iter.Seq[[]any] {
 				}
 				args, rows, bytes = nil, 0, 0
 			}
-			args = append(append(args, int(e.Row), flag(e.Withdraw)), ending[:]...)
+			args = append(append(args, int(e.Row)), ending[:]...)
 			rows, bytes = rows+1, bytes+size
 		}
 		if rows > 0 {

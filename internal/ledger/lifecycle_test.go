@@ -308,13 +308,9 @@ func (s *lifecycle) execute(l *ledger.Ledger) { s.work(l, 3) }
 
 // work executes up to n rows of each segment that is due, and leaves some of them open.
 func (s *lifecycle) work(l *ledger.Ledger, n int) {
-	all, err := l.TakeDue(s.t.Context(), 100, tenant)
-	s.expect(fmt.Sprintf("take %v", all), err)
-	var due []ledger.Segment
-	for _, of := range all {
-		due = append(due, of.Segments...)
-	}
-	for _, seg := range due {
+	due, err := l.TakeDue(s.t.Context(), tenant, 100)
+	s.expect(fmt.Sprintf("take %v", due), err)
+	for _, seg := range due.Segments {
 		r, err := l.Release(s.t.Context(), seg, ledger.Quota{First: n, Check: n, Ready: n})
 		s.expect(fmt.Sprintf("release %v of %s", numbers(r), seg), err)
 		if s.deleted[seg.Incarnation] && len(r.Rows) > 0 {

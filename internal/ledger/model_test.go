@@ -325,9 +325,6 @@ func (s *modelSegment) end(n ledger.Nonce, e ledger.RowEnd, now time.Duration) l
 	if r == nil {
 		return status
 	}
-	if e.Withdraw {
-		r.intent = ""
-	}
 	switch ending := e.Ending.(type) {
 	case ledger.Result:
 		r.settle(ending.Outcome, ending.Detail)

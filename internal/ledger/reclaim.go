@@ -15,8 +15,6 @@ type Reclaimed struct {
 	Segment Segment
 	// Rows is the number of rows that are due again.
 	Rows int
-	// Receipt has no statuses.
-	Receipt Receipt
 }
 
 // ReclaimDead makes due the rows of the segments that dead sessions execute. It returns
@@ -43,9 +41,9 @@ func (l *Ledger) ReclaimDead(ctx context.Context, segs ...Segment) (all []Reclai
 		if len(of) == 0 {
 			continue
 		}
-		n, receipt, err := l.Reclaim(ctx, seg, of...)
+		n, _, err := l.Reclaim(ctx, seg, of...)
 		if n > 0 {
-			all = append(all, Reclaimed{Segment: seg, Rows: n, Receipt: receipt})
+			all = append(all, Reclaimed{Segment: seg, Rows: n})
 		}
 		if err != nil && !isNotFound(err) {
 			failed = errors.Join(failed, err)

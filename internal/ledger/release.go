@@ -63,10 +63,7 @@ type Release struct {
 
 // ReleasedRow is a released row with its content.
 type ReleasedRow struct {
-	Row Row
-	// Stage is the stage of the row, and First reports whether it was never begun.
-	Stage   Stage
-	First   bool
+	Row     Row
 	Content []byte
 	// Err says why the content cannot be read; nil if it can.
 	Err error
@@ -117,18 +114,12 @@ func releasedRows(a answer) ([]ReleasedRow, error) {
 		return nil, err
 	}
 	var released []ReleasedRow
-	for flat := a.list(0); len(flat) >= 2; flat = flat[2:] {
-		row, err := strconv.Atoi(flat.text(0))
+	for _, number := range a.list(0).texts() {
+		row, err := strconv.Atoi(number)
 		if err != nil {
 			return nil, fmt.Errorf("number of a row: %w", err)
 		}
-		r := ReleasedRow{Row: Row(row), Stage: StageCheck}
-		switch flat.text(1) {
-		case "f":
-			r.First = true
-		case "r":
-			r.Stage = StageReady
-		}
+		r := ReleasedRow{Row: Row(row)}
 		r.Content, r.Err = content.row(r.Row)
 		released = append(released, r)
 	}

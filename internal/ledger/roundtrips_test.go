@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -46,40 +45,22 @@ func counted(t *testing.T) (*ledger.Ledger, *roundTrips) {
 	return ledger.New(rdb), c
 }
 
-func TestTakeDueOfManyTenants(t *testing.T) {
-	w := newWorker(t)
-	var tenants []ledger.Tenant
-	for n := range 30 {
-		w.tenant = ledger.Tenant(fmt.Sprintf("tenant-%d", n))
-		tenants = append(tenants, w.tenant)
-		if n%2 == 0 {
-			w.submit(ledger.RunID(w.tenant), 3)
-		}
-	}
+func TestTakeDueOfATenantWithoutRuns(t *testing.T) {
+	newWorker(t)
 	l, trips := counted(t)
-	if err := w.rdb.ScriptFlush(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	for i, most := range []int64{2, 1} { // the first time Redis does not have the script
+	for i, most := range []int64{2, 1} { // the first time Redis may not have the script
 		trips.n.Store(0)
-		all, err := l.TakeDue(t.Context(), 10, tenants...)
-		if err != nil || len(all) != len(tenants) {
-			t.Fatalf("%d tenants, %v", len(all), err)
+		due, err := l.TakeDue(t.Context(), "none", 10)
+		if err != nil || len(due.Segments) > 0 || time.Since(due.Now).Abs() > time.Hour {
+			t.Errorf("call %d: %+v, %v, want no segments", i, due, err)
 		}
-		for n, due := range all {
-			wantDue := count(i == 0 && n%2 == 0)
-			if due.Tenant != tenants[n] || len(due.Segments) != wantDue || time.Since(due.Now).Abs() > time.Hour {
-				t.Errorf("%+v, want %d segments of %s", due, wantDue, tenants[n])
-			}
-		}
-		// The hook of a Cluster's client counts a pipeline once, whatever its nodes.
 		if n := trips.n.Load(); n > most {
 			t.Errorf("%d round trips, want %d", n, most)
 		}
 	}
 }
 
-// The index of one tenant cannot be read, and neither can one entry of another.
+// An index cannot be read, and neither can one entry of another.
 func TestTakeDueReturnsTheOthers(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
@@ -89,12 +70,15 @@ func TestTakeDueReturnsTheOthers(t *testing.T) {
 	if err := w.rdb.ZAdd(t.Context(), ledger.DueKey(tenant), redis.Z{Score: 1, Member: "no segment"}).Err(); err != nil {
 		t.Fatal(err)
 	}
-	all, err := w.Ledger.TakeDue(t.Context(), 10, "broken", tenant)
-	if err == nil || !strings.Contains(err.Error(), "broken") || !strings.Contains(err.Error(), "no segment") {
-		t.Errorf("error %v, want one that names both", err)
+	if _, err := w.Ledger.TakeDue(t.Context(), "broken", 10); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("error %v, want one that names the tenant", err)
 	}
-	if len(all) != 1 || all[0].Tenant != tenant || !slices.Equal(all[0].Segments, []ledger.Segment{seg}) {
-		t.Errorf("due %+v, want %s", all, seg)
+	due, err := w.Ledger.TakeDue(t.Context(), tenant, 10)
+	if err == nil || !strings.Contains(err.Error(), "no segment") {
+		t.Errorf("error %v, want one that names the entry", err)
+	}
+	if !slices.Equal(due.Segments, []ledger.Segment{seg}) {
+		t.Errorf("due %+v, want %s", due, seg)
 	}
 }
 

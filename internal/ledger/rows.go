@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -78,7 +79,7 @@ func (l *Ledger) rowStates(ctx context.Context, seg Segment, from Row, n int) ([
 	for i := range rows {
 		rows[i] = parseRowState(from+Row(i), a.list(2).list(i), fromMillis(a.int(1)))
 		bytes, err := content.row(rows[i].Row)
-		rows[i].Content, rows[i].Err = bytes, firstError(rows[i].Err, err)
+		rows[i].Content, rows[i].Err = bytes, cmp.Or(rows[i].Err, err)
 	}
 	return rows, nil
 }

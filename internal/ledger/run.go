@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -86,10 +87,8 @@ type Run struct {
 	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt].
 	Children []RunID
 
-	// Counts is a sum of the segments' counters at CountedAt. It is a hint: see
-	// [Ledger.Counts].
-	Counts    Counts
-	CountedAt time.Time
+	// Counts is an earlier sum of the segments' counters. It is a hint: see [Ledger.Counts].
+	Counts Counts
 
 	CreatedAt time.Time
 	// StagedAt is when the last segment was staged; before the first, CreatedAt.
@@ -158,7 +157,7 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: Tenant(hash["tenant"]), Kind: Kind(hash["kind"]),
 		Control:  parseControl(hash["flags"], read.int("not_before")),
 		Reserved: int(read.int("reserved")), Segments: int(read.int("segments")), Rows: read.int("rows"),
-		CountedAt: read.time("counted_at"), CreatedAt: read.time("created_at"), StagedAt: read.time("staged_at"),
+		CreatedAt: read.time("created_at"), StagedAt: read.time("staged_at"),
 		CommittedAt: read.time("committed_at"), CancelledAt: read.time("cancelled_at"), EndedAt: read.time("ended_at"),
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
 		Children: parseRuns(hash["children"]), version: read.int("v"),
@@ -181,7 +180,7 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		r.Counts, err = parseCounts(hash["counts"])
 	}
 	if err == nil {
-		err = firstError(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("reserved", r.Reserved), checkSegments("segments", r.Segments))
+		err = cmp.Or(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("reserved", r.Reserved), checkSegments("segments", r.Segments))
 	}
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: stored header: %w", id, err)

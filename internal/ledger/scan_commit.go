@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func (l *Ledger) found(ctx context.Context, run Run) (found, error) {
 	}}
 	f.staged, f.past, f.cut, f.rows, f.since = read.int("staged"), read.int("past"), read.int("cut"), read.int("rows"), read.time("since")
 	f.kept, err = parseKept(stored[5])
-	return f, firstError(read.err, err)
+	return f, cmp.Or(read.err, err)
 }
 
 // parseKept reads segments as <number>,<first block>,<behind the last>,<time in ms>; each.

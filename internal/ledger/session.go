@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -30,8 +29,6 @@ type Session struct {
 	// Tenants and Kinds are served by the worker.
 	Tenants []Tenant `json:"tenants"`
 	Kinds   []Kind   `json:"kinds"`
-	// RenewedAt is the last renewal, in Redis' time.
-	RenewedAt time.Time `json:"-"`
 }
 
 // Renew registers a session or renews it. A worker calls it before its first [Ledger.Begin]
@@ -68,14 +65,10 @@ func (l *Ledger) Sessions(ctx context.Context) ([]Session, error) {
 	for i := range a.list(1) {
 		entry := a.list(1).list(i)
 		var s Session
-		if err := json.Unmarshal([]byte(entry.text(2)), &s); err != nil {
+		if err := json.Unmarshal([]byte(entry.text(1)), &s); err != nil {
 			return nil, fmt.Errorf("session %s: %w", quoted(entry.text(0)), err)
 		}
-		at, err := strconv.ParseFloat(entry.text(1), 64)
-		if err != nil {
-			return nil, fmt.Errorf("session %s: renewed: %w", quoted(entry.text(0)), err)
-		}
-		s.ID, s.RenewedAt = SessionID(entry.text(0)), fromMillis(int64(at))
+		s.ID = SessionID(entry.text(0))
 		all = append(all, s)
 	}
 	return all, nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -118,7 +117,7 @@ func TestSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]ledger.Session{s}, all, cmpopts.IgnoreFields(ledger.Session{}, "RenewedAt")); diff != "" {
+	if diff := cmp.Diff([]ledger.Session{s}, all); diff != "" {
 		t.Errorf("sessions (-want +got):\n%s", diff)
 	}
 	if err := w.EndSession(t.Context(), w.session); err != nil {

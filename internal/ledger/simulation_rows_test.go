@@ -14,7 +14,7 @@ func (s *simulation) endEach() {
 	n := s.execution(m, rows).Nonce
 	var ends []ledger.RowEnd
 	for _, row := range rows {
-		ends = append(ends, ledger.RowEnd{Row: row, Ending: s.ending(), Withdraw: s.rand.IntN(2) == 0})
+		ends = append(ends, ledger.RowEnd{Row: row, Ending: s.ending()})
 	}
 	s.attempt(fmt.Sprintf("end %+v of segment %d", ends, seg.Number), seg, m, func(l *ledger.Ledger) (ledger.Receipt, error) {
 		return l.End(s.t.Context(), seg, n, ends...)

@@ -225,7 +225,7 @@ func TestOverdueRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := core.TakeDue(t.Context(), 10, "served"); err != nil {
+	if _, err := core.TakeDue(t.Context(), "served", 10); err != nil {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)

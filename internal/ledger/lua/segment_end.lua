@@ -1,18 +1,16 @@
--- ARGV: nonce, then for each row: row, 1 if its intent is taken away, an ending and its
--- four arguments. The endings are 's': outcome, result; 'w': stage, ms until it is due,
+-- ARGV: nonce, then for each row: row, an ending and its four arguments. The endings are 's': outcome, result; 'w': stage, ms until it is due,
 -- attempts to add, memo; 'g': ms until it is due, note. Ends the execution of each row.
 -- Answers with the statuses of the rows.
 local h = redis.call('HMGET', head, 'v', 'flags')
 if not h[1] then return {'missing'} end
 local nonce, flags, t = ARGV[1], h[2], now()
 
-local function finish(row, withdraw, ending, a, b, c, d)
+local function finish(row, ending, a, b, c, d)
   if redis.call('GETBIT', settled, row) == 1 then return 'settled' end
   local execution = redis.call('HGET', executions, row)
   if not owned(execution, nonce) then
     return read(row).ended == short(nonce) and 'ended' or 'superseded'
   end
-  if withdraw == '1' then redis.call('HDEL', intents, row) end
   if ending == 's' then
     free(row, execution)
     settle(row, a, b)
@@ -32,5 +30,5 @@ end
 
 allowWrites()
 local statuses = {}
-for i = 2, #ARGV, 7 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 6)) end
+for i = 2, #ARGV, 6 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 5)) end
 return receipt(t, statuses)

@@ -1,7 +1,6 @@
 -- ARGV: token, the most rows that were never begun, the most at stage check, the most at
 -- stage ready, the most in all, the most pieces of grouped rows. Answers with {rows, rows
--- of a chunk, chunks}: a flat list of rows and their sorts ('f': never begun, 'c', 'r'),
--- and one of chunk numbers and chunks.
+-- of a chunk, chunks}: a list of rows, and a flat one of chunk numbers and chunks.
 local h = redis.call('HMGET', head, 'rows', 'next', 'flags', 'not_before', 'v', 'per', 'inspected')
 if not h[5] then return {'missing'} end
 local token, t = ARGV[1], now()
@@ -57,11 +56,10 @@ local function fits(row)
 end
 
 -- release releases a row and reports whether it did.
-local function release(row, sort)
+local function release(row)
   if room <= 0 or not fits(row) then return false end
   beginWrites()
   list[#list + 1] = row
-  list[#list + 1] = sort
   room = room - 1
   redis.call('ZADD', released, text(t), row)
   redis.call('HSET', executions, row, 'r' .. token)
@@ -71,7 +69,7 @@ end
 -- releaseDue releases up to n rows of a set of waiting rows, and returns how many more may
 -- be. A row due later than any may be, which is limit ms ahead, was placed while Redis'
 -- clock was ahead.
-local function releaseDue(set, sort, n, limit)
+local function releaseDue(set, n, limit)
   n = math.min(n, room)
   if n <= 0 then return 0 end
   local due = redis.call('ZRANGEBYSCORE', set, '-inf', text(t), 'LIMIT', 0, n)
@@ -81,7 +79,7 @@ local function releaseDue(set, sort, n, limit)
     end
   end
   for _, row in ipairs(due) do
-    if not release(row, sort) then return 0 end
+    if not release(row) then return 0 end
     redis.call('ZREM', set, row)
   end
   return n - #due
@@ -133,7 +131,7 @@ local function releaseNew(n)
     local row, begins = at(place)
     if places and (begins or place == start) and not whole() then break end
     if open(row) then
-      if not release(text(row), 'f') then break end
+      if not release(text(row)) then break end
       n = n - 1
     end
     place = place + 1
@@ -145,12 +143,12 @@ local function releaseNew(n)
   if place == rows then redis.call('UNLINK', order) end
 end
 
-local left = releaseDue(intended_ready, 'r', tonumber(ARGV[4]))
-if not stop then releaseDue(ready, 'r', left) end
-left = releaseDue(intended_check, 'c', tonumber(ARGV[3]))
+local left = releaseDue(intended_ready, tonumber(ARGV[4]))
+if not stop then releaseDue(ready, left) end
+left = releaseDue(intended_check, tonumber(ARGV[3]))
 if not stop then
-  releaseDue(check, 'c', left)
-  releaseNew(releaseDue(first, 'f', tonumber(ARGV[2]), due_ms))
+  releaseDue(check, left)
+  releaseNew(releaseDue(first, tonumber(ARGV[2]), due_ms))
 end
 
 return report(t, {list, per, contents})

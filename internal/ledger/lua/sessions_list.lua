@@ -1,8 +1,8 @@
--- Answers {'ok', living sessions}, each as {session, renewed in ms, description}.
+-- Answers {'ok', living sessions}, each as {session, description}.
 local t, list = now(), {}
 for _, session in ipairs(redis.call('ZREVRANGE', seen, 0, -1)) do
   if silence(session, t) <= dead_ms then
-    list[#list + 1] = {session, redis.call('ZSCORE', seen, session), redis.call('HGET', about, session)}
+    list[#list + 1] = {session, redis.call('HGET', about, session)}
   end
 end
 return {'ok', list}
