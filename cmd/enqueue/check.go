@@ -19,6 +19,7 @@ import (
 	"orgops/internal/engine/kinds"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
+	"orgops/tasks"
 )
 
 type checkCommand struct {
@@ -226,9 +227,9 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[cli.TXTReco
 }
 
 func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
-	reader, err := intake.Open(file.name, file, intake.Schema{Ignore: c.IgnoreColumns, Columns: []intake.Column{
+	reader, err := intake.Open(file.name, file, intake.Schema{Ignore: c.IgnoreColumns, Columns: []tasks.Column{
 		{Name: "verification_host", Required: true}, {Name: "verification_txt", Required: true},
-		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "use_for_organization_discovery", Type: intake.Bool},
+		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "use_for_organization_discovery", Bool: true},
 	}})
 	if header, ok := errors.AsType[*intake.HeaderError](err); ok {
 		return nil, cli.Usage(header)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"orgops/tasks"
 )
 
 // csvReader gives the rows of RFC 4180 text. encoding/csv is not used: it takes
@@ -155,7 +157,7 @@ func (c *csvReader) object(cells []string) (json.RawMessage, []string) {
 			continue
 		}
 		column := c.schema.Columns[place]
-		value, want := cellValue(column.Type, cell)
+		value, want := cellValue(column, cell)
 		if want != "" {
 			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", column.Name, want, quoted(cell)))
 			continue
@@ -169,22 +171,15 @@ func (c *csvReader) object(cells []string) (json.RawMessage, []string) {
 }
 
 // cellValue is a cell as JSON, or in words what it should have been.
-func cellValue(t ColumnType, cell string) (value json.RawMessage, want string) {
-	switch t {
-	case Bool:
-		switch strings.ToLower(cell) {
-		case "true", "false":
-			return json.RawMessage(strings.ToLower(cell)), ""
-		}
-		return nil, "true or false"
-	case JSONValue:
-		value, err := decodeValue([]byte(cell))
-		if err != nil {
-			return nil, "JSON (" + err.Error() + ")"
-		}
-		return value, ""
+func cellValue(column tasks.Column, cell string) (value json.RawMessage, want string) {
+	if !column.Bool {
+		return jsonString(cell), ""
 	}
-	return jsonString(cell), ""
+	switch strings.ToLower(cell) {
+	case "true", "false":
+		return json.RawMessage(strings.ToLower(cell)), ""
+	}
+	return nil, "true or false"
 }
 
 // unclean says why text cannot be taken as it is: no later stage could send it

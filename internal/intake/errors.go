@@ -14,8 +14,6 @@ type RowError struct {
 	File string
 	// Line is where the row begins, from 1.
 	Line int
-	// Item is the row's place among the records, from 0.
-	Item int64
 	Msg  string
 }
 

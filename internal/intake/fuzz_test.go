@@ -218,12 +218,15 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	if err != nil {
 		t.Fatalf("%v of %q", err, text)
 	}
-	open, err := ledger.OpenRows(t.Context(), id, int(run.Total))
-	if err != nil {
-		t.Fatal(err)
+	var open []int64
+	for row, err := range ledger.OpenFrom(t.Context(), id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, row.Item)
 	}
-	for _, row := range open {
-		settleAs(t, run, "refused", detail, row.Item)
+	for _, item := range open {
+		settleAs(t, run, "refused", detail, item)
 	}
 	schema := schemaFor(in.Kind)
 	rows := drain(t, []byte(text), schema)
@@ -270,13 +273,5 @@ func work(k tasks.Kind, r intake.Record) string {
 
 // schemaFor is what the kind's rows are made of.
 func schemaFor(k tasks.Kind) intake.Schema {
-	s := intake.Schema{Object: k.WholeObject}
-	for _, c := range k.Columns {
-		column := intake.Column{Name: c.Name, Required: c.Required}
-		if c.Bool {
-			column.Type = intake.Bool
-		}
-		s.Columns = append(s.Columns, column)
-	}
-	return s
+	return intake.Schema{Object: k.WholeObject, Columns: k.Columns}
 }

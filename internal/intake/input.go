@@ -155,7 +155,7 @@ func (r *reading) take(record Record) error {
 	}
 	row, err := r.in.Kind.Parse(record.Object, r.in.Defaults)
 	if err != nil {
-		record.Err = &RowError{File: r.in.Name, Line: record.Line, Item: record.Item, Msg: oneLine(err)}
+		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
 		return r.takeBad(record)
 	}
 	if err := r.duplicates.add(record, row); err != nil || r.failed() {
@@ -225,17 +225,7 @@ type fate struct {
 }
 
 // schemaOf is the schema of a kind's rows.
-func schemaOf(k tasks.Kind) Schema {
-	s := Schema{Object: k.WholeObject}
-	for _, c := range k.Columns {
-		column := Column{Name: c.Name, Required: c.Required}
-		if c.Bool {
-			column.Type = Bool
-		}
-		s.Columns = append(s.Columns, column)
-	}
-	return s
-}
+func schemaOf(k tasks.Kind) Schema { return Schema{Object: k.WholeObject, Columns: k.Columns} }
 
 // oneLine puts an error of several lines on one.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"orgops/tasks"
 )
 
 // jsonlReader gives the rows of JSON Lines: an object a line, blank lines
@@ -133,19 +135,12 @@ func (j *jsonlReader) fit(members []member) (json.RawMessage, []string) {
 
 // memberValue is a value in the form that CSV gives it too, or in words what it
 // should have been.
-func memberValue(column Column, value json.RawMessage) (normal json.RawMessage, want string) {
-	switch column.Type {
-	case Bool:
+func memberValue(column tasks.Column, value json.RawMessage) (normal json.RawMessage, want string) {
+	if column.Bool {
 		if text := string(value); text != "true" && text != "false" {
 			return nil, "true or false"
 		}
 		return value, ""
-	case JSONValue:
-		compact, err := compacted(value)
-		if err != nil {
-			return nil, "JSON"
-		}
-		return compact, ""
 	}
 	var text string
 	if value[0] != '"' || json.Unmarshal(value, &text) != nil {

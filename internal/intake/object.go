@@ -43,23 +43,6 @@ func decodeObject(text []byte) ([]member, error) {
 	return members, nil
 }
 
-// decodeValue reads exactly one JSON value of any type, under the same rules,
-// and drops the blanks between its parts.
-func decodeValue(text []byte) (json.RawMessage, error) {
-	if err := checkOneValue(text); err != nil {
-		return nil, err
-	}
-	return compacted(text)
-}
-
-func compacted(text []byte) (json.RawMessage, error) {
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, text); err != nil {
-		return nil, notJSON(text, err)
-	}
-	return compact.Bytes(), nil
-}
-
 func checkOneValue(text []byte) error {
 	var whole json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -149,7 +149,7 @@ func (r *Reader) Next() (Record, error) {
 	record := Record{Item: r.items, Line: got.line, Source: got.source, Object: got.object}
 	if len(got.broken) > 0 {
 		record.Object = nil
-		record.Err = &RowError{File: r.name, Line: got.line, Item: r.items, Msg: strings.Join(got.broken, "; ")}
+		record.Err = &RowError{File: r.name, Line: got.line, Msg: strings.Join(got.broken, "; ")}
 	}
 	r.items++
 	return record, nil

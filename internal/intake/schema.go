@@ -5,34 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"orgops/tasks"
 )
-
-// ColumnType says what a column's cells, or a member's values, must be.
-type ColumnType int
-
-// The types of columns.
-const (
-	// Text is any text without NUL: a CSV cell as it stands, a JSON string.
-	Text ColumnType = iota
-	// Bool is true or false: in CSV in any case, since spreadsheets write TRUE;
-	// in JSON a boolean.
-	Bool
-	// JSONValue is any JSON value; in CSV the cell holds its text.
-	JSONValue
-)
-
-// Column describes a CSV column and, by the same name, a JSON member.
-type Column struct {
-	Name string
-	Type ColumnType
-	// Required means that the header must have the column and every row a value
-	// that is not empty.
-	Required bool
-}
 
 // Schema says which rows are expected.
 type Schema struct {
-	Columns []Column
+	// Columns are CSV columns and, by the same names, JSON members. Text is any text without
+	// NUL: a CSV cell as it stands, a JSON string. Bool is true or false: in CSV in any case,
+	// since spreadsheets write TRUE; in JSON a boolean. A required column must be in the
+	// header, and have a value that is not empty in every row.
+	Columns []tasks.Column
 	// Object means that each line of JSON is one whole object which is handed on
 	// as it is, members unchecked; Columns does not count and CSV is refused.
 	Object bool
@@ -62,7 +45,7 @@ func (s Schema) names() (all []string) {
 
 // place is where among the columns the one of that name is, -1 if it is none.
 func (s Schema) place(name string) int {
-	return slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
+	return slices.IndexFunc(s.Columns, func(c tasks.Column) bool { return c.Name == name })
 }
 
 func (s Schema) places(names []string) []int {

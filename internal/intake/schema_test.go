@@ -22,7 +22,7 @@ func TestCellsAsJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := "organization_id,client_id\n\"" + strings.ReplaceAll(cell, `"`, `""`) + "\",c\n"
-		r, err := intake.Open("rows", strings.NewReader(text), intake.Schema{Columns: []intake.Column{{Name: "organization_id"}, {Name: "client_id"}}})
+		r, err := intake.Open("rows", strings.NewReader(text), intake.Schema{Columns: []tasks.Column{{Name: "organization_id"}, {Name: "client_id"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

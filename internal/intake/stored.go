@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -19,8 +17,7 @@ type storedRows struct {
 	ledger *runs.Ledger
 	run    runs.Run
 	kind   tasks.Kind
-	csv    *csvReader // of rows that came as CSV
-	jsonl  *jsonlReader
+	csv    *csvReader // of rows that came as CSV; nil: JSON Lines
 
 	first int64
 	chunk [][]byte
@@ -33,11 +30,9 @@ func newStoredRows(ledger *runs.Ledger, r runs.Run) (*storedRows, error) {
 	}
 	schema := schemaOf(kind)
 	s := &storedRows{ledger: ledger, run: r, kind: kind}
-	if r.Format != FormatCSV {
-		s.jsonl = &jsonlReader{schema: schema}
-		return s, nil
+	if r.Format == FormatCSV {
+		s.csv = &csvReader{schema: schema, header: r.Columns, places: schema.places(r.Columns)}
 	}
-	s.csv = &csvReader{schema: schema, header: r.Columns, places: schema.places(r.Columns)}
 	return s, nil
 }
 
@@ -99,36 +94,10 @@ func (s *storedRows) cells(source []byte) ([]string, error) {
 	return cells, nil
 }
 
-// object is the row as a JSON object with the members of the schema, as it was
-// when it was submitted.
-func (s *storedRows) object(source []byte) (object json.RawMessage, err error) {
-	var broken []string
-	if s.csv != nil && isObject(source) {
-		return source, nil
-	}
-	if s.csv != nil {
-		cells, err := s.cells(source)
-		if err != nil {
-			return nil, err
-		}
-		object, broken = s.csv.object(cells)
-	} else {
-		object, broken = s.jsonl.object(bytes.TrimSpace(plainText(source)))
-	}
-	if len(broken) > 0 {
-		return nil, errors.New(strings.Join(broken, "; "))
-	}
-	return object, nil
-}
-
 // row is the work that a stored row stands for. bad is why it stands for none: it
 // was submitted where bad rows are skipped, or the rules are stricter since.
 func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
-	object, err := s.object(source)
-	if err != nil {
-		return tasks.Row{}, err
-	}
-	return s.kind.Parse(object, tasks.Defaults{})
+	return ParseRow(s.kind, plainText(source))
 }
 
 // cellMembers are those of a stored row of CSV: its cells by the names of the
@@ -144,7 +113,7 @@ func (s *storedRows) cellMembers(source []byte) ([]member, error) {
 		if i < 0 || cells[i] == "" {
 			continue
 		}
-		value, want := cellValue(column.Type, cells[i])
+		value, want := cellValue(column, cells[i])
 		if want != "" {
 			value = jsonString(cells[i])
 		}
