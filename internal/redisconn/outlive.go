@@ -2,7 +2,6 @@ package redisconn
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,9 +20,6 @@ func (outlive) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (outlive) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if blocks(cmd) {
-			return next(ctx, cmd)
-		}
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownTimeout)
 		defer cancel()
 		return next(own, cmd)
@@ -36,21 +32,4 @@ func (outlive) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		defer cancel()
 		return next(own, cmds)
 	}
-}
-
-// blocks tells of commands that wait in Redis as long as they were told to:
-// these keep their context, as nothing else could end them before. None of them
-// acknowledges anything.
-func blocks(cmd redis.Cmder) bool {
-	switch strings.ToLower(cmd.Name()) {
-	case "blpop", "brpop", "brpoplpush", "blmove", "blmpop", "bzpopmin", "bzpopmax", "bzmpop", "wait", "waitaof":
-		return true
-	case "xread", "xreadgroup":
-		for _, arg := range cmd.Args() {
-			if word, ok := arg.(string); ok && strings.EqualFold(word, "block") {
-				return true
-			}
-		}
-	}
-	return false
 }
