@@ -260,12 +260,11 @@ func (d desk) ended(id string) runs.Run {
 // reasons are why rows are open, by row.
 func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
-	open, err := d.ledger.OpenRows(d.t.Context(), id, 10_000)
-	if err != nil {
-		d.t.Fatal(err)
-	}
 	why := map[int64]string{}
-	for _, row := range open {
+	for row, err := range d.ledger.OpenFrom(d.t.Context(), id, 0) {
+		if err != nil {
+			d.t.Fatal(err)
+		}
 		why[row.Item] = row.Reason
 	}
 	return why

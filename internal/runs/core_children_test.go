@@ -55,7 +55,7 @@ func TestFacadeSettledRows(t *testing.T) {
 	if have := fates(t, l, "new"); len(have) != 1 || have[0] != (runs.Fate{Item: 1, Outcome: "invalid", Detail: "no domain"}) {
 		t.Errorf("fates %+v", have)
 	}
-	if open := collect(t, l.Open(ctx, "new")); len(open) != 1 || open[0].Item != 0 {
+	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 1 || open[0].Item != 0 {
 		t.Errorf("open %+v", open)
 	}
 }

@@ -119,7 +119,7 @@ func factsOf(t *testing.T, l *runs.Ledger, id string) (f facts) {
 	}
 	f.fates = fates(t, l, id)
 	f.later = collect(t, l.FatesFrom(ctx, id, 4))
-	f.open = openTexts(collect(t, l.Open(ctx, id)))
+	f.open = openTexts(collect(t, l.OpenFrom(ctx, id, 0)))
 	noted, total, err := l.Notes(ctx, id, 1000)
 	check(t, err)
 	f.noted, f.total = openTexts(noted), total
@@ -181,9 +181,9 @@ func TestGivenBackRowHasNoNextTime(t *testing.T) {
 	check(t, err)
 	_, err = l.Core().GiveBack(ctx, seg, released.Token, 0)
 	check(t, err)
-	open, err := l.OpenRows(ctx, "new", 1)
-	if err != nil || len(open) != 1 || open[0].Reason != "" || !open[0].Next.IsZero() {
-		t.Errorf("open rows %+v, %v", open, err)
+	open := collect(t, l.OpenFrom(ctx, "new", 0))
+	if len(open) != 1 || open[0].Reason != "" || !open[0].Next.IsZero() {
+		t.Errorf("open rows %+v", open)
 	}
 }
 
@@ -238,9 +238,6 @@ func TestFacade(t *testing.T) {
 	if have := collect(t, l.Evidence(ctx, "new")); len(have) != 1 || have[0].Item != 4 || string(have[0].Evidence) != "seen" {
 		t.Errorf("evidence %+v", have)
 	}
-	if rows, err := l.OpenRows(ctx, "new", 2); err != nil || len(rows) != 2 || rows[1].Item != 5 {
-		t.Errorf("open rows %+v, %v", rows, err)
-	}
 	if open := openTexts(collect(t, l.OpenFrom(ctx, "new", 6))); len(open) != 2 {
 		t.Errorf("open from row 6: %v", open)
 	}
@@ -294,7 +291,7 @@ func TestFacadeInProgress(t *testing.T) {
 	core.take(0, 1)
 	_, err := l.Core().Release(t.Context(), core.segment(0), ledger.Quota{First: 1})
 	check(t, err)
-	open := collect(t, l.Open(t.Context(), "new"))
+	open := collect(t, l.OpenFrom(t.Context(), "new", 0))
 	if len(open) != 3 || !strings.HasPrefix(open[0].Reason, "in progress since ") || open[1].Reason != "released to a worker" || open[2].Reason != "" {
 		t.Errorf("open rows %+v", open)
 	}
@@ -388,7 +385,7 @@ func TestFacadeStaged(t *testing.T) {
 	if rows, err := l.Rows(ctx, "new", 0, 10); err != nil || len(rows) != 0 {
 		t.Errorf("rows: %q, %v", rows, err)
 	}
-	if open := collect(t, l.Open(ctx, "new")); len(open) != 0 {
+	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 0 {
 		t.Errorf("open: %v", open)
 	}
 	if rows, err := l.Cancel(ctx, "new"); err != nil || rows != 0 {
@@ -539,7 +536,7 @@ func TestFacadeIncomplete(t *testing.T) {
 	if r := get(t, l, "new"); !r.Incomplete || r.Ended() {
 		t.Errorf("%+v", r)
 	}
-	if open := collect(t, l.Open(ctx, "new")); len(open) != 4 || open[2].Item != 5 {
+	if open := collect(t, l.OpenFrom(ctx, "new", 0)); len(open) != 4 || open[2].Item != 5 {
 		t.Errorf("open rows %+v", open)
 	}
 	if found := collect(t, l.Search(ctx, "new", []byte("org_6"))); len(found) != 1 || found[0].Item != 6 {

@@ -3,7 +3,6 @@ package runs
 import (
 	"errors"
 	"fmt"
-	"regexp"
 
 	"orgops/internal/ledger"
 )
@@ -44,24 +43,8 @@ func (e *MismatchError) Error() string {
 		e.Run, e.Member, quote(e.Have, most), quote(e.Want, most))
 }
 
-// NotFound says whether it is a row that the run does not have: one of another
-// kind, or beyond its end.
-func (e *MismatchError) NotFound() bool { return e.Member == "kind" || e.Member == "item" }
-
-// Mismatch is true, told by its method where this package is not imported.
-func (e *MismatchError) Mismatch() bool { return true }
-
 // Unwrap returns ErrMismatch.
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
-
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-func checkID(id string) error {
-	if !idPattern.MatchString(id) {
-		return fmt.Errorf("run id %s: want 1 to 64 letters, digits, - or _", quoted(id))
-	}
-	return nil
-}
 
 // checkItem holds a row's number to what any run can have.
 func checkItem(run string, item int64) error {

@@ -42,9 +42,6 @@ func (l *Ledger) ReadSchema(ctx context.Context) error { return l.core.ReadSchem
 // has it. If the run that exists differs in kind, tenant or digest, the error is a
 // [MismatchError].
 func (l *Ledger) Create(ctx context.Context, n ledger.NewRun) (Run, ledger.Run, bool, error) {
-	if err := n.ID.Validate(); err != nil {
-		return Run{}, ledger.Run{}, false, err
-	}
 	run, created, err := l.core.Create(ctx, n)
 	if err != nil {
 		return Run{}, ledger.Run{}, false, mismatch(err)
@@ -59,9 +56,6 @@ func (l *Ledger) Create(ctx context.Context, n ledger.NewRun) (Run, ledger.Run, 
 // SubmitRow submits a single row, as the core's method of that name does. If a run has the
 // id with another row, tenant or kind, the error is a [MismatchError].
 func (l *Ledger) SubmitRow(ctx context.Context, n ledger.NewRun, row []byte) (created bool, err error) {
-	if err := n.ID.Validate(); err != nil {
-		return false, err
-	}
 	_, created, err = l.core.SubmitRow(ctx, n, row)
 	return created, mismatch(err)
 }
@@ -81,9 +75,6 @@ func mismatch(err error) error {
 
 // header returns the run of that id, or [ErrNotFound].
 func (l *Ledger) header(ctx context.Context, id string) (ledger.Run, error) {
-	if err := checkID(id); err != nil {
-		return ledger.Run{}, err
-	}
 	run, err := l.core.Get(ctx, ledger.RunID(id))
 	if errors.Is(err, ErrNotFound) {
 		err = fmt.Errorf("run %s: %w", id, ErrNotFound)

@@ -41,14 +41,18 @@ func TestNoSuchRun(t *testing.T) {
 	l, _ := newLedger(t)
 	ctx := t.Context()
 	calls := map[string]func() error{
-		"Get":      func() error { _, err := l.Get(ctx, "a"); return err },
-		"Rows":     func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
-		"OpenRows": func() error { _, err := l.OpenRows(ctx, "a", 1); return err },
-		"Notes":    func() error { _, _, err := l.Notes(ctx, "a", 1); return err },
-		"Cancel":   func() error { _, err := l.Cancel(ctx, "a"); return err },
-		"Pause":    func() error { return l.Pause(ctx, "a") },
-		"Resume":   func() error { return l.Resume(ctx, "a") },
-		"Delete":   func() error { return l.Delete(ctx, "a") },
+		"Get":  func() error { _, err := l.Get(ctx, "a"); return err },
+		"Rows": func() error { _, err := l.Rows(ctx, "a", 0, 1); return err },
+		"OpenFrom": func() (err error) {
+			for _, err = range l.OpenFrom(ctx, "a", 0) {
+			}
+			return err
+		},
+		"Notes":  func() error { _, _, err := l.Notes(ctx, "a", 1); return err },
+		"Cancel": func() error { _, err := l.Cancel(ctx, "a"); return err },
+		"Pause":  func() error { return l.Pause(ctx, "a") },
+		"Resume": func() error { return l.Resume(ctx, "a") },
+		"Delete": func() error { return l.Delete(ctx, "a") },
 		"Fates": func() error {
 			for _, err := range l.Fates(ctx, "a") {
 				return err

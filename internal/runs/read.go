@@ -24,9 +24,6 @@ func (l *Ledger) read(ctx context.Context, id string) (numbered, error) {
 // Rows returns up to n stored rows from number first on, fewer only where the stored rows
 // end, or [ErrNotFound].
 func (l *Ledger) Rows(ctx context.Context, run string, first int64, n int) ([][]byte, error) {
-	if err := checkID(run); err != nil {
-		return nil, err
-	}
 	if first < 0 || n < 0 {
 		return nil, fmt.Errorf("run %s: read %d rows from %d: want neither below 0", run, n, first)
 	}
@@ -60,29 +57,9 @@ func (l *Ledger) FatesFrom(ctx context.Context, run string, first int64) iter.Se
 	}
 }
 
-// OpenRows returns the first most rows that are not settled, as [Ledger.Open] does, or
-// [ErrNotFound].
-func (l *Ledger) OpenRows(ctx context.Context, run string, most int) ([]OpenRow, error) {
-	open := []OpenRow{}
-	for row, err := range l.Open(ctx, run) {
-		if err != nil {
-			return nil, err
-		}
-		if len(open) == most {
-			break
-		}
-		open = append(open, row)
-	}
-	return open, nil
-}
-
-// Open returns the rows that are not settled, in their order. It reads in pages; a row that
-// settles meanwhile may or may not be among them. An error, such as [ErrNotFound], ends it.
-func (l *Ledger) Open(ctx context.Context, run string) iter.Seq2[OpenRow, error] {
-	return l.OpenFrom(ctx, run, 0)
-}
-
-// OpenFrom is Open from row first on; nothing is read of those before it.
+// OpenFrom returns the rows from row first on that are not settled, in their order. Nothing is
+// read of those before it. It reads in pages; a row that settles meanwhile may or may not be
+// among them. An error, such as [ErrNotFound], ends it.
 func (l *Ledger) OpenFrom(ctx context.Context, run string, first int64) iter.Seq2[OpenRow, error] {
 	return func(yield func(OpenRow, error) bool) {
 		c, err := l.read(ctx, run)
@@ -162,9 +139,6 @@ type RowState struct {
 // Row returns the state of a row of the run, and what is kept of it by that name. Every row
 // of a run that does not exist is open, as is one that the run does not have.
 func (l *Ledger) Row(ctx context.Context, run string, item int64, name string) (RowState, error) {
-	if err := checkID(run); err != nil {
-		return RowState{}, err
-	}
 	if err := checkItem(run, item); err != nil {
 		return RowState{}, err
 	}

@@ -44,6 +44,3 @@ func quote(s string, most int) string {
 	}
 	return b.String()
 }
-
-// quoted is quote within quotation marks, for errors.
-func quoted(s string) string { return `"` + quote(s, 80) + `"` }
