@@ -7,9 +7,10 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
+
+	"orgops/internal/events"
 )
 
 // Handler is the asynq handler of a tenant's deliveries.
@@ -220,10 +221,13 @@ func (h *Handler) measure(ctx context.Context, t *asynq.Task, v *verdict, took t
 	}
 }
 
+// longestName bounds a text from a payload, in code points: no name of ours is longer.
+const longestName = 64
+
 // log writes the line of an execution.
 func (h *Handler) log(ctx context.Context, t *asynq.Task, x execution, v *verdict, took time.Duration) {
 	attrs := []slog.Attr{
-		slog.String("type", cut(t.Type())), slog.String("tenant", cut(x.Tenant)), slog.String("task_id", x.taskID),
+		slog.String("type", events.Cut(t.Type(), longestName)), slog.String("tenant", events.Cut(x.Tenant, longestName)), slog.String("task_id", x.taskID),
 		slog.String("outcome", string(v.outcome)), slog.Duration("took", took), slog.Int("attempt", x.retried),
 	}
 	if v.reason != "" {
@@ -233,13 +237,4 @@ func (h *Handler) log(ctx context.Context, t *asynq.Task, x execution, v *verdic
 		attrs = append(attrs, slog.Duration("again_in", v.after))
 	}
 	h.cfg.Logger.LogAttrs(ctx, v.outcome.level(), "task", attrs...)
-}
-
-// cut bounds a text from a payload: no name of ours is longer.
-func cut(s string) string {
-	const most = 64
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
 }

@@ -16,7 +16,7 @@ const auditEvery = 20 * time.Second
 // RunAudits audits every 20 s until ctx ends. It uses l in place of the configured ledger,
 // whose commands may outlive ctx.
 func (e *Engine) RunAudits(ctx context.Context, l Ledger) {
-	for pause(ctx, auditEvery) == nil {
+	for Sleep(ctx, auditEvery) == nil {
 		if err := e.audit(ctx, l); err != nil && ctx.Err() == nil {
 			e.cfg.Logger.WarnContext(ctx, "executions not compared with the ledger", "error", err)
 		}

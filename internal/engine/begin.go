@@ -30,7 +30,7 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 		if redisRefuses(err) {
 			// Surely not begun: the release lapses. The wait keeps this place from
 			// taking the next task at once.
-			_ = pause(ctx, redisPause)
+			_ = Sleep(ctx, redisPause)
 			return &endedError{err}
 		}
 		return err

@@ -95,9 +95,9 @@ func form(row *Row, j Judgement) ledger.Ending {
 	case j.Outcome == Superseded:
 		return nil
 	case Settles(j.Outcome):
-		return ledger.Result{Outcome: j.Outcome, Detail: clip(j.Reason, maxDetail), Evidence: j.Evidence}
+		return ledger.Result{Outcome: j.Outcome, Detail: Clip(j.Reason, maxDetail), Evidence: j.Evidence}
 	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Unrecognized, !known:
-		return ledger.GiveBack{After: j.After, Note: clip(j.Reason, maxReason)}
+		return ledger.GiveBack{After: j.After, Note: Clip(j.Reason, maxReason)}
 	}
 	note := Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
 	if j.Outcome == NotYetFound { // the memo has the evidence

@@ -21,5 +21,4 @@ type Ledger interface {
 // Sessions is the part of [ledger.Ledger] that keeps a session alive.
 type Sessions interface {
 	Renew(ctx context.Context, s ledger.Session) error
-	EndSession(ctx context.Context, id ledger.SessionID) error
 }

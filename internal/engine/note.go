@@ -41,14 +41,14 @@ func ParseNote(memo []byte) Note {
 
 // pack is the inverse of ParseNote.
 func (n Note) pack() []byte {
-	reason := clip(strings.ReplaceAll(n.Reason, "\x00", ""), maxReason)
+	reason := Clip(strings.ReplaceAll(n.Reason, "\x00", ""), maxReason)
 	packed := append([]byte(n.Outcome), 0)
 	packed = append(append(packed, reason...), 0)
 	return append(packed, n.Memo...)
 }
 
-// clip returns at most n bytes of a text, whole characters.
-func clip(text string, n int) string {
+// Clip returns at most n bytes of a text, whole characters.
+func Clip(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}

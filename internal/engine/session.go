@@ -31,7 +31,7 @@ func KeepSession(ctx context.Context, l Sessions, s ledger.Session, log *slog.Lo
 				close(open)
 				open = nil
 			}
-			if pause(ctx, next) != nil {
+			if Sleep(ctx, next) != nil {
 				return
 			}
 		}
@@ -42,8 +42,8 @@ func KeepSession(ctx context.Context, l Sessions, s ledger.Session, log *slog.Lo
 // redisPause is the shortest wait after an error of Redis.
 const redisPause = time.Second
 
-// pause waits, and returns the error of a context that ends meanwhile.
-func pause(ctx context.Context, d time.Duration) error {
+// Sleep waits until d has passed, or returns the error of a context that ends meanwhile.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -43,12 +43,13 @@ func (d Data) cut() Data {
 	for _, text := range []*string{
 		&d.Tenant, &d.OrganizationID, &d.DiscoveryDomainID, &d.Domain, &d.Run, &d.Kind, &d.Reason, &d.Action,
 	} {
-		*text = cutRunes(*text, maxText)
+		*text = Cut(*text, maxText)
 	}
 	return d
 }
 
-func cutRunes(s string, most int) string {
+// Cut returns at most most code points of a text.
+func Cut(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
 	}

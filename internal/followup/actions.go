@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -36,7 +37,7 @@ func (f *FollowUp) Ended(ctx context.Context, run ledger.Run) error {
 		if err = f.evaluate(ctx, run, progress); !errors.Is(err, sweep.ErrChanged) {
 			break
 		}
-		if stopped := wait(ctx, time.Second); stopped != nil {
+		if stopped := engine.Sleep(ctx, time.Second); stopped != nil {
 			break
 		}
 	}
@@ -80,7 +81,7 @@ func (f *FollowUp) done(ctx context.Context, actions ledger.NewRun) (bool, error
 	if err != nil || !done {
 		return false, err
 	}
-	if err := wait(ctx, f.verifyAfter); err != nil {
+	if err := engine.Sleep(ctx, f.verifyAfter); err != nil {
 		return false, err
 	}
 	return f.committed(ctx, actions)

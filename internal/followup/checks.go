@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -29,7 +30,7 @@ func (f *FollowUp) Run(ctx context.Context, active func() bool) {
 				f.cfg.Logger.WarnContext(ctx, "checks between sweeps not submitted", "tenant", f.cfg.Tenant, "error", err)
 			}
 		}
-		if wait(ctx, checksEvery) != nil {
+		if engine.Sleep(ctx, checksEvery) != nil {
 			return
 		}
 	}

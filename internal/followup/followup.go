@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
@@ -118,7 +119,7 @@ func (s *submission) submit(ctx context.Context) error {
 	if _, err := s.stager.Commit(ctx); err != nil {
 		return own(err)
 	}
-	if err := wait(ctx, s.verifyAfter); err != nil {
+	if err := engine.Sleep(ctx, s.verifyAfter); err != nil {
 		return err
 	}
 	return own(s.stager.Verify(ctx))
@@ -148,16 +149,6 @@ func own(err error) error {
 		return fmt.Errorf("another worker has changed the run, or redis has lost it: %v", err) //nolint:errorlint // see above
 	}
 	return err
-}
-
-// wait waits until a time has passed or ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // maxID is the largest length of a run's id.

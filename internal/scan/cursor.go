@@ -138,7 +138,7 @@ func (at position) givenUp(why string) outcome {
 		}
 	}
 	if !at.cursor.Through {
-		o.progress.Early = clip(why, maxReason)
+		o.progress.Early = engine.Clip(why, maxReason)
 	}
 	return o
 }
@@ -159,7 +159,7 @@ func (o *outcome) miss(organization, why string) {
 func (o *outcome) missed(why string) {
 	o.progress.Missed++
 	if o.progress.Why == "" {
-		o.progress.Why = clip(why, maxReason)
+		o.progress.Why = engine.Clip(why, maxReason)
 	}
 }
 
@@ -167,7 +167,7 @@ func (o *outcome) missed(why string) {
 func (o *outcome) gone(organization, why string) {
 	o.progress.Gone++
 	if o.cursor.Gone == "" {
-		o.cursor.Gone = clip(fmt.Sprintf("organization %s: %s", organization, why), maxReason)
+		o.cursor.Gone = engine.Clip(fmt.Sprintf("organization %s: %s", organization, why), maxReason)
 	}
 }
 

@@ -85,7 +85,7 @@ func provable(d apiclient.DiscoveryDomain) error {
 // refused returns the row of a record that cannot be checked: it is settled when it is
 // found. It can be retried once the record is corrected.
 func refused(content []byte, why error) *ledger.FoundRow {
-	return &ledger.FoundRow{Content: content, Result: ledger.Result{Outcome: engine.Refused, Detail: clip(why.Error(), maxDetail)}}
+	return &ledger.FoundRow{Content: content, Result: ledger.Result{Outcome: engine.Refused, Detail: engine.Clip(why.Error(), maxDetail)}}
 }
 
 const (
@@ -101,13 +101,4 @@ const (
 // name returns as much of a record's text as names the record.
 func name(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxName)], "")
-}
-
-// clip returns at most n bytes of a text, whole characters.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	const mark = "…"
-	return strings.ToValidUTF8(text[:n-len(mark)], "") + mark
 }

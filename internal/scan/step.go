@@ -258,7 +258,7 @@ func (s *Scanner) wait(ctx context.Context, j *job, v engine.Judgement) {
 		}
 	}
 	j.due = s.redisNow().Add(v.After)
-	if err := s.cfg.Ledger.NoteScan(ctx, j.run, clip(string(v.Outcome)+": "+v.Reason, maxReason), j.due); err != nil {
+	if err := s.cfg.Ledger.NoteScan(ctx, j.run, engine.Clip(string(v.Outcome)+": "+v.Reason, maxReason), j.due); err != nil {
 		s.cfg.Logger.WarnContext(ctx, "scan's note not stored", "run", j.run.ID, "error", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"orgops/internal/events"
 )
@@ -65,7 +64,7 @@ func (s *DomainState) Clear(at time.Time, what, why string) {
 
 // Note adds an entry to the history.
 func (s *DomainState) Note(at time.Time, what, why string) {
-	s.History = append(s.History, HistoryEntry{At: second(at), What: what, Why: cutRunes(why, maxSentence)})
+	s.History = append(s.History, HistoryEntry{At: second(at), What: what, Why: events.Cut(why, maxSentence)})
 	if more := len(s.History) - maxHistory; more > 0 {
 		s.History = s.History[more:]
 	}
@@ -92,7 +91,7 @@ func (s *DomainState) NoteOnce(at time.Time, what, why string) {
 // noted reports whether the last entry of the history is of that event and reason.
 func (s DomainState) noted(what, why string) bool {
 	n := len(s.History)
-	return n > 0 && s.History[n-1].What == what && s.History[n-1].Why == cutRunes(why, maxSentence)
+	return n > 0 && s.History[n-1].What == what && s.History[n-1].Why == events.Cut(why, maxSentence)
 }
 
 // notify adds a pending event. Its id is derived from domain and time, so that executions
@@ -100,11 +99,4 @@ func (s DomainState) noted(what, why string) bool {
 func (s *DomainState) notify(typ, domainID string, tick int64, at time.Time, data events.Data) {
 	data.OrganizationID, data.DiscoveryDomainID, data.Domain, data.Tick = s.OrganizationID, domainID, s.Domain, tick
 	s.Pending = append(s.Pending, events.Event{ID: fmt.Sprintf("%s-%s-%d", typ, domainID, at.Unix()), Type: typ, At: second(at), Data: data})
-}
-
-func cutRunes(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
 }

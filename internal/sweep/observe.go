@@ -131,7 +131,7 @@ func (s *DomainState) returned(o Observation) {
 
 // describe stores the verdict for people.
 func (s *DomainState) describe(v dnscheck.Verdict) {
-	s.Sentence = cutRunes(v.Sentence(), maxSentence)
+	s.Sentence = events.Cut(v.Sentence(), maxSentence)
 	for _, o := range v.Observations {
 		for _, value := range o.Values {
 			if len(value) > maxValue {
