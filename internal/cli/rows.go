@@ -298,9 +298,12 @@ const longestShown = 80
 
 // Shown caps what a stranger wrote, and quotes it if it would not print as it
 // stands.
-func Shown(s string) string {
-	if utf8.RuneCountInString(s) > longestShown {
-		s = string([]rune(s)[:longestShown]) + "…"
+func Shown(s string) string { return shown(s, longestShown) }
+
+// shown is [Shown] with at most most characters.
+func shown(s string, most int) string {
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
 	}
 	if !utf8.ValidString(s) || slices.ContainsFunc([]rune(s), func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)

@@ -3,8 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"orgops/internal/runs"
@@ -90,12 +88,4 @@ const longestReason = 500
 
 // reason caps a reason, in which the API may be quoted, and escapes what would not
 // print.
-func reason(text string) string {
-	if runes := []rune(text); len(runes) > longestReason {
-		text = string(runes[:longestReason]) + "…"
-	}
-	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		text = strconv.Quote(text)
-	}
-	return text
-}
+func reason(text string) string { return shown(text, longestReason) }

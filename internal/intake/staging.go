@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -47,21 +48,11 @@ func (i Intake) createScan(ctx context.Context, r runs.Run, scan []byte) (run ru
 	if !mayLose(ctx, i.Redis) {
 		return run, true, nil
 	}
-	if err := sleep(ctx, i.verifyAfter()); err != nil {
+	if err := engine.Sleep(ctx, i.verifyAfter()); err != nil {
 		return run, true, err
 	}
 	run, _, err = i.create(ctx, r, scan)
 	return run, true, err
-}
-
-// sleep waits until the time has passed or ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // stager returns a stager for the rows of a run. complete says that all of them are
@@ -286,7 +277,7 @@ func (i Intake) verify(ctx context.Context, stager *ledger.Stager) error {
 	if !mayLose(ctx, i.Redis) {
 		return nil
 	}
-	if err := sleep(ctx, i.verifyAfter()); err != nil {
+	if err := engine.Sleep(ctx, i.verifyAfter()); err != nil {
 		return err
 	}
 	return stager.Verify(ctx)

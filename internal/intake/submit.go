@@ -110,7 +110,7 @@ func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) 
 	} else if !s.complete {
 		err = s.verified(ctx)
 	}
-	sum := s.summary()
+	sum := s.summary(s.run, s.complete)
 	return Submitted{Found: found, Run: s.run, Created: s.created, Tasks: sum.Tasks, Settled: sum.Settled}, err
 }
 
@@ -238,9 +238,4 @@ func (s *submission) commit(ctx context.Context) error {
 		s.intake.Committed()
 	}
 	return nil
-}
-
-// summary returns the numbers of rows and of requests.
-func (s *submission) summary() tasks.Summary {
-	return s.staging.summary(s.run, s.complete)
 }

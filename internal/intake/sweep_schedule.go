@@ -7,6 +7,7 @@ package intake
 // begun a while after that was decided begins it: its worker was killed in between.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,11 +77,7 @@ const (
 // Run looks for ticks until ctx is done. What is told of a tenant whose Redis does
 // not answer is told once an hour.
 func (s *Scheduler) Run(ctx context.Context) {
-	every := s.Every
-	if every <= 0 {
-		every = scheduleEvery
-	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(cmp.Or(s.Every, scheduleEvery))
 	defer tick.Stop()
 	for {
 		err := s.Once(ctx)
@@ -129,7 +126,7 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	case tick > ticks.Tick:
 		return s.decide(ctx, ticks, tick, at)
 	case ticks.Sweep.Run != "" && !ticks.Sweep.Begun:
-		if at.redis.Sub(ticks.Sweep.At) < s.patience() {
+		if at.redis.Sub(ticks.Sweep.At) < cmp.Or(s.Patience, schedulePatience) {
 			return nil
 		}
 		return s.begin(ctx, ticks)
@@ -241,13 +238,6 @@ func (s *Scheduler) now() time.Time {
 		return s.Now()
 	}
 	return time.Now()
-}
-
-func (s *Scheduler) patience() time.Duration {
-	if s.Patience > 0 {
-		return s.Patience
-	}
-	return schedulePatience
 }
 
 func (s *Scheduler) ticked(what string) {
