@@ -27,6 +27,18 @@ func (t *tool) told(ctx context.Context, run, what string) error {
 	return t.printJSON(runAsJSON(r))
 }
 
+// change changes a run, and writes what was done to it.
+func (t *tool) change(ctx context.Context, run string, f func(context.Context, *runs.Ledger, string) (string, error)) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	told, err := f(ctx, t.ledger, run)
+	if err != nil {
+		return err
+	}
+	return t.told(ctx, run, told)
+}
+
 type cancelCommand struct{ oneRun }
 
 // Help says what cancelling does not do.
@@ -41,14 +53,7 @@ Example:
 
 // Run cancels the run.
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connect(ctx); err != nil {
-		return err
-	}
-	told, err := cli.Cancel(ctx, t.ledger, c.ID)
-	if err != nil {
-		return err
-	}
-	return t.told(ctx, c.ID, told)
+	return t.change(ctx, c.ID, cli.Cancel)
 }
 
 type deleteCommand struct{ oneRun }

@@ -49,12 +49,15 @@ func Pause(ctx context.Context, ledger *runs.Ledger, run string) (told string, e
 }
 
 // Resume resumes a run, and reports the effect in words.
-func Resume(ctx context.Context, taker intake.Intake, run string) (told string, err error) {
-	r, resumed, err := taker.Resume(ctx, run)
+func Resume(ctx context.Context, ledger *runs.Ledger, run string) (told string, err error) {
+	r, err := ledger.Get(ctx, run)
+	if err == nil {
+		err = ledger.Resume(ctx, run)
+	}
 	switch {
 	case err != nil:
 		return "", err
-	case !resumed:
+	case !r.Paused:
 		return "it was not paused", nil
 	}
 	return fmt.Sprintf("resumed; open rows: %d", r.Rows()-r.Settled), nil

@@ -8,7 +8,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
@@ -18,7 +17,6 @@ import (
 func TestActions(t *testing.T) {
 	rdb := redistest.New(t)
 	l := runs.New(rdb)
-	taker := intake.New(rdb, l)
 	ctx := t.Context()
 	_, run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
@@ -43,11 +41,11 @@ func TestActions(t *testing.T) {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
-	got, err := cli.Resume(ctx, taker, "new")
+	got, err := cli.Resume(ctx, l, "new")
 	want(got, err, "it was not paused")
 	_, err = cli.Pause(ctx, l, "new")
 	want("", err, "")
-	got, err = cli.Resume(ctx, taker, "new")
+	got, err = cli.Resume(ctx, l, "new")
 	want(got, err, "resumed; open rows: 2")
 
 	r, err := l.Get(ctx, "new")

@@ -57,8 +57,8 @@ func TestBeginPendingAgain(t *testing.T) {
 	if run, created := begin(); created || !run.Paused {
 		t.Errorf("paused: created %v, run %+v", created, run)
 	}
-	if run, resumed, err := taker.Resume(t.Context(), "a"); err != nil || !resumed || run.Rows() != 0 {
-		t.Errorf("resumed %v, %+v, %v", resumed, run, err)
+	if err := l.Resume(t.Context(), "a"); err != nil {
+		t.Error(err)
 	}
 	if _, err := l.Cancel(t.Context(), "a"); err != nil {
 		t.Fatal(err)

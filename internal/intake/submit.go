@@ -40,15 +40,6 @@ func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
 	return Intake{Ledger: ledger, Redis: rdb}
 }
 
-// Resume resumes a paused run; resumed is false if the run was not paused. The error is
-// [runs.ErrNotFound], or [runs.ErrEnded].
-func (i Intake) Resume(ctx context.Context, id string) (run runs.Run, resumed bool, err error) {
-	if run, err = i.Ledger.Get(ctx, id); err != nil {
-		return run, false, err
-	}
-	return run, run.Paused, i.Ledger.Resume(ctx, id)
-}
-
 // Run has the properties of the run of an input.
 type Run struct {
 	ID, Tenant, Label string

@@ -145,7 +145,7 @@ func TestSweepNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("second", "is paused (enqueue runs resume first, or cancel)")
-	if _, _, err := s.taker.Resume(t.Context(), "first"); err != nil {
+	if err := s.ledger.Resume(t.Context(), "first"); err != nil {
 		t.Fatal(err)
 	}
 	s.end("first")

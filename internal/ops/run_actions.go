@@ -136,7 +136,7 @@ var runActions = map[string]runAction{
 		return cameOf(run)(cli.Pause(ctx, s.Ledger, run.ID))
 	},
 	"resume": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
-		return cameOf(run)(cli.Resume(ctx, s.Intake, run.ID))
+		return cameOf(run)(cli.Resume(ctx, s.Ledger, run.ID))
 	},
 	"cancel": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
 		return cameOf(run)(cli.Cancel(ctx, s.Ledger, run.ID))
