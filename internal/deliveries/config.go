@@ -26,8 +26,10 @@ type Config struct {
 	Ended func(ctx context.Context, outcome string)
 	// Stopping is closed when the worker stops: no delivery starts any more.
 	Stopping <-chan struct{}
-	Logger   *slog.Logger     // nil: slog.Default()
-	Now      func() time.Time // nil: time.Now
+	Logger   *slog.Logger // nil: slog.Default()
+	// Now returns the time by which events age, and attempts are dated; nil: time.Now. It is
+	// the same for all workers: receivers refuse attempts of another time.
+	Now func() time.Time
 }
 
 func (c Config) withDefaults() Config {

@@ -24,13 +24,14 @@ type Load struct {
 // Queue is a tenant's queue in asynq.
 type Queue struct {
 	name      string
+	redis     redis.UniversalClient
 	client    *asynq.Client
 	inspector *asynq.Inspector
 }
 
 // NewQueue returns the queue of that name. It uses rdb and does not close it.
 func NewQueue(rdb redis.UniversalClient, name string) *Queue {
-	return &Queue{name: name, client: asynq.NewClientFromRedisClient(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb)}
+	return &Queue{name: name, redis: rdb, client: asynq.NewClientFromRedisClient(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb)}
 }
 
 // Load returns the state of the queue. A queue that was never used is empty.
@@ -81,8 +82,9 @@ const (
 	trimPage, trimPages = 100, 30
 )
 
-// TrimArchive deletes archived tasks that are older than ten minutes, or beyond the last
-// 1,000. It returns their number, at most 3,000 in one call.
+// TrimArchive deletes tasks that were archived more than ten minutes before now, or are beyond
+// the last 1,000. It returns their number, at most 3,000 in one call. now is Redis' time: that
+// of a worker whose clock is ahead would delete what another one has just archived.
 func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, err error) {
 	info, err := q.inspector.GetQueueInfo(q.name)
 	if isNotFound(err) {
@@ -102,18 +104,21 @@ func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, er
 	return deleted, nil
 }
 
-// trimPage deletes archived tasks of the oldest page, at least the excess.
+// trimPage deletes archived tasks of the oldest page, at least the excess. It reads asynq's set:
+// the task's own time is that of its worker's clock.
 func (q *Queue) trimPage(ctx context.Context, now time.Time, excess int) (deleted int, err error) {
-	oldest, err := q.inspector.ListArchivedTasks(q.name, asynq.PageSize(trimPage))
+	oldest, err := q.redis.ZRangeWithScores(ctx, "asynq:{"+q.name+"}:archived", 0, trimPage-1).Result()
 	if err != nil {
 		return 0, fmt.Errorf("list archived tasks of %s: %w", q.name, err)
 	}
 	for _, t := range oldest {
-		if deleted >= excess && now.Sub(t.LastFailedAt) < archivedFor || ctx.Err() != nil {
+		at := time.Unix(int64(t.Score), 0)
+		if deleted >= excess && now.Sub(at) < archivedFor || ctx.Err() != nil {
 			break
 		}
-		if err := q.inspector.DeleteTask(q.name, t.ID); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
-			return deleted, fmt.Errorf("delete archived task %s: %w", t.ID, err)
+		id, _ := t.Member.(string)
+		if err := q.inspector.DeleteTask(q.name, id); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+			return deleted, fmt.Errorf("delete archived task %s: %w", id, err)
 		}
 		deleted++
 	}

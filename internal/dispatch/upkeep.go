@@ -29,7 +29,10 @@ func (d *Dispatcher) upkeep(ctx context.Context) error {
 	}
 	_, err = d.cfg.Ledger.Sweep(ctx, d.cfg.Tenant)
 	failed = append(failed, err)
-	_, err = d.queue.TrimArchive(ctx, time.Now())
+	now, err := d.cfg.Redis.Time(ctx).Result()
+	if err == nil {
+		_, err = d.queue.TrimArchive(ctx, now)
+	}
 	failed = append(failed, err)
 	if err := errors.Join(failed...); err != nil {
 		d.cfg.Logger.WarnContext(ctx, "upkeep is incomplete", "tenant", d.cfg.Tenant, "error", err)

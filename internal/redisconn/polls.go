@@ -3,7 +3,6 @@ package redisconn
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -70,30 +69,10 @@ func failed(err error) bool {
 // polled returns the queue that cmd polls, "" if it polls none, and whether it dequeues a
 // task or forwards those that are due: both are scripts of asynq, known by their keys.
 func polled(cmd redis.Cmder) (queue string, dequeues bool) {
-	args := cmd.Args() // evalsha, script, number of keys, keys, arguments
-	if name := cmd.Name(); len(args) < 4 || name != "evalsha" && name != "eval" {
-		return "", false
-	}
-	first, _ := args[3].(string)
-	queue, _, ok := strings.Cut(first, "}:")
-	if !ok || !strings.HasPrefix(queue, "asynq:{") {
-		return "", false
-	}
-	of := func(parts ...string) bool {
-		if args[2] != len(parts) || len(args) < 3+len(parts) {
-			return false
-		}
-		for i, part := range parts {
-			if args[3+i] != queue+"}:"+part {
-				return false
-			}
-		}
-		return true
-	}
-	switch {
-	case of("pending", "paused", "active", "lease"):
+	switch queue, names, _ := asynqScript(cmd); names {
+	case dequeueKeys:
 		return queue, true
-	case of("scheduled", "pending"), of("retry", "pending"):
+	case "scheduled pending", "retry pending":
 		return queue, false
 	}
 	return "", false

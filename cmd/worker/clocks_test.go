@@ -1,0 +1,340 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/deliveries"
+	"orgops/internal/engine"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+)
+
+const (
+	// clockVar names the environment variable by which the clock of a worker of
+	// buildWithClock is ahead.
+	clockVar = "TEST_CLOCK_AHEAD"
+	// minutesApart is how far clocks are apart in these tests.
+	minutesApart = 10 * time.Minute
+)
+
+// clockSource is added to the package time of a worker whose clock can be wrong.
+const clockSource = `package time
+
+import "syscall"
+
+var clockAhead = readClockAhead()
+
+func readClockAhead() int64 {
+	text, _ := syscall.Getenv("` + clockVar + `")
+	if text == "" {
+		return 0
+	}
+	d, err := ParseDuration(text)
+	if err != nil {
+		panic(err)
+	}
+	return int64(d / Second)
+}
+`
+
+// clockOverlay writes the files of an overlay for the compiler, in which the wall clock of
+// time.Now is ahead by the variable, and returns its path. Monotonic times stay.
+func clockOverlay(t *testing.T, dir string) string {
+	t.Helper()
+	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
+	source, err := os.ReadFile(filepath.Join(original, "time.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const function, call = "\nfunc Now() Time {\n", "\tsec, nsec, mono := runtimeNow()\n"
+	before, body, ok := strings.Cut(string(source), function)
+	start, rest, found := strings.Cut(body, call)
+	if !ok || !found || strings.Contains(start, "\n}\n") {
+		t.Fatalf("time.Now in %s is not as this test expects: change clockOverlay for this version of Go", original)
+	}
+	changed, added := filepath.Join(dir, "time.go"), filepath.Join(dir, "clock.go")
+	write(t, changed, before+function+start+call+"\tsec += clockAhead\n"+rest)
+	write(t, added, clockSource)
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(original, "time.go"): changed, filepath.Join(original, "clock_ahead.go"): added,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "overlay.json")
+	write(t, path, string(overlay))
+	return path
+}
+
+// clockFleet is a fleet whose tenant is a sandbox in this process, and whose workers may have
+// wrong clocks.
+type clockFleet struct {
+	*fleet
+
+	box   *sandbox.Sandbox
+	hooks *slowReceiver
+}
+
+// buildWithClock builds the worker with a clock that can be wrong, and returns its path. The
+// first time it compiles Go's library, which takes a minute or two; the result is cached.
+func buildWithClock(t *testing.T) (path string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the worker with another clock")
+	}
+	dir := t.TempDir()
+	path = filepath.Join(dir, "worker")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", clockOverlay(t, dir), "-o", path, "orgops/cmd/worker").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// newClockFleet returns a fleet of that worker, for a tenant whose webhook takes some time for
+// each event. It needs no Redis of its own: the embedded one serves several processes too.
+func newClockFleet(t *testing.T, worker string, eachTakes time.Duration) *clockFleet {
+	t.Helper()
+	box := startBox(t, sandbox.Options{})
+	f := &clockFleet{fleet: &fleet{desk: newDesk(t), dir: t.TempDir(), authURL: box.AuthURL()}, box: box, hooks: receiveSlowly(t, eachTakes)}
+	f.env = pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": f.hooks.file, "HOOK": hookSecret})
+	if err := os.Symlink(worker, filepath.Join(f.dir, "worker")); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// workAhead starts a worker whose clock is ahead.
+func (f *clockFleet) workAhead(name string, by time.Duration) *running {
+	f.t.Helper()
+	f.env[clockVar] = by.String()
+	defer delete(f.env, clockVar)
+	return f.work(name)
+}
+
+// handInFile writes the rows to the file that a comparison reads, and submits them.
+func (f *clockFleet) handInFile(s submission, kind string, rows []byte) {
+	f.t.Helper()
+	write(f.t, filepath.Join(f.dir, s.file), string(rows))
+	f.handIn(intake.Run{ID: s.run}, kind, rows)
+}
+
+// wantNoAttempt checks that none of the workers' tasks has used up an attempt, or was put back.
+func (f *clockFleet) wantNoAttempt(names ...string) {
+	f.t.Helper()
+	for _, name := range names {
+		lines := f.log(name)
+		if most, seen := attempts(lines); most != 0 || seen == 0 {
+			f.t.Errorf("worker %s: of %d tasks one has used up %d attempts", name, seen, most)
+		}
+		for _, line := range lines {
+			text, _ := line["msg"].(string)
+			message, _ := line["message"].(string)
+			if strings.Contains(text, "put back") || strings.HasPrefix(message, "Could not") {
+				f.t.Errorf("worker %s: %v", name, line)
+			}
+		}
+	}
+	for _, queue := range []string{engine.Queue(tasks.DefaultTenant), deliveries.Queue(tasks.DefaultTenant)} {
+		n, err := f.redis.Get(f.t.Context(), "asynq:{"+queue+"}:failed").Int()
+		if err != nil && !errors.Is(err, redis.Nil) || n != 0 {
+			f.t.Errorf("queue %s: %d tasks have failed, %v", queue, n, err)
+		}
+	}
+}
+
+// slowReceiver is a receiver of events.
+type slowReceiver struct {
+	t     *testing.T
+	file  string // names it
+	takes time.Duration
+
+	mu      sync.Mutex
+	holding int
+	types   map[string]string // webhook-id -> type
+	times   map[string]int    // webhook-id -> number of deliveries
+}
+
+func receiveSlowly(t *testing.T, each time.Duration) *slowReceiver {
+	t.Helper()
+	r := &slowReceiver{t: t, takes: each, types: map[string]string{}, times: map[string]int{}, file: filepath.Join(t.TempDir(), "hooks.yaml")}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	write(t, r.file, "endpoints:\n  - {name: crm, url: '"+server.URL+"', secret_env: HOOK, allow_private: true}\n")
+	return r
+}
+
+// ServeHTTP refuses attempts that are dated minutes before or after now, as receivers do.
+func (r *slowReceiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	body, err := io.ReadAll(q.Body)
+	var event struct{ Type string }
+	if err == nil {
+		err = json.Unmarshal(body, &event)
+	}
+	seconds, failed := strconv.ParseInt(q.Header.Get("webhook-timestamp"), 10, 64)
+	if err != nil || failed != nil {
+		return // it was cut off with its worker
+	}
+	if age := time.Since(time.Unix(seconds, 0)); age.Abs() > minutesApart/2 {
+		r.t.Errorf("an attempt is dated %v before now", age)
+	}
+	id := q.Header.Get("webhook-id")
+	r.mu.Lock()
+	r.holding++
+	r.times[id]++
+	r.types[id] = event.Type
+	r.mu.Unlock()
+	time.Sleep(r.takes)
+	r.mu.Lock()
+	r.holding--
+	r.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (r *slowReceiver) held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.holding
+}
+
+// wantOnce waits until so many events of each type have come, and checks that each came once.
+func (r *slowReceiver) wantOnce(want map[string]int) {
+	r.t.Helper()
+	var got map[string]int
+	await(r.t, "the events", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		got = map[string]int{}
+		for _, of := range r.types {
+			got[of]++
+		}
+		return r.holding == 0 && maps.Equal(got, want)
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, n := range r.times {
+		if n != 1 {
+			r.t.Errorf("event %s (%s) was delivered %d times", id, r.types[id], n)
+		}
+	}
+}
+
+// TestWrongClocks has workers whose clocks are ten minutes ahead of Redis' or behind it.
+func TestWrongClocks(t *testing.T) {
+	redistest.Single(t, "the processes of this test have one URL")
+	t.Parallel()
+	worker := buildWithClock(t)
+	for name, run := range map[string]func(*testing.T){
+		"several": func(t *testing.T) { clocksApart(t, worker) },
+		"ahead":   func(t *testing.T) { clockWrong(t, worker, minutesApart) },
+		"behind":  func(t *testing.T) { clockWrong(t, worker, -minutesApart) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t)
+		})
+	}
+}
+
+// clocksApart has three workers whose clocks are ten minutes apart, and a tenant and a
+// receiver so slow that tasks of each are in progress when another one starts: none takes
+// tasks from the others, no attempt is used up, and nothing is done twice.
+func clocksApart(t *testing.T, worker string) {
+	const rows = 100
+	f := newClockFleet(t, worker, 5*time.Second)
+	f.workAhead("behind", -minutesApart)
+	f.work("right")
+	f.handInFile(submissions[0], tasks.TypeVerify, f.box.SeedDomains(rows))
+	await(t, "deliveries of both workers", func() bool { return f.hooks.held() > 8 })
+	f.slow(6000, 0)
+	f.handInFile(submissions[1], tasks.TypeUpdate, f.box.SeedUpdates(rows))
+	f.handInFile(submissions[2], tasks.TypeRemove, f.box.SeedClients(rows))
+	f.handInFile(submissions[3], tasks.TypeCreate, f.box.SeedTemplates(rows))
+	await(t, "rows in progress", func() bool { return f.active() > rows })
+	f.workAhead("ahead", minutesApart)
+
+	for _, s := range submissions {
+		f.ended(s.run)
+	}
+	f.hooks.wantOnce(map[string]int{"domain.verified": rows, "run.finished": len(submissions)})
+	log, state := f.requests(), f.state()
+	f.compareDomains(rows, 0, log, state)
+	f.compareUpdates(rows, 0, log, state)
+	f.compareClients(rows, 0, log, state)
+	f.compareTemplates(rows, "done", log, state)
+	f.settledOnce("behind", "right", "ahead")
+	f.wantNoAttempt("behind", "right", "ahead")
+}
+
+// clockWrong has a single worker whose clock is wrong, and which is killed while its requests
+// to create templates have no answer: rows whose token comes in time are verified soon, rows
+// whose time is up expire, and templates that were created count as that.
+func clockWrong(t *testing.T, worker string, ahead time.Duration) {
+	const rows = 5
+	f := newClockFleet(t, worker, 0)
+	first := f.workAhead("one", ahead)
+	slow := f.box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 15 * time.Second})
+	late := f.box.SeedUnpublished(rows)
+	f.handIn(intake.Run{ID: "late", GiveUp: minutesApart / 2}, tasks.TypeVerify, late)
+	f.handIn(intake.Run{ID: "expires", GiveUp: time.Second}, tasks.TypeVerify, f.box.SeedUnpublished(rows))
+	f.handInFile(submissions[3], tasks.TypeCreate, f.box.SeedTemplates(rows))
+	await(t, "the templates", func() bool { return len(f.box.Templates()) == rows })
+	f.openFor("late", rows, "no TXT record")
+	f.publish(late)
+
+	first.signal(syscall.SIGKILL)
+	_ = first.wait(patience) // it says that it was killed
+	slow()
+	run := f.coreRun("templates")
+	for row := range ledger.Row(rows) {
+		f.ageIntent(ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, row)
+	}
+	f.workAhead("one", ahead)
+	for run, want := range map[string]string{"late": "done", "expires": "expired"} {
+		f.ended(run)
+		for _, fate := range f.outcomes(run, rows) {
+			if fate.Outcome != want {
+				t.Errorf("run %s: row %d is %s (%s), want %s", run, fate.Item, fate.Outcome, fate.Detail, want)
+			}
+		}
+	}
+	f.ended("templates")
+	f.compareTemplates(rows, "done", f.requests(), f.state())
+	f.hooks.wantOnce(map[string]int{"domain.verified": rows, "domain.expired": rows, "run.finished": 3})
+}
+
+// publish publishes the tokens of pending domains.
+func (f *clockFleet) publish(csv []byte) {
+	f.t.Helper()
+	for row := range strings.Lines(string(csv)) {
+		if org, id, _ := strings.Cut(strings.TrimSpace(row), ","); org != "organization_id" {
+			d, ok := f.box.Domain(org, id)
+			if !ok {
+				f.t.Fatalf("no domain %q", row)
+			}
+			f.box.SetTXT(d.Host, d.TXT)
+		}
+	}
+}

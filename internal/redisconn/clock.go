@@ -1,0 +1,217 @@
+package redisconn
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// clockFor is how long the difference between this machine's clock and Redis' is used
+	// before it is measured again.
+	clockFor = 10 * time.Second
+	// clockStep is the least step of this machine's clock, or suspension of the machine,
+	// after which the difference is measured at once.
+	clockStep = time.Second
+	// clockTimeout bounds a measurement by [Clock.Now].
+	clockTimeout = time.Second
+)
+
+// Clock is Redis' clock, as seen from this process. It is safe for concurrent use.
+//
+// As a hook of a client it has asynq use that clock. asynq writes and compares times by the
+// clock of its process: the ends of leases, and when tasks are due again, archived or
+// deleted. So a worker whose clock is minutes ahead would take tasks from workers that
+// execute them, others would take tasks from a worker whose clock is minutes behind, and
+// both use up an attempt and repeat the delivery of an event. The hook moves these times by
+// the difference of the clocks. asynq has no setting for its clock; its scripts are known by
+// their keys.
+type Clock struct {
+	rdb  redis.UniversalClient
+	last atomic.Pointer[measured]
+}
+
+// measured is a measurement of the difference.
+type measured struct {
+	at    time.Time // by this machine's clock
+	ahead time.Duration
+}
+
+// NewClock returns the clock of rdb's Redis.
+func NewClock(rdb redis.UniversalClient) *Clock { return &Clock{rdb: rdb} }
+
+// Now returns Redis' time. While Redis does not answer it is derived from the last
+// measurement; without any it is this machine's time.
+func (c *Clock) Now() time.Time { return time.Now().Add(c.Ahead()) }
+
+// Ahead returns how far Redis' clock is ahead of this machine's, as Now has it.
+func (c *Clock) Ahead() time.Duration {
+	ctx, cancel := context.WithTimeout(context.Background(), clockTimeout)
+	defer cancel()
+	ahead, _ := c.ahead(ctx) // 0 with an error
+	return ahead
+}
+
+// ahead returns how far Redis' clock is ahead of this machine's. It returns an error if that
+// cannot be measured, and was not measured since the last step of this machine's clock.
+func (c *Clock) ahead(ctx context.Context) (time.Duration, error) {
+	last := c.last.Load()
+	if last.holds() && time.Since(last.at) < clockFor {
+		return last.ahead, nil
+	}
+	before := time.Now()
+	there, err := c.rdb.Time(ctx).Result()
+	if err != nil && last.holds() {
+		return last.ahead, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	ahead := there.Sub(before.Add(now.Sub(before) / 2))
+	c.last.Store(&measured{now, ahead})
+	return ahead, nil
+}
+
+// holds reports whether this machine's clock has made no step since the measurement.
+func (m *measured) holds() bool {
+	if m == nil {
+		return false
+	}
+	now := time.Now()
+	return (now.Round(0).Sub(m.at.Round(0)) - now.Sub(m.at)).Abs() < clockStep // wall clock, monotonic clock
+}
+
+// DialHook implements [redis.Hook].
+func (*Clock) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (c *Clock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		times := timesOf(cmd)
+		if len(times) == 0 {
+			return next(ctx, cmd)
+		}
+		ahead, err := c.ahead(ctx)
+		if err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		for _, t := range times {
+			t.move(ahead)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook]. asynq uses no pipelines.
+func (*Clock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// argument is a time among the arguments of a command, in a unit.
+type argument struct {
+	value *any
+	unit  time.Duration
+}
+
+func (a argument) move(by time.Duration) {
+	n := int64(by.Round(a.unit) / a.unit)
+	switch v := (*a.value).(type) {
+	case int64:
+		*a.value = v + n
+	case float64:
+		*a.value = v + float64(n)
+	}
+}
+
+// position is that of a time among the arguments of a script of asynq.
+type position struct {
+	index int
+	unit  time.Duration
+}
+
+// scriptTimes has the positions of the times, by the names of the script's keys.
+var scriptTimes = map[string][]position{
+	// Enqueue a task: since when it is pending.
+	"t: pending": {{2, time.Nanosecond}},
+	// Dequeue: the end of the task's lease.
+	dequeueKeys: {{0, time.Second}},
+	// List the tasks whose lease has ended by the time.
+	"lease": {{0, time.Second}},
+	// Retry a task: when it is due.
+	"t: active lease retry processed: failed: processed failed": {{2, time.Second}},
+	// Make tasks pending that are due by the time: the time, and since when they are pending.
+	"scheduled pending": {{0, time.Second}, {2, time.Nanosecond}},
+	"retry pending":     {{0, time.Second}, {2, time.Nanosecond}},
+	// Complete a task: when its id can be used again.
+	"active lease completed t: processed: processed": {{2, time.Second}},
+	// Delete completed tasks whose id can be used again by the time.
+	"completed": {{0, time.Second}},
+	// Archive a task: when, and before when older ones were archived that are deleted.
+	"t: active lease archived processed: failed: processed failed t:": {{2, time.Second}, {3, time.Second}},
+}
+
+// dequeueKeys are the names of the keys by which asynq dequeues a task.
+const dequeueKeys = "pending paused active lease"
+
+// timesOf returns the times among the arguments of a command of asynq.
+func timesOf(cmd redis.Cmder) (times []argument) {
+	args := cmd.Args()
+	if _, names, n := asynqScript(cmd); n > 0 {
+		for _, p := range scriptTimes[names] {
+			if i := n + p.index; i < len(args) {
+				times = append(times, argument{&args[i], p.unit})
+			}
+		}
+		return times
+	}
+	if cmd.Name() != "zadd" || len(args) < 3 {
+		return nil
+	}
+	// Extend leases: zadd KEY xx SCORE ID...
+	if key, _ := args[1].(string); !strings.HasPrefix(key, asynqPrefix) || !strings.HasSuffix(key, "}:lease") {
+		return nil
+	}
+	for i := range args {
+		if _, score := args[i].(float64); score {
+			times = append(times, argument{&args[i], time.Second})
+		}
+	}
+	return times
+}
+
+const asynqPrefix = "asynq:{"
+
+// asynqScript returns the queue of a script of asynq, the names of its keys behind the
+// queue's prefix, each up to its first colon, and the index of its first argument. For
+// other commands it returns 0 as the index.
+func asynqScript(cmd redis.Cmder) (queue, names string, first int) {
+	args := cmd.Args() // evalsha, script, number of keys, keys, arguments
+	if name := cmd.Name(); len(args) < 4 || name != "evalsha" && name != "eval" {
+		return "", "", 0
+	}
+	n, ok := args[2].(int)
+	if key, _ := args[3].(string); !ok || n < 1 || len(args) < 3+n || !strings.HasPrefix(key, asynqPrefix) {
+		return "", "", 0
+	}
+	var all []string
+	for _, arg := range args[3 : 3+n] {
+		key, _ := arg.(string)
+		of, name, ok := strings.Cut(key, "}:")
+		if queue == "" {
+			queue = of
+		}
+		if !ok || of != queue {
+			return "", "", 0
+		}
+		if before, _, more := strings.Cut(name, ":"); more {
+			name = before + ":"
+		}
+		all = append(all, name)
+	}
+	return queue, strings.Join(all, " "), 3 + n
+}
