@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -289,8 +290,8 @@ func clocksApart(t *testing.T, worker string) {
 }
 
 // clockWrong has a single worker whose clock is wrong, and which is killed while its requests
-// to create templates have no answer: rows whose token comes in time are verified soon, rows
-// whose time is up expire, and templates that were created count as that.
+// to create templates have no answer: rows whose token comes in time, after two checks, are
+// verified soon, rows whose time is up expire, and templates that were created count as that.
 func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	const rows = 5
 	f := newClockFleet(t, worker, 0)
@@ -302,7 +303,6 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	f.handInFile(submissions[3], tasks.TypeCreate, f.box.SeedTemplates(rows))
 	await(t, "the templates", func() bool { return len(f.box.Templates()) == rows })
 	f.openFor("late", rows, "no TXT record")
-	f.publish(late)
 
 	first.signal(syscall.SIGKILL)
 	_ = first.wait(patience) // it says that it was killed
@@ -311,7 +311,10 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	for row := range ledger.Row(rows) {
 		f.ageIntent(ledger.Segment{Run: run.ID, Incarnation: run.Incarnation}, row)
 	}
+	checked := len(f.queried(late))
 	f.workAhead("one", ahead)
+	await(t, "another check of each domain", func() bool { return len(f.queried(late)) >= checked+2*rows })
+	f.publish(late)
 	for run, want := range map[string]string{"late": "done", "expires": "expired"} {
 		f.ended(run)
 		for _, fate := range f.outcomes(run, rows) {
@@ -328,13 +331,32 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 // publish publishes the tokens of pending domains.
 func (f *clockFleet) publish(csv []byte) {
 	f.t.Helper()
+	for _, d := range f.domains(csv) {
+		f.box.SetTXT(d.Host, d.TXT)
+	}
+}
+
+// queried returns the queries for the tokens of the domains.
+func (f *clockFleet) queried(csv []byte) []sandbox.Query {
+	f.t.Helper()
+	hosts := map[string]bool{}
+	for _, d := range f.domains(csv) {
+		hosts[strings.ToLower(d.Host)] = true
+	}
+	return slices.DeleteFunc(f.box.Queries(), func(q sandbox.Query) bool { return !hosts[strings.ToLower(strings.TrimSuffix(q.Name, "."))] })
+}
+
+// domains returns the tenant's domains of a file.
+func (f *clockFleet) domains(csv []byte) (all []sandbox.Domain) {
+	f.t.Helper()
 	for row := range strings.Lines(string(csv)) {
 		if org, id, _ := strings.Cut(strings.TrimSpace(row), ","); org != "organization_id" {
 			d, ok := f.box.Domain(org, id)
 			if !ok {
 				f.t.Fatalf("no domain %q", row)
 			}
-			f.box.SetTXT(d.Host, d.TXT)
+			all = append(all, d)
 		}
 	}
+	return all
 }
