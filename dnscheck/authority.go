@@ -669,11 +669,12 @@ func (p *poll) supported(d *delegation, agrees func(statement) bool) *delegation
 	down := *d
 	down.servers = nil
 	for _, server := range d.servers {
-		down.servers = append(down.servers, nameServer{name: server.name, glue: slices.DeleteFunc(p.glueOf(d, server.name), func(addr netip.Addr) bool {
+		glue := slices.DeleteFunc(p.glueOf(d, server.name), func(addr netip.Addr) bool {
 			return !p.majority(p.zone.named, func(s statement) bool {
 				return gave(s) && (s.down == nil || slices.Contains(s.down.glueOf(server.name), addr))
 			})
-		})})
+		})
+		down.servers = append(down.servers, nameServer{name: server.name, glue: few(glue)})
 	}
 	return &down
 }

@@ -95,7 +95,8 @@ func (q *inquiry) lookUp(ctx context.Context, name string) ([]netip.Addr, error)
 		looking.Go(func() { four = q.family(ctx, name, dns.TypeA) })
 		looking.Go(func() { six = q.family(ctx, name, dns.TypeAAAA) })
 		looking.Wait()
-		return together(four, six)
+		addrs, ttl, err := together(four, six)
+		return few(addrs), ttl, err
 	})
 	if err == nil && len(found) == 0 {
 		err = errors.New("it has no address")
@@ -156,6 +157,20 @@ func (q *inquiry) allowed(found []netip.Addr) ([]netip.Addr, error) {
 		mixed = append(mixed, six[min(i, len(six)):min(i+1, len(six))]...)
 	}
 	return mixed, nil
+}
+
+// few returns a copy of the addresses that allowed can take: the first maxAddrs of each family, of those that are public and of the
+// others. A stranger's name server may have a thousand, which the caches would keep.
+func few(found []netip.Addr) (kept []netip.Addr) {
+	type sort struct{ public, six bool }
+	number := make(map[sort]int)
+	for _, addr := range found {
+		of := sort{IsPublic(addr), addr.Is6()}
+		if number[of]++; number[of] <= maxAddrs {
+			kept = append(kept, addr)
+		}
+	}
+	return kept
 }
 
 var (

@@ -28,6 +28,7 @@ const (
 	Grace         = grace
 	ClosedFor     = closedFor
 	MaxServers    = maxServers
+	MaxAddrs      = maxAddrs
 	MaxRemembered = maxRemembered
 	MaxRecords    = maxRecords
 )
@@ -87,6 +88,20 @@ func ReadStatement(raw []byte, id uint16, zone, host, token string) (Statement, 
 		}
 	}
 	return s, nil
+}
+
+// MostAddresses returns the greatest number of addresses that the Checker's caches have of a name server, as glue of its zone
+// and as its own.
+func MostAddresses(c *Checker) (glue, own int) {
+	for _, element := range c.authority.cuts.held {
+		for _, server := range element.Value.(remembered[delegation]).value.servers {
+			glue = max(glue, cap(server.glue))
+		}
+	}
+	for _, element := range c.authority.hosts.held {
+		own = max(own, cap(element.Value.(remembered[[]netip.Addr]).value))
+	}
+	return glue, own
 }
 
 // NewMemory is a cache, with the bound that it has.

@@ -505,6 +505,31 @@ func TestGlueOfOneServerIsNotTaken(t *testing.T) {
 	}
 }
 
+// TestAddressesInCachesAreBounded has a delegation to name servers with many addresses each: the caches keep those that are
+// queried, and the first of them holds the token.
+func TestAddressesInCachesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const addresses = 30
+		cut := []dns.RR{start("example.com"), ns(host, "ns."+host), ns(host, "ns.elsewhere.net")}
+		n := servedBy(t, nil, nil, nil)
+		for i := range addresses {
+			private, public := fmt.Sprintf("10.0.%d.%d", i/250, i%250), fmt.Sprintf("5.2.%d.%d", i/250, i%250)
+			cut = append(cut, address("ns."+host, private), address("ns."+host, public))
+			n.know(address("ns.elsewhere.net", private), address("ns.elsewhere.net", public))
+			n.at(public, zoneOf(start(host), txt(host, token)))
+		}
+		for i := range 3 {
+			n.at(serverAddr(i), zoneOf(cut...))
+		}
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		want(t, prove(t, c), dnscheck.Present, dnscheck.ReasonFound)
+		const most = 4 * dnscheck.MaxAddrs // of two families, public and not
+		if glue, own := dnscheck.MostAddresses(c); glue == 0 || own == 0 || glue > most || own > most {
+			t.Errorf("the caches have %d and %d addresses of a name server, want 1 to %d", glue, own, most)
+		}
+	})
+}
+
 // TestSentenceOfAReferralNextToAnAnswer names the servers that refer elsewhere.
 func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
