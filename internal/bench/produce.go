@@ -67,7 +67,8 @@ func inputOf(of, name string, rows io.Reader) intake.Input {
 
 // submit submits the rows of that kind as the enqueue command does, and returns their number.
 func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n int64, err error) {
-	defer intake.LimitMemory()()
+	restore := intake.LimitMemory()
+	defer restore()
 	const connections = 40 // as cmd/enqueue has them
 	rdb, err := redisconn.ForProducer(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: connections})
 	if err != nil {

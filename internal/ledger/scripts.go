@@ -64,8 +64,8 @@ var (
 	stageScript    = segmentScript("stage")
 	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
-	applyScript    = segmentScript("apply", "report")
-	releaseScript  = segmentScript("release", "report")
+	applyScript    = reportScript("apply")
+	releaseScript  = reportScript("release")
 	beginScript    = segmentScript("begin")
 	endScript      = segmentScript("end")
 	giveBackScript = segmentScript("give_back")
@@ -94,15 +94,19 @@ func headerScript(name string) *redis.Script {
 	return newScript("header_"+name, source("clock")+source("header"))
 }
 
-func segmentScript(name string, shared ...string) *redis.Script {
+func segmentScript(name string) *redis.Script { return newScript("segment_"+name, segmentText()) }
+
+// reportScript returns a script of a segment that reports the phases of its rows.
+func reportScript(name string) *redis.Script {
+	return newScript("segment_"+name, segmentText()+source("report"))
+}
+
+// segmentText returns what the scripts of a segment have in common.
+func segmentText() string {
 	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes, identity_half = %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
 		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes, identityHalf)
-	text := source("clock") + limits + source("segment")
-	for _, name := range shared {
-		text += source(name)
-	}
-	return newScript("segment_"+name, text)
+	return source("clock") + limits + source("segment")
 }
 
 func tenantScript(name string) *redis.Script {
