@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -252,12 +253,13 @@ func TestRedisIsFull(t *testing.T) {
 func newDurableWorld(t *testing.T, hook *commands, change ...func(*intakeapi.Config)) *world {
 	t.Helper()
 	redis := redistest.Start(t, "--appendonly", "yes")
-	w := newWorld(t, append(change, func(c *intakeapi.Config) {
+	durable := func(c *intakeapi.Config) {
 		rdb := redis.Client()
 		rdb.AddHook(hook)
 		c.Redis, c.Ledger = rdb, runs.New(rdb)
 		c.Intake = newIntake(rdb, c.Ledger)
-	})...)
+	}
+	w := newWorld(t, append([]func(*intakeapi.Config){durable}, change...)...)
 	w.rdb = redis.Client()
 	w.ledger = runs.New(w.rdb)
 	return w
@@ -282,7 +284,10 @@ func (w *world) committed() string {
 // back, keeps no other from being received.
 func TestOthersDoNotWaitForReadingBack(t *testing.T) {
 	t.Parallel()
-	w := newDurableWorld(t, &commands{}, func(c *intakeapi.Config) { c.Limits.Uploads = 1 })
+	w := newDurableWorld(t, &commands{}, func(c *intakeapi.Config) {
+		c.Limits.Uploads = 1
+		c.Intake.VerifyAfter = 5 * time.Second // the second has that long
+	})
 	first := w.upload("first").send(rows(1))
 	_ = first.rest.Close()
 	w.eventually(func() bool { return w.committed() != "" })
