@@ -159,8 +159,9 @@ func (q *inquiry) allowed(found []netip.Addr) ([]netip.Addr, error) {
 	return mixed, nil
 }
 
-// few returns a copy of the addresses that allowed can take: the first maxAddrs of each family, of those that are public and of the
-// others. A stranger's name server may have a thousand, which the caches would keep.
+// few returns a copy of the addresses that allowed can take: the first maxAddrs of each family,
+// of those that are public and of the others. A stranger's name server may have a thousand,
+// which the caches would keep.
 func few(found []netip.Addr) (kept []netip.Addr) {
 	type sort struct{ public, six bool }
 	number := make(map[sort]int)

@@ -27,16 +27,16 @@ func (t *tool) told(ctx context.Context, run, what string) error {
 	return t.printJSON(runAsJSON(r))
 }
 
-// change changes a run, and writes what was done to it.
+// change calls f for a run, and prints its effect.
 func (t *tool) change(ctx context.Context, run string, f func(context.Context, *runs.Ledger, string) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	told, err := f(ctx, t.ledger, run)
+	effect, err := f(ctx, t.ledger, run)
 	if err != nil {
 		return err
 	}
-	return t.told(ctx, run, told)
+	return t.told(ctx, run, effect)
 }
 
 type cancelCommand struct{ oneRun }

@@ -11,10 +11,10 @@
 // The ratio to that loop is what queue, ledger and pace cost.
 //
 // enqueue is how many rows of domains verify (the two ids) a second a producer
-// checks and stores, with random ids, and the memory that it and Redis take. In turn with it, alternating, 64 goroutines call asynq.Client.Enqueue
-// with as many tasks of the same size, and read, check and store nothing. Each
-// producer has a process of its own. With --dry-run the rows are read alone, as
-// enqueue --dry-run does.
+// checks and stores, with random ids, and the memory that it and Redis take. In
+// turn with it, 64 goroutines call asynq.Client.Enqueue with as many tasks of the
+// same size, and read, check and store nothing. Each producer has a process of its
+// own. With --dry-run the rows are only read, as enqueue --dry-run does.
 //
 // pace is how much of a tenant's rate four workers use, each a process, and what
 // they are refused: at 16/s with a burst of 50, with and without a reserve, alone

@@ -20,7 +20,7 @@ import (
 )
 
 // Cancel cancels the run, and says in words what came of it.
-func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (told string, err error) {
+func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
 	before, got := ledger.Get(ctx, run)
 	rows, err := ledger.Cancel(ctx, run)
 	if err != nil {
@@ -41,7 +41,7 @@ func Cancel(ctx context.Context, ledger *runs.Ledger, run string) (told string, 
 }
 
 // Pause pauses the run, and says so in words.
-func Pause(ctx context.Context, ledger *runs.Ledger, run string) (told string, err error) {
+func Pause(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
 	if err := ledger.Pause(ctx, run); err != nil {
 		return "", err
 	}
@@ -49,7 +49,7 @@ func Pause(ctx context.Context, ledger *runs.Ledger, run string) (told string, e
 }
 
 // Resume resumes a run, and reports the effect in words.
-func Resume(ctx context.Context, ledger *runs.Ledger, run string) (told string, err error) {
+func Resume(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error) {
 	r, err := ledger.Get(ctx, run)
 	if err == nil {
 		err = ledger.Resume(ctx, run)

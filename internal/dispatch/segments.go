@@ -99,7 +99,8 @@ func (t taken) ordered() []*run {
 	return all
 }
 
-// learn stores the segment's due time and counts after a release. Sorts without a due row are not released until then.
+// learn stores the segment's due time and counts after a release. Sorts without a due row are
+// not released before until.
 func (s *segment) learn(r ledger.Release, until time.Time) {
 	s.due, s.open = r.Due, r.Open
 	for so, due := range [sorts]int{ready: r.Open.ReadyDue, check: r.Open.CheckDue, first: r.Open.Queued} {

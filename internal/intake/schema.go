@@ -12,7 +12,7 @@ import (
 // Schema says which rows are expected.
 type Schema struct {
 	// Columns are CSV columns and, by the same names, JSON members. Text is any text without
-	// NUL: a CSV cell as it stands, a JSON string. Bool is true or false: in CSV in any case,
+	// NUL: a CSV cell, unchanged, or a JSON string. Bool is true or false: in CSV in any case,
 	// since spreadsheets write TRUE; in JSON a boolean. A required column must be in the
 	// header, and have a value that is not empty in every row.
 	Columns []tasks.Column

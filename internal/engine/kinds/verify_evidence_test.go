@@ -226,7 +226,7 @@ func TestProofsAreSmall(t *testing.T) {
 		total += len(packed)
 		e, err := kinds.ReadEvidence(packed)
 		if diff := cmp.Diff(proven, e); diff != "" {
-			t.Errorf("%s: stored is another proof than that which is returned (-want +got):\n%s", name, diff)
+			t.Errorf("%s: the stored proof differs from the returned one (-returned +stored):\n%s", name, diff)
 		}
 		want := &kinds.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 		if err != nil || cmp.Diff(want, e.Compared) != "" || !e.Compared.Is(d) {

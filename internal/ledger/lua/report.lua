@@ -1,4 +1,4 @@
--- Follows segment.lua in the scripts that tell a dispatcher about the segment.
+-- Follows segment.lua in the scripts whose answer describes the whole segment.
 
 -- score returns the score at a place of a sorted set, or nil: 0 is the lowest, -1 the
 -- highest.

@@ -1,6 +1,6 @@
--- ARGV: nonce, then for each row: row, an ending and its four arguments. The endings are 's': outcome, result; 'w': stage, ms until it is due,
--- attempts to add, memo; 'g': ms until it is due, note. Ends the execution of each row.
--- Answers with the statuses of the rows.
+-- ARGV: nonce, then for each row: row, an ending and its four arguments. The endings are
+-- 's': outcome, result; 'w': stage, ms until it is due, attempts to add, memo; 'g': ms until
+-- it is due, note. Ends the execution of each row. Answers with the statuses of the rows.
 local h = redis.call('HMGET', head, 'v', 'flags')
 if not h[1] then return {'missing'} end
 local nonce, flags, t = ARGV[1], h[2], now()
