@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -80,7 +79,7 @@ type tool struct {
 	redisURL    string
 	urlFromArgs bool
 	log         *slog.Logger
-	connections int              // to Redis; 0: as many as a producer takes
+	connections int              // to Redis; 0: ten per CPU
 	traces      *tracing.Tracing // nil: nothing is traced
 
 	// Both are there after connect or connectToRead.
@@ -128,10 +127,6 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	selected.BindTo(ctx, (*context.Context)(nil))
 	return selected.Run(t)
 }
-
-// connections is the most connections to Redis: what the producer enqueues shares
-// a few, and what does not go through there is tried again over more.
-const connections = 40
 
 // connect opens Redis and makes sure that it answers, and that its ledger is
 // one that this version understands. An empty Redis is marked with this version.
@@ -202,8 +197,8 @@ func (t *tool) openRedis() error {
 	if err != nil {
 		return err
 	}
-	t.redis, err = redisconn.ForProducer(redisconn.Config{
-		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: cmp.Or(t.connections, connections),
+	t.redis, err = redisconn.Open(redisconn.Config{
+		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: t.connections,
 	})
 	if err != nil {
 		return cli.Usage(fmt.Errorf("redis-url: %w", err))

@@ -1,7 +1,7 @@
 // Command bench measures the project's real parts against what they are made
 // of, on this machine:
 //
-//	go run ./internal/bench [verify|enqueue|all|pace|lookups|proofs|pages|sweep|idle] [--redis-url URL] [--rows N] [--rounds N] [--json]
+//	go run ./internal/bench [verify|enqueue|all|pace|lookups|proofs|pages|sweep|idle|large|pickup] [--redis-url URL] [--rows N] [--rounds N] [--json]
 //
 // verify is how many domains a second one worker takes from a row of two ids
 // to a verified record, on a real Redis and against a sandbox without a limit
@@ -46,6 +46,14 @@
 //
 // idle measures the cost of tenants without work: commands and connections to Redis, its processor
 // time and that of a worker, with cmd/worker in processes of its own that serve 30 tenants.
+//
+// large measures how soon a run of 160,000 rows is paused, resumed, cancelled and deleted while
+// two workers execute it, and for how long Redis is busy with one command. As --redis-url give
+// it a server that is used for nothing else: the slow log is that of all databases.
+//
+// pickup measures how long a single row takes from the call that submits it to its request
+// to the tenant: of tenants whose last row is a moment ago, and of tenants that have been idle
+// for a minute.
 //
 // Without --redis-url it starts a redis-server of its own on a private port,
 // which writes nothing to disk.

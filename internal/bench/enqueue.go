@@ -53,7 +53,7 @@ func dryRun(ctx context.Context, g grammar, out *report, stderr io.Writer) error
 	}
 	return withRows(g.rows(dryRunRows), func(file string) error {
 		p := production{As: variantDryRun, File: file, CPUProfile: profileName(g.Profile, variantDryRun, 0)}
-		r, err := producer(ctx, "", p, g.rows(dryRunRows), stderr)
+		r, err := runProducer(ctx, "", p, g.rows(dryRunRows), stderr)
 		if err != nil {
 			return err
 		}
@@ -63,35 +63,40 @@ func dryRun(ctx context.Context, g grammar, out *report, stderr io.Writer) error
 }
 
 // withRows lets use have a file of rows of domains verify, the two ids.
-func withRows(rows int, use func(file string) error) (err error) {
+func withRows(rows int, use func(file string) error) error {
+	return withFile("domains.csv", func(w io.Writer) error {
+		_, _ = io.WriteString(w, "organization_id,discovery_domain_id\n") // the buffer keeps its error
+		random := rand.New(rand.NewPCG(1, 2))                             // the same rows for each producer
+		var organization string
+		for i := range rows {
+			if i%10 == 0 {
+				organization = randomID(random, "org_")
+			}
+			if _, err := fmt.Fprintf(w, "%s,%s\n", organization, randomID(random, "ord_")); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, use)
+}
+
+// withFile lets use have a file of that name that write has written.
+func withFile(name string, write func(io.Writer) error, use func(file string) error) (err error) {
 	dir, err := os.MkdirTemp("", "orgops-bench-")
 	if err != nil {
 		return fmt.Errorf("folder for the rows: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	file := filepath.Join(dir, "domains.csv")
-	if err := writeRows(file, rows); err != nil {
+	file := filepath.Join(dir, name)
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("make the rows: %w", err)
+	}
+	w := bufio.NewWriter(f)
+	if err := errors.Join(write(w), w.Flush(), f.Close()); err != nil {
 		return fmt.Errorf("make the rows: %w", err)
 	}
 	return use(file)
-}
-
-func writeRows(name string, rows int) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	fmt.Fprintln(w, "organization_id,discovery_domain_id")
-	random := rand.New(rand.NewPCG(1, 2)) // the same rows for each producer
-	var organization string
-	for i := range rows {
-		if i%10 == 0 {
-			organization = randomID(random, "org_")
-		}
-		fmt.Fprintf(w, "%s,%s\n", organization, randomID(random, "ord_"))
-	}
-	return errors.Join(w.Flush(), f.Close())
 }
 
 // randomID is an id of 20 characters, as the service makes them: they do not compress.
@@ -110,15 +115,15 @@ func enqueueRound(ctx context.Context, s *store, p production, rows int, stderr 
 		return enqueueResult{}, err
 	}
 	cpu, memory := s.cpu(ctx), s.memory(ctx)
-	r, err := producer(ctx, s.url, p, rows, stderr)
+	r, err := runProducer(ctx, s.url, p, rows, stderr)
 	r.CPU.Redis = (s.cpu(ctx) - cpu).Seconds()
 	r.RedisBytes = float64(s.memory(ctx)-memory) / float64(rows)
 	return r, err
 }
 
-// producer runs one producer in a process of its own, so that its memory is
+// runProducer runs one producer in a process of its own, so that its memory is
 // no one else's.
-func producer(ctx context.Context, url string, p production, rows int, stderr io.Writer) (enqueueResult, error) {
+func runProducer(ctx context.Context, url string, p production, rows int, stderr io.Writer) (enqueueResult, error) {
 	program, err := executable()
 	if err != nil {
 		return enqueueResult{}, err

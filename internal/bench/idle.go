@@ -63,47 +63,36 @@ type idleResult struct {
 }
 
 // measureIdle runs workers for tenants that have no work, each a process as it is shipped.
-func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr io.Writer) (err error) {
-	if err := s.empty(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.empty(context.WithoutCancel(ctx))) }()
-	program, err := executable()
-	if err != nil {
-		return err
-	}
-	t, err := startTenant(program, stderr)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.close()) }()
-	before, err := s.connections(ctx)
-	if err != nil {
-		return err
-	}
-	workers, err := startIdle(ctx, s, l, t)
-	defer func() {
-		for _, w := range workers {
-			err = errors.Join(err, w.close())
+func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr io.Writer) error {
+	return withUnlimited(ctx, s, stderr, func(t *tenant) (err error) {
+		before, err := s.connections(ctx)
+		if err != nil {
+			return err
 		}
-	}()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(stderr, "%d workers of %d tenants each, measured after %s for %d s\n", l.Workers, l.Tenants, l.Settle, l.Seconds)
-	if err := pause(ctx, l.Settle); err != nil {
-		return err
-	}
-	r, err := l.measure(ctx, s, workers)
-	if err != nil {
-		return errors.Join(err, workers[0].said())
-	}
-	after, err := s.connections(ctx)
-	if err != nil {
-		return err
-	}
-	r.Connections = float64(after-before) / float64(l.Workers)
-	return out.idle(r)
+		workers, err := startIdle(ctx, s, l, t)
+		defer func() {
+			for _, w := range workers {
+				err = errors.Join(err, w.close())
+			}
+		}()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "%d workers of %d tenants each, measured after %s for %d s\n", l.Workers, l.Tenants, l.Settle, l.Seconds)
+		if err := pause(ctx, l.Settle); err != nil {
+			return err
+		}
+		r, err := l.measure(ctx, s, workers)
+		if err != nil {
+			return errors.Join(err, workers[0].said())
+		}
+		after, err := s.connections(ctx)
+		if err != nil {
+			return err
+		}
+		r.Connections = float64(after-before) / float64(l.Workers)
+		return out.idle(r)
+	})
 }
 
 // startIdle builds a worker and starts it as often as wanted.
@@ -133,8 +122,8 @@ func (l idleLoad) config(t *tenant) []byte {
 	var tenants []member
 	for i := range l.Tenants {
 		tenants = append(tenants, member{
-			"name": fmt.Sprintf("tenant-%d", i), "base_url": t.BaseURL, "auth_url": t.AuthURL,
-			"client_id": t.ClientID, "client_secret_env": "ORGOPS_BENCH_SECRET", "resolvers": t.Resolvers,
+			"name": tenantNumber(i), "base_url": t.BaseURL, "auth_url": t.AuthURL,
+			"client_id": t.ClientID, "client_secret_env": "ORGOPS_BENCH_SECRET", "resolvers": t.Resolvers, "rate": "1000/s", "burst": 1000,
 		})
 	}
 	file, err := json.Marshal(member{"tenants": tenants})
@@ -143,6 +132,8 @@ func (l idleLoad) config(t *tenant) []byte {
 	}
 	return file
 }
+
+func tenantNumber(i int) string { return fmt.Sprintf("tenant-%d", i) }
 
 // measure counts what the workers ask Redis for, and the processor time of both.
 func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (idleResult, error) {

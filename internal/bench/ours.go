@@ -24,19 +24,22 @@ type ours struct {
 	watched *watchedRows
 }
 
-func prepareOurs(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
-	rows, err := submit(ctx, s.url, tasks.TypeVerify, runID, "domains.csv", bytes.NewReader(file))
-	if err != nil {
-		return nil, fmt.Errorf("submit: %w", err)
+// prepareOurs returns what makes a worker for a tenant with that limit.
+func prepareOurs(limit pace.Limit) func(context.Context, *store, *tenant, []byte) (contender, error) {
+	return func(ctx context.Context, s *store, t *tenant, file []byte) (contender, error) {
+		rows, err := submit(ctx, s.url, tasks.TypeVerify, runID, "domains.csv", bytes.NewReader(file))
+		if err != nil {
+			return nil, fmt.Errorf("submit: %w", err)
+		}
+		watched := &watchedRows{open: rows, ended: make(chan struct{})}
+		w, err := newWorker(s, t.endpoint, watched, limit)
+		if err != nil {
+			return nil, err
+		}
+		store := runs.New(w.redis)
+		watched.Ledger = store.Core()
+		return &ours{worker: w, ledger: store, watched: watched}, nil
 	}
-	watched := &watchedRows{open: rows, ended: make(chan struct{})}
-	w, err := newWorker(s, t.endpoint, watched, pace.Limit{})
-	if err != nil {
-		return nil, err
-	}
-	store := runs.New(w.redis)
-	watched.Ledger = store.Core()
-	return &ours{worker: w, ledger: store, watched: watched}, nil
 }
 
 func (o *ours) close() error { return o.worker.close() }

@@ -69,8 +69,7 @@ func inputOf(of, name string, rows io.Reader) intake.Input {
 func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n int64, err error) {
 	restore := intake.LimitMemory()
 	defer restore()
-	const connections = 40 // as cmd/enqueue has them
-	rdb, err := redisconn.ForProducer(redisconn.Config{URL: url, AllowURLPassword: true, PoolSize: connections})
+	rdb, err := redisconn.Open(redisconn.Config{URL: url, AllowURLPassword: true})
 	if err != nil {
 		return 0, err
 	}

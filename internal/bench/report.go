@@ -35,6 +35,8 @@ const (
 	aimEnqueued = 100_000 // rows a second
 	aimTimes    = 2       // as many as the plain loop
 	aimPeak     = 64      // MB
+	aimScripts  = 10      // a row, at the tenant's pace
+	aimRequests = 2.02    // a row of a file
 )
 
 // about is in every object, so that one alone can be understood.
@@ -56,7 +58,7 @@ func (c cpu) minus(other cpu) cpu {
 	return cpu{c.Bench - other.Bench, c.Redis - other.Redis, c.Sandbox - other.Sandbox}
 }
 
-// verifyResult is what one round of one variant came to.
+// verifyResult is the result of a round of a variant.
 type verifyResult struct {
 	Benchmark string  `json:"benchmark"` // "verify"
 	Variant   string  `json:"variant"`
@@ -65,6 +67,10 @@ type verifyResult struct {
 	Seconds   float64 `json:"seconds"` // from the first start to the last end
 	PerSecond float64 `json:"rows_per_second"`
 	CPU       cpu     `json:"cpu_seconds"`
+	// Scripts are those that a worker of ours runs in Redis, those of asynq included, without
+	// polls of an empty queue.
+	Scripts  float64 `json:"scripts_per_row,omitempty"`
+	Requests float64 `json:"requests_per_row"` // to the tenant
 	about
 }
 
@@ -192,6 +198,9 @@ func (r *report) round(result verifyResult) error {
 		"ROUND", "ROWS", "SECONDS", "ROWS/S", "CPU OF BENCH", "OF REDIS", "OF SANDBOX", "VARIANT")
 	_, err := fmt.Fprintf(r.out, roundLine, result.Round, result.Rows, fmt.Sprintf("%.2f", result.Seconds), fmt.Sprintf("%.0f", result.PerSecond),
 		each(result.CPU.Bench, result.Rows), each(result.CPU.Redis, result.Rows), each(result.CPU.Sandbox, result.Rows), titles[result.Variant])
+	if err == nil && result.Scripts > 0 {
+		_, err = fmt.Fprintf(r.out, "scripts a row: %.2f (aim: %d); requests a row: %.2f (aim: %.2f)\n", result.Scripts, aimScripts, result.Requests, aimRequests)
+	}
 	return err
 }
 

@@ -22,11 +22,13 @@ import (
 type grammar struct {
 	RedisURL string `name:"redis-url" noenv:"true" placeholder:"URL" help:"A Redis to use, redis:// or rediss://, its database empty: it is emptied again. Default: a redis-server of its own."`
 	JSON     bool   `name:"json" noenv:"true" help:"Write one JSON object a line instead of tables."`
-	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace, 1,000,000 of the large run of pages."`
+	Rows     *int   `noenv:"true" help:"Rows of each round: 3,000 of verify, 160 of it paced, 1,000,000 of enqueue, 10,000,000 of its dry run, 5,000 of pace, 1,000,000 of the large run of pages, 160,000 of large."`
 	Rounds   int    `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are told."`
 	Profile  string `noenv:"true" placeholder:"DIR" help:"Write a CPU profile of each round of verify and enqueue to this folder, for go tool pprof."`
 
-	Verify  struct{} `cmd:"" help:"Verified domains a second, beside asynq alone and the calls alone."`
+	Verify struct {
+		Paced bool `noenv:"true" help:"Only the worker, for a tenant of 16 requests a second: its scripts and requests for a row."`
+	} `cmd:"" help:"Verified domains a second, beside asynq alone and the calls alone."`
 	Enqueue struct {
 		DryRun bool `noenv:"true" help:"Only read the rows, as enqueue --dry-run does: no Redis, one round."`
 	} `cmd:"" help:"Rows a second into Redis, beside a plain loop that enqueues as many tasks."`
@@ -38,6 +40,8 @@ type grammar struct {
 	Sweep    sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
 	Pages    pagesLoad   `cmd:"" help:"How long the operator's pages take, over many runs and a large one."`
 	Idle     idleLoad    `cmd:"" help:"The cost of tenants without work, for Redis and a worker."`
+	Large    largeLoad   `cmd:"" help:"How soon a large run is paused, resumed and cancelled, and the longest command of Redis."`
+	Pickup   pickupLoad  `cmd:"" help:"How long a submitted row takes to its first request."`
 	All      struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
 	Sandbox  tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
 	Produce  production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
@@ -61,7 +65,7 @@ func (g grammar) check(which string) error {
 	case g.Rounds < 1:
 		return cli.Usage(fmt.Errorf("rounds: want 1 or more, got %d", g.Rounds))
 	}
-	return errors.Join(g.Lookups.check(), g.Proofs.check(), g.Sweep.check(), g.Pages.check(), g.Idle.check())
+	return errors.Join(g.Lookups.check(), g.Proofs.check(), g.Sweep.check(), g.Pages.check(), g.Idle.check(), g.Pickup.check(), g.Large.check())
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -118,6 +122,10 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 		return measureSweep(ctx, store, g.Sweep, out, p.Stderr)
 	case "idle":
 		return measureIdle(ctx, store, g.Idle, out, p.Stderr)
+	case "large":
+		return measureLarge(ctx, store, g.Large, g.rows(largeRows), out, p.Stderr)
+	case "pickup":
+		return measurePickup(ctx, store, g.Pickup, out, p.Stderr)
 	case "pages":
 		return measurePages(ctx, store, g.Pages, g.rows(1_000_000), out, p.Stderr)
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +116,71 @@ func TestIdle(t *testing.T) {
 	}
 	if r.Benchmark != "idle" || r.Tenants != 2 || r.Workers != 1 || r.Commands <= 0 || r.All < r.Commands || r.Connections < 1 || r.Peak <= 0 {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// TestVerifyPaced: at a tenant's rate each row takes a GET and a PATCH, and scripts for its
+// release, task, execution, intents and permits.
+func TestVerifyPaced(t *testing.T) {
+	redistest.Single(t, ofACluster)
+	const rows = 20
+	status, out, errs := typed(t, "verify", "--paced", "--rows", "20", "--rounds", "1", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var r verifyResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Variant != variantOurs || r.Rows != rows || r.Requests < 2 || r.Requests > 2.2 || r.Scripts < 9 || r.Scripts > 20 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestLarge(t *testing.T) {
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("an embedded Redis has no slow log: set " + redistest.EnvURL)
+	}
+	redistest.Single(t, ofACluster)
+	settings := redistest.New(t).ConfigGet(t.Context(), "slowlog-*").Val()
+	status, out, errs := typed(t, "large", "--rows", "2000", "--watch", "1s", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var r largeResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Rows != 2000 || r.Bytes <= 0 || r.Resumed <= 0 || r.Pause <= 0 || r.Cancel <= 0 || r.Ended <= 0 || r.Delete <= 0 {
+		t.Errorf("got %+v", r)
+	}
+	if want := []string{"cancel", "delete", "execute", "expire", "pause", "resume", "submit"}; !slices.Equal(slices.Sorted(maps.Keys(r.Longest)), want) {
+		t.Errorf("longest commands of %v, want %v", r.Longest, want)
+	}
+	if after := redistest.New(t).ConfigGet(t.Context(), "slowlog-*").Val(); !maps.Equal(after, settings) {
+		t.Errorf("settings of Redis: %v, want %v as before", after, settings)
+	}
+}
+
+func TestPickup(t *testing.T) {
+	redistest.Single(t, ofACluster)
+	status, out, errs := typed(t, "pickup", "--tenants", "2", "--active", "3", "--settle", "1s", "--json", "--redis-url", redistest.URL(t))
+	if status != cli.StatusOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var tenants []string
+	for line := range strings.Lines(out) {
+		var r pickupResult
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		tenants = append(tenants, r.Tenant)
+		if r.P50 <= 0 || r.P99 < r.P50 || r.Max < r.P99 {
+			t.Errorf("got %+v", r)
+		}
+	}
+	if want := []string{"idle", "active"}; !slices.Equal(tenants, want) {
+		t.Errorf("tenants %v, want %v", tenants, want)
 	}
 }
 

@@ -40,13 +40,18 @@ func buildWorker(ctx context.Context, env ...string) (*shipped, error) {
 
 // sweeper builds a worker for that tenant and Redis whose sweeps may use all of the rate.
 func sweeper(ctx context.Context, s *store, l sweepLoad, t *tenant) (*shipped, error) {
-	return buildWorker(ctx,
-		"ORGOPS_REDIS_URL="+s.url, "ORGOPS_BASE_URL="+t.BaseURL, "ORGOPS_AUTH_URL="+t.AuthURL,
-		"ORGOPS_CLIENT_ID="+t.ClientID, "ORGOPS_CLIENT_SECRET="+t.ClientSecret,
-		"ORGOPS_RESOLVERS="+strings.Join(t.Resolvers, ","), "ORGOPS_DNS_MODE=resolvers",
-		fmt.Sprintf("ORGOPS_RATE=%d/s", l.Rate), fmt.Sprintf("ORGOPS_BURST=%d", l.Rate), "ORGOPS_RESERVE=0", "ORGOPS_SWEEP_SHARE=100",
+	return buildWorker(ctx, append(t.workerEnv(s, l.Rate, l.Rate), "ORGOPS_DNS_MODE=resolvers", "ORGOPS_RESERVE=0", "ORGOPS_SWEEP_SHARE=100")...)
+}
+
+// workerEnv is the environment of a worker for this tenant, with that limit.
+func (t *tenant) workerEnv(s *store, rate, burst int) []string {
+	return []string{
+		"ORGOPS_REDIS_URL=" + s.url, "ORGOPS_BASE_URL=" + t.BaseURL, "ORGOPS_AUTH_URL=" + t.AuthURL,
+		"ORGOPS_CLIENT_ID=" + t.ClientID, "ORGOPS_CLIENT_SECRET=" + t.ClientSecret,
+		"ORGOPS_RESOLVERS=" + strings.Join(t.Resolvers, ","),
+		fmt.Sprintf("ORGOPS_RATE=%d/s", rate), fmt.Sprintf("ORGOPS_BURST=%d", burst),
 		"ORGOPS_HTTP_ADDR=off", "ORGOPS_PROBE_ADDR=127.0.0.1:0",
-	)
+	}
 }
 
 func (w *shipped) start() error {

@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"time"
+
+	"orgops/internal/pace"
+	"orgops/internal/sandbox"
 )
 
 // contender is one way to get a round's rows verified, or to pass as many rows
@@ -28,12 +31,20 @@ type variant struct {
 	prepare func(ctx context.Context, s *store, t *tenant, rows []byte) (contender, error)
 }
 
-func variants() []variant {
-	return []variant{{variantOurs, prepareOurs}, {variantNoop, prepareNoop}, {variantLoop, prepareLoop}}
+func (g grammar) variants() []variant {
+	if g.Verify.Paced {
+		limit := pace.Limit{Rate: pace.Rate{Count: paceRate, Per: time.Second}, Burst: paceBurst}
+		return []variant{{variantOurs, prepareOurs(limit)}}
+	}
+	return []variant{{variantOurs, prepareOurs(pace.Limit{})}, {variantNoop, prepareNoop}, {variantLoop, prepareLoop}}
 }
 
-// verifyRows is how many rows a round has where nothing else is asked for.
-const verifyRows = 3000
+// verifyRows is how many rows a round has where nothing else is asked for, and pacedRows
+// how many if it is paced.
+const (
+	verifyRows = 3000
+	pacedRows  = 160
+)
 
 // warmUp is the part of a round's rows that each variant does before anything
 // is measured: scripts are loaded, memory is there, code has been run.
@@ -52,9 +63,12 @@ func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Wr
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
 
-	all := variants()
+	all, rows := g.variants(), g.rows(verifyRows)
+	if g.Verify.Paced {
+		rows = g.rows(pacedRows)
+	}
 	for _, v := range all {
-		if _, err := round(ctx, s, t, v, max(g.rows(verifyRows)/warmUp, 1), ""); err != nil {
+		if _, err := round(ctx, s, t, v, max(rows/warmUp, 1), ""); err != nil {
 			return fmt.Errorf("warm up %s: %w", v.name, err)
 		}
 	}
@@ -62,7 +76,7 @@ func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Wr
 	for n := range g.Rounds {
 		for i := range all {
 			v := all[(n+i)%len(all)]
-			r, err := round(ctx, s, t, v, g.rows(verifyRows), profileName(g.Profile, v.name, n))
+			r, err := round(ctx, s, t, v, rows, profileName(g.Profile, v.name, n))
 			if err != nil {
 				return fmt.Errorf("round %d of %s: %w", n+1, v.name, err)
 			}
@@ -72,6 +86,9 @@ func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Wr
 			}
 			results = append(results, r)
 		}
+	}
+	if g.Verify.Paced {
+		return nil
 	}
 	return out.summary(summarize(results))
 }
@@ -104,6 +121,10 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int, profil
 	defer func() { err = errors.Join(err, stopProfile()) }()
 	runtime.GC() // no round pays for what the one before has left
 
+	asked, err := t.counts(ctx)
+	if err != nil {
+		return result, err
+	}
 	before, err := cpuNow(ctx, s, t)
 	if err != nil {
 		return result, err
@@ -113,9 +134,16 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int, profil
 		return result, err
 	}
 	after, err := cpuNow(ctx, s, t)
-	return verifyResult{
-		Variant: v.name, Rows: rows, Seconds: took.Seconds(), PerSecond: float64(rows) / took.Seconds(), CPU: after.minus(before),
-	}, err
+	if err != nil {
+		return result, err
+	}
+	result = verifyResult{Variant: v.name, Rows: rows, Seconds: took.Seconds(), PerSecond: float64(rows) / took.Seconds(), CPU: after.minus(before)}
+	if o, ok := c.(*ours); ok {
+		result.Scripts = float64(o.worker.scripts.n.Load()) / float64(rows)
+	}
+	requests, err := t.counts(ctx)
+	result.Requests = float64(sum(requests)-sum(asked)) / float64(rows)
+	return result, err
 }
 
 // cpuNow is what each process has used so far.
@@ -144,4 +172,12 @@ func startProfile(path string) (stop func() error, err error) {
 		pprof.StopCPUProfile()
 		return file.Close()
 	}, nil
+}
+
+// sum returns how many requests a tenant was sent.
+func sum(c sandbox.Counts) (n int64) {
+	for _, t := range c.Requests {
+		n += t.All
+	}
+	return n
 }

@@ -7,6 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,6 +107,7 @@ func classOf(ctx context.Context) pace.Class {
 // worker is what cmd/worker puts together for one tenant, wired as it is there: metrics, a gate that is measured, a log line a task.
 type worker struct {
 	redis    redis.UniversalClient
+	scripts  scriptCount
 	calls    calls
 	core     *core
 	stopping chan struct{}
@@ -127,6 +131,7 @@ func newWorker(s *store, to endpoint, executions engine.Ledger, limit pace.Limit
 	if w.redis, err = s.client(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
+	w.redis.AddHook(&w.scripts)
 	limiter := pace.New(pace.Config{Redis: w.redis, Tenant: tenantName, Limit: limit, Class: classOf, Stopping: w.stopping, Logger: logger})
 	if w.calls, err = callsTo(to, measuredGate{limiter, metrics}, metrics); err != nil {
 		return nil, errors.Join(err, w.close())
@@ -151,4 +156,44 @@ func (w *worker) close() error {
 		w.calls.api.CloseIdle()
 	}
 	return errors.Join(w.redis.Close(), w.log.Close())
+}
+
+// scriptCount counts the scripts that a client runs for rows: those of the ledger for a
+// segment, those of asynq for a task, and permits. Polls, of asynq and the dispatcher, and
+// what a worker does without rows are not counted.
+type scriptCount struct{ n atomic.Int64 }
+
+func (*scriptCount) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *scriptCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		c.count(cmd, err)
+		return err
+	}
+}
+
+func (c *scriptCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		err := next(ctx, commands)
+		for _, cmd := range commands {
+			c.count(cmd, cmd.Err())
+		}
+		return err
+	}
+}
+
+// ofRows matches the keys of scripts that are counted: a segment's header, a task, a
+// queue's pending tasks and permits. Permits take the second key, their state is read
+// without it.
+var ofRows = regexp.MustCompile(`^(orgops:v2:\{\w+\.\d+\}:head .*|asynq:\{\S+\}:t:\S+ .*|asynq:\{\S+\}:(pending \S+:paused|active \S+:lease) .*|orgops:v1:\{\S+\}:pace orgops:.*)$`)
+
+func (c *scriptCount) count(cmd redis.Cmder, err error) {
+	args := cmd.Args() // evalsha, script, number of keys, keys, arguments
+	if err != nil || !strings.HasPrefix(cmd.Name(), "eval") || len(args) < 4 {
+		return
+	}
+	if keys, ok := args[2].(int); ok && ofRows.MatchString(strings.TrimSuffix(fmt.Sprintln(args[3:3+keys]...), "\n")) {
+		c.n.Add(1)
+	}
 }

@@ -9,8 +9,8 @@
 // rediss-sentinel:// and rediss-cluster:// are the last two over TLS. User and
 // password may be percent-encoded; they are Redis's own, a Sentinel is asked
 // without. asynq has a parser of its own, which loses the user's name, and with
-// Sentinel the database: hand its FromRedisClient constructors a client of
-// [ForServer], or for a producer of [ForProducer], instead.
+// Sentinel the database: give its Server a client of [ForServer], and its other
+// constructors one of [Open], instead.
 //
 // asynq dequeues again at once after an error. A client of ForServer therefore polls a queue
 // only once a second while Redis refuses its dequeues.

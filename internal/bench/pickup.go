@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/internal/redisconn"
+	"orgops/producer"
+)
+
+// pickupLoad is how many rows are submitted.
+type pickupLoad struct {
+	Tenants int           `noenv:"true" default:"100" help:"Idle tenants, each of which gets a row."`
+	Active  int           `noenv:"true" default:"300" help:"Rows of a tenant that is active."`
+	Settle  time.Duration `noenv:"true" default:"1m" help:"How long the worker runs before that."`
+}
+
+func (l pickupLoad) check() error {
+	if l.Tenants < 1 || l.Active < 1 || l.Settle < 0 {
+		return fmt.Errorf("tenants, active: want 1 or more of each, got %d and %d; settle %s", l.Tenants, l.Active, l.Settle)
+	}
+	return nil
+}
+
+// Aims of pickup, in ms: half of the rows, and 99 of 100.
+const (
+	aimActive, aimActiveMost = 10, 25
+	aimIdle, aimIdleMost     = 50, 200
+)
+
+// pickupResult is the time from the call that submits a row to its request's arrival.
+type pickupResult struct {
+	Benchmark string  `json:"benchmark"` // "pickup"
+	Tenant    string  `json:"tenant"`    // "idle" or "active"
+	Rows      int     `json:"rows"`
+	P50       float64 `json:"p50_ms"`
+	P99       float64 `json:"p99_ms"`
+	Max       float64 `json:"max_ms"`
+	about
+}
+
+// measurePickup submits single rows to a worker of many tenants, one after another.
+func measurePickup(ctx context.Context, s *store, l pickupLoad, out *report, stderr io.Writer) error {
+	return withUnlimited(ctx, s, stderr, func(t *tenant) (err error) {
+		workers, err := startIdle(ctx, s, idleLoad{Tenants: l.Tenants, Workers: 1}, t)
+		defer func() {
+			for _, w := range workers {
+				err = errors.Join(err, w.close())
+			}
+		}()
+		if err != nil {
+			return err
+		}
+		rdb, err := redisconn.Open(redisconn.Config{URL: s.url, AllowURLPassword: true})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rdb.Close()) }()
+		fmt.Fprintf(stderr, "a worker of %d tenants, measured after %s\n", l.Tenants, l.Settle)
+		if err := pause(ctx, l.Settle); err != nil {
+			return err
+		}
+		p := &pickup{tenant: t, producer: producer.New(rdb)}
+		if err := p.ready(ctx, rdb, l.Tenants+l.Active); err != nil {
+			return err
+		}
+		for _, part := range []struct {
+			name string
+			rows int
+			gap  time.Duration
+			to   func(i int) string
+		}{
+			{"idle", l.Tenants, 50 * time.Millisecond, tenantNumber},
+			{"active", l.Active, 200 * time.Millisecond, func(int) string { return tenantNumber(0) }},
+		} {
+			r, err := p.measure(ctx, part.rows, part.gap, part.to)
+			if err != nil {
+				return errors.Join(err, workers[0].said())
+			}
+			r.Tenant = part.name
+			if err := out.pickup(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// withUnlimited calls use with a fresh tenant that has no limit, and an empty Redis, which
+// is emptied again.
+func withUnlimited(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error) (err error) {
+	if err := s.empty(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.empty(context.WithoutCancel(ctx))) }()
+	program, err := executable()
+	if err != nil {
+		return err
+	}
+	t, err := startTenant(program, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	return use(t)
+}
+
+// pickup submits rows and waits for their requests.
+type pickup struct {
+	tenant   *tenant
+	producer *producer.Producer
+	rows     []row // that were not submitted
+}
+
+// ready connects the producer, as one that is in use is, and makes n rows.
+func (p *pickup) ready(ctx context.Context, rdb redis.UniversalClient, n int) (err error) {
+	if err := redisconn.Ready(ctx, rdb); err != nil {
+		return err
+	}
+	file, err := p.tenant.seed(ctx, "updates", n)
+	if err != nil {
+		return err
+	}
+	p.rows, err = rowsOf(bytes.NewReader(file))
+	return err
+}
+
+// measure submits n rows, each a random time of up to gap after the request of the one before.
+func (p *pickup) measure(ctx context.Context, n int, gap time.Duration, to func(i int) string) (r pickupResult, err error) {
+	took := make([]time.Duration, n)
+	for i := range took {
+		if err := pause(ctx, rand.N(gap)); err != nil {
+			return r, err
+		}
+		if took[i], err = p.one(ctx, to(i)); err != nil {
+			return r, err
+		}
+	}
+	return pickupResult{
+		Benchmark: "pickup", Rows: n, P50: milliseconds(quantile(took, 0.5)), P99: milliseconds(quantile(took, 0.99)), Max: milliseconds(quantile(took, 1)),
+	}, nil
+}
+
+// one submits a row, and returns the time from the call to the arrival of its PATCH.
+func (p *pickup) one(ctx context.Context, tenant string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("no request came within a minute of a row for %s", tenant))
+	defer cancel()
+	next := p.rows[0]
+	p.rows = p.rows[1:]
+	content, err := json.Marshal(map[string]any{
+		"organization_id": next.organization, "discovery_domain_id": next.domain, "status": "pending", "use_for_organization_discovery": false,
+	})
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if _, err := p.producer.Submit(ctx, producer.Row{Tenant: tenant, Kind: producer.Update, Row: content}); err != nil {
+		return 0, err
+	}
+	for {
+		log, err := p.tenant.requests(ctx)
+		if err != nil {
+			return 0, errors.Join(err, context.Cause(ctx))
+		}
+		for _, q := range log {
+			if q.Operation == apiclient.OpUpdateDiscoveryDomain && q.At.After(began) {
+				return q.At.Sub(began), nil
+			}
+		}
+		if pause(ctx, 20*time.Millisecond) != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+func (r *report) pickup(result pickupResult) error {
+	if r.json {
+		result.about = r.about
+		return r.encode(result)
+	}
+	half, most := aimActive, aimActiveMost
+	if result.Tenant == "idle" {
+		half, most = aimIdle, aimIdleMost
+	}
+	_, err := fmt.Fprintf(r.out, "pickup: %d rows of %s tenants, ms from submission to request: p50 %.1f (aim: %d), p99 %.1f (aim: %d), longest %.1f\n",
+		result.Rows, result.Tenant, result.P50, half, result.P99, most, result.Max)
+	return err
+}
