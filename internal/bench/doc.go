@@ -48,8 +48,9 @@
 // time and that of a worker, with cmd/worker in processes of its own that serve 30 tenants.
 //
 // large measures how soon a run of 160,000 rows is paused, resumed, cancelled and deleted while
-// two workers execute it, and for how long Redis is busy with one command. As --redis-url give
-// it a server that is used for nothing else: the slow log is that of all databases.
+// two workers execute it, and for how long Redis is busy with one command, also while a run of
+// 500,000 rows is removed after its retention. As --redis-url give it a server that is used for
+// nothing else: the slow log is that of all databases.
 //
 // pickup measures how long a single row takes from the call that submits it to its request
 // to the tenant: of tenants whose last row is a moment ago, and of tenants that have been idle

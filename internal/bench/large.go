@@ -32,20 +32,19 @@ const (
 	// largeServed is how many of its rows name domains that the tenant has. The others
 	// are not reached while it is measured.
 	largeServed = 5000
-	// largeExpired is the most rows of the run that expires.
-	largeExpired = 500_000
 	// longCommand is the least duration of a command in Redis' slow log.
 	longCommand = 500 * time.Microsecond
 )
 
 // largeLoad is how commands to a large run are measured.
 type largeLoad struct {
-	Watch time.Duration `noenv:"true" default:"5s" help:"How long requests are watched after each command."`
+	Watch   time.Duration `noenv:"true" default:"5s" help:"How long requests are watched after each command."`
+	Expired int           `noenv:"true" default:"500000" help:"Rows of a run that is removed after its retention, which takes three minutes; 0: none."`
 }
 
 func (l largeLoad) check() error {
-	if l.Watch <= 0 {
-		return fmt.Errorf("watch: want more than 0, got %s", l.Watch)
+	if l.Watch <= 0 || l.Expired < 0 {
+		return fmt.Errorf("watch: want more than 0, got %s; expired: want 0 or more, got %d", l.Watch, l.Expired)
 	}
 	return nil
 }
@@ -90,7 +89,7 @@ func measureLarge(ctx context.Context, s *store, l largeLoad, rows int, out *rep
 	}
 	defer func() { err = errors.Join(err, restore()) }()
 	return withTenant(ctx, s, stderr, func(t *tenant) (err error) {
-		m := &large{store: s, tenant: t, runs: runs.New(s.admin), watch: l.Watch, stderr: stderr}
+		m := &large{store: s, tenant: t, runs: runs.New(s.admin), load: l, stderr: stderr}
 		m.result = largeResult{Benchmark: "large", Rows: rows, Longest: map[string]float64{}}
 		if err := m.submit(ctx, rows); err != nil {
 			return err
@@ -119,7 +118,7 @@ type large struct {
 	store  *store
 	tenant *tenant
 	runs   *runs.Ledger
-	watch  time.Duration
+	load   largeLoad
 	stderr io.Writer
 	result largeResult
 }
@@ -185,7 +184,7 @@ func (m *large) execute(ctx context.Context) error {
 				return errors.Join(err, context.Cause(ctx))
 			}
 			if len(log) > paceBurst {
-				return pause(ctx, m.watch)
+				return pause(ctx, m.load.Watch)
 			}
 			if pause(ctx, 100*time.Millisecond) != nil {
 				return context.Cause(ctx)
@@ -219,7 +218,7 @@ func (m *large) command(ctx context.Context, name string, do func() error) (took
 			return err
 		}
 		took = time.Since(began).Seconds()
-		if err := pause(ctx, m.watch); err != nil {
+		if err := pause(ctx, m.load.Watch); err != nil {
 			return err
 		}
 		first, last, err = m.after(ctx, began)
@@ -237,7 +236,7 @@ func (m *large) pause(ctx context.Context) error {
 func (m *large) resume(ctx context.Context) error {
 	took, first, _, err := m.command(ctx, "resume", func() error { return m.runs.Resume(ctx, runID) })
 	if err == nil && first == 0 {
-		return fmt.Errorf("no request came within %s of the run's being resumed", m.watch)
+		return fmt.Errorf("no request came within %s of the run's being resumed", m.load.Watch)
 	}
 	m.result.Resume, m.result.Resumed = took, first.Seconds()
 	if err != nil {
@@ -273,12 +272,15 @@ func (m *large) delete(ctx context.Context) (err error) {
 			return err
 		}
 		m.result.Delete = time.Since(began).Seconds()
-		return pause(ctx, m.watch)
+		return pause(ctx, m.load.Watch)
 	})
 }
 
 // expire measures the removal of a run whose rows each have a result, when its time is over.
 func (m *large) expire(ctx context.Context) error {
+	if m.load.Expired == 0 {
+		return nil
+	}
 	_, run, _, err := m.runs.Create(ctx, ledger.NewRun{
 		ID: runID, Kind: kinds.Update, Tenant: tenantName,
 		Description: ledger.Description{Format: intake.FormatCSV, Columns: []string{"organization_id", "discovery_domain_id"}, KeepFor: time.Second},
@@ -291,7 +293,7 @@ func (m *large) expire(ctx context.Context) error {
 		return err
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for range min(m.result.Rows, largeExpired) {
+	for range m.load.Expired {
 		row := fmt.Appendf(nil, "%s,%s", randomID(random, "org_"), randomID(random, "ord_"))
 		result := ledger.Result{Outcome: engine.Refused, Detail: "404: the organization " + randomID(random, "org_") + " does not exist"}
 		if err := stager.AddSettled(ctx, row, result); err != nil {
