@@ -72,6 +72,7 @@ func (f *fleet) wantRemoved(rows []string) {
 // TestRunIDUsedAgain: a run that was cancelled and deleted is submitted again under its
 // id, with other clients. Only these are removed.
 func TestRunIDUsedAgain(t *testing.T) {
+	t.Parallel()
 	f := assemble(t)
 	wrong, right := f.clientRows(40)
 	f.submitClients("nightly", wrong)
@@ -89,6 +90,7 @@ func TestRunIDUsedAgain(t *testing.T) {
 // Their run is deleted, and submitted again with other clients. The first ones stay
 // undone also when an operator runs the archived tasks.
 func TestArchivedTasksAreHarmless(t *testing.T) {
+	t.Parallel()
 	f := assemble(t)
 	f.env["ORGOPS_MAX_CLIENTS_PER_REQUEST"] = "1"
 	wrong, right := f.clientRows(40)
@@ -138,6 +140,7 @@ func (f *fleet) single(id, row string) error {
 // TestSingleRow: a row that a service submits by itself is carried out once, however often
 // it is submitted, and its end is no event. Another row under its id is refused.
 func TestSingleRow(t *testing.T) {
+	t.Parallel()
 	f, l := assemble(t), listen(t, true)
 	maps.Copy(f.env, map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret})
 	rows, others := f.clientRows(2)
@@ -198,6 +201,7 @@ func (f *fleet) deliver(left *asynq.Task) {
 // cancelled while the tenant was in trouble, is not carried out later, whether it was also
 // deleted, and whether a task of it is still in the queue.
 func TestSingleRowStaysCancelled(t *testing.T) {
+	t.Parallel()
 	for name, rest := range map[string]func(f *fleet, row string){
 		"cancelled": func(f *fleet, row string) {
 			if err := f.single("signup-4711", row); err != nil {
@@ -248,6 +252,7 @@ func TestSingleRowStaysCancelled(t *testing.T) {
 // TestSingleRemovalsTogether has a service submit removals one by one. Those of one
 // organization and time are removed by one request, and each run ends by itself.
 func TestSingleRemovalsTogether(t *testing.T) {
+	t.Parallel()
 	f := assemble(t)
 	f.work("one")
 	rows, others := f.clientRows(24)

@@ -284,6 +284,7 @@ func TestCore(t *testing.T) {
 // TestCoreFleet kills one of two workers in the middle of runs of the core, and starts it
 // again: every row ends once, and only requests in progress may be sent again.
 func TestCoreFleet(t *testing.T) {
+	t.Parallel()
 	const rows = 1000
 	f := assemble(t)
 	f.slow(20, 30)
@@ -310,6 +311,7 @@ func TestCoreFleet(t *testing.T) {
 // another: a run is carried out before asynq has found the tasks of the killed one, for
 // which it needs a minute or two.
 func TestCoreKilledAlone(t *testing.T) {
+	t.Parallel()
 	f := assemble(t)
 	_, file := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/updates.csv?n=%d", f.authURL, 2*apiTasks), "")
 	rows := jsonRows(t, []byte(file))

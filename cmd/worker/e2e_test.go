@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -70,16 +71,38 @@ func assembleOn(d desk, url string, tenant ...string) *fleet {
 	return f
 }
 
-// build builds the commands, for a tenant that is still to be started.
+// build makes a fleet of the built commands, for a tenant that is still to be started.
 func build(d desk) *fleet {
 	t := d.t
 	t.Helper()
+	dir, err := commands()
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := &fleet{desk: d, dir: t.TempDir()}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", f.dir, "orgops/cmd/worker", "orgops/cmd/enqueue").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	for _, name := range []string{"worker", "enqueue"} {
+		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(f.dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return f
 }
+
+// commands builds the commands once for all tests, and returns their folder, which
+// [leakless.Run] removes.
+var commands = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "orgops-commands-"); err != nil {
+		return "", err
+	}
+	commandsDir.Store(&dir)
+	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "orgops/cmd/worker", "orgops/cmd/enqueue").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// commandsDir is the folder of the built commands; nil: none were built.
+var commandsDir atomic.Pointer[string]
 
 // startTenant starts `worker sandbox` without a rate limit, and reads the
 // settings that it prints.
@@ -304,6 +327,7 @@ var killedAt = []int64{30, 75}
 // the middle, twice, and starts it again, and compares the ledger with what the
 // tenant was asked for, row by row.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	const rows = 2000
 	f := assemble(t)
 	f.slow(20, 30)
@@ -342,6 +366,7 @@ const apiTasks = 100
 // by requests to a slow tenant, as a deployment does, and starts another: every
 // request is made once, and no attempt counted.
 func TestFleetStopped(t *testing.T) {
+	t.Parallel()
 	const rows = 2500 // of each kind
 	f := assemble(t)
 	f.slow(500, 500)
@@ -375,6 +400,7 @@ const stopsWithin = 15 * time.Second
 // its time all the same, and hands back what it could not finish. A second signal ends the
 // next one at once.
 func TestFleetCutOff(t *testing.T) {
+	t.Parallel()
 	const rows = 200 // of each kind: more than run at a time
 	f := assemble(t)
 	f.enqueueAll(rows)()

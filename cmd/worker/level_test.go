@@ -14,6 +14,7 @@ import (
 // TestLevelBySignal: a worker that runs is made to tell everything, and no more than
 // what was set.
 func TestLevelBySignal(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds the commands")
 	}

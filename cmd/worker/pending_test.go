@@ -13,6 +13,7 @@ import (
 // TestPending: with nothing but the tenant's name, a worker finds what is pending and
 // proves it.
 func TestPending(t *testing.T) {
+	t.Parallel()
 	box := startBox(t, sandbox.Options{})
 	for i := range 120 {
 		d := box.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{ID: fmt.Sprintf("ord_%d", i)})
@@ -35,6 +36,7 @@ func TestPending(t *testing.T) {
 // with its reason, the other domains of its organization are proven, and retried, once
 // the record is as specified, it is proven too.
 func TestPendingBesideABadRecord(t *testing.T) {
+	t.Parallel()
 	box := startBox(t, sandbox.Options{})
 	for i := range 3 {
 		d := box.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Domain: fmt.Sprintf("d%d.example.org", i)})

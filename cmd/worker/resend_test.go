@@ -79,6 +79,7 @@ func (p *resetting) serve(conn *net.TCPConn) {
 // requests that reach it are at most as many as the permits that were given, and every row
 // is done.
 func TestResetConnectionsCostPermits(t *testing.T) {
+	t.Parallel()
 	const rows = 300
 	f := assemble(t)
 	front := startResetting(t, f.authURL, 50)

@@ -33,6 +33,7 @@ func pastTick(t *testing.T, d desk) *watch.Store {
 // TestSweepOfTheSchedule: a worker that comes back makes up the last tick that it has
 // missed: it looks at every verified domain, and judges them.
 func TestSweepOfTheSchedule(t *testing.T) {
+	t.Parallel()
 	const domains = 7
 	box := startBox(t, sandbox.Options{})
 	for i := range domains {

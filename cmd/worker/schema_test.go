@@ -16,6 +16,7 @@ import (
 
 // TestSchemaIsReplaced replaces the version of the data in Redis while a worker runs.
 func TestSchemaIsReplaced(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, stored string
 		want         string // of the error; empty: the worker continues

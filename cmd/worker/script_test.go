@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,15 +14,24 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// The tests wait most of the time: for workers, retries and leases.
+	if err := flag.Set("test.parallel", "6"); err != nil { // -parallel is parsed later
+		panic(err)
+	}
 	testscript.Main(leakless{m}, map[string]func(){"worker": main})
 }
 
 // leakless fails the tests if a goroutine outlives them all: they run beside
-// each other, so that none can tell its own.
+// each other, so that none can tell its own. It also removes the built commands.
 type leakless struct{ *testing.M }
 
 func (m leakless) Run() int {
 	status := m.M.Run()
+	if dir := commandsDir.Load(); dir != nil {
+		if err := os.RemoveAll(*dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
 	if status != 0 {
 		return status
 	}

@@ -13,6 +13,7 @@ import (
 
 // TestStrictSettings: each setting refuses what it is for, and verifies everything else.
 func TestStrictSettings(t *testing.T) {
+	t.Parallel()
 	const byAlias, byWildcard = "alias (CNAME or DNAME)", "wildcard record (*)"
 	for setting, refused := range map[string]string{"": "", "ORGOPS_REFUSE_ALIASES": byAlias, "ORGOPS_REFUSE_WILDCARDS": byWildcard} {
 		t.Run(setting, func(t *testing.T) {

@@ -19,12 +19,11 @@ func TestSweepOmittedFlag(t *testing.T) {
 		t.Skip("builds the commands")
 	}
 	t.Parallel()
-	built := build(newDesk(t))
 	for action, taken := range map[string]string{
 		"unroute": `{"use_for_organization_discovery":false}`, "pending": `{"status":"pending","use_for_organization_discovery":true}`,
 	} {
 		t.Run(action, func(t *testing.T) {
-			s := &flagSweeps{fleet: &fleet{desk: newDesk(t), dir: built.dir}, box: startBox(t, sandbox.Options{FlagDefault: sandbox.FlagTrue}), action: action}
+			s := &flagSweeps{fleet: build(newDesk(t)), box: startBox(t, sandbox.Options{FlagDefault: sandbox.FlagTrue}), action: action}
 			s.env = pointedAt(s.box, redistest.URL(t), map[string]string{"ORGOPS_NO_WORKER_YET": "true"})
 			s.add("ord_omits", nil)
 			s.add("ord_has", new(true))

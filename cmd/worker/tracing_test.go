@@ -19,6 +19,7 @@ import (
 // TestTraceOfARow: the execution of a row that enqueue submits, and a worker proves, is a
 // trace that links to the submission, without anything in it that is secret or a stranger's.
 func TestTraceOfARow(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds the commands")
 	}

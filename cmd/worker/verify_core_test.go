@@ -197,6 +197,7 @@ func (v verifyRun) wantExpired() {
 // TestVerifyKilled kills a worker that verifies domains. Another one verifies the rest, and
 // changes none twice.
 func TestVerifyKilled(t *testing.T) {
+	t.Parallel()
 	const rows = 600
 	f := assemble(t)
 	f.slow(20, 30)

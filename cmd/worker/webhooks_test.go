@@ -144,6 +144,7 @@ func wantMetrics(t *testing.T, metrics string) {
 // TestWebhooks: a domain that is proven, one that expires and the end of their run
 // come to a receiver that is not there at first.
 func TestWebhooks(t *testing.T) {
+	t.Parallel()
 	box := startBox(t, sandbox.Options{})
 	proven, expires := box.AddDomain("org_1", sandbox.Domain{ID: "ord_1"}), box.AddDomain("org_2", sandbox.Domain{ID: "ord_2"})
 	box.SetTXT(proven.Host, proven.TXT)
@@ -176,6 +177,7 @@ func TestWebhooks(t *testing.T) {
 // TestWebhooksOutliveAWorker: a worker is killed while it proves domains and the
 // receiver is down. Whoever comes after it tells of each domain and of the run.
 func TestWebhooksOutliveAWorker(t *testing.T) {
+	t.Parallel()
 	const rows = 300
 	f, l := assemble(t), listen(t, false)
 	maps.Copy(f.env, map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret})

@@ -400,7 +400,7 @@ func TestActStop(t *testing.T) {
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
 		for fault, f := range faults {
 			for _, back := range []bool{false, true} {
-				for point := 1; ; point++ {
+				for point := 1; ; point += stride() {
 					stopped := ""
 					t.Run(fmt.Sprintf("%s/%s/back %t/%d", name, fault, back, point), func(t *testing.T) {
 						s := newSweepSite(t, sweep.Unroute)
@@ -457,7 +457,7 @@ func TestActStop(t *testing.T) {
 // before another one executes the row.
 func TestActKilledAndStopped(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
-		for point := 1; ; point++ {
+		for point := 1; ; point += stride() {
 			died := ""
 			t.Run(fmt.Sprintf("cancelled %t/%d", cancelled, point), func(t *testing.T) {
 				s := newSweepSite(t, sweep.Unroute)
@@ -513,7 +513,7 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 // one settle it, before the first continues: two executions at once.
 func TestActFenced(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.Unroute, sweep.SetPending, "back"} {
-		for point := 1; ; point++ {
+		for point := 1; ; point += stride() {
 			fenced := ""
 			t.Run(fmt.Sprintf("%s/%d", action, point), func(t *testing.T) {
 				status, use := "verified", true

@@ -142,10 +142,22 @@ var (
 	after          = []bool{true}
 )
 
+// stride is the distance between the points at which executions are disturbed: one, and with
+// -short, as on a Cluster, where no two tests run at a time, some.
+func stride() int {
+	if testing.Short() {
+		return 4
+	}
+	return 1
+}
+
 // anywhere calls test for a disturbance at each call of the executions, which make that
-// many.
+// many, or at some of them: see [stride].
 func anywhere(t *testing.T, calls int, when []bool, test func(t *testing.T, sab *saboteur)) {
 	for call := range calls + 1 {
+		if call%stride() != 0 && call != calls {
+			continue
+		}
 		for _, after := range when {
 			t.Run(fmt.Sprintf("call %d after %t", call, after), func(t *testing.T) {
 				t.Parallel()

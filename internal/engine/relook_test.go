@@ -172,7 +172,7 @@ func TestRelookWaits(t *testing.T) {
 // restoration.
 func TestRelookKilled(t *testing.T) {
 	for _, action := range []sweep.Action{sweep.SetPending, sweep.Unroute, sweep.Report} {
-		for point := 1; ; point++ {
+		for point := 1; ; point += stride() {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", action, point), func(t *testing.T) {
 				s := newSweepSite(t, action)

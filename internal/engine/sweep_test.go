@@ -101,7 +101,7 @@ func sweepScenes() []sweepScene {
 // actions.
 func TestSweepKilled(t *testing.T) {
 	for _, c := range sweepScenes() {
-		for point := 1; ; point++ {
+		for point := 1; ; point += stride() {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -132,7 +132,7 @@ func TestSweepInTrouble(t *testing.T) {
 		"cut":         {Truncate: true},
 	} {
 		for _, c := range sweepScenes() {
-			for request := 0; ; request++ {
+			for request := 0; ; request += stride() {
 				met := true
 				t.Run(fmt.Sprintf("%s/%s/%d", c.name, name, request), func(t *testing.T) {
 					s := c.site(t)

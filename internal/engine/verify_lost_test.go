@@ -159,7 +159,7 @@ func TestVerifyOwnAnswer(t *testing.T) {
 // the execution that follows.
 func TestVerifyKill(t *testing.T) {
 	for _, c := range troubles() {
-		for point := 0; ; point++ {
+		for point := 0; ; point += stride() {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -181,7 +181,7 @@ func TestVerifyKill(t *testing.T) {
 // answer was lost.
 func TestVerifyKilledAgain(t *testing.T) {
 	for _, c := range troubles()[1:3] {
-		for point := 0; ; point++ {
+		for point := 0; ; point += stride() {
 			died := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -226,7 +226,7 @@ func TestVerifyTwice(t *testing.T) {
 // one settle it, before the first goes on. What the first has sent is answered for.
 func TestVerifyFenced(t *testing.T) {
 	for _, c := range troubles() {
-		for point := 0; ; point++ {
+		for point := 0; ; point += stride() {
 			fenced := ""
 			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
 				s := c.site(t)
@@ -319,7 +319,7 @@ func TestVerifyStop(t *testing.T) {
 	type stop = func(*ledger.Ledger, context.Context, ledger.RunID) error
 	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
 		for _, c := range troubles()[:5] {
-			for point := 0; ; point++ {
+			for point := 0; ; point += stride() {
 				stopped := ""
 				t.Run(fmt.Sprintf("%s/%s/%d", name, c.name, point), func(t *testing.T) {
 					s := c.site(t)
@@ -526,7 +526,7 @@ func TestVerifyReverts(t *testing.T) {
 
 // TestVerifyRevertKilled kills the worker at each point of an execution that reverts.
 func TestVerifyRevertKilled(t *testing.T) {
-	for point := 0; ; point++ {
+	for point := 0; ; point += stride() {
 		died := ""
 		t.Run(fmt.Sprint(point), func(t *testing.T) {
 			s := newVerifySite(t)

@@ -225,7 +225,7 @@ func TestVerifyThinRecord(t *testing.T) {
 // time: it is not accepted earlier.
 func TestVerifyThinKilled(t *testing.T) {
 	const after = time.Hour
-	for point := 0; ; point++ {
+	for point := 0; ; point += stride() {
 		died := ""
 		t.Run(fmt.Sprint(point), func(t *testing.T) {
 			s := newThinSite(t, after, always(isThin))
