@@ -271,10 +271,8 @@ func TestAuthorityOverTCPWhereUDPIsTruncated(t *testing.T) {
 		whole := zoneOf(start("example.com"), txt(host, token))
 		for _, address := range []string{nsOne, nsTwo} {
 			n.at(address, func(q *dns.Msg) *dns.Msg {
-				m := whole(q)
-				n.mu.Lock()
-				m.Truncated = n.log[len(n.log)-1].network == "udp"
-				n.mu.Unlock()
+				m, asked := whole(q), n.askedOf(address)
+				m.Truncated = asked[len(asked)-1].network == "udp"
 				return m
 			})
 		}
