@@ -158,6 +158,29 @@ func TestBlockedOperation(t *testing.T) {
 	}
 }
 
+// TestBurstIsReleased releases at once what the tenant's bucket holds, and one second of the
+// rate if it is empty.
+func TestBurstIsReleased(t *testing.T) {
+	for available, want := range map[int64]int{30: 30, 0: 2} {
+		t.Run(fmt.Sprint(available), func(t *testing.T) {
+			s := newSite(t)
+			s.submit("a", kinds.Update, s.domains(40))
+			d := s.dispatcher(func(config *dispatch.Config) {
+				config.Places, config.Rate = 100, func() float64 { return 2 }
+				config.Pace = func(context.Context) (pace.State, error) {
+					return pace.State{At: time.Now(), Available: available}, nil
+				}
+			})
+			for range 3 {
+				round(t, d)
+			}
+			if n := s.pending(); n != want {
+				t.Errorf("%d tasks, want %d", n, want)
+			}
+		})
+	}
+}
+
 // TestBlockedSort releases one row of the sort whose operation is blocked, and the rows of
 // other sorts.
 func TestBlockedSort(t *testing.T) {

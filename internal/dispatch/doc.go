@@ -9,7 +9,7 @@
 //	index of due segments --> candidates --> Plan --> Release --> asynq
 //	          ^                                |
 //	          |                                +-- window: free places and starts per second
-//	     Rebuild, at takeover                  +-- permits: one second of the tenant's pace
+//	     Rebuild, at takeover                  +-- permits: one second of the tenant's pace, or its burst
 //	     and once a minute                     +-- blocks: a probe every 30 s
 //
 // [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The index is a

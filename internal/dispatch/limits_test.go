@@ -112,6 +112,37 @@ func TestWindowOfDeadTasks(t *testing.T) {
 	}
 }
 
+// TestBurst: the permits of the bucket are released at once, and once.
+func TestBurst(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p dispatch.Permits
+	p.Burst(50)
+	p.Refill(now, 16)
+	if n := p.Rows(100, 1); n != 50 {
+		t.Errorf("%d rows, want the burst of 50", n)
+	}
+	p.Spend(20, 1)
+	p.Refill(now.Add(time.Second), 16)
+	if n := p.Rows(100, 1); n != 30 {
+		t.Errorf("%d rows, want the 30 that are left of the burst", n)
+	}
+	p.Spend(30, 1)
+	p.Refill(now.Add(2*time.Second), 16)
+	if n := p.Rows(100, 1); n != 16 {
+		t.Errorf("%d rows after the burst, want one second of 16", n)
+	}
+	p.Spend(16, 1)
+	p.Burst(-34) // outstanding work takes more than the bucket holds
+	if n := p.Rows(100, 1); n != 0 {
+		t.Errorf("%d rows after all were spent", n)
+	}
+	p.Refill(now.Add(3*time.Second), math.Inf(1))
+	p.Burst(50)
+	if n := p.Rows(1000, 1); n != 1000 {
+		t.Errorf("%d rows without a limit", n)
+	}
+}
+
 func TestPermits(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var p dispatch.Permits

@@ -26,10 +26,11 @@ func (c Cost) of(s sort) float64 {
 }
 
 // Permits is the share of the tenant's pace that may be released: what one second of it
-// gives. The zero Permits is empty.
+// gives, or what its bucket holds while no work is outstanding. The zero Permits is empty.
 type Permits struct {
-	left float64
-	at   time.Time
+	left  float64
+	burst float64 // of left, those of the bucket
+	at    time.Time
 }
 
 // Refill adds what the rate, in requests per second, has given since the last call.
@@ -39,12 +40,19 @@ func (p *Permits) Refill(now time.Time, perSecond float64) {
 		return
 	}
 	if p.at.IsZero() || math.IsInf(p.left, 1) {
-		p.left = perSecond
+		p.left = max(perSecond, p.burst)
 	} else {
 		p.left += now.Sub(p.at).Seconds() * perSecond
 	}
 	// A rate below one a second still releases a row at a time.
-	p.left, p.at = min(p.left, max(perSecond, 1)), now
+	p.left, p.at = min(p.left, max(perSecond, 1, p.burst)), now
+}
+
+// Burst sets how many permits of the tenant's bucket no outstanding work will take: a small
+// run begins whole, and is not stretched over seconds.
+func (p *Permits) Burst(permits float64) {
+	p.burst = max(permits, 0)
+	p.left = max(p.left, p.burst)
 }
 
 // Rows returns how many of n rows the permits allow. A row that costs more than a second
@@ -60,4 +68,7 @@ func (p *Permits) Rows(n int, cost float64) int {
 }
 
 // Spend takes the permits of released rows. They may be overdrawn by one row.
-func (p *Permits) Spend(rows int, cost float64) { p.left -= float64(rows) * cost }
+func (p *Permits) Spend(rows int, cost float64) {
+	p.left -= float64(rows) * cost
+	p.burst = max(p.burst-float64(rows)*cost, 0)
+}

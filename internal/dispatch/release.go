@@ -19,13 +19,13 @@ import (
 func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err error) {
 	start := time.Now()
 	defer func() { d.took = time.Since(start) }()
-	if err := d.refresh(ctx, now); err != nil {
-		return 0, err
-	}
 	if err := d.reclaim(ctx, now); err != nil {
 		return 0, err
 	}
 	if d.load, err = d.queue.Load(); err != nil {
+		return 0, err
+	}
+	if err := d.refresh(ctx, now); err != nil {
 		return 0, err
 	}
 	d.window.Took(d.took, d.load.Pending+d.load.Active)

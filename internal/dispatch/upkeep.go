@@ -66,7 +66,17 @@ func (d *Dispatcher) refresh(ctx context.Context, now time.Time) error {
 		if d.pace, err = d.cfg.Pace(ctx); err != nil {
 			return err
 		}
+		outstanding := float64(d.load.Pending+d.load.Active) * d.mostCost()
+		d.permits.Burst(float64(d.pace.Available) - outstanding)
 	}
 	d.stateAt = now
 	return nil
+}
+
+// mostCost returns the cost of the most expensive row.
+func (d *Dispatcher) mostCost() (most float64) {
+	for _, k := range d.cfg.Kinds {
+		most = max(most, k.Cost.First, k.Cost.Check, k.Cost.Ready)
+	}
+	return most
 }

@@ -1,6 +1,9 @@
 package pace
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // gcra is the arithmetic of the bucket, without clock or store, in whole
 // microseconds: these stay exact in Lua's doubles until the year 2255.
@@ -28,3 +31,13 @@ const (
 	maxBurst    = 100_000
 	maxInterval = 3600e6 // an hour: what is slower cannot be told from a standstill
 )
+
+// available returns how many permits can be taken at once, given the stored theoretical
+// arrival time; empty: the bucket is full.
+func (g gcra) available(now int64, stored string) int64 {
+	tat, err := strconv.ParseInt(stored, 10, 64)
+	if err != nil || g.interval == 0 {
+		return g.burst
+	}
+	return max(g.burst-(max(tat-now, 0)+g.interval-1)/g.interval, 0)
+}

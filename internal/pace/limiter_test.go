@@ -760,6 +760,53 @@ func TestUsedInTheLastMinute(t *testing.T) {
 	})
 }
 
+// TestAvailable takes the permits that are available: none of them waits, and the next one
+// does.
+func TestAvailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := perSecond(10, 20)
+		limit.Reserve = 0.5
+		l := newFleet(t, limit).process()
+		state := func() pace.State {
+			t.Helper()
+			s, err := l.State(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		for _, after := range []time.Duration{0, time.Second, 1300 * time.Millisecond, time.Minute} {
+			time.Sleep(after)
+			available, start := state().Available, time.Now()
+			if after == 0 && available < 10 || after == time.Second && available != 5 {
+				t.Errorf("%d permits available after %s", available, after)
+			}
+			for range available {
+				wait(t, l, op)
+			}
+			if d := time.Since(start); d != 0 {
+				t.Errorf("%d available permits took %s", available, d)
+			}
+			if n := state().Available; n != 0 {
+				t.Errorf("%d permits available after all were taken", n)
+			}
+			wait(t, l, op)
+			if time.Since(start) == 0 {
+				t.Errorf("more than %d permits at once after %s", available, after)
+			}
+			time.Sleep(time.Minute)
+			for range state().Available {
+				wait(t, l, op)
+			}
+		}
+		time.Sleep(time.Minute)
+		l.Answered(t.Context(), op, 429, nil)
+		if n := state().Available; n != 0 {
+			t.Errorf("%d permits available during a pause", n)
+		}
+	})
+}
+
 func TestTenantsDoNotMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(1, 1))

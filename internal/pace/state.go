@@ -22,6 +22,9 @@ type State struct {
 	// UsedLastMinute counts the permits given in the last 55 to 60 seconds; not
 	// those of an unlimited rate.
 	UsedLastMinute int64
+	// Available is how many permits can be taken at once, apart from blocks; 0 during a
+	// pause, and the burst for an unlimited rate.
+	Available int64
 }
 
 // Block is an operation that is known not to work at present.
@@ -70,10 +73,16 @@ func (l *Limiter) state(ctx context.Context) (State, error) {
 		s.PausedUntil = time.UnixMicro(paused).UTC()
 	}
 	flat, _ := answer[2].([]any)
+	fields := map[string]string{}
 	for pair := range slices.Chunk(flat, 2) {
-		if err := s.read(now, fmt.Sprint(pair[0]), fmt.Sprint(pair[1])); err != nil {
+		name, value := fmt.Sprint(pair[0]), fmt.Sprint(pair[1])
+		if err := s.read(now, name, value); err != nil {
 			return State{}, fmt.Errorf("field %v: %w", pair[0], err)
 		}
+		fields[name] = value
+	}
+	if s.PausedUntil.IsZero() {
+		s.Available = min(l.gcra.available(now, fields["tat"]), l.api.available(now, fields["api_tat"]))
 	}
 	slices.SortFunc(s.Blocks, func(a, b Block) int { return strings.Compare(a.Operation, b.Operation) })
 	return s, nil
