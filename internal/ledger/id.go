@@ -3,7 +3,6 @@ package ledger
 import (
 	"crypto/rand"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -57,16 +56,23 @@ func NewSessionID() SessionID { return SessionID(random()) }
 // probability of 4 in 10^7, and only values for the same row are compared.
 func random() string { return strings.ToLower(rand.Text()[:16]) }
 
-var (
-	runPattern    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	tenantPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
-	kindPattern   = regexp.MustCompile(`^[a-z0-9_:-]{1,64}$`)
-	randomPattern = regexp.MustCompile(`^[a-z0-9]{16}$`)
-)
+const upperCase = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// consistsOf reports whether a text has 1 to most bytes, each of a-z, 0-9 or the others. It
+// is called several times for each task: a regular expression takes 80 µs of a row's time.
+func consistsOf(text string, most int, others string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return len(text) > 0 && len(text) <= most
+}
 
 // Validate returns an error unless the id has the form of one.
 func (id RunID) Validate() error {
-	if !runPattern.MatchString(string(id)) {
+	if !consistsOf(string(id), 64, upperCase+"_-") {
 		return fmt.Errorf("run id %s: want 1 to 64 letters, digits, - or _", quoted(string(id)))
 	}
 	return nil
@@ -74,7 +80,7 @@ func (id RunID) Validate() error {
 
 // Validate returns an error unless the name has the form of a tenant's.
 func (t Tenant) Validate() error {
-	if !tenantPattern.MatchString(string(t)) {
+	if !consistsOf(string(t), 32, "_-") || strings.ContainsRune("_-", rune(t[0])) {
 		return fmt.Errorf("tenant %s: want 1 to 32 of a-z, 0-9, - or _, beginning with a letter or digit", quoted(string(t)))
 	}
 	return nil
@@ -82,7 +88,7 @@ func (t Tenant) Validate() error {
 
 // Validate returns an error unless the kind has the form of one.
 func (k Kind) Validate() error {
-	if !kindPattern.MatchString(string(k)) {
+	if !consistsOf(string(k), 64, "_-:") {
 		return fmt.Errorf("kind %s: want 1 to 64 of a-z, 0-9, -, : or _", quoted(string(k)))
 	}
 	return nil
@@ -98,7 +104,7 @@ func (t Token) Validate() error { return checkRandom("token", string(t)) }
 func (n Nonce) Validate() error { return checkRandom("nonce", string(n)) }
 
 func checkRandom(name, text string) error {
-	if !randomPattern.MatchString(text) {
+	if len(text) != 16 || !consistsOf(text, 16, "") {
 		return fmt.Errorf("%s %s: want 16 of a-z and 0-9", name, quoted(text))
 	}
 	return nil

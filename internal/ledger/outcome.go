@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -18,11 +17,9 @@ const (
 	Lost Outcome = "lost"
 )
 
-var outcomePattern = regexp.MustCompile(`^[a-z_]{1,32}$`)
-
 // Validate returns an error unless the outcome has the form of one.
 func (o Outcome) Validate() error {
-	if !outcomePattern.MatchString(string(o)) {
+	if !consistsOf(string(o), 32, "_") || strings.ContainsAny(string(o), "0123456789") {
 		return fmt.Errorf("outcome %s: want 1 to 32 of a-z or _", quoted(string(o)))
 	}
 	return nil
