@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -183,17 +182,20 @@ func (c *scriptCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	}
 }
 
-// ofRows matches the keys of scripts that are counted: a segment's header, a task, a
-// queue's pending tasks and permits. Permits take the second key, their state is read
-// without it.
-var ofRows = regexp.MustCompile(`^(orgops:v2:\{\w+\.\d+\}:head .*|asynq:\{\S+\}:t:\S+ .*|asynq:\{\S+\}:(pending \S+:paused|active \S+:lease) .*|orgops:v1:\{\S+\}:pace orgops:.*)$`)
-
+// count counts a script of rows by its keys: a segment's header, a task, a queue's pending
+// or active tasks, and permits. Permits take the second key, their state is read without it.
 func (c *scriptCount) count(cmd redis.Cmder, err error) {
 	args := cmd.Args() // evalsha, script, number of keys, keys, arguments
-	if err != nil || !strings.HasPrefix(cmd.Name(), "eval") || len(args) < 4 {
+	if err != nil || !strings.HasPrefix(cmd.Name(), "eval") || len(args) < 5 {
 		return
 	}
-	if keys, ok := args[2].(int); ok && ofRows.MatchString(strings.TrimSuffix(fmt.Sprintln(args[3:3+keys]...), "\n")) {
+	first, _ := args[3].(string)
+	second, _ := args[4].(string)
+	segment := strings.HasPrefix(first, "orgops:v2:{") && strings.HasSuffix(first, ":head")
+	task := strings.HasPrefix(first, "asynq:{") && strings.Contains(first, "}:t:")
+	queue := strings.HasSuffix(first, ":pending") && strings.HasSuffix(second, ":paused") || strings.HasSuffix(first, ":active") && strings.HasSuffix(second, ":lease")
+	permit := strings.HasSuffix(first, ":pace") && strings.HasPrefix(second, "orgops:")
+	if segment || task || queue || permit {
 		c.n.Add(1)
 	}
 }
