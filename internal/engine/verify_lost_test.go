@@ -549,27 +549,35 @@ func TestVerifyRevertKilled(t *testing.T) {
 	}
 }
 
-// TestVerifyNotified repeats an execution whose event could not be notified: the PATCH is
-// not sent again, and the domain is not reverted whatever a read shows.
+// TestVerifyNotified repeats an execution whose event could not be notified: the record is
+// read, and the PATCH is not sent again. It is reverted if the record has another token now.
 func TestVerifyNotified(t *testing.T) {
-	s := newVerifySite(t)
-	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	notify := s.config.Notify
-	s.config.Notify = func(ctx context.Context, e kinds.DomainEvent) error {
-		_ = notify(ctx, e)
-		return asynq.ErrServerClosed
-	}
-	s.verify()
-	s.step()
-	s.config.Notify = notify
-	d.TXT = "another"
-	d.Status = "verified"
-	s.sandbox.SetDomain(org, d)
-	s.wantResult(ledger.Done, "")
-	s.wantStatus("verified")
-	s.wantEvents(kinds.DomainVerified)
-	s.wantRequests("GET", "PATCH")
-	if len(s.events) != 2 || !slices.Equal(s.events[0].Evidence, s.events[1].Evidence) {
-		t.Errorf("events %+v", s.events)
+	for name, changed := range map[string]bool{"same token": false, "another token": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			d := s.domain(sandbox.Domain{Use: new(false)}, true)
+			notify := s.config.Notify
+			s.config.Notify = func(ctx context.Context, e kinds.DomainEvent) error {
+				_ = notify(ctx, e)
+				return asynq.ErrServerClosed
+			}
+			s.verify()
+			s.step()
+			s.config.Notify = notify
+			if changed {
+				d.TXT, d.Status = "another", "verified"
+				s.sandbox.SetDomain(org, d)
+				s.wantResult(engine.Refused, "set back to pending")
+				s.wantStatus("pending")
+				return
+			}
+			s.wantResult(ledger.Done, "")
+			s.wantStatus("verified")
+			s.wantEvents(kinds.DomainVerified)
+			s.wantRequests("GET", "PATCH", "GET")
+			if len(s.events) != 2 || !slices.Equal(s.events[0].Evidence, s.events[1].Evidence) {
+				t.Errorf("events %+v", s.events)
+			}
+		})
 	}
 }

@@ -441,7 +441,7 @@ func (v *verification) compare(ctx context.Context, sent *verifyIntent, answer a
 	case differ(sent.Flag, got):
 		return ledger.Result{}, engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *got, *sent.Flag))
 	}
-	return v.landed(ctx, sent)
+	return v.settle(ctx, sent)
 }
 
 // differ reports whether two flags are given and differ.

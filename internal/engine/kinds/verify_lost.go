@@ -19,9 +19,6 @@ type verifyIntent struct {
 	Flag *bool `json:"flag,omitempty"`
 	// Proof is the evidence of the proof, with the record.
 	Proof []byte `json:"proof"`
-	// Landed says that the domain was found to be verified by the PATCH. Others may have
-	// been notified, so it is not reverted any more.
-	Landed bool `json:"landed,omitempty"`
 	// Reverting says that the PATCH is being reverted: the time of the intent is that of
 	// the request to do so.
 	Reverting bool `json:"reverting,omitempty"`
@@ -105,21 +102,9 @@ func (v *verification) unlessPending(err error) error {
 	return err
 }
 
-// landed records that the domain is verified, and settles the row.
-func (v *verification) landed(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
-	in.Landed = true
-	if err := v.x.Amend(ctx, v.row, in.pack()); err != nil {
-		return ledger.Result{}, err
-	}
-	return v.settle(ctx, in)
-}
-
 // resume continues a row of which an earlier execution may have sent the PATCH.
 func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
-	switch {
-	case v.former.Landed:
-		return v.settle(ctx, v.former)
-	case v.former.Reverted:
+	if v.former.Reverted {
 		return v.restart(ctx)
 	}
 	if v.cfg.NoReads {
@@ -134,7 +119,7 @@ func (v *verification) resume(ctx context.Context) (ledger.Result, error) {
 	case !v.former.proves(d):
 		return ledger.Result{}, v.correct(ctx, d)
 	case d.Status == apiclient.StatusVerified && !differ(v.former.Flag, d.UseForOrganizationDiscovery):
-		return v.landed(ctx, v.former)
+		return v.settle(ctx, v.former)
 	case v.x.FinishOnly:
 		return v.abandon(ctx, d)
 	}
@@ -183,7 +168,7 @@ func (v *verification) abandon(ctx context.Context, d apiclient.DiscoveryDomain)
 	case !v.bySweep() && differ(v.want.UseForOrganizationDiscovery, flag):
 		return ledger.Result{}, engine.Refuse("the run was cancelled; the domain is verified, but its use_for_organization_discovery is %t and was not set any more: retry the row", *flag)
 	}
-	return v.landed(ctx, v.former)
+	return v.settle(ctx, v.former)
 }
 
 // resumeUnread is resume if the credentials may not read: only a PATCH makes sure what the
