@@ -17,22 +17,22 @@ import (
 )
 
 var (
-	paceLimit = prometheus.NewDesc("orgops_pace_limit_per_second",
-		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", []string{"tenant"}, nil)
-	paceUsed = prometheus.NewDesc("orgops_pace_used_per_second",
-		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", []string{"tenant"}, nil)
-	paceStopped = prometheus.NewDesc("orgops_tenant_stopped",
-		"1 while an operator has stopped the tenant: nothing is changed there, and its rows wait.", []string{"tenant"}, nil)
-	pacePaused = prometheus.NewDesc("orgops_pace_paused_seconds",
-		"Remaining time of the pause that the API requested; 0 if there is none.", []string{"tenant"}, nil)
-	paceBlocked = prometheus.NewDesc("orgops_pace_blocked",
-		"1 while an operation is blocked for all workers. Operation *: all operations.", []string{"tenant", "operation"}, nil)
-	breakerOpen = prometheus.NewDesc("orgops_breaker_open",
-		"1 while the breaker is open and sweeps act on no domain.", []string{"tenant"}, nil)
-	sweepBegun = prometheus.NewDesc("orgops_sweep_begun_timestamp_seconds",
-		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", []string{"tenant"}, nil)
-	sweepJudged = prometheus.NewDesc("orgops_sweep_judged_timestamp_seconds",
-		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", []string{"tenant"}, nil)
+	paceLimit = redisDesc("orgops_pace_limit_per_second",
+		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", "tenant")
+	paceUsed = redisDesc("orgops_pace_used_per_second",
+		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", "tenant")
+	paceStopped = redisDesc("orgops_tenant_stopped",
+		"1 while an operator has stopped the tenant: nothing is changed there, and its rows wait.", "tenant")
+	pacePaused = redisDesc("orgops_pace_paused_seconds",
+		"Remaining time of the pause that the API requested; 0 if there is none.", "tenant")
+	paceBlocked = redisDesc("orgops_pace_blocked",
+		"1 while an operation is blocked for all workers. Operation *: all operations.", "tenant", "operation")
+	breakerOpen = redisDesc("orgops_breaker_open",
+		"1 while the breaker is open and sweeps act on no domain.", "tenant")
+	sweepBegun = redisDesc("orgops_sweep_begun_timestamp_seconds",
+		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", "tenant")
+	sweepJudged = redisDesc("orgops_sweep_judged_timestamp_seconds",
+		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", "tenant")
 )
 
 // tenantSource is how pace and sweeps of this worker's tenants stand, for the whole
@@ -43,13 +43,7 @@ type tenantSource struct {
 	tenants []Tenant
 }
 
-func (s *tenantSource) describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{paceLimit, paceUsed, pacePaused, paceStopped, paceBlocked, breakerOpen, sweepBegun, sweepJudged} {
-		ch <- desc
-	}
-}
-
-func (s *tenantSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
+func (s tenantSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
 	var failed []error
 	for _, t := range s.tenants {
 		for _, read := range []func(context.Context, Tenant) ([]prometheus.Metric, error){s.pace, s.sweeps} {
@@ -60,7 +54,7 @@ func (s *tenantSource) read(ctx context.Context) (all []prometheus.Metric, err e
 	return all, errors.Join(failed...)
 }
 
-func (s *tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
+func (s tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
 	state, err := t.Limiter.State(ctx)
 	if err != nil {
 		return nil, err
@@ -86,7 +80,7 @@ func (s *tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric,
 	return metrics, nil
 }
 
-func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
+func (s tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
 	state, err := cli.SweepStateOf(ctx, s.rdb, t.Name)
 	if err != nil {
 		return nil, err
@@ -117,7 +111,7 @@ func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metri
 
 // counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
 // is not evaluated, nor one whose run is deleted.
-func (s *tenantSource) counts(ctx context.Context, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
+func (s tenantSource) counts(ctx context.Context, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
 	if started.Run == "" {
 		return false, nil
 	}
