@@ -18,7 +18,6 @@ type attention struct {
 	Tone   string // a class of ops.css: bad, wait
 	What   string
 	Then   string // what to do, or how it goes on
-	Runs   string // path of the runs that it is about; empty: none
 	Sweep  string // the one whose breaker can be closed; empty: none
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/cli"
+	"orgops/internal/engine/kinds"
 )
 
 // checkWait bounds a check as a whole: a proof takes eight seconds at the worst, the
@@ -88,13 +89,7 @@ func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.Disco
 	case found.Bad != nil:
 		v.Problem = "the record was not checked: " + printable(found.Bad.Error())
 	default:
-		v.LastCheck = viewOfVerdict(found.Evidence)
-		for _, f := range found.Diagnosis.Findings {
-			v.LastCheck.Findings = append(v.LastCheck.Findings, printable(f.Sentence))
-		}
-		for _, name := range found.Diagnosis.Unanswered {
-			v.LastCheck.Unanswered = append(v.LastCheck.Unanswered, cli.Shown(name))
-		}
+		v.LastCheck = &verdictView{Evidence: kinds.Evidence{Evidence: found.Evidence}, Diagnosis: found.Diagnosis}
 	}
 	return v
 }

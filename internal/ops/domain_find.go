@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -45,15 +44,8 @@ func (s *site) meant(ctx context.Context, p *domainPage) (cli.DomainName, error)
 	case 1:
 		return found[0], nil
 	}
-	for _, f := range found {
-		p.Candidates = append(p.Candidates, candidate{cli.Shown(f.Organization), cli.Shown(f.ID), domainURL(f)})
-	}
+	p.Candidates = found
 	return cli.DomainName{}, nil
-}
-
-// domainURL is the page of a domain.
-func domainURL(d cli.DomainName) string {
-	return "/domains?" + url.Values{"tenant": {d.Tenant}, "organization": {d.Organization}, "domain": {d.ID}}.Encode()
 }
 
 // checkAsked holds what was typed in to what ids and names are made of.

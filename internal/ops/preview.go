@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 
 	"orgops/internal/cli"
@@ -24,10 +23,6 @@ const maxCandidates = 100
 
 // previewWithin bounds the time of a preview, which reads every watched domain.
 const previewWithin = 30 * time.Second
-
-func previewPath(tenant string) string {
-	return "/sweeps/preview?" + url.Values{"tenant": {tenant}}.Encode()
-}
 
 // preview shows what closing the breaker comes to: GET /sweeps/preview.
 func (s *site) preview(w http.ResponseWriter, r *http.Request) {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -35,8 +33,6 @@ const (
 type runPage struct {
 	runView
 
-	Walk     string
-	Parent   string
 	Children []cli.Child
 	Waiting  *waitingView
 	Offers   offers
@@ -44,41 +40,30 @@ type runPage struct {
 	Open     openView
 }
 
+// Lookup is where the domain of a row is looked up; empty: it has none.
+func (p runPage) Lookup(row cli.RowName) string { return domainPath(p.Run, row) }
+
 // waitingView is what the open rows wait for.
-type waitingView struct {
-	Reasons  []reasonView
-	Further  string // how many rows have other reasons; empty: none
-	Unnoted  string // how many have none: no worker has come to them
-	Sampled  bool   // the numbers are judged by some of the rows
-	Read     int64
-	Noted    int64
-	NextLook time.Time
-}
+type waitingView struct{ cli.Waiting }
 
-type reasonView struct {
-	Rows, Reason string
-	Next         time.Time
-}
+// Sampled reports whether the numbers are estimated from some of the rows.
+func (w waitingView) Sampled() bool { return w.Looked < w.Noted }
 
-// rowView is a row of either list.
-type rowView struct {
-	cli.RowName
-
-	Item          int64
-	Outcome, Tone string // of a settled row
-	Why           string
-	Next          time.Time // when an open one is looked at next; zero: not known
-	Lookup        string    // path; empty: there is none
+// About is a number of rows with a reason, in words.
+func (w waitingView) About(rows int64) string {
+	if w.Sampled() {
+		return "about " + grouped(int64(float64(rows)/float64(w.Looked)*float64(w.Noted)))
+	}
+	return grouped(rows)
 }
 
 // failedView are the failed rows.
 type failedView struct {
-	Rows     []rowView
+	Rows     []cli.UnwellRow
 	Total    int64
 	Outcome  string // asked for; empty: any
 	Text     string
 	Outcomes []outcomeCount // that can be asked for
-	CSV      bool           // they can be had as CSV
 	More     string         // path of the page after this one; empty: it is the last
 	First    string         // path of the first page; empty: this is it
 	Cut      int64          // so many rows were looked through, and the page is not full; 0: it is whole
@@ -87,7 +72,7 @@ type failedView struct {
 
 // openView are the rows that are not settled.
 type openView struct {
-	Rows  []rowView
+	Rows  []cli.OpenRow
 	Total int64 // 0: not known
 	More  string
 	First string
@@ -155,27 +140,13 @@ func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 
 // path is where the same rows are shown, from these on.
 func (q rowsQuery) path(run string, from, open int64) string {
-	query := url.Values{}
-	for name, value := range map[string]string{"outcome": q.outcome, "q": q.text} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	for name, row := range map[string]int64{"from": from, "open": open} {
-		if row > 0 {
-			query.Set(name, strconv.FormatInt(row, 10))
-		}
-	}
-	if len(query) == 0 {
-		return runPath(run)
-	}
-	return runPath(run) + "?" + query.Encode()
+	return link(runPath(run), map[string]string{"outcome": q.outcome, "q": q.text, "from": rowParameter(from), "open": rowParameter(open)})
 }
 
 func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPage, err error) {
 	now := time.Now()
 	p.runView = viewOf(run, s.oracle.See(ctx, now, []runs.Run{run})[0], now)
-	p.Walk, p.Parent, p.Offers = cli.WalkState(run), run.Parent, offersOf(run)
+	p.Offers = offersOf(run)
 	if p.Children, err = cli.Children(ctx, s.Ledger, run); err != nil {
 		return p, err
 	}
@@ -184,8 +155,12 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 			p.Offers.Complete = child.ID
 		}
 	}
-	if p.Waiting, err = s.waiting(ctx, run); err != nil {
+	w, err := cli.WaitingOf(ctx, s.Ledger, run, waitingLooked)
+	if err != nil {
 		return p, err
+	}
+	if w.Looked > 0 || w.Unnoted > 0 {
+		p.Waiting = &waitingView{w}
 	}
 	if p.Failed, err = s.failedRows(ctx, run, q); err != nil {
 		return p, err
@@ -194,37 +169,11 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 	return p, err
 }
 
-func (s *site) waiting(ctx context.Context, run runs.Run) (*waitingView, error) {
-	w, err := cli.WaitingOf(ctx, s.Ledger, run, waitingLooked)
-	if err != nil || (w.Looked == 0 && w.Unnoted == 0) {
-		return nil, err
-	}
-	v := &waitingView{Sampled: w.Looked < w.Noted, Read: w.Looked, Noted: w.Noted, NextLook: w.Next}
-	rows := func(n int64) string {
-		if v.Sampled {
-			return "about " + grouped(int64(float64(n)/float64(w.Looked)*float64(w.Noted)))
-		}
-		return grouped(n)
-	}
-	for _, one := range w.Reasons {
-		v.Reasons = append(v.Reasons, reasonView{rows(one.Rows), one.Reason, one.Next})
-	}
-	if w.Further > 0 {
-		v.Further = rows(w.Further)
-	}
-	if w.Unnoted > 0 {
-		v.Unnoted = grouped(w.Unnoted)
-	}
-	return v, nil
-}
-
 func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v failedView, err error) {
-	v = failedView{Total: cli.Unwell(run), Outcome: q.outcome, Text: q.text, CSV: run.Format == intake.FormatCSV}
+	v = failedView{Total: cli.Unwell(run), Outcome: q.outcome, Text: q.text}
 	v.Outcomes = slices.DeleteFunc(outcomesOf(run), func(c outcomeCount) bool { return tasks.Outcome(c.Outcome).Well() })
-	if v.Total == 0 {
-		return v, nil
-	}
-	if v.Left = q.live && (q.text != "" || q.from > 0); v.Left {
+	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
+	if v.Total == 0 || v.Left {
 		return v, nil
 	}
 	wanted := cli.UnwellWanted{From: q.from, Outcome: q.outcome, Text: q.text, Most: rowsAPage, Look: rowsLooked}
@@ -241,9 +190,7 @@ func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v fai
 	if v.Left = q.live && next > 0 && len(rows) < rowsAPage; v.Left {
 		return v, nil
 	}
-	for _, row := range rows {
-		v.Rows = append(v.Rows, rowView{RowName: row.RowName, Item: row.Item, Outcome: row.Outcome, Tone: toneOf(row.Outcome), Why: row.Detail, Lookup: domainPath(run, row.RowName)})
-	}
+	v.Rows = rows
 	if next > 0 {
 		v.More = q.path(run.ID, next, q.open)
 		if len(rows) < rowsAPage {
@@ -271,7 +218,7 @@ func (s *site) open(ctx context.Context, run runs.Run, q rowsQuery) (v openView,
 			v.More = q.path(run.ID, q.from, row.Item)
 			break
 		}
-		v.Rows = append(v.Rows, rowView{RowName: row.RowName, Item: row.Item, Why: cli.OpenReason(row), Next: row.Next, Lookup: domainPath(run, row.RowName)})
+		v.Rows = append(v.Rows, row)
 	}
 	if q.open > 0 {
 		v.First = q.path(run.ID, q.from, 0)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"orgops/internal/cli"
@@ -44,32 +44,6 @@ func offersOf(r runs.Run) offers {
 	return o
 }
 
-// acting are the runs and tenants to which something is being done from these pages.
-type acting struct {
-	mu  sync.Mutex
-	all map[string]bool
-}
-
-// begin says whether nothing is being done to what; then something is from here on.
-func (a *acting) begin(what string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.all[what] {
-		return false
-	}
-	if a.all == nil {
-		a.all = map[string]bool{}
-	}
-	a.all[what] = true
-	return true
-}
-
-func (a *acting) end(what string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.all, what)
-}
-
 // came is what came of an action.
 type came struct {
 	told string
@@ -82,7 +56,7 @@ type came struct {
 // off by the end of this worker is gone on with by doing the same again.
 func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string, do func(context.Context) came) {
 	log := s.logger().With("action", action, "of", to, "user", UserOf(r.Context()))
-	if !s.acting.begin(to) {
+	if _, busy := s.acting.LoadOrStore(to, true); busy {
 		s.lead(w, r, path, "Not done: another action on "+to+" is in progress. Try again when it has finished.", true)
 		return
 	}
@@ -91,7 +65,7 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	go func() {
 		defer cancel()
 		c := whole(ctx, log, do)
-		s.acting.end(to) // before the answer: whoever has it may act again
+		s.acting.Delete(to) // before the answer: whoever has it may act again
 		if c.err != nil {
 			log.WarnContext(ctx, "operator action failed", "error", c.err)
 		} else {
@@ -128,25 +102,19 @@ func whole(ctx context.Context, log *slog.Logger, do func(context.Context) came)
 }
 
 // runAction does something to a run, as the form of the request has it.
-type runAction func(s *site, ctx context.Context, run runs.Run, form map[string][]string) came
+type runAction func(s *site, ctx context.Context, run runs.Run, form url.Values) came
 
 // runActions are what can be done to runs, by the last part of their paths.
 var runActions = map[string]runAction{
-	"pause": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
-		return cameOf(run)(cli.Pause(ctx, s.Ledger, run.ID))
-	},
-	"resume": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
-		return cameOf(run)(cli.Resume(ctx, s.Ledger, run.ID))
-	},
-	"cancel": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
-		return cameOf(run)(cli.Cancel(ctx, s.Ledger, run.ID))
-	},
-	"retry": (*site).retry,
+	"pause": byCommand(cli.Pause), "resume": byCommand(cli.Resume), "cancel": byCommand(cli.Cancel), "retry": (*site).retry,
 }
 
-// cameOf makes what came of an action out of what a command would say.
-func cameOf(run runs.Run) func(told string, err error) came {
-	return func(told string, err error) came { return came{told: "run " + run.ID + ": " + told, err: err} }
+// byCommand returns an action that does what a command does.
+func byCommand(do func(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error)) runAction {
+	return func(s *site, ctx context.Context, run runs.Run, _ url.Values) came {
+		effect, err := do(ctx, s.Ledger, run.ID)
+		return came{told: "run " + run.ID + ": " + effect, err: err}
+	}
 }
 
 // toRun carries an action out on the run that the path names.
@@ -163,8 +131,8 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 }
 
 // retry hands rows of the run in once more.
-func (s *site) retry(ctx context.Context, run runs.Run, form map[string][]string) came {
-	o := intake.RetryOptions{Outcomes: form["outcome"], ID: first(form["run"])}
+func (s *site) retry(ctx context.Context, run runs.Run, form url.Values) came {
+	o := intake.RetryOptions{Outcomes: form["outcome"], ID: field(form, "run")}
 	if len(o.Outcomes) == 0 {
 		return came{err: errors.New("no outcome is chosen: choose at least one")}
 	}
@@ -184,16 +152,12 @@ func (s *site) retry(ctx context.Context, run runs.Run, form map[string][]string
 	return came{told: grouped(sum.Rows) + " rows of run " + run.ID + " were submitted again as this run.", path: runPath(child)}
 }
 
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return strings.TrimSpace(values[0])
-}
+// field is what was typed into a field of a form.
+func field(form url.Values, name string) string { return strings.TrimSpace(form.Get(name)) }
 
 // sweepNow begins a sweep: POST /sweeps.
 func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
-	tenant, organization := first(r.PostForm["tenant"]), first(r.PostForm["organization"])
+	tenant, organization := field(r.PostForm, "tenant"), field(r.PostForm, "organization")
 	err := tasks.CheckTenant(tenant)
 	if err == nil && organization != "" {
 		err = tasks.CheckOrganization(organization)
@@ -218,7 +182,7 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 
 // confirmSweep closes the breaker that a sweep has opened: POST /sweeps/confirm.
 func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
-	tenant, sweep := first(r.PostForm["tenant"]), first(r.PostForm["sweep"])
+	tenant, sweep := field(r.PostForm, "tenant"), field(r.PostForm, "sweep")
 	if err := errors.Join(tasks.CheckTenant(tenant), tasks.CheckRunID(sweep)); err != nil {
 		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
 		return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,16 +67,7 @@ func (f runsFilter) is(r runs.Run) bool {
 }
 
 func (f runsFilter) path(after string) string {
-	query := url.Values{}
-	for name, value := range map[string]string{"tenant": f.Tenant, "kind": f.Kind, "state": f.State, "after": after} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if len(query) == 0 {
-		return "/runs"
-	}
-	return "/runs?" + query.Encode()
+	return link("/runs", map[string]string{"tenant": f.Tenant, "kind": f.Kind, "state": f.State, "after": after})
 }
 
 // runs shows the page of all runs: GET /runs.

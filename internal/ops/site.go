@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -35,7 +36,7 @@ type site struct {
 	pages   map[string]*template.Template // by name: the layout with that page in it
 	oracle  *cli.Oracle
 	notices notices
-	acting  acting
+	acting  sync.Map            // the runs and tenants to which something is being done from these pages
 	checks  *checks             // of domains, by hand
 	reads   *rate.Limiter       // of the API
 	lookUps *semaphore.Weighted // of stored rows
@@ -55,7 +56,10 @@ type page struct {
 func newSite(cfg Config) *site {
 	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), checks: newChecks(), reads: newReads(), lookUps: semaphore.NewWeighted(mostLookUps)}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "previewPath": previewPath, "printable": printable, "capital": capital,
+		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
+		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "walkState": cli.WalkState, "openReason": cli.OpenReason,
+		"verdict": verdictOf, "verdictTone": verdictTone, "notHeard": cli.NotHeard, "whoSaid": cli.WhoSaid, "whatIsThere": cli.WhatIsThere,
+		"took": took, "toDo": toDo,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
@@ -67,7 +71,7 @@ func newSite(cfg Config) *site {
 func (s *site) routes(mux *http.ServeMux) {
 	mux.Handle("GET /static/{file}", http.FileServerFS(static)) // and not the list of them
 	mux.HandleFunc("GET /domains", s.domains)
-	mux.HandleFunc("POST /domains/check", s.checkDomain)
+	mux.HandleFunc("POST /domains/check", s.withForm(s.checkDomain))
 	mux.HandleFunc("GET /tenants", s.tenants)
 	mux.HandleFunc("POST /tenants/stop", s.acts(s.stopTenant))
 	mux.HandleFunc("POST /tenants/start", s.acts(s.startTenant))
@@ -121,11 +125,17 @@ const mostForm = 64 << 10
 
 // acts lets a handler of an action run where the settings allow actions, its form read.
 func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
+	if s.Write {
+		return s.withForm(next)
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.Write {
-			s.problem(w, r, http.StatusForbidden, "", "These pages are read-only. Start the worker with --ops-write to allow actions.")
-			return
-		}
+		s.problem(w, r, http.StatusForbidden, "", "These pages are read-only. Start the worker with --ops-write to allow actions.")
+	}
+}
+
+// withForm reads the form before a handler.
+func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		err := r.ParseForm()
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {

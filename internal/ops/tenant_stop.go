@@ -14,7 +14,7 @@ import (
 func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
 	by := cmp.Or(UserOf(r.Context()), "a user of the operator pages")
 	s.toTenant(w, r, "stop", func(ctx context.Context, l *pace.Limiter) came {
-		stop, err := l.Stop(ctx, by, first(r.PostForm["reason"]))
+		stop, err := l.Stop(ctx, by, field(r.PostForm, "reason"))
 		return came{told: "The tenant is " + stop.String() + ". Nothing is changed there until it is started.", err: err}
 	})
 }
@@ -33,7 +33,7 @@ func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
 // toTenant carries an action out on the tenant that the form names.
 func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string, do func(context.Context, *pace.Limiter) came) {
 	const path = "/tenants"
-	tenant := first(r.PostForm["tenant"])
+	tenant := field(r.PostForm, "tenant")
 	if err := tasks.CheckTenant(tenant); err != nil {
 		s.lead(w, r, path, "Not done: "+err.Error(), true)
 		return
