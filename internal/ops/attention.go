@@ -1,8 +1,9 @@
 package ops
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -40,43 +41,55 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 		if only != "" && name != only {
 			continue
 		}
-		some, err := s.attentionOf(ctx, name)
+		state, err := s.stateOf(ctx, name)
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, some...)
+		all = append(all, state.attention(name)...)
 	}
 	return all, tenants, nil
 }
 
-func (s *site) attentionOf(ctx context.Context, tenant string) (all []attention, err error) {
-	state, err := pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}).State(ctx)
-	if err != nil {
-		return nil, err
+// tenantState is how a tenant stands, for the whole fleet.
+type tenantState struct {
+	pace   *pace.State // nil, as sweeps and ticks: it could not be read
+	sweeps *cli.SweepState
+	ticks  *watch.Ticks
+	paused string // the queue of rows, if it is paused
+}
+
+// stateOf reads the state of a tenant. What it could read it returns also with an error.
+func (s *site) stateOf(ctx context.Context, tenant string) (t tenantState, err error) {
+	budget, paceErr := pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}).State(ctx)
+	if paceErr == nil {
+		t.pace = &budget
 	}
-	sweeps, err := cli.SweepStateOf(ctx, s.Redis, tenant)
-	if err != nil {
-		return nil, err
+	sweeps, sweepsErr := cli.SweepStateOf(ctx, s.Redis, tenant)
+	if sweepsErr == nil {
+		t.sweeps = &sweeps
 	}
-	paused, err := cli.PausedQueue(s.Redis, tenant)
-	if err != nil {
-		return nil, err
+	ticks, ticksErr := watch.New(s.Redis, tenant).Ticks(ctx)
+	if ticksErr == nil {
+		t.ticks = &ticks
 	}
-	ticks, err := watch.New(s.Redis, tenant).Ticks(ctx)
-	if err != nil {
-		return nil, err
-	}
+	t.paused, err = cli.PausedQueue(s.Redis, tenant)
+	return t, errors.Join(paceErr, sweepsErr, ticksErr, err)
+}
+
+// attention is what somebody has to know of the tenant, the worst first.
+func (t tenantState) attention(tenant string) (all []attention) {
 	add := func(a attention) {
 		a.Tenant = tenant
 		all = append(all, a)
 	}
-	if state.Stopped != nil {
+	budget := cmp.Or(t.pace, &pace.State{})
+	if budget.Stopped != nil {
 		add(attention{
-			Tone: "bad", What: "the tenant is " + printable(state.Stopped.String()),
+			Tone: "bad", What: "the tenant is " + printable(budget.Stopped.String()),
 			Then: "No PATCH, POST or DELETE is sent; rows stay open. Start the tenant on the Tenants page, or with: enqueue tenant start " + tenant,
 		})
 	}
-	for _, b := range state.Blocks {
+	for _, b := range budget.Blocks {
 		operation := "the operation " + b.Operation
 		if b.Operation == pace.All {
 			operation = "every operation"
@@ -86,25 +99,26 @@ func (s *site) attentionOf(ctx context.Context, tenant string) (all []attention,
 			Then: "Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.",
 		})
 	}
-	if paused != "" {
+	if t.paused != "" {
 		add(attention{
-			Tone: "bad", What: "the queue " + printable(paused) + " is paused",
+			Tone: "bad", What: "the queue " + printable(t.paused) + " is paused",
 			Then: "No row is released. To continue, " + cli.ResumeQueue + ".",
 		})
 	}
-	if b := sweeps.Breaker; b != nil && b.ID != "" {
-		a := attention{Tone: "bad", What: "breaker of the sweeps: " + sweeps.BreakerText(tenant), Sweep: b.ID}
-		a.Then = fmt.Sprintf("First preview the next sweep: enqueue domains sweep --tenant %s --dry-run", tenant)
-		add(a)
-	}
-	if state.PausedUntil.After(time.Now()) {
+	if t.sweeps != nil && t.sweeps.Breaker != nil && t.sweeps.Breaker.ID != "" {
 		add(attention{
-			Tone: "wait", What: "the API has asked this tenant to pause (429) until " + state.PausedUntil.UTC().Format("15:04:05 UTC"),
+			Tone: "bad", What: "breaker of the sweeps: " + t.sweeps.BreakerText(tenant), Sweep: t.sweeps.Breaker.ID,
+			Then: "First preview the next sweep: enqueue domains sweep --tenant " + tenant + " --dry-run",
+		})
+	}
+	if budget.PausedUntil.After(time.Now()) {
+		add(attention{
+			Tone: "wait", What: "the API has asked this tenant to pause (429) until " + budget.PausedUntil.UTC().Format("15:04:05 UTC"),
 			Then: "Work resumes by itself. If this happens often, lower --rate or raise --reserve.",
 		})
 	}
-	if skipped := ticks.Skipped; skipped.Tick != 0 && skipped.Tick == ticks.Tick {
-		add(attention{Tone: "wait", What: "a sweep was skipped: " + cli.Skipped(skipped), Then: "The next scheduled sweep starts once the cause is gone."})
+	if t.ticks != nil && t.ticks.Skipped.Tick != 0 && t.ticks.Skipped.Tick == t.ticks.Tick {
+		add(attention{Tone: "wait", What: "a sweep was skipped: " + cli.Skipped(t.ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
 	}
-	return all, nil
+	return all
 }

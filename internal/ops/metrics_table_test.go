@@ -70,7 +70,7 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 		t.Fatal(err)
 	}
 	keepSweep(t, watch.New(p.rdb, "acme"))
-	tenant := ops.Tenant{Name: "acme", Limiter: limiter, Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
+	tenant := ops.Tenant{Name: "acme", Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
 	m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil)
 	tenant.API = clientWith(t, "opaque")
 	m.WatchTokens([]ops.Tenant{tenant})
@@ -127,8 +127,7 @@ func TestSweepsThatAreNotJudged(t *testing.T) {
 				t.Fatalf("ticks: %t, %v", ok, err)
 			}
 			m, _ := newMetrics(t)
-			tenant := ops.Tenant{Name: name, Limiter: pace.New(pace.Config{Redis: p.rdb, Tenant: name})}
-			m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil)
+			m.WatchRedis(p.rdb, l, []ops.Tenant{{Name: name}}, nil)
 			var want []string
 			if !test.want.IsZero() {
 				want = append(want, fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))

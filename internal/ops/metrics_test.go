@@ -19,7 +19,6 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/runs"
 )
@@ -212,7 +211,7 @@ func TestOverdueRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	m.WatchRedis(rdb, runs.New(rdb), []ops.Tenant{{Name: "new", Limiter: pace.New(pace.Config{Redis: rdb, Tenant: "new"})}}, nil)
+	m.WatchRedis(rdb, runs.New(rdb), []ops.Tenant{{Name: "new"}}, nil)
 	time.Sleep(10 * time.Millisecond)
 	got := series(t, m, "orgops_rows_overdue_seconds")
 	if len(got) != 3 || got[0] != `orgops_rows_overdue_seconds{tenant="new"} 0` || got[1] != `orgops_rows_overdue_seconds{tenant="served"} 0` ||

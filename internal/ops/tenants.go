@@ -41,14 +41,24 @@ type tenantView struct {
 	Stopped  bool        // by an operator
 	Problem  string      // why a part of it could not be read
 	Warnings []attention // what is wrong, the worst first
-	Pace     []cli.Fact
+	Pace     facts
 	Used     float64 // of the limit, a share; below 0: not known
 	UsedText string
-	Token    []cli.Fact
-	DNS      []cli.Fact
-	Sweeps   []cli.Fact
-	Webhooks []cli.Fact
+	Token    facts
+	DNS      facts
+	Sweeps   facts
+	Webhooks facts
 	Errors   []APIError
+}
+
+// facts are properties of a tenant, for people.
+type facts []cli.Fact
+
+// add adds a property, unless the text is empty.
+func (f *facts) add(name, text string) {
+	if text != "" {
+		*f = append(*f, cli.Fact{Name: name, Text: text})
+	}
 }
 
 func (v *tenantView) warn(tone, what, then string) {
@@ -95,28 +105,33 @@ func (s *site) tenantNames(queues []string, open map[string]runs.Open) []string 
 }
 
 func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) tenantView {
-	v := tenantView{Name: name, Used: -1}
 	t, served := s.tenant(name)
-	v.Served = served
-	attention, err := s.attentionOf(ctx, name)
-	v.Warnings = attention
-	problems := []error{err}
-	settings, announced, err := pace.Announced(ctx, s.Redis, name)
-	problems = append(problems, err)
+	state, stateErr := s.stateOf(ctx, name)
+	v := tenantView{Name: name, Served: served, Used: -1, Warnings: state.attention(name)}
+	settings, announced, settingsErr := pace.Announced(ctx, s.Redis, name)
 	if served {
 		settings, announced = t.Settings, true
 	}
-	if !announced && err == nil {
+	if !announced && settingsErr == nil {
 		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
 	}
-	limiter := t.Limiter
-	if limiter == nil {
-		limiter = pace.New(pace.Config{Redis: s.Redis, Tenant: name})
+	problems := []error{stateErr, settingsErr, s.tellWebhooks(&v, t, queues)}
+	if state.pace != nil {
+		v.tellState(*state.pace)
 	}
-	problems = append(problems,
-		s.tellPace(ctx, &v, limiter, settings, announced),
-		s.tellSweeps(ctx, &v, settings, announced),
-		s.tellWebhooks(&v, t, queues))
+	if announced {
+		problems = append(problems, v.tellSettings(settings, state.pace))
+	}
+	if state.sweeps != nil && state.ticks != nil {
+		v.Sweeps.add("Skipped", cli.Skipped(state.ticks.Skipped))
+		if state.sweeps.Summary != nil {
+			v.Sweeps.add("Last sweep", cli.SweepText(*state.sweeps.Summary))
+		}
+		v.Sweeps.add("Breaker", state.sweeps.BreakerText(name))
+	}
+	if announced {
+		v.Sweeps.add("Rules", cli.RulesText(cli.RulesOf(settings)))
+	}
 	if served {
 		v.tellToken(t)
 		v.tellDNS(t)
@@ -128,40 +143,50 @@ func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) t
 	return v
 }
 
-// tellPace says how the budget stands.
-func (s *site) tellPace(ctx context.Context, v *tenantView, limiter *pace.Limiter, settings pace.Settings, announced bool) error {
-	state, err := limiter.State(ctx)
-	if err != nil {
-		return err
-	}
+// tellState says what keeps the tenant's requests back.
+func (v *tenantView) tellState(state pace.State) {
 	v.Stopped = state.Stopped != nil
 	if !state.PausedUntil.IsZero() {
-		v.Pace = append(v.Pace, cli.Fact{Name: "Paused", Text: "until " + state.PausedUntil.UTC().Format(time.RFC3339)})
+		v.Pace.add("Paused", "until "+utc(state.PausedUntil))
 	}
 	for _, b := range state.Blocks {
-		v.Pace = append(v.Pace, cli.Fact{Name: "Blocked", Text: b.Operation + ": " + printable(b.Reason) + "; next test request at " + b.NextProbe.UTC().Format(time.RFC3339)})
+		v.Pace.add("Blocked", b.Operation+": "+printable(b.Reason)+"; next test request at "+utc(b.NextProbe))
 	}
-	if !announced {
-		return nil
-	}
+}
+
+// tellSettings says how large the budget is and, if the state is known, how much of it is
+// used; and when sweeps are.
+func (v *tenantView) tellSettings(settings pace.Settings, state *pace.State) error {
 	rate, err := pace.ParseRate(settings.Rate)
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", v.Name, err)
 	}
-	v.Pace = append(v.Pace, cli.Fact{Name: "Rate", Text: fmt.Sprintf("%s, burst %d", settings.Rate, settings.Burst)},
-		cli.Fact{Name: "Reserve", Text: fmt.Sprintf("%g %% for other clients of the API", 100*settings.Reserve)})
-	v.UsedText = "Unlimited rate: permits are not counted"
-	if !rate.IsUnlimited() {
+	v.Pace.add("Rate", fmt.Sprintf("%s, burst %d", settings.Rate, settings.Burst))
+	v.Pace.add("Reserve", fmt.Sprintf("%g %% for other clients of the API", 100*settings.Reserve))
+	switch {
+	case rate.IsUnlimited():
+		v.UsedText = "Unlimited rate: permits are not counted"
+	case state != nil:
 		left, _ := pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}.Effective()
 		perMinute := 60 * left.PerSecond()
 		v.Used = min(float64(state.UsedLastMinute)/perMinute, 1)
 		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", state.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
 	}
 	if !settings.UpdatedAt.IsZero() {
-		v.Pace = append(v.Pace, cli.Fact{Name: "Settings from", Text: "a worker at " + settings.UpdatedAt.UTC().Format(time.RFC3339)})
+		v.Pace.add("Settings from", "a worker at "+utc(settings.UpdatedAt))
 	}
+	var cron watch.Cron
+	if settings.Sweep != "" && settings.Sweep != "off" {
+		if cron, err = watch.ParseCron(settings.Sweep); err != nil {
+			return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
+		}
+	}
+	v.Sweeps.add("Schedule", cli.ScheduleText(cron, time.Now()))
 	return nil
 }
+
+// utc is a moment as facts have it.
+func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // tellToken says whether there is one, and never what it is.
 func (v *tenantView) tellToken(t Tenant) {
@@ -169,27 +194,26 @@ func (v *tenantView) tellToken(t Tenant) {
 		return
 	}
 	h := t.API.TokenHealth()
-	add := func(name, text string) { v.Token = append(v.Token, cli.Fact{Name: name, Text: text}) }
 	switch {
 	case h.Err != nil:
 		v.warn("bad", "No valid API token: "+printable(h.Err.Error()), "Fix the client's credentials. Until then all work that needs the API waits.")
-		add("State", "no valid token")
+		v.Token.add("State", "no valid token")
 	case h.GotAt.IsZero():
-		add("State", "not fetched yet")
+		v.Token.add("State", "not fetched yet")
 	default:
-		add("State", "ok, fetched at "+h.GotAt.UTC().Format(time.RFC3339))
+		v.Token.add("State", "ok, fetched at "+utc(h.GotAt))
 	}
 	if !h.ExpiresAt.IsZero() {
-		add("Expires", h.ExpiresAt.UTC().Format(time.RFC3339)+" (renewed automatically)")
+		v.Token.add("Expires", utc(h.ExpiresAt)+" (renewed automatically)")
 	}
 	if h.LastErr != nil {
-		add("Last error", printable(h.LastErr.Error())+" (at "+h.FailedAt.UTC().Format(time.RFC3339)+")")
+		v.Token.add("Last error", printable(h.LastErr.Error())+" (at "+utc(h.FailedAt)+")")
 	}
 	if h.Failures > 0 {
-		add("Failures", fmt.Sprint(h.Failures))
+		v.Token.add("Failures", fmt.Sprint(h.Failures))
 	}
 	if len(h.Scopes) > 0 {
-		add("Scopes", printable(strings.Join(h.Scopes, " ")))
+		v.Token.add("Scopes", printable(strings.Join(h.Scopes, " ")))
 	}
 }
 
@@ -198,14 +222,13 @@ func (v *tenantView) tellDNS(t Tenant) {
 	if t.DNS == nil {
 		return
 	}
-	add := func(name, text string) { v.DNS = append(v.DNS, cli.Fact{Name: name, Text: text}) }
-	add("Mode", t.DNSMode)
+	v.DNS.add("Mode", t.DNSMode)
 	switch reach := t.Reach.now(); {
 	case reach.At.IsZero():
 	case reach.Reached:
-		add("Name servers", "reachable")
+		v.DNS.add("Name servers", "reachable")
 	default:
-		add("Name servers", "unreachable: "+printable(reach.Why))
+		v.DNS.add("Name servers", "unreachable: "+printable(reach.Why))
 		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
 	}
 	voting := 0
@@ -226,52 +249,17 @@ func (v *tenantView) tellDNS(t Tenant) {
 			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use tls:// or https:// for it in --resolvers.")
 		}
 		if !r.HeardAt.IsZero() {
-			text += "; last answer at " + r.HeardAt.UTC().Format(time.RFC3339)
+			text += "; last answer at " + utc(r.HeardAt)
 		}
-		add("Resolver "+r.Name, "Operator "+r.Operator+", perspective "+r.Perspective+"; "+text)
+		v.DNS.add("Resolver "+r.Name, "Operator "+r.Operator+", perspective "+r.Perspective+"; "+text)
 	}
-	add("Quorum", fmt.Sprintf("%d of %d must agree; %d have a vote", t.Quorum, len(t.DNS.Resolvers()), voting))
-}
-
-// tellSweeps says when sweeps are, and what they have come to.
-func (s *site) tellSweeps(ctx context.Context, v *tenantView, settings pace.Settings, announced bool) error {
-	ticks, err := watch.New(s.Redis, v.Name).Ticks(ctx)
-	if err != nil {
-		return err
-	}
-	state, err := cli.SweepStateOf(ctx, s.Redis, v.Name)
-	if err != nil {
-		return err
-	}
-	add := func(name, text string) {
-		if text != "" {
-			v.Sweeps = append(v.Sweeps, cli.Fact{Name: name, Text: text})
-		}
-	}
-	if announced {
-		var cron watch.Cron
-		if settings.Sweep != "" && settings.Sweep != "off" {
-			if cron, err = watch.ParseCron(settings.Sweep); err != nil {
-				return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
-			}
-		}
-		add("Schedule", cli.ScheduleText(cron, time.Now()))
-	}
-	add("Skipped", cli.Skipped(ticks.Skipped))
-	if state.Summary != nil {
-		add("Last sweep", cli.SweepText(*state.Summary))
-	}
-	add("Breaker", state.BreakerText(v.Name))
-	if announced {
-		add("Rules", cli.RulesText(cli.RulesOf(settings)))
-	}
-	return nil
+	v.DNS.add("Quorum", fmt.Sprintf("%d of %d must agree; %d have a vote", t.Quorum, len(t.DNS.Resolvers()), voting))
 }
 
 // tellWebhooks says who is told of events, and which deliveries were given up.
 func (s *site) tellWebhooks(v *tenantView, t Tenant, queues []string) error {
 	for _, r := range t.Webhooks {
-		v.Webhooks = append(v.Webhooks, cli.Fact{Name: r.Name, Text: r.Origin})
+		v.Webhooks.add(r.Name, r.Origin)
 	}
 	if !slices.Contains(queues, deliveries.Queue(v.Name)) {
 		return nil // nothing was ever in it
@@ -280,7 +268,8 @@ func (s *site) tellWebhooks(v *tenantView, t Tenant, queues []string) error {
 	if err != nil {
 		return fmt.Errorf("queue of deliveries: %w", err)
 	}
-	v.Webhooks = append(v.Webhooks, cli.Fact{Name: "Waiting", Text: fmt.Sprint(info.Pending + info.Scheduled + info.Retry + info.Active)}, cli.Fact{Name: "Given up", Text: fmt.Sprint(info.Archived)})
+	v.Webhooks.add("Waiting", fmt.Sprint(info.Pending+info.Scheduled+info.Retry+info.Active))
+	v.Webhooks.add("Given up", fmt.Sprint(info.Archived))
 	if info.Archived > 0 {
 		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", info.Archived), "Fix the receiver, then run the archived tasks in the queue "+info.Queue+", which also have the errors.")
 	}

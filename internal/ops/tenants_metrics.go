@@ -55,7 +55,7 @@ func (s tenantSource) read(ctx context.Context) (all []prometheus.Metric, err er
 }
 
 func (s tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
-	state, err := t.Limiter.State(ctx)
+	state, err := pace.New(pace.Config{Redis: s.rdb, Tenant: t.Name}).State(ctx)
 	if err != nil {
 		return nil, err
 	}
