@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"orgops/internal/serving"
 )
 
 // about is what is known of a request, for its log line and its answer.
@@ -118,12 +118,7 @@ func busy(what string) *problem {
 // could have a browser on this machine ask: by a name of its own that it points
 // here, or by a form that is sent here.
 func fromHere(r *http.Request) error {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	if !strings.EqualFold(host, "localhost") && (err != nil || !ip.Unmap().IsLoopback()) {
+	if !serving.IsLocal(serving.Host(r)) {
 		return newProblem(http.StatusForbidden, "not-allowed", "Without --tokens the server answers only requests to localhost, not to %s.", shown(r.Host))
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"orgops/internal/serving"
 )
 
 // strictPolicy is the content security policy of a page that loads nothing and
@@ -52,7 +54,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	if r.TLS != nil && !isLocal(hostOf(r)) { // on localhost it would hold for every port
+	if r.TLS != nil && !serving.IsLocal(serving.Host(r)) { // on localhost it would hold for every port
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	if refused := g.check(r); refused != nil {
@@ -181,7 +183,7 @@ func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 	}
 	right, err := g.attempts.try(r.Context(), peerOf(r), func() bool { return list.remembers(name, password) || list.verify(name, password) })
 	about := []any{"user", "unknown"} // what is typed there by mistake is a password, often
-	if list.has(name) {
+	if list.hashes[name] != "" {
 		about[1] = name
 	}
 	switch {
@@ -199,8 +201,8 @@ func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 // points at this address has his name in it, and the browser takes both for one
 // origin. The port does not count, so that a forwarded one works.
 func (g *guard) ownHost(r *http.Request) bool {
-	host := hostOf(r)
-	if isLocal(host) || slices.Contains(g.access.Hosts, host) {
+	host := serving.Host(r)
+	if serving.IsLocal(host) || slices.Contains(g.access.Hosts, host) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
@@ -209,22 +211,4 @@ func (g *guard) ownHost(r *http.Request) bool {
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
-}
-
-// hostOf is the host that a request is for, as names are compared.
-func hostOf(r *http.Request) string {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-}
-
-// isLocal says whether a host is this machine's own, to itself alone.
-func isLocal(host string) bool {
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 6.3
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
