@@ -21,14 +21,7 @@ const (
 )
 
 // failed gives back the rows that did not settle well: GET /v1/runs/{run}/failed.
-func (s *Server) failed(w http.ResponseWriter, r *http.Request) error {
-	if _, err := queryOf(r); err != nil {
-		return err
-	}
-	run, err := s.own(r.Context(), r.PathValue("run"))
-	if err != nil {
-		return err
-	}
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, run runs.Run) error {
 	form, err := formOf(r, run)
 	if err != nil {
 		return err
