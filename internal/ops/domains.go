@@ -91,7 +91,7 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 		s.domain(w, r, r.PostForm, true) // it asks nobody, and says why
 		return
 	}
-	done, err := s.checks.begin()
+	done, err := s.beginCheck()
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
 		s.problem(w, r, http.StatusTooManyRequests, "domains", err.Error())

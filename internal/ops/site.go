@@ -33,13 +33,14 @@ const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // keeps up to date (static/ops.js).
 type site struct {
 	Config
-	pages   map[string]*template.Template // by name: the layout with that page in it
-	oracle  *cli.Oracle
-	notices notices
-	acting  sync.Map            // the runs and tenants to which something is being done from these pages
-	checks  *checks             // of domains, by hand
-	reads   *rate.Limiter       // of the API
-	lookUps *semaphore.Weighted // of stored rows
+	pages    map[string]*template.Template // by name: the layout with that page in it
+	oracle   *cli.Oracle
+	notices  notices
+	acting   sync.Map            // the runs and tenants to which something is being done from these pages
+	checking sync.Mutex          // is held while a domain is checked by hand
+	checks   *rate.Limiter       // of domains, by hand
+	reads    *rate.Limiter       // of the API
+	lookUps  *semaphore.Weighted // of stored rows
 }
 
 // page is what the layout shows around a page.
@@ -54,7 +55,10 @@ type page struct {
 }
 
 func newSite(cfg Config) *site {
-	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), checks: newChecks(), reads: newReads(), lookUps: semaphore.NewWeighted(mostLookUps)}
+	s := &site{
+		Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), lookUps: semaphore.NewWeighted(mostLookUps),
+		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
+	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "walkState": cli.WalkState, "openReason": cli.OpenReason,

@@ -224,7 +224,7 @@ func (v *tenantView) tellDNS(t Tenant) {
 	}
 	v.DNS.add("Mode", t.DNSMode)
 	switch reach := t.Reach.now(); {
-	case reach.At.IsZero():
+	case reach == nil:
 	case reach.Reached:
 		v.DNS.add("Name servers", "reachable")
 	default:
