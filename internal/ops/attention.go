@@ -52,27 +52,27 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 
 // tenantState is how a tenant stands, for the whole fleet.
 type tenantState struct {
-	pace   *pace.State // nil, as sweeps and ticks: it could not be read
-	sweeps *cli.SweepState
-	ticks  *watch.Ticks
-	paused string // the queue of rows, if it is paused
+	Pace   *pace.State // nil, as Sweeps and Ticks: it could not be read
+	Sweeps *cli.SweepState
+	Ticks  *watch.Ticks
+	Paused string // the queue of rows, if it is paused
 }
 
 // stateOf reads the state of a tenant. What it could read it returns also with an error.
 func (s *site) stateOf(ctx context.Context, tenant string) (t tenantState, err error) {
 	budget, paceErr := pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}).State(ctx)
 	if paceErr == nil {
-		t.pace = &budget
+		t.Pace = &budget
 	}
 	sweeps, sweepsErr := cli.SweepStateOf(ctx, s.Redis, tenant)
 	if sweepsErr == nil {
-		t.sweeps = &sweeps
+		t.Sweeps = &sweeps
 	}
 	ticks, ticksErr := watch.New(s.Redis, tenant).Ticks(ctx)
 	if ticksErr == nil {
-		t.ticks = &ticks
+		t.Ticks = &ticks
 	}
-	t.paused, err = cli.PausedQueue(s.Redis, tenant)
+	t.Paused, err = cli.PausedQueue(s.Redis, tenant)
 	return t, errors.Join(paceErr, sweepsErr, ticksErr, err)
 }
 
@@ -82,7 +82,7 @@ func (t tenantState) attention(tenant string) (all []attention) {
 		a.Tenant = tenant
 		all = append(all, a)
 	}
-	budget := cmp.Or(t.pace, &pace.State{})
+	budget := cmp.Or(t.Pace, &pace.State{})
 	if budget.Stopped != nil {
 		add(attention{
 			Tone: "bad", What: "the tenant is " + printable(budget.Stopped.String()),
@@ -99,15 +99,15 @@ func (t tenantState) attention(tenant string) (all []attention) {
 			Then: "Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.",
 		})
 	}
-	if t.paused != "" {
+	if t.Paused != "" {
 		add(attention{
-			Tone: "bad", What: "the queue " + printable(t.paused) + " is paused",
+			Tone: "bad", What: "the queue " + printable(t.Paused) + " is paused",
 			Then: "No row is released. To continue, " + cli.ResumeQueue + ".",
 		})
 	}
-	if t.sweeps != nil && t.sweeps.Breaker != nil && t.sweeps.Breaker.ID != "" {
+	if t.Sweeps != nil && t.Sweeps.Breaker != nil && t.Sweeps.Breaker.ID != "" {
 		add(attention{
-			Tone: "bad", What: "breaker of the sweeps: " + t.sweeps.BreakerText(tenant), Sweep: t.sweeps.Breaker.ID,
+			Tone: "bad", What: "breaker of the sweeps: " + t.Sweeps.BreakerText(tenant), Sweep: t.Sweeps.Breaker.ID,
 			Then: "First preview the next sweep: enqueue domains sweep --tenant " + tenant + " --dry-run",
 		})
 	}
@@ -117,8 +117,8 @@ func (t tenantState) attention(tenant string) (all []attention) {
 			Then: "Work resumes by itself. If this happens often, lower --rate or raise --reserve.",
 		})
 	}
-	if t.ticks != nil && t.ticks.Skipped.Tick != 0 && t.ticks.Skipped.Tick == t.ticks.Tick {
-		add(attention{Tone: "wait", What: "a sweep was skipped: " + cli.Skipped(t.ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
+	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
+		add(attention{Tone: "wait", What: "a sweep was skipped: " + cli.Skipped(t.Ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
 	}
 	return all
 }

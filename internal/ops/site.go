@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode"
@@ -63,7 +64,8 @@ func newSite(cfg Config) *site {
 		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "walkState": cli.WalkState, "openReason": cli.OpenReason,
 		"verdict": verdictOf, "verdictTone": verdictTone, "notHeard": cli.NotHeard, "whoSaid": cli.WhoSaid, "whatIsThere": cli.WhatIsThere,
-		"took": took, "toDo": toDo,
+		"took": took, "toDo": toDo, "utc": utc, "percent": percent, "join": strings.Join, "waiting": waiting,
+		"skipped": cli.Skipped, "sweepText": cli.SweepText, "rulesText": rulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))

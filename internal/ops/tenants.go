@@ -13,6 +13,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
 	"orgops/internal/pace"
@@ -34,31 +36,25 @@ type tenantsPage struct {
 	Tenants []tenantView
 }
 
-// tenantView is what is shown of a tenant.
+// tenantView is what is shown of a tenant. What only a worker of the tenant knows is empty
+// on the pages of others.
 type tenantView struct {
-	Name     string
-	Served   bool
-	Stopped  bool        // by an operator
-	Problem  string      // why a part of it could not be read
-	Warnings []attention // what is wrong, the worst first
-	Pace     facts
-	Used     float64 // of the limit, a share; below 0: not known
-	UsedText string
-	Token    facts
-	DNS      facts
-	Sweeps   facts
-	Webhooks facts
-	Errors   []APIError
-}
+	Tenant // its settings as announced
+	tenantState
 
-// facts are properties of a tenant, for people.
-type facts []cli.Fact
-
-// add adds a property, unless the text is empty.
-func (f *facts) add(name, text string) {
-	if text != "" {
-		*f = append(*f, cli.Fact{Name: name, Text: text})
-	}
+	Served     bool // by this worker
+	Announced  bool // a worker of it was seen
+	Problem    string
+	Warnings   []attention // what is wrong, the worst first
+	Used       float64     // of the limit, a share; below 0: not known
+	UsedText   string
+	Schedule   string // of sweeps; empty: not known
+	Token      *apiclient.TokenHealth
+	Reach      *reachState // of name servers; nil: not known
+	Resolvers  []dnscheck.ResolverState
+	Voting     int              // of the resolvers
+	Deliveries *asynq.QueueInfo // nil: nothing was ever to be delivered
+	Errors     []APIError
 }
 
 func (v *tenantView) warn(tone, what, then string) {
@@ -107,171 +103,112 @@ func (s *site) tenantNames(queues []string, open map[string]runs.Open) []string 
 func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) tenantView {
 	t, served := s.tenant(name)
 	state, stateErr := s.stateOf(ctx, name)
-	v := tenantView{Name: name, Served: served, Used: -1, Warnings: state.attention(name)}
-	settings, announced, settingsErr := pace.Announced(ctx, s.Redis, name)
-	if served {
-		settings, announced = t.Settings, true
+	v := tenantView{Tenant: t, tenantState: state, Served: served, Announced: true, Used: -1, Warnings: state.attention(name)}
+	v.Name = name
+	var settingsErr error
+	if !served {
+		v.Settings, v.Announced, settingsErr = pace.Announced(ctx, s.Redis, name)
 	}
-	if !announced && settingsErr == nil {
+	if !v.Announced && settingsErr == nil {
 		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
 	}
-	problems := []error{stateErr, settingsErr, s.tellWebhooks(&v, t, queues)}
-	if state.pace != nil {
-		v.tellState(*state.pace)
+	if v.Announced {
+		settingsErr = v.tellSettings()
 	}
-	if announced {
-		problems = append(problems, v.tellSettings(settings, state.pace))
-	}
-	if state.sweeps != nil && state.ticks != nil {
-		v.Sweeps.add("Skipped", cli.Skipped(state.ticks.Skipped))
-		if state.sweeps.Summary != nil {
-			v.Sweeps.add("Last sweep", cli.SweepText(*state.sweeps.Summary))
-		}
-		v.Sweeps.add("Breaker", state.sweeps.BreakerText(name))
-	}
-	if announced {
-		v.Sweeps.add("Rules", cli.RulesText(cli.RulesOf(settings)))
-	}
+	deliveriesErr := s.tellDeliveries(&v, queues)
 	if served {
-		v.tellToken(t)
-		v.tellDNS(t)
+		v.tellToken()
+		v.tellDNS()
 		v.Errors = t.Errors.Last()
 	}
-	if err := errors.Join(problems...); err != nil {
+	if err := errors.Join(stateErr, settingsErr, deliveriesErr); err != nil {
 		v.Problem = unread(err)
 	}
 	return v
 }
 
-// tellState says what keeps the tenant's requests back.
-func (v *tenantView) tellState(state pace.State) {
-	v.Stopped = state.Stopped != nil
-	if !state.PausedUntil.IsZero() {
-		v.Pace.add("Paused", "until "+utc(state.PausedUntil))
-	}
-	for _, b := range state.Blocks {
-		v.Pace.add("Blocked", b.Operation+": "+printable(b.Reason)+"; next test request at "+utc(b.NextProbe))
-	}
-}
-
-// tellSettings says how large the budget is and, if the state is known, how much of it is
-// used; and when sweeps are.
-func (v *tenantView) tellSettings(settings pace.Settings, state *pace.State) error {
-	rate, err := pace.ParseRate(settings.Rate)
+// tellSettings says how much of the budget is used, if that is known, and when sweeps are.
+func (v *tenantView) tellSettings() error {
+	rate, err := pace.ParseRate(v.Settings.Rate)
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", v.Name, err)
 	}
-	v.Pace.add("Rate", fmt.Sprintf("%s, burst %d", settings.Rate, settings.Burst))
-	v.Pace.add("Reserve", fmt.Sprintf("%g %% for other clients of the API", 100*settings.Reserve))
 	switch {
 	case rate.IsUnlimited():
 		v.UsedText = "Unlimited rate: permits are not counted"
-	case state != nil:
-		left, _ := pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}.Effective()
+	case v.Pace != nil:
+		left, _ := pace.Limit{Rate: rate, Burst: v.Settings.Burst, Reserve: v.Settings.Reserve}.Effective()
 		perMinute := 60 * left.PerSecond()
-		v.Used = min(float64(state.UsedLastMinute)/perMinute, 1)
-		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", state.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
-	}
-	if !settings.UpdatedAt.IsZero() {
-		v.Pace.add("Settings from", "a worker at "+utc(settings.UpdatedAt))
+		v.Used = min(float64(v.Pace.UsedLastMinute)/perMinute, 1)
+		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
 	}
 	var cron watch.Cron
-	if settings.Sweep != "" && settings.Sweep != "off" {
-		if cron, err = watch.ParseCron(settings.Sweep); err != nil {
+	if sweep := v.Settings.Sweep; sweep != "" && sweep != "off" {
+		if cron, err = watch.ParseCron(sweep); err != nil {
 			return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
 		}
 	}
-	v.Sweeps.add("Schedule", cli.ScheduleText(cron, time.Now()))
+	v.Schedule = cli.ScheduleText(cron, time.Now())
 	return nil
+}
+
+// tellToken says whether there is one, and never what it is.
+func (v *tenantView) tellToken() {
+	if v.API == nil {
+		return
+	}
+	health := v.API.TokenHealth()
+	v.Token = &health
+	if health.Err != nil {
+		v.warn("bad", "No valid API token: "+printable(health.Err.Error()), "Fix the client's credentials. Until then all work that needs the API waits.")
+	}
+}
+
+// tellDNS says who is queried, and who has a vote.
+func (v *tenantView) tellDNS() {
+	if v.DNS == nil {
+		return
+	}
+	v.Reach, v.Resolvers = v.Tenant.Reach.now(), v.DNS.Resolvers()
+	if v.Reach != nil && !v.Reach.Reached {
+		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
+	}
+	for _, r := range v.Resolvers {
+		if r.Voting() {
+			v.Voting++
+		} else {
+			v.warn("bad", "Resolver "+r.Name+" lost its vote because it forges answers.", "Use another resolver, or make this one return NXDOMAIN unchanged. It then regains its vote by itself.")
+		}
+		if r.InTheClear {
+			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use tls:// or https:// for it in --resolvers.")
+		}
+	}
+}
+
+// tellDeliveries says how many deliveries of events wait, and how many were given up.
+func (s *site) tellDeliveries(v *tenantView, queues []string) (err error) {
+	queue := deliveries.Queue(v.Name)
+	if !slices.Contains(queues, queue) {
+		return nil
+	}
+	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(s.Redis).GetQueueInfo(queue); err != nil {
+		return fmt.Errorf("queue of deliveries: %w", err)
+	}
+	if given := v.Deliveries.Archived; given > 0 {
+		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", given), "Fix the receiver, then run the archived tasks in the queue "+queue+", which also have the errors.")
+	}
+	return nil
+}
+
+// waiting is how many tasks of a queue are not done.
+func waiting(queue *asynq.QueueInfo) int {
+	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
 }
 
 // utc is a moment as facts have it.
 func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// tellToken says whether there is one, and never what it is.
-func (v *tenantView) tellToken(t Tenant) {
-	if t.API == nil {
-		return
-	}
-	h := t.API.TokenHealth()
-	switch {
-	case h.Err != nil:
-		v.warn("bad", "No valid API token: "+printable(h.Err.Error()), "Fix the client's credentials. Until then all work that needs the API waits.")
-		v.Token.add("State", "no valid token")
-	case h.GotAt.IsZero():
-		v.Token.add("State", "not fetched yet")
-	default:
-		v.Token.add("State", "ok, fetched at "+utc(h.GotAt))
-	}
-	if !h.ExpiresAt.IsZero() {
-		v.Token.add("Expires", utc(h.ExpiresAt)+" (renewed automatically)")
-	}
-	if h.LastErr != nil {
-		v.Token.add("Last error", printable(h.LastErr.Error())+" (at "+utc(h.FailedAt)+")")
-	}
-	if h.Failures > 0 {
-		v.Token.add("Failures", fmt.Sprint(h.Failures))
-	}
-	if len(h.Scopes) > 0 {
-		v.Token.add("Scopes", printable(strings.Join(h.Scopes, " ")))
-	}
-}
+// percent is a share in words.
+func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
 
-// tellDNS says who is asked, and whose word counts.
-func (v *tenantView) tellDNS(t Tenant) {
-	if t.DNS == nil {
-		return
-	}
-	v.DNS.add("Mode", t.DNSMode)
-	switch reach := t.Reach.now(); {
-	case reach == nil:
-	case reach.Reached:
-		v.DNS.add("Name servers", "reachable")
-	default:
-		v.DNS.add("Name servers", "unreachable: "+printable(reach.Why))
-		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
-	}
-	voting := 0
-	for _, r := range t.DNS.Resolvers() {
-		text := "has a vote"
-		switch {
-		case !r.Voting():
-			text = "no vote: it forges answers (" + printable(r.Lies) + ")"
-			v.warn("bad", "Resolver "+r.Name+" lost its vote because it forges answers.", "Use another resolver, or make this one return NXDOMAIN unchanged. It then regains its vote by itself.")
-		case r.Silent != "":
-			text += ", but is silent: " + printable(r.Silent)
-		}
-		if r.Voting() {
-			voting++
-		}
-		if r.InTheClear {
-			text += "; unencrypted"
-			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use tls:// or https:// for it in --resolvers.")
-		}
-		if !r.HeardAt.IsZero() {
-			text += "; last answer at " + utc(r.HeardAt)
-		}
-		v.DNS.add("Resolver "+r.Name, "Operator "+r.Operator+", perspective "+r.Perspective+"; "+text)
-	}
-	v.DNS.add("Quorum", fmt.Sprintf("%d of %d must agree; %d have a vote", t.Quorum, len(t.DNS.Resolvers()), voting))
-}
-
-// tellWebhooks says who is told of events, and which deliveries were given up.
-func (s *site) tellWebhooks(v *tenantView, t Tenant, queues []string) error {
-	for _, r := range t.Webhooks {
-		v.Webhooks.add(r.Name, r.Origin)
-	}
-	if !slices.Contains(queues, deliveries.Queue(v.Name)) {
-		return nil // nothing was ever in it
-	}
-	info, err := asynq.NewInspectorFromRedisClient(s.Redis).GetQueueInfo(deliveries.Queue(v.Name))
-	if err != nil {
-		return fmt.Errorf("queue of deliveries: %w", err)
-	}
-	v.Webhooks.add("Waiting", fmt.Sprint(info.Pending+info.Scheduled+info.Retry+info.Active))
-	v.Webhooks.add("Given up", fmt.Sprint(info.Archived))
-	if info.Archived > 0 {
-		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", info.Archived), "Fix the receiver, then run the archived tasks in the queue "+info.Queue+", which also have the errors.")
-	}
-	return nil
-}
+func rulesText(s pace.Settings) string { return cli.RulesText(cli.RulesOf(s)) }
