@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -109,7 +108,11 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cl
 		return nil, errors.New(unread(err))
 	}
 	defer done()
-	for row, err := range s.rowsThatMayBe(ctx, p, byName) {
+	rows := intake.DomainRows
+	if byName {
+		rows = intake.NameRows
+	}
+	for row, err := range rows(ctx, s.Ledger, p.Tenant, p.Domain) {
 		if err != nil {
 			return nil, errors.New(unread(err))
 		}
@@ -118,13 +121,6 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cl
 		}
 	}
 	return found, nil
-}
-
-func (s *site) rowsThatMayBe(ctx context.Context, p *domainPage, byName bool) iter.Seq2[intake.DomainRow, error] {
-	if byName {
-		return intake.NameRows(ctx, s.Ledger, p.Tenant, p.Domain)
-	}
-	return intake.DomainRows(ctx, s.Ledger, p.Tenant, p.Domain)
 }
 
 // listedAs is the id of the organization's domain of that name; empty if it has none.

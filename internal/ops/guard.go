@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -16,8 +17,9 @@ import (
 // is framed by nobody; a page that needs more says so after it.
 const strictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// maxBody is more than any form of ours, and than asynqmon's lists of tasks' ids.
-const maxBody = 1 << 20
+// maxBody is more than any form of ours, and than a page of asynqmon's of a hundred tasks'
+// ids.
+const maxBody = 64 << 10
 
 // methods are those that anything here takes.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
@@ -114,19 +116,15 @@ func (g *guard) check(r *http.Request) *refusal {
 	case !slices.Contains(methods, r.Method):
 		return &refusal{status: http.StatusMethodNotAllowed, text: "these pages accept GET, HEAD, POST and DELETE"}
 	}
-	if err := g.sameOrigin.Check(r); err != nil {
-		return &refusal{
-			status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))},
-			text: "this request came from another site and was refused",
-		}
+	err := g.sameOrigin.Check(r)
+	if err == nil && !readsFromElsewhere(r) {
+		return nil
 	}
-	if readsFromElsewhere(r) {
-		return &refusal{
-			status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))},
-			text: "another site's page sent this request: other sites may link to these pages, but not load them",
-		}
+	text := "this request came from another site and was refused"
+	if err == nil {
+		text = "another site's page sent this request: other sites may link to these pages, but not load them"
 	}
-	return nil
+	return &refusal{status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))}, text: text}
 }
 
 // readsFromElsewhere says whether another site's page has the operator's browser read
@@ -211,4 +209,18 @@ func (g *guard) ownHost(r *http.Request) bool {
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
+}
+
+type userKey struct{}
+
+// withUser says on whose behalf the requests of ctx are.
+func withUser(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, userKey{}, name)
+}
+
+// UserOf is who has made the request, as it was found out when it came in; empty
+// where nobody was asked.
+func UserOf(ctx context.Context) string {
+	name, _ := ctx.Value(userKey{}).(string)
+	return name
 }

@@ -126,9 +126,6 @@ func (s *site) unread(w http.ResponseWriter, r *http.Request, section string, er
 		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
 }
 
-// mostForm bounds the body of an action, in bytes.
-const mostForm = 64 << 10
-
 // acts lets a handler of an action run where the settings allow actions, its form read.
 func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
 	if s.Write {
@@ -142,10 +139,9 @@ func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
 // withForm reads the form before a handler.
 func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		err := r.ParseForm()
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", mostForm))
+			s.problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody))
 			return
 		}
 		if err != nil {
