@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/cli"
 	"orgops/internal/pace"
 	"orgops/internal/watch"
@@ -41,11 +43,11 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 		if only != "" && name != only {
 			continue
 		}
-		state, err := s.stateOf(ctx, name)
+		_, some, err := s.attentionOf(ctx, name)
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, state.attention(name)...)
+		all = append(all, some...)
 	}
 	return all, tenants, nil
 }
@@ -55,29 +57,35 @@ type tenantState struct {
 	Pace   *pace.State // nil, as Sweeps and Ticks: it could not be read
 	Sweeps *cli.SweepState
 	Ticks  *watch.Ticks
-	Paused string // the queue of rows, if it is paused
 }
 
 // stateOf reads the state of a tenant. What it could read it returns also with an error.
-func (s *site) stateOf(ctx context.Context, tenant string) (t tenantState, err error) {
-	budget, paceErr := pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}).State(ctx)
+func stateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t tenantState, err error) {
+	budget, paceErr := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
 	if paceErr == nil {
 		t.Pace = &budget
 	}
-	sweeps, sweepsErr := cli.SweepStateOf(ctx, s.Redis, tenant)
+	sweeps, sweepsErr := cli.SweepStateOf(ctx, rdb, tenant)
 	if sweepsErr == nil {
 		t.Sweeps = &sweeps
 	}
-	ticks, ticksErr := watch.New(s.Redis, tenant).Ticks(ctx)
+	ticks, ticksErr := watch.New(rdb, tenant).Ticks(ctx)
 	if ticksErr == nil {
 		t.Ticks = &ticks
 	}
-	t.Paused, err = cli.PausedQueue(s.Redis, tenant)
-	return t, errors.Join(paceErr, sweepsErr, ticksErr, err)
+	return t, errors.Join(paceErr, sweepsErr, ticksErr)
 }
 
-// attention is what somebody has to know of the tenant, the worst first.
-func (t tenantState) attention(tenant string) (all []attention) {
+// attentionOf reads the state of a tenant, and returns what somebody has to know of it.
+func (s *site) attentionOf(ctx context.Context, tenant string) (tenantState, []attention, error) {
+	state, err := stateOf(ctx, s.Redis, tenant)
+	paused, pausedErr := cli.PausedQueue(s.Redis, tenant)
+	return state, state.attention(tenant, paused), errors.Join(err, pausedErr)
+}
+
+// attention is what somebody has to know of the tenant, whose queue of rows may be paused;
+// the worst first.
+func (t tenantState) attention(tenant, paused string) (all []attention) {
 	add := func(a attention) {
 		a.Tenant = tenant
 		all = append(all, a)
@@ -99,9 +107,9 @@ func (t tenantState) attention(tenant string) (all []attention) {
 			Then: "Fix the credentials or grant the missing scope. orgops sends a test request from time to time and resumes once it succeeds.",
 		})
 	}
-	if t.Paused != "" {
+	if paused != "" {
 		add(attention{
-			Tone: "bad", What: "the queue " + printable(t.Paused) + " is paused",
+			Tone: "bad", What: "the queue " + printable(paused) + " is paused",
 			Then: "No row is released. To continue, " + cli.ResumeQueue + ".",
 		})
 	}

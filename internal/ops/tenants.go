@@ -102,8 +102,8 @@ func (s *site) tenantNames(queues []string, open map[string]runs.Open) []string 
 
 func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) tenantView {
 	t, served := s.tenant(name)
-	state, stateErr := s.stateOf(ctx, name)
-	v := tenantView{Tenant: t, tenantState: state, Served: served, Announced: true, Used: -1, Warnings: state.attention(name)}
+	state, warnings, stateErr := s.attentionOf(ctx, name)
+	v := tenantView{Tenant: t, tenantState: state, Served: served, Announced: true, Used: -1, Warnings: warnings}
 	v.Name = name
 	var settingsErr error
 	if !served {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/cli"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
@@ -44,20 +44,19 @@ type tenantSource struct {
 }
 
 func (s tenantSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
-	var failed []error
 	for _, t := range s.tenants {
-		for _, read := range []func(context.Context, Tenant) ([]prometheus.Metric, error){s.pace, s.sweeps} {
-			metrics, err := read(ctx, t)
-			all, failed = append(all, metrics...), append(failed, err)
-		}
+		state, stateErr := stateOf(ctx, s.rdb, t.Name)
+		budget, budgetErr := budgetMetrics(t, state.Pace)
+		sweeps, sweepsErr := s.sweepMetrics(ctx, t.Name, state)
+		all = slices.Concat(all, budget, sweeps)
+		err = errors.Join(err, stateErr, budgetErr, sweepsErr)
 	}
-	return all, errors.Join(failed...)
+	return all, err
 }
 
-func (s tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
-	state, err := pace.New(pace.Config{Redis: s.rdb, Tenant: t.Name}).State(ctx)
-	if err != nil {
-		return nil, err
+func budgetMetrics(t Tenant, state *pace.State) ([]prometheus.Metric, error) {
+	if state == nil {
+		return nil, nil
 	}
 	rate, err := pace.ParseRate(t.Settings.Rate)
 	if err != nil {
@@ -80,22 +79,21 @@ func (s tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric, 
 	return metrics, nil
 }
 
-func (s tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
-	state, err := cli.SweepStateOf(ctx, s.rdb, t.Name)
-	if err != nil {
-		return nil, err
+func (s tenantSource) sweepMetrics(ctx context.Context, tenant string, state tenantState) (metrics []prometheus.Metric, err error) {
+	if state.Sweeps == nil {
+		return nil, nil
 	}
-	metrics := []prometheus.Metric{gauge(breakerOpen, oneIf(state.Breaker != nil && state.Breaker.Open), t.Name)}
-	if state.Summary != nil {
-		metrics = append(metrics, gauge(sweepJudged, unixSeconds(state.Summary.At), t.Name))
+	breaker, summary := state.Sweeps.Breaker, state.Sweeps.Summary
+	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker != nil && breaker.Open), tenant))
+	if summary != nil {
+		metrics = append(metrics, gauge(sweepJudged, unixSeconds(summary.At), tenant))
 	}
-	ticks, err := watch.New(s.rdb, t.Name).Ticks(ctx)
-	if err != nil {
-		return metrics, err
+	if state.Ticks == nil {
+		return metrics, nil
 	}
 	var last time.Time
-	for _, sweep := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
-		counts, err := s.counts(ctx, t.Name, sweep, state.Summary)
+	for _, sweep := range []watch.Sweep{state.Ticks.Sweep, state.Ticks.ByHand} {
+		counts, err := s.counts(ctx, tenant, sweep, summary)
 		if err != nil {
 			return metrics, err
 		}
@@ -104,7 +102,7 @@ func (s tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metric
 		}
 	}
 	if !last.IsZero() {
-		metrics = append(metrics, gauge(sweepBegun, unixSeconds(last), t.Name))
+		metrics = append(metrics, gauge(sweepBegun, unixSeconds(last), tenant))
 	}
 	return metrics, nil
 }
