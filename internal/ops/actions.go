@@ -29,19 +29,15 @@ const (
 // offers are the actions that a run's state leaves.
 type offers struct {
 	Pause, Resume, Cancel bool
-	Retry                 []outcomeCount // the outcomes that can be chosen; none: nothing can be retried
-	Complete              string         // a retry that was cut off and can be completed; empty: none was
+	Retry                 map[string]int64 // rows of each outcome that can be chosen; none: nothing can be retried
+	Complete              string           // a retry that was cut off and can be completed; empty: none was
 }
 
 func offersOf(r runs.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
 	if r.Ended() && intake.CanRetry(r.Kind) {
-		for _, c := range outcomesOf(r) {
-			if (intake.RetryOptions{Outcomes: []string{c.Outcome}}).Check() == nil {
-				o.Retry = append(o.Retry, c)
-			}
-		}
+		o.Retry = countsOf(r, func(outcome string) bool { return intake.RetryOptions{Outcomes: []string{outcome}}.Check() == nil })
 	}
 	return o
 }
@@ -124,8 +120,9 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 		defer cancel()
-		run, ok := s.found(ctx, w, r)
-		if !ok {
+		run, err := s.found(ctx, r.PathValue("id"))
+		if err != nil {
+			s.fail(w, r, "runs", err)
 			return
 		}
 		s.carryOut(w, r, action, "run "+run.ID, runPath(run.ID), func(ctx context.Context) came { return do(s, ctx, run, r.PostForm) })

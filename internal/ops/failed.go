@@ -11,8 +11,9 @@ import (
 // failed sends the rows of a run that did not settle well as a file, as "enqueue runs
 // failed" writes them: GET /runs/{id}/failed, as JSON Lines with ?format=jsonl.
 func (s *site) failed(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.found(r.Context(), w, r)
-	if !ok {
+	run, err := s.found(r.Context(), r.PathValue("id"))
+	if err != nil {
+		s.fail(w, r, "runs", err)
 		return
 	}
 	form, asJSON := run.Format, false
@@ -29,12 +30,12 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	if form == intake.FormatCSV {
 		file.Name, file.Type = run.ID+"-failed.csv", "text/csv; charset=utf-8"
 	}
-	_, err := intake.ExportUnwell(r.Context(), s.Ledger, run, asJSON, file)
+	_, err = intake.ExportUnwell(r.Context(), s.Ledger, run, asJSON, file)
 	switch {
 	case err == nil:
 		file.Begin()
 	case !file.Begun:
-		s.unread(w, r, "runs", err)
+		s.fail(w, r, "runs", err)
 	default:
 		s.logger().WarnContext(r.Context(), "download cut off", "run", run.ID, "error", err)
 		panic(http.ErrAbortHandler) // the browser is not to take a part for the whole

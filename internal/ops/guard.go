@@ -46,6 +46,8 @@ type refusal struct {
 	about  []any  // more for the log, in pairs
 }
 
+func (r *refusal) Error() string { return r.text }
+
 // ServeHTTP answers a request, or says why not.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()

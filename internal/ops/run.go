@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -63,11 +62,11 @@ type failedView struct {
 	Total    int64
 	Outcome  string // asked for; empty: any
 	Text     string
-	Outcomes []outcomeCount // that can be asked for
-	More     string         // path of the page after this one; empty: it is the last
-	First    string         // path of the first page; empty: this is it
-	Cut      int64          // so many rows were looked through, and the page is not full; 0: it is whole
-	Left     bool           // out, since what is shown there does not change
+	Outcomes map[string]int64 // rows of each that can be asked for
+	More     string           // path of the page after this one; empty: it is the last
+	First    string           // path of the first page; empty: this is it
+	Cut      int64            // so many rows were looked through, and the page is not full; 0: it is whole
+	Left     bool             // out, since what is shown there does not change
 }
 
 // openView are the rows that are not settled.
@@ -78,43 +77,30 @@ type openView struct {
 	First string
 }
 
-// found is the run that the request is about; where ok is false it was answered.
-func (s *site) found(ctx context.Context, w http.ResponseWriter, r *http.Request) (run runs.Run, ok bool) {
-	id := r.PathValue("id")
-	err := error(runs.ErrNotFound)
+// found returns the run of that id. The error is a *refusal if there is none.
+func (s *site) found(ctx context.Context, id string) (run runs.Run, err error) {
+	err = runs.ErrNotFound
 	if tasks.CheckRunID(id) == nil {
 		run, err = s.Ledger.Get(ctx, id)
 	}
-	switch {
-	case errors.Is(err, runs.ErrNotFound):
-		s.problem(w, r, http.StatusNotFound, "runs", "There is no run "+cli.Shown(id)+". It never existed, or it was deleted after its retention (30 days after its end by default).")
-		return run, false
-	case err != nil:
-		s.unread(w, r, "runs", err)
-		return run, false
+	if errors.Is(err, runs.ErrNotFound) {
+		err = &refusal{status: http.StatusNotFound, text: "There is no run " + cli.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
 	}
-	return run, true
+	return run, err
 }
 
-// run shows the page of one run: GET /runs/{id}.
-func (s *site) run(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
-	defer cancel()
-	run, ok := s.found(ctx, w, r)
-	if !ok {
-		return
+// run is the page of one run: GET /runs/{id}.
+func (s *site) run(ctx context.Context, r *http.Request) (title string, data any, err error) {
+	run, err := s.found(ctx, r.PathValue("id"))
+	if err != nil {
+		return "", nil, err
 	}
 	query, ok := rowsQueryOf(r)
 	if !ok {
-		s.problem(w, r, http.StatusBadRequest, "runs", "Invalid address: from and open must be row numbers.")
-		return
+		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: from and open must be row numbers."}
 	}
 	p, err := s.runPage(ctx, run, query)
-	if err != nil {
-		s.unread(w, r, "runs", err)
-		return
-	}
-	s.show(w, r, http.StatusOK, "run", page{Title: "Run " + run.ID, Section: "runs", Data: p})
+	return "Run " + run.ID, p, err
 }
 
 // rowsQuery says which rows of the run are wanted.
@@ -171,7 +157,7 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 
 func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v failedView, err error) {
 	v = failedView{Total: cli.Unwell(run), Outcome: q.outcome, Text: q.text}
-	v.Outcomes = slices.DeleteFunc(outcomesOf(run), func(c outcomeCount) bool { return tasks.Outcome(c.Outcome).Well() })
+	v.Outcomes = countsOf(run, func(outcome string) bool { return !tasks.Outcome(outcome).Well() })
 	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
 	if v.Total == 0 || v.Left {
 		return v, nil

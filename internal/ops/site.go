@@ -2,6 +2,7 @@ package ops
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -78,17 +79,17 @@ func (s *site) routes(mux *http.ServeMux) {
 	mux.Handle("GET /static/{file}", http.FileServerFS(static)) // and not the list of them
 	mux.HandleFunc("GET /domains", s.domains)
 	mux.HandleFunc("POST /domains/check", s.withForm(s.checkDomain))
-	mux.HandleFunc("GET /tenants", s.tenants)
+	mux.HandleFunc("GET /tenants", s.page("tenants", "tenants", pageWithin, s.tenants))
 	mux.HandleFunc("POST /tenants/stop", s.acts(s.stopTenant))
 	mux.HandleFunc("POST /tenants/start", s.acts(s.startTenant))
 	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
-	mux.HandleFunc("GET /runs", s.runs)
-	mux.HandleFunc("GET /runs/{id}", s.run)
+	mux.HandleFunc("GET /runs", s.page("runs", "runs", pageWithin, s.runs))
+	mux.HandleFunc("GET /runs/{id}", s.page("run", "runs", pageWithin, s.run))
 	mux.HandleFunc("GET /runs/{id}/failed", s.failed)
 	for action, do := range runActions {
 		mux.HandleFunc("POST /runs/{id}/"+action, s.acts(s.toRun(action, do)))
 	}
-	mux.HandleFunc("GET /sweeps/preview", s.preview)
+	mux.HandleFunc("GET /sweeps/preview", s.page("preview", "runs", previewWithin, s.preview))
 	mux.HandleFunc("POST /sweeps", s.acts(s.sweepNow))
 	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }
@@ -112,13 +113,36 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	_, _ = out.WriteTo(w) // who has gone is not told
 }
 
+// pageWithin is how long a page may take.
+const pageWithin = 10 * time.Second
+
+// page returns a handler of the page of that name, whose title and data build returns within
+// that time. An error that is no *refusal is Redis'.
+func (s *site) page(name, section string, within time.Duration, build func(ctx context.Context, r *http.Request) (title string, data any, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), within)
+		defer cancel()
+		title, data, err := build(ctx, r)
+		if err != nil {
+			s.fail(w, r, section, err)
+			return
+		}
+		s.show(w, r, http.StatusOK, name, page{Title: title, Section: section, Data: data})
+	}
+}
+
 // problem says in the frame of a page what went wrong, and what to do.
 func (s *site) problem(w http.ResponseWriter, r *http.Request, status int, section, what string) {
 	s.show(w, r, status, "problem", page{Title: http.StatusText(status), Section: section, Data: what})
 }
 
-// unread says that what the page is made of could not be read.
-func (s *site) unread(w http.ResponseWriter, r *http.Request, section string, err error) {
+// fail says in the frame of a page why it is not shown: the error is a *refusal, or Redis
+// could not be read.
+func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err error) {
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		s.problem(w, r, refused.status, section, refused.text)
+		return
+	}
 	if r.Context().Err() == nil {
 		s.logger().ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 	}

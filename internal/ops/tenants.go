@@ -23,13 +23,9 @@ import (
 	"orgops/tasks"
 )
 
-const (
-	// tenantsWait is how long the page waits for Redis.
-	tenantsWait = 10 * time.Second
-	// liveTenants is up to how many tenants the page keeps itself up to date: each costs
-	// some questions to Redis.
-	liveTenants = 20
-)
+// liveTenants is up to how many tenants the page keeps itself up to date: each costs some
+// questions to Redis.
+const liveTenants = 20
 
 type tenantsPage struct {
 	Live    bool
@@ -61,27 +57,23 @@ func (v *tenantView) warn(tone, what, then string) {
 	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
 }
 
-// tenants shows how each tenant stands: those of this worker, then others of whom
+// tenants is how each tenant stands: those of this worker, then others of whom
 // something stands in this Redis.
-func (s *site) tenants(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), tenantsWait)
-	defer cancel()
+func (s *site) tenants(ctx context.Context, _ *http.Request) (title string, data any, err error) {
 	queues, err := asynq.NewInspectorFromRedisClient(s.Redis).Queues()
 	if err != nil {
-		s.unread(w, r, "tenants", err)
-		return
+		return "", nil, err
 	}
 	open, err := s.Ledger.OpenByTenant(ctx)
 	if err != nil {
-		s.unread(w, r, "tenants", err)
-		return
+		return "", nil, err
 	}
 	names := s.tenantNames(queues, open)
 	p := tenantsPage{Live: len(names) <= liveTenants}
 	for _, name := range names {
 		p.Tenants = append(p.Tenants, s.viewOfTenant(ctx, name, queues))
 	}
-	s.show(w, r, http.StatusOK, "tenants", page{Title: "Tenants", Section: "tenants", Data: p})
+	return "Tenants", p, nil
 }
 
 // tenantNames are this worker's tenants, then those that have queues or open runs.
