@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ const leastAsked = 4
 // is in p then.
 func (s *site) meant(ctx context.Context, p *domainPage) (cli.DomainName, error) {
 	if err := checkAsked(p); err != nil {
-		return cli.DomainName{}, askedError{err}
+		return cli.DomainName{}, &refusal{status: http.StatusBadRequest, text: err.Error()}
 	}
 	name := cli.DomainName{Tenant: p.Tenant, Organization: p.Organization, ID: p.Domain}
 	byName := strings.Contains(p.Domain, ".")
@@ -39,7 +40,7 @@ func (s *site) meant(ctx context.Context, p *domainPage) (cli.DomainName, error)
 	}
 	switch len(found) {
 	case 0:
-		return cli.DomainName{}, askedError{errors.New(nobodyKnows(p, byName))}
+		return cli.DomainName{}, &refusal{status: http.StatusBadRequest, text: nobodyKnows(p, byName)}
 	case 1:
 		return found[0], nil
 	}

@@ -76,9 +76,6 @@ type checkView struct {
 	LastCheck *verdictView
 }
 
-// askedError is a fault of what was asked for.
-type askedError struct{ error }
-
 // domains shows what is known of a domain.
 func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, r.URL.Query(), false) }
 
@@ -137,8 +134,8 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	name, err := s.meant(ctx, p)
 	if err != nil {
 		p.Problem = err.Error()
-		if _, asked := errors.AsType[askedError](err); asked {
-			return http.StatusBadRequest
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			return refused.status
 		}
 		return http.StatusServiceUnavailable
 	}
