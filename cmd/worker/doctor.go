@@ -64,7 +64,7 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 	if err := d.write(p.Stdout, found); err != nil {
 		return err
 	}
-	if doctor.Worst(found) == doctor.Wrong {
+	if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level == doctor.Wrong }) {
 		return errUnwell
 	}
 	return nil

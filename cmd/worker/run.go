@@ -172,10 +172,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
 	registry := prometheus.NewRegistry()
-	metrics, err := ops.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
+	metrics := ops.NewMetrics(registry)
 	build := cli.ReadBuild(version, commit)
 	metrics.BuildInfo(build.Version, build.Commit)
 	served := queues.New(queues.Config{Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger})
@@ -195,12 +192,8 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 		}
 		w.tenants = append(w.tenants, one)
 	}
-	if err := w.metrics.WatchRedis(w.redis, w.ledger, w.shown(), w.logger); err != nil {
-		return err
-	}
-	if err := w.metrics.WatchTokens(w.shown()); err != nil {
-		return err
-	}
+	w.metrics.WatchRedis(w.redis, w.ledger, w.shown(), w.logger)
+	w.metrics.WatchTokens(w.shown())
 	if err := w.listen(ctx); err != nil {
 		return err
 	}

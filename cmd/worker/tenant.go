@@ -158,7 +158,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	}
 	return &served{
 		shown: ops.Tenant{
-			Name: t.Name, Settings: t.announced(), Rules: t.rules, Limiter: limiter, API: api, DNS: checker,
+			Name: t.Name, Settings: t.announced(), API: api, DNS: checker,
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
 		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks,

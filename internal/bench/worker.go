@@ -123,10 +123,7 @@ func newWorker(s *store, to endpoint, executions engine.Ledger, limit pace.Limit
 	}
 	w = &worker{stopping: make(chan struct{}), log: log}
 	logger := slog.New(slog.NewJSONHandler(log, nil))
-	metrics, err := ops.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
+	metrics := ops.NewMetrics(prometheus.NewRegistry())
 	if w.redis, err = s.client(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

@@ -63,7 +63,7 @@ func (f Finding) String() string {
 
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {
+		if !unicode.IsPrint(r) {
 			return '·'
 		}
 		return r
@@ -79,18 +79,4 @@ func Write(out io.Writer, all []Finding) {
 	for _, f := range all {
 		fmt.Fprintln(out, f)
 	}
-}
-
-// Worst is the level of the worst of them.
-func Worst(all []Finding) Level {
-	worst := OK
-	for _, f := range all {
-		switch f.Level {
-		case Wrong:
-			return Wrong
-		case Warning:
-			worst = Warning
-		}
-	}
-	return worst
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -60,23 +61,18 @@ func nodes(ctx context.Context, client redis.UniversalClient) []Finding {
 	if !isCluster {
 		return nodeOf(ctx, client)
 	}
-	type named struct {
-		addr  string
-		found []Finding
-	}
-	answers := make(chan named, 1000) // no Cluster has more masters
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
-		answers <- named{c.Options().Addr, nodeOf(ctx, c)}
-		return nil
-	})
-	close(answers)
+	var mu sync.Mutex
 	var found []Finding
-	for n := range answers {
-		for _, f := range n.found {
-			f.Text = "node " + n.addr + ": " + f.Text
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+		ofNode := nodeOf(ctx, c)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, f := range ofNode {
+			f.Text = "node " + c.Options().Addr + ": " + f.Text
 			found = append(found, f)
 		}
-	}
+		return nil
+	})
 	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(a.Text, b.Text) })
 	if err != nil {
 		found = append(found, wrong("check that this machine reaches every node", "not all masters of the Cluster answer: %v", err))
@@ -91,7 +87,7 @@ func nodeOf(ctx context.Context, client redis.Cmdable) []Finding {
 	}
 	config, configErr := client.ConfigGet(ctx, "append*").Result()
 	saves, saveErr := client.ConfigGet(ctx, "save").Result()
-	n := Node{Info: fieldsOf(info)}
+	n := node{Info: fieldsOf(info)}
 	if configErr == nil && saveErr == nil {
 		n.AppendFsync, n.Save, n.Configured = config["appendfsync"], saves["save"], true
 	}
@@ -100,7 +96,7 @@ func nodeOf(ctx context.Context, client redis.Cmdable) []Finding {
 	if err == nil {
 		n.Ahead, n.Timed = there.Sub(before.Add(time.Since(before)/2)), true
 	}
-	return n.Judge()
+	return n.judge()
 }
 
 // fieldsOf reads INFO's lines.
@@ -114,8 +110,8 @@ func fieldsOf(info string) map[string]string {
 	return fields
 }
 
-// Node is what one Redis says of itself.
-type Node struct {
+// node is what one Redis says of itself.
+type node struct {
 	Info map[string]string
 	// AppendFsync and Save are settings; Configured: they could be read.
 	AppendFsync, Save string
@@ -125,54 +121,55 @@ type Node struct {
 	Timed bool
 }
 
-// Judge says what it means for us.
-func (n Node) Judge() []Finding {
-	return slices.Concat(n.version(), n.policy(), n.persistence(), n.role(), n.clock())
+// judge says what it means for us.
+func (n node) judge() []Finding {
+	found := append([]Finding{n.version(), n.policy(), n.persistence()}, n.role()...)
+	return append(found, n.clock())
 }
 
-func (n Node) version() []Finding {
+func (n node) version() Finding {
 	version := n.Info["redis_version"]
 	switch {
 	case version == "":
-		return []Finding{warn("make sure that it is Redis 6.2 or newer, or compatible with it", "its version is unknown")}
+		return warn("make sure that it is Redis 6.2 or newer, or compatible with it", "its version is unknown")
 	case !redisconn.IsRecent(version):
-		return []Finding{wrong("upgrade it to 6.2 or newer", "version %.20s is too old: the scripts of queues and ledger do not run on it", version)}
+		return wrong("upgrade it to 6.2 or newer", "version %.20s is too old: the scripts of queues and ledger do not run on it", version)
 	}
-	return []Finding{ok("version %.20s", version)}
+	return ok("version %.20s", version)
 }
 
-func (n Node) policy() []Finding {
+func (n node) policy() Finding {
 	switch policy := n.Info["maxmemory_policy"]; policy {
 	case "noeviction":
-		return []Finding{ok("maxmemory-policy noeviction")}
+		return ok("maxmemory-policy noeviction")
 	case "":
-		return []Finding{warn("make sure that it evicts nothing", "its maxmemory-policy cannot be read")}
+		return warn("make sure that it evicts nothing", "its maxmemory-policy cannot be read")
 	default:
-		return []Finding{wrong("set maxmemory-policy noeviction", "maxmemory-policy %.40s deletes rows when memory is full", policy)}
+		return wrong("set maxmemory-policy noeviction", "maxmemory-policy %.40s deletes rows when memory is full", policy)
 	}
 }
 
-func (n Node) persistence() []Finding {
+func (n node) persistence() Finding {
 	switch {
 	case n.Info["aof_enabled"] == "1" && n.Configured && n.AppendFsync == "no":
-		return []Finding{warn("set appendfsync everysec, or always", "appendfsync no: a power cut loses what the kernel has not written, up to half a minute of work")}
+		return warn("set appendfsync everysec, or always", "appendfsync no: a power cut loses what the kernel has not written, up to half a minute of work")
 	case n.Info["aof_enabled"] == "1" && n.Configured && n.AppendFsync == "everysec":
-		return []Finding{ok("appendonly yes, appendfsync everysec (a power cut takes a second; always takes nothing, and costs writes)")}
+		return ok("appendonly yes, appendfsync everysec (a power cut takes a second; always takes nothing, and costs writes)")
 	case n.Info["aof_enabled"] == "1" && n.Configured:
-		return []Finding{ok("appendonly yes, appendfsync %.20s", n.AppendFsync)}
+		return ok("appendonly yes, appendfsync %.20s", n.AppendFsync)
 	case n.Info["aof_enabled"] == "1":
-		return []Finding{ok("appendonly yes (appendfsync cannot be read: CONFIG is not allowed)")}
+		return ok("appendonly yes (appendfsync cannot be read: CONFIG is not allowed)")
 	case n.Info["aof_enabled"] == "":
-		return []Finding{warn("make sure that it writes an append-only file", "whether it persists anything is unknown")}
+		return warn("make sure that it writes an append-only file", "whether it persists anything is unknown")
 	case n.Configured && n.Save == "":
-		return []Finding{wrong("set appendonly yes", "it persists nothing: appendonly no, and no save points; a restart forgets every run")}
+		return wrong("set appendonly yes", "it persists nothing: appendonly no, and no save points; a restart forgets every run")
 	case n.Configured:
-		return []Finding{warn("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot (save %.60s)", n.Save)}
+		return warn("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot (save %.60s)", n.Save)
 	}
-	return []Finding{wrong("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot, if it makes any (CONFIG is not allowed)")}
+	return wrong("set appendonly yes", "appendonly no: a crash loses everything since the last snapshot, if it makes any (CONFIG is not allowed)")
 }
 
-func (n Node) role() []Finding {
+func (n node) role() []Finding {
 	if role := n.Info["role"]; role != "" && role != "master" {
 		return []Finding{wrong("name the master, or its Sentinels by redis-sentinel://", "it is a %.20s and takes no writes", role)}
 	}
@@ -186,14 +183,14 @@ const (
 	clockWrong = 15 * time.Second
 )
 
-func (n Node) clock() []Finding {
+func (n node) clock() Finding {
 	if !n.Timed {
-		return []Finding{warn("allow this user TIME", "its clock cannot be read: pace and schedules go by it")}
+		return warn("allow this user TIME", "its clock cannot be read: pace and schedules go by it")
 	}
 	return clockOf("Redis", n.Ahead, clockDoubt, clockWrong)
 }
 
-func clockOf(whose string, ahead, doubt, bad time.Duration) []Finding {
+func clockOf(whose string, ahead, doubt, bad time.Duration) Finding {
 	const mend = "synchronize both clocks by NTP"
 	side := "ahead of"
 	if ahead < 0 {
@@ -202,11 +199,11 @@ func clockOf(whose string, ahead, doubt, bad time.Duration) []Finding {
 	off := ahead.Abs().Round(100 * time.Millisecond)
 	switch {
 	case off > bad:
-		return []Finding{wrong(mend, "%s's clock is %s %s this machine's", whose, off, side)}
+		return wrong(mend, "%s's clock is %s %s this machine's", whose, off, side)
 	case off > doubt:
-		return []Finding{warn(mend, "%s's clock is %s %s this machine's", whose, off, side)}
+		return warn(mend, "%s's clock is %s %s this machine's", whose, off, side)
 	}
-	return []Finding{ok("%s's clock is this machine's, within %s", whose, doubt)}
+	return ok("%s's clock is this machine's, within %s", whose, doubt)
 }
 
 // allowed tries what queues, ledger and pace need: keys beneath both prefixes,

@@ -74,7 +74,7 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 		return nil
 	}
 	_, _, err := t.API.OrganizationsPage(ctx, "")
-	if refusal, answered := asError(err); answered && refusal.LacksScope() {
+	if refusal, answered := errors.AsType[*apiclient.Error](err); answered && refusal.LacksScope() {
 		return nil // it is there and knows us; what is missing is told by the scopes
 	}
 	return err
@@ -141,7 +141,7 @@ func (h *Headers) judge(burst int, assertions bool) []Finding {
 			bad = 30 * time.Second
 		}
 		// Date has whole seconds, and the answer was on its way.
-		found = append(found, clockOf("the API", date.Add(500*time.Millisecond).Sub(h.at), 5*time.Second, bad)...)
+		found = append(found, clockOf("the API", date.Add(500*time.Millisecond).Sub(h.at), 5*time.Second, bad))
 	}
 	return found
 }
@@ -376,5 +376,3 @@ func closed(mend, why string, mode dnscheck.Mode, all []dnscheck.Examination, qu
 	}
 	return warn(mend, "%s; domains are proven by the %d resolvers over TLS or HTTPS alone%s, of which a proof needs %s", why, protected.count, protected.where(span), needs(quorum, span))
 }
-
-func asError(err error) (*apiclient.Error, bool) { return errors.AsType[*apiclient.Error](err) }

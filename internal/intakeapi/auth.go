@@ -241,10 +241,5 @@ func unauthenticated(challenge, detail string) *problem {
 	return p
 }
 
-type callerKey struct{}
-
 // callerOf is who makes the request, once that is known.
-func callerOf(ctx context.Context) Caller {
-	caller, _ := ctx.Value(callerKey{}).(Caller)
-	return caller
-}
+func callerOf(ctx context.Context) Caller { return aboutOf(ctx).caller }

@@ -8,24 +8,19 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"orgops/internal/runs"
 )
 
 // events tells of a run as it changes, until it has ended, as server-sent
 // events: GET /v1/runs/{run}/events. Each event is the whole run, so that a
 // client who comes back has missed nothing that matters; its id is a hash of
 // it, by which he is not told twice what he knows.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	if _, err := queryOf(r); err != nil {
-		return err
-	}
+func (s *Server) events(w http.ResponseWriter, r *http.Request, run runs.Run) error {
 	if !s.streams.TryAcquire(1) {
 		return busy("event streams")
 	}
 	defer s.streams.Release(1)
-	run, err := s.own(r.Context(), r.PathValue("run"))
-	if err != nil {
-		return err
-	}
 	known := r.Header.Get("Last-Event-ID")
 	text, id := eventOf(runAsJSON(run))
 	if run.Ended() && known == id {
@@ -60,33 +55,27 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 		case <-look.C:
 		}
 		run, err := s.own(ctx, id)
-		if isGone(err) {
+		if err != nil && problemOf(err).Status == http.StatusNotFound {
 			return
 		}
-		changed := false
-		if err == nil { // else Redis is away, and the heart beats on
-			text, eventID := eventOf(runAsJSON(run))
-			if changed = eventID != stream.known; changed && !stream.event(text, eventID) {
-				return
-			}
-			if run.Ended() {
-				return
-			}
-		}
+		text, eventID := eventOf(runAsJSON(run))
 		switch {
-		case changed:
+		case err == nil && eventID != stream.known: // else Redis is away, and the heart beats on
 			told = time.Now()
+			if !stream.event(text, eventID) {
+				return
+			}
 		case time.Since(told) >= s.limits.Heartbeat:
 			told = time.Now()
 			if !stream.write(": still here\n\n") {
 				return
 			}
 		}
+		if err == nil && run.Ended() {
+			return
+		}
 	}
 }
-
-// isGone says whether the run is no longer there.
-func isGone(err error) bool { return err != nil && problemOf(err).Status == http.StatusNotFound }
 
 func eventOf(j runJSON) (text []byte, id string) {
 	text, err := json.Marshal(j)

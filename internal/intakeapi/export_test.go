@@ -16,6 +16,15 @@ func Routes() []string {
 	return all
 }
 
+// Parameters are those of all routes' queries.
+func Parameters() []string {
+	var all []string
+	for _, one := range new(Server).table() {
+		all = append(all, one.parameters...)
+	}
+	return all
+}
+
 // Problems are the words of all problems.
 func Problems() []string { return slices.Sorted(maps.Keys(titles)) }
 

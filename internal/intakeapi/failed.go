@@ -1,7 +1,6 @@
 package intakeapi
 
 import (
-	"fmt"
 	"mime"
 	"net/http"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/runs"
+	"orgops/internal/serving"
 )
 
 // Media types of rows. JSON Lines has no registered one; the first is what is
@@ -21,30 +21,27 @@ const (
 )
 
 // failed gives back the rows that did not settle well: GET /v1/runs/{run}/failed.
-func (s *Server) failed(w http.ResponseWriter, r *http.Request) error {
-	if _, err := queryOf(r); err != nil {
-		return err
-	}
-	run, err := s.own(r.Context(), r.PathValue("run"))
-	if err != nil {
-		return err
-	}
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, run runs.Run) error {
 	form, err := formOf(r, run)
 	if err != nil {
 		return err
 	}
 	// A long export reads nothing from the client, which may be slow to receive it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	out := &export{w: w, form: form, run: run.ID}
+	w.Header().Set("Vary", "Accept")
+	out := &serving.Download{To: w, Type: form, Name: run.ID + "-failed.jsonl"}
+	if form == csvType {
+		out.Name = run.ID + "-failed.csv"
+	}
 	_, err = intake.ExportUnwell(r.Context(), s.cfg.Ledger, run, form != csvType, out)
 	switch {
-	case err != nil && out.begun:
+	case err != nil && out.Begun:
 		s.log.WarnContext(r.Context(), "export failed", "request_id", aboutOf(r.Context()).id, "run", run.ID, "error", err)
 		panic(http.ErrAbortHandler) // only a broken connection tells that the rest is missing
 	case err != nil:
 		return err
 	}
-	out.begin()
+	out.Begin()
 	return nil
 }
 
@@ -77,32 +74,4 @@ func accepts(one, mediaType string) bool {
 	}
 	major, _, _ := strings.Cut(mediaType, "/")
 	return asked == mediaType || asked == "*/*" || asked == major+"/*"
-}
-
-// export is the answer's body. Its head is written with the first bytes, so
-// that what goes wrong before them can be told.
-type export struct {
-	w         http.ResponseWriter
-	form, run string
-	begun     bool
-}
-
-func (e *export) begin() {
-	if e.begun {
-		return
-	}
-	e.begun = true
-	ending := "jsonl"
-	if e.form == csvType {
-		ending = "csv"
-	}
-	e.w.Header().Set("Content-Type", e.form)
-	e.w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", e.run+"-failed."+ending))
-	e.w.Header().Set("Vary", "Accept")
-	e.w.WriteHeader(http.StatusOK)
-}
-
-func (e *export) Write(p []byte) (int, error) {
-	e.begin()
-	return e.w.Write(p)
 }

@@ -6,19 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"orgops/internal/serving"
 )
 
 // about is what is known of a request, for its log line and its answer.
 type about struct {
 	id     string
-	caller string
+	caller Caller // without a name: it is not known
 	run    string // the run that it is about
 	fault  error  // why it was not served
 }
@@ -31,11 +31,6 @@ func aboutOf(ctx context.Context) *about {
 		return &about{}
 	}
 	return a
-}
-
-func withCaller(ctx context.Context, caller Caller) context.Context {
-	aboutOf(ctx).caller = caller.Name
-	return context.WithValue(ctx, callerKey{}, caller)
 }
 
 var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -118,12 +113,7 @@ func busy(what string) *problem {
 // could have a browser on this machine ask: by a name of its own that it points
 // here, or by a form that is sent here.
 func fromHere(r *http.Request) error {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	if !strings.EqualFold(host, "localhost") && (err != nil || !ip.Unmap().IsLoopback()) {
+	if !serving.IsLocal(serving.Host(r)) {
 		return newProblem(http.StatusForbidden, "not-allowed", "Without --tokens the server answers only requests to localhost, not to %s.", shown(r.Host))
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
@@ -144,11 +134,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 func (s *Server) logLine(r *http.Request, it *about, out *answer, start time.Time) {
 	level := slog.LevelInfo
 	args := []any{
-		"request_id", it.id, "method", shownMethod(r.Method), "route", r.Pattern, "status", out.status, "bytes", out.bytes,
+		"request_id", it.id, "method", fmt.Sprintf("%.16s", r.Method), "route", r.Pattern, "status", out.status, "bytes", out.bytes,
 		"seconds", time.Since(start).Seconds(), "remote", r.RemoteAddr,
 	}
-	if it.caller != "" {
-		args = append(args, "caller", it.caller)
+	if it.caller.Name != "" {
+		args = append(args, "caller", it.caller.Name)
 	}
 	if it.run != "" {
 		args = append(args, "run", it.run)
@@ -164,13 +154,6 @@ func (s *Server) logLine(r *http.Request, it *about, out *answer, start time.Tim
 		}
 	}
 	s.log.Log(r.Context(), level, "request", args...)
-}
-
-func shownMethod(method string) string {
-	if len(method) > 16 {
-		return method[:16] + "…"
-	}
-	return method
 }
 
 // answer writes to a client who may be slow, for so long each time, and counts.

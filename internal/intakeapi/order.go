@@ -1,6 +1,7 @@
 package intakeapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,11 +37,7 @@ func orderOf(r *http.Request) (o order, err error) {
 	if !known {
 		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.", shown(r.PathValue("run")), strings.Join(kindNames(), ", "))
 	}
-	query, err := queryOf(r, "tenant", "label", "skip_invalid", "ignore_columns", "give_up", "batch_wait", "not_before", "dry_run")
-	if err != nil {
-		return o, err
-	}
-	if o, err = orderOfQuery(callerOf(r.Context()), kind, query); err != nil {
+	if o, err = orderOfQuery(callerOf(r.Context()), kind, r.URL.Query()); err != nil {
 		return o, err
 	}
 	if err := checkType(r); err != nil {
@@ -60,31 +57,16 @@ func orderOfQuery(caller Caller, kind tasks.Kind, query url.Values) (o order, er
 			return o, badRequest("The parameter tenant: %s.", err)
 		}
 	}
-	if err := caller.check(kind.Name, o.run.Tenant); err != nil {
-		return o, err
-	}
-	if err := checkLabel(o.run.Label); err != nil {
-		return o, err
-	}
-	if o.dryRun, err = flagOf(query, "dry_run"); err != nil {
-		return o, err
-	}
-	if o.skipInvalid, err = flagOf(query, "skip_invalid"); err != nil {
-		return o, err
-	}
-	if o.run.GiveUp, err = giveUpOf(query, kind.Name); err != nil {
-		return o, err
-	}
-	if o.run.BatchWait, err = batchWaitOf(query, kind.Name); err != nil {
-		return o, err
-	}
-	if o.run.NotBefore, err = notBeforeOf(query); err != nil {
-		return o, err
-	}
 	if names := query.Get("ignore_columns"); names != "" {
 		o.ignore = strings.Split(names, ",")
 	}
-	return o, nil
+	var dryRun, skipInvalid, giveUp, batchWait, notBefore error
+	o.dryRun, dryRun = flagOf(query, "dry_run")
+	o.skipInvalid, skipInvalid = flagOf(query, "skip_invalid")
+	o.run.GiveUp, giveUp = giveUpOf(query, kind.Name)
+	o.run.BatchWait, batchWait = batchWaitOf(query, kind.Name)
+	o.run.NotBefore, notBefore = notBeforeOf(query)
+	return o, cmp.Or(caller.check(kind.Name, o.run.Tenant), checkLabel(o.run.Label), dryRun, skipInvalid, giveUp, batchWait, notBefore)
 }
 
 // longestLabel is how many characters of a label the ledger keeps.

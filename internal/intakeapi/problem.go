@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -189,12 +190,9 @@ const shownRunes = 64
 
 // shown is what a client wrote, quoted and cut.
 func shown(s string) string {
-	runes := 0
-	for i := range s {
-		if runes == shownRunes {
-			return strconv.Quote(s[:i]) + "…"
-		}
-		runes++
+	text := fmt.Sprintf("%.*q", shownRunes, s)
+	if utf8.RuneCountInString(s) > shownRunes {
+		text += "…"
 	}
-	return strconv.Quote(s)
+	return text
 }

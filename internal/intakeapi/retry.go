@@ -1,6 +1,7 @@
 package intakeapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -14,10 +15,10 @@ import (
 // retry submits the failed rows of a run again, as a run of their own:
 // POST /v1/runs/{run}/retry. It answers when that run is committed. If the server is killed
 // before, the same request completes it.
-func (s *Server) retry(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent runs.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload)
 	defer cancel()
-	parent, options, err := s.retryOrder(ctx, r)
+	options, err := retryOrder(r, parent)
 	if err != nil {
 		return err
 	}
@@ -45,36 +46,21 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// retryOrder returns the run that a request retries, and how.
-func (s *Server) retryOrder(ctx context.Context, r *http.Request) (parent runs.Run, o intake.RetryOptions, err error) {
-	query, err := queryOf(r, "outcomes", "label", "not_before")
-	if err != nil {
-		return parent, o, err
-	}
-	caller := callerOf(ctx)
-	if parent, err = s.own(ctx, r.PathValue("run")); err != nil {
-		return parent, o, err
-	}
-	if err := caller.check(parent.Kind, parent.Tenant); err != nil {
-		return parent, o, err
-	}
+// retryOrder returns how a request retries the run.
+func retryOrder(r *http.Request, parent runs.Run) (o intake.RetryOptions, err error) {
+	query, caller := r.URL.Query(), callerOf(r.Context())
 	o.Label = query.Get("label")
-	if err := checkLabel(o.Label); err != nil {
-		return parent, o, err
-	}
-	if o.NotBefore, err = notBeforeOf(query); err != nil {
-		return parent, o, err
-	}
 	if names := query.Get("outcomes"); names != "" {
 		o.Outcomes = strings.Split(names, ",")
 	}
-	if o.ID, err = runOf(r, caller.Name); err != nil {
-		return parent, o, err
+	var start, key error
+	o.NotBefore, start = notBeforeOf(query)
+	o.ID, key = runOf(r, caller.Name)
+	if err := cmp.Or(caller.check(parent.Kind, parent.Tenant), checkLabel(o.Label), start, key); err != nil {
+		return o, err
 	}
 	if err := o.Check(); err != nil {
-		return parent, o, badRequest("The parameter outcomes: %s.", err)
+		return o, badRequest("The parameter outcomes: %s.", err)
 	}
-	return parent, o, nil
+	return o, nil
 }
-
-func isNotFound(err error) bool { return errors.Is(err, runs.ErrNotFound) }

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"orgops/internal/runs"
 )
 
 // handler answers a request, or returns what is wrong with it.
@@ -12,20 +14,21 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 // route is what openapi.yaml describes too.
 type route struct {
-	pattern string
-	serve   handler
-	open    bool // to anybody
+	pattern    string
+	serve      handler
+	parameters []string // of the query
+	open       bool     // to anybody
 }
 
 func (s *Server) table() []route {
 	return []route{
-		{pattern: "POST /v1/runs/{run}", serve: s.submit},
-		{pattern: "GET /v1/runs", serve: s.list},
-		{pattern: "GET /v1/runs/{run}", serve: s.show},
-		{pattern: "GET /v1/runs/{run}/failed", serve: s.failed},
-		{pattern: "GET /v1/runs/{run}/events", serve: s.events},
-		{pattern: "POST /v1/runs/{run}/cancel", serve: s.cancel},
-		{pattern: "POST /v1/runs/{run}/retry", serve: s.retry},
+		{pattern: "POST /v1/runs/{run}", serve: s.submit, parameters: []string{"tenant", "label", "skip_invalid", "ignore_columns", "give_up", "batch_wait", "not_before", "dry_run"}},
+		{pattern: "GET /v1/runs", serve: s.list, parameters: []string{"limit", "after"}},
+		{pattern: "GET /v1/runs/{run}", serve: s.ofRun(s.show)},
+		{pattern: "GET /v1/runs/{run}/failed", serve: s.ofRun(s.failed)},
+		{pattern: "GET /v1/runs/{run}/events", serve: s.ofRun(s.events)},
+		{pattern: "POST /v1/runs/{run}/cancel", serve: s.ofRun(s.cancel)},
+		{pattern: "POST /v1/runs/{run}/retry", serve: s.ofRun(s.retry), parameters: []string{"outcomes", "label", "not_before"}},
 		{pattern: "GET /v1/openapi.yaml", serve: openapiYAML, open: true},
 		{pattern: "GET /v1/openapi.json", serve: openapiJSON, open: true},
 		{pattern: "GET /healthz", serve: s.health, open: true},
@@ -35,26 +38,37 @@ func (s *Server) table() []route {
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, one := range s.table() {
-		mux.Handle(one.pattern, s.handle(one))
+		mux.HandleFunc(one.pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := s.answer(one, w, r); err != nil {
+				s.fail(w, r, err)
+			}
+		})
 	}
 	return mux
 }
 
-// handle makes a handler of net/http.
-func (s *Server) handle(one route) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !one.open {
-			caller, err := s.authenticate(r)
-			if err != nil {
-				s.fail(w, r, err)
-				return
-			}
-			r = r.WithContext(withCaller(r.Context(), caller))
+func (s *Server) answer(one route, w http.ResponseWriter, r *http.Request) (err error) {
+	if one.open {
+		return one.serve(w, r)
+	}
+	if aboutOf(r.Context()).caller, err = s.authenticate(r); err != nil {
+		return err
+	}
+	if err := checkQuery(r, one.parameters); err != nil {
+		return err
+	}
+	return one.serve(w, r)
+}
+
+// ofRun returns a handler that is about the run that the path names, if it is the caller's.
+func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run runs.Run) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		run, err := s.own(r.Context(), r.PathValue("run"))
+		if err != nil {
+			return err
 		}
-		if err := one.serve(w, r); err != nil {
-			s.fail(w, r, err)
-		}
-	})
+		return serve(w, r, run)
+	}
 }
 
 // route answers by the table. Where that has nothing, net/http's own plain text
@@ -85,24 +99,24 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) WriteHeader(status int)      { d.status = status }
 func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 
-// queryOf reads the query, and refuses parameters that there are none of: one
-// that was misspelt would be taken for not given.
-func queryOf(r *http.Request, names ...string) (url.Values, error) {
+// checkQuery refuses parameters that there are none of: one that was misspelt would be
+// taken for not given.
+func checkQuery(r *http.Request, known []string) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, badRequest("The query is not correctly percent-encoded.")
+		return badRequest("The query is not correctly percent-encoded.")
 	}
 	for name, values := range query {
 		switch {
-		case !slices.Contains(names, name) && len(names) == 0:
-			return nil, badRequest("Unknown parameter %s: this path takes no parameters.", shown(name))
-		case !slices.Contains(names, name):
-			return nil, badRequest("Unknown parameter %s. Known parameters: %s.", shown(name), strings.Join(names, ", "))
+		case len(known) == 0:
+			return badRequest("Unknown parameter %s: this path takes no parameters.", shown(name))
+		case !slices.Contains(known, name):
+			return badRequest("Unknown parameter %s. Known parameters: %s.", shown(name), strings.Join(known, ", "))
 		case len(values) > 1:
-			return nil, badRequest("The parameter %s is given more than once.", name)
+			return badRequest("The parameter %s is given more than once.", name)
 		}
 	}
-	return query, nil
+	return nil
 }
 
 // flagOf reads a parameter that is 1 or 0, or not there.

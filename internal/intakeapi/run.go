@@ -3,6 +3,7 @@ package intakeapi
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -68,48 +69,34 @@ func (s *Server) own(ctx context.Context, id string) (runs.Run, error) {
 		return runs.Run{}, noSuchRun(id)
 	}
 	aboutOf(ctx).run = id
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Request)
+	defer cancel()
 	run, err := s.cfg.Ledger.Get(ctx, id)
-	if isNotFound(err) || (err == nil && run.Caller != callerOf(ctx).Name) {
+	if errors.Is(err, runs.ErrNotFound) || (err == nil && run.Caller != callerOf(ctx).Name) {
 		return runs.Run{}, noSuchRun(id)
 	}
 	return run, err
 }
 
 // show tells of a run: GET /v1/runs/{run}.
-func (s *Server) show(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
-	defer cancel()
-	if _, err := queryOf(r); err != nil {
-		return err
-	}
-	run, err := s.own(ctx, r.PathValue("run"))
-	if err != nil {
-		return err
-	}
+func (s *Server) show(w http.ResponseWriter, _ *http.Request, run runs.Run) error {
 	answerJSON(w, http.StatusOK, runAsJSON(run))
 	return nil
 }
 
 // cancel settles what is open: POST /v1/runs/{run}/cancel. Cancelling twice is
 // cancelling once, and a run that has ended stays as it is.
-func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run runs.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	if _, err := queryOf(r); err != nil {
-		return err
-	}
-	run, err := s.own(ctx, r.PathValue("run"))
-	if err != nil {
-		return err
-	}
 	if _, err := s.cfg.Ledger.Cancel(ctx, run.ID); err != nil {
 		return err
 	}
-	if run, err = s.own(ctx, run.ID); err != nil {
+	run, err := s.own(ctx, run.ID)
+	if err != nil {
 		return err
 	}
-	answerJSON(w, http.StatusOK, runAsJSON(run))
-	return nil
+	return s.show(w, r, run)
 }
 
 // Sizes of a page of the list.
@@ -127,12 +114,9 @@ type listJSON struct {
 func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	query, err := queryOf(r, "limit", "after")
-	if err != nil {
-		return err
-	}
-	most := usualPage
+	query, most := r.URL.Query(), usualPage
 	if text := query.Get("limit"); text != "" {
+		var err error
 		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > mostRuns {
 			return badRequest("The parameter limit must be a number from 1 to %d, not %s.", mostRuns, shown(text))
 		}

@@ -1,6 +1,7 @@
 package intakeapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,23 +70,12 @@ const (
 )
 
 func (l Limits) withDefaults() Limits {
-	set(&l.MaxBytes, 256<<20)
-	set(&l.MaxRows, 1_000_000)
-	set(&l.Uploads, 16)
-	set(&l.Requests, 256)
-	set(&l.Streams, 128)
-	set(&l.Request, 30*time.Second)
-	set(&l.Idle, 30*time.Second)
-	set(&l.Upload, 30*time.Minute)
-	set(&l.Stop, 25*time.Second)
-	set(&l.Look, time.Second)
-	set(&l.Heartbeat, 15*time.Second)
-	return l
-}
-
-func set[T int | int64 | time.Duration](limit *T, otherwise T) {
-	if *limit == 0 {
-		*limit = otherwise
+	return Limits{
+		MaxBytes: cmp.Or(l.MaxBytes, 256<<20), MaxRows: cmp.Or(l.MaxRows, 1_000_000),
+		Uploads: cmp.Or(l.Uploads, 16), Requests: cmp.Or(l.Requests, 256), Streams: cmp.Or(l.Streams, 128),
+		Request: cmp.Or(l.Request, 30*time.Second), Idle: cmp.Or(l.Idle, 30*time.Second),
+		Upload: cmp.Or(l.Upload, 30*time.Minute), Stop: cmp.Or(l.Stop, 25*time.Second),
+		Look: cmp.Or(l.Look, time.Second), Heartbeat: cmp.Or(l.Heartbeat, 15*time.Second),
 	}
 }
 

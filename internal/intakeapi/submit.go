@@ -9,6 +9,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/runs"
 )
 
 // submit submits the rows of the body as a run: POST /v1/runs/{kind}. The rows are stored
@@ -108,7 +109,7 @@ func (s *Server) submitProblem(err error, committed bool) error {
 	case missing: // another request has replaced rows of this one
 		p = newProblem(http.StatusConflict, "state",
 			"Another request stored other rows under this Idempotency-Key at the same time. Repeat one of the two, and send the other with a key of its own.")
-	case isNotFound(err): // another request created the run, failed, and deleted it
+	case errors.Is(err, runs.ErrNotFound): // another request created the run, failed, and deleted it
 		p = newProblem(http.StatusServiceUnavailable, "busy", "Another request with this Idempotency-Key failed at the same time. Repeat the request in a moment.")
 		p.retryAfter = retryAfter
 	default:

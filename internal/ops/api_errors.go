@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"orgops/apiclient"
@@ -60,29 +61,20 @@ func (e *APIErrors) Last() []APIError {
 
 // Reach keeps whether name servers can be reached from here, as a checker has found
 // out. The zero value knows nothing; it is safe for concurrent use.
-type Reach struct {
-	mu    sync.Mutex
-	state reachState
-}
+type Reach struct{ state atomic.Pointer[reachState] }
 
 type reachState struct {
-	At      time.Time // zero: not known yet
 	Reached bool
 	Why     string
 }
 
 // Tell takes in what a checker has found out.
-func (r *Reach) Tell(reached bool, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.state = reachState{time.Now(), reached, why}
-}
+func (r *Reach) Tell(reached bool, why string) { r.state.Store(&reachState{reached, why}) }
 
-func (r *Reach) now() reachState {
+// now returns nil if nothing is known.
+func (r *Reach) now() *reachState {
 	if r == nil {
-		return reachState{}
+		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state
+	return r.state.Load()
 }

@@ -1,11 +1,14 @@
 package ops
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
 	"orgops/internal/pace"
@@ -18,7 +21,6 @@ type attention struct {
 	Tone   string // a class of ops.css: bad, wait
 	What   string
 	Then   string // what to do, or how it goes on
-	Runs   string // path of the runs that it is about; empty: none
 	Sweep  string // the one whose breaker can be closed; empty: none
 }
 
@@ -41,7 +43,7 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 		if only != "" && name != only {
 			continue
 		}
-		some, err := s.attentionOf(ctx, name)
+		_, some, err := s.attentionOf(ctx, name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -50,34 +52,52 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 	return all, tenants, nil
 }
 
-func (s *site) attentionOf(ctx context.Context, tenant string) (all []attention, err error) {
-	state, err := pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}).State(ctx)
-	if err != nil {
-		return nil, err
+// tenantState is how a tenant stands, for the whole fleet.
+type tenantState struct {
+	Pace   *pace.State // nil, as Sweeps and Ticks: it could not be read
+	Sweeps *cli.SweepState
+	Ticks  *watch.Ticks
+}
+
+// stateOf reads the state of a tenant. What it could read it returns also with an error.
+func stateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t tenantState, err error) {
+	budget, paceErr := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
+	if paceErr == nil {
+		t.Pace = &budget
 	}
-	sweeps, err := cli.SweepStateOf(ctx, s.Redis, tenant)
-	if err != nil {
-		return nil, err
+	sweeps, sweepsErr := cli.SweepStateOf(ctx, rdb, tenant)
+	if sweepsErr == nil {
+		t.Sweeps = &sweeps
 	}
-	paused, err := cli.PausedQueue(s.Redis, tenant)
-	if err != nil {
-		return nil, err
+	ticks, ticksErr := watch.New(rdb, tenant).Ticks(ctx)
+	if ticksErr == nil {
+		t.Ticks = &ticks
 	}
-	ticks, err := watch.New(s.Redis, tenant).Ticks(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return t, errors.Join(paceErr, sweepsErr, ticksErr)
+}
+
+// attentionOf reads the state of a tenant, and returns what somebody has to know of it.
+func (s *site) attentionOf(ctx context.Context, tenant string) (tenantState, []attention, error) {
+	state, err := stateOf(ctx, s.Redis, tenant)
+	paused, pausedErr := cli.PausedQueue(s.Redis, tenant)
+	return state, state.attention(tenant, paused), errors.Join(err, pausedErr)
+}
+
+// attention is what somebody has to know of the tenant, whose queue of rows may be paused;
+// the worst first.
+func (t tenantState) attention(tenant, paused string) (all []attention) {
 	add := func(a attention) {
 		a.Tenant = tenant
 		all = append(all, a)
 	}
-	if state.Stopped != nil {
+	budget := cmp.Or(t.Pace, &pace.State{})
+	if budget.Stopped != nil {
 		add(attention{
-			Tone: "bad", What: "the tenant is " + printable(state.Stopped.String()),
+			Tone: "bad", What: "the tenant is " + printable(budget.Stopped.String()),
 			Then: "No PATCH, POST or DELETE is sent; rows stay open. Start the tenant on the Tenants page, or with: enqueue tenant start " + tenant,
 		})
 	}
-	for _, b := range state.Blocks {
+	for _, b := range budget.Blocks {
 		operation := "the operation " + b.Operation
 		if b.Operation == pace.All {
 			operation = "every operation"
@@ -93,19 +113,20 @@ func (s *site) attentionOf(ctx context.Context, tenant string) (all []attention,
 			Then: "No row is released. To continue, " + cli.ResumeQueue + ".",
 		})
 	}
-	if b := sweeps.Breaker; b != nil && b.ID != "" {
-		a := attention{Tone: "bad", What: "breaker of the sweeps: " + sweeps.BreakerText(tenant), Sweep: b.ID}
-		a.Then = fmt.Sprintf("First preview the next sweep: enqueue domains sweep --tenant %s --dry-run", tenant)
-		add(a)
-	}
-	if state.PausedUntil.After(time.Now()) {
+	if t.Sweeps != nil && t.Sweeps.Breaker != nil && t.Sweeps.Breaker.ID != "" {
 		add(attention{
-			Tone: "wait", What: "the API has asked this tenant to pause (429) until " + state.PausedUntil.UTC().Format("15:04:05 UTC"),
+			Tone: "bad", What: "breaker of the sweeps: " + t.Sweeps.BreakerText(tenant), Sweep: t.Sweeps.Breaker.ID,
+			Then: "First preview the next sweep: enqueue domains sweep --tenant " + tenant + " --dry-run",
+		})
+	}
+	if budget.PausedUntil.After(time.Now()) {
+		add(attention{
+			Tone: "wait", What: "the API has asked this tenant to pause (429) until " + budget.PausedUntil.UTC().Format("15:04:05 UTC"),
 			Then: "Work resumes by itself. If this happens often, lower --rate or raise --reserve.",
 		})
 	}
-	if skipped := ticks.Skipped; skipped.Tick != 0 && skipped.Tick == ticks.Tick {
-		add(attention{Tone: "wait", What: "a sweep was skipped: " + cli.Skipped(skipped), Then: "The next scheduled sweep starts once the cause is gone."})
+	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
+		add(attention{Tone: "wait", What: "a sweep was skipped: " + cli.Skipped(t.Ticks.Skipped), Then: "The next scheduled sweep starts once the cause is gone."})
 	}
-	return all, nil
+	return all
 }

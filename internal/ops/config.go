@@ -11,7 +11,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
-	"orgops/internal/sweep"
 )
 
 // Config is what the pages and the probes show.
@@ -44,9 +43,7 @@ type Config struct {
 // Tenant is what the pages show of a tenant, and what they look with.
 type Tenant struct {
 	Name     string
-	Settings pace.Settings // as announced to producers
-	Rules    sweep.Rules
-	Limiter  *pace.Limiter
+	Settings pace.Settings     // as announced to producers
 	API      *apiclient.Client // for records; its requests wait for their permits
 	DNS      *dnscheck.Checker
 	DNSMode  string     // whom it asks: auto, authority or resolvers

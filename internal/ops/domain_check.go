@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"orgops/apiclient"
 	"orgops/internal/cli"
+	"orgops/internal/engine/kinds"
 )
 
 // checkWait bounds a check as a whole: a proof takes eight seconds at the worst, the
@@ -31,8 +29,6 @@ const (
 	readBurst = 20
 )
 
-func newReads() *rate.Limiter { return rate.NewLimiter(rate.Every(readEvery), readBurst) }
-
 // mayRead waits for the turn of one read of the API.
 func (s *site) mayRead(ctx context.Context) error {
 	if err := s.reads.Wait(ctx); err != nil {
@@ -41,25 +37,17 @@ func (s *site) mayRead(ctx context.Context) error {
 	return nil
 }
 
-// checks holds checks by hand to their limit. The zero value allows none: see newChecks.
-type checks struct {
-	running sync.Mutex
-	limit   *rate.Limiter
-}
-
-func newChecks() *checks { return &checks{limit: rate.NewLimiter(rate.Every(checkEvery), checkBurst)} }
-
-// begin returns what is to be called when the check has ended, or an error that says
-// in words why there is none now.
-func (c *checks) begin() (done func(), err error) {
-	if !c.running.TryLock() {
+// beginCheck returns what is to be called when a check by hand has ended, or an error that
+// says in words why there is none now.
+func (s *site) beginCheck() (done func(), err error) {
+	if !s.checking.TryLock() {
 		return nil, errors.New("another check is running, and only one runs at a time: try again in half a minute")
 	}
-	if !c.limit.Allow() {
-		c.running.Unlock()
+	if !s.checks.Allow() {
+		s.checking.Unlock()
 		return nil, errors.New("too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
 	}
-	return c.running.Unlock, nil
+	return s.checking.Unlock, nil
 }
 
 // checkNow asks as a worker does that is about to mark the domain verified. Host and
@@ -88,13 +76,7 @@ func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.Disco
 	case found.Bad != nil:
 		v.Problem = "the record was not checked: " + printable(found.Bad.Error())
 	default:
-		v.LastCheck = viewOfVerdict(found.Evidence)
-		for _, f := range found.Diagnosis.Findings {
-			v.LastCheck.Findings = append(v.LastCheck.Findings, printable(f.Sentence))
-		}
-		for _, name := range found.Diagnosis.Unanswered {
-			v.LastCheck.Unanswered = append(v.LastCheck.Unanswered, cli.Shown(name))
-		}
+		v.LastCheck = &verdictView{Evidence: kinds.Evidence{Evidence: found.Evidence}, Diagnosis: found.Diagnosis}
 	}
 	return v
 }

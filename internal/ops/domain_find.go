@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"net/url"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -28,7 +27,7 @@ const leastAsked = 4
 // is in p then.
 func (s *site) meant(ctx context.Context, p *domainPage) (cli.DomainName, error) {
 	if err := checkAsked(p); err != nil {
-		return cli.DomainName{}, askedError{err}
+		return cli.DomainName{}, &refusal{status: http.StatusBadRequest, text: err.Error()}
 	}
 	name := cli.DomainName{Tenant: p.Tenant, Organization: p.Organization, ID: p.Domain}
 	byName := strings.Contains(p.Domain, ".")
@@ -41,19 +40,12 @@ func (s *site) meant(ctx context.Context, p *domainPage) (cli.DomainName, error)
 	}
 	switch len(found) {
 	case 0:
-		return cli.DomainName{}, askedError{errors.New(nobodyKnows(p, byName))}
+		return cli.DomainName{}, &refusal{status: http.StatusBadRequest, text: nobodyKnows(p, byName)}
 	case 1:
 		return found[0], nil
 	}
-	for _, f := range found {
-		p.Candidates = append(p.Candidates, candidate{cli.Shown(f.Organization), cli.Shown(f.ID), domainURL(f)})
-	}
+	p.Candidates = found
 	return cli.DomainName{}, nil
-}
-
-// domainURL is the page of a domain.
-func domainURL(d cli.DomainName) string {
-	return "/domains?" + url.Values{"tenant": {d.Tenant}, "organization": {d.Organization}, "domain": {d.ID}}.Encode()
 }
 
 // checkAsked holds what was typed in to what ids and names are made of.
@@ -117,7 +109,11 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cl
 		return nil, errors.New(unread(err))
 	}
 	defer done()
-	for row, err := range s.rowsThatMayBe(ctx, p, byName) {
+	rows := intake.DomainRows
+	if byName {
+		rows = intake.NameRows
+	}
+	for row, err := range rows(ctx, s.Ledger, p.Tenant, p.Domain) {
 		if err != nil {
 			return nil, errors.New(unread(err))
 		}
@@ -126,13 +122,6 @@ func (s *site) candidates(ctx context.Context, p *domainPage, byName bool) ([]cl
 		}
 	}
 	return found, nil
-}
-
-func (s *site) rowsThatMayBe(ctx context.Context, p *domainPage, byName bool) iter.Seq2[intake.DomainRow, error] {
-	if byName {
-		return intake.NameRows(ctx, s.Ledger, p.Tenant, p.Domain)
-	}
-	return intake.DomainRows(ctx, s.Ledger, p.Tenant, p.Domain)
 }
 
 // listedAs is the id of the organization's domain of that name; empty if it has none.

@@ -8,14 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/internal/runs"
-	"orgops/internal/sweep"
+	"orgops/internal/engine/kinds"
 	"orgops/tasks"
 )
 
@@ -37,62 +35,39 @@ const (
 type domainPage struct {
 	Tenant, Organization, Domain string // as they were asked for
 	Tenants                      []string
-	Problem                      string // why there is no answer; empty: there is one, or nothing was asked
-	Candidates                   []candidate
+	Problem                      string           // why there is no answer; empty: there is one, or nothing was asked
+	Candidates                   []cli.DomainName // the domains that may be meant
 	Answer                       *domainAnswer
 }
-
-// candidate is a domain that may be meant.
-type candidate struct{ Organization, Domain, URL string }
 
 // domainAnswer is all that is known of one domain.
 type domainAnswer struct {
 	cli.DomainName
-	Served  bool // by this worker
-	Summary summary
-	Record  recordView
-	Rows    []domainRow
-	More    int
-	Facts   []cli.Fact // of sweeps
-	Past    []sweep.HistoryEntry
-	Checked *checkView
+	Served        bool // by this worker
+	Summary       summary
+	Record        apiclient.DiscoveryDomain // the API's, its token in part
+	RecordProblem string                    // why it could not be read; Record is empty then
+	Known         cli.Domain
+	Checked       *checkView
+}
+
+// Facts are what sweeps know of the domain.
+func (a domainAnswer) Facts() []cli.Fact {
+	if a.Known.Swept == nil {
+		return nil
+	}
+	return a.Known.Swept.Facts(a.Known.Rules, a.Known.SweepState)
 }
 
 // summary is the answer in a sentence or two, and what to do.
 type summary struct{ Class, Title, Text, Do string }
 
-// recordView is the API's record, as far as it is shown.
-type recordView struct {
-	Problem string // why it could not be read; the rest is empty then
-	Status  string
-	Name    string
-	Flag    string
-	Host    string
-	TXT     string // in part
-}
-
-type domainRow struct {
-	Run       runs.Run
-	Item      int64
-	Open      bool
-	Status    string
-	Do        string
-	LastCheck *verdictView
-	Proven    bool // what LastCheck shows is the proof by which the domain was verified
-}
-
-// verdictView is the result of a check, in words.
+// verdictView is the result of a check, and when the next one is due.
 type verdictView struct {
-	At                       time.Time
-	State, Class, Reason     string
-	Sentence, Note, NotHeard string
-	Thin                     string // why it was accepted as a proof although it is unknown
-	Next                     time.Time
-	Said                     []saidView
-	Findings, Unanswered     []string // of a check alone
+	kinds.Evidence
+	Next      time.Time
+	Diagnosis dnscheck.Diagnosis // of a check by hand alone
 }
-
-type saidView struct{ Who, State, Reason, There, Took string }
 
 // checkView is what became of a check.
 type checkView struct {
@@ -101,9 +76,6 @@ type checkView struct {
 	LastCheck *verdictView
 }
 
-// askedError is a fault of what was asked for.
-type askedError struct{ error }
-
 // domains shows what is known of a domain.
 func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, r.URL.Query(), false) }
 
@@ -111,17 +83,12 @@ func (s *site) domains(w http.ResponseWriter, r *http.Request) { s.domain(w, r, 
 // allowed where the pages only show; but it asks strangers' servers, and spends a
 // permit, so that it is held to a few a minute.
 func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
-	if err := r.ParseForm(); err != nil {
-		s.problem(w, r, http.StatusBadRequest, "domains", "The form could not be read: "+printable(err.Error()))
-		return
-	}
 	p := s.askedFor(r.PostForm)
 	if _, served := s.tenant(p.Tenant); !served || checkAsked(&p) != nil {
 		s.domain(w, r, r.PostForm, true) // it asks nobody, and says why
 		return
 	}
-	done, err := s.checks.begin()
+	done, err := s.beginCheck()
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
 		s.problem(w, r, http.StatusTooManyRequests, "domains", err.Error())
@@ -135,7 +102,7 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 
 // askedFor is the page of what was asked for, without an answer as yet.
 func (s *site) askedFor(asked url.Values) domainPage {
-	p := domainPage{Tenant: strings.TrimSpace(asked.Get("tenant")), Organization: strings.TrimSpace(asked.Get("organization")), Domain: strings.TrimSpace(asked.Get("domain"))}
+	p := domainPage{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"), Domain: field(asked, "domain")}
 	for _, t := range s.Tenants {
 		p.Tenants = append(p.Tenants, t.Name)
 	}
@@ -156,7 +123,7 @@ func (s *site) domain(w http.ResponseWriter, r *http.Request, asked url.Values, 
 	}
 	title := "Domains"
 	if p.Answer != nil {
-		title = "Domain " + cli.Shown(cmp.Or(p.Answer.Record.Name, p.Answer.ID))
+		title = "Domain " + cli.Shown(cmp.Or(p.Answer.Record.Domain, p.Answer.ID))
 	}
 	s.show(w, r, status, "domains", page{Title: title, Section: "domains", Data: p})
 }
@@ -167,8 +134,8 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	name, err := s.meant(ctx, p)
 	if err != nil {
 		p.Problem = err.Error()
-		if _, asked := errors.AsType[askedError](err); asked {
-			return http.StatusBadRequest
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			return refused.status
 		}
 		return http.StatusServiceUnavailable
 	}
@@ -178,17 +145,21 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	p.Organization, p.Domain = name.Organization, name.ID
 	tenant, served := s.tenant(name.Tenant)
 	record, recordErr := s.readRecord(ctx, tenant, served, name)
-	known, a, err := s.known(ctx, name)
+	known, err := s.known(ctx, name)
 	if err != nil {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
-	a.Served, a.Record = served, viewOfRecord(record, recordErr)
-	a.Summary = summarize(record, recordErr, known)
+	p.Answer = &domainAnswer{DomainName: name, Served: served, Known: known, Summary: summarize(record, recordErr, known)}
 	if check {
-		a.Checked = checkNow(ctx, tenant, served, record, known)
+		p.Answer.Checked = checkNow(ctx, tenant, served, record, known)
 	}
-	p.Answer = &a
+	if recordErr != nil {
+		p.Answer.RecordProblem = printable(recordErr.Error())
+		return http.StatusOK
+	}
+	record.VerificationTXT = inPart(record.VerificationTXT)
+	p.Answer.Record = record
 	return http.StatusOK
 }
 
@@ -215,35 +186,15 @@ func (s *site) lookUp(ctx context.Context) (done func(), err error) {
 }
 
 // known reads what Redis has of the domain.
-func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, domainAnswer, error) {
+func (s *site) known(ctx context.Context, name cli.DomainName) (cli.Domain, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
-	a := domainAnswer{DomainName: name}
 	done, err := s.lookUp(ctx)
 	if err != nil {
-		return cli.Domain{}, a, err
+		return cli.Domain{}, err
 	}
 	defer done()
-	known, err := cli.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
-	if err != nil {
-		return known, a, err
-	}
-	a.More = known.More
-	for _, row := range known.Rows {
-		shown := domainRow{Run: row.Run, Item: row.Item, Open: row.State.Fate == nil, Status: printable(row.Stands()), Do: toDo(row)}
-		if row.Evidence != nil {
-			shown.LastCheck, shown.Proven = viewOfVerdict(row.Evidence.Evidence), row.Evidence.Compared != nil
-			shown.LastCheck.Next = row.NextLook()
-			if thin := row.Evidence.ThinProof; thin != nil {
-				shown.LastCheck.Thin = thin.String()
-			}
-		}
-		a.Rows = append(a.Rows, shown)
-	}
-	if r := known.Swept; r != nil {
-		a.Facts, a.Past = r.Facts(known.Rules, known.SweepState), r.History
-	}
-	return known, a, nil
+	return cli.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
 }
 
 // toDo says what helps a row on that is not well; empty where there is nothing to do.
@@ -281,20 +232,6 @@ func (s *site) readRecord(ctx context.Context, t Tenant, served bool, name cli.D
 	return record, err
 }
 
-func viewOfRecord(d apiclient.DiscoveryDomain, err error) recordView {
-	if err != nil {
-		return recordView{Problem: printable(err.Error())}
-	}
-	flag := "unknown"
-	if d.UseForOrganizationDiscovery != nil {
-		flag = fmt.Sprint(*d.UseForOrganizationDiscovery)
-	}
-	return recordView{
-		Status: printable(string(d.Status)), Name: cli.Shown(d.Domain), Flag: flag,
-		Host: cli.Shown(d.VerificationHost), TXT: cli.Shown(inPart(d.VerificationTXT)),
-	}
-}
-
 // noSuchDomain says whether the API has answered that there is no such record.
 func noSuchDomain(err error) bool {
 	e, ok := errors.AsType[*apiclient.Error](err)
@@ -323,17 +260,16 @@ func summarize(record apiclient.DiscoveryDomain, err error, known cli.Domain) su
 	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.", "See the data from Redis below."}
 }
 
-func viewOfVerdict(e dnscheck.Evidence) *verdictView {
-	v := &verdictView{At: e.At, State: printable(e.State), Class: classOf(e.State), Reason: printable(e.Reason), Sentence: printable(e.Sentence), Note: printable(e.Note), NotHeard: cli.NotHeard(e)}
-	for _, o := range e.Said {
-		took := time.Duration(o.Milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
-		v.Said = append(v.Said, saidView{Who: printable(cli.WhoSaid(o)), State: printable(o.State), Reason: printable(o.Reason), There: printable(cmp.Or(cli.WhatIsThere(o), "–")), Took: took.String()})
+// verdictOf is the proof of a row, or its last check; nil: there is none.
+func verdictOf(row cli.DomainRow) *verdictView {
+	if row.Evidence == nil {
+		return nil
 	}
-	return v
+	return &verdictView{Evidence: *row.Evidence, Next: row.NextLook()}
 }
 
-// classOf is the look of a verdict's badge.
-func classOf(state string) string {
+// verdictTone is a class of ops.css for the state of a verdict.
+func verdictTone(state string) string {
 	switch state {
 	case dnscheck.Present.String():
 		return "good"
@@ -341,4 +277,9 @@ func classOf(state string) string {
 		return "bad"
 	}
 	return "wait"
+}
+
+// took is how long an answer took.
+func took(milliseconds float64) time.Duration {
+	return time.Duration(milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
 }

@@ -17,17 +17,17 @@ import (
 // NewQueueCollector lets the tests put an inspector of their own instead of
 // asynq's, which cannot be made to hang.
 func NewQueueCollector(i inspector, logger *slog.Logger) prometheus.Collector {
-	return newRedisCollector(logger, &queueSource{i})
+	return newRedisCollector(logger, nil, queueSource{i}.read)
 }
 
 // NewRunCollector collects the open runs that open gives.
 func NewRunCollector(open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
-	return newRedisCollector(nil, &runSource{open: open})
+	return newRedisCollector(nil, openRuns(open, nil))
 }
 
-// NewCollector collects the open runs that open gives, and then the queues.
+// NewCollector collects the open runs that open gives, and the queues.
 func NewCollector(i inspector, open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
-	return newRedisCollector(nil, &runSource{open: open}, &queueSource{i})
+	return newRedisCollector(nil, openRuns(open, nil), queueSource{i}.read)
 }
 
 // ReadUsersAt is ReadUsers by a clock.

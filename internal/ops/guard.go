@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -8,14 +9,17 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"orgops/internal/serving"
 )
 
 // strictPolicy is the content security policy of a page that loads nothing and
 // is framed by nobody; a page that needs more says so after it.
 const strictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// maxBody is more than any form of ours, and than asynqmon's lists of tasks' ids.
-const maxBody = 1 << 20
+// maxBody is more than any form of ours, and than a page of asynqmon's of a hundred tasks'
+// ids.
+const maxBody = 64 << 10
 
 // methods are those that anything here takes.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
@@ -42,6 +46,8 @@ type refusal struct {
 	about  []any  // more for the log, in pairs
 }
 
+func (r *refusal) Error() string { return r.text }
+
 // ServeHTTP answers a request, or says why not.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
@@ -52,7 +58,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	if r.TLS != nil && !isLocal(hostOf(r)) { // on localhost it would hold for every port
+	if r.TLS != nil && !serving.IsLocal(serving.Host(r)) { // on localhost it would hold for every port
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	if refused := g.check(r); refused != nil {
@@ -112,19 +118,15 @@ func (g *guard) check(r *http.Request) *refusal {
 	case !slices.Contains(methods, r.Method):
 		return &refusal{status: http.StatusMethodNotAllowed, text: "these pages accept GET, HEAD, POST and DELETE"}
 	}
-	if err := g.sameOrigin.Check(r); err != nil {
-		return &refusal{
-			status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))},
-			text: "this request came from another site and was refused",
-		}
+	err := g.sameOrigin.Check(r)
+	if err == nil && !readsFromElsewhere(r) {
+		return nil
 	}
-	if readsFromElsewhere(r) {
-		return &refusal{
-			status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))},
-			text: "another site's page sent this request: other sites may link to these pages, but not load them",
-		}
+	text := "this request came from another site and was refused"
+	if err == nil {
+		text = "another site's page sent this request: other sites may link to these pages, but not load them"
 	}
-	return nil
+	return &refusal{status: http.StatusForbidden, reason: "cross_origin", about: []any{"method", r.Method, "origin", printable(r.Header.Get("Origin"))}, text: text}
 }
 
 // readsFromElsewhere says whether another site's page has the operator's browser read
@@ -181,7 +183,7 @@ func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 	}
 	right, err := g.attempts.try(r.Context(), peerOf(r), func() bool { return list.remembers(name, password) || list.verify(name, password) })
 	about := []any{"user", "unknown"} // what is typed there by mistake is a password, often
-	if list.has(name) {
+	if list.hashes[name] != "" {
 		about[1] = name
 	}
 	switch {
@@ -199,8 +201,8 @@ func (g *guard) signedIn(r *http.Request) (string, *refusal) {
 // points at this address has his name in it, and the browser takes both for one
 // origin. The port does not count, so that a forwarded one works.
 func (g *guard) ownHost(r *http.Request) bool {
-	host := hostOf(r)
-	if isLocal(host) || slices.Contains(g.access.Hosts, host) {
+	host := serving.Host(r)
+	if serving.IsLocal(host) || slices.Contains(g.access.Hosts, host) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
@@ -211,20 +213,16 @@ func (g *guard) ownHost(r *http.Request) bool {
 	return ok && local.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
 }
 
-// hostOf is the host that a request is for, as names are compared.
-func hostOf(r *http.Request) string {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+type userKey struct{}
+
+// withUser says on whose behalf the requests of ctx are.
+func withUser(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, userKey{}, name)
 }
 
-// isLocal says whether a host is this machine's own, to itself alone.
-func isLocal(host string) bool {
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 6.3
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+// UserOf is who has made the request, as it was found out when it came in; empty
+// where nobody was asked.
+func UserOf(ctx context.Context) string {
+	name, _ := ctx.Value(userKey{}).(string)
+	return name
 }

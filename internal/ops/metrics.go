@@ -2,8 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics is what a worker counts and measures. Its methods may be called from
@@ -19,21 +18,20 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	tasks        *prometheus.CounterVec
-	taskTime     *prometheus.HistogramVec
-	requests     *prometheus.CounterVec
-	requestTime  *prometheus.HistogramVec
-	queries      *prometheus.CounterVec
-	queryTime    *prometheus.HistogramVec
-	permitWait   *prometheus.HistogramVec
-	clientLimit  *prometheus.GaugeVec
-	events       *prometheus.CounterVec
-	deliveries   *prometheus.CounterVec
-	sweepTicks   *prometheus.CounterVec
-	verdicts     *prometheus.CounterVec
-	voting       *prometheus.GaugeVec
-	build        *prometheus.GaugeVec
-	registration []error
+	tasks       *prometheus.CounterVec
+	taskTime    *prometheus.HistogramVec
+	requests    *prometheus.CounterVec
+	requestTime *prometheus.HistogramVec
+	queries     *prometheus.CounterVec
+	queryTime   *prometheus.HistogramVec
+	permitWait  *prometheus.HistogramVec
+	clientLimit *prometheus.GaugeVec
+	events      *prometheus.CounterVec
+	deliveries  *prometheus.CounterVec
+	sweepTicks  *prometheus.CounterVec
+	verdicts    *prometheus.CounterVec
+	voting      *prometheus.GaugeVec
+	build       *prometheus.GaugeVec
 }
 
 // The buckets, in seconds. Each goes from the best that was measured to past the
@@ -46,28 +44,49 @@ var (
 )
 
 // NewMetrics registers the worker's metrics, and those of the Go runtime and the
-// process. It is an error if the registry has any of them already.
-func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
-	m := &Metrics{registry: registry}
-	m.tasks = m.counter("orgops_tasks_total", "Task executions by outcome.", "tenant", "type", "outcome")
-	m.taskTime = m.histogram("orgops_task_duration_seconds", "Duration of a task execution.", taskBuckets, "tenant", "type")
-	m.requests = m.counter("orgops_api_requests_total", "Requests to the Management API. Status none: no answer.", "tenant", "operation", "status")
-	m.requestTime = m.histogram("orgops_api_request_duration_seconds", "Duration of a request to the Management API, without the wait for its permit.", requestBuckets, "tenant", "operation")
-	m.queries = m.counter("orgops_dns_queries_total", "DNS queries by the meaning of their answer. Resolver authority: a zone's own name server. Rcode none: no answer.", "resolver", "transport", "rcode", "state", "reason")
-	m.queryTime = m.histogram("orgops_dns_query_duration_seconds", "Duration of a DNS query.", queryBuckets, "resolver", "transport")
-	m.permitWait = m.histogram("orgops_permit_wait_seconds", "Time that a request waited for a permit of the tenant's rate.", waitBuckets, "tenant")
-	m.clientLimit = m.gauge("orgops_clients_per_request_limit", "Maximum number of clients in one removal: the setting, or less if the API accepts fewer.", "tenant")
-	m.events = m.counter("orgops_events_total", "Events written to the log and sent to the endpoints that subscribe to them.", "tenant", "type")
-	m.deliveries = m.counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again or given_up; and events dropped because too many waited for the endpoint: dropped. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
-	m.sweepTicks = m.counter("orgops_sweep_ticks_total", "Scheduled sweeps that were started (begun) or skipped.", "tenant", "what")
-	m.verdicts = m.counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.", "tenant", "state", "reason")
-	m.voting = m.gauge("orgops_resolver_voting", "1 if the resolver has a vote, 0 if it lost its vote because it forges answers.", "tenant", "resolver")
-	m.build = m.gauge("orgops_build_info", "Always 1; the labels describe the running build.", "version", "commit", "go_version")
-	m.register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := errors.Join(m.registration...); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+// process. It panics if the registry has any of them already.
+func NewMetrics(registry *prometheus.Registry) *Metrics {
+	m, with := &Metrics{registry: registry}, promauto.With(registry)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return with.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
-	return m, nil
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return with.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return with.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	m.tasks = counter("orgops_tasks_total", "Task executions by outcome.", "tenant", "type", "outcome")
+	m.taskTime = histogram("orgops_task_duration_seconds", "Duration of a task execution.", taskBuckets, "tenant", "type")
+	m.requests = counter("orgops_api_requests_total", "Requests to the Management API. Status none: no answer.", "tenant", "operation", "status")
+	m.requestTime = histogram("orgops_api_request_duration_seconds", "Duration of a request to the Management API, without the wait for its permit.", requestBuckets, "tenant", "operation")
+	m.queries = counter("orgops_dns_queries_total", "DNS queries by the meaning of their answer. Resolver authority: a zone's own name server. Rcode none: no answer.", "resolver", "transport", "rcode", "state", "reason")
+	m.queryTime = histogram("orgops_dns_query_duration_seconds", "Duration of a DNS query.", queryBuckets, "resolver", "transport")
+	m.permitWait = histogram("orgops_permit_wait_seconds", "Time that a request waited for a permit of the tenant's rate.", waitBuckets, "tenant")
+	m.clientLimit = gauge("orgops_clients_per_request_limit", "Maximum number of clients in one removal: the setting, or less if the API accepts fewer.", "tenant")
+	m.events = counter("orgops_events_total", "Events written to the log and sent to the endpoints that subscribe to them.", "tenant", "type")
+	m.deliveries = counter("orgops_webhook_deliveries_total", "Attempts to deliver an event: delivered, again or given_up; and events dropped because too many waited for the endpoint: dropped. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
+	m.sweepTicks = counter("orgops_sweep_ticks_total", "Scheduled sweeps that were started (begun) or skipped.", "tenant", "what")
+	m.verdicts = counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.", "tenant", "state", "reason")
+	m.voting = gauge("orgops_resolver_voting", "1 if the resolver has a vote, 0 if it lost its vote because it forges answers.", "tenant", "resolver")
+	m.build = gauge("orgops_build_info", "Always 1; the labels describe the running build.", "version", "commit", "go_version")
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// WatchTokens adds what is known of these tenants' tokens; it fetches none. It is called
+// once.
+func (m *Metrics) WatchTokens(tenants []Tenant) {
+	with := promauto.With(m.registry)
+	for _, t := range tenants {
+		of := prometheus.Labels{"tenant": t.Name}
+		with.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "orgops_token_ok", Help: "1 if this worker has a token that the API accepts, otherwise 0.", ConstLabels: of,
+		}, func() float64 { return oneIf(t.API.TokenHealth().Err == nil) })
+		with.NewCounterFunc(prometheus.CounterOpts{
+			Name: "orgops_token_failures_total", Help: "Failed token requests, and new tokens that the API refused.", ConstLabels: of,
+		}, func() float64 { return float64(t.API.TokenHealth().Failures) })
+	}
 }
 
 // Task counts one execution of a task: its outcome in one word, and the time it
@@ -155,30 +174,4 @@ func labels(values ...string) []string {
 		values[i] = strings.ToValidUTF8(value, "\ufffd")
 	}
 	return values
-}
-
-func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	m.register(c)
-	return c
-}
-
-func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	m.register(g)
-	return g
-}
-
-func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-	m.register(h)
-	return h
-}
-
-func (m *Metrics) register(all ...prometheus.Collector) {
-	for _, c := range all {
-		if err := m.registry.Register(c); err != nil {
-			m.registration = append(m.registration, err)
-		}
-	}
 }

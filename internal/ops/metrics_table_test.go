@@ -70,14 +70,10 @@ func busy(t *testing.T) (*ops.Metrics, *prometheus.Registry) {
 		t.Fatal(err)
 	}
 	keepSweep(t, watch.New(p.rdb, "acme"))
-	tenant := ops.Tenant{Name: "acme", Limiter: limiter, Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
-	if err := m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil); err != nil {
-		t.Fatal(err)
-	}
+	tenant := ops.Tenant{Name: "acme", Settings: pace.Settings{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
+	m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil)
 	tenant.API = clientWith(t, "opaque")
-	if err := m.WatchTokens([]ops.Tenant{tenant}); err != nil {
-		t.Fatal(err)
-	}
+	m.WatchTokens([]ops.Tenant{tenant})
 	return m, registry
 }
 
@@ -131,10 +127,7 @@ func TestSweepsThatAreNotJudged(t *testing.T) {
 				t.Fatalf("ticks: %t, %v", ok, err)
 			}
 			m, _ := newMetrics(t)
-			tenant := ops.Tenant{Name: name, Limiter: pace.New(pace.Config{Redis: p.rdb, Tenant: name})}
-			if err := m.WatchRedis(p.rdb, l, []ops.Tenant{tenant}, nil); err != nil {
-				t.Fatal(err)
-			}
+			m.WatchRedis(p.rdb, l, []ops.Tenant{{Name: name}}, nil)
 			var want []string
 			if !test.want.IsZero() {
 				want = append(want, fmt.Sprintf(`orgops_sweep_begun_timestamp_seconds{tenant="%s"} %g`, name, float64(test.want.Unix())))
@@ -302,9 +295,7 @@ func clientWith(t *testing.T, token string) *apiclient.Client {
 func TestTokenInMetrics(t *testing.T) {
 	const ended = "eyJhbGciOiJub25lIn0.eyJleHAiOjE1MDAwMDAwMDB9." // exp: 2017
 	m, _ := newMetrics(t)
-	if err := m.WatchTokens([]ops.Tenant{{Name: "good", API: clientWith(t, "opaque")}, {Name: "late", API: clientWith(t, ended)}}); err != nil {
-		t.Fatal(err)
-	}
+	m.WatchTokens([]ops.Tenant{{Name: "good", API: clientWith(t, "opaque")}, {Name: "late", API: clientWith(t, ended)}})
 	want := []string{
 		`orgops_token_failures_total{tenant="good"} 0`,
 		`orgops_token_failures_total{tenant="late"} 0`,

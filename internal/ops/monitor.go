@@ -186,9 +186,6 @@ var (
 	allWrite   = regexp.MustCompile(`^(POST ` + monitorRoot + `/api/queues/[^/]+/(scheduled|retry|archived)_tasks:run_all|DELETE ` + monitorRoot + `/api/queues/[^/]+/(archived|completed)_tasks:delete_all)$`)
 )
 
-// mostChosen bounds the body that names the tasks chosen: a page has a hundred.
-const mostChosen = 64 << 10
-
 // mayWrite says whether the request is let through, answers it if not, and writes down
 // who does it.
 func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
@@ -205,7 +202,7 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 		return refuse(http.StatusForbidden, "refused: this page cannot delete a queue, cancel a running task, or delete or archive all waiting tasks of a queue, "+
 			"because their rows would stay open without a task. Pause or cancel the run on its page instead")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostChosen))
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return refuse(http.StatusRequestEntityTooLarge, "refused: the list of tasks is unreadable or too long")
 	}

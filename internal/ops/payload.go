@@ -3,9 +3,7 @@ package ops
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -32,86 +30,51 @@ func formatted(_ string, data []byte) string {
 		return ""
 	case len(data) > mostShown:
 		return fmt.Sprintf("%d bytes, too long to show", len(data))
-	}
-	masked, err := masked(data)
-	if err != nil {
+	case !utf8.Valid(data) || !json.Valid(data):
 		return fmt.Sprintf("%d bytes, not JSON", len(data))
 	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
 	var out bytes.Buffer
-	if err := json.Indent(&out, masked, "", "  "); err != nil {
-		return fmt.Sprintf("%d bytes, not JSON", len(data))
-	}
+	_ = json.Indent(&out, appendMasked(nil, d, false), "", "  ") // it is JSON
 	return out.String()
 }
 
-// container is an object or array that the walk is in.
-type container struct {
-	object bool
-	partly bool // everything inside is shown in part
-	tokens int  // names and values so far
+// appendMasked copies the next JSON value of d, token by token, which keeps the order of
+// members and the text of numbers. Names are compared as encoding/json does, in any case.
+// If partly is set all strings inside are shown in part.
+func appendMasked(out []byte, d *json.Decoder, partly bool) []byte {
+	token := nextToken(d)
+	opening, nested := token.(json.Delim)
+	if !nested {
+		if text, ok := token.(string); ok && partly {
+			token = inPart(text)
+		}
+		return appendJSON(out, token)
+	}
+	out = fmt.Append(out, opening)
+	for first := true; d.More(); first = false {
+		if !first {
+			out = append(out, ',')
+		}
+		inside := partly
+		if opening == '{' {
+			name, _ := nextToken(d).(string)
+			out = append(appendJSON(out, name), ':')
+			inside = partly || strings.EqualFold(name, partlyShown)
+		}
+		out = appendMasked(out, d, inside)
+	}
+	return fmt.Append(out, nextToken(d))
 }
 
-// masked copies one JSON value token by token, which keeps the order of members
-// and the text of numbers. Names are compared as encoding/json does, in any case.
-func masked(data []byte) ([]byte, error) {
-	if !utf8.Valid(data) {
-		return nil, errors.New("not UTF-8")
+// nextToken returns the next token of what was found to be JSON.
+func nextToken(d *json.Decoder) json.Token {
+	token, err := d.Token()
+	if err != nil {
+		panic(fmt.Sprintf("ops: token of valid JSON: %v", err))
 	}
-	var out []byte
-	stack := []container{{}}
-	nextPartly := false
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			if stack[0].tokens != 1 || len(stack) != 1 {
-				return nil, errors.New("not one value")
-			}
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if token == json.Delim('}') || token == json.Delim(']') {
-			out = fmt.Append(out, token)
-			stack = stack[:len(stack)-1]
-			continue
-		}
-		top := &stack[len(stack)-1]
-		out = append(out, separator(*top)...)
-		isName := top.object && top.tokens%2 == 0
-		top.tokens++
-		partly := top.partly || nextPartly
-		nextPartly = false
-		switch token := token.(type) {
-		case json.Delim:
-			stack = append(stack, container{object: token == '{', partly: partly})
-			out = fmt.Append(out, token)
-			continue
-		case string:
-			if isName {
-				nextPartly = strings.EqualFold(token, partlyShown)
-				break
-			}
-			if partly {
-				out = appendJSON(out, inPart(token))
-				continue
-			}
-		}
-		out = appendJSON(out, token)
-	}
-}
-
-// separator is what stands before the next token in a container.
-func separator(c container) string {
-	switch {
-	case c.tokens == 0:
-		return ""
-	case c.object && c.tokens%2 == 1:
-		return ":"
-	}
-	return ","
+	return token
 }
 
 func appendJSON(out []byte, value any) []byte {

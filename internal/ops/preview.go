@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 
 	"orgops/internal/cli"
@@ -25,30 +24,21 @@ const maxCandidates = 100
 // previewWithin bounds the time of a preview, which reads every watched domain.
 const previewWithin = 30 * time.Second
 
-func previewPath(tenant string) string {
-	return "/sweeps/preview?" + url.Values{"tenant": {tenant}}.Encode()
-}
-
-// preview shows what closing the breaker comes to: GET /sweeps/preview.
-func (s *site) preview(w http.ResponseWriter, r *http.Request) {
+// preview is what closing the breaker comes to: GET /sweeps/preview.
+func (s *site) preview(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	tenant := r.URL.Query().Get("tenant")
 	if err := tasks.CheckTenant(tenant); err != nil {
-		s.problem(w, r, http.StatusBadRequest, "runs", "This address has no valid tenant: "+err.Error())
-		return
+		return "", nil, &refusal{status: http.StatusBadRequest, text: "This address has no valid tenant: " + err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), previewWithin)
-	defer cancel()
 	rules, state, err := cli.RulesFor(ctx, s.Redis, tenant)
 	if err != nil {
-		s.unread(w, r, "runs", err)
-		return
+		return "", nil, err
 	}
 	preview, err := cli.PreviewOf(ctx, s.Redis, tenant, "", rules, state, time.Now())
 	if err != nil {
-		s.unread(w, r, "runs", err)
-		return
+		return "", nil, err
 	}
 	p := previewPage{Tenant: tenant, Breaker: state.BreakerText(tenant), Candidates: preview.Candidates, Total: len(preview.Candidates)}
 	p.Candidates = p.Candidates[:min(maxCandidates, p.Total)]
-	s.show(w, r, http.StatusOK, "preview", page{Title: "Preview of the next sweep of " + tenant, Section: "runs", Data: p})
+	return "Preview of the next sweep of " + tenant, p, nil
 }

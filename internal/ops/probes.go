@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -103,18 +104,16 @@ func answer(w http.ResponseWriter, r *http.Request, what report) {
 	if !what.well {
 		status = http.StatusServiceUnavailable
 	}
-	body, contentType := []byte(what.String()), "text/plain; charset=utf-8"
-	if wantsJSON(r) {
-		text, err := json.Marshal(what)
-		if err != nil { // strings and booleans alone
-			panic(fmt.Sprintf("ops: JSON of a report: %v", err))
-		}
-		body, contentType = append(text, '\n'), "application/json"
-	}
-	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Vary", "Accept")
+	if !wantsJSON(r) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, what.String())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	_ = json.NewEncoder(w).Encode(what)
 }
 
 func wantsJSON(r *http.Request) bool {

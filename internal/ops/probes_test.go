@@ -108,11 +108,7 @@ func TestReadyIsBounded(t *testing.T) {
 }
 
 func TestProbesOnlyShow(t *testing.T) {
-	metrics, err := ops.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := ops.Probes(ops.Config{Metrics: metrics})
+	h := ops.Probes(ops.Config{Metrics: ops.NewMetrics(prometheus.NewRegistry())})
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))

@@ -18,24 +18,18 @@ type inspector interface {
 }
 
 var (
-	queueTasks = prometheus.NewDesc("orgops_queue_tasks",
-		"Tasks in a queue, by state.", []string{"queue", "state"}, nil)
-	queueLatency = prometheus.NewDesc("orgops_queue_latency_seconds",
-		"Waiting time of the oldest pending task.", []string{"queue"}, nil)
-	queuePaused = prometheus.NewDesc("orgops_queue_paused",
-		"1 if the queue is paused.", []string{"queue"}, nil)
+	queueTasks = redisDesc("orgops_queue_tasks",
+		"Tasks in a queue, by state.", "queue", "state")
+	queueLatency = redisDesc("orgops_queue_latency_seconds",
+		"Waiting time of the oldest pending task.", "queue")
+	queuePaused = redisDesc("orgops_queue_paused",
+		"1 if the queue is paused.", "queue")
 )
 
 // queueSource is the queues, as asynq sees them.
 type queueSource struct{ inspector inspector }
 
-func (s *queueSource) describe(ch chan<- *prometheus.Desc) {
-	ch <- queueTasks
-	ch <- queueLatency
-	ch <- queuePaused
-}
-
-func (s *queueSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
+func (s queueSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
 	names, err := s.inspector.Queues()
 	if err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
@@ -45,22 +39,14 @@ func (s *queueSource) read(ctx context.Context) (all []prometheus.Metric, err er
 		if ctx.Err() != nil {
 			return all, errors.Join(append(failed, fmt.Errorf("queue %q: %w", name, ctx.Err()))...)
 		}
-		metrics, err := s.readQueue(name)
+		queue, err := s.inspector.GetQueueInfo(name)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("queue %q: %w", name, err))
 			continue
 		}
-		all = append(all, metrics...)
+		all = append(all, sizes(queue)...)
 	}
 	return all, errors.Join(failed...)
-}
-
-func (s *queueSource) readQueue(name string) ([]prometheus.Metric, error) {
-	queue, err := s.inspector.GetQueueInfo(name)
-	if err != nil {
-		return nil, err
-	}
-	return sizes(queue), nil
 }
 
 func sizes(queue *asynq.QueueInfo) []prometheus.Metric {
@@ -68,19 +54,11 @@ func sizes(queue *asynq.QueueInfo) []prometheus.Metric {
 		gauge(queueLatency, queue.Latency.Seconds(), queue.Queue),
 		gauge(queuePaused, oneIf(queue.Paused), queue.Queue),
 	}
-	for _, state := range []struct {
-		name  string
-		tasks int
-	}{
-		{"pending", queue.Pending},
-		{"active", queue.Active},
-		{"scheduled", queue.Scheduled},
-		{"retry", queue.Retry},
-		{"archived", queue.Archived},
-		{"completed", queue.Completed},
-		{"aggregating", queue.Aggregating},
+	for state, tasks := range map[string]int{
+		"pending": queue.Pending, "active": queue.Active, "scheduled": queue.Scheduled, "retry": queue.Retry,
+		"archived": queue.Archived, "completed": queue.Completed, "aggregating": queue.Aggregating,
 	} {
-		metrics = append(metrics, gauge(queueTasks, float64(state.tasks), queue.Queue, state.name))
+		metrics = append(metrics, gauge(queueTasks, float64(tasks), queue.Queue, state))
 	}
 	return metrics
 }

@@ -4,25 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// checkTime bounds all checks of one look, so that its answer comes within
-	// readyTimeout.
+	// checkTime bounds each check, so that the answer comes within readyTimeout.
 	checkTime = readyTimeout - 500*time.Millisecond
-	// readyFor is for how long a look stands: orchestrators, load balancers and people ask at
-	// the same time.
+	// readyFor is for how long a finding stands: orchestrators, load balancers and people
+	// ask at the same time.
 	readyFor = 2 * time.Second
 )
 
-// Probe is how one thing is looked at that the worker needs.
+// Probe checks one thing that the worker needs.
 type Probe struct {
 	// Name is a Check's.
 	Name string
-	// Look finds out. What it says after the end of ctx is not heard.
+	// Look checks it. A finding after the end of ctx is ignored.
 	Look func(ctx context.Context) Finding
 }
 
@@ -35,116 +33,52 @@ type Finding struct {
 	Note string
 }
 
-// Readiness looks at everything that the worker needs, all of it side by side.
-// Whoever asks within two seconds of another hears the same. It may be used by any
-// number of goroutines.
+// Readiness checks everything that the worker needs, side by side. All who ask within two
+// seconds get the same findings. It may be used by any number of goroutines.
 type Readiness struct {
-	probes []*lookout
-
-	mu     sync.Mutex
-	checks []Check
-	at     time.Time     // checks are of then
-	flight chan struct{} // closed when the look under way is over; nil: none is
+	names []string
+	polls []*poll[Finding]
 }
 
-// lookout is a probe, and since when its look is under way.
-type lookout struct {
-	Probe
-	mu    sync.Mutex
-	since time.Time // zero: none is
-}
-
-// NewReadiness looks by these probes, and tells of them in this order.
+// NewReadiness returns a Readiness of these probes, in this order.
 func NewReadiness(probes ...Probe) *Readiness {
 	r := new(Readiness)
 	for _, p := range probes {
-		r.probes = append(r.probes, &lookout{Probe: p})
+		r.names = append(r.names, p.Name)
+		r.polls = append(r.polls, &poll[Finding]{
+			ask: p.ask, within: checkTime, patience: checkTime,
+			fresh: func(Finding, time.Duration) time.Duration { return readyFor },
+		})
 	}
 	return r
 }
 
-// Checks tells how things are: a check that has not answered within two and a half
-// seconds is told as that, and is not begun anew before it has. The end of ctx
-// gives what was known before.
+// Checks returns the findings. A check that has not answered within two and a half seconds
+// is reported as that, and is not begun anew before it has answered.
 func (r *Readiness) Checks(ctx context.Context) []Check {
-	r.mu.Lock()
-	if !r.at.IsZero() && time.Since(r.at) < readyFor {
-		defer r.mu.Unlock()
-		return slices.Clone(r.checks)
-	}
-	if r.flight == nil {
-		r.flight = make(chan struct{})
-		// Others wait for it too, so it does not end with whoever came first.
-		go r.look(context.WithoutCancel(ctx), r.flight)
-	}
-	flight := r.flight
-	r.mu.Unlock()
-	select {
-	case <-flight:
-	case <-ctx.Done():
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.checks == nil {
-		return []Check{{Name: "readiness", Err: fmt.Errorf("no check has finished yet: %w", context.Cause(ctx))}}
-	}
-	return slices.Clone(r.checks)
-}
-
-func (r *Readiness) look(ctx context.Context, flight chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
-	defer cancel()
-	checks := make([]Check, len(r.probes))
+	checks := make([]Check, len(r.polls))
 	var all sync.WaitGroup
-	for i, p := range r.probes {
-		all.Go(func() { checks[i] = p.check(ctx) })
+	for i, p := range r.polls {
+		all.Go(func() {
+			found, since := p.get(ctx)
+			if !since.IsZero() {
+				found = unanswered(time.Since(since))
+			}
+			checks[i] = Check{Name: r.names[i], Err: found.Err, Note: found.Note}
+		})
 	}
 	all.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.checks, r.at, r.flight = checks, time.Now(), nil
-	close(flight)
+	return checks
 }
 
-// check looks, or waits no longer than ctx. A look that goes on after that is left to
-// itself, and no other begun.
-func (l *lookout) check(ctx context.Context) Check {
-	if since := l.begin(); !since.IsZero() {
-		return l.unanswered(since)
+func (p Probe) ask(ctx context.Context) Finding {
+	found := p.Look(ctx)
+	if ctx.Err() != nil && errors.Is(found.Err, context.DeadlineExceeded) {
+		return unanswered(checkTime)
 	}
-	began, found := time.Now(), make(chan Finding, 1)
-	go func() {
-		defer l.end()
-		found <- l.Look(ctx)
-	}()
-	select {
-	case f := <-found:
-		if f.Err != nil && ctx.Err() != nil && errors.Is(f.Err, context.DeadlineExceeded) {
-			return l.unanswered(began)
-		}
-		return Check{Name: l.Name, Err: f.Err, Note: f.Note}
-	case <-ctx.Done():
-		return l.unanswered(began)
-	}
+	return found
 }
 
-// begin says since when a look is under way; zero: none was, and one is now.
-func (l *lookout) begin() (since time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	since = l.since
-	if since.IsZero() {
-		l.since = time.Now()
-	}
-	return since
-}
-
-func (l *lookout) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.since = time.Time{}
-}
-
-func (l *lookout) unanswered(since time.Time) Check {
-	return Check{Name: l.Name, Err: fmt.Errorf("this check has not answered for %s", time.Since(since).Round(100*time.Millisecond))}
+func unanswered(took time.Duration) Finding {
+	return Finding{Err: fmt.Errorf("this check has not answered for %s", took.Round(100*time.Millisecond))}
 }

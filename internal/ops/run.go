@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/intake"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -35,8 +32,6 @@ const (
 type runPage struct {
 	runView
 
-	Walk     string
-	Parent   string
 	Children []cli.Child
 	Waiting  *waitingView
 	Offers   offers
@@ -44,92 +39,68 @@ type runPage struct {
 	Open     openView
 }
 
+// Lookup is where the domain of a row is looked up; empty: it has none.
+func (p runPage) Lookup(row cli.RowName) string { return domainPath(p.Run, row) }
+
 // waitingView is what the open rows wait for.
-type waitingView struct {
-	Reasons  []reasonView
-	Further  string // how many rows have other reasons; empty: none
-	Unnoted  string // how many have none: no worker has come to them
-	Sampled  bool   // the numbers are judged by some of the rows
-	Read     int64
-	Noted    int64
-	NextLook time.Time
-}
+type waitingView struct{ cli.Waiting }
 
-type reasonView struct {
-	Rows, Reason string
-	Next         time.Time
-}
+// Sampled reports whether the numbers are estimated from some of the rows.
+func (w waitingView) Sampled() bool { return w.Looked < w.Noted }
 
-// rowView is a row of either list.
-type rowView struct {
-	cli.RowName
-
-	Item          int64
-	Outcome, Tone string // of a settled row
-	Why           string
-	Next          time.Time // when an open one is looked at next; zero: not known
-	Lookup        string    // path; empty: there is none
+// About is a number of rows with a reason, in words.
+func (w waitingView) About(rows int64) string {
+	if w.Sampled() {
+		return "about " + grouped(int64(float64(rows)/float64(w.Looked)*float64(w.Noted)))
+	}
+	return grouped(rows)
 }
 
 // failedView are the failed rows.
 type failedView struct {
-	Rows     []rowView
+	Rows     []cli.UnwellRow
 	Total    int64
 	Outcome  string // asked for; empty: any
 	Text     string
-	Outcomes []outcomeCount // that can be asked for
-	CSV      bool           // they can be had as CSV
-	More     string         // path of the page after this one; empty: it is the last
-	First    string         // path of the first page; empty: this is it
-	Cut      int64          // so many rows were looked through, and the page is not full; 0: it is whole
-	Left     bool           // out, since what is shown there does not change
+	Outcomes map[string]int64 // rows of each that can be asked for
+	More     string           // path of the page after this one; empty: it is the last
+	First    string           // path of the first page; empty: this is it
+	Cut      int64            // so many rows were looked through, and the page is not full; 0: it is whole
+	Left     bool             // out, since what is shown there does not change
 }
 
 // openView are the rows that are not settled.
 type openView struct {
-	Rows  []rowView
+	Rows  []cli.OpenRow
 	Total int64 // 0: not known
 	More  string
 	First string
 }
 
-// found is the run that the request is about; where ok is false it was answered.
-func (s *site) found(ctx context.Context, w http.ResponseWriter, r *http.Request) (run runs.Run, ok bool) {
-	id := r.PathValue("id")
-	err := error(runs.ErrNotFound)
+// found returns the run of that id. The error is a *refusal if there is none.
+func (s *site) found(ctx context.Context, id string) (run runs.Run, err error) {
+	err = runs.ErrNotFound
 	if tasks.CheckRunID(id) == nil {
 		run, err = s.Ledger.Get(ctx, id)
 	}
-	switch {
-	case errors.Is(err, runs.ErrNotFound):
-		s.problem(w, r, http.StatusNotFound, "runs", "There is no run "+cli.Shown(id)+". It never existed, or it was deleted after its retention (30 days after its end by default).")
-		return run, false
-	case err != nil:
-		s.unread(w, r, "runs", err)
-		return run, false
+	if errors.Is(err, runs.ErrNotFound) {
+		err = &refusal{status: http.StatusNotFound, text: "There is no run " + cli.Shown(id) + ". It never existed, or it was deleted after its retention (30 days after its end by default)."}
 	}
-	return run, true
+	return run, err
 }
 
-// run shows the page of one run: GET /runs/{id}.
-func (s *site) run(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
-	defer cancel()
-	run, ok := s.found(ctx, w, r)
-	if !ok {
-		return
+// run is the page of one run: GET /runs/{id}.
+func (s *site) run(ctx context.Context, r *http.Request) (title string, data any, err error) {
+	run, err := s.found(ctx, r.PathValue("id"))
+	if err != nil {
+		return "", nil, err
 	}
 	query, ok := rowsQueryOf(r)
 	if !ok {
-		s.problem(w, r, http.StatusBadRequest, "runs", "Invalid address: from and open must be row numbers.")
-		return
+		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: from and open must be row numbers."}
 	}
 	p, err := s.runPage(ctx, run, query)
-	if err != nil {
-		s.unread(w, r, "runs", err)
-		return
-	}
-	s.show(w, r, http.StatusOK, "run", page{Title: "Run " + run.ID, Section: "runs", Data: p})
+	return "Run " + run.ID, p, err
 }
 
 // rowsQuery says which rows of the run are wanted.
@@ -155,27 +126,13 @@ func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 
 // path is where the same rows are shown, from these on.
 func (q rowsQuery) path(run string, from, open int64) string {
-	query := url.Values{}
-	for name, value := range map[string]string{"outcome": q.outcome, "q": q.text} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	for name, row := range map[string]int64{"from": from, "open": open} {
-		if row > 0 {
-			query.Set(name, strconv.FormatInt(row, 10))
-		}
-	}
-	if len(query) == 0 {
-		return runPath(run)
-	}
-	return runPath(run) + "?" + query.Encode()
+	return link(runPath(run), map[string]string{"outcome": q.outcome, "q": q.text, "from": rowParameter(from), "open": rowParameter(open)})
 }
 
 func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPage, err error) {
 	now := time.Now()
 	p.runView = viewOf(run, s.oracle.See(ctx, now, []runs.Run{run})[0], now)
-	p.Walk, p.Parent, p.Offers = cli.WalkState(run), run.Parent, offersOf(run)
+	p.Offers = offersOf(run)
 	if p.Children, err = cli.Children(ctx, s.Ledger, run); err != nil {
 		return p, err
 	}
@@ -184,8 +141,12 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 			p.Offers.Complete = child.ID
 		}
 	}
-	if p.Waiting, err = s.waiting(ctx, run); err != nil {
+	w, err := cli.WaitingOf(ctx, s.Ledger, run, waitingLooked)
+	if err != nil {
 		return p, err
+	}
+	if w.Looked > 0 || w.Unnoted > 0 {
+		p.Waiting = &waitingView{w}
 	}
 	if p.Failed, err = s.failedRows(ctx, run, q); err != nil {
 		return p, err
@@ -194,37 +155,11 @@ func (s *site) runPage(ctx context.Context, run runs.Run, q rowsQuery) (p runPag
 	return p, err
 }
 
-func (s *site) waiting(ctx context.Context, run runs.Run) (*waitingView, error) {
-	w, err := cli.WaitingOf(ctx, s.Ledger, run, waitingLooked)
-	if err != nil || (w.Looked == 0 && w.Unnoted == 0) {
-		return nil, err
-	}
-	v := &waitingView{Sampled: w.Looked < w.Noted, Read: w.Looked, Noted: w.Noted, NextLook: w.Next}
-	rows := func(n int64) string {
-		if v.Sampled {
-			return "about " + grouped(int64(float64(n)/float64(w.Looked)*float64(w.Noted)))
-		}
-		return grouped(n)
-	}
-	for _, one := range w.Reasons {
-		v.Reasons = append(v.Reasons, reasonView{rows(one.Rows), one.Reason, one.Next})
-	}
-	if w.Further > 0 {
-		v.Further = rows(w.Further)
-	}
-	if w.Unnoted > 0 {
-		v.Unnoted = grouped(w.Unnoted)
-	}
-	return v, nil
-}
-
 func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v failedView, err error) {
-	v = failedView{Total: cli.Unwell(run), Outcome: q.outcome, Text: q.text, CSV: run.Format == intake.FormatCSV}
-	v.Outcomes = slices.DeleteFunc(outcomesOf(run), func(c outcomeCount) bool { return tasks.Outcome(c.Outcome).Well() })
-	if v.Total == 0 {
-		return v, nil
-	}
-	if v.Left = q.live && (q.text != "" || q.from > 0); v.Left {
+	v = failedView{Total: cli.Unwell(run), Outcome: q.outcome, Text: q.text}
+	v.Outcomes = countsOf(run, func(outcome string) bool { return !tasks.Outcome(outcome).Well() })
+	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
+	if v.Total == 0 || v.Left {
 		return v, nil
 	}
 	wanted := cli.UnwellWanted{From: q.from, Outcome: q.outcome, Text: q.text, Most: rowsAPage, Look: rowsLooked}
@@ -241,9 +176,7 @@ func (s *site) failedRows(ctx context.Context, run runs.Run, q rowsQuery) (v fai
 	if v.Left = q.live && next > 0 && len(rows) < rowsAPage; v.Left {
 		return v, nil
 	}
-	for _, row := range rows {
-		v.Rows = append(v.Rows, rowView{RowName: row.RowName, Item: row.Item, Outcome: row.Outcome, Tone: toneOf(row.Outcome), Why: row.Detail, Lookup: domainPath(run, row.RowName)})
-	}
+	v.Rows = rows
 	if next > 0 {
 		v.More = q.path(run.ID, next, q.open)
 		if len(rows) < rowsAPage {
@@ -271,7 +204,7 @@ func (s *site) open(ctx context.Context, run runs.Run, q rowsQuery) (v openView,
 			v.More = q.path(run.ID, q.from, row.Item)
 			break
 		}
-		v.Rows = append(v.Rows, rowView{RowName: row.RowName, Item: row.Item, Why: cli.OpenReason(row), Next: row.Next, Lookup: domainPath(run, row.RowName)})
+		v.Rows = append(v.Rows, row)
 	}
 	if q.open > 0 {
 		v.First = q.path(run.ID, q.from, 0)

@@ -3,8 +3,8 @@ package ops
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +19,6 @@ const (
 	// runsAPage is how many runs a page has, runsLooked how many are read for it.
 	runsAPage  = 50
 	runsLooked = 5000
-	// pageWithin is how long a page may take.
-	pageWithin = 10 * time.Second
 )
 
 // runsPage is the page of all runs.
@@ -68,45 +66,24 @@ func (f runsFilter) is(r runs.Run) bool {
 }
 
 func (f runsFilter) path(after string) string {
-	query := url.Values{}
-	for name, value := range map[string]string{"tenant": f.Tenant, "kind": f.Kind, "state": f.State, "after": after} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if len(query) == 0 {
-		return "/runs"
-	}
-	return "/runs?" + query.Encode()
+	return link("/runs", map[string]string{"tenant": f.Tenant, "kind": f.Kind, "state": f.State, "after": after})
 }
 
-// runs shows the page of all runs: GET /runs.
-func (s *site) runs(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
-	defer cancel()
+// runs is the page of all runs: GET /runs.
+func (s *site) runs(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	query := r.URL.Query()
 	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
 	after, ok := placeOf(query.Get("after"))
 	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
-		s.problem(w, r, http.StatusBadRequest, "runs", "Invalid address: the parameter after or state is malformed.")
-		return
+		return "", nil, &refusal{status: http.StatusBadRequest, text: "Invalid address: the parameter after or state is malformed."}
 	}
-	p, err := s.runsPage(ctx, filter, after)
-	if err != nil {
-		s.unread(w, r, "runs", err)
-		return
-	}
-	s.show(w, r, http.StatusOK, "runs", page{Title: "Runs", Section: "runs", Data: p})
-}
-
-func (s *site) runsPage(ctx context.Context, filter runsFilter, after runs.Place) (p runsPage, err error) {
-	p = runsPage{Filter: filter, Kinds: runKinds, States: runStates, Searched: runsLooked}
+	p := runsPage{Filter: filter, Kinds: runKinds, States: runStates, Searched: runsLooked}
 	all, next, err := s.Ledger.Page(ctx, runs.Wanted{Is: filter.is, After: after, Most: runsAPage, Look: runsLooked})
 	if err != nil {
-		return p, err
+		return "", nil, err
 	}
 	if p.Attention, p.Tenants, err = s.attention(ctx, filter.Tenant); err != nil {
-		return p, err
+		return "", nil, err
 	}
 	now := time.Now()
 	for i, ahead := range s.oracle.See(ctx, now, all) {
@@ -118,7 +95,7 @@ func (s *site) runsPage(ctx context.Context, filter runsFilter, after runs.Place
 	if after != (runs.Place{}) {
 		p.Newest = filter.path("")
 	}
-	return p, nil
+	return "Runs", p, nil
 }
 
 // placeText writes a place of the list as a parameter; placeOf reads it.
@@ -141,30 +118,19 @@ type runView struct {
 	News           string // the state without its numbers, that change all the time
 	Value, Max     int64  // of the bar
 	Rows           string // "12 of 40 rows settled"
-	Outcomes       []outcomeCount
 	Figures, Waits string
 	Trouble        []string // that takes somebody to go on
-}
-
-// outcomeCount is how many rows have an outcome.
-type outcomeCount struct {
-	Outcome, Tone string
-	Rows          int64
 }
 
 func viewOf(r runs.Run, ahead cli.Outlook, now time.Time) runView {
 	v := runView{
 		Run: r, State: cli.State(r), Value: min(r.Settled, r.Rows()), Max: max(r.Rows(), 1), Rows: settledOf(r),
-		Outcomes: outcomesOf(r), Figures: ahead.Figures(), Waits: ahead.Waits(),
+		Figures: ahead.Figures(), Waits: ahead.Waits(),
 	}
-	if lost := cli.Lost(r); lost != "" {
-		v.Trouble = append(v.Trouble, "lost: "+lost)
-	}
-	if walk := cli.WalkTrouble(r); walk != "" {
-		v.Trouble = append(v.Trouble, "scan: "+walk)
-	}
-	if silent := cli.Silent(r, now); silent != "" {
-		v.Trouble = append(v.Trouble, "producer: "+silent)
+	for _, trouble := range []struct{ of, text string }{{"lost", cli.Lost(r)}, {"scan", cli.WalkTrouble(r)}, {"producer", cli.Silent(r, now)}} {
+		if trouble.text != "" {
+			v.Trouble = append(v.Trouble, trouble.of+": "+trouble.text)
+		}
 	}
 	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Walking() && r.Sealed))
 	v.News, _, _ = strings.Cut(v.State, "; ")
@@ -194,12 +160,11 @@ func settledOf(r runs.Run) string {
 	return grouped(r.Settled) + " rows settled, " + grouped(r.Rows()) + " submitted so far"
 }
 
-func outcomesOf(r runs.Run) (all []outcomeCount) {
-	for outcome, rows := range r.Counts {
-		all = append(all, outcomeCount{outcome, toneOf(outcome), rows})
-	}
-	slices.SortFunc(all, func(a, b outcomeCount) int { return strings.Compare(a.Outcome, b.Outcome) })
-	return all
+// countsOf returns how many rows of the run have each of some outcomes.
+func countsOf(r runs.Run, wanted func(outcome string) bool) map[string]int64 {
+	counts := maps.Clone(r.Counts)
+	maps.DeleteFunc(counts, func(outcome string, _ int64) bool { return !wanted(outcome) })
+	return counts
 }
 
 // toneOf is a class of ops.css for an outcome.

@@ -2,12 +2,15 @@ package ops
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -32,13 +35,14 @@ const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // keeps up to date (static/ops.js).
 type site struct {
 	Config
-	pages   map[string]*template.Template // by name: the layout with that page in it
-	oracle  *cli.Oracle
-	notices notices
-	acting  acting
-	checks  *checks             // of domains, by hand
-	reads   *rate.Limiter       // of the API
-	lookUps *semaphore.Weighted // of stored rows
+	pages    map[string]*template.Template // by name: the layout with that page in it
+	oracle   *cli.Oracle
+	notices  notices
+	acting   sync.Map            // the runs and tenants to which something is being done from these pages
+	checking sync.Mutex          // is held while a domain is checked by hand
+	checks   *rate.Limiter       // of domains, by hand
+	reads    *rate.Limiter       // of the API
+	lookUps  *semaphore.Weighted // of stored rows
 }
 
 // page is what the layout shows around a page.
@@ -53,9 +57,16 @@ type page struct {
 }
 
 func newSite(cfg Config) *site {
-	s := &site{Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), checks: newChecks(), reads: newReads(), lookUps: semaphore.NewWeighted(mostLookUps)}
+	s := &site{
+		Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), lookUps: semaphore.NewWeighted(mostLookUps),
+		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
+	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "runPath": runPath, "previewPath": previewPath, "printable": printable, "capital": capital,
+		"shown": cli.Shown, "stamp": stamp, "grouped": grouped, "printable": printable, "capital": capital, "tone": toneOf,
+		"runPath": runPath, "previewPath": previewPath, "domainURL": domainURL, "walkState": cli.WalkState, "openReason": cli.OpenReason,
+		"verdict": verdictOf, "verdictTone": verdictTone, "notHeard": cli.NotHeard, "whoSaid": cli.WhoSaid, "whatIsThere": cli.WhatIsThere,
+		"took": took, "toDo": toDo, "utc": utc, "percent": percent, "join": strings.Join, "waiting": waiting,
+		"skipped": cli.Skipped, "sweepText": cli.SweepText, "rulesText": rulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "preview"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
@@ -67,18 +78,18 @@ func newSite(cfg Config) *site {
 func (s *site) routes(mux *http.ServeMux) {
 	mux.Handle("GET /static/{file}", http.FileServerFS(static)) // and not the list of them
 	mux.HandleFunc("GET /domains", s.domains)
-	mux.HandleFunc("POST /domains/check", s.checkDomain)
-	mux.HandleFunc("GET /tenants", s.tenants)
+	mux.HandleFunc("POST /domains/check", s.withForm(s.checkDomain))
+	mux.HandleFunc("GET /tenants", s.page("tenants", "tenants", pageWithin, s.tenants))
 	mux.HandleFunc("POST /tenants/stop", s.acts(s.stopTenant))
 	mux.HandleFunc("POST /tenants/start", s.acts(s.startTenant))
 	mux.Handle("GET /{$}", http.RedirectHandler("/runs", http.StatusFound))
-	mux.HandleFunc("GET /runs", s.runs)
-	mux.HandleFunc("GET /runs/{id}", s.run)
+	mux.HandleFunc("GET /runs", s.page("runs", "runs", pageWithin, s.runs))
+	mux.HandleFunc("GET /runs/{id}", s.page("run", "runs", pageWithin, s.run))
 	mux.HandleFunc("GET /runs/{id}/failed", s.failed)
 	for action, do := range runActions {
 		mux.HandleFunc("POST /runs/{id}/"+action, s.acts(s.toRun(action, do)))
 	}
-	mux.HandleFunc("GET /sweeps/preview", s.preview)
+	mux.HandleFunc("GET /sweeps/preview", s.page("preview", "runs", previewWithin, s.preview))
 	mux.HandleFunc("POST /sweeps", s.acts(s.sweepNow))
 	mux.HandleFunc("POST /sweeps/confirm", s.acts(s.confirmSweep))
 }
@@ -102,13 +113,36 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	_, _ = out.WriteTo(w) // who has gone is not told
 }
 
+// pageWithin is how long a page may take.
+const pageWithin = 10 * time.Second
+
+// page returns a handler of the page of that name, whose title and data build returns within
+// that time. An error that is no *refusal is Redis'.
+func (s *site) page(name, section string, within time.Duration, build func(ctx context.Context, r *http.Request) (title string, data any, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), within)
+		defer cancel()
+		title, data, err := build(ctx, r)
+		if err != nil {
+			s.fail(w, r, section, err)
+			return
+		}
+		s.show(w, r, http.StatusOK, name, page{Title: title, Section: section, Data: data})
+	}
+}
+
 // problem says in the frame of a page what went wrong, and what to do.
 func (s *site) problem(w http.ResponseWriter, r *http.Request, status int, section, what string) {
 	s.show(w, r, status, "problem", page{Title: http.StatusText(status), Section: section, Data: what})
 }
 
-// unread says that what the page is made of could not be read.
-func (s *site) unread(w http.ResponseWriter, r *http.Request, section string, err error) {
+// fail says in the frame of a page why it is not shown: the error is a *refusal, or Redis
+// could not be read.
+func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err error) {
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		s.problem(w, r, refused.status, section, refused.text)
+		return
+	}
 	if r.Context().Err() == nil {
 		s.logger().ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 	}
@@ -116,20 +150,22 @@ func (s *site) unread(w http.ResponseWriter, r *http.Request, section string, er
 		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
 }
 
-// mostForm bounds the body of an action, in bytes.
-const mostForm = 64 << 10
-
 // acts lets a handler of an action run where the settings allow actions, its form read.
 func (s *site) acts(next http.HandlerFunc) http.HandlerFunc {
+	if s.Write {
+		return s.withForm(next)
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.Write {
-			s.problem(w, r, http.StatusForbidden, "", "These pages are read-only. Start the worker with --ops-write to allow actions.")
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+		s.problem(w, r, http.StatusForbidden, "", "These pages are read-only. Start the worker with --ops-write to allow actions.")
+	}
+}
+
+// withForm reads the form before a handler.
+func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		err := r.ParseForm()
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", mostForm))
+			s.problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody))
 			return
 		}
 		if err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
 	"orgops/internal/pace"
@@ -21,61 +23,57 @@ import (
 	"orgops/tasks"
 )
 
-const (
-	// tenantsWait is how long the page waits for Redis.
-	tenantsWait = 10 * time.Second
-	// liveTenants is up to how many tenants the page keeps itself up to date: each costs
-	// some questions to Redis.
-	liveTenants = 20
-)
+// liveTenants is up to how many tenants the page keeps itself up to date: each costs some
+// questions to Redis.
+const liveTenants = 20
 
 type tenantsPage struct {
 	Live    bool
 	Tenants []tenantView
 }
 
-// tenantView is what is shown of a tenant.
+// tenantView is what is shown of a tenant. What only a worker of the tenant knows is empty
+// on the pages of others.
 type tenantView struct {
-	Name     string
-	Served   bool
-	Stopped  bool        // by an operator
-	Problem  string      // why a part of it could not be read
-	Warnings []attention // what is wrong, the worst first
-	Pace     []cli.Fact
-	Used     float64 // of the limit, a share; below 0: not known
-	UsedText string
-	Token    []cli.Fact
-	DNS      []cli.Fact
-	Sweeps   []cli.Fact
-	Webhooks []cli.Fact
-	Errors   []APIError
+	Tenant // its settings as announced
+	tenantState
+
+	Served     bool // by this worker
+	Announced  bool // a worker of it was seen
+	Problem    string
+	Warnings   []attention // what is wrong, the worst first
+	Used       float64     // of the limit, a share; below 0: not known
+	UsedText   string
+	Schedule   string // of sweeps; empty: not known
+	Token      *apiclient.TokenHealth
+	Reach      *reachState // of name servers; nil: not known
+	Resolvers  []dnscheck.ResolverState
+	Voting     int              // of the resolvers
+	Deliveries *asynq.QueueInfo // nil: nothing was ever to be delivered
+	Errors     []APIError
 }
 
 func (v *tenantView) warn(tone, what, then string) {
 	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
 }
 
-// tenants shows how each tenant stands: those of this worker, then others of whom
+// tenants is how each tenant stands: those of this worker, then others of whom
 // something stands in this Redis.
-func (s *site) tenants(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), tenantsWait)
-	defer cancel()
+func (s *site) tenants(ctx context.Context, _ *http.Request) (title string, data any, err error) {
 	queues, err := asynq.NewInspectorFromRedisClient(s.Redis).Queues()
 	if err != nil {
-		s.unread(w, r, "tenants", err)
-		return
+		return "", nil, err
 	}
 	open, err := s.Ledger.OpenByTenant(ctx)
 	if err != nil {
-		s.unread(w, r, "tenants", err)
-		return
+		return "", nil, err
 	}
 	names := s.tenantNames(queues, open)
 	p := tenantsPage{Live: len(names) <= liveTenants}
 	for _, name := range names {
 		p.Tenants = append(p.Tenants, s.viewOfTenant(ctx, name, queues))
 	}
-	s.show(w, r, http.StatusOK, "tenants", page{Title: "Tenants", Section: "tenants", Data: p})
+	return "Tenants", p, nil
 }
 
 // tenantNames are this worker's tenants, then those that have queues or open runs.
@@ -95,194 +93,114 @@ func (s *site) tenantNames(queues []string, open map[string]runs.Open) []string 
 }
 
 func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) tenantView {
-	v := tenantView{Name: name, Used: -1}
 	t, served := s.tenant(name)
-	v.Served = served
-	attention, err := s.attentionOf(ctx, name)
-	v.Warnings = attention
-	problems := []error{err}
-	settings, announced, err := pace.Announced(ctx, s.Redis, name)
-	problems = append(problems, err)
-	if served {
-		settings, announced = t.Settings, true
+	state, warnings, stateErr := s.attentionOf(ctx, name)
+	v := tenantView{Tenant: t, tenantState: state, Served: served, Announced: true, Used: -1, Warnings: warnings}
+	v.Name = name
+	var settingsErr error
+	if !served {
+		v.Settings, v.Announced, settingsErr = pace.Announced(ctx, s.Redis, name)
 	}
-	if !announced && err == nil {
+	if !v.Announced && settingsErr == nil {
 		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
 	}
-	limiter := t.Limiter
-	if limiter == nil {
-		limiter = pace.New(pace.Config{Redis: s.Redis, Tenant: name})
+	if v.Announced {
+		settingsErr = v.tellSettings()
 	}
-	problems = append(problems,
-		s.tellPace(ctx, &v, limiter, settings, announced),
-		s.tellSweeps(ctx, &v, settings, announced),
-		s.tellWebhooks(&v, t, queues))
+	deliveriesErr := s.tellDeliveries(&v, queues)
 	if served {
-		v.tellToken(t)
-		v.tellDNS(t)
+		v.tellToken()
+		v.tellDNS()
 		v.Errors = t.Errors.Last()
 	}
-	if err := errors.Join(problems...); err != nil {
+	if err := errors.Join(stateErr, settingsErr, deliveriesErr); err != nil {
 		v.Problem = unread(err)
 	}
 	return v
 }
 
-// tellPace says how the budget stands.
-func (s *site) tellPace(ctx context.Context, v *tenantView, limiter *pace.Limiter, settings pace.Settings, announced bool) error {
-	state, err := limiter.State(ctx)
-	if err != nil {
-		return err
-	}
-	v.Stopped = state.Stopped != nil
-	if !state.PausedUntil.IsZero() {
-		v.Pace = append(v.Pace, cli.Fact{Name: "Paused", Text: "until " + state.PausedUntil.UTC().Format(time.RFC3339)})
-	}
-	for _, b := range state.Blocks {
-		v.Pace = append(v.Pace, cli.Fact{Name: "Blocked", Text: b.Operation + ": " + printable(b.Reason) + "; next test request at " + b.NextProbe.UTC().Format(time.RFC3339)})
-	}
-	if !announced {
-		return nil
-	}
-	rate, err := pace.ParseRate(settings.Rate)
+// tellSettings says how much of the budget is used, if that is known, and when sweeps are.
+func (v *tenantView) tellSettings() error {
+	rate, err := pace.ParseRate(v.Settings.Rate)
 	if err != nil {
 		return fmt.Errorf("settings of tenant %s: %w", v.Name, err)
 	}
-	v.Pace = append(v.Pace, cli.Fact{Name: "Rate", Text: fmt.Sprintf("%s, burst %d", settings.Rate, settings.Burst)},
-		cli.Fact{Name: "Reserve", Text: fmt.Sprintf("%g %% for other clients of the API", 100*settings.Reserve)})
-	v.UsedText = "Unlimited rate: permits are not counted"
-	if !rate.IsUnlimited() {
-		left, _ := pace.Limit{Rate: rate, Burst: settings.Burst, Reserve: settings.Reserve}.Effective()
+	switch {
+	case rate.IsUnlimited():
+		v.UsedText = "Unlimited rate: permits are not counted"
+	case v.Pace != nil:
+		left, _ := pace.Limit{Rate: rate, Burst: v.Settings.Burst, Reserve: v.Settings.Reserve}.Effective()
 		perMinute := 60 * left.PerSecond()
-		v.Used = min(float64(state.UsedLastMinute)/perMinute, 1)
-		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", state.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
+		v.Used = min(float64(v.Pace.UsedLastMinute)/perMinute, 1)
+		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.Pace.UsedLastMinute, int(math.Round(perMinute)), 100*v.Used)
 	}
-	if !settings.UpdatedAt.IsZero() {
-		v.Pace = append(v.Pace, cli.Fact{Name: "Settings from", Text: "a worker at " + settings.UpdatedAt.UTC().Format(time.RFC3339)})
+	var cron watch.Cron
+	if sweep := v.Settings.Sweep; sweep != "" && sweep != "off" {
+		if cron, err = watch.ParseCron(sweep); err != nil {
+			return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
+		}
 	}
+	v.Schedule = cli.ScheduleText(cron, time.Now())
 	return nil
 }
 
 // tellToken says whether there is one, and never what it is.
-func (v *tenantView) tellToken(t Tenant) {
-	if t.API == nil {
+func (v *tenantView) tellToken() {
+	if v.API == nil {
 		return
 	}
-	h := t.API.TokenHealth()
-	add := func(name, text string) { v.Token = append(v.Token, cli.Fact{Name: name, Text: text}) }
-	switch {
-	case h.Err != nil:
-		v.warn("bad", "No valid API token: "+printable(h.Err.Error()), "Fix the client's credentials. Until then all work that needs the API waits.")
-		add("State", "no valid token")
-	case h.GotAt.IsZero():
-		add("State", "not fetched yet")
-	default:
-		add("State", "ok, fetched at "+h.GotAt.UTC().Format(time.RFC3339))
-	}
-	if !h.ExpiresAt.IsZero() {
-		add("Expires", h.ExpiresAt.UTC().Format(time.RFC3339)+" (renewed automatically)")
-	}
-	if h.LastErr != nil {
-		add("Last error", printable(h.LastErr.Error())+" (at "+h.FailedAt.UTC().Format(time.RFC3339)+")")
-	}
-	if h.Failures > 0 {
-		add("Failures", fmt.Sprint(h.Failures))
-	}
-	if len(h.Scopes) > 0 {
-		add("Scopes", printable(strings.Join(h.Scopes, " ")))
+	health := v.API.TokenHealth()
+	v.Token = &health
+	if health.Err != nil {
+		v.warn("bad", "No valid API token: "+printable(health.Err.Error()), "Fix the client's credentials. Until then all work that needs the API waits.")
 	}
 }
 
-// tellDNS says who is asked, and whose word counts.
-func (v *tenantView) tellDNS(t Tenant) {
-	if t.DNS == nil {
+// tellDNS says who is queried, and who has a vote.
+func (v *tenantView) tellDNS() {
+	if v.DNS == nil {
 		return
 	}
-	add := func(name, text string) { v.DNS = append(v.DNS, cli.Fact{Name: name, Text: text}) }
-	add("Mode", t.DNSMode)
-	switch reach := t.Reach.now(); {
-	case reach.At.IsZero():
-	case reach.Reached:
-		add("Name servers", "reachable")
-	default:
-		add("Name servers", "unreachable: "+printable(reach.Why))
+	v.Reach, v.Resolvers = v.Tenant.Reach.now(), v.DNS.Resolvers()
+	if v.Reach != nil && !v.Reach.Reached {
 		v.warn("wait", "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over TLS or HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use tls:// resolvers, or set --dns-mode resolvers.")
 	}
-	voting := 0
-	for _, r := range t.DNS.Resolvers() {
-		text := "has a vote"
-		switch {
-		case !r.Voting():
-			text = "no vote: it forges answers (" + printable(r.Lies) + ")"
-			v.warn("bad", "Resolver "+r.Name+" lost its vote because it forges answers.", "Use another resolver, or make this one return NXDOMAIN unchanged. It then regains its vote by itself.")
-		case r.Silent != "":
-			text += ", but is silent: " + printable(r.Silent)
-		}
+	for _, r := range v.Resolvers {
 		if r.Voting() {
-			voting++
+			v.Voting++
+		} else {
+			v.warn("bad", "Resolver "+r.Name+" lost its vote because it forges answers.", "Use another resolver, or make this one return NXDOMAIN unchanged. It then regains its vote by itself.")
 		}
 		if r.InTheClear {
-			text += "; unencrypted"
 			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.", "Use tls:// or https:// for it in --resolvers.")
 		}
-		if !r.HeardAt.IsZero() {
-			text += "; last answer at " + r.HeardAt.UTC().Format(time.RFC3339)
-		}
-		add("Resolver "+r.Name, "Operator "+r.Operator+", perspective "+r.Perspective+"; "+text)
 	}
-	add("Quorum", fmt.Sprintf("%d of %d must agree; %d have a vote", t.Quorum, len(t.DNS.Resolvers()), voting))
 }
 
-// tellSweeps says when sweeps are, and what they have come to.
-func (s *site) tellSweeps(ctx context.Context, v *tenantView, settings pace.Settings, announced bool) error {
-	ticks, err := watch.New(s.Redis, v.Name).Ticks(ctx)
-	if err != nil {
-		return err
+// tellDeliveries says how many deliveries of events wait, and how many were given up.
+func (s *site) tellDeliveries(v *tenantView, queues []string) (err error) {
+	queue := deliveries.Queue(v.Name)
+	if !slices.Contains(queues, queue) {
+		return nil
 	}
-	state, err := cli.SweepStateOf(ctx, s.Redis, v.Name)
-	if err != nil {
-		return err
-	}
-	add := func(name, text string) {
-		if text != "" {
-			v.Sweeps = append(v.Sweeps, cli.Fact{Name: name, Text: text})
-		}
-	}
-	if announced {
-		var cron watch.Cron
-		if settings.Sweep != "" && settings.Sweep != "off" {
-			if cron, err = watch.ParseCron(settings.Sweep); err != nil {
-				return fmt.Errorf("settings of tenant %s: sweep: %w", v.Name, err)
-			}
-		}
-		add("Schedule", cli.ScheduleText(cron, time.Now()))
-	}
-	add("Skipped", cli.Skipped(ticks.Skipped))
-	if state.Summary != nil {
-		add("Last sweep", cli.SweepText(*state.Summary))
-	}
-	add("Breaker", state.BreakerText(v.Name))
-	if announced {
-		add("Rules", cli.RulesText(cli.RulesOf(settings)))
-	}
-	return nil
-}
-
-// tellWebhooks says who is told of events, and which deliveries were given up.
-func (s *site) tellWebhooks(v *tenantView, t Tenant, queues []string) error {
-	for _, r := range t.Webhooks {
-		v.Webhooks = append(v.Webhooks, cli.Fact{Name: r.Name, Text: r.Origin})
-	}
-	if !slices.Contains(queues, deliveries.Queue(v.Name)) {
-		return nil // nothing was ever in it
-	}
-	info, err := asynq.NewInspectorFromRedisClient(s.Redis).GetQueueInfo(deliveries.Queue(v.Name))
-	if err != nil {
+	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(s.Redis).GetQueueInfo(queue); err != nil {
 		return fmt.Errorf("queue of deliveries: %w", err)
 	}
-	v.Webhooks = append(v.Webhooks, cli.Fact{Name: "Waiting", Text: fmt.Sprint(info.Pending + info.Scheduled + info.Retry + info.Active)}, cli.Fact{Name: "Given up", Text: fmt.Sprint(info.Archived)})
-	if info.Archived > 0 {
-		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", info.Archived), "Fix the receiver, then run the archived tasks in the queue "+info.Queue+", which also have the errors.")
+	if given := v.Deliveries.Archived; given > 0 {
+		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", given), "Fix the receiver, then run the archived tasks in the queue "+queue+", which also have the errors.")
 	}
 	return nil
 }
+
+// waiting is how many tasks of a queue are not done.
+func waiting(queue *asynq.QueueInfo) int {
+	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
+}
+
+// utc is a moment as facts have it.
+func utc(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// percent is a share in words.
+func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
+
+func rulesText(s pace.Settings) string { return cli.RulesText(cli.RulesOf(s)) }

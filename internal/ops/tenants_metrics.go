@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/cli"
 	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
@@ -17,22 +17,22 @@ import (
 )
 
 var (
-	paceLimit = prometheus.NewDesc("orgops_pace_limit_per_second",
-		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", []string{"tenant"}, nil)
-	paceUsed = prometheus.NewDesc("orgops_pace_used_per_second",
-		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", []string{"tenant"}, nil)
-	paceStopped = prometheus.NewDesc("orgops_tenant_stopped",
-		"1 while an operator has stopped the tenant: nothing is changed there, and its rows wait.", []string{"tenant"}, nil)
-	pacePaused = prometheus.NewDesc("orgops_pace_paused_seconds",
-		"Remaining time of the pause that the API requested; 0 if there is none.", []string{"tenant"}, nil)
-	paceBlocked = prometheus.NewDesc("orgops_pace_blocked",
-		"1 while an operation is blocked for all workers. Operation *: all operations.", []string{"tenant", "operation"}, nil)
-	breakerOpen = prometheus.NewDesc("orgops_breaker_open",
-		"1 while the breaker is open and sweeps act on no domain.", []string{"tenant"}, nil)
-	sweepBegun = prometheus.NewDesc("orgops_sweep_begun_timestamp_seconds",
-		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", []string{"tenant"}, nil)
-	sweepJudged = prometheus.NewDesc("orgops_sweep_judged_timestamp_seconds",
-		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", []string{"tenant"}, nil)
+	paceLimit = redisDesc("orgops_pace_limit_per_second",
+		"Requests per second that all workers together may send: the tenant's rate minus the reserve; +Inf if unlimited.", "tenant")
+	paceUsed = redisDesc("orgops_pace_used_per_second",
+		"Permits per second given to all workers in the last minute; 0 if the rate is unlimited, since permits are not counted then.", "tenant")
+	paceStopped = redisDesc("orgops_tenant_stopped",
+		"1 while an operator has stopped the tenant: nothing is changed there, and its rows wait.", "tenant")
+	pacePaused = redisDesc("orgops_pace_paused_seconds",
+		"Remaining time of the pause that the API requested; 0 if there is none.", "tenant")
+	paceBlocked = redisDesc("orgops_pace_blocked",
+		"1 while an operation is blocked for all workers. Operation *: all operations.", "tenant", "operation")
+	breakerOpen = redisDesc("orgops_breaker_open",
+		"1 while the breaker is open and sweeps act on no domain.", "tenant")
+	sweepBegun = redisDesc("orgops_sweep_begun_timestamp_seconds",
+		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", "tenant")
+	sweepJudged = redisDesc("orgops_sweep_judged_timestamp_seconds",
+		"Last evaluation of a sweep of the whole tenant, as Unix time; absent before the first evaluation.", "tenant")
 )
 
 // tenantSource is how pace and sweeps of this worker's tenants stand, for the whole
@@ -43,27 +43,20 @@ type tenantSource struct {
 	tenants []Tenant
 }
 
-func (s *tenantSource) describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{paceLimit, paceUsed, pacePaused, paceStopped, paceBlocked, breakerOpen, sweepBegun, sweepJudged} {
-		ch <- desc
-	}
-}
-
-func (s *tenantSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
-	var failed []error
+func (s tenantSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
 	for _, t := range s.tenants {
-		for _, read := range []func(context.Context, Tenant) ([]prometheus.Metric, error){s.pace, s.sweeps} {
-			metrics, err := read(ctx, t)
-			all, failed = append(all, metrics...), append(failed, err)
-		}
+		state, stateErr := stateOf(ctx, s.rdb, t.Name)
+		budget, budgetErr := budgetMetrics(t, state.Pace)
+		sweeps, sweepsErr := s.sweepMetrics(ctx, t.Name, state)
+		all = slices.Concat(all, budget, sweeps)
+		err = errors.Join(err, stateErr, budgetErr, sweepsErr)
 	}
-	return all, errors.Join(failed...)
+	return all, err
 }
 
-func (s *tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
-	state, err := t.Limiter.State(ctx)
-	if err != nil {
-		return nil, err
+func budgetMetrics(t Tenant, state *pace.State) ([]prometheus.Metric, error) {
+	if state == nil {
+		return nil, nil
 	}
 	rate, err := pace.ParseRate(t.Settings.Rate)
 	if err != nil {
@@ -86,22 +79,21 @@ func (s *tenantSource) pace(ctx context.Context, t Tenant) ([]prometheus.Metric,
 	return metrics, nil
 }
 
-func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metric, error) {
-	state, err := cli.SweepStateOf(ctx, s.rdb, t.Name)
-	if err != nil {
-		return nil, err
+func (s tenantSource) sweepMetrics(ctx context.Context, tenant string, state tenantState) (metrics []prometheus.Metric, err error) {
+	if state.Sweeps == nil {
+		return nil, nil
 	}
-	metrics := []prometheus.Metric{gauge(breakerOpen, oneIf(state.Breaker != nil && state.Breaker.Open), t.Name)}
-	if state.Summary != nil {
-		metrics = append(metrics, gauge(sweepJudged, unixSeconds(state.Summary.At), t.Name))
+	breaker, summary := state.Sweeps.Breaker, state.Sweeps.Summary
+	metrics = append(metrics, gauge(breakerOpen, oneIf(breaker != nil && breaker.Open), tenant))
+	if summary != nil {
+		metrics = append(metrics, gauge(sweepJudged, unixSeconds(summary.At), tenant))
 	}
-	ticks, err := watch.New(s.rdb, t.Name).Ticks(ctx)
-	if err != nil {
-		return metrics, err
+	if state.Ticks == nil {
+		return metrics, nil
 	}
 	var last time.Time
-	for _, sweep := range []watch.Sweep{ticks.Sweep, ticks.ByHand} {
-		counts, err := s.counts(ctx, t.Name, sweep, state.Summary)
+	for _, sweep := range []watch.Sweep{state.Ticks.Sweep, state.Ticks.ByHand} {
+		counts, err := s.counts(ctx, tenant, sweep, summary)
 		if err != nil {
 			return metrics, err
 		}
@@ -110,14 +102,14 @@ func (s *tenantSource) sweeps(ctx context.Context, t Tenant) ([]prometheus.Metri
 		}
 	}
 	if !last.IsZero() {
-		metrics = append(metrics, gauge(sweepBegun, unixSeconds(last), t.Name))
+		metrics = append(metrics, gauge(sweepBegun, unixSeconds(last), tenant))
 	}
 	return metrics, nil
 }
 
 // counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
 // is not evaluated, nor one whose run is deleted.
-func (s *tenantSource) counts(ctx context.Context, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
+func (s tenantSource) counts(ctx context.Context, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
 	if started.Run == "" {
 		return false, nil
 	}

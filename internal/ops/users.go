@@ -39,7 +39,7 @@ func readUsers(file string, logger *slog.Logger, now func() time.Time) (*Users, 
 	started := false
 	list, err := serving.Read(func() (*userList, error) {
 		list, err := loadUsers(file)
-		if started && err != nil && !errors.Is(err, errNotParsed) {
+		if _, slip := errors.AsType[lineError](err); started && err != nil && !slip {
 			logger.Error("sign-in disabled: the users file is not usable", "error", err)
 			return newUserList(), nil
 		}
@@ -107,14 +107,13 @@ type userList struct {
 	sums map[string][]byte
 }
 
-// errNotParsed is of a file with a line that is none of a user: a slip in editing it.
-var errNotParsed = errors.New("not a list of users")
+// lineError is a line that is none of a user: a slip in editing the file.
+type lineError struct {
+	number int
+	err    error
+}
 
-// notParsed marks an error so, and adds no words to it.
-type notParsed struct{ error }
-
-func (notParsed) Is(target error) bool { return target == errNotParsed }
-func (e notParsed) Unwrap() error      { return e.error }
+func (e lineError) Error() string { return fmt.Sprintf("line %d: %v", e.number, e.err) }
 
 // newUserList is a list with nobody in it. The cost is what an unknown name takes then.
 func newUserList() *userList {
@@ -129,7 +128,7 @@ func parseUsers(text []byte) (*userList, error) {
 	for line := range bytes.Lines(text) {
 		number++
 		if err := list.add(strings.TrimRight(string(line), "\r\n")); err != nil {
-			return nil, notParsed{fmt.Errorf("line %d: %w", number, err)}
+			return nil, lineError{number, err}
 		}
 	}
 	if len(list.hashes) == 0 {
@@ -190,9 +189,6 @@ func costOf(hash string) (int, error) {
 func nobodys(cost int) []byte {
 	return fmt.Appendf(nil, "$2a$%02d$%s", cost, strings.Repeat("x", 53))
 }
-
-// has says whether there is such a name.
-func (l *userList) has(name string) bool { return l.hashes[name] != "" }
 
 // remembers says whether this password was found right before.
 func (l *userList) remembers(name, password string) bool {

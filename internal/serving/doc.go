@@ -1,3 +1,4 @@
 // Package serving has what our HTTP servers share: files that are read again when
-// they change, TLS from such files, and which addresses only this machine reaches.
+// they change, TLS from such files, answers that are files, and which addresses and hosts
+// only this machine reaches.
 package serving

@@ -3,12 +3,13 @@ package serving
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
 )
 
-// IsLoopback says whether only this machine can reach an address, host:port. A name
+// IsLoopback reports whether only this machine can reach an address, host:port. A name
 // may come to stand for another one, so that of names only localhost is taken; an
 // empty host is every address of the machine.
 func IsLoopback(addr string) (bool, error) {
@@ -19,9 +20,25 @@ func IsLoopback(addr string) (bool, error) {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return false, fmt.Errorf("%q: want a port from 0 to 65535, got %q", addr, port)
 	}
-	if strings.EqualFold(host, "localhost") {
-		return true, nil
+	return strings.EqualFold(host, "localhost") || isLoopback(host), nil
+}
+
+// Host returns the host that a request is for, as names are compared, without its port.
+func Host(r *http.Request) string {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
 	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+// IsLocal reports whether a host, as [Host] returns it, can be no other machine's,
+// whoever answers for its name.
+func IsLocal(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || isLoopback(host) // RFC 6761 6.3
+}
+
+func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback(), nil
+	return err == nil && ip.Unmap().IsLoopback()
 }

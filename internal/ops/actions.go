@@ -1,17 +1,19 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/pace"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -27,47 +29,17 @@ const (
 // offers are the actions that a run's state leaves.
 type offers struct {
 	Pause, Resume, Cancel bool
-	Retry                 []outcomeCount // the outcomes that can be chosen; none: nothing can be retried
-	Complete              string         // a retry that was cut off and can be completed; empty: none was
+	Retry                 map[string]int64 // rows of each outcome that can be chosen; none: nothing can be retried
+	Complete              string           // a retry that was cut off and can be completed; empty: none was
 }
 
 func offersOf(r runs.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
 	if r.Ended() && intake.CanRetry(r.Kind) {
-		for _, c := range outcomesOf(r) {
-			if (intake.RetryOptions{Outcomes: []string{c.Outcome}}).Check() == nil {
-				o.Retry = append(o.Retry, c)
-			}
-		}
+		o.Retry = countsOf(r, func(outcome string) bool { return intake.RetryOptions{Outcomes: []string{outcome}}.Check() == nil })
 	}
 	return o
-}
-
-// acting are the runs and tenants to which something is being done from these pages.
-type acting struct {
-	mu  sync.Mutex
-	all map[string]bool
-}
-
-// begin says whether nothing is being done to what; then something is from here on.
-func (a *acting) begin(what string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.all[what] {
-		return false
-	}
-	if a.all == nil {
-		a.all = map[string]bool{}
-	}
-	a.all[what] = true
-	return true
-}
-
-func (a *acting) end(what string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.all, what)
 }
 
 // came is what came of an action.
@@ -82,7 +54,7 @@ type came struct {
 // off by the end of this worker is gone on with by doing the same again.
 func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string, do func(context.Context) came) {
 	log := s.logger().With("action", action, "of", to, "user", UserOf(r.Context()))
-	if !s.acting.begin(to) {
+	if _, busy := s.acting.LoadOrStore(to, true); busy {
 		s.lead(w, r, path, "Not done: another action on "+to+" is in progress. Try again when it has finished.", true)
 		return
 	}
@@ -91,7 +63,7 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	go func() {
 		defer cancel()
 		c := whole(ctx, log, do)
-		s.acting.end(to) // before the answer: whoever has it may act again
+		s.acting.Delete(to) // before the answer: whoever has it may act again
 		if c.err != nil {
 			log.WarnContext(ctx, "operator action failed", "error", c.err)
 		} else {
@@ -128,25 +100,19 @@ func whole(ctx context.Context, log *slog.Logger, do func(context.Context) came)
 }
 
 // runAction does something to a run, as the form of the request has it.
-type runAction func(s *site, ctx context.Context, run runs.Run, form map[string][]string) came
+type runAction func(s *site, ctx context.Context, run runs.Run, form url.Values) came
 
 // runActions are what can be done to runs, by the last part of their paths.
 var runActions = map[string]runAction{
-	"pause": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
-		return cameOf(run)(cli.Pause(ctx, s.Ledger, run.ID))
-	},
-	"resume": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
-		return cameOf(run)(cli.Resume(ctx, s.Ledger, run.ID))
-	},
-	"cancel": func(s *site, ctx context.Context, run runs.Run, _ map[string][]string) came {
-		return cameOf(run)(cli.Cancel(ctx, s.Ledger, run.ID))
-	},
-	"retry": (*site).retry,
+	"pause": byCommand(cli.Pause), "resume": byCommand(cli.Resume), "cancel": byCommand(cli.Cancel), "retry": (*site).retry,
 }
 
-// cameOf makes what came of an action out of what a command would say.
-func cameOf(run runs.Run) func(told string, err error) came {
-	return func(told string, err error) came { return came{told: "run " + run.ID + ": " + told, err: err} }
+// byCommand returns an action that does what a command does.
+func byCommand(do func(ctx context.Context, ledger *runs.Ledger, run string) (effect string, err error)) runAction {
+	return func(s *site, ctx context.Context, run runs.Run, _ url.Values) came {
+		effect, err := do(ctx, s.Ledger, run.ID)
+		return came{told: "run " + run.ID + ": " + effect, err: err}
+	}
 }
 
 // toRun carries an action out on the run that the path names.
@@ -154,8 +120,9 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 		defer cancel()
-		run, ok := s.found(ctx, w, r)
-		if !ok {
+		run, err := s.found(ctx, r.PathValue("id"))
+		if err != nil {
+			s.fail(w, r, "runs", err)
 			return
 		}
 		s.carryOut(w, r, action, "run "+run.ID, runPath(run.ID), func(ctx context.Context) came { return do(s, ctx, run, r.PostForm) })
@@ -163,8 +130,8 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 }
 
 // retry hands rows of the run in once more.
-func (s *site) retry(ctx context.Context, run runs.Run, form map[string][]string) came {
-	o := intake.RetryOptions{Outcomes: form["outcome"], ID: first(form["run"])}
+func (s *site) retry(ctx context.Context, run runs.Run, form url.Values) came {
+	o := intake.RetryOptions{Outcomes: form["outcome"], ID: field(form, "run")}
 	if len(o.Outcomes) == 0 {
 		return came{err: errors.New("no outcome is chosen: choose at least one")}
 	}
@@ -184,16 +151,12 @@ func (s *site) retry(ctx context.Context, run runs.Run, form map[string][]string
 	return came{told: grouped(sum.Rows) + " rows of run " + run.ID + " were submitted again as this run.", path: runPath(child)}
 }
 
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return strings.TrimSpace(values[0])
-}
+// field is what was typed into a field of a form.
+func field(form url.Values, name string) string { return strings.TrimSpace(form.Get(name)) }
 
 // sweepNow begins a sweep: POST /sweeps.
 func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
-	tenant, organization := first(r.PostForm["tenant"]), first(r.PostForm["organization"])
+	tenant, organization := field(r.PostForm, "tenant"), field(r.PostForm, "organization")
 	err := tasks.CheckTenant(tenant)
 	if err == nil && organization != "" {
 		err = tasks.CheckOrganization(organization)
@@ -218,7 +181,7 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 
 // confirmSweep closes the breaker that a sweep has opened: POST /sweeps/confirm.
 func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
-	tenant, sweep := first(r.PostForm["tenant"]), first(r.PostForm["sweep"])
+	tenant, sweep := field(r.PostForm, "tenant"), field(r.PostForm, "sweep")
 	if err := errors.Join(tasks.CheckTenant(tenant), tasks.CheckRunID(sweep)); err != nil {
 		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
 		return
@@ -229,5 +192,39 @@ func (s *site) confirmSweep(w http.ResponseWriter, r *http.Request) {
 			return came{err: err}
 		}
 		return came{told: cli.BreakerClosed(tenant, closed) + " orgops acts on them at the end of the next sweep. Preview:", path: previewPath(tenant)}
+	})
+}
+
+// stopTenant stops a tenant: POST /tenants/stop. It takes the two seconds after which the
+// stop is effective.
+func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
+	by := cmp.Or(UserOf(r.Context()), "a user of the operator pages")
+	s.toTenant(w, r, "stop", func(ctx context.Context, l *pace.Limiter) came {
+		stop, err := l.Stop(ctx, by, field(r.PostForm, "reason"))
+		return came{told: "The tenant is " + stop.String() + ". Nothing is changed there until it is started.", err: err}
+	})
+}
+
+// startTenant ends the stop of a tenant: POST /tenants/start.
+func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
+	s.toTenant(w, r, "start", func(ctx context.Context, l *pace.Limiter) came {
+		stop, err := l.Start(ctx)
+		if err == nil && stop == nil {
+			return came{told: "The tenant was not stopped."}
+		}
+		return came{told: "The tenant is started: its rows are executed again within two minutes.", err: err}
+	})
+}
+
+// toTenant carries an action out on the tenant that the form names.
+func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string, do func(context.Context, *pace.Limiter) came) {
+	const path = "/tenants"
+	tenant := field(r.PostForm, "tenant")
+	if err := tasks.CheckTenant(tenant); err != nil {
+		s.lead(w, r, path, "Not done: "+err.Error(), true)
+		return
+	}
+	s.carryOut(w, r, action, "tenant "+tenant, path, func(ctx context.Context) came {
+		return do(ctx, pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}))
 	})
 }
