@@ -389,7 +389,7 @@ func (s *clientCredentials) askOnce(ctx context.Context, address string, answer 
 	*answer = tokenAnswer{base: answer.base}
 	token, err := flow.Token(context.WithValue(ctx, oauth2.HTTPClient, &client))
 	if err != nil {
-		return fetched{}, tokenError(address, answer, err, newMask(p.hidden))
+		return fetched{}, tokenError(address, answer, err, mask{p.hidden})
 	}
 	got := fetched{token: NewSecret(token.AccessToken)}
 	got.scope = scopesOf(token.Extra("scope"), got.token)

@@ -69,7 +69,7 @@ func (t *dumpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.WithContext(req.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	m := newMask(secretsOf(req.Header, body)...)
+	m := mask(secretsOf(req.Header, body))
 	t.logger.LogAttrs(req.Context(), slog.LevelDebug, "http request",
 		slog.String("method", req.Method), slog.String("url", m.shown(req.URL.String())),
 		slog.String("header", m.header(req.Header)), slog.String("body", m.sent(req.Header, body)))

@@ -182,7 +182,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	ctx, traced := c.trace(ctx, k.operation, k.method)
 	defer func() { traced(a.status) }()
 	started := time.Now()
-	m := newMask(append(withheld(c.tokens), token)...)
+	m := mask(append(withheld(c.tokens), token))
 	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout{c.timeout})
 	defer cancel()
 
