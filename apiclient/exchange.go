@@ -67,7 +67,7 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 		}
 	}
 	c.refused.answered(a.status)
-	if a.status < 200 || a.status > 299 {
+	if !isSuccess(a.status) {
 		return answer{}, k.refusal(a)
 	}
 	if a.bodyErr != nil && k.limit > 0 {
@@ -182,7 +182,10 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	ctx, traced := c.trace(ctx, k.operation, k.method)
 	defer func() { traced(a.status) }()
 	started := time.Now()
-	m := mask(append(withheld(c.tokens), token))
+	m := mask{token}
+	if s, ok := c.tokens.(interface{ lastSent() Secret }); ok {
+		m = append(m, s.lastSent())
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout{c.timeout})
 	defer cancel()
 
@@ -198,7 +201,8 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	// cookie kept, and no error has the whole URL in it.
 	resp, err := c.exchange.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
-		c.told(ctx, k, 0, nil, started)
+		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		c.observed(ctx, k, 0, nil, started)
 		if sent.wasResent() {
 			return answer{}, k.transportError(sent.begun(), errResend)
 		}
@@ -210,11 +214,6 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
 	c.observed(ctx, k, a.status, a.header, started)
 	return a, nil
-}
-
-func (c *Client) told(ctx context.Context, k request, status int, header http.Header, started time.Time) {
-	c.gate.Answered(context.WithoutCancel(ctx), k.operation, status, header)
-	c.observed(ctx, k, status, header, started)
 }
 
 func (c *Client) observed(ctx context.Context, k request, status int, header http.Header, started time.Time) {
@@ -262,6 +261,8 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 	return req, nil
 }
 
+func isSuccess(status int) bool { return status >= 200 && status <= 299 }
+
 // errTooLong says that a body goes on beyond its bound.
 type errTooLong struct{ limit int64 }
 
@@ -271,9 +272,8 @@ func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d bytes", 
 func readBody(resp *http.Response, limit int64) (body []byte, err error) {
 	// What could be read counts; a failed close changes nothing.
 	defer func() { _ = resp.Body.Close() }()
-	success := resp.StatusCode >= 200 && resp.StatusCode <= 299
 	switch {
-	case !success:
+	case !isSuccess(resp.StatusCode):
 		limit = maxErrorBytes
 	case limit == 0:
 		limit = maxIgnoredBytes
