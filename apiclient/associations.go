@@ -25,11 +25,6 @@ func wantID(member, id string) error {
 	return nil
 }
 
-// removal is the body of 4.2.
-type removal struct {
-	Clients []string `json:"clients"`
-}
-
 // RemoveOrganizationClients takes 1 to 100 clients from an organization (DELETE
 // with a body, specification 4.2): all of them or, on an error of the API, none.
 // It is idempotent, and succeeds for a client that is not associated. Any 2xx is
@@ -40,14 +35,12 @@ func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clie
 	if more, ok := errors.AsType[*ValidationError](CheckClients(clients, MaxClientsPerRequest)); ok {
 		broken = append(broken, more.Fields...)
 	}
-	if err := invalid(broken); err != nil {
-		return fmt.Errorf("%s: %w", OpRemoveOrganizationClients, err)
-	}
 	k := request{
 		operation: OpRemoveOrganizationClients,
 		method:    http.MethodDelete,
 		path:      clientsPath(org),
-		body:      removal{Clients: clients},
+		body:      map[string][]string{"clients": clients},
+		invalid:   invalid(broken),
 	}
 	a, err := c.do(ctx, k)
 	if err == nil && a.isPage() {
@@ -60,10 +53,9 @@ func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clie
 // order, a hundred a request. A record outside the specification comes with a
 // *[RecordError], and the list goes on; any other error ends it.
 func (c *Client) OrganizationClients(ctx context.Context, org string) iter.Seq2[OrganizationClient, error] {
-	if err := CheckID("organization_id", org); err != nil {
-		return failed[OrganizationClient](fmt.Errorf("%s: %w", OpListOrganizationClients, err))
-	}
-	return list[OrganizationClient](ctx, c, OpListOrganizationClients, clientsPath(org), "clients")
+	return all[OrganizationClient](ctx, c, list{
+		operation: OpListOrganizationClients, path: clientsPath(org), member: "clients", invalid: CheckID("organization_id", org),
+	})
 }
 
 func clientsPath(org string) string { return organizationPath(org) + "/clients" }

@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,15 +125,15 @@ func New(cfg Config) (*Client, error) {
 		base:      cfg.BaseURL,
 		tokens:    cfg.Tokens,
 		gate:      cfg.Gate,
-		userAgent: orDefault(cfg.UserAgent, defaultUserAgent),
-		timeout:   orDefault(cfg.Timeout, defaultTimeout),
+		userAgent: cmp.Or(cfg.UserAgent, defaultUserAgent),
+		timeout:   cmp.Or(cfg.Timeout, defaultTimeout),
 		observe:   cfg.Observe,
 		trace:     cfg.Trace,
 		failed:    cfg.Failed,
-		logger:    orDefault(cfg.Logger, slog.New(slog.DiscardHandler)),
+		logger:    cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 		body:      cfg.Body,
-		transport: newTransport(cfg.Network, orDefault(cfg.ConnectTimeout, defaultConnectTimeout),
-			orDefault(cfg.HeaderTimeout, defaultHeaderTimeout), orDefault(cfg.MaxConns, defaultMaxConns)),
+		transport: newTransport(cfg.Network, cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout),
+			cmp.Or(cfg.HeaderTimeout, defaultHeaderTimeout), cmp.Or(cfg.MaxConns, defaultMaxConns)),
 	}
 	c.exchange = dumped(c.transport, cfg.Network.Dump)
 	if c.gate == nil {
@@ -172,14 +173,6 @@ func (cfg Config) check() error {
 		return fmt.Errorf("want 0 (the default) or more connections, got %d", cfg.MaxConns)
 	}
 	return nil
-}
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }
 
 // Timeout is how long one request can take as a whole. An answer that was lost

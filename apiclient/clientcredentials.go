@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -204,7 +205,7 @@ func (s *clientCredentials) goodAt(now time.Time) bool {
 func (s *clientCredentials) join() <-chan singleflight.Result {
 	s.fetching = true
 	return s.fetches.DoChan("", func() (any, error) {
-		limit := orDefault(s.cfg.Timeout, tokenTimeout)
+		limit := cmp.Or(s.cfg.Timeout, tokenTimeout)
 		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, errTimeout{limit})
 		defer cancel()
 		got, err := s.fetch(ctx)

@@ -34,6 +34,7 @@ type request struct {
 	query     url.Values // nil: none
 	body      any        // of JSON, sent so or as a form; nil: none
 	limit     int64      // of a 2xx's body, in bytes; 0: the body does not matter
+	invalid   error      // the rules that it breaks; nil: none
 }
 
 // answer is what came back, as far as it was read.
@@ -45,9 +46,12 @@ type answer struct {
 	mask    mask  // of what must not be repeated from it
 }
 
-// do sends k, once more with a fresh token where the API refused the one that k had,
+// do sends k unless it is invalid, once more with a fresh token where the API refused the one that k had,
 // and returns the 2xx. Everything else is an error of the types that the package promises.
 func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
+	if k.invalid != nil {
+		return answer{}, fmt.Errorf("%s: %w", k.operation, k.invalid)
+	}
 	defer func() {
 		if err != nil {
 			c.failed(k.operation, err)
@@ -285,19 +289,25 @@ func readBody(resp *http.Response, limit int64) (body []byte, err error) {
 	return body, err
 }
 
-// decode reads the JSON of a 2xx into v and has it checked; any fault is an
-// *AnswerError.
-func (k request) decode(a answer, v any, check func() error) error {
-	if len(bytes.TrimSpace(a.body)) == 0 {
-		return k.answerError(a, errors.New("its body is empty, want JSON"))
+// ask sends k and reads the JSON of the 2xx, which has to pass the check. Any fault of it
+// is an *AnswerError.
+func ask[T any](ctx context.Context, c *Client, k request, check func(T, answer) error) (v T, a answer, err error) {
+	if a, err = c.do(ctx, k); err != nil {
+		return v, a, err
 	}
-	if err := json.Unmarshal(a.body, v); err != nil {
-		return k.answerError(a, fmt.Errorf("its body is not the expected JSON but %s: %w", a.describe(), err))
+	switch err = json.Unmarshal(a.body, &v); {
+	case len(bytes.TrimSpace(a.body)) == 0:
+		err = errors.New("its body is empty, want JSON")
+	case err != nil:
+		err = fmt.Errorf("its body is not the expected JSON but %s: %w", a.describe(), err)
+	default:
+		err = check(v, a)
 	}
-	if err := check(); err != nil {
-		return k.answerError(a, err)
+	if err != nil {
+		var none T
+		return none, a, k.answerError(a, err)
 	}
-	return nil
+	return v, a, nil
 }
 
 // isPage says whether the answer is HTML, which the API never speaks. Without a body

@@ -75,16 +75,6 @@ func (r TemplateRequest) Validate() error {
 	return invalid(broken)
 }
 
-// UnmarshalJSON reads strictly, as [DecodeTemplateRequest] does.
-func (r *TemplateRequest) UnmarshalJSON(data []byte) error {
-	decoded, err := DecodeTemplateRequest(data)
-	if err != nil {
-		return err
-	}
-	*r = decoded
-	return nil
-}
-
 // Differences names the members whose content in t is another than the
 // request's, claims as "presentation.portrait"; none: t is what the request
 // would create. A claim that is false and one that is left out request the
@@ -181,30 +171,21 @@ func (t Template) checkIs(name string) error {
 // template may exist, and the caller finds out from [Client.Templates] before
 // it tries again.
 func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Template, error) {
-	if err := r.Validate(); err != nil {
-		return Template{}, fmt.Errorf("%s: %w", OpCreateTemplate, err)
-	}
 	k := request{
 		operation: OpCreateTemplate,
 		method:    http.MethodPost,
 		path:      templatesPath,
 		body:      r,
 		limit:     maxRecordBytes,
+		invalid:   r.Validate(),
 	}
-	a, err := c.do(ctx, k)
-	if err != nil {
-		return Template{}, err
-	}
-	var t Template
-	if err := k.decode(a, &t, func() error { return t.checkIs(r.Name) }); err != nil {
-		return Template{}, err
-	}
-	return t, nil
+	t, _, err := ask(ctx, c, k, func(t Template, _ answer) error { return t.checkIs(r.Name) })
+	return t, err
 }
 
 // Templates lists the templates of the tenant, in the service's order, a
 // hundred a request. A record outside the specification comes with a
 // *[RecordError], and the list goes on; any other error ends it.
 func (c *Client) Templates(ctx context.Context) iter.Seq2[Template, error] {
-	return list[Template](ctx, c, OpListTemplates, templatesPath, "templates")
+	return all[Template](ctx, c, list{operation: OpListTemplates, path: templatesPath, member: "templates"})
 }
