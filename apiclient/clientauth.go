@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,12 +35,12 @@ func ParseAuthMethod(name string) (AuthMethod, error) {
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" // RFC 7523 section 2.2
 
-// request returns a token request (RFC 6749 section 4.4), and the secret or assertion in
-// it. The secret or the key is read anew, so that one that was replaced is taken without
-// a restart. now is the time by the token endpoint's clock.
-func (cfg ClientCredentialsConfig) request(ctx context.Context, address string, now time.Time) (*http.Request, Secret, error) {
+// request returns a token request (RFC 6749 section 4.4), and the secrets in it. The
+// secret or the key is read anew, so that one that was replaced is taken without a
+// restart. now is the time by the token endpoint's clock.
+func (cfg ClientCredentialsConfig) request(ctx context.Context, address string, now time.Time) (*http.Request, mask, error) {
 	if err := cfg.check(); err != nil {
-		return nil, Secret{}, err
+		return nil, nil, err
 	}
 	prove := cfg.secret
 	if cfg.Method == AuthPrivateKeyJWT {
@@ -47,11 +48,17 @@ func (cfg ClientCredentialsConfig) request(ctx context.Context, address string, 
 	}
 	proof, err := prove()
 	if err != nil {
-		return nil, Secret{}, err
+		return nil, nil, err
 	}
 	form := url.Values{"grant_type": {"client_credentials"}, "audience": {cfg.Audience}}
+	secrets := mask{proof}
+	header := http.Header{"Accept": {jsonType}, "Content-Type": {formType}}
 	switch cfg.Method {
-	case AuthBasic:
+	case AuthBasic: // both are form-encoded first (RFC 6749 section 2.3.1)
+		credentials := url.QueryEscape(cfg.ClientID) + ":" + url.QueryEscape(proof.Reveal())
+		encoded := base64.StdEncoding.EncodeToString([]byte(credentials))
+		secrets = append(secrets, NewSecret(encoded))
+		header.Set("Authorization", "Basic "+encoded)
 	case AuthPrivateKeyJWT:
 		form.Set("client_id", cfg.ClientID)
 		form.Set("client_assertion_type", assertionType)
@@ -60,16 +67,12 @@ func (cfg ClientCredentialsConfig) request(ctx context.Context, address string, 
 		form.Set("client_id", cfg.ClientID)
 		form.Set("client_secret", proof.Reveal())
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(withMask(ctx, secrets), http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, Secret{}, err
+		return nil, nil, err
 	}
-	req.Header.Set("Accept", jsonType)
-	req.Header.Set("Content-Type", formType)
-	if cfg.Method == AuthBasic { // of what is form-encoded first (RFC 6749 section 2.3.1)
-		req.SetBasicAuth(url.QueryEscape(cfg.ClientID), url.QueryEscape(proof.Reveal()))
-	}
-	return req, proof, nil
+	req.Header = header
+	return req, secrets, nil
 }
 
 func (cfg ClientCredentialsConfig) secret() (Secret, error) {

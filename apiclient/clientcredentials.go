@@ -119,7 +119,7 @@ type clientCredentials struct {
 	pause    time.Time   // until when the endpoint is not asked
 	refusal  *TokenError // why
 	failures int         // in a row, of those that a pause cures
-	sent     Secret      // what the last request proved the client's identity with
+	sent     mask        // the secrets in the last request
 	past     TokenHealth // how fetches went
 }
 
@@ -171,7 +171,7 @@ func (s *clientCredentials) haveOrRenew(used Secret) (Secret, <-chan singlefligh
 }
 
 // lastSent returns what an API behind the same gateway as the endpoint might repeat.
-func (s *clientCredentials) lastSent() Secret {
+func (s *clientCredentials) lastSent() mask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent
@@ -317,24 +317,23 @@ func (s *clientCredentials) setClock(header http.Header) bool {
 // askOnce makes one request for a token (RFC 6749 section 4.4). It follows no redirect:
 // that would give the client secret to whoever it names.
 func (s *clientCredentials) askOnce(ctx context.Context, address string) (fetched, http.Header, *TokenError) {
-	req, sent, err := s.cfg.request(ctx, address, time.Now().Add(s.clock))
+	req, secrets, err := s.cfg.request(ctx, address, time.Now().Add(s.clock))
 	if err != nil {
 		return fetched{}, nil, &TokenError{Err: err}
 	}
 	s.mu.Lock()
-	s.sent = sent
+	s.sent = secrets
 	s.mu.Unlock()
-	hide := mask{sent}
 	resp, err := s.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
-		return fetched{}, nil, &TokenError{Err: fmt.Errorf("POST %s: %w", address, hide.err(withoutQuote(err)))}
+		return fetched{}, nil, &TokenError{Err: fmt.Errorf("POST %s: %w", address, secrets.err(withoutQuote(err)))}
 	}
 	body, err := readBody(resp, maxRecordBytes)
 	e := &TokenError{
 		Status: resp.StatusCode, RetryAfter: retryAfter(resp.StatusCode, resp.Header),
 		Err: fmt.Errorf("POST %s", address),
 	}
-	said := parseErrorBody(body, hide)
+	said := parseErrorBody(body, secrets)
 	if !isSuccess(resp.StatusCode) || said.title != "" {
 		e.Code, e.Description = said.title, said.message
 		return fetched{}, resp.Header, e
@@ -344,7 +343,7 @@ func (s *clientCredentials) askOnce(ctx context.Context, address string) (fetche
 		got, err = readTokenAnswer(body, resp.Header)
 	}
 	if err != nil {
-		e.Err = fmt.Errorf("POST %s: %w", address, hide.err(withoutQuote(err)))
+		e.Err = fmt.Errorf("POST %s: %w", address, secrets.err(withoutQuote(err)))
 		return fetched{}, resp.Header, e
 	}
 	return got, resp.Header, nil

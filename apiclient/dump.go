@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -69,7 +68,7 @@ func (t *dumpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.WithContext(req.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	m := mask(secretsOf(req.Header, body))
+	m := maskOf(req.Context())
 	t.logger.LogAttrs(req.Context(), slog.LevelDebug, "http request",
 		slog.String("method", req.Method), slog.String("url", m.shown(req.URL.String())),
 		slog.String("header", m.header(req.Header)), slog.String("body", m.sent(req.Header, body)))
@@ -110,32 +109,6 @@ func (b *dumpBody) Read(p []byte) (int, error) {
 func (b *dumpBody) Close() error {
 	b.once.Do(func() { b.tell(b.kept.Bytes(), b.cut) })
 	return b.ReadCloser.Close()
-}
-
-// secretsOf are those that a request has in it: an answer may repeat them
-// anywhere.
-func secretsOf(header http.Header, body []byte) []Secret {
-	var all []Secret
-	for _, value := range header.Values("Authorization") {
-		scheme, credentials, _ := strings.Cut(value, " ")
-		all = append(all, NewSecret(credentials))
-		if !strings.EqualFold(scheme, "Basic") {
-			continue
-		}
-		if decoded, err := base64.StdEncoding.DecodeString(credentials); err == nil {
-			_, password, _ := strings.Cut(string(decoded), ":")
-			all = append(all, NewSecret(password))
-			if plain, err := url.QueryUnescape(password); err == nil {
-				all = append(all, NewSecret(plain))
-			}
-		}
-	}
-	if form, err := url.ParseQuery(string(body)); err == nil {
-		for _, name := range []string{"client_secret", "client_assertion"} {
-			all = append(all, NewSecret(form.Get(name)))
-		}
-	}
-	return all
 }
 
 // shown is a text as a log may have it.

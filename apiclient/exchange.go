@@ -187,14 +187,14 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	defer func() { traced(a.status) }()
 	started := time.Now()
 	m := mask{token}
-	if s, ok := c.tokens.(interface{ lastSent() Secret }); ok {
-		m = append(m, s.lastSent())
+	if s, ok := c.tokens.(interface{ lastSent() mask }); ok {
+		m = append(m, s.lastSent()...)
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout{c.timeout})
 	defer cancel()
 
 	var sent sending
-	watched, end := sent.watch(limited)
+	watched, end := sent.watch(withMask(limited, m))
 	defer end()
 	req, err := c.newRequest(watched, k, token)
 	if err != nil {

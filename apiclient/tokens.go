@@ -127,7 +127,6 @@ type tokenFile struct {
 
 	mu      sync.Mutex
 	token   Secret
-	readAt  time.Time // from when on it is read again; zero: not by time
 	refused bool      // the API refused token
 	past    TokenHealth
 }
@@ -138,7 +137,8 @@ func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	due := !f.readAt.IsZero() && !time.Now().Before(f.readAt)
+	ends := f.past.ExpiresAt
+	due := !ends.IsZero() && !time.Now().Before(ends.Add(-fileMargin))
 	if !due && !f.refused {
 		return f.token, nil
 	}
@@ -181,10 +181,7 @@ func (f *tokenFile) read() error {
 	exp, scopes := jwtClaims(token)
 	f.past.note(scopes, nil, time.Now())
 	f.past.ExpiresAt = exp
-	f.token, f.refused, f.readAt = token, false, time.Time{}
-	if !exp.IsZero() {
-		f.readAt = exp.Add(-fileMargin)
-	}
+	f.token, f.refused = token, false
 	return nil
 }
 
