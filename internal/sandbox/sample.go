@@ -135,7 +135,7 @@ func (s *Sandbox) stories(rows int) []sampleCase {
 	for len(stories) < rows {
 		stories = append(stories, atOnce)
 	}
-	s.names.shuffle(rows, func(i, j int) { stories[i], stories[j] = stories[j], stories[i] })
+	s.names.Shuffle(rows, func(i, j int) { stories[i], stories[j] = stories[j], stories[i] })
 	return stories
 }
 
