@@ -105,18 +105,16 @@ type call struct {
 	treeErr   error
 	query     url.Values
 	queryErr  error
+	list      listQuery
+	wrong     func(*Domain) // changes discovery domains in the answer; nil: nothing does
 }
 
-// answer is what goes back. Discovery domains stand apart from the rest of
-// the body until it is encoded, so that a fault can change them.
+// answer is what goes back.
 type answer struct {
-	status  int
-	header  http.Header
-	body    any      // nil and no domains: an empty body
-	domains []Domain // records in the answer
-	list    bool     // domains is a page of a list
-	rest    rest     // of that list
-	raw     []byte   // in place of body, with its Content-Type in header
+	status int
+	header http.Header
+	body   any    // nil: an empty body
+	raw    []byte // in place of body, with its Content-Type in header
 }
 
 // serveAPI reads, logs, answers and sends; a fault steps in where it says so.
@@ -359,7 +357,8 @@ func (c *call) checkQuery() error {
 			return fmt.Errorf("'Expected type string but found type array' on property %s", name)
 		}
 	}
-	_, err := c.list()
+	var err error
+	c.list, err = c.readList()
 	return err
 }
 
@@ -369,37 +368,46 @@ func (s *Sandbox) updateDiscoveryDomain(c *call) answer {
 		return badBody(err)
 	}
 	d, err := s.tenant.updateDomain(c.Organization, c.Domain, update)
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, domains: []Domain{d}}
+	return s.domainAnswer(c, d, err)
 }
 
 func (s *Sandbox) getDiscoveryDomain(c *call) answer {
 	d, err := s.tenant.domain(c.Organization, c.Domain)
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, domains: []Domain{d}}
+	return s.domainAnswer(c, d, err)
 }
 
 // findDiscoveryDomain reads the organization's domain by its name.
 func (s *Sandbox) findDiscoveryDomain(c *call) answer {
 	d, err := s.tenant.domainByName(c.Organization, c.Domain)
+	return s.domainAnswer(c, d, err)
+}
+
+func (s *Sandbox) domainAnswer(c *call, d Domain, err error) answer {
 	if err != nil {
 		return refuseFor(err)
 	}
-	return answer{status: http.StatusOK, domains: []Domain{d}}
+	return answer{status: http.StatusOK, body: s.shown(c, d)}
+}
+
+// shown is a record as it stands in an answer.
+func (s *Sandbox) shown(c *call, d Domain) Domain {
+	if c.wrong != nil {
+		c.wrong(&d)
+	}
+	if s.options.OldRecords {
+		d.Use = nil
+	}
+	return d
 }
 
 func (s *Sandbox) listDiscoveryDomains(c *call) answer {
-	found, rest, err := readList(c, func(after int64, take int) ([]Domain, int64, error) {
-		return s.tenant.domainPage(c.Organization, after, take)
+	return listAnswer(c, "domains", func(after int64, take int) ([]Domain, int64, error) {
+		found, next, err := s.tenant.domainPage(c.Organization, after, take)
+		for i, d := range found {
+			found[i] = s.shown(c, d)
+		}
+		return found, next, err
 	})
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, domains: found, list: true, rest: rest}
 }
 
 func (s *Sandbox) listOrganizations(c *call) answer {
@@ -530,12 +538,10 @@ func refuseFor(err error) answer {
 }
 
 // encode gives the bytes of an answer and their type.
-func (s *Sandbox) encode(a answer) ([]byte, string) {
+func (a answer) encode() ([]byte, string) {
 	switch {
 	case a.raw != nil:
 		return a.raw, a.header.Get("Content-Type")
-	case a.domains != nil:
-		a.body = s.domainBody(a)
 	case a.body == nil:
 		return nil, ""
 	}
@@ -546,16 +552,4 @@ func (s *Sandbox) encode(a answer) ([]byte, string) {
 		return []byte(`{}`), jsonType // maps, strings and numbers always encode
 	}
 	return bytes.TrimSpace(b.Bytes()), "application/json; charset=utf-8"
-}
-
-func (s *Sandbox) domainBody(a answer) any {
-	if s.options.OldRecords {
-		for i := range a.domains {
-			a.domains[i].Use = nil
-		}
-	}
-	if !a.list {
-		return a.domains[0]
-	}
-	return a.rest.around("domains", a.domains)
 }

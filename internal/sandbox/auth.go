@@ -34,30 +34,28 @@ func AllScopes() []string {
 // HS256: whoever calls an API takes them as they come, so the algorithm is
 // the sandbox's own business.
 type tokens struct {
-	key        []byte
-	issuer     string
-	clock      func() time.Time
-	lifetime   time.Duration
-	minted     atomic.Int64
-	generation atomic.Int64 // tokens of an earlier one are revoked
-	granted    atomic.Pointer[[]string]
+	key      []byte
+	issuer   string
+	clock    func() time.Time
+	lifetime time.Duration
+	minted   atomic.Int64
+	granted  atomic.Pointer[[]string]
 }
 
 type claims struct {
-	Issuer     string `json:"iss"`
-	Subject    string `json:"sub"`
-	Audience   string `json:"aud"`
-	IssuedAt   int64  `json:"iat"`
-	Expires    int64  `json:"exp"`
-	Scope      string `json:"scope"`
-	GrantType  string `json:"gty"`
-	ID         string `json:"jti"`
-	Generation int64  `json:"gen"`
+	Issuer    string `json:"iss"`
+	Subject   string `json:"sub"`
+	Audience  string `json:"aud"`
+	IssuedAt  int64  `json:"iat"`
+	Expires   int64  `json:"exp"`
+	Scope     string `json:"scope"`
+	GrantType string `json:"gty"`
+	ID        string `json:"jti"`
 }
 
 func newTokens(o Options, issuer string) *tokens {
 	t := &tokens{key: []byte(rand.Text() + rand.Text()), issuer: issuer, clock: o.Clock, lifetime: o.TokenLifetime}
-	t.granted.Store(new(slices.Clone(o.Scopes)))
+	t.granted.Store(new(AllScopes()))
 	return t
 }
 
@@ -73,7 +71,7 @@ func (t *tokens) mint(client, audience string, scopes []string) string {
 		IssuedAt: now, Expires: now + t.seconds(),
 		Scope: strings.Join(scopes, " "), GrantType: "client-credentials",
 		// Two tokens of one second differ, as a caller who was refused expects.
-		ID: strconv.FormatInt(t.minted.Add(1), 10), Generation: t.generation.Load(),
+		ID: strconv.FormatInt(t.minted.Add(1), 10),
 	})
 	if err != nil {
 		return "" // strings and numbers always encode
@@ -116,7 +114,7 @@ func (t *tokens) check(authorization string, audiences ...string) (c claims, ref
 	if err != nil {
 		return claims{}, badToken
 	}
-	if json.Unmarshal(data, &c) != nil || c.Issuer != t.issuer || c.Generation != t.generation.Load() {
+	if json.Unmarshal(data, &c) != nil || c.Issuer != t.issuer {
 		return claims{}, badToken
 	}
 	if !slices.Contains(audiences, c.Audience) {
@@ -136,9 +134,6 @@ func (s *Sandbox) Token(scopes ...string) string {
 	}
 	return s.tokens.mint(s.clientID, s.baseURL+"/", scopes)
 }
-
-// RevokeTokens makes every token minted so far invalid: the API answers 401.
-func (s *Sandbox) RevokeTokens() { s.tokens.generation.Add(1) }
 
 // SetScopes sets what the token endpoint grants from now on. Tokens already
 // minted keep theirs.

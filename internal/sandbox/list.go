@@ -29,8 +29,8 @@ type listQuery struct {
 	totals bool  // offset: with the number of all records
 }
 
-// list reads the parameters of a list.
-func (c *call) list() (q listQuery, err error) {
+// readList reads the parameters of a list.
+func (c *call) readList() (q listQuery, err error) {
 	q.offset = !c.query.Has("from") && !c.query.Has("take") && (c.query.Has("page") || c.query.Has("per_page") || c.query.Has("include_totals"))
 	page, err1 := c.number("page", 0, 1<<20, 0)
 	perPage, err2 := c.number("per_page", 0, mostTake, usualTake)
@@ -75,69 +75,42 @@ func (c *call) boolean(name string) (bool, error) {
 	}
 }
 
-// rest is what an answer says of a list beside the page.
-type rest struct {
-	query listQuery
-	next  string // checkpoint: the next page's; empty: this is the last
-	total int    // offset: records of the whole list
-}
-
-// readList reads the page that a checked query asks for.
-func readList[T any](c *call, read func(after int64, take int) ([]T, int64, error)) ([]T, rest, error) {
-	q, err := c.list()
-	if err != nil {
-		return nil, rest{}, err
-	}
-	if !q.offset {
-		found, next, err := read(q.after, q.take)
-		return found, rest{query: q, next: c.checkpoint(next)}, err
-	}
-	page, total := []T{}, 0
-	for after := int64(0); ; {
-		found, next, err := read(after, mostTake)
-		if err != nil {
-			return nil, rest{}, err
-		}
-		for _, one := range found {
-			if total >= q.start && total < q.start+q.take {
-				page = append(page, one)
-			}
-			total++
-		}
-		if next == 0 {
-			return page, rest{query: q, total: total}, nil
-		}
-		after = next
-	}
-}
-
-// around is the body of the answer: records with what the answer says beside them.
-func (r rest) around(name string, records any) any {
-	switch {
-	case r.query.totals:
-		return map[string]any{name: records, "start": r.query.start, "limit": r.query.take, "total": r.total}
-	case r.query.offset:
-		return records
-	case r.next != "":
-		return map[string]any{name: records, "next": r.next}
-	}
-	return map[string]any{name: records}
-}
-
+// listAnswer answers with the page that the query asks for.
 func listAnswer[T any](c *call, name string, read func(after int64, take int) ([]T, int64, error)) answer {
-	found, rest, err := readList(c, read)
+	if c.list.offset {
+		return offsetAnswer(c.list, name, read)
+	}
+	found, next, err := read(c.list.after, c.list.take)
 	if err != nil {
 		return refuseFor(err)
 	}
-	return answer{status: http.StatusOK, body: rest.around(name, found)}
+	body := map[string]any{name: found}
+	if next != 0 {
+		body["next"] = c.checkpoint(next)
+	}
+	return answer{status: http.StatusOK, body: body}
+}
+
+func offsetAnswer[T any](q listQuery, name string, read func(after int64, take int) ([]T, int64, error)) answer {
+	all, next, err := read(0, mostTake)
+	for next != 0 && err == nil {
+		var more []T
+		more, next, err = read(next, mostTake)
+		all = append(all, more...)
+	}
+	if err != nil {
+		return refuseFor(err)
+	}
+	page := all[min(q.start, len(all)):min(q.start+q.take, len(all))]
+	if !q.totals {
+		return answer{status: http.StatusOK, body: page}
+	}
+	return answer{status: http.StatusOK, body: map[string]any{name: page, "start": q.start, "limit": q.take, "total": len(all)}}
 }
 
 // A checkpoint names its list, so that one of another list is refused, and
 // the number after which the next page begins.
 func (c *call) checkpoint(after int64) string {
-	if after == 0 {
-		return ""
-	}
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %s %d", c.Operation, c.Organization, after))
 }
 

@@ -176,21 +176,18 @@ func (t *tenant) domain(org, id string) (Domain, error) {
 
 // domainByName reads by the domain's name, which one organization has once.
 func (t *tenant) domainByName(org, name string) (Domain, error) {
-	for after := int64(0); ; {
-		found, next, err := t.domainPage(org, after, mostTake)
-		if err != nil {
-			return Domain{}, err
-		}
-		for _, d := range found {
-			if strings.EqualFold(d.Domain, name) {
-				return d, nil
-			}
-		}
-		if next == 0 {
-			return Domain{}, errNoDomain
-		}
-		after = next
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, err := t.organization(org, false)
+	if err != nil {
+		return Domain{}, err
 	}
+	for h := range o.domains.all() {
+		if d, ok := h.asOf(t.clock().Add(-t.lag)); ok && strings.EqualFold(d.Domain, name) {
+			return d, nil
+		}
+	}
+	return Domain{}, errNoDomain
 }
 
 func (t *tenant) domainPage(org string, after int64, take int) ([]Domain, int64, error) {
@@ -277,8 +274,8 @@ func (t *tenant) keepTemplate(asked Template) Template {
 	made := asked.copy()
 	for made.ID == "" {
 		t.lastTemplate++
-		if id := templateID(t.lastTemplate); !t.templates.has(id) {
-			made.ID = id
+		if _, taken := t.templates.get(templateID(t.lastTemplate)); !taken {
+			made.ID = templateID(t.lastTemplate)
 		}
 	}
 	if made.CreatedAt.IsZero() {
@@ -313,14 +310,6 @@ func (s *Sandbox) AddOrganization(id, name string) string {
 	o, _ := s.tenant.organization(id, true)
 	o.name = cmp.Or(name, id)
 	return id
-}
-
-// RemoveOrganization removes an organization with its domains and client
-// associations, at once for all readers.
-func (s *Sandbox) RemoveOrganization(id string) {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	s.tenant.organizations.remove(id)
 }
 
 // AddDomain adds a discovery domain to an organization, which is added too
@@ -394,7 +383,7 @@ func (s *Sandbox) Domains(org string) []Domain {
 		return nil
 	}
 	var found []Domain
-	for _, h := range o.domains.all() {
+	for h := range o.domains.all() {
 		found = append(found, h.current().copy())
 	}
 	return found
@@ -406,8 +395,8 @@ func (s *Sandbox) Organizations() []string {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
 	var found []string
-	for id := range s.tenant.organizations.all() {
-		found = append(found, id)
+	for o := range s.tenant.organizations.all() {
+		found = append(found, o.id)
 	}
 	return found
 }
@@ -432,11 +421,7 @@ func (s *Sandbox) Clients(org string) []string {
 	if !ok {
 		return nil
 	}
-	var found []string
-	for id := range o.clients.all() {
-		found = append(found, id)
-	}
-	return found
+	return slices.Collect(o.clients.all())
 }
 
 // AddTemplate adds a template, whether or not its name is taken, and returns
@@ -447,22 +432,12 @@ func (s *Sandbox) AddTemplate(t Template) Template {
 	return s.tenant.keepTemplate(t)
 }
 
-// RemoveTemplate removes the template of that id.
-func (s *Sandbox) RemoveTemplate(id string) {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	if t, ok := s.tenant.templates.get(id); ok {
-		s.tenant.templateNames[t.Name]--
-		s.tenant.templates.remove(id)
-	}
-}
-
 // Templates are all templates, in the order in which they were made.
 func (s *Sandbox) Templates() []Template {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
 	var found []Template
-	for _, t := range s.tenant.templates.all() {
+	for t := range s.tenant.templates.all() {
 		found = append(found, t.copy())
 	}
 	return found
