@@ -457,11 +457,7 @@ func (s *Sandbox) createTemplate(c *call) answer {
 func (s *Sandbox) listTemplates(c *call) answer {
 	return listAnswer(c, "templates", func(after int64, take int) ([]templateRecord, int64, error) {
 		found, next := s.tenant.templatePage(after, take)
-		records := make([]templateRecord, len(found))
-		for i, t := range found {
-			records[i] = templateRecordOf(t)
-		}
-		return records, next, nil
+		return found, next, nil
 	})
 }
 
@@ -479,10 +475,8 @@ type templateRecord struct {
 }
 
 func templateRecordOf(t Template) templateRecord {
-	claims := t.Claims
-	if claims == nil {
-		claims = map[string]bool{} // an object, never null
-	}
+	claims := map[string]bool{} // an object, never null
+	maps.Copy(claims, t.Claims)
 	return templateRecord{
 		ID: t.ID, Name: t.Name, Type: t.Type, Dialect: t.Dialect,
 		Presentation: presentation(claims),

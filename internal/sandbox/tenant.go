@@ -16,7 +16,7 @@ type Domain struct {
 	ID     string `json:"id"`
 	Domain string `json:"domain"`
 	Status string `json:"status"`                                   // "pending" or "verified"
-	Use    *bool  `json:"use_for_organization_discovery,omitempty"` // nil: the record does not say
+	Use    *bool  `json:"use_for_organization_discovery,omitempty"` // nil: the record does not say; what it points to never changes
 	TXT    string `json:"verification_txt"`
 	Host   string `json:"verification_host"`
 }
@@ -80,30 +80,18 @@ func (h *history) current() Domain { return h.versions[len(h.versions)-1].domain
 func (h *history) asOf(at time.Time) (Domain, bool) {
 	for _, v := range slices.Backward(h.versions) {
 		if !v.since.After(at) {
-			return v.domain.copy(), true
+			return v.domain, true
 		}
 	}
 	return Domain{}, false
 }
 
-// change adds a version and forgets those that nobody can see any more.
+// change adds a version. The earlier ones are kept where readers lag behind.
 func (h *history) change(d Domain, now time.Time, lag time.Duration) {
-	kept := h.versions[:0:0]
-	if lag > 0 {
-		for i, v := range h.versions {
-			if i+1 == len(h.versions) || h.versions[i+1].since.After(now.Add(-lag)) {
-				kept = append(kept, v)
-			}
-		}
+	if lag == 0 {
+		h.versions = nil
 	}
-	h.versions = append(kept, version{since: now, domain: d.copy()})
-}
-
-func (d Domain) copy() Domain {
-	if d.Use != nil {
-		d.Use = new(*d.Use)
-	}
-	return d
+	h.versions = append(h.versions, version{since: now, domain: d})
 }
 
 func (t Template) copy() Template {
@@ -144,18 +132,18 @@ func (t *tenant) updateDomain(org, id string, u domainUpdate) (Domain, error) {
 	if !ok {
 		return Domain{}, errNoDomain
 	}
-	d := h.current().copy()
+	d := h.current()
 	if u.status != nil {
 		d.Status = *u.status
 	}
 	switch {
 	case u.use != nil:
-		d.Use = new(*u.use)
+		d.Use = u.use
 	case t.flag == FlagTrue:
 		d.Use = new(true)
 	}
 	h.change(d, t.clock(), t.lag)
-	return d.copy(), nil
+	return d, nil
 }
 
 // domain reads a record as lagging readers see it.
@@ -292,10 +280,10 @@ func (t *tenant) keepTemplate(asked Template) Template {
 	return made.copy()
 }
 
-func (t *tenant) templatePage(after int64, take int) ([]Template, int64) {
+func (t *tenant) templatePage(after int64, take int) ([]templateRecord, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return page(&t.templates, after, take, func(m Template) (Template, bool) { return m.copy(), true })
+	return page(&t.templates, after, take, func(m Template) (templateRecord, bool) { return templateRecordOf(m), true })
 }
 
 // AddOrganization adds an organization, or renames the one of that id, and
@@ -330,7 +318,7 @@ func (s *Sandbox) AddDomain(org string, d Domain) Domain {
 	d.Status = cmp.Or(d.Status, statusPending)
 	d.Host = cmp.Or(d.Host, "_ss-verification."+org+"."+d.Domain)
 	s.SetDomain(org, d)
-	return d.copy()
+	return d
 }
 
 // SetDomain sets the record of that id to exactly what is given. Reads see it
@@ -370,7 +358,7 @@ func (s *Sandbox) Domain(org, id string) (Domain, bool) {
 	if !ok {
 		return Domain{}, false
 	}
-	return h.current().copy(), true
+	return h.current(), true
 }
 
 // Domains are an organization's records as they are, in the order in which
@@ -384,7 +372,7 @@ func (s *Sandbox) Domains(org string) []Domain {
 	}
 	var found []Domain
 	for h := range o.domains.all() {
-		found = append(found, h.current().copy())
+		found = append(found, h.current())
 	}
 	return found
 }
