@@ -46,15 +46,16 @@ type answer struct {
 	mask    mask  // of what must not be repeated from it
 }
 
-// do sends k unless it is invalid, once more with a fresh token where the API refused the one that k had,
-// and returns the 2xx. Everything else is an error of the types that the package promises.
+// do sends k unless it is invalid, once more with a fresh token where the API refused the
+// one that k had, and returns the 2xx. Everything else is an error of the types that the
+// package promises.
 func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	if k.invalid != nil {
 		return answer{}, fmt.Errorf("%s: %w", k.operation, k.invalid)
 	}
 	defer func() {
 		if err != nil {
-			c.failed(k.operation, err)
+			c.cfg.Failed(k.operation, err)
 		}
 	}()
 	a, used, err := c.attempts(ctx, k)
@@ -84,10 +85,10 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) (Secret, error) {
 	switch {
 	case a.status == http.StatusUnauthorized:
-		c.tokens.Expire(used)
-		return c.tokens.Token(ctx)
+		c.cfg.Tokens.Expire(used)
+		return c.cfg.Tokens.Token(ctx)
 	case a.status == http.StatusForbidden && k.refusal(a).LacksScope():
-		if s, ok := c.tokens.(renewing); ok {
+		if s, ok := c.cfg.Tokens.(renewing); ok {
 			return s.renewed(ctx, used), nil
 		}
 	}
@@ -129,7 +130,7 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error)
 	}
 	if err == nil {
 		if err = stillWanted(ctx); err != nil {
-			c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+			c.unanswered(ctx, k)
 		}
 	}
 	if err != nil {
@@ -148,21 +149,26 @@ const freshPermit = 100 * time.Millisecond
 // first because an operation that is blocked must not ask for tokens either.
 func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
 	for {
-		if err := c.gate.Wait(ctx, k.operation); err != nil {
+		if err := c.cfg.Gate.Wait(ctx, k.operation); err != nil {
 			return Secret{}, fmt.Errorf("no permit to send: %w", err)
 		}
 		began := time.Now()
-		token, err := c.tokens.Token(ctx)
+		token, err := c.cfg.Tokens.Token(ctx)
 		if err != nil {
-			c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+			c.unanswered(ctx, k)
 			return Secret{}, err
 		}
 		if time.Since(began) < freshPermit {
 			return token, nil
 		}
-		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		c.unanswered(ctx, k)
 		ctx = repetition(ctx)
 	}
+}
+
+// unanswered tells the gate that no answer came for a permit.
+func (c *Client) unanswered(ctx context.Context, k request) {
+	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
 }
 
 func usableToken(token Secret) bool {
@@ -183,14 +189,14 @@ func (errTimeout) Timeout() bool { return true }
 
 // send makes one exchange and tells the gate and the metrics of it.
 func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, err error) {
-	ctx, traced := c.trace(ctx, k.operation, k.method)
+	ctx, traced := c.cfg.Trace(ctx, k.operation, k.method)
 	defer func() { traced(a.status) }()
 	started := time.Now()
 	m := mask{token}
-	if s, ok := c.tokens.(interface{ lastSent() mask }); ok {
+	if s, ok := c.cfg.Tokens.(interface{ lastSent() mask }); ok {
 		m = append(m, s.lastSent()...)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout{c.timeout})
+	limited, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout{c.cfg.Timeout})
 	defer cancel()
 
 	var sent sending
@@ -198,21 +204,21 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	defer end()
 	req, err := c.newRequest(watched, k, token)
 	if err != nil {
-		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		c.unanswered(ctx, k)
 		return answer{}, k.transportError(false, m.err(err))
 	}
 	// The transport itself, not an http.Client: no redirect is followed, no
 	// cookie kept, and no error has the whole URL in it.
 	resp, err := c.exchange.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
-		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		c.unanswered(ctx, k)
 		c.observed(ctx, k, 0, nil, started)
 		if sent.wasResent() {
 			return answer{}, k.transportError(sent.begun(), errResend)
 		}
 		return answer{}, k.transportError(sent.begun(), ownReason(ctx, m.err(withoutQuote(err))))
 	}
-	c.gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
+	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
 	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
 	a.body, a.bodyErr = readBody(resp, k.limit)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
@@ -222,15 +228,15 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 
 func (c *Client) observed(ctx context.Context, k request, status int, header http.Header, started time.Time) {
 	took := time.Since(started)
-	c.observe(k.operation, status, took)
-	c.logger.LogAttrs(ctx, slog.LevelDebug, "api request",
+	c.cfg.Observe(k.operation, status, took)
+	c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "api request",
 		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
 		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", plain(requestID(header), maxName)),
 		slog.String("correlation_id", correlationID(ctx)))
 }
 
 func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http.Request, error) {
-	address := c.base + k.path
+	address := c.cfg.BaseURL + k.path
 	if len(k.query) > 0 {
 		address += "?" + k.query.Encode()
 	}
@@ -239,7 +245,7 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 	if k.body != nil {
 		var encoded []byte
 		var err error
-		encoded, mediaType, err = c.body.encode(k.body)
+		encoded, mediaType, err = c.cfg.Body.encode(k.body)
 		if err != nil {
 			return nil, fmt.Errorf("encoding the body: %w", err)
 		}
@@ -254,7 +260,7 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 		req.GetBody = nil
 	}
 	req.Header.Set("Accept", jsonType)
-	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("User-Agent", c.cfg.UserAgent)
 	req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	if id := correlationID(ctx); id != "" {
 		req.Header.Set("X-Correlation-ID", id)

@@ -34,7 +34,7 @@ type TokenHealth struct {
 // TokenHealth tells what is known of the client's token, and asks nobody.
 func (c *Client) TokenHealth() TokenHealth {
 	var h TokenHealth
-	if s, ok := c.tokens.(interface{ health() TokenHealth }); ok {
+	if s, ok := c.cfg.Tokens.(interface{ health() TokenHealth }); ok {
 		h = s.health()
 	}
 	c.refused.mu.Lock()

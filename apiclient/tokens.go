@@ -127,7 +127,7 @@ type tokenFile struct {
 
 	mu      sync.Mutex
 	token   Secret
-	refused bool      // the API refused token
+	refused bool // the API refused token
 	past    TokenHealth
 }
 
