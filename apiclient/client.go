@@ -103,7 +103,6 @@ const (
 type Client struct {
 	cfg       Config // complete
 	transport *http.Transport
-	exchange  http.RoundTripper // transport, with a dump where that is wanted
 	refused   refusals
 }
 
@@ -129,7 +128,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	transport := newTransport(cfg.Network, cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout),
 		cmp.Or(cfg.HeaderTimeout, defaultHeaderTimeout), cmp.Or(cfg.MaxConns, defaultMaxConns))
-	return &Client{cfg: cfg, transport: transport, exchange: dumped(transport, cfg.Network.Dump)}, nil
+	return &Client{cfg: cfg, transport: transport}, nil
 }
 
 func (cfg Config) check() error {

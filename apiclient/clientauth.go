@@ -67,7 +67,7 @@ func (cfg ClientCredentialsConfig) request(ctx context.Context, address string, 
 		form.Set("client_id", cfg.ClientID)
 		form.Set("client_secret", proof.Reveal())
 	}
-	req, err := http.NewRequestWithContext(withMask(ctx, secrets), http.MethodPost, address, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -99,7 +99,7 @@ func (n Network) tokenTransport() http.RoundTripper {
 	t := newTransport(n, defaultConnectTimeout, defaultHeaderTimeout, 1)
 	t.DisableKeepAlives = true
 	t.Protocols.SetHTTP2(false)
-	return dumped(t, n.Dump)
+	return t
 }
 
 type clientCredentials struct {
@@ -324,11 +324,14 @@ func (s *clientCredentials) askOnce(ctx context.Context, address string) (fetche
 	s.mu.Lock()
 	s.sent = secrets
 	s.mu.Unlock()
+	dump := s.cfg.Network.begin(req, secrets)
 	resp, err := s.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
+		dump.end(nil, nil, err)
 		return fetched{}, nil, &TokenError{Err: fmt.Errorf("POST %s: %w", address, secrets.err(withoutQuote(err)))}
 	}
 	body, err := readBody(resp, maxRecordBytes)
+	dump.end(resp, body, err)
 	e := &TokenError{
 		Status: resp.StatusCode, RetryAfter: retryAfter(resp.StatusCode, resp.Header),
 		Err: fmt.Errorf("POST %s", address),

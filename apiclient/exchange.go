@@ -200,17 +200,19 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	defer cancel()
 
 	var sent sending
-	watched, end := sent.watch(withMask(limited, m))
+	watched, end := sent.watch(limited)
 	defer end()
 	req, err := c.newRequest(watched, k, token)
 	if err != nil {
 		c.unanswered(ctx, k)
 		return answer{}, k.transportError(false, m.err(err))
 	}
+	dump := c.cfg.Network.begin(req, m)
 	// The transport itself, not an http.Client: no redirect is followed, no
 	// cookie kept, and no error has the whole URL in it.
-	resp, err := c.exchange.RoundTrip(req) //nolint:bodyclose // readBody closes it
+	resp, err := c.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
+		dump.end(nil, nil, err)
 		c.unanswered(ctx, k)
 		c.observed(ctx, k, 0, nil, started)
 		if sent.wasResent() {
@@ -221,6 +223,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
 	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
 	a.body, a.bodyErr = readBody(resp, k.limit)
+	dump.end(resp, a.body, a.bodyErr)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
 	c.observed(ctx, k, a.status, a.header, started)
 	return a, nil

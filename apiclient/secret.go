@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"context"
 	"crypto/subtle"
 	"fmt"
 	"io"
@@ -94,19 +93,6 @@ func (m mask) text(s string) string {
 		s = maskOne(s, form)
 	}
 	return s
-}
-
-type maskKey struct{}
-
-// withMask returns the context of a request that has these secrets in it: an answer may
-// repeat them anywhere.
-func withMask(ctx context.Context, m mask) context.Context {
-	return context.WithValue(ctx, maskKey{}, m)
-}
-
-func maskOf(ctx context.Context) mask {
-	m, _ := ctx.Value(maskKey{}).(mask)
-	return m
 }
 
 func maskOne(s, form string) string {
