@@ -142,8 +142,8 @@ func (s *clientCredentials) Expire(refused Secret) {
 	}
 }
 
-// renewed fetches a token unless used is too young. If the fetch fails, the current
-// token serves on.
+// renewed returns a token other than used, or used if that is too young or the fetch
+// fails: it serves other operations.
 func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
 	current, fetch := s.haveOrRenew(used)
 	if fetch == nil {

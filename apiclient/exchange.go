@@ -88,7 +88,11 @@ func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) 
 		c.cfg.Tokens.Expire(used)
 		return c.cfg.Tokens.Token(ctx)
 	case a.status == http.StatusForbidden && k.refusal(a).LacksScope():
-		if s, ok := c.cfg.Tokens.(renewing); ok {
+		// A scope that was granted later takes effect with the next token only, though this
+		// one is good.
+		if s, ok := c.cfg.Tokens.(interface {
+			renewed(ctx context.Context, used Secret) Secret
+		}); ok {
 			return s.renewed(ctx, used), nil
 		}
 	}

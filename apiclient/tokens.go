@@ -68,17 +68,9 @@ func (e *TokenError) advice() string {
 // Unwrap gives the reason where there is one.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// renewing is a token source that gets another token though the current one is good. A
-// token has the scopes of the time when it was granted, so that a scope that was granted
-// later takes effect only with the next one.
-type renewing interface {
-	// renewed returns a token other than used, or used: the source got that a moment
-	// ago, or does not get another.
-	renewed(ctx context.Context, used Secret) Secret
-}
-
 // scopesAge is the age of a token from which its scopes may be out of date. A blocked
-// operation is tried every 30 s, each time with the scopes of that moment.
+// operation is tried every 30 s, each time with the scopes of that moment: a token has
+// those of the time when it was granted.
 const scopesAge = 25 * time.Second
 
 // StaticToken always gives the same token, also when it was refused.
@@ -150,7 +142,7 @@ func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
 	return f.token, nil
 }
 
-// renewed reads the file again.
+// renewed returns the token other than used that the file has, or used.
 func (f *tokenFile) renewed(_ context.Context, used Secret) Secret {
 	f.mu.Lock()
 	defer f.mu.Unlock()

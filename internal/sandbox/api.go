@@ -129,7 +129,7 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if f.DropBefore || f.NotHTTP {
 		s.log.finish(c.Request, 0, false, true)
 		if f.NotHTTP {
-			babble(w)
+			writeNoHTTP(w)
 			return
 		}
 		reset(w)

@@ -148,8 +148,8 @@ func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 	_, _ = w.Write(seed(n)) // the caller has gone: nobody to tell
 }
 
-// FaultRequest is the body of POST /_sandbox/faults: a Fault as far as JSON
-// can say it. Times are milliseconds.
+// FaultRequest is the body of POST /_sandbox/faults: the members of a [Fault] that JSON
+// can say, and these, all optional. Times are milliseconds.
 type FaultRequest struct {
 	Fault
 	LatencyMS       int               `json:"latency_ms"`

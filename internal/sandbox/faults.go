@@ -200,25 +200,27 @@ func write(w http.ResponseWriter, body []byte) bool {
 	return http.NewResponseController(w).Flush() == nil
 }
 
-// babble answers with what a server of another protocol might, a TLS alert, and
+// writeNoHTTP answers with what a server of another protocol might, a TLS alert, and
 // ends the connection.
-func babble(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
+func writeNoHTTP(w http.ResponseWriter) {
+	conn := hijack(w)
 	_, _ = conn.Write([]byte("\x15\x03\x01\x00\x02\x02\x46\r\n\r\n")) // the caller has gone: nobody to tell
 	_ = conn.Close()
 }
 
 // reset ends the connection with an RST, as a crash or a broken network does.
 func reset(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
+	conn := hijack(w)
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // without it Close says goodbye in order
 	}
 	_ = conn.Close()
+}
+
+func hijack(w http.ResponseWriter) net.Conn {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return conn
 }
