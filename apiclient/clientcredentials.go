@@ -327,11 +327,11 @@ func (s *clientCredentials) askOnce(ctx context.Context, address string) (fetche
 	dump := s.cfg.Network.begin(req, secrets)
 	resp, err := s.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
-		dump.end(nil, nil, err)
+		dump.end(ctx, nil, nil, err)
 		return fetched{}, nil, &TokenError{Err: fmt.Errorf("POST %s: %w", address, secrets.err(withoutQuote(err)))}
 	}
 	body, err := readBody(resp, maxRecordBytes)
-	dump.end(resp, body, err)
+	dump.end(ctx, resp, body, err)
 	e := &TokenError{
 		Status: resp.StatusCode, RetryAfter: retryAfter(resp.StatusCode, resp.Header),
 		Err: fmt.Errorf("POST %s", address),

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,9 +45,8 @@ var dumpHeaders = map[string]bool{
 // dump logs one exchange at debug level, as far as it has no secrets in it. A nil dump
 // logs nothing.
 type dump struct {
-	logger  *slog.Logger
-	request *http.Request
-	secrets mask // of the request, which the answer may repeat anywhere
+	logger  *slog.Logger // which names the request
+	secrets mask         // of the request, which the answer may repeat anywhere
 }
 
 // begin logs a request that is about to be sent, whose body is in memory.
@@ -59,29 +59,23 @@ func (n Network) begin(req *http.Request, secrets mask) *dump {
 		body, _ = io.ReadAll(req.Body)
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	d := &dump{logger: n.Dump, request: req, secrets: secrets}
-	d.log("http request", slog.String("header", secrets.header(req.Header)), slog.String("body", secrets.sent(req.Header, body)))
-	return d
+	logger := n.Dump.With("method", req.Method, "url", secrets.shown(req.URL.String()))
+	logger.DebugContext(req.Context(), "http request", "header", secrets.header(req.Header), "body", secrets.sent(req.Header, body))
+	return &dump{logger: logger, secrets: secrets}
 }
 
 // end logs the answer, or why there is none. Of a body that was cut only the length is
 // shown.
-func (d *dump) end(resp *http.Response, body []byte, err error) {
+func (d *dump) end(ctx context.Context, resp *http.Response, body []byte, err error) {
 	switch {
 	case d == nil:
 	case resp == nil:
-		d.log("http request got no answer", slog.String("error", d.secrets.shown(err.Error())))
+		d.logger.DebugContext(ctx, "http request got no answer", "error", d.secrets.shown(err.Error()))
 	default:
 		_, cut := errors.AsType[errTooLong](err)
-		d.log("http answer", slog.String("protocol", resp.Proto), slog.Int("status", resp.StatusCode),
-			slog.String("header", d.secrets.header(resp.Header)), slog.String("body", d.secrets.body(resp.Header, body, cut)))
+		d.logger.DebugContext(ctx, "http answer", "protocol", resp.Proto, "status", resp.StatusCode,
+			"header", d.secrets.header(resp.Header), "body", d.secrets.body(resp.Header, body, cut))
 	}
-}
-
-func (d *dump) log(message string, attrs ...slog.Attr) {
-	d.logger.LogAttrs(d.request.Context(), slog.LevelDebug, message, append([]slog.Attr{
-		slog.String("method", d.request.Method), slog.String("url", d.secrets.shown(d.request.URL.String())),
-	}, attrs...)...)
 }
 
 // shown is a text as a log may have it.

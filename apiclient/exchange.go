@@ -216,7 +216,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	// cookie kept, and no error has the whole URL in it.
 	resp, err := c.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
-		dump.end(nil, nil, err)
+		dump.end(ctx, nil, nil, err)
 		c.unanswered(ctx, k)
 		c.observed(ctx, k, 0, nil, started)
 		if sent.wasResent() {
@@ -227,7 +227,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
 	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
 	a.body, a.bodyErr = readBody(resp, k.limit)
-	dump.end(resp, a.body, a.bodyErr)
+	dump.end(ctx, resp, a.body, a.bodyErr)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
 	c.observed(ctx, k, a.status, a.header, started)
 	return a, nil
