@@ -29,15 +29,9 @@ type TemplateRequest struct {
 // Template is a template as the API has it (specification 2.2). Only its ID is
 // always there.
 type Template struct {
-	ID                         string       `json:"id"`
-	Name                       string       `json:"name"`
-	Type                       string       `json:"type"`
-	Dialect                    string       `json:"dialect"`
-	Presentation               Presentation `json:"presentation"`
-	WellKnownTrustedIssuers    string       `json:"well_known_trusted_issuers"`
-	CustomCertificateAuthority *string      `json:"custom_certificate_authority,omitempty"`
-	CreatedAt                  time.Time    `json:"created_at,omitzero"` // zero: not said, or not to be read
-	UpdatedAt                  time.Time    `json:"updated_at,omitzero"` // the same
+	ID string `json:"id"`
+	TemplateRequest
+	CreatedAt time.Time `json:"created_at,omitzero"` // zero: not said, or not to be read
 }
 
 // The rules of the request's strings (specification 2.2, 4.3 and 8). The
@@ -90,7 +84,7 @@ func (r TemplateRequest) Differences(t Template) []string {
 		{fieldType, r.Type == t.Type},
 		{fieldDialect, r.Dialect == t.Dialect},
 		{fieldIssuers, r.WellKnownTrustedIssuers == t.WellKnownTrustedIssuers},
-		{fieldCustom, content(r.CustomCertificateAuthority) == content(t.CustomCertificateAuthority)},
+		{fieldCustom, r.authority() == t.authority()},
 	} {
 		if !m.same {
 			names = append(names, m.name)
@@ -105,13 +99,13 @@ func (r TemplateRequest) Differences(t Template) []string {
 	return names
 }
 
-// content: an empty certificate authority cannot be requested, so in an answer
-// it means that there is none.
-func content(s *string) string {
-	if s == nil {
+// authority: an empty one cannot be requested, so in an answer it means that there is
+// none.
+func (r TemplateRequest) authority() string {
+	if r.CustomCertificateAuthority == nil {
 		return ""
 	}
-	return *s
+	return *r.CustomCertificateAuthority
 }
 
 // UnmarshalJSON reads an answer: additional members are tolerated, and times
@@ -124,14 +118,14 @@ func (t *Template) UnmarshalJSON(data []byte) error {
 		*plainTemplate
 
 		CreatedAt any `json:"created_at"`
-		UpdatedAt any `json:"updated_at"`
 	}{plainTemplate: &plainTemplate{}}
 	err := json.Unmarshal(data, &read)
 	*t = Template(*read.plainTemplate)
 	t.CreatedAt = readTime(read.CreatedAt)
-	t.UpdatedAt = readTime(read.UpdatedAt)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		wrong.Field = strings.TrimPrefix(wrong.Field, "plainTemplate.") // which is no member
+		for _, embedded := range []string{"plainTemplate.", "TemplateRequest."} { // which are no members
+			wrong.Field = strings.TrimPrefix(wrong.Field, embedded)
+		}
 	}
 	return err
 }
