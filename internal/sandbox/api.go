@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,9 +118,9 @@ type answer struct {
 	raw    []byte // in place of body, with its Content-Type in header
 }
 
-// serveAPI reads, logs, answers and sends; a fault steps in where it says so.
+// serveAPI receives, logs, answers and sends; a fault steps in where it says so.
 func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
-	c, err := s.read(r)
+	c, err := s.receive(r)
 	if err != nil {
 		panic(http.ErrAbortHandler) // the caller broke off: nothing arrived, nobody to answer
 	}
@@ -147,9 +148,9 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.send(w, r, a, f)
 }
 
-// read takes in a request and what the log tells of it. An error: the caller
+// receive takes in a request and what the log tells of it. An error: the caller
 // did not send it whole.
-func (s *Sandbox) read(r *http.Request) (*call, error) {
+func (s *Sandbox) receive(r *http.Request) (*call, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit+1))
 	if err != nil {
 		return nil, err
@@ -362,29 +363,66 @@ func (c *call) checkQuery() error {
 	return err
 }
 
+// in answers for the organization that the path names, under the tenant's lock.
+func (s *Sandbox) in(c *call, do func(*organization) answer) answer {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	o, ok := s.tenant.organizations.get(c.Organization)
+	if !ok {
+		return refuse(http.StatusNotFound, "No organization found by that id or name", "")
+	}
+	return do(o)
+}
+
 func (s *Sandbox) updateDiscoveryDomain(c *call) answer {
 	update, err := checkDomainUpdate(c.tree)
 	if err != nil {
 		return badBody(err)
 	}
-	d, err := s.tenant.updateDomain(c.Organization, c.Domain, update)
-	return s.domainAnswer(c, d, err)
+	return s.in(c, func(o *organization) answer {
+		h, ok := o.domains.get(c.Domain)
+		if !ok {
+			return s.domainAnswer(c, Domain{}, false)
+		}
+		d := h.current()
+		d.Status = cmp.Or(update.status, d.Status)
+		switch {
+		case update.use != nil:
+			d.Use = update.use
+		case s.options.FlagDefault == FlagTrue:
+			d.Use = new(true)
+		}
+		h.change(d, s.now(), s.options.ReadLag)
+		return s.domainAnswer(c, d, true)
+	})
 }
 
 func (s *Sandbox) getDiscoveryDomain(c *call) answer {
-	d, err := s.tenant.domain(c.Organization, c.Domain)
-	return s.domainAnswer(c, d, err)
+	return s.in(c, func(o *organization) answer {
+		h, _ := o.domains.get(c.Domain)
+		d, ok := s.read(h)
+		return s.domainAnswer(c, d, ok)
+	})
 }
 
-// findDiscoveryDomain reads the organization's domain by its name.
+// findDiscoveryDomain reads by the domain's name, which one organization has once.
 func (s *Sandbox) findDiscoveryDomain(c *call) answer {
-	d, err := s.tenant.domainByName(c.Organization, c.Domain)
-	return s.domainAnswer(c, d, err)
+	return s.in(c, func(o *organization) answer {
+		for h := range o.domains.all() {
+			if d, ok := s.read(h); ok && strings.EqualFold(d.Domain, c.Domain) {
+				return s.domainAnswer(c, d, true)
+			}
+		}
+		return s.domainAnswer(c, Domain{}, false)
+	})
 }
 
-func (s *Sandbox) domainAnswer(c *call, d Domain, err error) answer {
-	if err != nil {
-		return refuseFor(err)
+// read returns a record as readers that lag behind see it; false: they see none.
+func (s *Sandbox) read(h *history) (Domain, bool) { return h.asOf(s.now().Add(-s.options.ReadLag)) }
+
+func (s *Sandbox) domainAnswer(c *call, d Domain, found bool) answer {
+	if !found {
+		return refuse(http.StatusNotFound, "No organization domain found by that id", "")
 	}
 	return answer{status: http.StatusOK, body: s.shown(c, d)}
 }
@@ -401,45 +439,60 @@ func (s *Sandbox) shown(c *call, d Domain) Domain {
 }
 
 func (s *Sandbox) listDiscoveryDomains(c *call) answer {
-	return listAnswer(c, "domains", func(after int64, take int) ([]Domain, int64, error) {
-		found, next, err := s.tenant.domainPage(c.Organization, after, take)
-		for i, d := range found {
-			found[i] = s.shown(c, d)
-		}
-		return found, next, err
+	return s.in(c, func(o *organization) answer {
+		return listAnswer(c, "domains", &o.domains, func(h *history) (Domain, bool) {
+			d, ok := s.read(h)
+			if !ok {
+				return Domain{}, false
+			}
+			return s.shown(c, d), true
+		})
 	})
 }
 
+type organizationRecord struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	DisplayName string `json:"display_name"`
+}
+
+func (o *organization) record() organizationRecord {
+	return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name}
+}
+
 func (s *Sandbox) listOrganizations(c *call) answer {
-	return listAnswer(c, "organizations", func(after int64, take int) ([]organizationRecord, int64, error) {
-		found, next := s.tenant.organizationPage(after, take)
-		return found, next, nil
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	return listAnswer(c, "organizations", &s.tenant.organizations, func(o *organization) (organizationRecord, bool) {
+		return o.record(), true
 	})
 }
 
 func (s *Sandbox) getOrganization(c *call) answer {
-	o, err := s.tenant.organizationRecord(c.Organization)
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, body: o}
+	return s.in(c, func(o *organization) answer { return answer{status: http.StatusOK, body: o.record()} })
 }
 
 func (s *Sandbox) listOrganizationClients(c *call) answer {
-	return listAnswer(c, "clients", func(after int64, take int) ([]clientRecord, int64, error) {
-		return s.tenant.clientPage(c.Organization, after, take)
+	return s.in(c, func(o *organization) answer {
+		return listAnswer(c, "clients", &o.clients, func(id string) (map[string]string, bool) {
+			return map[string]string{"client_id": id}, true
+		})
 	})
 }
 
+// removeOrganizationClients removes all of them, or none where the organization is gone.
+// One that is not associated does no harm.
 func (s *Sandbox) removeOrganizationClients(c *call) answer {
 	clients, err := checkRemoval(c.tree, s.options.MaxClients)
 	if err != nil {
 		return badBody(err)
 	}
-	if err := s.tenant.removeClients(c.Organization, clients); err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusNoContent}
+	return s.in(c, func(o *organization) answer {
+		for _, client := range clients {
+			o.clients.remove(client)
+		}
+		return answer{status: http.StatusNoContent}
+	})
 }
 
 func (s *Sandbox) createTemplate(c *call) answer {
@@ -447,18 +500,18 @@ func (s *Sandbox) createTemplate(c *call) answer {
 	if err != nil {
 		return badBody(err)
 	}
-	made, err := s.tenant.createTemplate(asked)
-	if err != nil {
-		return refuseFor(err)
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	if s.tenant.templateNames[asked.Name] > 0 && !s.options.RepeatTemplateNames {
+		return refuse(http.StatusConflict, "A template with the same name already exists", "")
 	}
-	return answer{status: http.StatusCreated, body: templateRecordOf(made)}
+	return answer{status: http.StatusCreated, body: templateRecordOf(s.tenant.keepTemplate(asked, s.now()))}
 }
 
 func (s *Sandbox) listTemplates(c *call) answer {
-	return listAnswer(c, "templates", func(after int64, take int) ([]templateRecord, int64, error) {
-		found, next := s.tenant.templatePage(after, take)
-		return found, next, nil
-	})
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	return listAnswer(c, "templates", &s.tenant.templates, func(t Template) (templateRecord, bool) { return templateRecordOf(t), true })
 }
 
 // templateRecord is a template as the API shows it (specification 2.2).
@@ -517,18 +570,6 @@ func badBody(err error) answer { return badRequest("Payload", err, "invalid_body
 
 func methodNotAllowed(allowed []string) answer {
 	return refuse(http.StatusMethodNotAllowed, "", "").with(http.Header{"Allow": {strings.Join(allowed, ", ")}})
-}
-
-// refuseFor answers what the tenant's state has no place for.
-func refuseFor(err error) answer {
-	switch {
-	case errors.Is(err, errNoOrganization):
-		return refuse(http.StatusNotFound, "No organization found by that id or name", "")
-	case errors.Is(err, errNoDomain):
-		return refuse(http.StatusNotFound, "No organization domain found by that id", "")
-	default:
-		return refuse(http.StatusConflict, "A template with the same name already exists", "")
-	}
 }
 
 // encode gives the bytes of an answer and their type.

@@ -32,7 +32,7 @@ type Fault struct {
 	Redirect string      `json:"redirect"` // Location
 	Handled  bool        `json:"handled"`  // the request is carried out before it is answered so
 
-	Wrong func(*Domain) `json:"-"` // changes the discovery domains in the answer, not those of the tenant
+	Wrong func(*Domain) `json:"-"` // changes the discovery domains in the answer, not those of the tenant; it must not call the sandbox
 
 	DropBefore bool          `json:"drop_before"` // the connection is reset, the request never looked at
 	DropAfter  bool          `json:"drop_after"`  // the request is carried out, then the connection is reset

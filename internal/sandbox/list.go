@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/base64"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -75,37 +76,24 @@ func (c *call) boolean(name string) (bool, error) {
 	}
 }
 
-// listAnswer answers with the page that the query asks for.
-func listAnswer[T any](c *call, name string, read func(after int64, take int) ([]T, int64, error)) answer {
-	if c.list.offset {
-		return offsetAnswer(c.list, name, read)
+// listAnswer answers with the page of a list that the query asks for, of what see lets
+// through.
+func listAnswer[T, V any](c *call, name string, list *shelf[T], see func(T) (V, bool)) answer {
+	q := c.list
+	if !q.offset {
+		found, next := page(list, q.after, q.take, see)
+		body := map[string]any{name: found}
+		if next != 0 {
+			body["next"] = c.checkpoint(next)
+		}
+		return answer{status: http.StatusOK, body: body}
 	}
-	found, next, err := read(c.list.after, c.list.take)
-	if err != nil {
-		return refuseFor(err)
-	}
-	body := map[string]any{name: found}
-	if next != 0 {
-		body["next"] = c.checkpoint(next)
-	}
-	return answer{status: http.StatusOK, body: body}
-}
-
-func offsetAnswer[T any](q listQuery, name string, read func(after int64, take int) ([]T, int64, error)) answer {
-	all, next, err := read(0, mostTake)
-	for next != 0 && err == nil {
-		var more []T
-		more, next, err = read(next, mostTake)
-		all = append(all, more...)
-	}
-	if err != nil {
-		return refuseFor(err)
-	}
-	page := all[min(q.start, len(all)):min(q.start+q.take, len(all))]
+	all, _ := page(list, 0, math.MaxInt, see)
+	found := all[min(q.start, len(all)):min(q.start+q.take, len(all))]
 	if !q.totals {
-		return answer{status: http.StatusOK, body: page}
+		return answer{status: http.StatusOK, body: found}
 	}
-	return answer{status: http.StatusOK, body: map[string]any{name: page, "start": q.start, "limit": q.take, "total": len(all)}}
+	return answer{status: http.StatusOK, body: map[string]any{name: found, "start": q.start, "limit": q.take, "total": len(all)}}
 }
 
 // A checkpoint names its list, so that one of another list is refused, and

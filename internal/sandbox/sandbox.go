@@ -168,7 +168,7 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 	s := &Sandbox{
 		options: o,
 		authURL: "http://" + reachable(addr.String()),
-		tenant:  newTenant(o),
+		tenant:  &tenant{templateNames: map[string]int{}},
 		faults:  &faults{},
 		log:     newRequestLog(o.Remember),
 		zone:    newZone(o),
