@@ -31,16 +31,12 @@ func wantID(member, id string) error {
 // success, whatever its body, but for a page: that one a proxy made, or a portal
 // that wants somebody to log in, and nobody was removed.
 func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clients []string) error {
-	broken := checkID(nil, "organization_id", org)
-	if more, ok := errors.AsType[*ValidationError](CheckClients(clients, MaxClientsPerRequest)); ok {
-		broken = append(broken, more.Fields...)
-	}
 	k := request{
 		operation: OpRemoveOrganizationClients,
 		method:    http.MethodDelete,
 		path:      clientsPath(org),
 		body:      map[string][]string{"clients": clients},
-		invalid:   invalid(broken),
+		invalid:   invalid(checkClients(checkID(nil, "organization_id", org), clients)),
 	}
 	a, err := c.do(ctx, k)
 	if err == nil && a.isPage() {
