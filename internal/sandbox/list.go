@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -38,10 +39,8 @@ func (c *call) readList() (q listQuery, err error) {
 	take, err3 := c.number("take", 1, mostTake, usualTake)
 	totals, err4 := c.boolean("include_totals")
 	after, err5 := c.from()
-	for _, err := range []error{err1, err2, err3, err4, err5} {
-		if err != nil {
-			return q, err
-		}
+	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
+		return q, err
 	}
 	q.after, q.take = after, take
 	if !q.offset {

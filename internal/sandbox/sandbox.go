@@ -77,7 +77,7 @@ type Sandbox struct {
 	clientSecret string
 
 	tenant     *tenant
-	tokens     *tokens
+	tokens     tokens
 	assertions assertions
 	bucket     *bucket // nil: no limit
 	faults     *faults
@@ -179,7 +179,8 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 	s.baseURL = s.authURL + basePath
 	s.clientID = s.names.client()
 	s.clientSecret = rand.Text() + rand.Text()
-	s.tokens = newTokens(o, s.authURL+"/")
+	s.tokens.key = []byte(rand.Text() + rand.Text())
+	s.tokens.granted.Store(new(AllScopes()))
 	s.assertions.seen = map[string]int64{}
 	if o.Rate > 0 {
 		s.bucket = newBucket(o.Rate, o.Burst, o.Clock())
