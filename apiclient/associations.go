@@ -45,9 +45,8 @@ func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clie
 	return err
 }
 
-// OrganizationClients lists the clients of an organization, in the service's
-// order, a hundred a request. A record outside the specification comes with a
-// *[RecordError], and the list goes on; any other error ends it.
+// OrganizationClients lists the clients of an organization, as [Client.Organizations]
+// lists the organizations.
 func (c *Client) OrganizationClients(ctx context.Context, org string) iter.Seq2[OrganizationClient, error] {
 	return all[OrganizationClient](ctx, c, list{
 		operation: OpListOrganizationClients, path: clientsPath(org), member: "clients", invalid: CheckID("organization_id", org),

@@ -61,10 +61,8 @@ func (u DiscoveryDomainUpdate) check(broken []FieldError) []FieldError {
 
 func (s DomainStatus) known() bool { return s == StatusPending || s == StatusVerified }
 
-// Length in characters and pattern of a domain (specification 2.1).
-const minDomain, maxDomain = 3, 255
-
-var domainPattern = regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)
+// domainRule is that of specification 2.1.
+var domainRule = textRule{least: 3, most: 255, pattern: regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)}
 
 func (d DiscoveryDomain) identifier() string { return d.ID }
 
@@ -89,7 +87,7 @@ func (d DiscoveryDomain) check() error {
 	if !d.Status.known() {
 		return fmt.Errorf("status: want pending or verified, got %s", textValue(string(d.Status)))
 	}
-	if broken := (textRule{least: minDomain, most: maxDomain, pattern: domainPattern}).check(nil, "domain", d.Domain); broken != nil {
+	if broken := domainRule.check(nil, "domain", d.Domain); broken != nil {
 		// Not a *ValidationError: that one says that a request was wrong.
 		return errors.New(broken[0].String())
 	}
@@ -142,15 +140,14 @@ func (d DiscoveryDomain) checkIs(id string) error {
 	return nil
 }
 
-// DiscoveryDomains lists the domains of an organization, in the service's
-// order, a hundred a request. A record outside the specification comes with a
-// *[RecordError], and the list goes on; any other error ends it.
+// DiscoveryDomains lists the domains of an organization, as [Client.Organizations] lists
+// the organizations.
 func (c *Client) DiscoveryDomains(ctx context.Context, org string) iter.Seq2[DiscoveryDomain, error] {
 	return all[DiscoveryDomain](ctx, c, domainsOf(org))
 }
 
-// DiscoveryDomainsPage is one page of [Client.DiscoveryDomains], as OrganizationsPage
-// is one of the organizations.
+// DiscoveryDomainsPage is one page of the domains, as [Client.OrganizationsPage] is one of
+// the organizations.
 func (c *Client) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []Listed[DiscoveryDomain], next string, err error) {
 	page, next, _, err = pageOf[DiscoveryDomain](ctx, c, domainsOf(org), from)
 	return page, next, err

@@ -177,9 +177,8 @@ func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Templat
 	return t, err
 }
 
-// Templates lists the templates of the tenant, in the service's order, a
-// hundred a request. A record outside the specification comes with a
-// *[RecordError], and the list goes on; any other error ends it.
+// Templates lists the templates of the tenant, as [Client.Organizations] lists the
+// organizations.
 func (c *Client) Templates(ctx context.Context) iter.Seq2[Template, error] {
 	return all[Template](ctx, c, list{operation: OpListTemplates, path: templatesPath, member: "templates"})
 }

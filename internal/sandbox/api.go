@@ -140,7 +140,7 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.pause(f.AnswerLatency)
 	// Logged before it is sent: whoever has the answer finds it in the log.
 	s.log.finish(c.Request, a.status, handled, f.DropAfter || f.Truncate || f.Endless)
-	s.logger.DebugContext(r.Context(), "sandbox request", "operation", c.Operation, "method", c.Method, "path", c.Path, "status", a.status, "handled", handled)
+	s.options.Logger.DebugContext(r.Context(), "sandbox request", "operation", c.Operation, "method", c.Method, "path", c.Path, "status", a.status, "handled", handled)
 	if f.DropAfter {
 		reset(w)
 		return

@@ -88,8 +88,7 @@ type Sandbox struct {
 	api     *http.Server
 	dns     *dnsServer
 	redis   *miniredis.Miniredis // nil: none
-	logger  *slog.Logger
-	closing context.Context // ended by end
+	closing context.Context      // ended by end
 	end     context.CancelFunc
 	serving sync.WaitGroup // the accepting loop of the API
 	conns   sync.WaitGroup // its connections
@@ -129,7 +128,7 @@ func Start(options Options) (*Sandbox, error) {
 		}
 	}
 	s.serve(listener)
-	s.logger.Info("sandbox started", "base_url", s.baseURL, "dns", s.DNSAddr(), "redis", s.RedisURL())
+	s.options.Logger.Info("sandbox started", "base_url", s.baseURL, "dns", s.DNSAddr(), "redis", s.RedisURL())
 	return s, nil
 }
 
@@ -173,7 +172,6 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 		log:     newRequestLog(o.Remember),
 		zone:    newZone(o),
 		names:   newNames(o.Seed),
-		logger:  o.Logger,
 	}
 	s.closing, s.end = context.WithCancel(context.Background())
 	s.baseURL = s.authURL + basePath
@@ -205,7 +203,7 @@ func (s *Sandbox) serve(listener net.Listener) {
 	s.api = &http.Server{
 		Handler:           http.HandlerFunc(s.serveHTTP),
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew:
@@ -217,7 +215,7 @@ func (s *Sandbox) serve(listener net.Listener) {
 	}
 	s.serving.Go(func() {
 		if err := s.api.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.logger.Error("sandbox API stopped", "error", err)
+			s.options.Logger.Error("sandbox API stopped", "error", err)
 		}
 	})
 }
