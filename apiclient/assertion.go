@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -29,12 +29,6 @@ const (
 
 	// leastRSABits is what RFC 7518 section 3.3 wants of an RSA key.
 	leastRSABits = 2048
-)
-
-// The algorithms that an assertion can be signed with, by the kind of key.
-var (
-	rsaAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.PS256}
-	p256Algorithm = jose.ES256
 )
 
 // assertion is a fresh private_key_jwt: iss and sub are the client, jti is
@@ -153,43 +147,24 @@ func privateKeyOfJWK(content []byte) (jose.JSONWebKey, error) {
 // fitting is the algorithm to sign with, if key is good enough for it.
 func fitting(key jose.JSONWebKey, wanted jose.SignatureAlgorithm) (jose.SignatureAlgorithm, error) {
 	var can []jose.SignatureAlgorithm
-	var kind string
+	var only string
 	switch k := key.Key.(type) {
 	case *rsa.PrivateKey:
-		can, kind = rsaAlgorithms, "an RSA key"
+		can, only = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.PS256}, "an RSA key signs with RS256, RS384 or PS256"
 		if bits := k.N.BitLen(); bits < leastRSABits {
 			return "", fmt.Errorf("an RSA key of %d bits is too small: want %d or more", bits, leastRSABits)
 		}
 	case *ecdsa.PrivateKey:
+		can, only = []jose.SignatureAlgorithm{jose.ES256}, "a P-256 key signs with ES256"
 		if k.Curve != elliptic.P256() {
 			return "", fmt.Errorf("a key on the curve %s cannot be used: want P-256", k.Curve.Params().Name)
 		}
-		can, kind = []jose.SignatureAlgorithm{p256Algorithm}, "a P-256 key"
 	default:
 		return "", errors.New("a key of this kind cannot be used: want RSA or P-256")
 	}
-	if wanted == "" {
-		wanted = jose.SignatureAlgorithm(key.Algorithm)
-	}
-	if wanted == "" {
-		return can[0], nil
-	}
+	wanted = cmp.Or(wanted, jose.SignatureAlgorithm(key.Algorithm), can[0])
 	if !slices.Contains(can, wanted) {
-		return "", fmt.Errorf("%s signs with %s, not with %s", kind, orList(can), textValue(string(wanted)))
+		return "", fmt.Errorf("%s, not with %s", only, textValue(string(wanted)))
 	}
 	return wanted, nil
-}
-
-func orList(names []jose.SignatureAlgorithm) string {
-	var b strings.Builder
-	for i, name := range names {
-		switch {
-		case i > 0 && i == len(names)-1:
-			b.WriteString(" or ")
-		case i > 0:
-			b.WriteString(", ")
-		}
-		b.WriteString(string(name))
-	}
-	return b.String()
 }

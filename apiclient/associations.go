@@ -25,29 +25,18 @@ func wantID(member, id string) error {
 	return nil
 }
 
-// removal is the body of 4.2.
-type removal struct {
-	Clients []string `json:"clients"`
-}
-
 // RemoveOrganizationClients takes 1 to 100 clients from an organization (DELETE
 // with a body, specification 4.2): all of them or, on an error of the API, none.
 // It is idempotent, and succeeds for a client that is not associated. Any 2xx is
 // success, whatever its body, but for a page: that one a proxy made, or a portal
 // that wants somebody to log in, and nobody was removed.
 func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clients []string) error {
-	broken := checkID(nil, "organization_id", org)
-	if more, ok := errors.AsType[*ValidationError](CheckClients(clients, MaxClientsPerRequest)); ok {
-		broken = append(broken, more.Fields...)
-	}
-	if err := invalid(broken); err != nil {
-		return fmt.Errorf("%s: %w", OpRemoveOrganizationClients, err)
-	}
 	k := request{
 		operation: OpRemoveOrganizationClients,
 		method:    http.MethodDelete,
 		path:      clientsPath(org),
-		body:      removal{Clients: clients},
+		body:      map[string][]string{"clients": clients},
+		invalid:   invalid(checkClients(checkID(nil, "organization_id", org), clients)),
 	}
 	a, err := c.do(ctx, k)
 	if err == nil && a.isPage() {
@@ -56,14 +45,12 @@ func (c *Client) RemoveOrganizationClients(ctx context.Context, org string, clie
 	return err
 }
 
-// OrganizationClients lists the clients of an organization, in the service's
-// order, a hundred a request. A record outside the specification comes with a
-// *[RecordError], and the list goes on; any other error ends it.
+// OrganizationClients lists the clients of an organization, as [Client.Organizations]
+// lists the organizations.
 func (c *Client) OrganizationClients(ctx context.Context, org string) iter.Seq2[OrganizationClient, error] {
-	if err := CheckID("organization_id", org); err != nil {
-		return failed[OrganizationClient](fmt.Errorf("%s: %w", OpListOrganizationClients, err))
-	}
-	return list[OrganizationClient](ctx, c, OpListOrganizationClients, clientsPath(org), "clients")
+	return all[OrganizationClient](ctx, c, list{
+		operation: OpListOrganizationClients, path: clientsPath(org), member: "clients", invalid: CheckID("organization_id", org),
+	})
 }
 
 func clientsPath(org string) string { return organizationPath(org) + "/clients" }

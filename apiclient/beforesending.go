@@ -12,9 +12,7 @@ type beforeSendingKey struct{}
 // A permit can take long, and what was known before the wait may no longer hold:
 // only the caller can say whether the request is still wanted. It is a value of
 // the context, as a [net/http/httptrace.ClientTrace] is, since it belongs to the
-// work that is done and not to one call: it is said once, where the work begins,
-// and no call that somebody adds can be without it. As a parameter of each method
-// it would be a hole wherever it is left out.
+// work and not to one call: no call that is added later can be without it.
 func BeforeSending(ctx context.Context, ask func(context.Context) error) context.Context {
 	return context.WithValue(ctx, beforeSendingKey{}, ask)
 }

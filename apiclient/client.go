@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,18 +101,8 @@ const (
 
 // Client calls the Management API of one tenant. It is safe for concurrent use.
 type Client struct {
-	base      string
-	tokens    TokenSource
-	gate      Gate
-	userAgent string
-	timeout   time.Duration
-	observe   func(operation string, status int, took time.Duration)
-	trace     func(ctx context.Context, operation, method string) (context.Context, func(status int))
-	failed    func(operation string, err error)
-	logger    *slog.Logger
-	body      BodyFormat
+	cfg       Config // complete
 	transport *http.Transport
-	exchange  http.RoundTripper // by transport, and told of where that is wanted
 	refused   refusals
 }
 
@@ -120,34 +111,24 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("api client: %w", err)
 	}
-	c := &Client{
-		base:      cfg.BaseURL,
-		tokens:    cfg.Tokens,
-		gate:      cfg.Gate,
-		userAgent: orDefault(cfg.UserAgent, defaultUserAgent),
-		timeout:   orDefault(cfg.Timeout, defaultTimeout),
-		observe:   cfg.Observe,
-		trace:     cfg.Trace,
-		failed:    cfg.Failed,
-		logger:    orDefault(cfg.Logger, slog.New(slog.DiscardHandler)),
-		body:      cfg.Body,
-		transport: newTransport(cfg.Network, orDefault(cfg.ConnectTimeout, defaultConnectTimeout),
-			orDefault(cfg.HeaderTimeout, defaultHeaderTimeout), orDefault(cfg.MaxConns, defaultMaxConns)),
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, defaultUserAgent)
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.Gate == nil {
+		cfg.Gate = openGate{}
 	}
-	c.exchange = dumped(c.transport, cfg.Network.Dump)
-	if c.gate == nil {
-		c.gate = openGate{}
+	if cfg.Observe == nil {
+		cfg.Observe = func(string, int, time.Duration) {}
 	}
-	if c.observe == nil {
-		c.observe = func(string, int, time.Duration) {}
+	if cfg.Trace == nil {
+		cfg.Trace = func(ctx context.Context, _, _ string) (context.Context, func(int)) { return ctx, func(int) {} }
 	}
-	if c.trace == nil {
-		c.trace = func(ctx context.Context, _, _ string) (context.Context, func(int)) { return ctx, func(int) {} }
+	if cfg.Failed == nil {
+		cfg.Failed = func(string, error) {}
 	}
-	if c.failed == nil {
-		c.failed = func(string, error) {}
-	}
-	return c, nil
+	transport := newTransport(cfg.Network, cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout),
+		cmp.Or(cfg.HeaderTimeout, defaultHeaderTimeout), cmp.Or(cfg.MaxConns, defaultMaxConns))
+	return &Client{cfg: cfg, transport: transport}, nil
 }
 
 func (cfg Config) check() error {
@@ -174,17 +155,9 @@ func (cfg Config) check() error {
 	return nil
 }
 
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
-}
-
 // Timeout is how long one request can take as a whole. An answer that was lost
 // can still be acted upon by the API for about as long.
-func (c *Client) Timeout() time.Duration { return c.timeout }
+func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // CloseIdle closes the connections that are not in use.
 func (c *Client) CloseIdle() { c.transport.CloseIdleConnections() }

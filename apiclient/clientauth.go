@@ -1,14 +1,15 @@
 package apiclient
 
 import (
+	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/oauth2"
 )
 
 // AuthMethod is how a client proves to the token endpoint who it is.
@@ -32,36 +33,46 @@ func ParseAuthMethod(name string) (AuthMethod, error) {
 	return "", fmt.Errorf("want %s, %s or %s, got %s", AuthBody, AuthBasic, AuthPrivateKeyJWT, textValue(name))
 }
 
-// proof is what one token request proves the client's identity with.
-type proof struct {
-	style  oauth2.AuthStyle
-	secret Secret     // of the client; zero: the form has an assertion
-	form   url.Values // beside what every request has
-	hidden Secret     // what must not be repeated: secret, or the assertion
-}
-
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" // RFC 7523 section 2.2
 
-// proof reads the secret or the key anew, so that one that was replaced is
-// taken without a restart. now is the time by the token endpoint's clock.
-func (cfg ClientCredentialsConfig) proof(now time.Time) (proof, error) {
+// request returns a token request (RFC 6749 section 4.4), and the secrets in it. The
+// secret or the key is read anew, so that one that was replaced is taken without a
+// restart. now is the time by the token endpoint's clock.
+func (cfg ClientCredentialsConfig) request(ctx context.Context, address string, now time.Time) (*http.Request, mask, error) {
+	if err := cfg.check(); err != nil {
+		return nil, nil, err
+	}
+	prove := cfg.secret
 	if cfg.Method == AuthPrivateKeyJWT {
-		assertion, err := cfg.assertion(now)
-		if err != nil {
-			return proof{}, err
-		}
-		form := url.Values{"client_assertion_type": {assertionType}, "client_assertion": {assertion.Reveal()}}
-		return proof{style: oauth2.AuthStyleInParams, form: form, hidden: assertion}, nil
+		prove = func() (Secret, error) { return cfg.assertion(now) }
 	}
-	secret, err := cfg.secret()
+	proof, err := prove()
 	if err != nil {
-		return proof{}, err
+		return nil, nil, err
 	}
-	p := proof{style: oauth2.AuthStyleInParams, secret: secret, form: url.Values{}, hidden: secret}
-	if cfg.Method == AuthBasic {
-		p.style = oauth2.AuthStyleInHeader
+	form := url.Values{"grant_type": {"client_credentials"}, "audience": {cfg.Audience}}
+	secrets := mask{proof}
+	header := http.Header{"Accept": {jsonType}, "Content-Type": {formType}}
+	switch cfg.Method {
+	case AuthBasic: // both are form-encoded first (RFC 6749 section 2.3.1)
+		credentials := url.QueryEscape(cfg.ClientID) + ":" + url.QueryEscape(proof.Reveal())
+		encoded := base64.StdEncoding.EncodeToString([]byte(credentials))
+		secrets = append(secrets, NewSecret(encoded))
+		header.Set("Authorization", "Basic "+encoded)
+	case AuthPrivateKeyJWT:
+		form.Set("client_id", cfg.ClientID)
+		form.Set("client_assertion_type", assertionType)
+		form.Set("client_assertion", proof.Reveal())
+	default:
+		form.Set("client_id", cfg.ClientID)
+		form.Set("client_secret", proof.Reveal())
 	}
-	return p, nil
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header = header
+	return req, secrets, nil
 }
 
 func (cfg ClientCredentialsConfig) secret() (Secret, error) {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -57,7 +57,7 @@ func (d *requestDecoder) decode(data []byte) TemplateRequest {
 		d.fault(requestField, "want JSON: "+err.Error(), rawValue(data))
 		return r
 	}
-	there := d.object(requestField, "", data, func(name string, raw json.RawMessage) bool {
+	d.object(requestField, "", data, func(name string, raw json.RawMessage) bool {
 		switch name {
 		case fieldName:
 			r.Name = d.text(name, raw, nameRule)
@@ -75,78 +75,70 @@ func (d *requestDecoder) decode(data []byte) TemplateRequest {
 			return false
 		}
 		return true
-	})
-	d.required(there, "", fieldName, fieldType, fieldDialect, fieldPresentation, fieldIssuers)
+	}, fieldName, fieldType, fieldDialect, fieldPresentation, fieldIssuers)
 	return r
 }
 
 func (d *requestDecoder) presentation(raw json.RawMessage) Presentation {
 	p := Presentation{Claims: map[string]bool{}}
-	there := d.object(fieldPresentation, fieldPresentation, raw, func(name string, raw json.RawMessage) bool {
+	d.object(fieldPresentation, fieldPresentation, raw, func(name string, raw json.RawMessage) bool {
 		if name != documentKey {
 			return false
 		}
-		there := d.object(documentField, documentField, raw, func(name string, raw json.RawMessage) bool {
+		d.object(documentField, documentField, raw, func(name string, raw json.RawMessage) bool {
 			if name != namespaceKey {
 				return false
 			}
 			d.claims(p.Claims, raw)
 			return true
-		})
-		d.required(there, documentField, namespaceKey)
+		}, namespaceKey)
 		return true
-	})
-	d.required(there, fieldPresentation, documentKey)
+	}, documentKey)
 	return p
 }
 
 func (d *requestDecoder) claims(into map[string]bool, raw json.RawMessage) {
 	d.object(claimsField, claimsField, raw, func(name string, raw json.RawMessage) bool {
-		field := memberPath(claimsField, name)
-		if !isClaim(name) {
+		field, value := memberPath(claimsField, name), string(raw)
+		switch {
+		case !isClaim(name):
 			d.fault(field, unknownClaim, rawValue(raw))
-			return true
-		}
-		switch string(raw) {
-		case "true":
-			into[name] = true
-		case "false":
-			into[name] = false
-		default:
+		case value != "true" && value != "false":
 			d.fault(field, wantBool, rawValue(raw))
+		default:
+			into[name] = value == "true"
 		}
 		return true
 	})
 }
 
-// object hands the members of the object raw to take, in their order, which
-// says whether it knows the name. field names the object in an error, and
-// parent is what its members' paths begin with. It returns the names that are
-// there; nil where raw is no object, so that nothing in it is missed.
-func (d *requestDecoder) object(field, parent string, raw []byte, take func(name string, raw json.RawMessage) bool) map[string]bool {
-	members, ok := membersOf(raw)
-	if !ok {
+// object passes the members of the object raw, which is valid JSON, to take in their
+// order; take reports whether it knows the name. field names the object in an error, and
+// parent is what its members' paths begin with. Repeated members, which encoding/json
+// would merge, are faults, as are required ones that are missing.
+func (d *requestDecoder) object(field, parent string, raw []byte, take func(name string, raw json.RawMessage) bool, required ...string) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if start, _ := dec.Token(); start != json.Delim('{') {
 		d.fault(field, wantObject, rawValue(raw))
-		return nil
-	}
-	there := map[string]bool{}
-	for _, m := range members {
-		switch {
-		case there[m.name]:
-			d.fault(memberPath(parent, m.name), isRepeated, rawValue(m.raw))
-		case !take(m.name, m.raw):
-			d.fault(memberPath(parent, m.name), isUnknown, rawValue(m.raw))
-		}
-		there[m.name] = true
-	}
-	return there
-}
-
-func (d *requestDecoder) required(there map[string]bool, parent string, names ...string) {
-	if there == nil {
 		return
 	}
-	for _, name := range names {
+	there := map[string]bool{}
+	for dec.More() {
+		token, _ := dec.Token()
+		name := fmt.Sprint(token)
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return // not reached: it is valid
+		}
+		switch {
+		case there[name]:
+			d.fault(memberPath(parent, name), isRepeated, rawValue(value))
+		case !take(name, value):
+			d.fault(memberPath(parent, name), isUnknown, rawValue(value))
+		}
+		there[name] = true
+	}
+	for _, name := range required {
 		if !there[name] {
 			d.fault(memberPath(parent, name), isRequired, "")
 		}
@@ -166,33 +158,6 @@ func (d *requestDecoder) text(field string, raw json.RawMessage, rule textRule) 
 	return *s
 }
 
-type member struct {
-	name string
-	raw  json.RawMessage
-}
-
-// membersOf returns the members of a valid JSON object in their order, repeated
-// ones included, which encoding/json would merge; false: it is no object.
-func membersOf(raw []byte) ([]member, bool) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return nil, false
-	}
-	members := []member{}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, false
-		}
-		m := member{name: fmt.Sprint(name)}
-		if err := dec.Decode(&m.raw); err != nil {
-			return nil, false
-		}
-		members = append(members, m)
-	}
-	return members, true
-}
-
 // syntax says where data stops being one JSON value.
 func syntax(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -206,37 +171,14 @@ func syntax(data []byte) error {
 	return err
 }
 
+// escapes are those of a JSON string, one after the other: a surrogate pair, half of one
+// (which the group is), or any other.
+var escapes = regexp.MustCompile(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\(u[dD][89a-fA-F]..)|\\.`)
+
 // halfSurrogate finds a \u escape of half a surrogate pair in a valid JSON
 // string. Decoders replace it silently.
 func halfSurrogate(raw []byte) bool {
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		i++ // the character behind the backslash; a valid string has it
-		switch unit := escapedUnit(raw[i:]); {
-		case unit < 0xD800 || unit > 0xDFFF:
-		case unit <= 0xDBFF && i+5 < len(raw) && raw[i+5] == '\\' && isLow(escapedUnit(raw[i+6:])):
-			i += 10 // up to the last digit of the second half
-		default:
-			return true
-		}
-	}
-	return false
-}
-
-func isLow(unit int64) bool { return unit >= 0xDC00 && unit <= 0xDFFF }
-
-// escapedUnit is the UTF-16 unit of "uXXXX", or -1 for anything else.
-func escapedUnit(s []byte) int64 {
-	if len(s) < 5 || s[0] != 'u' {
-		return -1
-	}
-	unit, err := strconv.ParseInt(string(s[1:5]), 16, 32)
-	if err != nil {
-		return -1
-	}
-	return unit
+	return slices.ContainsFunc(escapes.FindAllSubmatch(raw, -1), func(m [][]byte) bool { return m[1] != nil })
 }
 
 var plainMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)

@@ -61,10 +61,8 @@ func (u DiscoveryDomainUpdate) check(broken []FieldError) []FieldError {
 
 func (s DomainStatus) known() bool { return s == StatusPending || s == StatusVerified }
 
-// Length in characters and pattern of a domain (specification 2.1).
-const minDomain, maxDomain = 3, 255
-
-var domainPattern = regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)
+// domainRule is that of specification 2.1.
+var domainRule = textRule{least: 3, most: 255, pattern: regexp.MustCompile(`^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9])$`)}
 
 func (d DiscoveryDomain) identifier() string { return d.ID }
 
@@ -89,7 +87,7 @@ func (d DiscoveryDomain) check() error {
 	if !d.Status.known() {
 		return fmt.Errorf("status: want pending or verified, got %s", textValue(string(d.Status)))
 	}
-	if broken := (textRule{least: minDomain, most: maxDomain, pattern: domainPattern}).check(nil, "domain", d.Domain); broken != nil {
+	if broken := domainRule.check(nil, "domain", d.Domain); broken != nil {
 		// Not a *ValidationError: that one says that a request was wrong.
 		return errors.New(broken[0].String())
 	}
@@ -100,41 +98,34 @@ func (d DiscoveryDomain) check() error {
 // and returns the updated record. It is idempotent. Setting a domain verified
 // makes no check of its own: that it is proven is the caller's duty.
 func (c *Client) UpdateDiscoveryDomain(ctx context.Context, org, id string, u DiscoveryDomainUpdate) (DiscoveryDomain, error) {
-	broken := u.check(checkDomainIDs(org, id))
-	return c.discoveryDomain(ctx, OpUpdateDiscoveryDomain, http.MethodPatch, org, id, u, broken)
+	k := domainRequest(OpUpdateDiscoveryDomain, http.MethodPatch, org, id)
+	k.body, k.invalid = u, invalid(u.check(checkDomainIDs(org, id)))
+	return c.discoveryDomain(ctx, k, id)
 }
 
 // DiscoveryDomain reads one record. Reads are eventually consistent: a domain
 // just changed may read old.
 func (c *Client) DiscoveryDomain(ctx context.Context, org, id string) (DiscoveryDomain, error) {
-	return c.discoveryDomain(ctx, OpGetDiscoveryDomain, http.MethodGet, org, id, nil, checkDomainIDs(org, id))
+	return c.discoveryDomain(ctx, domainRequest(OpGetDiscoveryDomain, http.MethodGet, org, id), id)
 }
 
 func checkDomainIDs(org, id string) []FieldError {
 	return checkID(checkID(nil, "organization_id", org), "discovery_domain_id", id)
 }
 
-// discoveryDomain asks for one record, unless rules are broken.
-func (c *Client) discoveryDomain(ctx context.Context, operation, method, org, id string, body any, broken []FieldError) (DiscoveryDomain, error) {
-	if err := invalid(broken); err != nil {
-		return DiscoveryDomain{}, fmt.Errorf("%s: %w", operation, err)
-	}
-	k := request{
+func domainRequest(operation, method, org, id string) request {
+	return request{
 		operation: operation,
 		method:    method,
 		path:      domainsPath(org) + "/" + url.PathEscape(id),
-		body:      body,
 		limit:     maxRecordBytes,
+		invalid:   invalid(checkDomainIDs(org, id)),
 	}
-	a, err := c.do(ctx, k)
-	if err != nil {
-		return DiscoveryDomain{}, err
-	}
-	var d DiscoveryDomain
-	if err := k.decode(a, &d, func() error { return d.checkIs(id) }); err != nil {
-		return DiscoveryDomain{}, err
-	}
-	return d, nil
+}
+
+func (c *Client) discoveryDomain(ctx context.Context, k request, id string) (DiscoveryDomain, error) {
+	d, _, err := ask(ctx, c, k, func(d DiscoveryDomain, _ answer) error { return d.checkIs(id) })
+	return d, err
 }
 
 // checkIs tells what the record lacks, and whether it is another one: a cache
@@ -149,23 +140,21 @@ func (d DiscoveryDomain) checkIs(id string) error {
 	return nil
 }
 
-// DiscoveryDomains lists the domains of an organization, in the service's
-// order, a hundred a request. A record outside the specification comes with a
-// *[RecordError], and the list goes on; any other error ends it.
+// DiscoveryDomains lists the domains of an organization, as [Client.Organizations] lists
+// the organizations.
 func (c *Client) DiscoveryDomains(ctx context.Context, org string) iter.Seq2[DiscoveryDomain, error] {
-	if err := CheckID("organization_id", org); err != nil {
-		return failed[DiscoveryDomain](fmt.Errorf("%s: %w", OpListDiscoveryDomains, err))
-	}
-	return list[DiscoveryDomain](ctx, c, OpListDiscoveryDomains, domainsPath(org), "domains")
+	return all[DiscoveryDomain](ctx, c, domainsOf(org))
 }
 
-// DiscoveryDomainsPage is one page of [Client.DiscoveryDomains], as OrganizationsPage
-// is one of the organizations.
+// DiscoveryDomainsPage is one page of the domains, as [Client.OrganizationsPage] is one of
+// the organizations.
 func (c *Client) DiscoveryDomainsPage(ctx context.Context, org, from string) (page []Listed[DiscoveryDomain], next string, err error) {
-	if err := CheckID("organization_id", org); err != nil {
-		return nil, "", fmt.Errorf("%s: %w", OpListDiscoveryDomains, err)
-	}
-	return pageOf[DiscoveryDomain](ctx, c, OpListDiscoveryDomains, domainsPath(org), from, "domains")
+	page, next, _, err = pageOf[DiscoveryDomain](ctx, c, domainsOf(org), from)
+	return page, next, err
+}
+
+func domainsOf(org string) list {
+	return list{operation: OpListDiscoveryDomains, path: domainsPath(org), member: "domains", invalid: CheckID("organization_id", org)}
 }
 
 func domainsPath(org string) string { return organizationPath(org) + "/discovery-domains" }

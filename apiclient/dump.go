@@ -2,8 +2,9 @@ package apiclient
 
 import (
 	"bytes"
-	"encoding/base64"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,14 +14,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
 const (
-	// dumpRead bounds what is kept of a body to be dumped, in bytes: a page
-	// of a hundred domains has some 40 KiB. A longer one is only counted, since
-	// half of it cannot be read, and so not be freed of secrets.
+	// dumpRead bounds a body that is dumped, in bytes: a page of a hundred
+	// domains has some 40 KiB.
 	dumpRead = 256 << 10
 
 	// dumpShown bounds what is shown of it, in characters.
@@ -43,99 +42,40 @@ var dumpHeaders = map[string]bool{
 	"X-Ratelimit-Reset": true, "X-Request-Id": true,
 }
 
-// dumped has every exchange of base told to a logger.
-func dumped(base http.RoundTripper, logger *slog.Logger) http.RoundTripper {
-	if logger == nil {
-		return base
+// dump logs one exchange at debug level, as far as it has no secrets in it. A nil dump
+// logs nothing.
+type dump struct {
+	logger  *slog.Logger // which names the request
+	secrets mask         // of the request, which the answer may repeat anywhere
+}
+
+// begin logs a request that is about to be sent, whose body is in memory.
+func (n Network) begin(req *http.Request, secrets mask) *dump {
+	if n.Dump == nil {
+		return nil
 	}
-	return &dumpTransport{base: base, logger: logger}
-}
-
-type dumpTransport struct {
-	base   http.RoundTripper
-	logger *slog.Logger
-}
-
-func (t *dumpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
-		var err error
-		body, err = io.ReadAll(req.Body)
-		_ = req.Body.Close() // it is in memory
-		if err != nil {
-			return nil, err
-		}
-		// The rest stays as it is: that of a POST cannot be had twice.
-		req = req.WithContext(req.Context())
+		body, _ = io.ReadAll(req.Body)
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	m := newMask(secretsOf(req.Header, body)...)
-	t.logger.LogAttrs(req.Context(), slog.LevelDebug, "http request",
-		slog.String("method", req.Method), slog.String("url", m.shown(req.URL.String())),
-		slog.String("header", m.header(req.Header)), slog.String("body", m.sent(req.Header, body)))
-	resp, err := t.base.RoundTrip(req)
-	if err != nil {
-		t.logger.LogAttrs(req.Context(), slog.LevelDebug, "http request got no answer",
-			slog.String("method", req.Method), slog.String("url", m.shown(req.URL.String())), slog.String("error", m.shown(err.Error())))
-		return nil, err
-	}
-	resp.Body = &dumpBody{ReadCloser: resp.Body, tell: func(body []byte, cut bool) {
-		t.logger.LogAttrs(req.Context(), slog.LevelDebug, "http answer",
-			slog.String("method", req.Method), slog.String("url", m.shown(req.URL.String())), slog.String("protocol", resp.Proto),
-			slog.Int("status", resp.StatusCode), slog.String("header", m.header(resp.Header)), slog.String("body", m.body(resp.Header, body, cut)))
-	}}
-	return resp, nil
+	logger := n.Dump.With("method", req.Method, "url", secrets.shown(req.URL.String()))
+	logger.DebugContext(req.Context(), "http request", "header", secrets.header(req.Header), "body", secrets.sent(req.Header, body))
+	return &dump{logger: logger, secrets: secrets}
 }
 
-// dumpBody keeps what is read through it, and tells it when it is closed.
-type dumpBody struct {
-	io.ReadCloser
-
-	kept bytes.Buffer
-	cut  bool
-	once sync.Once
-	tell func(body []byte, cut bool)
-}
-
-func (b *dumpBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.kept.Len()+n > dumpRead {
-		b.cut = true
-	} else {
-		b.kept.Write(p[:n])
+// end logs the answer, or why there is none. Of a body that was cut only the length is
+// shown.
+func (d *dump) end(ctx context.Context, resp *http.Response, body []byte, err error) {
+	switch {
+	case d == nil:
+	case resp == nil:
+		d.logger.DebugContext(ctx, "http request got no answer", "error", d.secrets.shown(err.Error()))
+	default:
+		_, cut := errors.AsType[errTooLong](err)
+		d.logger.DebugContext(ctx, "http answer", "protocol", resp.Proto, "status", resp.StatusCode,
+			"header", d.secrets.header(resp.Header), "body", d.secrets.body(resp.Header, body, cut))
 	}
-	return n, err
-}
-
-func (b *dumpBody) Close() error {
-	b.once.Do(func() { b.tell(b.kept.Bytes(), b.cut) })
-	return b.ReadCloser.Close()
-}
-
-// secretsOf are those that a request has in it: an answer may repeat them
-// anywhere.
-func secretsOf(header http.Header, body []byte) []Secret {
-	var all []Secret
-	for _, value := range header.Values("Authorization") {
-		scheme, credentials, _ := strings.Cut(value, " ")
-		all = append(all, NewSecret(credentials))
-		if !strings.EqualFold(scheme, "Basic") {
-			continue
-		}
-		if decoded, err := base64.StdEncoding.DecodeString(credentials); err == nil {
-			_, password, _ := strings.Cut(string(decoded), ":")
-			all = append(all, NewSecret(password))
-			if plain, err := url.QueryUnescape(password); err == nil {
-				all = append(all, NewSecret(plain))
-			}
-		}
-	}
-	if form, err := url.ParseQuery(string(body)); err == nil {
-		for _, name := range []string{"client_secret", "client_assertion"} {
-			all = append(all, NewSecret(form.Get(name)))
-		}
-	}
-	return all
 }
 
 // shown is a text as a log may have it.
@@ -172,8 +112,8 @@ func (m mask) sent(h http.Header, body []byte) string {
 func (m mask) body(h http.Header, body []byte, cut bool) string {
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // empty: not said, and then not shown
 	switch {
-	case cut:
-		return fmt.Sprintf("[more than %d bytes]", dumpRead)
+	case len(body) > dumpRead || cut:
+		return fmt.Sprintf("[more than %d bytes]", min(len(body), dumpRead))
 	case len(body) == 0:
 		return ""
 	case strings.HasSuffix(media, "json"):

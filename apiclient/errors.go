@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,20 +28,15 @@ type Error struct {
 
 // Error names the operation, the request, the status and what the API said.
 func (e *Error) Error() string {
-	title := e.Title
-	if title == "" {
-		title = http.StatusText(e.Status)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s %s: %d", e.Operation, e.Method, e.Path, e.Status)
+	title := cmp.Or(e.Title, http.StatusText(e.Status))
+	text := fmt.Sprintf("%s: %s %s: %d", e.Operation, e.Method, e.Path, e.Status)
 	if title != "" {
-		b.WriteString(" " + title)
+		text += " " + title
 	}
 	if e.Message != "" && e.Message != title {
-		b.WriteString(": " + e.Message)
+		text += ": " + e.Message
 	}
-	b.WriteString(notes(e.Code, e.RequestID))
-	return b.String()
+	return text + notes(e.Code, e.RequestID)
 }
 
 // LacksScope reports whether the API refused the request because the token does not have
@@ -97,17 +93,14 @@ func (e *TransportError) Unwrap() error { return e.Err }
 func (e *TransportError) Timeout() bool { return isTimeout(e.Err) }
 
 func notes(code, requestID string) string {
-	var notes []string
-	if code != "" {
-		notes = append(notes, code)
-	}
 	if requestID != "" {
-		notes = append(notes, "request id "+requestID)
+		requestID = "request id " + requestID
 	}
-	if len(notes) == 0 {
+	notes := strings.Trim(code+", "+requestID, ", ")
+	if notes == "" {
 		return ""
 	}
-	return " (" + strings.Join(notes, ", ") + ")"
+	return " (" + notes + ")"
 }
 
 // flatError is the text of another error whose chain is not to be reached.

@@ -34,6 +34,7 @@ type request struct {
 	query     url.Values // nil: none
 	body      any        // of JSON, sent so or as a form; nil: none
 	limit     int64      // of a 2xx's body, in bytes; 0: the body does not matter
+	invalid   error      // the rules that it breaks; nil: none
 }
 
 // answer is what came back, as far as it was read.
@@ -45,12 +46,16 @@ type answer struct {
 	mask    mask  // of what must not be repeated from it
 }
 
-// do sends k, once more with a fresh token where the API refused the one that k had,
-// and returns the 2xx. Everything else is an error of the types that the package promises.
+// do sends k unless it is invalid, once more with a fresh token where the API refused the
+// one that k had, and returns the 2xx. Everything else is an error of the types that the
+// package promises.
 func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
+	if k.invalid != nil {
+		return answer{}, fmt.Errorf("%s: %w", k.operation, k.invalid)
+	}
 	defer func() {
 		if err != nil {
-			c.failed(k.operation, err)
+			c.cfg.Failed(k.operation, err)
 		}
 	}()
 	a, used, err := c.attempts(ctx, k)
@@ -67,7 +72,7 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 		}
 	}
 	c.refused.answered(a.status)
-	if a.status < 200 || a.status > 299 {
+	if !isSuccess(a.status) {
 		return answer{}, k.refusal(a)
 	}
 	if a.bodyErr != nil && k.limit > 0 {
@@ -80,10 +85,14 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 func (c *Client) fresher(ctx context.Context, k request, a answer, used Secret) (Secret, error) {
 	switch {
 	case a.status == http.StatusUnauthorized:
-		c.tokens.Expire(used)
-		return c.tokens.Token(ctx)
+		c.cfg.Tokens.Expire(used)
+		return c.cfg.Tokens.Token(ctx)
 	case a.status == http.StatusForbidden && k.refusal(a).LacksScope():
-		if s, ok := c.tokens.(renewing); ok {
+		// A scope that was granted later takes effect with the next token only, though this
+		// one is good.
+		if s, ok := c.cfg.Tokens.(interface {
+			renewed(ctx context.Context, used Secret) Secret
+		}); ok {
 			return s.renewed(ctx, used), nil
 		}
 	}
@@ -125,7 +134,7 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, Secret, error)
 	}
 	if err == nil {
 		if err = stillWanted(ctx); err != nil {
-			c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+			c.unanswered(ctx, k)
 		}
 	}
 	if err != nil {
@@ -144,21 +153,26 @@ const freshPermit = 100 * time.Millisecond
 // first because an operation that is blocked must not ask for tokens either.
 func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
 	for {
-		if err := c.gate.Wait(ctx, k.operation); err != nil {
+		if err := c.cfg.Gate.Wait(ctx, k.operation); err != nil {
 			return Secret{}, fmt.Errorf("no permit to send: %w", err)
 		}
 		began := time.Now()
-		token, err := c.tokens.Token(ctx)
+		token, err := c.cfg.Tokens.Token(ctx)
 		if err != nil {
-			c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+			c.unanswered(ctx, k)
 			return Secret{}, err
 		}
 		if time.Since(began) < freshPermit {
 			return token, nil
 		}
-		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		c.unanswered(ctx, k)
 		ctx = repetition(ctx)
 	}
+}
+
+// unanswered tells the gate that no answer came for a permit.
+func (c *Client) unanswered(ctx context.Context, k request) {
+	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
 }
 
 func usableToken(token Secret) bool {
@@ -179,11 +193,14 @@ func (errTimeout) Timeout() bool { return true }
 
 // send makes one exchange and tells the gate and the metrics of it.
 func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, err error) {
-	ctx, traced := c.trace(ctx, k.operation, k.method)
+	ctx, traced := c.cfg.Trace(ctx, k.operation, k.method)
 	defer func() { traced(a.status) }()
 	started := time.Now()
-	m := newMask(append(withheld(c.tokens), token)...)
-	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout{c.timeout})
+	m := mask{token}
+	if s, ok := c.cfg.Tokens.(interface{ lastSent() mask }); ok {
+		m = append(m, s.lastSent()...)
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout{c.cfg.Timeout})
 	defer cancel()
 
 	var sent sending
@@ -191,43 +208,42 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 	defer end()
 	req, err := c.newRequest(watched, k, token)
 	if err != nil {
-		c.gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+		c.unanswered(ctx, k)
 		return answer{}, k.transportError(false, m.err(err))
 	}
+	dump := c.cfg.Network.begin(req, m)
 	// The transport itself, not an http.Client: no redirect is followed, no
 	// cookie kept, and no error has the whole URL in it.
-	resp, err := c.exchange.RoundTrip(req) //nolint:bodyclose // readBody closes it
+	resp, err := c.transport.RoundTrip(req) //nolint:bodyclose // readBody closes it
 	if err != nil {
-		c.told(ctx, k, 0, nil, started)
+		dump.end(ctx, nil, nil, err)
+		c.unanswered(ctx, k)
+		c.observed(ctx, k, 0, nil, started)
 		if sent.wasResent() {
 			return answer{}, k.transportError(sent.begun(), errResend)
 		}
 		return answer{}, k.transportError(sent.begun(), ownReason(ctx, m.err(withoutQuote(err))))
 	}
-	c.gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
+	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, resp.StatusCode, resp.Header)
 	a = answer{status: resp.StatusCode, header: resp.Header, mask: m}
 	a.body, a.bodyErr = readBody(resp, k.limit)
+	dump.end(ctx, resp, a.body, a.bodyErr)
 	a.bodyErr = m.err(withoutQuote(a.bodyErr))
 	c.observed(ctx, k, a.status, a.header, started)
 	return a, nil
 }
 
-func (c *Client) told(ctx context.Context, k request, status int, header http.Header, started time.Time) {
-	c.gate.Answered(context.WithoutCancel(ctx), k.operation, status, header)
-	c.observed(ctx, k, status, header, started)
-}
-
 func (c *Client) observed(ctx context.Context, k request, status int, header http.Header, started time.Time) {
 	took := time.Since(started)
-	c.observe(k.operation, status, took)
-	c.logger.LogAttrs(ctx, slog.LevelDebug, "api request",
+	c.cfg.Observe(k.operation, status, took)
+	c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "api request",
 		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
 		slog.Int("status", status), slog.Duration("took", took), slog.String("request_id", plain(requestID(header), maxName)),
 		slog.String("correlation_id", correlationID(ctx)))
 }
 
 func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http.Request, error) {
-	address := c.base + k.path
+	address := c.cfg.BaseURL + k.path
 	if len(k.query) > 0 {
 		address += "?" + k.query.Encode()
 	}
@@ -236,7 +252,7 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 	if k.body != nil {
 		var encoded []byte
 		var err error
-		encoded, mediaType, err = c.body.encode(k.body)
+		encoded, mediaType, err = c.cfg.Body.encode(k.body)
 		if err != nil {
 			return nil, fmt.Errorf("encoding the body: %w", err)
 		}
@@ -251,7 +267,7 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 		req.GetBody = nil
 	}
 	req.Header.Set("Accept", jsonType)
-	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("User-Agent", c.cfg.UserAgent)
 	req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	if id := correlationID(ctx); id != "" {
 		req.Header.Set("X-Correlation-ID", id)
@@ -262,6 +278,8 @@ func (c *Client) newRequest(ctx context.Context, k request, token Secret) (*http
 	return req, nil
 }
 
+func isSuccess(status int) bool { return status >= 200 && status <= 299 }
+
 // errTooLong says that a body goes on beyond its bound.
 type errTooLong struct{ limit int64 }
 
@@ -271,9 +289,8 @@ func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d bytes", 
 func readBody(resp *http.Response, limit int64) (body []byte, err error) {
 	// What could be read counts; a failed close changes nothing.
 	defer func() { _ = resp.Body.Close() }()
-	success := resp.StatusCode >= 200 && resp.StatusCode <= 299
 	switch {
-	case !success:
+	case !isSuccess(resp.StatusCode):
 		limit = maxErrorBytes
 	case limit == 0:
 		limit = maxIgnoredBytes
@@ -285,19 +302,25 @@ func readBody(resp *http.Response, limit int64) (body []byte, err error) {
 	return body, err
 }
 
-// decode reads the JSON of a 2xx into v and has it checked; any fault is an
-// *AnswerError.
-func (k request) decode(a answer, v any, check func() error) error {
-	if len(bytes.TrimSpace(a.body)) == 0 {
-		return k.answerError(a, errors.New("its body is empty, want JSON"))
+// ask sends k and reads the JSON of the 2xx, which has to pass the check. Any fault of it
+// is an *AnswerError.
+func ask[T any](ctx context.Context, c *Client, k request, check func(T, answer) error) (v T, a answer, err error) {
+	if a, err = c.do(ctx, k); err != nil {
+		return v, a, err
 	}
-	if err := json.Unmarshal(a.body, v); err != nil {
-		return k.answerError(a, fmt.Errorf("its body is not the expected JSON but %s: %w", a.describe(), err))
+	switch err = json.Unmarshal(a.body, &v); {
+	case len(bytes.TrimSpace(a.body)) == 0:
+		err = errors.New("its body is empty, want JSON")
+	case err != nil:
+		err = fmt.Errorf("its body is not the expected JSON but %s: %w", a.describe(), err)
+	default:
+		err = check(v, a)
 	}
-	if err := check(); err != nil {
-		return k.answerError(a, err)
+	if err != nil {
+		var none T
+		return none, a, k.answerError(a, err)
 	}
-	return nil
+	return v, a, nil
 }
 
 // isPage says whether the answer is HTML, which the API never speaks. Without a body

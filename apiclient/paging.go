@@ -59,82 +59,80 @@ type record interface {
 	identifier() string // its id as it was read
 }
 
-// page is one answer of a list: its records, and where the next begins (empty:
-// it was the last).
-type page[T any] struct {
-	records []Listed[T]
-	next    string
+// list is a list of the API.
+type list struct {
+	operation, path string
+	member          string // of the answer, which holds the records
+	invalid         error  // as of a request
 }
 
-// list returns the records of all pages of the list at path, which are in member.
-// A record outside the specification comes with its *RecordError, and the list
-// goes on; any other error ends it.
-func list[T record](ctx context.Context, c *Client, operation, path, member string) iter.Seq2[T, error] {
-	k := request{operation: operation, method: http.MethodGet, path: path, limit: maxPageBytes}
+// all returns the records of all pages of the list. A record outside the specification
+// comes with its *RecordError, and the list goes on; any other error ends it.
+func all[T record](ctx context.Context, c *Client, l list) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		checkpoints := checkpoints{seen: map[string]bool{}}
 		for from := ""; ; {
-			p, a, err := getPage[T](ctx, c, k, from, member)
+			records, next, a, err := pageOf[T](ctx, c, l, from)
 			if err != nil {
 				yield(none, err)
 				return
 			}
-			for _, l := range p.records {
+			for _, r := range records {
 				if ctx.Err() != nil {
-					yield(none, k.transportError(false, ownReason(ctx, context.Cause(ctx))))
+					yield(none, l.request(from).transportError(false, ownReason(ctx, context.Cause(ctx))))
 					return
 				}
-				if !yield(l.Record, l.Err) {
+				if !yield(r.Record, r.Err) {
 					return
 				}
 			}
-			if p.next == "" {
+			if next == "" {
 				return
 			}
-			if err := checkpoints.follow(p.next, len(p.records)); err != nil {
-				yield(none, k.answerError(a, err))
+			if err := checkpoints.follow(next, len(records)); err != nil {
+				yield(none, l.request(from).answerError(a, err))
 				return
 			}
-			from = p.next
+			from = next
 		}
 	}
 }
 
-// pageOf is the one page of the list at path that begins at a checkpoint, empty for
-// the first, and where the next begins, empty where it was the last.
-func pageOf[T record](ctx context.Context, c *Client, operation, path, from, member string) (records []Listed[T], next string, err error) {
-	k := request{operation: operation, method: http.MethodGet, path: path, limit: maxPageBytes}
-	p, _, err := getPage[T](ctx, c, k, from, member)
-	return p.records, p.next, err
+// request asks for the page that begins at a checkpoint, empty for the first.
+func (l list) request(from string) request {
+	query := url.Values{"take": {strconv.Itoa(pageSize)}}
+	if from != "" {
+		query.Set("from", from)
+	}
+	return request{operation: l.operation, method: http.MethodGet, path: l.path, query: query, limit: maxPageBytes, invalid: l.invalid}
 }
 
-func getPage[T record](ctx context.Context, c *Client, k request, from, member string) (page[T], answer, error) {
-	k.query = url.Values{"take": {strconv.Itoa(pageSize)}}
-	if from != "" {
-		k.query.Set("from", from)
-	}
-	a, err := c.do(ctx, k)
-	if err != nil {
-		return page[T]{}, a, err
-	}
-	var p page[T]
-	var members map[string]json.RawMessage
-	err = k.decode(a, &members, func() error {
-		var err error
-		p, err = readPage[T](members, member, a.mask)
+// pageOf returns one page of the list, and where the next begins, empty where it was the
+// last.
+func pageOf[T record](ctx context.Context, c *Client, l list, from string) (records []Listed[T], next string, a answer, err error) {
+	_, a, err = ask(ctx, c, l.request(from), func(members map[string]json.RawMessage, a answer) (err error) {
+		records, next, err = readPage[T](members, l.member, a.mask)
 		return err
 	})
-	return p, a, err
+	if err != nil {
+		return nil, "", a, err
+	}
+	return records, next, a, nil
 }
 
-func readPage[T record](members map[string]json.RawMessage, member string, m mask) (page[T], error) {
-	var p page[T]
+func readPage[T record](members map[string]json.RawMessage, member string, m mask) (records []Listed[T], next string, err error) {
 	var raw []json.RawMessage
-	if err := json.Unmarshal(members[member], &raw); err != nil || raw == nil {
-		return p, fmt.Errorf("want an array %q in it: %w", member, orMissing(err, members[member]))
+	if members[member] != nil {
+		err = json.Unmarshal(members[member], &raw)
 	}
-	p.records = make([]Listed[T], 0, len(raw))
+	if err == nil && raw == nil {
+		err = errors.New("there is none")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("want an array %q in it: %w", member, err)
+	}
+	records = make([]Listed[T], 0, len(raw))
 	bad := 0
 	for i, text := range raw {
 		l := readRecord[T](text, fmt.Sprintf("%s[%d]", member, i), m)
@@ -142,19 +140,19 @@ func readPage[T record](members map[string]json.RawMessage, member string, m mas
 			bad++
 		}
 		if bad > pageSize {
-			return p, fmt.Errorf("more than %d of its records are outside the specification, the last one %w", pageSize, l.Err)
+			return nil, "", fmt.Errorf("more than %d of its records are outside the specification, the last one %w", pageSize, l.Err)
 		}
-		p.records = append(p.records, l)
+		records = append(records, l)
 	}
-	if next := members["next"]; next != nil {
-		if err := json.Unmarshal(next, &p.next); err != nil { // null: stays empty
-			return p, fmt.Errorf("want a string or null in \"next\": %w", err)
+	if raw := members["next"]; raw != nil {
+		if err := json.Unmarshal(raw, &next); err != nil { // null: stays empty
+			return nil, "", fmt.Errorf("want a string or null in \"next\": %w", err)
 		}
 	}
-	if len(p.next) > maxCheckpoint {
-		return p, fmt.Errorf("its \"next\" is longer than %d bytes", maxCheckpoint)
+	if len(next) > maxCheckpoint {
+		return nil, "", fmt.Errorf("its \"next\" is longer than %d bytes", maxCheckpoint)
 	}
-	return p, nil
+	return records, next, nil
 }
 
 // readRecord reads one record of a page.
@@ -196,13 +194,6 @@ func wantRecord(text json.RawMessage, into any) error {
 	return fmt.Errorf("%s: %s, got %s", plain(wrong.Field, maxName), want, plain(wrong.Value, maxValue))
 }
 
-func orMissing(err error, raw json.RawMessage) error {
-	if raw == nil || err == nil {
-		return errors.New("there is none")
-	}
-	return err
-}
-
 // checkpoints sees to it that a list gets on.
 type checkpoints struct {
 	seen  map[string]bool
@@ -222,12 +213,4 @@ func (c *checkpoints) follow(next string, records int) error {
 		return fmt.Errorf("%d empty pages in a row: the list would never end", c.empty)
 	}
 	return nil
-}
-
-// failed is a list that could not be asked for.
-func failed[T any](err error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		yield(none, err)
-	}
 }

@@ -81,7 +81,7 @@ func TestListsOfEverySort(t *testing.T) {
 	c := a.client(t)
 	wantRecords(t, c.Organizations(t.Context()), []apiclient.Organization{{ID: "org_1", Name: "n", DisplayName: "N"}, {ID: "org_2"}})
 	wantRecords(t, c.OrganizationClients(t.Context(), "org_1"), []apiclient.OrganizationClient{{ClientID: "c1"}, {ClientID: "c2"}})
-	wantRecords(t, c.Templates(t.Context()), []apiclient.Template{{ID: "vct_1", Name: "n"}})
+	wantRecords(t, c.Templates(t.Context()), []apiclient.Template{{ID: "vct_1", TemplateRequest: apiclient.TemplateRequest{Name: "n"}}})
 }
 
 func wantRecords[T any](t *testing.T, records iter.Seq2[T, error], want []T) {

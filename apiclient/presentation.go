@@ -95,16 +95,8 @@ func (p Presentation) check(broken []FieldError) []FieldError {
 
 // differences names the claims that only one of both requests.
 func (p Presentation) differences(other Presentation) []string {
-	names := map[string]bool{}
-	for name, requested := range p.Claims {
-		if requested != other.Claims[name] {
-			names[name] = true
-		}
-	}
-	for name, requested := range other.Claims {
-		if requested != p.Claims[name] {
-			names[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
+	all := map[string]bool{}
+	maps.Copy(all, p.Claims)
+	maps.Copy(all, other.Claims)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool { return p.Claims[name] == other.Claims[name] })
 }

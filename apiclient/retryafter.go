@@ -53,11 +53,15 @@ func RetryAfter(header http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	date, ok := dateOf(header)
-	if !ok {
-		date = time.Now()
+	return until(dateOrNow(header), at)
+}
+
+// dateOrNow returns the answer's Date, or the local time where it has none.
+func dateOrNow(header http.Header) time.Time {
+	if date, ok := dateOf(header); ok {
+		return date
 	}
-	return until(date, at)
+	return time.Now()
 }
 
 // dateOf returns the answer's Date; false: it has none that can be read.

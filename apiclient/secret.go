@@ -51,9 +51,6 @@ func (s Secret) Equal(other Secret) bool {
 // String is "[secret]".
 func (s Secret) String() string { return secretText }
 
-// GoString is "[secret]".
-func (s Secret) GoString() string { return secretText }
-
 // Format writes "[secret]" for every verb and flag.
 func (s Secret) Format(f fmt.State, _ rune) {
 	// There is nobody to tell of a failed write in a Formatter.
@@ -66,21 +63,23 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(secretText) }
 // MarshalText gives "[secret]", in JSON and YAML too.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(secretText), nil }
 
-// mask replaces secrets in what others wrote: a server or a proxy in between
+// mask replaces these secrets in what others wrote: a server or a proxy in between
 // may repeat the request in its error page.
-type mask struct {
-	forms []string
-}
+type mask []Secret
 
 // recognisable is how many leading bytes of a secret are enough to mask what
 // follows as well: pages and messages cut what they repeat.
 const recognisable = 16
 
-// newMask knows each secret as it is and as forms, JSON and Go write it.
-func newMask(secrets ...Secret) mask {
+// text returns s with every secret, and every cut one of which at least the
+// recognisable beginning is there, replaced, as it is and as forms, JSON and Go write it.
+func (m mask) text(s string) string {
+	if s == "" {
+		return ""
+	}
 	var forms []string
-	for _, s := range secrets {
-		v := s.Reveal()
+	for _, secret := range m {
+		v := secret.Reveal()
 		if v == "" {
 			continue
 		}
@@ -89,14 +88,8 @@ func newMask(secrets ...Secret) mask {
 		forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v), jsonText(v),
 			goString[1:len(goString)-1], asciiString[1:len(asciiString)-1])
 	}
-	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
-	return mask{forms: slices.Compact(forms)}
-}
-
-// text returns s with every secret, and every cut one of which at least the
-// recognisable beginning is there, replaced.
-func (m mask) text(s string) string {
-	for _, form := range m.forms {
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) }) // one may be the beginning of another
+	for _, form := range slices.Compact(forms) {
 		s = maskOne(s, form)
 	}
 	return s

@@ -29,15 +29,9 @@ type TemplateRequest struct {
 // Template is a template as the API has it (specification 2.2). Only its ID is
 // always there.
 type Template struct {
-	ID                         string       `json:"id"`
-	Name                       string       `json:"name"`
-	Type                       string       `json:"type"`
-	Dialect                    string       `json:"dialect"`
-	Presentation               Presentation `json:"presentation"`
-	WellKnownTrustedIssuers    string       `json:"well_known_trusted_issuers"`
-	CustomCertificateAuthority *string      `json:"custom_certificate_authority,omitempty"`
-	CreatedAt                  time.Time    `json:"created_at,omitzero"` // zero: not said, or not to be read
-	UpdatedAt                  time.Time    `json:"updated_at,omitzero"` // the same
+	ID string `json:"id"`
+	TemplateRequest
+	CreatedAt time.Time `json:"created_at,omitzero"` // zero: not said, or not to be read
 }
 
 // The rules of the request's strings (specification 2.2, 4.3 and 8). The
@@ -75,16 +69,6 @@ func (r TemplateRequest) Validate() error {
 	return invalid(broken)
 }
 
-// UnmarshalJSON reads strictly, as [DecodeTemplateRequest] does.
-func (r *TemplateRequest) UnmarshalJSON(data []byte) error {
-	decoded, err := DecodeTemplateRequest(data)
-	if err != nil {
-		return err
-	}
-	*r = decoded
-	return nil
-}
-
 // Differences names the members whose content in t is another than the
 // request's, claims as "presentation.portrait"; none: t is what the request
 // would create. A claim that is false and one that is left out request the
@@ -100,7 +84,7 @@ func (r TemplateRequest) Differences(t Template) []string {
 		{fieldType, r.Type == t.Type},
 		{fieldDialect, r.Dialect == t.Dialect},
 		{fieldIssuers, r.WellKnownTrustedIssuers == t.WellKnownTrustedIssuers},
-		{fieldCustom, content(r.CustomCertificateAuthority) == content(t.CustomCertificateAuthority)},
+		{fieldCustom, r.authority() == t.authority()},
 	} {
 		if !m.same {
 			names = append(names, m.name)
@@ -115,13 +99,13 @@ func (r TemplateRequest) Differences(t Template) []string {
 	return names
 }
 
-// content: an empty certificate authority cannot be requested, so in an answer
-// it means that there is none.
-func content(s *string) string {
-	if s == nil {
+// authority: an empty one cannot be requested, so in an answer it means that there is
+// none.
+func (r TemplateRequest) authority() string {
+	if r.CustomCertificateAuthority == nil {
 		return ""
 	}
-	return *s
+	return *r.CustomCertificateAuthority
 }
 
 // UnmarshalJSON reads an answer: additional members are tolerated, and times
@@ -134,14 +118,14 @@ func (t *Template) UnmarshalJSON(data []byte) error {
 		*plainTemplate
 
 		CreatedAt any `json:"created_at"`
-		UpdatedAt any `json:"updated_at"`
 	}{plainTemplate: &plainTemplate{}}
 	err := json.Unmarshal(data, &read)
 	*t = Template(*read.plainTemplate)
 	t.CreatedAt = readTime(read.CreatedAt)
-	t.UpdatedAt = readTime(read.UpdatedAt)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		wrong.Field = strings.TrimPrefix(wrong.Field, "plainTemplate.") // which is no member
+		for _, embedded := range []string{"plainTemplate.", "TemplateRequest."} { // which are no members
+			wrong.Field = strings.TrimPrefix(wrong.Field, embedded)
+		}
 	}
 	return err
 }
@@ -181,30 +165,20 @@ func (t Template) checkIs(name string) error {
 // template may exist, and the caller finds out from [Client.Templates] before
 // it tries again.
 func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Template, error) {
-	if err := r.Validate(); err != nil {
-		return Template{}, fmt.Errorf("%s: %w", OpCreateTemplate, err)
-	}
 	k := request{
 		operation: OpCreateTemplate,
 		method:    http.MethodPost,
 		path:      templatesPath,
 		body:      r,
 		limit:     maxRecordBytes,
+		invalid:   r.Validate(),
 	}
-	a, err := c.do(ctx, k)
-	if err != nil {
-		return Template{}, err
-	}
-	var t Template
-	if err := k.decode(a, &t, func() error { return t.checkIs(r.Name) }); err != nil {
-		return Template{}, err
-	}
-	return t, nil
+	t, _, err := ask(ctx, c, k, func(t Template, _ answer) error { return t.checkIs(r.Name) })
+	return t, err
 }
 
-// Templates lists the templates of the tenant, in the service's order, a
-// hundred a request. A record outside the specification comes with a
-// *[RecordError], and the list goes on; any other error ends it.
+// Templates lists the templates of the tenant, as [Client.Organizations] lists the
+// organizations.
 func (c *Client) Templates(ctx context.Context) iter.Seq2[Template, error] {
-	return list[Template](ctx, c, OpListTemplates, templatesPath, "templates")
+	return all[Template](ctx, c, list{operation: OpListTemplates, path: templatesPath, member: "templates"})
 }

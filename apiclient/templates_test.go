@@ -186,13 +186,15 @@ func TestTemplateAnswer(t *testing.T) {
 	const body = `{"id":"vct_0000000000000001","name":"n","type":"mdl","dialect":"simplified/1.0","later":1,
 		"presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{"portrait":true}}},
 		"well_known_trusted_issuers":"aamva","custom_certificate_authority":"PEM",
-		"created_at":"2026-11-20T10:00:00.123Z","updated_at":"2026-11-20T12:00:00+0200"}`
+		"created_at":"2026-11-20T12:00:00.123+0200","updated_at":"2026-11-20T10:00:00Z"}`
 	want := apiclient.Template{
-		ID: "vct_0000000000000001", Name: "n", Type: "mdl", Dialect: "simplified/1.0",
-		Presentation:            apiclient.Presentation{Claims: map[string]bool{"portrait": true}},
-		WellKnownTrustedIssuers: "aamva", CustomCertificateAuthority: new("PEM"),
+		ID: "vct_0000000000000001",
+		TemplateRequest: apiclient.TemplateRequest{
+			Name: "n", Type: "mdl", Dialect: "simplified/1.0",
+			Presentation:            apiclient.Presentation{Claims: map[string]bool{"portrait": true}},
+			WellKnownTrustedIssuers: "aamva", CustomCertificateAuthority: new("PEM"),
+		},
 		CreatedAt: time.Date(2026, 11, 20, 10, 0, 0, 123e6, time.UTC),
-		UpdatedAt: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC),
 	}
 	for _, status := range []int{200, 201} {
 		a := serve(t, answer(status, body))
@@ -237,11 +239,10 @@ func TestDifferences(t *testing.T) {
 		r := goodTemplate()
 		r.Presentation.Claims = map[string]bool{"portrait": true, "birth_date": false}
 		r.CustomCertificateAuthority = new("PEM")
-		return r, apiclient.Template{
-			ID: "vct_1", Name: r.Name, Type: r.Type, Dialect: r.Dialect, WellKnownTrustedIssuers: r.WellKnownTrustedIssuers,
-			CustomCertificateAuthority: new("PEM"),
-			Presentation:               apiclient.Presentation{Claims: maps.Clone(r.Presentation.Claims)},
-		}
+		there := apiclient.Template{ID: "vct_1", TemplateRequest: r}
+		there.CustomCertificateAuthority = new("PEM")
+		there.Presentation.Claims = maps.Clone(r.Presentation.Claims)
+		return r, there
 	}
 	for _, tc := range []struct {
 		name string

@@ -1,12 +1,9 @@
 package apiclient
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
@@ -37,14 +34,15 @@ type TokenHealth struct {
 // TokenHealth tells what is known of the client's token, and asks nobody.
 func (c *Client) TokenHealth() TokenHealth {
 	var h TokenHealth
-	if s, ok := c.tokens.(interface{ health() TokenHealth }); ok {
+	if s, ok := c.cfg.Tokens.(interface{ health() TokenHealth }); ok {
 		h = s.health()
 	}
-	refused := c.refused.read()
-	h.Failures += refused.times
-	if h.Err == nil && !refused.since.IsZero() {
+	c.refused.mu.Lock()
+	defer c.refused.mu.Unlock()
+	h.Failures += c.refused.times
+	if h.Err == nil && !c.refused.since.IsZero() {
 		h.Err = errors.New("the API refuses the token, and a fresh one too (401): check the audience, and that the API knows who issued it")
-		h.FailedAt = refused.since
+		h.FailedAt = c.refused.since
 	}
 	return h
 }
@@ -52,10 +50,6 @@ func (c *Client) TokenHealth() TokenHealth {
 // refusals are the API's 401s to a token as fresh as there is.
 type refusals struct {
 	mu    sync.Mutex
-	state refusal
-}
-
-type refusal struct {
 	since time.Time // of the first in a row; zero: the last answer was another
 	times uint64
 }
@@ -66,19 +60,13 @@ func (r *refusals) answered(status int) {
 	defer r.mu.Unlock()
 	switch {
 	case status == http.StatusUnauthorized:
-		r.state.times++
-		if r.state.since.IsZero() {
-			r.state.since = time.Now()
+		r.times++
+		if r.since.IsZero() {
+			r.since = time.Now()
 		}
-	case status < 500: // whoever is in trouble has not looked at the token
-		r.state.since = time.Time{}
+	case status < 500: // a server in trouble has not checked the token
+		r.since = time.Time{}
 	}
-}
-
-func (r *refusals) read() refusal {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state
 }
 
 func (s *clientCredentials) health() TokenHealth {
@@ -95,7 +83,7 @@ func (s *clientCredentials) health() TokenHealth {
 // note writes down how a fetch went. The caller holds mu.
 func (h *TokenHealth) note(scopes []string, err *TokenError, now time.Time) {
 	if err != nil {
-		h.LastErr, h.FailedAt = err.copied(), now
+		h.LastErr, h.FailedAt = err, now
 		h.Failures++
 		return
 	}
@@ -106,7 +94,6 @@ func (f *tokenFile) health() TokenHealth {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.past
-	h.ExpiresAt = jwtExpiry(f.token)
 	switch ended := h.ended(time.Now()); {
 	case f.refused:
 		h.Err = h.LastErr
@@ -117,7 +104,8 @@ func (f *tokenFile) health() TokenHealth {
 }
 
 func (s *staticToken) health() TokenHealth {
-	h := TokenHealth{GotAt: s.set, ExpiresAt: jwtExpiry(s.token), Scopes: jwtScopes(s.token)}
+	h := TokenHealth{GotAt: s.set}
+	h.ExpiresAt, h.Scopes = jwtClaims(s.token)
 	if ended := h.ended(time.Now()); ended != nil {
 		h.Err = fmt.Errorf("%w: set a new one, or use a token file, which is read again", ended)
 	}
@@ -129,34 +117,4 @@ func (h TokenHealth) ended(now time.Time) error {
 		return nil
 	}
 	return fmt.Errorf("the token ended at %s", h.ExpiresAt.UTC().Format(time.RFC3339))
-}
-
-// scopesOf are those of a token answer (RFC 6749 section 5.1), or of the token.
-func scopesOf(said any, token Secret) []string {
-	if text, ok := said.(string); ok {
-		return strings.Fields(text)
-	}
-	return jwtScopes(token)
-}
-
-// jwtScopes reads the scope claim (RFC 9068 section 2.2.3) without checking the
-// signature; nil: there is none.
-func jwtScopes(token Secret) []string {
-	var claims struct {
-		Scope *string `json:"scope"`
-	}
-	if !jwtClaims(token, &claims) || claims.Scope == nil {
-		return nil
-	}
-	return append([]string{}, strings.Fields(*claims.Scope)...)
-}
-
-// jwtClaims reads the payload of a JWT (RFC 7519 section 3), its signature unread.
-func jwtClaims(token Secret, claims any) bool {
-	parts := strings.Split(token.Reveal(), ".")
-	if len(parts) != 3 {
-		return false
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
-	return err == nil && json.Unmarshal(payload, claims) == nil
 }

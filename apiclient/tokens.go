@@ -3,6 +3,8 @@ package apiclient
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -66,28 +68,9 @@ func (e *TokenError) advice() string {
 // Unwrap gives the reason where there is one.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// concealing is a token source that knows what must not be repeated from an
-// answer, beside the token sent.
-type concealing interface{ withheld() []Secret }
-
-func withheld(s TokenSource) []Secret {
-	if c, ok := s.(concealing); ok {
-		return c.withheld()
-	}
-	return nil
-}
-
-// renewing is a token source that gets another token though the current one is good. A
-// token has the scopes of the time when it was granted, so that a scope that was granted
-// later takes effect only with the next one.
-type renewing interface {
-	// renewed returns a token other than used, or used: the source got that a moment
-	// ago, or does not get another.
-	renewed(ctx context.Context, used Secret) Secret
-}
-
 // scopesAge is the age of a token from which its scopes may be out of date. A blocked
-// operation is tried every 30 s, each time with the scopes of that moment.
+// operation is tried every 30 s, each time with the scopes of that moment: a token has
+// those of the time when it was granted.
 const scopesAge = 25 * time.Second
 
 // StaticToken always gives the same token, also when it was refused.
@@ -136,8 +119,7 @@ type tokenFile struct {
 
 	mu      sync.Mutex
 	token   Secret
-	readAt  time.Time // from when on it is read again; zero: not by time
-	refused bool      // the API refused token
+	refused bool // the API refused token
 	past    TokenHealth
 }
 
@@ -147,7 +129,8 @@ func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	due := !f.readAt.IsZero() && !time.Now().Before(f.readAt)
+	ends := f.past.ExpiresAt
+	due := !ends.IsZero() && !time.Now().Before(ends.Add(-fileMargin))
 	if !due && !f.refused {
 		return f.token, nil
 	}
@@ -159,7 +142,7 @@ func (f *tokenFile) Token(ctx context.Context) (Secret, error) {
 	return f.token, nil
 }
 
-// renewed reads the file again.
+// renewed returns the token other than used that the file has, or used.
 func (f *tokenFile) renewed(_ context.Context, used Secret) Secret {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,11 +170,10 @@ func (f *tokenFile) read() error {
 		f.past.note(nil, e, time.Now())
 		return e
 	}
-	f.past.note(jwtScopes(token), nil, time.Now())
-	f.token, f.refused, f.readAt = token, false, time.Time{}
-	if exp := jwtExpiry(token); !exp.IsZero() {
-		f.readAt = exp.Add(-fileMargin)
-	}
+	exp, scopes := jwtClaims(token)
+	f.past.note(scopes, nil, time.Now())
+	f.past.ExpiresAt = exp
+	f.token, f.refused = token, false
 	return nil
 }
 
@@ -229,14 +211,27 @@ func readSmallFile(path string) (content []byte, err error) {
 	return content, nil
 }
 
-// jwtExpiry reads the exp claim (RFC 7519 section 4.1.4) without checking the
-// signature: it only tells when to look for another. Zero: there is none.
-func jwtExpiry(token Secret) time.Time {
+// jwtClaims reads exp (RFC 7519 section 4.1.4) and scope (RFC 9068 section 2.2.3) of a
+// JWT without checking its signature: they only tell when to get another, and what to
+// report. Zero and nil: there is none.
+func jwtClaims(token Secret) (exp time.Time, scopes []string) {
 	var claims struct {
-		Exp float64 `json:"exp"` // may have a fraction
+		Exp   any `json:"exp"`
+		Scope any `json:"scope"`
 	}
-	if !jwtClaims(token, &claims) || claims.Exp <= 0 || claims.Exp > 1<<40 {
-		return time.Time{}
+	parts := strings.Split(token.Reveal(), ".")
+	if len(parts) != 3 {
+		return time.Time{}, nil
 	}
-	return time.Unix(int64(claims.Exp), 0)
+	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil || json.Unmarshal(payload, &claims) != nil {
+		return time.Time{}, nil
+	}
+	if seconds, ok := claims.Exp.(float64); ok && seconds > 0 && seconds <= 1<<40 {
+		exp = time.Unix(int64(seconds), 0)
+	}
+	if scope, ok := claims.Scope.(string); ok {
+		scopes = strings.Fields(scope)
+	}
+	return exp, scopes
 }

@@ -93,13 +93,10 @@ type sending struct {
 	stop context.CancelCauseFunc
 
 	mu     sync.Mutex
-	conn   *sendingConn // nil: the request got none yet
+	begins bool         // the request got a connection
+	conn   *countedConn // which one, if that is its alone; nil: anything may be written to it
+	before int64        // written to conn when the request got it
 	resent bool         // it was about to be
-}
-
-type sendingConn struct {
-	conn   *countedConn
-	before int64 // written when the request got the connection
 }
 
 // watch returns the context to send with; end is to be called after the exchange.
@@ -114,7 +111,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	defer s.mu.Unlock()
 	counted, alone := ownConn(info.Conn)
 	switch {
-	case s.conn != nil:
+	case s.begins:
 		s.resent = true
 		s.stop(errResend)
 		if alone {
@@ -123,10 +120,9 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 			_ = counted.Close()
 		}
 	case alone:
-		s.conn = &sendingConn{conn: counted, before: counted.written.Load()}
-	default:
-		s.conn = &sendingConn{} // anything may be written to it
+		s.conn, s.before = counted, counted.written.Load()
 	}
+	s.begins = true
 }
 
 // wasResent reports whether net/http was kept from sending the request again.
@@ -162,5 +158,5 @@ func ownConn(conn net.Conn) (counted *countedConn, alone bool) {
 func (s *sending) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.conn != nil && (s.conn.conn == nil || s.conn.conn.written.Load() > s.conn.before)
+	return s.begins && (s.conn == nil || s.conn.written.Load() > s.before)
 }

@@ -119,22 +119,20 @@ func isID(id string) bool {
 	return id != "" && len(id) <= maxID
 }
 
-// CheckClients checks the clients of one removal: 1 to most elements
-// (specification 4.2 says 100, a tenant may say less), each a client's
-// identifier. The error is a *ValidationError with every element at fault.
-func CheckClients(clients []string, most int) error {
-	var broken []FieldError
-	if len(clients) < 1 || len(clients) > most {
+// checkClients checks the clients of one removal (specification 4.2), and names every
+// element at fault.
+func checkClients(broken []FieldError, clients []string) []FieldError {
+	if len(clients) < 1 || len(clients) > MaxClientsPerRequest {
 		broken = append(broken, FieldError{
 			Field: "clients",
-			Rule:  fmt.Sprintf("want 1 to %d elements", most),
+			Rule:  fmt.Sprintf("want 1 to %d elements", MaxClientsPerRequest),
 			Value: strconv.Itoa(len(clients)) + " elements",
 		})
 	}
-	for i, id := range clients[:min(len(clients), max(most, 0))] {
+	for i, id := range clients[:min(len(clients), MaxClientsPerRequest)] {
 		broken = checkID(broken, fmt.Sprintf("clients[%d]", i), id)
 	}
-	return invalid(broken)
+	return broken
 }
 
 // textRule is what the specification says of one string: its length in code

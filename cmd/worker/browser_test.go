@@ -47,7 +47,7 @@ func operate(t *testing.T) operated {
 	})
 	p := begin(t, settings)
 	at, _ := p.says("listening", map[string]string{"for": "http-addr"})["url"].(string)
-	o := operated{newDesk(t), strings.TrimSuffix(at, "/"), box.Seed(sandbox.SampleOptions{})}
+	o := operated{newDesk(t), strings.TrimSuffix(at, "/"), box.Seed()}
 	o.handIn(intake.Run{ID: sampleRun, Label: "from the CRM", GiveUp: sandboxGiveUp}, tasks.TypeVerify, o.sample.Domains)
 	o.ended(sampleRun)
 	o.handIn(intake.Run{ID: slowRun, Label: "clients of customers who left"}, tasks.TypeRemove, box.SeedClients(20_000))

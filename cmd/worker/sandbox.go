@@ -97,7 +97,7 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if !w.settings.Drain {
 		fmt.Fprintf(p.Stderr, sandboxPages, w.settings.HTTPAddr, box.RedisURL())
 	}
-	sample := box.Seed(sandbox.SampleOptions{})
+	sample := box.Seed()
 	ids, err := w.submitSample(ctx, sample)
 	if err != nil {
 		return fmt.Errorf("submit the sample: %w", err)

@@ -48,7 +48,7 @@ func TestSandboxDrain(t *testing.T) {
 // sandbox with the same seed has the same names.
 func sampleReport(t *testing.T) string {
 	box := startBox(t, sandbox.Options{})
-	sample := box.Seed(sandbox.SampleOptions{})
+	sample := box.Seed()
 	var b strings.Builder
 	d, c, f := sample.ExpectDomains, sample.ExpectClients, sample.ExpectTemplates
 	fmt.Fprintln(&b, "RUN  KIND  TENANT  ROWS  SETTLED  STATE  OUTCOMES")

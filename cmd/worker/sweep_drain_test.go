@@ -17,7 +17,7 @@ import (
 func TestDrainAwaitsTheJudging(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	box.Seed(sandbox.SampleOptions{})
+	box.Seed()
 	store := watch.New(d.redis, tasks.DefaultTenant)
 	swept := intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}
 	if _, _, err := intake.New(d.redis, d.ledger).SweepNow(t.Context(), store, swept, sweep.Order{}); err != nil {

@@ -156,7 +156,7 @@ func matrixTenant(t *testing.T, base, token string, timeout time.Duration) (*san
 	}
 	c, err := apiclient.New(apiclient.Config{BaseURL: base, Timeout: timeout, Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
 		TokenURL: token, Audience: s.BaseURL() + "/", ClientID: s.ClientID(), ClientSecret: apiclient.NewSecret(s.ClientSecret()),
-		HTTPClient: &http.Client{Timeout: timeout},
+		Timeout: timeout,
 	})})
 	if err != nil {
 		t.Fatal(err)

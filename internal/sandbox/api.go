@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,23 +106,21 @@ type call struct {
 	treeErr   error
 	query     url.Values
 	queryErr  error
+	list      listQuery
+	wrong     func(*Domain) // changes discovery domains in the answer; nil: nothing does
 }
 
-// answer is what goes back. Discovery domains stand apart from the rest of
-// the body until it is encoded, so that a fault can change them.
+// answer is what goes back.
 type answer struct {
-	status  int
-	header  http.Header
-	body    any      // nil and no domains: an empty body
-	domains []Domain // records in the answer
-	list    bool     // domains is a page of a list
-	rest    rest     // of that list
-	raw     []byte   // in place of body, with its Content-Type in header
+	status int
+	header http.Header
+	body   any    // nil: an empty body
+	raw    []byte // in place of body, with its Content-Type in header
 }
 
-// serveAPI reads, logs, answers and sends; a fault steps in where it says so.
+// serveAPI receives, logs, answers and sends; a fault steps in where it says so.
 func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
-	c, err := s.read(r)
+	c, err := s.receive(r)
 	if err != nil {
 		panic(http.ErrAbortHandler) // the caller broke off: nothing arrived, nobody to answer
 	}
@@ -131,7 +130,7 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if f.DropBefore || f.NotHTTP {
 		s.log.finish(c.Request, 0, false, true)
 		if f.NotHTTP {
-			babble(w)
+			writeNoHTTP(w)
 			return
 		}
 		reset(w)
@@ -141,7 +140,7 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.pause(f.AnswerLatency)
 	// Logged before it is sent: whoever has the answer finds it in the log.
 	s.log.finish(c.Request, a.status, handled, f.DropAfter || f.Truncate || f.Endless)
-	s.logger.DebugContext(r.Context(), "sandbox request", "operation", c.Operation, "method", c.Method, "path", c.Path, "status", a.status, "handled", handled)
+	s.options.Logger.DebugContext(r.Context(), "sandbox request", "operation", c.Operation, "method", c.Method, "path", c.Path, "status", a.status, "handled", handled)
 	if f.DropAfter {
 		reset(w)
 		return
@@ -149,9 +148,9 @@ func (s *Sandbox) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.send(w, r, a, f)
 }
 
-// read takes in a request and what the log tells of it. An error: the caller
+// receive takes in a request and what the log tells of it. An error: the caller
 // did not send it whole.
-func (s *Sandbox) read(r *http.Request) (*call, error) {
+func (s *Sandbox) receive(r *http.Request) (*call, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit+1))
 	if err != nil {
 		return nil, err
@@ -359,8 +358,20 @@ func (c *call) checkQuery() error {
 			return fmt.Errorf("'Expected type string but found type array' on property %s", name)
 		}
 	}
-	_, err := c.list()
+	var err error
+	c.list, err = c.readList()
 	return err
+}
+
+// in answers for the organization that the path names, under the tenant's lock.
+func (s *Sandbox) in(c *call, do func(*organization) answer) answer {
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	o, ok := s.tenant.organizations.get(c.Organization)
+	if !ok {
+		return refuse(http.StatusNotFound, "No organization found by that id or name", "")
+	}
+	return do(o)
 }
 
 func (s *Sandbox) updateDiscoveryDomain(c *call) answer {
@@ -368,70 +379,120 @@ func (s *Sandbox) updateDiscoveryDomain(c *call) answer {
 	if err != nil {
 		return badBody(err)
 	}
-	d, err := s.tenant.updateDomain(c.Organization, c.Domain, update)
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, domains: []Domain{d}}
+	return s.in(c, func(o *organization) answer {
+		h, ok := o.domains.get(c.Domain)
+		if !ok {
+			return s.domainAnswer(c, Domain{}, false)
+		}
+		d := h.current()
+		d.Status = cmp.Or(update.status, d.Status)
+		switch {
+		case update.use != nil:
+			d.Use = update.use
+		case s.options.FlagDefault == FlagTrue:
+			d.Use = new(true)
+		}
+		h.change(d, s.now(), s.options.ReadLag)
+		return s.domainAnswer(c, d, true)
+	})
 }
 
 func (s *Sandbox) getDiscoveryDomain(c *call) answer {
-	d, err := s.tenant.domain(c.Organization, c.Domain)
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, domains: []Domain{d}}
+	return s.in(c, func(o *organization) answer {
+		h, _ := o.domains.get(c.Domain)
+		d, ok := s.read(h)
+		return s.domainAnswer(c, d, ok)
+	})
 }
 
-// findDiscoveryDomain reads the organization's domain by its name.
+// findDiscoveryDomain reads by the domain's name, which one organization has once.
 func (s *Sandbox) findDiscoveryDomain(c *call) answer {
-	d, err := s.tenant.domainByName(c.Organization, c.Domain)
-	if err != nil {
-		return refuseFor(err)
+	return s.in(c, func(o *organization) answer {
+		for h := range o.domains.all() {
+			if d, ok := s.read(h); ok && strings.EqualFold(d.Domain, c.Domain) {
+				return s.domainAnswer(c, d, true)
+			}
+		}
+		return s.domainAnswer(c, Domain{}, false)
+	})
+}
+
+// read returns a record as readers that lag behind see it; false: they see none.
+func (s *Sandbox) read(h *history) (Domain, bool) { return h.asOf(s.now().Add(-s.options.ReadLag)) }
+
+func (s *Sandbox) domainAnswer(c *call, d Domain, found bool) answer {
+	if !found {
+		return refuse(http.StatusNotFound, "No organization domain found by that id", "")
 	}
-	return answer{status: http.StatusOK, domains: []Domain{d}}
+	return answer{status: http.StatusOK, body: s.shown(c, d)}
+}
+
+// shown is a record as it stands in an answer.
+func (s *Sandbox) shown(c *call, d Domain) Domain {
+	if c.wrong != nil {
+		c.wrong(&d)
+	}
+	if s.options.OldRecords {
+		d.Use = nil
+	}
+	return d
 }
 
 func (s *Sandbox) listDiscoveryDomains(c *call) answer {
-	found, rest, err := readList(c, func(after int64, take int) ([]Domain, int64, error) {
-		return s.tenant.domainPage(c.Organization, after, take)
+	return s.in(c, func(o *organization) answer {
+		return listAnswer(c, "domains", &o.domains, func(h *history) (Domain, bool) {
+			d, ok := s.read(h)
+			if !ok {
+				return Domain{}, false
+			}
+			return s.shown(c, d), true
+		})
 	})
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, domains: found, list: true, rest: rest}
+}
+
+type organizationRecord struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	DisplayName string `json:"display_name"`
+}
+
+func (o *organization) record() organizationRecord {
+	return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name}
 }
 
 func (s *Sandbox) listOrganizations(c *call) answer {
-	return listAnswer(c, "organizations", func(after int64, take int) ([]organizationRecord, int64, error) {
-		found, next := s.tenant.organizationPage(after, take)
-		return found, next, nil
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	return listAnswer(c, "organizations", &s.tenant.organizations, func(o *organization) (organizationRecord, bool) {
+		return o.record(), true
 	})
 }
 
 func (s *Sandbox) getOrganization(c *call) answer {
-	o, err := s.tenant.organizationRecord(c.Organization)
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, body: o}
+	return s.in(c, func(o *organization) answer { return answer{status: http.StatusOK, body: o.record()} })
 }
 
 func (s *Sandbox) listOrganizationClients(c *call) answer {
-	return listAnswer(c, "clients", func(after int64, take int) ([]clientRecord, int64, error) {
-		return s.tenant.clientPage(c.Organization, after, take)
+	return s.in(c, func(o *organization) answer {
+		return listAnswer(c, "clients", &o.clients, func(id string) (map[string]string, bool) {
+			return map[string]string{"client_id": id}, true
+		})
 	})
 }
 
+// removeOrganizationClients removes all of them, or none where the organization is gone.
+// One that is not associated does no harm.
 func (s *Sandbox) removeOrganizationClients(c *call) answer {
 	clients, err := checkRemoval(c.tree, s.options.MaxClients)
 	if err != nil {
 		return badBody(err)
 	}
-	if err := s.tenant.removeClients(c.Organization, clients); err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusNoContent}
+	return s.in(c, func(o *organization) answer {
+		for _, client := range clients {
+			o.clients.remove(client)
+		}
+		return answer{status: http.StatusNoContent}
+	})
 }
 
 func (s *Sandbox) createTemplate(c *call) answer {
@@ -439,22 +500,18 @@ func (s *Sandbox) createTemplate(c *call) answer {
 	if err != nil {
 		return badBody(err)
 	}
-	made, err := s.tenant.createTemplate(asked)
-	if err != nil {
-		return refuseFor(err)
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	if s.tenant.templateNames[asked.Name] > 0 && !s.options.RepeatTemplateNames {
+		return refuse(http.StatusConflict, "A template with the same name already exists", "")
 	}
-	return answer{status: http.StatusCreated, body: templateRecordOf(made)}
+	return answer{status: http.StatusCreated, body: templateRecordOf(s.tenant.keepTemplate(asked, s.now()))}
 }
 
 func (s *Sandbox) listTemplates(c *call) answer {
-	return listAnswer(c, "templates", func(after int64, take int) ([]templateRecord, int64, error) {
-		found, next := s.tenant.templatePage(after, take)
-		records := make([]templateRecord, len(found))
-		for i, t := range found {
-			records[i] = templateRecordOf(t)
-		}
-		return records, next, nil
-	})
+	s.tenant.mu.Lock()
+	defer s.tenant.mu.Unlock()
+	return listAnswer(c, "templates", &s.tenant.templates, func(t Template) (templateRecord, bool) { return templateRecordOf(t), true })
 }
 
 // templateRecord is a template as the API shows it (specification 2.2).
@@ -471,10 +528,8 @@ type templateRecord struct {
 }
 
 func templateRecordOf(t Template) templateRecord {
-	claims := t.Claims
-	if claims == nil {
-		claims = map[string]bool{} // an object, never null
-	}
+	claims := map[string]bool{} // an object, never null
+	maps.Copy(claims, t.Claims)
 	return templateRecord{
 		ID: t.ID, Name: t.Name, Type: t.Type, Dialect: t.Dialect,
 		Presentation: presentation(claims),
@@ -517,25 +572,11 @@ func methodNotAllowed(allowed []string) answer {
 	return refuse(http.StatusMethodNotAllowed, "", "").with(http.Header{"Allow": {strings.Join(allowed, ", ")}})
 }
 
-// refuseFor answers what the tenant's state has no place for.
-func refuseFor(err error) answer {
-	switch {
-	case errors.Is(err, errNoOrganization):
-		return refuse(http.StatusNotFound, "No organization found by that id or name", "")
-	case errors.Is(err, errNoDomain):
-		return refuse(http.StatusNotFound, "No organization domain found by that id", "")
-	default:
-		return refuse(http.StatusConflict, "A template with the same name already exists", "")
-	}
-}
-
 // encode gives the bytes of an answer and their type.
-func (s *Sandbox) encode(a answer) ([]byte, string) {
+func (a answer) encode() ([]byte, string) {
 	switch {
 	case a.raw != nil:
 		return a.raw, a.header.Get("Content-Type")
-	case a.domains != nil:
-		a.body = s.domainBody(a)
 	case a.body == nil:
 		return nil, ""
 	}
@@ -546,16 +587,4 @@ func (s *Sandbox) encode(a answer) ([]byte, string) {
 		return []byte(`{}`), jsonType // maps, strings and numbers always encode
 	}
 	return bytes.TrimSpace(b.Bytes()), "application/json; charset=utf-8"
-}
-
-func (s *Sandbox) domainBody(a answer) any {
-	if s.options.OldRecords {
-		for i := range a.domains {
-			a.domains[i].Use = nil
-		}
-	}
-	if !a.list {
-		return a.domains[0]
-	}
-	return a.rest.around("domains", a.domains)
 }

@@ -184,10 +184,6 @@ func TestCreateTemplate(t *testing.T) {
 	if log := s.Requests(); log[0].Template != "Age check" || log[2].Template != "By form" {
 		t.Errorf("logged %q and %q", log[0].Template, log[2].Template)
 	}
-	s.RemoveTemplate(made[0].ID)
-	if got := do(t, s, ask{method: "POST", path: templatesPath, contentType: asJSON, body: goodTemplate}); got.status != http.StatusCreated || got.json["id"] != "vct_0000000000000003" {
-		t.Errorf("after its removal: %d %s", got.status, got.raw)
-	}
 }
 
 func TestTemplateNamesMayRepeat(t *testing.T) {
@@ -489,14 +485,9 @@ func TestReadLag(t *testing.T) {
 
 func TestRemovedFixturesAreGone(t *testing.T) {
 	s := start(t, sandbox.Options{})
-	a, b := s.AddDomain("org_a", sandbox.Domain{}), s.AddDomain("org_b", sandbox.Domain{})
+	a := s.AddDomain("org_a", sandbox.Domain{})
 	s.RemoveDomain("org_a", a.ID)
-	s.RemoveOrganization("org_b")
 	wantError(t, do(t, s, ask{method: "GET", path: domainPath("org_a", a.ID)}), 404, "", "No organization domain")
-	wantError(t, do(t, s, ask{method: "GET", path: domainPath("org_b", b.ID)}), 404, "", "No organization found")
-	if s.Domains("org_b") != nil || s.Clients("org_b") != nil {
-		t.Error("a removed organization still has something")
-	}
 	a.Status = "verified"
 	s.SetDomain("org_a", a)
 	if diff := cmp.Diff([]sandbox.Domain{a}, s.Domains("org_a")); diff != "" {

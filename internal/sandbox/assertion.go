@@ -54,9 +54,8 @@ type assertionClaims struct {
 // check verifies text for a client and one of the audiences, at now in Unix
 // seconds. The error says what is wrong.
 func (a *assertions) check(text, client string, audiences []string, now int64) error {
-	signed, signature, ok := cutLast(text, ".")
-	header, payload, whole := strings.Cut(signed, ".")
-	if !ok || !whole || strings.Contains(payload, ".") {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
 		return errors.New("client_assertion is no JWT")
 	}
 	var head struct {
@@ -65,7 +64,7 @@ func (a *assertions) check(text, client string, audiences []string, now int64) e
 		Critical  []string `json:"crit"`
 	}
 	var c assertionClaims
-	if err := errors.Join(segment(header, &head), segment(payload, &c)); err != nil {
+	if err := errors.Join(segment(parts[0], &head), segment(parts[1], &c)); err != nil {
 		return errors.New("client_assertion is no JWT")
 	}
 	if head.Type != "" && !strings.EqualFold(head.Type, "JWT") || head.Critical != nil {
@@ -73,7 +72,7 @@ func (a *assertions) check(text, client string, audiences []string, now int64) e
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.signedBy(head.Algorithm, signed, signature) {
+	if !a.signedBy(head.Algorithm, parts[0]+"."+parts[1], parts[2]) {
 		return fmt.Errorf("client_assertion: no key that is known has signed it with %s", capped(head.Algorithm))
 	}
 	return a.checkClaims(c, client, audiences, float64(now))
@@ -155,12 +154,4 @@ func segment(encoded string, into any) error {
 		return err
 	}
 	return json.Unmarshal(data, into)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	at := strings.LastIndex(s, sep)
-	if at < 0 {
-		return s, "", false
-	}
-	return s[:at], s[at+len(sep):], true
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -30,56 +29,46 @@ func AllScopes() []string {
 	return all
 }
 
-// tokens mints access tokens and checks them. They are JWTs signed with
-// HS256: whoever calls an API takes them as they come, so the algorithm is
-// the sandbox's own business.
+// tokens is what access tokens are made with. They are JWTs signed with HS256: whoever
+// calls an API takes them as they come, so the algorithm is the sandbox's own business.
 type tokens struct {
-	key        []byte
-	issuer     string
-	clock      func() time.Time
-	lifetime   time.Duration
-	minted     atomic.Int64
-	generation atomic.Int64 // tokens of an earlier one are revoked
-	granted    atomic.Pointer[[]string]
+	key     []byte
+	minted  atomic.Int64
+	granted atomic.Pointer[[]string] // scopes
 }
 
 type claims struct {
-	Issuer     string `json:"iss"`
-	Subject    string `json:"sub"`
-	Audience   string `json:"aud"`
-	IssuedAt   int64  `json:"iat"`
-	Expires    int64  `json:"exp"`
-	Scope      string `json:"scope"`
-	GrantType  string `json:"gty"`
-	ID         string `json:"jti"`
-	Generation int64  `json:"gen"`
+	Issuer    string `json:"iss"`
+	Subject   string `json:"sub"`
+	Audience  string `json:"aud"`
+	IssuedAt  int64  `json:"iat"`
+	Expires   int64  `json:"exp"`
+	Scope     string `json:"scope"`
+	GrantType string `json:"gty"`
+	ID        string `json:"jti"`
 }
 
-func newTokens(o Options, issuer string) *tokens {
-	t := &tokens{key: []byte(rand.Text() + rand.Text()), issuer: issuer, clock: o.Clock, lifetime: o.TokenLifetime}
-	t.granted.Store(new(slices.Clone(o.Scopes)))
-	return t
+// tokenSeconds is the lifetime of a token in whole seconds, rounded up.
+func (s *Sandbox) tokenSeconds() int64 {
+	return int64((s.options.TokenLifetime + time.Second - 1) / time.Second)
 }
-
-// seconds is the lifetime in whole seconds, rounded up.
-func (t *tokens) seconds() int64 { return int64((t.lifetime + time.Second - 1) / time.Second) }
 
 var jwtHeader = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`))
 
-func (t *tokens) mint(client, audience string, scopes []string) string {
-	now := t.clock().Unix()
+func (s *Sandbox) mint(audience string, scopes []string) string {
+	now := s.now().Unix()
 	payload, err := json.Marshal(claims{
-		Issuer: t.issuer, Subject: client + "@clients", Audience: audience,
-		IssuedAt: now, Expires: now + t.seconds(),
+		Issuer: s.authURL + "/", Subject: s.clientID + "@clients", Audience: audience,
+		IssuedAt: now, Expires: now + s.tokenSeconds(),
 		Scope: strings.Join(scopes, " "), GrantType: "client-credentials",
 		// Two tokens of one second differ, as a caller who was refused expects.
-		ID: strconv.FormatInt(t.minted.Add(1), 10), Generation: t.generation.Load(),
+		ID: strconv.FormatInt(s.tokens.minted.Add(1), 10),
 	})
 	if err != nil {
 		return "" // strings and numbers always encode
 	}
 	signed := jwtHeader + "." + base64.RawURLEncoding.EncodeToString(payload)
-	return signed + "." + t.sign(signed)
+	return signed + "." + s.tokens.sign(signed)
 }
 
 func (t *tokens) sign(signed string) string {
@@ -88,57 +77,14 @@ func (t *tokens) sign(signed string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// The words of the service's 401.
-const (
-	noToken      = "Missing authentication"
-	wrongScheme  = "Bad HTTP authentication header format"
-	badToken     = "Invalid token"
-	expiredToken = "Expired token received for JSON Web Token validation"
-	badAudience  = "Bad audience, expected one that ends in " + basePath + "/"
-)
-
-// check reads the Authorization header's token; its audience must be one of
-// those given. It answers with the words of the 401, or none.
-func (t *tokens) check(authorization string, audiences ...string) (c claims, refusal string) {
-	if authorization == "" {
-		return claims{}, noToken
-	}
-	scheme, token, ok := strings.Cut(authorization, " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return claims{}, wrongScheme
-	}
-	header, rest, _ := strings.Cut(token, ".")
-	payload, signature, _ := strings.Cut(rest, ".")
-	if header != jwtHeader || !hmac.Equal([]byte(signature), []byte(t.sign(header+"."+payload))) {
-		return claims{}, badToken
-	}
-	data, err := base64.RawURLEncoding.DecodeString(payload)
-	if err != nil {
-		return claims{}, badToken
-	}
-	if json.Unmarshal(data, &c) != nil || c.Issuer != t.issuer || c.Generation != t.generation.Load() {
-		return claims{}, badToken
-	}
-	if !slices.Contains(audiences, c.Audience) {
-		return claims{}, badAudience
-	}
-	if t.clock().Unix() >= c.Expires {
-		return claims{}, expiredToken
-	}
-	return c, ""
-}
-
 // Token mints a bearer token with these scopes, or with AllScopes where none
 // is given. It lives as long as those of the token endpoint.
 func (s *Sandbox) Token(scopes ...string) string {
 	if len(scopes) == 0 {
 		scopes = AllScopes()
 	}
-	return s.tokens.mint(s.clientID, s.baseURL+"/", scopes)
+	return s.mint(s.baseURL+"/", scopes)
 }
-
-// RevokeTokens makes every token minted so far invalid: the API answers 401.
-func (s *Sandbox) RevokeTokens() { s.tokens.generation.Add(1) }
 
 // SetScopes sets what the token endpoint grants from now on. Tokens already
 // minted keep theirs.
@@ -149,15 +95,27 @@ func (s *Sandbox) audiences(r *http.Request) []string {
 	return []string{s.baseURL + "/", "http://" + r.Host + basePath + "/"}
 }
 
-// authenticate holds a request to its token. A nil answer lets it pass.
-func (s *Sandbox) authenticate(r *http.Request) (claims, *answer) {
+// authenticate holds a request to its token, with the words of the service's 401. A nil
+// answer lets it pass.
+func (s *Sandbox) authenticate(r *http.Request) (c claims, refused *answer) {
 	given := r.Header.Values("Authorization")
-	if len(given) > 1 {
-		return claims{}, new(unauthorized(wrongScheme))
+	scheme, token, ok := strings.Cut(strings.Join(given, ""), " ")
+	switch {
+	case len(given) == 0:
+		return c, new(unauthorized("Missing authentication"))
+	case len(given) > 1 || !ok || !strings.EqualFold(scheme, "Bearer"):
+		return c, new(unauthorized("Bad HTTP authentication header format"))
 	}
-	c, refusal := s.tokens.check(strings.Join(given, ""), s.audiences(r)...)
-	if refusal != "" {
-		return claims{}, new(unauthorized(refusal))
+	header, rest, _ := strings.Cut(token, ".")
+	payload, signature, _ := strings.Cut(rest, ".")
+	good := header == jwtHeader && hmac.Equal([]byte(signature), []byte(s.tokens.sign(header+"."+payload)))
+	switch {
+	case !good || segment(payload, &c) != nil:
+		return c, new(unauthorized("Invalid token"))
+	case !slices.Contains(s.audiences(r), c.Audience):
+		return c, new(unauthorized("Bad audience, expected one that ends in " + basePath + "/"))
+	case s.now().Unix() >= c.Expires:
+		return c, new(unauthorized("Expired token received for JSON Web Token validation"))
 	}
 	return c, nil
 }
@@ -219,9 +177,9 @@ func (s *Sandbox) grant(c *call) answer {
 		status: http.StatusOK,
 		header: http.Header{"Cache-Control": {"no-store"}, "Pragma": {"no-cache"}},
 		body: map[string]any{
-			"access_token": s.tokens.mint(s.clientID, audience, scopes),
+			"access_token": s.mint(audience, scopes),
 			"token_type":   "Bearer",
-			"expires_in":   s.tokens.seconds(),
+			"expires_in":   s.tokenSeconds(),
 			"scope":        strings.Join(scopes, " "),
 		},
 	}

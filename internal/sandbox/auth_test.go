@@ -134,7 +134,8 @@ func TestAudienceByTheNameItIsCalledBy(t *testing.T) {
 }
 
 func TestScopesGranted(t *testing.T) {
-	s := start(t, sandbox.Options{Scopes: []string{"read:organizations", "update:organization_discovery_domains"}})
+	s := start(t, sandbox.Options{})
+	s.SetScopes("read:organizations", "update:organization_discovery_domains")
 	granted := func(asked string) string {
 		form := credentials(s)
 		if asked != "" {
@@ -198,8 +199,6 @@ func TestUnauthorized(t *testing.T) {
 	now := newClock()
 	s := start(t, sandbox.Options{Clock: now.Now, TokenLifetime: time.Minute})
 	other := start(t, sandbox.Options{Clock: now.Now, APIAddr: "127.0.0.1:0"})
-	revoked := s.Token()
-	s.RevokeTokens()
 	good := s.Token()
 	parts := strings.Split(good, ".")
 	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`))
@@ -215,7 +214,6 @@ func TestUnauthorized(t *testing.T) {
 		{"algorithm none", "Bearer " + none + "." + parts[1] + ".", "Invalid token"},
 		{"changed", "Bearer " + parts[0] + "." + parts[1] + "x." + parts[2], "Invalid token"},
 		{"of another tenant", "Bearer " + other.Token(), "Invalid token"},
-		{"revoked", "Bearer " + revoked, "Invalid token"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -52,73 +52,54 @@ func parseJSON(data []byte) (any, error) {
 		return nil, errors.New("body is not UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	v, err := jsonValue(dec, 0)
-	if err != nil {
-		return nil, err
+	var value json.RawMessage
+	if dec.Decode(&value) != nil {
+		return nil, errors.New("body is not valid JSON")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("body goes on after its JSON value")
 	}
-	return v, nil
+	dec = json.NewDecoder(bytes.NewReader(value))
+	dec.UseNumber()
+	return jsonValue(dec, 0)
 }
 
-var errNotJSON = errors.New("body is not valid JSON")
-
+// jsonValue reads the next value of a valid body, whose tokens have no errors.
 func jsonValue(dec *json.Decoder, depth int) (any, error) {
 	if depth > bodyDepth {
 		return nil, errors.New("body is nested too deep")
 	}
-	t, err := dec.Token()
-	if err != nil {
-		return nil, errNotJSON
-	}
-	switch t {
+	switch t, _ := dec.Token(); t {
 	case json.Delim('{'):
-		return jsonObject(dec, depth)
+		members := map[string]any{}
+		for dec.More() {
+			token, _ := dec.Token()
+			name := fmt.Sprint(token)
+			if _, twice := members[name]; twice {
+				return nil, fmt.Errorf("member given twice: %s", capped(name))
+			}
+			v, err := jsonValue(dec, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			members[name] = v
+		}
+		_, _ = dec.Token() // its end
+		return members, nil
 	case json.Delim('['):
-		return jsonArray(dec, depth)
-	}
-	return t, nil
-}
-
-func jsonObject(dec *json.Decoder, depth int) (any, error) {
-	members := map[string]any{}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, errNotJSON
+		elements := []any{}
+		for dec.More() {
+			v, err := jsonValue(dec, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			elements = append(elements, v)
 		}
-		name, ok := t.(string)
-		if !ok {
-			return nil, errNotJSON
-		}
-		if _, twice := members[name]; twice {
-			return nil, fmt.Errorf("member given twice: %s", capped(name))
-		}
-		if members[name], err = jsonValue(dec, depth+1); err != nil {
-			return nil, err
-		}
+		_, _ = dec.Token()
+		return elements, nil
+	default:
+		return t, nil
 	}
-	if _, err := dec.Token(); err != nil {
-		return nil, errNotJSON
-	}
-	return members, nil
-}
-
-func jsonArray(dec *json.Decoder, depth int) (any, error) {
-	elements := []any{}
-	for dec.More() {
-		v, err := jsonValue(dec, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		elements = append(elements, v)
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, errNotJSON
-	}
-	return elements, nil
 }
 
 // capped is a stranger's text as far as a message repeats it.

@@ -12,7 +12,6 @@ import (
 // them in a second, evenly. A request that finds none takes none.
 type bucket struct {
 	rate, size float64
-	whenFull   bool // reset tells when it is full
 
 	mu      sync.Mutex
 	permits float64
@@ -22,12 +21,12 @@ type bucket struct {
 // slack forgives the rounding of permits that are gained in fractions.
 const slack = 1e-6
 
-func newBucket(rate float64, burst int, whenFull bool, now time.Time) *bucket {
+func newBucket(rate float64, burst int, now time.Time) *bucket {
 	size := float64(burst)
 	if burst == 0 {
 		size = max(1, math.Floor(rate))
 	}
-	return &bucket{rate: rate, size: size, whenFull: whenFull, permits: size, at: now}
+	return &bucket{rate: rate, size: size, permits: size, at: now}
 }
 
 // take takes a permit if there is one, and tells in the service's headers how
@@ -50,15 +49,14 @@ func (b *bucket) take(now time.Time) (bool, http.Header) {
 	return ok, h
 }
 
-// reset is the Unix second, rounded up, of the next whole permit or of the
-// full bucket: the service's own documents say either.
+// reset is the Unix second, rounded up, of the next whole permit.
 func (b *bucket) reset(now time.Time) int64 {
 	missing := math.Floor(b.permits+slack) + 1 - b.permits
-	if b.whenFull || b.permits >= b.size {
-		missing = b.size - b.permits
+	if b.permits >= b.size {
+		missing = 0
 	}
 	// Whole nanoseconds are counted, since a float's seconds since 1970 are too coarse.
-	at := now.Add(time.Duration(max(0, missing) / b.rate * float64(time.Second)))
+	at := now.Add(time.Duration(missing / b.rate * float64(time.Second)))
 	if at.Nanosecond() > 0 {
 		return at.Unix() + 1
 	}

@@ -36,10 +36,6 @@ func TestBucket(t *testing.T) {
 			},
 		},
 		{
-			"reset when full", sandbox.Options{Rate: 2, Burst: 3, ResetWhenFull: true}, "3",
-			[]step{{0, 200, "2", 1}, {0, 200, "1", 1}, {0, 200, "0", 2}, {0, 429, "0", 2}},
-		},
-		{
 			"thirds add up", sandbox.Options{Rate: 3, Burst: 1}, "1",
 			[]step{
 				{0, 200, "0", 1},

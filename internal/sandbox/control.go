@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,22 +124,17 @@ func (s *Sandbox) getState(w http.ResponseWriter) {
 }
 
 func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
-	var seed func(int) []byte
-	contentType := "text/csv; charset=utf-8"
-	switch file {
-	case "domains.csv":
-		seed = s.SeedDomains
-	case "unpublished.csv":
-		seed = s.SeedUnpublished
-	case "updates.csv":
-		seed = s.SeedUpdates
-	case "clients.csv":
-		seed = s.SeedClients
-	case "templates.jsonl":
-		seed, contentType = s.SeedTemplates, "application/jsonl"
-	default:
+	seed, ok := map[string]func(int) []byte{
+		"domains.csv": s.SeedDomains, "unpublished.csv": s.SeedUnpublished, "updates.csv": s.SeedUpdates,
+		"clients.csv": s.SeedClients, "templates.jsonl": s.SeedTemplates,
+	}[file]
+	if !ok {
 		http.NotFound(w, r)
 		return
+	}
+	contentType := "text/csv; charset=utf-8"
+	if file == "templates.jsonl" {
+		contentType = "application/jsonl"
 	}
 	n, err := number(r, "n", 100)
 	if err == nil && n > rowsMost {
@@ -152,27 +148,15 @@ func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 	_, _ = w.Write(seed(n)) // the caller has gone: nobody to tell
 }
 
-// FaultRequest is the body of POST /_sandbox/faults: a Fault as far as JSON
-// can say it. Times are milliseconds.
+// FaultRequest is the body of POST /_sandbox/faults: the members of a [Fault] that JSON
+// can say, and these, all optional. Times are milliseconds.
 type FaultRequest struct {
-	Operation       string            `json:"operation,omitempty"`
-	Skip            int               `json:"skip,omitempty"`
-	Count           int               `json:"count,omitempty"`
-	LatencyMS       int               `json:"latency_ms,omitempty"`
-	AnswerLatencyMS int               `json:"answer_latency_ms,omitempty"`
-	Status          int               `json:"status,omitempty"`
-	Body            string            `json:"body,omitempty"`
-	Header          map[string]string `json:"header,omitempty"`
-	HTML            bool              `json:"html,omitempty"`
-	Redirect        string            `json:"redirect,omitempty"`
-	Handled         bool              `json:"handled,omitempty"`
-	DropBefore      bool              `json:"drop_before,omitempty"`
-	DropAfter       bool              `json:"drop_after,omitempty"`
-	Truncate        bool              `json:"truncate,omitempty"`
-	DripMS          int               `json:"drip_ms,omitempty"`
-	Endless         bool              `json:"endless,omitempty"`
-	NotHTTP         bool              `json:"not_http,omitempty"`
-	WrongRecord     bool              `json:"wrong_record,omitempty"` // the discovery domains in the answer are others
+	Fault
+	LatencyMS       int               `json:"latency_ms"`
+	AnswerLatencyMS int               `json:"answer_latency_ms"`
+	DripMS          int               `json:"drip_ms"`
+	Header          map[string]string `json:"header"`
+	WrongRecord     bool              `json:"wrong_record"` // the discovery domains in the answer are others
 }
 
 func (f FaultRequest) check() error {
@@ -182,15 +166,11 @@ func (f FaultRequest) check() error {
 	if min(f.Skip, f.Count, f.LatencyMS, f.AnswerLatencyMS, f.DripMS) < 0 {
 		return errors.New("skip, count and times cannot be below zero")
 	}
-	if f.Operation == "" || f.Operation == OpToken {
-		return nil
+	known := slices.ContainsFunc(operations, func(op operation) bool { return op.name == f.Operation })
+	if !known && f.Operation != "" && f.Operation != OpToken {
+		return fmt.Errorf("operation %s: no such operation", capped(f.Operation))
 	}
-	for _, op := range operations {
-		if op.name == f.Operation {
-			return nil
-		}
-	}
-	return fmt.Errorf("operation %s: no such operation", capped(f.Operation))
+	return nil
 }
 
 // otherDomain makes another record of one: another customer's, as far as anybody
@@ -201,21 +181,17 @@ func otherDomain(d *Domain) {
 }
 
 func (f FaultRequest) fault() Fault {
-	header := http.Header{}
-	for name, value := range f.Header {
-		header.Set(name, value)
-	}
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	var wrong func(*Domain)
+	fault := f.Fault
+	fault.Latency, fault.AnswerLatency, fault.Drip = ms(f.LatencyMS), ms(f.AnswerLatencyMS), ms(f.DripMS)
+	fault.Header = http.Header{}
+	for name, value := range f.Header {
+		fault.Header.Set(name, value)
+	}
 	if f.WrongRecord {
-		wrong = otherDomain
+		fault.Wrong = otherDomain
 	}
-	return Fault{
-		Wrong: wrong, Operation: f.Operation, Skip: f.Skip, Count: f.Count,
-		Latency: ms(f.LatencyMS), AnswerLatency: ms(f.AnswerLatencyMS), Drip: ms(f.DripMS),
-		Status: f.Status, Body: f.Body, Header: header, HTML: f.HTML, Redirect: f.Redirect, Handled: f.Handled,
-		DropBefore: f.DropBefore, DropAfter: f.DropAfter, Truncate: f.Truncate, Endless: f.Endless, NotHTTP: f.NotHTTP,
-	}
+	return fault
 }
 
 // postFault wants application/json: a foreign page in a browser cannot send

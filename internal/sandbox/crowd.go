@@ -28,10 +28,10 @@ func (s *Sandbox) SeedCrowd(o CrowdOptions) Crowd {
 	crowd := Crowd{Organizations: o.Organizations}
 	for range o.Organizations {
 		org := s.AddOrganization("", s.organizationName())
-		for range 1 + s.names.number(mostOfCrowd) {
+		for range 1 + s.names.IntN(mostOfCrowd) {
 			d := s.AddDomain(org, Domain{Status: statusVerified, Use: new(true)})
 			crowd.Domains++
-			switch share := s.names.share(); {
+			switch share := s.names.Float64(); {
 			case share < o.Absent:
 				crowd.Absent++
 			case share < o.Absent+o.Servfail:

@@ -28,33 +28,9 @@
 //	GET    /_sandbox/rows/domains.csv    seeds ?n= records and answers their input file;
 //	                                     unpublished.csv without TXT records;
 //	                                     clients.csv, updates.csv and templates.jsonl likewise
-//	POST   /_sandbox/faults              adds a fault, JSON, as below
+//	POST   /_sandbox/faults              adds a fault, a [FaultRequest] in JSON
 //	DELETE /_sandbox/faults              removes the faults that were posted
-//
-// A posted fault is an object of these members, all optional. Which requests:
-//
-//	operation             get_discovery_domain, update_discovery_domain, list_discovery_domains, list_organizations,
-//	                      remove_organization_clients, list_organization_clients, create_template, list_templates, token
-//	skip, count           so many that fit are let through first; then it is applied so often, 0: until it is removed
-//
-// What becomes of them:
-//
-//	latency_ms            before the request is looked at; it is carried out though the caller has gone
-//	answer_latency_ms     after it was carried out
-//	status, body, header  an answer in place of the operation's; status alone has the service's error body
-//	html, redirect        a proxy's page; an answer with that Location
-//	handled               the request is carried out before it is answered so
-//	wrong_record          discovery domains in the answer are another's
-//	drop_before, drop_after   the connection is reset, before the request is looked at or after it was carried out
-//	truncate, drip_ms, endless, not_http   the body ends half-way, comes byte by byte, never ends; the answer is no HTTP
 //
 // CONFORMANCE.md has each constraint of the specification, and its tests here and
 // in the client.
-//
-// Where things are: api.go the operations, rules.go what a body may say,
-// body.go and form.go how it is read, auth.go tokens and scopes, bucket.go the
-// rate limit, tenant.go the state, zone.go and dnsserver.go the names,
-// faults.go the misbehaviour, requests.go the log, counts.go the counts, control.go
-// the paths above, sample.go, rows.go and crowd.go the data to try with; shelf.go and tail.go keep things
-// in order, names.go names them.
 package sandbox

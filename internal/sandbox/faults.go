@@ -14,44 +14,42 @@ import (
 // Fault is one way to misbehave. The first fault that fits a request is
 // applied to it, and no other. What is not set does nothing.
 type Fault struct {
-	Operation string             // one of the Op names; empty: every request
-	Match     func(Request) bool // and this says so; nil: it does. Status and what follows it are not known yet
-	Skip      int                // so many requests that fit are let through first
-	Count     int                // then it is applied so many times; 0: until it is removed
+	Operation string             `json:"operation"` // one of the Op names; empty: every request
+	Match     func(Request) bool `json:"-"`         // and this says so; nil: it does. Status and what follows it are not known yet
+	Skip      int                `json:"skip"`      // so many requests that fit are let through first
+	Count     int                `json:"count"`     // then it is applied so many times; 0: until it is removed
 
-	Latency       time.Duration // the request is not looked at before, in real time; it is then carried out even where the caller has gone
-	AnswerLatency time.Duration // the answer is held back for so long after the request was carried out
+	Latency       time.Duration `json:"-"` // the request is not looked at before, in real time; it is then carried out even where the caller has gone
+	AnswerLatency time.Duration `json:"-"` // the answer is held back for so long after the request was carried out
 
 	// An answer in place of the operation's. Where only Body or Header is set,
 	// the status is 200 or the operation's own; HTML alone is a 502, Redirect
 	// alone a 302. Status without Body has the service's error body.
-	Status   int
-	Body     string // as it is, of type application/json unless Header says otherwise
-	Header   http.Header
-	HTML     bool   // a page as a proxy makes it, with Body in it
-	Redirect string // Location
-	Handled  bool   // the request is carried out before it is answered so
+	Status   int         `json:"status"`
+	Body     string      `json:"body"` // as it is, of type application/json unless Header says otherwise
+	Header   http.Header `json:"-"`
+	HTML     bool        `json:"html"`     // a page as a proxy makes it, with Body in it
+	Redirect string      `json:"redirect"` // Location
+	Handled  bool        `json:"handled"`  // the request is carried out before it is answered so
 
-	Wrong func(*Domain) // changes the discovery domains in the answer, not those of the tenant
+	Wrong func(*Domain) `json:"-"` // changes the discovery domains in the answer, not those of the tenant; it must not call the sandbox
 
-	DropBefore bool          // the connection is reset, the request never looked at
-	DropAfter  bool          // the request is carried out, then the connection is reset
-	Truncate   bool          // the connection ends half-way through the answer's body
-	Drip       time.Duration // between one byte of the body and the next
-	Endless    bool          // the body goes on for as long as the caller reads
-	NotHTTP    bool          // what comes back is no HTTP; the request is never looked at
+	DropBefore bool          `json:"drop_before"` // the connection is reset, the request never looked at
+	DropAfter  bool          `json:"drop_after"`  // the request is carried out, then the connection is reset
+	Truncate   bool          `json:"truncate"`    // the connection ends half-way through the answer's body
+	Drip       time.Duration `json:"-"`           // between one byte of the body and the next
+	Endless    bool          `json:"endless"`     // the body goes on for as long as the caller reads
+	NotHTTP    bool          `json:"not_http"`    // what comes back is no HTTP; the request is never looked at
 }
 
 // faults are those that stand, in the order in which they were added.
 type faults struct {
 	mu    sync.Mutex
-	next  int
 	stand []*standing
 }
 
 type standing struct {
 	Fault
-	number  int
 	posted  bool // through the control path
 	skip    int
 	applied int
@@ -59,16 +57,16 @@ type standing struct {
 
 // AddFault adds a fault and returns its remover, which may be called twice.
 func (s *Sandbox) AddFault(f Fault) (remove func()) {
-	number := s.faults.add(f, false)
-	return func() { s.faults.remove(func(s *standing) bool { return s.number == number }) }
+	added := s.faults.add(f, false)
+	return func() { s.faults.remove(func(s *standing) bool { return s == added }) }
 }
 
-func (f *faults) add(fault Fault, posted bool) int {
+func (f *faults) add(fault Fault, posted bool) *standing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next++
-	f.stand = append(f.stand, &standing{Fault: fault, number: f.next, posted: posted, skip: fault.Skip})
-	return f.next
+	added := &standing{Fault: fault, posted: posted, skip: fault.Skip}
+	f.stand = append(f.stand, added)
+	return added
 }
 
 func (f *faults) remove(which func(*standing) bool) {
@@ -121,17 +119,13 @@ func (f Fault) replaces() bool {
 // faulty makes the answer under a fault, and says whether the request was
 // carried out.
 func (s *Sandbox) faulty(c *call, f Fault) (a answer, handled bool) {
+	c.wrong = f.Wrong
 	handled = f.Handled || !f.replaces()
 	if handled {
 		a = s.answer(c)
 	}
 	if f.replaces() {
 		a = f.answer()
-	}
-	if f.Wrong != nil {
-		for i := range a.domains {
-			f.Wrong(&a.domains[i])
-		}
 	}
 	return a.with(f.Header), handled
 }
@@ -166,7 +160,7 @@ func (f Fault) answer() answer {
 
 // send writes an answer as the fault has it.
 func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
-	body, contentType := s.encode(a)
+	body, contentType := a.encode()
 	w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat)) // of the clock that x-ratelimit-reset is told by
 	maps.Copy(w.Header(), a.header)
 	if contentType != "" {
@@ -180,7 +174,7 @@ func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault
 	w.WriteHeader(a.status)
 	switch {
 	case f.Endless:
-		for blank := []byte(strings.Repeat(" ", 32<<10)); r.Context().Err() == nil && !s.closes() && write(w, blank); {
+		for blank := []byte(strings.Repeat(" ", 32<<10)); r.Context().Err() == nil && s.closing.Err() == nil && write(w, blank); {
 			continue
 		}
 	case f.Truncate:
@@ -206,25 +200,27 @@ func write(w http.ResponseWriter, body []byte) bool {
 	return http.NewResponseController(w).Flush() == nil
 }
 
-// babble answers with what a server of another protocol might, a TLS alert, and
+// writeNoHTTP answers with what a server of another protocol might, a TLS alert, and
 // ends the connection.
-func babble(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
+func writeNoHTTP(w http.ResponseWriter) {
+	conn := hijack(w)
 	_, _ = conn.Write([]byte("\x15\x03\x01\x00\x02\x02\x46\r\n\r\n")) // the caller has gone: nobody to tell
 	_ = conn.Close()
 }
 
 // reset ends the connection with an RST, as a crash or a broken network does.
 func reset(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
+	conn := hijack(w)
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // without it Close says goodbye in order
 	}
 	_ = conn.Close()
+}
+
+func hijack(w http.ResponseWriter) net.Conn {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return conn
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -67,33 +68,19 @@ func formPair(pair string) (name, value string, err error) {
 	return name, value, nil
 }
 
+var formName = regexp.MustCompile(`^([^\[\]]+)((?:\[[^\[\]]+\])*)(\[\])?$`)
+
 // formPath cuts a[b][c] into its parts; list is true for a[b][].
 func formPath(name string) (path []string, list bool, err error) {
-	bad := fmt.Errorf("form name %s: want name, name[part] or name[]", capped(name))
-	first, rest, nested := strings.Cut(name, "[")
-	if first == "" || strings.Contains(first, "]") {
-		return nil, false, bad
+	m := formName.FindStringSubmatch(name)
+	if m == nil {
+		return nil, false, fmt.Errorf("form name %s: want name, name[part] or name[]", capped(name))
 	}
-	path = []string{first}
-	for nested {
-		part, after, ok := strings.Cut(rest, "]")
-		if !ok || strings.Contains(part, "[") || list || len(path) == formDepth {
-			return nil, false, bad
-		}
-		if part == "" {
-			list = true
-		} else {
-			path = append(path, part)
-		}
-		if after == "" {
-			return path, list, nil
-		}
-		if after[0] != '[' {
-			return nil, false, bad
-		}
-		rest = after[1:]
+	parts := strings.FieldsFunc(m[2], func(r rune) bool { return r == '[' || r == ']' })
+	if len(parts) >= formDepth {
+		return nil, false, fmt.Errorf("form name %s: want name[part] of at most %d parts", capped(name), formDepth)
 	}
-	return path, list, nil
+	return append([]string{m[1]}, parts...), m[3] != "", nil
 }
 
 var errTwoKinds = errors.New("given both as a value and as something that has parts")

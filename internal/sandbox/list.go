@@ -1,8 +1,10 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -29,18 +31,16 @@ type listQuery struct {
 	totals bool  // offset: with the number of all records
 }
 
-// list reads the parameters of a list.
-func (c *call) list() (q listQuery, err error) {
+// readList reads the parameters of a list.
+func (c *call) readList() (q listQuery, err error) {
 	q.offset = !c.query.Has("from") && !c.query.Has("take") && (c.query.Has("page") || c.query.Has("per_page") || c.query.Has("include_totals"))
 	page, err1 := c.number("page", 0, 1<<20, 0)
 	perPage, err2 := c.number("per_page", 0, mostTake, usualTake)
 	take, err3 := c.number("take", 1, mostTake, usualTake)
 	totals, err4 := c.boolean("include_totals")
 	after, err5 := c.from()
-	for _, err := range []error{err1, err2, err3, err4, err5} {
-		if err != nil {
-			return q, err
-		}
+	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
+		return q, err
 	}
 	q.after, q.take = after, take
 	if !q.offset {
@@ -75,69 +75,29 @@ func (c *call) boolean(name string) (bool, error) {
 	}
 }
 
-// rest is what an answer says of a list beside the page.
-type rest struct {
-	query listQuery
-	next  string // checkpoint: the next page's; empty: this is the last
-	total int    // offset: records of the whole list
-}
-
-// readList reads the page that a checked query asks for.
-func readList[T any](c *call, read func(after int64, take int) ([]T, int64, error)) ([]T, rest, error) {
-	q, err := c.list()
-	if err != nil {
-		return nil, rest{}, err
-	}
+// listAnswer answers with the page of a list that the query asks for, of what see lets
+// through.
+func listAnswer[T, V any](c *call, name string, list *shelf[T], see func(T) (V, bool)) answer {
+	q := c.list
 	if !q.offset {
-		found, next, err := read(q.after, q.take)
-		return found, rest{query: q, next: c.checkpoint(next)}, err
-	}
-	page, total := []T{}, 0
-	for after := int64(0); ; {
-		found, next, err := read(after, mostTake)
-		if err != nil {
-			return nil, rest{}, err
+		found, next := page(list, q.after, q.take, see)
+		body := map[string]any{name: found}
+		if next != 0 {
+			body["next"] = c.checkpoint(next)
 		}
-		for _, one := range found {
-			if total >= q.start && total < q.start+q.take {
-				page = append(page, one)
-			}
-			total++
-		}
-		if next == 0 {
-			return page, rest{query: q, total: total}, nil
-		}
-		after = next
+		return answer{status: http.StatusOK, body: body}
 	}
-}
-
-// around is the body of the answer: records with what the answer says beside them.
-func (r rest) around(name string, records any) any {
-	switch {
-	case r.query.totals:
-		return map[string]any{name: records, "start": r.query.start, "limit": r.query.take, "total": r.total}
-	case r.query.offset:
-		return records
-	case r.next != "":
-		return map[string]any{name: records, "next": r.next}
+	all, _ := page(list, 0, math.MaxInt, see)
+	found := all[min(q.start, len(all)):min(q.start+q.take, len(all))]
+	if !q.totals {
+		return answer{status: http.StatusOK, body: found}
 	}
-	return map[string]any{name: records}
-}
-
-func listAnswer[T any](c *call, name string, read func(after int64, take int) ([]T, int64, error)) answer {
-	found, rest, err := readList(c, read)
-	if err != nil {
-		return refuseFor(err)
-	}
-	return answer{status: http.StatusOK, body: rest.around(name, found)}
+	return answer{status: http.StatusOK, body: map[string]any{name: found, "start": q.start, "limit": q.take, "total": len(all)}}
 }
 
 // A checkpoint names its list, so that one of another list is refused, and
 // the number after which the next page begins.
 func (c *call) checkpoint(after int64) string {
-	if after == 0 {
-		return ""
-	}
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %s %d", c.Operation, c.Organization, after))
 }
 

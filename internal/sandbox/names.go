@@ -4,18 +4,32 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 )
 
 // names makes identifiers in the shapes that the service was seen to use, the
 // same ones for the same seed and order of asking.
 type names struct {
-	mu      sync.Mutex
-	random  *rand.Rand
-	counted int
+	*rand.Rand
+
+	counted atomic.Int64
 }
 
 func newNames(seed uint64) *names {
-	return &names{random: rand.New(rand.NewPCG(seed, 0x6f72676f7073))} // names, not secrets
+	return &names{Rand: rand.New(&lockedSource{source: rand.NewPCG(seed, 0x6f72676f7073)})} // names, not secrets
+}
+
+// lockedSource makes a Rand safe for concurrent use: it has no other state.
+type lockedSource struct {
+	mu     sync.Mutex
+	source rand.Source
+}
+
+// Uint64 implements [rand.Source].
+func (l *lockedSource) Uint64() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.source.Uint64()
 }
 
 const (
@@ -24,11 +38,9 @@ const (
 )
 
 func (n *names) text(alphabet string, length int) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	b := make([]byte, length)
 	for i := range b {
-		b[i] = alphabet[n.random.IntN(len(alphabet))]
+		b[i] = alphabet[n.IntN(len(alphabet))]
 	}
 	return string(b)
 }
@@ -39,32 +51,6 @@ func (n *names) client() string       { return n.text(alphanumeric, 32) }
 func (n *names) token() string        { return n.text(hexadecimal, 32) }
 
 // count is a number that was not given before, from 1.
-func (n *names) count() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.counted++
-	return n.counted
-}
-
-// number is one from 0 on that is below that.
-func (n *names) number(below int) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.random.IntN(below)
-}
-
-// share is a number from 0 up to below 1.
-func (n *names) share() float64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.random.Float64()
-}
-
-// shuffle is rand.Shuffle from the same source.
-func (n *names) shuffle(length int, swap func(i, j int)) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.random.Shuffle(length, swap)
-}
+func (n *names) count() int { return int(n.counted.Add(1)) }
 
 func templateID(number int) string { return fmt.Sprintf("vct_%016d", number) }

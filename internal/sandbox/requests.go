@@ -77,7 +77,6 @@ func (l *requestLog) since(seq int64) []Request {
 }
 
 func (l *requestLog) await(ctx context.Context, match func(Request) bool) (Request, error) {
-	seen := int64(0) // every entry up to here is finished and was looked at
 	for {
 		l.mu.Lock()
 		if l.waiting == nil {
@@ -85,13 +84,9 @@ func (l *requestLog) await(ctx context.Context, match func(Request) bool) (Reque
 		}
 		changed := l.waiting
 		l.mu.Unlock()
-		whole := true
-		for _, r := range l.since(seen) {
+		for _, r := range l.since(0) {
 			if r.Finished && match(r) {
 				return r, nil
-			}
-			if whole = whole && r.Finished; whole {
-				seen = r.Seq
 			}
 		}
 		select {

@@ -59,7 +59,7 @@ func checkDomainUpdate(body any) (domainUpdate, error) {
 		if status != statusPending && status != statusVerified {
 			return domainUpdate{}, fmt.Errorf("'No enum match for: %s' on property status", capped(status))
 		}
-		u.status = &status
+		u.status = status
 	}
 	if v, ok := members["use_for_organization_discovery"]; ok {
 		use, err := truth(v, "use_for_organization_discovery")

@@ -5,16 +5,11 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
 )
-
-// SampleOptions are the measures of a sample.
-type SampleOptions struct {
-	Domains int           // rows of domains, at least 200; 0: 200. There is one organization for 5 of them
-	Late    time.Duration // after which late records appear, spread over the second that follows; 0: 3 s
-}
 
 // Sample is a run of each kind to try with, an organization to sweep, and what has to
 // become of it.
@@ -69,7 +64,8 @@ const (
 	outcomeExpired   = "expired"
 
 	sampleDomains   = 200
-	sampleClients   = 230 // three DELETEs of at most 100
+	sampleLate      = 3 * time.Second // after which late records appear, spread over the second that follows
+	sampleClients   = 230             // three DELETEs of at most 100
 	sampleTemplates = 25
 	perOrganization = 5 // domains
 )
@@ -78,30 +74,30 @@ const (
 // before it is added, and what is published then.
 type sampleCase struct {
 	name, outcome string
-	of200         int // rows of 200; what is left over are at_once
+	rows          int // of the 200; what is left over are at_once
 	record        func(*Domain)
 	publish       func(*Sandbox, Domain, time.Duration)
 }
 
 var sampleCases = []sampleCase{
-	{name: "late", outcome: outcomeDone, of200: 10, publish: func(s *Sandbox, d Domain, late time.Duration) { s.SetTXTAt(d.Host, late, d.TXT) }},
-	{name: "servfail_first", outcome: outcomeDone, of200: 6, publish: func(s *Sandbox, d Domain, _ time.Duration) {
+	{name: "late", outcome: outcomeDone, rows: 10, publish: func(s *Sandbox, d Domain, late time.Duration) { s.SetTXTAt(d.Host, late, d.TXT) }},
+	{name: "servfail_first", outcome: outcomeDone, rows: 6, publish: func(s *Sandbox, d Domain, _ time.Duration) {
 		s.SetTXT(d.Host, d.TXT)
 		s.SetRCode(d.Host, dns.RcodeServerFailure, 2)
 	}},
-	{name: "never", outcome: outcomeExpired, of200: 6, publish: func(*Sandbox, Domain, time.Duration) {}},
-	{name: "other_value", outcome: outcomeExpired, of200: 6, publish: func(s *Sandbox, d Domain, _ time.Duration) {
+	{name: "never", outcome: outcomeExpired, rows: 6, publish: func(*Sandbox, Domain, time.Duration) {}},
+	{name: "other_value", outcome: outcomeExpired, rows: 6, publish: func(s *Sandbox, d Domain, _ time.Duration) {
 		s.SetTXT(d.Host, "v=spf1 -all", s.names.token())
 	}},
-	{name: "quoted", outcome: outcomeExpired, of200: 4, publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host, `"`+d.TXT+`"`) }},
-	{name: "doubled_host", outcome: outcomeExpired, of200: 4, publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host+"."+d.Domain, d.TXT) }},
-	{name: "verified_before", outcome: outcomeUnchanged, of200: 10, record: func(d *Domain) { d.Status, d.Use = statusVerified, new(true) }},
-	{name: "flag_false", outcome: outcomeDone, of200: 8, record: func(d *Domain) { d.Use = new(false) }},
-	{name: "flag_absent", outcome: outcomeDone, of200: 8, record: func(d *Domain) { d.Use = nil }},
-	{name: "split", outcome: outcomeDone, of200: 8, publish: func(s *Sandbox, d Domain, _ time.Duration) {
+	{name: "quoted", outcome: outcomeExpired, rows: 4, publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host, `"`+d.TXT+`"`) }},
+	{name: "doubled_host", outcome: outcomeExpired, rows: 4, publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host+"."+d.Domain, d.TXT) }},
+	{name: "verified_before", outcome: outcomeUnchanged, rows: 10, record: func(d *Domain) { d.Status, d.Use = statusVerified, new(true) }},
+	{name: "flag_false", outcome: outcomeDone, rows: 8, record: func(d *Domain) { d.Use = new(false) }},
+	{name: "flag_absent", outcome: outcomeDone, rows: 8, record: func(d *Domain) { d.Use = nil }},
+	{name: "split", outcome: outcomeDone, rows: 8, publish: func(s *Sandbox, d Domain, _ time.Duration) {
 		s.SetTXTStrings(d.Host, []string{d.TXT[:10], "", d.TXT[10:]})
 	}},
-	{name: "alias", outcome: outcomeDone, of200: 8, publish: func(s *Sandbox, d Domain, _ time.Duration) {
+	{name: "alias", outcome: outcomeDone, rows: 8, publish: func(s *Sandbox, d Domain, _ time.Duration) {
 		target := "proof." + d.Domain
 		s.SetCNAME(d.Host, target)
 		s.SetTXT(target, d.TXT)
@@ -112,12 +108,9 @@ var atOnce = sampleCase{name: "at_once", outcome: outcomeDone}
 
 // Seed adds a sample to the tenant and the zone. The late records' time
 // begins now.
-func (s *Sandbox) Seed(o SampleOptions) Sample {
-	if o.Late <= 0 {
-		o.Late = 3 * time.Second
-	}
+func (s *Sandbox) Seed() Sample {
 	var sample Sample
-	s.seedDomains(&sample, s.stories(max(o.Domains, sampleDomains)), o.Late)
+	s.seedDomains(&sample)
 	s.seedClients(&sample)
 	s.seedTemplates(&sample)
 	s.seedSwept(&sample)
@@ -125,24 +118,20 @@ func (s *Sandbox) Seed(o SampleOptions) Sample {
 }
 
 // stories gives each row its case, all mixed.
-func (s *Sandbox) stories(rows int) []sampleCase {
-	stories := make([]sampleCase, 0, rows)
+func (s *Sandbox) stories() []sampleCase {
+	stories := make([]sampleCase, 0, sampleDomains)
 	for _, c := range sampleCases {
-		for range c.of200 * rows / 200 {
-			stories = append(stories, c)
-		}
+		stories = append(stories, slices.Repeat([]sampleCase{c}, c.rows)...)
 	}
-	for len(stories) < rows {
-		stories = append(stories, atOnce)
-	}
-	s.names.shuffle(rows, func(i, j int) { stories[i], stories[j] = stories[j], stories[i] })
+	stories = append(stories, slices.Repeat([]sampleCase{atOnce}, sampleDomains-len(stories))...)
+	s.names.Shuffle(len(stories), func(i, j int) { stories[i], stories[j] = stories[j], stories[i] })
 	return stories
 }
 
-func (s *Sandbox) seedDomains(sample *Sample, stories []sampleCase, late time.Duration) {
+func (s *Sandbox) seedDomains(sample *Sample) {
 	rows := [][]string{{"organization_id", "discovery_domain_id", "verification_host", "verification_txt"}}
 	var org string
-	for i, story := range stories {
+	for i, story := range s.stories() {
 		if i%perOrganization == 0 {
 			org = s.AddOrganization("", s.organizationName())
 		}
@@ -154,7 +143,7 @@ func (s *Sandbox) seedDomains(sample *Sample, stories []sampleCase, late time.Du
 		if story.publish == nil {
 			s.SetTXT(d.Host, d.TXT)
 		} else {
-			story.publish(s, d, late+time.Duration(i%5)*200*time.Millisecond)
+			story.publish(s, d, sampleLate+time.Duration(i%5)*200*time.Millisecond)
 		}
 		row := []string{org, d.ID, "", ""}
 		if i%8 == 0 {

@@ -44,15 +44,13 @@ type Options struct {
 	// quorum can be asked: DNSAddr, and free ports of its host; 0: 3.
 	Resolvers int
 
-	Rate          float64 // permits per second of the tenant's bucket; 0: no limit and no x-ratelimit headers
-	Burst         int     // the bucket's size; 0: what Rate gives in a second, at least 1
-	ResetWhenFull bool    // x-ratelimit-reset tells when the bucket is full, not when the next permit is there
+	Rate  float64 // permits per second of the tenant's bucket; 0: no limit and no x-ratelimit headers
+	Burst int     // the bucket's size; 0: what Rate gives in a second, at least 1
 
 	NegativeTTL time.Duration // SOA TTL and MINIMUM in negative answers, and the TTL of every record; whole seconds, rounded up
 
 	FlagDefault         FlagReading   // the default of specification 4.1
 	TokenLifetime       time.Duration // of access tokens, whole seconds, rounded up; 0: 24 h
-	Scopes              []string      // what the token endpoint grants; nil: AllScopes
 	MaxClients          int           // most clients in one DELETE, at most 100; 0: 100
 	ReadLag             time.Duration // reads of discovery domains see a change, or a new domain, this much later
 	RepeatTemplateNames bool          // several templates may have one name; else a name that is taken is answered with 409
@@ -79,7 +77,7 @@ type Sandbox struct {
 	clientSecret string
 
 	tenant     *tenant
-	tokens     *tokens
+	tokens     tokens
 	assertions assertions
 	bucket     *bucket // nil: no limit
 	faults     *faults
@@ -90,8 +88,8 @@ type Sandbox struct {
 	api     *http.Server
 	dns     *dnsServer
 	redis   *miniredis.Miniredis // nil: none
-	logger  *slog.Logger
-	closing chan struct{}
+	closing context.Context      // ended by end
+	end     context.CancelFunc
 	serving sync.WaitGroup // the accepting loop of the API
 	conns   sync.WaitGroup // its connections
 	calls   sync.WaitGroup // its handlers, those of connections taken over too
@@ -130,7 +128,7 @@ func Start(options Options) (*Sandbox, error) {
 		}
 	}
 	s.serve(listener)
-	s.logger.Info("sandbox started", "base_url", s.baseURL, "dns", s.DNSAddr(), "redis", s.RedisURL())
+	s.options.Logger.Info("sandbox started", "base_url", s.baseURL, "dns", s.DNSAddr(), "redis", s.RedisURL())
 	return s, nil
 }
 
@@ -142,9 +140,6 @@ func (o Options) complete() (Options, error) {
 	o.MaxClients = cmp.Or(o.MaxClients, maxClients)
 	o.Resolvers = cmp.Or(o.Resolvers, defaultResolvers)
 	o.Remember = cmp.Or(o.Remember, defaultRemember)
-	if o.Scopes == nil {
-		o.Scopes = AllScopes()
-	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -172,21 +167,21 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 	s := &Sandbox{
 		options: o,
 		authURL: "http://" + reachable(addr.String()),
-		tenant:  newTenant(o),
+		tenant:  &tenant{templateNames: map[string]int{}},
 		faults:  &faults{},
 		log:     newRequestLog(o.Remember),
 		zone:    newZone(o),
 		names:   newNames(o.Seed),
-		logger:  o.Logger,
-		closing: make(chan struct{}),
 	}
+	s.closing, s.end = context.WithCancel(context.Background())
 	s.baseURL = s.authURL + basePath
 	s.clientID = s.names.client()
 	s.clientSecret = rand.Text() + rand.Text()
-	s.tokens = newTokens(o, s.authURL+"/")
+	s.tokens.key = []byte(rand.Text() + rand.Text())
+	s.tokens.granted.Store(new(AllScopes()))
 	s.assertions.seen = map[string]int64{}
 	if o.Rate > 0 {
-		s.bucket = newBucket(o.Rate, o.Burst, o.ResetWhenFull, o.Clock())
+		s.bucket = newBucket(o.Rate, o.Burst, o.Clock())
 	}
 	return s
 }
@@ -208,7 +203,7 @@ func (s *Sandbox) serve(listener net.Listener) {
 	s.api = &http.Server{
 		Handler:           http.HandlerFunc(s.serveHTTP),
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew:
@@ -220,7 +215,7 @@ func (s *Sandbox) serve(listener net.Listener) {
 	}
 	s.serving.Go(func() {
 		if err := s.api.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.logger.Error("sandbox API stopped", "error", err)
+			s.options.Logger.Error("sandbox API stopped", "error", err)
 		}
 	})
 }
@@ -240,7 +235,7 @@ func (s *Sandbox) serveHTTP(w http.ResponseWriter, r *http.Request) {
 // and answers the same.
 func (s *Sandbox) Close() error {
 	s.once.Do(func() {
-		close(s.closing)
+		s.end()
 		err := s.api.Close()
 		s.serving.Wait()
 		err = errors.Join(err, s.api.Close()) // a connection accepted meanwhile
@@ -326,17 +321,7 @@ func (s *Sandbox) pause(d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.closing:
-	}
-}
-
-// closes says whether the sandbox is being closed.
-func (s *Sandbox) closes() bool {
-	select {
-	case <-s.closing:
-		return true
-	default:
-		return false
+	case <-s.closing.Done():
 	}
 }
 

@@ -254,7 +254,7 @@ func TestRedis(t *testing.T) {
 func TestSameSeedSameNames(t *testing.T) {
 	made := func(seed uint64) []byte {
 		s := start(t, sandbox.Options{Seed: seed})
-		sample := s.Seed(sandbox.SampleOptions{})
+		sample := s.Seed()
 		return bytes.Join([][]byte{[]byte(s.ClientID()), sample.Domains, sample.Clients, sample.Templates}, nil)
 	}
 	one := made(1)

@@ -2,10 +2,8 @@ package sandbox
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -16,7 +14,7 @@ type Domain struct {
 	ID     string `json:"id"`
 	Domain string `json:"domain"`
 	Status string `json:"status"`                                   // "pending" or "verified"
-	Use    *bool  `json:"use_for_organization_discovery,omitempty"` // nil: the record does not say
+	Use    *bool  `json:"use_for_organization_discovery,omitempty"` // nil: the record does not say; what it points to never changes
 	TXT    string `json:"verification_txt"`
 	Host   string `json:"verification_host"`
 }
@@ -31,19 +29,8 @@ type Template struct {
 	CreatedAt, UpdatedAt       time.Time
 }
 
-var (
-	errNoOrganization = errors.New("no organization found by that id or name")
-	errNoDomain       = errors.New("no organization domain found by that id")
-	errNameTaken      = errors.New("a template of that name already exists")
-)
-
-// tenant is the state. Its methods are what the operations do to it.
+// tenant is the state.
 type tenant struct {
-	clock       func() time.Time
-	lag         time.Duration
-	flag        FlagReading
-	repeatNames bool
-
 	mu            sync.Mutex
 	organizations shelf[*organization]
 	templates     shelf[Template]
@@ -55,13 +42,6 @@ type organization struct {
 	id, name string
 	domains  shelf[*history]
 	clients  shelf[string]
-}
-
-func newTenant(o Options) *tenant {
-	return &tenant{
-		clock: o.Clock, lag: o.ReadLag, flag: o.FlagDefault, repeatNames: o.RepeatTemplateNames,
-		templateNames: map[string]int{},
-	}
 }
 
 // history is a domain as it is, and as readers that lag behind still see it.
@@ -78,32 +58,23 @@ func (h *history) current() Domain { return h.versions[len(h.versions)-1].domain
 
 // asOf is what stood at that time; false: the domain was not there yet.
 func (h *history) asOf(at time.Time) (Domain, bool) {
+	if h == nil {
+		return Domain{}, false
+	}
 	for _, v := range slices.Backward(h.versions) {
 		if !v.since.After(at) {
-			return v.domain.copy(), true
+			return v.domain, true
 		}
 	}
 	return Domain{}, false
 }
 
-// change adds a version and forgets those that nobody can see any more.
+// change adds a version. The earlier ones are kept where readers lag behind.
 func (h *history) change(d Domain, now time.Time, lag time.Duration) {
-	kept := h.versions[:0:0]
-	if lag > 0 {
-		for i, v := range h.versions {
-			if i+1 == len(h.versions) || h.versions[i+1].since.After(now.Add(-lag)) {
-				kept = append(kept, v)
-			}
-		}
+	if lag == 0 {
+		h.versions = nil
 	}
-	h.versions = append(kept, version{since: now, domain: d.copy()})
-}
-
-func (d Domain) copy() Domain {
-	if d.Use != nil {
-		d.Use = new(*d.Use)
-	}
-	return d
+	h.versions = append(h.versions, version{since: now, domain: d})
 }
 
 func (t Template) copy() Template {
@@ -114,175 +85,33 @@ func (t Template) copy() Template {
 	return t
 }
 
-// organization gives the organization, which is made where create is set.
-func (t *tenant) organization(id string, create bool) (*organization, error) {
+// organization returns the organization, which is added where it is not there.
+func (t *tenant) organization(id string) *organization {
 	if o, ok := t.organizations.get(id); ok {
-		return o, nil
-	}
-	if !create {
-		return nil, errNoOrganization
+		return o
 	}
 	o := &organization{id: id, name: id}
 	t.organizations.put(id, o)
-	return o, nil
+	return o
 }
 
 // domainUpdate is the body of an update that keeps the rules (specification 4.1).
 type domainUpdate struct {
-	status *string
+	status string // empty: left out
 	use    *bool
 }
 
-func (t *tenant) updateDomain(org, id string, u domainUpdate) (Domain, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o, err := t.organization(org, false)
-	if err != nil {
-		return Domain{}, err
-	}
-	h, ok := o.domains.get(id)
-	if !ok {
-		return Domain{}, errNoDomain
-	}
-	d := h.current().copy()
-	if u.status != nil {
-		d.Status = *u.status
-	}
-	switch {
-	case u.use != nil:
-		d.Use = new(*u.use)
-	case t.flag == FlagTrue:
-		d.Use = new(true)
-	}
-	h.change(d, t.clock(), t.lag)
-	return d.copy(), nil
-}
-
-// domain reads a record as lagging readers see it.
-func (t *tenant) domain(org, id string) (Domain, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o, err := t.organization(org, false)
-	if err != nil {
-		return Domain{}, err
-	}
-	if h, ok := o.domains.get(id); ok {
-		if d, ok := h.asOf(t.clock().Add(-t.lag)); ok {
-			return d, nil
-		}
-	}
-	return Domain{}, errNoDomain
-}
-
-// domainByName reads by the domain's name, which one organization has once.
-func (t *tenant) domainByName(org, name string) (Domain, error) {
-	for after := int64(0); ; {
-		found, next, err := t.domainPage(org, after, mostTake)
-		if err != nil {
-			return Domain{}, err
-		}
-		for _, d := range found {
-			if strings.EqualFold(d.Domain, name) {
-				return d, nil
-			}
-		}
-		if next == 0 {
-			return Domain{}, errNoDomain
-		}
-		after = next
-	}
-}
-
-func (t *tenant) domainPage(org string, after int64, take int) ([]Domain, int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o, err := t.organization(org, false)
-	if err != nil {
-		return nil, 0, err
-	}
-	at := t.clock().Add(-t.lag)
-	found, next := page(&o.domains, after, take, func(h *history) (Domain, bool) { return h.asOf(at) })
-	return found, next, nil
-}
-
-type organizationRecord struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	DisplayName string `json:"display_name"`
-}
-
-func (t *tenant) organizationRecord(id string) (organizationRecord, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o, err := t.organization(id, false)
-	if err != nil {
-		return organizationRecord{}, err
-	}
-	return o.record(), nil
-}
-
-func (o *organization) record() organizationRecord {
-	return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name}
-}
-
-func (t *tenant) organizationPage(after int64, take int) ([]organizationRecord, int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return page(&t.organizations, after, take, func(o *organization) (organizationRecord, bool) {
-		return o.record(), true
-	})
-}
-
-type clientRecord struct {
-	ClientID string `json:"client_id"`
-}
-
-func (t *tenant) clientPage(org string, after int64, take int) ([]clientRecord, int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o, err := t.organization(org, false)
-	if err != nil {
-		return nil, 0, err
-	}
-	found, next := page(&o.clients, after, take, func(id string) (clientRecord, bool) { return clientRecord{id}, true })
-	return found, next, nil
-}
-
-// removeClients takes all of them away, or none where the organization is
-// gone. One that is not associated does no harm.
-func (t *tenant) removeClients(org string, clients []string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o, err := t.organization(org, false)
-	if err != nil {
-		return err
-	}
-	for _, c := range clients {
-		o.clients.remove(c)
-	}
-	return nil
-}
-
-func (t *tenant) createTemplate(asked Template) (Template, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.templateNames[asked.Name] > 0 && !t.repeatNames {
-		return Template{}, errNameTaken
-	}
-	return t.keepTemplate(asked), nil
-}
-
 // keepTemplate fills in what the server gives and keeps it.
-func (t *tenant) keepTemplate(asked Template) Template {
+func (t *tenant) keepTemplate(asked Template, now time.Time) Template {
 	made := asked.copy()
 	for made.ID == "" {
 		t.lastTemplate++
-		if id := templateID(t.lastTemplate); !t.templates.has(id) {
-			made.ID = id
+		if _, taken := t.templates.get(templateID(t.lastTemplate)); !taken {
+			made.ID = templateID(t.lastTemplate)
 		}
 	}
 	if made.CreatedAt.IsZero() {
-		made.CreatedAt = t.clock().UTC().Truncate(time.Millisecond)
+		made.CreatedAt = now.UTC().Truncate(time.Millisecond)
 	}
 	if made.UpdatedAt.IsZero() {
 		made.UpdatedAt = made.CreatedAt
@@ -295,12 +124,6 @@ func (t *tenant) keepTemplate(asked Template) Template {
 	return made.copy()
 }
 
-func (t *tenant) templatePage(after int64, take int) ([]Template, int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return page(&t.templates, after, take, func(m Template) (Template, bool) { return m.copy(), true })
-}
-
 // AddOrganization adds an organization, or renames the one of that id, and
 // returns its id. An empty id is made, in the shape org_ and 16 letters and
 // digits; an empty name is the id.
@@ -310,17 +133,8 @@ func (s *Sandbox) AddOrganization(id, name string) string {
 	}
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
-	o, _ := s.tenant.organization(id, true)
-	o.name = cmp.Or(name, id)
+	s.tenant.organization(id).name = cmp.Or(name, id)
 	return id
-}
-
-// RemoveOrganization removes an organization with its domains and client
-// associations, at once for all readers.
-func (s *Sandbox) RemoveOrganization(id string) {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	s.tenant.organizations.remove(id)
 }
 
 // AddDomain adds a discovery domain to an organization, which is added too
@@ -341,7 +155,7 @@ func (s *Sandbox) AddDomain(org string, d Domain) Domain {
 	d.Status = cmp.Or(d.Status, statusPending)
 	d.Host = cmp.Or(d.Host, "_ss-verification."+org+"."+d.Domain)
 	s.SetDomain(org, d)
-	return d.copy()
+	return d
 }
 
 // SetDomain sets the record of that id to exactly what is given. Reads see it
@@ -350,13 +164,13 @@ func (s *Sandbox) SetDomain(org string, d Domain) {
 	t := s.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o, _ := t.organization(org, true)
+	o := t.organization(org)
 	h, ok := o.domains.get(d.ID)
 	if !ok {
 		h = &history{}
 		o.domains.put(d.ID, h)
 	}
-	h.change(d, t.clock(), t.lag)
+	h.change(d, s.now(), s.options.ReadLag)
 }
 
 // RemoveDomain removes a discovery domain, at once for all readers.
@@ -381,7 +195,7 @@ func (s *Sandbox) Domain(org, id string) (Domain, bool) {
 	if !ok {
 		return Domain{}, false
 	}
-	return h.current().copy(), true
+	return h.current(), true
 }
 
 // Domains are an organization's records as they are, in the order in which
@@ -394,8 +208,8 @@ func (s *Sandbox) Domains(org string) []Domain {
 		return nil
 	}
 	var found []Domain
-	for _, h := range o.domains.all() {
-		found = append(found, h.current().copy())
+	for h := range o.domains.all() {
+		found = append(found, h.current())
 	}
 	return found
 }
@@ -406,8 +220,8 @@ func (s *Sandbox) Organizations() []string {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
 	var found []string
-	for id := range s.tenant.organizations.all() {
-		found = append(found, id)
+	for o := range s.tenant.organizations.all() {
+		found = append(found, o.id)
 	}
 	return found
 }
@@ -417,7 +231,7 @@ func (s *Sandbox) Organizations() []string {
 func (s *Sandbox) AddClients(org string, clients ...string) {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
-	o, _ := s.tenant.organization(org, true)
+	o := s.tenant.organization(org)
 	for _, c := range clients {
 		o.clients.put(c, c)
 	}
@@ -432,11 +246,7 @@ func (s *Sandbox) Clients(org string) []string {
 	if !ok {
 		return nil
 	}
-	var found []string
-	for id := range o.clients.all() {
-		found = append(found, id)
-	}
-	return found
+	return slices.Collect(o.clients.all())
 }
 
 // AddTemplate adds a template, whether or not its name is taken, and returns
@@ -444,17 +254,7 @@ func (s *Sandbox) Clients(org string) []string {
 func (s *Sandbox) AddTemplate(t Template) Template {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
-	return s.tenant.keepTemplate(t)
-}
-
-// RemoveTemplate removes the template of that id.
-func (s *Sandbox) RemoveTemplate(id string) {
-	s.tenant.mu.Lock()
-	defer s.tenant.mu.Unlock()
-	if t, ok := s.tenant.templates.get(id); ok {
-		s.tenant.templateNames[t.Name]--
-		s.tenant.templates.remove(id)
-	}
+	return s.tenant.keepTemplate(t, s.now())
 }
 
 // Templates are all templates, in the order in which they were made.
@@ -462,7 +262,7 @@ func (s *Sandbox) Templates() []Template {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
 	var found []Template
-	for _, t := range s.tenant.templates.all() {
+	for t := range s.tenant.templates.all() {
 		found = append(found, t.copy())
 	}
 	return found

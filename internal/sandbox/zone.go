@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,7 +101,7 @@ func (s *Sandbox) SetTXT(host string, values ...string) {
 // there, at most 255 bytes each.
 func (s *Sandbox) SetTXTStrings(host string, records ...[]string) {
 	s.zone.edit(host, func(n *node) {
-		n.records, n.cname, n.due = copyRecords(records), "", time.Time{}
+		n.records, n.cname, n.due = append([][]string{}, records...), "", time.Time{} // never nil
 	})
 }
 
@@ -110,7 +109,7 @@ func (s *Sandbox) SetTXTStrings(host string, records ...[]string) {
 // host stays as it is.
 func (s *Sandbox) SetTXTAt(host string, after time.Duration, values ...string) {
 	due := s.now().Add(after)
-	s.zone.edit(host, func(n *node) { n.later, n.due = copyRecords(wholeStrings(values)), due })
+	s.zone.edit(host, func(n *node) { n.later, n.due = wholeStrings(values), due })
 }
 
 // SetCNAME makes a host an alias. Its TXT records are removed.
@@ -152,15 +151,6 @@ func wholeStrings(values []string) [][]string {
 		records[i] = append(records[i], v)
 	}
 	return records
-}
-
-// copyRecords is never nil: that would mean that there is no such name.
-func copyRecords(records [][]string) [][]string {
-	kept := make([][]string, len(records))
-	for i, r := range records {
-		kept[i] = slices.Clone(r)
-	}
-	return kept
 }
 
 // answer fills in the reply to one question; false: say nothing. The name

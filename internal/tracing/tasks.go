@@ -19,12 +19,10 @@ type Enqueuer interface {
 	EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error)
 }
 
-// subject is what a task stands for, as its payload says.
+// subject is the content of a task, a delivery or rows of the engine, that spans name.
 type subject struct {
-	Tenant string  `json:"tenant"`
-	Run    string  `json:"run"`
-	Item   *int64  `json:"item"`
-	Items  []int64 `json:"items"`
+	Tenant string `json:"tenant"`
+	Run    string `json:"run"`
 
 	// Segment, Rows and Trace are members of tasks of the engine.
 	Segment int `json:"segment"`
@@ -52,19 +50,14 @@ func (s subject) attributes(t *asynq.Task) []attribute.KeyValue {
 	if s.Run != "" {
 		all = append(all, text("orgops.run", s.Run))
 	}
-	switch {
-	case s.Item != nil:
-		all = append(all, attribute.Int64("orgops.item", *s.Item))
-	case len(s.Items) > 0:
-		all = append(all, attribute.Int("orgops.items", len(s.Items)))
-	case len(s.Rows) > 0:
+	if len(s.Rows) > 0 {
 		all = append(all, attribute.Int("orgops.segment", s.Segment), attribute.Int64("orgops.row", s.Rows[0].Row))
-		if len(s.Rows) > 1 {
-			all = append(all, attribute.Int("orgops.rows", len(s.Rows)))
-		}
-		if len(s.More) > 0 {
-			all = append(all, attribute.Int("orgops.runs", 1+len(s.More)))
-		}
+	}
+	if len(s.Rows) > 1 {
+		all = append(all, attribute.Int("orgops.rows", len(s.Rows)))
+	}
+	if len(s.More) > 0 {
+		all = append(all, attribute.Int("orgops.runs", 1+len(s.More)))
 	}
 	return all
 }
@@ -76,21 +69,6 @@ func (s subject) submissions() []string {
 		all = append(all, m.Trace)
 	}
 	return all
-}
-
-type subjectKey struct{}
-
-// goesOn says whether a task that stands for s goes on with what the execution of ctx is
-// about: with the same row, or with something that is nobody's row.
-func (s subject) goesOn(ctx context.Context) bool {
-	of, within := ctx.Value(subjectKey{}).(subject)
-	if !within {
-		return false
-	}
-	if s.Run == "" {
-		return true
-	}
-	return s.Run == of.Run && s.Item != nil && of.Item != nil && *s.Item == *of.Item
 }
 
 // Around has e send the trace along with each task.
@@ -109,15 +87,8 @@ type enqueuer struct {
 // EnqueueContext implements [Enqueuer]. Options belong to the call, not to the task: those
 // that a task was made with are lost.
 func (e enqueuer) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
-	s := subjectOf(task)
-	start := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(s.attributes(task)...), trace.WithAttributes(destination(opts)...)}
-	if !s.goesOn(ctx) {
-		start = append(start, trace.WithNewRoot())
-		if by := trace.SpanContextFromContext(ctx); by.IsValid() {
-			start = append(start, trace.WithLinks(trace.Link{SpanContext: by}))
-		}
-	}
-	ctx, span := e.traces.tracer.Start(ctx, "send "+shortened(task.Type()), start...)
+	ctx, span := e.traces.tracer.Start(ctx, "send "+shortened(task.Type()), trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(subjectOf(task).attributes(task)...), trace.WithAttributes(destination(opts)...))
 	headers := map[string]string{}
 	maps.Copy(headers, task.Headers())
 	propagator.Inject(ctx, propagation.MapCarrier(headers))
@@ -170,7 +141,7 @@ func (t *Tracing) execution(ctx context.Context, task *asynq.Task) (context.Cont
 	if attempt, ok := asynq.GetRetryCount(ctx); ok && len(s.Rows) == 0 { // the engine counts its own
 		attributes = append(attributes, attribute.Int("orgops.attempt", attempt))
 	}
-	ctx = context.WithValue(propagator.Extract(ctx, propagation.MapCarrier(task.Headers())), subjectKey{}, s)
+	ctx = propagator.Extract(ctx, propagation.MapCarrier(task.Headers()))
 	start := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...)}
 	for _, submission := range s.submissions() {
 		if by := trace.SpanContextFromContext(t.Remote(context.Background(), submission)); by.IsValid() {

@@ -57,10 +57,7 @@ func Check(endpoint string, ratio float64) error {
 	if !(ratio >= 0 && ratio <= 1) { // NaN is neither
 		return fmt.Errorf("otlp-ratio: want 0 to 1, got %g", ratio)
 	}
-	if endpoint == "" {
-		return nil
-	}
-	if _, err := parse(endpoint); err != nil {
+	if _, err := parse(endpoint); endpoint != "" && err != nil {
 		return fmt.Errorf("otlp-endpoint: %w", err)
 	}
 	return nil
@@ -143,13 +140,11 @@ func (t *Tracing) Traceparent(ctx context.Context) string {
 // returns.
 func (t *Tracing) Begin(ctx context.Context, name string) (context.Context, func(error)) {
 	if t == nil {
-		return ctx, noEnd
+		return ctx, func(error) {}
 	}
 	ctx, span := t.tracer.Start(ctx, name)
 	return ctx, func(err error) { end(span, err) }
 }
-
-func noEnd(error) {}
 
 // end ends a span. The text of an error may have in it what strangers wrote, and is left
 // to the log.
