@@ -131,13 +131,7 @@ type rowMembers struct{ organization, domain, host string }
 
 // rowMembers reads a row, which may be a bad one.
 func (s *storedRows) rowMembers(source []byte) (found rowMembers) {
-	var members []member
-	var err error
-	if s.csv != nil {
-		members, err = s.cellMembers(source)
-	} else {
-		members, err = s.members(source)
-	}
+	members, err := s.members(source)
 	if err != nil {
 		return rowMembers{}
 	}

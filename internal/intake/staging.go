@@ -256,18 +256,6 @@ func asMismatch(err error) error {
 	return &runs.MismatchError{Run: string(e.Run), Member: "content", Have: e.Have, Want: e.Want}
 }
 
-// badMark precedes the text of a bad row of JSON Lines: the two are not JSON.
-const badMark = '!'
-
-// badContent returns the content of a bad row: its cells, or its text behind a mark. No
-// handler takes either for a row.
-func badContent(source []byte) []byte {
-	if len(source) > 0 && source[0] == '[' {
-		return source
-	}
-	return append([]byte{badMark}, source...)
-}
-
 // verifyAfter returns how long after a commit Redis cannot lose it any more.
 func (i Intake) verifyAfter() time.Duration { return cmp.Or(i.VerifyAfter, defaultVerifyAfter) }
 

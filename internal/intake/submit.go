@@ -126,8 +126,8 @@ func (s *submission) opened(format string, columns []string) {
 
 func (s *submission) work(row tasks.Row) error { return s.add(s.ctx, row) }
 
-func (s *submission) bad(source []byte, f fate) error {
-	return s.addSettled(s.ctx, badContent(source), f)
+func (s *submission) bad(content []byte, f fate) error {
+	return s.addSettled(s.ctx, content, f)
 }
 
 func (s *submission) duplicate(item int64, f fate) error { return s.settle(s.ctx, item, f) }
