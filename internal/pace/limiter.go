@@ -77,10 +77,10 @@ type Limiter struct {
 	writes   func(operation string) bool
 	log      *slog.Logger
 	line     line
-	seen     seen
-	alone    alone
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	seen  seen
+	alone alone
 	// unhindered is until when requests of an operation go without asking, where
 	// the rate is unlimited.
 	unhindered map[string]time.Time
@@ -144,7 +144,9 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 // requests before it in this process, for as many in each other worker, and for the end
 // of a pause. It does not ask Redis, so it does not know how much is left in the bucket.
 func (l *Limiter) Ahead(ctx context.Context) time.Duration {
-	workers, paused := l.alone.last()
+	l.mu.Lock()
+	workers, paused := max(l.alone.workers, 1), l.alone.paused
+	l.mu.Unlock()
 	permits := int64(l.line.entering(l.class(ctx))) * workers
 	return max(time.Duration(permits*l.gcra.interval)*time.Microsecond, time.Until(paused), 0)
 }
@@ -290,23 +292,22 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	if c == Sweep {
 		share = l.sweep
 	}
-	id, debt := l.toBeCounted(), l.alone.debt()
-	repeats := l.repeatsProbe(ctx, operation)
+	news, repeats := l.news(), l.repeatsProbe(ctx, operation)
 	answer, err := takeScript.Run(own, l.rdb, []string{l.key, l.workers},
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
-		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(),
-		max(time.Until(debt), 0).Microseconds(), oneIf(l.writes(operation)), oneIf(repeats)).Slice()
+		l.api.interval, l.api.burst, news.missing, oneIf(news.empty), news.id, workersFor.Microseconds(),
+		max(time.Until(news.paused), 0).Microseconds(), oneIf(l.writes(operation)), oneIf(repeats)).Slice()
 	if err != nil {
-		l.notCounted()
+		l.redisFailed()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
 	}
-	l.redisAnswered(answer)
-	l.alone.paid(debt)
+	l.redisAnswered(news, answer)
 	status, _ := answer[0].(string)
 	us, _ := answer[1].(int64)
+	operations, why := answer[2].(string), answer[3].(string)
 	wait := time.Duration(us) * time.Microsecond
 	if status == "stopped" {
-		err := l.stoppedError(answer[3].(string))
+		err := l.stoppedError(why)
 		l.setStopped(err.Error())
 		return attempt{}, err
 	}
@@ -315,23 +316,20 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	}
 	switch status {
 	case "taken":
-		probed := strings.Fields(answer[2].(string))
+		probed := strings.Fields(operations)
 		l.remember(probed...)
 		if ctx.Err() != nil {
 			return attempt{}, l.giveBack(ctx, operation, share, probed)
 		}
-		if len(probed) == 0 {
-			l.setUnhindered(operation)
-		}
-		l.setProbing(operation, len(probed) > 0 && !repeats)
+		l.taken(operation, len(probed) > 0, repeats)
 		return attempt{ok: true}, nil
 	case "blocked":
-		l.remember(answer[2].(string))
-		return attempt{}, &BlockedError{Operation: operation, Reason: answer[3].(string), After: wait}
+		l.remember(operations)
+		return attempt{}, &BlockedError{Operation: operation, Reason: why, After: wait}
 	case "paused":
 		return attempt{wait: wait, why: "the API has asked this tenant to pause"}, nil
 	}
-	switch answer[3] {
+	switch why {
 	case "share":
 		return attempt{wait: wait, share: true, why: "what sweeps may use of the budget is spent"}, nil
 	case "others":
@@ -367,14 +365,13 @@ func (l *Limiter) Answered(ctx context.Context, operation string, status int, he
 }
 
 func (l *Limiter) pause(ctx context.Context, operation string, pause time.Duration) {
-	l.hinder()
 	until := time.Now().Add(pause)
-	l.alone.pause(until)
+	l.setPaused(until, false)
 	own, cancel := l.detached(ctx)
 	defer cancel()
 	fresh, err := pauseScript.Run(own, l.rdb, []string{l.key}, l.gcra.interval, l.gcra.burst, pause.Microseconds()).Bool()
 	if err != nil {
-		l.alone.owe(until)
+		l.setPaused(until, true)
 		l.log.ErrorContext(ctx, "storing a pause failed: retrying with the next permit", "tenant", l.tenant, "operation", operation, "error", err)
 		return
 	}
@@ -387,7 +384,6 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 // request of it succeeds; every 30 s one is let through. The reason is shown to
 // operators; 300 characters of it are kept. ctx may have ended.
 func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
-	l.hinder()
 	own, cancel := l.detached(ctx)
 	defer cancel()
 	fresh, err := blockScript.Run(own, l.rdb, []string{l.key}, operation, quote(reason, maxReason), probeEvery.Microseconds()).Bool()
@@ -425,10 +421,28 @@ func (l *Limiter) isUnhindered(operation string) bool {
 	return time.Now().Before(l.unhindered[operation])
 }
 
-func (l *Limiter) setUnhindered(operation string) {
+// taken notes that a request of the operation got a permit, and whether past a block: as
+// a probe, or to repeat one, after which none repeats it again.
+func (l *Limiter) taken(operation string, past, repeats bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unhindered[operation] = time.Now().Add(unhinderedFor)
+	if past && !repeats {
+		l.probing[operation] = time.Now()
+		return
+	}
+	delete(l.probing, operation)
+	if !past {
+		l.unhindered[operation] = time.Now().Add(unhinderedFor)
+	}
+}
+
+// setPaused notes a pause, and whether Redis could not be told of it, and has every request
+// ask again.
+func (l *Limiter) setPaused(until time.Time, owed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alone.paused, l.alone.owed = later(l.alone.paused, until), l.alone.owed || owed
+	clear(l.unhindered)
 }
 
 // setStopped notes why the tenant is stopped; empty: it is not. Each process logs that
@@ -454,18 +468,13 @@ func oneIf(b bool) int {
 	return 0
 }
 
-// hinder has every request ask again.
-func (l *Limiter) hinder() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.unhindered)
-}
-
+// remember notes that operations are blocked, and has every request ask again.
 func (l *Limiter) remember(operations ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, operation := range operations {
 		l.blocked[operation] = true
+		clear(l.unhindered)
 	}
 }
 
@@ -479,18 +488,6 @@ func (l *Limiter) repeatsProbe(ctx context.Context, operation string) bool {
 	defer l.mu.Unlock()
 	at, ok := l.probing[operation]
 	return ok && time.Since(at) < probeEvery
-}
-
-// setProbing notes that the permit just given is that of a probe, or that it is not,
-// after which none repeats an earlier one.
-func (l *Limiter) setProbing(operation string, probe bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if probe {
-		l.probing[operation] = time.Now()
-	} else {
-		delete(l.probing, operation)
-	}
 }
 
 // recall returns the fields of those among the operations that were remembered,
@@ -510,8 +507,10 @@ func (l *Limiter) recall(operations ...string) (fields []string) {
 // detached is ctx without its end, and with one of its own: a short one while
 // Redis does not answer.
 func (l *Limiter) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	timeout := redisTimeout
-	if l.alone.isAlone() {
+	if l.alone.is {
 		timeout = redisTimeoutAlone
 	}
 	return context.WithTimeout(context.WithoutCancel(ctx), timeout)
