@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -282,11 +282,6 @@ func mayLose(ctx context.Context, rdb redis.UniversalClient) bool {
 		_, answered := errors.AsType[redis.Error](err)
 		return !answered || redis.IsPermissionError(err)
 	}
-	for line := range strings.Lines(info) {
-		field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if field == "aof_enabled" && value == "1" || field == "connected_slaves" && value != "0" || field == "cluster_enabled" && value == "1" {
-			return true
-		}
-	}
-	return false
+	replicas := redisconn.InfoValue(info, "connected_slaves")
+	return redisconn.InfoValue(info, "aof_enabled") == "1" || replicas != "" && replicas != "0" || redisconn.InfoValue(info, "cluster_enabled") == "1"
 }

@@ -21,10 +21,9 @@ const pollAgain = time.Second
 // at once: asynq repeats those at intervals of its own, and a lease, an acknowledgement or
 // the ledger must not wait. A queue whose dequeues succeed is not held up by another.
 type polls struct {
+	commands
 	closed sync.Map // queue -> time.Time until which it is not polled
 }
-
-func (*polls) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (p *polls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -43,20 +42,10 @@ func (p *polls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (*polls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next // asynq polls without pipelines
-}
-
 func sleepUntil(ctx context.Context, t time.Time) {
-	wait := time.Until(t)
-	if wait <= 0 {
-		return
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(time.Until(t)):
 	}
 }
 
