@@ -47,21 +47,9 @@ type BadRows struct {
 // mostBadRows is how many bad rows are listed one by one.
 const mostBadRows = 50
 
-// Error lists the bad rows one a line.
+// Error returns the first of the bad rows, and how many there are.
 func (e *BadRows) Error() string {
-	var b strings.Builder
-	for _, row := range e.First {
-		fmt.Fprintln(&b, row)
-	}
-	if more := e.Total - int64(len(e.First)); more > 0 {
-		fmt.Fprintf(&b, "and %d more\n", more)
-	}
-	word := "rows are"
-	if e.Total == 1 {
-		word = "row is"
-	}
-	fmt.Fprintf(&b, "%d %s bad; nothing was submitted", e.Total, word)
-	return b.String()
+	return fmt.Sprintf("%d bad %s; nothing was submitted; the first: %v", e.Total, plural(int(e.Total), "row"), e.First[0])
 }
 
 // add counts a bad row.

@@ -37,7 +37,7 @@ type alone struct {
 func (l *Limiter) withoutRedis(operation string, c Class, err error) (a attempt, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	isBlocked := l.blocked[operation] || l.blocked[All] || l.stopped != "" && l.writes(operation)
+	isBlocked := l.blocked[operation] || l.blocked[All] || l.stopped != "" && l.cfg.Writes(operation)
 	if l.rate.IsUnlimited() || c == Sweep || isBlocked {
 		return attempt{}, false
 	}
@@ -49,7 +49,7 @@ func (l *Limiter) withoutRedis(operation string, c Class, err error) (a attempt,
 	if !s.is {
 		s.is = true
 		s.next = now.Add(interval) // as if one had just gone out
-		l.log.Error("Redis unavailable: this worker keeps to its share of the rate", "tenant", l.tenant, "workers", s.workers, "seconds_between_requests", interval.Seconds(), "error", err)
+		l.cfg.Logger.Error("Redis unavailable: this worker keeps to its share of the rate", "workers", s.workers, "seconds_between_requests", interval.Seconds(), "error", err)
 	}
 	if err != nil {
 		s.again = now.Add(redisAgain)
@@ -111,7 +111,7 @@ func (l *Limiter) redisAnswered(n news, answer []any) {
 	}
 	if s.is {
 		s.is = false
-		l.log.Info("Redis available again: the fleet shares the rate", "tenant", l.tenant)
+		l.cfg.Logger.Info("Redis available again: the fleet shares the rate")
 	}
 }
 

@@ -34,13 +34,13 @@ func (l *Limiter) observe(ctx context.Context, header http.Header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case holds == int64(l.burst):
+	case holds == int64(l.cfg.Limit.Burst):
 		const begun = 1 // the permit that is there in part is not told
 		missing := time.Duration(max(holds-left-begun, 0)*l.api.interval) * time.Microsecond
 		l.seen.full = later(l.seen.full, time.Now().Add(missing))
 	case !l.seen.told:
 		l.seen.told = true
-		l.log.WarnContext(ctx, "burst differs from the API's x-ratelimit-limit: x-ratelimit-remaining is ignored", "tenant", l.tenant, "burst", l.burst, "x_ratelimit_limit", holds)
+		l.cfg.Logger.WarnContext(ctx, "burst differs from the API's x-ratelimit-limit: x-ratelimit-remaining is ignored", "burst", l.cfg.Limit.Burst, "x_ratelimit_limit", holds)
 	}
 }
 

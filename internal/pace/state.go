@@ -50,10 +50,10 @@ const (
 func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	defer func() {
 		if err != nil {
-			s, err = State{}, fmt.Errorf("read the budget of tenant %s: %w", l.tenant, err)
+			s, err = State{}, fmt.Errorf("read the budget of tenant %s: %w", l.cfg.Tenant, err)
 		}
 	}()
-	answer, err := stateScript.Run(ctx, l.rdb, []string{l.key}).Slice()
+	answer, err := stateScript.Run(ctx, l.cfg.Redis, []string{l.key}).Slice()
 	if err != nil {
 		return s, err
 	}
