@@ -20,6 +20,9 @@ func (m mark) compare(other mark) int { return bytes.Compare(m[:], other[:]) }
 // sorted into a temporary file.
 const mostMarks = 1 << 18
 
+// manyMarks is how many there are where all that can be held are likely to come.
+const manyMarks = 1 << 12
+
 // marks sorts any number of marks within bounded memory.
 type marks struct {
 	most  int
@@ -33,6 +36,9 @@ func (m *marks) add(one mark) error {
 		if err := m.spill(); err != nil {
 			return fmt.Errorf("sort rows in a temporary file: %w", err)
 		}
+	}
+	if len(m.held) == cap(m.held) && len(m.held) >= manyMarks {
+		m.held = slices.Grow(m.held, m.most-len(m.held)) // once, not in steps that leave as much behind
 	}
 	m.held = append(m.held, one)
 	return nil
