@@ -39,14 +39,12 @@ type Record struct {
 
 // Reader hands out the rows of one input. It is for one goroutine.
 type Reader struct {
-	name    string
-	schema  Schema
-	format  string
-	header  []string
-	columns []string
-	rows    rowReader
-	items   int64
-	ended   error
+	name   string
+	schema Schema
+	rows   rowReader
+	csv    *csvReader // the same; nil: JSON Lines
+	items  int64
+	ended  error
 }
 
 // rowReader is a format: next gives the rows in order, each without its item and with what is
@@ -91,28 +89,32 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 
 	reader := &Reader{name: name, schema: s}
 	if first == '{' {
-		reader.format = FormatJSONL
 		reader.rows = &jsonlReader{in: in, number: line, schema: s}
 		return reader, nil
 	}
-	reader.format = FormatCSV
-	rows, err := openCSV(name, in, line, s)
-	if err != nil {
+	if reader.csv, err = openCSV(name, in, line, s); err != nil {
 		return nil, err
 	}
-	reader.rows, reader.header, reader.columns = rows, rows.header, rows.keep(rows.header)
+	reader.rows = reader.csv
 	return reader, nil
 }
 
 // Format is FormatCSV or FormatJSONL.
-func (r *Reader) Format() string { return r.format }
+func (r *Reader) Format() string {
+	if r.csv == nil {
+		return FormatJSONL
+	}
+	return FormatCSV
+}
 
 // Columns are the CSV header as it was given, but for the columns that the schema has
 // ignored; nil for JSON Lines.
-func (r *Reader) Columns() []string { return r.columns }
-
-// Header is the CSV header as it was given; nil for JSON Lines.
-func (r *Reader) Header() []string { return r.header }
+func (r *Reader) Columns() []string {
+	if r.csv == nil {
+		return nil
+	}
+	return r.csv.keep(r.csv.header)
+}
 
 // Last is the row that Next gave last as it came, without its line's end: of
 // CSV that is past MaxRow the beginning, of such JSON Lines nothing. The cells

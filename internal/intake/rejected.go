@@ -27,8 +27,8 @@ type rejectedRows struct {
 
 func newRejectedRows(out io.Writer, rows *Reader) (w *rejectedRows, err error) {
 	w = &rejectedRows{out: bufio.NewWriter(out)}
-	if rows.Format() == FormatCSV {
-		w.table, err = newTable(w.out, rows.Header(), rejectedError, rejectedRow)
+	if rows.csv != nil {
+		w.table, err = newTable(w.out, rows.csv.header, rejectedError, rejectedRow)
 	}
 	return w, err
 }
@@ -91,12 +91,12 @@ const badMark = '!'
 // for a good one later.
 func (r *reading) badContent() []byte {
 	text, cells := r.rows.Last()
-	if format, ok := r.rows.rows.(*csvReader); ok {
+	if format := r.rows.csv; format != nil {
 		for i, cell := range cells {
 			cells[i] = strings.ToValidUTF8(cell, "\ufffd") // it is stored as JSON
 		}
 		all := make([]string, len(r.columns)) // "" in those that defaults fill
-		if cells != nil && !r.areGood(format, cells) {
+		if cells != nil && !r.areGood(cells) {
 			copy(all, format.keep(cells))
 		}
 		content, _ := json.Marshal(all) // strings always have a JSON form
@@ -111,8 +111,8 @@ func (r *reading) badContent() []byte {
 }
 
 // areGood reports whether cells would be taken for a row.
-func (r *reading) areGood(format *csvReader, cells []string) bool {
-	values, broken := format.values(cells)
+func (r *reading) areGood(cells []string) bool {
+	values, broken := r.rows.csv.values(cells)
 	if len(broken) > 0 {
 		return false
 	}

@@ -27,15 +27,14 @@ func FindDuplicates(most int, rows []tasks.Row) (all []Repeated, err error) {
 // Source returns the row that was read last: the cells of CSV as a JSON array, the line of
 // JSON Lines.
 func (r *Reader) Source() string {
-	csv, ok := r.rows.(*csvReader)
 	switch {
-	case !ok:
+	case r.csv == nil:
 		text, _ := r.Last()
 		return string(text)
-	case csv.cells == nil:
+	case r.csv.cells == nil:
 		return ""
 	}
-	b, err := json.Marshal(csv.cells)
+	b, err := json.Marshal(r.csv.cells)
 	if err != nil {
 		panic(err)
 	}
