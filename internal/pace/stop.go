@@ -72,12 +72,10 @@ func (l *Limiter) Stop(ctx context.Context, by, reason string) (Stop, error) {
 	if err != nil {
 		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.cfg.Tenant, err)
 	}
-	timer := time.NewTimer(StopEffective)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return stop, fmt.Errorf("tenant %s is stopped, but it was not checked that Redis has kept that: %w", l.cfg.Tenant, ctx.Err())
-	case <-timer.C:
+	case <-time.After(StopEffective):
 	}
 	if stop, err = l.storeStop(ctx, about); err != nil {
 		return Stop{}, fmt.Errorf("tenant %s was stopped, but it was not checked that Redis has kept that: repeat it: %w", l.cfg.Tenant, err)

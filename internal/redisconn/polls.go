@@ -32,20 +32,16 @@ func (p *polls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return next(ctx, cmd)
 		}
 		if until, ok := p.closed.Load(queue); ok {
-			sleepUntil(ctx, until.(time.Time))
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Until(until.(time.Time))):
+			}
 		}
 		err := next(ctx, cmd)
 		if dequeues && failed(err) {
 			p.closed.Store(queue, time.Now().Add(pollAgain))
 		}
 		return err
-	}
-}
-
-func sleepUntil(ctx context.Context, t time.Time) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Until(t)):
 	}
 }
 
