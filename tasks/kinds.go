@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -28,24 +30,21 @@ type Kind struct {
 	// Found: rows are found by a sweep, and cannot be submitted.
 	Found bool
 
-	parse func(object json.RawMessage, d Defaults) (Row, error)
+	check func(r *Row, d Defaults) error
 }
 
-// Defaults are what rows of domain:update get where they say nothing.
+// Defaults are the values of rows of domain:update for columns that have none.
 type Defaults struct {
 	Status          string
 	UseForDiscovery *bool
 }
 
-// Row is a row that was checked, by [Kind.Parse].
+// Row is a row that was checked, by [Kind.Parse] or [Kind.ParseObject].
 type Row struct {
-	kind         string
-	organization string
-	id           string // of the discovery domain, or of the client
-	host, txt    string
-	status       string
-	use          *bool
+	columns      []Column
+	values       []string        // of the columns, in their order; "": none
 	object       json.RawMessage // of kinds whose rows are whole objects
+	organization string          // that the row is about
 }
 
 // Organization is the organization that the row is about; empty for templates.
@@ -55,41 +54,46 @@ func (r Row) Organization() string { return r.organization }
 // the same identity are the same work. A template has none: two equal requests
 // are two requests.
 func (r Row) AppendIdentity(b []byte) []byte {
-	if r.kind == TypeCreate {
-		return b
+	for _, value := range r.values {
+		b = append(append(b, value...), 0) // no text has a NUL
 	}
-	// No text has a NUL in it, so that each part ends where it seems to.
-	for _, part := range []string{r.organization, r.id, r.host, r.txt, r.status} {
-		b = append(b, part...)
-		b = append(b, 0)
-	}
-	switch {
-	case r.use == nil:
-		return b
-	case *r.use:
-		return append(b, 1)
-	}
-	return append(b, 2)
+	return b
 }
 
 // Content returns the row as a JSON object, as the handlers of its kind read it.
 func (r Row) Content() ([]byte, error) {
-	var content any = updateRow{OrganizationID: r.organization, DiscoveryDomainID: r.id, Status: r.status, UseForOrganizationDiscovery: r.use}
-	switch r.kind {
-	case TypeVerify:
-		content = verifyRow{
-			OrganizationID: r.organization, DiscoveryDomainID: r.id, VerificationHost: r.host, VerificationTXT: r.txt, UseForOrganizationDiscovery: r.use,
+	if r.object != nil {
+		return json.Marshal(r.object)
+	}
+	b := []byte{'{'}
+	for i, column := range r.columns {
+		if r.values[i] == "" {
+			continue
 		}
-	case TypeRemove:
-		content = removeRow{OrganizationID: r.organization, ClientID: r.id}
-	case TypeCreate, TypeRecheck, TypeAct, TypeRelook:
-		content = r.object
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(appendText(b, column.Name), ':')
+		if column.Bool {
+			b = append(b, r.values[i]...)
+		} else {
+			b = appendText(b, r.values[i])
+		}
 	}
-	b, err := json.Marshal(content)
-	if err != nil {
-		return nil, fmt.Errorf("content of a row: %w", err)
+	return append(b, '}'), nil
+}
+
+// appendText appends a text to JSON, as encoding/json writes it. That is slow, and needless
+// for nearly every text of a row.
+func appendText(to []byte, text string) []byte {
+	isSpecial := func(c rune) bool {
+		return c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&'
 	}
-	return b, nil
+	if strings.ContainsFunc(text, isSpecial) {
+		b, _ := json.Marshal(text) // a text always has a JSON form
+		return append(to, b...)
+	}
+	return append(append(append(to, '"'), text...), '"')
 }
 
 var kinds = map[string]Kind{
@@ -99,7 +103,7 @@ var kinds = map[string]Kind{
 			{Name: "organization_id", Required: true}, {Name: "discovery_domain_id", Required: true},
 			{Name: "verification_host"}, {Name: "verification_txt"}, {Name: "use_for_organization_discovery", Bool: true},
 		},
-		parse: parseVerify,
+		check: checkVerify,
 	},
 	TypeUpdate: {
 		Name: TypeUpdate,
@@ -107,18 +111,18 @@ var kinds = map[string]Kind{
 			{Name: "organization_id", Required: true}, {Name: "discovery_domain_id", Required: true},
 			{Name: "status"}, {Name: "use_for_organization_discovery", Bool: true},
 		},
-		parse: parseUpdate,
+		check: checkUpdate,
 	},
 	TypeRemove: {
 		Name:    TypeRemove,
 		Columns: []Column{{Name: "organization_id", Required: true}, {Name: "client_id", Required: true}},
-		parse:   parseRemove,
+		check:   checkRemove,
 	},
-	TypeCreate: {Name: TypeCreate, WholeObject: true, parse: parseCreate},
+	TypeCreate: {Name: TypeCreate, WholeObject: true, check: checkCreate},
 	// Their rows are found by sweeps, or decided on.
-	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, parse: parseFound(TypeRecheck)},
-	TypeAct:     {Name: TypeAct, WholeObject: true, Found: true, parse: parseFound(TypeAct)},
-	TypeRelook:  {Name: TypeRelook, WholeObject: true, Found: true, parse: parseFound(TypeRelook)},
+	TypeRecheck: {Name: TypeRecheck, WholeObject: true, Found: true, check: checkFound},
+	TypeAct:     {Name: TypeAct, WholeObject: true, Found: true, check: checkFound},
+	TypeRelook:  {Name: TypeRelook, WholeObject: true, Found: true, check: checkFound},
 }
 
 // Kinds are the kinds of runs whose rows can be submitted, by name.
@@ -138,144 +142,25 @@ func KindOf(name string) (Kind, bool) {
 	return k, ok
 }
 
-// Parse checks one row, given as a JSON object with the kind's columns as
-// members. The error names the member, the rule and the value.
-func (k Kind) Parse(object json.RawMessage, d Defaults) (Row, error) { return k.parse(object, d) }
-
-type verifyRow struct {
-	OrganizationID              string `json:"organization_id"`
-	DiscoveryDomainID           string `json:"discovery_domain_id"`
-	VerificationHost            string `json:"verification_host,omitempty"`
-	VerificationTXT             string `json:"verification_txt,omitempty"`
-	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
+// Parse checks a row, given as the values of the kind's columns, in their order: text, or
+// "true" or "false"; "" for none. The error names the column, the rule and the value.
+func (k Kind) Parse(values []string, d Defaults) (Row, error) {
+	r := Row{columns: k.Columns, values: values}
+	return r, k.check(&r, d)
 }
 
-func (r *verifyRow) field(name string) any {
-	switch name {
-	case "organization_id":
-		return &r.OrganizationID
-	case "discovery_domain_id":
-		return &r.DiscoveryDomainID
-	case "verification_host":
-		return &r.VerificationHost
-	case "verification_txt":
-		return &r.VerificationTXT
-	case "use_for_organization_discovery":
-		return &r.UseForOrganizationDiscovery
-	}
-	return nil
+// ParseObject checks a row of a kind whose rows are whole objects.
+func (k Kind) ParseObject(object json.RawMessage) (Row, error) {
+	r := Row{object: object}
+	return r, k.check(&r, Defaults{})
 }
 
-func parseVerify(object json.RawMessage, _ Defaults) (Row, error) {
-	r, err := decodeRow[verifyRow](object)
-	if err != nil {
-		return Row{}, err
-	}
-	if err := validateVerify(r.OrganizationID, r.DiscoveryDomainID, r.VerificationHost, r.VerificationTXT); err != nil {
-		return Row{}, err
-	}
-	return Row{
-		kind: TypeVerify, organization: r.OrganizationID, id: r.DiscoveryDomainID,
-		host: r.VerificationHost, txt: r.VerificationTXT, use: r.UseForOrganizationDiscovery,
-	}, nil
-}
-
-type updateRow struct {
-	OrganizationID              string `json:"organization_id"`
-	DiscoveryDomainID           string `json:"discovery_domain_id"`
-	Status                      string `json:"status,omitempty"`
-	UseForOrganizationDiscovery *bool  `json:"use_for_organization_discovery,omitempty"`
-}
-
-func (r *updateRow) field(name string) any {
-	switch name {
-	case "organization_id":
-		return &r.OrganizationID
-	case "discovery_domain_id":
-		return &r.DiscoveryDomainID
-	case "status":
-		return &r.Status
-	case "use_for_organization_discovery":
-		return &r.UseForOrganizationDiscovery
-	}
-	return nil
-}
-
-func parseUpdate(object json.RawMessage, d Defaults) (Row, error) {
-	r, err := decodeRow[updateRow](object)
-	if err != nil {
-		return Row{}, err
-	}
-	if r.Status == "" {
-		r.Status = d.Status
-	}
-	if r.UseForOrganizationDiscovery == nil {
-		r.UseForOrganizationDiscovery = d.UseForDiscovery
-	}
-	row := Row{
-		kind: TypeUpdate, organization: r.OrganizationID, id: r.DiscoveryDomainID,
-		status: r.Status, use: r.UseForOrganizationDiscovery,
-	}
-	change := apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
-	if r.Status != "" {
-		change.Status = new(apiclient.DomainStatus(r.Status))
-	}
-	return row, errors.Join(checkDomainIDs(row.organization, row.id), change.Validate())
-}
-
-type removeRow struct {
-	OrganizationID string `json:"organization_id"`
-	ClientID       string `json:"client_id"`
-}
-
-func (r *removeRow) field(name string) any {
-	switch name {
-	case "organization_id":
-		return &r.OrganizationID
-	case "client_id":
-		return &r.ClientID
-	}
-	return nil
-}
-
-func parseRemove(object json.RawMessage, _ Defaults) (Row, error) {
-	r, err := decodeRow[removeRow](object)
-	if err != nil {
-		return Row{}, err
-	}
-	err = errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
-	return Row{kind: TypeRemove, organization: r.OrganizationID, id: r.ClientID}, err
-}
-
-func parseCreate(object json.RawMessage, _ Defaults) (Row, error) {
-	if _, err := apiclient.DecodeTemplateRequest(object); err != nil {
-		return Row{}, err
-	}
-	return Row{kind: TypeCreate, object: object}, nil
-}
-
-// parseFound returns a function that reads a row of a kind which no one submits.
-func parseFound(kind string) func(json.RawMessage, Defaults) (Row, error) {
-	return func(object json.RawMessage, _ Defaults) (Row, error) {
-		var r struct {
-			OrganizationID    string `json:"organization_id"`
-			DiscoveryDomainID string `json:"discovery_domain_id"`
-		}
-		if err := json.Unmarshal(object, &r); err != nil {
-			return Row{}, err
-		}
-		return Row{kind: kind, organization: r.OrganizationID, id: r.DiscoveryDomainID, object: object}, checkDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
-	}
-}
-
-// maxToken bounds verification_txt in bytes: a TXT record of that many does not fit a DNS
-// message (RFC 1035 3.2.1).
-const maxToken = 4096
-
-func validateVerify(organization, domain, host, txt string) error {
-	if err := checkDomainIDs(organization, domain); err != nil {
+func checkVerify(r *Row, _ Defaults) error {
+	r.organization = r.values[0]
+	if err := checkDomainIDs(r.organization, r.values[1]); err != nil {
 		return err
 	}
+	host, txt := r.values[2], r.values[3]
 	if host != "" {
 		if err := dnscheck.CheckHost(host); err != nil {
 			return fmt.Errorf("verification_host: %w", err)
@@ -285,6 +170,52 @@ func validateVerify(organization, domain, host, txt string) error {
 		return fmt.Errorf("verification_txt: at most %d bytes, got %d", maxToken, len(txt))
 	}
 	return nil
+}
+
+// maxToken bounds verification_txt in bytes: a TXT record of that many does not fit a DNS
+// message (RFC 1035 3.2.1).
+const maxToken = 4096
+
+func checkUpdate(r *Row, d Defaults) error {
+	r.organization = r.values[0]
+	status, use := &r.values[2], &r.values[3]
+	if *status == "" {
+		*status = d.Status
+	}
+	if *use == "" && d.UseForDiscovery != nil {
+		*use = strconv.FormatBool(*d.UseForDiscovery)
+	}
+	var change apiclient.DiscoveryDomainUpdate
+	if *status != "" {
+		change.Status = new(apiclient.DomainStatus(*status))
+	}
+	if *use != "" {
+		change.UseForOrganizationDiscovery = new(*use == "true")
+	}
+	return errors.Join(checkDomainIDs(r.organization, r.values[1]), change.Validate())
+}
+
+func checkRemove(r *Row, _ Defaults) error {
+	r.organization = r.values[0]
+	return errors.Join(apiclient.CheckID("organization_id", r.organization), apiclient.CheckID("client_id", r.values[1]))
+}
+
+func checkCreate(r *Row, _ Defaults) error {
+	_, err := apiclient.DecodeTemplateRequest(r.object)
+	return err
+}
+
+// checkFound checks a row of a kind that no one submits.
+func checkFound(r *Row, _ Defaults) error {
+	var ids struct {
+		OrganizationID    string `json:"organization_id"`
+		DiscoveryDomainID string `json:"discovery_domain_id"`
+	}
+	if err := json.Unmarshal(r.object, &ids); err != nil {
+		return err
+	}
+	r.organization = ids.OrganizationID
+	return checkDomainIDs(ids.OrganizationID, ids.DiscoveryDomainID)
 }
 
 func checkDomainIDs(organization, domain string) error {

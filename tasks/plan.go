@@ -2,18 +2,17 @@ package tasks
 
 // Plan counts what rows would become if they were submitted.
 type Plan struct {
-	kind       string
-	maxClients int
-
 	// Tasks is how many tasks there would be.
 	Tasks int64
 	// Calls is how many requests to the API they would make where nothing has to
 	// be tried again, and where every token that is looked for is there.
 	Calls int64
 
-	window int64           // the number of the window of clients
-	held   map[string]int  // clients of the window by organization
-	seen   map[string]bool // identities of the window's rows
+	perRow     int64 // requests; 0: rows are removals, which are batched
+	maxClients int
+	window     int64           // the number of the window of clients
+	held       map[string]int  // clients of the window by organization
+	seen       map[string]bool // identities of the window's rows
 }
 
 // MaxClients is the largest number of clients that one request names (specification 4.2).
@@ -36,34 +35,33 @@ func NewPlan(kind string, maxClients int) *Plan {
 	if maxClients <= 0 {
 		maxClients = MaxClients
 	}
-	return &Plan{kind: kind, maxClients: min(maxClients, MaxClients), held: map[string]int{}, seen: map[string]bool{}}
+	p := &Plan{perRow: 1, maxClients: min(maxClients, MaxClients), held: map[string]int{}, seen: map[string]bool{}}
+	switch kind {
+	case TypeVerify:
+		p.perRow = 2 // GET, to prove it, and PATCH
+	case TypeRemove:
+		p.perRow = 0
+	}
+	return p
 }
 
 // Add counts one row that would become work. Items come in their order; those
 // left out would become none.
 func (p *Plan) Add(item int64, row Row) {
-	if p.kind == TypeRemove {
+	if p.perRow == 0 {
 		p.addClient(item/segmentRows, row)
 		return
 	}
 	p.Tasks++
-	p.Calls += p.calls()
-}
-
-// calls returns how many requests a row takes, but for a removal.
-func (p *Plan) calls() int64 {
-	if p.kind == TypeVerify {
-		return 2 // GET, to prove it, and PATCH
-	}
-	return 1 // PATCH or POST
+	p.Calls += p.perRow
 }
 
 // Repeat takes back a row that was added and that turns out to be a duplicate. Duplicates
 // within a window of removals were not counted.
 func (p *Plan) Repeat() {
-	if p.kind != TypeRemove {
+	if p.perRow > 0 {
 		p.Tasks--
-		p.Calls -= p.calls()
+		p.Calls -= p.perRow
 	}
 }
 
@@ -78,11 +76,10 @@ func (p *Plan) addClient(window int64, row Row) {
 		return
 	}
 	p.seen[identity] = true
-	organization := row.organization
-	p.held[organization]++
-	if p.held[organization] == MaxClients {
+	p.held[row.organization]++
+	if p.held[row.organization] == MaxClients {
 		p.batch(MaxClients)
-		delete(p.held, organization)
+		delete(p.held, row.organization)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -217,7 +216,7 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[cli.TXTReco
 			}
 			record := cli.TXTRecord{Bad: row.Err}
 			if err == nil && row.Err == nil {
-				err = json.Unmarshal(row.Object, &record)
+				record.Host, record.TXT, record.Organization, record.ID = row.Values[0], row.Values[1], row.Values[2], row.Values[3]
 			}
 			if !yield(record, err) || err != nil {
 				return

@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"orgops/internal/watch"
@@ -20,27 +21,25 @@ const (
 // clocks are ours and Redis', at a time. Either may be wrong.
 type clocks struct{ own, redis time.Time }
 
-// readClocks reads both; now is ours, nil: time.Now.
-func readClocks(ctx context.Context, store *watch.Store, now func() time.Time) (clocks, error) {
-	if now == nil {
-		now = time.Now
+// now returns the time of our clock.
+func (i Intake) now() time.Time {
+	if i.Now != nil {
+		return i.Now()
 	}
+	return time.Now()
+}
+
+// readClocks reads both.
+func (i Intake) readClocks(ctx context.Context, store *watch.Store) (clocks, error) {
 	redis, err := store.Clock(ctx)
-	return clocks{own: now(), redis: redis}, err
+	return clocks{own: i.now(), redis: redis}, err
 }
 
 func (c clocks) earlier() time.Time {
-	if c.redis.Before(c.own) {
-		return c.redis
-	}
-	return c.own
+	return slices.MinFunc([]time.Time{c.own, c.redis}, time.Time.Compare)
 }
-
 func (c clocks) later() time.Time {
-	if c.redis.After(c.own) {
-		return c.redis
-	}
-	return c.own
+	return slices.MaxFunc([]time.Time{c.own, c.redis}, time.Time.Compare)
 }
 
 func (c clocks) apart() time.Duration { return c.later().Sub(c.earlier()) }

@@ -3,15 +3,12 @@ package intake
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"orgops/tasks"
 )
 
 // csvReader gives the rows of RFC 4180 text. encoding/csv is not used: it takes
@@ -22,14 +19,14 @@ type csvReader struct {
 	schema Schema
 	header []string
 	places []int // of each column in the schema's; -1: it is ignored
+	kept   []int // the columns that are not left out
 	// exported says that the header has a column of ours, so that the cells are
 	// as inert wrote them.
 	exported bool
-	kept     []int    // the columns that are not left out; nil: all
-	cells    []string // of the record read last
+	cells    []string // of the record read last; nil: it has none
 }
 
-// openCSV reads the header and holds it against the schema.
+// openCSV reads the header and compares it with the schema.
 func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, error) {
 	c := &csvReader{split: &cellSplitter{in: in, number: line}, schema: s}
 	cells, start, msg, err := c.split.record()
@@ -37,38 +34,32 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema) (*csvReader, err
 		return nil, fmt.Errorf("read %s at line %d: %w", name, c.split.number, err)
 	}
 	refusal := &HeaderError{File: name, Line: start, Msg: msg, Known: s.names(), Expected: s.expected()}
-	if msg != "" {
-		return nil, refusal
-	}
 	if i := slices.IndexFunc(cells, func(cell string) bool { return unclean(cell) != "" }); i >= 0 {
 		refusal.Msg = fmt.Sprintf("the header's column %d %s", i+1, unclean(cells[i]))
+	}
+	if refusal.Msg != "" {
 		return nil, refusal
 	}
 	c.header = cells
 	c.exported = slices.ContainsFunc(cells, ignored)
-	c.places = s.places(cells)
 	for i, cell := range cells {
+		place := s.place(cell)
 		switch {
-		case ignored(cell), s.leftOut(cell):
-			c.places[i] = -1
-		case c.places[i] < 0:
+		case s.leftOut(cell), ignored(cell):
+			place = -1
+		case place < 0:
 			refusal.Unknown = append(refusal.Unknown, cell)
-		case slices.Contains(cells[:i], cell):
-			if !slices.Contains(refusal.Double, cell) {
-				refusal.Double = append(refusal.Double, cell)
-			}
+		case slices.Contains(cells[:i], cell) && !slices.Contains(refusal.Double, cell):
+			refusal.Double = append(refusal.Double, cell)
+		}
+		c.places = append(c.places, place)
+		if !s.leftOut(cell) {
+			c.kept = append(c.kept, i)
 		}
 	}
 	for _, column := range s.Columns {
 		if column.Required && !slices.Contains(cells, column.Name) {
 			refusal.Missing = append(refusal.Missing, column.Name)
-		}
-	}
-	if slices.ContainsFunc(cells, s.leftOut) {
-		for i, cell := range cells {
-			if !s.leftOut(cell) {
-				c.kept = append(c.kept, i)
-			}
 		}
 	}
 	if len(refusal.Unknown)+len(refusal.Missing)+len(refusal.Double) == 0 {
@@ -94,34 +85,29 @@ func separatorHint(header []string) string {
 
 func (c *csvReader) line() int { return c.split.number }
 
-func (c *csvReader) next() (row, error) {
+func (c *csvReader) next() (r Record, broken []string, err error) {
 	cells, line, msg, err := c.split.record()
-	if err != nil {
-		return row{}, err
-	}
 	c.cells = cells
-	got := row{line: line}
-	if msg != "" {
-		got.broken = []string{msg}
-		return got, nil
+	r.Line = line
+	if err != nil || msg != "" {
+		return r, []string{msg}, err
 	}
 	if c.exported {
 		for i, cell := range cells {
 			cells[i] = lively(cell)
 		}
 	}
-	got.source = jsonStrings(c.keep(cells))
 	switch {
 	case len(cells) != len(c.header):
-		got.broken = []string{fmt.Sprintf("%d %s where the header has %d", len(cells), plural(len(cells), "cell"), len(c.header))}
+		broken = []string{fmt.Sprintf("%d %s where the header has %d", len(cells), plural(len(cells), "cell"), len(c.header))}
 	case !slices.ContainsFunc(cells, func(cell string) bool { return cell != "" }):
-		got.broken = []string{"every cell is empty: remove the line"}
+		broken = []string{"every cell is empty: remove the line"}
 	case slices.Equal(cells, c.header):
-		got.broken = []string{"this is the header line again: remove it"}
+		broken = []string{"this is the header line again: remove it"}
 	default:
-		got.object, got.broken = c.object(cells)
+		r.Values, broken = c.values(cells)
 	}
-	return got, nil
+	return r, broken, nil
 }
 
 // last is the record read last, with its cells if it has as many as the header.
@@ -129,14 +115,11 @@ func (c *csvReader) last() (text []byte, cells []string) {
 	if len(c.cells) == len(c.header) {
 		cells = c.cells
 	}
-	return c.split.text(), cells
+	return bytes.Clone(trimLineEnd(c.split.raw)), cells
 }
 
-// keep leaves the columns out that are to be ignored.
+// keep returns the cells of the columns that are not left out.
 func (c *csvReader) keep(cells []string) []string {
-	if c.kept == nil || len(cells) != len(c.header) {
-		return cells
-	}
 	kept := make([]string, len(c.kept))
 	for i, from := range c.kept {
 		kept[i] = cells[from]
@@ -144,9 +127,9 @@ func (c *csvReader) keep(cells []string) []string {
 	return kept
 }
 
-func (c *csvReader) object(cells []string) (json.RawMessage, []string) {
-	values := make([]json.RawMessage, len(c.schema.Columns))
-	var broken []string
+// values returns the cells as values of the schema's columns.
+func (c *csvReader) values(cells []string) (values, broken []string) {
+	values = make([]string, len(c.schema.Columns))
 	for i, cell := range cells {
 		if reason := unclean(cell); reason != "" {
 			broken = append(broken, fmt.Sprintf("column %d (%s) %s", i+1, quoted(c.header[i]), reason))
@@ -156,31 +139,21 @@ func (c *csvReader) object(cells []string) (json.RawMessage, []string) {
 		if cell == "" || place < 0 {
 			continue
 		}
-		column := c.schema.Columns[place]
-		value, want := cellValue(column, cell)
-		if want != "" {
-			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", column.Name, want, quoted(cell)))
-			continue
+		values[place] = cell
+		if column := c.schema.Columns[place]; column.Bool {
+			values[place] = strings.ToLower(cell)
+			if !isBool(values[place]) {
+				broken = append(broken, fmt.Sprintf("%s: want true or false, got %s", column.Name, quoted(cell)))
+			}
 		}
-		values[place] = value
 	}
 	if len(broken) == 0 {
 		broken = c.schema.missing(values)
 	}
-	return c.schema.normalized(values), broken
+	return values, broken
 }
 
-// cellValue is a cell as JSON, or in words what it should have been.
-func cellValue(column tasks.Column, cell string) (value json.RawMessage, want string) {
-	if !column.Bool {
-		return jsonString(cell), ""
-	}
-	switch strings.ToLower(cell) {
-	case "true", "false":
-		return json.RawMessage(strings.ToLower(cell)), ""
-	}
-	return nil, "true or false"
-}
+func isBool(text string) bool { return text == "true" || text == "false" }
 
 // unclean says why text cannot be taken as it is: no later stage could send it
 // on unchanged.
@@ -194,32 +167,18 @@ func unclean(text string) string {
 	return ""
 }
 
-// cellState is where in a record the splitter stands.
-type cellState int
-
-const (
-	cellStart  cellState = iota
-	cellPlain            // in a cell without quotes
-	cellQuoted           // between the quotes of a cell
-	quoteSeen            // after a quote in a quoted cell: its end, or the first of two
-	returnSeen           // after the end of a quoted cell and a carriage return
-	skipping             // in what is left of a line with broken quoting
-)
-
-// cellSplitter splits text into records and cells, a byte at a time, so that a
-// record past the limit is skipped to its true end without being kept.
+// cellSplitter splits text into records and cells. A record past MaxRow is skipped to its
+// true end without being kept.
 type cellSplitter struct {
-	in       *bufio.Reader
-	number   int  // line of the next byte, from 1
-	stepwise bool // plain lines go through the states too
+	in     *bufio.Reader
+	number int // line of the next byte, from 1
 
-	state  cellState
-	raw    []byte // this record as it came
-	data   []byte // the cells of this record, one after the other
-	ends   []int  // where each cell ends in data
-	size   int    // bytes of this record
-	opened int    // line of the last opening quote; 0 if the record has none
-	broken string
+	// Of the record read last:
+	raw    []byte     // it as it came, with its line's end; of one past MaxRow the beginning
+	size   int        // its bytes
+	opened int        // line of its last opening quote within MaxRow; 0: it has none
+	state  quoteState // after its last byte
+	cells  int        // their number, which the next record is likely to have
 }
 
 // record returns the cells of the next record that is no blank line, and the
@@ -228,49 +187,43 @@ type cellSplitter struct {
 func (s *cellSplitter) record() (cells []string, line int, broken string, err error) {
 	for {
 		line = s.number
-		s.raw = s.raw[:0]
-		s.state, s.data, s.ends, s.size, s.opened, s.broken = cellStart, s.data[:0], s.ends[:0], 0, 0, ""
-		if err := s.run(); err != nil {
+		if err := s.read(); err != nil {
 			return nil, line, "", err
 		}
-		blank := len(s.ends) == 1 && s.ends[0] == 0 && s.opened == 0
-		if !blank || s.broken != "" {
+		if len(trimLineEnd(s.raw)) > 0 {
 			break
 		}
 	}
-	if s.broken != "" {
-		return nil, line, s.broken, nil
+	switch {
+	case s.state == inQuotes:
+		broken = fmt.Sprintf("the quote opened in line %d is never closed; the rest of the input was read as one cell", s.opened)
+	case s.size > MaxRow && s.opened > 0:
+		broken = fmt.Sprintf("the row is longer than %d bytes (is the quote in line %d closed?)", MaxRow, s.opened)
+	case s.size > MaxRow:
+		broken = fmt.Sprintf("the row is longer than %d bytes", MaxRow)
+	default:
+		cells, broken = splitCells(string(trimLineEnd(s.raw)), s.cells)
+		s.cells = len(cells)
 	}
-	cells = make([]string, len(s.ends))
-	data, start := string(s.data), 0
-	for i, end := range s.ends {
-		cells[i] = data[start:end]
-		start = end
-	}
-	return cells, line, "", nil
+	return cells, line, broken, nil
 }
 
-// text is the record that was read last as it came, without its line's end; of
-// one past MaxRow the beginning.
-func (s *cellSplitter) text() []byte {
-	return bytes.Clone(bytes.TrimSuffix(bytes.TrimSuffix(s.raw, []byte{'\n'}), []byte{'\r'}))
-}
-
-// run reads one record.
-func (s *cellSplitter) run() error {
+// read reads a record into raw: lines up to one at whose end no quote is open.
+func (s *cellSplitter) read() error {
+	s.raw, s.size, s.opened, s.state = s.raw[:0], 0, 0, cellStart
 	for {
-		// No record goes on past the end of a line that ends it.
 		part, err := s.in.ReadSlice('\n')
-		if s.size == 0 && !s.stepwise && isPlainLine(part) {
-			s.plainLine(part)
-			return nil
+		ended := bytes.HasSuffix(part, []byte{'\n'})
+		if !ended || s.state == inQuotes || bytes.IndexByte(part, '"') >= 0 { // few lines have a quote
+			s.scan(part)
 		}
-		if slices.ContainsFunc(part, s.take) {
-			return nil
+		s.size += len(part)
+		s.raw = append(s.raw, part[:min(len(part), MaxRow-len(s.raw))]...)
+		if ended {
+			s.number++
 		}
 		switch {
-		case errors.Is(err, io.EOF) && s.size > 0:
-			s.atEnd()
+		case ended && s.state != inQuotes, errors.Is(err, io.EOF) && s.size > 0:
 			return nil
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return err
@@ -278,155 +231,80 @@ func (s *cellSplitter) run() error {
 	}
 }
 
-// isPlainLine says whether a record begins and ends with the line and every cell
-// in it is as it stands, as is so of nearly every record: that spares those the
-// way through the states.
-func isPlainLine(line []byte) bool {
-	return len(line) > 0 && len(line) <= MaxRow && line[len(line)-1] == '\n' && bytes.IndexByte(line, '"') < 0
+// scan finds the quotes in a part of a line.
+func (s *cellSplitter) scan(part []byte) {
+	for _, b := range part {
+		before := s.state
+		s.state = before.after(b)
+		if before == cellStart && s.state == inQuotes && s.size <= MaxRow {
+			s.opened = s.number
+		}
+	}
 }
 
-// plainLine takes a line of which that is so.
-func (s *cellSplitter) plainLine(line []byte) {
-	s.number++
-	s.raw = append(s.raw, line...)
-	rest := bytes.TrimSuffix(line[:len(line)-1], []byte{'\r'})
+// quoteState is where in a record a byte is.
+type quoteState int
+
+const (
+	cellStart  quoteState = iota
+	inCell                // in a cell without quotes
+	inQuotes              // between the quotes of a cell
+	afterQuote            // after a quote in a quoted cell: its end, or the first of two
+	misquoted             // in what is left of a line with broken quoting
+)
+
+// after returns the state after a byte.
+func (q quoteState) after(b byte) quoteState {
+	switch {
+	case q == inQuotes && b != '"':
+		return inQuotes
+	case q == inQuotes:
+		return afterQuote
+	case b == '"' && (q == cellStart || q == afterQuote):
+		return inQuotes
+	case b == ',' && q != misquoted:
+		return cellStart
+	case b != '"' && (q == cellStart || q == inCell):
+		return inCell
+	}
+	return misquoted
+}
+
+// splitCells returns the cells of a record, which are about as many as likely, or in words
+// why it cannot be split.
+func splitCells(text string, likely int) (cells []string, broken string) {
+	cells = make([]string, 0, likely)
 	for more := true; more; {
-		var cell []byte
-		cell, rest, more = bytes.Cut(rest, []byte{','})
-		s.data = append(s.data, cell...)
-		s.ends = append(s.ends, len(s.data))
-	}
-}
-
-// take takes one byte and says whether it ended the record.
-func (s *cellSplitter) take(b byte) (ended bool) {
-	if b == '\n' {
-		s.number++
-	}
-	if s.size++; s.size > MaxRow {
-		s.tooLong()
-	} else {
-		s.raw = append(s.raw, b)
-	}
-	return s.step(b)
-}
-
-// step goes on from one state to the next.
-func (s *cellSplitter) step(b byte) (ended bool) {
-	switch s.state {
-	case cellStart:
-		if b == '"' {
-			s.state, s.opened = cellQuoted, s.number
-			return false
+		var cell string
+		var ok bool
+		if cell, text, more, ok = cutCell(text); !ok {
+			return nil, fmt.Sprintf("a quote in the middle of cell %d; put the whole cell in quotes and double each quote in it", len(cells)+1)
 		}
-		s.state = cellPlain
-		return s.plain(b)
-	case cellPlain:
-		return s.plain(b)
-	case cellQuoted:
-		if b == '"' {
-			s.state = quoteSeen
-		} else {
-			s.keep(b)
+		cells = append(cells, cell)
+	}
+	return cells, ""
+}
+
+// cutCell cuts the first cell of a record, in which each quote that is opened is closed. ok is
+// false if a quote is in the middle of the cell.
+func cutCell(text string) (cell, rest string, more, ok bool) {
+	if !strings.HasPrefix(text, `"`) {
+		cell, rest, more = strings.Cut(text, ",")
+		return cell, rest, more, !strings.Contains(cell, `"`)
+	}
+	end := 1
+	for ; ; end += len(`""`) {
+		end += strings.IndexByte(text[end:], '"')
+		if !strings.HasPrefix(text[end:], `""`) {
+			break
 		}
-	case quoteSeen:
-		return s.afterQuote(b)
-	case returnSeen:
-		if b == '\n' {
-			s.endCell()
-			return true
-		}
-		s.refuse()
-	case skipping:
-		return b == '\n'
 	}
-	return false
+	cell = strings.ReplaceAll(text[1:end], `""`, `"`)
+	rest, more = strings.CutPrefix(text[end+1:], ",")
+	return cell, rest, more, more || rest == ""
 }
 
-func (s *cellSplitter) plain(b byte) (ended bool) {
-	switch b {
-	case ',':
-		s.endCell()
-	case '\n':
-		s.trimReturn()
-		s.endCell()
-		return true
-	case '"':
-		s.refuse()
-	default:
-		s.keep(b)
-	}
-	return false
-}
-
-func (s *cellSplitter) afterQuote(b byte) (ended bool) {
-	switch b {
-	case '"':
-		s.keep(b)
-		s.state = cellQuoted
-	case ',':
-		s.endCell()
-	case '\n':
-		s.endCell()
-		return true
-	case '\r':
-		s.state = returnSeen
-	default:
-		s.refuse()
-	}
-	return false
-}
-
-// atEnd ends a record that the end of the input ends.
-func (s *cellSplitter) atEnd() {
-	switch s.state {
-	case cellPlain:
-		s.trimReturn()
-		s.endCell()
-	case cellQuoted:
-		s.broken = fmt.Sprintf("the quote opened in line %d is never closed; the rest of the input was read as one cell", s.opened)
-	case cellStart, quoteSeen, returnSeen:
-		s.endCell()
-	case skipping:
-	}
-}
-
-func (s *cellSplitter) keep(b byte) {
-	if s.size <= MaxRow {
-		s.data = append(s.data, b)
-	}
-}
-
-func (s *cellSplitter) endCell() {
-	s.state = cellStart
-	if s.size <= MaxRow {
-		s.ends = append(s.ends, len(s.data))
-	}
-}
-
-// trimReturn drops the carriage return of a line that ends in CR LF; the cell
-// before it may be empty, so that data ends with the cell before that.
-func (s *cellSplitter) trimReturn() {
-	start := 0
-	if len(s.ends) > 0 {
-		start = s.ends[len(s.ends)-1]
-	}
-	s.data = s.data[:start+len(bytes.TrimSuffix(s.data[start:], []byte{'\r'}))]
-}
-
-func (s *cellSplitter) refuse() {
-	s.state = skipping
-	if s.broken == "" {
-		s.broken = fmt.Sprintf("a quote in the middle of cell %d; put the whole cell in quotes and double each quote in it", len(s.ends)+1)
-	}
-}
-
-func (s *cellSplitter) tooLong() {
-	if s.broken != "" {
-		return
-	}
-	s.broken = fmt.Sprintf("the row is longer than %d bytes", MaxRow)
-	if s.opened > 0 {
-		s.broken += fmt.Sprintf(" (is the quote in line %d closed?)", s.opened)
-	}
+// trimLineEnd returns text without the LF or CR LF, or CR of the last line, at its end.
+func trimLineEnd(text []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})
 }

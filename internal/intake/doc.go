@@ -5,11 +5,9 @@
 // input's length. A row that is bad does not end the reading; it comes out as
 // a [Record] with an error that names file and line, and the next row follows.
 // Only a header that does not fit ([HeaderError]) and input that cannot be
-// read end it. Rows become one form, a JSON object with the schema's members,
-// wherever they came from; what the members mean is the kind's to check, in
-// package tasks.
+// read end it. Rows become one form, the values of the schema's columns, wherever
+// they came from; what the values mean is the kind's to check, in package tasks.
 //
-// An [Intake] submits an [Input]: a first pass checks every row and changes nothing, a second
-// one stages the rows and commits the run. Package intakeapi does the same for what comes
-// over HTTP.
+// An [Intake] submits an [Input]: it reads the rows once, stages them, and commits the run
+// when all are good. Package intakeapi does the same for what comes over HTTP.
 package intake

@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +27,7 @@ type DomainRow struct {
 // those in which the domain's id stands are taken apart. Rows that came to the
 // queue by themselves are among them as long as they are open.
 func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
-	return rowsAbout(ctx, ledger, tenant, domain, (*runs.Ledger).Search, func(row rowMembers) bool { return row.domain == domain })
+	return rowsAbout(ctx, ledger, tenant, domain, (*runs.Ledger).Search, func(row rowMembers) bool { return row.Domain == domain })
 }
 
 // NameRows returns the rows whose verification host is the domain's name or lies
@@ -37,7 +36,7 @@ func DomainRows(ctx context.Context, ledger *runs.Ledger, tenant, domain string)
 func NameRows(ctx context.Context, ledger *runs.Ledger, tenant, name string) iter.Seq2[DomainRow, error] {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return rowsAbout(ctx, ledger, tenant, name, (*runs.Ledger).SearchFold, func(row rowMembers) bool {
-		return strings.EqualFold(strings.TrimSuffix(row.host, "."), name) || dnscheck.Within(row.host, name)
+		return strings.EqualFold(strings.TrimSuffix(row.Host, "."), name) || dnscheck.Within(row.Host, name)
 	})
 }
 
@@ -119,7 +118,7 @@ func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string
 			return false
 		}
 		m := stored.rowMembers(row.Source)
-		if wanted(m) && !yield(DomainRow{Run: r, Item: row.Item, Organization: m.organization, Domain: m.domain}, nil) {
+		if wanted(m) && !yield(DomainRow{Run: r, Item: row.Item, Organization: m.Organization, Domain: m.Domain}, nil) {
 			return false
 		}
 	}
@@ -127,33 +126,16 @@ func rowsOfRun(ctx context.Context, ledger *runs.Ledger, r runs.Run, text string
 }
 
 // rowMembers is what a row is about, as far as it says so.
-type rowMembers struct{ organization, domain, host string }
+type rowMembers struct {
+	Organization string `json:"organization_id"`
+	Domain       string `json:"discovery_domain_id"`
+	Host         string `json:"verification_host"`
+}
 
 // rowMembers reads a row, which may be a bad one.
 func (s *storedRows) rowMembers(source []byte) (found rowMembers) {
-	var members []member
-	var err error
-	if s.csv != nil {
-		members, err = s.cellMembers(source)
-	} else {
-		members, err = s.members(source)
-	}
-	if err != nil {
-		return rowMembers{}
-	}
-	for _, m := range members {
-		var text string
-		if !bytes.HasPrefix(m.value, []byte{'"'}) || json.Unmarshal(m.value, &text) != nil {
-			continue
-		}
-		switch m.name {
-		case "discovery_domain_id":
-			found.domain = text
-		case "organization_id":
-			found.organization = text
-		case "verification_host":
-			found.host = text
-		}
+	if members, err := s.members(source); err == nil {
+		_ = json.Unmarshal(objectOf(members), &found) // it leaves out what is no text
 	}
 	return found
 }

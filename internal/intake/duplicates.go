@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 
 	"orgops/tasks"
 )
@@ -15,8 +14,6 @@ import (
 type Duplicates struct {
 	Total int64
 	First []Duplicate // the first of them
-
-	pairs *marks // item and line of each, and those of the row that it repeats
 }
 
 // Duplicate is one of them, by where it and the first row like it begin.
@@ -25,19 +22,19 @@ type Duplicate struct {
 	SameAs int `json:"same_as_line"`
 }
 
-// mostDuplicates is how many duplicates are told one by one.
+// mostDuplicates is how many duplicates are listed one by one.
 const mostDuplicates = 10
 
 // duplicateFinder looks for rows with the same identity. Rows are compared by
 // 128 bits of SHA-256: no two others agree in these, by chance or by design.
 type duplicateFinder struct {
-	seen     *marks
-	most     int
+	seen     *marks // hash and place of each row
+	most     int    // marks that are held in memory
 	identity []byte
 }
 
 func newDuplicateFinder(most int) *duplicateFinder {
-	return &duplicateFinder{seen: newMarks(most), most: most}
+	return &duplicateFinder{seen: &marks{most: most}, most: most}
 }
 
 func (f *duplicateFinder) add(r Record, row tasks.Row) error {
@@ -46,8 +43,7 @@ func (f *duplicateFinder) add(r Record, row tasks.Row) error {
 		return nil
 	}
 	sum := sha256.Sum256(f.identity)
-	var m mark
-	copy(m[:16], sum[:])
+	m := mark(sum[:])
 	putPlace(m[16:], r.Item, r.Line)
 	return f.seen.add(m)
 }
@@ -63,74 +59,50 @@ func placeAt(from []byte) (item int64, line int) {
 	return int64(binary.BigEndian.Uint32(from)), int(binary.BigEndian.Uint32(from[4:]))
 }
 
-// found returns the duplicates, and lets go of what it took to find them.
-func (f *duplicateFinder) found() (d Duplicates, err error) {
-	d.pairs = newMarks(f.most)
-	defer func() {
-		err = errors.Join(err, f.close())
-		if err != nil {
-			err = errors.Join(err, d.close())
-		}
-	}()
+// each calls take with each duplicate, in their order, after all rows were added.
+func (f *duplicateFinder) each(take func(repeated) error) (err error) {
+	pairs := &marks{most: f.most} // places of a duplicate and of the row that it repeats
+	defer func() { err = errors.Join(err, pairs.close()) }()
 	var first mark
 	for m, err := range f.seen.sorted() {
 		if err != nil {
-			return d, err
+			return err
 		}
 		if [16]byte(m[:16]) != [16]byte(first[:16]) {
 			first = m
 			continue
 		}
-		d.Total++
 		var pair mark
 		copy(pair[:], m[16:])
 		copy(pair[8:], first[16:])
-		if err := d.pairs.add(pair); err != nil {
-			return d, err
+		if err := pairs.add(pair); err != nil {
+			return err
 		}
 	}
-	for pair, err := range d.pairs.sorted() {
+	if err := f.seen.close(); err != nil {
+		return err
+	}
+	for pair, err := range pairs.sorted() {
+		var r repeated
+		r.item, r.line = placeAt(pair[:])
+		r.same, r.sameLine = placeAt(pair[8:])
+		if err == nil {
+			err = take(r)
+		}
 		if err != nil {
-			return d, err
-		}
-		if len(d.First) == mostDuplicates {
-			break
-		}
-		_, line := placeAt(pair[:])
-		_, same := placeAt(pair[8:])
-		d.First = append(d.First, Duplicate{Line: line, SameAs: same})
-	}
-	return d, nil
-}
-
-func (f *duplicateFinder) close() error {
-	seen := f.seen
-	f.seen = nil
-	return seen.close()
-}
-
-func (d Duplicates) close() error { return d.pairs.close() }
-
-// inOrder gives item and fate of every duplicate.
-func (d Duplicates) inOrder() iter.Seq2[repeated, error] {
-	return func(yield func(repeated, error) bool) {
-		for pair, err := range d.pairs.sorted() {
-			item, _ := placeAt(pair[:])
-			same, line := placeAt(pair[8:])
-			if !yield(repeated{item, same, line}, err) || err != nil {
-				return
-			}
+			return err
 		}
 	}
+	return nil
 }
 
-// repeated is a row that asks for the same as one before it, which is row same
-// and begins at line.
+// repeated is a row that asks for the same as one before it, with the lines in which both
+// begin.
 type repeated struct {
-	item, same int64
-	line       int
+	item, same     int64
+	line, sameLine int
 }
 
 func (r repeated) fate() fate {
-	return fate{tasks.Unchanged, fmt.Sprintf("the same as row %d (line %d)", r.same, r.line)}
+	return fate{tasks.Unchanged, fmt.Sprintf("the same as row %d (line %d)", r.same, r.sameLine)}
 }

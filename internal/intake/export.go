@@ -31,9 +31,20 @@ func ExportUnwell(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON b
 	}
 	buffered := bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, buffered.Flush()) }()
-	write, err := stored.exporter(asJSON, buffered)
-	if err != nil {
-		return 0, err
+	write := func(source []byte, f runs.Fate) error { return stored.writeObject(buffered, source, f) }
+	if r.Format == FormatCSV && !asJSON {
+		table, err := newTable(buffered, r.Columns, outcomeName, errorName)
+		if err != nil {
+			return 0, err
+		}
+		defer table.Flush()
+		write = func(source []byte, f runs.Fate) error {
+			cells, err := stored.cells(source)
+			if err != nil {
+				return err
+			}
+			return table.write(cells, f.Outcome, f.Detail)
+		}
 	}
 	for fate, err := range ledger.Fates(ctx, r.ID) {
 		if err != nil {
@@ -54,70 +65,51 @@ func ExportUnwell(ctx context.Context, ledger *runs.Ledger, r runs.Run, asJSON b
 	return rows, nil
 }
 
-// exporter returns what writes a row in the form of the export, after its
-// header where it has one.
-func (s *storedRows) exporter(asJSON bool, out *bufio.Writer) (func(source []byte, f runs.Fate) error, error) {
-	switch {
-	case s.csv != nil && !asJSON:
-		return s.csvExporter(out)
-	case s.csv != nil:
-		return func(source []byte, f runs.Fate) error {
-			members, err := s.cellMembers(source)
-			if err != nil {
-				return err
-			}
-			return writeMembers(out, members, f)
-		}, nil
+// writeObject writes a row as an object on a line of its own, its values as they are stored.
+func (s *storedRows) writeObject(out *bufio.Writer, source []byte, f runs.Fate) error {
+	members, err := s.members(source)
+	if err != nil {
+		return err
 	}
-	return func(source []byte, f runs.Fate) error {
-		members, err := s.members(source)
-		if err != nil {
-			return err
-		}
-		return writeMembers(out, members, f)
-	}, nil
-}
-
-func (s *storedRows) csvExporter(out *bufio.Writer) (func(source []byte, f runs.Fate) error, error) {
-	// What an earlier export had added is not the input's.
-	var kept []int
-	for i, column := range s.run.Columns {
-		if !ignored(column) {
-			kept = append(kept, i)
-		}
-	}
-	record := make([]string, 0, len(kept)+2)
-	for _, i := range kept {
-		record = append(record, s.run.Columns[i])
-	}
-	w := csv.NewWriter(out)
-	if err := w.Write(append(record, outcomeName, errorName)); err != nil {
-		return nil, err
-	}
-	w.Flush()
-	return func(source []byte, f runs.Fate) error {
-		cells, err := s.cells(source)
-		if err != nil {
-			return err
-		}
-		record = record[:0]
-		for _, i := range kept {
-			record = append(record, inert(cells[i]))
-		}
-		if err := w.Write(append(record, inert(f.Outcome), inert(f.Detail))); err != nil {
-			return err
-		}
-		w.Flush()
-		return w.Error()
-	}, nil
-}
-
-// writeMembers writes a row as an object on a line of its own, its values as they
-// stand.
-func writeMembers(out *bufio.Writer, members []member, f runs.Fate) error {
 	members = append(members, member{outcomeName, jsonString(f.Outcome)}, member{errorName, jsonString(f.Detail)})
-	_, err := out.Write(append(objectOf(members), '\n'))
+	_, err = out.Write(append(objectOf(members), '\n'))
 	return err
+}
+
+// table writes rows as CSV that is safe in a spreadsheet, without the columns that an earlier
+// export has added to them, and with others.
+type table struct {
+	*csv.Writer
+	kept []int // columns
+}
+
+// newTable returns a table after it has written its header.
+func newTable(out io.Writer, header []string, others ...string) (*table, error) {
+	t := &table{Writer: csv.NewWriter(out)}
+	var record []string
+	for i, column := range header {
+		if !ignored(column) {
+			t.kept = append(t.kept, i)
+			record = append(record, column)
+		}
+	}
+	return t, t.Write(append(record, others...))
+}
+
+// write writes a row. cells are those of the header, nil if they are not known.
+func (t *table) write(cells []string, others ...string) error {
+	var record []string
+	for _, i := range t.kept {
+		if cells == nil {
+			record = append(record, "")
+		} else {
+			record = append(record, inert(cells[i])) // the reader undoes it
+		}
+	}
+	for _, cell := range others {
+		record = append(record, inert(cell))
+	}
+	return t.Write(record)
 }
 
 // formulaMarks are what makes a spreadsheet take a cell for a formula. Those of

@@ -16,42 +16,49 @@ import (
 	"orgops/tasks"
 )
 
+// record is a record with its row as it came, and as an object.
+type record struct {
+	intake.Record
+	Source, Object string
+}
+
 // drain reads all of it and holds every record against what is promised of one.
-func drain(t *testing.T, data []byte, s intake.Schema) []intake.Record {
+func drain(t *testing.T, data []byte, s intake.Schema) []record {
 	t.Helper()
 	r, err := intake.Open("rows", bytes.NewReader(data), s)
 	if err != nil {
 		checkWords(t, err)
 		return nil
 	}
-	var all []intake.Record
+	var all []record
 	for line := 0; ; {
-		record, err := r.Next()
+		next, err := r.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				checkWords(t, err)
 			}
 			return all
 		}
-		if record.Item != int64(len(all)) || record.Line <= line {
-			t.Fatalf("item %d in line %d follows item %d in line %d", record.Item, record.Line, len(all)-1, line)
+		if next.Item != int64(len(all)) || next.Line <= line {
+			t.Fatalf("item %d in line %d follows item %d in line %d", next.Item, next.Line, len(all)-1, line)
 		}
-		line = record.Line
-		all = append(all, record)
-		if record.Err != nil {
-			checkWords(t, record.Err)
-			if record.Object != nil {
-				t.Fatalf("a bad row with an object: %s", record.Object)
+		line = next.Line
+		one := record{Record: next, Source: r.Source(), Object: intake.ObjectOf(s, next)}
+		all = append(all, one)
+		if next.Err != nil {
+			checkWords(t, next.Err)
+			if next.Values != nil || next.Object != nil {
+				t.Fatalf("a bad row with an object: %s", one.Object)
 			}
 			continue
 		}
 		var members map[string]json.RawMessage
-		if err := json.Unmarshal(record.Object, &members); err != nil {
-			t.Fatalf("object %q of a good row: %v", record.Object, err)
+		if err := json.Unmarshal([]byte(one.Object), &members); err != nil {
+			t.Fatalf("object %q of a good row: %v", one.Object, err)
 		}
 		for _, c := range s.Columns {
 			if _, ok := members[c.Name]; c.Required && !ok {
-				t.Fatalf("object %q of a good row lacks %s", record.Object, c.Name)
+				t.Fatalf("object %q of a good row lacks %s", one.Object, c.Name)
 			}
 		}
 	}
@@ -94,7 +101,7 @@ func FuzzCSV(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(source, got[i].Source) {
+			if string(source) != got[i].Source {
 				t.Fatalf("record %d of %q: cells %s, encoding/csv reads %s", i, rows, got[i].Source, source)
 			}
 		}
@@ -119,8 +126,8 @@ func FuzzJSONLines(f *testing.F) {
 		text := append([]byte{'{'}, rest...)
 		drain(t, text, domains)
 		for _, record := range drain(t, text, templates) {
-			if record.Err == nil && !bytes.Contains(record.Source, []byte("orgops_")) && !strings.Contains(string(record.Source), `\u`) &&
-				!bytes.Equal(bytes.TrimSpace(record.Source), record.Object) {
+			if record.Err == nil && !strings.Contains(record.Source, "orgops_") && !strings.Contains(record.Source, `\u`) &&
+				!bytes.Equal(bytes.TrimSpace([]byte(record.Source)), []byte(record.Object)) {
 				t.Fatalf("whole object %q of line %q", record.Object, record.Source)
 			}
 		}
@@ -143,7 +150,7 @@ func FuzzGzip(f *testing.F) {
 			t.Fatalf("%d records of %q, gzipped %d", len(plain), text, len(whole))
 		}
 		for i := range plain {
-			if !bytes.Equal(plain[i].Source, whole[i].Source) || !bytes.Equal(plain[i].Object, whole[i].Object) {
+			if plain[i].Source != whole[i].Source || plain[i].Object != whole[i].Object {
 				t.Fatalf("record %d of %q is %q, gzipped %q", i, text, plain[i].Source, whole[i].Source)
 			}
 		}
@@ -230,7 +237,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	}
 	schema := schemaFor(in.Kind)
 	rows := drain(t, []byte(text), schema)
-	var want []intake.Record
+	var want []record
 	for fate, err := range ledger.Fates(t.Context(), id) {
 		if err != nil {
 			t.Fatal(err)
@@ -247,7 +254,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 
 // same holds that rows which came out are those that went in, and that none
 // which was bad has become good.
-func same(t *testing.T, k tasks.Kind, want, got []intake.Record, out string) {
+func same(t *testing.T, k tasks.Kind, want, got []record, out string) {
 	t.Helper()
 	if len(want) != len(got) {
 		t.Fatalf("%d rows came out, want %d: %q", len(got), len(want), out)
@@ -261,14 +268,14 @@ func same(t *testing.T, k tasks.Kind, want, got []intake.Record, out string) {
 }
 
 // work is what the row asks for; empty where it is bad.
-func work(k tasks.Kind, r intake.Record) string {
+func work(k tasks.Kind, r record) string {
 	if r.Err != nil {
 		return ""
 	}
-	if _, err := k.Parse(r.Object, tasks.Defaults{}); err != nil {
+	if _, err := intake.ParseRow(k, json.RawMessage(r.Object)); err != nil {
 		return ""
 	}
-	return string(r.Object)
+	return r.Object
 }
 
 // schemaFor is what the kind's rows are made of.

@@ -47,21 +47,9 @@ type BadRows struct {
 // mostBadRows is how many bad rows are listed one by one.
 const mostBadRows = 50
 
-// Error lists the bad rows one a line.
+// Error returns the first of the bad rows, and how many there are.
 func (e *BadRows) Error() string {
-	var b strings.Builder
-	for _, row := range e.First {
-		fmt.Fprintln(&b, row)
-	}
-	if more := e.Total - int64(len(e.First)); more > 0 {
-		fmt.Fprintf(&b, "and %d more\n", more)
-	}
-	word := "rows are"
-	if e.Total == 1 {
-		word = "row is"
-	}
-	fmt.Fprintf(&b, "%d %s bad; nothing was submitted", e.Total, word)
-	return b.String()
+	return fmt.Sprintf("%d bad %s; nothing was submitted; the first: %v", e.Total, plural(int(e.Total), "row"), e.First[0])
 }
 
 // add counts a bad row.
@@ -86,8 +74,8 @@ type taker interface {
 	opened(format string, columns []string)
 	// work takes a row that becomes work, unless it turns out to be a duplicate.
 	work(row tasks.Row) error
-	// bad takes a bad row. source is the row as it is stored.
-	bad(source []byte, f fate) error
+	// bad takes a bad row as it is stored.
+	bad(content []byte, f fate) error
 	// duplicate takes a row of those that were taken as work. Duplicates follow the last row,
 	// in their order.
 	duplicate(item int64, f fate) error
@@ -102,7 +90,7 @@ func (in Input) read(to taker) (found Found, err error) {
 		return found, err
 	}
 	r := reading{in: in, rows: rows, to: to, columns: columnsWith(in.Defaults, rows), duplicates: newDuplicateFinder(mostMarks)}
-	defer func() { err = errors.Join(err, r.duplicates.close()) }()
+	defer func() { err = errors.Join(err, r.duplicates.seen.close()) }()
 	to.opened(rows.Format(), r.columns)
 	for {
 		record, err := rows.Next()
@@ -119,7 +107,8 @@ func (in Input) read(to taker) (found Found, err error) {
 	if err := r.rejected.flush(); err != nil {
 		return r.found, err
 	}
-	return r.found, r.end()
+	err = r.end()
+	return r.found, err
 }
 
 // open opens the rows after it has checked that none of their own columns are ignored.
@@ -153,7 +142,7 @@ func (r *reading) take(record Record) error {
 	if record.Err != nil {
 		return r.takeBad(record)
 	}
-	row, err := r.in.Kind.Parse(record.Object, r.in.Defaults)
+	row, err := record.parse(r.in.Kind, r.in.Defaults)
 	if err != nil {
 		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
 		return r.takeBad(record)
@@ -178,44 +167,41 @@ func (r *reading) failed() bool { return r.found.Invalid.Total > 0 && !r.in.Skip
 func (r *reading) takeBad(record Record) error {
 	r.found.Invalid.add(record.Err)
 	if r.in.Rejected != nil {
-		if r.rejected == nil {
-			r.rejected = newRejectedRows(r.in.Rejected, r.rows)
-		}
-		if err := r.rejected.write(r.rows, record.Err); err != nil {
+		if err := r.reject(record); err != nil {
 			return err
 		}
 	}
 	if r.failed() {
 		return nil
 	}
-	source, err := r.in.storedBad(r.rows, r.columns, record)
-	if err != nil {
-		return err
+	return r.to.bad(r.badContent(), fate{tasks.Invalid, fmt.Sprintf("line %d: %s", record.Line, reason(record.Err))})
+}
+
+// reject writes a bad row to those that are rejected.
+func (r *reading) reject(record Record) (err error) {
+	if r.rejected == nil {
+		if r.rejected, err = newRejectedRows(r.in.Rejected, r.rows); err != nil {
+			return fmt.Errorf("write rejected rows: %w", err)
+		}
 	}
-	return r.to.bad(source, fate{tasks.Invalid, invalidDetail(record.Err)})
+	return r.rejected.write(r.rows, record.Err)
 }
 
 // end takes the duplicates, or returns why the input is refused.
-func (r *reading) end() (err error) {
+func (r *reading) end() error {
 	if r.failed() {
 		return &r.found.Invalid
 	}
 	if r.found.Rows == 0 {
 		return fmt.Errorf("%s: %w", r.in.Name, ErrNoRows)
 	}
-	if r.found.Duplicates, err = r.duplicates.found(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.found.Duplicates.close()) }()
-	for one, err := range r.found.Duplicates.inOrder() {
-		if err == nil {
-			err = r.to.duplicate(one.item, one.fate())
+	return r.duplicates.each(func(one repeated) error {
+		d := &r.found.Duplicates
+		if d.Total++; len(d.First) < mostDuplicates {
+			d.First = append(d.First, Duplicate{Line: one.line, SameAs: one.sameLine})
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return r.to.duplicate(one.item, one.fate())
+	})
 }
 
 // fate is the outcome of a row that becomes no work.

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -27,28 +27,22 @@ func (j *jsonlReader) line() int { return j.number }
 
 func (j *jsonlReader) last() (text []byte, cells []string) { return j.text, nil }
 
-func (j *jsonlReader) next() (row, error) {
+func (j *jsonlReader) next() (r Record, broken []string, err error) {
 	for {
-		got := row{line: j.number}
 		text, long, err := j.readLine()
 		if err != nil {
-			return row{}, err
+			return Record{}, nil, err
 		}
-		j.number++
 		j.text = text
-		if long {
-			got.broken = []string{fmt.Sprintf("the line is longer than %d bytes", MaxRow)}
-			return got, nil
+		j.number++
+		switch {
+		case long:
+			return Record{Line: j.number - 1}, []string{fmt.Sprintf("the line is longer than %d bytes", MaxRow)}, nil
+		case len(bytes.TrimSpace(text)) > 0:
+			r, broken = j.record(bytes.TrimSpace(text))
+			r.Line = j.number - 1
+			return r, broken, nil
 		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		got.source = text
-		got.object, got.broken = j.object(bytes.TrimSpace(text))
-		if len(j.schema.Ignore) > 0 && len(got.broken) == 0 {
-			got.source = got.object
-		}
-		return got, nil
 	}
 }
 
@@ -78,49 +72,59 @@ func (j *jsonlReader) readLine() (text []byte, long bool, err error) {
 	return text, len(text) > MaxRow, nil
 }
 
-func (j *jsonlReader) object(text []byte) (json.RawMessage, []string) {
+// record returns the row that a line is.
+func (j *jsonlReader) record(text []byte) (r Record, broken []string) {
 	switch {
 	case !utf8.Valid(text):
-		return nil, []string{"the line is not UTF-8"}
+		return r, []string{"the line is not UTF-8"}
 	case bytes.IndexByte(text, 0) >= 0:
-		return nil, []string{"the line has a NUL in it"}
+		return r, []string{"the line has a NUL in it"}
 	}
 	members, err := decodeObject(text)
-	if err != nil {
-		return nil, []string{err.Error()}
+	switch {
+	case err != nil:
+		broken = []string{err.Error()}
+	case j.schema.Object:
+		r.Object = whole(text, members, j.schema)
+	default:
+		r.Values, broken = j.values(members)
 	}
-	if j.schema.Object {
-		return whole(text, members, j.schema), nil
-	}
-	return j.fit(members)
+	return r, broken
 }
 
 // whole is the object as it is, but for the members that an export added and
 // those to ignore.
 func whole(text []byte, members []member, s Schema) json.RawMessage {
-	if !slices.ContainsFunc(members, func(m member) bool { return ignored(m.name) || s.leftOut(m.name) }) {
+	others := withoutOurs(members, s)
+	if len(others) == len(members) {
 		return text
 	}
-	return objectOf(slices.DeleteFunc(members, func(m member) bool { return ignored(m.name) || s.leftOut(m.name) }))
+	return objectOf(others)
 }
 
-// fit holds the members against the schema.
-func (j *jsonlReader) fit(members []member) (json.RawMessage, []string) {
-	values := make([]json.RawMessage, len(j.schema.Columns))
-	var broken, unknown []string
+// withoutOurs returns the members without those that an export added and those to ignore.
+func withoutOurs(members []member, s Schema) (others []member) {
 	for _, m := range members {
+		if !ignored(m.name) && !s.leftOut(m.name) {
+			others = append(others, m)
+		}
+	}
+	return others
+}
+
+// values returns the members as values of the schema's columns.
+func (j *jsonlReader) values(members []member) (values, broken []string) {
+	values = make([]string, len(j.schema.Columns))
+	var unknown []string
+	for _, m := range withoutOurs(members, j.schema) {
 		place := j.schema.place(m.name)
-		switch {
-		case ignored(m.name), j.schema.leftOut(m.name):
-			continue
-		case place < 0:
+		if place < 0 {
 			unknown = append(unknown, m.name)
 			continue
 		}
 		value, want := memberValue(j.schema.Columns[place], m.value)
 		if want != "" {
 			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", m.name, want, shown(m.value)))
-			continue
 		}
 		values[place] = value
 	}
@@ -130,31 +134,29 @@ func (j *jsonlReader) fit(members []member) (json.RawMessage, []string) {
 	if len(broken) == 0 {
 		broken = j.schema.missing(values)
 	}
-	return j.schema.normalized(values), broken
+	return values, broken
 }
 
-// memberValue is a value in the form that CSV gives it too, or in words what it
-// should have been.
-func memberValue(column tasks.Column, value json.RawMessage) (normal json.RawMessage, want string) {
+// memberValue is a member's value as that of a column, or in words what it should have been.
+func memberValue(column tasks.Column, value json.RawMessage) (text, want string) {
 	if column.Bool {
-		if text := string(value); text != "true" && text != "false" {
-			return nil, "true or false"
+		if !isBool(string(value)) {
+			want = "true or false"
 		}
-		return value, ""
+		return string(value), want
 	}
-	var text string
 	if value[0] != '"' || json.Unmarshal(value, &text) != nil {
-		return nil, "text"
+		return "", "text"
 	}
 	switch {
 	case strings.IndexByte(text, 0) >= 0:
-		return nil, "text without NUL"
+		want = "text without NUL"
 	case loneSurrogate(value):
-		return nil, "text without half a surrogate pair"
+		want = "text without half a surrogate pair"
 	case text == "" && column.Required:
-		return nil, "text that is not empty"
+		want = "text that is not empty"
 	}
-	return jsonString(text), ""
+	return text, want
 }
 
 // shown is a JSON value for an error: a string as it is quoted there, all else
@@ -170,48 +172,18 @@ func shown(value json.RawMessage) string {
 	return string(value)
 }
 
-// loneSurrogate tells of an escape such as "\ud800" that stands for no
-// character: decoding would quietly put another in its place.
-func loneSurrogate(literal []byte) bool {
-	for i := 0; i < len(literal); i++ {
-		if literal[i] != '\\' {
-			continue
-		}
-		i++ // what is escaped; a valid literal never ends in a backslash
-		unit, ok := escapedUnit(literal[i-1:])
-		if !ok {
-			continue
-		}
-		i += 4
-		if unit < 0xd800 || unit > 0xdfff {
-			continue
-		}
-		low, ok := escapedUnit(literal[i+1:])
-		if unit > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
-			return true
-		}
-		i += 6
-	}
-	return false
-}
+var (
+	escapedBackslash = []byte(`\\`)
+	surrogatePair    = regexp.MustCompile(`(?i)\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}`)
+	surrogate        = regexp.MustCompile(`(?i)\\ud[89a-f]`)
+)
 
-// escapedUnit reads the \uXXXX that text begins with.
-func escapedUnit(text []byte) (unit rune, ok bool) {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0, false
+// loneSurrogate reports whether a valid literal has an escape such as "\ud800" that stands for
+// no character: decoding would quietly put another in its place.
+func loneSurrogate(literal []byte) bool {
+	if !bytes.Contains(literal, []byte(`\u`)) {
+		return false
 	}
-	for _, c := range text[2:6] {
-		unit <<= 4
-		switch {
-		case '0' <= c && c <= '9':
-			unit |= rune(c - '0')
-		case 'a' <= c && c <= 'f':
-			unit |= rune(c-'a') + 10
-		case 'A' <= c && c <= 'F':
-			unit |= rune(c-'A') + 10
-		default:
-			return 0, false
-		}
-	}
-	return unit, true
+	escapes := bytes.ReplaceAll(literal, escapedBackslash, []byte{' '})
+	return surrogate.Match(surrogatePair.ReplaceAll(escapes, []byte{' '}))
 }

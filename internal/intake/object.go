@@ -17,32 +17,59 @@ type member struct {
 // decodeObject reads exactly one JSON object and gives its members in their
 // order. A name that stands twice in one object, at any depth, is refused:
 // readers differ in which of the two they take.
-func decodeObject(text []byte) ([]member, error) {
+func decodeObject(text []byte) (members []member, err error) {
 	if len(text) == 0 || text[0] != '{' {
 		return nil, errors.New("not a JSON object: it must begin with {")
 	}
 	if err := checkOneValue(text); err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if _, err := d.Token(); err != nil {
-		return nil, notJSON(text, err)
+	type level struct {
+		names  map[string]bool // nil in an array
+		atName bool
 	}
-	var members []member
-	for d.More() {
-		name, err := d.Token()
+	var levels []level
+	begins := int64(0) // where the colon before the last member's value, or a blank before that, is
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return members, nil
+		}
 		if err != nil {
 			return nil, notJSON(text, err)
 		}
-		m := member{name: fmt.Sprint(name)}
-		if err := d.Decode(&m.value); err != nil {
-			return nil, notJSON(text, err)
+		depth := len(levels)
+		if token == json.Delim('}') || token == json.Delim(']') {
+			levels = levels[:depth-1]
+		} else if depth > 0 && levels[depth-1].names != nil {
+			top := &levels[depth-1]
+			if top.atName = !top.atName; top.atName {
+				name := fmt.Sprint(token)
+				if top.names[name] {
+					return nil, fmt.Errorf("member %s occurs twice", quoted(name))
+				}
+				top.names[name] = true
+				if depth == 1 {
+					members, begins = append(members, member{name: name}), d.InputOffset()
+				}
+				continue
+			}
 		}
-		members = append(members, m)
+		switch token {
+		case json.Delim('{'):
+			levels = append(levels, level{names: map[string]bool{}})
+		case json.Delim('['):
+			levels = append(levels, level{})
+		}
+		if len(levels) == 1 && len(members) > 0 { // the last member's value has ended
+			members[len(members)-1].value = bytes.TrimLeft(text[begins:d.InputOffset()], ": \t\r\n")
+		}
 	}
-	return members, nil
 }
 
+// checkOneValue returns an error unless the text is one JSON value.
 func checkOneValue(text []byte) error {
 	var whole json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -53,49 +80,7 @@ func checkOneValue(text []byte) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("not JSON: more follows the value that ends at byte %d", end)
 	}
-	return checkDouble(whole)
-}
-
-// checkDouble walks a valid value.
-func checkDouble(text []byte) error {
-	type level struct {
-		names  map[string]bool // nil in an array
-		atName bool
-	}
-	var levels []level
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return notJSON(text, err)
-		}
-		if token == json.Delim('}') || token == json.Delim(']') {
-			levels = levels[:len(levels)-1]
-			continue
-		}
-		if n := len(levels); n > 0 && levels[n-1].names != nil {
-			top := &levels[n-1]
-			top.atName = !top.atName
-			if top.atName {
-				name := fmt.Sprint(token)
-				if top.names[name] {
-					return fmt.Errorf("member %s occurs twice", quoted(name))
-				}
-				top.names[name] = true
-				continue
-			}
-		}
-		switch token {
-		case json.Delim('{'):
-			levels = append(levels, level{names: map[string]bool{}})
-		case json.Delim('['):
-			levels = append(levels, level{})
-		}
-	}
+	return nil
 }
 
 // notJSON says where the text stops being JSON.

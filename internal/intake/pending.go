@@ -3,7 +3,6 @@ package intake
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"orgops/internal/runs"
@@ -21,12 +20,11 @@ func (i Intake) BeginPending(ctx context.Context, organization string, r Run) (r
 	}
 	return i.createScan(ctx, runs.Run{
 		ID: r.ID, Kind: tasks.TypeVerify, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller, Format: FormatJSONL, GiveUp: r.GiveUp, Priority: string(r.Priority),
-		Digest: digestOfPending(organization),
+		Digest: digestOf("pending domains of %q", organization),
 	}, progress)
 }
 
-// digestOfPending stands for the content of such a run: what was asked for.
-func digestOfPending(organization string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "pending domains of %q", organization))
-	return hex.EncodeToString(sum[:])
+// digestOf stands for the content of a run whose rows a scan finds: what was asked for.
+func digestOf(format string, args ...any) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, format, args...)))
 }

@@ -28,14 +28,10 @@ type Record struct {
 	Item int64
 	// Line is where the record begins, from 1; the header is a line too.
 	Line int
-	// Source is the row to be kept: of CSV its cells as a JSON array of strings,
-	// in the order of Columns; of JSON Lines the line. It is nil where a row is
-	// too long or its quoting is broken, so that it has no cells. The caller may
-	// keep it.
-	Source []byte
-	// Object is the row as a JSON object with the members of the schema, nil if
-	// Err is set. Empty CSV cells are absent from it. It may share its memory
-	// with Source.
+	// Values are those of the schema's columns, in their order: text, or "true" or "false"; ""
+	// for none. nil if Err is set, and where rows are whole objects.
+	Values []string
+	// Object is the row where rows are whole objects.
 	Object json.RawMessage
 	// Err is a *RowError if this row is bad.
 	Err error
@@ -43,28 +39,18 @@ type Record struct {
 
 // Reader hands out the rows of one input. It is for one goroutine.
 type Reader struct {
-	name    string
-	schema  Schema
-	format  string
-	header  []string
-	columns []string
-	rows    rowReader
-	items   int64
-	ended   error
+	name   string
+	schema Schema
+	rows   rowReader
+	csv    *csvReader // the same; nil: JSON Lines
+	items  int64
+	ended  error
 }
 
-// row is what the reader of a format makes of a record; broken lists what is
-// wrong with it.
-type row struct {
-	line   int
-	source []byte
-	object json.RawMessage
-	broken []string
-}
-
-// rowReader is a format: next gives the rows in order, then io.EOF.
+// rowReader is a format: next gives the rows in order, each without its item and with what is
+// wrong with it, then io.EOF.
 type rowReader interface {
-	next() (row, error)
+	next() (r Record, broken []string, err error)
 	// line is the line that is read next, to say where a read error came.
 	line() int
 	// last is the row read last as it came.
@@ -103,28 +89,32 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 
 	reader := &Reader{name: name, schema: s}
 	if first == '{' {
-		reader.format = FormatJSONL
 		reader.rows = &jsonlReader{in: in, number: line, schema: s}
 		return reader, nil
 	}
-	reader.format = FormatCSV
-	rows, err := openCSV(name, in, line, s)
-	if err != nil {
+	if reader.csv, err = openCSV(name, in, line, s); err != nil {
 		return nil, err
 	}
-	reader.rows, reader.header, reader.columns = rows, rows.header, rows.keep(rows.header)
+	reader.rows = reader.csv
 	return reader, nil
 }
 
 // Format is FormatCSV or FormatJSONL.
-func (r *Reader) Format() string { return r.format }
+func (r *Reader) Format() string {
+	if r.csv == nil {
+		return FormatJSONL
+	}
+	return FormatCSV
+}
 
-// Columns are those of Source: the CSV header as it was given, but for the
-// columns that the schema has ignored; nil for JSON Lines.
-func (r *Reader) Columns() []string { return r.columns }
-
-// Header is the CSV header as it was given; nil for JSON Lines.
-func (r *Reader) Header() []string { return r.header }
+// Columns are the CSV header as it was given, but for the columns that the schema has
+// ignored; nil for JSON Lines.
+func (r *Reader) Columns() []string {
+	if r.csv == nil {
+		return nil
+	}
+	return r.csv.keep(r.csv.header)
+}
 
 // Last is the row that Next gave last as it came, without its line's end: of
 // CSV that is past MaxRow the beginning, of such JSON Lines nothing. The cells
@@ -138,7 +128,7 @@ func (r *Reader) Next() (Record, error) {
 	if r.ended != nil {
 		return Record{}, r.ended
 	}
-	got, err := r.rows.next()
+	record, broken, err := r.rows.next()
 	if err != nil {
 		r.ended = io.EOF
 		if !errors.Is(err, io.EOF) {
@@ -146,10 +136,10 @@ func (r *Reader) Next() (Record, error) {
 		}
 		return Record{}, r.ended
 	}
-	record := Record{Item: r.items, Line: got.line, Source: got.source, Object: got.object}
-	if len(got.broken) > 0 {
-		record.Object = nil
-		record.Err = &RowError{File: r.name, Line: got.line, Msg: strings.Join(got.broken, "; ")}
+	record.Item = r.items
+	if len(broken) > 0 {
+		record.Values = nil
+		record.Err = &RowError{File: r.name, Line: record.Line, Msg: strings.Join(broken, "; ")}
 	}
 	r.items++
 	return record, nil

@@ -3,12 +3,11 @@ package intake
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 )
 
 // What is told of a bad row beside what it was.
@@ -22,64 +21,42 @@ const (
 // rejectedRows writes bad rows in the form in which they came, so that they can
 // be put right and submitted as a file of their own.
 type rejectedRows struct {
-	out  *bufio.Writer
-	csv  *csv.Writer // nil: JSON Lines
-	kept []int       // the columns that no earlier export has added
-	err  error
+	out   *bufio.Writer
+	table *table // nil: JSON Lines
 }
 
-func newRejectedRows(out io.Writer, rows *Reader) *rejectedRows {
-	w := &rejectedRows{out: bufio.NewWriter(out)}
-	if rows.Format() != FormatCSV {
-		return w
+func newRejectedRows(out io.Writer, rows *Reader) (w *rejectedRows, err error) {
+	w = &rejectedRows{out: bufio.NewWriter(out)}
+	if rows.csv != nil {
+		w.table, err = newTable(w.out, rows.csv.header, rejectedError, rejectedRow)
 	}
-	w.csv = csv.NewWriter(w.out)
-	var header []string
-	for i, column := range rows.Header() {
-		if !ignored(column) {
-			w.kept = append(w.kept, i)
-			header = append(header, column)
-		}
-	}
-	w.err = w.csv.Write(append(header, rejectedError, rejectedRow))
-	return w
+	return w, err
 }
 
 // write writes the row that was read last.
-func (w *rejectedRows) write(rows *Reader, bad error) error {
-	if w.err != nil {
-		return fmt.Errorf("write rejected rows: %w", w.err)
-	}
+func (w *rejectedRows) write(rows *Reader, bad error) (err error) {
 	text, cells := rows.Last()
-	if w.csv != nil {
-		w.err = w.csv.Write(w.record(text, cells, reason(bad)))
-	} else {
-		_, w.err = w.out.Write(append(rejectedObject(text, reason(bad)), '\n'))
+	switch {
+	case w.table == nil:
+		_, err = w.out.Write(append(rejectedObject(text, reason(bad)), '\n'))
+	case cells == nil:
+		err = w.table.write(nil, reason(bad), string(text))
+	default:
+		err = w.table.write(cells, reason(bad), "")
 	}
-	if w.err != nil {
-		return fmt.Errorf("write rejected rows: %w", w.err)
+	if err != nil {
+		return fmt.Errorf("write rejected rows: %w", err)
 	}
 	return nil
-}
-
-func (w *rejectedRows) record(text []byte, cells []string, why string) []string {
-	record := make([]string, len(w.kept), len(w.kept)+2)
-	if cells == nil {
-		return append(record, inert(why), inert(string(text)))
-	}
-	for i, from := range w.kept {
-		record[i] = inert(cells[from]) // the reader undoes it in a file with columns of ours
-	}
-	return append(record, inert(why), "")
 }
 
 // rejectedObject is a line with the reason among its members.
 func rejectedObject(text []byte, why string) []byte {
 	members, err := decodeObject(bytes.TrimSpace(text))
+	members = withoutOurs(members, Schema{})
 	if err != nil {
 		members = []member{{rejectedRow, jsonString(string(text))}}
 	}
-	members = slices.DeleteFunc(members, func(m member) bool { return err == nil && ignored(m.name) })
 	return objectOf(append(members, member{rejectedError, jsonString(why)}))
 }
 
@@ -88,11 +65,10 @@ func (w *rejectedRows) flush() error {
 	if w == nil {
 		return nil
 	}
-	if w.csv != nil {
-		w.csv.Flush()
-		w.err = errors.Join(w.err, w.csv.Error())
+	if w.table != nil {
+		w.table.Flush()
 	}
-	if err := errors.Join(w.err, w.out.Flush()); err != nil {
+	if err := w.out.Flush(); err != nil { // an error of the table is one of out
 		return fmt.Errorf("write rejected rows: %w", err)
 	}
 	return nil
@@ -106,49 +82,40 @@ func reason(bad error) string {
 	return bad.Error()
 }
 
-// invalidDetail is what the ledger keeps of a bad row.
-func invalidDetail(bad error) string {
-	if row, ok := errors.AsType[*RowError](bad); ok {
-		return fmt.Sprintf("line %d: %s", row.Line, row.Msg)
-	}
-	return bad.Error()
-}
+// badMark precedes the text of a bad row of JSON Lines: the two are not JSON.
+const badMark = '!'
 
-// storedBad is a bad row as it is stored: a cell for each of the run's columns,
-// or an object, like every stored row. One that cannot be that is stored empty:
-// cut, filled up or put right to fit, it could be taken for a good one later.
-func (in Input) storedBad(rows *Reader, columns []string, r Record) ([]byte, error) {
-	text, fits := rows.Last()
-	if rows.Format() == FormatCSV {
-		var cells []string
-		if fits != nil {
-			if err := json.Unmarshal(r.Source, &cells); err != nil {
-				return nil, fmt.Errorf("cells of a row: %w", err)
-			}
+// badContent returns the row that was read last as it is stored if it is bad: a cell for each
+// of the run's columns, or the object behind a mark. No handler takes either for a row. One
+// that cannot be that is stored empty: cut, filled up or put right to fit, it could be taken
+// for a good one later.
+func (r *reading) badContent() []byte {
+	text, cells := r.rows.Last()
+	if format := r.rows.csv; format != nil {
+		for i, cell := range cells {
+			cells[i] = strings.ToValidUTF8(cell, "\ufffd") // it is stored as JSON
 		}
-		if fits != nil && in.good(rows, cells) { // JSON has put right what was no UTF-8
-			cells = nil
+		all := make([]string, len(r.columns)) // "" in those that defaults fill
+		if cells != nil && !r.areGood(cells) {
+			copy(all, format.keep(cells))
 		}
-		return json.Marshal(append(cells, make([]string, len(columns)-len(cells))...))
+		content, _ := json.Marshal(all) // strings always have a JSON form
+		return content
 	}
 	text = bytes.TrimSpace(text)
-	members, err := decodeObject(text)
-	if err != nil {
-		return []byte("{}"), nil
+	object := json.RawMessage("{}")
+	if members, err := decodeObject(text); err == nil {
+		object = whole(text, members, r.rows.schema)
 	}
-	return whole(text, members, rows.schema), nil
+	return append([]byte{badMark}, object...)
 }
 
-// good says whether cells would be taken for a row.
-func (in Input) good(rows *Reader, cells []string) bool {
-	csv, ok := rows.rows.(*csvReader)
-	if !ok {
-		return false
-	}
-	object, broken := csv.object(cells)
+// areGood reports whether cells would be taken for a row.
+func (r *reading) areGood(cells []string) bool {
+	values, broken := r.rows.csv.values(cells)
 	if len(broken) > 0 {
 		return false
 	}
-	_, err := in.Kind.Parse(object, in.Defaults)
+	_, err := r.in.Kind.Parse(values, r.in.Defaults)
 	return err == nil
 }

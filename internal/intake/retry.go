@@ -130,11 +130,8 @@ func (i Intake) Retry(ctx context.Context, parent string, o RetryOptions) (run r
 
 // submitChosen stages the child's rows and commits it.
 func (i Intake) submitChosen(ctx context.Context, from runs.Run, rows chosenRows, child runs.Run) (tasks.Summary, error) {
-	complete := false
-	s := i.newStaging(child.ID, child.Kind, func(ctx context.Context) (stager *ledger.Stager, err error) {
-		stager, complete, err = i.stager(ctx, child)
-		return stager, err
-	})
+	s := i.newStaging(child.ID, child.Kind)
+	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, child) }
 	err := i.stageChosen(ctx, from, rows, s)
 	if err == nil {
 		err = s.commit(ctx)
@@ -142,14 +139,7 @@ func (i Intake) submitChosen(ctx context.Context, from runs.Run, rows chosenRows
 	if err != nil {
 		return tasks.Summary{}, i.whyNot(ctx, child.ID, err)
 	}
-	sum := s.summary(child, complete)
-	if complete {
-		return sum, nil
-	}
-	if i.Committed != nil {
-		i.Committed()
-	}
-	return sum, i.verify(ctx, s.stager)
+	return s.summary(child), s.verify(ctx)
 }
 
 // OwnRunError says that a run is not retried, since a worker has submitted it for a sweep.
@@ -284,7 +274,7 @@ func (i Intake) stageChosen(ctx context.Context, from runs.Run, rows chosenRows,
 		}
 		row, bad := stored.row(source)
 		if bad != nil {
-			err = to.addSettled(ctx, badContent(source), fate{tasks.Invalid, oneLine(bad)})
+			err = to.addSettled(ctx, append([]byte{badMark}, source...), fate{tasks.Invalid, oneLine(bad)})
 		} else {
 			err = to.add(ctx, row)
 		}

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 )
 
 // waitingBytes is the average size of a waiting row in Redis, with the record and the evidence
@@ -129,16 +129,7 @@ func memoryOf(ctx context.Context, rdb redis.UniversalClient) (used, most int64)
 
 // memoryOfNode returns used_memory and maxmemory of the answer to INFO.
 func memoryOfNode(info string) (used, most int64) {
-	for line := range strings.Lines(info) {
-		field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		n, err := strconv.ParseInt(value, 10, 64)
-		switch {
-		case err != nil:
-		case field == "used_memory":
-			used = n
-		case field == "maxmemory":
-			most = n
-		}
-	}
+	used, _ = strconv.ParseInt(redisconn.InfoValue(info, "used_memory"), 10, 64) // 0 if it is not reported
+	most, _ = strconv.ParseInt(redisconn.InfoValue(info, "maxmemory"), 10, 64)
 	return used, most
 }

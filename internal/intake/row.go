@@ -17,9 +17,17 @@ func ParseRow(k tasks.Kind, object json.RawMessage) (tasks.Row, error) {
 		return tasks.Row{}, fmt.Errorf("want at most %d bytes, got %d", MaxRow, len(object))
 	}
 	reader := jsonlReader{schema: schemaOf(k)}
-	members, broken := reader.object(bytes.TrimSpace(object))
+	r, broken := reader.record(bytes.TrimSpace(object))
 	if len(broken) > 0 {
 		return tasks.Row{}, errors.New(strings.Join(broken, "; "))
 	}
-	return k.Parse(members, tasks.Defaults{})
+	return r.parse(k, tasks.Defaults{})
+}
+
+// parse checks what the row says by the rules of its kind.
+func (r Record) parse(k tasks.Kind, d tasks.Defaults) (tasks.Row, error) {
+	if k.WholeObject {
+		return k.ParseObject(r.Object)
+	}
+	return k.Parse(r.Values, d)
 }

@@ -2,7 +2,6 @@ package intake
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -48,14 +47,6 @@ func (s Schema) place(name string) int {
 	return slices.IndexFunc(s.Columns, func(c tasks.Column) bool { return c.Name == name })
 }
 
-func (s Schema) places(names []string) []int {
-	all := make([]int, len(names))
-	for i, name := range names {
-		all[i] = s.place(name)
-	}
-	return all
-}
-
 // expected writes the columns as a usage line does: required ones first, then
 // the optional ones in brackets.
 func (s Schema) expected() string {
@@ -80,76 +71,19 @@ func (s Schema) expected() string {
 	return words + "[, " + strings.Join(optional, ", ") + "]"
 }
 
-// normalized writes the object that a row stands for: the members of values, one
-// for each of the schema's columns and nil where the row says nothing, so that
-// equal rows are equal bytes whether they came as CSV or as JSON.
-func (s Schema) normalized(values []json.RawMessage) json.RawMessage {
-	size := len("{}")
-	for i, c := range s.Columns {
-		size += len(c.Name) + len(`"":,`) + len(values[i])
-	}
-	out := append(make([]byte, 0, size), '{')
-	for i, c := range s.Columns {
-		if values[i] == nil {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(appendJSON(out, c.Name), ':')
-		out = append(out, values[i]...)
-	}
-	return append(out, '}')
-}
-
 // missing says which required columns have no value.
-func (s Schema) missing(values []json.RawMessage) []string {
+func (s Schema) missing(values []string) []string {
 	var broken []string
 	for i, c := range s.Columns {
-		if c.Required && values[i] == nil {
+		if c.Required && values[i] == "" {
 			broken = append(broken, c.Name+" is missing")
 		}
 	}
 	return broken
 }
 
-func jsonString(s string) []byte { return appendJSON(make([]byte, 0, len(s)+len(`""`)), s) }
-
-// jsonStrings is a JSON array of strings.
-func jsonStrings(all []string) []byte {
-	size := len("[]")
-	for _, s := range all {
-		size += len(s) + len(`"",`)
-	}
-	out := append(make([]byte, 0, size), '[')
-	for i, s := range all {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = appendJSON(out, s)
-	}
-	return append(out, ']')
-}
-
-// appendJSON appends a string to JSON.
-func appendJSON(to []byte, s string) []byte {
-	if isPlain(s) {
-		return append(append(append(to, '"'), s...), '"')
-	}
-	out, err := json.Marshal(s)
-	if err != nil { // a string always has a JSON form
-		panic(fmt.Sprintf("intake: JSON of a string: %v", err))
-	}
-	return append(to, out...)
-}
-
-// isPlain says whether the JSON form of s is s in quotes, as it is of nearly
-// every cell: that spares most rows the general way.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte("\"\\<>&", c) >= 0 {
-			return false
-		}
-	}
-	return true
+// jsonString returns a string as JSON.
+func jsonString(s string) []byte {
+	out, _ := json.Marshal(s) // a string always has a JSON form
+	return out
 }

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -42,9 +42,7 @@ func (i Intake) createScan(ctx context.Context, r runs.Run, scan []byte) (run ru
 	if run, created, err = i.create(ctx, r, scan); err != nil || !created {
 		return run, created, err
 	}
-	if i.Committed != nil {
-		i.Committed()
-	}
+	i.committed()
 	if !mayLose(ctx, i.Redis) {
 		return run, true, nil
 	}
@@ -87,18 +85,21 @@ func (i Intake) stager(ctx context.Context, run runs.Run) (stager *ledger.Stager
 // staging stages rows. It keeps the first of them until they fill a segment, or all have been
 // added: a small input with a bad row leaves no trace in Redis.
 type staging struct {
-	// begin creates the run, and returns a stager for it.
-	begin func(context.Context) (*ledger.Stager, error)
-	// readRoom reads how many rows fit into Redis. It is called before the first row is
-	// staged, and before the commit.
-	readRoom func(ctx context.Context, rows int64) (room, error)
-	room     room
-	full     bool           // more rows were added than fit: they are only counted
-	stager   *ledger.Stager // nil: no run was created yet
-	first    []firstRow
-	size     int // of the contents of these, in bytes
-	plan     *tasks.Plan
-	rows     int64
+	intake Intake
+	id     string // of the run
+	// begin creates the run, and returns a stager for it as [Intake.stager] does.
+	begin  func(context.Context) (stager *ledger.Stager, complete bool, err error)
+	stager *ledger.Stager // nil: no run was created yet
+	// complete says that the run was committed before: its rows are compared with these.
+	complete bool
+	// room is how many rows fit into Redis. It is read before the first row is staged, and
+	// before the commit.
+	room  room
+	full  bool // more rows were added than fit: they are only counted
+	first []firstRow
+	size  int // of the contents of these, in bytes
+	plan  *tasks.Plan
+	rows  int64
 }
 
 // firstRow is a row that was added before the run was created.
@@ -110,9 +111,8 @@ type firstRow struct {
 // firstBytes bounds the memory for the first rows.
 const firstBytes = 2 << 20
 
-func (i Intake) newStaging(run, kind string, begin func(context.Context) (*ledger.Stager, error)) *staging {
-	readRoom := func(ctx context.Context, rows int64) (room, error) { return i.room(ctx, run, rows) }
-	return &staging{begin: begin, readRoom: readRoom, plan: tasks.NewPlan(kind, tasks.MaxClients)}
+func (i Intake) newStaging(run, kind string) *staging {
+	return &staging{intake: i, id: run, plan: tasks.NewPlan(kind, tasks.MaxClients)}
 }
 
 // add adds a row that becomes work.
@@ -155,13 +155,10 @@ func (s *staging) start(ctx context.Context) (err error) {
 	if s.stager != nil || s.full {
 		return nil
 	}
-	if s.room, err = s.readRoom(ctx, s.rows); err != nil {
+	if err := s.readRoom(ctx); err != nil || s.full {
 		return err
 	}
-	if s.full = !s.room.holds(s.rows); s.full {
-		return nil
-	}
-	if s.stager, err = s.begin(ctx); err != nil {
+	if s.stager, s.complete, err = s.begin(ctx); err != nil {
 		return err
 	}
 	for _, r := range s.first {
@@ -171,6 +168,13 @@ func (s *staging) start(ctx context.Context) (err error) {
 	}
 	s.first = nil
 	return nil
+}
+
+// readRoom reads whether the rows that were added fit into Redis.
+func (s *staging) readRoom(ctx context.Context) (err error) {
+	s.room, err = s.intake.room(ctx, s.id, s.rows)
+	s.full = err == nil && !s.room.holds(s.rows)
+	return err
 }
 
 func (s *staging) stage(ctx context.Context, r firstRow) error {
@@ -200,8 +204,7 @@ func (s *staging) commit(ctx context.Context) (err error) {
 	case s.stager == nil:
 		err = s.start(ctx)
 	default:
-		s.room, err = s.readRoom(ctx, s.rows)
-		s.full = err == nil && !s.room.holds(s.rows)
+		err = s.readRoom(ctx)
 	}
 	if err == nil && s.full {
 		err = s.room.refusal(s.rows)
@@ -210,14 +213,28 @@ func (s *staging) commit(ctx context.Context) (err error) {
 		return err
 	}
 	s.plan.Close()
-	_, err = s.stager.Commit(ctx)
+	if _, err = s.stager.Commit(ctx); err == nil && !s.complete {
+		s.intake.committed()
+	}
 	return err
 }
 
-// summary returns the numbers of rows and of requests. complete says that the run was committed before.
-func (s *staging) summary(run runs.Run, complete bool) tasks.Summary {
+// verify reads the run back that was committed, if its Redis may lose the writes of its last
+// second.
+func (s *staging) verify(ctx context.Context) error {
+	if s.complete || !mayLose(ctx, s.intake.Redis) {
+		return nil
+	}
+	if err := engine.Sleep(ctx, s.intake.verifyAfter()); err != nil {
+		return err
+	}
+	return s.stager.Verify(ctx)
+}
+
+// summary returns the numbers of rows and of requests.
+func (s *staging) summary(run runs.Run) tasks.Summary {
 	sum := tasks.Summary{Rows: s.rows, Tasks: s.plan.Tasks}
-	if complete {
+	if s.complete {
 		sum.Settled, sum.Tasks = run.Settled, min(sum.Tasks, run.Total-run.Settled)
 	}
 	return sum
@@ -256,32 +273,8 @@ func asMismatch(err error) error {
 	return &runs.MismatchError{Run: string(e.Run), Member: "content", Have: e.Have, Want: e.Want}
 }
 
-// badMark precedes the text of a bad row of JSON Lines: the two are not JSON.
-const badMark = '!'
-
-// badContent returns the content of a bad row: its cells, or its text behind a mark. No
-// handler takes either for a row.
-func badContent(source []byte) []byte {
-	if len(source) > 0 && source[0] == '[' {
-		return source
-	}
-	return append([]byte{badMark}, source...)
-}
-
 // verifyAfter returns how long after a commit Redis cannot lose it any more.
 func (i Intake) verifyAfter() time.Duration { return cmp.Or(i.VerifyAfter, defaultVerifyAfter) }
-
-// verify reads the committed run back, if its Redis may lose the writes of its last
-// second.
-func (i Intake) verify(ctx context.Context, stager *ledger.Stager) error {
-	if !mayLose(ctx, i.Redis) {
-		return nil
-	}
-	if err := engine.Sleep(ctx, i.verifyAfter()); err != nil {
-		return err
-	}
-	return stager.Verify(ctx)
-}
 
 // mayLose reports whether Redis may come back without its last writes and with others:
 // from a file that it appends to, or as a replica that takes over.
@@ -294,11 +287,6 @@ func mayLose(ctx context.Context, rdb redis.UniversalClient) bool {
 		_, answered := errors.AsType[redis.Error](err)
 		return !answered || redis.IsPermissionError(err)
 	}
-	for line := range strings.Lines(info) {
-		field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if field == "aof_enabled" && value == "1" || field == "connected_slaves" && value != "0" || field == "cluster_enabled" && value == "1" {
-			return true
-		}
-	}
-	return false
+	replicas := redisconn.InfoValue(info, "connected_slaves")
+	return redisconn.InfoValue(info, "aof_enabled") == "1" || replicas != "" && replicas != "0" || redisconn.InfoValue(info, "cluster_enabled") == "1"
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -17,7 +18,6 @@ type storedRows struct {
 	ledger *runs.Ledger
 	run    runs.Run
 	kind   tasks.Kind
-	csv    *csvReader // of rows that came as CSV; nil: JSON Lines
 
 	first int64
 	chunk [][]byte
@@ -28,12 +28,7 @@ func newStoredRows(ledger *runs.Ledger, r runs.Run) (*storedRows, error) {
 	if !ok {
 		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one", r.ID, quoted(r.Kind))
 	}
-	schema := schemaOf(kind)
-	s := &storedRows{ledger: ledger, run: r, kind: kind}
-	if r.Format == FormatCSV {
-		s.csv = &csvReader{schema: schema, header: r.Columns, places: schema.places(r.Columns)}
-	}
-	return s, nil
+	return &storedRows{ledger: ledger, run: r, kind: kind}, nil
 }
 
 // source is the row as it was stored.
@@ -51,80 +46,59 @@ func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
 	return nil, fmt.Errorf("run %s: row %d was never stored", s.run.ID, item)
 }
 
-// isObject reports whether a stored row is a JSON object.
-func isObject(source []byte) bool { return len(source) > 0 && source[0] == '{' }
-
-// objectCells returns the cells of a row that is stored as an object, one for each column.
-func (s *storedRows) objectCells(source []byte) ([]string, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(source, &members); err != nil {
-		return nil, fmt.Errorf("members: %w", err)
-	}
-	cells := make([]string, len(s.run.Columns))
-	for i, column := range s.run.Columns {
-		value := members[column]
-		if len(value) > 0 && value[0] != '"' {
-			cells[i] = string(value)
-		} else if len(value) > 0 {
-			if err := json.Unmarshal(value, &cells[i]); err != nil {
-				return nil, fmt.Errorf("member %s: %w", column, err)
-			}
-		}
-	}
-	return cells, nil
-}
-
-// plainText returns a stored row of JSON Lines as it was submitted.
-func plainText(source []byte) []byte {
-	return bytes.TrimPrefix(source, []byte{badMark})
-}
-
-// cells are those of a stored row of CSV, one for each column.
-func (s *storedRows) cells(source []byte) ([]string, error) {
-	if isObject(source) {
-		return s.objectCells(source)
-	}
-	var cells []string
-	if err := json.Unmarshal(source, &cells); err != nil {
-		return nil, fmt.Errorf("cells: %w", err)
-	}
-	if len(cells) != len(s.run.Columns) {
-		return nil, fmt.Errorf("%d cells where the run has %d columns", len(cells), len(s.run.Columns))
-	}
-	return cells, nil
-}
-
 // row is the work that a stored row stands for. bad is why it stands for none: it
 // was submitted where bad rows are skipped, or the rules are stricter since.
 func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
-	return ParseRow(s.kind, plainText(source))
+	return ParseRow(s.kind, bytes.TrimPrefix(source, []byte{badMark}))
 }
 
-// cellMembers are those of a stored row of CSV: its cells by the names of the
-// schema, in its order. What a bad row holds instead of a value is text.
-func (s *storedRows) cellMembers(source []byte) ([]member, error) {
+// members are those of a stored row, but for the ones that an export had added. A bad row of
+// CSV has its cells by the names of the columns.
+func (s *storedRows) members(source []byte) ([]member, error) {
+	if !bytes.HasPrefix(source, []byte{'['}) {
+		members, err := decodeObject(bytes.TrimPrefix(source, []byte{badMark}))
+		return withoutOurs(members, Schema{}), err
+	}
 	cells, err := s.cells(source)
 	if err != nil {
 		return nil, err
 	}
 	var members []member
-	for _, column := range s.csv.schema.Columns {
+	for _, column := range s.kind.Columns {
 		i := slices.Index(s.run.Columns, column.Name)
 		if i < 0 || cells[i] == "" {
 			continue
 		}
-		value, want := cellValue(column, cells[i])
-		if want != "" {
-			value = jsonString(cells[i])
+		value := jsonString(cells[i])
+		if lower := strings.ToLower(cells[i]); column.Bool && isBool(lower) {
+			value = []byte(lower)
 		}
 		members = append(members, member{column.Name, value})
 	}
 	return members, nil
 }
 
-// members are those of a stored row of JSON, but for the ones that an export
-// had added.
-func (s *storedRows) members(source []byte) ([]member, error) {
-	members, err := decodeObject(bytes.TrimSpace(plainText(source)))
-	return slices.DeleteFunc(members, func(m member) bool { return ignored(m.name) }), err
+// cells are those of a stored row of CSV, one for each column of the run.
+func (s *storedRows) cells(source []byte) (cells []string, err error) {
+	if bytes.HasPrefix(source, []byte{'['}) {
+		if err := json.Unmarshal(source, &cells); err != nil {
+			return nil, fmt.Errorf("cells: %w", err)
+		}
+		if len(cells) != len(s.run.Columns) {
+			return nil, fmt.Errorf("%d cells where the run has %d columns", len(cells), len(s.run.Columns))
+		}
+		return cells, nil
+	}
+	var members map[string]any
+	if err := json.Unmarshal(source, &members); err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	for _, column := range s.run.Columns {
+		cell := "" // what is no text is a boolean
+		if value, ok := members[column]; ok {
+			cell = fmt.Sprint(value)
+		}
+		cells = append(cells, cell)
+	}
+	return cells, nil
 }

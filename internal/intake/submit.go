@@ -35,6 +35,12 @@ type Intake struct {
 
 var defaultVerifyAfter = 2 * time.Second
 
+func (i Intake) committed() {
+	if i.Committed != nil {
+		i.Committed()
+	}
+}
+
 // New returns an Intake that submits rows to the ledger in rdb.
 func New(rdb redis.UniversalClient, ledger *runs.Ledger) Intake {
 	return Intake{Ledger: ledger, Redis: rdb}
@@ -87,37 +93,34 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // another kind, tenant, caller or content, [runs.ErrCancelled] if it was cancelled before it was
 // committed, or an [UnfinishedError].
 func (i Intake) Submit(ctx context.Context, in Input, r Run) (Submitted, error) {
-	s := submission{intake: i, ctx: ctx, name: in.Name, about: runs.Run{
+	s := submission{staging: i.newStaging(r.ID, in.Kind.Name), ctx: ctx, name: in.Name, about: runs.Run{
 		ID: r.ID, Kind: in.Kind.Name, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller,
 		GiveUp: r.GiveUp, Priority: string(r.Priority), NotBefore: r.NotBefore,
 	}, batchWait: r.BatchWait}
-	s.staging = i.newStaging(r.ID, in.Kind.Name, s.begin)
+	s.staging.begin = s.begin
 	found, err := in.read(&s)
 	if err == nil {
 		err = s.commit(ctx)
 	}
 	if err != nil {
 		err = s.failed(ctx, err)
-	} else if !s.complete {
-		err = s.verified(ctx)
+	} else if err = s.verify(ctx); err != nil {
+		err = &UnfinishedError{s.run.ID, err}
 	}
-	sum := s.summary(s.run, s.complete)
+	sum := s.summary(s.run)
 	return Submitted{Found: found, Run: s.run, Created: s.created, Tasks: sum.Tasks, Settled: sum.Settled}, err
 }
 
 // submission is an input on its way into a run.
 type submission struct {
 	*staging
-	intake Intake
-	ctx    context.Context // of Submit
-	name   string
-	about  runs.Run
+	ctx   context.Context // of Submit
+	name  string
+	about runs.Run
 	// batchWait is that of the run if it turns out to have one row.
 	batchWait time.Duration
 	run       runs.Run // as it was found
 	created   bool
-	// complete says that the run was committed before: its rows are compared with these.
-	complete bool
 }
 
 func (s *submission) opened(format string, columns []string) {
@@ -126,19 +129,19 @@ func (s *submission) opened(format string, columns []string) {
 
 func (s *submission) work(row tasks.Row) error { return s.add(s.ctx, row) }
 
-func (s *submission) bad(source []byte, f fate) error {
-	return s.addSettled(s.ctx, badContent(source), f)
+func (s *submission) bad(content []byte, f fate) error {
+	return s.addSettled(s.ctx, content, f)
 }
 
 func (s *submission) duplicate(item int64, f fate) error { return s.settle(s.ctx, item, f) }
 
 // begin creates the run, or finds the one that exists.
-func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, err error) {
+func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, complete bool, err error) {
 	if s.about.Kind == tasks.TypeRemove && s.rows == 1 && s.first[0].result == nil {
 		s.about.Group, s.about.BatchWait = OrganizationOf(s.first[0].content), s.batchWait
 	}
 	if s.run, s.created, err = s.intake.create(ctx, s.about, nil); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	switch {
 	case s.run.Caller != s.about.Caller:
@@ -147,13 +150,13 @@ func (s *submission) begin(ctx context.Context) (stager *ledger.Stager, err erro
 		err = &runs.MismatchError{Run: s.run.ID, Member: "content", Have: "other columns", Want: s.name}
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	stager, s.complete, err = s.intake.stager(ctx, s.run)
+	stager, complete, err = s.intake.stager(ctx, s.run)
 	if err == nil {
 		stager.AwaitResults()
 	}
-	return stager, err
+	return stager, complete, err
 }
 
 // cleanUp is how long a submission that has failed may take to delete its staged rows.
@@ -210,23 +213,4 @@ func (s *submission) deleted(ctx context.Context) bool {
 	}
 	deleted, err := core.DeleteStaged(ctx, run)
 	return deleted && err == nil
-}
-
-// verified reads the committed run back.
-func (s *submission) verified(ctx context.Context) error {
-	if err := s.intake.verify(ctx, s.stager); err != nil {
-		return &UnfinishedError{s.run.ID, err}
-	}
-	return nil
-}
-
-// commit commits the run.
-func (s *submission) commit(ctx context.Context) error {
-	if err := s.staging.commit(ctx); err != nil {
-		return err
-	}
-	if s.intake.Committed != nil && !s.complete {
-		s.intake.Committed()
-	}
-	return nil
 }

@@ -2,8 +2,6 @@ package intake
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,14 +33,8 @@ func (i Intake) BeginSweep(ctx context.Context, r Run, o sweep.Order) (run runs.
 	}
 	return i.createScan(ctx, runs.Run{
 		ID: r.ID, Kind: tasks.TypeRecheck, Tenant: r.Tenant, Label: r.Label, Caller: r.Caller, Format: FormatJSONL,
-		Digest: digestOfSweep(o), KeepFor: sweepKeptFor,
+		Digest: digestOf("sweep of %q, pending ones too: %t", o.Organization, o.Pending), KeepFor: sweepKeptFor,
 	}, progress)
-}
-
-// digestOfSweep stands for the content of such a run: what was asked for, whenever.
-func digestOfSweep(o sweep.Order) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "sweep of %q, pending ones too: %t", o.Organization, o.Pending))
-	return hex.EncodeToString(sum[:])
 }
 
 // SweepingError says that a sweep of the whole tenant is not begun, since another one
@@ -63,32 +55,26 @@ func (e *SweepingError) Error() string {
 // whole tenant is under way, by hand or of the schedule, another one is refused with a
 // *SweepingError; one of a single organization never is. store is the tenant's.
 func (i Intake) SweepNow(ctx context.Context, store *watch.Store, r Run, o sweep.Order) (run runs.Run, created bool, err error) {
-	at, err := readClocks(ctx, store, i.Now)
+	at, err := i.readClocks(ctx, store)
 	if err != nil {
 		return runs.Run{}, false, err
 	}
 	if o.Tick == 0 {
 		o.Tick = at.redis.Unix()
 	}
-	_, err = i.Ledger.Get(ctx, r.ID)
-	if errors.Is(err, runs.ErrNotFound) { // else it was begun before
-		err = i.admit(ctx, store, r, o, at)
+	switch _, err = i.Ledger.Get(ctx, r.ID); {
+	case !errors.Is(err, runs.ErrNotFound): // it was begun before
+	case at.apart() > clocksApart:
+		err = &ClocksError{Sweep: r.ID, Own: at.own, Redis: at.redis}
+	case o.Organization != "":
+		err = nil
+	default:
+		err = i.claim(ctx, store, r, o, at)
 	}
 	if err != nil {
 		return runs.Run{}, false, err
 	}
 	return i.BeginSweep(ctx, r, o)
-}
-
-// admit refuses a sweep that must not begin now.
-func (i Intake) admit(ctx context.Context, store *watch.Store, r Run, o sweep.Order, at clocks) error {
-	if at.apart() > clocksApart {
-		return &ClocksError{Sweep: r.ID, Own: at.own, Redis: at.redis}
-	}
-	if o.Organization != "" {
-		return nil
-	}
-	return i.claim(ctx, store, r, o, at)
 }
 
 // claim writes down that the tenant is about to be swept by hand, so that the schedule

@@ -22,6 +22,7 @@ import (
 // Scheduler begins the sweeps of a tenant's schedule. Any number of them may run for
 // one tenant; each is used by one goroutine.
 type Scheduler struct {
+	// A tick comes when the clock of Intake and Redis' have both come to it.
 	Intake Intake
 	Store  *watch.Store // the tenant's
 	Tenant string
@@ -33,23 +34,17 @@ type Scheduler struct {
 	// Ticked is told of each tick once for all workers: "begun" or "skipped". nil:
 	// nobody wants to know.
 	Ticked func(what string)
-	// Now is the clock; nil: time.Now. A tick comes when this clock and Redis' have
-	// both come to it.
-	Now func() time.Time
 	// Every is how often it is looked whether there is a tick; 0: two seconds.
 	Every time.Duration
 	// Patience is how long who has decided on a tick may take to begin its sweep until
 	// others do; 0: ten seconds.
 	Patience time.Duration
 
-	quiet  quiet
-	warned map[string]time.Time // when it was last told what keeps being so
-}
-
-// quiet is a tick that nothing is left to do for, as it was read at a time.
-type quiet struct {
-	tick int64
-	at   time.Time
+	// quietTick is a tick that nothing is left to do for, as it was read at quietAt.
+	quietTick int64
+	quietAt   time.Time
+	// When it was last reported that looking for ticks fails, and that clocks are apart.
+	failed, apart time.Time
 }
 
 const (
@@ -60,12 +55,6 @@ const (
 	quietFor = time.Minute
 	// warnEvery is how often it is told what keeps being so.
 	warnEvery = time.Hour
-)
-
-// What may keep being so.
-const (
-	stuck = "stuck"
-	apart = "apart"
 )
 
 // Outcomes of ticks.
@@ -85,8 +74,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			delete(s.warned, stuck)
-		case s.again(stuck):
+			s.failed = time.Time{}
+		case s.again(&s.failed):
 			s.Logger.WarnContext(ctx, "sweep scheduler failed", "error", err)
 		}
 		select {
@@ -100,11 +89,11 @@ func (s *Scheduler) Run(ctx context.Context) {
 // Once does what there is to do: it decides on a tick that has come and begins its sweep, or
 // starts one that was decided on and not started.
 func (s *Scheduler) Once(ctx context.Context) error {
-	own := s.now()
-	if s.tick(own) == s.quiet.tick && own.Sub(s.quiet.at).Abs() < quietFor {
+	own := s.Intake.now()
+	if s.tick(own) == s.quietTick && own.Sub(s.quietAt).Abs() < quietFor {
 		return nil
 	}
-	at, err := readClocks(ctx, s.Store, s.now)
+	at, err := s.Intake.readClocks(ctx, s.Store)
 	if err != nil {
 		return err
 	}
@@ -112,7 +101,7 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if at.apart() > clocksApart && s.again(apart) {
+	if at.apart() > clocksApart && s.again(&s.apart) {
 		s.Logger.ErrorContext(ctx, "clocks of this worker and Redis differ: sweeps wait for the slower one", "own", at.own.UTC(), "redis", at.redis)
 	}
 	tick := s.tick(at.earlier())
@@ -131,7 +120,7 @@ func (s *Scheduler) Once(ctx context.Context) error {
 		}
 		return s.begin(ctx, ticks)
 	}
-	s.quiet = quiet{tick, own}
+	s.quietTick, s.quietAt = tick, own
 	return nil
 }
 
@@ -233,29 +222,19 @@ func (s *Scheduler) begin(ctx context.Context, ticks watch.Ticks) error {
 	return nil
 }
 
-func (s *Scheduler) now() time.Time {
-	if s.Now != nil {
-		return s.Now()
-	}
-	return time.Now()
-}
-
 func (s *Scheduler) ticked(what string) {
 	if s.Ticked != nil {
 		s.Ticked(what)
 	}
 }
 
-// again says whether it is time to tell once more of what keeps being so.
-func (s *Scheduler) again(what string) bool {
-	now := s.now()
-	if last, told := s.warned[what]; told && now.Sub(last).Abs() < warnEvery {
+// again reports whether it is time to report once more what was last reported at last.
+func (s *Scheduler) again(last *time.Time) bool {
+	now := s.Intake.now()
+	if !last.IsZero() && now.Sub(*last).Abs() < warnEvery {
 		return false
 	}
-	if s.warned == nil {
-		s.warned = map[string]time.Time{}
-	}
-	s.warned[what] = now
+	*last = now
 	return true
 }
 

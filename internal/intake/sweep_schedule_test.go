@@ -125,10 +125,12 @@ func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *int
 	for _, h := range hooks {
 		rdb.AddHook(h)
 	}
+	i := intake.New(rdb, runs.New(rdb))
+	i.Now = func() time.Time { return f.at.Add(off) }
 	return &intake.Scheduler{
-		Intake: intake.New(rdb, runs.New(rdb)), Store: watch.New(rdb, "default"), Tenant: "default", Cron: c,
+		Intake: i, Store: watch.New(rdb, "default"), Tenant: "default", Cron: c,
 		Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Ticked: func(what string) { f.count[what]++ },
-		Now: func() time.Time { return f.at.Add(off) }, Patience: time.Nanosecond,
+		Patience: time.Nanosecond,
 	}
 }
 
@@ -578,7 +580,7 @@ func TestScheduleWithoutRedis(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	looked := 0
 	worker.Every = time.Nanosecond
-	worker.Now = func() time.Time {
+	worker.Intake.Now = func() time.Time {
 		if looked++; looked == 50 {
 			away.dead = false
 			away.left = -1

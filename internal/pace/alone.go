@@ -2,7 +2,6 @@ package pace
 
 import (
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -23,12 +22,11 @@ const (
 // alone is cut off, the others go on with the whole rate, and the sum is the rate
 // times 1 + 1/N.
 type alone struct {
-	mu      sync.Mutex
 	is      bool
 	again   time.Time // when Redis is asked again
 	next    time.Time // when there is the next permit
 	paused  time.Time // until when the API wants nothing, as this process knows
-	owed    time.Time // the same, where Redis could not be told
+	owed    bool      // Redis could not be told of that
 	workers int64     // that were last counted; 0: Redis has never answered
 }
 
@@ -37,13 +35,13 @@ type alone struct {
 // where nothing may go out without it: no sweep, nothing that is known to be
 // blocked, nothing before the number of workers is known.
 func (l *Limiter) withoutRedis(operation string, c Class, err error) (a attempt, ok bool) {
-	if l.rate.IsUnlimited() || c == Sweep || l.knowsBlock(operation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	isBlocked := l.blocked[operation] || l.blocked[All] || l.stopped != "" && l.cfg.Writes(operation)
+	if l.rate.IsUnlimited() || c == Sweep || isBlocked {
 		return attempt{}, false
 	}
-	s := &l.alone
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
+	s, now := &l.alone, time.Now()
 	if s.workers == 0 || err == nil && (!s.is || !now.Before(s.again)) {
 		return attempt{}, false
 	}
@@ -51,7 +49,7 @@ func (l *Limiter) withoutRedis(operation string, c Class, err error) (a attempt,
 	if !s.is {
 		s.is = true
 		s.next = now.Add(interval) // as if one had just gone out
-		l.log.Error("Redis unavailable: this worker keeps to its share of the rate", "tenant", l.tenant, "workers", s.workers, "seconds_between_requests", interval.Seconds(), "error", err)
+		l.cfg.Logger.Error("Redis unavailable: this worker keeps to its share of the rate", "workers", s.workers, "seconds_between_requests", interval.Seconds(), "error", err)
 	}
 	if err != nil {
 		s.again = now.Add(redisAgain)
@@ -70,100 +68,56 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// pause holds back what this worker would send alone.
-func (s *alone) pause(until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.paused = later(s.paused, until)
+// news is what a worker tells Redis when it asks for a permit.
+type news struct {
+	id     string    // the worker's if it is time to be counted, else empty
+	paused time.Time // until when the tenant is paused, if Redis may not know
+	// missing is by how much the bucket was seen to be short of full, as the time in µs that it
+	// takes to fill; -1: nothing was seen.
+	missing int64
+	// empty says that the bucket is to be emptied first: after a time without Redis it may have
+	// come back as one that thinks the bucket full.
+	empty bool
 }
 
-// owe has Redis told of a pause with the next permit that it is asked for.
-func (s *alone) owe(until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.owed = later(s.owed, until)
-}
-
-// debt is until when Redis is to be told that the tenant is paused. After a time
-// without Redis that is all that is known, as it may have come back without it.
-func (s *alone) debt() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.is {
-		return later(s.owed, s.paused)
+// news returns what is to be told now, and forgets what was seen of the bucket.
+func (l *Limiter) news() news {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, now := news{missing: -1, empty: l.alone.is}, time.Now()
+	if now.Sub(l.counted) >= countEvery {
+		l.counted, n.id = now, l.id
 	}
-	return s.owed
-}
-
-// paid notes that Redis has answered to what debt was; a longer one may have come
-// meanwhile.
-func (s *alone) paid(debt time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.owed.After(debt) {
-		s.owed = time.Time{}
+	if l.alone.is || l.alone.owed {
+		n.paused = l.alone.paused
 	}
-}
-
-// last returns the number of workers that were last counted, at least 1, and the end of
-// the last pause that this process knows of.
-func (s *alone) last() (workers int64, paused time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(s.workers, 1), s.paused
-}
-
-func (s *alone) isAlone() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.is
-}
-
-// emptyFirst is 1 where Redis is asked after a time without it: it may have come
-// back as one that thinks the bucket full.
-func (s *alone) emptyFirst() int {
-	if s.isAlone() {
-		return 1
+	if short := l.seen.full.Sub(now); short > 0 {
+		n.missing = short.Microseconds()
 	}
-	return 0
+	l.seen.full = time.Time{}
+	return n
 }
 
-// redisAnswered notes that it has, and how many workers there are.
-func (l *Limiter) redisAnswered(answer []any) {
+// redisAnswered notes that Redis has taken the news, and how many workers there are.
+func (l *Limiter) redisAnswered(n news, answer []any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	s := &l.alone
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n, _ := answer[4].(int64); n > 0 {
-		s.workers = n
+	if workers, _ := answer[4].(int64); workers > 0 {
+		s.workers = workers
+	}
+	if !s.paused.After(n.paused) { // else a longer pause came meanwhile
+		s.owed = false
 	}
 	if s.is {
 		s.is = false
-		l.log.Info("Redis available again: the fleet shares the rate", "tenant", l.tenant)
+		l.cfg.Logger.Info("Redis available again: the fleet shares the rate")
 	}
 }
 
-// toBeCounted is this worker's id when it is time to be counted, else empty.
-func (l *Limiter) toBeCounted() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.counted) >= countEvery {
-		l.counted = now
-		return l.id
-	}
-	return ""
-}
-
-// notCounted has the next one who asks count this worker.
-func (l *Limiter) notCounted() {
+// redisFailed has the next one who asks count this worker.
+func (l *Limiter) redisFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counted = time.Time{}
-}
-
-// knowsBlock says whether this process knows the operation to be blocked, or the tenant
-// to be stopped.
-func (l *Limiter) knowsBlock(operation string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.blocked[operation] || l.blocked[All] || l.stopped != "" && l.writes(operation)
 }

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,8 +32,9 @@ func pauseOf(header http.Header) time.Duration {
 // retryAfter reads Retry-After: seconds or a date (RFC 9110 section 10.2.3).
 func retryAfter(header http.Header) (time.Duration, bool) {
 	value := strings.TrimSpace(header.Get("Retry-After"))
-	if d, ok := seconds(value); ok {
-		return d, true
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // of which n is the largest number
+		return time.Duration(min(n, uint64(longestPause/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
@@ -64,16 +66,4 @@ func between(date time.Time, at int64) time.Duration {
 	const most = int64(longestPause / time.Second)
 	// Held to sane numbers before they are multiplied.
 	return time.Duration(min(max(at, date.Unix()), date.Unix()+most)-date.Unix()) * time.Second
-}
-
-// seconds reads a number of seconds of any size, capped at longestPause.
-func seconds(digits string) (time.Duration, bool) {
-	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n > int64(longestPause/time.Second) {
-		return longestPause, true
-	}
-	return time.Duration(n) * time.Second, true
 }

@@ -2,7 +2,6 @@ package pace
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,11 +13,6 @@ import (
 // limitLasts is how long a lowered limit is kept to before the setting is tried
 // again: a trial costs a batch a dozen requests, a day has many thousands.
 const limitLasts = 24 * time.Hour
-
-//go:embed lua/lower.lua
-var lowerLua string
-
-var lowerScript = redis.NewScript(lowerLua)
 
 // ClientLimit remembers how many clients a tenant's API was found to take in one
 // request, for all workers, for a day. It is safe for concurrent use.

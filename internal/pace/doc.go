@@ -35,13 +35,10 @@
 // any order. x-ratelimit-reset is not looked at but to bound a pause: sources
 // disagree on its meaning.
 //
-// Other laws were tried beside it, at 16/s and 50 with 3 to 5/s of others that
-// come and go. To wait where an answer says that little is left reacts to the
-// answer and not to what is under way, and was refused 0.7 % of its requests
-// without a reserve; additive increase and multiplicative decrease of the rate
-// after a 429 left 4 to 12 % unused, and was refused 0.2 to 0.4 %; nothing at all
-// was refused 0.6 to 1.2 %, and had the others refused 3 to 4 %. This was refused
-// 0.02 %, and 0.3 % where answers take a second.
+// Of other laws, at 16/s and 50 with 3 to 5/s of others, to wait where an answer says that
+// little is left had 0.7 % of its requests refused, a rate that falls after a 429 and rises
+// again 0.2 to 0.4 % with 4 to 12 % unused, and none 0.6 to 1.2 %. This had 0.02 %, and 0.3 %
+// where answers take a second.
 //
 // # The clock of Redis
 //

@@ -10,7 +10,7 @@ func RawGCRA(interval, burst int64) GCRA { return gcra{interval: interval, burst
 
 func (g gcra) Interval() int64 { return g.interval }
 func (g gcra) Burst() int64    { return g.burst }
-func Lua() string              { return gcraLua }
+func Lua() string              { return source("gcra") }
 
 // Take asks for a permit at now. It returns the tat to store, or, unchanged, the
 // one given and how long to wait before there can be a permit.

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
@@ -60,27 +61,19 @@ type Config struct {
 // Limiter gives permits for requests. It is safe for concurrent use; one per
 // tenant and process keeps the order of asking.
 type Limiter struct {
-	rdb      redis.UniversalClient
-	tenant   string
-	key      string
-	workers  string // the key of the set of them
-	id       string // of this one
-	rate     Rate
-	gcra     gcra // what is left after the reserve
-	sweep    gcra // the part of that which sweeps get
-	api      gcra // the API's bucket, but for what is never taken from it
-	burst    int  // that it holds, as the settings say
-	class    func(context.Context) Class
-	repeats  func(context.Context) bool
-	maxWait  time.Duration
-	stopping <-chan struct{}
-	writes   func(operation string) bool
-	log      *slog.Logger
-	line     line
-	seen     seen
-	alone    alone
+	cfg     Config
+	key     string
+	workers string // the key of the set of them
+	id      string // of this one
+	rate    Rate
+	gcra    gcra // what is left after the reserve
+	sweep   gcra // the part of that which sweeps get
+	api     gcra // the API's bucket, but for what is never taken from it
+	line    line
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	seen  seen
+	alone alone
 	// unhindered is until when requests of an operation go without asking, where
 	// the rate is unlimited.
 	unhindered map[string]time.Time
@@ -98,28 +91,26 @@ type Limiter struct {
 
 // New returns a limiter, without asking Redis yet.
 func New(c Config) *Limiter {
+	if c.Class == nil {
+		c.Class = func(context.Context) Class { return Finish }
+	}
+	if c.Repeats == nil {
+		c.Repeats = func(context.Context) bool { return false }
+	}
+	if c.Writes == nil {
+		c.Writes = func(string) bool { return true }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Logger = c.Logger.With("tenant", c.Tenant)
+	c.MaxWait = cmp.Or(c.MaxWait, defaultMaxWait)
 	rate, burst := c.Limit.Effective()
-	l := &Limiter{
-		rdb: c.Redis, tenant: c.Tenant, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
-		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.kept()), burst: c.Limit.Burst,
-		class: c.Class, repeats: c.Repeats, maxWait: c.MaxWait, stopping: c.Stopping, writes: c.Writes, log: c.Logger, blocked: map[string]bool{}, probing: map[string]time.Time{}, unhindered: map[string]time.Time{},
+	return &Limiter{
+		cfg: c, key: key(c.Tenant, "pace"), workers: key(c.Tenant, "workers"), id: cryptorand.Text(),
+		rate: rate, gcra: newGCRA(rate, burst), sweep: newGCRA(c.Limit.Sweeps()), api: newGCRA(c.Limit.Rate, c.Limit.Burst-c.Limit.kept()),
+		blocked: map[string]bool{}, probing: map[string]time.Time{}, unhindered: map[string]time.Time{},
 	}
-	if l.class == nil {
-		l.class = func(context.Context) Class { return Finish }
-	}
-	if l.repeats == nil {
-		l.repeats = func(context.Context) bool { return false }
-	}
-	if l.writes == nil {
-		l.writes = func(string) bool { return true }
-	}
-	if l.maxWait == 0 {
-		l.maxWait = defaultMaxWait
-	}
-	if l.log == nil {
-		l.log = slog.New(slog.DiscardHandler)
-	}
-	return l
 }
 
 // Wait returns nil when one request of the operation may be sent now. Otherwise
@@ -132,9 +123,8 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 	if l.rate.IsUnlimited() && l.isUnhindered(operation) {
 		return l.interrupted(ctx, operation)
 	}
-	w := wait{Limiter: l, operation: operation, until: time.Now().Add(l.maxWait), timer: time.NewTimer(l.maxWait)}
-	defer w.timer.Stop()
-	w.place = l.line.enter(l.class(ctx))
+	w := wait{Limiter: l, operation: operation, until: time.Now().Add(l.cfg.MaxWait)}
+	w.place = l.line.enter(l.cfg.Class(ctx))
 	err := w.permit(ctx)
 	w.place.leave(err == nil)
 	return err
@@ -144,8 +134,10 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 // requests before it in this process, for as many in each other worker, and for the end
 // of a pause. It does not ask Redis, so it does not know how much is left in the bucket.
 func (l *Limiter) Ahead(ctx context.Context) time.Duration {
-	workers, paused := l.alone.last()
-	permits := int64(l.line.entering(l.class(ctx))) * workers
+	l.mu.Lock()
+	workers, paused := max(l.alone.workers, 1), l.alone.paused
+	l.mu.Unlock()
+	permits := int64(l.line.entering(l.cfg.Class(ctx))) * workers
 	return max(time.Duration(permits*l.gcra.interval)*time.Microsecond, time.Until(paused), 0)
 }
 
@@ -154,7 +146,6 @@ type wait struct {
 	*Limiter
 	operation string
 	until     time.Time
-	timer     *time.Timer // of the wait for the turn, then of that for the budget
 	place     *place
 }
 
@@ -175,15 +166,14 @@ func (w *wait) permit(ctx context.Context) error {
 
 // turn waits for the turn.
 func (w *wait) turn(ctx context.Context) error {
-	w.timer.Reset(time.Until(w.until))
 	select {
 	case <-w.place.turn:
 		return nil
-	case <-w.timer.C:
+	case <-time.After(time.Until(w.until)):
 		ahead := w.place.ahead()
 		after := max(time.Duration(int64(ahead)*w.gcra.interval)*time.Microsecond, shortestRetry)
 		return &NoPermitError{After: after, Why: fmt.Sprintf("%d requests of this process were before it", ahead)}
-	case <-w.stopping:
+	case <-w.cfg.Stopping:
 		return errStopping()
 	case <-ctx.Done():
 		return ended(ctx, w.operation)
@@ -208,12 +198,11 @@ func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 		if a.share && w.place.inVain(a.wait) {
 			return false, nil
 		}
-		w.timer.Reset(min(a.wait+w.jitter(), left))
 		select {
-		case <-w.timer.C:
+		case <-time.After(min(a.wait+w.jitter(), left)):
 		case <-w.place.yield:
 			return false, nil
-		case <-w.stopping:
+		case <-w.cfg.Stopping:
 		case <-ctx.Done():
 		}
 	}
@@ -222,7 +211,7 @@ func (w *wait) spend(ctx context.Context) (taken bool, err error) {
 // interrupted tells of the ends of waiting that come from outside.
 func (l *Limiter) interrupted(ctx context.Context, operation string) error {
 	select {
-	case <-l.stopping:
+	case <-l.cfg.Stopping:
 		return errStopping()
 	case <-ctx.Done():
 		return ended(ctx, operation)
@@ -290,48 +279,44 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	if c == Sweep {
 		share = l.sweep
 	}
-	id, debt := l.toBeCounted(), l.alone.debt()
-	repeats := l.repeatsProbe(ctx, operation)
-	answer, err := takeScript.Run(own, l.rdb, []string{l.key, l.workers},
+	news, repeats := l.news(), l.repeatsProbe(ctx, operation)
+	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.workers},
 		operation, l.gcra.interval, l.gcra.burst, probeEvery.Microseconds(), share.interval, share.burst,
-		l.api.interval, l.api.burst, l.missing(), l.alone.emptyFirst(), id, workersFor.Microseconds(),
-		max(time.Until(debt), 0).Microseconds(), oneIf(l.writes(operation)), oneIf(repeats)).Slice()
+		l.api.interval, l.api.burst, news.missing, oneIf(news.empty), news.id, workersFor.Microseconds(),
+		max(time.Until(news.paused), 0).Microseconds(), oneIf(l.cfg.Writes(operation)), oneIf(repeats)).Slice()
 	if err != nil {
-		l.notCounted()
+		l.redisFailed()
 		return attempt{}, fmt.Errorf("ask redis for a permit to %s: %w", operation, err)
 	}
-	l.redisAnswered(answer)
-	l.alone.paid(debt)
+	l.redisAnswered(news, answer)
 	status, _ := answer[0].(string)
 	us, _ := answer[1].(int64)
+	operations, why := answer[2].(string), answer[3].(string)
 	wait := time.Duration(us) * time.Microsecond
 	if status == "stopped" {
-		err := l.stoppedError(answer[3].(string))
+		err := l.stoppedError(why)
 		l.setStopped(err.Error())
 		return attempt{}, err
 	}
-	if l.writes(operation) {
+	if l.cfg.Writes(operation) {
 		l.setStopped("")
 	}
 	switch status {
 	case "taken":
-		probed := strings.Fields(answer[2].(string))
+		probed := strings.Fields(operations)
 		l.remember(probed...)
 		if ctx.Err() != nil {
 			return attempt{}, l.giveBack(ctx, operation, share, probed)
 		}
-		if len(probed) == 0 {
-			l.setUnhindered(operation)
-		}
-		l.setProbing(operation, len(probed) > 0 && !repeats)
+		l.taken(operation, len(probed) > 0, repeats)
 		return attempt{ok: true}, nil
 	case "blocked":
-		l.remember(answer[2].(string))
-		return attempt{}, &BlockedError{Operation: operation, Reason: answer[3].(string), After: wait}
+		l.remember(operations)
+		return attempt{}, &BlockedError{Operation: operation, Reason: why, After: wait}
 	case "paused":
 		return attempt{wait: wait, why: "the API has asked this tenant to pause"}, nil
 	}
-	switch answer[3] {
+	switch why {
 	case "share":
 		return attempt{wait: wait, share: true, why: "what sweeps may use of the budget is spent"}, nil
 	case "others":
@@ -347,8 +332,8 @@ func (l *Limiter) giveBack(ctx context.Context, operation string, share gcra, pr
 	for _, p := range probed {
 		args = append(args, p)
 	}
-	if err := refundScript.Run(own, l.rdb, []string{l.key}, args...).Err(); err != nil {
-		l.log.WarnContext(ctx, "returning a permit failed", "tenant", l.tenant, "operation", operation, "error", err)
+	if err := refundScript.Run(own, l.cfg.Redis, []string{l.key}, args...).Err(); err != nil {
+		l.cfg.Logger.WarnContext(ctx, "returning a permit failed", "operation", operation, "error", err)
 	}
 	return ended(ctx, operation)
 }
@@ -367,19 +352,18 @@ func (l *Limiter) Answered(ctx context.Context, operation string, status int, he
 }
 
 func (l *Limiter) pause(ctx context.Context, operation string, pause time.Duration) {
-	l.hinder()
 	until := time.Now().Add(pause)
-	l.alone.pause(until)
+	l.setPaused(until, false)
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	fresh, err := pauseScript.Run(own, l.rdb, []string{l.key}, l.gcra.interval, l.gcra.burst, pause.Microseconds()).Bool()
+	fresh, err := pauseScript.Run(own, l.cfg.Redis, []string{l.key}, l.gcra.interval, l.gcra.burst, pause.Microseconds()).Bool()
 	if err != nil {
-		l.alone.owe(until)
-		l.log.ErrorContext(ctx, "storing a pause failed: retrying with the next permit", "tenant", l.tenant, "operation", operation, "error", err)
+		l.setPaused(until, true)
+		l.cfg.Logger.ErrorContext(ctx, "storing a pause failed: retrying with the next permit", "operation", operation, "error", err)
 		return
 	}
 	if fresh {
-		l.log.WarnContext(ctx, "tenant paused", "tenant", l.tenant, "operation", operation, "pause_seconds", pause.Seconds())
+		l.cfg.Logger.WarnContext(ctx, "tenant paused", "operation", operation, "pause_seconds", pause.Seconds())
 	}
 }
 
@@ -387,16 +371,15 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 // request of it succeeds; every 30 s one is let through. The reason is shown to
 // operators; 300 characters of it are kept. ctx may have ended.
 func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
-	l.hinder()
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	fresh, err := blockScript.Run(own, l.rdb, []string{l.key}, operation, quote(reason, maxReason), probeEvery.Microseconds()).Bool()
+	fresh, err := blockScript.Run(own, l.cfg.Redis, []string{l.key}, operation, quote(reason, maxReason), probeEvery.Microseconds()).Bool()
 	if err != nil {
-		return fmt.Errorf("block %s of tenant %s: %w", operation, l.tenant, err)
+		return fmt.Errorf("block %s of tenant %s: %w", operation, l.cfg.Tenant, err)
 	}
 	l.remember(operation)
 	if fresh {
-		l.log.WarnContext(ctx, "operation blocked", "tenant", l.tenant, "operation", operation, "reason", quote(reason, maxReason))
+		l.cfg.Logger.WarnContext(ctx, "operation blocked", "operation", operation, "reason", quote(reason, maxReason))
 	}
 	return nil
 }
@@ -408,14 +391,14 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	}
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	n, err := l.rdb.HDel(own, l.key, fields...).Result()
+	n, err := l.cfg.Redis.HDel(own, l.key, fields...).Result()
 	if err != nil {
 		l.remember(operation, All) // the next success tries again
-		l.log.ErrorContext(ctx, "clearing a block failed", "tenant", l.tenant, "operation", operation, "error", err)
+		l.cfg.Logger.ErrorContext(ctx, "clearing a block failed", "operation", operation, "error", err)
 		return
 	}
 	if n > 0 {
-		l.log.InfoContext(ctx, "operation works again", "tenant", l.tenant, "operation", operation)
+		l.cfg.Logger.InfoContext(ctx, "operation works again", "operation", operation)
 	}
 }
 
@@ -425,10 +408,28 @@ func (l *Limiter) isUnhindered(operation string) bool {
 	return time.Now().Before(l.unhindered[operation])
 }
 
-func (l *Limiter) setUnhindered(operation string) {
+// taken notes that a request of the operation got a permit, and whether past a block: as
+// a probe, or to repeat one, after which none repeats it again.
+func (l *Limiter) taken(operation string, past, repeats bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unhindered[operation] = time.Now().Add(unhinderedFor)
+	if past && !repeats {
+		l.probing[operation] = time.Now()
+		return
+	}
+	delete(l.probing, operation)
+	if !past {
+		l.unhindered[operation] = time.Now().Add(unhinderedFor)
+	}
+}
+
+// setPaused notes a pause, and whether Redis could not be told of it, and has every request
+// ask again.
+func (l *Limiter) setPaused(until time.Time, owed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alone.paused, l.alone.owed = later(l.alone.paused, until), l.alone.owed || owed
+	clear(l.unhindered)
 }
 
 // setStopped notes why the tenant is stopped; empty: it is not. Each process logs that
@@ -439,9 +440,9 @@ func (l *Limiter) setStopped(why string) {
 	switch {
 	case l.stopped == why:
 	case why == "":
-		l.log.Warn("tenant started again", "tenant", l.tenant)
+		l.cfg.Logger.Warn("tenant started again")
 	default:
-		l.log.Warn("tenant stopped", "tenant", l.tenant, "reason", why)
+		l.cfg.Logger.Warn("tenant stopped", "reason", why)
 	}
 	l.stopped = why
 }
@@ -454,43 +455,26 @@ func oneIf(b bool) int {
 	return 0
 }
 
-// hinder has every request ask again.
-func (l *Limiter) hinder() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.unhindered)
-}
-
+// remember notes that operations are blocked, and has every request ask again.
 func (l *Limiter) remember(operations ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, operation := range operations {
 		l.blocked[operation] = true
+		clear(l.unhindered)
 	}
 }
 
 // repeatsProbe reports whether the request of ctx repeats a probe: a probe whose token
 // had ended would else find the operation blocked by itself.
 func (l *Limiter) repeatsProbe(ctx context.Context, operation string) bool {
-	if !l.repeats(ctx) {
+	if !l.cfg.Repeats(ctx) {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, ok := l.probing[operation]
 	return ok && time.Since(at) < probeEvery
-}
-
-// setProbing notes that the permit just given is that of a probe, or that it is not,
-// after which none repeats an earlier one.
-func (l *Limiter) setProbing(operation string, probe bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if probe {
-		l.probing[operation] = time.Now()
-	} else {
-		delete(l.probing, operation)
-	}
 }
 
 // recall returns the fields of those among the operations that were remembered,
@@ -510,8 +494,10 @@ func (l *Limiter) recall(operations ...string) (fields []string) {
 // detached is ctx without its end, and with one of its own: a short one while
 // Redis does not answer.
 func (l *Limiter) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	timeout := redisTimeout
-	if l.alone.isAlone() {
+	if l.alone.is {
 		timeout = redisTimeoutAlone
 	}
 	return context.WithTimeout(context.WithoutCancel(ctx), timeout)

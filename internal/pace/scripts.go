@@ -1,40 +1,40 @@
 package pace
 
 import (
-	_ "embed"
+	"embed"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed lua/gcra.lua
-	gcraLua string
-	//go:embed lua/prelude.lua
-	preludeLua string
-	//go:embed lua/stored.lua
-	storedLua string
-	//go:embed lua/take.lua
-	takeLua string
-	//go:embed lua/refund.lua
-	refundLua string
-	//go:embed lua/pause.lua
-	pauseLua string
-	//go:embed lua/block.lua
-	blockLua string
-	//go:embed lua/state.lua
-	stateLua string
-	//go:embed lua/stop.lua
-	stopLua string
-	//go:embed lua/start.lua
-	startLua string
-)
+//go:embed lua
+var lua embed.FS
 
 var (
-	takeScript   = redis.NewScript(gcraLua + preludeLua + storedLua + takeLua)
-	refundScript = redis.NewScript(gcraLua + preludeLua + refundLua)
-	pauseScript  = redis.NewScript(gcraLua + preludeLua + storedLua + pauseLua)
-	blockScript  = redis.NewScript(preludeLua + blockLua)
-	stateScript  = redis.NewScript(gcraLua + preludeLua + storedLua + stateLua)
-	stopScript   = redis.NewScript(preludeLua + stopLua)
-	startScript  = redis.NewScript(preludeLua + startLua)
+	takeScript   = script("gcra", "prelude", "stored", "take")
+	refundScript = script("gcra", "prelude", "refund")
+	pauseScript  = script("gcra", "prelude", "stored", "pause")
+	blockScript  = script("prelude", "block")
+	stateScript  = script("gcra", "prelude", "stored", "state")
+	stopScript   = script("prelude", "stop")
+	startScript  = script("prelude", "start")
+	lowerScript  = script("lower")
 )
+
+// script returns the script of files of lua/, one after the other.
+func script(names ...string) *redis.Script {
+	var text strings.Builder
+	for _, name := range names {
+		text.WriteString(source(name))
+	}
+	return redis.NewScript(text.String())
+}
+
+// source returns a file of lua/.
+func source(name string) string {
+	b, err := lua.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(b)
+}

@@ -47,28 +47,25 @@ const (
 )
 
 // State returns how the budget stands.
-func (l *Limiter) State(ctx context.Context) (State, error) {
-	s, err := l.state(ctx)
+func (l *Limiter) State(ctx context.Context) (s State, err error) {
+	defer func() {
+		if err != nil {
+			s, err = State{}, fmt.Errorf("read the budget of tenant %s: %w", l.cfg.Tenant, err)
+		}
+	}()
+	answer, err := stateScript.Run(ctx, l.cfg.Redis, []string{l.key}).Slice()
 	if err != nil {
-		return State{}, fmt.Errorf("read the budget of tenant %s: %w", l.tenant, err)
-	}
-	return s, nil
-}
-
-func (l *Limiter) state(ctx context.Context) (State, error) {
-	answer, err := stateScript.Run(ctx, l.rdb, []string{l.key}).Slice()
-	if err != nil {
-		return State{}, err
+		return s, err
 	}
 	now, err := strconv.ParseInt(fmt.Sprint(answer[0]), 10, 64)
 	if err != nil {
-		return State{}, err
+		return s, err
 	}
 	paused, err := strconv.ParseInt(fmt.Sprint(answer[1]), 10, 64)
 	if err != nil {
-		return State{}, err
+		return s, err
 	}
-	s := State{At: time.UnixMicro(now).UTC()}
+	s.At = time.UnixMicro(now).UTC()
 	if paused > now {
 		s.PausedUntil = time.UnixMicro(paused).UTC()
 	}
@@ -77,7 +74,7 @@ func (l *Limiter) state(ctx context.Context) (State, error) {
 	for pair := range slices.Chunk(flat, 2) {
 		name, value := fmt.Sprint(pair[0]), fmt.Sprint(pair[1])
 		if err := s.read(now, name, value); err != nil {
-			return State{}, fmt.Errorf("field %v: %w", pair[0], err)
+			return s, fmt.Errorf("field %s: %w", name, err)
 		}
 		fields[name] = value
 	}

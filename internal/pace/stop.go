@@ -66,28 +66,26 @@ func (e *StoppedError) Blocked() bool { return true }
 func (l *Limiter) Stop(ctx context.Context, by, reason string) (Stop, error) {
 	about, err := json.Marshal(Stop{By: quote(by, maxReason), Reason: quote(reason, maxReason)})
 	if err != nil {
-		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.tenant, err)
+		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.cfg.Tenant, err)
 	}
 	stop, err := l.storeStop(ctx, about)
 	if err != nil {
-		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.tenant, err)
+		return Stop{}, fmt.Errorf("stop tenant %s: %w", l.cfg.Tenant, err)
 	}
-	timer := time.NewTimer(StopEffective)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return stop, fmt.Errorf("tenant %s is stopped, but it was not checked that Redis has kept that: %w", l.tenant, ctx.Err())
-	case <-timer.C:
+		return stop, fmt.Errorf("tenant %s is stopped, but it was not checked that Redis has kept that: %w", l.cfg.Tenant, ctx.Err())
+	case <-time.After(StopEffective):
 	}
 	if stop, err = l.storeStop(ctx, about); err != nil {
-		return Stop{}, fmt.Errorf("tenant %s was stopped, but it was not checked that Redis has kept that: repeat it: %w", l.tenant, err)
+		return Stop{}, fmt.Errorf("tenant %s was stopped, but it was not checked that Redis has kept that: repeat it: %w", l.cfg.Tenant, err)
 	}
 	return stop, nil
 }
 
 // storeStop stores a stop unless there is one.
 func (l *Limiter) storeStop(ctx context.Context, about []byte) (Stop, error) {
-	stored, err := stopScript.Run(ctx, l.rdb, []string{l.key}, about).Text()
+	stored, err := stopScript.Run(ctx, l.cfg.Redis, []string{l.key}, about).Text()
 	if err != nil {
 		return Stop{}, err
 	}
@@ -96,16 +94,16 @@ func (l *Limiter) storeStop(ctx context.Context, about []byte) (Stop, error) {
 
 // Start ends the stop of the tenant and returns it; nil if there was none.
 func (l *Limiter) Start(ctx context.Context) (*Stop, error) {
-	stored, err := startScript.Run(ctx, l.rdb, []string{l.key}).Text()
+	stored, err := startScript.Run(ctx, l.cfg.Redis, []string{l.key}).Text()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start tenant %s: %w", l.tenant, err)
+		return nil, fmt.Errorf("start tenant %s: %w", l.cfg.Tenant, err)
 	}
 	stop, err := parseStop(stored)
 	if err != nil {
-		return nil, fmt.Errorf("tenant %s is started; its stop was unreadable: %w", l.tenant, err)
+		return nil, fmt.Errorf("tenant %s is started; its stop was unreadable: %w", l.cfg.Tenant, err)
 	}
 	return &stop, nil
 }
@@ -131,5 +129,5 @@ func (l *Limiter) stoppedError(stored string) error {
 	if err != nil {
 		stop = Stop{By: "an unknown user"}
 	}
-	return &StoppedError{Tenant: l.tenant, Stop: stop}
+	return &StoppedError{Tenant: l.cfg.Tenant, Stop: stop}
 }

@@ -30,6 +30,8 @@ const (
 // the difference of the clocks. asynq has no setting for its clock; its scripts are known by
 // their keys.
 type Clock struct {
+	commands
+
 	rdb  redis.UniversalClient
 	last atomic.Pointer[measured]
 }
@@ -85,9 +87,6 @@ func (m *measured) holds() bool {
 	return (now.Round(0).Sub(m.at.Round(0)) - now.Sub(m.at)).Abs() < clockStep // wall clock, monotonic clock
 }
 
-// DialHook implements [redis.Hook].
-func (*Clock) DialHook(next redis.DialHook) redis.DialHook { return next }
-
 // ProcessHook implements [redis.Hook].
 func (c *Clock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -100,35 +99,35 @@ func (c *Clock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			cmd.SetErr(err)
 			return err
 		}
-		for _, t := range times {
-			t.move(ahead)
+		for _, p := range times {
+			move(&cmd.Args()[p.index], int64(ahead.Round(p.unit)/p.unit))
 		}
 		return next(ctx, cmd)
 	}
 }
 
-// ProcessPipelineHook implements [redis.Hook]. asynq uses no pipelines.
-func (*Clock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// argument is a time among the arguments of a command, in a unit.
-type argument struct {
-	value *any
-	unit  time.Duration
-}
-
-func (a argument) move(by time.Duration) {
-	n := int64(by.Round(a.unit) / a.unit)
-	switch v := (*a.value).(type) {
+// move adds units to a time among the arguments of a command.
+func move(argument *any, units int64) {
+	switch v := (*argument).(type) {
 	case int64:
-		*a.value = v + n
+		*argument = v + units
 	case float64:
-		*a.value = v + float64(n)
+		*argument = v + float64(units)
 	}
 }
 
-// position is that of a time among the arguments of a script of asynq.
+// commands is the rest of a hook of single commands: asynq uses no pipelines.
+type commands struct{}
+
+// DialHook implements [redis.Hook].
+func (commands) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements [redis.Hook].
+func (commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// position is that of a time among arguments.
 type position struct {
 	index int
 	unit  time.Duration
@@ -158,13 +157,13 @@ var scriptTimes = map[string][]position{
 // dequeueKeys are the names of the keys by which asynq dequeues a task.
 const dequeueKeys = "pending paused active lease"
 
-// timesOf returns the times among the arguments of a command of asynq.
-func timesOf(cmd redis.Cmder) (times []argument) {
+// timesOf returns the positions of times among the arguments of a command of asynq.
+func timesOf(cmd redis.Cmder) (times []position) {
 	args := cmd.Args()
-	if _, names, n := asynqScript(cmd); n > 0 {
+	if _, names, first := asynqScript(cmd); first > 0 {
 		for _, p := range scriptTimes[names] {
-			if i := n + p.index; i < len(args) {
-				times = append(times, argument{&args[i], p.unit})
+			if p.index += first; p.index < len(args) {
+				times = append(times, p)
 			}
 		}
 		return times
@@ -178,7 +177,7 @@ func timesOf(cmd redis.Cmder) (times []argument) {
 	}
 	for i := range args {
 		if _, score := args[i].(float64); score {
-			times = append(times, argument{&args[i], time.Second})
+			times = append(times, position{i, time.Second})
 		}
 	}
 	return times

@@ -24,10 +24,7 @@ type Config struct {
 // Open returns a client, without connecting: see [Ready]. Errors are about the
 // URL and never hold the password.
 func Open(c Config) (redis.UniversalClient, error) {
-	if err := Check(c.URL, c.AllowURLPassword); err != nil {
-		return nil, err
-	}
-	t, err := parse(c.URL)
+	t, err := check(c.URL, c.AllowURLPassword)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +82,6 @@ func ForServer(c Config) (redis.UniversalClient, error) {
 		return nil, err
 	}
 	client.AddHook(&polls{}) // around the other: waiting takes nothing of a command's time
-	client.AddHook(outlive{})
+	client.AddHook(around(outlive))
 	return client, nil
 }

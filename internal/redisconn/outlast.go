@@ -16,7 +16,27 @@ import (
 // lost: use it where that does no harm. tell is called with the reason, at most
 // every ten seconds, from any goroutine. Call Outlast before the client is shared.
 func Outlast(client redis.UniversalClient, patience time.Duration, tell func(error)) {
-	client.AddHook(&outlast{patience: patience, tell: tell})
+	client.AddHook(around((&outlast{patience: patience, tell: tell}).until))
+}
+
+// around is a hook around each command and each pipeline.
+type around func(ctx context.Context, send func(context.Context) error) error
+
+// DialHook implements [redis.Hook].
+func (around) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (a around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return a(ctx, func(ctx context.Context) error { return next(ctx, cmd) })
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (a around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return a(ctx, func(ctx context.Context) error { return next(ctx, cmds) })
+	}
 }
 
 type outlast struct {
@@ -34,25 +54,8 @@ const (
 	longestPause = time.Second
 )
 
-func (o *outlast) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (o *outlast) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return o.until(ctx, func() error { return next(ctx, cmd) })
-	}
-}
-
-func (o *outlast) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return o.until(ctx, func() error { return next(ctx, cmds) })
-	}
-}
-
-func (o *outlast) until(ctx context.Context, try func() error) error {
-	err := try()
-	if !isAway(ctx, err) {
-		return err
-	}
+func (o *outlast) until(ctx context.Context, try func(context.Context) error) error {
+	err := try(ctx)
 	end := time.Now().Add(o.patience)
 	for pause := firstPause; isAway(ctx, err) && time.Now().Before(end); pause = min(2*pause, longestPause) {
 		o.say(err)
@@ -61,7 +64,7 @@ func (o *outlast) until(ctx context.Context, try func() error) error {
 			return err
 		case <-time.After(pause):
 		}
-		err = try()
+		err = try(ctx)
 	}
 	return err
 }

@@ -21,10 +21,9 @@ const pollAgain = time.Second
 // at once: asynq repeats those at intervals of its own, and a lease, an acknowledgement or
 // the ledger must not wait. A queue whose dequeues succeed is not held up by another.
 type polls struct {
+	commands
 	closed sync.Map // queue -> time.Time until which it is not polled
 }
-
-func (*polls) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (p *polls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -33,30 +32,16 @@ func (p *polls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return next(ctx, cmd)
 		}
 		if until, ok := p.closed.Load(queue); ok {
-			sleepUntil(ctx, until.(time.Time))
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Until(until.(time.Time))):
+			}
 		}
 		err := next(ctx, cmd)
 		if dequeues && failed(err) {
 			p.closed.Store(queue, time.Now().Add(pollAgain))
 		}
 		return err
-	}
-}
-
-func (*polls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next // asynq polls without pipelines
-}
-
-func sleepUntil(ctx context.Context, t time.Time) {
-	wait := time.Until(t)
-	if wait <= 0 {
-		return
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

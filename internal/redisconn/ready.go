@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -65,36 +64,29 @@ func CheckVersion(ctx context.Context, client redis.UniversalClient) error {
 	if err != nil {
 		return explain(client, err)
 	}
-	version, ok := versionOf(info)
-	if !ok || IsRecent(version) {
+	version := InfoValue(info, "redis_version")
+	if IsRecent(version) {
 		return nil
 	}
 	return fmt.Errorf("redis%s is version %.20q: want %d.%d or newer", at(client), version, oldestMajor, oldestMinor)
 }
 
-func versionOf(info string) (string, bool) {
+// InfoValue returns a value of the answer to INFO, "" if there is none.
+func InfoValue(info, name string) string {
 	for line := range strings.Lines(info) {
-		if version, ok := strings.CutPrefix(line, "redis_version:"); ok {
-			return strings.TrimSpace(version), true
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
 		}
 	}
-	return "", false
+	return ""
 }
 
 // IsRecent says whether a version, as INFO tells it, is 6.2 or newer. One that cannot be
 // read is taken to be.
 func IsRecent(version string) bool {
-	first, rest, _ := strings.Cut(version, ".")
-	second, _, _ := strings.Cut(rest, ".")
-	major, err := strconv.Atoi(first)
-	if err != nil {
-		return true // Not a version as Redis writes it.
-	}
-	minor, err := strconv.Atoi(second)
-	if err != nil {
-		minor = 0
-	}
-	return major > oldestMajor || major == oldestMajor && minor >= oldestMinor
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor) // of "7" the major version
+	return n == 0 || major > oldestMajor || major == oldestMajor && minor >= oldestMinor
 }
 
 // explain puts words to what came of a command.

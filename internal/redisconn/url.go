@@ -58,15 +58,17 @@ func Hosts(url string) (hosts []string, tls bool, err error) {
 // Check says what is wrong with the URL, and with a password in it unless that
 // is allowed: on a command line every user of the machine can read it.
 func Check(url string, allowPassword bool) error {
+	_, err := check(url, allowPassword)
+	return err
+}
+
+func check(url string, allowPassword bool) (target, error) {
 	t, err := parse(url)
-	if err != nil {
-		return err
-	}
-	if t.password != "" && !allowPassword {
-		return errors.New("a password does not belong here, where every user of this machine can read it: " +
+	if err == nil && t.password != "" && !allowPassword {
+		err = errors.New("a password does not belong here, where every user of this machine can read it: " +
 			"set ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE and leave only the user, redis://user@host")
 	}
-	return nil
+	return t, err
 }
 
 // String is the URL with ports filled in and the password masked.
