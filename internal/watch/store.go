@@ -1,12 +1,13 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -132,37 +133,20 @@ func (s *Store) Remember(ctx context.Context, domain string, former, value []byt
 	return done == 1, nil
 }
 
-// Attended are the ids of the attended domains, in no order; one that becomes attended
-// or ceases to be meanwhile may or may not be among them. An error ends it, and so does the
-// end of ctx, also with a client whose commands outlive their contexts.
-func (s *Store) Attended(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		seen := map[string]bool{} // one may come twice while the set changes
-		for cursor, more := uint64(0), true; more; more = cursor != 0 {
-			page, next, err := s.rdb.SScan(ctx, s.key("attended"), cursor, "", scanned).Result()
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				yield("", fmt.Errorf("read the watched domains: %w", err))
-				return
-			}
-			cursor = next
-			for _, domain := range page {
-				if seen[domain] {
-					continue
-				}
-				seen[domain] = true
-				if !yield(domain, nil) {
-					return
-				}
-				if err := ctx.Err(); err != nil {
-					yield("", fmt.Errorf("read the watched domains: %w", err))
-					return
-				}
-			}
+// Attended returns the ids of the watched domains, sorted. A domain that becomes watched
+// or ceases to be meanwhile may or may not be among them. It stops at the end of ctx, also
+// with a client whose commands outlive their contexts.
+func (s *Store) Attended(ctx context.Context) (domains []string, err error) {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var page []string
+		page, cursor, err = s.rdb.SScan(ctx, s.key("attended"), cursor, "", scanned).Result()
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return nil, fmt.Errorf("read the watched domains: %w", err)
 		}
+		domains = append(domains, page...)
 	}
+	slices.Sort(domains)
+	return slices.Compact(domains), nil // one may come twice while the set changes
 }
 
 // Tally is how often each word was counted for the tick.

@@ -32,7 +32,7 @@ const Act ledger.Kind = "domain:act"
 type ActConfig struct {
 	API    Domains
 	DNS    ActDNS
-	States ActStates
+	States *sweep.States
 	Rules  sweep.Rules
 	// Places bounds the DNS checks at a time; nil: no limit. They should be of their own,
 	// and few: a proof that a token is gone queries many servers, of which some may be slow.
@@ -51,13 +51,6 @@ type ActConfig struct {
 type ActDNS interface {
 	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 	Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
-}
-
-// ActStates is the part of [sweep.States] that actions need.
-type ActStates interface {
-	States
-	Write(ctx context.Context, domainID string, former []byte, state *sweep.DomainState, counted ...string) (raw []byte, err error)
-	Breaker(ctx context.Context) (b sweep.Breaker, raw []byte, err error)
 }
 
 // NewAct returns the handler of [Act].
@@ -533,14 +526,11 @@ func (a *action) taken(ctx context.Context, d apiclient.DiscoveryDomain) (ledger
 func (a *action) took(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
 	done, now := *a.state.InProgress, a.x.Now()
 	a.audit(ctx, done)
-	s, err := a.cfg.States.Change(ctx, a.want.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
-		if s.Taken != nil || s.OrganizationID != a.want.OrganizationID {
-			return s, nil
+	s, err := a.cfg.States.Change(ctx, a.want.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if s.Taken == nil && s.OrganizationID == a.want.OrganizationID {
+			s.InProgress = &done
+			s.TookAway(a.want.DiscoveryDomainID, now, d.VerificationHost, d.VerificationTXT)
 		}
-		s = s.Clone()
-		s.InProgress = &done
-		s.TookAway(a.want.DiscoveryDomainID, now, d.VerificationHost, d.VerificationTXT)
-		return s, nil
 	})
 	return ledger.Result{Outcome: ledger.Done, Detail: string(done.Action) + ": " + s.Sentence}, err
 }

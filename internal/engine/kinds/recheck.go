@@ -83,7 +83,7 @@ type RecheckConfig struct {
 	// Places.
 	Verify    VerifyConfig
 	Tenant    ledger.Tenant
-	States    States
+	States    *sweep.States
 	Operators Operators
 	// Submit submits a run of kind [Act], unless it exists.
 	Submit func(context.Context, OneRow) error
@@ -175,14 +175,11 @@ func (r *recheck) disownChanged(ctx context.Context) error {
 		return err
 	}
 	now := r.x.Now()
-	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
-		if s.Taken == nil || !r.record.contradicts(*s.Taken) || now.Sub(s.Taken.EffectiveAt()) < r.cfg.Verify.Settled {
-			return s, nil
+	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if s.Taken != nil && r.record.contradicts(*s.Taken) && now.Sub(s.Taken.EffectiveAt()) >= r.cfg.Verify.Settled {
+			s.Taken = nil
+			s.Note(now, "changed by others", "someone else has changed the value that the sweep had taken away")
 		}
-		s = s.Clone()
-		s.Taken = nil
-		s.Note(now, "changed by others", "someone else has changed the value that the sweep had taken away")
-		return s, nil
 	})
 	return err
 }
@@ -194,14 +191,11 @@ func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.TookStatus
 // made while it was verified count no more.
 func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
 	now := r.x.Now()
-	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
-		if s.Absence == nil || s.InProgress != nil {
-			return s, nil
+	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if s.Absence != nil && s.InProgress == nil {
+			s.Absence = nil
+			s.Note(now, "pending", "someone else has set it to pending")
 		}
-		s = s.Clone()
-		s.Absence = nil
-		s.Note(now, "pending", "someone else has set it to pending")
-		return s, nil
 	})
 	return unchanged("pending, but not set by orgops: left unchanged"), err
 }
@@ -323,7 +317,7 @@ func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
 		}
 	}
 	var err error
-	r.state, err = r.cfg.States.ChangeRead(ctx, o.DomainID, r.state, r.raw, func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) })
+	r.state, err = r.cfg.States.Observe(ctx, o, r.state, r.raw)
 	return err
 }
 

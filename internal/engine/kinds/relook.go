@@ -43,17 +43,13 @@ const restoreGiveUp = time.Hour
 // RelookConfig configures the handler of [Relook].
 type RelookConfig struct {
 	Tenant ledger.Tenant
-	States States
+	States *sweep.States
 	DNS    interface {
 		Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 	}
 	// Places are those of [VerifyConfig]; nil: no limit.
 	Places *Places
-	// Restore submits a run of kind [Verify] with one row, which gives a status back,
-	// unless the run exists.
-	Restore func(context.Context, OneRow) error
-	// Submit submits a run of kind [Act] with one row, which gives a flag back, unless the
-	// run exists.
+	// Submit submits a run, which gives a status or a flag back, unless it exists.
 	Submit func(context.Context, OneRow) error
 	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
 	Settled time.Duration
@@ -133,20 +129,11 @@ func (r *relook) present(ctx context.Context, checked sweep.DomainState, v dnsch
 		DomainID: r.want.DiscoveryDomainID, OrganizationID: checked.OrganizationID, Domain: checked.Domain, Host: checked.Host, TXT: checked.TXT,
 		Tick: checked.Tick, Between: true, Verdict: v, At: now,
 	}
-	same := func(s sweep.DomainState) bool {
-		return s.OrganizationID == checked.OrganizationID && s.TokenHash == checked.TokenHash && s.Tick == checked.Tick
-	}
-	s, err := r.change(ctx, func(s sweep.DomainState) sweep.DomainState {
-		if !same(s) {
-			return s
-		}
-		after, _ := s.Observe(o)
-		return after
-	})
+	s, err := r.cfg.States.Change(ctx, o.DomainID, func(s *sweep.DomainState) { *s, _ = s.Observe(o) })
 	switch {
 	case err != nil:
 		return ledger.Result{}, err
-	case !same(s):
+	case s.OrganizationID != checked.OrganizationID || s.TokenHash != checked.TokenHash || s.Tick != checked.Tick:
 		return unchanged("the domain's state has changed since: waiting for the next check"), nil
 	case s.Taken == nil && s.InProgress == nil:
 		return ledger.Result{Outcome: ledger.Done, Detail: "the token is there again"}, nil
@@ -158,19 +145,12 @@ func (r *relook) present(ctx context.Context, checked sweep.DomainState, v dnsch
 	return unchanged("the token is there again; the domain is restored once it is proven"), r.restore(ctx, s)
 }
 
-func (r *relook) change(ctx context.Context, change func(sweep.DomainState) sweep.DomainState) (sweep.DomainState, error) {
-	return r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) { return change(s), nil })
-}
-
 // withhold stores that the status is not given back while the flag is not known.
 func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error) {
-	_, err := r.change(ctx, func(s sweep.DomainState) sweep.DomainState {
-		if s.Withheld() == "" {
-			return s
+	_, err := r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if why := s.Withheld(); why != "" {
+			s.NotRestored(r.x.Now(), why)
 		}
-		s = s.Clone()
-		s.NotRestored(r.x.Now(), s.Withheld())
-		return s
 	})
 	return unchanged("the token is there again; not restored: " + why), err
 }
@@ -187,7 +167,7 @@ func (r *relook) restore(ctx context.Context, s sweep.DomainState) error {
 		OrganizationID: r.want.OrganizationID, DiscoveryDomainID: r.want.DiscoveryDomainID, UseForOrganizationDiscovery: s.Taken.Flag, Restore: true,
 	})
 	if err == nil {
-		err = r.cfg.Restore(ctx, OneRow{
+		err = r.cfg.Submit(ctx, OneRow{
 			ID: restoringID("status", r.cfg.Tenant, r.want.DiscoveryDomainID, hourOf(now)), Kind: Verify, Content: content, GiveUp: restoreGiveUp,
 		})
 	}
