@@ -47,10 +47,18 @@ func (r RecheckRow) Validate() error {
 	if r.Tick <= 0 {
 		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
 	}
-	return r.checkRecord()
+	return r.checkMembers()
 }
 
-func (r RecheckRow) checkRecord() error {
+// CheckRecord returns why the record cannot be checked; nil: it can.
+func (r RecheckRow) CheckRecord() error {
+	if err := r.checkMembers(); err != nil {
+		return err
+	}
+	return below(apiclient.DiscoveryDomain{Domain: r.Domain, VerificationHost: r.VerificationHost})
+}
+
+func (r RecheckRow) checkMembers() error {
 	if err := checkIDs(r.OrganizationID, r.DiscoveryDomainID); err != nil {
 		return err
 	}
@@ -68,8 +76,25 @@ func (r RecheckRow) checkRecord() error {
 	return nil
 }
 
+// checkCheck checks what names a domain and the sweep that checked it.
+func checkCheck(organization, domain string, tick int64) error {
+	if tick <= 0 {
+		return fmt.Errorf("tick: want a Unix second, got %d", tick)
+	}
+	return checkIDs(organization, domain)
+}
+
 func checkIDs(organization, domain string) error {
 	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
+}
+
+// OfScan returns the context of the requests of a scan: they are reads of a sweep, or lead
+// to checks.
+func OfScan(ctx context.Context, ofSweep bool) context.Context {
+	if ofSweep {
+		return sweeping(ctx)
+	}
+	return leading(ctx)
 }
 
 // Operators is the part of [dnscheck.Checker] that finds who runs name servers.
@@ -119,7 +144,7 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 		return r.resume(ctx)
 	}
 	if err := r.record.Validate(); err != nil {
-		return ledger.Result{}, invalid(err)
+		return ledger.Result{}, engine.Invalid(err)
 	}
 	if r.cfg.Verify.NoReads {
 		return ledger.Result{}, engine.Refuse("the tenant's credentials may not read: its domains cannot be swept")
@@ -134,14 +159,6 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 		return r.verify(ctx)
 	}
 	return r.check(ctx)
-}
-
-// invalid settles a row with that error, unless the error does.
-func invalid(err error) error {
-	if _, ok := errors.AsType[*engine.SettleError](err); ok {
-		return err
-	}
-	return engine.Invalid(err)
 }
 
 // load reads the domain's state and, if the record contradicts it, the record.
@@ -218,9 +235,9 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 }
 
 func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
-	free := r.cfg.Verify.Places.take(isSlow(r.state.Reason))
-	if free == nil {
-		return dnscheck.Verdict{}, errNoPlace()
+	free, err := r.cfg.Verify.Places.take(r.state.Reason)
+	if err != nil {
+		return dnscheck.Verdict{}, err
 	}
 	defer free()
 	return r.cfg.Verify.DNS.Look(ctx, r.record.VerificationHost, r.record.VerificationTXT)
@@ -251,7 +268,7 @@ func (r *recheck) read(ctx context.Context) error {
 	}
 	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
 	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
-	if err := errors.Join(r.record.checkRecord(), below(d)); err != nil {
+	if err := r.record.CheckRecord(); err != nil {
 		return engine.Refuse("the record cannot be checked: %v", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ package kinds
 // harmless, and a check that is lost leaves all to the next one.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,10 +31,7 @@ type RelookRow struct {
 
 // Validate checks what does not need the tenant.
 func (r RelookRow) Validate() error {
-	if r.Tick <= 0 {
-		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
-	}
-	return checkIDs(r.OrganizationID, r.DiscoveryDomainID)
+	return checkCheck(r.OrganizationID, r.DiscoveryDomainID, r.Tick)
 }
 
 // restoreGiveUp is how long a row that gives a status back waits for a proof. The next
@@ -57,17 +55,13 @@ type RelookConfig struct {
 
 // NewRelook returns the handler of [Relook].
 func NewRelook(cfg RelookConfig) engine.Handler {
-	if cfg.Settled == 0 {
-		cfg.Settled = defaultSettled
-	}
+	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		r := &relook{cfg: cfg, x: x}
-		if err := engine.Decode(row.Content, &r.want); err != nil {
+		want, err := decode[RelookRow](row)
+		if err != nil {
 			return ledger.Result{}, err
 		}
-		if err := r.want.Validate(); err != nil {
-			return ledger.Result{}, engine.Invalid(err)
-		}
+		r := &relook{cfg, x, want}
 		result, err := r.execute(ctx)
 		return result, stateError(err)
 	})
@@ -113,9 +107,9 @@ func (r *relook) idle(s sweep.DomainState) string {
 }
 
 func (r *relook) query(ctx context.Context, s sweep.DomainState) (dnscheck.Verdict, error) {
-	free := r.cfg.Places.take(isSlow(s.Reason))
-	if free == nil {
-		return dnscheck.Verdict{}, errNoPlace()
+	free, err := r.cfg.Places.take(s.Reason)
+	if err != nil {
+		return dnscheck.Verdict{}, err
 	}
 	defer free()
 	return r.cfg.DNS.Look(ctx, s.Host, s.TXT)
