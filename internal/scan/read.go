@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
@@ -39,15 +42,17 @@ type reader struct {
 	// wanted returns an error if requests may not be sent any more.
 	wanted func(context.Context) error
 	// now returns Redis' time.
-	now func() time.Time
+	now    func() time.Time
+	logger *slog.Logger
 }
 
 // read reads the next part: organizations of the pages before, else the next page of
 // organizations, and at the end the organizations that were put off. With putOff
 // organizations are put off even if none could be read.
-func (r *reader) read(ctx context.Context, at position, putOff bool) (outcome, error) {
+func (r *reader) read(ctx context.Context, at position, putOff bool) (o outcome, err error) {
+	defer r.recovered(ctx, &err)
 	ctx = apiclient.BeforeSending(ctx, r.wanted)
-	o := outcome{progress: at.progress, cursor: at.cursor}
+	o = outcome{progress: at.progress, cursor: at.cursor}
 	o.cursor.Attempts = 0
 	switch c := &o.cursor; {
 	case len(c.Left) > 0:
@@ -87,6 +92,7 @@ type page struct {
 }
 
 func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization) (result page) {
+	defer r.recovered(ctx, &result.err)
 	var at time.Time
 	ctx = apiclient.BeforeSending(ctx, func(ctx context.Context) error {
 		at = r.now()
@@ -114,7 +120,15 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 // none could be read, unless those that failed are to be put off.
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization, putOff bool) (left, late []organization, err error) {
 	pages, progress := make([]page, len(batch)), o.progress
-	sideBySide(len(batch), Parallel, func(i int) { pages[i] = r.readPage(ctx, progress, batch[i]) })
+	var all errgroup.Group
+	all.SetLimit(Parallel)
+	for i, org := range batch {
+		all.Go(func() error {
+			pages[i] = r.readPage(ctx, progress, org)
+			return nil
+		})
+	}
+	_ = all.Wait()
 	var held, trouble error
 	for i, p := range pages {
 		org := batch[i]
@@ -152,26 +166,10 @@ func isGone(err error) bool {
 	return ok && answer.Status == http.StatusNotFound
 }
 
-// sideBySide calls do for the numbers from 0 to n-1, width of them at a time. If one panics
-// it panics with that.
-func sideBySide(n, width int, do func(i int)) {
-	var all sync.WaitGroup
-	free := make(chan struct{}, width)
-	panics := make(chan any, n)
-	for i := range n {
-		free <- struct{}{}
-		all.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					panics <- p
-				}
-				<-free
-			}()
-			do(i)
-		})
-	}
-	all.Wait()
-	if len(panics) > 0 {
-		panic(<-panics)
+// recovered makes an error of a panic: a failed attempt.
+func (r *reader) recovered(ctx context.Context, err *error) {
+	if p := recover(); p != nil {
+		r.logger.ErrorContext(ctx, "scan panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = engine.Retry(fmt.Errorf("panic: %v", p))
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 )
 
@@ -73,20 +73,14 @@ func (s *Scanner) position(ctx context.Context, j *job) (position, error) {
 }
 
 // read makes the requests of a step.
-func (s *Scanner) read(ctx context.Context, j *job, at position, putOff bool) (o outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.cfg.Logger.ErrorContext(ctx, "scan panicked", "run", j.run.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = engine.Retry(fmt.Errorf("panic: %v", p))
-		}
-	}()
+func (s *Scanner) read(ctx context.Context, j *job, at position, putOff bool) (outcome, error) {
 	request := s.cfg.Requests[j.run.Kind]
-	requests, cancel := context.WithTimeout(context.WithValue(ctx, classKey{}, request.class()), s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(kinds.OfScan(ctx, request.ofSweep()), s.cfg.Timeout)
 	defer cancel()
-	requests = apiclient.WithCorrelationID(requests, fmt.Sprintf("%s:scan:%d", j.run.ID, at.number))
+	ctx = apiclient.WithCorrelationID(ctx, fmt.Sprintf("%s:scan:%d", j.run.ID, at.number))
 	g := &guard{scanner: s, run: j.run}
-	r := &reader{api: s.cfg.API, request: request, wanted: g.ask, now: s.redisNow}
-	return r.read(requests, at, putOff)
+	r := &reader{api: s.cfg.API, request: request, wanted: g.ask, now: s.redisNow, logger: s.cfg.Logger.With("run", j.run.ID)}
+	return r.read(ctx, at, putOff)
 }
 
 // guard finds out whether requests of a step may still be sent.
