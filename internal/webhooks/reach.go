@@ -6,9 +6,8 @@ import (
 	"net"
 )
 
-// Reach connects to the endpoint as a delivery without a proxy would, and closes the
-// connection: nothing is sent. The error says where that does not succeed, and has nothing
-// of the URL beyond the host.
+// Reach connects to the endpoint as a delivery without a proxy does, and sends nothing. The
+// error has no part of the URL but the host.
 func (e Endpoint) Reach(ctx context.Context) error {
 	port := map[string]string{"http": "80", "https": "443"}[e.url.Scheme]
 	conn, err := newDial(nil, e.allowed)(ctx, "tcp", net.JoinHostPort(e.url.Hostname(), cmp.Or(e.url.Port(), port)))
