@@ -21,12 +21,10 @@ var (
 	RetryDelay  = retryDelay
 	IsFailure   = isFailure
 	NextAttempt = nextAttempt
-	Backoff     = backoff
 )
 
 const (
-	MaxAttempts    = maxAttempts
-	MaxRetry       = maxRetry
-	LongestBackoff = longestBackoff
-	UnknownFor     = unknownFor
+	MaxAttempts = maxAttempts
+	MaxRetry    = maxRetry
+	UnknownFor  = unknownFor
 )
