@@ -1,6 +1,7 @@
 package followup
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,9 +34,7 @@ type FollowUp struct {
 
 // New returns the follow-up of a tenant's sweeps.
 func New(cfg Config) *FollowUp {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &FollowUp{cfg: cfg, verifyAfter: 2 * time.Second}
 }
 
