@@ -14,26 +14,15 @@ import (
 )
 
 // Store stores the states of a tenant's domains, and of the tenant, as bytes.
-// [orgops/internal/watch.Store] implements it.
+// [orgops/internal/watch.Store] implements it, and documents the methods.
 type Store interface {
-	// Memory returns the state of a domain, by its id; nil: none is stored.
 	Memory(ctx context.Context, domainID string) ([]byte, error)
-	// Memories returns the states of domains, by their ids; nil: none is stored. It stops at
-	// the end of ctx.
 	Memories(ctx context.Context, domainIDs []string) ([][]byte, error)
-	// Remember replaces former by value, both nil for none, and adds the domain to the
-	// watched ones, or removes it. In the same step it counts each word for the tick. If
-	// former is not stored, ok is false and nothing is written.
 	Remember(ctx context.Context, domainID string, former, value []byte, watch bool, tick int64, counted ...string) (ok bool, err error)
-	// Attended returns the ids of the watched domains, in no order.
 	Attended(ctx context.Context) ([]string, error)
-	// Tally returns how often each word was counted for the tick.
 	Tally(ctx context.Context, tick int64) (map[string]int64, error)
-	// State returns a state of the tenant; nil: none is stored.
 	State(ctx context.Context, name string) ([]byte, error)
-	// SetState replaces a state of the tenant as Remember does.
 	SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error)
-	// Clock returns the store's time.
 	Clock(ctx context.Context) (time.Time, error)
 }
 

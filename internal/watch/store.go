@@ -24,18 +24,15 @@ const (
 	mostWords = 10_000
 	// scanned is how many watched domains are read at a time.
 	scanned = 500
-	// pageRows and pageBytes bound the states that one command returns. Beyond pageBytes it
-	// returns at most one state.
-	pageRows, pageBytes = 500, 1 << 20
+	// pageRows bounds the states that one command returns, of some 500 bytes each, and of some
+	// 30 KB at most.
+	pageRows = 250
 )
 
 var (
 	//go:embed lua/remember.lua
 	rememberLua    string
 	rememberScript = redis.NewScript(rememberLua)
-	//go:embed lua/read.lua
-	readLua    string
-	readScript = redis.NewScript(readLua)
 	//go:embed lua/set.lua
 	setLua    string
 	setScript = redis.NewScript(setLua)
@@ -63,44 +60,25 @@ func (s *Store) Memory(ctx context.Context, domain string) ([]byte, error) {
 	return s.read(ctx, s.domainKey(domain), "domain "+domain)
 }
 
-// Memories returns the states of domains, by their ids; nil for a domain without one. It
-// reads many at once, so that 10,000 take some 20 round trips. It stops at the end of ctx,
-// also with a client whose commands outlive their contexts.
-func (s *Store) Memories(ctx context.Context, domains []string) ([][]byte, error) {
-	values := make([][]byte, 0, len(domains))
-	for len(values) < len(domains) {
-		if err := ctx.Err(); err != nil {
+// Memories returns the states of domains, by their ids; nil for a domain without one. It stops
+// at the end of ctx, also with a client whose commands outlive their contexts.
+func (s *Store) Memories(ctx context.Context, domains []string) (values [][]byte, err error) {
+	for page := range slices.Chunk(domains, pageRows) {
+		keys := make([]string, len(page))
+		for i, domain := range page {
+			keys[i] = s.domainKey(domain)
+		}
+		answer, err := s.rdb.MGet(ctx, keys...).Result()
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, fmt.Errorf("read the states of domains: %w", err)
 		}
-		rest := domains[len(values):]
-		page, err := s.page(ctx, rest[:min(len(rest), pageRows)])
-		if err != nil {
-			return nil, fmt.Errorf("read the states of domains: %w", err)
+		for _, value := range answer {
+			var state []byte
+			if text, ok := value.(string); ok {
+				state = []byte(text)
+			}
+			values = append(values, state)
 		}
-		values = append(values, page...)
-	}
-	return values, nil
-}
-
-// page returns the states of the first of the domains, at least one.
-func (s *Store) page(ctx context.Context, domains []string) (values [][]byte, err error) {
-	keys := make([]string, len(domains))
-	for i, domain := range domains {
-		keys[i] = s.domainKey(domain)
-	}
-	answer, err := readScript.Run(ctx, s.rdb, keys, pageBytes).Slice()
-	if err != nil {
-		return nil, err
-	}
-	if len(answer) == 0 || len(answer) > len(domains) {
-		return nil, fmt.Errorf("want 1 to %d states, got %d", len(domains), len(answer))
-	}
-	for _, value := range answer {
-		var state []byte
-		if text, ok := value.(string); ok {
-			state = []byte(text)
-		}
-		values = append(values, state)
 	}
 	return values, nil
 }

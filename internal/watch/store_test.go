@@ -62,7 +62,7 @@ func TestAttended(t *testing.T) {
 	}
 }
 
-// TestMemories reads many states at once: more than a page, and more bytes than one holds.
+// TestMemories reads many states at once: more than a page.
 func TestMemories(t *testing.T) {
 	s := watch.New(redistest.New(t), "default")
 	var ids []string
