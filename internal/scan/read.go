@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,13 +37,37 @@ type API interface {
 
 // reader makes the requests of one step.
 type reader struct {
-	api     API
+	scanner *Scanner
+	run     ledger.Run
 	request Request
-	// wanted returns an error if requests may not be sent any more.
-	wanted func(context.Context) error
-	// now returns Redis' time.
-	now    func() time.Time
-	logger *slog.Logger
+
+	mu      sync.Mutex
+	askedAt time.Time // the ledger, whether requests may be sent
+	stopped bool      // its answer
+}
+
+// wanted returns an error unless a request may be sent now. Of requests that are sent side by
+// side one asks the ledger, and the others wait for the answer.
+func (r *reader) wanted(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.scanner
+	if !s.cfg.Active() {
+		return engine.ErrStopped
+	}
+	if time.Since(r.askedAt) >= s.askEvery {
+		asked := time.Now()
+		run, err := s.cfg.Ledger.Get(ctx, r.run.ID)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return fmt.Errorf("ask whether the scan is still wanted: %w", err)
+		}
+		r.stopped = err != nil || run.Incarnation != r.run.Incarnation || isStopped(run) || run.Control.NotBefore.After(s.redisNow())
+		r.askedAt = asked
+	}
+	if r.stopped {
+		return engine.ErrStopped
+	}
+	return nil
 }
 
 // read reads the next part: organizations of the pages before, else the next page of
@@ -70,7 +94,7 @@ func (r *reader) read(ctx context.Context, at position, putOff bool) (o outcome,
 }
 
 func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
-	records, next, err := r.api.OrganizationsPage(ctx, o.cursor.From)
+	records, next, err := r.scanner.cfg.API.OrganizationsPage(ctx, o.cursor.From)
 	if err != nil {
 		return err
 	}
@@ -95,10 +119,10 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 	defer r.recovered(ctx, &result.err)
 	var at time.Time
 	ctx = apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		at = r.now()
+		at = r.scanner.redisNow()
 		return r.wanted(ctx)
 	})
-	domains, next, err := r.api.DiscoveryDomainsPage(ctx, o.ID, o.From)
+	domains, next, err := r.scanner.cfg.API.DiscoveryDomainsPage(ctx, o.ID, o.From)
 	if err != nil {
 		return page{err: err}
 	}
@@ -169,7 +193,7 @@ func isGone(err error) bool {
 // recovered makes an error of a panic: a failed attempt.
 func (r *reader) recovered(ctx context.Context, err *error) {
 	if p := recover(); p != nil {
-		r.logger.ErrorContext(ctx, "scan panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		r.scanner.cfg.Logger.ErrorContext(ctx, "scan panicked", "run", r.run.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		*err = engine.Retry(fmt.Errorf("panic: %v", p))
 	}
 }
