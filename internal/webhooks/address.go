@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -47,4 +48,15 @@ func dial(resolver *net.Resolver, allowed func(netip.Addr) bool) dialer {
 		}
 		return conn, err
 	}
+}
+
+// Reach connects to the endpoint as a delivery without a proxy does, and sends nothing. The
+// error has no part of the URL but the host.
+func (e Endpoint) Reach(ctx context.Context) error {
+	port := map[string]string{"http": "80", "https": "443"}[e.url.Scheme]
+	conn, err := newDial(nil, e.allowed)(ctx, "tcp", net.JoinHostPort(e.url.Hostname(), cmp.Or(e.url.Port(), port)))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
