@@ -168,17 +168,13 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotEvaluated: a cancelled sweep decides nothing, and one without a tick would
-// assess domains that it has not checked.
+// TestWhatIsNotEvaluated: a sweep without a tick would assess domains that it has not checked.
 func TestWhatIsNotEvaluated(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
 	w.now = day0.Add(7 * day)
 	w.due("ord_1", "org_1")
-	cancelled, tickless := w.ended(), w.ended()
-	cancelled.Cancelled, tickless.Progress.Tick = true, 0
-	if rows, err := w.evaluator(nil).Evaluate(t.Context(), cancelled); rows != nil || err != nil {
-		t.Errorf("cancelled: %+v, %v", rows, err)
-	}
+	tickless := w.ended()
+	tickless.Progress.Tick = 0
 	if rows, err := w.evaluator(nil).Evaluate(t.Context(), tickless); rows != nil || err == nil {
 		t.Errorf("without a tick: %+v, %v", rows, err)
 	}
@@ -454,11 +450,8 @@ func TestTwoEvaluations(t *testing.T) {
 // leaves the decision to the action, which checks again.
 func TestClearedMeanwhile(t *testing.T) {
 	atEachCall(t, func(w *world) {
-		o := observed(w.now, dnscheck.Present)
-		o.Between = true
 		if _, err := w.states(nil).Change(w.t.Context(), "ord_1", func(s *sweep.DomainState) {
-			o.Host, o.TXT, s.TokenHash = host, txt, sweep.HashToken(host, txt)
-			*s, _ = s.Observe(o)
+			s.FoundBetween("ord_1", *s, w.now)
 		}); err != nil {
 			w.t.Fatal(err)
 		}

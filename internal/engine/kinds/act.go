@@ -329,10 +329,7 @@ func (a *action) takeAway(ctx context.Context, d apiclient.DiscoveryDomain) (led
 	}
 	switch verdict.State {
 	case dnscheck.Present:
-		a.state, _ = a.state.Observe(sweep.Observation{
-			DomainID: a.want.DiscoveryDomainID, OrganizationID: a.want.OrganizationID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT,
-			Tick: a.state.Tick, Between: true, Verdict: verdict, At: a.x.Now(),
-		})
+		a.state.FoundBetween(a.want.DiscoveryDomainID, a.state, a.x.Now())
 		return unchanged("not acted on: the token is there"), a.write(ctx)
 	case dnscheck.Unknown:
 		return unchanged("not acted on, the next sweep decides again: " + verdict.Sentence()), nil

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -235,12 +234,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 }
 
 func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
-	free, err := r.cfg.Verify.Places.take(r.state.Reason)
-	if err != nil {
-		return dnscheck.Verdict{}, err
-	}
-	defer free()
-	return r.cfg.Verify.DNS.Look(ctx, r.record.VerificationHost, r.record.VerificationTXT)
+	return r.cfg.Verify.Places.look(ctx, r.cfg.Verify.DNS, r.state.Reason, r.record.VerificationHost, r.record.VerificationTXT)
 }
 
 // ofRecord confirms before an absence is stored that host and token are still the
@@ -309,7 +303,7 @@ func (r *recheck) verified(ctx context.Context, v dnscheck.Verdict) (ledger.Resu
 	}
 	if s := r.state; v.State == dnscheck.Present && s.Taken != nil && !s.TookStatus() {
 		row := sweep.ActionRow{OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, Tick: r.record.Tick, Back: true}
-		if err := submitBack(ctx, r.cfg.Submit, restoringID("swept-flag", r.cfg.Tenant, row.DiscoveryDomainID, row.Tick), row); err != nil {
+		if err := submitRestoring(ctx, r.cfg.Submit, OneRow{ID: restoringID("swept-flag", r.cfg.Tenant, row.DiscoveryDomainID, row.Tick), Kind: Act}, row); err != nil {
 			return ledger.Result{}, err
 		}
 	}
@@ -326,7 +320,11 @@ func described(v dnscheck.Verdict) string {
 
 // observe stores the observation.
 func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
-	o := r.record.observation(v, r.x.Now())
+	o := sweep.Observation{
+		DomainID: r.record.DiscoveryDomainID, OrganizationID: r.record.OrganizationID, Domain: r.record.Domain,
+		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Tick: r.record.Tick,
+		Verdict: v, Operator: v.Operator, FlagOmitted: r.record.UseForOrganizationDiscovery == nil, At: r.x.Now(),
+	}
 	if o.Operator == "" && r.state.Operator == "" && v.State == dnscheck.Absent {
 		var err error
 		if o.Operator, err = r.cfg.Operators.Operator(ctx, o.Host); err != nil {
@@ -336,13 +334,6 @@ func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
 	var err error
 	r.state, err = r.cfg.States.Observe(ctx, o, r.state, r.raw)
 	return err
-}
-
-func (r RecheckRow) observation(v dnscheck.Verdict, at time.Time) sweep.Observation {
-	return sweep.Observation{
-		DomainID: r.DiscoveryDomainID, OrganizationID: r.OrganizationID, Domain: r.Domain, Host: r.VerificationHost, TXT: r.VerificationTXT,
-		Tick: r.Tick, Verdict: v, Operator: v.Operator, FlagOmitted: r.UseForOrganizationDiscovery == nil, At: at,
-	}
 }
 
 // verify verifies a pending domain whose token is there, once a permit is near.

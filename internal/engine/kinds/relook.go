@@ -42,9 +42,7 @@ const restoreGiveUp = time.Hour
 type RelookConfig struct {
 	Tenant ledger.Tenant
 	States *sweep.States
-	DNS    interface {
-		Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
-	}
+	DNS    Looker
 	// Places are those of [VerifyConfig]; nil: no limit.
 	Places *Places
 	// Submit submits a run, which gives a status or a flag back, unless it exists.
@@ -85,14 +83,14 @@ func (r *relook) execute(ctx context.Context) (ledger.Result, error) {
 	if why := r.idle(s); why != "" {
 		return unchanged(why), nil
 	}
-	verdict, err := r.query(ctx, s)
+	verdict, err := r.cfg.Places.look(ctx, r.cfg.DNS, s.Reason, s.Host, s.TXT)
 	if err != nil {
 		return ledger.Result{}, err
 	}
 	if verdict.State != dnscheck.Present {
 		return unchanged(described(verdict)), nil
 	}
-	return r.present(ctx, s, verdict)
+	return r.present(ctx, s)
 }
 
 // idle returns why the domain is not checked; "": it is.
@@ -106,28 +104,17 @@ func (r *relook) idle(s sweep.DomainState) string {
 	return s.IdleBetween(r.x.Now())
 }
 
-func (r *relook) query(ctx context.Context, s sweep.DomainState) (dnscheck.Verdict, error) {
-	free, err := r.cfg.Places.take(s.Reason)
-	if err != nil {
-		return dnscheck.Verdict{}, err
-	}
-	defer free()
-	return r.cfg.DNS.Look(ctx, s.Host, s.TXT)
-}
-
 // present clears the absence of a token that is there, and starts to give back the
 // taken value.
-func (r *relook) present(ctx context.Context, checked sweep.DomainState, v dnscheck.Verdict) (ledger.Result, error) {
-	now := r.x.Now()
-	o := sweep.Observation{
-		DomainID: r.want.DiscoveryDomainID, OrganizationID: checked.OrganizationID, Domain: checked.Domain, Host: checked.Host, TXT: checked.TXT,
-		Tick: checked.Tick, Between: true, Verdict: v, At: now,
-	}
-	s, err := r.cfg.States.Change(ctx, o.DomainID, func(s *sweep.DomainState) { *s, _ = s.Observe(o) })
+func (r *relook) present(ctx context.Context, checked sweep.DomainState) (ledger.Result, error) {
+	now, same := r.x.Now(), false
+	s, err := r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s *sweep.DomainState) {
+		same = s.FoundBetween(r.want.DiscoveryDomainID, checked, now)
+	})
 	switch {
 	case err != nil:
 		return ledger.Result{}, err
-	case s.OrganizationID != checked.OrganizationID || s.TokenHash != checked.TokenHash || s.Tick != checked.Tick:
+	case !same:
 		return unchanged("the domain's state has changed since: waiting for the next check"), nil
 	case s.Taken == nil && s.InProgress == nil:
 		return ledger.Result{Outcome: ledger.Done, Detail: "the token is there again"}, nil
@@ -152,38 +139,24 @@ func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error
 // restore submits the row that gives back the taken value. To set a domain to verified
 // takes a row of kind [Verify], with the flag for a record that omits it.
 func (r *relook) restore(ctx context.Context, s sweep.DomainState) error {
-	now := r.x.Now()
+	hour := r.x.Now().Truncate(time.Hour).Unix()
 	if !s.TookStatus() {
 		row := sweep.ActionRow{OrganizationID: r.want.OrganizationID, DiscoveryDomainID: r.want.DiscoveryDomainID, Tick: r.want.Tick, Back: true}
-		return submitBack(ctx, r.cfg.Submit, restoringID("flag", r.cfg.Tenant, row.DiscoveryDomainID, hourOf(now)), row)
+		return submitRestoring(ctx, r.cfg.Submit, OneRow{ID: restoringID("flag", r.cfg.Tenant, row.DiscoveryDomainID, hour), Kind: Act}, row)
 	}
-	content, err := json.Marshal(VerifyRow{
+	row := VerifyRow{
 		OrganizationID: r.want.OrganizationID, DiscoveryDomainID: r.want.DiscoveryDomainID, UseForOrganizationDiscovery: s.Taken.Flag, Restore: true,
-	})
-	if err == nil {
-		err = r.cfg.Submit(ctx, OneRow{
-			ID: restoringID("status", r.cfg.Tenant, r.want.DiscoveryDomainID, hourOf(now)), Kind: Verify, Content: content, GiveUp: restoreGiveUp,
-		})
 	}
-	return submitted(err)
+	return submitRestoring(ctx, r.cfg.Submit, OneRow{ID: restoringID("status", r.cfg.Tenant, row.DiscoveryDomainID, hour), Kind: Verify, GiveUp: restoreGiveUp}, row)
 }
 
-// hourOf returns when an hour began, a Unix second.
-func hourOf(at time.Time) int64 { return at.Truncate(time.Hour).Unix() }
-
-// submitBack submits the action that gives a flag back.
-func submitBack(ctx context.Context, submit func(context.Context, OneRow) error, id ledger.RunID, row sweep.ActionRow) error {
-	content, err := json.Marshal(row)
-	if err == nil {
-		err = submit(ctx, OneRow{ID: id, Kind: Act, Content: content})
+// submitRestoring submits a row with that content, which gives something back to a domain.
+func submitRestoring(ctx context.Context, submit func(context.Context, OneRow) error, row OneRow, content any) (err error) {
+	if row.Content, err = json.Marshal(content); err == nil {
+		err = submit(ctx, row)
 	}
-	return submitted(err)
-}
-
-// submitted returns the error of a submission.
-func submitted(err error) error {
-	if err == nil {
-		return nil
+	if err != nil {
+		return fmt.Errorf("submit the restoration of the domain: %w", err)
 	}
-	return fmt.Errorf("submit the restoration of the domain: %w", err)
+	return nil
 }

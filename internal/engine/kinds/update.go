@@ -166,8 +166,7 @@ func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDom
 	if sent.Status != nil && got.Status != *sent.Status {
 		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(got.Status), string(*sent.Status)))
 	}
-	flag, have := sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery
-	if flag != nil && have != nil && *flag != *have {
+	if flag, have := sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery; differ(flag, have) {
 		return engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *have, *flag))
 	}
 	return nil

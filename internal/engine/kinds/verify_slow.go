@@ -60,17 +60,29 @@ func (p *Places) take(reason string) (free func(), err error) {
 
 func untilPlace() time.Duration { return placeAgain/2 + rand.N(placeAgain) }
 
-// query queries DNS for the token. The reason of a row without a place stays that of its last
-// check.
-func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
-	var reason string
-	if e := v.state.Evidence; e != nil {
-		reason = e.Reason
-	}
-	free, err := v.cfg.Places.take(reason)
+// Looker checks whether a token is there.
+type Looker interface {
+	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
+}
+
+// look checks whether a token is there, in a place that it takes as take does.
+func (p *Places) look(ctx context.Context, dns Looker, reason, host, token string) (dnscheck.Verdict, error) {
+	free, err := p.take(reason)
 	if err != nil {
-		if e := v.state.Evidence; e != nil {
-			err = engine.NotYet(e.Sentence, untilPlace())
+		return dnscheck.Verdict{}, err
+	}
+	defer free()
+	return dns.Look(ctx, host, token)
+}
+
+// query checks whether the row's token is there. The reason of a row without a place stays
+// that of its last check.
+func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
+	last := cmp.Or(v.state.Evidence, new(dnscheck.Evidence))
+	free, err := v.cfg.Places.take(last.Reason)
+	if err != nil {
+		if last.Sentence != "" {
+			err = engine.NotYet(last.Sentence, untilPlace())
 		}
 		return dnscheck.Verdict{}, v.keep(err)
 	}
