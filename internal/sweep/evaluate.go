@@ -26,9 +26,8 @@ type ActionRow struct {
 
 // EndedSweep is a sweep whose run has ended.
 type EndedSweep struct {
-	Run       string
-	Progress  Progress
-	Cancelled bool // the run was cancelled: nothing is decided
+	Run      string
+	Progress Progress
 }
 
 // Evaluator evaluates the sweeps of a tenant.
@@ -47,9 +46,6 @@ type Evaluator struct {
 // run of the actions committed does not evaluate the sweep again.
 func (e Evaluator) Evaluate(ctx context.Context, s EndedSweep) ([]ActionRow, error) {
 	p := s.Progress
-	if s.Cancelled {
-		return nil, nil
-	}
 	if p.Tick <= 0 { // zero would assess domains that the sweep has not checked
 		return nil, fmt.Errorf("evaluate sweep %s: tick: want a Unix second, got %d", s.Run, p.Tick)
 	}
