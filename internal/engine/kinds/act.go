@@ -92,7 +92,7 @@ func (a *action) load() error {
 	if err := engine.Decode(a.row.Content, &a.want); err != nil {
 		return err
 	}
-	if err := checkCheck(a.want.OrganizationID, a.want.DiscoveryDomainID, a.want.Tick); err != nil {
+	if err := checkSwept(a.want.OrganizationID, a.want.DiscoveryDomainID, a.want.Tick); err != nil {
 		return engine.Invalid(err)
 	}
 	if a.row.Intent == nil {

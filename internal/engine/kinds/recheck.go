@@ -75,8 +75,8 @@ func (r RecheckRow) checkMembers() error {
 	return nil
 }
 
-// checkCheck checks what names a domain and the sweep that checked it.
-func checkCheck(organization, domain string, tick int64) error {
+// checkSwept checks what names a domain and the sweep that checked it.
+func checkSwept(organization, domain string, tick int64) error {
 	if tick <= 0 {
 		return fmt.Errorf("tick: want a Unix second, got %d", tick)
 	}

@@ -31,7 +31,7 @@ type RelookRow struct {
 
 // Validate checks what does not need the tenant.
 func (r RelookRow) Validate() error {
-	return checkCheck(r.OrganizationID, r.DiscoveryDomainID, r.Tick)
+	return checkSwept(r.OrganizationID, r.DiscoveryDomainID, r.Tick)
 }
 
 // restoreGiveUp is how long a row that gives a status back waits for a proof. The next
