@@ -114,7 +114,7 @@ func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handle
 		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
 		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: deps.dns, Submit: submit}),
 		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: api, DNS: deps.dns, States: states, Rules: t.rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Stopping: w.stopping, Logger: logger}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: deps.dns, Places: swept.Places, Restore: submit, Submit: submit}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: deps.dns, Places: swept.Places, Submit: submit}),
 	}
 }
 

@@ -18,7 +18,7 @@ func (w *worker) newNotifier(t tenant, receivers *webhooks.Sender) *deliveries.N
 		Tenant: t.Name, Receivers: receivers, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) }, Backlog: t.WebhookBacklog,
 		Meter: w.metrics, Ended: w.traces.Ended(), Stopping: w.stopping, Logger: w.logger, Now: w.clock.Now,
 	}
-	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(w.refusals), Handler: w.traced(deliveries.NewHandler(cfg))})
+	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(), Handler: w.traced(deliveries.NewHandler(cfg))})
 	return deliveries.NewNotifier(cfg)
 }
 

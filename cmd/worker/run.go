@@ -122,7 +122,6 @@ type worker struct {
 	settings settings
 	logger   *slog.Logger
 	redis    redis.UniversalClient // every command outlives its context, as asynq needs it
-	refusals *deliveries.Refusals  // of redis
 	clock    *redisconn.Clock
 	permits  redis.UniversalClient // the limiters', whose commands end when they say: they know what to do without Redis
 	pages    redis.UniversalClient // the operator's pages', whose commands end when who asked for them has gone
@@ -156,8 +155,6 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
-	refusals := &deliveries.Refusals{}
-	client.AddHook(refusals)
 	permits, err := redisconn.Open(c)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
@@ -177,7 +174,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	metrics.BuildInfo(build.Version, build.Commit)
 	served := queues.New(queues.Config{Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger})
 	return &worker{
-		settings: s, queues: served, logger: logger, redis: client, refusals: refusals, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+		settings: s, queues: served, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
 		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: metrics, traces: traces, schemaEvery: schemaEvery, stopping: make(chan struct{}),
 	}, nil
 }

@@ -78,8 +78,7 @@ func apiConcurrency(rate pace.Rate) int {
 
 // classOf returns the pace's class of a request.
 func classOf(ctx context.Context) pace.Class {
-	scanned := scan.ClassOf(ctx)
-	return pace.ClassOf(kinds.Leading(ctx) || scanned == scan.ForRows, kinds.Sweeping(ctx) || scanned == scan.ForSweep)
+	return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx))
 }
 
 // longestWait is how long a request waits for its permit before its task goes

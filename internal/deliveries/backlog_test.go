@@ -442,3 +442,11 @@ func (s *sometimes) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (*sometimes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
+
+// redisAnswer is an error of Redis.
+type redisAnswer string
+
+func (a redisAnswer) Error() string { return string(a) }
+func (redisAnswer) RedisError()     {}
+
+const oom = redisAnswer("OOM command not allowed when used memory > 'maxmemory'. script: 1f, on @user_script:3.")

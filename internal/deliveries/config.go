@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -9,18 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Config configures the deliveries of one tenant. Tenant, Receivers, Redis, Enqueuer and
-// Backlog are required.
+// Config configures the deliveries of one tenant. Tenant, Receivers, Redis, Enqueuer, Backlog
+// and Meter are required.
 type Config struct {
 	Tenant    string
 	Receivers Receivers
 	Redis     redis.UniversalClient
 	Enqueuer  Enqueuer
-	// Enqueued is called after a task was enqueued; nil: nothing is.
-	Enqueued func()
+	Enqueued  func() // called after a task was enqueued; nil: nothing is
 	// Backlog is how many events may wait for one receiver, at least 1.
 	Backlog int
-	Meter   Meter // nil: nothing is counted
+	Meter   Meter
 	// Ended is called with the outcome and the context of each execution, for traces; may
 	// be nil.
 	Ended func(ctx context.Context, outcome string)
@@ -33,9 +33,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -55,10 +53,16 @@ type Receivers interface {
 	// Has reports whether there is an endpoint of that name.
 	Has(endpoint string) bool
 	// Deliver makes one attempt to deliver the document under the event's id; at is the
-	// time of the attempt. The error may have the methods AskedToWait() time.Duration,
-	// Final() bool, which reports that another attempt would fail too, and NotSent()
-	// bool, which reports that no attempt was made.
+	// time of the attempt. The error may be a [FailedAttempt].
 	Deliver(ctx context.Context, endpoint, id string, at time.Time, body []byte) error
+}
+
+// FailedAttempt is the error of an attempt about which the receiver says more.
+type FailedAttempt interface {
+	error
+	AskedToWait() time.Duration
+	Final() bool   // another attempt would fail too
+	NotSent() bool // no attempt was made
 }
 
 // Enqueuer is the part of [asynq.Client] that enqueues.

@@ -19,33 +19,27 @@ const (
 	// maxAttempts is above the 25 that fit into the lifetime. A delivery that kills its
 	// worker ends too.
 	maxAttempts = 40
-	// longestBackoff bounds the delay after a failure that is not the receiver's.
-	longestBackoff = 30 * time.Minute
 )
 
 // nextAttempt returns the delay until the next attempt for an event that was notified at
 // created, after so many failed ones, or the time that the receiver asked for if that is
 // longer. again is false if that is past the event's lifetime.
 func nextAttempt(failed int, created, now time.Time, asked time.Duration) (after time.Duration, again bool) {
+	after = wholeSeconds(max(delayAfter(failed), asked))
+	return after, !outlived(created, now.Add(after))
+}
+
+// delayAfter returns the delay after the failed-th attempt, from 1.
+func delayAfter(failed int) time.Duration {
 	delay := longestDelay
 	if i := max(failed, 1) - 1; i < len(delays) {
 		delay = delays[i]
 	}
-	after = wholeSeconds(max(spread(delay), asked))
-	return after, !outlived(created, now.Add(after))
+	return spread(delay)
 }
 
 // outlived reports whether an event that was notified at created is no longer delivered.
 func outlived(created, at time.Time) bool { return at.After(created.Add(lifetime)) }
-
-// backoff returns the delay after the attempt-th failure, from 0: 1 s, 2 s, 4 s and so on.
-func backoff(attempt int) time.Duration {
-	d := longestBackoff
-	if attempt < 11 { // 2^11 s is more than the longest
-		d = time.Second << max(attempt, 0)
-	}
-	return spread(d)
-}
 
 // spread changes d by up to 10 %, so that deliveries which failed together do not come
 // back together.

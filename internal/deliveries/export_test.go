@@ -11,9 +11,6 @@ func (h *Handler) Process(ctx context.Context, t *asynq.Task, id string, retried
 	return h.process(ctx, t, execution{taskID: id, retried: retried})
 }
 
-// IsFailure is the servers' IsFailure.
-func (r *Refusals) IsFailure(err error) bool { return r.isFailure(err) }
-
 // Verdict is the error for an execution that is repeated.
 func Verdict(counts bool) error { return &verdict{outcome: paced, counts: counts} }
 
@@ -21,12 +18,10 @@ var (
 	RetryDelay  = retryDelay
 	IsFailure   = isFailure
 	NextAttempt = nextAttempt
-	Backoff     = backoff
 )
 
 const (
-	MaxAttempts    = maxAttempts
-	MaxRetry       = maxRetry
-	LongestBackoff = longestBackoff
-	UnknownFor     = unknownFor
+	MaxAttempts = maxAttempts
+	MaxRetry    = maxRetry
+	UnknownFor  = unknownFor
 )

@@ -108,13 +108,14 @@ func (h *Handler) deliver(ctx context.Context, p payload, retried int) *verdict 
 		h.count(p.Endpoint, "delivered")
 		return &verdict{outcome: done}
 	}
-	if notSent(err) {
-		return h.rest(p, retried, err)
+	asked, final, notSent := said(err)
+	if notSent {
+		return h.rest(p, retried, asked, err)
 	}
 	attempts := retried + 1
-	after, again := nextAttempt(attempts, p.CreatedAt, now, askedToWait(err))
+	after, again := nextAttempt(attempts, p.CreatedAt, now, asked)
 	switch {
-	case isFinal(err):
+	case final:
 		h.count(p.Endpoint, "given_up")
 		return &verdict{outcome: failed, reason: err.Error()}
 	case !again || attempts >= maxAttempts:
@@ -138,10 +139,10 @@ func (h *Handler) attempt(ctx context.Context, p payload, now time.Time) (err er
 
 // rest postpones an event that was not sent because its receiver does not answer at
 // present. That is no attempt, but the event's lifetime continues.
-func (h *Handler) rest(p payload, retried int, err error) *verdict {
+func (h *Handler) rest(p payload, retried int, asked time.Duration, err error) *verdict {
 	now := h.cfg.Now()
 	// A backlog of old events does not come back each minute.
-	after := wholeSeconds(max(askedToWait(err), spread(now.Sub(p.CreatedAt)/16)))
+	after := wholeSeconds(max(asked, spread(now.Sub(p.CreatedAt)/16)))
 	if outlived(p.CreatedAt, now.Add(after)) {
 		h.count(p.Endpoint, "given_up")
 		return givenUp(retried, p.CreatedAt, now, err)
@@ -153,25 +154,12 @@ func givenUp(attempts int, created, now time.Time, last error) *verdict {
 	return &verdict{outcome: failed, reason: fmt.Sprintf("given up after %d attempts in %s; the last: %v", attempts, now.Sub(created).Round(time.Second), last)}
 }
 
-// askedToWait returns how long the receiver asks to wait.
-func askedToWait(err error) time.Duration {
-	var asks interface{ AskedToWait() time.Duration }
-	if errors.As(err, &asks) {
-		return asks.AskedToWait()
+// said returns what the error of an attempt says.
+func said(err error) (askedToWait time.Duration, final, notSent bool) {
+	if failed, ok := errors.AsType[FailedAttempt](err); ok {
+		return failed.AskedToWait(), failed.Final(), failed.NotSent()
 	}
-	return 0
-}
-
-// notSent reports whether no attempt was made.
-func notSent(err error) bool {
-	var unsent interface{ NotSent() bool }
-	return errors.As(err, &unsent) && unsent.NotSent()
-}
-
-// isFinal reports whether another attempt would fail too.
-func isFinal(err error) bool {
-	var final interface{ Final() bool }
-	return errors.As(err, &final) && final.Final()
+	return 0, false, false
 }
 
 // noteTimeout bounds the update of the backlog.
@@ -199,9 +187,6 @@ func (h *Handler) note(ctx context.Context, x execution, v *verdict) {
 // count counts an attempt. The name is from a payload, which other clients of Redis may
 // have written: only the name of an endpoint becomes a label.
 func (h *Handler) count(endpoint, outcome string) {
-	if h.cfg.Meter == nil {
-		return
-	}
 	if !h.cfg.Receivers.Has(endpoint) {
 		endpoint = "unknown"
 	}
@@ -213,9 +198,7 @@ func (h *Handler) measure(ctx context.Context, t *asynq.Task, v *verdict, took t
 	if t.Type() != TaskType {
 		label = "unknown"
 	}
-	if h.cfg.Meter != nil {
-		h.cfg.Meter.Task(h.cfg.Tenant, label, string(v.outcome), took)
-	}
+	h.cfg.Meter.Task(h.cfg.Tenant, label, string(v.outcome), took)
 	if h.cfg.Ended != nil {
 		h.cfg.Ended(ctx, string(v.outcome))
 	}

@@ -25,7 +25,7 @@ var _ events.Notifier = (*Notifier)(nil)
 // NewNotifier returns the notifier of a tenant.
 func NewNotifier(cfg Config) *Notifier {
 	cfg = cfg.withDefaults()
-	return &Notifier{cfg: cfg, backlog: newBacklog(cfg)}
+	return &Notifier{cfg: cfg, backlog: newBacklog(cfg), drops: drops{unlogged: map[string]int{}, logged: map[string]time.Time{}}}
 }
 
 // Notify implements [events.Notifier].
@@ -45,9 +45,7 @@ func (n *Notifier) Notify(ctx context.Context, e events.Event) error {
 		}
 	}
 	e.Log(ctx, n.cfg.Logger)
-	if n.cfg.Meter != nil {
-		n.cfg.Meter.Event(n.cfg.Tenant, e.Type)
-	}
+	n.cfg.Meter.Event(n.cfg.Tenant, e.Type)
 	return nil
 }
 
@@ -88,10 +86,8 @@ func (n *Notifier) drop(ctx context.Context, endpoint string, excess []string) {
 	if err != nil {
 		n.cfg.Logger.WarnContext(ctx, "webhook events not dropped", "tenant", n.cfg.Tenant, "endpoint", endpoint, "error", err)
 	}
-	if n.cfg.Meter != nil {
-		for range dropped {
-			n.cfg.Meter.Delivery(n.cfg.Tenant, endpoint, "dropped")
-		}
+	for range dropped {
+		n.cfg.Meter.Delivery(n.cfg.Tenant, endpoint, "dropped")
 	}
 	if report := n.drops.add(endpoint, dropped, n.cfg.Now()); report > 0 {
 		n.cfg.Logger.WarnContext(ctx, "webhook events dropped: too many wait for the endpoint", "tenant", n.cfg.Tenant, "endpoint", endpoint,
@@ -104,35 +100,23 @@ const reportEvery = time.Minute
 
 // drops counts the dropped events of each receiver that were not logged yet.
 type drops struct {
-	mu sync.Mutex
-	of map[string]*droppedEvents
-}
-
-type droppedEvents struct {
-	unlogged int
-	logged   time.Time
+	mu       sync.Mutex
+	unlogged map[string]int
+	logged   map[string]time.Time
 }
 
 // add counts n dropped events. It returns how many to log now, or 0 if a line was logged
 // less than a minute ago.
 func (d *drops) add(endpoint string, n int, now time.Time) (report int) {
-	if n == 0 {
-		return 0
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.of == nil {
-		d.of = map[string]*droppedEvents{}
-	}
-	one := d.of[endpoint]
-	if one == nil {
-		one = new(droppedEvents)
-		d.of[endpoint] = one
-	}
-	one.unlogged += n
-	if now.Sub(one.logged) < reportEvery {
+	d.unlogged[endpoint] += n
+	if now.Sub(d.logged[endpoint]) < reportEvery {
 		return 0
 	}
-	report, one.unlogged, one.logged = one.unlogged, 0, now
+	report = d.unlogged[endpoint]
+	if report > 0 {
+		d.unlogged[endpoint], d.logged[endpoint] = 0, now
+	}
 	return report
 }

@@ -16,10 +16,9 @@ const (
 	places = 8
 )
 
-// ServerConfig returns how an asynq server executes deliveries. refusals is a hook of its
-// client; nil: each lost lease uses up an attempt.
-func ServerConfig(refusals *Refusals) asynq.Config {
+// ServerConfig returns how an asynq server executes deliveries.
+func ServerConfig() asynq.Config {
 	return asynq.Config{
-		Concurrency: places, TaskCheckInterval: pollEvery, DelayedTaskCheckInterval: forwardEvery, RetryDelayFunc: retryDelay, IsFailure: refusals.isFailure,
+		Concurrency: places, TaskCheckInterval: pollEvery, DelayedTaskCheckInterval: forwardEvery, RetryDelayFunc: retryDelay, IsFailure: isFailure,
 	}
 }

@@ -164,7 +164,7 @@ func (w *world) waiting() []string {
 // serve starts a server, and stops it with the test.
 func (w *world) serve() {
 	w.t.Helper()
-	server := queues.NewServer(w.rdb, queues.Queue{Name: deliveries.Queue("acme"), Tenant: "acme", Config: deliveries.ServerConfig(nil)}, time.Second, slog.New(slog.DiscardHandler))
+	server := queues.NewServer(w.rdb, queues.Queue{Name: deliveries.Queue("acme"), Tenant: "acme", Config: deliveries.ServerConfig()}, time.Second, slog.New(slog.DiscardHandler))
 	if err := server.Start(deliveries.NewHandler(w.cfg)); err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,11 +1,9 @@
 package deliveries
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -72,17 +70,9 @@ func readEnvelope(body []byte) (e envelope, err error) {
 	return e, nil
 }
 
-// readPayload reads a whole payload. Unknown members, and anything behind the object, are
-// errors.
+// readPayload reads a whole payload. Members that a newer worker has added are ignored.
 func readPayload(body []byte) (p payload, err error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err = d.Decode(&p); err == nil {
-		if _, end := d.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("trailing data after the JSON object")
-		}
-	}
-	if err == nil {
+	if err = json.Unmarshal(body, &p); err == nil {
 		err = p.validate()
 	}
 	if err != nil {

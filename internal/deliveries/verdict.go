@@ -57,7 +57,7 @@ func retryDelay(retried int, err error, _ *asynq.Task) time.Duration {
 	if v, ok := errors.AsType[*verdict](err); ok {
 		return v.after
 	}
-	return wholeSeconds(backoff(retried))
+	return wholeSeconds(delayAfter(retried + 1))
 }
 
 // isFailure reports whether the error used up an attempt.

@@ -108,7 +108,7 @@ func (s *sweepSite) sweepHandlers(cfg kinds.VerifyConfig) map[ledger.Kind]engine
 	return map[ledger.Kind]engine.Handler{
 		kinds.Verify:  kinds.NewVerify(cfg),
 		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: cfg, Tenant: tenant, States: states, Operators: dns, Submit: submit}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: cfg.DNS, Places: cfg.Places, Restore: submit, Submit: submit}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: cfg.DNS, Places: cfg.Places, Submit: submit}),
 		kinds.Act: kinds.NewAct(kinds.ActConfig{
 			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, RequestTimeout: cfg.RequestTimeout, Stopping: cfg.Stopping, Logger: cfg.Logger,
 		}),
@@ -319,12 +319,7 @@ func (s *sweepSite) domainState() sweep.DomainState {
 // alter changes the stored state of the domain.
 func (s *sweepSite) alter(change func(*sweep.DomainState)) {
 	s.t.Helper()
-	_, err := s.states.Change(s.t.Context(), dom, func(state sweep.DomainState) (sweep.DomainState, []string) {
-		state = state.Clone()
-		change(&state)
-		return state, nil
-	})
-	if err != nil {
+	if _, err := s.states.Change(s.t.Context(), dom, change); err != nil {
 		s.t.Fatal(err)
 	}
 }

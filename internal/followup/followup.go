@@ -1,9 +1,9 @@
 package followup
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,9 +33,7 @@ type FollowUp struct {
 
 // New returns the follow-up of a tenant's sweeps.
 func New(cfg Config) *FollowUp {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &FollowUp{cfg: cfg, verifyAfter: 2 * time.Second}
 }
 
@@ -44,8 +42,7 @@ const format = "jsonl"
 
 // digest returns the digest of a run that is submitted for a reason.
 func digest(reason string) string {
-	sum := sha256.Sum256([]byte("follow-up\x00" + reason))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte("follow-up\x00"+reason)))
 }
 
 // committed reports whether a run exists and is committed, or cancelled. The error is a
@@ -55,28 +52,13 @@ func (f *FollowUp) committed(ctx context.Context, n ledger.NewRun) (bool, error)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return false, nil
 	}
-	if err == nil {
-		err = compare(run, n)
-	}
 	if err != nil {
 		return false, err
 	}
-	return run.Control.Cancelled || !run.Staged() && !run.Growing, nil
-}
-
-// compare returns an error unless the run is the one to be submitted.
-func compare(run ledger.Run, n ledger.NewRun) error {
-	for _, m := range []struct{ member, have, want string }{
-		{"tenant", string(run.Tenant), string(n.Tenant)},
-		{"kind", string(run.Kind), string(n.Kind)},
-		{"digest", run.Description.Digest, n.Description.Digest},
-	} {
-		if m.have != m.want {
-			err := &ledger.MismatchError{Run: n.ID, Member: m.member, Have: m.have, Want: m.want}
-			return fmt.Errorf("%w: this id is derived: delete the run that has it", err)
-		}
+	if err := n.Compare(run); err != nil {
+		return false, fmt.Errorf("%w: this id is derived: delete the run that has it", err)
 	}
-	return nil
+	return run.Control.Cancelled || !run.Staged() && !run.Growing, nil
 }
 
 // submission is a run that is being submitted. It is created with its first row.

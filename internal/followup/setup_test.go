@@ -88,7 +88,7 @@ func (s *site) present(id string) {
 func (s *site) put(id string, state sweep.DomainState) {
 	s.t.Helper()
 	states := sweep.States{Tenant: string(tenant), Store: watch.New(s.rdb, string(tenant))}
-	if _, err := states.Change(s.t.Context(), id, func(sweep.DomainState) (sweep.DomainState, []string) { return state, nil }); err != nil {
+	if _, err := states.Change(s.t.Context(), id, func(to *sweep.DomainState) { *to = state }); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -102,7 +102,7 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 		return run, false, errDiscarded
 	}
 	if err == nil && !created {
-		err = n.compare(run)
+		err = n.Compare(run)
 	}
 	return run, created, err
 }
@@ -125,8 +125,8 @@ func (n NewRun) validate() error {
 	return nil
 }
 
-// compare returns a [MismatchError] if the run is not the one to be created.
-func (n NewRun) compare(run Run) error {
+// Compare returns a [MismatchError] if the run is not the one to be created.
+func (n NewRun) Compare(run Run) error {
 	for _, m := range []struct{ member, have, want string }{
 		{"tenant", string(run.Tenant), string(n.Tenant)},
 		{"kind", string(run.Kind), string(n.Kind)},

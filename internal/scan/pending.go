@@ -3,7 +3,6 @@ package scan
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"orgops/apiclient"
@@ -15,13 +14,13 @@ import (
 // Pending searches for pending domains. Its rows are of kind [kinds.Verify].
 type Pending struct{}
 
-func (Pending) class() Class { return ForRows }
+func (Pending) ofSweep() bool { return false }
 
 // row returns the row of a pending domain. Its content has the record, so that a check
 // which begins within a minute needs no read of its own; but not one that its check would
 // refuse, which reads the record again and says what is wrong. A record outside the
 // specification may be pending unless it reads as verified: it is a refused row.
-func (Pending) row(_ context.Context, _ sweep.Progress, organization string, l listed, at time.Time) (*ledger.FoundRow, error) {
+func (Pending) row(_ context.Context, p sweep.Progress, organization string, l listed, at time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
 	if d.Status == apiclient.StatusVerified {
 		return nil, nil
@@ -31,17 +30,10 @@ func (Pending) row(_ context.Context, _ sweep.Progress, organization string, l l
 	switch {
 	case bad != nil:
 		row.DiscoveryDomainID = name(d.ID)
-	case provable(d) == nil && !at.IsZero():
+	case recordOf(organization, d, p).CheckRecord() == nil && !at.IsZero():
 		row.Listed = &kinds.ListedDomain{DiscoveryDomain: d, At: at}
 	}
-	content, err := json.Marshal(row)
-	if err != nil {
-		return nil, fmt.Errorf("organization %s: write the row of a domain: %w", organization, err)
-	}
-	if bad != nil {
-		return refused(content, bad), nil
-	}
-	return &ledger.FoundRow{Content: content}, nil
+	return found(organization, row, bad)
 }
 
 // PendingProgress returns the progress of a scan for pending domains that has not begun, of

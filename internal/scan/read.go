@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
@@ -34,20 +37,46 @@ type API interface {
 
 // reader makes the requests of one step.
 type reader struct {
-	api     API
+	scanner *Scanner
+	run     ledger.Run
 	request Request
-	// wanted returns an error if requests may not be sent any more.
-	wanted func(context.Context) error
-	// now returns Redis' time.
-	now func() time.Time
+
+	mu      sync.Mutex
+	askedAt time.Time // the ledger, whether requests may be sent
+	stopped bool      // its answer
+}
+
+// wanted returns an error unless a request may be sent now. Of requests that are sent side by
+// side one asks the ledger, and the others wait for the answer.
+func (r *reader) wanted(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.scanner
+	if !s.cfg.Active() {
+		return engine.ErrStopped
+	}
+	if time.Since(r.askedAt) >= s.askEvery {
+		asked := time.Now()
+		run, err := s.cfg.Ledger.Get(ctx, r.run.ID)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return fmt.Errorf("ask whether the scan is still wanted: %w", err)
+		}
+		r.stopped = err != nil || run.Incarnation != r.run.Incarnation || isStopped(run) || run.Control.NotBefore.After(s.redisNow())
+		r.askedAt = asked
+	}
+	if r.stopped {
+		return engine.ErrStopped
+	}
+	return nil
 }
 
 // read reads the next part: organizations of the pages before, else the next page of
 // organizations, and at the end the organizations that were put off. With putOff
 // organizations are put off even if none could be read.
-func (r *reader) read(ctx context.Context, at position, putOff bool) (outcome, error) {
+func (r *reader) read(ctx context.Context, at position, putOff bool) (o outcome, err error) {
+	defer r.recovered(ctx, &err)
 	ctx = apiclient.BeforeSending(ctx, r.wanted)
-	o := outcome{progress: at.progress, cursor: at.cursor}
+	o = outcome{progress: at.progress, cursor: at.cursor}
 	o.cursor.Attempts = 0
 	switch c := &o.cursor; {
 	case len(c.Left) > 0:
@@ -65,7 +94,7 @@ func (r *reader) read(ctx context.Context, at position, putOff bool) (outcome, e
 }
 
 func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
-	records, next, err := r.api.OrganizationsPage(ctx, o.cursor.From)
+	records, next, err := r.scanner.cfg.API.OrganizationsPage(ctx, o.cursor.From)
 	if err != nil {
 		return err
 	}
@@ -87,12 +116,13 @@ type page struct {
 }
 
 func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization) (result page) {
+	defer r.recovered(ctx, &result.err)
 	var at time.Time
 	ctx = apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		at = r.now()
+		at = r.scanner.redisNow()
 		return r.wanted(ctx)
 	})
-	domains, next, err := r.api.DiscoveryDomainsPage(ctx, o.ID, o.From)
+	domains, next, err := r.scanner.cfg.API.DiscoveryDomainsPage(ctx, o.ID, o.From)
 	if err != nil {
 		return page{err: err}
 	}
@@ -114,7 +144,15 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 // none could be read, unless those that failed are to be put off.
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization, putOff bool) (left, late []organization, err error) {
 	pages, progress := make([]page, len(batch)), o.progress
-	sideBySide(len(batch), Parallel, func(i int) { pages[i] = r.readPage(ctx, progress, batch[i]) })
+	var all errgroup.Group
+	all.SetLimit(Parallel)
+	for i, org := range batch {
+		all.Go(func() error {
+			pages[i] = r.readPage(ctx, progress, org)
+			return nil
+		})
+	}
+	_ = all.Wait()
 	var held, trouble error
 	for i, p := range pages {
 		org := batch[i]
@@ -152,26 +190,10 @@ func isGone(err error) bool {
 	return ok && answer.Status == http.StatusNotFound
 }
 
-// sideBySide calls do for the numbers from 0 to n-1, width of them at a time. If one panics
-// it panics with that.
-func sideBySide(n, width int, do func(i int)) {
-	var all sync.WaitGroup
-	free := make(chan struct{}, width)
-	panics := make(chan any, n)
-	for i := range n {
-		free <- struct{}{}
-		all.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					panics <- p
-				}
-				<-free
-			}()
-			do(i)
-		})
-	}
-	all.Wait()
-	if len(panics) > 0 {
-		panic(<-panics)
+// recovered makes an error of a panic: a failed attempt.
+func (r *reader) recovered(ctx context.Context, err *error) {
+	if p := recover(); p != nil {
+		r.scanner.cfg.Logger.ErrorContext(ctx, "scan panicked", "run", r.run.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = engine.Retry(fmt.Errorf("panic: %v", p))
 	}
 }

@@ -2,13 +2,14 @@ package scan
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"orgops/apiclient"
-	"orgops/dnscheck"
 	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
@@ -18,39 +19,12 @@ type Request interface {
 	// row returns the row of a record that was listed at a time, in Redis' time; nil: it is
 	// none.
 	row(ctx context.Context, p sweep.Progress, organization string, l listed, at time.Time) (*ledger.FoundRow, error)
-	class() Class
+	// ofSweep reports whether the scan is one of a sweep, for which no caller waits.
+	ofSweep() bool
 }
 
 // listed is a record of an organization's list.
 type listed = apiclient.Listed[apiclient.DiscoveryDomain]
-
-// Class is the class of a scan's requests, by which they are paced.
-type Class int
-
-// The classes.
-const (
-	// NoScan is the class of requests that belong to no scan.
-	NoScan Class = iota
-	// ForRows is for requests that lead to checks of submitted work.
-	ForRows
-	// ForSweep is for requests of a sweep, for which no caller waits.
-	ForSweep
-)
-
-type classKey struct{}
-
-// ClassOf returns the class of a request of the context.
-func ClassOf(ctx context.Context) Class {
-	c, _ := ctx.Value(classKey{}).(Class)
-	return c
-}
-
-// maxToken and maxDomain bound verification_txt and domain of a record, in bytes. A TXT
-// record of that many bytes does not fit a DNS message (RFC 1035 3.2.1).
-const (
-	maxToken  = 4096
-	maxDomain = 255
-)
 
 // outsideSpec returns why a record of an organization's list is outside the specification;
 // nil if it is not.
@@ -65,27 +39,27 @@ func outsideSpec(organization string, l listed) error {
 	return fmt.Errorf("organization %s: %w", organization, err)
 }
 
-// provable returns why no check of the record can prove its domain; nil: one may.
-func provable(d apiclient.DiscoveryDomain) error {
-	if _, err := dnscheck.CheckDomain(d.Domain); err != nil {
-		return fmt.Errorf("the record's domain cannot be proven: %w", err)
+// recordOf returns a record as a sweep's row has it.
+func recordOf(organization string, d apiclient.DiscoveryDomain, p sweep.Progress) kinds.RecheckRow {
+	return kinds.RecheckRow{
+		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT,
+		Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
+		Prove: p.Pending && d.Status == apiclient.StatusPending, Tick: p.Tick,
 	}
-	if !dnscheck.Within(d.VerificationHost, d.Domain) {
-		return fmt.Errorf("the record's verification host %.260q is not below its domain %.260q, so a proof there proves nothing about the domain", d.VerificationHost, d.Domain)
-	}
-	if err := dnscheck.CheckHost(d.VerificationHost); err != nil {
-		return fmt.Errorf("verification_host: %w", err)
-	}
-	if n := len(d.VerificationTXT); n == 0 || n > maxToken {
-		return fmt.Errorf("verification_txt: want 1 to %d bytes, got %d", maxToken, n)
-	}
-	return nil
 }
 
-// refused returns the row of a record that cannot be checked: it is settled when it is
-// found. It can be retried once the record is corrected.
-func refused(content []byte, why error) *ledger.FoundRow {
-	return &ledger.FoundRow{Content: content, Result: ledger.Result{Outcome: engine.Refused, Detail: engine.Clip(why.Error(), maxDetail)}}
+// found returns a row. One of a record that cannot be checked is settled as refused when it is
+// found, and can be retried once the record is corrected.
+func found(organization string, content any, bad error) (*ledger.FoundRow, error) {
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("organization %s: write the row of a domain: %w", organization, err)
+	}
+	row := &ledger.FoundRow{Content: text}
+	if bad != nil {
+		row.Result = ledger.Result{Outcome: engine.Refused, Detail: engine.Clip(bad.Error(), maxDetail)}
+	}
+	return row, nil
 }
 
 const (

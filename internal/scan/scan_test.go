@@ -492,33 +492,34 @@ func TestListingIsStampedWhenItIsSent(t *testing.T) {
 func TestClasses(t *testing.T) {
 	for _, s := range []struct {
 		scenario
-		class scan.Class
-	}{{finding(), scan.ForRows}, {sweeping(), scan.ForSweep}} {
+		ofSweep bool
+	}{{finding(), false}, {sweeping(), true}} {
 		t.Run(s.name, func(t *testing.T) {
 			w := s.world(t)
 			api := &classed{API: w.api}
 			w.api = api
 			w.scanned()
-			if len(api.classes) == 0 || slices.ContainsFunc(api.classes, func(c scan.Class) bool { return c != s.class }) {
-				t.Errorf("classes %v, want %v", api.classes, s.class)
+			want := class{leading: !s.ofSweep, sweeping: s.ofSweep}
+			if len(api.classes) == 0 || slices.ContainsFunc(api.classes, func(c class) bool { return c != want }) {
+				t.Errorf("classes %v, want %v", api.classes, want)
 			}
 		})
 	}
-	if c := scan.ClassOf(t.Context()); c != scan.NoScan {
-		t.Errorf("class %v of a request without a scan", c)
-	}
 }
+
+// class is by what a request is paced.
+type class struct{ leading, sweeping bool }
 
 type classed struct {
 	scan.API
 	mu      sync.Mutex
-	classes []scan.Class
+	classes []class
 }
 
 func (c *classed) note(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.classes = append(c.classes, scan.ClassOf(ctx))
+	c.classes = append(c.classes, class{kinds.Leading(ctx), kinds.Sweeping(ctx)})
 }
 
 func (c *classed) OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error) {

@@ -101,10 +101,7 @@ type job struct {
 // New returns a scanner.
 func New(cfg Config) *Scanner {
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)).With("tenant", cfg.Tenant)
 	return &Scanner{cfg: cfg, wake: make(chan struct{}, 1), askEvery: time.Second, jobs: map[ledger.RunID]*job{}}
 }
 
@@ -153,17 +150,17 @@ func (s *Scanner) Round(ctx context.Context) (after time.Duration) {
 		}
 		return afterError
 	}
-	if j, at := s.next((*job).commitTime); !at.After(s.now) {
+	j, at := s.next()
+	switch {
+	case at.After(s.now):
+		return max(min(s.untilList(), at.Sub(s.now)), 0)
+	case !j.commitAt.After(s.now):
 		s.commit(ctx, j)
-		return 0
+	default:
+		s.turn++
+		j.turn = s.turn
+		s.step(ctx, j)
 	}
-	j, at := s.next((*job).stepTime)
-	if at.After(s.now) {
-		return s.idle()
-	}
-	s.turn++
-	j.turn = s.turn
-	s.step(ctx, j)
 	return 0
 }
 
@@ -258,23 +255,15 @@ func isStopped(r ledger.Run) bool {
 // never is the time of work that is not due.
 var never = time.Unix(1<<40, 0)
 
-// stepTime returns when the next step is due.
-func (j *job) stepTime() time.Time {
-	if j.stopped {
-		return never
-	}
-	return j.due
-}
-
-// commitTime returns when found rows are to be committed.
-func (j *job) commitTime() time.Time { return j.commitAt }
-
-// next returns the job whose time comes first, and that time; of those whose time has come,
+// next returns the job with the work that is due first, and when; of those whose time has come,
 // the one whose last step is longest ago.
-func (s *Scanner) next(of func(*job) time.Time) (next *job, at time.Time) {
+func (s *Scanner) next() (next *job, at time.Time) {
 	at = never
 	for _, j := range s.jobs {
-		t := of(j)
+		t := j.commitAt
+		if !j.stopped && j.due.Before(t) {
+			t = j.due
+		}
 		if t.Before(s.now) {
 			t = s.now
 		}
@@ -288,13 +277,6 @@ func (s *Scanner) next(of func(*job) time.Time) (next *job, at time.Time) {
 // before reports whether the job is served before another one that is due too.
 func (j *job) before(other *job) bool {
 	return cmp.Or(cmp.Compare(j.turn, other.turn), cmp.Compare(j.run.ID, other.run.ID)) < 0
-}
-
-// idle returns how long there is nothing to do.
-func (s *Scanner) idle() time.Duration {
-	_, step := s.next((*job).stepTime)
-	_, commit := s.next((*job).commitTime)
-	return max(min(s.untilList(), step.Sub(s.now), commit.Sub(s.now)), 0)
 }
 
 const (

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
-	"sync"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 )
 
@@ -73,58 +72,13 @@ func (s *Scanner) position(ctx context.Context, j *job) (position, error) {
 }
 
 // read makes the requests of a step.
-func (s *Scanner) read(ctx context.Context, j *job, at position, putOff bool) (o outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.cfg.Logger.ErrorContext(ctx, "scan panicked", "run", j.run.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = engine.Retry(fmt.Errorf("panic: %v", p))
-		}
-	}()
-	request := s.cfg.Requests[j.run.Kind]
-	requests, cancel := context.WithTimeout(context.WithValue(ctx, classKey{}, request.class()), s.cfg.Timeout)
+func (s *Scanner) read(ctx context.Context, j *job, at position, putOff bool) (outcome, error) {
+	r := &reader{scanner: s, run: j.run, request: s.cfg.Requests[j.run.Kind]}
+	ctx, cancel := context.WithTimeout(kinds.OfScan(ctx, r.request.ofSweep()), s.cfg.Timeout)
 	defer cancel()
-	requests = apiclient.WithCorrelationID(requests, fmt.Sprintf("%s:scan:%d", j.run.ID, at.number))
-	g := &guard{scanner: s, run: j.run}
-	r := &reader{api: s.cfg.API, request: request, wanted: g.ask, now: s.redisNow}
-	return r.read(requests, at, putOff)
+	ctx = apiclient.WithCorrelationID(ctx, fmt.Sprintf("%s:scan:%d", j.run.ID, at.number))
+	return r.read(ctx, at, putOff)
 }
-
-// guard finds out whether requests of a step may still be sent.
-type guard struct {
-	scanner *Scanner
-	run     ledger.Run
-
-	mu      sync.Mutex
-	askedAt time.Time
-	stopped bool
-}
-
-// ask returns an error unless a request may be sent now. Of requests that are sent side by
-// side one asks the ledger, and the others wait for the answer.
-func (g *guard) ask(ctx context.Context) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.scanner.cfg.Active() {
-		return engine.ErrStopped
-	}
-	if time.Since(g.askedAt) >= g.scanner.askEvery {
-		asked := time.Now()
-		run, err := g.scanner.cfg.Ledger.Get(ctx, g.run.ID)
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			return fmt.Errorf("ask whether the scan is still wanted: %w", err)
-		}
-		g.stopped = err != nil || run.Incarnation != g.run.Incarnation || isStopped(run) || run.Control.NotBefore.After(g.scanner.redisNow())
-		g.askedAt = asked
-	}
-	if g.stopped {
-		return engine.ErrStopped
-	}
-	return nil
-}
-
-// errSuperseded says that a step was not stored: another scanner has made it, or the run
-// takes no more steps.
-var errSuperseded = engine.ErrSuperseded
 
 // maxStores bounds how often a step is stored again after others counted attempts.
 const maxStores = 8
@@ -157,7 +111,7 @@ func (s *Scanner) store(ctx context.Context, j *job, at position, of func(positi
 		}
 		at = now
 	}
-	return at, errSuperseded
+	return at, engine.ErrSuperseded // another scanner has made the step, or the run takes no more
 }
 
 // stored records that a step was stored.
@@ -212,7 +166,7 @@ func (s *Scanner) failed(ctx context.Context, j *job, at position, attempts int,
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
-	if _, notCounted := s.count(detached, j, at, attempts-at.cursor.Attempts); notCounted != nil && !errors.Is(notCounted, errSuperseded) {
+	if _, notCounted := s.count(detached, j, at, attempts-at.cursor.Attempts); notCounted != nil && !errors.Is(notCounted, engine.ErrSuperseded) {
 		s.cfg.Logger.WarnContext(ctx, "attempt of a scan not counted", "run", j.run.ID, "error", notCounted)
 	}
 	if left {

@@ -176,7 +176,7 @@ func (w *worker) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 		kinds.Verify:  kinds.NewVerify(verify),
 		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: tenant, States: states, Operators: killedDNS{w}, Submit: submit}),
 		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: killedAPI{w}, DNS: killedDNS{w}, States: states, Rules: w.s.rules, RequestTimeout: requestTimeout}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: killedDNS{w}, Restore: submit, Submit: submit}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: tenant, States: states, DNS: killedDNS{w}, Submit: submit}),
 	}
 }
 

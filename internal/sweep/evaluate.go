@@ -26,9 +26,8 @@ type ActionRow struct {
 
 // EndedSweep is a sweep whose run has ended.
 type EndedSweep struct {
-	Run       string
-	Progress  Progress
-	Cancelled bool // the run was cancelled: nothing is decided
+	Run      string
+	Progress Progress
 }
 
 // Evaluator evaluates the sweeps of a tenant.
@@ -47,9 +46,6 @@ type Evaluator struct {
 // run of the actions committed does not evaluate the sweep again.
 func (e Evaluator) Evaluate(ctx context.Context, s EndedSweep) ([]ActionRow, error) {
 	p := s.Progress
-	if s.Cancelled {
-		return nil, nil
-	}
 	if p.Tick <= 0 { // zero would assess domains that the sweep has not checked
 		return nil, fmt.Errorf("evaluate sweep %s: tick: want a Unix second, got %d", s.Run, p.Tick)
 	}
@@ -118,34 +114,23 @@ func (e Evaluator) decide(ctx context.Context, v view) ([]Candidate, Breaker, Su
 	if p.Early != "" {
 		evaluation.Early = "the sweep did not reach all organizations: " + p.Early
 	}
-	for d, err := range e.States.stored(ctx) {
-		if err == nil {
-			err = e.add(ctx, &evaluation, d)
-		}
-		if err != nil {
+	expired := func(domainID string) error { // it is no longer watched
+		_, err := e.States.Store.Remember(ctx, domainID, nil, nil, false, p.Tick)
+		return err
+	}
+	for d, err := range e.States.watched(ctx, expired) {
+		switch {
+		case err == nil:
+			evaluation.Add(d.ID, d.DomainState)
+		case d.ID == "":
 			return nil, Breaker{}, Summary{}, err
+		default: // a damaged state must not keep the other domains from being acted on or given back
+			e.Logger.ErrorContext(ctx, "domain state unreadable", "tenant", e.States.Tenant, "discovery_domain_id", d.ID, "error", err, "help", Unreadable)
+			evaluation.AddUnreadable()
 		}
 	}
 	candidates, breaker, summary := evaluation.Decide()
 	return candidates, breaker, summary, nil
-}
-
-// add adds a watched domain to the evaluation. One whose state has expired is no longer
-// watched. One whose state cannot be read is left out: if it ended the evaluation, a single
-// damaged state would keep all other domains from ever being acted on or given back.
-func (e Evaluator) add(ctx context.Context, evaluation *Evaluation, d storedState) error {
-	if d.raw == nil {
-		_, err := e.States.Store.Remember(ctx, d.id, nil, nil, false, evaluation.Tick)
-		return err
-	}
-	state, err := d.read()
-	if err != nil {
-		e.Logger.ErrorContext(ctx, "domain state unreadable", "tenant", e.States.Tenant, "discovery_domain_id", d.id, "error", err, "help", Unreadable)
-		evaluation.AddUnreadable()
-		return nil
-	}
-	evaluation.Add(d.id, state)
-	return nil
 }
 
 // store stores breaker and summary, and notifies that the sweep has opened the breaker. If

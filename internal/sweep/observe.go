@@ -9,28 +9,21 @@ import (
 	"orgops/internal/events"
 )
 
-// Observation is the result of a check of a domain's token by a sweep, or between two
-// sweeps.
+// Observation is the result of a check of a domain's token by a sweep.
 type Observation struct {
 	DomainID, OrganizationID string
 	Domain                   string // name of the domain
 	Host, TXT                string // that were checked
-	Tick                     int64  // of the sweep; between two sweeps that of the last one
-	// Between is set for a check between two sweeps. It can clear an absence of the host
-	// and token that were checked, and does nothing else.
-	Between     bool
-	Verdict     dnscheck.Verdict
-	Operator    string // of the name servers; "": unknown
-	FlagOmitted bool   // the record omits use_for_organization_discovery
-	At          time.Time
+	Tick                     int64  // of the sweep
+	Verdict                  dnscheck.Verdict
+	Operator                 string // of the name servers; "": unknown
+	FlagOmitted              bool   // the record omits use_for_organization_discovery
+	At                       time.Time
 }
 
 // Observe returns the state after the observation, and the words to count for its tick.
 // A second observation of a tick, or one of an earlier tick, changes nothing.
 func (s DomainState) Observe(o Observation) (after DomainState, counted []string) {
-	if o.Between {
-		return s.observeBetween(o), nil
-	}
 	if o.Tick < s.Tick && !isAhead(s.Tick, o.At) {
 		return s, nil
 	}
@@ -51,7 +44,7 @@ func (s DomainState) Observe(o Observation) (after DomainState, counted []string
 			after.FirstPresent = after.At
 		}
 		if after.Absence != nil {
-			after.returned(o)
+			after.returned(o.DomainID, o.Tick, o.At)
 		}
 		after.LastPresent = after.At
 	case dnscheck.Absent:
@@ -67,17 +60,17 @@ func (s DomainState) Observe(o Observation) (after DomainState, counted []string
 	return after, counted
 }
 
-// observeBetween clears the absence if the token is there. The state may have changed
-// since the check was decided: a check of another token, or by a state that a later sweep
-// has replaced, proves nothing about it.
-func (s DomainState) observeBetween(o Observation) DomainState {
-	same := s.OrganizationID == o.OrganizationID && s.TokenHash == HashToken(o.Host, o.TXT) && s.Tick == o.Tick
-	if !same || s.Absence == nil || o.Verdict.State != dnscheck.Present {
-		return s
+// FoundBetween clears the absence, since a check between two sweeps has found the token. It was
+// made by the state checked, and proves nothing about another token, or about a state that a
+// later sweep has replaced: same reports whether the state is still that one.
+func (s *DomainState) FoundBetween(domainID string, checked DomainState, at time.Time) (same bool) {
+	if s.OrganizationID != checked.OrganizationID || s.TokenHash != checked.TokenHash || s.Tick != checked.Tick {
+		return false
 	}
-	after := s.Clone()
-	after.returned(o)
-	return after
+	if s.Absence != nil {
+		s.returned(domainID, s.Tick, at)
+	}
+	return true
 }
 
 // of returns the state of the observed organization, domain and token. The state of
@@ -121,12 +114,12 @@ func (s *DomainState) countAbsence(o Observation) {
 }
 
 // returned clears an absence since the token is there again.
-func (s *DomainState) returned(o Observation) {
+func (s *DomainState) returned(domainID string, tick int64, at time.Time) {
 	since := s.Absence.Since
 	s.Absence = nil
-	s.LastPresent = second(o.At)
-	s.Note(o.At, "there again", "")
-	s.notify(events.DomainRestored, o.DomainID, o.Tick, o.At, events.Data{Since: since, Reason: "the token is there again"})
+	s.LastPresent = second(at)
+	s.Note(at, "there again", "")
+	s.notify(events.DomainRestored, domainID, tick, at, events.Data{Since: since, Reason: "the token is there again"})
 }
 
 // describe stores the verdict for people.

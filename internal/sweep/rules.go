@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,15 +80,7 @@ func (r Rules) withOmission(why string, s DomainState) string {
 }
 
 func (r Rules) complete() Rules {
-	if r.Action == "" {
-		r.Action = Report
-	}
-	if r.Grace <= 0 {
-		r.Grace = DefaultGrace
-	}
-	if r.AbsentChecks <= 0 {
-		r.AbsentChecks = DefaultAbsentChecks
-	}
+	r.Action, r.Grace, r.AbsentChecks = cmp.Or(r.Action, Report), cmp.Or(r.Grace, DefaultGrace), cmp.Or(r.AbsentChecks, DefaultAbsentChecks)
 	return r
 }
 
@@ -139,7 +132,7 @@ func (r Rules) Assess(s DomainState) Assessment {
 		return Assessment{Status: StatusPresent}
 	case rules.protects(s.OrganizationID, s.Domain):
 		return Assessment{Status: StatusProtected, Reason: "it is protected"}
-	case !a.Reported.IsZero() && (s.FlagOmitted || a.reportedAs() == rules.Action):
+	case !a.Reported.IsZero() && (s.FlagOmitted || cmp.Or(a.ReportedAs, Report) == rules.Action):
 		return Assessment{Status: StatusReported, Reason: rules.withOmission("its loss was notified at "+a.Reported.Format(time.RFC3339), s)}
 	case a.Checks < rules.AbsentChecks || gone < rules.Grace:
 		return Assessment{
@@ -150,13 +143,6 @@ func (r Rules) Assess(s DomainState) Assessment {
 		return Assessment{Status: StatusUnsure, Reason: "the last sweep had no answer"}
 	}
 	return Assessment{Status: StatusDue, Reason: rules.withOmission(fmt.Sprintf("%d sweeps have found it gone, over %s", a.Checks, inDays(gone)), s)}
-}
-
-func (a Absence) reportedAs() Action {
-	if a.ReportedAs == "" {
-		return Report
-	}
-	return a.ReportedAs
 }
 
 // inDays formats a duration for people.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -83,17 +82,8 @@ func (s store) Remember(ctx context.Context, id string, former, value []byte, wa
 	})
 }
 
-func (s store) Attended(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for id, err := range s.Store.Attended(ctx) {
-			if err == nil {
-				err = s.sab.step("next watched", func() error { return nil })
-			}
-			if !yield(id, err) || err != nil {
-				return
-			}
-		}
-	}
+func (s store) Attended(ctx context.Context) (ids []string, err error) {
+	return ids, s.sab.step("watched", func() (err error) { ids, err = s.Store.Attended(ctx); return err })
 }
 
 func (s store) Tally(ctx context.Context, tick int64) (tally map[string]int64, err error) {
@@ -154,7 +144,7 @@ func (n notifier) Notify(_ context.Context, e events.Event) error {
 // put stores a state as it is.
 func (w *world) put(id string, s sweep.DomainState) {
 	w.t.Helper()
-	if _, err := w.states(nil).Change(w.t.Context(), id, func(sweep.DomainState) (sweep.DomainState, []string) { return s, nil }); err != nil {
+	if _, err := w.states(nil).Change(w.t.Context(), id, func(to *sweep.DomainState) { *to = s }); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -174,7 +164,7 @@ func (w *world) check(id string, state dnscheck.State) {
 	w.t.Helper()
 	o := observed(w.now, state)
 	o.DomainID = id
-	if _, err := w.states(nil).Change(w.t.Context(), id, func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) }); err != nil {
+	if _, err := w.states(nil).Observe(w.t.Context(), o, sweep.DomainState{}, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -1,9 +1,11 @@
 package sweep
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,12 +82,7 @@ type ActionRequest struct {
 
 // EffectiveAt returns the time from which reads show the request's effect, unless they are
 // behind.
-func (r ActionRequest) EffectiveAt() time.Time {
-	if r.DoneAt.IsZero() {
-		return r.At
-	}
-	return r.DoneAt
-}
+func (r ActionRequest) EffectiveAt() time.Time { return cmp.Or(r.DoneAt, r.At) }
 
 // HistoryEntry is an entry of a domain's history.
 type HistoryEntry struct {
@@ -139,8 +136,7 @@ func (s DomainState) Clone() DomainState {
 	if s.Absence != nil {
 		s.Absence = new(*s.Absence)
 	}
-	s.History = append([]HistoryEntry(nil), s.History...)
-	s.Pending = append([]events.Event(nil), s.Pending...)
+	s.History, s.Pending = slices.Clone(s.History), slices.Clone(s.Pending)
 	return s
 }
 

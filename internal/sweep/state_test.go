@@ -158,39 +158,36 @@ func TestTickOfAWrongClock(t *testing.T) {
 	}
 }
 
-// TestBetween: a check between two sweeps clears an absence of its own token, and does
+// TestFoundBetween: a check between two sweeps clears an absence of its own token, and does
 // nothing else.
-func TestBetween(t *testing.T) {
+func TestFoundBetween(t *testing.T) {
 	absent := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Absent)
-	between := func(state dnscheck.State) sweep.Observation {
-		o := observed(day0.Add(day), state)
-		o.Between, o.At = true, o.At.Add(time.Hour)
-		return o
-	}
-	after, counted := absent.Observe(between(dnscheck.Present))
-	if after.Absence != nil || counted != nil || after.State != "absent" || after.Sweeps != 2 || after.Tick != absent.Tick ||
-		types(after.Pending) != "domain.at_risk domain.restored" || !after.LastPresent.Equal(day0.Add(day+time.Hour+time.Minute)) {
-		t.Errorf("state %+v, counted %q", after, counted)
+	at := day0.Add(day + time.Hour)
+	after := absent.Clone()
+	if same := after.FoundBetween("ord_1", absent, at); !same || after.Absence != nil || after.State != "absent" || after.Sweeps != 2 || after.Tick != absent.Tick ||
+		types(after.Pending) != "domain.at_risk domain.restored" || !after.LastPresent.Equal(at) {
+		t.Errorf("same %t, state %+v", same, after)
 	}
 	taken := absent.Clone()
-	taken.Absence, taken.Taken = nil, &sweep.ActionRequest{Action: sweep.Unroute}
+	taken.Absence, taken.Taken, taken.FlagOmitted = nil, &sweep.ActionRequest{Action: sweep.Unroute}, true
 	for _, test := range []struct {
-		name  string
-		state sweep.DomainState
-		o     func() sweep.Observation
+		name    string
+		state   sweep.DomainState
+		checked func(*sweep.DomainState)
 	}{
-		{"absent", absent, func() sweep.Observation { return between(dnscheck.Absent) }},
-		{"no answer", absent, func() sweep.Observation { return between(dnscheck.Unknown) }},
-		{"another token", absent, func() sweep.Observation { o := between(dnscheck.Present); o.TXT = "token-2"; return o }},
-		{"another host", absent, func() sweep.Observation { o := between(dnscheck.Present); o.Host = "_other.org_1.example"; return o }},
-		{"another organization", absent, func() sweep.Observation { o := between(dnscheck.Present); o.OrganizationID = "org_2"; return o }},
-		{"a later sweep has checked", absent, func() sweep.Observation { o := between(dnscheck.Present); o.Tick = day0.Unix(); return o }},
-		{"taken away", taken, func() sweep.Observation { return between(dnscheck.Present) }},
-		{"no state", sweep.DomainState{}, func() sweep.Observation { return between(dnscheck.Present) }},
+		{"another host or token", absent, func(s *sweep.DomainState) { s.TokenHash = sweep.HashToken("_check.org_1.example", "token-2") }},
+		{"another organization", absent, func(s *sweep.DomainState) { s.OrganizationID = "org_2" }},
+		{"a later sweep has checked", absent, func(s *sweep.DomainState) { s.Tick = day0.Unix() }},
+		{"taken away", taken, nil},
+		{"no state", sweep.DomainState{}, func(s *sweep.DomainState) { *s = absent }},
 	} {
-		after, counted := test.state.Observe(test.o())
-		if diff := cmp.Diff(test.state, after); diff != "" || counted != nil {
-			t.Errorf("%s: counted %q, state (-want +got):\n%s", test.name, counted, diff)
+		after, checked := test.state.Clone(), test.state.Clone()
+		if test.checked != nil {
+			test.checked(&checked)
+		}
+		same := after.FoundBetween("ord_1", checked, at)
+		if diff := cmp.Diff(test.state, after); diff != "" || same != (test.checked == nil) {
+			t.Errorf("%s: same %t, state (-want +got):\n%s", test.name, same, diff)
 		}
 	}
 }
@@ -337,11 +334,6 @@ func TestObserveOmittedFlag(t *testing.T) {
 				t.Errorf("%s: omitted %t, want %t", state, s.FlagOmitted, omitted)
 			}
 		}
-	}
-	o := observed(day0, dnscheck.Present)
-	o.Between, o.Tick = true, s.Tick
-	if s, _ = s.Observe(o); !s.FlagOmitted || s.Absence != nil {
-		t.Errorf("state %+v after a check between two sweeps", s)
 	}
 }
 

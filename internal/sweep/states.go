@@ -7,32 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"orgops/internal/events"
 )
 
 // Store stores the states of a tenant's domains, and of the tenant, as bytes.
-// [orgops/internal/watch.Store] implements it.
+// [orgops/internal/watch.Store] implements it, and documents the methods.
 type Store interface {
-	// Memory returns the state of a domain, by its id; nil: none is stored.
 	Memory(ctx context.Context, domainID string) ([]byte, error)
-	// Memories returns the states of domains, by their ids; nil: none is stored. It stops at
-	// the end of ctx.
 	Memories(ctx context.Context, domainIDs []string) ([][]byte, error)
-	// Remember replaces former by value, both nil for none, and adds the domain to the
-	// watched ones, or removes it. In the same step it counts each word for the tick. If
-	// former is not stored, ok is false and nothing is written.
 	Remember(ctx context.Context, domainID string, former, value []byte, watch bool, tick int64, counted ...string) (ok bool, err error)
-	// Attended iterates over the ids of the watched domains, in no order.
-	Attended(ctx context.Context) iter.Seq2[string, error]
-	// Tally returns how often each word was counted for the tick.
+	Attended(ctx context.Context) ([]string, error)
 	Tally(ctx context.Context, tick int64) (map[string]int64, error)
-	// State returns a state of the tenant; nil: none is stored.
 	State(ctx context.Context, name string) ([]byte, error)
-	// SetState replaces a state of the tenant as Remember does.
 	SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error)
-	// Clock returns the store's time.
 	Clock(ctx context.Context) (time.Time, error)
 }
 
@@ -52,10 +42,16 @@ func (s *States) Read(ctx context.Context, domainID string) (state DomainState, 
 	if raw, err = s.Store.Memory(ctx, domainID); err != nil || raw == nil {
 		return state, nil, err
 	}
-	if state, err = ReadState(raw); err != nil {
-		err = fmt.Errorf("domain %s: %w", domainID, err)
-	}
+	state, err = readState(domainID, raw)
 	return state, raw, err
+}
+
+func readState(domainID string, raw []byte) (DomainState, error) {
+	state, err := ReadState(raw)
+	if err != nil {
+		return state, fmt.Errorf("domain %s: %w", domainID, err)
+	}
+	return state, nil
 }
 
 // Write replaces the state that was read as former, counts the words for its tick, and
@@ -116,32 +112,42 @@ func (s *States) notify(ctx context.Context, e events.Event) error {
 }
 
 // Change reads, changes and writes a state. If another process writes in between it calls
-// change again with the newer state. change must not modify its argument in place: see
-// [DomainState.Clone].
-func (s *States) Change(ctx context.Context, domainID string, change func(DomainState) (after DomainState, counted []string)) (DomainState, error) {
+// change again with the newer state.
+func (s *States) Change(ctx context.Context, domainID string, change func(*DomainState)) (DomainState, error) {
 	state, raw, err := s.Read(ctx, domainID)
 	if err != nil {
 		return state, err
 	}
-	return s.ChangeRead(ctx, domainID, state, raw, change)
+	return s.change(ctx, domainID, state, raw, func(after *DomainState) []string {
+		change(after)
+		return nil
+	})
 }
 
-// ChangeRead is Change of a state that was already read.
-func (s *States) ChangeRead(ctx context.Context, domainID string, state DomainState, raw []byte, change func(DomainState) (after DomainState, counted []string)) (DomainState, error) {
+// Observe stores the observation of a domain whose state was read, as [States.Read] returned
+// it. It counts once for its tick, however often it is stored.
+func (s *States) Observe(ctx context.Context, o Observation, state DomainState, raw []byte) (DomainState, error) {
+	return s.change(ctx, o.DomainID, state, raw, func(after *DomainState) (counted []string) {
+		*after, counted = after.Observe(o)
+		return counted
+	})
+}
+
+// change changes and writes a state, and counts the words that change returns.
+func (s *States) change(ctx context.Context, domainID string, state DomainState, raw []byte, change func(*DomainState) (counted []string)) (DomainState, error) {
 	const attempts = 5
-	for attempt := range attempts {
-		var err error
-		if attempt > 0 {
-			if state, raw, err = s.Read(ctx, domainID); err != nil {
-				return state, err
-			}
-		}
-		after, counted := change(state)
+	for range attempts {
+		after := state.Clone()
+		counted := change(&after)
 		if raw == nil && after.V == 0 {
 			return after, nil // no state is stored, and none is to be
 		}
-		if _, err = s.Write(ctx, domainID, raw, &after, counted...); !errors.Is(err, ErrChanged) {
+		_, err := s.Write(ctx, domainID, raw, &after, counted...)
+		if !errors.Is(err, ErrChanged) {
 			return after, err
+		}
+		if state, raw, err = s.Read(ctx, domainID); err != nil {
+			return state, err
 		}
 	}
 	return DomainState{}, ErrChanged
@@ -174,86 +180,58 @@ type WatchedDomain struct {
 // domain, the state of that domain cannot be read, and the iteration continues: a caller
 // leaves the domain out, and logs the error with [Unreadable]. Any other error ends it.
 func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
-	return func(yield func(WatchedDomain, error) bool) {
-		for d, err := range s.stored(ctx) {
-			if err != nil {
-				yield(WatchedDomain{}, err)
-				return
-			}
-			if d.raw == nil {
-				continue // expired
-			}
-			state, err := d.read()
-			if !yield(WatchedDomain{d.id, state}, err) {
-				return
-			}
-		}
-	}
+	return s.watched(ctx, func(string) error { return nil })
 }
 
 // Unreadable is what to do about a state that cannot be read, for a log line.
 const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
 	"or delete the key orgops:v1:{watch:TENANT}:domain:ID: what was taken from the domain is then not given back"
 
-// storedState is the state of a watched domain as it is stored; nil: it has expired.
-type storedState struct {
-	id  string
-	raw []byte
-}
+// watchedPage is how many states are read at once.
+const watchedPage = 500
 
-func (d storedState) read() (DomainState, error) {
-	state, err := ReadState(d.raw)
-	if err != nil {
-		return DomainState{}, fmt.Errorf("domain %s: %w", d.id, err)
-	}
-	return state, nil
-}
-
-// storedPage is how many states are read at once.
-const storedPage = 500
-
-// stored iterates over the stored states of the watched domains. An error ends it.
-func (s *States) stored(ctx context.Context) iter.Seq2[storedState, error] {
-	return func(yield func(storedState, error) bool) {
-		page := make([]string, 0, storedPage)
-		for id, err := range s.Store.Attended(ctx) {
-			if err != nil {
-				yield(storedState{}, err)
-				return
-			}
-			if page = append(page, id); len(page) < storedPage {
-				continue
-			}
-			if !s.yieldStored(ctx, page, yield) {
-				return
-			}
-			page = page[:0]
+// watched is Watched. It calls expired for a domain whose state has expired.
+func (s *States) watched(ctx context.Context, expired func(domainID string) error) iter.Seq2[WatchedDomain, error] {
+	return func(yield func(WatchedDomain, error) bool) {
+		ids, err := s.Store.Attended(ctx)
+		if err != nil {
+			yield(WatchedDomain{}, err)
+			return
 		}
-		s.yieldStored(ctx, page, yield)
+		for page := range slices.Chunk(ids, watchedPage) {
+			more, err := s.yieldPage(ctx, page, expired, yield)
+			if err != nil {
+				yield(WatchedDomain{}, err)
+			}
+			if err != nil || !more {
+				return
+			}
+		}
 	}
 }
 
-// yieldStored reads and yields the states of domains. It returns false if the iteration is
-// over.
-func (s *States) yieldStored(ctx context.Context, ids []string, yield func(storedState, error) bool) bool {
-	if len(ids) == 0 {
-		return true
-	}
+// yieldPage reads and yields the states of domains. It returns false if the iteration is over.
+func (s *States) yieldPage(ctx context.Context, ids []string, expired func(domainID string) error, yield func(WatchedDomain, error) bool) (more bool, err error) {
 	values, err := s.Store.Memories(ctx, ids)
 	if err != nil {
-		yield(storedState{}, err)
-		return false
+		return false, err
 	}
-	for i, id := range ids {
-		if err := ctx.Err(); err != nil { // the caller's commands may outlive it
-			yield(storedState{}, err)
-			return false
+	for i, value := range values {
+		if err := ctx.Err(); err != nil { // the store's commands may outlive it
+			return false, err
 		}
-		if !yield(storedState{id, values[i]}, nil) {
-			return false
+		if value == nil {
+			if err := expired(ids[i]); err != nil {
+				return false, err
+			}
+			continue
+		}
+		state, unreadable := readState(ids[i], value)
+		if !yield(WatchedDomain{ids[i], state}, unreadable) {
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
 
 // Verified notifies that a domain was verified by the proof at e.At. If an action had set
@@ -271,15 +249,12 @@ func (s *States) Verified(ctx context.Context, e events.Event, proof []byte) err
 // killed has stored that.
 func (s *States) restored(ctx context.Context, e events.Event, proof []byte) (restored bool, err error) {
 	id := e.Data.DiscoveryDomainID
-	_, err = s.Change(ctx, id, func(state DomainState) (DomainState, []string) {
+	_, err = s.Change(ctx, id, func(state *DomainState) {
 		took := state.TookStatus() && state.OrganizationID == e.Data.OrganizationID
 		restored = took || state.RestoredAt(e.At)
-		if !took {
-			return state, nil
+		if took {
+			state.Restored(id, e.At, proof)
 		}
-		state = state.Clone()
-		state.Restored(id, e.At, proof)
-		return state, nil
 	})
 	return restored, err
 }

@@ -49,7 +49,7 @@ func TestOneCountATick(t *testing.T) {
 		all.Go(func() {
 			o := observed(w.now, dnscheck.Absent)
 			o.DomainID, o.At = "ord_2", o.At.Add(time.Duration(i)*time.Minute)
-			if _, err := w.states(nil).Change(t.Context(), o.DomainID, func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) }); err != nil {
+			if _, err := w.states(nil).Observe(t.Context(), o, sweep.DomainState{}, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -82,21 +82,22 @@ func TestChangedMeanwhile(t *testing.T) {
 		t.Errorf("error %v, want %v", err, sweep.ErrChanged)
 	}
 	calls := 0
-	after, err := w.states(nil).ChangeRead(t.Context(), "ord_1", s, raw, func(s sweep.DomainState) (sweep.DomainState, []string) {
-		calls++
-		s = s.Clone()
-		s.Note(w.now, "changed", "")
-		return s, nil
-	})
-	if err != nil || calls != 2 || after.Absence.Checks != 2 || past(after) != "gone, changed" {
-		t.Errorf("%d calls, %v, state %+v", calls, err, after)
-	}
-	always := func(s sweep.DomainState) (sweep.DomainState, []string) {
+	sab := &saboteur{call: 1, act: func() error {
 		w.now = w.now.Add(day)
 		w.check("ord_1", dnscheck.Absent)
-		s = s.Clone()
+		return nil
+	}}
+	after, err := w.states(sab).Change(t.Context(), "ord_1", func(s *sweep.DomainState) {
+		calls++
+		s.Note(w.now, "changed", "")
+	})
+	if err != nil || calls != 2 || after.Absence.Checks != 3 || past(after) != "gone, changed" {
+		t.Errorf("%d calls, %v, state %+v", calls, err, after)
+	}
+	always := func(s *sweep.DomainState) {
+		w.now = w.now.Add(day)
+		w.check("ord_1", dnscheck.Absent)
 		s.Note(w.now, "never", "")
-		return s, nil
 	}
 	if _, err := w.states(nil).Change(t.Context(), "ord_1", always); !errors.Is(err, sweep.ErrChanged) {
 		t.Errorf("error %v, want %v", err, sweep.ErrChanged)
@@ -106,7 +107,7 @@ func TestChangedMeanwhile(t *testing.T) {
 // TestNothingToStore: a change of a domain without a state that leaves it so stores nothing.
 func TestNothingToStore(t *testing.T) {
 	w := newWorld(t, sweep.SetPending)
-	if _, err := w.states(nil).Change(t.Context(), "ord_1", func(s sweep.DomainState) (sweep.DomainState, []string) { return s, nil }); err != nil {
+	if _, err := w.states(nil).Change(t.Context(), "ord_1", func(*sweep.DomainState) {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.states(nil).Forget(t.Context(), "ord_1"); err != nil {
@@ -155,7 +156,7 @@ func TestObserveKilledAnywhere(t *testing.T) {
 	eachCall(t, func(t *testing.T) *world { return newWorld(t, sweep.SetPending) }, func(ctx context.Context, w *world, sab *saboteur) error {
 		o := observed(tick, dnscheck.Absent)
 		o.At = w.now
-		_, err := w.states(sab).Change(ctx, "ord_1", func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) })
+		_, err := w.states(sab).Observe(ctx, o, sweep.DomainState{}, nil)
 		return err
 	}, func(w *world) {
 		s, _ := w.get("ord_1")
@@ -174,7 +175,7 @@ func TestForgetKilledAnywhere(t *testing.T) {
 	eachCall(t, func(t *testing.T) *world {
 		w := newWorld(t, sweep.SetPending)
 		s, _ := sweep.DomainState{}.Observe(observed(w.now, dnscheck.Absent))
-		if _, err := w.states(kill(2, false)).Change(t.Context(), "ord_1", func(sweep.DomainState) (sweep.DomainState, []string) { return s, nil }); !errors.Is(err, errKilled) {
+		if _, err := w.states(kill(2, false)).Change(t.Context(), "ord_1", func(to *sweep.DomainState) { *to = s }); !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}
 		if s, _ := w.get("ord_1"); len(s.Pending) != 1 {
@@ -214,7 +215,7 @@ func TestWithoutNotifier(t *testing.T) {
 	states := w.states(nil)
 	states.Notifier = nil
 	o := observed(w.now, dnscheck.Absent)
-	s, err := states.Change(t.Context(), "ord_1", func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) })
+	s, err := states.Observe(t.Context(), o, sweep.DomainState{}, nil)
 	if stored, _ := w.get("ord_1"); err != nil || stored.Pending != nil || s.Absence == nil {
 		t.Errorf("%v, state %+v", err, stored)
 	}
@@ -322,7 +323,7 @@ func TestWatched(t *testing.T) {
 		t.Errorf("watched after one expired (-want +got):\n%s", diff)
 	}
 	failed := errors.New("the store is away")
-	sab := &saboteur{call: 2, act: func() error { return failed }}
+	sab := &saboteur{call: 1, act: func() error { return failed }}
 	for d, err := range w.states(sab).Watched(t.Context()) {
 		if !errors.Is(err, failed) || d.ID != "" {
 			t.Errorf("%+v, %v; want the error of the store, and nothing else", d, err)

@@ -1,8 +1,6 @@
-// Package watch remembers, in Redis, what sweeps have to know from one to the next:
-// of each discovery domain what was seen of its token, of each tenant what is kept
-// for all of its domains, and which tick its schedule has come to.
+// Package watch stores the states of a tenant's domains from sweep to sweep, and the ticks of
+// its schedule, in Redis.
 //
-// What it remembers is written by others, who also read it: here it is bytes. Each
-// is replaced only by who knows what was there before, so that of two executions of
-// one task one writes. All keys of a tenant share a hash tag.
+// States are bytes to this package. Each is replaced only by a caller that knows the former
+// one, so that of two executions of a row one writes. All keys of a tenant share a hash tag.
 package watch

@@ -7,39 +7,38 @@ import (
 	"time"
 )
 
-// Ticks is what is known of a tenant's sweeps: to which tick its schedule has come,
-// and which sweep was begun last. What was read is replaced by [Store.SetTicks] only
-// if nobody else has meanwhile.
+// Ticks has the last tick of a tenant's schedule and its last sweeps. [Store.SetTicks]
+// replaces it, unless another process has done so since it was read.
 type Ticks struct {
 	V int `json:"v"`
-	// Tick is the last one that was decided on, a Unix second; 0: none was. Its sweep
-	// is Sweep, or it was skipped, or it is the first, of which nothing was missed.
+	// Tick is the last one that was decided on, a Unix second; 0: none. Its sweep is Sweep,
+	// or it was skipped, or it is the first one.
 	Tick int64 `json:"tick,omitempty"`
-	// Skipped is the last tick whose sweep was not begun.
+	// Skipped is the last tick whose sweep was not started.
 	Skipped Skip `json:"skipped,omitzero"`
-	// Sweep is the last one of the schedule, and ByHand the last of the whole tenant
-	// that somebody has begun by hand.
+	// Sweep is the last one of the schedule, and ByHand the last of the whole tenant that
+	// was started by hand.
 	Sweep  Sweep `json:"sweep,omitzero"`
 	ByHand Sweep `json:"by_hand,omitzero"`
 
 	stored []byte
 }
 
-// Skip is a tick whose sweep was not begun.
+// Skip is a tick whose sweep was not started.
 type Skip struct {
 	Tick  int64  `json:"tick"`
 	Why   string `json:"why"`
 	InRow int    `json:"in_row"` // how many ticks up to this one were skipped, one after the other
 }
 
-// Sweep is a sweep of a whole tenant that was begun, or is about to be.
+// Sweep is a sweep of a whole tenant that was started, or is about to be.
 type Sweep struct {
 	Run  string    `json:"run"`
 	Tick int64     `json:"tick"` // a Unix second
 	At   time.Time `json:"at"`   // when that was decided, by Redis' clock
-	// SpreadUntil is until when its looks are spread, a Unix second; 0: they are not.
+	// SpreadUntil is until when its checks are spread, a Unix second; 0: they are not.
 	SpreadUntil int64 `json:"spread_until,omitempty"`
-	// Pending says that it looks at domains that are pending, too.
+	// Pending says that it checks pending domains too.
 	Pending bool `json:"verify_pending,omitempty"`
 	Begun   bool `json:"begun,omitempty"` // its run is created; of those of the schedule only
 }
@@ -49,7 +48,7 @@ const (
 	ticksVersion = 1
 )
 
-// Ticks reads what is known of the tenant's sweeps; the zero value if nothing is.
+// Ticks returns the tenant's ticks; the zero value if none are stored.
 func (s *Store) Ticks(ctx context.Context) (Ticks, error) {
 	var t Ticks
 	stored, err := s.State(ctx, stateTicks)
@@ -66,8 +65,8 @@ func (s *Store) Ticks(ctx context.Context) (Ticks, error) {
 	return t, nil
 }
 
-// SetTicks writes what was read, and changed since. ok is false, and nothing is
-// written, where somebody else has written meanwhile.
+// SetTicks stores ticks that were read and changed. If another process has stored others
+// meanwhile, ok is false and nothing is written.
 func (s *Store) SetTicks(ctx context.Context, t *Ticks) (ok bool, err error) {
 	t.V = ticksVersion
 	value, err := json.Marshal(t)
@@ -78,13 +77,4 @@ func (s *Store) SetTicks(ctx context.Context, t *Ticks) (ok bool, err error) {
 		t.stored = value
 	}
 	return ok, err
-}
-
-// Clock is Redis' own clock.
-func (s *Store) Clock(ctx context.Context) (time.Time, error) {
-	now, err := s.rdb.Time(ctx).Result()
-	if err != nil {
-		return now, fmt.Errorf("read Redis' clock: %w", err)
-	}
-	return now.UTC(), nil
 }

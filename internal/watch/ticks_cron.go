@@ -9,8 +9,8 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Cron says at which minutes something is due, in UTC, so that no day has an hour
-// twice or not at all. The zero value never is: make one with [ParseCron].
+// Cron is a schedule of minutes, in UTC, so that no day has an hour twice or not at all. The
+// zero value has none: make one with [ParseCron].
 type Cron struct {
 	text     string
 	schedule cron.Schedule
@@ -52,18 +52,18 @@ func ParseCron(text string) (Cron, error) {
 	return c, nil
 }
 
-// cronEpoch is where the ticks are looked at from that do not depend on the time; a
-// leap year, so that each day that there is comes soon.
+// cronEpoch is the time before which no tick is read, if the present time does not matter; a
+// leap year follows, so that each day comes soon.
 var cronEpoch = time.Date(2023, 12, 31, 23, 59, 0, 0, time.UTC)
 
-// String is the text that it was read from.
+// String returns the text that was parsed.
 func (c Cron) String() string { return c.text }
 
-// Next is the first tick after at; the zero time where none comes for five years.
+// Next returns the first tick after at; the zero time if none comes within five years.
 func (c Cron) Next(at time.Time) time.Time { return c.schedule.Next(at.UTC()) }
 
-// Latest is the last tick that is not after at. ok is false where there was none for
-// five years.
+// Latest returns the last tick that is not after at. ok is false if there was none for five
+// years.
 func (c Cron) Latest(at time.Time) (tick time.Time, ok bool) {
 	if c.schedule == nil {
 		return time.Time{}, false
@@ -82,8 +82,8 @@ func (c Cron) Latest(at time.Time) (tick time.Time, ok bool) {
 	return from.Add(time.Duration(after) * time.Minute), true
 }
 
-// Shortest is the least time that passes from one tick to the n-th after it. ok is
-// false where that is more than can be counted.
+// Shortest returns the shortest time from a tick to the n-th after it. ok is false if there
+// are fewer ticks.
 func (c Cron) Shortest(n int) (shortest time.Duration, ok bool) {
 	const looked = 2000 // spans: more than a day of minutes, more than five years of days
 	ticks := make([]time.Time, 0, looked+n)

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -13,22 +14,19 @@ import (
 // connectTimeout is how long connecting may take, of an attempt's whole time.
 const connectTimeout = 10 * time.Second
 
-// errRefused is that of one address.
+// errRefused refuses one address, and errAddress a host all of whose addresses are refused.
 var errRefused = errors.New("it is loopback, link-local, private or reserved")
-
-// errAddress is that of a host whose addresses are all refused.
 var errAddress = errors.New("all addresses of the host are loopback, link-local, private or reserved: set allow_private to permit them (for http: only loopback)")
 
-// dialer is what a transport connects by.
+// dialer connects for a transport.
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newDial makes one; tests have another way.
+// newDial returns one. Tests replace it.
 var newDial = dial
 
-// dial connects to addresses that allowed takes, and to no other. They are
-// looked at when a socket is about to be connected, after the name was resolved:
-// what DNS says a moment before, or after, does not count. It is errAddress where
-// each address was refused.
+// dial returns a dialer to allowed addresses. Each is checked when its socket is about to be
+// connected, so a later answer of DNS cannot replace it. The error is errAddress if every
+// address was refused.
 func dial(resolver *net.Resolver, allowed func(netip.Addr) bool) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		var refused, taken atomic.Int64
@@ -50,4 +48,15 @@ func dial(resolver *net.Resolver, allowed func(netip.Addr) bool) dialer {
 		}
 		return conn, err
 	}
+}
+
+// Reach connects to the endpoint as a delivery without a proxy does, and sends nothing. The
+// error has no part of the URL but the host.
+func (e Endpoint) Reach(ctx context.Context) error {
+	port := map[string]string{"http": "80", "https": "443"}[e.url.Scheme]
+	conn, err := newDial(nil, e.allowed)(ctx, "tcp", net.JoinHostPort(e.url.Hostname(), cmp.Or(e.url.Port(), port)))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }

@@ -1,12 +1,11 @@
-// Package webhooks delivers a tenant's events to other systems, by the scheme of
-// Standard Webhooks 1.0.0 (standardwebhooks.com): a POST of a JSON document,
-// signed with a secret that both sides have.
+// Package webhooks delivers a tenant's events to other systems, by the scheme of Standard
+// Webhooks 1.0.0 (standardwebhooks.com): a POST of a JSON document, signed with a secret that
+// both sides have.
 //
-//	endpoints.go  who is told of what: a YAML file
+//	endpoints.go  the receivers and their events: a YAML file
 //	sender.go     one attempt to deliver
-//	address.go    where it may connect to
-//	rest.go       when a receiver is left alone for a moment
+//	address.go    the addresses to which it may connect
+//	rest.go       the pauses of a receiver that does not answer
 //
-// It knows no queue: what an event is, and when an attempt is made again, is
-// package tasks'.
+// It knows no queue: package deliveries decides when an attempt is repeated.
 package webhooks

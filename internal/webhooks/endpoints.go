@@ -21,8 +21,8 @@ import (
 	"orgops/internal/cli"
 )
 
-// Endpoint is a receiver of a tenant's events. However it is printed, neither
-// its secrets nor its URL, in which a token may be, are shown.
+// Endpoint is a receiver of a tenant's events. Printing it shows neither its secrets nor its
+// URL, which may contain a token.
 type Endpoint struct {
 	Name string // [a-z0-9][a-z0-9_-]{0,31}
 
@@ -32,15 +32,15 @@ type Endpoint struct {
 	allowPrivate bool
 }
 
-// Wants says whether the endpoint is told of events of that type.
+// Wants reports whether the endpoint is notified of events of that type.
 func (e Endpoint) Wants(eventType string) bool {
 	return e.events == nil || slices.Contains(e.events, eventType)
 }
 
-// Origin is the URL's scheme, host and port.
+// Origin returns the URL's scheme, host and port.
 func (e Endpoint) Origin() string { return e.url.Scheme + "://" + e.url.Host }
 
-// String is one line for people: name, origin, and what the endpoint is told of.
+// String returns name, origin and events, for people.
 func (e Endpoint) String() string {
 	events := "all events"
 	if e.events != nil {
@@ -49,22 +49,18 @@ func (e Endpoint) String() string {
 	return fmt.Sprintf("%s: %s (%s)", e.Name, e.Origin(), events)
 }
 
-// Format writes String for every verb: the members are nobody's to print.
-func (e Endpoint) Format(f fmt.State, _ rune) {
-	// There is nobody to tell of a failed write in a Formatter.
-	_, _ = io.WriteString(f, e.String())
-}
+// Format writes String for every verb, so that none prints the members.
+func (e Endpoint) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.String()) }
 
-// Surroundings is what a file of endpoints is read against.
+// Surroundings are what a file of endpoints refers to.
 type Surroundings struct {
-	Getenv func(string) string // where secrets are that secret_env names
-	Types  []string            // the types of events that there are
+	Getenv func(string) string // for secret_env
+	Types  []string            // of events
 }
 
-// ReadEndpoints reads a tenant's endpoints from a YAML file. Secrets are read
-// once to see that they can be, and by each delivery again, so that one is
-// replaced without a restart. An error names file, line and member, and has
-// nothing of a secret or a URL in it.
+// ReadEndpoints reads a tenant's endpoints from a YAML file. Secrets are read to check them,
+// and again by each delivery, so that they can be replaced without a restart. An error names
+// file, line and member, and contains neither a secret nor a URL.
 func ReadEndpoints(path string, around Surroundings) ([]Endpoint, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -77,12 +73,12 @@ func ReadEndpoints(path string, around Surroundings) ([]Endpoint, error) {
 	return all, nil
 }
 
-// endpointsFile is the whole file. It has a name since YAML's errors have one.
+// endpointsFile is the file. YAML's errors name the type.
 type endpointsFile struct {
 	Endpoints []endpointEntry `yaml:"endpoints"`
 }
 
-// endpointEntry is an endpoint as the file has it.
+// endpointEntry is an endpoint in the file.
 type endpointEntry struct {
 	Name         string   `yaml:"name"`
 	URL          string   `yaml:"url"`
@@ -114,7 +110,7 @@ func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
 	return all, nil
 }
 
-// decodeEntries reads the file and on which line each entry begins.
+// decodeEntries returns the entries and the line on which each begins.
 func decodeEntries(text []byte) (entries []endpointEntry, lines []int, err error) {
 	var file endpointsFile
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -170,10 +166,10 @@ func (e endpointEntry) checkEvents(types []string) error {
 	return nil
 }
 
-// longestURL bounds a URL, in bytes; servers take no longer ones either.
+// longestURL bounds a URL, in bytes, as servers do.
 const longestURL = 2048
 
-// checkURL reads a URL that events may be sent to. Its errors do not repeat it.
+// checkURL parses the URL of a receiver. Its errors do not repeat it.
 func checkURL(text string, allowPrivate bool) (*url.URL, error) {
 	if text == "" {
 		return nil, errors.New("it is missing: want https://HOST/PATH")
@@ -199,10 +195,8 @@ func checkURL(text string, allowPrivate bool) (*url.URL, error) {
 
 var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$`)
 
-// checkHost refuses what can be refused before any name is resolved; the rest is
-// looked at when a connection is made. A name has to end in a label that begins
-// with a letter: what ends in a number, as 2130706433 or 127.1, is an address to
-// some resolvers.
+// checkHost refuses hosts by their name; addresses are checked when a connection is made. The
+// last label must begin with a letter: 2130706433 or 127.1 is an address to some resolvers.
 func checkHost(u *url.URL, allowPrivate bool) error {
 	host := u.Hostname()
 	literal, err := netip.ParseAddr(host)
@@ -222,16 +216,15 @@ func checkHost(u *url.URL, allowPrivate bool) error {
 	return nil
 }
 
-// isLocalhost tells names that never leave the machine (RFC 6761 section 6.3).
+// isLocalhost reports whether a name is the machine's own (RFC 6761 section 6.3).
 func isLocalhost(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// Bounds of a secret, in bytes of the key, and of how many there may be at a
-// time: the one in use, and others while they are replaced. The signatures of all
-// are in one header. The scheme asks for 24 bytes at least; HMAC-SHA256 hashes
-// what is longer than 64 first.
+// Bounds of a key, in bytes, and of the number of secrets: the one in use, and others while
+// they are replaced, whose signatures share a header. The scheme asks for at least 24 bytes;
+// HMAC-SHA256 hashes keys longer than 64.
 const (
 	shortestKey = 24
 	longestKey  = 64
@@ -240,8 +233,7 @@ const (
 	secretPrefix = "whsec_"
 )
 
-// readSecrets reads what the endpoint's deliveries are signed with: one value or
-// several, with blanks or line ends between.
+// readSecrets returns the endpoint's secrets, which blanks or line ends separate.
 func (e endpointEntry) readSecrets(getenv func(string) string) ([]apiclient.Secret, error) {
 	all, err := cli.FileOrEnv(getenv, e.SecretFile, e.SecretEnv, "secret")
 	if err != nil {
@@ -264,7 +256,7 @@ func (e endpointEntry) readSecrets(getenv func(string) string) ([]apiclient.Secr
 	return secrets, nil
 }
 
-// checkSecret says what is wrong with a secret, without repeating it.
+// checkSecret checks a secret. Its errors do not repeat it.
 func checkSecret(value string) error {
 	encoded, ok := strings.CutPrefix(value, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)

@@ -12,20 +12,18 @@ const (
 	longestRest = time.Minute
 )
 
-// rest keeps a receiver that does not answer, or says that it has too much to do,
-// from taking the places of all others: a worker delivers few events at a time,
-// and a receiver that hangs holds each for its whole time. While the receiver is
-// that way, one attempt at a time finds out whether it still is, with rests in
-// between that double. Its zero value is that of a receiver that is well.
+// rest keeps a receiver that does not answer, or is overloaded, from taking all places of the
+// worker: it holds each until the attempt times out. It gets one attempt at a time then, after
+// pauses that double. The zero value is for a receiver that answers.
 type rest struct {
 	mu     sync.Mutex
 	failed int       // attempts in a row
 	until  time.Time // when the next may begin
-	probed bool      // one is under way
+	probed bool      // one is in progress
 }
 
-// begin says how long to leave the receiver alone; 0: an attempt may begin, and
-// end is to be told of it.
+// begin returns how long the receiver gets no attempt; 0: one may begin, and the caller must
+// call end.
 func (r *rest) begin() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +40,7 @@ func (r *rest) begin() time.Duration {
 	return 0
 }
 
-// end tells what became of an attempt.
+// end records the result of an attempt.
 func (r *rest) end(failure *DeliveryError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,15 +50,15 @@ func (r *rest) end(failure *DeliveryError) {
 		return
 	}
 	if time.Now().Before(r.until) {
-		return // one of several that were under way together
+		return // one of several that were in progress together
 	}
 	r.failed++
 	pause := min(firstRest<<min(r.failed-1, 10), longestRest)
 	r.until = time.Now().Add(min(max(pause, failure.RetryAfter), longestRest))
 }
 
-// wantsRest tells what says something about the receiver from what says something
-// about one event; the scheme names the statuses.
+// wantsRest reports whether a failure concerns the receiver rather than one event. The scheme
+// names the statuses.
 func wantsRest(failure *DeliveryError) bool {
 	if failure == nil || failure.Permanent {
 		return false

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,13 +22,14 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/events"
 )
 
-// Config is what a sender is made of.
+// Config configures a [Sender].
 type Config struct {
 	Endpoints []Endpoint
 	UserAgent string
-	Proxy     func(*url.URL) (*url.URL, error) // which proxy a URL is reached by; nil, or an answer of nil: none
+	Proxy     func(*url.URL) (*url.URL, error) // the proxy of a URL; nil, or returning nil: none
 	RootCAs   *x509.CertPool                   // nil: the system's
 	Resolver  *net.Resolver                    // nil: the system's
 	Timeout   time.Duration                    // of one attempt; 0: 15 s, the least that the scheme suggests
@@ -35,18 +37,18 @@ type Config struct {
 
 const (
 	defaultTimeout = 15 * time.Second
-	// longestAnswer is how much of an answer is read, in bytes, so that its
-	// connection can be used again. What it says is of no account.
+	// longestAnswer is how much of an answer is read, in bytes, so that its connection can be
+	// used again.
 	longestAnswer = 64 << 10
 	// longestHeader bounds an answer's header, in bytes.
 	longestHeader = 64 << 10
-	// idleConns and idleFor bound the connections that are kept of an endpoint;
-	// load balancers close theirs after a minute.
+	// idleConns and idleFor bound the idle connections of an endpoint: load balancers close
+	// theirs after a minute.
 	idleConns = 2
 	idleFor   = 45 * time.Second
 )
 
-// Sender delivers to a tenant's endpoints. It may be used from any goroutine.
+// Sender delivers to a tenant's endpoints. It is safe for concurrent use.
 type Sender struct {
 	endpoints []Endpoint
 	receivers map[string]*receiver
@@ -54,20 +56,16 @@ type Sender struct {
 	userAgent string
 }
 
-// receiver is an endpoint with connections of its own: what one allows, or keeps
-// waiting, is none of another's business.
+// receiver is an endpoint with connections of its own.
 type receiver struct {
 	endpoint Endpoint
 	client   *http.Client
 	rest     rest
 }
 
-// NewSender returns a sender to the endpoints. It connects to nobody.
+// NewSender returns a sender to the endpoints. It does not connect.
 func NewSender(c Config) (*Sender, error) {
-	s := &Sender{endpoints: c.Endpoints, receivers: map[string]*receiver{}, timeout: c.Timeout, userAgent: c.UserAgent}
-	if s.timeout <= 0 {
-		s.timeout = defaultTimeout
-	}
+	s := &Sender{endpoints: c.Endpoints, receivers: map[string]*receiver{}, timeout: cmp.Or(c.Timeout, defaultTimeout), userAgent: c.UserAgent}
 	for _, e := range c.Endpoints {
 		transport, err := newTransport(c, e)
 		if err != nil {
@@ -75,15 +73,15 @@ func NewSender(c Config) (*Sender, error) {
 		}
 		s.receivers[e.Name] = &receiver{endpoint: e, client: &http.Client{
 			Transport: transport,
-			// The receiver of a redirect is not the one that was configured.
+			// The target of a redirect was not configured.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}
 	}
 	return s, nil
 }
 
-// newTransport reaches the endpoint through its proxy, which then is who resolves
-// the name and has to keep away from addresses, or directly, to allowed ones.
+// newTransport returns a transport that connects to the endpoint's allowed addresses, or
+// through its proxy, which then resolves the name and decides on addresses.
 func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 	var through *url.URL
 	if c.Proxy != nil {
@@ -96,9 +94,6 @@ func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 	if through != nil {
 		allowed = func(netip.Addr) bool { return true }
 	}
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
 	return &http.Transport{
 		Proxy:                  http.ProxyURL(through),
 		DialContext:            newDial(c.Resolver, allowed),
@@ -107,15 +102,15 @@ func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 		MaxIdleConnsPerHost:    idleConns,
 		IdleConnTimeout:        idleFor,
 		MaxResponseHeaderBytes: longestHeader,
-		DisableCompression:     true, // an answer is never unpacked
-		Protocols:              protocols,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
 	}, nil
 }
 
-// public is what an endpoint may be connected to at without allow_private.
+// public reports whether an endpoint without allow_private may have the address.
 var public = dnscheck.IsPublic
 
-// allowed says whether the endpoint may be at that address.
+// allowed reports whether the endpoint may have the address.
 func (e Endpoint) allowed(addr netip.Addr) bool {
 	switch {
 	case e.url.Scheme == "http":
@@ -126,8 +121,8 @@ func (e Endpoint) allowed(addr netip.Addr) bool {
 	return public(addr)
 }
 
-// Wanting are the names of the endpoints that are told of events of that type, in
-// the order of the file.
+// Wanting returns the names of the endpoints that want events of the type, in the order of
+// the file.
 func (s *Sender) Wanting(eventType string) []string {
 	var names []string
 	for _, e := range s.endpoints {
@@ -138,24 +133,24 @@ func (s *Sender) Wanting(eventType string) []string {
 	return names
 }
 
-// Has says whether there is an endpoint of that name.
+// Has reports whether there is an endpoint of that name.
 func (s *Sender) Has(endpoint string) bool { return s.receivers[endpoint] != nil }
 
-// Close closes the connections that are kept.
+// Close closes idle connections.
 func (s *Sender) Close() {
 	for _, r := range s.receivers {
 		r.client.CloseIdleConnections()
 	}
 }
 
-// DeliveryError says why an attempt did not deliver. It has nothing of the
-// endpoint's secrets, nor of its URL beyond the host.
+// DeliveryError says why an attempt failed. It contains neither the endpoint's secrets, nor
+// of its URL more than the host.
 type DeliveryError struct {
 	Endpoint   string
 	Status     int           // of the answer; 0: there was none
-	RetryAfter time.Duration // what the receiver asks to wait, at most a day; 0: nothing
-	Permanent  bool          // another attempt would not do either
-	Unsent     bool          // no attempt was made: the receiver is left alone for RetryAfter
+	RetryAfter time.Duration // that the receiver asks for, at most a day; 0: none
+	Permanent  bool          // another attempt would fail too
+	Unsent     bool          // no attempt was made: the receiver gets none for RetryAfter
 
 	reason string
 	cause  error
@@ -165,29 +160,28 @@ func (e *DeliveryError) Error() string {
 	return fmt.Sprintf("webhook endpoint %s: %s", e.Endpoint, e.reason)
 }
 
-// AskedToWait is RetryAfter, by the name that the queue knows.
+// AskedToWait returns RetryAfter. The deliveries know this error by its methods.
 func (e *DeliveryError) AskedToWait() time.Duration { return e.RetryAfter }
 
-// Final is Permanent.
+// Final returns Permanent.
 func (e *DeliveryError) Final() bool { return e.Permanent }
 
-// NotSent is Unsent.
+// NotSent returns Unsent.
 func (e *DeliveryError) NotSent() bool { return e.Unsent }
 
-// Unwrap is what is below: for errors.Is, not to be shown.
+// Unwrap returns the cause, for errors.Is. It may contain the URL.
 func (e *DeliveryError) Unwrap() error { return e.cause }
 
-// eventID is what may be in the webhook-id: the scheme signs it in front of a
-// full stop, so there must be none in it.
+// eventID matches ids. The scheme signs an id followed by a full stop, so it contains none.
 var (
 	eventID    = regexp.MustCompile(`^[A-Za-z0-9_:|-]{1,255}$`)
 	errEventID = errors.New("the event's id cannot be signed: want 1 to 255 of A-Z a-z 0-9 _ : | -")
 )
 
-// Deliver makes one attempt to deliver body, as it is, to the endpoint of that
-// name. id names the event, and stays when it is delivered again; at is the time
-// of the attempt, which receivers compare with their own. The error is a
-// *DeliveryError; nil: the receiver has answered with a 2xx.
+// Deliver makes one attempt to deliver the body to the endpoint of that name. id is the
+// event's, and the same if it is delivered again; at is the time of the attempt, which
+// receivers compare with their own. The error is a *DeliveryError; nil: the receiver
+// answered with a 2xx.
 func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time, body []byte) error {
 	r, ok := s.receivers[endpoint]
 	if !ok {
@@ -212,8 +206,7 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	return nil
 }
 
-// request is what is sent, without what the sender has for all, and the secrets
-// that it is signed with.
+// request returns the request, and the secrets by which it is signed.
 func (r *receiver) request(id string, at time.Time, body []byte) (*http.Request, []apiclient.Secret, error) {
 	if !eventID.MatchString(id) {
 		return nil, nil, fmt.Errorf("%w, got %.80q", errEventID, id)
@@ -237,8 +230,7 @@ func (r *receiver) request(id string, at time.Time, body []byte) (*http.Request,
 	return request, secrets, nil
 }
 
-// sign is the header's signatures, one by each secret: the scheme's own library
-// makes them.
+// sign returns the signatures of the header, one by each secret.
 func sign(secrets []apiclient.Secret, id string, at time.Time, body []byte) (string, error) {
 	var all []string
 	for _, secret := range secrets {
@@ -255,15 +247,14 @@ func sign(secrets []apiclient.Secret, id string, at time.Time, body []byte) (str
 	return strings.Join(all, " "), nil
 }
 
-// send sends the request, and reads what came of it.
+// send sends the request, and reads the answer.
 func (r *receiver) send(request *http.Request, timeout time.Duration, hide *strings.Replacer) *DeliveryError {
 	answer, err := r.client.Do(request)
 	if err != nil {
 		return r.unanswered(request.Context(), err, timeout, hide)
 	}
 	defer answer.Body.Close()
-	// An answer whose end does not come is an answer.
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, longestAnswer))
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, longestAnswer)) // an answer counts even if it does not end
 	if answer.StatusCode >= 200 && answer.StatusCode <= 299 {
 		return nil
 	}
@@ -274,7 +265,7 @@ func (r *receiver) send(request *http.Request, timeout time.Duration, hide *stri
 	}
 }
 
-// explain is a status in words, with what to do where that is known.
+// explain returns a status in words, with what to do about it if that is known.
 func explain(status int) string {
 	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	switch {
@@ -286,67 +277,50 @@ func explain(status int) string {
 	return text
 }
 
-// unanswered tells of an attempt that had no answer. net/http's error has the
-// whole URL in front of its cause. None is permanent, not even where each address
-// was refused: a resolver may have answered in a zone's stead for a moment.
+// unanswered returns the error of an attempt without an answer. That of net/http has the
+// whole URL before its cause. None is permanent, not even if each address was refused: a
+// resolver's answer may have been wrong for a moment.
 func (r *receiver) unanswered(ctx context.Context, err error, timeout time.Duration, hide *strings.Replacer) *DeliveryError {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	failure := &DeliveryError{Endpoint: r.endpoint.Name, cause: err}
 	what := inOneLine(hide.Replace(err.Error()))
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		what = fmt.Sprintf("no answer within %s", timeout)
 	}
-	failure.reason = r.endpoint.Origin() + ": " + what
-	return failure
+	return &DeliveryError{Endpoint: r.endpoint.Name, reason: r.endpoint.Origin() + ": " + what, cause: err}
 }
 
-// longestExcerpt is how much of an answer is shown, in code points.
-const longestExcerpt = 200
+// longestExcerpt is how much of an answer is shown, in code points, with an ellipsis.
+const longestExcerpt = 201
 
-// excerpt is the beginning of an answer's text, quoted, for whoever looks for the
-// reason.
+// excerpt returns the beginning of an answer's text, quoted.
 func excerpt(text string, hide *strings.Replacer) string {
 	text = strings.TrimSpace(hide.Replace(text))
 	if text == "" {
 		return ""
 	}
-	return ": " + strconv.Quote(beginning(text, longestExcerpt))
+	return ": " + strconv.Quote(events.Cut(text, longestExcerpt))
 }
 
-// inOneLine is what a library says, with what a stranger may have put into it
-// escaped.
+// inOneLine returns the error of a library with a stranger's text in it escaped.
 func inOneLine(text string) string {
-	quoted := strconv.Quote(beginning(text, longestExcerpt))
+	quoted := strconv.Quote(events.Cut(text, longestExcerpt))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// beginning is the first most code points of s, with an ellipsis behind them
-// where there are more.
-func beginning(s string, most int) string {
-	n := 0
-	for i := range s {
-		if n == most {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
-}
-
-// hidden stands where something was left out.
+// hidden replaces a secret.
 const hidden = "[hidden]"
 
-// The least lengths, in bytes, of what is taken for a token: what is shorter is a
-// word of the path, or a flag of the query.
+// The shortest parts of a URL that are taken for tokens, in bytes: shorter ones are words of
+// the path, or flags of the query.
 const (
 	shortestInPath  = 12
 	shortestInQuery = 4
 )
 
-// hide takes out of a receiver's text what it may repeat of the request, or know
-// by itself: the secrets, and the URL's path and query, where some carry a token.
+// hide returns a replacer for a receiver's text, which may repeat the secrets, or tokens in
+// the URL's path and query.
 func (e Endpoint) hide(secrets []apiclient.Secret) *strings.Replacer {
 	var words []string
 	for _, secret := range secrets {
@@ -369,7 +343,7 @@ func (e Endpoint) hide(secrets []apiclient.Secret) *strings.Replacer {
 			}
 		}
 	}
-	pairs := make([]string, 0, 2*len(words))
+	var pairs []string
 	for _, word := range words {
 		pairs = append(pairs, word, hidden)
 	}

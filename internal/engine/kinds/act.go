@@ -11,8 +11,8 @@ package kinds
 // gives the flag back. No PATCH is sent while the record omits its flag.
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -32,7 +32,7 @@ const Act ledger.Kind = "domain:act"
 type ActConfig struct {
 	API    Domains
 	DNS    ActDNS
-	States ActStates
+	States *sweep.States
 	Rules  sweep.Rules
 	// Places bounds the DNS checks at a time; nil: no limit. They should be of their own,
 	// and few: a proof that a token is gone queries many servers, of which some may be slow.
@@ -53,27 +53,15 @@ type ActDNS interface {
 	Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 }
 
-// ActStates is the part of [sweep.States] that actions need.
-type ActStates interface {
-	States
-	Write(ctx context.Context, domainID string, former []byte, state *sweep.DomainState, counted ...string) (raw []byte, err error)
-	Breaker(ctx context.Context) (b sweep.Breaker, raw []byte, err error)
-}
-
 // NewAct returns the handler of [Act].
 func NewAct(cfg ActConfig) engine.Handler {
-	if cfg.Settled == 0 {
-		cfg.Settled = defaultSettled
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Settled, cfg.Logger = cmp.Or(cfg.Settled, defaultSettled), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		a := &action{cfg: cfg, x: x, row: row}
+		a := &action{cfg: cfg, x: x, row: row, free: func() {}}
 		if err := a.load(); err != nil {
 			return ledger.Result{}, err
 		}
-		defer a.freePlace()
+		defer func() { a.free() }()
 		result, err := a.execute(ctx)
 		return result, stateError(err)
 	})
@@ -90,7 +78,7 @@ type action struct {
 	state  sweep.DomainState
 	raw    []byte    // of state
 	readAt time.Time // when the record was requested, in Redis' time
-	free   func()    // frees the place of the DNS check; nil: it has none
+	free   func()    // frees the place of the DNS check, if it has one
 }
 
 // actIntent is the form in which the intent of an action's PATCH is stored.
@@ -104,20 +92,14 @@ func (a *action) load() error {
 	if err := engine.Decode(a.row.Content, &a.want); err != nil {
 		return err
 	}
-	if err := checkIDs(a.want.OrganizationID, a.want.DiscoveryDomainID); err != nil {
+	if err := checkSwept(a.want.OrganizationID, a.want.DiscoveryDomainID, a.want.Tick); err != nil {
 		return engine.Invalid(err)
-	}
-	if a.want.Tick <= 0 {
-		return engine.Invalid(fmt.Errorf("tick: want a Unix second, got %d", a.want.Tick))
 	}
 	if a.row.Intent == nil {
 		return nil
 	}
 	a.former = new(actIntent)
-	if err := json.Unmarshal(a.row.Intent.Value, a.former); err != nil {
-		return &engine.UnknownError{What: "the row's intent (" + err.Error() + ")"}
-	}
-	return nil
+	return readIntent(a.row, a.former)
 }
 
 func (a *action) execute(ctx context.Context) (ledger.Result, error) {
@@ -135,7 +117,7 @@ func (a *action) execute(ctx context.Context) (ledger.Result, error) {
 		return ledger.Result{Outcome: ledger.Done, Detail: done}, nil
 	}
 	if a.state.InProgress == nil && a.x.FinishOnly {
-		return ledger.Result{}, a.stopped(ctx)
+		return ledger.Result{}, stopped(ctx, a.x, a.row)
 	}
 	if why := a.idle(); why != "" && !a.want.Finish {
 		return unchanged(why), nil
@@ -155,32 +137,18 @@ func (a *action) execute(ctx context.Context) (ledger.Result, error) {
 	return a.act(ctx, d)
 }
 
-// takePlace takes the place of a DNS check, unless the execution has it. The row is left
-// open if too many checks are in progress.
+// takePlace takes the place of a DNS check. The row is left open if too many are in progress.
 func (a *action) takePlace() error {
-	if a.free != nil {
-		return nil
+	free, err := a.cfg.Places.take(a.state.Reason)
+	if err == nil {
+		a.free = free
 	}
-	if a.free = a.cfg.Places.take(isSlow(a.state.Reason)); a.free == nil {
-		return errNoPlace()
-	}
-	return nil
+	return err
 }
 
-// freePlace frees the place of the DNS check.
-func (a *action) freePlace() {
-	if a.free != nil {
-		a.free()
-		a.free = nil
-	}
-}
-
-// query queries DNS in a place, which is free afterwards.
+// query queries DNS in the place of the execution, which is free afterwards.
 func (a *action) query(ctx context.Context, query func(ctx context.Context, host, token string) (dnscheck.Verdict, error), d apiclient.DiscoveryDomain) (dnscheck.Verdict, error) {
-	if err := a.takePlace(); err != nil {
-		return dnscheck.Verdict{}, err
-	}
-	defer a.freePlace()
+	defer a.free()
 	return query(ctx, d.VerificationHost, d.VerificationTXT)
 }
 
@@ -217,16 +185,6 @@ func (a *action) idle() string {
 		return "no longer acted on: " + string(is.Status)
 	}
 	return ""
-}
-
-// stopped ends an execution in a stopped run of which no request is in progress.
-func (a *action) stopped(ctx context.Context) error {
-	if a.row.Intended {
-		if err := a.x.Withdraw(ctx, a.row); err != nil {
-			return err
-		}
-	}
-	return engine.ErrStopped
 }
 
 // read reads the record. A read that finds the result of a request is not subject to the
@@ -277,6 +235,9 @@ func (a *action) act(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.R
 		if why := a.idle(); why != "" {
 			return unchanged(why), nil
 		}
+		if err := a.takePlace(); err != nil {
+			return ledger.Result{}, err
+		}
 	}
 	switch {
 	case a.want.Finish:
@@ -318,7 +279,7 @@ func (a *action) finish(ctx context.Context, d apiclient.DiscoveryDomain) (r led
 		const detail = "the run was cancelled; a PATCH was under way, and did not take effect"
 		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, true, nil
 	}
-	return r, true, a.stopped(ctx)
+	return r, true, stopped(ctx, a.x, a.row)
 }
 
 // unknownFor returns for how long the request may be under way, or a read may not show
@@ -368,10 +329,7 @@ func (a *action) takeAway(ctx context.Context, d apiclient.DiscoveryDomain) (led
 	}
 	switch verdict.State {
 	case dnscheck.Present:
-		a.state, _ = a.state.Observe(sweep.Observation{
-			DomainID: a.want.DiscoveryDomainID, OrganizationID: a.want.OrganizationID, Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT,
-			Tick: a.state.Tick, Between: true, Verdict: verdict, At: a.x.Now(),
-		})
+		a.state.FoundBetween(a.want.DiscoveryDomainID, a.state, a.x.Now())
 		return unchanged("not acted on: the token is there"), a.write(ctx)
 	case dnscheck.Unknown:
 		return unchanged("not acted on, the next sweep decides again: " + verdict.Sentence()), nil
@@ -488,15 +446,11 @@ func (a *action) begin(ctx context.Context, request sweep.ActionRequest) error {
 		return engine.Ready("the record was read too long before the permit; it is read and checked again")
 	}
 	request.At = a.x.Now().UTC().Truncate(time.Second)
-	intent, err := json.Marshal(actIntent{At: request.At})
-	if err != nil {
-		return fmt.Errorf("intent: %w", err)
-	}
-	if err := a.x.Intend(ctx, a.row, intent); err != nil {
+	if err := intend(ctx, a.x, a.row, actIntent{At: request.At}); err != nil {
 		return err
 	}
 	a.state.InProgress = &request
-	err = a.write(ctx)
+	err := a.write(ctx)
 	if err != nil {
 		a.state.InProgress = nil
 	}
@@ -511,12 +465,7 @@ func (a *action) notSent(ctx context.Context, reason error) error {
 			return fmt.Errorf("%w; %w", reason, err)
 		}
 	}
-	if a.row.Intended {
-		if err := a.x.Withdraw(ctx, a.row); err != nil {
-			return fmt.Errorf("%w; %w", reason, err)
-		}
-	}
-	return reason
+	return withdraw(ctx, a.x, a.row, reason)
 }
 
 // taken stores that a read has shown the effect of the request in progress. If the record
@@ -533,14 +482,11 @@ func (a *action) taken(ctx context.Context, d apiclient.DiscoveryDomain) (ledger
 func (a *action) took(ctx context.Context, d apiclient.DiscoveryDomain) (ledger.Result, error) {
 	done, now := *a.state.InProgress, a.x.Now()
 	a.audit(ctx, done)
-	s, err := a.cfg.States.Change(ctx, a.want.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
-		if s.Taken != nil || s.OrganizationID != a.want.OrganizationID {
-			return s, nil
+	s, err := a.cfg.States.Change(ctx, a.want.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if s.Taken == nil && s.OrganizationID == a.want.OrganizationID {
+			s.InProgress = &done
+			s.TookAway(a.want.DiscoveryDomainID, now, d.VerificationHost, d.VerificationTXT)
 		}
-		s = s.Clone()
-		s.InProgress = &done
-		s.TookAway(a.want.DiscoveryDomainID, now, d.VerificationHost, d.VerificationTXT)
-		return s, nil
 	})
 	return ledger.Result{Outcome: ledger.Done, Detail: string(done.Action) + ": " + s.Sentence}, err
 }

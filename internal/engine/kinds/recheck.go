@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -47,10 +46,18 @@ func (r RecheckRow) Validate() error {
 	if r.Tick <= 0 {
 		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
 	}
-	return r.checkRecord()
+	return r.checkMembers()
 }
 
-func (r RecheckRow) checkRecord() error {
+// CheckRecord returns why the record cannot be checked; nil: it can.
+func (r RecheckRow) CheckRecord() error {
+	if err := r.checkMembers(); err != nil {
+		return err
+	}
+	return below(apiclient.DiscoveryDomain{Domain: r.Domain, VerificationHost: r.VerificationHost})
+}
+
+func (r RecheckRow) checkMembers() error {
 	if err := checkIDs(r.OrganizationID, r.DiscoveryDomainID); err != nil {
 		return err
 	}
@@ -68,8 +75,25 @@ func (r RecheckRow) checkRecord() error {
 	return nil
 }
 
+// checkSwept checks what names a domain and the sweep that checked it.
+func checkSwept(organization, domain string, tick int64) error {
+	if tick <= 0 {
+		return fmt.Errorf("tick: want a Unix second, got %d", tick)
+	}
+	return checkIDs(organization, domain)
+}
+
 func checkIDs(organization, domain string) error {
 	return errors.Join(apiclient.CheckID("organization_id", organization), apiclient.CheckID("discovery_domain_id", domain))
+}
+
+// OfScan returns the context of the requests of a scan: they are reads of a sweep, or lead
+// to checks.
+func OfScan(ctx context.Context, ofSweep bool) context.Context {
+	if ofSweep {
+		return sweeping(ctx)
+	}
+	return leading(ctx)
 }
 
 // Operators is the part of [dnscheck.Checker] that finds who runs name servers.
@@ -83,7 +107,7 @@ type RecheckConfig struct {
 	// Places.
 	Verify    VerifyConfig
 	Tenant    ledger.Tenant
-	States    States
+	States    *sweep.States
 	Operators Operators
 	// Submit submits a run of kind [Act], unless it exists.
 	Submit func(context.Context, OneRow) error
@@ -119,7 +143,7 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 		return r.resume(ctx)
 	}
 	if err := r.record.Validate(); err != nil {
-		return ledger.Result{}, invalid(err)
+		return ledger.Result{}, engine.Invalid(err)
 	}
 	if r.cfg.Verify.NoReads {
 		return ledger.Result{}, engine.Refuse("the tenant's credentials may not read: its domains cannot be swept")
@@ -134,14 +158,6 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 		return r.verify(ctx)
 	}
 	return r.check(ctx)
-}
-
-// invalid settles a row with that error, unless the error does.
-func invalid(err error) error {
-	if _, ok := errors.AsType[*engine.SettleError](err); ok {
-		return err
-	}
-	return engine.Invalid(err)
 }
 
 // load reads the domain's state and, if the record contradicts it, the record.
@@ -175,14 +191,11 @@ func (r *recheck) disownChanged(ctx context.Context) error {
 		return err
 	}
 	now := r.x.Now()
-	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
-		if s.Taken == nil || !r.record.contradicts(*s.Taken) || now.Sub(s.Taken.EffectiveAt()) < r.cfg.Verify.Settled {
-			return s, nil
+	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if s.Taken != nil && r.record.contradicts(*s.Taken) && now.Sub(s.Taken.EffectiveAt()) >= r.cfg.Verify.Settled {
+			s.Taken = nil
+			s.Note(now, "changed by others", "someone else has changed the value that the sweep had taken away")
 		}
-		s = s.Clone()
-		s.Taken = nil
-		s.Note(now, "changed by others", "someone else has changed the value that the sweep had taken away")
-		return s, nil
 	})
 	return err
 }
@@ -194,14 +207,11 @@ func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.TookStatus
 // made while it was verified count no more.
 func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
 	now := r.x.Now()
-	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) {
-		if s.Absence == nil || s.InProgress != nil {
-			return s, nil
+	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if s.Absence != nil && s.InProgress == nil {
+			s.Absence = nil
+			s.Note(now, "pending", "someone else has set it to pending")
 		}
-		s = s.Clone()
-		s.Absence = nil
-		s.Note(now, "pending", "someone else has set it to pending")
-		return s, nil
 	})
 	return unchanged("pending, but not set by orgops: left unchanged"), err
 }
@@ -224,12 +234,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 }
 
 func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
-	free := r.cfg.Verify.Places.take(isSlow(r.state.Reason))
-	if free == nil {
-		return dnscheck.Verdict{}, errNoPlace()
-	}
-	defer free()
-	return r.cfg.Verify.DNS.Look(ctx, r.record.VerificationHost, r.record.VerificationTXT)
+	return r.cfg.Verify.Places.look(ctx, r.cfg.Verify.DNS, r.state.Reason, r.record.VerificationHost, r.record.VerificationTXT)
 }
 
 // ofRecord confirms before an absence is stored that host and token are still the
@@ -257,7 +262,7 @@ func (r *recheck) read(ctx context.Context) error {
 	}
 	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
 	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
-	if err := errors.Join(r.record.checkRecord(), below(d)); err != nil {
+	if err := r.record.CheckRecord(); err != nil {
 		return engine.Refuse("the record cannot be checked: %v", err)
 	}
 	return nil
@@ -298,7 +303,7 @@ func (r *recheck) verified(ctx context.Context, v dnscheck.Verdict) (ledger.Resu
 	}
 	if s := r.state; v.State == dnscheck.Present && s.Taken != nil && !s.TookStatus() {
 		row := sweep.ActionRow{OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID, Tick: r.record.Tick, Back: true}
-		if err := submitBack(ctx, r.cfg.Submit, restoringID("swept-flag", r.cfg.Tenant, row.DiscoveryDomainID, row.Tick), row); err != nil {
+		if err := submitRestoring(ctx, r.cfg.Submit, OneRow{ID: restoringID("swept-flag", r.cfg.Tenant, row.DiscoveryDomainID, row.Tick), Kind: Act}, row); err != nil {
 			return ledger.Result{}, err
 		}
 	}
@@ -315,7 +320,11 @@ func described(v dnscheck.Verdict) string {
 
 // observe stores the observation.
 func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
-	o := r.record.observation(v, r.x.Now())
+	o := sweep.Observation{
+		DomainID: r.record.DiscoveryDomainID, OrganizationID: r.record.OrganizationID, Domain: r.record.Domain,
+		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Tick: r.record.Tick,
+		Verdict: v, Operator: v.Operator, FlagOmitted: r.record.UseForOrganizationDiscovery == nil, At: r.x.Now(),
+	}
 	if o.Operator == "" && r.state.Operator == "" && v.State == dnscheck.Absent {
 		var err error
 		if o.Operator, err = r.cfg.Operators.Operator(ctx, o.Host); err != nil {
@@ -323,15 +332,8 @@ func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) error {
 		}
 	}
 	var err error
-	r.state, err = r.cfg.States.ChangeRead(ctx, o.DomainID, r.state, r.raw, func(s sweep.DomainState) (sweep.DomainState, []string) { return s.Observe(o) })
+	r.state, err = r.cfg.States.Observe(ctx, o, r.state, r.raw)
 	return err
-}
-
-func (r RecheckRow) observation(v dnscheck.Verdict, at time.Time) sweep.Observation {
-	return sweep.Observation{
-		DomainID: r.DiscoveryDomainID, OrganizationID: r.OrganizationID, Domain: r.Domain, Host: r.VerificationHost, TXT: r.VerificationTXT,
-		Tick: r.Tick, Verdict: v, Operator: v.Operator, FlagOmitted: r.UseForOrganizationDiscovery == nil, At: at,
-	}
 }
 
 // verify verifies a pending domain whose token is there, once a permit is near.

@@ -5,6 +5,7 @@ package kinds
 // harmless, and a check that is lost leaves all to the next one.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,10 +31,7 @@ type RelookRow struct {
 
 // Validate checks what does not need the tenant.
 func (r RelookRow) Validate() error {
-	if r.Tick <= 0 {
-		return fmt.Errorf("tick: want a Unix second, got %d", r.Tick)
-	}
-	return checkIDs(r.OrganizationID, r.DiscoveryDomainID)
+	return checkSwept(r.OrganizationID, r.DiscoveryDomainID, r.Tick)
 }
 
 // restoreGiveUp is how long a row that gives a status back waits for a proof. The next
@@ -43,17 +41,11 @@ const restoreGiveUp = time.Hour
 // RelookConfig configures the handler of [Relook].
 type RelookConfig struct {
 	Tenant ledger.Tenant
-	States States
-	DNS    interface {
-		Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
-	}
+	States *sweep.States
+	DNS    Looker
 	// Places are those of [VerifyConfig]; nil: no limit.
 	Places *Places
-	// Restore submits a run of kind [Verify] with one row, which gives a status back,
-	// unless the run exists.
-	Restore func(context.Context, OneRow) error
-	// Submit submits a run of kind [Act] with one row, which gives a flag back, unless the
-	// run exists.
+	// Submit submits a run, which gives a status or a flag back, unless it exists.
 	Submit func(context.Context, OneRow) error
 	// Settled is how long a read may show a record as it was before a change; 0: 5 minutes.
 	Settled time.Duration
@@ -61,17 +53,13 @@ type RelookConfig struct {
 
 // NewRelook returns the handler of [Relook].
 func NewRelook(cfg RelookConfig) engine.Handler {
-	if cfg.Settled == 0 {
-		cfg.Settled = defaultSettled
-	}
+	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		r := &relook{cfg: cfg, x: x}
-		if err := engine.Decode(row.Content, &r.want); err != nil {
+		want, err := decode[RelookRow](row)
+		if err != nil {
 			return ledger.Result{}, err
 		}
-		if err := r.want.Validate(); err != nil {
-			return ledger.Result{}, engine.Invalid(err)
-		}
+		r := &relook{cfg, x, want}
 		result, err := r.execute(ctx)
 		return result, stateError(err)
 	})
@@ -95,14 +83,14 @@ func (r *relook) execute(ctx context.Context) (ledger.Result, error) {
 	if why := r.idle(s); why != "" {
 		return unchanged(why), nil
 	}
-	verdict, err := r.query(ctx, s)
+	verdict, err := r.cfg.Places.look(ctx, r.cfg.DNS, s.Reason, s.Host, s.TXT)
 	if err != nil {
 		return ledger.Result{}, err
 	}
 	if verdict.State != dnscheck.Present {
 		return unchanged(described(verdict)), nil
 	}
-	return r.present(ctx, s, verdict)
+	return r.present(ctx, s)
 }
 
 // idle returns why the domain is not checked; "": it is.
@@ -116,37 +104,17 @@ func (r *relook) idle(s sweep.DomainState) string {
 	return s.IdleBetween(r.x.Now())
 }
 
-func (r *relook) query(ctx context.Context, s sweep.DomainState) (dnscheck.Verdict, error) {
-	free := r.cfg.Places.take(isSlow(s.Reason))
-	if free == nil {
-		return dnscheck.Verdict{}, errNoPlace()
-	}
-	defer free()
-	return r.cfg.DNS.Look(ctx, s.Host, s.TXT)
-}
-
 // present clears the absence of a token that is there, and starts to give back the
 // taken value.
-func (r *relook) present(ctx context.Context, checked sweep.DomainState, v dnscheck.Verdict) (ledger.Result, error) {
-	now := r.x.Now()
-	o := sweep.Observation{
-		DomainID: r.want.DiscoveryDomainID, OrganizationID: checked.OrganizationID, Domain: checked.Domain, Host: checked.Host, TXT: checked.TXT,
-		Tick: checked.Tick, Between: true, Verdict: v, At: now,
-	}
-	same := func(s sweep.DomainState) bool {
-		return s.OrganizationID == checked.OrganizationID && s.TokenHash == checked.TokenHash && s.Tick == checked.Tick
-	}
-	s, err := r.change(ctx, func(s sweep.DomainState) sweep.DomainState {
-		if !same(s) {
-			return s
-		}
-		after, _ := s.Observe(o)
-		return after
+func (r *relook) present(ctx context.Context, checked sweep.DomainState) (ledger.Result, error) {
+	now, same := r.x.Now(), false
+	s, err := r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s *sweep.DomainState) {
+		same = s.FoundBetween(r.want.DiscoveryDomainID, checked, now)
 	})
 	switch {
 	case err != nil:
 		return ledger.Result{}, err
-	case !same(s):
+	case !same:
 		return unchanged("the domain's state has changed since: waiting for the next check"), nil
 	case s.Taken == nil && s.InProgress == nil:
 		return ledger.Result{Outcome: ledger.Done, Detail: "the token is there again"}, nil
@@ -158,19 +126,12 @@ func (r *relook) present(ctx context.Context, checked sweep.DomainState, v dnsch
 	return unchanged("the token is there again; the domain is restored once it is proven"), r.restore(ctx, s)
 }
 
-func (r *relook) change(ctx context.Context, change func(sweep.DomainState) sweep.DomainState) (sweep.DomainState, error) {
-	return r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s sweep.DomainState) (sweep.DomainState, []string) { return change(s), nil })
-}
-
 // withhold stores that the status is not given back while the flag is not known.
 func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error) {
-	_, err := r.change(ctx, func(s sweep.DomainState) sweep.DomainState {
-		if s.Withheld() == "" {
-			return s
+	_, err := r.cfg.States.Change(ctx, r.want.DiscoveryDomainID, func(s *sweep.DomainState) {
+		if why := s.Withheld(); why != "" {
+			s.NotRestored(r.x.Now(), why)
 		}
-		s = s.Clone()
-		s.NotRestored(r.x.Now(), s.Withheld())
-		return s
 	})
 	return unchanged("the token is there again; not restored: " + why), err
 }
@@ -178,38 +139,24 @@ func (r *relook) withhold(ctx context.Context, why string) (ledger.Result, error
 // restore submits the row that gives back the taken value. To set a domain to verified
 // takes a row of kind [Verify], with the flag for a record that omits it.
 func (r *relook) restore(ctx context.Context, s sweep.DomainState) error {
-	now := r.x.Now()
+	hour := r.x.Now().Truncate(time.Hour).Unix()
 	if !s.TookStatus() {
 		row := sweep.ActionRow{OrganizationID: r.want.OrganizationID, DiscoveryDomainID: r.want.DiscoveryDomainID, Tick: r.want.Tick, Back: true}
-		return submitBack(ctx, r.cfg.Submit, restoringID("flag", r.cfg.Tenant, row.DiscoveryDomainID, hourOf(now)), row)
+		return submitRestoring(ctx, r.cfg.Submit, OneRow{ID: restoringID("flag", r.cfg.Tenant, row.DiscoveryDomainID, hour), Kind: Act}, row)
 	}
-	content, err := json.Marshal(VerifyRow{
+	row := VerifyRow{
 		OrganizationID: r.want.OrganizationID, DiscoveryDomainID: r.want.DiscoveryDomainID, UseForOrganizationDiscovery: s.Taken.Flag, Restore: true,
-	})
-	if err == nil {
-		err = r.cfg.Restore(ctx, OneRow{
-			ID: restoringID("status", r.cfg.Tenant, r.want.DiscoveryDomainID, hourOf(now)), Kind: Verify, Content: content, GiveUp: restoreGiveUp,
-		})
 	}
-	return submitted(err)
+	return submitRestoring(ctx, r.cfg.Submit, OneRow{ID: restoringID("status", r.cfg.Tenant, row.DiscoveryDomainID, hour), Kind: Verify, GiveUp: restoreGiveUp}, row)
 }
 
-// hourOf returns when an hour began, a Unix second.
-func hourOf(at time.Time) int64 { return at.Truncate(time.Hour).Unix() }
-
-// submitBack submits the action that gives a flag back.
-func submitBack(ctx context.Context, submit func(context.Context, OneRow) error, id ledger.RunID, row sweep.ActionRow) error {
-	content, err := json.Marshal(row)
-	if err == nil {
-		err = submit(ctx, OneRow{ID: id, Kind: Act, Content: content})
+// submitRestoring submits a row with that content, which gives something back to a domain.
+func submitRestoring(ctx context.Context, submit func(context.Context, OneRow) error, row OneRow, content any) (err error) {
+	if row.Content, err = json.Marshal(content); err == nil {
+		err = submit(ctx, row)
 	}
-	return submitted(err)
-}
-
-// submitted returns the error of a submission.
-func submitted(err error) error {
-	if err == nil {
-		return nil
+	if err != nil {
+		return fmt.Errorf("submit the restoration of the domain: %w", err)
 	}
-	return fmt.Errorf("submit the restoration of the domain: %w", err)
+	return nil
 }

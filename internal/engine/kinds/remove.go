@@ -7,6 +7,7 @@ package kinds
 // run was cancelled settles as cancelled, although its client may have been removed.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,12 +87,7 @@ const (
 
 // NewRemove returns the handler of [Remove].
 func NewRemove(cfg RemoveConfig) engine.Handler {
-	if cfg.MaxClients == 0 {
-		cfg.MaxClients = MaxRemovals
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, MaxRemovals), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &remove{cfg}
 }
 
@@ -106,19 +102,23 @@ func (h *remove) Execute(ctx context.Context, x *engine.Execution) (engine.Answe
 // ExecuteAll removes the clients of one organization after the other; usually there is one.
 func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]engine.Answers, error) {
 	r := &removal{remove: h, all: all, answers: make([]engine.Answers, len(all))}
-	for i := range all {
+	for i, x := range all {
 		r.answers[i] = engine.Answers{}
+		r.add(i, x.Rows)
 	}
 	ctx = apiclient.BeforeSending(ctx, r.allowed)
-	for _, o := range r.organizations() {
-		_, err := r.removeAll(ctx, o, o.clients)
+	for _, row := range r.rows {
+		if !r.isOpen(row) {
+			continue // with an earlier row of its organization
+		}
+		_, err := r.removeAll(ctx, row.OrganizationID, r.open(row.OrganizationID))
 		if err == nil {
 			continue
 		}
 		if engine.Judge(err).Outcome != engine.Refused {
 			return r.answers, err
 		}
-		r.refuse(o, err) // it applies to this organization alone
+		r.answer(engine.Answer{Err: err}, row.sameOrganization) // it applies to this organization alone
 	}
 	return r.answers, nil
 }
@@ -129,66 +129,62 @@ type removal struct {
 
 	all      []*engine.Execution
 	answers  []engine.Answers // of each execution
+	rows     []removalRow
 	requests int
 }
 
-// organization is an organization of the rows.
-type organization struct {
-	id      string
-	clients []string           // each once
-	rows    map[string][]place // by client
-}
+// removalRow is a row of one of the executions.
+type removalRow struct {
+	RemoveRow
 
-// place is a row of one of the executions.
-type place struct {
 	execution int
-	row       ledger.Row
+	number    ledger.Row
 }
 
-// organizations returns the organizations of the rows, and answers rows that are
-// malformed.
-func (r *removal) organizations() []*organization {
-	var all []*organization
-	index := map[string]*organization{}
-	for i, x := range r.all {
-		for _, row := range x.Rows {
-			content, err := removeRow(row.Content)
-			if err != nil {
-				r.answers[i][row.Number] = engine.Answer{Err: err}
-				continue
-			}
-			o := index[content.OrganizationID]
-			if o == nil {
-				o = &organization{id: content.OrganizationID, rows: map[string][]place{}}
-				index[o.id] = o
-				all = append(all, o)
-			}
-			o.add(content.ClientID, place{i, row.Number})
+func (r removalRow) sameOrganization(other removalRow) bool {
+	return r.OrganizationID == other.OrganizationID
+}
+
+// add adds the rows of an execution, and answers those that are malformed.
+func (r *removal) add(execution int, rows []*engine.Row) {
+	for _, row := range rows {
+		content, err := decode[RemoveRow](row)
+		if err != nil {
+			r.answers[execution][row.Number] = engine.Answer{Err: err}
+			continue
+		}
+		r.rows = append(r.rows, removalRow{content, execution, row.Number})
+	}
+}
+
+// isOpen reports whether a row has no answer.
+func (r *removal) isOpen(row removalRow) bool {
+	_, answered := r.answers[row.execution][row.number]
+	return !answered
+}
+
+// answer answers the rows of a kind that have no answer.
+func (r *removal) answer(a engine.Answer, isOf func(removalRow) bool) {
+	for _, row := range r.rows {
+		if isOf(row) && r.isOpen(row) {
+			r.answers[row.execution][row.number] = a
 		}
 	}
-	return all
 }
 
-func (o *organization) add(client string, p place) {
-	if o.rows[client] == nil {
-		o.clients = append(o.clients, client)
+// open returns the clients of an organization of which a row has no answer, each once.
+func (r *removal) open(organization string) (clients []string) {
+	for _, row := range r.rows {
+		if row.OrganizationID == organization && r.isOpen(row) && !slices.Contains(clients, row.ClientID) {
+			clients = append(clients, row.ClientID)
+		}
 	}
-	o.rows[client] = append(o.rows[client], p)
-}
-
-func removeRow(content []byte) (r RemoveRow, err error) {
-	if err := engine.Decode(content, &r); err != nil {
-		return r, err
-	}
-	if err := r.Validate(); err != nil {
-		return r, engine.Invalid(err)
-	}
-	return r, nil
+	return clients
 }
 
 // removeAll removes clients in pieces of the present limit, which other executions may
 // lower meanwhile. all reports whether no client was refused.
-func (r *removal) removeAll(ctx context.Context, o *organization, clients []string) (all bool, err error) {
+func (r *removal) removeAll(ctx context.Context, organization string, clients []string) (all bool, err error) {
 	all = true
 	for len(clients) > 0 {
 		limit, err := r.limit(ctx)
@@ -196,7 +192,7 @@ func (r *removal) removeAll(ctx context.Context, o *organization, clients []stri
 			return false, err
 		}
 		n := min(len(clients), limit)
-		removed, err := r.removePiece(ctx, o, clients[:n])
+		removed, err := r.removePiece(ctx, organization, clients[:n])
 		if err != nil {
 			return false, err
 		}
@@ -207,33 +203,38 @@ func (r *removal) removeAll(ctx context.Context, o *organization, clients []stri
 
 // removePiece removes clients by one request. If the API refuses its body it removes
 // each half, down to the clients at fault.
-func (r *removal) removePiece(ctx context.Context, o *organization, piece []string) (all bool, err error) {
-	if piece = r.open(o, piece); len(piece) == 0 {
+func (r *removal) removePiece(ctx context.Context, organization string, clients []string) (all bool, err error) {
+	open := r.open(organization)
+	piece := slices.DeleteFunc(slices.Clone(clients), func(client string) bool { return !slices.Contains(open, client) })
+	if len(piece) == 0 {
 		return false, nil
 	}
 	if err := r.prepare(ctx); err != nil {
 		return false, err
 	}
-	err = r.cfg.API.RemoveOrganizationClients(ctx, o.id, piece)
+	isOf := func(row removalRow) bool {
+		return row.OrganizationID == organization && slices.Contains(piece, row.ClientID)
+	}
+	err = r.cfg.API.RemoveOrganizationClients(ctx, organization, piece)
 	switch {
 	case err == nil:
-		r.answer(o, piece, engine.Answer{})
+		r.answer(engine.Answer{}, isOf)
 		return true, nil
 	case errors.Is(err, errFewer):
-		_, err = r.removePiece(ctx, o, piece)
+		_, err = r.removePiece(ctx, organization, piece)
 		return false, err
 	case !maySplit(err):
-		return false, explain(o, err)
+		return false, explain(organization, err)
 	case len(piece) == 1:
-		r.answer(o, piece, engine.Answer{Err: err})
+		r.answer(engine.Answer{Err: err}, isOf)
 		return false, nil
 	}
 	half := len(piece) / 2
-	first, err := r.removeAll(ctx, o, piece[:half])
+	first, err := r.removeAll(ctx, organization, piece[:half])
 	if err != nil {
 		return false, err
 	}
-	second, err := r.removeAll(ctx, o, piece[half:])
+	second, err := r.removeAll(ctx, organization, piece[half:])
 	if err != nil || !first || !second {
 		return false, err
 	}
@@ -249,14 +250,15 @@ var errFewer = errors.New("some of the rows may not be removed any more")
 func (r *removal) allowed(ctx context.Context) error {
 	fewer := false
 	for i, x := range r.all {
-		if !slices.ContainsFunc(x.Rows, func(row *engine.Row) bool { return r.isOpen(place{i, row.Number}) }) {
+		isOf := func(row removalRow) bool { return row.execution == i }
+		if !slices.ContainsFunc(r.rows, func(row removalRow) bool { return isOf(row) && r.isOpen(row) }) {
 			continue
 		}
 		err := x.Allowed(ctx)
 		switch {
 		case errors.Is(err, engine.ErrStopped), errors.Is(err, engine.ErrSuperseded):
 			fewer = true
-			r.drop(i, err)
+			r.answer(engine.Answer{Err: err}, isOf)
 		case err != nil:
 			return err
 		}
@@ -265,31 +267,6 @@ func (r *removal) allowed(ctx context.Context) error {
 		return errFewer
 	}
 	return nil
-}
-
-// drop answers the rows of an execution that have no answer.
-func (r *removal) drop(execution int, err error) {
-	for _, row := range r.all[execution].Rows {
-		if p := (place{execution, row.Number}); r.isOpen(p) {
-			r.answers[execution][p.row] = engine.Answer{Err: err}
-		}
-	}
-}
-
-// isOpen reports whether a row has no answer.
-func (r *removal) isOpen(p place) bool {
-	_, answered := r.answers[p.execution][p.row]
-	return !answered
-}
-
-// open returns the clients of which a row has no answer.
-func (r *removal) open(o *organization, clients []string) (open []string) {
-	for _, client := range clients {
-		if slices.ContainsFunc(o.rows[client], r.isOpen) {
-			open = append(open, client)
-		}
-	}
-	return open
 }
 
 // prepare ends the rows that have an answer, and returns an error if there is no time
@@ -304,27 +281,6 @@ func (r *removal) prepare(ctx context.Context) error {
 		x.End(ctx, r.answers[i])
 	}
 	return nil
-}
-
-func (r *removal) answer(o *organization, clients []string, a engine.Answer) {
-	for _, client := range clients {
-		for _, p := range o.rows[client] {
-			if r.isOpen(p) { // else it was dropped, and another row names the client
-				r.answers[p.execution][p.row] = a
-			}
-		}
-	}
-}
-
-// refuse answers the rows of the organization that have no answer.
-func (r *removal) refuse(o *organization, err error) {
-	for _, rows := range o.rows {
-		for _, p := range rows {
-			if r.isOpen(p) {
-				r.answers[p.execution][p.row] = engine.Answer{Err: err}
-			}
-		}
-	}
 }
 
 // limit returns how many clients a request may name at present.
@@ -363,9 +319,9 @@ func maySplit(err error) bool {
 }
 
 // explain names the organization if the API does not know it.
-func explain(o *organization, err error) error {
+func explain(organization string, err error) error {
 	if answer, ok := errors.AsType[*apiclient.Error](err); ok && answer.Status == http.StatusNotFound {
-		return engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", o.id, answer.Message)
+		return engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", organization, answer.Message)
 	}
 	return err
 }

@@ -13,15 +13,6 @@ import (
 	"orgops/internal/sweep"
 )
 
-// States is the part of [sweep.States] that checks need.
-type States interface {
-	Read(ctx context.Context, domainID string) (state sweep.DomainState, raw []byte, err error)
-	Change(ctx context.Context, domainID string, change func(sweep.DomainState) (after sweep.DomainState, counted []string)) (sweep.DomainState, error)
-	ChangeRead(ctx context.Context, domainID string, state sweep.DomainState, raw []byte, change func(sweep.DomainState) (after sweep.DomainState, counted []string)) (sweep.DomainState, error)
-	Forget(ctx context.Context, domainID string) error
-	Notify(ctx context.Context, domainID string, former []byte, state *sweep.DomainState) (raw []byte, err error)
-}
-
 // OneRow is a run of one row that a handler submits.
 type OneRow struct {
 	// ID is derived from the domain and the sweep or the hour: a run that exists is not

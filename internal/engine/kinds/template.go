@@ -146,7 +146,7 @@ func (c creation) abandon(ctx context.Context) error {
 	if c.x.Cancelled {
 		return &engine.SettleError{Result: ledger.Result{Outcome: ledger.Cancelled, Detail: "the run was cancelled; a request to create the template had no answer, and the template was not created"}}
 	}
-	memo, err := c.former.pack()
+	memo, err := packIntent(c.former)
 	if err != nil {
 		return err
 	}
@@ -163,20 +163,14 @@ func (c creation) send(ctx context.Context) (ledger.Result, error) {
 	if c.former != nil {
 		own.First = c.former.First
 	}
-	intent, err := own.pack()
-	if err != nil {
-		return ledger.Result{}, err
-	}
-	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx, func(ctx context.Context) error { return c.x.Intend(ctx, c.row, intent) }), c.request)
+	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx, func(ctx context.Context) error { return intend(ctx, c.x, c.row, own) }), c.request)
 	switch {
 	case err == nil:
 		return c.created(ctx, own, created.ID)
 	case !engine.NoEffect(err): // the wait counts from the lost answer
-		return ledger.Result{}, errors.Join(err, c.x.Amend(ctx, c.row, intent))
-	case c.former == nil && c.row.Intended:
-		if failed := c.x.Withdraw(ctx, c.row); failed != nil {
-			return ledger.Result{}, errors.Join(err, failed)
-		}
+		return ledger.Result{}, both(err, amend(ctx, c.x, c.row, own))
+	case c.former == nil:
+		err = withdraw(ctx, c.x, c.row, err)
 	}
 	if answer, ok := errors.AsType[*apiclient.Error](err); ok && answer.Status == http.StatusConflict {
 		return c.taken(ctx, err)
@@ -191,11 +185,7 @@ func (c creation) created(ctx context.Context, own post, id string) (ledger.Resu
 		return ledger.Result{Outcome: ledger.Done, Detail: id}, nil
 	}
 	own.ID = id
-	intent, err := own.pack()
-	if err != nil {
-		return ledger.Result{}, err
-	}
-	if err := c.x.Amend(ctx, c.row, intent); err != nil {
+	if err := amend(ctx, c.x, c.row, own); err != nil {
 		return ledger.Result{}, err
 	}
 	return ledger.Result{}, engine.Later(fmt.Sprintf("created as %.64q; the templates are listed once an earlier request without an answer cannot land any more", id), 2*c.cfg.RequestTimeout)
@@ -304,12 +294,4 @@ func formerPost(row *engine.Row) (*post, error) {
 		return nil, &engine.UnknownError{What: "the row's intent or memo (" + err.Error() + ")"}
 	}
 	return p, nil
-}
-
-func (p post) pack() ([]byte, error) {
-	packed, err := json.Marshal(p)
-	if err != nil {
-		return nil, fmt.Errorf("intent: %w", err)
-	}
-	return packed, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"orgops/apiclient"
@@ -25,15 +26,19 @@ type lookup struct {
 	// lands is how long after it was sent a request may have its effect.
 	lands time.Duration
 
-	mu    sync.Mutex
-	seen  map[string]time.Time // identity -> when it was first seen
-	begun time.Time            // when the last listing began
-	names map[string]bool      // of that listing; nil: there is none
-	busy  bool                 // an execution is listing
+	seen    sync.Map // identity -> when it was first seen, a time.Time
+	last    atomic.Pointer[listing]
+	listing sync.Mutex // held while an execution lists
+}
+
+// listing has the names of the tenant's templates.
+type listing struct {
+	begun time.Time
+	names map[string]bool
 }
 
 func newLookup(api Templates, lands time.Duration) *lookup {
-	return &lookup{api: api, lands: lands, seen: map[string]time.Time{}}
+	return &lookup{api: api, lands: lands}
 }
 
 // mayExist reports whether a template of the name may have been created by a forgotten
@@ -47,61 +52,35 @@ func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, name string)
 	if server.Identity == "" { // no listing is recent enough then
 		return true, nil
 	}
-	names, err := l.listing(server.Identity)
+	seen, _ := l.seen.LoadOrStore(server.Identity, time.Now())
+	from := seen.(time.Time).Add(l.lands)
+	if left := time.Until(from); left > 0 {
+		return false, engine.Later("redis may have forgotten requests to create templates; the templates are listed once none can land any more", left)
+	}
+	if last := l.last.Load(); last != nil && !last.begun.Before(from) {
+		return last.names[name], nil
+	}
+	if !l.listing.TryLock() {
+		return false, engine.Later("the tenant's templates are being listed", time.Second)
+	}
+	defer l.listing.Unlock()
+	now, err := l.list(ctx)
 	if err != nil {
 		return false, err
 	}
-	if names == nil {
-		if names, err = l.list(ctx); err != nil {
-			return false, err
-		}
-	}
-	return names[name], nil
-}
-
-// listing returns the names of a listing that shows the templates of requests which a
-// Redis of that identity may have forgotten. If there is none it returns an error that
-// says when to try again, or nil: then the caller must call list.
-func (l *lookup) listing(identity string) (map[string]bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	seen, ok := l.seen[identity]
-	if !ok {
-		seen = now
-		l.seen[identity] = now
-	}
-	from := seen.Add(l.lands)
-	switch {
-	case l.names != nil && !l.begun.Before(from):
-		return l.names, nil
-	case now.Before(from):
-		return nil, engine.Later("redis may have forgotten requests to create templates; the templates are listed once none can land any more", from.Sub(now))
-	case l.busy:
-		return nil, engine.Later("the tenant's templates are being listed", time.Second)
-	}
-	l.busy = true
-	return nil, nil
+	l.last.Store(now)
+	return now.names[name], nil
 }
 
 // list lists the templates.
-func (l *lookup) list(ctx context.Context) (names map[string]bool, err error) {
-	begun := time.Now()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.busy = false
-		if err == nil && names != nil {
-			l.begun, l.names = begun, names
-		}
-	}()
-	all := map[string]bool{}
+func (l *lookup) list(ctx context.Context) (*listing, error) {
+	all := &listing{begun: time.Now(), names: map[string]bool{}}
 	for t, err := range l.api.Templates(ctx) {
 		// A record without a name is ignored: it would keep every row from its first POST.
 		if _, bad := errors.AsType[*apiclient.RecordError](err); err != nil && !bad {
 			return nil, unanswered(fmt.Errorf("list the templates: %w", err))
 		}
-		all[t.Name] = true
+		all.names[t.Name] = true
 	}
 	return all, nil
 }

@@ -6,6 +6,7 @@ package kinds
 // run is cancelled, or the next PATCH is refused, a read shows whether it has landed.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +32,7 @@ type UpdateRow struct {
 
 // Validate checks what does not need the tenant.
 func (r UpdateRow) Validate() error {
-	return errors.Join(apiclient.CheckID("organization_id", r.OrganizationID),
-		apiclient.CheckID("discovery_domain_id", r.DiscoveryDomainID), r.change().Validate())
+	return errors.Join(checkIDs(r.OrganizationID, r.DiscoveryDomainID), r.change().Validate())
 }
 
 func (r UpdateRow) change() apiclient.DiscoveryDomainUpdate {
@@ -66,61 +66,74 @@ const defaultSettled = 5 * time.Minute
 
 // NewUpdate returns the handler of [Update].
 func NewUpdate(cfg UpdateConfig) engine.Handler {
-	if cfg.Settled == 0 {
-		cfg.Settled = defaultSettled
-	}
-	return engine.One((&update{cfg}).execute)
+	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+		u := &update{cfg: cfg, x: x, row: row}
+		if err := u.load(); err != nil {
+			return ledger.Result{}, err
+		}
+		return u.execute(ctx)
+	})
 }
 
-type update struct{ cfg UpdateConfig }
+// update is one execution of a row.
+type update struct {
+	cfg UpdateConfig
+	x   *engine.Execution
+	row *engine.Row
 
-func (u *update) execute(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
-	var r UpdateRow
-	if err := engine.Decode(row.Content, &r); err != nil {
-		return ledger.Result{}, err
+	want   UpdateRow
+	former *patch // of an earlier execution; nil: none
+}
+
+func (u *update) load() (err error) {
+	if u.want, err = decode[UpdateRow](u.row); err != nil {
+		return err
 	}
-	if err := r.Validate(); err != nil {
-		return ledger.Result{}, engine.Invalid(err)
+	if s := u.want.Status; s != nil && *s == apiclient.StatusVerified && !u.cfg.AllowUnproven {
+		return engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
 	}
-	if r.Status != nil && *r.Status == apiclient.StatusVerified && !u.cfg.AllowUnproven {
-		return ledger.Result{}, engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
+	if u.row.Intent != nil {
+		u.former = &patch{At: u.row.Intent.At} // unless it has a time of its own
+		return readIntent(u.row, u.former)
 	}
-	former, err := formerPatch(row)
-	if err != nil {
-		return ledger.Result{}, err
-	}
-	if former != nil {
-		landed, err := u.resolve(ctx, x, row, r, former)
+	return nil
+}
+
+func (u *update) execute(ctx context.Context) (ledger.Result, error) {
+	if u.former != nil {
+		landed, err := u.resolve(ctx)
 		if err != nil || landed {
 			return ledger.Result{Outcome: ledger.Done}, err
 		}
 	}
-	return u.patch(ctx, x, row, r, former)
+	return u.patch(ctx)
 }
 
 // patch sends the PATCH.
-func (u *update) patch(ctx context.Context, x *engine.Execution, row *engine.Row, r UpdateRow, former *patch) (ledger.Result, error) {
-	change, outcome := r.change(), ledger.Done
+func (u *update) patch(ctx context.Context) (ledger.Result, error) {
+	change, outcome := u.want.change(), ledger.Done
 	if change.Status != nil && change.UseForOrganizationDiscovery == nil {
-		same, err := u.readFlag(ctx, x, r, &change)
+		same, err := u.readFlag(ctx, &change)
 		if err != nil {
-			return u.unlessLanded(ctx, x, r, former, err)
+			return u.unlessLanded(ctx, err)
 		}
-		if same && former == nil {
+		if same && u.former == nil {
 			outcome = engine.Unchanged
 		}
 	}
-	next, err := newPatch(x, former)
+	stored := false
+	sending := u.x.Beginning(ctx, func(ctx context.Context) error {
+		err := intend(ctx, u.x, u.row, patch{At: u.x.Now(), Nonce: u.x.Nonce()})
+		stored = stored || err == nil
+		return err
+	})
+	answer, err := u.cfg.API.UpdateDiscoveryDomain(sending, u.want.OrganizationID, u.want.DiscoveryDomainID, change)
 	if err != nil {
-		return ledger.Result{}, err
-	}
-	sending := x.Beginning(ctx, func(ctx context.Context) error { return x.Intend(ctx, row, next) })
-	answer, err := u.cfg.API.UpdateDiscoveryDomain(sending, r.OrganizationID, r.DiscoveryDomainID, change)
-	if err != nil {
-		if engine.NoEffect(err) {
-			err = u.notSent(ctx, x, row, former, err)
+		if stored && engine.NoEffect(err) {
+			err = u.notSent(ctx, err)
 		}
-		return u.unlessLanded(ctx, x, r, former, err)
+		return u.unlessLanded(ctx, err)
 	}
 	return ledger.Result{Outcome: outcome}, carriedOut(change, answer)
 }
@@ -129,12 +142,12 @@ func (u *update) patch(ctx context.Context, x *engine.Execution, row *engine.Row
 // default of true (4.1): a PATCH of the status alone could turn a false into a true. same
 // reports whether the record has the row's status. It is set all the same, since the
 // read may be older than the last change.
-func (u *update) readFlag(ctx context.Context, x *engine.Execution, r UpdateRow, change *apiclient.DiscoveryDomainUpdate) (same bool, err error) {
+func (u *update) readFlag(ctx context.Context, change *apiclient.DiscoveryDomainUpdate) (same bool, err error) {
 	if u.cfg.NoReads {
 		return false, engine.Refuse("the tenant's credentials may not read: a row that sets status must bring use_for_organization_discovery too, or a false could turn into a true")
 	}
-	d, err := u.cfg.API.DiscoveryDomain(x.Beginning(ctx), r.OrganizationID, r.DiscoveryDomainID)
-	if isNotFound(err) && x.Now().Sub(x.Submitted) < u.cfg.Settled { // too young to be read
+	d, err := u.read(u.x.Beginning(ctx))
+	if isNotFound(err) && u.x.Now().Sub(u.x.Submitted) < u.cfg.Settled { // too young to be read
 		return false, engine.Retry(err)
 	}
 	if err != nil {
@@ -144,13 +157,16 @@ func (u *update) readFlag(ctx context.Context, x *engine.Execution, r UpdateRow,
 	return d.Status == *change.Status, nil
 }
 
+func (u *update) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
+	return u.cfg.API.DiscoveryDomain(ctx, u.want.OrganizationID, u.want.DiscoveryDomainID)
+}
+
 // carriedOut compares the answer, or a record, with the request.
 func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDomain) error {
 	if sent.Status != nil && got.Status != *sent.Status {
 		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q", string(got.Status), string(*sent.Status)))
 	}
-	flag, have := sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery
-	if flag != nil && have != nil && *flag != *have {
+	if flag, have := sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery; differ(flag, have) {
 		return engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t", *have, *flag))
 	}
 	return nil

@@ -55,12 +55,12 @@ type packing struct {
 	dictionary []byte
 }
 
+func newPacking(version byte, dictionary string) *packing {
+	return &packing{version, []byte(dictionary)}
+}
+
 // checkPacking is that of a check that did not find the token.
 var checkPacking = newPacking(1, checkDictionary)
-
-func newPacking(version byte, dictionary string) *packing {
-	return &packing{version: version, dictionary: []byte(dictionary)}
-}
 
 // checkDictionary is text of nearly every verdict, the most frequent last. Another one needs
 // another version.

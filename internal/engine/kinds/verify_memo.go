@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -13,23 +15,19 @@ import (
 // VerifyState is stored with a row of kind [Verify] between its executions.
 type VerifyState struct {
 	// Record is the discovery domain as it was read; nil: it is read by the next check.
-	Record *VerifyRecord
+	Record *VerifyRecord `json:"-"`
 	// Found distinguishes the answers of the zone; nil: it has not answered yet.
-	Found []byte
+	Found []byte `json:"w,omitempty"`
 	// Since is when the zone's answer changed, if checks have become frequent again by that.
-	Since time.Time
+	Since time.Time `json:"s,omitzero"`
 	// Thin is the time for which proofs have been thin; nil: the last was not.
-	Thin *ThinSpan
+	Thin *ThinSpan `json:"n,omitempty"`
 	// Evidence is that of the last check, with its sentence; nil: the token was there.
-	Evidence *dnscheck.Evidence
+	Evidence *dnscheck.Evidence `json:"e,omitempty"`
 }
 
 // VerifyRecord is the part of a discovery domain that checks need.
-type VerifyRecord struct {
-	Domain string `json:"domain"`
-	Host   string `json:"host"`
-	TXT    string `json:"txt"`
-}
+type VerifyRecord struct{ Domain, Host, TXT string }
 
 func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
 	return &VerifyRecord{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
@@ -37,14 +35,11 @@ func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
 
 // packedState is the form in which a state is compressed.
 type packedState struct {
-	Domain   string             `json:"z,omitempty"`
-	Host     string             `json:"h,omitempty"` // "": usualHost
-	TXT      string             `json:"t,omitempty"`
-	Hex      []byte             `json:"j,omitempty"` // see packToken
-	Found    []byte             `json:"w,omitempty"`
-	Since    time.Time          `json:"s,omitzero"`
-	Thin     *ThinSpan          `json:"n,omitempty"`
-	Evidence *dnscheck.Evidence `json:"e,omitempty"`
+	Domain string `json:"z,omitempty"`
+	Host   string `json:"h,omitempty"` // "": usualHost
+	TXT    string `json:"t,omitempty"`
+	Hex    []byte `json:"j,omitempty"` // see packToken
+	VerifyState
 }
 
 // statePacking compresses a state. Nearly all have its last lines.
@@ -65,11 +60,11 @@ func usualHost(organization, domain string) string {
 // pack returns the memo of the row: at most maxVerdict bytes, if need be without the
 // record, which is then read again.
 func (s VerifyState) pack(organization string) ([]byte, error) {
-	if s.isZero() {
+	if s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Thin == nil && s.Evidence == nil {
 		return nil, nil
 	}
 	memo, err := statePacking.packCut(maxVerdict, func(level int) any {
-		p := packedState{Found: s.Found, Since: s.Since, Thin: s.Thin}
+		p := packedState{VerifyState: s}
 		if r := s.Record; r != nil {
 			p.Domain, p.Host = r.Domain, unusual(r.Host, usualHost(organization, r.Domain))
 			p.TXT, p.Hex = packToken(r.TXT)
@@ -89,10 +84,6 @@ func (s VerifyState) pack(organization string) ([]byte, error) {
 	return memo, err
 }
 
-func (s VerifyState) isZero() bool {
-	return s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Thin == nil && s.Evidence == nil
-}
-
 // ReadVerifyState reads the memo of a row of that organization.
 func ReadVerifyState(memo []byte, organization string) (s VerifyState, err error) {
 	if len(memo) == 0 {
@@ -102,13 +93,36 @@ func ReadVerifyState(memo []byte, organization string) (s VerifyState, err error
 	if err := statePacking.unpack(memo, &p); err != nil {
 		return s, &engine.UnknownError{What: fmt.Sprintf("the row's memo (%v)", err)}
 	}
-	s = VerifyState{Found: p.Found, Since: p.Since, Thin: p.Thin, Evidence: p.Evidence}
 	if p.Domain != "" {
-		host := p.Host
-		if host == "" {
-			host = usualHost(organization, p.Domain)
-		}
-		s.Record = &VerifyRecord{Domain: p.Domain, Host: host, TXT: unpackToken(p.TXT, p.Hex)}
+		p.Record = &VerifyRecord{Domain: p.Domain, Host: cmp.Or(p.Host, usualHost(organization, p.Domain)), TXT: unpackToken(p.TXT, p.Hex)}
 	}
-	return s, nil
+	return p.VerifyState, nil
+}
+
+// OpenVerify is the state of an open row of kind [Verify], for people to read.
+type OpenVerify struct {
+	// Record is the discovery domain as it was read; nil: it was not.
+	Record *VerifyRecord
+	// Sentence says what the last check found; "": there was none, or the token was there.
+	Sentence string
+	// Evidence is that of the last check, for [ReadEvidence]; nil: as Sentence.
+	Evidence []byte
+}
+
+// ReadOpenVerify reads the content of an open row and the memo of its note.
+func ReadOpenVerify(content, memo []byte) (o OpenVerify, err error) {
+	var row VerifyRow
+	if err := json.Unmarshal(content, &row); err != nil {
+		return o, fmt.Errorf("row: %w", err)
+	}
+	state, err := ReadVerifyState(memo, row.OrganizationID)
+	if err != nil {
+		return o, err
+	}
+	o.Record = state.Record
+	if state.Evidence != nil {
+		o.Sentence = state.Evidence.Sentence
+		o.Evidence, err = packVerdict(*state.Evidence)
+	}
+	return o, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -31,63 +32,60 @@ func newPlaces(n int) *semaphore.Weighted {
 	return semaphore.NewWeighted(int64(cmp.Or(n, math.MaxInt)))
 }
 
-// take returns a function that frees the place of a check; nil if none is free.
-func (p *Places) take(slow bool) (free func()) {
-	switch {
-	case p == nil:
-		return func() {}
-	case slow && !p.slow.TryAcquire(1):
-		return nil
-	case !p.all.TryAcquire(1):
-		if slow {
-			p.slow.Release(1)
+// take takes a place for the check of a zone whose last check had that reason, "" if there
+// was none. free frees it, once. The error leaves a row open: too many checks are in
+// progress, or too many of zones whose last check had no answer, as this one's.
+func (p *Places) take(reason string) (free func(), err error) {
+	if p == nil {
+		return func() {}, nil
+	}
+	of := []*semaphore.Weighted{p.all}
+	if reason == string(dnscheck.ReasonTimeout) || reason == string(dnscheck.ReasonUnreachable) {
+		of = []*semaphore.Weighted{p.slow, p.all}
+	}
+	free = sync.OnceFunc(func() {
+		for _, s := range of {
+			s.Release(1)
 		}
-		return nil
-	}
-	return func() {
-		p.all.Release(1)
-		if slow {
-			p.slow.Release(1)
+	})
+	for i, s := range of {
+		if !s.TryAcquire(1) {
+			of = of[:i]
+			free()
+			return nil, engine.Later("too many DNS checks are in progress", untilPlace())
 		}
 	}
-}
-
-// query queries DNS for the token. A row is left open if too many checks are in progress,
-// or too many of zones whose last check had no answer, as its own.
-func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
-	free := v.cfg.Places.take(v.isSlow())
-	if free == nil {
-		return dnscheck.Verdict{}, v.noPlace()
-	}
-	defer free()
-	return v.cfg.DNS.Look(ctx, v.state.Record.Host, v.state.Record.TXT)
-}
-
-// errNoPlace leaves a row open whose check found no place.
-func errNoPlace() error {
-	return engine.Later("too many DNS checks are in progress", untilPlace())
+	return free, nil
 }
 
 func untilPlace() time.Duration { return placeAgain/2 + rand.N(placeAgain) }
 
-// noPlace leaves a row open whose check found no place. The reason stays that of its last
-// check.
-func (v *verification) noPlace() error {
-	if v.state.Evidence == nil {
-		return v.keep(errNoPlace())
-	}
-	return v.keep(engine.NotYet(v.state.Evidence.Sentence, untilPlace()))
+// Looker checks whether a token is there.
+type Looker interface {
+	Look(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 }
 
-// isSlow reports whether the last check of the row had no answer in time.
-func (v *verification) isSlow() bool {
-	if v.state.Evidence == nil {
-		return false
+// look checks whether a token is there, in a place that it takes as take does.
+func (p *Places) look(ctx context.Context, dns Looker, reason, host, token string) (dnscheck.Verdict, error) {
+	free, err := p.take(reason)
+	if err != nil {
+		return dnscheck.Verdict{}, err
 	}
-	return isSlow(v.state.Evidence.Reason)
+	defer free()
+	return dns.Look(ctx, host, token)
 }
 
-// isSlow reports whether a check with that reason had no answer in time.
-func isSlow(reason string) bool {
-	return reason == string(dnscheck.ReasonTimeout) || reason == string(dnscheck.ReasonUnreachable)
+// query checks whether the row's token is there. The reason of a row without a place stays
+// that of its last check.
+func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
+	last := cmp.Or(v.state.Evidence, new(dnscheck.Evidence))
+	free, err := v.cfg.Places.take(last.Reason)
+	if err != nil {
+		if last.Sentence != "" {
+			err = engine.NotYet(last.Sentence, untilPlace())
+		}
+		return dnscheck.Verdict{}, v.keep(err)
+	}
+	defer free()
+	return v.cfg.DNS.Look(ctx, v.state.Record.Host, v.state.Record.TXT)
 }

@@ -1,0 +1,80 @@
+package kinds
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"orgops/internal/engine"
+)
+
+// decode reads the content of a row and checks it.
+func decode[T interface{ Validate() error }](row *engine.Row) (content T, err error) {
+	if err := engine.Decode(row.Content, &content); err != nil {
+		return content, err
+	}
+	if err := content.Validate(); err != nil {
+		return content, engine.Invalid(err)
+	}
+	return content, nil
+}
+
+// intend stores the intent of a request that is about to be sent, as JSON.
+func intend(ctx context.Context, x *engine.Execution, row *engine.Row, intent any) error {
+	value, err := packIntent(intent)
+	if err != nil {
+		return err
+	}
+	return x.Intend(ctx, row, value)
+}
+
+// amend replaces the row's intent, also in a stopped run.
+func amend(ctx context.Context, x *engine.Execution, row *engine.Row, intent any) error {
+	value, err := packIntent(intent)
+	if err != nil {
+		return err
+	}
+	return x.Amend(ctx, row, value)
+}
+
+func packIntent(intent any) ([]byte, error) {
+	value, err := json.Marshal(intent)
+	if err != nil {
+		return nil, fmt.Errorf("intent: %w", err)
+	}
+	return value, nil
+}
+
+// readIntent reads the row's intent. Its form may be that of a newer version.
+func readIntent(row *engine.Row, into any) error {
+	if err := json.Unmarshal(row.Intent.Value, into); err != nil {
+		return &engine.UnknownError{What: "the row's intent (" + err.Error() + ")"}
+	}
+	return nil
+}
+
+// stopped ends an execution in a stopped run of which no request may have an effect any more.
+func stopped(ctx context.Context, x *engine.Execution, row *engine.Row) error {
+	if row.Intended {
+		if err := x.Withdraw(ctx, row); err != nil {
+			return err
+		}
+	}
+	return engine.ErrStopped
+}
+
+// withdraw takes the row's intent away, if it has one, for the reason that it returns.
+func withdraw(ctx context.Context, x *engine.Execution, row *engine.Row, reason error) error {
+	if !row.Intended {
+		return reason
+	}
+	return both(reason, x.Withdraw(ctx, row))
+}
+
+// both returns the reason, with the error if there is one.
+func both(reason, err error) error {
+	if err == nil {
+		return reason
+	}
+	return fmt.Errorf("%w; %w", reason, err)
+}
