@@ -20,7 +20,7 @@ func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 			return err
 		}
 		if t.json {
-			err = writeJSON(out, openRowAsJSON(row))
+			err = cli.WriteJSON(out, openRowAsJSON(row))
 		} else {
 			_, err = fmt.Fprintln(out, row)
 		}

@@ -98,7 +98,7 @@ func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handle
 	api, timeout := deps.api, deps.api.Timeout()
 	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.redis, t.Name), Notifier: deps.notifier}
 	verify := kinds.VerifyConfig{
-		API: api, DNS: deps.dns, Line: deps.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter),
+		API: api, DNS: deps.dns, Line: deps.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: t.ThinProofAfter,
 		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: w.stopping, Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
 	}
 	submit := submitRow(w.ledger.Core(), name)
@@ -201,7 +201,7 @@ func metricType(k ledger.Kind) string {
 func (w *worker) about() ledger.Session {
 	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(released(1, false)))}
 	for _, t := range w.tenants {
-		s.Tenants = append(s.Tenants, ledger.Tenant(t.name))
+		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}
 	return s
 }
@@ -252,7 +252,7 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 	of := map[ledger.Tenant]*core{}
 	for i, t := range w.tenants {
 		c := t.core
-		of[ledger.Tenant(t.name)] = c
+		of[ledger.Tenant(t.Name)] = c
 		// Tenants that ask Redis at different times need few connections.
 		after := time.Second * time.Duration(i) / time.Duration(len(w.tenants))
 		for _, run := range []func(){
@@ -262,9 +262,7 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 			func() { c.followUp.Run(ctx, c.dispatcher.Active) },
 		} {
 			all.Go(func() {
-				select {
-				case <-ctx.Done():
-				case <-time.After(after):
+				if wait(ctx, after) == nil {
 					run()
 				}
 			})

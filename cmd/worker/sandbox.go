@@ -85,7 +85,7 @@ func sandboxLevel(s settings) string {
 func sandboxTenant(box *sandbox.Sandbox) tenant {
 	t := defaultTenant()
 	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
-	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, duration(sandboxGiveUp)
+	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, sandboxGiveUp
 	t.Resolvers, t.DNSMode = box.DNSAddrs(), dnscheck.ModeResolvers.String() // its zone has no name servers
 	return t
 }

@@ -30,12 +30,6 @@ func (c completionCommand) Run(k *kong.Context) error {
 // Run writes it to the program's stdout.
 func (manCommand) Run(k *kong.Context) error { return WriteMan(k.Stdout, k.Model) }
 
-// IsManual says whether a command of Manual was selected.
-func IsManual(selected *kong.Context) bool {
-	name, _, _ := strings.Cut(selected.Command(), " ")
-	return name == "completion" || name == "man"
-}
-
 // WriteMan writes the manual page of section 1, in the language of man(7).
 func WriteMan(out io.Writer, app *kong.Application) error {
 	var b strings.Builder
