@@ -20,8 +20,8 @@ var (
 // has been changed.
 type MismatchError struct {
 	Run string
-	// Member is "kind", "tenant", "content" (the digest, or rows stored), "total"
-	// or "item" (no row of this run has that number).
+	// Member is "kind", "tenant", "caller", "content" (the digest, or rows stored), or "item"
+	// (no row of this run has that number).
 	Member string
 	// Have is what the run has, Want what was asked.
 	Have, Want string
@@ -29,11 +29,8 @@ type MismatchError struct {
 
 // Error says what differs and what to do about it.
 func (e *MismatchError) Error() string {
-	switch e.Member {
-	case "item":
+	if e.Member == "item" {
 		return fmt.Sprintf("run %s has no row %s", e.Run, e.Want)
-	case "total":
-		return fmt.Sprintf("run %s has %s rows, not %s", e.Run, e.Have, e.Want)
 	}
 	most := maxLabel
 	if e.Member == "content" {
@@ -45,11 +42,3 @@ func (e *MismatchError) Error() string {
 
 // Unwrap returns ErrMismatch.
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
-
-// checkItem holds a row's number to what any run can have.
-func checkItem(run string, item int64) error {
-	if item < 0 || item >= MaxRows {
-		return &MismatchError{Run: run, Member: "item", Want: fmt.Sprint(item)}
-	}
-	return nil
-}

@@ -3,7 +3,6 @@ package runs
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -248,18 +247,6 @@ func (c numbered) verification(row ledger.RowState) kinds.OpenVerify {
 		return kinds.OpenVerify{}
 	}
 	return open
-}
-
-// RecordMark is the name by which [Ledger.Row] returns the record of the domain of a row.
-const RecordMark = "record"
-
-// kept returns the stored value of an open row by that name.
-func (c numbered) kept(row ledger.RowState, name string) (kept, evidence []byte, err error) {
-	open := c.verification(row)
-	if open.Record != nil && name == RecordMark {
-		kept, err = json.Marshal(open.Record)
-	}
-	return kept, open.Evidence, err
 }
 
 // ItemOf returns the number of a row of a segment over all segments of its run.
