@@ -39,6 +39,20 @@ func (t *tool) change(ctx context.Context, run string, f func(context.Context, *
 	return t.told(ctx, run, effect)
 }
 
+type pauseCommand struct{ oneRun }
+
+// Run pauses the run.
+func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
+	return t.change(ctx, c.ID, cli.Pause)
+}
+
+type resumeCommand struct{ oneRun }
+
+// Run resumes the run.
+func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
+	return t.change(ctx, c.ID, cli.Resume)
+}
+
 type cancelCommand struct{ oneRun }
 
 // Help says what cancelling does not do.

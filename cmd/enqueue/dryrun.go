@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"text/tabwriter"
 	"time"
 
 	"orgops/internal/cli"
@@ -109,7 +108,7 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 		}
 		return t.printJSON(j)
 	}
-	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
+	w := cli.NewTable(t.Stdout)
 	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)
 	if plan.Invalid.Total > 0 {
 		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid.Total)

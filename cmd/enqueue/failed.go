@@ -6,9 +6,7 @@ import (
 	"orgops/internal/intake"
 )
 
-type failedCommand struct {
-	ID string `arg:"" name:"run" help:"Run id."`
-}
+type failedCommand struct{ oneRun }
 
 // Help says what is written.
 func (*failedCommand) Help() string {

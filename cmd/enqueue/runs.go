@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"orgops/internal/cli"
@@ -40,9 +39,9 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 }
 
 type showCommand struct {
-	ID   string `arg:"" name:"run" help:"Run id."`
-	Rows int    `noenv:"true" default:"20" help:"Open rows, and failed rows, to print."`
-	Open bool   `noenv:"true" help:"Print only the open rows, all of them, with the reason and the next check."`
+	oneRun
+	Rows int  `noenv:"true" default:"20" help:"Open rows, and failed rows, to print."`
+	Open bool `noenv:"true" help:"Print only the open rows, all of them, with the reason and the next check."`
 }
 
 // Run shows one run.
@@ -92,37 +91,32 @@ func (t *tool) printRun(ctx context.Context, r runs.Run) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, value)
-		}
-	}
-	line("run", r.ID)
-	line("kind", r.Kind)
-	line("tenant", r.Tenant)
-	line("label", r.Label)
-	line("priority", r.Priority)
-	line("parent", r.Parent)
-	line("submitted by", r.Caller)
-	line("state", cli.State(r))
-	line("lost", cli.Lost(r))
-	line("walk", cli.WalkState(r))
-	line("producer", cli.Silent(r, time.Now()))
+	w := cli.NewTable(t.Stdout)
+	w.Line("run", r.ID)
+	w.Line("kind", r.Kind)
+	w.Line("tenant", r.Tenant)
+	w.Line("label", r.Label)
+	w.Line("priority", r.Priority)
+	w.Line("parent", r.Parent)
+	w.Line("submitted by", r.Caller)
+	w.Line("state", cli.State(r))
+	w.Line("lost", cli.Lost(r))
+	w.Line("walk", cli.WalkState(r))
+	w.Line("producer", cli.Silent(r, time.Now()))
 	if held.Stopped != nil {
-		line("blocked", "every change: the tenant is "+held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
+		w.Line("blocked", "every change: the tenant is "+held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
 	}
 	for _, b := range held.Blocks {
-		line("blocked", b.Operation+": "+b.Reason)
+		w.Line("blocked", b.Operation+": "+b.Reason)
 	}
-	line("waits", cli.QueueIsPaused(queue))
-	line("paused until", stamp(held.PausedUntil))
-	line("rows", cli.Total(r))
-	line("settled", fmt.Sprintf("%d: %s", r.Settled, cli.Counts(r)))
-	line("created", stamp(r.CreatedAt))
-	line("ended", stamp(r.EndedAt))
+	w.Line("waits", cli.QueueIsPaused(queue))
+	w.Line("paused until", stamp(held.PausedUntil))
+	w.Line("rows", cli.Total(r))
+	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, cli.Counts(r)))
+	w.Line("created", stamp(r.CreatedAt))
+	w.Line("ended", stamp(r.EndedAt))
 	for _, c := range children {
-		line("retried by", c.String())
+		w.Line("retried by", c.String())
 	}
 	return w.Flush()
 }
@@ -196,25 +190,21 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	return nil
 }
 
-func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) error {
+func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
 	if !t.json {
-		if err := cli.RunTable(t.Stdout, all); err != nil {
-			return err
-		}
+		err = cli.RunTable(t.Stdout, all)
 	}
 	for _, r := range all {
-		if err := t.printOutcome(ctx, r); err != nil {
+		switch {
+		case err != nil:
 			return err
+		case t.json:
+			err = t.printDetails(ctx, r, unwellRowsTold)
+		default:
+			err = cli.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
 		}
 	}
-	return nil
-}
-
-func (t *tool) printOutcome(ctx context.Context, r runs.Run) error {
-	if t.json {
-		return t.printDetails(ctx, r, unwellRowsTold)
-	}
-	return cli.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
+	return err
 }
 
 // runJSON is a run as --json prints it.
@@ -240,13 +230,10 @@ type runJSON struct {
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
 		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, Caller: r.Caller, State: cli.State(r),
-		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: walkAsJSON(r),
+		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: walkAsJSON(r), Silent: known(r.SilentSince(time.Now())), EndedAt: known(r.EndedAt),
 	}
 	if r.Sealed {
 		j.Rows = &r.Total
-	}
-	if since := r.SilentSince(time.Now()); !since.IsZero() {
-		j.Silent = &since
 	}
 	if r.NotBefore.After(time.Now()) {
 		j.NotBefore = &r.NotBefore
@@ -256,7 +243,7 @@ func runAsJSON(r runs.Run) runJSON {
 	}
 	switch {
 	case r.Ended():
-		j.State, j.EndedAt = "ended", &r.EndedAt
+		j.State = "ended"
 	case j.Cancelled:
 		j.State = "being cancelled"
 	}
@@ -297,17 +284,15 @@ type unwellRowJSON struct {
 
 // printDetails writes the run with at most most rows of either sort.
 func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
-	details := detailsJSON{runJSON: runAsJSON(r), Blocked: []blockJSON{}, OpenRows: []openRowJSON{}, UnwellRows: []unwellRowJSON{}}
 	held, err := t.heldUp(ctx, r)
 	if err != nil {
 		return err
 	}
-	details.Stopped = stoppedAsJSON(held.Stopped)
+	details := detailsJSON{
+		runJSON: runAsJSON(r), Stopped: stoppedAsJSON(held.Stopped), Blocked: []blockJSON{}, PausedUntil: known(held.PausedUntil), OpenRows: []openRowJSON{}, UnwellRows: []unwellRowJSON{},
+	}
 	for _, b := range held.Blocks {
 		details.Blocked = append(details.Blocked, blockJSON{b.Operation, b.Reason})
-	}
-	if !held.PausedUntil.IsZero() {
-		details.PausedUntil = &held.PausedUntil
 	}
 	if details.PausedQueue, err = t.pausedQueue(r); err != nil {
 		return err

@@ -32,11 +32,7 @@ func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 }
 
 func openRowAsJSON(row cli.OpenRow) openRowJSON {
-	j := openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason}
-	if !row.Next.IsZero() {
-		j.NextLook = &row.Next
-	}
-	return j
+	return openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason, NextLook: known(row.Next)}
 }
 
 // childJSON is a child as --json prints it.
@@ -81,11 +77,7 @@ func (t *tool) addWaiting(ctx context.Context, r runs.Run, details *detailsJSON)
 	}
 	details.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Looked, Noted: w.Noted, Unnoted: w.Unnoted}
 	for _, one := range w.Reasons {
-		j := reasonJSON{Rows: one.Rows, Reason: one.Reason}
-		if !one.Next.IsZero() {
-			j.NextLook = &one.Next
-		}
-		details.WaitingFor.Reasons = append(details.WaitingFor.Reasons, j)
+		details.WaitingFor.Reasons = append(details.WaitingFor.Reasons, reasonJSON{Rows: one.Rows, Reason: one.Reason, NextLook: known(one.Next)})
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"orgops/internal/cli"
@@ -133,7 +132,7 @@ func (p *sweepPlan) tooSlow() bool {
 }
 
 func (p *sweepPlan) write(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := cli.NewTable(out)
 	line := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "%s\t%s\n", name, text)

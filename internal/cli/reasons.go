@@ -60,14 +60,9 @@ func byReason(rows []UnwellRow) []reasonGroup {
 // plainReason is the row's outcome and detail, without the words that contain its
 // identifiers, such as a verification host.
 func (row UnwellRow) plainReason() string {
-	words := strings.Split(said(row.Fate), " ")
-	for i, word := range words {
-		if names := func(id string) bool { return id != "" && strings.Contains(word, id) }; names(row.Organization) || names(row.Domain) {
-			end := strings.TrimRight(word, ".:,")
-			words[i] = "…" + word[len(end):]
-		}
-	}
-	return strings.Join(words, " ")
+	return mask(said(row.Fate), ".:,", func(word string) bool {
+		return row.Organization != "" && strings.Contains(word, row.Organization) || row.Domain != "" && strings.Contains(word, row.Domain)
+	})
 }
 
 // names lists the group's first rows.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,9 +63,9 @@ func (d SweptDomain) Facts(rules sweep.Rules, tenant SweepState) []Fact {
 
 // Write writes the facts, two columns a line, followed by the domain's history.
 func (d SweptDomain) Write(out io.Writer, rules sweep.Rules, tenant SweepState) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := NewTable(out)
 	for _, f := range d.Facts(rules, tenant) {
-		fmt.Fprintf(w, "%s\t%s\n", f.Name, f.Text)
+		w.Line(f.Name, f.Text)
 	}
 	if err := w.Flush(); err != nil || len(d.History) == 0 {
 		return err
@@ -136,18 +135,11 @@ func (d SweptDomain) absent() string {
 	if a == nil {
 		return ""
 	}
-	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp(a.Since), stamp(a.Last), sweeps(a.Checks))
+	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp(a.Since), stamp(a.Last), count(int64(a.Checks), "sweep"))
 	if a.Operator != "" {
 		text += "; name servers of " + Shown(a.Operator)
 	}
 	return text
-}
-
-func sweeps(n int) string {
-	if n == 1 {
-		return "1 sweep"
-	}
-	return fmt.Sprintf("%d sweeps", n)
 }
 
 // inProgress describes a request in progress; nil: there is none.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"orgops/internal/runs"
@@ -74,20 +72,19 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64)
 // AsOf returns an open row with the reason of its run, if that is stopped.
 func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
 	stopped := Stopped(r)
-	switch {
-	case stopped == "":
-	case row.Reason == "":
-		row.Reason, row.Next = stopped, time.Time{}
-	default:
-		row.Reason, row.Next = stopped+"; before: "+row.Reason, time.Time{}
+	if stopped == "" {
+		return row
 	}
-	return row
+	if row.Reason != "" {
+		stopped += "; before: " + row.Reason
+	}
+	return runs.OpenRow{Item: row.Item, Reason: stopped}
 }
 
 // Waits says why the open row of that run is open, and when it is looked at next.
 func Waits(r runs.Run, row runs.OpenRow) string {
 	row = AsOf(r, row)
-	return cmp.Or(row.Reason, forWorker) + nextLook(row.Next)
+	return cmp.Or(row.Reason, forWorker) + nextAt("check", row.Next)
 }
 
 // OpenReason is why the row is open, without when it is looked at next.
@@ -184,14 +181,6 @@ func (row OpenRow) String() string {
 	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, Waits(runs.Run{}, row.OpenRow))
 }
 
-// nextLook says when that is, if it is known.
-func nextLook(next time.Time) string {
-	if next.IsZero() {
-		return ""
-	}
-	return " (next check " + next.UTC().Format(time.RFC3339) + ")"
-}
-
 // UnwellRows writes a line for each row that did not become what it asked
 // for, with its reason: at most most of them, and how many more there are.
 func UnwellRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
@@ -256,42 +245,35 @@ func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 	return name, nil
 }
 
+// rowName names a stored row: an object, or the cells of one of CSV that was invalid when it
+// was submitted.
 func rowName(r runs.Run, source []byte) (RowName, error) {
-	values := map[string]string{}
-	if isArray(source) {
-		var cells []string
-		if err := json.Unmarshal(source, &cells); err != nil {
-			return RowName{}, err
-		}
+	var row any
+	if err := json.Unmarshal(source, &row); err != nil {
+		return RowName{}, err
+	}
+	values, _ := row.(map[string]any)
+	if cells, ok := row.([]any); ok {
 		if len(cells) == 1 && len(r.Columns) != 1 { // a line that could not be read
-			return RowName{Name: Shown(strings.Join(cells, " "))}, nil
+			return RowName{Name: Shown(fmt.Sprint(cells[0]))}, nil
 		}
+		values = map[string]any{}
 		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
 			values[column] = cells[i]
 		}
-	} else {
-		var members map[string]any
-		if err := json.Unmarshal(source, &members); err != nil {
-			return RowName{}, err
-		}
-		for member, value := range members {
-			if text, ok := value.(string); ok {
-				values[member] = text
-			}
-		}
+	}
+	text := func(member string) string {
+		value, _ := values[member].(string)
+		return value
 	}
 	var names []string
-	for _, column := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
-		if values[column] != "" {
-			names = append(names, Shown(values[column]))
+	for _, member := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
+		if text(member) != "" {
+			names = append(names, Shown(text(member)))
 		}
 	}
-	return RowName{strings.Join(names, " "), values["organization_id"], values["discovery_domain_id"]}, nil
+	return RowName{strings.Join(names, " "), text("organization_id"), text("discovery_domain_id")}, nil
 }
-
-// isArray reports whether a row is stored as an array: one of CSV that was invalid when it
-// was submitted.
-func isArray(source []byte) bool { return bytes.HasPrefix(source, []byte("[")) }
 
 // longestShown is the most characters of a row's identifier that are shown.
 const longestShown = 80

@@ -102,10 +102,16 @@ var (
 // names of hosts, addresses and numbers.
 func common(reason string) string {
 	reason = andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), "")
-	words := strings.Split(reason, " ")
+	return mask(reason, ".,:;)", func(word string) bool {
+		return strings.ContainsAny(word, "./0123456789") && !httpStatus.MatchString(word)
+	})
+}
+
+// mask replaces those words of a text by an ellipsis, without the marks at their ends.
+func mask(text, marks string, those func(word string) bool) string {
+	words := strings.Split(text, " ")
 	for i, word := range words {
-		core := strings.TrimRight(word, ".,:;)")
-		if strings.ContainsAny(core, "./0123456789") && !httpStatus.MatchString(core) {
+		if core := strings.TrimRight(word, marks); those(core) {
 			words[i] = "…" + word[len(core):]
 		}
 	}
@@ -127,7 +133,7 @@ func (w Waiting) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s:\n", heading)
 	for _, one := range w.Reasons {
-		fmt.Fprintf(&b, "  %s: %s%s\n", about(one.Rows), one.Reason, nextLook(one.Next))
+		fmt.Fprintf(&b, "  %s: %s%s\n", about(one.Rows), one.Reason, nextAt("check", one.Next))
 	}
 	if w.Further > 0 {
 		fmt.Fprintf(&b, "  %s: other reasons\n", about(w.Further))
@@ -139,9 +145,12 @@ func (w Waiting) Write(out io.Writer) error {
 	return err
 }
 
-func rowsOf(n int64) string {
+func rowsOf(n int64) string { return count(n, "row") }
+
+// count is a number of things in words: "1 row", "2 rows".
+func count(n int64, what string) string {
 	if n == 1 {
-		return "1 row"
+		return "1 " + what
 	}
-	return fmt.Sprintf("%d rows", n)
+	return fmt.Sprintf("%d %ss", n, what)
 }
