@@ -44,7 +44,6 @@ type checkCommand struct {
 // does not hold up the others, and few enough for public resolvers, which limit what one address asks.
 const rowsAtOnce = 16
 
-// Help says what is asked, and of whom.
 func (*checkCommand) Help() string {
 	return `Check the record now, as a worker does before it sets a domain to verified, and change nothing.
 If the token is missing, names are queried where such records often end up by mistake.
@@ -59,7 +58,6 @@ Example:
 Exit status: 0 if every token is there, 3 if one is not.`
 }
 
-// Run asks for several records at a time, and prints what was found in their order.
 func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	c.settle(ctx, t)
 	checker, err := c.checker()

@@ -22,7 +22,6 @@ type domainCommand struct {
 	Rows   int    `noenv:"true" default:"20" help:"Rows to print, newest first."`
 }
 
-// Help says what it reads.
 func (*domainCommand) Help() string {
 	return `Print what the workers have found; the API and the DNS are not queried. For an open or expired row that is the last check
 without the token, with the answer of each name server and resolver.
@@ -48,7 +47,6 @@ func (c *domainCommand) check() error {
 	return nil
 }
 
-// Run shows the domain.
 func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return err

@@ -19,7 +19,6 @@ type historyCommand struct {
 	Tenant string `default:"default" placeholder:"NAME" help:"Tenant of the domain."`
 }
 
-// Help says what it reads.
 func (*historyCommand) Help() string {
 	return `Print what sweeps have recorded; the API and the DNS are not queried (see domains check). A domain is recorded from its
 first sweep until 400 days after the last sweep that found it.
@@ -29,7 +28,6 @@ Example:
     enqueue domains history --domain ord_NTC6ExXjNUM91N94wxGrPQ`
 }
 
-// Run prints the domain's state.
 func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := errors.Join(apiclient.CheckID("domain", c.Domain), tasks.CheckTenant(c.Tenant)); err != nil {
 		return cli.Usage(err)

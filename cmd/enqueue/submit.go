@@ -64,6 +64,25 @@ func (o order) check() error {
 	return nil
 }
 
+// parseNotBefore reads when the rows of a run may start: a time, or a duration from now
+// on. An empty text is the zero time.
+func parseNotBefore(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if after, bad := time.ParseDuration(text); bad == nil {
+		at, err = now.Add(after), nil
+	}
+	switch {
+	case err != nil:
+		return time.Time{}, cli.Usage(fmt.Errorf("not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text))
+	case !at.After(now):
+		return time.Time{}, cli.Usage(fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339)))
+	}
+	return at.UTC(), nil
+}
+
 // submit submits the order's rows: all of them, or none if one is bad, unless
 // the bad ones are to be skipped.
 func (t *tool) submit(ctx context.Context, o order) error {

@@ -26,7 +26,6 @@ type sweepCommand struct {
 	Confirm       string `noenv:"true" placeholder:"SWEEP" help:"Confirm a sweep that was held back because it found too many domains absent, instead of starting one. Those domains are acted on at the end of the next sweep."`
 }
 
-// Help says what a sweep does.
 func (*sweepCommand) Help() string {
 	return `A worker scans the organizations at the sweeps' share of the tenant's rate and checks the TXT record of each verified domain again.
 Results are recorded. A domain whose record is gone is acted on (worker --absent-action) at the end of a sweep, after --absent-checks
@@ -68,7 +67,6 @@ func (c *sweepCommand) check() error {
 	return nil
 }
 
-// Run begins a sweep, says what one would come to, or closes the breaker.
 func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return err

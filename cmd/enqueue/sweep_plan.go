@@ -133,23 +133,18 @@ func (p *sweepPlan) tooSlow() bool {
 
 func (p *sweepPlan) write(out io.Writer) error {
 	w := cli.NewTable(out)
-	line := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, text)
-		}
-	}
-	line("tenant", p.tenant)
-	line("organization", p.organization)
-	line("breaker", p.breaker())
-	line("schedule", p.schedule())
-	line("skipped", cli.Skipped(p.ticks.Skipped))
-	line("last sweep", p.last())
-	line("API calls", p.requests())
-	line("time", p.time())
+	w.Line("tenant", p.tenant)
+	w.Line("organization", p.organization)
+	w.Line("breaker", p.breaker())
+	w.Line("schedule", cli.ScheduleText(p.cron, p.at))
+	w.Line("skipped", cli.Skipped(p.ticks.Skipped))
+	w.Line("last sweep", p.last())
+	w.Line("API calls", p.requests())
+	w.Line("time", p.time())
 	if p.tooSlow() {
-		line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", cli.Span(p.interval)))
+		w.Line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", cli.Span(p.interval)))
 	}
-	line("rules", p.rules())
+	w.Line("rules", p.rules())
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -181,8 +176,6 @@ func (p *sweepPlan) cronText() string {
 	}
 	return p.settings.Sweep
 }
-
-func (p *sweepPlan) schedule() string { return cli.ScheduleText(p.cron, p.at) }
 
 func (p *sweepPlan) last() string {
 	if p.Summary == nil {

@@ -25,7 +25,6 @@ type stopCommand struct {
 	NoWorkerYet bool   `help:"Stop a tenant that no worker has served on this Redis yet."`
 }
 
-// Help says what a stop stops.
 func (*stopCommand) Help() string {
 	return `No PATCH, POST or DELETE is sent for the tenant until "enqueue tenant start". The command returns after 2 seconds, when every
 worker has stopped and Redis has kept the stop. Rows stay open, no attempt is counted, and requests that only read are still sent: the
@@ -38,7 +37,6 @@ Example:
     enqueue tenant stop acme --reason "wrong file, ticket 4711"`
 }
 
-// Run stops the tenant.
 func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, c.NoWorkerYet); err != nil {
 		return err
@@ -52,7 +50,6 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 
 type startCommand struct{ oneTenant }
 
-// Help says when work goes on.
 func (*startCommand) Help() string {
 	return `Rows that waited are executed again within two minutes.
 
@@ -61,7 +58,6 @@ Example:
     enqueue tenant start acme`
 }
 
-// Run starts the tenant again.
 func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, true); err != nil {
 		return err

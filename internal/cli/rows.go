@@ -38,16 +38,14 @@ type RowName struct {
 // Open returns the first most rows that are not settled.
 func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
 	var open []OpenRow
-	if most == 0 {
-		return nil, nil
-	}
 	for row, err := range OpenFrom(ctx, ledger, r, 0) {
 		if err != nil {
 			return nil, err
 		}
-		if open = append(open, row); len(open) == most {
+		if len(open) == most {
 			break
 		}
+		open = append(open, row)
 	}
 	return open, nil
 }
