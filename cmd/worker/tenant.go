@@ -142,19 +142,18 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
-	observed := observedDNS{checker, w.metrics, w.traces, t.Name}
-	notifier := w.newNotifier(t, hooks)
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)
 	}
-	return &served{
+	s := &served{
 		shown: ops.Tenant{
 			Name: t.Name, Settings: t.announced(), Rules: t.rules, Limiter: limiter, API: api, DNS: checker,
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
 		tenant: t, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger),
-		core: w.newCore(t, coreDeps{api: api, dns: observed, limiter: limiter, notifier: notifier}),
-	}, nil
+	}
+	s.core = w.newCore(s, w.newNotifier(t, hooks))
+	return s, nil
 }
 
 // tokenSource is where the tenant's tokens come from.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"orgops/internal/intake"
 	"orgops/internal/runs"
 )
 
@@ -236,41 +237,38 @@ func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 	if at >= int64(len(n.chunk)) {
 		return RowName{Name: "not stored"}, nil
 	}
-	name, err := rowName(n.run, n.chunk[at])
-	if err != nil {
-		return RowName{}, fmt.Errorf("run %s: stored row %d: %w", n.run.ID, item, err)
-	}
-	return name, nil
+	return rowName(n.run, n.chunk[at]), nil
 }
 
-// rowName names a stored row: an object, or the cells of one of CSV that was invalid when it
-// was submitted.
-func rowName(r runs.Run, source []byte) (RowName, error) {
+// rowName names a stored row: an object, or what was submitted of an invalid one, which is its
+// cells if it was of CSV.
+func rowName(r runs.Run, source []byte) RowName {
 	var row any
-	if err := json.Unmarshal(source, &row); err != nil {
-		return RowName{}, err
+	text := intake.PlainText(source)
+	if json.Unmarshal(text, &row) != nil { // a line that could not be read
+		return RowName{Name: Shown(string(text))}
 	}
 	values, _ := row.(map[string]any)
 	if cells, ok := row.([]any); ok {
-		if len(cells) == 1 && len(r.Columns) != 1 { // a line that could not be read
-			return RowName{Name: Shown(fmt.Sprint(cells[0]))}, nil
+		if len(cells) == 1 && len(r.Columns) != 1 { // such a line of CSV
+			return RowName{Name: Shown(fmt.Sprint(cells[0]))}
 		}
 		values = map[string]any{}
 		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
 			values[column] = cells[i]
 		}
 	}
-	text := func(member string) string {
-		value, _ := values[member].(string)
-		return value
+	value := func(member string) string {
+		text, _ := values[member].(string)
+		return text
 	}
 	var names []string
 	for _, member := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
-		if text(member) != "" {
-			names = append(names, Shown(text(member)))
+		if value(member) != "" {
+			names = append(names, Shown(value(member)))
 		}
 	}
-	return RowName{strings.Join(names, " "), text("organization_id"), text("discovery_domain_id")}, nil
+	return RowName{strings.Join(names, " "), value("organization_id"), value("discovery_domain_id")}
 }
 
 // longestShown is the most characters of a row's identifier that are shown.

@@ -74,8 +74,8 @@ func (s *storedRows) objectCells(source []byte) ([]string, error) {
 	return cells, nil
 }
 
-// plainText returns a stored row of JSON Lines as it was submitted.
-func plainText(source []byte) []byte {
+// PlainText returns a stored row of JSON Lines as it was submitted.
+func PlainText(source []byte) []byte {
 	return bytes.TrimPrefix(source, []byte{badMark})
 }
 
@@ -97,7 +97,7 @@ func (s *storedRows) cells(source []byte) ([]string, error) {
 // row is the work that a stored row stands for. bad is why it stands for none: it
 // was submitted where bad rows are skipped, or the rules are stricter since.
 func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
-	return ParseRow(s.kind, plainText(source))
+	return ParseRow(s.kind, PlainText(source))
 }
 
 // cellMembers are those of a stored row of CSV: its cells by the names of the
@@ -125,6 +125,6 @@ func (s *storedRows) cellMembers(source []byte) ([]member, error) {
 // members are those of a stored row of JSON, but for the ones that an export
 // had added.
 func (s *storedRows) members(source []byte) ([]member, error) {
-	members, err := decodeObject(bytes.TrimSpace(plainText(source)))
+	members, err := decodeObject(bytes.TrimSpace(PlainText(source)))
 	return slices.DeleteFunc(members, func(m member) bool { return ignored(m.name) }), err
 }
