@@ -66,10 +66,7 @@ func (t *tool) submitPending(ctx context.Context, o order, organization string) 
 	if err != nil {
 		return notBegun(ctx, "run "+o.ID, o.ID, err)
 	}
-	if err := t.tellBegun(ctx, run, created, seen); err != nil || !o.Follow {
-		return err
-	}
-	return t.follow(ctx, []string{run.ID})
+	return t.begun(ctx, run, created, seen, o.Follow)
 }
 
 // notBegun is the error of a run whose rows the workers find, with what to do about it.
@@ -84,8 +81,8 @@ func notBegun(ctx context.Context, what, id string, err error) error {
 	return fmt.Errorf("%w\n%s", err, again)
 }
 
-// tellBegun tells the run's id, and what is to be known of it.
-func (t *tool) tellBegun(ctx context.Context, run runs.Run, created, seen bool) error {
+// begun tells the id of such a run, and what is to be known of it, and follows it if asked to.
+func (t *tool) begun(ctx context.Context, run runs.Run, created, seen, follow bool) (err error) {
 	switch {
 	case !run.CancelledAt.IsZero():
 		return fmt.Errorf("run %s was cancelled: give it another id, if its domains are still wanted", run.ID)
@@ -100,10 +97,14 @@ func (t *tool) tellBegun(ctx context.Context, run runs.Run, created, seen bool) 
 		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the run waits until one starts", "tenant", run.Tenant)
 	}
 	if t.json {
-		return t.printJSON(runAsJSON(run))
+		err = t.printJSON(runAsJSON(run))
+	} else {
+		_, err = fmt.Fprintln(t.Stdout, run.ID)
 	}
-	_, err := fmt.Fprintln(t.Stdout, run.ID)
-	return err
+	if err != nil || !follow {
+		return err
+	}
+	return t.follow(ctx, []string{run.ID})
 }
 
 // walkJSON is how far the walk is that finds a run's rows.

@@ -9,7 +9,6 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
 	"orgops/tasks"
 )
 
@@ -85,12 +84,8 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	_, served, err := pace.Announced(ctx, t.redis, c.Tenant)
-	switch {
-	case err != nil:
+	if _, _, err := t.served(ctx, c.Tenant, c.NoWorkerYet); err != nil {
 		return err
-	case !served && !c.NoWorkerYet:
-		return noWorker(c.Tenant)
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
 	run, created, seen, err := cli.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
@@ -103,8 +98,5 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	if err != nil {
 		return notBegun(ctx, "sweep "+id, id, err)
 	}
-	if err := t.tellBegun(ctx, run, created, seen); err != nil || !c.Follow {
-		return err
-	}
-	return t.follow(ctx, []string{run.ID})
+	return t.begun(ctx, run, created, seen, c.Follow)
 }
