@@ -200,11 +200,11 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
-	if err := w.awaitRedis(ctx); err != nil {
-		w.stopListening()
-		return stopped(ctx, err)
+	var endSession func()
+	err := w.awaitRedis(ctx)
+	if err == nil {
+		endSession, err = w.beginSession(ctx)
 	}
-	endSession, err := w.beginSession(ctx)
 	if err != nil {
 		w.stopListening()
 		return stopped(ctx, err)

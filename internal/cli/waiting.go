@@ -25,9 +25,8 @@ type Waiting struct {
 	Looked, Noted int64
 	// Unnoted is how many open rows have no reason: no worker has come to them.
 	Unnoted int64
-	// Next and Last are the earliest and the latest of all next looks; zero where
-	// there is none.
-	Next, Last time.Time
+	// Next is the earliest of all next looks; zero where there is none.
+	Next time.Time
 }
 
 // WaitingFor is a reason that rows have in common, without what is each row's own.
@@ -68,9 +67,6 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int)
 		one.Next = earlier(one.Next, row.Next)
 		count[one.Reason] = one
 		w.Next = earlier(w.Next, row.Next)
-		if row.Next.After(w.Last) {
-			w.Last = row.Next
-		}
 	}
 	w.Reasons = slices.SortedFunc(maps.Values(count), func(a, b WaitingFor) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), strings.Compare(a.Reason, b.Reason))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"orgops/apiclient"
 	"orgops/internal/ledger"
 )
 
@@ -37,7 +38,7 @@ func (e *MismatchError) Error() string {
 		most = 24 // the beginning of a digest says as much as all of it
 	}
 	return fmt.Sprintf("run %s exists with another %s (existing: %s, given: %s): use another id",
-		e.Run, e.Member, quote(e.Have, most), quote(e.Want, most))
+		e.Run, e.Member, apiclient.Plain(e.Have, most), apiclient.Plain(e.Want, most))
 }
 
 // Unwrap returns ErrMismatch.

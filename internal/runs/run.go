@@ -3,7 +3,15 @@ package runs
 import (
 	"time"
 
+	"orgops/apiclient"
 	"orgops/internal/ledger"
+)
+
+// What strangers wrote ends up in terminals, pages and spreadsheets; it is made
+// harmless once, on its way in.
+const (
+	maxDetail = 500 // runes: room for a sentence and a quoted TXT value
+	maxLabel  = 200 // runes: one line of a list
 )
 
 // Run is one bulk submission.
@@ -95,8 +103,8 @@ func (r Run) SilentSince(now time.Time) time.Time {
 func FromCore(r ledger.Run, counts ledger.Counts) Run {
 	run := Run{
 		ID: string(r.ID), Kind: string(r.Kind), Tenant: string(r.Tenant),
-		Label: quote(r.Description.Label, maxLabel), Digest: r.Description.Digest, Format: r.Description.Format,
-		Parent: string(r.Description.Parent), Caller: quote(r.Description.Caller, maxLabel), Columns: r.Description.Columns,
+		Label: apiclient.Plain(r.Description.Label, maxLabel), Digest: r.Description.Digest, Format: r.Description.Format,
+		Parent: string(r.Description.Parent), Caller: apiclient.Plain(r.Description.Caller, maxLabel), Columns: r.Description.Columns,
 		Sealed: !r.Staged() && !r.Growing, Stored: r.Rows, Settled: counts.Settled(), Counts: map[string]int64{},
 		CreatedAt: r.CreatedAt, CancelledAt: r.CancelledAt, EndedAt: r.EndedAt,
 		GiveUp: r.Description.GiveUp, KeepFor: r.Description.KeepFor, Priority: r.Description.Priority,
