@@ -175,8 +175,8 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 
 // stored is the record that a worker has read for an open row.
 func (c *checkCommand) stored(ctx context.Context, t *tool) (cli.TXTRecord, error) {
-	if c.Org == "" || c.Domain == "" {
-		return cli.TXTRecord{}, cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	if err := c.oneDomain.check(); err != nil {
+		return cli.TXTRecord{}, err
 	}
 	named := &domainCommand{Org: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: math.MaxInt}
 	if err := named.check(); err != nil {

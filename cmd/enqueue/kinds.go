@@ -17,13 +17,20 @@ type oneDomain struct {
 	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`
 }
 
+func (o oneDomain) check() error {
+	if o.Org == "" || o.Domain == "" {
+		return cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	}
+	return nil
+}
+
 // row is the single row, or nil where a file is meant.
 func (o oneDomain) row() ([]byte, error) {
-	switch {
-	case o == oneDomain{}:
+	if o == (oneDomain{}) {
 		return nil, nil
-	case o.Org == "" || o.Domain == "":
-		return nil, cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	return json.Marshal(map[string]string{"organization_id": o.Org, "discovery_domain_id": o.Domain})
 }

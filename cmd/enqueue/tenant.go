@@ -45,7 +45,7 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	return t.tellStop(c.Tenant, &stop, fmt.Sprintf("tenant %s: %s", c.Tenant, stop))
+	return t.tellStop(c.Tenant, &stop, stop.String())
 }
 
 type startCommand struct{ oneTenant }
@@ -66,10 +66,11 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	if stop == nil {
-		return t.tellStop(c.Tenant, nil, fmt.Sprintf("tenant %s: was not stopped", c.Tenant))
+	effect := "was not stopped"
+	if stop != nil {
+		effect = "started; it was " + stop.String()
 	}
-	return t.tellStop(c.Tenant, nil, fmt.Sprintf("tenant %s: started; it was %s", c.Tenant, stop))
+	return t.tellStop(c.Tenant, nil, effect)
 }
 
 // connectTo opens Redis for a tenant that a worker has served there.
@@ -111,11 +112,11 @@ func stoppedAsJSON(s *pace.Stop) *stoppedJSON {
 }
 
 // tellStop writes how the tenant is now: a line, or with --json an object.
-func (t *tool) tellStop(tenant string, stop *pace.Stop, line string) error {
+func (t *tool) tellStop(tenant string, stop *pace.Stop, effect string) error {
 	if t.json {
 		return t.printJSON(stopJSON{Tenant: tenant, Stopped: stoppedAsJSON(stop)})
 	}
-	_, err := fmt.Fprintln(t.Stdout, line)
+	_, err := fmt.Fprintf(t.Stdout, "tenant %s: %s\n", tenant, effect)
 	return err
 }
 

@@ -22,18 +22,13 @@ import (
 
 // Outlook is what is said of a run beside its counts.
 type Outlook struct {
-	// Rate is how many rows have been settled a second of late; 0: none, or not
-	// known yet.
-	Rate float64
+	Rate float64 // rows settled a second of late; 0: none, or not known yet
 	// Left is how long the rest takes at the tenant's pace, but for rows that wait
 	// for DNS; 0: not known, or no such rows.
-	Left time.Duration
-	// DNS is how many rows wait for their token to appear, Until when they are
-	// given up.
-	DNS   int64
-	Until time.Time
-	// Held are the reasons why nothing moves, in words.
-	Held []string
+	Left  time.Duration
+	DNS   int64     // rows that wait for their token to appear
+	Until time.Time // when these are given up
+	Held  []string  // the reasons why nothing moves, in words
 }
 
 // Figures are how fast the run is, and how long it takes: "12.3 rows/s, about
@@ -85,16 +80,11 @@ func clock(at time.Time) string {
 }
 
 const (
-	// ofLate is the time over which the rate is taken.
-	ofLate = 30 * time.Second
-	// leastSpan is the time that a rate takes to be told at all.
-	leastSpan = 2 * time.Second
-	// lookEvery is how often a tenant's budget and a run's notes are read.
-	lookEvery = 2 * time.Second
-	// forgetAfter is how long a run is kept in mind that nobody asks for.
-	forgetAfter = 5 * time.Minute
-	// notesSeen is how many notes tell how many rows wait for DNS.
-	notesSeen = 1000
+	ofLate      = 30 * time.Second // over which the rate is taken
+	leastSpan   = 2 * time.Second  // that a rate takes to be told at all
+	lookEvery   = 2 * time.Second  // between two reads of a tenant's budget, and of a run's notes
+	forgetAfter = 5 * time.Minute  // that a run is kept in mind that nobody asks for
+	notesSeen   = 1000             // notes that tell how many rows wait for DNS
 )
 
 // Oracle estimates runs by what it sees of them over time. It is safe for concurrent use.

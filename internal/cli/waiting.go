@@ -16,17 +16,13 @@ import (
 
 // Waiting says what the open rows of a run wait for.
 type Waiting struct {
-	// Reasons are the most frequent ones, the first of them that of most rows.
-	Reasons []WaitingFor
-	// Further is how many rows have other reasons.
-	Further int64
+	Reasons []WaitingFor // the most frequent ones, the first of them that of most rows
+	Further int64        // rows that have other reasons
 	// Looked is how many rows were looked at, Noted of how many that have a reason.
 	// Where they differ, the counts are those of a sample.
 	Looked, Noted int64
-	// Unnoted is how many open rows have no reason: no worker has come to them.
-	Unnoted int64
-	// Next is the earliest of all next looks; zero where there is none.
-	Next time.Time
+	Unnoted       int64     // open rows without a reason: no worker has come to them
+	Next          time.Time // the earliest of all next looks; zero where there is none
 }
 
 // WaitingFor is a reason that rows have in common, without what is each row's own.
