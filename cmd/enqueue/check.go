@@ -175,7 +175,7 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 
 // stored is the record that a worker has read for an open row.
 func (c *checkCommand) stored(ctx context.Context, t *tool) (cli.TXTRecord, error) {
-	if err := c.oneDomain.check(); err != nil {
+	if err := c.check(); err != nil {
 		return cli.TXTRecord{}, err
 	}
 	named := &domainCommand{Org: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: math.MaxInt}

@@ -65,7 +65,6 @@ func done(a sweep.Action) string {
 type Preview struct {
 	Candidates []Candidate // those to be acted on first, then by how long they have been absent
 	Breaker    sweep.Breaker
-	Summary    sweep.Summary
 }
 
 // PreviewOf evaluates the tenant's watched domains at that time, by the state that the last
@@ -96,8 +95,8 @@ func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizat
 		}
 		p.Candidates = append(p.Candidates, c)
 	}
-	var all []sweep.Candidate
-	all, p.Breaker, p.Summary = e.Decide()
+	all, breaker, _ := e.Decide()
+	p.Breaker = breaker
 	for i, c := range all {
 		p.Candidates[i].Candidate = c
 	}

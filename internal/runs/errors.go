@@ -15,6 +15,15 @@ var (
 	// ErrMismatch says that the run is there but another one than was meant; it
 	// is reached through a [MismatchError].
 	ErrMismatch = errors.New("not the same run")
+	// ErrCancelled says that rows were to be added to a run that was cancelled.
+	ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
+	// ErrOpen says that the operation requires a run that has ended.
+	ErrOpen = ledger.ErrOpen
+	// ErrEnded says that the operation requires a run that has not ended.
+	ErrEnded = ledger.ErrEnded
+	// ErrRaced says that another process changed the run at the same moment: it is to be
+	// read again.
+	ErrRaced = ledger.ErrRaced
 )
 
 // MismatchError says in what a run differs from what was asked of it. Nothing

@@ -123,11 +123,9 @@ func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence
 type RowState struct {
 	Fate *Fate   // its result; nil: it is open
 	Open OpenRow // why it is open, if it is
-	// Record is the discovery domain that an open row is about, as it was read; nil: it was
-	// not.
+	// Record is the domain that an open row is about, as it was read; nil: it was not.
 	Record *kinds.VerifyRecord
-	// Evidence is what the last check of the row found, or the proof of a settled row. nil:
-	// there is none.
+	// Evidence is what the last check found, or the proof of a settled row; nil: none.
 	Evidence []byte
 }
 
