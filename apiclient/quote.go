@@ -40,6 +40,9 @@ func plain(s string, most int) string {
 	return b.String()
 }
 
+// Plain makes foreign text harmless for others as this package does: see plain.
+func Plain(s string, most int) string { return plain(s, most) }
+
 // quoted returns the first most code points of s between quotes, with an
 // ellipsis behind them where there are more.
 func quoted(s string, most int) string {

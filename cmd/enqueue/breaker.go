@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/sweep"
 )
 
 // confirmBreaker closes the tenant's breaker, if it is that of the sweep, and tells what
-// comes of it.
+// the next sweep makes of it.
 func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
 	if err := t.connect(ctx); err != nil {
 		return err
@@ -19,19 +18,6 @@ func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
 	if err != nil {
 		return err
 	}
-	return t.tellConfirmed(ctx, c, closed)
-}
-
-// confirmedJSON is what --json prints of a confirmation.
-type confirmedJSON struct {
-	Tenant    string          `json:"tenant"`
-	Sweep     string          `json:"sweep"` // that held domains back
-	Confirmed time.Time       `json:"confirmed_before"`
-	Domains   []candidateJSON `json:"domains"` // all that are absent, or were taken away, as the next sweep would decide
-}
-
-// tellConfirmed tells what was confirmed, and what the next sweep makes of it.
-func (t *tool) tellConfirmed(ctx context.Context, c *sweepCommand, closed sweep.Breaker) error {
 	rules, state, err := cli.RulesFor(ctx, t.redis, c.Tenant)
 	if err != nil {
 		return err
@@ -46,4 +32,12 @@ func (t *tool) tellConfirmed(ctx context.Context, c *sweepCommand, closed sweep.
 	fmt.Fprintln(t.Stdout, cli.BreakerClosed(c.Tenant, closed))
 	fmt.Fprintln(t.Stdout, "Nothing is changed before the next sweep has ended; if it finds the same as the last ones:")
 	return cli.CandidateTable(t.Stdout, preview.Candidates, c.Rows)
+}
+
+// confirmedJSON is what --json prints of a confirmation.
+type confirmedJSON struct {
+	Tenant    string          `json:"tenant"`
+	Sweep     string          `json:"sweep"` // that held domains back
+	Confirmed time.Time       `json:"confirmed_before"`
+	Domains   []candidateJSON `json:"domains"` // all that are absent, or were taken away, as the next sweep would decide
 }

@@ -43,7 +43,6 @@ type checkCommand struct {
 // does not hold up the others, and few enough for public resolvers, which limit what one address asks.
 const rowsAtOnce = 16
 
-// Help says what is asked, and of whom.
 func (*checkCommand) Help() string {
 	return `Check the record now, as a worker does before it sets a domain to verified, and change nothing.
 If the token is missing, names are queried where such records often end up by mistake.
@@ -58,7 +57,6 @@ Example:
 Exit status: 0 if every token is there, 3 if one is not.`
 }
 
-// Run asks for several records at a time, and prints what was found in their order.
 func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	c.settle(ctx, t)
 	checker, err := c.checker()
@@ -176,8 +174,8 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 
 // stored is the record that a worker has read for an open row.
 func (c *checkCommand) stored(ctx context.Context, t *tool) (cli.TXTRecord, error) {
-	if c.Org == "" || c.Domain == "" {
-		return cli.TXTRecord{}, cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	if err := c.check(); err != nil {
+		return cli.TXTRecord{}, err
 	}
 	named := &domainCommand{Org: c.Org, Domain: c.Domain, Tenant: c.Tenant, Rows: math.MaxInt}
 	if err := named.check(); err != nil {

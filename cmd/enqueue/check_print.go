@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
-	"text/tabwriter"
 	"time"
 
 	"orgops/dnscheck"
@@ -21,7 +19,7 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 	if !first {
 		fmt.Fprintln(t.Stdout)
 	}
-	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
+	w := cli.NewTable(t.Stdout)
 	if found.Host != "" {
 		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", cli.Shown(found.Host), cli.Shown(found.TXT))
 	}
@@ -44,14 +42,10 @@ func (t *tool) printCheck(found cli.Checked, first bool) error {
 }
 
 // printVerdict writes what the answers come to, two columns a line.
-func printVerdict(w io.Writer, e kinds.Evidence) {
+func printVerdict(w cli.Table, e kinds.Evidence) {
 	fmt.Fprintf(w, "verdict\t%s (%s)\n", e.State, e.Reason)
-	if e.Sentence != "" {
-		fmt.Fprintf(w, "\t%s\n", e.Sentence)
-	}
-	if e.Note != "" {
-		fmt.Fprintf(w, "note\t%s\n", e.Note)
-	}
+	w.Line("", e.Sentence)
+	w.Line("note", e.Note)
 	if e.ThinProof != nil {
 		fmt.Fprintf(w, "accepted\t%s\n", e.ThinProof)
 	}
@@ -59,7 +53,7 @@ func printVerdict(w io.Writer, e kinds.Evidence) {
 
 // printSaid writes who was asked, and what each answered, as a table.
 func printSaid(out io.Writer, e dnscheck.Evidence) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := cli.NewTable(out)
 	fmt.Fprintln(w, "\nSERVER\tANSWER\tFOUND\tTOOK")
 	for _, o := range e.Said {
 		took := time.Duration(o.Milliseconds * float64(time.Millisecond))
@@ -68,11 +62,10 @@ func printSaid(out io.Writer, e dnscheck.Evidence) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	var err error
 	if silent := cli.NotHeard(e); silent != "" {
-		_, err = fmt.Fprintln(out, silent)
+		fmt.Fprintln(out, silent)
 	}
-	return err
+	return nil
 }
 
 // checkJSON is what --json prints of a record.
@@ -91,12 +84,10 @@ type findingJSON struct {
 }
 
 func checkAsJSON(found cli.Checked) checkJSON {
-	j := checkJSON{TXTRecord: found.TXTRecord}
 	if found.Bad != nil {
-		j.Error = found.Bad.Error()
-		return j
+		return checkJSON{TXTRecord: found.TXTRecord, Error: found.Bad.Error()}
 	}
-	j.Evidence, j.Unanswered = &found.Evidence, slices.Clone(found.Diagnosis.Unanswered)
+	j := checkJSON{TXTRecord: found.TXTRecord, Evidence: &found.Evidence, Unanswered: found.Diagnosis.Unanswered}
 	for _, f := range found.Diagnosis.Findings {
 		j.Findings = append(j.Findings, findingJSON{string(f.Mistake), f.Sentence})
 	}

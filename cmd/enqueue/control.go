@@ -39,9 +39,20 @@ func (t *tool) change(ctx context.Context, run string, f func(context.Context, *
 	return t.told(ctx, run, effect)
 }
 
+type pauseCommand struct{ oneRun }
+
+func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
+	return t.change(ctx, c.ID, cli.Pause)
+}
+
+type resumeCommand struct{ oneRun }
+
+func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
+	return t.change(ctx, c.ID, cli.Resume)
+}
+
 type cancelCommand struct{ oneRun }
 
-// Help says what cancelling does not do.
 func (*cancelCommand) Help() string {
 	return `Rows that have not started do not start. If a request of a row is in progress, its result is found out first and the row settles with
 it; nothing more is verified or created. A run that is still being submitted accepts no more rows.
@@ -51,14 +62,12 @@ Example:
     enqueue runs cancel nightly`
 }
 
-// Run cancels the run.
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
 	return t.change(ctx, c.ID, cli.Cancel)
 }
 
 type deleteCommand struct{ oneRun }
 
-// Run deletes the run.
 func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
 		return err

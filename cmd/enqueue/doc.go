@@ -1,9 +1,7 @@
-// Command enqueue hands rows to the workers and tells what became of them.
+// Command enqueue submits rows and tracks their results.
 //
 // It needs Redis only, and to ask the DNS (domains check) not even that. serve
-// takes rows in over HTTP. A file is read twice: first every row is checked and
-// nothing is sent if one is bad, then the rows are stored in the ledger and
-// their tasks enqueued. The run's id comes out before the first row is sent;
-// handing the same rows in again under that id is harmless, and how a
-// submission that was cut off is brought to its end.
+// accepts rows over HTTP. A file is read once: its rows are checked and staged in the
+// ledger, and none starts before all are. Submitting the same rows again under the run's
+// id is harmless, and completes a submission that was interrupted.
 package main

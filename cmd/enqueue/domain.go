@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"orgops/apiclient"
@@ -23,7 +22,6 @@ type domainCommand struct {
 	Rows   int    `noenv:"true" default:"20" help:"Rows to print, newest first."`
 }
 
-// Help says what it reads.
 func (*domainCommand) Help() string {
 	return `Print what the workers have found; the API and the DNS are not queried. For an open or expired row that is the last check
 without the token, with the answer of each name server and resolver.
@@ -49,7 +47,6 @@ func (c *domainCommand) check() error {
 	return nil
 }
 
-// Run shows the domain.
 func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return err
@@ -80,10 +77,10 @@ func nothing(c *domainCommand, h cli.Domain) error {
 }
 
 func (t *tool) printDomain(c *domainCommand, found cli.Domain) error {
-	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "organization\t%s\n", c.Org)
-	fmt.Fprintf(w, "domain\t%s\n", c.Domain)
-	fmt.Fprintf(w, "tenant\t%s\n", c.Tenant)
+	w := cli.NewTable(t.Stdout)
+	w.Line("organization", c.Org)
+	w.Line("domain", c.Domain)
+	w.Line("tenant", c.Tenant)
 	if r := found.Record; r != nil {
 		fmt.Fprintf(w, "name\t%s\n", cli.Shown(r.Domain))
 		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", cli.Shown(r.Host), cli.Shown(r.TXT))
@@ -114,12 +111,10 @@ func printLook(out io.Writer, d cli.DomainRow, follows bool) error {
 	if d.Evidence == nil {
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := cli.NewTable(out)
 	fmt.Fprintf(w, "\n%s\t%s\n", map[bool]string{true: "proven at", false: "checked at"}[d.Evidence.Compared != nil], stamp(d.Evidence.At))
 	printVerdict(w, *d.Evidence)
-	if next := d.NextLook(); !next.IsZero() {
-		fmt.Fprintf(w, "next check\t%s\n", stamp(next))
-	}
+	w.Line("next check", stamp(d.NextLook()))
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -180,10 +175,7 @@ func domainAsJSON(c *domainCommand, h cli.Domain) domainJSON {
 			row.Outcome, row.Detail = &f.Outcome, f.Detail
 		} else {
 			open := cli.AsOf(d.Run, d.State.Open)
-			row.Reason = open.Reason
-			if !open.Next.IsZero() {
-				row.NextLook = &open.Next
-			}
+			row.Reason, row.NextLook = open.Reason, known(open.Next)
 		}
 		j.Rows = append(j.Rows, row)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"text/tabwriter"
 	"time"
 
 	"orgops/internal/cli"
@@ -109,7 +108,7 @@ func (t *tool) printPlan(o order, plan intake.Plan, settings pace.Settings, anno
 		}
 		return t.printJSON(j)
 	}
-	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
+	w := cli.NewTable(t.Stdout)
 	fmt.Fprintf(w, "rows\t%d\n", plan.Rows)
 	if plan.Invalid.Total > 0 {
 		fmt.Fprintf(w, "bad rows\t%d, left out\n", plan.Invalid.Total)
@@ -151,9 +150,12 @@ func inWords(takes time.Duration, settings pace.Settings, announced bool) string
 	if settings.Rate == "unlimited" {
 		return "as fast as the API answers: the tenant's rate is unlimited"
 	}
-	whose := "the tenant's rate"
-	if !announced {
-		whose = "the default rate, since no worker has announced the tenant's"
+	return fmt.Sprintf("at least %s, at %s (%s, %g %% of it left to others)", takes, whoseRate(announced), settings.Rate, 100*settings.Reserve)
+}
+
+func whoseRate(announced bool) string {
+	if announced {
+		return "the tenant's rate"
 	}
-	return fmt.Sprintf("at least %s, at %s (%s, %g %% of it left to others)", takes, whose, settings.Rate, 100*settings.Reserve)
+	return "the default rate, since no worker has announced the tenant's"
 }

@@ -17,7 +17,6 @@ type exportCommand struct {
 	Tenant string `placeholder:"NAME" help:"Only this tenant (default: all)."`
 }
 
-// Help describes the output.
 func (*exportCommand) Help() string {
 	return `Write one line of JSON for each verified domain: tenant, run and row, the record that was proven, and the answer of every name
 server and resolver. Proofs are kept as long as their runs, 30 days after these have ended; export them at least monthly to keep them longer.
@@ -27,7 +26,6 @@ Example:
     enqueue evidence export --since 2026-11-01 >evidence.jsonl`
 }
 
-// Run writes the proofs.
 func (c *exportCommand) Run(ctx context.Context, t *tool) error {
 	since, err := parseSince(c.Since, time.Now())
 	if err == nil && c.Tenant != "" {

@@ -6,11 +6,8 @@ import (
 	"orgops/internal/intake"
 )
 
-type failedCommand struct {
-	ID string `arg:"" name:"run" help:"Run id."`
-}
+type failedCommand struct{ oneRun }
 
-// Help says what is written.
 func (*failedCommand) Help() string {
 	return `The rows keep the form in which they were submitted, with orgops_outcome and orgops_error added: CSV as CSV, safe to open in a
 spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). The file can be submitted as it is: columns that begin with orgops_ are ignored.
@@ -20,7 +17,6 @@ Example:
     enqueue runs failed nightly >failed.csv`
 }
 
-// Run writes the rows to stdout.
 func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err

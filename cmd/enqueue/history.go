@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"orgops/apiclient"
@@ -20,7 +19,6 @@ type historyCommand struct {
 	Tenant string `default:"default" placeholder:"NAME" help:"Tenant of the domain."`
 }
 
-// Help says what it reads.
 func (*historyCommand) Help() string {
 	return `Print what sweeps have recorded; the API and the DNS are not queried (see domains check). A domain is recorded from its
 first sweep until 400 days after the last sweep that found it.
@@ -30,7 +28,6 @@ Example:
     enqueue domains history --domain ord_NTC6ExXjNUM91N94wxGrPQ`
 }
 
-// Run prints the domain's state.
 func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := errors.Join(apiclient.CheckID("domain", c.Domain), tasks.CheckTenant(c.Tenant)); err != nil {
 		return cli.Usage(err)
@@ -52,7 +49,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if t.json {
 		return t.printJSON(historyJSON{Tenant: c.Tenant, Domain: c.Domain, rememberedJSON: rememberedAsJSON(r, rules)})
 	}
-	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
+	w := cli.NewTable(t.Stdout)
 	fmt.Fprintf(w, "name\t%s\n", cli.Shown(r.Domain))
 	fmt.Fprintf(w, "domain\t%s\n", c.Domain)
 	fmt.Fprintf(w, "organization\t%s\n", cli.Shown(r.OrganizationID))
@@ -74,7 +71,7 @@ func printSeen(out io.Writer, r cli.SweptDomain, rules sweep.Rules, state cli.Sw
 			continue
 		}
 		verdict, err := kinds.ReadEvidence(e.Verdict)
-		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		w := cli.NewTable(out)
 		fmt.Fprintf(w, "\n%s\t%s\n", cli.Shown(e.What), stamp(e.At))
 		if err != nil {
 			fmt.Fprintf(w, "verdict\tnot readable: %v\n", err)

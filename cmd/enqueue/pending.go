@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,28 +16,37 @@ import (
 
 // checkPending refuses what does not go together with --pending.
 func (c *verifyCommand) checkPending() error {
-	for _, other := range []struct {
-		given bool
-		flag  string
-	}{
-		{c.File != "", "a file"}, {c.Domain != "", "--domain"}, {c.SkipInvalid, "--skip-invalid"}, {c.Rejected != "", "--rejected"},
-		{len(c.IgnoreColumns) > 0, "--ignore-columns"}, {c.NotBefore != "", "--not-before"},
-	} {
-		if other.given {
-			return cli.Usage(fmt.Errorf("--pending and %s do not go together: the rows are what the workers find pending", other.flag))
-		}
+	if other := firstGiven(
+		flag{c.File != "", "a file"}, flag{c.Domain != "", "--domain"}, flag{c.SkipInvalid, "--skip-invalid"}, flag{c.Rejected != "", "--rejected"},
+		flag{len(c.IgnoreColumns) > 0, "--ignore-columns"}, flag{c.NotBefore != "", "--not-before"},
+	); other != "" {
+		return cli.Usage(fmt.Errorf("--pending and %s do not go together: the rows are what the workers find pending", other))
 	}
 	if c.DryRun {
 		return cli.Usage(errors.New("--pending and --dry-run do not go together: how many rows there are is known once a worker has scanned the tenant"))
 	}
-	if c.Org == "" {
-		return nil
-	}
-	// As a row names it.
-	if err := tasks.CheckOrganization(c.Org); err != nil {
-		return cli.Usage(err)
+	if c.Org != "" {
+		if err := tasks.CheckOrganization(c.Org); err != nil {
+			return cli.Usage(err)
+		}
 	}
 	return nil
+}
+
+// flag is a flag, and whether it is given.
+type flag struct {
+	given bool
+	name  string
+}
+
+// firstGiven names the first of the flags that is given; "": none is.
+func firstGiven(flags ...flag) string {
+	for _, f := range flags {
+		if f.given {
+			return f.name
+		}
+	}
+	return ""
 }
 
 // submitPending makes the run of what is pending, which the workers find.
@@ -51,27 +61,28 @@ func (t *tool) submitPending(ctx context.Context, o order, organization string) 
 	if err != nil {
 		return err
 	}
-	if o.ID == "" {
-		o.ID = tasks.NewRunID(time.Now())
-	}
+	o.ID = cmp.Or(o.ID, tasks.NewRunID(time.Now()))
 	run, created, err := t.intake().BeginPending(ctx, organization, intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority)})
+	if err != nil {
+		return notBegun(ctx, "run "+o.ID, o.ID, err)
+	}
+	return t.begun(ctx, run, created, seen, o.Follow)
+}
+
+// notBegun is the error of a run whose rows the workers find, with what to do about it.
+func notBegun(ctx context.Context, what, id string, err error) error {
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}
-	if err != nil && ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: to make sure that run %s exists, repeat the command with --run %s", o.ID, o.ID)}
+	again := fmt.Sprintf("to make sure that %s exists, repeat the command with --run %s", what, id)
+	if ctx.Err() != nil {
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: errors.New("interrupted: " + again)}
 	}
-	if err != nil {
-		return fmt.Errorf("%w\nto make sure that run %s exists, repeat the command with --run %s", err, o.ID, o.ID)
-	}
-	if err := t.tellPending(ctx, run, created, seen); err != nil || !o.Follow {
-		return err
-	}
-	return t.follow(ctx, []string{run.ID})
+	return fmt.Errorf("%w\n%s", err, again)
 }
 
-// tellPending tells the run's id, and what is to be known of it.
-func (t *tool) tellPending(ctx context.Context, run runs.Run, created, seen bool) error {
+// begun tells the id of such a run, and what is to be known of it, and follows it if asked to.
+func (t *tool) begun(ctx context.Context, run runs.Run, created, seen, follow bool) (err error) {
 	switch {
 	case !run.CancelledAt.IsZero():
 		return fmt.Errorf("run %s was cancelled: give it another id, if its domains are still wanted", run.ID)
@@ -86,10 +97,14 @@ func (t *tool) tellPending(ctx context.Context, run runs.Run, created, seen bool
 		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the run waits until one starts", "tenant", run.Tenant)
 	}
 	if t.json {
-		return t.printJSON(runAsJSON(run))
+		err = t.printJSON(runAsJSON(run))
+	} else {
+		_, err = fmt.Fprintln(t.Stdout, run.ID)
 	}
-	_, err := fmt.Fprintln(t.Stdout, run.ID)
-	return err
+	if err != nil || !follow {
+		return err
+	}
+	return t.follow(ctx, []string{run.ID})
 }
 
 // walkJSON is how far the walk is that finds a run's rows.
@@ -105,12 +120,8 @@ func walkAsJSON(r runs.Run) *walkJSON {
 		return nil
 	}
 	j := &walkJSON{Progress: told}
-	if !r.Walking() {
-		return j
-	}
-	j.Waits = r.Walk.Note
-	if !r.Walk.Next.IsZero() {
-		j.NextTry = &r.Walk.Next
+	if r.Walking() {
+		j.Waits, j.NextTry = r.Walk.Note, known(r.Walk.Next)
 	}
 	return j
 }

@@ -22,7 +22,6 @@ type retryCommand struct {
 	Follow    bool     `noenv:"true" help:"Wait until the new run has ended, then print the results of its rows."`
 }
 
-// Help says what is left out.
 func (*retryCommand) Help() string {
 	return `The rows become a run of their own, which names the run they come from. Rows with the outcome invalid are left out, because they would
 be invalid again: write them to a file with "enqueue runs failed" and correct it. If no row is left, no run is made and the exit status is 0.
@@ -32,7 +31,6 @@ Example:
     enqueue runs retry nightly --follow`
 }
 
-// Run retries the rows.
 func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 	notBefore, err := parseNotBefore(c.NotBefore, time.Now())
 	if err != nil {

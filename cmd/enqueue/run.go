@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -216,10 +215,4 @@ func (t *tool) disconnect() {
 }
 
 // printJSON writes v to stdout as one line.
-func (t *tool) printJSON(v any) error { return writeJSON(t.Stdout, v) }
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
+func (t *tool) printJSON(v any) error { return cli.WriteJSON(t.Stdout, v) }

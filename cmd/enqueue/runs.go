@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/pace"
 	"orgops/internal/runs"
 )
 
 type listCommand struct{}
 
-// Run lists all runs.
 func (*listCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
@@ -39,122 +36,26 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 	return nil
 }
 
-type showCommand struct {
-	ID   string `arg:"" name:"run" help:"Run id."`
-	Rows int    `noenv:"true" default:"20" help:"Open rows, and failed rows, to print."`
-	Open bool   `noenv:"true" help:"Print only the open rows, all of them, with the reason and the next check."`
-}
-
-// Run shows one run.
-func (c *showCommand) Run(ctx context.Context, t *tool) error {
-	if c.Rows < 0 {
-		return cli.Usage(fmt.Errorf("rows: want 0 or more, got %d", c.Rows))
-	}
-	if err := t.connectToRead(ctx); err != nil {
-		return err
-	}
-	r, err := t.ledger.Get(ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.Open {
-		return t.printOpen(ctx, r)
-	}
-	if t.json {
-		return t.printDetails(ctx, r, c.Rows)
-	}
-	if err := t.printRun(ctx, r); err != nil {
-		return err
-	}
-	waiting, err := cli.WaitingOf(ctx, t.ledger, r, cli.WaitingSample)
-	if err == nil {
-		err = waiting.Write(t.Stdout)
-	}
-	if err != nil {
-		return err
-	}
-	if err := cli.OpenRows(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
-		return err
-	}
-	return cli.UnwellRows(ctx, t.Stdout, t.ledger, r, c.Rows)
-}
-
-func (t *tool) printRun(ctx context.Context, r runs.Run) error {
-	held, err := t.heldUp(ctx, r)
-	if err != nil {
-		return err
-	}
-	queue, err := t.pausedQueue(r)
-	if err != nil {
-		return err
-	}
-	children, err := cli.Children(ctx, t.ledger, r)
-	if err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(t.Stdout, 0, 8, 2, ' ', 0)
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, value)
+// printTrouble writes a line for each run that needs an operator.
+func (t *tool) printTrouble(all []runs.Run) {
+	now := time.Now()
+	for _, r := range all {
+		if lost := cli.Lost(r); lost != "" {
+			fmt.Fprintf(t.Stdout, "run %s: lost: %s\n", r.ID, lost)
+		}
+		if walk := cli.WalkTrouble(r); walk != "" {
+			fmt.Fprintf(t.Stdout, "run %s: scan: %s\n", r.ID, walk)
+		}
+		if silent := cli.Silent(r, now); silent != "" {
+			fmt.Fprintf(t.Stdout, "run %s: producer: %s\n", r.ID, silent)
 		}
 	}
-	line("run", r.ID)
-	line("kind", r.Kind)
-	line("tenant", r.Tenant)
-	line("label", r.Label)
-	line("priority", r.Priority)
-	line("parent", r.Parent)
-	line("submitted by", r.Caller)
-	line("state", cli.State(r))
-	line("lost", cli.Lost(r))
-	line("walk", cli.WalkState(r))
-	line("producer", cli.Silent(r, time.Now()))
-	if held.Stopped != nil {
-		line("blocked", "every change: the tenant is "+held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
-	}
-	for _, b := range held.Blocks {
-		line("blocked", b.Operation+": "+b.Reason)
-	}
-	line("waits", cli.QueueIsPaused(queue))
-	line("paused until", stamp(held.PausedUntil))
-	line("rows", cli.Total(r))
-	line("settled", fmt.Sprintf("%d: %s", r.Settled, cli.Counts(r)))
-	line("created", stamp(r.CreatedAt))
-	line("ended", stamp(r.EndedAt))
-	for _, c := range children {
-		line("retried by", c.String())
-	}
-	return w.Flush()
-}
-
-// heldUp is what keeps the tenant of an open run from going on.
-func (t *tool) heldUp(ctx context.Context, r runs.Run) (pace.State, error) {
-	if r.Ended() {
-		return pace.State{}, nil
-	}
-	return pace.New(pace.Config{Redis: t.redis, Tenant: r.Tenant}).State(ctx)
-}
-
-// pausedQueue is the queue that releases no rows of an open run; empty: it is not paused.
-func (t *tool) pausedQueue(r runs.Run) (string, error) {
-	if r.Ended() {
-		return "", nil
-	}
-	return cli.PausedQueue(t.redis, r.Tenant)
-}
-
-func stamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.Format(time.RFC3339)
 }
 
 type followCommand struct {
 	IDs []string `arg:"" name:"run" help:"Run ids."`
 }
 
-// Run follows runs to their ends.
 func (c *followCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
@@ -196,25 +97,21 @@ func (t *tool) follow(ctx context.Context, ids []string) error {
 	return nil
 }
 
-func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) error {
+func (t *tool) printOutcomes(ctx context.Context, all []runs.Run) (err error) {
 	if !t.json {
-		if err := cli.RunTable(t.Stdout, all); err != nil {
-			return err
-		}
+		err = cli.RunTable(t.Stdout, all)
 	}
 	for _, r := range all {
-		if err := t.printOutcome(ctx, r); err != nil {
+		switch {
+		case err != nil:
 			return err
+		case t.json:
+			err = t.printDetails(ctx, r, unwellRowsTold)
+		default:
+			err = cli.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
 		}
 	}
-	return nil
-}
-
-func (t *tool) printOutcome(ctx context.Context, r runs.Run) error {
-	if t.json {
-		return t.printDetails(ctx, r, unwellRowsTold)
-	}
-	return cli.UnwellRows(ctx, t.Stdout, t.ledger, r, unwellRowsTold)
+	return err
 }
 
 // runJSON is a run as --json prints it.
@@ -240,13 +137,10 @@ type runJSON struct {
 func runAsJSON(r runs.Run) runJSON {
 	j := runJSON{
 		Run: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Parent: r.Parent, Caller: r.Caller, State: cli.State(r),
-		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: walkAsJSON(r),
+		Settled: r.Settled, Counts: r.Counts, CreatedAt: r.CreatedAt, Cancelled: !r.CancelledAt.IsZero(), Walk: walkAsJSON(r), Silent: known(r.SilentSince(time.Now())), EndedAt: known(r.EndedAt),
 	}
 	if r.Sealed {
 		j.Rows = &r.Total
-	}
-	if since := r.SilentSince(time.Now()); !since.IsZero() {
-		j.Silent = &since
 	}
 	if r.NotBefore.After(time.Now()) {
 		j.NotBefore = &r.NotBefore
@@ -256,78 +150,16 @@ func runAsJSON(r runs.Run) runJSON {
 	}
 	switch {
 	case r.Ended():
-		j.State, j.EndedAt = "ended", &r.EndedAt
+		j.State = "ended"
 	case j.Cancelled:
 		j.State = "being cancelled"
 	}
 	return j
 }
 
-// detailsJSON is a run with rows of it.
-type detailsJSON struct {
-	runJSON
-	Stopped     *stoppedJSON    `json:"tenant_stopped"`         // null: the tenant is not stopped
-	Blocked     []blockJSON     `json:"blocked"`                // what the tenant does not let us do
-	PausedUntil *time.Time      `json:"paused_until"`           // null: it is not
-	PausedQueue string          `json:"paused_queue,omitempty"` // not there: the queue that releases the rows is not paused
-	Children    []childJSON     `json:"children,omitempty"`     // the runs that repeat rows of it
-	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"`  // what its open rows wait for; not there where none is known
-	OpenRows    []openRowJSON   `json:"open_rows"`
-	UnwellRows  []unwellRowJSON `json:"unwell_rows"`
-}
-
-type blockJSON struct {
-	Operation string `json:"operation"` // "*": all
-	Reason    string `json:"reason"`
-}
-
-type openRowJSON struct {
-	Item     int64      `json:"item"` // from 0
-	Row      string     `json:"row"`  // its identifiers
-	Reason   string     `json:"reason,omitempty"`
-	NextLook *time.Time `json:"next_look"` // null: not known
-}
-
-type unwellRowJSON struct {
-	Item    int64  `json:"item"` // from 0
-	Row     string `json:"row"`  // its identifiers
-	Outcome string `json:"outcome"`
-	Detail  string `json:"detail"`
-}
-
-// printDetails writes the run with at most most rows of either sort.
-func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
-	details := detailsJSON{runJSON: runAsJSON(r), Blocked: []blockJSON{}, OpenRows: []openRowJSON{}, UnwellRows: []unwellRowJSON{}}
-	held, err := t.heldUp(ctx, r)
-	if err != nil {
-		return err
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
 	}
-	details.Stopped = stoppedAsJSON(held.Stopped)
-	for _, b := range held.Blocks {
-		details.Blocked = append(details.Blocked, blockJSON{b.Operation, b.Reason})
-	}
-	if !held.PausedUntil.IsZero() {
-		details.PausedUntil = &held.PausedUntil
-	}
-	if details.PausedQueue, err = t.pausedQueue(r); err != nil {
-		return err
-	}
-	if err := t.addWaiting(ctx, r, &details); err != nil {
-		return err
-	}
-	open, err := cli.Open(ctx, t.ledger, r, most)
-	if err != nil {
-		return err
-	}
-	for _, row := range open {
-		details.OpenRows = append(details.OpenRows, openRowAsJSON(row))
-	}
-	unwell, err := cli.UnwellOf(ctx, t.ledger, r, most)
-	if err != nil {
-		return err
-	}
-	for _, row := range unwell {
-		details.UnwellRows = append(details.UnwellRows, unwellRowJSON{row.Item, row.Name, row.Outcome, row.Detail})
-	}
-	return t.printJSON(details)
+	return at.Format(time.RFC3339)
 }

@@ -28,7 +28,6 @@ type serveCommand struct {
 	ShutdownTimeout time.Duration `default:"25s" placeholder:"DURATION" help:"How long requests in progress may take to finish at shutdown."`
 }
 
-// Help says where to go on.
 func (*serveCommand) Help() string {
 	return `GET /v1/openapi.yaml describes the API.
 
@@ -43,7 +42,6 @@ Example:
     enqueue serve --tokens tokens.yaml`
 }
 
-// Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return cli.Usage(err)

@@ -5,11 +5,108 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/pace"
 	"orgops/internal/runs"
 )
+
+type showCommand struct {
+	oneRun
+	Rows int  `noenv:"true" default:"20" help:"Open rows, and failed rows, to print."`
+	Open bool `noenv:"true" help:"Print only the open rows, all of them, with the reason and the next check."`
+}
+
+func (c *showCommand) Run(ctx context.Context, t *tool) error {
+	if c.Rows < 0 {
+		return cli.Usage(fmt.Errorf("rows: want 0 or more, got %d", c.Rows))
+	}
+	if err := t.connectToRead(ctx); err != nil {
+		return err
+	}
+	r, err := t.ledger.Get(ctx, c.ID)
+	switch {
+	case err != nil:
+		return err
+	case c.Open:
+		return t.printOpen(ctx, r)
+	case t.json:
+		return t.printDetails(ctx, r, c.Rows)
+	}
+	d, err := t.detailsOf(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := d.write(t.Stdout); err != nil {
+		return err
+	}
+	if err := cli.OpenRows(ctx, t.Stdout, t.ledger, r, c.Rows); err != nil {
+		return err
+	}
+	return cli.UnwellRows(ctx, t.Stdout, t.ledger, r, c.Rows)
+}
+
+// details are what is known of a run beside its rows.
+type details struct {
+	runs.Run
+	held     pace.State // what keeps the tenant of an open run from going on
+	queue    string     // that releases no rows of an open run; empty: it is not paused
+	children []cli.Child
+	waiting  cli.Waiting
+}
+
+func (t *tool) detailsOf(ctx context.Context, r runs.Run) (d details, err error) {
+	d.Run = r
+	if !r.Ended() {
+		if d.held, err = pace.New(pace.Config{Redis: t.redis, Tenant: r.Tenant}).State(ctx); err != nil {
+			return d, err
+		}
+		if d.queue, err = cli.PausedQueue(t.redis, r.Tenant); err != nil {
+			return d, err
+		}
+	}
+	if d.children, err = cli.Children(ctx, t.ledger, r); err != nil {
+		return d, err
+	}
+	d.waiting, err = cli.WaitingOf(ctx, t.ledger, r, cli.WaitingSample)
+	return d, err
+}
+
+func (d details) write(out io.Writer) error {
+	w, r := cli.NewTable(out), d.Run
+	w.Line("run", r.ID)
+	w.Line("kind", r.Kind)
+	w.Line("tenant", r.Tenant)
+	w.Line("label", r.Label)
+	w.Line("priority", r.Priority)
+	w.Line("parent", r.Parent)
+	w.Line("submitted by", r.Caller)
+	w.Line("state", cli.State(r))
+	w.Line("lost", cli.Lost(r))
+	w.Line("walk", cli.WalkState(r))
+	w.Line("producer", cli.Silent(r, time.Now()))
+	if d.held.Stopped != nil {
+		w.Line("blocked", "every change: the tenant is "+d.held.Stopped.String()+"; to start it: enqueue tenant start "+r.Tenant)
+	}
+	for _, b := range d.held.Blocks {
+		w.Line("blocked", b.Operation+": "+b.Reason)
+	}
+	w.Line("waits", cli.QueueIsPaused(d.queue))
+	w.Line("paused until", stamp(d.held.PausedUntil))
+	w.Line("rows", cli.Total(r))
+	w.Line("settled", fmt.Sprintf("%d: %s", r.Settled, cli.Counts(r)))
+	w.Line("created", stamp(r.CreatedAt))
+	w.Line("ended", stamp(r.EndedAt))
+	for _, c := range d.children {
+		w.Line("retried by", c.String())
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return d.waiting.Write(out)
+}
 
 // printOpen writes all open rows of the run, one a line.
 func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
@@ -20,7 +117,7 @@ func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 			return err
 		}
 		if t.json {
-			err = writeJSON(out, openRowAsJSON(row))
+			err = cli.WriteJSON(out, openRowAsJSON(row))
 		} else {
 			_, err = fmt.Fprintln(out, row)
 		}
@@ -32,11 +129,39 @@ func (t *tool) printOpen(ctx context.Context, r runs.Run) (err error) {
 }
 
 func openRowAsJSON(row cli.OpenRow) openRowJSON {
-	j := openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason}
-	if !row.Next.IsZero() {
-		j.NextLook = &row.Next
-	}
-	return j
+	return openRowJSON{Item: row.Item, Row: row.Name, Reason: row.Reason, NextLook: known(row.Next)}
+}
+
+// detailsJSON is a run with rows of it.
+type detailsJSON struct {
+	runJSON
+	Stopped     *stoppedJSON    `json:"tenant_stopped"`         // null: the tenant is not stopped
+	Blocked     []blockJSON     `json:"blocked"`                // what the tenant does not let us do
+	PausedUntil *time.Time      `json:"paused_until"`           // null: it is not
+	PausedQueue string          `json:"paused_queue,omitempty"` // not there: the queue that releases the rows is not paused
+	Children    []childJSON     `json:"children,omitempty"`     // the runs that repeat rows of it
+	WaitingFor  *waitingJSON    `json:"waiting_for,omitempty"`  // what its open rows wait for; not there where none is known
+	OpenRows    []openRowJSON   `json:"open_rows"`
+	UnwellRows  []unwellRowJSON `json:"unwell_rows"`
+}
+
+type blockJSON struct {
+	Operation string `json:"operation"` // "*": all
+	Reason    string `json:"reason"`
+}
+
+type openRowJSON struct {
+	Item     int64      `json:"item"` // from 0
+	Row      string     `json:"row"`  // its identifiers
+	Reason   string     `json:"reason,omitempty"`
+	NextLook *time.Time `json:"next_look"` // null: not known
+}
+
+type unwellRowJSON struct {
+	Item    int64  `json:"item"` // from 0
+	Row     string `json:"row"`  // its identifiers
+	Outcome string `json:"outcome"`
+	Detail  string `json:"detail"`
 }
 
 // childJSON is a child as --json prints it.
@@ -61,31 +186,51 @@ type reasonJSON struct {
 	NextLook *time.Time `json:"next_look"` // the earliest; null: not known
 }
 
-// addWaiting adds to the details what the run's rows wait for, and its children.
-func (t *tool) addWaiting(ctx context.Context, r runs.Run, details *detailsJSON) error {
-	children, err := cli.Children(ctx, t.ledger, r)
+// printDetails writes the run as JSON, with at most most rows of either sort.
+func (t *tool) printDetails(ctx context.Context, r runs.Run, most int) error {
+	d, err := t.detailsOf(ctx, r)
 	if err != nil {
 		return err
 	}
-	for _, c := range children {
-		j := childJSON{Run: c.ID, State: "not started"}
-		if !c.Missing {
-			as := runAsJSON(c.Run)
-			j.State, j.Counts = as.State, as.Counts
-		}
-		details.Children = append(details.Children, j)
-	}
-	w, err := cli.WaitingOf(ctx, t.ledger, r, cli.WaitingSample)
-	if err != nil || w.Looked == 0 {
+	open, err := cli.Open(ctx, t.ledger, r, most)
+	if err != nil {
 		return err
 	}
-	details.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Looked, Noted: w.Noted, Unnoted: w.Unnoted}
-	for _, one := range w.Reasons {
-		j := reasonJSON{Rows: one.Rows, Reason: one.Reason}
-		if !one.Next.IsZero() {
-			j.NextLook = &one.Next
-		}
-		details.WaitingFor.Reasons = append(details.WaitingFor.Reasons, j)
+	unwell, err := cli.UnwellOf(ctx, t.ledger, r, most)
+	if err != nil {
+		return err
 	}
-	return nil
+	j := d.asJSON()
+	for _, row := range open {
+		j.OpenRows = append(j.OpenRows, openRowAsJSON(row))
+	}
+	for _, row := range unwell {
+		j.UnwellRows = append(j.UnwellRows, unwellRowJSON{row.Item, row.Name, row.Outcome, row.Detail})
+	}
+	return t.printJSON(j)
+}
+
+func (d details) asJSON() detailsJSON {
+	j := detailsJSON{
+		runJSON: runAsJSON(d.Run), Stopped: stoppedAsJSON(d.held.Stopped), Blocked: []blockJSON{}, PausedUntil: known(d.held.PausedUntil), PausedQueue: d.queue,
+		OpenRows: []openRowJSON{}, UnwellRows: []unwellRowJSON{},
+	}
+	for _, b := range d.held.Blocks {
+		j.Blocked = append(j.Blocked, blockJSON{b.Operation, b.Reason})
+	}
+	for _, c := range d.children {
+		child := childJSON{Run: c.ID, State: "not started"}
+		if !c.Missing {
+			as := runAsJSON(c.Run)
+			child.State, child.Counts = as.State, as.Counts
+		}
+		j.Children = append(j.Children, child)
+	}
+	if w := d.waiting; w.Looked > 0 {
+		j.WaitingFor = &waitingJSON{Reasons: []reasonJSON{}, Further: w.Further, Looked: w.Looked, Noted: w.Noted, Unnoted: w.Unnoted}
+		for _, one := range w.Reasons {
+			j.WaitingFor.Reasons = append(j.WaitingFor.Reasons, reasonJSON{Rows: one.Rows, Reason: one.Reason, NextLook: known(one.Next)})
+		}
+	}
+	return j
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,11 @@ type order struct {
 	giveUp   time.Duration // 0: as the tenant's worker says
 	// batchWait is how long a single removal waits for others.
 	batchWait time.Duration
+	notBefore time.Time // by NotBefore: see check
 }
 
-func (o order) check() error {
+// check checks the flags, and reads when rows may start.
+func (o *order) check() (err error) {
 	if err := tasks.CheckTenant(o.Tenant); err != nil {
 		return cli.Usage(err)
 	}
@@ -52,7 +55,7 @@ func (o order) check() error {
 	if err := tasks.CheckPriority(tasks.Priority(o.Priority)); err != nil {
 		return cli.Usage(err)
 	}
-	if _, err := parseNotBefore(o.NotBefore, time.Now()); err != nil {
+	if o.notBefore, err = parseNotBefore(o.NotBefore, time.Now()); err != nil {
 		return err
 	}
 	if o.DryRun && o.Follow {
@@ -62,6 +65,25 @@ func (o order) check() error {
 		return cli.Usage(errors.New("--rejected requires --skip-invalid: without it no row is submitted if one is bad"))
 	}
 	return nil
+}
+
+// parseNotBefore reads when the rows of a run may start: a time, or a duration from now
+// on. An empty text is the zero time.
+func parseNotBefore(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if after, bad := time.ParseDuration(text); bad == nil {
+		at, err = now.Add(after), nil
+	}
+	switch {
+	case err != nil:
+		return time.Time{}, cli.Usage(fmt.Errorf("not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text))
+	case !at.After(now):
+		return time.Time{}, cli.Usage(fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339)))
+	}
+	return at.UTC(), nil
 }
 
 // submit submits the order's rows: all of them, or none if one is bad, unless
@@ -131,10 +153,26 @@ func (t *tool) submitTo(ctx context.Context, o order, in intake.Input, rows *row
 	return t.intake().Submit(ctx, in, run)
 }
 
-// printFound prints the bad rows and the duplicates of an input.
+// printFound prints the first bad rows of an input, in the form in which editors jump to them,
+// and its first duplicates.
 func (t *tool) printFound(name string, found intake.Found) {
-	t.printBad(&found.Invalid)
-	t.printDuplicates(name, found.Duplicates)
+	more := func(total int64, printed int) {
+		if rest := total - int64(printed); rest > 0 {
+			fmt.Fprintf(t.Stderr, "and %d more\n", rest)
+		}
+	}
+	bad, duplicates := &found.Invalid, found.Duplicates
+	for _, row := range bad.First {
+		fmt.Fprintln(t.Stderr, row)
+	}
+	more(bad.Total, len(bad.First))
+	for _, one := range duplicates.First {
+		fmt.Fprintf(t.Stderr, "%s:%d: the same as line %d\n", name, one.Line, one.SameAs)
+	}
+	more(duplicates.Total, len(duplicates.First))
+	if duplicates.Total > 0 {
+		fmt.Fprintf(t.Stderr, "duplicate rows: %d; each settles as unchanged without a request\n", duplicates.Total)
+	}
 }
 
 // refusal returns the error of an input as the command ends with it.
@@ -146,43 +184,16 @@ func refusal(found intake.Found, err error) error {
 		return cli.Usage(err)
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
-		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, found.Rows, others(bad.Total, found.Rows))}
+		others := ""
+		if bad.Total < found.Rows {
+			others = " (--skip-invalid submits the others)"
+		}
+		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted%s", bad.Total, found.Rows, others)}
 	}
 	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
 		return cli.Usage(mismatch)
 	}
 	return err
-}
-
-// others returns how to submit the valid rows, or "" if there are none.
-func others(bad, rows int64) string {
-	if bad == rows {
-		return ""
-	}
-	return " (--skip-invalid submits the others)"
-}
-
-// printDuplicates prints the first rows that repeat others, and how many there are.
-func (t *tool) printDuplicates(name string, d intake.Duplicates) {
-	for _, one := range d.First {
-		fmt.Fprintf(t.Stderr, "%s:%d: the same as line %d\n", name, one.Line, one.SameAs)
-	}
-	if more := d.Total - int64(len(d.First)); more > 0 {
-		fmt.Fprintf(t.Stderr, "and %d more\n", more)
-	}
-	if d.Total > 0 {
-		fmt.Fprintf(t.Stderr, "duplicate rows: %d; each settles as unchanged without a request\n", d.Total)
-	}
-}
-
-// printBad prints the bad rows one a line, in the form in which editors jump to them.
-func (t *tool) printBad(bad *intake.BadRows) {
-	for _, row := range bad.First {
-		fmt.Fprintln(t.Stderr, row)
-	}
-	if more := bad.Total - int64(len(bad.First)); more > 0 {
-		fmt.Fprintf(t.Stderr, "and %d more\n", more)
-	}
 }
 
 // runOf returns the properties of the run of an order. seen says whether a worker has served its tenant.
@@ -191,14 +202,9 @@ func (t *tool) runOf(ctx context.Context, o order) (run intake.Run, seen bool, e
 	if err != nil {
 		return intake.Run{}, false, err
 	}
-	notBefore, err := parseNotBefore(o.NotBefore, time.Now())
-	if err != nil {
-		return intake.Run{}, false, err
-	}
-	if o.ID == "" {
-		o.ID = tasks.NewRunID(time.Now())
-	}
-	return intake.Run{ID: o.ID, Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: notBefore, BatchWait: o.batchWait}, seen, nil
+	return intake.Run{
+		ID: cmp.Or(o.ID, tasks.NewRunID(time.Now())), Tenant: o.Tenant, Label: o.Label, GiveUp: giveUp, Priority: tasks.Priority(o.Priority), NotBefore: o.notBefore, BatchWait: o.batchWait,
+	}, seen, nil
 }
 
 // printSubmitted prints the run's id, or the submission as JSON, and logs the state of a run
@@ -252,23 +258,19 @@ func duplicatesAsJSON(d intake.Duplicates) *duplicatesJSON {
 // the tenant's worker has told, else the default. seen says whether a worker
 // has told anything.
 func (t *tool) giveUp(ctx context.Context, o order) (giveUp time.Duration, seen bool, err error) {
-	settings, seen, err := pace.Announced(ctx, t.redis, o.Tenant)
-	switch {
-	case err != nil:
-		return 0, false, err
-	case !seen && !o.NoWorkerYet:
-		return 0, false, noWorker(o.Tenant)
-	case o.giveUp > 0:
-		return o.giveUp, seen, nil
-	case settings.GiveUp > 0:
-		return settings.GiveUp, seen, nil
-	}
-	return tasks.DefaultGiveUp, seen, nil
+	settings, seen, err := t.served(ctx, o.Tenant, o.NoWorkerYet)
+	return cmp.Or(o.giveUp, settings.GiveUp, tasks.DefaultGiveUp), seen, err
 }
 
-// noWorker refuses what would wait for ever if the tenant's name, or the Redis, is a mistake.
-func noWorker(tenant string) error {
-	return cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
+// served returns the settings of the tenant's workers, and whether there are any. It is an
+// error if there are none, unless noWorkerYet: what is submitted would wait for ever if the
+// tenant's name, or the Redis, is a mistake.
+func (t *tool) served(ctx context.Context, tenant string, noWorkerYet bool) (settings pace.Settings, seen bool, err error) {
+	settings, seen, err = pace.Announced(ctx, t.redis, tenant)
+	if err == nil && !seen && !noWorkerYet {
+		err = cli.Usage(fmt.Errorf("no worker has served tenant %s on this Redis: check --tenant and --redis-url; to submit before the first worker starts, add --no-worker-yet", tenant))
+	}
+	return settings, seen, err
 }
 
 func cancelled(run string) error {

@@ -9,8 +9,6 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
-	"orgops/internal/pace"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -27,7 +25,6 @@ type sweepCommand struct {
 	Confirm       string `noenv:"true" placeholder:"SWEEP" help:"Confirm a sweep that was held back because it found too many domains absent, instead of starting one. Those domains are acted on at the end of the next sweep."`
 }
 
-// Help says what a sweep does.
 func (*sweepCommand) Help() string {
 	return `A worker scans the organizations at the sweeps' share of the tenant's rate and checks the TXT record of each verified domain again.
 Results are recorded. A domain whose record is gone is acted on (worker --absent-action) at the end of a sweep, after --absent-checks
@@ -57,7 +54,10 @@ func (c *sweepCommand) check() error {
 	if c.DryRun && c.Follow {
 		errs = append(errs, errors.New("--dry-run and --follow do not go together: a dry run starts nothing to follow"))
 	}
-	if other := c.besidesConfirm(); c.Confirm != "" && other != "" {
+	other := firstGiven(
+		flag{c.Org != "", "--org"}, flag{c.ID != "", "--run"}, flag{c.Label != "", "--label"}, flag{c.VerifyPending, "--verify-pending"}, flag{c.Follow, "--follow"}, flag{c.DryRun, "--dry-run"},
+	)
+	if c.Confirm != "" && other != "" {
 		errs = append(errs, fmt.Errorf("--confirm and %s do not go together: it begins no sweep", other))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -66,20 +66,6 @@ func (c *sweepCommand) check() error {
 	return nil
 }
 
-// besidesConfirm is a flag that says something of a sweep to be begun; empty: none does.
-func (c *sweepCommand) besidesConfirm() string {
-	for _, other := range []struct {
-		given bool
-		flag  string
-	}{{c.Org != "", "--org"}, {c.ID != "", "--run"}, {c.Label != "", "--label"}, {c.VerifyPending, "--verify-pending"}, {c.Follow, "--follow"}, {c.DryRun, "--dry-run"}} {
-		if other.given {
-			return other.flag
-		}
-	}
-	return ""
-}
-
-// Run begins a sweep, says what one would come to, or closes the breaker.
 func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return err
@@ -98,32 +84,19 @@ func (t *tool) beginSweep(ctx context.Context, c *sweepCommand) error {
 	if err := t.connectToHandIn(ctx); err != nil {
 		return err
 	}
-	_, served, err := pace.Announced(ctx, t.redis, c.Tenant)
-	switch {
-	case err != nil:
+	if _, _, err := t.served(ctx, c.Tenant, c.NoWorkerYet); err != nil {
 		return err
-	case !served && !c.NoWorkerYet:
-		return noWorker(c.Tenant)
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
 	run, created, seen, err := cli.SweepNow(ctx, t.redis, t.intake(), intake.Run{ID: id, Tenant: c.Tenant, Label: c.Label}, c.Org, c.VerifyPending)
-	if mismatch, ok := errors.AsType[*runs.MismatchError](err); ok {
-		return cli.Usage(mismatch)
-	}
 	if sweeping, ok := errors.AsType[*intake.SweepingError](err); ok {
 		return sweeping
 	}
 	if apart, ok := errors.AsType[*intake.ClocksError](err); ok {
 		return apart
 	}
-	if err != nil && ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: fmt.Errorf("interrupted: to make sure that sweep %s exists, repeat the command with --run %s", id, id)}
-	}
 	if err != nil {
-		return fmt.Errorf("%w\nto make sure that sweep %s exists, repeat the command with --run %s", err, id, id)
+		return notBegun(ctx, "sweep "+id, id, err)
 	}
-	if err := t.tellPending(ctx, run, created, seen); err != nil || !c.Follow {
-		return err
-	}
-	return t.follow(ctx, []string{run.ID})
+	return t.begun(ctx, run, created, seen, c.Follow)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"orgops/internal/cli"
@@ -17,10 +16,8 @@ import (
 // sweepPlan is what a sweep would come to, as far as Redis knows: the last one stands
 // for the next.
 type sweepPlan struct {
-	tenant, organization string
-	rows                 int // of the table
-	at                   time.Time
-
+	*sweepCommand
+	at        time.Time
 	settings  pace.Settings
 	announced bool
 	ticks     watch.Ticks
@@ -49,12 +46,12 @@ func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	p := sweepPlan{tenant: c.Tenant, organization: c.Org, rows: c.Rows, at: time.Now()}
+	p := sweepPlan{sweepCommand: c, at: time.Now()}
 	if err := t.learn(ctx, &p); err != nil {
 		return err
 	}
 	if err := p.reckon(); err != nil {
-		return fmt.Errorf("settings of tenant %s: %w", p.tenant, err)
+		return fmt.Errorf("settings of tenant %s: %w", p.Tenant, err)
 	}
 	if t.json {
 		return t.printJSON(p.asJSON())
@@ -64,19 +61,19 @@ func (t *tool) planSweep(ctx context.Context, c *sweepCommand) error {
 
 // learn reads what is known of the tenant and its sweeps.
 func (t *tool) learn(ctx context.Context, p *sweepPlan) (err error) {
-	if p.settings, p.announced, err = pace.Announced(ctx, t.redis, p.tenant); err != nil {
+	if p.settings, p.announced, err = pace.Announced(ctx, t.redis, p.Tenant); err != nil {
 		return err
 	}
 	if !p.announced {
 		p.settings = assumed
 	}
-	if p.ticks, err = watch.New(t.redis, p.tenant).Ticks(ctx); err != nil {
+	if p.ticks, err = watch.New(t.redis, p.Tenant).Ticks(ctx); err != nil {
 		return err
 	}
-	if p.SweepState, err = cli.SweepStateOf(ctx, t.redis, p.tenant); err != nil {
+	if p.SweepState, err = cli.SweepStateOf(ctx, t.redis, p.Tenant); err != nil {
 		return err
 	}
-	p.preview, err = cli.PreviewOf(ctx, t.redis, p.tenant, p.organization, cli.RulesOf(p.settings), p.SweepState, p.at)
+	p.preview, err = cli.PreviewOf(ctx, t.redis, p.Tenant, p.Org, cli.RulesOf(p.settings), p.SweepState, p.at)
 	return err
 }
 
@@ -115,7 +112,7 @@ func (p *sweepPlan) count() *sweepCalls {
 			c.Records++
 		}
 	}
-	if p.organization != "" {
+	if p.Org != "" {
 		return &c
 	}
 	if p.Summary == nil {
@@ -129,28 +126,23 @@ func (p *sweepPlan) count() *sweepCalls {
 
 // tooSlow says that a tick may come before the last one's sweep is through.
 func (p *sweepPlan) tooSlow() bool {
-	return p.organization == "" && p.interval > 0 && p.takes > p.interval
+	return p.Org == "" && p.interval > 0 && p.takes > p.interval
 }
 
 func (p *sweepPlan) write(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	line := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, text)
-		}
-	}
-	line("tenant", p.tenant)
-	line("organization", p.organization)
-	line("breaker", p.breaker())
-	line("schedule", p.schedule())
-	line("skipped", cli.Skipped(p.ticks.Skipped))
-	line("last sweep", p.last())
-	line("API calls", p.requests())
-	line("time", p.time())
+	w := cli.NewTable(out)
+	w.Line("tenant", p.Tenant)
+	w.Line("organization", p.Org)
+	w.Line("breaker", p.breaker())
+	w.Line("schedule", cli.ScheduleText(p.cron, p.at))
+	w.Line("skipped", cli.Skipped(p.ticks.Skipped))
+	w.Line("last sweep", p.last())
+	w.Line("API calls", p.requests())
+	w.Line("time", p.time())
 	if p.tooSlow() {
-		line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", cli.Span(p.interval)))
+		w.Line("too slow", fmt.Sprintf("ticks of the schedule are %s apart, and one is skipped while the last sweep runs: raise --rate or --sweep-share, or sweep less often", cli.Span(p.interval)))
 	}
-	line("rules", p.rules())
+	w.Line("rules", p.rules())
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -159,12 +151,12 @@ func (p *sweepPlan) write(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "\nif the next sweep finds the same as the last ones:")
-	return cli.CandidateTable(out, p.preview.Candidates, p.rows)
+	return cli.CandidateTable(out, p.preview.Candidates, p.Rows)
 }
 
 // breaker says how the breaker stands, and whether it would open.
 func (p *sweepPlan) breaker() string {
-	text := p.BreakerText(p.tenant)
+	text := p.BreakerText(p.Tenant)
 	if p.opens() {
 		text += "; the next sweep would open it: " + p.preview.Breaker.Why
 	}
@@ -182,8 +174,6 @@ func (p *sweepPlan) cronText() string {
 	}
 	return p.settings.Sweep
 }
-
-func (p *sweepPlan) schedule() string { return cli.ScheduleText(p.cron, p.at) }
 
 func (p *sweepPlan) last() string {
 	if p.Summary == nil {
@@ -215,12 +205,8 @@ func (p *sweepPlan) time() string {
 	case p.settings.Rate == "unlimited":
 		return "as fast as the API and the DNS answer: the tenant's rate is unlimited"
 	}
-	whose := "the tenant's rate"
-	if !p.announced {
-		whose = "the default rate, since no worker has announced the tenant's"
-	}
 	return fmt.Sprintf("at least %s, at the sweeps' share of %s (%s, %g %% of it left to others, %g %% of the rest for sweeps)",
-		p.takes, whose, p.settings.Rate, 100*p.settings.Reserve, 100*cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare))
+		p.takes, whoseRate(p.announced), p.settings.Rate, 100*p.settings.Reserve, 100*cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare))
 }
 
 func (p *sweepPlan) rules() string {
@@ -309,7 +295,7 @@ type candidateJSON struct {
 func (p *sweepPlan) asJSON() sweepPlanJSON {
 	r := cli.RulesOf(p.settings)
 	j := sweepPlanJSON{
-		DryRun: true, Tenant: p.tenant, Organization: p.organization, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
+		DryRun: true, Tenant: p.Tenant, Organization: p.Org, Breaker: breakerAsJSON(p.Breaker, p.opens()), Sweep: p.cronText(), Of: p.calls,
 		Rate: p.settings.Rate, Reserve: p.settings.Reserve, SweepShare: cmp.Or(p.settings.SweepShare, pace.DefaultSweepShare), RateAnnounced: p.announced, TooSlow: p.tooSlow(),
 		Rules:   rulesJSON{r.Action, int64(r.Grace / time.Second), r.AbsentChecks, append([]string{}, r.Protect...)},
 		Domains: candidatesAsJSON(p.preview.Candidates),

@@ -25,7 +25,6 @@ type stopCommand struct {
 	NoWorkerYet bool   `help:"Stop a tenant that no worker has served on this Redis yet."`
 }
 
-// Help says what a stop stops.
 func (*stopCommand) Help() string {
 	return `No PATCH, POST or DELETE is sent for the tenant until "enqueue tenant start". The command returns after 2 seconds, when every
 worker has stopped and Redis has kept the stop. Rows stay open, no attempt is counted, and requests that only read are still sent: the
@@ -38,7 +37,6 @@ Example:
     enqueue tenant stop acme --reason "wrong file, ticket 4711"`
 }
 
-// Run stops the tenant.
 func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, c.NoWorkerYet); err != nil {
 		return err
@@ -47,12 +45,11 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	return t.tellStop(c.Tenant, &stop, fmt.Sprintf("tenant %s: %s", c.Tenant, stop))
+	return t.tellStop(c.Tenant, &stop, stop.String())
 }
 
 type startCommand struct{ oneTenant }
 
-// Help says when work goes on.
 func (*startCommand) Help() string {
 	return `Rows that waited are executed again within two minutes.
 
@@ -61,7 +58,6 @@ Example:
     enqueue tenant start acme`
 }
 
-// Run starts the tenant again.
 func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, true); err != nil {
 		return err
@@ -70,10 +66,11 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	if stop == nil {
-		return t.tellStop(c.Tenant, nil, fmt.Sprintf("tenant %s: was not stopped", c.Tenant))
+	effect := "was not stopped"
+	if stop != nil {
+		effect = "started; it was " + stop.String()
 	}
-	return t.tellStop(c.Tenant, nil, fmt.Sprintf("tenant %s: started; it was %s", c.Tenant, stop))
+	return t.tellStop(c.Tenant, nil, effect)
 }
 
 // connectTo opens Redis for a tenant that a worker has served there.
@@ -115,11 +112,11 @@ func stoppedAsJSON(s *pace.Stop) *stoppedJSON {
 }
 
 // tellStop writes how the tenant is now: a line, or with --json an object.
-func (t *tool) tellStop(tenant string, stop *pace.Stop, line string) error {
+func (t *tool) tellStop(tenant string, stop *pace.Stop, effect string) error {
 	if t.json {
 		return t.printJSON(stopJSON{Tenant: tenant, Stopped: stoppedAsJSON(stop)})
 	}
-	_, err := fmt.Fprintln(t.Stdout, line)
+	_, err := fmt.Fprintf(t.Stdout, "tenant %s: %s\n", tenant, effect)
 	return err
 }
 

@@ -18,7 +18,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
-	"orgops/internal/deliveries"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/events"
 	"orgops/internal/pace"
@@ -35,7 +34,7 @@ type systems struct {
 	RedisURL string `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. Set the password in ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
 	Config   string `help:"YAML file of tenants, instead of the tenant's flags." placeholder:"FILE"`
 
-	tenantFlags `group:"The tenant"` // tenantGroup
+	tenant `group:"The tenant"` // tenantGroup
 }
 
 // settings are the worker's flags; each has an environment variable.
@@ -61,90 +60,50 @@ type settings struct {
 // tenantGroup is the group of the flags that describe one tenant.
 const tenantGroup = "The tenant"
 
-// tenantFlags are one tenant's settings as flags. The names of the members
-// in a file are in tenant.
-type tenantFlags struct {
-	Tenant               string        `help:"Name of the tenant." default:"default"`
-	BaseURL              string        `help:"Base URL of the Management API: https://TENANT/api/v2." placeholder:"URL"`
-	AuthURL              string        `help:"URL of the authorization server (default: the base URL's host)." placeholder:"URL"`
-	ClientAuth           string        `help:"Client authentication: body (secret in the form), basic (HTTP Basic), or private-key-jwt (an assertion signed with a key)." default:"body"`
-	ClientKeyFile        string        `help:"Private key for private-key-jwt: PEM or JWK; RSA of 2048 bits or more, or P-256. Read for each token, as secrets in files are." placeholder:"FILE"`
-	ClientKeyAlg         string        `help:"Signature algorithm: RS256, RS384, PS256 or ES256 (default: the JWK's, else RS256 for RSA and ES256 for P-256)." placeholder:"ALG"`
-	AssertionAudience    string        `help:"Audience of the assertion (default: {auth-url}/)." placeholder:"URL"`
-	CAFile               string        `name:"ca-file" help:"Certificate authorities to trust for the API in addition to the system's, PEM." placeholder:"FILE"`
-	Body                 string        `help:"Format of request bodies: json or form." default:"json"`
-	TokenURL             string        `help:"URL of the token endpoint (default: {auth-url}/oauth/token/)." placeholder:"URL"`
-	Audience             string        `help:"Audience of the token (default: the base URL's host with /api/v2/)." placeholder:"URL"`
-	ClientID             string        `help:"Client id. Set the secret in ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE; or, instead of both, a bearer token in ORGOPS_TOKEN or ORGOPS_TOKEN_FILE." placeholder:"ID"`
-	Rate                 string        `help:"Request rate that the tenant's plan allows: 16/s, 150/min, or unlimited." default:"2/s"`
-	Burst                int           `help:"Burst that the tenant's plan allows, in requests." default:"2"`
-	Reserve              float64       `help:"Percentage of rate and burst reserved for the tenant's own logins." default:"20"`
-	SweepShare           float64       `help:"Percentage of the rate after the reserve that sweeps may use." default:"20"`
-	MaxClientsPerRequest int           `help:"Maximum number of clients that one request removes." default:"100"`
-	Resolvers            []string      `help:"Resolvers to query: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or unencrypted ADDRESS or tcp://ADDRESS. The certificate must be valid for NAME (default: the address), which is never looked up. @PERSPECTIVE names the network of your own resolver (tls://ADDRESS#NAME@eu); if any resolver has one, a proof requires answers from two." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
-	ResolverQuorum       int           `help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)." default:"0"`
-	RequireDNSSEC        bool          `name:"require-dnssec" help:"Require a quorum of answers authenticated by DNSSEC. Domains without DNSSEC are then never verified."`
-	ThinProofAfter       time.Duration `help:"Accept a proof that lacks only silent name servers once each check for this time has found it so (24h; at least 1h; 0: never). Whoever holds the other name servers and silences these for so long can have the domain verified." default:"0"`
-	RefuseAliases        bool          `help:"Do not verify a domain whose TXT record is reached through an alias (CNAME or DNAME) that leads out of the domain."`
-	RefuseWildcards      bool          `help:"Do not verify a domain whose TXT record comes from a wildcard. A proof then asks the resolvers for one random name more."`
-	DNSMode              string        `name:"dns-mode" help:"Servers to query: auto (the domain's own name servers, or the resolvers where those cannot be reached; a proof requires both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
-	CanaryZone           string        `help:"Empty zone of yours that answers NXDOMAIN. A resolver that answers for a random name in it is not counted." placeholder:"ZONE"`
-	GiveUp               time.Duration `help:"How long to wait for the TXT record of a domain to appear." default:"72h"`
-	Sweep                string        `help:"Schedule for checking all verified domains again: five cron fields in UTC (0 3 * * *), @daily and the like, or off." default:"off" placeholder:"CRON"`
-	VerifyPending        bool          `help:"Let sweeps check pending domains too, and verify those whose TXT record is there."`
-	AbsentAction         string        `help:"Action on a verified domain whose TXT record is gone: report, unroute (set use_for_organization_discovery to false) or pending (set the status)." default:"report"`
-	Grace                time.Duration `help:"How long the TXT record must be gone before the action." default:"168h"`
-	AbsentChecks         int           `help:"Number of consecutive sweeps that must find it gone before the action." default:"3"`
-	Protect              []string      `help:"Domains (including their subdomains) and organization ids that are never acted on." placeholder:"NAME"`
-	TrustPayload         bool          `help:"Do not read records, for credentials without read scopes. Rows must then contain host, token and flag."`
-	Webhooks             string        `help:"YAML file of webhook endpoints." placeholder:"FILE"`
-	WebhookBacklog       int           `help:"Maximum number of events that wait for one endpoint. If there are more, the oldest are dropped." default:"10000"`
-	AllowUnproven        bool          `help:"Allow domains update to set verified without a proof."`
-}
-
-// tenant is one tenant's settings as used; a file has them by these names.
+// tenant is one tenant's settings, as flags and as the members of a tenant in a file.
 type tenant struct {
-	Name                 string   `yaml:"name"`
-	BaseURL              string   `yaml:"base_url"`
-	AuthURL              string   `yaml:"auth_url"`
-	TokenURL             string   `yaml:"token_url"`
-	Audience             string   `yaml:"audience"`
-	ClientID             string   `yaml:"client_id"`
-	ClientAuth           string   `yaml:"client_auth"`
-	ClientKeyFile        string   `yaml:"client_key_file"`
-	ClientKeyAlg         string   `yaml:"client_key_alg"`
-	AssertionAudience    string   `yaml:"assertion_audience"`
-	CAFile               string   `yaml:"ca_file"`
-	Body                 string   `yaml:"body"`
-	ClientSecretFile     string   `yaml:"client_secret_file"`
-	ClientSecretEnv      string   `yaml:"client_secret_env"`
-	TokenFile            string   `yaml:"token_file"`
-	TokenEnv             string   `yaml:"token_env"`
-	Rate                 string   `yaml:"rate"`
-	Burst                int      `yaml:"burst"`
-	Reserve              float64  `yaml:"reserve"`     // percent
-	SweepShare           float64  `yaml:"sweep_share"` // percent, of what is left
-	MaxClientsPerRequest int      `yaml:"max_clients_per_request"`
-	Resolvers            []string `yaml:"resolvers"`
-	ResolverQuorum       int      `yaml:"resolver_quorum"`
-	RequireDNSSEC        bool     `yaml:"require_dnssec"`
-	ThinProofAfter       duration `yaml:"thin_proof_after"`
-	RefuseAliases        bool     `yaml:"refuse_aliases"`
-	RefuseWildcards      bool     `yaml:"refuse_wildcards"`
-	DNSMode              string   `yaml:"dns_mode"`
-	CanaryZone           string   `yaml:"canary_zone"`
-	GiveUp               duration `yaml:"give_up"`
-	Sweep                string   `yaml:"sweep"` // a cron text, or off
-	VerifyPending        bool     `yaml:"verify_pending"`
-	AbsentAction         string   `yaml:"absent_action"`
-	Grace                duration `yaml:"grace"`
-	AbsentChecks         int      `yaml:"absent_checks"`
-	Protect              []string `yaml:"protect"`
-	TrustPayload         bool     `yaml:"trust_payload"`
-	AllowUnproven        bool     `yaml:"allow_unproven"`
-	Webhooks             string   `yaml:"webhooks"`
-	WebhookBacklog       int      `yaml:"webhook_backlog"`
+	Name                 string        `yaml:"name" name:"tenant" help:"Name of the tenant." default:"default"`
+	BaseURL              string        `yaml:"base_url" help:"Base URL of the Management API: https://TENANT/api/v2." placeholder:"URL"`
+	AuthURL              string        `yaml:"auth_url" help:"URL of the authorization server (default: the base URL's host)." placeholder:"URL"`
+	ClientAuth           string        `yaml:"client_auth" help:"Client authentication: body (secret in the form), basic (HTTP Basic), or private-key-jwt (an assertion signed with a key)." default:"body"`
+	ClientKeyFile        string        `yaml:"client_key_file" help:"Private key for private-key-jwt: PEM or JWK; RSA of 2048 bits or more, or P-256. Read for each token, as secrets in files are." placeholder:"FILE"`
+	ClientKeyAlg         string        `yaml:"client_key_alg" help:"Signature algorithm: RS256, RS384, PS256 or ES256 (default: the JWK's, else RS256 for RSA and ES256 for P-256)." placeholder:"ALG"`
+	AssertionAudience    string        `yaml:"assertion_audience" help:"Audience of the assertion (default: {auth-url}/)." placeholder:"URL"`
+	CAFile               string        `yaml:"ca_file" name:"ca-file" help:"Certificate authorities to trust for the API in addition to the system's, PEM." placeholder:"FILE"`
+	Body                 string        `yaml:"body" help:"Format of request bodies: json or form." default:"json"`
+	TokenURL             string        `yaml:"token_url" help:"URL of the token endpoint (default: {auth-url}/oauth/token/)." placeholder:"URL"`
+	Audience             string        `yaml:"audience" help:"Audience of the token (default: the base URL's host with /api/v2/)." placeholder:"URL"`
+	ClientID             string        `yaml:"client_id" help:"Client id. Set the secret in ORGOPS_CLIENT_SECRET or ORGOPS_CLIENT_SECRET_FILE; or, instead of both, a bearer token in ORGOPS_TOKEN or ORGOPS_TOKEN_FILE." placeholder:"ID"`
+	ClientSecretFile     string        `yaml:"client_secret_file" kong:"-"`
+	ClientSecretEnv      string        `yaml:"client_secret_env" kong:"-"`
+	TokenFile            string        `yaml:"token_file" kong:"-"`
+	TokenEnv             string        `yaml:"token_env" kong:"-"`
+	Rate                 string        `yaml:"rate" help:"Request rate that the tenant's plan allows: 16/s, 150/min, or unlimited." default:"2/s"`
+	Burst                int           `yaml:"burst" help:"Burst that the tenant's plan allows, in requests." default:"2"`
+	Reserve              float64       `yaml:"reserve" help:"Percentage of rate and burst reserved for the tenant's own logins." default:"20"`
+	SweepShare           float64       `yaml:"sweep_share" help:"Percentage of the rate after the reserve that sweeps may use." default:"20"`
+	MaxClientsPerRequest int           `yaml:"max_clients_per_request" help:"Maximum number of clients that one request removes." default:"100"`
+	Resolvers            []string      `yaml:"resolvers" help:"Resolvers to query: tls://ADDRESS#NAME, https://ADDRESS/dns-query#NAME, or unencrypted ADDRESS or tcp://ADDRESS. The certificate must be valid for NAME (default: the address), which is never looked up. @PERSPECTIVE names the network of your own resolver (tls://ADDRESS#NAME@eu); if any resolver has one, a proof requires answers from two." default:"tls://1.1.1.1#one.one.one.one,tls://8.8.8.8#dns.google,tls://9.9.9.9#dns.quad9.net"`
+	ResolverQuorum       int           `yaml:"resolver_quorum" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)." default:"0"`
+	RequireDNSSEC        bool          `yaml:"require_dnssec" name:"require-dnssec" help:"Require a quorum of answers authenticated by DNSSEC. Domains without DNSSEC are then never verified."`
+	ThinProofAfter       time.Duration `yaml:"thin_proof_after" help:"Accept a proof that lacks only silent name servers once each check for this time has found it so (24h; at least 1h; 0: never). Whoever holds the other name servers and silences these for so long can have the domain verified." default:"0"`
+	RefuseAliases        bool          `yaml:"refuse_aliases" help:"Do not verify a domain whose TXT record is reached through an alias (CNAME or DNAME) that leads out of the domain."`
+	RefuseWildcards      bool          `yaml:"refuse_wildcards" help:"Do not verify a domain whose TXT record comes from a wildcard. A proof then asks the resolvers for one random name more."`
+	DNSMode              string        `yaml:"dns_mode" name:"dns-mode" help:"Servers to query: auto (the domain's own name servers, or the resolvers where those cannot be reached; a proof requires both, or resolvers over TLS or HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
+	CanaryZone           string        `yaml:"canary_zone" help:"Empty zone of yours that answers NXDOMAIN. A resolver that answers for a random name in it is not counted." placeholder:"ZONE"`
+	GiveUp               time.Duration `yaml:"give_up" help:"How long to wait for the TXT record of a domain to appear." default:"72h"`
+	Sweep                string        `yaml:"sweep" help:"Schedule for checking all verified domains again: five cron fields in UTC (0 3 * * *), @daily and the like, or off." default:"off" placeholder:"CRON"`
+	VerifyPending        bool          `yaml:"verify_pending" help:"Let sweeps check pending domains too, and verify those whose TXT record is there."`
+	AbsentAction         string        `yaml:"absent_action" help:"Action on a verified domain whose TXT record is gone: report, unroute (set use_for_organization_discovery to false) or pending (set the status)." default:"report"`
+	Grace                time.Duration `yaml:"grace" help:"How long the TXT record must be gone before the action." default:"168h"`
+	AbsentChecks         int           `yaml:"absent_checks" help:"Number of consecutive sweeps that must find it gone before the action." default:"3"`
+	Protect              []string      `yaml:"protect" help:"Domains (including their subdomains) and organization ids that are never acted on." placeholder:"NAME"`
+	TrustPayload         bool          `yaml:"trust_payload" help:"Do not read records, for credentials without read scopes. Rows must then contain host, token and flag."`
+	Webhooks             string        `yaml:"webhooks" help:"YAML file of webhook endpoints." placeholder:"FILE"`
+	WebhookBacklog       int           `yaml:"webhook_backlog" help:"Maximum number of events that wait for one endpoint. If there are more, the oldest are dropped." default:"10000"`
+	AllowUnproven        bool          `yaml:"allow_unproven" help:"Allow domains update to set verified without a proof."`
 
+	// What follows from these: see complete.
 	limit     pace.Limit
 	resolvers []dnscheck.Resolver
 	quorum    int // of the resolvers
@@ -157,16 +116,12 @@ type tenant struct {
 	endpoints []webhooks.Endpoint
 }
 
-// defaultTenant has what is used where a file says nothing; the flags say the
-// same.
-func defaultTenant() tenant {
-	return tenant{
-		Name: tasks.DefaultTenant, ClientAuth: string(apiclient.AuthBody), Body: string(apiclient.BodyJSON),
-		Rate: "2/s", Burst: 2, Reserve: 20, SweepShare: 100 * pace.DefaultSweepShare, MaxClientsPerRequest: tasks.MaxClients,
-		Resolvers: dnscheck.DefaultResolvers(), DNSMode: dnscheck.ModeAuto.String(), GiveUp: duration(tasks.DefaultGiveUp),
-		Sweep: off, AbsentAction: string(sweep.Report), Grace: duration(sweep.DefaultGrace), AbsentChecks: sweep.DefaultAbsentChecks,
-		WebhookBacklog: deliveries.DefaultBacklog,
+// defaultTenant has the defaults of the flags.
+func defaultTenant() (t tenant) {
+	if err := kong.ApplyDefaults(&t); err != nil {
+		panic(fmt.Sprintf("defaults of a tenant: %v", err)) // a tag is wrong
 	}
+	return t
 }
 
 // UnmarshalYAML reads over the defaults, so that a 0 which the file says is
@@ -176,18 +131,6 @@ func (t *tenant) UnmarshalYAML(unmarshal func(any) error) error {
 	type plain tenant
 	*t = defaultTenant()
 	return unmarshal((*plain)(t))
-}
-
-// duration is a time.Duration that YAML writes as 72h.
-type duration time.Duration
-
-func (d *duration) UnmarshalYAML(node *yaml.Node) error {
-	value, err := time.ParseDuration(node.Value)
-	if err != nil {
-		return fmt.Errorf("line %d: want a duration such as 72h, got %.40q", node.Line, node.Value)
-	}
-	*d = duration(value)
-	return nil
 }
 
 // checkTogether refuses flags that would be left aside. What the environment
@@ -229,7 +172,7 @@ func (s systems) tenants(env environment) ([]tenant, error) {
 
 func (s systems) named(env environment) ([]tenant, error) {
 	if s.Config == "" {
-		t := s.tenant(env)
+		t := s.fromFlags(env)
 		if err := t.complete(env); err != nil {
 			return nil, cli.Usage(err)
 		}
@@ -245,17 +188,10 @@ func (s systems) named(env environment) ([]tenant, error) {
 	return all, nil
 }
 
-func (f tenantFlags) tenant(env environment) tenant {
-	t := tenant{
-		Name: f.Tenant, BaseURL: f.BaseURL, AuthURL: f.AuthURL, TokenURL: f.TokenURL, Audience: f.Audience, ClientID: f.ClientID,
-		ClientAuth: f.ClientAuth, ClientKeyFile: f.ClientKeyFile, ClientKeyAlg: f.ClientKeyAlg, AssertionAudience: f.AssertionAudience,
-		CAFile: f.CAFile, Body: f.Body,
-		Rate: f.Rate, Burst: f.Burst, Reserve: f.Reserve, SweepShare: f.SweepShare, MaxClientsPerRequest: f.MaxClientsPerRequest,
-		Resolvers: f.Resolvers, ResolverQuorum: f.ResolverQuorum, RequireDNSSEC: f.RequireDNSSEC, RefuseAliases: f.RefuseAliases, RefuseWildcards: f.RefuseWildcards, ThinProofAfter: duration(f.ThinProofAfter), DNSMode: f.DNSMode, CanaryZone: f.CanaryZone, GiveUp: duration(f.GiveUp),
-		Sweep: f.Sweep, VerifyPending: f.VerifyPending, AbsentAction: f.AbsentAction, Grace: duration(f.Grace), AbsentChecks: f.AbsentChecks, Protect: f.Protect,
-		TrustPayload: f.TrustPayload, AllowUnproven: f.AllowUnproven, Webhooks: f.Webhooks, WebhookBacklog: f.WebhookBacklog,
-		ClientSecretFile: env("ORGOPS_CLIENT_SECRET_FILE"), TokenFile: env("ORGOPS_TOKEN_FILE"),
-	}
+// fromFlags returns the tenant that flags and environment describe.
+func (s systems) fromFlags(env environment) tenant {
+	t := s.tenant
+	t.ClientSecretFile, t.TokenFile = env("ORGOPS_CLIENT_SECRET_FILE"), env("ORGOPS_TOKEN_FILE")
 	if env("ORGOPS_CLIENT_SECRET") != "" {
 		t.ClientSecretEnv = "ORGOPS_CLIENT_SECRET"
 	}
@@ -299,7 +235,7 @@ func readConfig(path string, env environment) ([]tenant, error) {
 // complete reads the secrets, fills in what follows from the rest, and checks
 // everything that can be checked without asking anyone.
 func (t *tenant) complete(env environment) error {
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), kinds.CheckThinProofAfter(time.Duration(t.ThinProofAfter)), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
+	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.checkNetwork(), t.checkLimit(), t.checkResolvers(), t.checkDNSMode(), kinds.CheckThinProofAfter(t.ThinProofAfter), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
 func (t *tenant) checkURLs() error {
@@ -422,7 +358,7 @@ func (t *tenant) checkLimit() error {
 		return fmt.Errorf("max-clients-per-request: want 1 to %d, got %d", tasks.MaxClients, t.MaxClientsPerRequest)
 	}
 	if t.GiveUp <= 0 {
-		return fmt.Errorf("give-up: want a time above 0, got %s", time.Duration(t.GiveUp))
+		return fmt.Errorf("give-up: want a time above 0, got %s", t.GiveUp)
 	}
 	t.limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100}
 	if left, _ := t.limit.Effective(); left.PerSecond() < slowestRate {
@@ -545,12 +481,12 @@ func (s settings) print(out io.Writer, all []tenant, redis redisconn.Config) {
 		t.printCredentials(out)
 		t.printNetwork(out)
 		fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%, sweep-share %g %%\n", t.Rate, t.Burst, t.Reserve, t.SweepShare)
-		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, time.Duration(t.GiveUp))
+		fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, t.GiveUp)
 		fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.quorum)
 		fmt.Fprintf(out, "  operators: %s\n", t.operators())
 		fmt.Fprintf(out, "  firewall: %s\n", t.outward())
 		fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.dnsMode, t.RequireDNSSEC)
-		fmt.Fprintf(out, "  thin-proof-after: %s\n", time.Duration(t.ThinProofAfter))
+		fmt.Fprintf(out, "  thin-proof-after: %s\n", t.ThinProofAfter)
 		fmt.Fprintf(out, "  refuse-aliases: %t\n  refuse-wildcards: %t\n", t.RefuseAliases, t.RefuseWildcards)
 		if t.CanaryZone != "" {
 			fmt.Fprintf(out, "  canary-zone: %s\n", t.CanaryZone)

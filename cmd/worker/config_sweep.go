@@ -48,12 +48,11 @@ func (t *tenant) checkRules() error {
 	if err != nil {
 		return fmt.Errorf("absent-action: %w", err)
 	}
-	grace := time.Duration(t.Grace)
 	switch {
-	case grace <= 0 || grace > longestGrace:
-		return fmt.Errorf("grace: want a time above 0, at most %s, got %s", longestGrace, grace)
-	case grace < shortestGrace && !t.onLoopback():
-		return fmt.Errorf("grace: want at least %s, got %s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)", shortestGrace, grace)
+	case t.Grace <= 0 || t.Grace > longestGrace:
+		return fmt.Errorf("grace: want a time above 0, at most %s, got %s", longestGrace, t.Grace)
+	case t.Grace < shortestGrace && !t.onLoopback():
+		return fmt.Errorf("grace: want at least %s, got %s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)", shortestGrace, t.Grace)
 	case t.AbsentChecks < 1 || t.AbsentChecks > mostAbsentChecks:
 		return fmt.Errorf("absent-checks: want 1 to %d, got %d", mostAbsentChecks, t.AbsentChecks)
 	}
@@ -62,7 +61,7 @@ func (t *tenant) checkRules() error {
 			return err
 		}
 	}
-	t.rules = sweep.Rules{Action: action, Grace: grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
+	t.rules = sweep.Rules{Action: action, Grace: t.Grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
 	return nil
 }
 
@@ -102,7 +101,7 @@ func (t *tenant) doubts() (all []string) {
 	case t.ThinProofAfter > 0 && t.dnsMode == dnscheck.ModeResolvers:
 		all = append(all, "thin-proof-after: without effect in dns-mode resolvers, which queries no name servers")
 	case t.ThinProofAfter > 0 && t.GiveUp <= t.ThinProofAfter:
-		all = append(all, fmt.Sprintf("thin-proof-after: %s should be shorter than give-up, %s: a row whose token is denied after give-up expires at once", time.Duration(t.ThinProofAfter), time.Duration(t.GiveUp)))
+		all = append(all, fmt.Sprintf("thin-proof-after: %s should be shorter than give-up, %s: a row whose token is denied after give-up expires at once", t.ThinProofAfter, t.GiveUp))
 	}
 	if t.rules.Action != sweep.Report && t.AbsentChecks < fewestAbsentChecks {
 		all = append(all, fmt.Sprintf("absent-checks: %d: a domain is acted on after fewer than %d sweeps have found its token gone", t.AbsentChecks, fewestAbsentChecks))
@@ -111,12 +110,12 @@ func (t *tenant) doubts() (all []string) {
 		return all
 	}
 	takes, ok := t.cron.Shortest(t.AbsentChecks - 1)
-	if !ok || takes > time.Duration(t.Grace) {
+	if !ok || takes > t.Grace {
 		longer := "an unknown time"
 		if ok {
 			longer = takes.String() + " at least"
 		}
-		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: nothing is acted on before then", time.Duration(t.Grace), t.AbsentChecks, t.cron, longer))
+		all = append(all, fmt.Sprintf("grace: %s end before %d sweeps by %s, which take %s: nothing is acted on before then", t.Grace, t.AbsentChecks, t.cron, longer))
 	}
 	return all
 }

@@ -35,11 +35,11 @@ type core struct {
 }
 
 // newCore returns the core of a tenant, not started.
-func (w *worker) newCore(t tenant, deps coreDeps) *core {
+func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 	name, ended := ledger.Tenant(t.Name), w.traces.Ended()
 	c := &core{}
 	c.engine = engine.New(engine.Config{
-		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, deps), Stopping: w.stopping, Block: deps.limiter.Block, Logger: w.logger,
+		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: w.stopping, Block: t.limiter.Block, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			if ended != nil {
@@ -52,29 +52,21 @@ func (w *worker) newCore(t tenant, deps coreDeps) *core {
 	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is away can stop.
 	own := ledger.New(w.permits)
-	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: deps.notifier}
+	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: notifier}
 	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.rules, Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol, Places: places,
-		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: deps.limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
+		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: t.limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error {
-			return afterEnd(ctx, own, c.followUp, deps.notifier, run)
+			return afterEnd(ctx, own, c.followUp, notifier, run)
 		},
 		Enqueued: func() { w.queues.Wake(queue) },
 	})
 	c.scanner = scan.New(scan.Config{
-		Tenant: name, Ledger: own, API: deps.api, Active: c.dispatcher.Active, Block: deps.limiter.Block, Logger: w.logger,
+		Tenant: name, Ledger: own, API: t.api, Active: c.dispatcher.Active, Block: t.limiter.Block, Logger: w.logger,
 		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
 	})
 	return c
-}
-
-// coreDeps are the parts of a tenant that its core uses.
-type coreDeps struct {
-	api      *apiclient.Client
-	dns      observedDNS
-	limiter  *pace.Limiter
-	notifier events.Notifier
 }
 
 // actConcurrency is how many actions of sweeps query DNS at a time: each queries all vantage
@@ -93,12 +85,12 @@ const sweepConcurrency = 100
 func corePlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
 
 // handlers returns the handlers of the kinds of the core.
-func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handler {
+func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
-	api, timeout := deps.api, deps.api.Timeout()
-	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.redis, t.Name), Notifier: deps.notifier}
+	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
+	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.redis, t.Name), Notifier: notifier}
 	verify := kinds.VerifyConfig{
-		API: api, DNS: deps.dns, Line: deps.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: time.Duration(t.ThinProofAfter),
+		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout, NoReads: t.TrustPayload, ThinProofAfter: t.ThinProofAfter,
 		Places: kinds.NewPlaces(dnsConcurrency, dnsConcurrency/2), Stopping: w.stopping, Notify: kinds.NotifyStates(states), Item: w.ledger.ItemOf, Logger: logger,
 	}
 	submit := submitRow(w.ledger.Core(), name)
@@ -112,9 +104,9 @@ func (w *worker) handlers(t tenant, deps coreDeps) map[ledger.Kind]engine.Handle
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
 		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: timeout, NoReads: t.TrustPayload}),
-		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: deps.dns, Submit: submit}),
-		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: api, DNS: deps.dns, States: states, Rules: t.rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Stopping: w.stopping, Logger: logger}),
-		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: deps.dns, Places: swept.Places, Submit: submit}),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: swept, Tenant: name, States: states, Operators: dns, Submit: submit}),
+		kinds.Act:     kinds.NewAct(kinds.ActConfig{API: api, DNS: dns, States: states, Rules: t.rules, Places: kinds.NewPlaces(actConcurrency, 0), RequestTimeout: timeout, Stopping: w.stopping, Logger: logger}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: name, States: states, DNS: dns, Places: swept.Places, Submit: submit}),
 	}
 }
 
@@ -201,7 +193,7 @@ func metricType(k ledger.Kind) string {
 func (w *worker) about() ledger.Session {
 	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Kinds: slices.Sorted(maps.Keys(released(1, false)))}
 	for _, t := range w.tenants {
-		s.Tenants = append(s.Tenants, ledger.Tenant(t.name))
+		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}
 	return s
 }
@@ -252,7 +244,7 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 	of := map[ledger.Tenant]*core{}
 	for i, t := range w.tenants {
 		c := t.core
-		of[ledger.Tenant(t.name)] = c
+		of[ledger.Tenant(t.Name)] = c
 		// Tenants that ask Redis at different times need few connections.
 		after := time.Second * time.Duration(i) / time.Duration(len(w.tenants))
 		for _, run := range []func(){
@@ -262,9 +254,7 @@ func (w *worker) startDispatching(ctx context.Context) (stop func()) {
 			func() { c.followUp.Run(ctx, c.dispatcher.Active) },
 		} {
 			all.Go(func() {
-				select {
-				case <-ctx.Done():
-				case <-time.After(after):
+				if wait(ctx, after) == nil {
 					run()
 				}
 			})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,10 +74,8 @@ func (d doctorCommand) write(out io.Writer, found []doctor.Finding) error {
 		doctor.Write(out, found)
 		return nil
 	}
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
 	for _, f := range found {
-		if err := e.Encode(f); err != nil {
+		if err := cli.WriteJSON(out, f); err != nil {
 			return err
 		}
 	}
@@ -118,7 +115,7 @@ var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook)$`)
 
 // patient is the tenant as it is to be tested; done lets go of what it holds.
 func (t tenant) patient(client redis.UniversalClient) (doctor.Tenant, func(), error) {
-	tokens, err := t.tokens()
+	tokens, err := t.tokenSource()
 	if err != nil {
 		return doctor.Tenant{}, nil, err
 	}

@@ -14,8 +14,7 @@ const drainEvery = 500 * time.Millisecond
 // drained waits until nothing is left that this worker could do: every run of its tenants
 // has ended, and every sweep is evaluated, with the actions that follow. Runs that wait for
 // an operator, a producer or a time are left, and checks between sweeps, of which there are
-// always others. A Redis that does
-// not answer now and then is asked again.
+// always others. A Redis that does not answer now and then is asked again.
 func (w *worker) drained(ctx context.Context) error {
 	for {
 		left, err := w.left(ctx)
@@ -24,10 +23,8 @@ func (w *worker) drained(ctx context.Context) error {
 		} else if !left {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(drainEvery):
+		if err := wait(ctx, drainEvery); err != nil {
+			return err
 		}
 	}
 }
@@ -39,7 +36,7 @@ func (w *worker) left(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, t := range w.tenants {
-		open, err := w.ledger.Core().OpenRuns(ctx, ledger.Tenant(t.name))
+		open, err := w.ledger.Core().OpenRuns(ctx, ledger.Tenant(t.Name))
 		if err != nil {
 			return false, err
 		}

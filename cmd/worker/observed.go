@@ -4,17 +4,16 @@ import (
 	"context"
 
 	"orgops/dnscheck"
+	"orgops/internal/ops"
 	"orgops/internal/tracing"
 )
 
 // observedDNS counts, and traces, the verdicts of a tenant's checker.
 type observedDNS struct {
 	*dnscheck.Checker
-	metrics interface {
-		Verdict(tenant, state, reason string)
-	}
-	traces *tracing.Tracing
-	tenant string
+	metrics *ops.Metrics
+	traces  *tracing.Tracing
+	tenant  string
 }
 
 // Look implements tasks.DNS, as do Prove and Disprove.

@@ -29,15 +29,15 @@ func (w *worker) readiness() *ops.Readiness {
 	}}}
 	for _, t := range w.tenants {
 		probes = append(probes,
-			ops.Probe{Name: "tenant " + t.name, Look: t.unblocked},
-			ops.Probe{Name: "tenant " + t.name + " queue", Look: func(context.Context) ops.Finding {
-				queue, err := cli.PausedQueue(w.permits, t.name)
+			ops.Probe{Name: "tenant " + t.Name, Look: t.unblocked},
+			ops.Probe{Name: "tenant " + t.Name + " queue", Look: func(context.Context) ops.Finding {
+				queue, err := cli.PausedQueue(w.permits, t.Name)
 				return ops.Finding{Err: err, Note: cli.QueueIsPaused(queue)}
 			}},
-			ops.Probe{Name: "tenant " + t.name + " token", Look: t.hasToken},
-			ops.Probe{Name: "tenant " + t.name + " resolvers", Look: t.hears})
-		if t.canary != "" {
-			probes = append(probes, ops.Probe{Name: "tenant " + t.name + " canary", Look: t.trusts})
+			ops.Probe{Name: "tenant " + t.Name + " token", Look: t.hasToken},
+			ops.Probe{Name: "tenant " + t.Name + " resolvers", Look: t.hears})
+		if t.CanaryZone != "" {
+			probes = append(probes, ops.Probe{Name: "tenant " + t.Name + " canary", Look: t.trusts})
 		}
 	}
 	return ops.NewReadiness(probes...)
@@ -55,7 +55,7 @@ func (s *served) unblocked(ctx context.Context) ops.Finding {
 	}
 	f := ops.Finding{Err: errors.Join(blocks...)}
 	if state.Stopped != nil {
-		f.Note = state.Stopped.String() + "; to start it: enqueue tenant start " + s.name
+		f.Note = state.Stopped.String() + "; to start it: enqueue tenant start " + s.Name
 	} else if !state.PausedUntil.IsZero() {
 		f.Note = "paused until " + state.PausedUntil.Format("15:04:05Z") + ": the tenant answered 429"
 	}
@@ -83,17 +83,18 @@ func (s *served) hasToken(context.Context) ops.Finding {
 func (s *served) hears(ctx context.Context) ops.Finding {
 	const what = "%d of %d resolvers do not answer: %s"
 	const mend = "; a proof needs %s of them: check that this machine reaches them (TCP to port 853 for tls://, to port 443 for https://, else UDP and TCP to port 53), or name others by --resolvers"
-	return s.quorum(s.dns.Hear(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
+	return s.votes(s.dns.Hear(ctx), what, mend, func(r dnscheck.ResolverState) string { return r.Silent })
 }
 
 // trusts goes by how many resolvers have a vote.
 func (s *served) trusts(context.Context) ops.Finding {
 	const what = "%d of %d resolvers answer for names that do not exist, and are not counted: %s"
 	const mend = "; a proof needs %s: name other resolvers by --resolvers, or check that the canary zone has no wildcard"
-	return s.quorum(s.dns.Resolvers(), what, mend, func(r dnscheck.ResolverState) string { return r.Lies })
+	return s.votes(s.dns.Resolvers(), what, mend, func(r dnscheck.ResolverState) string { return r.Lies })
 }
 
-func (s *served) quorum(all []dnscheck.ResolverState, what, mend string, fault func(dnscheck.ResolverState) string) ops.Finding {
+// votes finds fault with resolvers: it is an error if a proof lacks their votes.
+func (s *served) votes(all []dnscheck.ResolverState, what, mend string, fault func(dnscheck.ResolverState) string) ops.Finding {
 	var faults []string
 	named, left := make(map[string]bool), make(map[string]bool) // perspectives
 	for _, r := range all {
@@ -108,11 +109,11 @@ func (s *served) quorum(all []dnscheck.ResolverState, what, mend string, fault f
 		return ops.Finding{}
 	}
 	said := fmt.Sprintf(what, len(faults), len(all), strings.Join(faults, "; "))
-	needs, spanned := strconv.Itoa(s.votes), true
+	needs, spanned := strconv.Itoa(s.quorum), true
 	if len(named) > 1 {
 		needs, spanned = needs+" (in two perspectives)", len(left) > 1
 	}
-	if len(all)-len(faults) >= s.votes && spanned {
+	if len(all)-len(faults) >= s.quorum && spanned {
 		return ops.Finding{Note: said}
 	}
 	return ops.Finding{Err: fmt.Errorf("%s"+mend, said, needs)}

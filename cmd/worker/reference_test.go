@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 	"testing"
@@ -35,9 +36,8 @@ func tenantMembers() map[string]string {
 	members := map[string]string{}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenant]()) {
 		if member := field.Tag.Get("yaml"); member != "" {
-			members[strings.ReplaceAll(member, "_", "-")] = member
+			members[cmp.Or(field.Tag.Get("name"), strings.ReplaceAll(member, "_", "-"))] = member
 		}
 	}
-	members["tenant"] = "name"
 	return members
 }

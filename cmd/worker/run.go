@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
+	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
@@ -58,29 +60,29 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil || done {
 		return p.Fail(err)
 	}
-	if selected.Command() == "sandbox" {
-		return p.Fail(g.Sandbox.run(ctx, p))
-	}
-	if cli.IsManual(selected) {
-		return p.Fail(selected.Run())
-	}
-	if selected.Command() == "doctor" {
-		if err := checkTogether(selected, g.Doctor.systems, false); err != nil {
-			return p.Fail(err)
+	redisFromArgs := cli.Given(selected, "redis-url")
+	switch selected.Command() {
+	case "sandbox":
+		err = g.Sandbox.run(ctx, p)
+	case "doctor":
+		if err = checkTogether(selected, g.Doctor.systems, false); err == nil {
+			err = g.Doctor.run(ctx, p, redisFromArgs)
 		}
-		return p.Fail(g.Doctor.run(ctx, p, cli.Given(selected, "redis-url")))
+	case "work":
+		if err = checkTogether(selected, g.Work.systems, g.Work.Sandbox); err == nil {
+			err = g.Work.run(ctx, p, redisFromArgs)
+		}
+	default:
+		err = selected.Run()
 	}
-	if err := checkTogether(selected, g.Work.systems, g.Work.Sandbox); err != nil {
-		return p.Fail(err)
-	}
-	if g.Work.Sandbox {
-		return p.Fail(workInSandbox(ctx, p, g.Work))
-	}
-	return p.Fail(workForTenants(ctx, p, g.Work, cli.Given(selected, "redis-url")))
+	return p.Fail(err)
 }
 
-// workForTenants works for the tenants that the settings name.
-func workForTenants(ctx context.Context, p cli.Program, s settings, redisFromArgs bool) error {
+// run works for the tenants that the settings name, or in the sandbox.
+func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
+	if s.Sandbox {
+		return workInSandbox(ctx, p, s)
+	}
 	tenants, err := s.tenants(p.Env.Get)
 	if err != nil {
 		return err
@@ -152,22 +154,16 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	// It has one log for the whole process, and would write to stderr itself.
 	redis.SetLogger(cli.RedisLog{Logger: logger})
 	client, err := redisconn.ForServer(c)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
-	}
-	permits, err := redisconn.Open(c)
-	if err != nil {
+	permits, noPermits := redisconn.Open(c)
+	c.PoolSize = pageConnections
+	pages, noPages := redisconn.Open(c)
+	if err := cmp.Or(err, noPermits, noPages); err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
 	// Both clients enqueue, and asynq's servers have the first.
 	clock := redisconn.NewClock(permits)
 	client.AddHook(clock)
 	permits.AddHook(clock)
-	c.PoolSize = pageConnections
-	pages, err := redisconn.Open(c)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
-	}
 	registry := prometheus.NewRegistry()
 	metrics := ops.NewMetrics(registry)
 	build := cli.ReadBuild(version, commit)
@@ -194,11 +190,11 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
-	if err := w.awaitRedis(ctx); err != nil {
-		w.stopListening()
-		return stopped(ctx, err)
+	var endSession func()
+	err := w.awaitRedis(ctx)
+	if err == nil {
+		endSession, err = w.beginSession(ctx)
 	}
-	endSession, err := w.beginSession(ctx)
 	if err != nil {
 		w.stopListening()
 		return stopped(ctx, err)
@@ -211,11 +207,13 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	defer fail(nil)
 	besides.Go(func() { w.announce(background) })
 	besides.Go(func() { w.watchSchema(background, fail) })
-	besides.Go(func() { w.sweep(background) })
 	defer besides.Wait()
 	defer cancel()
 	for _, t := range w.tenants {
 		besides.Go(func() { t.fetchToken(background, w.logger) })
+		if t.schedule != nil {
+			besides.Go(func() { t.schedule.Run(background) })
+		}
 	}
 	besides.Go(func() { w.queues.Run(background) })
 	stopDispatching := w.startDispatching(background)
@@ -246,6 +244,16 @@ const (
 	schemaEvery   = time.Minute
 )
 
+// wait waits for that long, or until ctx ends: then it returns why.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // awaitRedis waits until Redis answers and is one that this worker can use.
 func (w *worker) awaitRedis(ctx context.Context) error {
 	for {
@@ -254,10 +262,8 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.CheckSchema(ctx))
 		}
 		w.logger.ErrorContext(ctx, "waiting for Redis", "error", err, "again_in", redisAgain)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(redisAgain):
+		if err := wait(ctx, redisAgain); err != nil {
+			return err
 		}
 	}
 }
@@ -346,20 +352,17 @@ func (w *worker) close() {
 // announce tells producers the tenants' settings, now and again: they need
 // Redis only.
 func (w *worker) announce(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(announceEvery):
-		}
+	for wait(ctx, announceEvery) == nil {
 		w.announceOnce(ctx)
 	}
 }
 
 func (w *worker) announceOnce(ctx context.Context) {
 	for _, t := range w.tenants {
-		if err := t.announce(ctx, w.redis); err != nil && ctx.Err() == nil {
-			w.logger.WarnContext(ctx, "announcing settings failed", "tenant", t.name, "error", err)
+		settings := t.announced()
+		settings.UpdatedAt = time.Now().UTC()
+		if err := pace.Announce(ctx, w.redis, settings); err != nil && ctx.Err() == nil {
+			w.logger.WarnContext(ctx, "announcing settings failed", "tenant", t.Name, "error", err)
 		}
 	}
 }
@@ -369,12 +372,7 @@ func (w *worker) announceOnce(ctx context.Context) {
 // returns when ctx ends.
 func (w *worker) watchSchema(ctx context.Context, fail context.CancelCauseFunc) {
 	stored := ledger.New(w.permits) // whose commands end with ctx
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(w.schemaEvery):
-		}
+	for wait(ctx, w.schemaEvery) == nil {
 		err := stored.CheckSchema(ctx)
 		if _, wrong := errors.AsType[*ledger.SchemaError](err); wrong {
 			w.logger.ErrorContext(ctx, "stopping: the data in Redis was replaced", "error", err)

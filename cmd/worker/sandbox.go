@@ -13,7 +13,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
@@ -85,7 +84,7 @@ func sandboxLevel(s settings) string {
 func sandboxTenant(box *sandbox.Sandbox) tenant {
 	t := defaultTenant()
 	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
-	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, duration(sandboxGiveUp)
+	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, sandboxGiveUp
 	t.Resolvers, t.DNSMode = box.DNSAddrs(), dnscheck.ModeResolvers.String() // its zone has no name servers
 	return t
 }
@@ -106,8 +105,14 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if err != nil {
 		return err
 	}
-	if err := report(ctx, p.Stdout, w.ledger, all, expectedIn(box)); err != nil {
+	if err := cli.RunTable(p.Stdout, all); err != nil {
 		return err
+	}
+	const most = 100 // failed rows of a run
+	for _, r := range all {
+		if err := cli.FailedByReason(ctx, p.Stdout, w.ledger, r, most, expectedIn(box)); err != nil {
+			return err
+		}
 	}
 	if w.settings.Drain {
 		if err := w.drained(ctx); err != nil {
@@ -147,20 +152,6 @@ Next: run it without --drain. It keeps running then, with its pages at http://%s
 domain waiting for?), and takes rows from go run ./cmd/enqueue: docs/tutorial.md has the commands.
 `
 )
-
-// report tells what became of the runs.
-func report(ctx context.Context, out io.Writer, ledger *runs.Ledger, all []runs.Run, expected func(cli.UnwellRow) string) error {
-	const most = 100 // failed rows of a run
-	if err := cli.RunTable(out, all); err != nil {
-		return err
-	}
-	for _, r := range all {
-		if err := cli.FailedByReason(ctx, out, ledger, r, most, expected); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // expectedIn says which record a row about a domain expects in the sandbox's DNS.
 func expectedIn(box *sandbox.Sandbox) func(cli.UnwellRow) string {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"log/slog"
-	"sync"
 
 	"orgops/internal/intake"
 	"orgops/internal/watch"
@@ -20,15 +18,4 @@ func (w *worker) schedule(t tenant, logger *slog.Logger) *intake.Scheduler {
 		Cron: t.cron, Pending: t.VerifyPending, Logger: logger,
 		Ticked: func(what string) { w.metrics.SweepTick(t.Name, what) },
 	}
-}
-
-// sweep begins the sweeps of all tenants when they are due, until ctx is done.
-func (w *worker) sweep(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, t := range w.tenants {
-		if t.schedule != nil {
-			all.Go(func() { t.schedule.Run(ctx) })
-		}
-	}
-	all.Wait()
 }

@@ -31,9 +31,9 @@ func (w *worker) sayStarted(ctx context.Context) {
 // attrs are the settings by which the tenant is served.
 func (s *served) attrs() []slog.Attr {
 	return []slog.Attr{
-		slog.String("tenant", s.name), slog.String("api", s.host), slog.String("rate", s.settings.Rate), slog.Int("burst", s.settings.Burst),
-		slog.Float64("reserve", s.settings.Reserve), slog.String("dns_mode", s.shown.DNSMode), slog.Any("resolvers", s.resolvers), slog.Int("quorum", s.votes),
-		slog.Any("queues", []string{engine.Queue(ledger.Tenant(s.name)), deliveries.Queue(s.name)}),
+		slog.String("tenant", s.Name), slog.String("api", hostOf(s.BaseURL)), slog.String("rate", s.Rate), slog.Int("burst", s.Burst),
+		slog.Float64("reserve", s.Reserve/100), slog.String("dns_mode", s.dnsMode.String()), slog.Any("resolvers", s.Resolvers), slog.Int("quorum", s.quorum),
+		slog.Any("queues", []string{engine.Queue(ledger.Tenant(s.Name)), deliveries.Queue(s.Name)}),
 	}
 }
 
@@ -53,20 +53,16 @@ const tokenAgain = 10 * time.Second
 // and tries again until there is one or ctx ends. The token source itself decides how often
 // its endpoint is asked.
 func (s *served) fetchToken(ctx context.Context, logger *slog.Logger) {
-	told := false
-	for {
+	for told := false; ; told = true {
 		_, err := s.tokens.Token(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		if !told {
-			logger.ErrorContext(ctx, "no token", "tenant", s.name, "error", err)
-			told = true
+			logger.ErrorContext(ctx, "no token", "tenant", s.Name, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if wait(ctx, tokenAgain) != nil {
 			return
-		case <-time.After(tokenAgain):
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine/kinds"
@@ -16,28 +14,21 @@ import (
 	"orgops/internal/ops"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
-	"orgops/internal/sweep"
 	"orgops/internal/tracing"
 	"orgops/internal/webhooks"
 )
 
 // served is a tenant that this worker works for.
 type served struct {
-	name      string
-	host      string   // of the API
-	resolvers []string // as they are named
-	settings  pace.Settings
-	rules     sweep.Rules
-	api       *apiclient.Client
-	tokens    apiclient.TokenSource
-	limiter   *pace.Limiter
-	dns       *dnscheck.Checker
-	core      *core
-	hooks     *webhooks.Sender
-	votes     int               // how many resolvers a proof needs
-	canary    string            // the zone; empty: there is none
-	schedule  *intake.Scheduler // of its sweeps; nil: there is none
-	shown     ops.Tenant        // on the operator's pages
+	tenant
+	api      *apiclient.Client
+	tokens   apiclient.TokenSource
+	limiter  *pace.Limiter
+	dns      *dnscheck.Checker
+	core     *core
+	hooks    *webhooks.Sender
+	schedule *intake.Scheduler // of its sweeps; nil: there is none
+	shown    ops.Tenant        // on the operator's pages
 }
 
 // inTheClear returns the names of the resolvers whose answers can be forged on the way.
@@ -96,7 +87,7 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if w.settings.DebugHTTP {
 		t.network.Dump = logger
 	}
-	tokens, err := t.tokens()
+	tokens, err := t.tokenSource()
 	if err != nil {
 		return nil, err
 	}
@@ -150,23 +141,22 @@ func (w *worker) serve(t tenant) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: webhooks: %w", t.Name, err)
 	}
-	observed := observedDNS{checker, w.metrics, w.traces, t.Name}
-	notifier := w.newNotifier(t, hooks)
 	for _, doubt := range t.doubts() {
 		logger.Warn("suspicious setting", "setting", doubt)
 	}
-	return &served{
+	s := &served{
 		shown: ops.Tenant{
 			Name: t.Name, Settings: t.announced(), API: api, DNS: checker,
 			DNSMode: t.dnsMode.String(), Quorum: t.quorum, Reach: reach, Errors: problems, Webhooks: t.shownReceivers(),
 		},
-		name: t.Name, host: hostOf(t.BaseURL), resolvers: t.Resolvers, schedule: w.schedule(t, logger), settings: t.announced(), rules: t.rules, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks,
-		votes: t.quorum, canary: t.CanaryZone, core: w.newCore(t, coreDeps{api: api, dns: observed, limiter: limiter, notifier: notifier}),
-	}, nil
+		tenant: t, api: api, tokens: tokens, limiter: limiter, dns: checker, hooks: hooks, schedule: w.schedule(t, logger),
+	}
+	s.core = w.newCore(s, w.newNotifier(t, hooks))
+	return s, nil
 }
 
-// tokens is where the tenant's tokens come from.
-func (t tenant) tokens() (apiclient.TokenSource, error) {
+// tokenSource is where the tenant's tokens come from.
+func (t tenant) tokenSource() (apiclient.TokenSource, error) {
 	switch {
 	case t.TokenFile != "":
 		source, err := apiclient.TokenFile(t.TokenFile)
@@ -177,35 +167,26 @@ func (t tenant) tokens() (apiclient.TokenSource, error) {
 	case !t.token.IsZero():
 		return apiclient.StaticToken(t.token), nil
 	}
-	return apiclient.ClientCredentials(t.clientCredentials()), nil
-}
-
-func (t tenant) clientCredentials() apiclient.ClientCredentialsConfig {
-	return apiclient.ClientCredentialsConfig{
+	return apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
 		TokenURL: t.TokenURL, Audience: t.Audience, ClientID: t.ClientID, Method: apiclient.AuthMethod(t.ClientAuth),
 		ClientSecret: t.secret, ClientSecretFile: t.ClientSecretFile,
 		KeyFile: t.ClientKeyFile, KeyAlgorithm: t.ClientKeyAlg, AssertionAudience: t.AssertionAudience,
 		Network: t.network,
-	}
+	}), nil
 }
 
+// announced are the settings that the worker tells producers.
 func (t tenant) announced() pace.Settings {
 	return pace.Settings{
 		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100,
-		GiveUp: time.Duration(t.GiveUp), MaxClientsPerRequest: t.MaxClientsPerRequest,
+		GiveUp: t.GiveUp, MaxClientsPerRequest: t.MaxClientsPerRequest,
 		Sweep: t.Sweep, VerifyPending: t.VerifyPending,
 		AbsentAction: string(t.rules.Action), Grace: t.rules.Grace, AbsentChecks: t.rules.AbsentChecks, Protect: t.rules.Protect,
 		DNS: pace.DNSSettings{
 			Resolvers: t.Resolvers, Quorum: t.quorum, Mode: t.dnsMode.String(), CanaryZone: t.CanaryZone, RequireDNSSEC: t.RequireDNSSEC,
-			RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards, ThinProofAfter: time.Duration(t.ThinProofAfter),
+			RefuseAliases: t.RefuseAliases, RefuseWildcards: t.RefuseWildcards, ThinProofAfter: t.ThinProofAfter,
 		},
 	}
-}
-
-func (s *served) announce(ctx context.Context, rdb redis.UniversalClient) error {
-	settings := s.settings
-	settings.UpdatedAt = time.Now().UTC()
-	return pace.Announce(ctx, rdb, settings)
 }
 
 // shownReceivers are those of the tenant's events, as far as they may be shown.
@@ -219,11 +200,9 @@ func (t tenant) shownReceivers() (all []ops.Receiver) {
 // measuredGate measures, and traces, how long requests wait for their permits.
 type measuredGate struct {
 	*pace.Limiter
-	metrics interface {
-		PermitWait(tenant string, took time.Duration)
-	}
-	traces *tracing.Tracing
-	tenant string
+	metrics *ops.Metrics
+	traces  *tracing.Tracing
+	tenant  string
 }
 
 func (g measuredGate) Wait(ctx context.Context, operation string) error {

@@ -96,42 +96,35 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 // CloseBreaker closes the tenant's breaker if it is that of the sweep with this run.
 // Domains that were absent before that count as gone.
 func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, run string) (sweep.Breaker, error) {
+	store := watch.New(rdb, tenant)
 	const attempts = 20 // only the evaluation of sweeps writes it
 	for range attempts {
-		closed, done, err := closeBreaker(ctx, watch.New(rdb, tenant), tenant, run)
-		if err != nil || done {
+		former, err := store.State(ctx, sweep.BreakerState)
+		var open sweep.Breaker
+		if err == nil && former != nil {
+			err = json.Unmarshal(former, &open)
+		}
+		if err != nil {
+			return sweep.Breaker{}, fmt.Errorf("read the breaker of tenant %s: %w", tenant, err)
+		}
+		if err := checkConfirm(open, tenant, run); err != nil {
+			return sweep.Breaker{}, err
+		}
+		// By Redis' clock: one of ours that is ahead would confirm what nobody has seen.
+		now, err := store.Clock(ctx)
+		if err != nil {
+			return sweep.Breaker{}, err
+		}
+		closed := sweep.Breaker{Confirmed: now.Truncate(time.Second)}
+		value, err := json.Marshal(closed)
+		if err != nil {
+			return sweep.Breaker{}, fmt.Errorf("close the breaker: %w", err)
+		}
+		if done, err := store.SetState(ctx, sweep.BreakerState, former, value); err != nil || done {
 			return closed, err
 		}
 	}
 	return sweep.Breaker{}, fmt.Errorf("others keep changing the breaker of tenant %s: try again", tenant)
-}
-
-// closeBreaker closes it; done is false if another process has written it meanwhile.
-func closeBreaker(ctx context.Context, store *watch.Store, tenant, run string) (closed sweep.Breaker, done bool, err error) {
-	former, err := store.State(ctx, sweep.BreakerState)
-	if err != nil {
-		return closed, false, err
-	}
-	if former != nil {
-		if err := json.Unmarshal(former, &closed); err != nil {
-			return closed, false, fmt.Errorf("read the breaker of tenant %s: %w", tenant, err)
-		}
-	}
-	if err := checkConfirm(closed, tenant, run); err != nil {
-		return closed, false, err
-	}
-	// By Redis' clock: one of ours that is ahead would confirm what nobody has seen.
-	now, err := store.Clock(ctx)
-	if err != nil {
-		return closed, false, err
-	}
-	closed = sweep.Breaker{Confirmed: now.Truncate(time.Second)}
-	value, err := json.Marshal(closed)
-	if err != nil {
-		return closed, false, fmt.Errorf("close the breaker: %w", err)
-	}
-	done, err = store.SetState(ctx, sweep.BreakerState, former, value)
-	return closed, done, err
 }
 
 // checkConfirm refuses to confirm a sweep that holds no domains back: its operator has read

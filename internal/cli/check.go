@@ -61,16 +61,16 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 func WhoSaid(o dnscheck.ObservationRecord) string {
 	switch {
 	case !o.Authority:
-		return "resolver " + o.Asked + Whose(o.Asked, o.Operator, o.Perspective)
+		return "resolver " + o.Asked + whose(o.Asked, o.Operator, o.Perspective)
 	case o.Asked == "":
 		return "a name server"
 	}
 	return fmt.Sprintf("name server %s at %s", o.Asked, cmp.Or(o.Address, "no address"))
 }
 
-// Whose returns " (OPERATOR, PERSPECTIVE)" of a resolver, without those that its name has and
+// whose returns " (OPERATOR, PERSPECTIVE)" of a resolver, without those that its name has and
 // without the default perspective.
-func Whose(name, operator, perspective string) string {
+func whose(name, operator, perspective string) string {
 	var parts []string
 	if !strings.Contains(name, operator) {
 		parts = append(parts, operator)

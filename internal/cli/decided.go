@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -66,7 +65,6 @@ func done(a sweep.Action) string {
 type Preview struct {
 	Candidates []Candidate // those to be acted on first, then by how long they have been absent
 	Breaker    sweep.Breaker
-	Summary    sweep.Summary
 }
 
 // PreviewOf evaluates the tenant's watched domains at that time, by the state that the last
@@ -81,8 +79,7 @@ func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizat
 		}
 		e.Organizations, e.Tally, e.Run = s.Organizations, tally, s.Run
 	}
-	var absences []sweep.Absence // of each candidate; zero: it is not absent
-	var actions []sweep.Action   // of each candidate
+	var p Preview
 	for d, err := range states.Watched(ctx) {
 		if err != nil && d.ID != "" {
 			e.AddUnreadable()
@@ -92,38 +89,36 @@ func PreviewOf(ctx context.Context, rdb redis.UniversalClient, tenant, organizat
 			return Preview{}, fmt.Errorf("tenant %s: %w", tenant, err)
 		}
 		e.Add(d.ID, d.DomainState)
-		var a sweep.Absence
+		c := Candidate{Action: rules.ActionOn(d.DomainState)}
 		if d.Absence != nil {
-			a = *d.Absence
+			c.Since, c.Checks = d.Absence.Since, d.Absence.Checks
 		}
-		absences, actions = append(absences, a), append(actions, rules.ActionOn(d.DomainState))
+		p.Candidates = append(p.Candidates, c)
 	}
-	var p Preview
-	var all []sweep.Candidate
-	all, p.Breaker, p.Summary = e.Decide()
+	all, breaker, _ := e.Decide()
+	p.Breaker = breaker
 	for i, c := range all {
-		if organization == "" || c.OrganizationID == organization {
-			p.Candidates = append(p.Candidates, Candidate{Candidate: c, Since: absences[i].Since, Checks: absences[i].Checks, Action: actions[i]})
-		}
+		p.Candidates[i].Candidate = c
 	}
+	p.Candidates = slices.DeleteFunc(p.Candidates, func(c Candidate) bool { return organization != "" && c.OrganizationID != organization })
 	slices.SortStableFunc(p.Candidates, compareCandidates)
 	return p, nil
 }
 
 func compareCandidates(a, b Candidate) int {
-	due := func(c Candidate) int {
-		if c.Status == sweep.StatusDue {
-			return 0
+	if due := a.Status == sweep.StatusDue; due != (b.Status == sweep.StatusDue) {
+		if due {
+			return -1
 		}
 		return 1
 	}
-	return cmp.Or(due(a)-due(b), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 }
 
 // CandidateTable writes a line for each of the first most candidates, and the number of the
 // others.
 func CandidateTable(out io.Writer, candidates []Candidate, most int) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := NewTable(out)
 	fmt.Fprintln(w, "DOMAIN\tNAME\tORGANIZATION\tABSENT SINCE\tSWEEPS\tDECISION")
 	for _, c := range candidates[:min(most, len(candidates))] {
 		since, checks := "-", "-"

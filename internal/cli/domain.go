@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -67,14 +66,11 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, ledger *runs.Ledge
 
 // add reads the state of the row.
 func (d *Domain) add(ctx context.Context, ledger *runs.Ledger, row intake.DomainRow) error {
-	state, err := ledger.Row(ctx, row.Run.ID, row.Item, runs.RecordMark)
+	state, err := ledger.Row(ctx, row.Run.ID, row.Item)
 	if err != nil {
 		return err
 	}
-	record := new(kinds.VerifyRecord)
-	if d.Record == nil && len(state.Kept) > 0 && json.Unmarshal(state.Kept, record) == nil {
-		d.Record = record
-	}
+	d.Record = cmp.Or(d.Record, state.Record)
 	shown := DomainRow{DomainRow: row, State: state}
 	if len(state.Evidence) > 0 {
 		e, err := kinds.ReadEvidence(state.Evidence)

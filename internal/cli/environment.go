@@ -55,9 +55,6 @@ func (e *Environment) Unknown() (all []string) {
 	return all
 }
 
-// IsVariable reports whether a program of orgops reads a variable of this name.
-func IsVariable(name string) bool { return slices.Contains(variables, name) }
-
 // WarnOfUnknownVariables logs the variables that are not settings of orgops.
 func (p Program) WarnOfUnknownVariables(logger *slog.Logger) { warnOf(logger, p.Env.Unknown()) }
 

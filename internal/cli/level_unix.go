@@ -11,18 +11,32 @@ import (
 )
 
 // SwitchLevelBySignal has SIGUSR1 log at debug level, and SIGUSR2 at the level that was
-// set, until what it returns is called. Signals are the commands' business: notify and
-// stop are those of os/signal.
+// set, until what it returns is called. The log tells of both. Signals are the commands'
+// business: notify and stop are those of os/signal.
 func SwitchLevelBySignal(ctx context.Context, logger *slog.Logger, level *slog.LevelVar, notify func(chan<- os.Signal, ...os.Signal), stop func(chan<- os.Signal)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	debug, back := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	notify(debug, syscall.SIGUSR1)
-	notify(back, syscall.SIGUSR2)
+	signals := make(chan os.Signal, 8) // one that comes faster than eight are logged may be lost
+	notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
+	was := level.Level()
 	var ended sync.WaitGroup
-	ended.Go(func() { SwitchLevel(ctx, logger, level, debug, back) })
+	ended.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case s := <-signals:
+				if s == syscall.SIGUSR1 {
+					level.Set(slog.LevelDebug)
+					logger.InfoContext(ctx, "log level changed", "log_level", level.Level().String())
+				} else {
+					logger.InfoContext(ctx, "log level changed", "log_level", was.String()) // while it can be seen
+					level.Set(was)
+				}
+			}
+		}
+	})
 	return func() {
-		stop(debug)
-		stop(back)
+		stop(signals)
 		cancel()
 		ended.Wait()
 	}

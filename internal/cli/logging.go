@@ -32,25 +32,6 @@ func NewLogger(w io.Writer, level, format string) (*slog.Logger, *slog.LevelVar,
 	return slog.New(slog.NewJSONHandler(w, options)), l, nil
 }
 
-// SwitchLevel lowers the level of a logger to debug whenever something comes from
-// debug, and takes it back to what it is now when something comes from back, until ctx
-// is done. The log tells of both.
-func SwitchLevel[T any](ctx context.Context, logger *slog.Logger, level *slog.LevelVar, debug, back <-chan T) {
-	was := level.Level()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-debug:
-			level.Set(slog.LevelDebug)
-			logger.InfoContext(ctx, "log level changed", "log_level", level.Level().String())
-		case <-back:
-			logger.InfoContext(ctx, "log level changed", "log_level", was.String()) // while it can be seen
-			level.Set(was)
-		}
-	}
-}
-
 // inSeconds writes a duration as a number of seconds: JSON has no unit, and
 // slog would count nanoseconds.
 func inSeconds(_ []string, a slog.Attr) slog.Attr {

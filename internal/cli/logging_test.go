@@ -2,8 +2,9 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,21 +22,20 @@ func TestSwitchLevel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		debug, back := make(chan struct{}), make(chan struct{})
-		go cli.SwitchLevel(ctx, log, level, debug, back)
+		var signals chan<- os.Signal
+		notify := func(to chan<- os.Signal, _ ...os.Signal) { signals = to }
+		end := cli.SwitchLevelBySignal(t.Context(), log, level, notify, func(chan<- os.Signal) {})
 		tell := func(when string) {
 			synctest.Wait()
 			log.Debug("told", "when", when)
 		}
 		tell("before")
-		debug <- struct{}{}
+		signals <- syscall.SIGUSR1
 		tell("while")
-		debug <- struct{}{} // twice is as once
-		back <- struct{}{}
+		signals <- syscall.SIGUSR1 // twice is as once
+		signals <- syscall.SIGUSR2
 		tell("after")
-		stop()
-		synctest.Wait()
+		end()
 		var told []string
 		for line := range strings.Lines(out.String()) {
 			_, line, _ = strings.Cut(strings.TrimSpace(line), " ") // without its time

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -22,23 +23,10 @@ type completionCommand struct {
 
 type manCommand struct{}
 
-// Run writes it to the program's stdout.
-func (c completionCommand) Run(k *kong.Context) error {
-	return WriteCompletion(k.Stdout, k.Model, c.Shell)
-}
-
-// Run writes it to the program's stdout.
-func (manCommand) Run(k *kong.Context) error { return WriteMan(k.Stdout, k.Model) }
-
-// IsManual says whether a command of Manual was selected.
-func IsManual(selected *kong.Context) bool {
-	name, _, _ := strings.Cut(selected.Command(), " ")
-	return name == "completion" || name == "man"
-}
-
-// WriteMan writes the manual page of section 1, in the language of man(7).
-func WriteMan(out io.Writer, app *kong.Application) error {
+// Run writes the manual page of section 1, in the language of man(7).
+func (manCommand) Run(k *kong.Context) error {
 	var b strings.Builder
+	app := k.Model
 	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\n[\\fIFLAG\\fR ...] [\\fICOMMAND\\fR] [\\fIARGUMENT\\fR ...]\n",
 		strings.ToUpper(app.Name), app.Name, roff(strings.TrimSuffix(app.Help, ".")), app.Name)
 	b.WriteString(".SH FLAGS\n")
@@ -53,23 +41,14 @@ func WriteMan(out io.Writer, app *kong.Application) error {
 	}
 	b.WriteString(".SH ENVIRONMENT\nEach flag can also be set by the environment variable named with it. Secrets are set only by variables, or by files that variables name.\n")
 	b.WriteString(".SH EXIT STATUS\n0: success. 1: failure. 2: usage or settings error. 3: a row was rejected or failed. 130: interrupted.\n")
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(k.Stdout, b.String())
 	return err
 }
 
 // Commands returns the commands below n that do something, in their order, without the
 // hidden ones.
-func Commands(n *kong.Node) (all []*kong.Node) {
-	for _, child := range n.Children {
-		if child.Hidden {
-			continue
-		}
-		if child.Leaf() {
-			all = append(all, child)
-		}
-		all = append(all, Commands(child)...)
-	}
-	return all
+func Commands(n *kong.Node) []*kong.Node {
+	return slices.DeleteFunc(nodesOf(n), func(n *kong.Node) bool { return !n.Leaf() })
 }
 
 func usageOf(n *kong.Node) string {
@@ -115,22 +94,19 @@ func roff(text string) string {
 	return text
 }
 
-// WriteCompletion writes a script that completes commands and flags, for bash,
-// zsh or fish.
-func WriteCompletion(out io.Writer, app *kong.Application, shell string) error {
+// Run writes a script that completes commands and flags.
+func (c completionCommand) Run(k *kong.Context) error {
 	var b strings.Builder
-	switch shell {
-	case "bash":
-		writeBash(&b, app)
+	switch c.Shell {
 	case "zsh": // by bash's way, which zsh has too
-		fmt.Fprintf(&b, "#compdef %s\nautoload -Uz bashcompinit && bashcompinit\n", app.Name)
-		writeBash(&b, app)
+		fmt.Fprintf(&b, "#compdef %s\nautoload -Uz bashcompinit && bashcompinit\n", k.Model.Name)
+		writeBash(&b, k.Model)
 	case "fish":
-		writeFish(&b, app)
+		writeFish(&b, k.Model)
 	default:
-		return fmt.Errorf("shell: want bash, zsh or fish, got %.20q", shell)
+		writeBash(&b, k.Model)
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(k.Stdout, b.String())
 	return err
 }
 
@@ -188,20 +164,20 @@ func writeFish(b *strings.Builder, app *kong.Application) {
 	}
 	line := func(n *kong.Node, what, name, help string) {
 		// The commands down to n have been typed, and, for commands, none below it.
-		when := []string{}
+		var when []string
 		for at := n; at.Parent != nil; at = at.Parent {
-			when = append([]string{"__fish_seen_subcommand_from " + at.Name}, when...)
+			when = slices.Insert(when, 0, "__fish_seen_subcommand_from "+at.Name)
 		}
 		if what == "-a" {
 			for _, child := range n.Children {
 				when = append(when, "not __fish_seen_subcommand_from "+child.Name)
 			}
 		}
-		condition := ""
+		command := "complete -c " + app.Name
 		if len(when) > 0 {
-			condition = " -n " + quoted(strings.Join(when, "; and "))
+			command += " -n " + quoted(strings.Join(when, "; and "))
 		}
-		fmt.Fprintf(b, "complete -c %s%s %s %s -d %s\n", app.Name, condition, what, name, quoted(help))
+		fmt.Fprintln(b, command, what, name, "-d", quoted(help))
 	}
 	for _, n := range append([]*kong.Node{app.Node}, nodesOf(app.Node)...) {
 		for _, child := range n.Children {

@@ -22,26 +22,23 @@ import (
 
 // Outlook is what is said of a run beside its counts.
 type Outlook struct {
-	// Rate is how many rows have been settled a second of late; 0: none, or not
-	// known yet.
-	Rate float64
+	Rate float64 // rows settled a second of late; 0: none, or not known yet
 	// Left is how long the rest takes at the tenant's pace, but for rows that wait
 	// for DNS; 0: not known, or no such rows.
-	Left time.Duration
-	// DNS is how many rows wait for their token to appear, Until when they are
-	// given up.
-	DNS   int64
-	Until time.Time
-	// Held are the reasons why nothing moves, in words.
-	Held []string
+	Left  time.Duration
+	DNS   int64     // rows that wait for their token to appear
+	Until time.Time // when these are given up
+	Held  []string  // the reasons why nothing moves, in words
 }
 
 // Figures are how fast the run is, and how long it takes: "12.3 rows/s, about
 // 3m10s left"; empty where nothing is known.
 func (o Outlook) Figures() string {
 	var parts []string
-	if o.Rate > 0 {
-		parts = append(parts, rateText(o.Rate)+" rows/s")
+	if o.Rate >= 10 {
+		parts = append(parts, fmt.Sprintf("%.0f rows/s", o.Rate))
+	} else if o.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f rows/s", o.Rate))
 	}
 	if o.Left > 0 {
 		parts = append(parts, "about "+leftText(o.Left)+" left")
@@ -53,20 +50,13 @@ func (o Outlook) Figures() string {
 func (o Outlook) Waits() string {
 	parts := o.Held
 	if o.DNS > 0 {
-		word := "wait"
+		text := "%d wait for DNS, until %s at most"
 		if o.DNS == 1 {
-			word = "waits"
+			text = "%d waits for DNS, until %s at most"
 		}
-		parts = append(slices.Clip(parts), fmt.Sprintf("%d %s for DNS, until %s at most", o.DNS, word, clock(o.Until)))
+		parts = append(slices.Clip(parts), fmt.Sprintf(text, o.DNS, clock(o.Until)))
 	}
 	return strings.Join(parts, "; ")
-}
-
-func rateText(rate float64) string {
-	if rate < 10 {
-		return fmt.Sprintf("%.1f", rate)
-	}
-	return fmt.Sprintf("%.0f", rate)
 }
 
 // leftText is an estimate, and no more exact than one is.
@@ -90,19 +80,14 @@ func clock(at time.Time) string {
 }
 
 const (
-	// ofLate is the time over which the rate is taken.
-	ofLate = 30 * time.Second
-	// leastSpan is the time that a rate takes to be told at all.
-	leastSpan = 2 * time.Second
-	// lookEvery is how often a tenant's budget and a run's notes are read.
-	lookEvery = 2 * time.Second
-	// forgetAfter is how long a run is kept in mind that nobody asks for.
-	forgetAfter = 5 * time.Minute
-	// notesSeen is how many notes tell how many rows wait for DNS.
-	notesSeen = 1000
+	ofLate      = 30 * time.Second // over which the rate is taken
+	leastSpan   = 2 * time.Second  // that a rate takes to be told at all
+	lookEvery   = 2 * time.Second  // between two reads of a tenant's budget, and of a run's notes
+	forgetAfter = 5 * time.Minute  // that a run is kept in mind that nobody asks for
+	notesSeen   = 1000             // notes that tell how many rows wait for DNS
 )
 
-// Oracle makes outlooks of what it sees of runs over time. It is safe for concurrent use.
+// Oracle estimates runs by what it sees of them over time. It is safe for concurrent use.
 type Oracle struct {
 	rdb    redis.UniversalClient
 	ledger *runs.Ledger
@@ -115,6 +100,7 @@ type Oracle struct {
 // watched is what is known of a run.
 type watched struct {
 	moves  []move
+	rate   float64   // rows settled a second of late
 	calls  float64   // a row; 0: not known
 	dns    int64     // rows that wait for it
 	looked time.Time // when its notes were read
@@ -152,36 +138,27 @@ func (o *Oracle) See(ctx context.Context, now time.Time, all []runs.Run) []Outlo
 	maps.DeleteFunc(o.runs, func(_ string, w *watched) bool { return now.Sub(w.asked) > forgetAfter })
 	outlooks := make([]Outlook, len(all))
 	for i, r := range all {
-		outlooks[i].Rate = o.rate(now, r)
-	}
-	for i, r := range all {
-		if r.Ended() {
-			outlooks[i] = Outlook{}
-			continue
+		if !r.Ended() {
+			outlooks[i] = Outlook{
+				Rate: o.runs[r.ID].rate, Left: o.left(now, r, all), DNS: o.waiting(r), Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)), Held: o.held(now, r),
+			}
 		}
-		outlooks[i].Left = o.left(now, r, all, outlooks[i].Rate)
-		outlooks[i].DNS = o.waiting(r)
-		outlooks[i].Until = r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp))
-		outlooks[i].Held = o.held(now, r)
 	}
 	return outlooks
 }
 
-// rate is how many rows of the run were settled a second of late.
-func (o *Oracle) rate(now time.Time, r runs.Run) float64 {
-	moves := o.runs[r.ID].moves
-	if n := len(moves); n == 0 || now.Sub(moves[n-1].at) >= time.Second {
-		moves = append(moves, move{now, r.Settled})
+// move takes in how many rows are settled, and how fast that was.
+func (w *watched) move(now time.Time, settled int64) {
+	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
+		w.moves = append(w.moves, move{now, settled})
 	}
-	for len(moves) > 1 && now.Sub(moves[1].at) >= ofLate {
-		moves = moves[1:]
+	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= ofLate {
+		w.moves = w.moves[1:]
 	}
-	o.runs[r.ID].moves = moves
-	span := now.Sub(moves[0].at)
-	if span < leastSpan {
-		return 0
+	w.rate = 0
+	if span := now.Sub(w.moves[0].at); span >= leastSpan {
+		w.rate = max(float64(settled-w.moves[0].settled), 0) / span.Seconds()
 	}
-	return max(float64(r.Settled-moves[0].settled), 0) / span.Seconds()
 }
 
 // look reads what changes slowly, if it was not read just now.
@@ -192,13 +169,11 @@ func (o *Oracle) look(ctx context.Context, now time.Time, r runs.Run) {
 		o.runs[r.ID] = w
 	}
 	w.asked = now
-	if r.Ended() {
-		return
-	}
-	if now.Sub(o.tenants[r.Tenant].looked) >= lookEvery {
+	w.move(now, r.Settled)
+	if !r.Ended() && now.Sub(o.tenants[r.Tenant].looked) >= lookEvery {
 		o.lookAtTenant(ctx, now, r.Tenant)
 	}
-	if now.Sub(w.looked) < lookEvery {
+	if r.Ended() || now.Sub(w.looked) < lookEvery {
 		return
 	}
 	w.looked = now
@@ -233,15 +208,14 @@ func (o *Oracle) lookAtNotes(ctx context.Context, r runs.Run, w *watched) {
 	if err != nil {
 		return
 	}
-	there := int64(0)
+	w.dns = 0
 	for _, row := range notes {
 		if strings.HasPrefix(row.Reason, string(engine.NotYetFound)+":") {
-			there++
+			w.dns++
 		}
 	}
-	w.dns = there
 	if seen := int64(len(notes)); seen < noted {
-		w.dns = int64(float64(there) / float64(seen) * float64(noted))
+		w.dns = int64(float64(w.dns) / float64(seen) * float64(noted))
 	}
 }
 
@@ -265,17 +239,17 @@ func (o *Oracle) ahead(r runs.Run) float64 {
 // left is how long the run takes at the tenant's pace. Runs that are followed
 // together and share a tenant share its rate, each as much as the others, as
 // long as they last.
-func (o *Oracle) left(now time.Time, r runs.Run, all []runs.Run, rate float64) time.Duration {
-	t, own := o.tenants[r.Tenant], o.ahead(r)
+func (o *Oracle) left(now time.Time, r runs.Run, all []runs.Run) time.Duration {
+	t, w, own := o.tenants[r.Tenant], o.runs[r.ID], o.ahead(r)
 	parsed, err := pace.ParseRate(t.settings.Rate)
 	if !t.announced || err != nil || own == 0 {
 		return 0
 	}
+	if parsed.IsUnlimited() && w.rate == 0 {
+		return 0
+	}
 	if parsed.IsUnlimited() {
-		if rate == 0 {
-			return 0
-		}
-		return seconds(own / o.runs[r.ID].calls / rate)
+		return seconds(own / w.calls / w.rate)
 	}
 	effective, _ := pace.Limit{Rate: parsed, Burst: t.settings.Burst, Reserve: t.settings.Reserve}.Effective()
 	calls := 0.0
@@ -299,10 +273,10 @@ func (o *Oracle) held(now time.Time, r runs.Run) (why []string) {
 	switch {
 	case r.Paused:
 		return []string{"paused; to continue: enqueue runs resume " + r.ID}
-	case r.CancelledAt.IsZero() && Stopped(r) != "":
-		why = append(why, Stopped(r))
 	case !r.CancelledAt.IsZero():
 		why = append(why, "being cancelled; rows in progress finish first")
+	case Stopped(r) != "":
+		why = append(why, Stopped(r))
 	case r.Walking():
 		why = append(why, "scanning for rows; "+WalkState(r))
 	case !r.Sealed:

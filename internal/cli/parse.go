@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -164,6 +165,13 @@ func describe(value *kong.Value) string {
 		return value.Help
 	}
 	return fmt.Sprintf("%s ($%s)", value.Help, Variable(value.Flag))
+}
+
+// WriteJSON writes v as one line of JSON.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
 // Fail tells the person what went wrong and returns the exit status. An

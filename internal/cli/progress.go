@@ -99,9 +99,7 @@ func (l *lines) show(all []runs.Run, ahead []Outlook) {
 			continue
 		}
 		l.ended[r.ID] = r.Ended()
-		told := []string{fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled, Total(r), Counts(r)), ahead[i].Figures(), ahead[i].Waits()}
-		told = slices.DeleteFunc(told, func(part string) bool { return part == "" })
-		fmt.Fprintln(l.out, strings.Join(told, "; "))
+		fmt.Fprintln(l.out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled, Total(r), Counts(r)), ahead[i].Figures(), ahead[i].Waits()))
 	}
 }
 
@@ -131,7 +129,7 @@ func (b *bars) show(all []runs.Run, ahead []Outlook) {
 		if !ok {
 			one = b.add(r)
 		}
-		one.told.Store(&told{beside: beside(r, ahead[i]), below: ahead[i].Waits()})
+		one.told.Store(&told{beside: joined(Counts(r), ahead[i].Figures()), below: ahead[i].Waits()})
 		one.SetTotal(max(r.Total, 1), false)
 		one.SetCurrent(r.Settled)
 		if r.Ended() {
@@ -140,11 +138,9 @@ func (b *bars) show(all []runs.Run, ahead []Outlook) {
 	}
 }
 
-func beside(r runs.Run, ahead Outlook) string {
-	if figures := ahead.Figures(); figures != "" {
-		return Counts(r) + "; " + figures
-	}
-	return Counts(r)
+// joined puts a semicolon between those of the parts that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 
 func (b *bars) add(r runs.Run) *bar {

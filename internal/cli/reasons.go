@@ -13,75 +13,55 @@ import (
 // rowsShown is how many rows of one reason are named.
 const rowsShown = 3
 
-// reasonGroup is the rows that failed for the same reason.
-type reasonGroup struct {
-	reason string // with … in place of what names the row
-	rows   []UnwellRow
-}
-
 // FailedByReason writes why rows of the run failed: each reason once, the most frequent
 // first, with the rows that failed for it. It looks at no more than most rows. about adds what
 // else is known of a row; "": nothing.
 func FailedByReason(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int, about func(UnwellRow) string) error {
-	if Unwell(r) == 0 {
-		return nil
-	}
 	failed, err := UnwellOf(ctx, ledger, r, most)
-	if err != nil {
+	if err != nil || len(failed) == 0 {
 		return err
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Unwell(r), r.Total)
-	for _, group := range byReason(failed) {
-		fmt.Fprintf(out, "  %d %s\n     %s\n", len(group.rows), group.reason, group.names(about))
+	for _, rows := range byReason(failed) {
+		reason := rows[0].plainReason()
+		if len(rows) == 1 { // nothing is shared: the reason as it is
+			reason = said(rows[0].Fate)
+		}
+		fmt.Fprintf(out, "  %d %s\n", len(rows), reason)
+		for _, row := range rows[:min(len(rows), rowsShown)] {
+			fmt.Fprintf(out, "     row %d (%s)", row.Item, row.Name)
+			if more := about(row); more != "" {
+				fmt.Fprintf(out, ": %s", more)
+			}
+			fmt.Fprintln(out)
+		}
+		if rest := len(rows) - rowsShown; rest > 0 {
+			fmt.Fprintf(out, "     and %d more\n", rest)
+		}
 	}
 	more(out, Unwell(r)-int64(len(failed)))
 	return nil
 }
 
-func byReason(rows []UnwellRow) []reasonGroup {
-	var groups []reasonGroup
+// byReason groups rows that failed for the same reason, the largest group first.
+func byReason(rows []UnwellRow) (groups [][]UnwellRow) {
+	place := map[string]int{}
 	for _, row := range rows {
-		reason := row.plainReason()
-		i := slices.IndexFunc(groups, func(g reasonGroup) bool { return g.reason == reason })
-		if i < 0 {
-			i, groups = len(groups), append(groups, reasonGroup{reason: reason})
+		i, known := place[row.plainReason()]
+		if !known {
+			i, groups = len(groups), append(groups, nil)
+			place[row.plainReason()] = i
 		}
-		groups[i].rows = append(groups[i].rows, row)
+		groups[i] = append(groups[i], row)
 	}
-	slices.SortStableFunc(groups, func(a, b reasonGroup) int { return len(b.rows) - len(a.rows) })
-	for i, g := range groups {
-		if len(g.rows) == 1 { // nothing is shared: the reason as it is
-			groups[i].reason = said(g.rows[0].Fate)
-		}
-	}
+	slices.SortStableFunc(groups, func(a, b []UnwellRow) int { return len(b) - len(a) })
 	return groups
 }
 
 // plainReason is the row's outcome and detail, without the words that contain its
 // identifiers, such as a verification host.
 func (row UnwellRow) plainReason() string {
-	words := strings.Split(said(row.Fate), " ")
-	for i, word := range words {
-		if names := func(id string) bool { return id != "" && strings.Contains(word, id) }; names(row.Organization) || names(row.Domain) {
-			end := strings.TrimRight(word, ".:,")
-			words[i] = "…" + word[len(end):]
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// names lists the group's first rows.
-func (g reasonGroup) names(about func(UnwellRow) string) string {
-	var names []string
-	for _, row := range g.rows[:min(len(g.rows), rowsShown)] {
-		name := fmt.Sprintf("row %d (%s)", row.Item, row.Name)
-		if more := about(row); more != "" {
-			name += ": " + more
-		}
-		names = append(names, name)
-	}
-	if rest := len(g.rows) - len(names); rest > 0 {
-		names = append(names, fmt.Sprintf("and %d more", rest))
-	}
-	return strings.Join(names, "\n     ")
+	return mask(said(row.Fate), ".:,", func(word string) bool {
+		return row.Organization != "" && strings.Contains(word, row.Organization) || row.Domain != "" && strings.Contains(word, row.Domain)
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,9 +63,9 @@ func (d SweptDomain) Facts(rules sweep.Rules, tenant SweepState) []Fact {
 
 // Write writes the facts, two columns a line, followed by the domain's history.
 func (d SweptDomain) Write(out io.Writer, rules sweep.Rules, tenant SweepState) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := NewTable(out)
 	for _, f := range d.Facts(rules, tenant) {
-		fmt.Fprintf(w, "%s\t%s\n", f.Name, f.Text)
+		w.Line(f.Name, f.Text)
 	}
 	if err := w.Flush(); err != nil || len(d.History) == 0 {
 		return err
@@ -136,18 +135,11 @@ func (d SweptDomain) absent() string {
 	if a == nil {
 		return ""
 	}
-	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp(a.Since), stamp(a.Last), sweeps(a.Checks))
+	text := fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp(a.Since), stamp(a.Last), count(int64(a.Checks), "sweep"))
 	if a.Operator != "" {
 		text += "; name servers of " + Shown(a.Operator)
 	}
 	return text
-}
-
-func sweeps(n int) string {
-	if n == 1 {
-		return "1 sweep"
-	}
-	return fmt.Sprintf("%d sweeps", n)
 }
 
 // inProgress describes a request in progress; nil: there is none.
@@ -219,4 +211,44 @@ func (s SweepState) BreakerText(tenant string) string {
 		return what
 	}
 	return what + "; to confirm that these are gone: enqueue domains sweep --tenant " + tenant + " --confirm " + Shown(b.ID)
+}
+
+// ScheduleText says when the sweeps of the schedule are, the zero one being none.
+func ScheduleText(c watch.Cron, now time.Time) string {
+	if c.String() == "" {
+		return "none: sweeps are started by hand"
+	}
+	return fmt.Sprintf("%s, next at %s", c, stamp(c.Next(now)))
+}
+
+// SweepText says what a sweep has come to.
+func SweepText(j sweep.Summary) string {
+	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
+}
+
+// RulesText says what is done to domains whose token is gone, and when.
+func RulesText(r sweep.Rules) string {
+	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, Span(r.Grace))
+	if len(r.Protect) > 0 {
+		text += "; never: " + strings.Join(r.Protect, ", ")
+	}
+	return text
+}
+
+// Span is a time that is counted in days where it is long, rounded down.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == day:
+		return "1 day"
+	case d >= day && d%day == 0:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= day:
+		return fmt.Sprintf("%.1f days", float64(d/(day/10))/10)
+	case d >= time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d >= time.Minute:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	}
+	return d.Truncate(time.Second).String()
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,9 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"orgops/internal/intake"
 	"orgops/internal/runs"
 )
 
@@ -40,16 +39,14 @@ type RowName struct {
 // Open returns the first most rows that are not settled.
 func Open(ctx context.Context, ledger *runs.Ledger, r runs.Run, most int) ([]OpenRow, error) {
 	var open []OpenRow
-	if most == 0 {
-		return nil, nil
-	}
 	for row, err := range OpenFrom(ctx, ledger, r, 0) {
 		if err != nil {
 			return nil, err
 		}
-		if open = append(open, row); len(open) == most {
+		if len(open) == most {
 			break
 		}
+		open = append(open, row)
 	}
 	return open, nil
 }
@@ -74,20 +71,19 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r runs.Run, first int64)
 // AsOf returns an open row with the reason of its run, if that is stopped.
 func AsOf(r runs.Run, row runs.OpenRow) runs.OpenRow {
 	stopped := Stopped(r)
-	switch {
-	case stopped == "":
-	case row.Reason == "":
-		row.Reason, row.Next = stopped, time.Time{}
-	default:
-		row.Reason, row.Next = stopped+"; before: "+row.Reason, time.Time{}
+	if stopped == "" {
+		return row
 	}
-	return row
+	if row.Reason != "" {
+		stopped += "; before: " + row.Reason
+	}
+	return runs.OpenRow{Item: row.Item, Reason: stopped}
 }
 
 // Waits says why the open row of that run is open, and when it is looked at next.
 func Waits(r runs.Run, row runs.OpenRow) string {
 	row = AsOf(r, row)
-	return cmp.Or(row.Reason, forWorker) + nextLook(row.Next)
+	return cmp.Or(row.Reason, forWorker) + nextAt("check", row.Next)
 }
 
 // OpenReason is why the row is open, without when it is looked at next.
@@ -184,14 +180,6 @@ func (row OpenRow) String() string {
 	return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, Waits(runs.Run{}, row.OpenRow))
 }
 
-// nextLook says when that is, if it is known.
-func nextLook(next time.Time) string {
-	if next.IsZero() {
-		return ""
-	}
-	return " (next check " + next.UTC().Format(time.RFC3339) + ")"
-}
-
 // UnwellRows writes a line for each row that did not become what it asked
 // for, with its reason: at most most of them, and how many more there are.
 func UnwellRows(ctx context.Context, out io.Writer, ledger *runs.Ledger, r runs.Run, most int) error {
@@ -249,49 +237,39 @@ func (n *rowNames) of(ctx context.Context, item int64) (RowName, error) {
 	if at >= int64(len(n.chunk)) {
 		return RowName{Name: "not stored"}, nil
 	}
-	name, err := rowName(n.run, n.chunk[at])
-	if err != nil {
-		return RowName{}, fmt.Errorf("run %s: stored row %d: %w", n.run.ID, item, err)
-	}
-	return name, nil
+	return rowName(n.run, n.chunk[at]), nil
 }
 
-func rowName(r runs.Run, source []byte) (RowName, error) {
-	values := map[string]string{}
-	if isArray(source) {
-		var cells []string
-		if err := json.Unmarshal(source, &cells); err != nil {
-			return RowName{}, err
+// rowName names a stored row: an object, or what was submitted of an invalid one, which is its
+// cells if it was of CSV.
+func rowName(r runs.Run, source []byte) RowName {
+	var row any
+	text := intake.PlainText(source)
+	if json.Unmarshal(text, &row) != nil { // a line that could not be read
+		return RowName{Name: Shown(string(text))}
+	}
+	values, _ := row.(map[string]any)
+	if cells, ok := row.([]any); ok {
+		if len(cells) == 1 && len(r.Columns) != 1 { // such a line of CSV
+			return RowName{Name: Shown(fmt.Sprint(cells[0]))}
 		}
-		if len(cells) == 1 && len(r.Columns) != 1 { // a line that could not be read
-			return RowName{Name: Shown(strings.Join(cells, " "))}, nil
-		}
+		values = map[string]any{}
 		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
 			values[column] = cells[i]
 		}
-	} else {
-		var members map[string]any
-		if err := json.Unmarshal(source, &members); err != nil {
-			return RowName{}, err
-		}
-		for member, value := range members {
-			if text, ok := value.(string); ok {
-				values[member] = text
-			}
-		}
+	}
+	value := func(member string) string {
+		text, _ := values[member].(string)
+		return text
 	}
 	var names []string
-	for _, column := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
-		if values[column] != "" {
-			names = append(names, Shown(values[column]))
+	for _, member := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
+		if value(member) != "" {
+			names = append(names, Shown(value(member)))
 		}
 	}
-	return RowName{strings.Join(names, " "), values["organization_id"], values["discovery_domain_id"]}, nil
+	return RowName{strings.Join(names, " "), value("organization_id"), value("discovery_domain_id")}
 }
-
-// isArray reports whether a row is stored as an array: one of CSV that was invalid when it
-// was submitted.
-func isArray(source []byte) bool { return bytes.HasPrefix(source, []byte("[")) }
 
 // longestShown is the most characters of a row's identifier that are shown.
 const longestShown = 80

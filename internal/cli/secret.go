@@ -24,15 +24,15 @@ func Secret(getenv func(string) string, name string) (string, error) {
 	case value != "":
 		return "", Usage(fmt.Errorf("%s and %s_FILE are both set: unset one of them", name, name))
 	}
-	value, err := SecretFile(file)
+	value, err := secretFile(file)
 	if err != nil {
 		return "", Usage(fmt.Errorf("%s_FILE: %w", name, err))
 	}
 	return value, nil
 }
 
-// SecretFile reads a secret from a file, less blanks and line ends around it.
-func SecretFile(file string) (string, error) {
+// secretFile reads a secret from a file, less blanks and line ends around it.
+func secretFile(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", err
@@ -60,7 +60,7 @@ func FileOrEnv(getenv func(string) string, path, name, what string) (apiclient.S
 	case path != "" && name != "":
 		return apiclient.Secret{}, fmt.Errorf("%s: a file and an environment variable are both named: name one of them", what)
 	case path != "":
-		value, err := SecretFile(path)
+		value, err := secretFile(path)
 		if err != nil {
 			return apiclient.Secret{}, fmt.Errorf("%s: %w", what, err)
 		}

@@ -9,9 +9,22 @@ import (
 	"orgops/internal/runs"
 )
 
+// Table is a table on a terminal; Flush writes it.
+type Table struct{ *tabwriter.Writer }
+
+// NewTable returns a table that goes to out.
+func NewTable(out io.Writer) Table { return Table{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)} }
+
+// Line adds a property and its value, unless that is empty.
+func (t Table) Line(name, value string) {
+	if value != "" {
+		fmt.Fprintf(t, "%s\t%s\n", name, value)
+	}
+}
+
 // RunTable writes one line per run.
 func RunTable(out io.Writer, all []runs.Run) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := NewTable(out)
 	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
 	for _, r := range all {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled, State(r), Counts(r))

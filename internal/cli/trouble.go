@@ -6,7 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/internal/watch"
 )
@@ -58,6 +63,29 @@ func Skipped(s watch.Skip) string {
 	return text
 }
 
+// PausedQueue returns the name of the tenant's queue of rows if it is paused in asynqmon,
+// so that no row is released; else empty.
+func PausedQueue(rdb redis.UniversalClient, tenant string) (string, error) {
+	name := engine.Queue(ledger.Tenant(tenant))
+	load, err := dispatch.NewQueue(rdb, name).Load()
+	if err != nil || !load.Paused {
+		return "", err
+	}
+	return name, nil
+}
+
+// ResumeQueue says how to resume a paused queue.
+const ResumeQueue = "resume it on the page Queues of a worker with --ops-write"
+
+// QueueIsPaused says in words that the queue is paused, and how to resume it; empty if the
+// name is.
+func QueueIsPaused(queue string) string {
+	if queue == "" {
+		return ""
+	}
+	return "the queue " + queue + " is paused: no row is released; " + ResumeQueue
+}
+
 // Child is a run that repeats rows of another.
 type Child struct {
 	runs.Run
@@ -77,10 +105,10 @@ func (c Child) State() string {
 }
 
 // Children are the runs that repeat rows of this one, as they stand.
-func Children(ctx context.Context, ledger *runs.Ledger, r runs.Run) ([]Child, error) {
+func Children(ctx context.Context, l *runs.Ledger, r runs.Run) ([]Child, error) {
 	var all []Child
 	for _, id := range r.Children {
-		one, err := ledger.Get(ctx, id)
+		one, err := l.Get(ctx, id)
 		switch {
 		case errors.Is(err, runs.ErrNotFound):
 			all = append(all, Child{runs.Run{ID: id, Parent: r.ID}, true})

@@ -16,18 +16,13 @@ import (
 
 // Waiting says what the open rows of a run wait for.
 type Waiting struct {
-	// Reasons are the most frequent ones, the first of them that of most rows.
-	Reasons []WaitingFor
-	// Further is how many rows have other reasons.
-	Further int64
+	Reasons []WaitingFor // the most frequent ones, the first of them that of most rows
+	Further int64        // rows that have other reasons
 	// Looked is how many rows were looked at, Noted of how many that have a reason.
 	// Where they differ, the counts are those of a sample.
 	Looked, Noted int64
-	// Unnoted is how many open rows have no reason: no worker has come to them.
-	Unnoted int64
-	// Next and Last are the earliest and the latest of all next looks; zero where
-	// there is none.
-	Next, Last time.Time
+	Unnoted       int64     // open rows without a reason: no worker has come to them
+	Next          time.Time // the earliest of all next looks; zero where there is none
 }
 
 // WaitingFor is a reason that rows have in common, without what is each row's own.
@@ -68,9 +63,6 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r runs.Run, sample int)
 		one.Next = earlier(one.Next, row.Next)
 		count[one.Reason] = one
 		w.Next = earlier(w.Next, row.Next)
-		if row.Next.After(w.Last) {
-			w.Last = row.Next
-		}
 	}
 	w.Reasons = slices.SortedFunc(maps.Values(count), func(a, b WaitingFor) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), strings.Compare(a.Reason, b.Reason))
@@ -102,10 +94,16 @@ var (
 // names of hosts, addresses and numbers.
 func common(reason string) string {
 	reason = andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), "")
-	words := strings.Split(reason, " ")
+	return mask(reason, ".,:;)", func(word string) bool {
+		return strings.ContainsAny(word, "./0123456789") && !httpStatus.MatchString(word)
+	})
+}
+
+// mask replaces those words of a text by an ellipsis, without the marks at their ends.
+func mask(text, marks string, those func(word string) bool) string {
+	words := strings.Split(text, " ")
 	for i, word := range words {
-		core := strings.TrimRight(word, ".,:;)")
-		if strings.ContainsAny(core, "./0123456789") && !httpStatus.MatchString(core) {
+		if core := strings.TrimRight(word, marks); those(core) {
 			words[i] = "…" + word[len(core):]
 		}
 	}
@@ -127,7 +125,7 @@ func (w Waiting) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s:\n", heading)
 	for _, one := range w.Reasons {
-		fmt.Fprintf(&b, "  %s: %s%s\n", about(one.Rows), one.Reason, nextLook(one.Next))
+		fmt.Fprintf(&b, "  %s: %s%s\n", about(one.Rows), one.Reason, nextAt("check", one.Next))
 	}
 	if w.Further > 0 {
 		fmt.Fprintf(&b, "  %s: other reasons\n", about(w.Further))
@@ -139,9 +137,12 @@ func (w Waiting) Write(out io.Writer) error {
 	return err
 }
 
-func rowsOf(n int64) string {
+func rowsOf(n int64) string { return count(n, "row") }
+
+// count is a number of things in words: "1 row", "2 rows".
+func count(n int64, what string) string {
 	if n == 1 {
-		return "1 row"
+		return "1 " + what
 	}
-	return fmt.Sprintf("%d rows", n)
+	return fmt.Sprintf("%d %ss", n, what)
 }

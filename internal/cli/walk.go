@@ -55,7 +55,7 @@ func WalkState(r runs.Run) string {
 	case !r.CancelledAt.IsZero():
 		return text + "; stopped by the cancel"
 	case r.Walk.Note != "":
-		return text + "; waits: " + r.Walk.Note + nextTry(r.Walk.Next)
+		return text + "; waits: " + r.Walk.Note + nextAt("try", r.Walk.Next)
 	}
 	return text + "; continues"
 }
@@ -66,9 +66,9 @@ func sweepOf(w sweep.Progress) string {
 	if w.Tick == 0 {
 		return ""
 	}
-	text := "sweep of " + time.Unix(w.Tick, 0).UTC().Format(time.RFC3339)
+	text := "sweep of " + stamp(TickAt(w.Tick))
 	if w.SpreadUntil > w.Tick {
-		text += ", checks until " + time.Unix(w.SpreadUntil, 0).UTC().Format(time.RFC3339)
+		text += ", checks until " + stamp(TickAt(w.SpreadUntil))
 	}
 	if w.Pending {
 		text += ", pending domains too"
@@ -76,11 +76,12 @@ func sweepOf(w sweep.Progress) string {
 	return text + "; "
 }
 
-func nextTry(at time.Time) string {
+// nextAt says when something is done next, if that is known.
+func nextAt(what string, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return " (next try " + at.UTC().Format(time.RFC3339) + ")"
+	return fmt.Sprintf(" (next %s %s)", what, stamp(at))
 }
 
 // longestReason is the most characters of a reason that are shown.

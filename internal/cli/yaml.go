@@ -10,6 +10,7 @@ import (
 
 var (
 	unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
+	noDuration    = regexp.MustCompile("cannot unmarshal \\S+ `(.*)` into time.Duration$")
 	goType        = regexp.MustCompile(` into \S+$`)
 )
 
@@ -21,7 +22,9 @@ func YAMLError(err error) error {
 	}
 	var found []string
 	for _, text := range wrong.Errors {
-		found = append(found, goType.ReplaceAllString(unknownMember.ReplaceAllString(text, "unknown member $1"), ""))
+		text = unknownMember.ReplaceAllString(text, "unknown member $1")
+		text = noDuration.ReplaceAllString(text, `want a duration such as 72h, got "$1"`)
+		found = append(found, goType.ReplaceAllString(text, ""))
 	}
 	return errors.New(strings.Join(found, "; "))
 }

@@ -46,17 +46,20 @@ func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
 	return nil, fmt.Errorf("run %s: row %d was never stored", s.run.ID, item)
 }
 
+// PlainText returns a stored row of JSON Lines as it was submitted.
+func PlainText(source []byte) []byte { return bytes.TrimPrefix(source, []byte{badMark}) }
+
 // row is the work that a stored row stands for. bad is why it stands for none: it
 // was submitted where bad rows are skipped, or the rules are stricter since.
 func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
-	return ParseRow(s.kind, bytes.TrimPrefix(source, []byte{badMark}))
+	return ParseRow(s.kind, PlainText(source))
 }
 
 // members are those of a stored row, but for the ones that an export had added. A bad row of
 // CSV has its cells by the names of the columns.
 func (s *storedRows) members(source []byte) ([]member, error) {
 	if !bytes.HasPrefix(source, []byte{'['}) {
-		members, err := decodeObject(bytes.TrimPrefix(source, []byte{badMark}))
+		members, err := decodeObject(PlainText(source))
 		return withoutOurs(members, Schema{}), err
 	}
 	cells, err := s.cells(source)

@@ -37,7 +37,7 @@ type Config struct {
 	// Idle is how long a queue has had no task when its server is shut down; 0: 30 s.
 	Idle            time.Duration
 	ShutdownTimeout time.Duration // of each server
-	Logger          *slog.Logger  // nil: none
+	Logger          *slog.Logger
 }
 
 // Servers are the servers of a process. They are safe for concurrent use.
@@ -65,9 +65,6 @@ type queue struct {
 func New(cfg Config) *Servers {
 	if cfg.Idle == 0 {
 		cfg.Idle = idleFor
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Servers{cfg: cfg, queues: map[string]*queue{}}
 }

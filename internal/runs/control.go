@@ -8,18 +8,6 @@ import (
 	"orgops/internal/ledger"
 )
 
-var (
-	// ErrCancelled says that rows were to be added to a run that was cancelled.
-	ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
-	// ErrOpen says that the operation requires a run that has ended.
-	ErrOpen = ledger.ErrOpen
-	// ErrEnded says that the operation requires a run that has not ended.
-	ErrEnded = ledger.ErrEnded
-	// ErrRaced says that another process changed the run at the same moment: it is to be
-	// read again.
-	ErrRaced = ledger.ErrRaced
-)
-
 // Cancel cancels a run and returns how many rows that settled; of a run that has ended none
 // is. Rows in progress finish first, and the run ends with the last of them. A run that is
 // still being submitted ends without rows. It is not deleted, so that its producer does not

@@ -133,7 +133,7 @@ func factsOf(t *testing.T, l *runs.Ledger, id string) (f facts) {
 		f.found = append(f.found, fmt.Sprint(row.Item, string(row.Source)))
 	}
 	for item := range int64(8) {
-		state, err := l.Row(ctx, id, item, "record")
+		state, err := l.Row(ctx, id, item)
 		check(t, err)
 		text := openTexts([]runs.OpenRow{state.Open})[0]
 		if state.Fate != nil {

@@ -26,7 +26,7 @@ func TestEvidenceOfSettledRows(t *testing.T) {
 	if len(all) != 400 || all[199].Item != 199 || string(all[199].Evidence) != "proof of 0\x00" || all[200].Item != 200 || string(all[200].Evidence) != "proof of 1\x00" {
 		t.Errorf("%d rows with evidence", len(all))
 	}
-	state, err := l.Row(t.Context(), "a", 207, "record")
+	state, err := l.Row(t.Context(), "a", 207)
 	if err != nil || string(state.Evidence) != "proof of 1\x00" || state.Fate == nil || state.Fate.Outcome != "done" {
 		t.Errorf("row 207 is %+v, %v", state, err)
 	}

@@ -105,7 +105,7 @@ func (l *Ledger) List(ctx context.Context) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(list, func(a, b Run) int { return order(a.place(), b.place()) })
+	slices.SortStableFunc(list, func(a, b Run) int { return order(Place{a.CreatedAt, a.ID}, Place{b.CreatedAt, b.ID}) })
 	return list, nil
 }
 

@@ -71,7 +71,7 @@ func TestNoSuchRun(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrNotFound", name, err)
 		}
 	}
-	if state, err := l.Row(ctx, "a", 3, "record"); err != nil || state.Fate != nil || state.Open.Item != 3 {
+	if state, err := l.Row(ctx, "a", 3); err != nil || state.Fate != nil || state.Open.Item != 3 {
 		t.Errorf("a row of no run: %+v, %v", state, err)
 	}
 	if keys := redistest.Keys(t, "*"); len(keys) > 0 {

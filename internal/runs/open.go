@@ -95,23 +95,26 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]Open, error) {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}
 	open := map[string]Open{}
-	headers = slices.DeleteFunc(headers, func(r ledger.Run) bool { return r.Kind == checksBetween })
-	others, rows := splitRows(headers)
-	for _, r := range rows { // that have not ended: they are open
-		o := open[string(r.Tenant)]
-		o.Runs++
-		o.Rows += r.Rows
-		open[string(r.Tenant)] = o
+	add := func(tenant string, rows int64) {
+		o := open[tenant]
+		open[tenant] = Open{Runs: o.Runs + 1, Rows: o.Rows + rows}
+	}
+	var others []ledger.Run
+	for _, r := range headers {
+		switch {
+		case r.Kind == checksBetween:
+		case r.Description.Single && r.Rows <= 1: // its row is open, since it has not ended
+			add(string(r.Tenant), r.Rows)
+		default:
+			others = append(others, r)
+		}
 	}
 	all, err := l.forList(ctx, others)
 	if err != nil {
 		return nil, fmt.Errorf("read open runs: %w", err)
 	}
 	for _, r := range all {
-		o := open[r.Tenant]
-		o.Runs++
-		o.Rows += max(0, r.Stored-r.Settled)
-		open[r.Tenant] = o
+		add(r.Tenant, max(0, r.Stored-r.Settled))
 	}
 	return open, nil
 }
@@ -119,15 +122,3 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]Open, error) {
 // checksBetween is the kind of the checks between two sweeps. A run of these is open in every
 // hour while a domain is watched, and is no backlog.
 const checksBetween = "domain:relook"
-
-// splitRows divides runs into those of many rows, and single rows.
-func splitRows(all []ledger.Run) (others, rows []ledger.Run) {
-	for _, r := range all {
-		if r.Description.Single && r.Rows <= 1 {
-			rows = append(rows, r)
-		} else {
-			others = append(others, r)
-		}
-	}
-	return others, rows
-}

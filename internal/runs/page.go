@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +19,13 @@ type Place struct {
 	ID        string
 }
 
-// place returns the place of the run.
-func (r Run) place() Place { return Place{r.CreatedAt, r.ID} }
+// order compares places as the list has them: the newest first, of the same time the
+// greater id.
+func order(a, b Place) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.ID, a.ID))
+}
+
+func placeOf(e ledger.Entry) Place { return Place{e.At, string(e.Run)} }
 
 // Wanted says which runs a page is of.
 type Wanted struct {
@@ -32,183 +38,104 @@ type Wanted struct {
 	Look int
 }
 
-// Page returns the newest runs that are wanted. Others are read past, a page of
+// Page returns the newest runs that are wanted. Others are read past, a part of
 // the list at a time. Where there may be more, next is where to go on; else it is
 // the zero Place. It may be short of w.Most, or empty, where w.Look were read.
 func (l *Ledger) Page(ctx context.Context, w Wanted) (page []Run, next Place, err error) {
-	list, err := l.listAfter(ctx, w.After)
-	if err != nil {
-		return nil, Place{}, err
-	}
 	after, looked := w.After, 0
-	for n := max(w.Most+1, leastTaken); ; n = min(2*n, listPage) {
-		some, err := list.take(ctx, n)
+	for r, err := range l.listAfter(ctx, w.After, max(w.Most+1, leastTaken)) {
 		if err != nil {
 			return nil, Place{}, err
 		}
-		if len(some) == 0 {
-			return page, Place{}, nil
+		looked++
+		is := w.Is == nil || w.Is(r.Run)
+		if (is && len(page) == w.Most) || (w.Look > 0 && looked > w.Look) {
+			return page, after, nil
 		}
-		runs, err := l.readPlaces(ctx, some)
+		after = r.place
+		if is {
+			page = append(page, r.Run)
+		}
+	}
+	return page, Place{}, nil
+}
+
+const (
+	// leastTaken is how many runs are read at once for a page, at the least.
+	leastTaken = 100
+	// listPage is how many are read at once in the end, by a reader of many.
+	listPage = 500
+)
+
+// listed is a run and its place in the list.
+type listed struct {
+	Run
+	place Place
+}
+
+// listAfter returns the runs of all tenants that come after a place, in order. It reads n at
+// a time, and then more and more.
+func (l *Ledger) listAfter(ctx context.Context, after Place, n int) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		tenants, err := l.core.Tenants(ctx)
 		if err != nil {
-			return nil, Place{}, err
+			yield(listed{}, fmt.Errorf("list runs: %w", err))
+			return
 		}
-		for _, p := range some {
-			r, there := runs[p.Place]
-			if !there {
-				continue
+		for ; ; n = min(2*n, listPage) {
+			entries, err := l.entriesAfter(ctx, tenants, after, n)
+			if err != nil {
+				yield(listed{}, err)
+				return
 			}
-			looked++
-			is := w.Is == nil || w.Is(r)
-			if (is && len(page) == w.Most) || (w.Look > 0 && looked > w.Look) {
-				return page, after, nil
+			if len(entries) == 0 {
+				return
 			}
-			after = p.Place
-			if is {
-				page = append(page, r)
-			}
-		}
-	}
-}
-
-// listPage is how many entries of a list are read in one round trip.
-const listPage = 500
-
-// leastTaken is how many runs are read at once for a page, at the least.
-const leastTaken = 100
-
-// placed is an entry of the list of all runs.
-type placed struct {
-	Place
-	entry ledger.Entry
-}
-
-// order compares places as the list has them: the newest first, of the same time the
-// greater id.
-func order(a, b Place) int {
-	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.ID, a.ID))
-}
-
-// source is the part of the list of all runs that is a tenant's.
-type source struct {
-	tenant ledger.Tenant
-	read   []placed // in order, not taken yet
-	last   Place    // the last that was read
-	past   bool     // there is no more to read
-}
-
-// merged is the list of all runs from a place on.
-type merged struct {
-	ledger  *Ledger
-	sources []*source
-}
-
-// listAfter returns the list of all runs behind a place. It reads the beginning of each
-// source.
-func (l *Ledger) listAfter(ctx context.Context, after Place) (merged, error) {
-	tenants, err := l.core.Tenants(ctx)
-	if err != nil {
-		return merged{}, fmt.Errorf("list runs: %w", err)
-	}
-	m := merged{ledger: l}
-	lists, err := l.core.Entries(ctx, after.CreatedAt, leastTaken, tenants...)
-	if err != nil {
-		return merged{}, err
-	}
-	for i, t := range tenants {
-		s := &source{tenant: t, last: after}
-		if s.add(placesOf(lists[i]), leastTaken) || s.past {
-			m.sources = append(m.sources, s)
-			continue
-		}
-		if err := l.fill(ctx, s); err != nil {
-			return merged{}, err
-		}
-		m.sources = append(m.sources, s)
-	}
-	return m, nil
-}
-
-// fill reads the next entries of a source, unless there are none. As many as have the
-// time of the last one may have been read before.
-func (l *Ledger) fill(ctx context.Context, s *source) error {
-	for n := listPage; !s.past; n *= 2 {
-		page, err := l.places(ctx, s, n)
-		if err != nil {
-			return err
-		}
-		if s.add(page, n) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// places reads up to n entries of a source that are not later than its last one.
-func (l *Ledger) places(ctx context.Context, s *source, n int) ([]placed, error) {
-	lists, err := l.core.Entries(ctx, s.last.CreatedAt, n, s.tenant)
-	if err != nil {
-		return nil, err
-	}
-	return placesOf(lists[0]), nil
-}
-
-func placesOf(entries []ledger.Entry) []placed {
-	page := make([]placed, len(entries))
-	for i, e := range entries {
-		page[i] = placed{Place{e.At, string(e.Run)}, e}
-	}
-	return page
-}
-
-// add adds those entries of a page of at most n that come after the last, and reports
-// whether there are any. Of a page that is not the source's last one the entries of the
-// earliest time are left for the next page, which has all of that time.
-func (s *source) add(page []placed, n int) bool {
-	s.past = len(page) < n
-	if !s.past {
-		earliest := page[len(page)-1].CreatedAt
-		page = slices.DeleteFunc(page, func(p placed) bool { return p.CreatedAt.Equal(earliest) })
-	}
-	page = slices.DeleteFunc(page, func(p placed) bool { return s.last != (Place{}) && order(p.Place, s.last) <= 0 })
-	slices.SortFunc(page, func(a, b placed) int { return order(a.Place, b.Place) })
-	if len(page) == 0 {
-		return false
-	}
-	s.read, s.last = append(s.read, page...), page[len(page)-1].Place
-	return true
-}
-
-// take takes the next entries of the list, up to n.
-func (m merged) take(ctx context.Context, n int) ([]placed, error) {
-	var taken []placed
-	for len(taken) < n {
-		var first *source
-		for _, s := range m.sources {
-			if len(s.read) == 0 {
-				if err := m.ledger.fill(ctx, s); err != nil {
-					return nil, err
+			after = placeOf(entries[len(entries)-1])
+			for part := range slices.Chunk(entries, n) {
+				runs, err := l.readEntries(ctx, part)
+				if err != nil {
+					yield(listed{}, err)
+					return
+				}
+				for _, r := range runs {
+					if !yield(r, nil) {
+						return
+					}
 				}
 			}
-			if len(s.read) > 0 && (first == nil || order(s.read[0].Place, first.read[0].Place) < 0) {
-				first = s
-			}
 		}
-		if first == nil {
-			return taken, nil
-		}
-		taken, first.read = append(taken, first.read[0]), first.read[1:]
 	}
-	return taken, nil
 }
 
-// readPlaces returns the runs of entries of the list that exist.
-func (l *Ledger) readPlaces(ctx context.Context, list []placed) (map[Place]Run, error) {
-	entries := make([]ledger.Entry, len(list))
-	at := map[string]Place{}
-	for i, p := range list {
-		entries[i], at[p.ID] = p.entry, p.Place
+// entriesAfter returns the next entries of the tenants' lists that come after a place, in
+// order: n or more, unless there are no more. It reads n or more of each list. Those of a
+// list that has more are complete but for the earliest time among them, and so are those of
+// all lists together but for the latest such time: the rest is left for the next call.
+func (l *Ledger) entriesAfter(ctx context.Context, tenants []ledger.Tenant, after Place, n int) ([]ledger.Entry, error) {
+	for ; ; n *= 2 {
+		lists, err := l.core.Entries(ctx, after.CreatedAt, n, tenants...)
+		if err != nil {
+			return nil, err
+		}
+		var cut time.Time // zero: no list has more
+		for _, list := range lists {
+			if len(list) == n && list[n-1].At.After(cut) {
+				cut = list[n-1].At
+			}
+		}
+		entries := slices.DeleteFunc(slices.Concat(lists...), func(e ledger.Entry) bool {
+			return !e.At.After(cut) || after != (Place{}) && order(placeOf(e), after) <= 0
+		})
+		if len(entries) > 0 || cut.IsZero() {
+			slices.SortFunc(entries, func(a, b ledger.Entry) int { return order(placeOf(a), placeOf(b)) })
+			return entries, nil
+		}
 	}
+}
+
+// readEntries returns the runs of entries of the list that exist, in their order.
+func (l *Ledger) readEntries(ctx context.Context, entries []ledger.Entry) (all []listed, err error) {
 	headers, err := l.core.Headers(ctx, entries)
 	if err != nil {
 		return nil, err
@@ -217,9 +144,14 @@ func (l *Ledger) readPlaces(ctx context.Context, list []placed) (map[Place]Run, 
 	if err != nil {
 		return nil, err
 	}
-	byPlace := map[Place]Run{}
+	byID := map[string]Run{}
 	for _, r := range runs {
-		byPlace[at[r.ID]] = r
+		byID[r.ID] = r
 	}
-	return byPlace, nil
+	for _, e := range entries {
+		if r, exists := byID[string(e.Run)]; exists {
+			all = append(all, listed{r, placeOf(e)})
+		}
+	}
+	return all, nil
 }

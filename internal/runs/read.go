@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 
+	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 )
 
@@ -34,6 +35,21 @@ func (l *Ledger) Rows(ctx context.Context, run string, first int64, n int) ([][]
 	return c.contents(ctx, first, n)
 }
 
+// each yields what list finds among the rows of the run. An error, such as [ErrNotFound],
+// comes last.
+func each[T any](ctx context.Context, l *Ledger, run string, list func(c numbered, yield func(T) bool) error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		c, err := l.read(ctx, run)
+		if err == nil {
+			err = list(c, func(found T) bool { return yield(found, nil) })
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
 // Fates returns the rows whose outcome is kept, in their order: all that are not plainly
 // "done", and those with a detail. It reads in pages; a row that is settled meanwhile may or
 // may not be among them. An error, such as [ErrNotFound], ends it.
@@ -43,33 +59,20 @@ func (l *Ledger) Fates(ctx context.Context, run string) iter.Seq2[Fate, error] {
 
 // FatesFrom is Fates from row first on; nothing is read of those before it.
 func (l *Ledger) FatesFrom(ctx context.Context, run string, first int64) iter.Seq2[Fate, error] {
-	return func(yield func(Fate, error) bool) {
-		c, err := l.read(ctx, run)
-		if err == nil {
-			err = c.results(ctx, first, func(item int64, r ledger.Result) bool {
-				f := fateOf(item, r)
-				return f.Outcome == "done" && f.Detail == "" || yield(f, nil)
-			})
-		}
-		if err != nil {
-			yield(Fate{}, err)
-		}
-	}
+	return each(ctx, l, run, func(c numbered, yield func(Fate) bool) error {
+		return c.results(ctx, first, func(item int64, r ledger.Result) bool {
+			f := fateOf(item, r)
+			return f.Outcome == "done" && f.Detail == "" || yield(f)
+		})
+	})
 }
 
-// OpenFrom returns the rows from row first on that are not settled, in their order. Nothing is
-// read of those before it. It reads in pages; a row that settles meanwhile may or may not be
-// among them. An error, such as [ErrNotFound], ends it.
+// OpenFrom returns the rows from row first on that are not settled, in their order, as
+// FatesFrom does those that are.
 func (l *Ledger) OpenFrom(ctx context.Context, run string, first int64) iter.Seq2[OpenRow, error] {
-	return func(yield func(OpenRow, error) bool) {
-		c, err := l.read(ctx, run)
-		if err == nil {
-			err = c.open(ctx, first, func(item int64, row ledger.RowState) bool { return yield(c.openRow(item, row), nil) })
-		}
-		if err != nil {
-			yield(OpenRow{}, err)
-		}
-	}
+	return each(ctx, l, run, func(c numbered, yield func(OpenRow) bool) error {
+		return c.open(ctx, first, func(item int64, row ledger.RowState) bool { return yield(c.openRow(item, row)) })
+	})
 }
 
 // Notes returns open rows of the run that have a note, and how many of them there are: about
@@ -107,40 +110,30 @@ type RowEvidence struct {
 }
 
 // Evidence returns the rows of a run with which evidence was kept as they were settled, in
-// their order. It reads in pages; a row that is settled meanwhile may or may not be among
-// them. The error is [ErrNotFound] if there is no such run.
+// their order, as [Ledger.Fates] does those whose outcome is.
 func (l *Ledger) Evidence(ctx context.Context, run string) iter.Seq2[RowEvidence, error] {
-	return func(yield func(RowEvidence, error) bool) {
-		c, err := l.read(ctx, run)
-		if err == nil {
-			err = c.results(ctx, 0, func(item int64, r ledger.Result) bool {
-				return len(r.Evidence) == 0 || yield(RowEvidence{item, r.Evidence}, nil)
-			})
-		}
-		if err != nil {
-			yield(RowEvidence{}, err)
-		}
-	}
+	return each(ctx, l, run, func(c numbered, yield func(RowEvidence) bool) error {
+		return c.results(ctx, 0, func(item int64, r ledger.Result) bool {
+			return len(r.Evidence) == 0 || yield(RowEvidence{item, r.Evidence})
+		})
+	})
 }
 
 // RowState is the state of a row.
 type RowState struct {
-	// Fate is its result, nil while it is open.
-	Fate *Fate
-	// Open says why it is open, if it is.
-	Open OpenRow
-	// Kept is the stored value of an open row under the requested name; nil: none.
-	Kept []byte
-	// Evidence is what the last check of the row found, or the proof of a settled row. nil:
-	// there is none.
+	Fate *Fate   // its result; nil: it is open
+	Open OpenRow // why it is open, if it is
+	// Record is the domain that an open row is about, as it was read; nil: it was not.
+	Record *kinds.VerifyRecord
+	// Evidence is what the last check found, or the proof of a settled row; nil: none.
 	Evidence []byte
 }
 
-// Row returns the state of a row of the run, and what is kept of it by that name. Every row
-// of a run that does not exist is open, as is one that the run does not have.
-func (l *Ledger) Row(ctx context.Context, run string, item int64, name string) (RowState, error) {
-	if err := checkItem(run, item); err != nil {
-		return RowState{}, err
+// Row returns the state of a row of the run. Every row of a run that does not exist is open,
+// as is one that the run does not have.
+func (l *Ledger) Row(ctx context.Context, run string, item int64) (RowState, error) {
+	if item < 0 || item >= MaxRows {
+		return RowState{}, &MismatchError{Run: run, Member: "item", Want: fmt.Sprint(item)}
 	}
 	state := RowState{Open: OpenRow{Item: item}}
 	c, err := l.read(ctx, run)
@@ -150,18 +143,17 @@ func (l *Ledger) Row(ctx context.Context, run string, item int64, name string) (
 	if err != nil {
 		return RowState{}, err
 	}
-	var unreadable error
 	err = c.each(ctx, item, 1, func(item int64, row ledger.RowState) bool {
 		if row.Phase == ledger.PhaseSettled {
 			f := fateOf(item, row.Result)
 			state = RowState{Fate: &f, Evidence: row.Result.Evidence}
 		} else {
-			state.Open = c.openRow(item, row)
-			state.Kept, state.Evidence, unreadable = c.kept(row, name)
+			open := c.verification(row)
+			state = RowState{Open: c.openRow(item, row), Record: open.Record, Evidence: open.Evidence}
 		}
 		return false
 	})
-	return state, cmp.Or(err, unreadable)
+	return state, err
 }
 
 // StoredRow is a row as it was stored.
@@ -183,29 +175,20 @@ func (l *Ledger) SearchFold(ctx context.Context, run string, needles ...[]byte) 
 }
 
 func (l *Ledger) rowsWith(ctx context.Context, run string, needles [][]byte, fold func([]byte) []byte) iter.Seq2[StoredRow, error] {
-	within := func(text []byte) bool {
-		text = fold(text)
-		return slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) })
-	}
-	return func(yield func(StoredRow, error) bool) {
-		if err := l.search(ctx, run, within, func(row StoredRow) bool { return yield(row, nil) }); err != nil {
-			yield(StoredRow{}, fmt.Errorf("run %s: search rows: %w", run, err))
+	return each(ctx, l, run, func(c numbered, yield func(StoredRow) bool) error {
+		var damaged error
+		err := c.each(ctx, 0, rowsPage, func(item int64, row ledger.RowState) bool {
+			if row.Content == nil && row.Err != nil {
+				damaged = fmt.Errorf("row %d: %w", item, row.Err)
+				return false
+			}
+			text := fold(row.Content)
+			found := slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) })
+			return !found || yield(StoredRow{Item: item, Source: row.Content})
+		})
+		if err = cmp.Or(err, damaged); err != nil {
+			return fmt.Errorf("run %s: search rows: %w", run, err)
 		}
-	}
-}
-
-func (l *Ledger) search(ctx context.Context, run string, within func(text []byte) bool, yield func(StoredRow) bool) error {
-	c, err := l.read(ctx, run)
-	if err != nil {
-		return err
-	}
-	var damaged error
-	err = c.each(ctx, 0, rowsPage, func(item int64, row ledger.RowState) bool {
-		if row.Content == nil && row.Err != nil {
-			damaged = fmt.Errorf("row %d: %w", item, row.Err)
-			return false
-		}
-		return !within(row.Content) || yield(StoredRow{Item: item, Source: row.Content})
+		return nil
 	})
-	return cmp.Or(err, damaged)
 }

@@ -3,13 +3,13 @@ package runs
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sort"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
@@ -199,7 +199,7 @@ func (c numbered) results(ctx context.Context, item int64, yield func(item int64
 
 // fateOf returns what became of a settled row.
 func fateOf(item int64, r ledger.Result) Fate {
-	return Fate{Item: item, Outcome: string(r.Outcome), Detail: quote(r.Detail, maxDetail)}
+	return Fate{Item: item, Outcome: string(r.Outcome), Detail: apiclient.Plain(r.Detail, maxDetail)}
 }
 
 // openRow returns an open row with why it is open.
@@ -223,7 +223,7 @@ func (c numbered) openRow(item int64, row ledger.RowState) OpenRow {
 // note returns how the last execution left an open row, in words.
 func (c numbered) note(row ledger.RowState) string {
 	if row.Err != nil {
-		return quote(row.Err.Error(), maxDetail)
+		return apiclient.Plain(row.Err.Error(), maxDetail)
 	}
 	note := engine.ParseNote(row.Checkpoint.Memo)
 	text := string(note.Outcome)
@@ -233,7 +233,7 @@ func (c numbered) note(row ledger.RowState) string {
 	if note.Reason != "" {
 		text += ": " + note.Reason
 	}
-	return quote(cmp.Or(row.Checkpoint.Note, text), maxDetail)
+	return apiclient.Plain(cmp.Or(row.Checkpoint.Note, text), maxDetail)
 }
 
 // verification returns what the memo of an open row says about its domain; the zero
@@ -248,18 +248,6 @@ func (c numbered) verification(row ledger.RowState) kinds.OpenVerify {
 		return kinds.OpenVerify{}
 	}
 	return open
-}
-
-// RecordMark is the name by which [Ledger.Row] returns the record of the domain of a row.
-const RecordMark = "record"
-
-// kept returns the stored value of an open row by that name.
-func (c numbered) kept(row ledger.RowState, name string) (kept, evidence []byte, err error) {
-	open := c.verification(row)
-	if open.Record != nil && name == RecordMark {
-		kept, err = json.Marshal(open.Record)
-	}
-	return kept, open.Evidence, err
 }
 
 // ItemOf returns the number of a row of a segment over all segments of its run.

@@ -3,64 +3,52 @@ package runs
 import (
 	"time"
 
+	"orgops/apiclient"
 	"orgops/internal/ledger"
+)
+
+// What strangers wrote ends up in terminals, pages and spreadsheets; it is made
+// harmless once, on its way in.
+const (
+	maxDetail = 500 // runes: room for a sentence and a quoted TXT value
+	maxLabel  = 200 // runes: one line of a list
 )
 
 // Run is one bulk submission.
 type Run struct {
-	// ID is [A-Za-z0-9_-]{1,64}.
-	ID string
-	// Kind is the type of its row tasks, such as "domain:verify".
-	Kind string
-	// Tenant is the tenant whose budget and credentials it uses.
-	Tenant string
-	// Label is the submitter's name for it; at most 200 characters are kept.
-	Label string
+	ID     string // [A-Za-z0-9_-]{1,64}
+	Kind   string // type of its rows, such as "domain:verify"
+	Tenant string // whose budget and credentials it uses
+	Label  string // the submitter's name for it; at most 200 characters are kept
 	// Digest is the hexadecimal SHA-256 of the decompressed input, empty where
 	// that is not known when the run is created.
 	Digest string
 	// Format is the form of the stored rows: "csv", "jsonl", or empty for rows
 	// that no file held.
 	Format string
-	// Parent is the id of the run whose rows this one repeats, or empty.
-	Parent string
+	Parent string // the run whose rows this one repeats, or empty
 	// Children are the ids of the runs that repeat rows of this one, in the order
 	// in which they were started. One that does not exist was interrupted before it was
 	// created.
 	Children []string
-	// Caller is who submitted it over HTTP, or empty.
-	Caller string
-	// Columns are the header's names as given, for CSV.
-	Columns []string
-	// Sealed says that all rows are known, and Total is final.
-	Sealed bool
-	// Stored is the number of rows that are stored.
-	Stored int64
-	// Walk is the progress of the scan that finds the run's rows; nil: they are submitted.
-	Walk *Walk
-	// Total is the number of rows, bad ones included; 0 until sealed.
-	Total int64
-	// Settled is the number of rows with a result.
-	Settled int64
-	// Counts is that by outcome, without zeros.
-	Counts map[string]int64
-	// CreatedAt is Redis's time, to the millisecond, UTC.
-	CreatedAt time.Time
-	// EndedAt is zero until the run has ended.
-	EndedAt time.Time
-	// Paused says that its rows do not start.
-	Paused bool
-	// StoredAt is when rows were staged last; zero if none were.
-	StoredAt time.Time
-	// GiveUp is how long a token may take to appear; 0: not set.
-	GiveUp time.Duration
-	// KeepFor is how long the run is kept after its end; 0: the ledger's retention.
-	KeepFor time.Duration
-	// Group and BatchWait are those of the ledger's description; only of a new run.
-	Group     string
+	Caller   string           // who submitted it over HTTP, or empty
+	Columns  []string         // of CSV, the header's names as given
+	Sealed   bool             // all rows are known, and Total is final
+	Stored   int64            // rows that are stored
+	Walk     *Walk            // the scan that finds the run's rows; nil: they are submitted
+	Total    int64            // rows, bad ones included; 0 until sealed
+	Settled  int64            // rows with a result
+	Counts   map[string]int64 // these by outcome, without zeros
+
+	CreatedAt time.Time     // Redis's time, to the millisecond, UTC
+	EndedAt   time.Time     // zero until the run has ended
+	Paused    bool          // its rows do not start
+	StoredAt  time.Time     // when rows were staged last; zero if none were
+	GiveUp    time.Duration // how long a token may take to appear; 0: not set
+	KeepFor   time.Duration // how long the run is kept after its end; 0: the ledger's retention
+	Group     string        // of the ledger's description, as BatchWait; only of a new run
 	BatchWait time.Duration
-	// Priority is "high" or "normal", or empty.
-	Priority string
+	Priority  string // "high" or "normal", or empty
 	// CancelledAt is zero unless the run was cancelled. Until it has ended, its
 	// open rows are those in progress.
 	CancelledAt time.Time
@@ -115,8 +103,8 @@ func (r Run) SilentSince(now time.Time) time.Time {
 func FromCore(r ledger.Run, counts ledger.Counts) Run {
 	run := Run{
 		ID: string(r.ID), Kind: string(r.Kind), Tenant: string(r.Tenant),
-		Label: quote(r.Description.Label, maxLabel), Digest: r.Description.Digest, Format: r.Description.Format,
-		Parent: string(r.Description.Parent), Caller: quote(r.Description.Caller, maxLabel), Columns: r.Description.Columns,
+		Label: apiclient.Plain(r.Description.Label, maxLabel), Digest: r.Description.Digest, Format: r.Description.Format,
+		Parent: string(r.Description.Parent), Caller: apiclient.Plain(r.Description.Caller, maxLabel), Columns: r.Description.Columns,
 		Sealed: !r.Staged() && !r.Growing, Stored: r.Rows, Settled: counts.Settled(), Counts: map[string]int64{},
 		CreatedAt: r.CreatedAt, CancelledAt: r.CancelledAt, EndedAt: r.EndedAt,
 		GiveUp: r.Description.GiveUp, KeepFor: r.Description.KeepFor, Priority: r.Description.Priority,

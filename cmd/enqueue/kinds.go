@@ -17,13 +17,20 @@ type oneDomain struct {
 	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`
 }
 
+func (o oneDomain) check() error {
+	if o.Org == "" || o.Domain == "" {
+		return cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	}
+	return nil
+}
+
 // row is the single row, or nil where a file is meant.
 func (o oneDomain) row() ([]byte, error) {
-	switch {
-	case o == oneDomain{}:
+	if o == (oneDomain{}) {
 		return nil, nil
-	case o.Org == "" || o.Domain == "":
-		return nil, cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+	}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	return json.Marshal(map[string]string{"organization_id": o.Org, "discovery_domain_id": o.Domain})
 }
@@ -35,7 +42,6 @@ type verifyCommand struct {
 	GiveUp  time.Duration `placeholder:"DURATION" help:"How long to wait for the TXT record to appear (default: the worker's setting, else 72h)."`
 }
 
-// Help names the columns.
 func (*verifyCommand) Help() string {
 	return `Columns: organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery]
 
@@ -51,7 +57,6 @@ Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 fo
 invalid or failed.`
 }
 
-// Run hands the domains in to be looked for in DNS.
 func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 	if c.GiveUp < 0 || c.GiveUp%time.Second != 0 {
 		return cli.Usage(fmt.Errorf("give-up: want whole seconds, such as 72h, got %s", c.GiveUp))
@@ -77,7 +82,6 @@ type updateCommand struct {
 	UseForDiscovery string `noenv:"true" placeholder:"BOOL" help:"Value of use_for_organization_discovery for rows without one: true or false."`
 }
 
-// Help names the columns.
 func (*updateCommand) Help() string {
 	return `Columns: organization_id, discovery_domain_id[, status, use_for_organization_discovery]
 
@@ -89,7 +93,6 @@ Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 fo
 invalid or failed.`
 }
 
-// Run hands the domains in to be set.
 func (c *updateCommand) Run(ctx context.Context, t *tool) error {
 	one, err := c.row()
 	if err != nil {
@@ -119,4 +122,44 @@ func (c *updateCommand) defaults() (tasks.Defaults, error) {
 		return d, cli.Usage(fmt.Errorf("use-for-discovery: want true or false, got %.40q", c.UseForDiscovery))
 	}
 	return d, nil
+}
+
+type removeCommand struct {
+	submitFlags
+	BatchWait time.Duration `noenv:"true" default:"2s" placeholder:"DURATION" help:"How long a single row waits for others of its organization, to be removed by the same request; 0s: not at all. The rows of a file are removed together anyway."`
+}
+
+func (*removeCommand) Help() string {
+	return `Columns: organization_id, client_id
+
+Example:
+
+    enqueue clients remove clients.csv --follow
+
+Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
+invalid or failed.`
+}
+
+func (c *removeCommand) Run(ctx context.Context, t *tool) error {
+	if err := tasks.CheckBatchWait(c.BatchWait); err != nil {
+		return cli.Usage(err)
+	}
+	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeRemove, batchWait: c.BatchWait})
+}
+
+type createCommand struct{ submitFlags }
+
+func (*createCommand) Help() string {
+	return `JSON Lines only: one request body a line, with name, type, dialect, presentation, well_known_trusted_issuers[, custom_certificate_authority]
+
+Example:
+
+    enqueue templates create templates.jsonl --follow
+
+Exit status: 0 if the rows were submitted (with --follow: and none failed), 2 for a usage error or an unusable file, 3 if a row is
+invalid or failed.`
+}
+
+func (c *createCommand) Run(ctx context.Context, t *tool) error {
+	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeCreate})
 }
