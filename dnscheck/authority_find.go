@@ -87,16 +87,10 @@ func (q *inquiry) mayLookUp(zone, name string) error {
 
 func (q *inquiry) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	found, err := q.hosts.find(ctx, name, func() ([]netip.Addr, time.Duration, error) {
-		if !q.lookups.take() {
+		if q.lookups.Add(-1) < 0 {
 			return nil, 0, errors.Join(errAbandoned, errSpent)
 		}
-		var four, six family
-		var looking sync.WaitGroup
-		looking.Go(func() { four = q.family(ctx, name, dns.TypeA) })
-		looking.Go(func() { six = q.family(ctx, name, dns.TypeAAAA) })
-		looking.Wait()
-		addrs, ttl, err := together(four, six)
-		return few(addrs), ttl, err
+		return q.bothFamilies(ctx, name)
 	})
 	if err == nil && len(found) == 0 {
 		err = errors.New("it has no address")
@@ -104,34 +98,32 @@ func (q *inquiry) lookUp(ctx context.Context, name string) ([]netip.Addr, error)
 	return found, err
 }
 
-// family is what was found of one kind of addresses.
-type family struct {
-	addrs []netip.Addr
-	ttl   time.Duration
-	err   error
-}
-
-func (q *inquiry) family(ctx context.Context, name string, kind uint16) family {
-	values, ttl, err := q.agreed(ctx, name, kind)
-	f := family{ttl: ttl, err: err}
-	for _, value := range values {
-		if addr, err := netip.ParseAddr(value); err == nil {
-			f.addrs = append(f.addrs, addr)
+// bothFamilies looks up the IPv4 and IPv6 addresses of a name; those of one are enough.
+func (q *inquiry) bothFamilies(ctx context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	kinds := [2]uint16{dns.TypeA, dns.TypeAAAA}
+	var values [2][]string
+	var ttls [2]time.Duration
+	var errs [2]error
+	var looking sync.WaitGroup
+	for i, kind := range kinds {
+		looking.Go(func() { values[i], ttls[i], errs[i] = q.agreed(ctx, name, kind) })
+	}
+	looking.Wait()
+	var addrs []netip.Addr
+	ttl := longestMemory
+	for i := range kinds {
+		if len(values[i]) > 0 {
+			ttl = min(ttl, ttls[i])
+		}
+		for _, value := range values[i] {
+			addrs = append(addrs, netip.MustParseAddr(value)) // written by valueOf
 		}
 	}
-	return f
-}
-
-// together joins both families; one is enough.
-func together(four, six family) ([]netip.Addr, time.Duration, error) {
-	addrs := slices.Concat(four.addrs, six.addrs)
-	switch {
-	case len(four.addrs) > 0 && len(six.addrs) > 0:
-		return addrs, min(four.ttl, six.ttl), nil
+	switch err := errors.Join(errs[:]...); {
 	case len(addrs) > 0:
-		return addrs, max(four.ttl, six.ttl), nil
-	case errors.Is(four.err, errAbandoned) || errors.Is(six.err, errAbandoned):
-		return nil, 0, errors.Join(four.err, six.err)
+		return few(addrs), ttl, nil
+	case errors.Is(err, errAbandoned):
+		return nil, 0, err
 	}
 	return nil, unfoundMemory, nil
 }

@@ -29,7 +29,7 @@ func (a *authority) mismatched(ctx context.Context, host, token string) *mismatc
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
-	q := a.inquire(host, token)
+	q := a.inquire(host, token, forLook)
 	p, err := q.descend(ctx, q.path.at)
 	if err != nil || p.no == 0 || p.conflict() || p.zone.more() || dns.CountLabel(p.zone.zone) == 1 {
 		return nil
@@ -84,9 +84,8 @@ func (q *inquiry) holders(ctx context.Context, zone delegation, own []nameServer
 		}
 	}
 	unnamed.named = len(unnamed.servers)
-	h := &hearing{inquiry: q, zone: unnamed, name: q.path.at, asked: make(map[netip.Addr]*asked)}
 	var holding []string
-	for _, one := range h.all(ctx).heard {
+	for _, one := range q.hear(ctx, unnamed, q.path.at).heard {
 		if one.said.finding.state == Present && !slices.Contains(holding, one.observation.Resolver) {
 			holding = append(holding, one.observation.Resolver)
 		}

@@ -51,19 +51,11 @@ type Config struct {
 // they said; it may be used by any number of goroutines. Connections to resolvers over TCP, TLS and HTTPS are kept for some
 // seconds: Close closes them.
 type Checker struct {
-	vantages  []vantage
-	quorum    int
-	span      bool // a quorum has to span two perspectives
-	required  bool // authenticated answers, for a proof
-	thin      bool // Config.ThinProofs
-	told      func(Observation)
-	mode      Mode
-	authority *authority // nil in ModeResolvers
-	panel     panel      // the same resolvers, for who the name servers are
-	operators *memory[string]
+	panel     // the resolvers
+	config    Config
 	exchange  *exchange
-
-	refuseAliases, refuseWildcards bool // in a proof
+	authority *authority // nil in ModeResolvers
+	operators *memory[string]
 }
 
 // New makes a Checker, or tells what is wrong with the Config.
@@ -94,21 +86,18 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 	if err := checkPerspectives(c.Resolvers); err != nil {
 		return nil, err
 	}
-	span, operators := namesPerspectives(c.Resolvers), Operators(c.Resolvers)
-	checker := &Checker{quorum: quorum, span: span, required: c.RequireDNSSEC, thin: c.ThinProofs, told: c.Observe, exchange: x, panel: panel{quorum: quorum, span: span}, operators: newMemory[string]()}
-	checker.refuseAliases, checker.refuseWildcards = c.RefuseAliases, c.RefuseWildcards
+	checker := &Checker{
+		panel: panel{quorum: quorum, span: namesPerspectives(c.Resolvers)}, config: c, exchange: x, operators: newMemory[string](),
+	}
+	operators := Operators(c.Resolvers)
 	for i, r := range c.Resolvers {
-		if r.Name == "" {
-			r.Name = r.String()
-		}
-		if r.Transport == "" {
-			r.Transport = transportUDP
-		}
+		r.Name, r.Transport = cmp.Or(r.Name, r.String()), cmp.Or(r.Transport, transportUDP)
 		x.keep(r, c.RootCAs)
 		v := recursive{resolver: r, operator: operators[i], exchange: x, canary: newCanary(c), signs: new(signs)}
-		checker.vantages, checker.panel.resolvers = append(checker.vantages, v), append(checker.panel.resolvers, v)
+		checker.resolvers = append(checker.resolvers, v)
 	}
-	return checker, checker.take(c, x.dialer)
+	checker.authority, err = newAuthority(c, checker.panel, x.dialer)
+	return checker, err
 }
 
 // Close closes what connections are kept, and returns when nothing of the Checker is running any more. Looks have to have
@@ -182,56 +171,57 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // rule says what a tally comes to, and whether what is still out could change it.
 type rule func(tally) (state State, decided bool)
 
-func (c *Checker) judge(ctx context.Context, host, token string, decide rule, proof bool) (Verdict, error) {
-	if err := checkAsked(host, token); err != nil {
+func (c *Checker) judge(ctx context.Context, host, token string, decide rule, proof bool) (v Verdict, err error) {
+	if err := checkAsked(ctx, host, token); err != nil {
 		return Verdict{}, err
 	}
-	if ctx.Err() != nil {
-		return Verdict{}, ended(ctx, host)
-	}
-	var v Verdict
-	var err error
 	if c.authority == nil {
 		v, err = c.poll(ctx, host, token, decide)
 	} else {
 		v, err = c.judgeByAuthority(ctx, host, token, decide, proof)
 	}
-	v.Quorum, v.Resolvers = c.quorum, len(c.vantages)
+	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
 	return v, err
 }
 
-func checkAsked(host, token string) error {
+func checkAsked(ctx context.Context, host, token string) error {
 	if err := CheckHost(host); err != nil {
 		return err
 	}
 	if token == "" {
 		return &QuestionError{Host: host, Problem: "the token is empty: any answer would match"}
 	}
+	if ctx.Err() != nil {
+		return ended(ctx, host)
+	}
 	return nil
 }
 
 // poll asks the resolvers.
 func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Verdict, error) {
+	type sighting struct {
+		by int
+		Observation
+	}
 	asking, cancel := context.WithCancel(ctx)
-	seen := c.askAll(asking, host, token)
-	defer seen.wait() // second, and at once: nobody outlives the call
-	defer cancel()    // first: those that are not needed any more leave
-
-	observations := make([]Observation, len(c.vantages))
-	count := tally{quorum: c.quorum, span: c.span, required: c.required, pending: len(c.vantages)}
+	var looking sync.WaitGroup
+	defer looking.Wait()                          // second, and at once: nobody outlives the call
+	defer cancel()                                // first: those that are not needed any more leave
+	seen := make(chan sighting, len(c.resolvers)) // room for all: none is held up by nobody listening
+	for i, v := range c.resolvers {
+		looking.Go(func() { seen <- sighting{i, v.observe(asking, host, token)} })
+	}
+	observations := make([]Observation, len(c.resolvers))
+	count := tally{quorum: c.quorum, span: c.span, required: c.config.RequireDNSSEC, pending: len(c.resolvers)}
 	for {
-		select {
-		case <-ctx.Done():
+		s := <-seen
+		if ctx.Err() != nil {
 			return Verdict{}, ended(ctx, host)
-		case s := <-seen.sightings:
-			if !s.counts {
-				return Verdict{}, ended(ctx, host)
-			}
-			observations[s.vantage] = s.observation
-			count.add(s.observation)
-			if c.told != nil {
-				c.told(s.observation)
-			}
+		}
+		observations[s.by] = s.Observation
+		count.add(s.Observation)
+		if c.config.Observe != nil {
+			c.config.Observe(s.Observation)
 		}
 		if state, decided := decide(count); decided {
 			v := verdictOf(state, host, observations)
@@ -243,40 +233,15 @@ func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Ve
 	}
 }
 
+// quiet is the same Checker, which tells nobody what it observes.
+func (c *Checker) quiet() *Checker {
+	quiet := *c
+	quiet.config.Observe = nil
+	return &quiet
+}
+
 func ended(ctx context.Context, host string) error {
 	return fmt.Errorf("check the TXT record at %s: %w", shownHost(host), ctx.Err())
-}
-
-// sighting is what one vantage saw, by its number.
-type sighting struct {
-	vantage     int
-	observation Observation
-	counts      bool
-}
-
-// outing is all vantages looking at once.
-type outing struct {
-	sightings chan sighting
-	wait      func()
-}
-
-// askAll sends out all vantages; one alone looks at once. There is room for every sighting, so that none is held up by nobody
-// listening.
-func (c *Checker) askAll(ctx context.Context, host, token string) outing {
-	var looking sync.WaitGroup
-	out := outing{sightings: make(chan sighting, len(c.vantages)), wait: looking.Wait}
-	for i, v := range c.vantages {
-		look := func() {
-			o, counts := v.observe(ctx, host, token)
-			out.sightings <- sighting{vantage: i, observation: o, counts: counts}
-		}
-		if len(c.vantages) == 1 {
-			look()
-			break
-		}
-		looking.Go(look)
-	}
-	return out
 }
 
 // tally counts what has been seen so far.
@@ -379,11 +344,16 @@ func verdictOf(state State, host string, observations []Observation) Verdict {
 	in := slices.DeleteFunc(observations, func(o Observation) bool { return o.Reason == "" })
 	v := Verdict{State: state, Host: host, Observations: in, Reason: reasonOf(state, in), Basis: ByResolvers}
 	if state == Absent {
-		for _, o := range in {
-			v.NegativeTTL = max(v.NegativeTTL, o.NegativeTTL)
-		}
+		v.NegativeTTL = longestTTL(in)
 	}
 	return v
+}
+
+func longestTTL(observations []Observation) (ttl time.Duration) {
+	for _, o := range observations {
+		ttl = max(ttl, o.NegativeTTL)
+	}
+	return ttl
 }
 
 // reasonOf finds the reason of the whole: the one that tells the customer most, not the one that came first.

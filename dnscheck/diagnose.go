@@ -65,7 +65,7 @@ type Diagnosis struct {
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {
-	if err := checkAsked(host, token); err != nil {
+	if err := checkAsked(ctx, host, token); err != nil {
 		return Diagnosis{}, err
 	}
 	if v.State != Absent {
@@ -270,15 +270,13 @@ func (c *Checker) glance(ctx context.Context, name, token string, basis Basis) *
 		if c.authority == nil {
 			return nil
 		}
-		w, err := c.authority.consult(ctx, name, token, false, nil)
-		if err != nil || w.state == Unknown {
+		w, err := c.authority.consult(ctx, name, token, forLook, nil)
+		if err != nil || w.State == Unknown {
 			return nil
 		}
-		return &Verdict{State: w.state, Reason: w.reason, Host: name, Basis: basis, Observations: w.observations}
+		return &w.Verdict
 	}
-	quiet := *c
-	quiet.told = nil
-	v, err := quiet.poll(ctx, name, token, tally.counted)
+	v, err := c.quiet().poll(ctx, name, token, tally.counted)
 	if err != nil || v.State == Unknown {
 		return nil
 	}

@@ -40,9 +40,9 @@ type Outward struct {
 // Examine asks each resolver a few questions, all side by side, and, unless the resolvers alone are looked at, one of the
 // root's name servers too. Nothing of it is remembered.
 func (c *Checker) Examine(ctx context.Context) ([]Examination, Outward) {
-	found := make([]Examination, len(c.panel.resolvers))
+	found := make([]Examination, len(c.resolvers))
 	var asking sync.WaitGroup
-	for i, v := range c.panel.resolvers {
+	for i, v := range c.resolvers {
 		asking.Go(func() { found[i] = v.examine(ctx) })
 	}
 	var out Outward
@@ -109,13 +109,13 @@ func (a *authority) outward(ctx context.Context) Outward {
 	var addrs []string
 	for _, name := range names[:min(len(names), maxTold)] {
 		if addrs, _, err = a.agreed(ctx, dns.Fqdn(name), dns.TypeA); err == nil {
-			return a.asked(ctx, name, addrs[0])
+			return a.askRoot(ctx, name, addrs[0])
 		}
 	}
 	return Outward{Err: fmt.Errorf("the addresses of the root's name servers: %w", err)}
 }
 
-func (a *authority) asked(ctx context.Context, name, address string) Outward {
+func (a *authority) askRoot(ctx context.Context, name, address string) Outward {
 	addr, err := netip.ParseAddr(address)
 	if err == nil && !a.anyAddress && !IsPublic(addr) {
 		err = fmt.Errorf("the resolvers say that %s, a name server of the root, is at %s, which is not a public address", shownHost(name), address)

@@ -157,7 +157,7 @@ func Disproved(quorum int, resolvers []Said, byServers bool, servers Said) Verdi
 	state, _ := count.heardOut()
 	d := disproof{resolvers: verdictOf(state, "", observations), byServers: byServers}
 	if byServers {
-		d.servers = word{state: servers.State, reason: servers.Reason}
+		d.servers = word{Verdict: Verdict{State: servers.State, Reason: servers.Reason}}
 	}
 	return d.verdict()
 }

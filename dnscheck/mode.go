@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -39,45 +40,42 @@ func ParseMode(s string) (Mode, error) {
 	return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", shown(s, 20))
 }
 
-// take sets up the view of the name servers if the mode wants it.
-func (c *Checker) take(from Config, d dialer) error {
-	if from.Mode < ModeResolvers || from.Mode > ModeAuthority {
-		return fmt.Errorf("dns mode %d: there is none", from.Mode)
+// newAuthority sets up the view of the name servers; nil where the mode does not want it.
+func newAuthority(c Config, p panel, d dialer) (*authority, error) {
+	if c.Mode < ModeResolvers || c.Mode > ModeAuthority {
+		return nil, fmt.Errorf("dns mode %d: there is none", c.Mode)
 	}
-	if c.mode = from.Mode; c.mode == ModeResolvers {
-		return nil
+	if c.Mode == ModeResolvers {
+		return nil, nil
 	}
-	a := &authority{
-		panel: c.panel, exchange: newExchange(d, min(from.Timeout, authorityAttempt)), port: from.NameServerPort, anyAddress: from.AnyNameServer,
-		cuts: newMemory[delegation](), hosts: newMemory[[]netip.Addr](), reach: reach{told: from.Reach},
-	}
-	if a.port == 0 {
-		a.port = defaultPort
-	}
-	c.authority = a
-	return nil
+	return &authority{
+		panel: p, exchange: newExchange(d, min(c.Timeout, authorityAttempt)),
+		port: cmp.Or(c.NameServerPort, defaultPort), anyAddress: c.AnyNameServer,
+		cuts: newMemory[delegation](), hosts: newMemory[[]netip.Addr](), reach: reach{told: c.Reach},
+	}, nil
 }
 
 // judgeByAuthority asks the name servers first, and the resolvers if there is still something to ask. For a proof that is only so
 // where the name servers say yes, or where none at all can be reached from here, a registry's included: a zone's servers that
 // deny the token, or that somebody may have silenced, are not overridden by what the resolvers see.
 func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, decide rule, proof bool) (Verdict, error) {
-	w, err := c.authority.consult(ctx, host, token, proof, c.told)
+	purpose := forLook
+	if proof {
+		purpose = forProof
+	}
+	w, err := c.authority.consult(ctx, host, token, purpose, c.config.Observe)
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Verdict{
-		State: w.state, Reason: w.reason, Host: host, Basis: ByAuthority, Operator: w.operator, Note: w.note, Observations: w.observations,
-		Zone: w.turnout.zone, Servers: w.turnout.servers, Answered: w.turnout.answered,
-	}
+	v := w.Verdict
 	switch {
-	case proof && w.shut && c.mode == ModeAuto:
+	case proof && w.shut && c.config.Mode == ModeAuto:
 		return c.protected().instead(ctx, v, token, decide)
-	case !proof && !w.heard && c.mode == ModeAuto:
+	case !proof && !w.heard && c.config.Mode == ModeAuto:
 		return c.instead(ctx, v, token, decide)
-	case proof && w.state == Present:
+	case proof && w.State == Present:
 		return c.both(ctx, v, token, decide)
-	case w.thin && c.thin:
+	case w.thin && c.config.ThinProofs:
 		return c.thinly(ctx, v, token, decide)
 	}
 	return v, nil
@@ -87,22 +85,17 @@ func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, deci
 // redirected, whoever does that can forge the answers of all others.
 func (c *Checker) protected() *Checker {
 	fewer := *c
-	fewer.vantages = nil
-	for _, v := range c.panel.resolvers {
-		if v.resolver.Transport == transportTLS || v.resolver.Transport == transportHTTPS {
-			fewer.vantages = append(fewer.vantages, v)
-		}
-	}
+	fewer.resolvers = slices.DeleteFunc(slices.Clone(c.resolvers), func(v recursive) bool {
+		return v.resolver.Transport != transportTLS && v.resolver.Transport != transportHTTPS
+	})
 	return &fewer
 }
 
 // spans reports whether the resolvers are in at least two perspectives.
 func (c *Checker) spans() bool {
 	var in perspectives
-	for _, v := range c.vantages {
-		if r, is := v.(recursive); is {
-			in.add(r.resolver.perspective())
-		}
+	for _, v := range c.resolvers {
+		in.add(v.resolver.perspective())
 	}
 	return in.several
 }
@@ -110,7 +103,7 @@ func (c *Checker) spans() bool {
 // instead asks the resolvers in place of name servers that have said nothing. Where there are fewer than have to agree, or all are in
 // one perspective, for a proof has left some out, they are not asked.
 func (c *Checker) instead(ctx context.Context, unheard Verdict, token string, decide rule) (Verdict, error) {
-	if len(c.vantages) < c.quorum || c.span && !c.spans() {
+	if len(c.resolvers) < c.quorum || c.span && !c.spans() {
 		unheard.State, unheard.Reason, unheard.Basis = Unknown, ReasonUnprotected, ByResolvers
 		return unheard, nil
 	}
@@ -129,9 +122,7 @@ func (c *Checker) both(ctx context.Context, said Verdict, token string, decide r
 	if err != nil {
 		return Verdict{}, err
 	}
-	for _, o := range v.Observations {
-		v.NegativeTTL = max(v.NegativeTTL, o.NegativeTTL)
-	}
+	v.NegativeTTL = longestTTL(v.Observations)
 	if v.State == Absent || v.Reason == ReasonDisagree {
 		v.State, v.Reason = Unknown, ReasonLag
 	}

@@ -11,10 +11,10 @@ import (
 
 // refused is a proof as these settings leave it.
 func (c *Checker) refused(ctx context.Context, proven Verdict, token string) (Verdict, error) {
-	if _, _, out := proven.AliasOut(); out && c.refuseAliases {
+	if _, _, out := proven.AliasOut(); out && c.config.RefuseAliases {
 		return proven.doubted(ReasonAliasOut), nil
 	}
-	if !c.refuseWildcards {
+	if !c.config.RefuseWildcards {
 		return proven, nil
 	}
 	sibling, err := c.sibling(ctx, proven, token)
@@ -85,12 +85,11 @@ func (c *Checker) sibling(ctx context.Context, proven Verdict, token string) (Ve
 	if CheckHost(name) != nil { // too long
 		return Verdict{Host: name}, nil
 	}
-	voters := *c
+	voters := c
 	if c.authority != nil && proven.Basis == ByResolvers {
-		voters = *c.protected()
+		voters = c.protected()
 	}
-	voters.told = nil
-	return voters.poll(ctx, name, token, tally.proved)
+	return voters.quiet().poll(ctx, name, token, tally.proved)
 }
 
 // isLike reports whether the host and the sibling have the same record. An alias of both may lead to another answer each time.

@@ -17,12 +17,11 @@ func (c *Checker) vetoed(ctx context.Context, proven Verdict, token string) (Ver
 		if o.Authority || o.Reason != ReasonServFail {
 			continue
 		}
-		for _, v := range c.panel.resolvers {
+		for _, v := range c.resolvers {
 			if v.resolver.Name == o.Resolver {
 				v.unchecked = true
 				asking.Go(func() {
-					unchecked, counts := v.see(ctx, proven.Host, token)
-					withheld[i] = counts && unchecked.State != Unknown
+					withheld[i] = v.see(ctx, proven.Host, token).State != Unknown
 				})
 			}
 		}
