@@ -46,7 +46,7 @@ func unknown(reason Reason, err error) finding {
 // read tells what a reply to a question for t.at says about the token, and moves t.at along the aliases in it.
 func (t *trail) read(r reply, token string) finding {
 	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
-		return failure(r)
+		return failure("resolver", r)
 	}
 	if tampered, is := withheld(r); is {
 		return tampered
@@ -56,7 +56,20 @@ func (t *trail) read(r reply, token string) finding {
 		return misled(err)
 	}
 	followed := len(t.aliases) > before
-	texts := textsAt(r.answer, t.at)
+	found := readAt(r, t.at, token, followed)
+	switch {
+	case found.reason != ReasonNoRecord:
+	case followed:
+		return finding{askOn: true}
+	case refersElsewhere(r):
+		return unknown(ReasonRefused, errors.New("the answer refers to other name servers; is this a recursive resolver?"))
+	}
+	return found
+}
+
+// readAt tells what a reply says about the TXT records at a name. followed: aliases led there from another one.
+func readAt(r reply, name, token string, followed bool) finding {
+	texts := textsAt(r.answer, name)
 	switch {
 	case len(texts) > 0 && r.rcode == dns.RcodeNameError:
 		return unknown(ReasonMalformed, errors.New("the answer says that the name does not exist, and has records of it"))
@@ -65,13 +78,9 @@ func (t *trail) read(r reply, token string) finding {
 	case len(r.answer) > 0 && !followed:
 		return unknown(ReasonMalformed, errors.New("the answer has records, and none that answers the question"))
 	case r.rcode == dns.RcodeNameError: // of the last name, if there are aliases (RFC 6604 section 3)
-		return finding{state: Absent, reason: ReasonNoName, negativeTTL: negativeTTL(r.authority, t.at)}
-	case followed:
-		return finding{askOn: true}
-	case refersElsewhere(r):
-		return unknown(ReasonRefused, errors.New("the answer refers to other name servers; is this a recursive resolver?"))
+		return finding{state: Absent, reason: ReasonNoName, negativeTTL: negativeTTL(r.authority, name)}
 	}
-	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, t.at)}
+	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, name)}
 }
 
 // vouched is the finding where a no has to name the zone that says it. Each zone's no does (RFC 2308 section 3), and who remembers it
@@ -233,16 +242,14 @@ func compare(texts []*dns.TXT, token string) finding {
 		values[i] = textOf(text)
 		ttl = min(ttl, seconds(text.Hdr.Ttl))
 	}
-	if holds(values, token) {
+	if slices.Contains(values, token) {
 		return finding{state: Present, reason: ReasonFound, values: values}
 	}
 	return finding{state: Absent, reason: ReasonOtherValue, values: values, negativeTTL: ttl}
 }
 
-// failure names the reason of a resolver's response code that is no answer.
-func failure(r reply) finding { return failureOf("resolver", r) }
-
-func failureOf(who string, r reply) finding {
+// failure names the reason of a response code that is no answer.
+func failure(who string, r reply) finding {
 	err := fmt.Errorf("the %s answered %s", who, r.rcodeName())
 	switch r.rcode {
 	case dns.RcodeServerFailure:
@@ -256,39 +263,44 @@ func failureOf(who string, r reply) finding {
 	return unknown(ReasonRCode, err)
 }
 
-// withheld tells of answers that are not the zone's word, yes or no: changed or withheld by policy, old ones that
-// the resolver serves because it does not reach the zone (RFC 8914 section 4, RFC 8767), or bogus ones, as a resolver gives
-// that only warns.
+// Extended errors (RFC 8914 section 4) that say more of an answer than its response code.
+var (
+	byPolicy = []uint16{
+		dns.ExtendedErrorCodeForgedAnswer, dns.ExtendedErrorCodeBlocked, dns.ExtendedErrorCodeCensored,
+		dns.ExtendedErrorCodeFiltered, dns.ExtendedErrorCodeProhibited,
+	}
+	stale = []uint16{dns.ExtendedErrorCodeStaleAnswer, dns.ExtendedErrorCodeStaleNXDOMAINAnswer} // RFC 8767
+	bogus = []uint16{
+		dns.ExtendedErrorCodeDNSBogus, dns.ExtendedErrorCodeSignatureExpired, dns.ExtendedErrorCodeSignatureNotYetValid,
+		dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing, dns.ExtendedErrorCodeNoZoneKeyBitSet,
+		dns.ExtendedErrorCodeNSECMissing, dns.ExtendedErrorCodeSignatureExpiredBeforeValid,
+	}
+	// uncheckable signatures are no more than a missing AD next to an answer. The last is of RFC 9276 section 3.2.
+	uncheckable = []uint16{
+		dns.ExtendedErrorCodeUnsupportedDNSKEYAlgorithm, dns.ExtendedErrorCodeUnsupportedDSDigestType,
+		dns.ExtendedErrorCodeDNSSECIndeterminate, dns.ExtendedErrorCodeUnsupportedNSEC3IterValue,
+	}
+)
+
+// withheld tells of answers that are not the zone's word, yes or no: changed or withheld by policy, old ones that the resolver
+// serves because it does not reach the zone, or bogus ones, as a resolver gives that only warns.
 func withheld(r reply) (finding, bool) {
-	for _, ede := range r.errors {
-		switch ede.InfoCode {
-		case dns.ExtendedErrorCodeForgedAnswer, dns.ExtendedErrorCodeBlocked, dns.ExtendedErrorCodeCensored,
-			dns.ExtendedErrorCodeFiltered, dns.ExtendedErrorCodeProhibited:
+	for _, code := range r.errors {
+		switch {
+		case slices.Contains(byPolicy, code.InfoCode):
 			return unknown(ReasonRefused, errors.New("the resolver's policy answers in place of the zone")), true
-		case dns.ExtendedErrorCodeStaleAnswer, dns.ExtendedErrorCodeStaleNXDOMAINAnswer:
+		case slices.Contains(stale, code.InfoCode):
 			return unknown(ReasonServFail, errors.New("the resolver has an old answer only: it does not reach the zone")), true
-		case dns.ExtendedErrorCodeDNSBogus, dns.ExtendedErrorCodeSignatureExpired, dns.ExtendedErrorCodeSignatureNotYetValid,
-			dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing, dns.ExtendedErrorCodeNoZoneKeyBitSet,
-			dns.ExtendedErrorCodeNSECMissing, dns.ExtendedErrorCodeSignatureExpiredBeforeValid:
-			// Signatures that cannot be checked (codes 1, 2, 5, 27) are no more than a missing AD; these were, and do not hold.
+		case slices.Contains(bogus, code.InfoCode):
 			return unknown(ReasonDNSSEC, errors.New("the resolver has found that the answer's signatures do not hold, and gives it all the same")), true
 		}
 	}
 	return finding{}, false
 }
 
-// isBogus tells whether an extended error blames DNSSEC (RFC 8914 section 4; RFC 9276 section 3.2 for the last).
+// isBogus reports whether an extended error blames DNSSEC.
 func isBogus(ede *dns.EDNS0_EDE) bool {
-	switch ede.InfoCode {
-	case dns.ExtendedErrorCodeUnsupportedDNSKEYAlgorithm, dns.ExtendedErrorCodeUnsupportedDSDigestType,
-		dns.ExtendedErrorCodeDNSSECIndeterminate, dns.ExtendedErrorCodeDNSBogus,
-		dns.ExtendedErrorCodeSignatureExpired, dns.ExtendedErrorCodeSignatureNotYetValid,
-		dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing,
-		dns.ExtendedErrorCodeNoZoneKeyBitSet, dns.ExtendedErrorCodeNSECMissing,
-		dns.ExtendedErrorCodeSignatureExpiredBeforeValid, dns.ExtendedErrorCodeUnsupportedNSEC3IterValue:
-		return true
-	}
-	return false
+	return slices.Contains(bogus, ede.InfoCode) || slices.Contains(uncheckable, ede.InfoCode)
 }
 
 // refersElsewhere tells a referral from an empty answer (RFC 2308 section 2.2): a server that neither has the zone nor

@@ -27,9 +27,8 @@ const (
 )
 
 // top finds the name servers of the top-level domain that a name ends in. That they exist is sure, unlike anything between
-// the name and its zone, for which no resolver is ever asked: an NXDOMAIN that it then keeps would deny the record for as long
-// after it was published (RFC 2308, RFC 8020). One without any is remembered so as well, by the root's word for how long: nothing of
-// ours can begin to exist in it meanwhile.
+// the name and its zone, for which no resolver is ever asked: an NXDOMAIN that it then keeps would deny the record for as
+// long after it was published (RFC 2308, RFC 8020). That there are none is remembered by the root's word.
 func (q *inquiry) top(ctx context.Context, name string) (delegation, error) {
 	labels := dns.SplitDomainName(canonical(name))
 	tld := dns.Fqdn(labels[len(labels)-1])
@@ -70,9 +69,9 @@ func (q *inquiry) addresses(ctx context.Context, zone string, server nameServer)
 	return q.allowed(found)
 }
 
-// mayLookUp refuses what no resolver is to be asked for: a name on the way from the host, or from an alias of it, up to its top-level
-// domain, since its NXDOMAIN would deny what we look for; and a name in the zone itself whose address did not come with the
-// referral, since a resolver could only find it there.
+// mayLookUp refuses a name on the way from the host, or from an alias of it, up to its top-level domain, since its NXDOMAIN
+// would deny what we look for; and a name in the zone itself whose address did not come with the referral, since a
+// resolver could only find it there.
 func (q *inquiry) mayLookUp(zone, name string) error {
 	for _, seen := range q.path.seen {
 		if dns.IsSubDomain(name, seen) {
@@ -173,7 +172,7 @@ var (
 	errNone = errors.New("there are none")
 )
 
-// panel are the resolvers where they are asked for what a quorum of them has to agree upon.
+// panel are the resolvers, of which a quorum has to agree.
 type panel struct {
 	resolvers []recursive
 	quorum    int
@@ -186,10 +185,9 @@ type votes struct {
 	in    perspectives
 }
 
-func (v votes) and(r Resolver) votes {
+func (v *votes) add(r Resolver) {
 	v.count++
 	v.in.add(r.perspective())
-	return v
 }
 
 func (p panel) enough(v votes) bool { return v.count >= p.quorum && (!p.span || v.in.several) }
@@ -204,26 +202,32 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	defer cancel()
 	told := make(chan ballot, len(p.resolvers))
 	for _, v := range p.resolvers {
-		asking.Go(func() {
-			b := v.valuesOf(limited, name, kind)
-			b.by = v.resolver
-			told <- b
-		})
+		asking.Go(func() { told <- v.valuesOf(limited, name, kind) })
 	}
-	of := make(map[string]votes)
+	of := make(map[string]*votes)
 	var empty votes
 	ttl, emptyTTL := longestMemory, longestMemory
 	for range p.resolvers {
 		b := <-told
 		if b.counts && len(b.values) == 0 {
-			empty = empty.and(b.by)
+			empty.add(b.by)
 			emptyTTL = min(emptyTTL, b.ttl)
 		}
 		for _, value := range b.values {
-			of[value] = of[value].and(b.by)
+			if of[value] == nil {
+				of[value] = new(votes)
+			}
+			of[value].add(b.by)
 			ttl = min(ttl, b.ttl)
 		}
-		if winners := p.reaching(of); len(winners) > 0 {
+		var winners []string
+		for value, v := range of {
+			if p.enough(*v) {
+				winners = append(winners, value)
+			}
+		}
+		if len(winners) > 0 {
+			slices.Sort(winners)
 			return winners, ttl, nil
 		}
 	}
@@ -234,17 +238,6 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 		return nil, emptyTTL, errNone
 	}
 	return nil, 0, errUnfound
-}
-
-func (p panel) reaching(of map[string]votes) []string {
-	var winners []string
-	for value, v := range of {
-		if p.enough(v) {
-			winners = append(winners, value)
-		}
-	}
-	slices.Sort(winners)
-	return winners
 }
 
 // ballot is what one resolver says of a name, each value once.
@@ -263,7 +256,7 @@ func (v recursive) valuesOf(ctx context.Context, name string, kind uint16) ballo
 	if v.canary != nil && v.canary.lying(ctx, v) != "" {
 		return ballot{} // it makes answers up: it has no vote here either
 	}
-	b := ballot{counts: true, ttl: longestMemory}
+	b := ballot{by: v.resolver, counts: true, ttl: longestMemory}
 	for _, record := range r.answer {
 		if !isAt(record, name) || record.Header().Rrtype != kind {
 			continue

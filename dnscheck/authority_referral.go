@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -78,7 +79,7 @@ func says(f finding) statement { return statement{finding: f} }
 // inquiry's.
 func readStatement(r reply, zone, name, token string, seed maphash.Seed) statement {
 	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
-		return says(failureOf("name server", r))
+		return says(failure("name server", r))
 	}
 	if tampered, is := withheld(r); is {
 		return says(tampered)
@@ -98,24 +99,9 @@ func readStatement(r reply, zone, name, token string, seed maphash.Seed) stateme
 	if found { // then the response code is about the target (RFC 6604 section 3)
 		return statement{alias: target}
 	}
-	return says(readNoAlias(r, name, token))
-}
-
-func readNoAlias(r reply, name, token string) finding {
-	texts := textsAt(r.answer, name)
-	switch {
-	case len(texts) > 0 && r.rcode == dns.RcodeNameError:
-		return unknown(ReasonMalformed, errors.New("the answer says that the name does not exist, and has records of it"))
-	case len(texts) > 0:
-		found := compare(texts, token)
-		found.negativeTTL = 0 // who is asked directly keeps nothing back
-		return found
-	case len(r.answer) > 0:
-		return unknown(ReasonMalformed, errors.New("the answer has records, and none that answers the question"))
-	case r.rcode == dns.RcodeNameError:
-		return finding{state: Absent, reason: ReasonNoName}
-	}
-	return finding{state: Absent, reason: ReasonNoRecord}
+	said := says(readAt(r, name, token, false))
+	said.finding.negativeTTL = 0 // who is asked directly keeps nothing back
+	return said
 }
 
 // referral reads a reply that says who else is to be asked (RFC 1034 section 4.3.2): no answer, and the NS records of one
@@ -144,7 +130,11 @@ func referral(r reply, zone, name string, seed maphash.Seed) (*delegation, time.
 	}
 	switch {
 	case problem == "":
-		return delegationOf(cut, records, r.additional, seed), lowestTTL(records), nil
+		ttl := longestMemory
+		for _, ns := range records {
+			ttl = min(ttl, seconds(ns.Hdr.Ttl))
+		}
+		return delegationOf(cut, records, r.additional, seed), ttl, nil
 	case r.authoritative: // it says "nothing there", and names servers beside it
 		return nil, 0, nil
 	}
@@ -163,14 +153,6 @@ func nsRecords(section []dns.RR) []*dns.NS {
 	return found
 }
 
-func lowestTTL(records []*dns.NS) time.Duration {
-	lowest := seconds(records[0].Hdr.Ttl)
-	for _, ns := range records {
-		lowest = min(lowest, seconds(ns.Hdr.Ttl))
-	}
-	return lowest
-}
-
 // delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands is kept or looked at.
 // Of the same names it takes the same within one inquiry, by its seed, so that the referrals of several servers can be compared.
 func delegationOf(zone string, records []*dns.NS, additional []dns.RR, seed maphash.Seed) *delegation {
@@ -178,7 +160,7 @@ func delegationOf(zone string, records []*dns.NS, additional []dns.RR, seed maph
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(maphash.String(seed, a), maphash.String(seed, b)), cmp.Compare(a, b))
 	})
-	d := &delegation{zone: zone, named: len(names), set: setOf(names, seed)}
+	d := &delegation{zone: zone, named: len(names), set: maphash.String(seed, strings.Join(names, "\x00"))}
 	most := maxServers
 	if isRegistrys(zone) {
 		most = registryServers
@@ -188,17 +170,6 @@ func delegationOf(zone string, records []*dns.NS, additional []dns.RR, seed maph
 	}
 	d.servers = withGlue(zone, names[:min(len(names), most)], additional)
 	return d
-}
-
-// setOf is a number for names in this order, which no one can foresee who does not know the seed.
-func setOf(names []string, seed maphash.Seed) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, name := range names {
-		_, _ = h.WriteString(name) // never fails
-		_ = h.WriteByte(0)
-	}
-	return h.Sum64()
 }
 
 // serverNames gives the servers that the records name, each once.

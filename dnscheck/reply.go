@@ -22,10 +22,8 @@ const (
 	bitQR      = 1 << 15
 	bitAA      = 1 << 10
 	bitTC      = 1 << 9
-	bitRD      = 1 << 8
 	bitRA      = 1 << 7
 	bitAD      = 1 << 5 // RFC 4035 section 3.2.3
-	bitCD      = 1 << 4 // RFC 4035 section 3.2.2
 	maskOpcode = 0xF << 11
 	maskRCode  = 0xF
 )

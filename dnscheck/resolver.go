@@ -17,12 +17,16 @@ const (
 	transportHTTPS = "https" // DNS over HTTPS (RFC 8484)
 )
 
-// The ports where none is given.
-const (
-	defaultPort      = 53  // RFC 1035 section 4.2
-	defaultTLSPort   = 853 // RFC 7858 section 3.1
-	defaultHTTPSPort = 443
-)
+// defaultPort is that of name servers (RFC 1035 section 4.2).
+const defaultPort = 53
+
+// defaultPorts are the ports where none is given. The others than defaultPort are of TLS.
+var defaultPorts = map[string]uint16{
+	transportUDP: defaultPort, transportTCP: defaultPort,
+	transportTLS: 853, transportHTTPS: defaultHTTPSPort, // RFC 7858 section 3.1
+}
+
+const defaultHTTPSPort = 443
 
 // defaultPath is where resolvers over HTTPS are (RFC 8484 section 4.1.1 has it in its examples; all the public ones follow).
 const defaultPath = "/dns-query"
@@ -91,19 +95,11 @@ func (r Resolver) Protected() bool {
 	return r.Transport == transportTLS || r.Transport == transportHTTPS || r.Addr.Addr().IsLoopback()
 }
 
-func (r Resolver) path() string {
-	if r.Path == "" {
-		return defaultPath
-	}
-	return r.Path
-}
+func (r Resolver) path() string { return cmp.Or(r.Path, defaultPath) }
 
 // certified is the name, or the address, that the certificate has to have.
 func (r Resolver) certified() string {
-	if r.ServerName == "" {
-		return r.Addr.Addr().WithZone("").String()
-	}
-	return r.ServerName
+	return cmp.Or(r.ServerName, r.Addr.Addr().WithZone("").String())
 }
 
 // ParseResolver reads an IP address with or without a port (53 is meant where there is none), which may be
@@ -124,29 +120,22 @@ func ParseResolver(s string) (Resolver, error) {
 	if perspective != DefaultPerspective {
 		r.Perspective = perspective
 	}
-	if err != nil {
-		return Resolver{}, fmt.Errorf("resolver %s: %w", shown(s, 100), err)
-	}
-	switch r.Transport {
-	case transportUDP, transportTCP:
-		r.Addr, err = parseAddr(rest, defaultPort)
-	case transportTLS:
-		rest, r.ServerName, err = cutName(rest, "#")
-		if err == nil {
-			r.Addr, err = parseAddr(rest, defaultTLSPort)
-		}
-	case transportHTTPS:
-		rest, r.ServerName, err = cutName(rest, "#")
-		rest, path, _ := strings.Cut(rest, "/")
-		r.Path = "/" + path
-		if path == "" {
-			r.Path = defaultPath
-		}
-		if err == nil {
-			r.Addr, err = parseAddr(rest, defaultHTTPSPort)
-		}
-	default:
+	port, known := defaultPorts[r.Transport]
+	if err == nil && !known {
 		err = fmt.Errorf("unknown scheme %s; use an address, or tcp://, tls:// or https:// and an address", shown(scheme, 20))
+	}
+	if err == nil && port != defaultPort {
+		rest, r.ServerName, err = cutName(rest, "#")
+	}
+	if r.Transport == transportHTTPS {
+		var path string
+		rest, path, _ = strings.Cut(rest, "/")
+		if r.Path = defaultPath; path != "" {
+			r.Path = "/" + path
+		}
+	}
+	if err == nil {
+		r.Addr, err = parseAddr(rest, port)
 	}
 	if err != nil {
 		return Resolver{}, fmt.Errorf("resolver %s: %w", shown(s, 100), err)
