@@ -83,9 +83,8 @@ func readAt(r reply, name, token string, followed bool) finding {
 	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, name)}
 }
 
-// vouched is the finding where a no has to name the zone that says it. Each zone's no does (RFC 2308 section 3), and who remembers it
-// gives that along (section 6); what says no to everything in a network that asks for a login first, or lets nobody out, has none. That
-// the root says it, of a top-level domain that is not there, is not an answer of the zone either.
+// vouched is the finding where a no has to name the zone that says it, as each zone's no does (RFC 2308 sections 3 and 6): a
+// network that says no to everything before a login has none. The root's, of a top-level domain, is not the zone's either.
 func (f finding) vouched(r reply, name string) finding {
 	if f.reason != ReasonNoName && f.reason != ReasonNoRecord {
 		return f
@@ -96,25 +95,21 @@ func (f finding) vouched(r reply, name string) finding {
 	return unknown(ReasonRefused, errors.New("the answer is empty and has no SOA record, so it may not come from the zone (RFC 2308)"))
 }
 
-// unlessHeld is the finding where the token must not be anywhere in the answer: an old answer with it, one without authority, or one
-// that has it at another name, shows nothing, and is not nothing either.
+// unlessHeld is the finding where the token must not be anywhere in the answer: an old answer with it, one without authority,
+// or one that has it at another name, shows nothing, and is not nothing either.
 func (f finding) unlessHeld(r reply, token string) finding {
-	if f.state == Present || f.reason == ReasonDNSSEC || f.reason == ReasonAlias || f.askOn || !slices.ContainsFunc(r.answer, func(rr dns.RR) bool { return isTXTOf(rr, token) }) {
+	held := func(record dns.RR) bool {
+		text, ok := record.(*dns.TXT)
+		return ok && textOf(text) == token
+	}
+	if f.state == Present || f.reason == ReasonDNSSEC || f.reason == ReasonAlias || f.askOn || !slices.ContainsFunc(r.answer, held) {
 		return f
 	}
-	return unknown(ReasonMalformed, errors.New("the token is in the answer's bytes, but not in its records"+suffixed(f.err)))
-}
-
-func suffixed(err error) string {
-	if err == nil {
-		return ""
+	text := "the token is in the answer's bytes, but not in its records"
+	if f.err != nil {
+		text += ": " + f.err.Error()
 	}
-	return ": " + err.Error()
-}
-
-func isTXTOf(record dns.RR, token string) bool {
-	text, ok := record.(*dns.TXT)
-	return ok && textOf(text) == token
+	return unknown(ReasonMalformed, errors.New(text))
 }
 
 // isStartOver tells whether a record is the SOA of a zone that the name lies in.
@@ -151,13 +146,19 @@ func (t *trail) step(target string) error {
 }
 
 // aliasAt finds where a name leads, by its CNAME or by a DNAME above it, as a server of zone has them; resolvers' is the root.
-// Where there are two ways, or TXT records beside one, nobody can say which holds (RFC 2181 section 10.1), and a guess could be the
-// wrong one.
+// Of two ways, or TXT records next to one, nobody can say which holds (RFC 2181 section 10.1).
 func aliasAt(answer []dns.RR, zone, name string) (target string, found bool, err error) {
 	for _, record := range answer {
-		next, err := leadOf(record, zone, name)
-		if err != nil {
-			return "", false, err
+		var next string
+		switch record := record.(type) {
+		case *dns.CNAME:
+			if isAt(record, name) {
+				next = record.Target
+			}
+		case *dns.DNAME:
+			if next, err = renamed(record, zone, name); err != nil {
+				return "", false, err
+			}
 		}
 		if next == "" {
 			continue
@@ -173,25 +174,11 @@ func aliasAt(answer []dns.RR, zone, name string) (target string, found bool, err
 	return target, found, nil
 }
 
-// leadOf is where one record leads the name; empty: nowhere.
-func leadOf(record dns.RR, zone, name string) (string, error) {
-	switch record := record.(type) {
-	case *dns.CNAME:
-		if isAt(record, name) {
-			return record.Target, nil
-		}
-	case *dns.DNAME:
-		return renamed(record, zone, name)
-	}
-	return "", nil
-}
-
 // errNoSuchName is what a server that renames says by YXDOMAIN.
 var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)")
 
-// renamed is the name that a DNAME above a name puts in its place; empty: none does. Servers have to write the CNAME beside it that
-// follows (RFC 6672 section 3.1); where one does not, what it would say is plain all the same. A DNAME outside the zone is not its
-// servers' to tell.
+// renamed is the name that a DNAME above a name puts in its place; empty: none does. Servers have to write the CNAME that
+// follows next to it (RFC 6672 section 3.1), but need not. A DNAME outside the zone is not its servers' to tell.
 func renamed(d *dns.DNAME, zone, name string) (string, error) {
 	owner, labels := canonical(d.Hdr.Name), dns.Split(name)
 	below := len(labels) - dns.CountLabel(owner)

@@ -186,20 +186,20 @@ var errTooDeep = &exchangeError{reason: ReasonDelegation, err: fmt.Errorf("more 
 // A no counts when a majority of the servers has answered. A yes counts in a proof only if a majority gave it, for whoever holds
 // one server may be able to silence the others; in a look always, for a proof follows it.
 func (q *inquiry) wordOf(p *poll, sure bool) word {
-	w := word{heard: p.led}
+	w := word{heard: p.any(statement.leads)}
 	w.Observations = q.observe(p)
 	w.Zone, w.Servers, w.Answered = shownHost(unrooted(p.zone.zone)), p.zone.named, p.answered()
 	few := fmt.Sprintf("%d of the %d name servers of %s have answered", w.Answered, w.Servers, w.Zone)
 	switch {
-	case p.conflict() && (!q.thorough || p.yes == 0):
+	case p.conflict() && (!q.thorough || !p.any(statement.isYes)):
 		w.Reason = ReasonServersDisagree
-	case p.yes > 0 && (!q.proof || p.majority(p.zone.named, statement.isYes)):
+	case p.any(statement.isYes) && (!q.proof || p.majority(p.zone.named, statement.isYes)):
 		w.State, w.Reason = Present, ReasonFound
 	case q.doubt != "":
 		w.Reason = q.doubt
-	case p.no > 0 && sure:
+	case p.any(statement.isNo) && sure:
 		w.State, w.Reason = Absent, reasonOf(Absent, w.Observations)
-	case p.no > 0:
+	case p.any(statement.isNo):
 		w.Reason, w.Note = failedOf(w.Observations), few
 	case p.majority(p.zone.named, statement.leads): // to one place each, and no majority to the same
 		w.Reason = ReasonServersDisagree
@@ -274,7 +274,7 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 				q.cuts.put(down.zone, *down, ttl)
 			}
 			at = *down
-		case !p.led:
+		case !p.any(statement.leads):
 			err := fmt.Errorf("no name server of %s answered with authority: %s", shownHost(unrooted(at.zone)), p.firstError())
 			return p, &exchangeError{reason: failedOf(q.observe(p)), err: err}
 		default:
@@ -297,7 +297,7 @@ func (q *inquiry) nearest(name string) (delegation, bool) {
 
 // note keeps what a zone's servers tell of the way: whether any is within reach, and that those of this zone are of no use.
 func (q *inquiry) note(ctx context.Context, p *poll) {
-	if p.led {
+	if p.any(statement.leads) {
 		q.reach.opened(time.Now())
 		return
 	}
@@ -308,7 +308,7 @@ func (q *inquiry) note(ctx context.Context, p *poll) {
 	addressed := func(h heard) bool { return h.observation.Address != "" }
 	if dns.CountLabel(p.zone.zone) == 1 && slices.ContainsFunc(p.heard, addressed) {
 		why := "cannot be reached: is port 53 outwards open?"
-		if p.unauthorized() {
+		if p.any(statement.isLame) {
 			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."
 		}
 		q.shut = q.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(p.zone.zone))+" "+why+" "+p.firstError())
@@ -333,10 +333,9 @@ type heard struct {
 	observation Observation
 }
 
-// hear asks every server of a zone at all its addresses at once: a referral counts only if a majority gives it, and one no is enough
-// to contradict it. It returns as soon as the answers are clear: at a contradiction, when all have answered, or when a majority has
-// answered and the others do not follow soon; for a disproof only when none is out any more. A registry's servers hold nothing of
-// the zones below: there the referral of a majority is enough.
+// hear asks every server of a zone at all its addresses at once. It returns at a contradiction, when all have answered, or when
+// a majority has answered and the others do not follow soon; for a disproof only when none is out any more. A registry's
+// servers hold nothing of the zones below: there the referral of a majority is enough.
 func (q *inquiry) hear(ctx context.Context, zone delegation, name string) *poll {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
@@ -451,31 +450,19 @@ func (h *hearing) question(ctx context.Context, addr netip.Addr) heard {
 
 // poll collects what the servers of a zone answer.
 type poll struct {
-	zone             delegation
-	heard            []heard
-	led              bool // at least one has said something that goes on
-	yes, no, aliases int  // statements of each kind
-	referrals        int
-	alias            string
-	differ           bool // two aliases that are not the same
-	cut              bool // the time was up: who has not been heard may have had something to say
+	zone  delegation
+	heard []heard
+	alias string // the first that was named
+	cut   bool   // the time was up: who has not been heard may have had something to say
 }
 
 func (p *poll) add(h heard) {
 	p.heard = append(p.heard, h)
-	p.led = p.led || h.said.leads()
-	switch {
-	case h.said.down != nil:
-		p.referrals++
-	case h.said.isAlias():
-		p.differ = p.differ || p.alias != "" && canonical(p.alias) != canonical(h.said.alias)
-		p.alias = cmp.Or(p.alias, h.said.alias)
-		p.aliases++
-	case h.said.isYes():
-		p.yes++
-	case h.said.definite():
-		p.no++
-	}
+	p.alias = cmp.Or(p.alias, h.said.alias)
+}
+
+func (p *poll) any(is func(statement) bool) bool {
+	return slices.ContainsFunc(p.heard, func(h heard) bool { return is(h.said) })
 }
 
 // drain takes what has come in already.
@@ -489,14 +476,16 @@ func (p *poll) drain(back <-chan heard) *poll {
 // conflict tells whether two things have been said that cannot both be so. The token at one server does not contradict the
 // referral of another one: the first may hold the zone below as well.
 func (p *poll) conflict() bool {
-	return p.no > 0 && p.yes+p.aliases+p.referrals > 0 || p.aliases > 0 && p.yes+p.referrals > 0 || p.differ
+	no, yes, alias, referral := p.any(statement.isNo), p.any(statement.isYes), p.any(statement.isAlias), p.any(statement.isReferral)
+	differ := func(s statement) bool { return s.isAlias() && canonical(s.alias) != canonical(p.alias) }
+	return no && (yes || alias || referral) || alias && (yes || referral) || p.any(differ)
 }
 
 // majority reports whether statements of one kind came from more than half of the servers, of which there are so many.
 //
-// A server is a name in the delegation, and counts once, however many addresses it has: whoever holds a single name can give it any
-// number of them. And the statements must come from more than half as many addresses: one machine under several names is no more
-// than one. (Not from more than half of all addresses: without IPv6 half of them cannot be reached.)
+// A server is a name in the delegation, and counts once: whoever holds a single name can give it any number of addresses. The
+// statements must come from more than half as many addresses, too: one machine under several names is no more than one. (Not
+// from more than half of all addresses: without IPv6 half of them cannot be reached.)
 func (p *poll) majority(servers int, is func(statement) bool) bool {
 	agreed, addrs, possible := p.count(servers, is)
 	return 2*agreed > servers && 2*addrs > possible
@@ -525,12 +514,9 @@ func (p *poll) answered() int {
 	return min(servers, addrs)
 }
 
-// delegation is the zone below that the servers refer to, with how long it may be cached. confirmed: a majority of them gave it,
-// and only then it may be. Where there is no such majority, all referrals are the same, and the servers that gave it are a majority
-// together with those that have the token, it is followed all the same: the latter may hold the zone below as well. nil: there is
-// nothing to follow.
-//
-// A name server has the addresses (glue) that as many servers gave: those of one must not lead elsewhere.
+// delegation is the zone below that the servers refer to, with how long it may be cached; confirmed: a majority gave it, and
+// only then it may be. Without such a majority it is followed if all referrals are the same, and the servers that gave it are
+// a majority together with those that have the token, which may hold the zone below as well. nil: there is nothing to follow.
 func (p *poll) delegation() (down *delegation, ttl time.Duration, confirmed bool) {
 	var given []*delegation // that differ
 	for _, h := range p.heard {
@@ -555,8 +541,8 @@ func (p *poll) isConfirmed() bool {
 	return confirmed
 }
 
-// supported is the delegation with the addresses that a majority gave; nil where it did not give the delegation. Statements that
-// agree with any delegation count for it.
+// supported is the delegation, each name server with the addresses (glue) that a majority gave; nil where it did not give the
+// delegation. Statements that agree with any delegation count for it.
 func (p *poll) supported(d *delegation, agrees func(statement) bool) *delegation {
 	gave := func(s statement) bool { return s.down != nil && d.isSame(s.down) || agrees(s) }
 	if !p.majority(p.zone.named, gave) {
@@ -603,13 +589,12 @@ func (p *poll) ttlOf(d *delegation) time.Duration {
 }
 
 // isThin reports whether all servers of the zone were queried, at least one has the token, and each of the others is silent. An
-// error or an answer without authority is not silence: the zone may have been taken away from that server, and what is left of the
-// delegation be anybody's.
+// error, or an answer without authority, is not silence: the zone may have been taken away from that server.
 func (p *poll) isThin() bool {
-	if p.yes == 0 || p.zone.more() || p.incomplete() {
+	if !p.any(statement.isYes) || p.zone.more() || p.incomplete() {
 		return false
 	}
-	return !slices.ContainsFunc(p.heard, func(h heard) bool { return !h.said.isYes() && !h.said.finding.reason.isSilence() })
+	return !p.any(func(s statement) bool { return !s.isYes() && !s.finding.reason.isSilence() })
 }
 
 // contradiction is why one server's answer is one; empty: none is.
@@ -622,17 +607,12 @@ func (p *poll) contradiction() Reason {
 	return ""
 }
 
-// unauthorized reports whether a server has answered that does not hold the zone.
-func (p *poll) unauthorized() bool {
-	return slices.ContainsFunc(p.heard, func(h heard) bool { return h.said.finding.reason == ReasonLame })
-}
-
 // incomplete reports whether it is for us that some were not heard.
 func (p *poll) incomplete() bool { return p.cut || p.spent() }
 
 func (p *poll) spent() bool {
-	return slices.ContainsFunc(p.heard, func(h heard) bool {
-		return errors.Is(h.said.finding.err, errSpent) || errors.Is(h.said.finding.err, errAbandoned)
+	return p.any(func(s statement) bool {
+		return errors.Is(s.finding.err, errSpent) || errors.Is(s.finding.err, errAbandoned)
 	})
 }
 

@@ -31,7 +31,7 @@ func (a *authority) mismatched(ctx context.Context, host, token string) *mismatc
 	defer cancel()
 	q := a.inquire(host, token, forLook)
 	p, err := q.descend(ctx, q.path.at)
-	if err != nil || p.no == 0 || p.conflict() || p.zone.more() || dns.CountLabel(p.zone.zone) == 1 {
+	if err != nil || !p.any(statement.isNo) || p.conflict() || p.zone.more() || dns.CountLabel(p.zone.zone) == 1 {
 		return nil
 	}
 	own := q.ownServers(ctx, p)

@@ -46,9 +46,8 @@ func (r *reach) shut(now time.Time) string {
 	return ""
 }
 
-// isSurelyShut tells whether name servers cannot be reached from here at all, as far as a disproof goes by it. That those of one
-// top-level domain were silent once is not enough: it can have broken down, and the way there too. None has answered within a day, and
-// they were silent on tries that lie as far apart as tries are made.
+// isSurelyShut tells whether a disproof believes that no name server can be reached from here: none has answered within a day,
+// and those of top-level domains were silent on tries as far apart as tries are made, so that it is no breakdown of theirs.
 func (r *reach) isSurelyShut(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -69,14 +69,20 @@ func (s statement) isAlias() bool { return s.alias != "" }
 
 func (s statement) isYes() bool { return s.finding.state == Present }
 
+func (s statement) isNo() bool { return s.finding.state == Absent }
+
+func (s statement) isReferral() bool { return s.down != nil }
+
+// isLame reports whether the server does not hold the zone.
+func (s statement) isLame() bool { return s.finding.reason == ReasonLame }
+
 // leads tells whether what was said goes on anywhere.
 func (s statement) leads() bool { return s.definite() || s.down != nil }
 
 func says(f finding) statement { return statement{finding: f} }
 
-// readStatement tells what the reply of a server of zone says about the TXT records at name, and about the token.
-// Records of any other name are not the server's to tell: where an alias leads is asked for at its own zone. The seed is the
-// inquiry's.
+// readStatement tells what the reply of a server of zone says about the TXT records at name, and about the token. Records of
+// any other name are not the server's to tell. The seed is the inquiry's.
 func readStatement(r reply, zone, name, token string, seed maphash.Seed) statement {
 	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
 		return says(failure("name server", r))
@@ -105,8 +111,8 @@ func readStatement(r reply, zone, name, token string, seed maphash.Seed) stateme
 }
 
 // referral reads a reply that says who else is to be asked (RFC 1034 section 4.3.2): no answer, and the NS records of one
-// zone, which must lie strictly below the server's own and on the way to the name. Any other one, upward, sideways or to itself,
-// is an error: following it would go in circles, or wherever a stranger wants. nil without an error: it is no referral.
+// zone, which must lie strictly below the server's own and on the way to the name: any other would go in circles, or wherever
+// a stranger wants. nil without an error: it is no referral.
 func referral(r reply, zone, name string, seed maphash.Seed) (*delegation, time.Duration, error) {
 	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || slices.ContainsFunc(r.authority, isSOA) {
 		return nil, 0, nil
@@ -153,8 +159,8 @@ func nsRecords(section []dns.RR) []*dns.NS {
 	return found
 }
 
-// delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands is kept or looked at.
-// Of the same names it takes the same within one inquiry, by its seed, so that the referrals of several servers can be compared.
+// delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands. Of the same names
+// it takes the same within one inquiry, by its seed, so that the referrals of several servers can be compared.
 func delegationOf(zone string, records []*dns.NS, additional []dns.RR, seed maphash.Seed) *delegation {
 	names := serverNames(records)
 	slices.SortFunc(names, func(a, b string) int {
@@ -187,8 +193,8 @@ func serverNames(records []*dns.NS) []string {
 	return names
 }
 
-// withGlue gives the servers of these names with the addresses that came along for those in the zone itself: nobody else could tell
-// them. Those of other names are not the referring server's to tell. Every record is looked at for every name: they must be few.
+// withGlue gives the servers of these names with the addresses that came along for those in the zone itself: others are not
+// the referring server's to tell. Every record is inspected for every name: they must be few.
 func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
 	servers := make([]nameServer, 0, len(names))
 	for _, name := range names {

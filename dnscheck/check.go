@@ -118,7 +118,7 @@ func checkResolvers(resolvers []Resolver) error {
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error) {
-	return c.judge(ctx, host, token, tally.looked, false)
+	return c.judge(ctx, host, token, tally.looked, forLook)
 }
 
 // Prove asks whether the token may be acted upon, of all resolvers, each as long as it has: a veto may come last.
@@ -138,7 +138,7 @@ func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error)
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	v, err := c.judge(ctx, host, token, tally.proved, true)
+	v, err := c.judge(ctx, host, token, tally.proved, forProof)
 	if err == nil && v.State == Present {
 		v, err = c.vetoed(ctx, v, token)
 	}
@@ -151,14 +151,14 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // rule says what a tally comes to, and whether what is still out could change it.
 type rule func(tally) (state State, decided bool)
 
-func (c *Checker) judge(ctx context.Context, host, token string, decide rule, proof bool) (v Verdict, err error) {
+func (c *Checker) judge(ctx context.Context, host, token string, decide rule, purpose purpose) (v Verdict, err error) {
 	if err := checkAsked(ctx, host, token); err != nil {
 		return Verdict{}, err
 	}
 	if c.authority == nil {
 		v, err = c.poll(ctx, host, token, decide)
 	} else {
-		v, err = c.judgeByAuthority(ctx, host, token, decide, proof)
+		v, err = c.judgeByAuthority(ctx, host, token, decide, purpose)
 	}
 	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
 	return v, err

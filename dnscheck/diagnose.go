@@ -56,12 +56,10 @@ type Diagnosis struct {
 // Diagnose tells what was done wrong where the verdict v on the host is Absent; of any other there is nothing to tell.
 // The domain is the organization's; where it is empty, what a registry has let register is taken for it.
 //
-// Values and aliases that v has seen are compared without any question. Then other names are asked for, at most seven, at
-// once, within six seconds: the domain, the host with the domain appended, the host without a label, and where
-// it matters a random sibling. They are asked where v comes from: at the zone's name servers only if those have denied the
-// token, so that no resolver begins to remember a no; else at the resolvers, which remember theirs already. A finding there
-// takes a quorum of them. Where the zone's name servers have denied it, those are asked too that the zone names itself
-// and its delegation does not: a zone that moves is often edited there. Nothing is told to Config.Observe.
+// Values and aliases that v has seen are compared without any question. Then at most seven other names are asked for, within
+// six seconds, where v comes from: at the zone's name servers only if those have denied the token, so that no resolver begins
+// to remember a no; else at the resolvers, of which a finding takes a quorum. Where the name servers have denied it, those are
+// asked too that only the zone itself names: a zone that moves is often edited there. Config.Observe is told nothing.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Disprove asks whether the token is gone: the question before something is done to who has lost it. Everybody is asked at once and
-// heard out, within the time that each has: all resolvers, and in ModeAuto and ModeAuthority all of the zone's name servers, which
-// are looked for from the top-level domain down, whatever is remembered of them.
+// Disprove asks whether the token is gone: the question before something is done to who has lost it. All resolvers and, in
+// ModeAuto and ModeAuthority, all of the zone's name servers are asked and waited for; the latter are looked for from the
+// top-level domain down, whatever is remembered of them.
 //
-// Present if anybody at all sees the token. Absent only if nobody does, nobody's answer is a contradiction, the name servers say no as
-// for a look, and so does a quorum of the resolvers, of two perspectives if any is named; a resolver without a vote is no part of it. Otherwise Unknown: in ModeAuto also where the name servers say nothing and all resolvers say no, for
-// that may be a no of before, or the zone's breakdown. Only where no name server at all can be reached from here, which takes
-// more to be believed than for a look, the resolvers decide alone, as in ModeResolvers.
+// Present if anybody at all sees the token. Absent only if nobody does, nobody's answer is a contradiction, the name servers
+// say no as for a look, and so does a quorum of the resolvers, of two perspectives if any is named; one without a vote does
+// not count. The resolvers decide alone only in ModeResolvers, and in ModeAuto where no name server at all can be reached
+// from here, which takes more to be believed than for a look. Otherwise Unknown.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {

@@ -14,30 +14,29 @@ type Mode int
 // The modes.
 const (
 	ModeResolvers Mode = iota // the resolvers alone
-	ModeAuto                  // the zone's name servers; a proof needs the resolvers too; these alone where no name server can be reached from here, and for a look where the zone's have nothing to say
-	ModeAuthority             // the same, and Unknown where they have nothing to say
+	// ModeAuto asks the zone's name servers, and for a proof the resolvers too. The resolvers decide alone where no name
+	// server can be reached from here, and for a look also where the zone's have nothing to say.
+	ModeAuto
+	ModeAuthority // the same, and Unknown where they have nothing to say
 )
+
+var modes = []string{ModeResolvers: "resolvers", ModeAuto: "auto", ModeAuthority: "authority"}
 
 // String is "resolvers", "auto" or "authority".
 func (m Mode) String() string {
-	switch m {
-	case ModeAuto:
-		return "auto"
-	case ModeAuthority:
-		return "authority"
-	default:
-		return "resolvers"
+	if m < ModeResolvers || m > ModeAuthority {
+		return modes[ModeResolvers]
 	}
+	return modes[m]
 }
 
 // ParseMode reads what String writes.
 func ParseMode(s string) (Mode, error) {
-	for _, m := range []Mode{ModeAuto, ModeAuthority, ModeResolvers} {
-		if s == m.String() {
-			return m, nil
-		}
+	m := slices.Index(modes, s)
+	if m < 0 {
+		return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", shown(s, 20))
 	}
-	return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", shown(s, 20))
+	return Mode(m), nil
 }
 
 // newAuthority sets up the view of the name servers; nil where the mode does not want it.
@@ -55,14 +54,10 @@ func newAuthority(c Config, p panel, d dialer) (*authority, error) {
 	}, nil
 }
 
-// judgeByAuthority asks the name servers first, and the resolvers if there is still something to ask. For a proof that is only so
-// where the name servers say yes, or where none at all can be reached from here, a registry's included: a zone's servers that
-// deny the token, or that somebody may have silenced, are not overridden by what the resolvers see.
-func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, decide rule, proof bool) (Verdict, error) {
-	purpose := forLook
-	if proof {
-		purpose = forProof
-	}
+// judgeByAuthority asks the name servers first, and the resolvers if there is still something to ask. In a proof a zone's
+// servers that deny the token, or that somebody may have silenced, are not overridden by what the resolvers see.
+func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, decide rule, purpose purpose) (Verdict, error) {
+	proof := purpose == forProof
 	w, err := c.authority.consult(ctx, host, token, purpose, c.config.Observe)
 	if err != nil {
 		return Verdict{}, err
@@ -81,8 +76,8 @@ func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, deci
 	return v, nil
 }
 
-// protected is the same Checker with those of its resolvers alone that are queried over TLS or HTTPS. Where port 53 is closed or
-// redirected, whoever does that can forge the answers of all others.
+// protected is the same Checker with its resolvers over TLS or HTTPS alone. Whoever closes or redirects port 53 can forge
+// the answers of all others.
 func (c *Checker) protected() *Checker {
 	fewer := *c
 	fewer.resolvers = slices.DeleteFunc(slices.Clone(c.resolvers), func(v recursive) bool {
@@ -91,19 +86,14 @@ func (c *Checker) protected() *Checker {
 	return &fewer
 }
 
-// spans reports whether the resolvers are in at least two perspectives.
-func (c *Checker) spans() bool {
+// instead asks the resolvers in place of name servers that have said nothing; of a proof only if those that are protected
+// are enough, and in two perspectives where any is named.
+func (c *Checker) instead(ctx context.Context, unheard Verdict, token string, decide rule) (Verdict, error) {
 	var in perspectives
 	for _, v := range c.resolvers {
 		in.add(v.resolver.perspective())
 	}
-	return in.several
-}
-
-// instead asks the resolvers in place of name servers that have said nothing. Where there are fewer than have to agree, or all are in
-// one perspective, for a proof has left some out, they are not asked.
-func (c *Checker) instead(ctx context.Context, unheard Verdict, token string, decide rule) (Verdict, error) {
-	if len(c.resolvers) < c.quorum || c.span && !c.spans() {
+	if len(c.resolvers) < c.quorum || c.span && !in.several {
 		unheard.State, unheard.Reason, unheard.Basis = Unknown, ReasonUnprotected, ByResolvers
 		return unheard, nil
 	}
@@ -131,8 +121,8 @@ func (c *Checker) both(ctx context.Context, said Verdict, token string, decide r
 	return v, nil
 }
 
-// thinly has the resolvers confirm what too few name servers have said. They are not asked before these have said yes, or they would
-// begin to remember a no. Nothing is proven by it, whatever they say.
+// thinly has the resolvers confirm what too few name servers have said; these must have said yes, or the resolvers would
+// begin to remember a no. Nothing is proven by it.
 func (c *Checker) thinly(ctx context.Context, said Verdict, token string, decide rule) (Verdict, error) {
 	v, err := c.both(ctx, said, token, decide)
 	if err != nil {

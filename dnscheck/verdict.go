@@ -106,22 +106,24 @@ type Observation struct {
 
 // Verdict is what the observations come to.
 type Verdict struct {
-	State        State
-	Reason       Reason
-	Host         string        // as it was given
-	Basis        Basis         // who was asked
-	Operator     string        // who runs the name servers of the host's zone, as far as these were looked for: a key to group domains by ("awsdns", "a+b"), at most 100 bytes; empty: not known
-	Note         string        // why the zone's name servers have not said anything, where they were to be asked, or why a wildcard is not ruled out; for an operator
-	Zone         string        // whose name servers were queried last, safe to show; empty where none were, or none answered
-	Servers      int           // how many that zone has
-	Answered     int           // how many of them have answered
-	Observations []Observation // of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in the order of Config.Resolvers
+	State     State
+	Reason    Reason
+	Host      string // as it was given
+	Basis     Basis  // who was asked
+	Operator  string // who runs the zone's name servers, if they were looked for: a key ("awsdns", "a+b"), at most 100 bytes
+	Note      string // why name servers have not said anything, or a wildcard is not ruled out; for an operator
+	Zone      string // whose name servers were queried last, safe to show; empty where none were, or none answered
+	Servers   int    // how many that zone has
+	Answered  int    // how many of them have answered
+	Quorum    int    // how many resolvers have to agree, where they are asked
+	Resolvers int    // of so many
+
+	// Observations are of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in
+	// the order of Config.Resolvers.
+	Observations []Observation
 	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 where none that was asked said so
-	Quorum       int           // how many resolvers have to agree, where they are asked
-	Resolvers    int           // of so many
-	// Thin says that a proof, which is Unknown with ReasonTooFew, lacks nothing but the name servers that are silent: at least one
-	// of those of the host's own zone has the token, each of the others is silent, and every resolver has the token. See
-	// Config.ThinProofs.
+	// Thin says of a proof, Unknown with ReasonTooFew, that it lacks nothing but name servers that are silent: of the host's
+	// own zone at least one has the token and each other is silent, and every resolver has it. See Config.ThinProofs.
 	Thin bool
 }
 
