@@ -526,7 +526,11 @@ func (p *poll) delegation() (down *delegation, ttl time.Duration, confirmed bool
 	}
 	for _, d := range given {
 		if down := p.supported(d, func(statement) bool { return false }); down != nil {
-			return down, p.ttlOf(d), true
+			ttl := longestMemory
+			for _, s := range p.referring(d) {
+				ttl = min(ttl, s.ttl)
+			}
+			return down, ttl, true
 		}
 	}
 	if len(given) == 1 {
@@ -544,14 +548,19 @@ func (p *poll) isConfirmed() bool {
 // supported is the delegation, each name server with the addresses (glue) that a majority gave; nil where it did not give the
 // delegation. Statements that agree with any delegation count for it.
 func (p *poll) supported(d *delegation, agrees func(statement) bool) *delegation {
-	gave := func(s statement) bool { return s.down != nil && d.isSame(s.down) || agrees(s) }
+	gave := func(s statement) bool { return d.isSame(s.down) || agrees(s) }
 	if !p.majority(p.zone.named, gave) {
 		return nil
 	}
 	down := *d
 	down.servers = nil
 	for _, server := range d.servers {
-		glue := slices.DeleteFunc(p.glueOf(d, server.name), func(addr netip.Addr) bool {
+		var glue []netip.Addr
+		for _, s := range p.referring(d) {
+			glue = append(glue, s.down.glueOf(server.name)...)
+		}
+		slices.SortFunc(glue, netip.Addr.Compare)
+		glue = slices.DeleteFunc(slices.Compact(glue), func(addr netip.Addr) bool {
 			return !p.majority(p.zone.named, func(s statement) bool {
 				return gave(s) && (s.down == nil || slices.Contains(s.down.glueOf(server.name), addr))
 			})
@@ -561,31 +570,14 @@ func (p *poll) supported(d *delegation, agrees func(statement) bool) *delegation
 	return &down
 }
 
-// glueOf gives all addresses of a name server that came with this delegation.
-func (p *poll) glueOf(d *delegation, name string) []netip.Addr {
-	var found []netip.Addr
+// referring returns the statements that give this delegation.
+func (p *poll) referring(d *delegation) (same []statement) {
 	for _, h := range p.heard {
-		if h.said.down == nil || !d.isSame(h.said.down) {
-			continue
-		}
-		for _, addr := range h.said.down.glueOf(name) {
-			if !slices.Contains(found, addr) {
-				found = append(found, addr)
-			}
+		if d.isSame(h.said.down) {
+			same = append(same, h.said)
 		}
 	}
-	return found
-}
-
-// ttlOf is the lowest TTL that came with the delegation.
-func (p *poll) ttlOf(d *delegation) time.Duration {
-	ttl := longestMemory
-	for _, h := range p.heard {
-		if h.said.down != nil && d.isSame(h.said.down) {
-			ttl = min(ttl, h.said.ttl)
-		}
-	}
-	return ttl
+	return same
 }
 
 // isThin reports whether all servers of the zone were queried, at least one has the token, and each of the others is silent. An

@@ -39,7 +39,7 @@ type delegation struct {
 
 // isSame reports whether both delegate the same zone to servers of the same names, within one inquiry.
 func (d *delegation) isSame(as *delegation) bool {
-	return d.zone == as.zone && d.named == as.named && d.set == as.set
+	return as != nil && d.zone == as.zone && d.named == as.named && d.set == as.set
 }
 
 // more reports whether the zone has servers that are not queried.

@@ -75,13 +75,17 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	}
 	d := &diagnosis{host: host, domain: domain, token: token, verdict: v}
 	d.compare()
+	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
+	defer cancel()
 	var mismatch *mismatch
 	var asking sync.WaitGroup
 	if v.Basis == ByAuthority && c.authority != nil {
-		asking.Go(func() { mismatch = c.authority.mismatched(ctx, host, token) })
+		asking.Go(func() { mismatch = c.authority.mismatched(limited, host, token) })
 	}
 	others := d.others()
-	c.askOthers(ctx, others, token, v.Basis)
+	for i := range others {
+		asking.Go(func() { others[i].verdict = c.glance(limited, others[i].name, token, v.Basis) })
+	}
 	asking.Wait()
 	if ctx.Err() != nil {
 		return Diagnosis{}, ended(ctx, host)
@@ -248,17 +252,6 @@ func (d *diagnosis) aliased() *Observation {
 	return nil
 }
 
-// askOthers asks for all names at once.
-func (c *Checker) askOthers(ctx context.Context, others []other, token string, basis Basis) {
-	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
-	defer cancel()
-	var asking sync.WaitGroup
-	for i := range others {
-		asking.Go(func() { others[i].verdict = c.glance(limited, others[i].name, token, basis) })
-	}
-	asking.Wait()
-}
-
 // glance asks for one name, by a quorum; nil: nothing could be learned.
 func (c *Checker) glance(ctx context.Context, name, token string, basis Basis) *Verdict {
 	if basis == ByAuthority {
@@ -313,24 +306,19 @@ func (d *diagnosis) hear(others []other) {
 	}
 }
 
-// resembles tells whether a name that nobody has made has the same as the host: the same values, or the same alias.
+// resembles tells whether a name that nobody has made has the same as the host: the same values, in whatever order, or the same
+// alias.
 func (d *diagnosis) resembles(sibling Verdict) bool {
+	sorted := func(values []string) []string { return slices.Sorted(slices.Values(values)) }
 	for _, o := range d.verdict.Observations {
 		for _, s := range sibling.Observations {
-			if o.State == Absent && s.State == Absent && len(o.Values)+len(o.Aliases) > 0 && sameValues(o.Values, s.Values) && slices.EqualFunc(o.Aliases, s.Aliases, sameName) {
+			if o.State == Absent && s.State == Absent && len(o.Values)+len(o.Aliases) > 0 &&
+				slices.Equal(sorted(o.Values), sorted(s.Values)) && slices.EqualFunc(o.Aliases, s.Aliases, sameName) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// sameValues compares without regard to order: servers rotate.
-func sameValues(a, b []string) bool {
-	a, b = slices.Clone(a), slices.Clone(b)
-	slices.Sort(a)
-	slices.Sort(b)
-	return slices.Equal(a, b)
 }
 
 // sayAliases tells of a CNAME at the host.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
@@ -69,15 +70,11 @@ func (e *exchangeError) Unwrap() error { return e.err }
 func (x *exchange) askFor(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
 	q.edns = true
 	r, transport, err := x.over(ctx, to, transport, q)
-	if err != nil || !stumbles(r) {
+	if err != nil || !slices.Contains([]int{dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers}, r.rcode) {
 		return r, transport, err
 	}
 	q.edns = false
 	return x.over(ctx, to, transport, q)
-}
-
-func stumbles(r reply) bool {
-	return r.rcode == dns.RcodeFormatError || r.rcode == dns.RcodeNotImplemented || r.rcode == dns.RcodeBadVers
 }
 
 // over asks once over the transport given, and then over TCP if UDP brought a truncated reply, or none.

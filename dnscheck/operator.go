@@ -35,7 +35,7 @@ func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, operatorTime)
 	defer cancel()
 	for _, name := range cutsAbove(host) {
-		operator, err := c.operators.find(limited, name, func() (string, time.Duration, error) { return c.panel.operatorAt(limited, name) })
+		operator, err := c.operators.find(limited, name, func() (string, time.Duration, error) { return c.operatorAt(limited, name) })
 		switch {
 		case ctx.Err() != nil:
 			return "", ended(ctx, host)
