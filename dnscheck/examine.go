@@ -14,20 +14,17 @@ import (
 
 // Examination is what a resolver was found to be like.
 type Examination struct {
-	Name     string
-	Operator string // who runs it, as Operators has it
-	// Perspective is its name, "default" where the resolver names none.
-	Perspective string
-	// Transport is that of the [Resolver], InTheClear whether its answers can be forged on the way.
-	Transport  string
-	InTheClear bool
-	Err        error // it does not answer for the root, and why; then nothing else is known
-	TCP        error // it does not answer over TCP, where it is asked over UDP
-	EDNS       bool  // it speaks EDNS
-	// Validates: it says that it has checked the root's signature (AD).
-	Validates bool
-	Lies      string // what it makes up for a name that does not exist; empty: nothing
-	Canary    error  // what keeps it from saying that a name in the canary zone does not exist; nil without a zone
+	Name        string
+	Operator    string // who runs it, as Operators has it
+	Perspective string // its name, "default" where the resolver names none
+	Transport   string // that of the Resolver
+	InTheClear  bool   // its answers can be forged on the way
+	Err         error  // it does not answer for the root, and why; then nothing else is known
+	TCP         error  // it does not answer over TCP, where it is asked over UDP
+	EDNS        bool   // it speaks EDNS
+	Validates   bool   // it says that it has checked the root's signature (AD)
+	Lies        string // what it makes up for a name that does not exist; empty: nothing
+	Canary      error  // what keeps it from saying that a name in the canary zone does not exist; nil without a zone
 }
 
 // Outward is how name servers can be reached from here, by one of the root's.
@@ -37,8 +34,8 @@ type Outward struct {
 	UDP, TCP error  // why there is no answer by them
 }
 
-// Examine asks each resolver a few questions, all side by side, and, unless the resolvers alone are looked at, one of the
-// root's name servers too. Nothing of it is remembered.
+// Examine asks each resolver a few questions and, unless the resolvers alone are asked for verdicts, one of the root's name
+// servers. Nothing of it is remembered.
 func (c *Checker) Examine(ctx context.Context) ([]Examination, Outward) {
 	found := make([]Examination, len(c.resolvers))
 	var asking sync.WaitGroup

@@ -15,18 +15,13 @@ const hearAgain = 30 * time.Second
 
 // ResolverState is what is known of one of a Checker's resolvers.
 type ResolverState struct {
-	Name string
-	// Operator is who runs it, as [Operators] has it; Perspective its name, "default" where the resolver names none.
-	Operator, Perspective string
-	// InTheClear is that of the [Resolver].
-	InTheClear bool
-	// Lies is what it makes up, as far as the canary zone shows: then it has no vote. Empty: it has one.
-	Lies string
-	// HeardAt is when it last answered of use to anybody; zero: not yet.
-	HeardAt time.Time
-	// Silent is why it gave no sign of life when it was last asked for one, and has not been heard since. Empty: it did, or was
-	// never asked.
-	Silent string
+	Name        string
+	Operator    string    // who runs it, as Operators has it
+	Perspective string    // its name, "default" where the resolver names none
+	InTheClear  bool      // as of the Resolver
+	Lies        string    // what it makes up, as far as the canary zone shows: then it has no vote; empty: it has one
+	HeardAt     time.Time // when it last answered of use to anybody; zero: not yet
+	Silent      string    // why it gave no sign of life when it was last asked, and has not been heard since; empty: it did
 }
 
 // Voting tells whether its word counts.

@@ -45,10 +45,9 @@ func publicResolvers(name, networks, domains string) publicOperator {
 	return o
 }
 
-// Operators returns who runs each of the resolvers: the name of a known operator of public resolvers ("Cloudflare"), or else the
-// registrable domain of a name in a certificate ("example.com"), or else a network ("192.0.2.0/24"). Resolvers that share
-// one of these are one operator's. Each one at a loopback or private address is its own operator, and is called by its
-// address: they are the user's own, or forward to servers that cannot be seen from here.
+// Operators returns who runs each of the resolvers: the name of a known operator of public resolvers ("Cloudflare"), or the
+// registrable domain of a name in a certificate ("example.com"), or a network ("192.0.2.0/24"). Resolvers that share one of
+// these are one operator's. At a loopback or private address each is its own, and called by its address.
 func Operators(resolvers []Resolver) []string {
 	type group struct {
 		keys    []string
