@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -37,13 +36,7 @@ func (q *inquiry) top(ctx context.Context, name string) (delegation, error) {
 		if err != nil && !errors.Is(err, errNone) {
 			return delegation{}, 0, err
 		}
-		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		names = names[:min(len(names), registryServers)]
-		d := delegation{zone: tld, named: len(names)}
-		for _, name := range names {
-			d.servers = append(d.servers, nameServer{name: name})
-		}
-		return d, ttl, nil
+		return *delegationOf(tld, names, nil, q.seed), ttl, nil
 	})
 	if err == nil && len(d.servers) == 0 {
 		err = errNone

@@ -140,7 +140,7 @@ func referral(r reply, zone, name string, seed maphash.Seed) (*delegation, time.
 		for _, ns := range records {
 			ttl = min(ttl, seconds(ns.Hdr.Ttl))
 		}
-		return delegationOf(cut, records, r.additional, seed), ttl, nil
+		return delegationOf(cut, serverNames(records), r.additional, seed), ttl, nil
 	case r.authoritative: // it says "nothing there", and names servers beside it
 		return nil, 0, nil
 	}
@@ -161,8 +161,7 @@ func nsRecords(section []dns.RR) []*dns.NS {
 
 // delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands. Of the same names
 // it takes the same within one inquiry, by its seed, so that the referrals of several servers can be compared.
-func delegationOf(zone string, records []*dns.NS, additional []dns.RR, seed maphash.Seed) *delegation {
-	names := serverNames(records)
+func delegationOf(zone string, names []string, additional []dns.RR, seed maphash.Seed) *delegation {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(maphash.String(seed, a), maphash.String(seed, b)), cmp.Compare(a, b))
 	})

@@ -134,7 +134,7 @@ var (
 
 // Delegation tells how many servers are taken of a referral, and how many the memory has room for.
 func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, room int) {
-	d := delegationOf(zone, records, additional, maphash.MakeSeed())
+	d := delegationOf(zone, serverNames(records), additional, maphash.MakeSeed())
 	return len(d.servers), cap(d.servers)
 }
 
