@@ -46,7 +46,7 @@ func unknown(reason Reason, err error) finding {
 // read tells what a reply to a question for t.at says about the token, and moves t.at along the aliases in it.
 func (t *trail) read(r reply, token string) finding {
 	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
-		return failure(r)
+		return failure("resolver", r)
 	}
 	if tampered, is := withheld(r); is {
 		return tampered
@@ -56,7 +56,20 @@ func (t *trail) read(r reply, token string) finding {
 		return misled(err)
 	}
 	followed := len(t.aliases) > before
-	texts := textsAt(r.answer, t.at)
+	found := readAt(r, t.at, token, followed)
+	switch {
+	case found.reason != ReasonNoRecord:
+	case followed:
+		return finding{askOn: true}
+	case refersElsewhere(r):
+		return unknown(ReasonRefused, errors.New("the answer refers to other name servers; is this a recursive resolver?"))
+	}
+	return found
+}
+
+// readAt tells what a reply says about the TXT records at a name. followed: aliases led there from another one.
+func readAt(r reply, name, token string, followed bool) finding {
+	texts := textsAt(r.answer, name)
 	switch {
 	case len(texts) > 0 && r.rcode == dns.RcodeNameError:
 		return unknown(ReasonMalformed, errors.New("the answer says that the name does not exist, and has records of it"))
@@ -65,18 +78,13 @@ func (t *trail) read(r reply, token string) finding {
 	case len(r.answer) > 0 && !followed:
 		return unknown(ReasonMalformed, errors.New("the answer has records, and none that answers the question"))
 	case r.rcode == dns.RcodeNameError: // of the last name, if there are aliases (RFC 6604 section 3)
-		return finding{state: Absent, reason: ReasonNoName, negativeTTL: negativeTTL(r.authority, t.at)}
-	case followed:
-		return finding{askOn: true}
-	case refersElsewhere(r):
-		return unknown(ReasonRefused, errors.New("the answer refers to other name servers; is this a recursive resolver?"))
+		return finding{state: Absent, reason: ReasonNoName, negativeTTL: negativeTTL(r.authority, name)}
 	}
-	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, t.at)}
+	return finding{state: Absent, reason: ReasonNoRecord, negativeTTL: negativeTTL(r.authority, name)}
 }
 
-// vouched is the finding where a no has to name the zone that says it. Each zone's no does (RFC 2308 section 3), and who remembers it
-// gives that along (section 6); what says no to everything in a network that asks for a login first, or lets nobody out, has none. That
-// the root says it, of a top-level domain that is not there, is not an answer of the zone either.
+// vouched is the finding where a no has to name the zone that says it, as each zone's no does (RFC 2308 sections 3 and 6): a
+// network that says no to everything before a login has none. The root's, of a top-level domain, is not the zone's either.
 func (f finding) vouched(r reply, name string) finding {
 	if f.reason != ReasonNoName && f.reason != ReasonNoRecord {
 		return f
@@ -87,25 +95,21 @@ func (f finding) vouched(r reply, name string) finding {
 	return unknown(ReasonRefused, errors.New("the answer is empty and has no SOA record, so it may not come from the zone (RFC 2308)"))
 }
 
-// unlessHeld is the finding where the token must not be anywhere in the answer: an old answer with it, one without authority, or one
-// that has it at another name, shows nothing, and is not nothing either.
+// unlessHeld is the finding where the token must not be anywhere in the answer: an old answer with it, one without authority,
+// or one that has it at another name, shows nothing, and is not nothing either.
 func (f finding) unlessHeld(r reply, token string) finding {
-	if f.state == Present || f.reason == ReasonDNSSEC || f.reason == ReasonAlias || f.askOn || !slices.ContainsFunc(r.answer, func(rr dns.RR) bool { return isTXTOf(rr, token) }) {
+	held := func(record dns.RR) bool {
+		text, ok := record.(*dns.TXT)
+		return ok && textOf(text) == token
+	}
+	if f.state == Present || f.reason == ReasonDNSSEC || f.reason == ReasonAlias || f.askOn || !slices.ContainsFunc(r.answer, held) {
 		return f
 	}
-	return unknown(ReasonMalformed, errors.New("the token is in the answer's bytes, but not in its records"+suffixed(f.err)))
-}
-
-func suffixed(err error) string {
-	if err == nil {
-		return ""
+	text := "the token is in the answer's bytes, but not in its records"
+	if f.err != nil {
+		text += ": " + f.err.Error()
 	}
-	return ": " + err.Error()
-}
-
-func isTXTOf(record dns.RR, token string) bool {
-	text, ok := record.(*dns.TXT)
-	return ok && textOf(text) == token
+	return unknown(ReasonMalformed, errors.New(text))
 }
 
 // isStartOver tells whether a record is the SOA of a zone that the name lies in.
@@ -142,13 +146,19 @@ func (t *trail) step(target string) error {
 }
 
 // aliasAt finds where a name leads, by its CNAME or by a DNAME above it, as a server of zone has them; resolvers' is the root.
-// Where there are two ways, or TXT records beside one, nobody can say which holds (RFC 2181 section 10.1), and a guess could be the
-// wrong one.
+// Of two ways, or TXT records next to one, nobody can say which holds (RFC 2181 section 10.1).
 func aliasAt(answer []dns.RR, zone, name string) (target string, found bool, err error) {
 	for _, record := range answer {
-		next, err := leadOf(record, zone, name)
-		if err != nil {
-			return "", false, err
+		var next string
+		switch record := record.(type) {
+		case *dns.CNAME:
+			if isAt(record, name) {
+				next = record.Target
+			}
+		case *dns.DNAME:
+			if next, err = renamed(record, zone, name); err != nil {
+				return "", false, err
+			}
 		}
 		if next == "" {
 			continue
@@ -164,25 +174,11 @@ func aliasAt(answer []dns.RR, zone, name string) (target string, found bool, err
 	return target, found, nil
 }
 
-// leadOf is where one record leads the name; empty: nowhere.
-func leadOf(record dns.RR, zone, name string) (string, error) {
-	switch record := record.(type) {
-	case *dns.CNAME:
-		if isAt(record, name) {
-			return record.Target, nil
-		}
-	case *dns.DNAME:
-		return renamed(record, zone, name)
-	}
-	return "", nil
-}
-
 // errNoSuchName is what a server that renames says by YXDOMAIN.
 var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)")
 
-// renamed is the name that a DNAME above a name puts in its place; empty: none does. Servers have to write the CNAME beside it that
-// follows (RFC 6672 section 3.1); where one does not, what it would say is plain all the same. A DNAME outside the zone is not its
-// servers' to tell.
+// renamed is the name that a DNAME above a name puts in its place; empty: none does. Servers have to write the CNAME that
+// follows next to it (RFC 6672 section 3.1), but need not. A DNAME outside the zone is not its servers' to tell.
 func renamed(d *dns.DNAME, zone, name string) (string, error) {
 	owner, labels := canonical(d.Hdr.Name), dns.Split(name)
 	below := len(labels) - dns.CountLabel(owner)
@@ -233,16 +229,14 @@ func compare(texts []*dns.TXT, token string) finding {
 		values[i] = textOf(text)
 		ttl = min(ttl, seconds(text.Hdr.Ttl))
 	}
-	if holds(values, token) {
+	if slices.Contains(values, token) {
 		return finding{state: Present, reason: ReasonFound, values: values}
 	}
 	return finding{state: Absent, reason: ReasonOtherValue, values: values, negativeTTL: ttl}
 }
 
-// failure names the reason of a resolver's response code that is no answer.
-func failure(r reply) finding { return failureOf("resolver", r) }
-
-func failureOf(who string, r reply) finding {
+// failure names the reason of a response code that is no answer.
+func failure(who string, r reply) finding {
 	err := fmt.Errorf("the %s answered %s", who, r.rcodeName())
 	switch r.rcode {
 	case dns.RcodeServerFailure:
@@ -256,39 +250,44 @@ func failureOf(who string, r reply) finding {
 	return unknown(ReasonRCode, err)
 }
 
-// withheld tells of answers that are not the zone's word, yes or no: changed or withheld by policy, old ones that
-// the resolver serves because it does not reach the zone (RFC 8914 section 4, RFC 8767), or bogus ones, as a resolver gives
-// that only warns.
+// Extended errors (RFC 8914 section 4) that say more of an answer than its response code.
+var (
+	byPolicy = []uint16{
+		dns.ExtendedErrorCodeForgedAnswer, dns.ExtendedErrorCodeBlocked, dns.ExtendedErrorCodeCensored,
+		dns.ExtendedErrorCodeFiltered, dns.ExtendedErrorCodeProhibited,
+	}
+	stale = []uint16{dns.ExtendedErrorCodeStaleAnswer, dns.ExtendedErrorCodeStaleNXDOMAINAnswer} // RFC 8767
+	bogus = []uint16{
+		dns.ExtendedErrorCodeDNSBogus, dns.ExtendedErrorCodeSignatureExpired, dns.ExtendedErrorCodeSignatureNotYetValid,
+		dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing, dns.ExtendedErrorCodeNoZoneKeyBitSet,
+		dns.ExtendedErrorCodeNSECMissing, dns.ExtendedErrorCodeSignatureExpiredBeforeValid,
+	}
+	// uncheckable signatures are no more than a missing AD next to an answer. The last is of RFC 9276 section 3.2.
+	uncheckable = []uint16{
+		dns.ExtendedErrorCodeUnsupportedDNSKEYAlgorithm, dns.ExtendedErrorCodeUnsupportedDSDigestType,
+		dns.ExtendedErrorCodeDNSSECIndeterminate, dns.ExtendedErrorCodeUnsupportedNSEC3IterValue,
+	}
+)
+
+// withheld tells of answers that are not the zone's word, yes or no: changed or withheld by policy, old ones that the resolver
+// serves because it does not reach the zone, or bogus ones, as a resolver gives that only warns.
 func withheld(r reply) (finding, bool) {
-	for _, ede := range r.errors {
-		switch ede.InfoCode {
-		case dns.ExtendedErrorCodeForgedAnswer, dns.ExtendedErrorCodeBlocked, dns.ExtendedErrorCodeCensored,
-			dns.ExtendedErrorCodeFiltered, dns.ExtendedErrorCodeProhibited:
+	for _, code := range r.errors {
+		switch {
+		case slices.Contains(byPolicy, code.InfoCode):
 			return unknown(ReasonRefused, errors.New("the resolver's policy answers in place of the zone")), true
-		case dns.ExtendedErrorCodeStaleAnswer, dns.ExtendedErrorCodeStaleNXDOMAINAnswer:
+		case slices.Contains(stale, code.InfoCode):
 			return unknown(ReasonServFail, errors.New("the resolver has an old answer only: it does not reach the zone")), true
-		case dns.ExtendedErrorCodeDNSBogus, dns.ExtendedErrorCodeSignatureExpired, dns.ExtendedErrorCodeSignatureNotYetValid,
-			dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing, dns.ExtendedErrorCodeNoZoneKeyBitSet,
-			dns.ExtendedErrorCodeNSECMissing, dns.ExtendedErrorCodeSignatureExpiredBeforeValid:
-			// Signatures that cannot be checked (codes 1, 2, 5, 27) are no more than a missing AD; these were, and do not hold.
+		case slices.Contains(bogus, code.InfoCode):
 			return unknown(ReasonDNSSEC, errors.New("the resolver has found that the answer's signatures do not hold, and gives it all the same")), true
 		}
 	}
 	return finding{}, false
 }
 
-// isBogus tells whether an extended error blames DNSSEC (RFC 8914 section 4; RFC 9276 section 3.2 for the last).
+// isBogus reports whether an extended error blames DNSSEC.
 func isBogus(ede *dns.EDNS0_EDE) bool {
-	switch ede.InfoCode {
-	case dns.ExtendedErrorCodeUnsupportedDNSKEYAlgorithm, dns.ExtendedErrorCodeUnsupportedDSDigestType,
-		dns.ExtendedErrorCodeDNSSECIndeterminate, dns.ExtendedErrorCodeDNSBogus,
-		dns.ExtendedErrorCodeSignatureExpired, dns.ExtendedErrorCodeSignatureNotYetValid,
-		dns.ExtendedErrorCodeDNSKEYMissing, dns.ExtendedErrorCodeRRSIGsMissing,
-		dns.ExtendedErrorCodeNoZoneKeyBitSet, dns.ExtendedErrorCodeNSECMissing,
-		dns.ExtendedErrorCodeSignatureExpiredBeforeValid, dns.ExtendedErrorCodeUnsupportedNSEC3IterValue:
-		return true
-	}
-	return false
+	return slices.Contains(bogus, ede.InfoCode) || slices.Contains(uncheckable, ede.InfoCode)
 }
 
 // refersElsewhere tells a referral from an empty answer (RFC 2308 section 2.2): a server that neither has the zone nor

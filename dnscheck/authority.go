@@ -49,19 +49,14 @@ var (
 	errTimeUp = errors.New("the time for querying the name servers is over")
 )
 
-// budget counts down; it may be shared.
-type budget struct{ left atomic.Int64 }
-
-func (b *budget) take() bool { return b.left.Add(-1) >= 0 }
-
-// spending opens connections as long as the budget lasts: each carries one query.
+// spending opens connections as long as the number of queries lasts: each carries one.
 type spending struct {
 	dialer
-	queries *budget
+	queries *atomic.Int64
 }
 
 func (s spending) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	if !s.queries.take() {
+	if s.queries.Add(-1) < 0 {
 		return nil, errSpent
 	}
 	return s.dialer.DialContext(ctx, network, address)
@@ -78,24 +73,23 @@ type authority struct {
 	reach      reach
 }
 
-// word is what the name servers have said.
+// word is what the name servers have said: State, Reason, Observations (at most maxShown), Note, Operator, and how many answered.
 type word struct {
-	state        State
-	reason       Reason
-	heard        bool          // at least one has said yes or no with authority, or has referred to a zone below
-	shut         bool          // no name server at all can be reached from here, as this inquiry has found at a registry's
-	observations []Observation // at most maxShown
-	operator     string        // of the host's zone, where its delegation is known
-	note         string        // why there is no answer, for an operator
-	thin         bool          // of a proof: too few servers have answered, all of those have the token, and the others are silent
-	turnout      turnout       // of the servers that were queried last
+	Verdict
+
+	heard bool // at least one has said yes or no with authority, or has referred to a zone below
+	shut  bool // no name server at all can be reached from here, as far as a look, a proof or a disproof believes it
+	thin  bool // of a proof: too few servers have answered, all of those have the token, and the others are silent
 }
 
-// turnout is how many of a zone's servers have answered.
-type turnout struct {
-	zone              string // safe to show
-	servers, answered int
-}
+// purpose is what the name servers are asked for.
+type purpose int
+
+const (
+	forLook purpose = iota
+	forProof
+	forDisproof
+)
 
 // inquiry is what one verdict asks of name servers.
 type inquiry struct {
@@ -103,7 +97,8 @@ type inquiry struct {
 	token    string
 	path     *trail
 	straight *exchange // as far as its queries last
-	lookups  *budget
+	queries  atomic.Int64
+	lookups  atomic.Int64
 	seed     maphash.Seed
 	operator string // of the lowest zone on the way to the host, before any alias
 
@@ -114,188 +109,124 @@ type inquiry struct {
 	shut     bool          // a registry's servers were silent, and no others have answered lately
 }
 
-// consult asks the name servers of the host's zone, for a look or a proof. It always comes back with a word unless ctx ends. That
-// port 53 is closed a proof finds out by itself: others may have found so at servers that an attacker has silenced.
-func (a *authority) consult(ctx context.Context, host, token string, proof bool, told func(Observation)) (word, error) {
-	if !proof {
+// inquire begins an inquiry, with budgets of its own.
+func (a *authority) inquire(host, token string, p purpose) *inquiry {
+	q := &inquiry{
+		authority: a, token: token, path: newTrail(host), seed: maphash.MakeSeed(), proof: p == forProof, thorough: p == forDisproof,
+	}
+	q.queries.Store(maxQueries)
+	q.lookups.Store(maxLookups)
+	q.straight = a.exchange.through(spending{a.exchange.dialer, &q.queries})
+	return q
+}
+
+// consult asks the name servers of the host's zone. It returns a word unless ctx ends. In a disproof each server is waited
+// for, and each sighting counts. That port 53 is closed a proof finds out by itself: others may have found so at servers
+// that an attacker has silenced.
+func (a *authority) consult(ctx context.Context, host, token string, p purpose, told func(Observation)) (word, error) {
+	if p == forLook || p == forDisproof && a.reach.isSurelyShut(time.Now()) {
 		if why := a.reach.shut(time.Now()); why != "" {
-			return word{reason: ReasonUnreachable, note: why}, nil
+			return word{Verdict: Verdict{Host: host, Basis: ByAuthority, Reason: ReasonUnreachable, Note: why}, shut: true}, nil
 		}
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+	limit := authorityTime
+	if p == forDisproof {
+		limit = disproofTime
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, limit, errTimeUp)
 	defer cancel()
-	q := a.inquire(host, token)
-	q.proof = proof
+	q := a.inquire(host, token, p)
 	w := q.follow(limited)
 	if ctx.Err() != nil {
 		return word{}, ended(ctx, host)
 	}
-	return w.tell(told), nil
-}
-
-// hearOut is consult for a disproof: each server is waited for, and each sighting counts. shut: no name server at all can be reached
-// from here.
-func (a *authority) hearOut(ctx context.Context, host, token string, told func(Observation)) (w word, shut bool, err error) {
-	if a.reach.isSurelyShut(time.Now()) {
-		if why := a.reach.shut(time.Now()); why != "" {
-			return word{reason: ReasonUnreachable, note: why}, true, nil
+	w.Host, w.Basis, w.Operator = host, ByAuthority, q.operator
+	if q.thorough {
+		if len(q.sighted) > 0 {
+			w.State, w.Reason, w.heard = Present, ReasonFound, true
+			w.Observations = slices.Concat(q.sighted, w.Observations)
 		}
+		slices.SortStableFunc(w.Observations, sightingsFirst) // so that none is left out
+		w.shut = !w.heard && a.reach.isSurelyShut(time.Now())
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, disproofTime, errTimeUp)
-	defer cancel()
-	q := a.inquire(host, token)
-	q.thorough = true
-	w = q.follow(limited)
-	if ctx.Err() != nil {
-		return word{}, false, ended(ctx, host)
-	}
-	if len(q.sighted) > 0 {
-		w.state, w.reason, w.heard = Present, ReasonFound, true
-		w.observations = slices.Concat(q.sighted, w.observations)
-	}
-	slices.SortStableFunc(w.observations, sightingsFirst) // so that none is left out
-	return w.tell(told), !w.heard && a.reach.isSurelyShut(time.Now()), nil
-}
-
-func sightingsFirst(a, b Observation) int {
-	rank := func(o Observation) int {
-		if o.State == Present {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Compare(rank(a), rank(b))
-}
-
-// tell tells of all observations, and keeps maxShown of them.
-func (w word) tell(told func(Observation)) word {
 	if told != nil {
-		for _, o := range w.observations {
+		for _, o := range w.Observations {
 			told(o)
 		}
 	}
-	w.observations = w.observations[:min(len(w.observations), maxShown)]
-	return w
+	w.Observations = w.Observations[:min(len(w.Observations), maxShown)]
+	return w, nil
 }
 
-// inquire begins an inquiry, with budgets of its own.
-func (a *authority) inquire(host, token string) *inquiry {
-	queries, lookups := new(budget), new(budget)
-	queries.left.Store(maxQueries)
-	lookups.left.Store(maxLookups)
-	return &inquiry{
-		authority: a, token: token, path: newTrail(host), lookups: lookups, seed: maphash.MakeSeed(),
-		straight: a.exchange.through(spending{a.exchange.dialer, queries}),
-	}
-}
+func sightingsFirst(a, b Observation) int { return cmp.Compare(b.State, a.State) }
 
 // follow asks at the host's zone, and where there is an alias at the zone that its target lies in.
 func (q *inquiry) follow(ctx context.Context) word {
-	w := q.followed(ctx)
-	w.operator = q.operator
-	return w
-}
-
-func (q *inquiry) followed(ctx context.Context) word {
 	sure := true
 	for {
 		p, err := q.descend(ctx, q.path.at)
 		if err != nil {
-			return word{reason: reasonFor(err), shut: q.shut, note: cmp.Or(q.reach.blame(), err.Error()), observations: q.observe(p)}
+			note := cmp.Or(q.reach.blame(), err.Error())
+			return word{Verdict: Verdict{Reason: unheard(err).reason, Note: note, Observations: q.observe(p)}, shut: q.shut}
 		}
 		sure = sure && p.majority(len(p.zone.servers), statement.definite) && (!q.thorough || !p.incomplete())
 		if p.alias == "" || p.conflict() || q.proof && !p.majority(p.zone.named, statement.isAlias) {
 			return q.wordOf(p, sure)
 		}
 		if err := q.path.step(p.alias); err != nil {
-			return word{reason: ReasonAlias, heard: true, note: err.Error(), observations: q.observe(p)}
+			return word{Verdict: Verdict{Reason: ReasonAlias, Note: err.Error(), Observations: q.observe(p)}, heard: true}
 		}
 	}
 }
 
-func reasonFor(err error) Reason {
-	if failed, ok := errors.AsType[*silentError](err); ok {
-		return failed.reason
-	}
-	if errors.Is(err, errTooDeep) {
-		return ReasonDelegation
-	}
-	return ReasonUnreachable
-}
-
-// silentError tells that none of a zone's servers has answered as one.
-type silentError struct {
-	reason Reason
-	text   string
-}
-
-func (e *silentError) Error() string { return e.text }
-
 // errTooDeep: the way down does not end.
-var errTooDeep = fmt.Errorf("more than %d referrals on the way down", maxReferrals)
+var errTooDeep = &exchangeError{reason: ReasonDelegation, err: fmt.Errorf("more than %d referrals on the way down", maxReferrals)}
 
 // wordOf decides what the answers of a zone's servers amount to. One no next to a yes, an alias or a referral is a disagreement.
 // A no counts when a majority of the servers has answered. A yes counts in a proof only if a majority gave it, for whoever holds
 // one server may be able to silence the others; in a look always, for a proof follows it.
 func (q *inquiry) wordOf(p *poll, sure bool) word {
-	w := word{heard: p.led, observations: q.observe(p), turnout: p.turnout()}
+	w := word{heard: p.any(statement.leads)}
+	w.Observations = q.observe(p)
+	w.Zone, w.Servers, w.Answered = shownHost(unrooted(p.zone.zone)), p.zone.named, p.answered()
+	few := fmt.Sprintf("%d of the %d name servers of %s have answered", w.Answered, w.Servers, w.Zone)
 	switch {
-	case p.conflict() && (!q.thorough || p.yes == 0):
-		w.reason = ReasonServersDisagree
-	case p.yes > 0 && (!q.proof || p.majority(p.zone.named, statement.isYes)):
-		w.state, w.reason = Present, ReasonFound
+	case p.conflict() && (!q.thorough || !p.any(statement.isYes)):
+		w.Reason = ReasonServersDisagree
+	case p.any(statement.isYes) && (!q.proof || p.majority(p.zone.named, statement.isYes)):
+		w.State, w.Reason = Present, ReasonFound
 	case q.doubt != "":
-		w.reason = q.doubt
-	case p.no > 0 && sure:
-		w.state, w.reason = Absent, reasonOf(Absent, w.observations)
-	case p.no > 0:
-		w.reason = failedOf(w.observations)
-		w.note = w.turnout.String()
+		w.Reason = q.doubt
+	case p.any(statement.isNo) && sure:
+		w.State, w.Reason = Absent, reasonOf(Absent, w.Observations)
+	case p.any(statement.isNo):
+		w.Reason, w.Note = failedOf(w.Observations), few
 	case p.majority(p.zone.named, statement.leads): // to one place each, and no majority to the same
-		w.reason = ReasonServersDisagree
+		w.Reason = ReasonServersDisagree
 	default:
-		w.reason = ReasonTooFew
-		w.note = w.turnout.String()
+		w.Reason, w.Note = ReasonTooFew, few
 		w.thin = len(q.path.aliases) == 0 && p.isThin()
 	}
 	return w
 }
 
-func (t turnout) String() string {
-	return fmt.Sprintf("%d of the %d name servers of %s have answered", t.answered, t.servers, t.zone)
-}
-
 // failedOf is the reason why servers gave no answer.
 func failedOf(observations []Observation) Reason {
-	var failed []Observation
-	for _, o := range observations {
-		if o.State == Unknown && o.Reason != ReasonReferral {
-			failed = append(failed, o)
-		}
-	}
+	failed := slices.DeleteFunc(slices.Clone(observations), func(o Observation) bool { return o.State != Unknown || o.Reason == ReasonReferral })
 	if len(failed) == 0 {
 		return ReasonTimeout
 	}
 	return reasonOf(Unknown, failed)
 }
 
-// observe gives what the servers were seen to say.
-func (q *inquiry) observe(p *poll) []Observation {
+// observe returns what the servers were seen to say, with the aliases on the way to them.
+func (q *inquiry) observe(p *poll) (seen []Observation) {
 	if p == nil {
 		return nil
 	}
-	var seen []Observation
 	for _, h := range p.heard {
-		o := h.observation.with(h.said.finding)
-		o.Aliases = q.path.aliases
-		if h.said.down != nil {
-			o.Reason = ReasonReferral
-		}
-		if h.said.alias != "" {
-			o.Aliases = append(append([]string(nil), o.Aliases...), unrooted(h.said.alias))
-			o.Reason = ReasonAlias
-		}
-		seen = append(seen, o)
+		h.observation.Aliases = slices.Concat(q.path.aliases, h.observation.Aliases)
+		seen = append(seen, h.observation)
 	}
 	return seen
 }
@@ -329,9 +260,9 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 		if at.operator != "" && len(q.path.aliases) == 0 {
 			q.operator = at.operator
 		}
-		h := &hearing{inquiry: q, zone: at, name: name, asked: make(map[netip.Addr]*asked)}
-		p := h.hear(ctx)
-		q.note(ctx, at, p)
+		p := q.hear(ctx, at, name)
+		p.cut = ctx.Err() != nil
+		q.note(ctx, p)
 		down, ttl, confirmed := p.delegation()
 		away := down != nil && !p.conflict()
 		if q.thorough {
@@ -343,8 +274,9 @@ func (q *inquiry) descendFrom(ctx context.Context, at delegation, name string) (
 				q.cuts.put(down.zone, *down, ttl)
 			}
 			at = *down
-		case !p.led:
-			return p, &silentError{failedOf(q.observe(p)), "no name server of " + shownHost(unrooted(at.zone)) + " answered with authority: " + p.firstError()}
+		case !p.any(statement.leads):
+			err := fmt.Errorf("no name server of %s answered with authority: %s", shownHost(unrooted(at.zone)), p.firstError())
+			return p, &exchangeError{reason: failedOf(q.observe(p)), err: err}
 		default:
 			return p, nil
 		}
@@ -364,21 +296,22 @@ func (q *inquiry) nearest(name string) (delegation, bool) {
 }
 
 // note keeps what a zone's servers tell of the way: whether any is within reach, and that those of this zone are of no use.
-func (q *inquiry) note(ctx context.Context, zone delegation, p *poll) {
-	if p.led {
+func (q *inquiry) note(ctx context.Context, p *poll) {
+	if p.any(statement.leads) {
 		q.reach.opened(time.Now())
 		return
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp) || p.spent() {
-		return // it is the asker who gave up
+		return // it is the caller who gave up
 	}
-	q.cuts.forget(zone.zone)
-	if dns.CountLabel(zone.zone) == 1 && p.addressed() {
+	q.cuts.forget(p.zone.zone)
+	addressed := func(h heard) bool { return h.observation.Address != "" }
+	if dns.CountLabel(p.zone.zone) == 1 && slices.ContainsFunc(p.heard, addressed) {
 		why := "cannot be reached: is port 53 outwards open?"
-		if p.unauthorized() {
+		if p.any(statement.isLame) {
 			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."
 		}
-		q.shut = q.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(zone.zone))+" "+why+" "+p.firstError())
+		q.shut = q.reach.silent(time.Now(), "the name servers of "+shownHost(unrooted(p.zone.zone))+" "+why+" "+p.firstError())
 	}
 }
 
@@ -387,147 +320,113 @@ type hearing struct {
 	*inquiry
 	zone delegation
 	name string
+	back chan heard
 
 	mu    sync.Mutex
-	asked map[netip.Addr]*asked
+	asked map[netip.Addr]func() heard // two names may share an address
 }
 
-// asked is an address that has been asked, or is being asked until done is closed.
-type asked struct {
-	done chan struct{}
-	said statement
-	seen Observation
-}
-
-// heard is what one server said at one address.
+// heard is what one server said at one address; its observation has none where the server has none that can be asked.
 type heard struct {
 	server      int // by its place in the delegation
 	said        statement
 	observation Observation
-	addressed   bool // it was asked; else it has no address
-	err         error
 }
 
-// hear asks every server at all its addresses at once: a referral counts only if a majority gives it, and one no is enough to
-// contradict it. It comes back as soon as the answers are clear: at a contradiction, when all have answered, or when a majority has
-// answered and the others do not follow soon; for a disproof only when none is out any more. A registry's servers hold nothing of
-// the zones below: there the referral of a majority is enough.
-func (h *hearing) hear(ctx context.Context) *poll {
-	p := h.all(ctx)
-	p.cut = ctx.Err() != nil
-	return p
-}
-
-func (h *hearing) all(ctx context.Context) *poll {
+// hear asks every server of a zone at all its addresses at once. It returns at a contradiction, when all have answered, or when
+// a majority has answered and the others do not follow soon; for a disproof only when none is out any more. A registry's
+// servers hold nothing of the zones below: there the referral of a majority is enough.
+func (q *inquiry) hear(ctx context.Context, zone delegation, name string) *poll {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer cancel()
-	p := newPoll(h.zone)
-	back := make(chan heard, len(h.zone.servers)*2*maxAddrs) // room for all, so that none is held up by nobody listening
-	finished := make(chan struct{}, len(h.zone.servers))
-	for server := range h.zone.servers {
-		asking.Go(func() {
-			h.everywhere(ctx, server, back)
-			finished <- struct{}{}
-		})
+	h := &hearing{inquiry: q, zone: zone, name: name, asked: make(map[netip.Addr]func() heard)}
+	h.back = make(chan heard, len(zone.servers)*2*maxAddrs) // room for all, so that none is held up by nobody listening
+	for server := range zone.servers {
+		asking.Go(func() { h.everywhere(ctx, server) })
 	}
+	go func() {
+		asking.Wait()
+		close(h.back)
+	}()
+	p := &poll{zone: zone}
 	registry := isRegistrys(h.zone.zone)
 	var late <-chan time.Time
-	for open := len(h.zone.servers); open > 0 || len(back) > 0; {
+	for {
 		select {
 		case <-ctx.Done():
-			return p.drain(back)
+			return p.drain(h.back)
 		case <-late:
-			return p.drain(back)
-		case <-finished:
-			open--
-		case one := <-back:
-			p.add(one)
-			if !h.thorough && p.conflict() || registry && p.isConfirmed() {
+			return p.drain(h.back)
+		case one, more := <-h.back:
+			if !more {
 				return p
 			}
+			p.add(one)
+		}
+		if !h.thorough && p.conflict() || registry && p.isConfirmed() {
+			return p
 		}
 		if late == nil && !h.thorough && p.majority(len(h.zone.servers), statement.leads) {
 			late = time.After(grace)
 		}
 	}
-	return p
 }
 
 // everywhere asks one server: a registry's at one address after another until it leads on, any other at all its addresses at once,
 // since they may differ.
-func (h *hearing) everywhere(ctx context.Context, server int, back chan<- heard) {
+func (h *hearing) everywhere(ctx context.Context, server int) {
 	addrs, err := h.addresses(ctx, h.zone.zone, h.zone.servers[server])
 	if err != nil {
-		back <- h.nowhere(server, err)
+		reason := ReasonUnreachable
+		if errors.Is(err, errSpent) {
+			reason = ReasonDelegation
+		}
+		h.back <- h.hears(server, heard{said: says(unknown(reason, err)), observation: Observation{Authority: true}})
 		return
 	}
-	atOnce := len(addrs)
-	if isRegistrys(h.zone.zone) {
-		atOnce = 1
-	}
-	for some := range slices.Chunk(addrs, atOnce) {
-		var led atomic.Bool
-		var asking sync.WaitGroup
-		for _, addr := range some {
-			asking.Go(func() {
-				if one, ok := h.ask(ctx, server, addr); ok {
-					if back <- one; one.said.leads() {
-						led.Store(true)
-					}
-				}
-			})
-		}
-		asking.Wait()
-		if led.Load() {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	for _, addr := range addrs {
+		if !isRegistrys(h.zone.zone) {
+			asking.Go(func() { h.ask(ctx, server, addr) })
+		} else if h.ask(ctx, server, addr) {
 			return
 		}
 	}
 }
 
-// nowhere is a server that cannot be asked.
-func (h *hearing) nowhere(server int, err error) heard {
-	reason := ReasonUnreachable
-	if errors.Is(err, errSpent) {
-		reason = ReasonDelegation
-	}
-	return heard{
-		server: server, said: says(unknown(reason, err)), err: err,
-		observation: Observation{Resolver: shownHost(unrooted(h.zone.servers[server].name)), Authority: true},
-	}
-}
-
-// ask asks at one address, or gives what was said there before: two names may share one. false: the context ended first.
-func (h *hearing) ask(ctx context.Context, server int, addr netip.Addr) (heard, bool) {
+// ask asks at one address, once for all names that share it, and reports whether what was said leads on.
+func (h *hearing) ask(ctx context.Context, server int, addr netip.Addr) (leads bool) {
 	h.mu.Lock()
-	a, before := h.asked[addr]
-	if !before {
-		a = &asked{done: make(chan struct{})}
-		h.asked[addr] = a
+	if h.asked[addr] == nil {
+		h.asked[addr] = sync.OnceValue(func() heard { return h.question(ctx, addr) })
 	}
+	question := h.asked[addr]
 	h.mu.Unlock()
-	if !before {
-		a.said, a.seen = h.question(ctx, addr)
-		if ctx.Err() != nil && !a.said.leads() {
-			h.mu.Lock()
-			delete(h.asked, addr) // not heard: it may be asked again
-			h.mu.Unlock()
-		}
-		close(a.done)
+	one := question()
+	if leads = one.said.leads(); leads || ctx.Err() == nil {
+		h.back <- h.hears(server, one)
 	}
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		return heard{}, false
-	}
-	o := a.seen
-	o.Resolver = shownHost(unrooted(h.zone.servers[server].name))
-	one := heard{server: server, said: a.said, observation: o, addressed: true, err: a.said.finding.err}
-	return one, ctx.Err() == nil || a.said.leads()
+	return leads
 }
 
-func (h *hearing) question(ctx context.Context, addr netip.Addr) (statement, Observation) {
+// hears writes down who said it, and what.
+func (h *hearing) hears(server int, one heard) heard {
+	one.server = server
+	one.observation = one.observation.with(one.said.finding)
+	one.observation.Resolver = shownHost(unrooted(h.zone.servers[server].name))
+	if one.said.down != nil {
+		one.observation.Reason = ReasonReferral
+	}
+	if one.said.isAlias() {
+		one.observation.Reason, one.observation.Aliases = ReasonAlias, []string{unrooted(one.said.alias)}
+	}
+	return one
+}
+
+func (h *hearing) question(ctx context.Context, addr netip.Addr) heard {
 	began := time.Now()
 	to := Resolver{Addr: netip.AddrPortFrom(addr, h.port), Transport: transportUDP}
 	r, transport, err := h.straight.askFor(ctx, to, transportUDP, query{name: h.name, kind: dns.TypeTXT, straight: true})
@@ -546,38 +445,24 @@ func (h *hearing) question(ctx context.Context, addr netip.Addr) (statement, Obs
 		o.RCode, o.EDE = r.rcodeName(), r.errorText()
 	}
 	o.Took = time.Since(began)
-	return said, o
+	return heard{said: said, observation: o}
 }
 
 // poll collects what the servers of a zone answer.
 type poll struct {
-	zone             delegation
-	heard            []heard
-	led              bool // at least one has said something that goes on
-	yes, no, aliases int  // statements of each kind
-	referrals        int
-	alias            string
-	differ           bool // two aliases that are not the same
-	cut              bool // the time was up: who has not been heard may have had something to say
+	zone  delegation
+	heard []heard
+	alias string // the first that was named
+	cut   bool   // the time was up: who has not been heard may have had something to say
 }
-
-func newPoll(zone delegation) *poll { return &poll{zone: zone} }
 
 func (p *poll) add(h heard) {
 	p.heard = append(p.heard, h)
-	p.led = p.led || h.said.leads()
-	switch {
-	case h.said.down != nil:
-		p.referrals++
-	case h.said.isAlias():
-		p.differ = p.differ || p.alias != "" && canonical(p.alias) != canonical(h.said.alias)
-		p.alias = cmp.Or(p.alias, h.said.alias)
-		p.aliases++
-	case h.said.isYes():
-		p.yes++
-	case h.said.definite():
-		p.no++
-	}
+	p.alias = cmp.Or(p.alias, h.said.alias)
+}
+
+func (p *poll) any(is func(statement) bool) bool {
+	return slices.ContainsFunc(p.heard, func(h heard) bool { return is(h.said) })
 }
 
 // drain takes what has come in already.
@@ -591,50 +476,47 @@ func (p *poll) drain(back <-chan heard) *poll {
 // conflict tells whether two things have been said that cannot both be so. The token at one server does not contradict the
 // referral of another one: the first may hold the zone below as well.
 func (p *poll) conflict() bool {
-	return p.no > 0 && p.yes+p.aliases+p.referrals > 0 || p.aliases > 0 && p.yes+p.referrals > 0 || p.differ
+	no, yes, alias, referral := p.any(statement.isNo), p.any(statement.isYes), p.any(statement.isAlias), p.any(statement.isReferral)
+	differ := func(s statement) bool { return s.isAlias() && canonical(s.alias) != canonical(p.alias) }
+	return no && (yes || alias || referral) || alias && (yes || referral) || p.any(differ)
 }
 
 // majority reports whether statements of one kind came from more than half of the servers, of which there are so many.
 //
-// A server is a name in the delegation, and counts once, however many addresses it has: whoever holds a single name can give it any
-// number of them. And the statements must come from more than half as many addresses: one machine under several names is no more
-// than one. (Not from more than half of all addresses: without IPv6 half of them cannot be reached.)
+// A server is a name in the delegation, and counts once: whoever holds a single name can give it any number of addresses. The
+// statements must come from more than half as many addresses, too: one machine under several names is no more than one. (Not
+// from more than half of all addresses: without IPv6 half of them cannot be reached.)
 func (p *poll) majority(servers int, is func(statement) bool) bool {
 	agreed, addrs, possible := p.count(servers, is)
 	return 2*agreed > servers && 2*addrs > possible
 }
 
-// count gives the servers and the addresses that statements of one kind came from, and how many addresses the servers have: at most
-// one each, and one for each of which none is known.
+// count returns the servers and the addresses that statements of one kind came from, and how many addresses the servers have: at
+// most one each, and one for each of which none is known.
 func (p *poll) count(servers int, is func(statement) bool) (agreed, addrs, possible int) {
-	type seen struct {
-		servers map[int]bool
-		addrs   map[string]bool
-	}
-	all, those := seen{make(map[int]bool), make(map[string]bool)}, seen{make(map[int]bool), make(map[string]bool)}
+	allServers, allAddrs := make(map[int]bool), make(map[string]bool)
+	thoseServers, thoseAddrs := make(map[int]bool), make(map[string]bool)
 	for _, h := range p.heard {
-		if !h.addressed {
+		if h.observation.Address == "" {
 			continue
 		}
-		all.servers[h.server], all.addrs[h.observation.Address] = true, true
+		allServers[h.server], allAddrs[h.observation.Address] = true, true
 		if is(h.said) {
-			those.servers[h.server], those.addrs[h.observation.Address] = true, true
+			thoseServers[h.server], thoseAddrs[h.observation.Address] = true, true
 		}
 	}
-	return len(those.servers), len(those.addrs), min(servers, len(all.addrs)+servers-len(all.servers))
+	return len(thoseServers), len(thoseAddrs), min(servers, len(allAddrs)+servers-len(allServers))
 }
 
-func (p *poll) turnout() turnout {
+// answered is how many of the zone's servers have answered.
+func (p *poll) answered() int {
 	servers, addrs, _ := p.count(p.zone.named, statement.leads)
-	return turnout{zone: shownHost(unrooted(p.zone.zone)), servers: p.zone.named, answered: min(servers, addrs)}
+	return min(servers, addrs)
 }
 
-// delegation is the zone below that the servers refer to, with how long it may be cached. confirmed: a majority of them gave it,
-// and only then it may be. Where there is no such majority, all referrals are the same, and the servers that gave it are a majority
-// together with those that have the token, it is followed all the same: the latter may hold the zone below as well. nil: there is
-// nothing to follow.
-//
-// A name server has the addresses (glue) that as many servers gave: those of one must not lead elsewhere.
+// delegation is the zone below that the servers refer to, with how long it may be cached; confirmed: a majority gave it, and
+// only then it may be. Without such a majority it is followed if all referrals are the same, and the servers that gave it are
+// a majority together with those that have the token, which may hold the zone below as well. nil: there is nothing to follow.
 func (p *poll) delegation() (down *delegation, ttl time.Duration, confirmed bool) {
 	var given []*delegation // that differ
 	for _, h := range p.heard {
@@ -644,7 +526,11 @@ func (p *poll) delegation() (down *delegation, ttl time.Duration, confirmed bool
 	}
 	for _, d := range given {
 		if down := p.supported(d, func(statement) bool { return false }); down != nil {
-			return down, p.ttlOf(d), true
+			ttl := longestMemory
+			for _, s := range p.referring(d) {
+				ttl = min(ttl, s.ttl)
+			}
+			return down, ttl, true
 		}
 	}
 	if len(given) == 1 {
@@ -659,17 +545,22 @@ func (p *poll) isConfirmed() bool {
 	return confirmed
 }
 
-// supported is the delegation with the addresses that a majority gave; nil where it did not give the delegation. Statements that
-// agree with any delegation count for it.
+// supported is the delegation, each name server with the addresses (glue) that a majority gave; nil where it did not give the
+// delegation. Statements that agree with any delegation count for it.
 func (p *poll) supported(d *delegation, agrees func(statement) bool) *delegation {
-	gave := func(s statement) bool { return s.down != nil && d.isSame(s.down) || agrees(s) }
+	gave := func(s statement) bool { return d.isSame(s.down) || agrees(s) }
 	if !p.majority(p.zone.named, gave) {
 		return nil
 	}
 	down := *d
 	down.servers = nil
 	for _, server := range d.servers {
-		glue := slices.DeleteFunc(p.glueOf(d, server.name), func(addr netip.Addr) bool {
+		var glue []netip.Addr
+		for _, s := range p.referring(d) {
+			glue = append(glue, s.down.glueOf(server.name)...)
+		}
+		slices.SortFunc(glue, netip.Addr.Compare)
+		glue = slices.DeleteFunc(slices.Compact(glue), func(addr netip.Addr) bool {
 			return !p.majority(p.zone.named, func(s statement) bool {
 				return gave(s) && (s.down == nil || slices.Contains(s.down.glueOf(server.name), addr))
 			})
@@ -679,84 +570,48 @@ func (p *poll) supported(d *delegation, agrees func(statement) bool) *delegation
 	return &down
 }
 
-// glueOf gives all addresses of a name server that came with this delegation.
-func (p *poll) glueOf(d *delegation, name string) []netip.Addr {
-	var found []netip.Addr
+// referring returns the statements that give this delegation.
+func (p *poll) referring(d *delegation) (same []statement) {
 	for _, h := range p.heard {
-		if h.said.down == nil || !d.isSame(h.said.down) {
-			continue
-		}
-		for _, addr := range h.said.down.glueOf(name) {
-			if !slices.Contains(found, addr) {
-				found = append(found, addr)
-			}
+		if d.isSame(h.said.down) {
+			same = append(same, h.said)
 		}
 	}
-	return found
-}
-
-// ttlOf is the lowest TTL that came with the delegation.
-func (p *poll) ttlOf(d *delegation) time.Duration {
-	ttl := longestMemory
-	for _, h := range p.heard {
-		if h.said.down != nil && d.isSame(h.said.down) {
-			ttl = min(ttl, h.said.ttl)
-		}
-	}
-	return ttl
+	return same
 }
 
 // isThin reports whether all servers of the zone were queried, at least one has the token, and each of the others is silent. An
-// error or an answer without authority is not silence: the zone may have been taken away from that server, and what is left of the
-// delegation be anybody's.
+// error, or an answer without authority, is not silence: the zone may have been taken away from that server.
 func (p *poll) isThin() bool {
-	if p.yes == 0 || p.zone.more() || p.incomplete() {
+	if !p.any(statement.isYes) || p.zone.more() || p.incomplete() {
 		return false
 	}
-	return !slices.ContainsFunc(p.heard, func(h heard) bool { return !h.said.isYes() && !h.said.finding.reason.isSilence() })
+	return !p.any(func(s statement) bool { return !s.isYes() && !s.finding.reason.isSilence() })
 }
 
 // contradiction is why one server's answer is one; empty: none is.
 func (p *poll) contradiction() Reason {
 	for _, h := range p.heard {
-		if o := h.observation.with(h.said.finding); o.isContradiction() {
-			return o.Reason
+		if !h.said.isAlias() && h.observation.isContradiction() {
+			return h.observation.Reason
 		}
 	}
 	return ""
 }
 
-// addressed tells whether any server could be asked at all.
-func (p *poll) addressed() bool {
-	for _, h := range p.heard {
-		if h.addressed {
-			return true
-		}
-	}
-	return false
-}
-
-// unauthorized reports whether a server has answered that does not hold the zone.
-func (p *poll) unauthorized() bool {
-	return slices.ContainsFunc(p.heard, func(h heard) bool { return h.said.finding.reason == ReasonLame })
-}
-
-// incomplete tells whether it is for us that some were not heard.
+// incomplete reports whether it is for us that some were not heard.
 func (p *poll) incomplete() bool { return p.cut || p.spent() }
 
 func (p *poll) spent() bool {
-	for _, h := range p.heard {
-		if errors.Is(h.err, errSpent) || errors.Is(h.err, errAbandoned) {
-			return true
-		}
-	}
-	return false
+	return p.any(func(s statement) bool {
+		return errors.Is(s.finding.err, errSpent) || errors.Is(s.finding.err, errAbandoned)
+	})
 }
 
 func (p *poll) firstError() string {
 	for _, h := range p.heard {
-		if h.err != nil {
-			return h.observation.Resolver + ": " + strings.ReplaceAll(h.err.Error(), "\n", ": ")
+		if err := h.said.finding.err; err != nil {
+			return h.observation.Resolver + ": " + strings.ReplaceAll(err.Error(), "\n", ": ")
 		}
 	}
 	return "none answered in time"

@@ -1,15 +1,16 @@
 package dnscheck
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 const (
-	// maxRemembered bounds each cache of a Checker: a few megabytes, and more zones than are looked at within longestMemory.
+	// maxRemembered bounds each cache of a Checker: a few megabytes, and more zones than are checked within longestMemory.
 	maxRemembered = 10_000
 	// shortestMemory and longestMemory bound the TTL that a stranger sets: 0 would have us ask for the same name servers in
 	// every look, and a day would hide that a customer has moved the zone to others.
@@ -17,121 +18,83 @@ const (
 	longestMemory  = 15 * time.Minute
 )
 
-// errAbandoned marks an error that is the asker's own (its time or its queries were up) and says nothing about what was
+// errAbandoned marks an error that is the caller's own (its time or its queries were up) and says nothing about what was
 // looked for: whoever waits for the same must try for itself.
 var errAbandoned = errors.New("given up")
 
-// memory remembers what was found under a canonical name till its time is up. It holds no lock while somebody looks.
+// memory remembers values by name till their time is up, at most maxRemembered. No lock is held during a look.
 type memory[V any] struct {
-	mu      sync.Mutex
-	held    map[string]*list.Element // of remembered[V]
-	order   *list.List               // the oldest first
-	flights map[string]*flight[V]
+	mu    sync.Mutex
+	held  map[string]remembered[V]
+	looks singleflight.Group
 }
 
 type remembered[V any] struct {
-	name  string
 	value V
 	until time.Time
 }
 
-// flight is one look that others wait for. Its value is there once done is closed.
-type flight[V any] struct {
-	done  chan struct{}
-	value V
-	err   error
-}
+func newMemory[V any]() *memory[V] { return &memory[V]{held: make(map[string]remembered[V])} }
 
-func newMemory[V any]() *memory[V] {
-	return &memory[V]{held: make(map[string]*list.Element), order: list.New(), flights: make(map[string]*flight[V])}
-}
-
-func (m *memory[V]) get(name string) (V, bool) {
+func (m *memory[V]) get(name string) (value V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.fresh(name)
-}
-
-func (m *memory[V]) fresh(name string) (V, bool) {
-	element, ok := m.held[name]
-	if ok {
-		if r := element.Value.(remembered[V]); time.Now().Before(r.until) {
-			return r.value, true
-		}
-		m.drop(element)
+	r, ok := m.held[name]
+	if ok && time.Now().Before(r.until) {
+		return r.value, true
 	}
-	var none V
-	return none, false
+	delete(m.held, name)
+	return value, false
 }
 
+// put remembers a value for the TTL that a stranger has set.
 func (m *memory[V]) put(name string, value V, ttl time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.store(name, value, ttl)
+	m.store(name, value, min(max(ttl, shortestMemory), longestMemory))
 }
 
+// store remembers a value for so long. Where there is no room, any other is forgotten.
 func (m *memory[V]) store(name string, value V, ttl time.Duration) {
-	if element, ok := m.held[name]; ok {
-		m.drop(element)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.held, name)
+	for other := range m.held {
+		if len(m.held) < maxRemembered {
+			break
+		}
+		delete(m.held, other)
 	}
-	for m.order.Len() >= maxRemembered {
-		m.drop(m.order.Front())
-	}
-	ttl = min(max(ttl, shortestMemory), longestMemory)
-	m.held[name] = m.order.PushBack(remembered[V]{name: name, value: value, until: time.Now().Add(ttl)})
+	m.held[name] = remembered[V]{value: value, until: time.Now().Add(ttl)}
 }
 
 func (m *memory[V]) forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if element, ok := m.held[name]; ok {
-		m.drop(element)
-	}
+	delete(m.held, name)
 }
 
-func (m *memory[V]) drop(element *list.Element) {
-	delete(m.held, m.order.Remove(element).(remembered[V]).name)
-}
-
-// find gives what is remembered, or looks for it; of those who come at the same time one looks and the others wait for it, as
-// long as their own contexts last. What look finds is remembered unless it gives an error.
-func (m *memory[V]) find(ctx context.Context, name string, look func() (V, time.Duration, error)) (V, error) {
+// find returns what is remembered, or looks for it; of those who come at the same time one looks and the others wait for
+// it, as long as their own contexts last. What look finds is remembered unless it returns an error; it must end with ctx.
+func (m *memory[V]) find(ctx context.Context, name string, look func() (V, time.Duration, error)) (value V, err error) {
 	for {
-		m.mu.Lock()
-		if value, ok := m.fresh(name); ok {
-			m.mu.Unlock()
+		if value, ok := m.get(name); ok {
 			return value, nil
 		}
-		f, under := m.flights[name]
-		if !under {
-			f = &flight[V]{done: make(chan struct{})}
-			m.flights[name] = f
-		}
-		m.mu.Unlock()
-		if !under {
-			m.fly(f, name, look)
-			return f.value, f.err
-		}
+		mine := false
+		found := m.looks.DoChan(name, func() (any, error) {
+			mine = true
+			value, ttl, err := look()
+			if err == nil {
+				m.put(name, value, ttl)
+			}
+			return value, err
+		})
 		select {
-		case <-f.done:
 		case <-ctx.Done():
-			var none V
-			return none, errors.Join(errAbandoned, ctx.Err())
-		}
-		if !errors.Is(f.err, errAbandoned) {
-			return f.value, f.err
+			return value, errors.Join(errAbandoned, ctx.Err())
+		case r := <-found:
+			if mine || !errors.Is(r.Err, errAbandoned) {
+				return r.Val.(V), r.Err
+			}
 		}
 	}
-}
-
-func (m *memory[V]) fly(f *flight[V], name string, look func() (V, time.Duration, error)) {
-	value, ttl, err := look()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f.value, f.err = value, err
-	if err == nil {
-		m.store(name, value, ttl)
-	}
-	delete(m.flights, name)
-	close(f.done)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -27,9 +26,8 @@ const (
 )
 
 // top finds the name servers of the top-level domain that a name ends in. That they exist is sure, unlike anything between
-// the name and its zone, for which no resolver is ever asked: an NXDOMAIN that it then keeps would deny the record for as long
-// after it was published (RFC 2308, RFC 8020). One without any is remembered so as well, by the root's word for how long: nothing of
-// ours can begin to exist in it meanwhile.
+// the name and its zone, for which no resolver is ever asked: an NXDOMAIN that it then keeps would deny the record for as
+// long after it was published (RFC 2308, RFC 8020). That there are none is remembered by the root's word.
 func (q *inquiry) top(ctx context.Context, name string) (delegation, error) {
 	labels := dns.SplitDomainName(canonical(name))
 	tld := dns.Fqdn(labels[len(labels)-1])
@@ -38,13 +36,7 @@ func (q *inquiry) top(ctx context.Context, name string) (delegation, error) {
 		if err != nil && !errors.Is(err, errNone) {
 			return delegation{}, 0, err
 		}
-		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		names = names[:min(len(names), registryServers)]
-		d := delegation{zone: tld, named: len(names)}
-		for _, name := range names {
-			d.servers = append(d.servers, nameServer{name: name})
-		}
-		return d, ttl, nil
+		return *delegationOf(tld, names, nil, q.seed), ttl, nil
 	})
 	if err == nil && len(d.servers) == 0 {
 		err = errNone
@@ -70,9 +62,9 @@ func (q *inquiry) addresses(ctx context.Context, zone string, server nameServer)
 	return q.allowed(found)
 }
 
-// mayLookUp refuses what no resolver is to be asked for: a name on the way from the host, or from an alias of it, up to its top-level
-// domain, since its NXDOMAIN would deny what we look for; and a name in the zone itself whose address did not come with the
-// referral, since a resolver could only find it there.
+// mayLookUp refuses a name on the way from the host, or from an alias of it, up to its top-level domain, since its NXDOMAIN
+// would deny what we look for; and a name in the zone itself whose address did not come with the referral, since a
+// resolver could only find it there.
 func (q *inquiry) mayLookUp(zone, name string) error {
 	for _, seen := range q.path.seen {
 		if dns.IsSubDomain(name, seen) {
@@ -87,16 +79,10 @@ func (q *inquiry) mayLookUp(zone, name string) error {
 
 func (q *inquiry) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	found, err := q.hosts.find(ctx, name, func() ([]netip.Addr, time.Duration, error) {
-		if !q.lookups.take() {
+		if q.lookups.Add(-1) < 0 {
 			return nil, 0, errors.Join(errAbandoned, errSpent)
 		}
-		var four, six family
-		var looking sync.WaitGroup
-		looking.Go(func() { four = q.family(ctx, name, dns.TypeA) })
-		looking.Go(func() { six = q.family(ctx, name, dns.TypeAAAA) })
-		looking.Wait()
-		addrs, ttl, err := together(four, six)
-		return few(addrs), ttl, err
+		return q.bothFamilies(ctx, name)
 	})
 	if err == nil && len(found) == 0 {
 		err = errors.New("it has no address")
@@ -104,34 +90,32 @@ func (q *inquiry) lookUp(ctx context.Context, name string) ([]netip.Addr, error)
 	return found, err
 }
 
-// family is what was found of one kind of addresses.
-type family struct {
-	addrs []netip.Addr
-	ttl   time.Duration
-	err   error
-}
-
-func (q *inquiry) family(ctx context.Context, name string, kind uint16) family {
-	values, ttl, err := q.agreed(ctx, name, kind)
-	f := family{ttl: ttl, err: err}
-	for _, value := range values {
-		if addr, err := netip.ParseAddr(value); err == nil {
-			f.addrs = append(f.addrs, addr)
+// bothFamilies looks up the IPv4 and IPv6 addresses of a name; those of one are enough.
+func (q *inquiry) bothFamilies(ctx context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	kinds := [2]uint16{dns.TypeA, dns.TypeAAAA}
+	var values [2][]string
+	var ttls [2]time.Duration
+	var errs [2]error
+	var looking sync.WaitGroup
+	for i, kind := range kinds {
+		looking.Go(func() { values[i], ttls[i], errs[i] = q.agreed(ctx, name, kind) })
+	}
+	looking.Wait()
+	var addrs []netip.Addr
+	ttl := longestMemory
+	for i := range kinds {
+		if len(values[i]) > 0 {
+			ttl = min(ttl, ttls[i])
+		}
+		for _, value := range values[i] {
+			addrs = append(addrs, netip.MustParseAddr(value)) // written by valueOf
 		}
 	}
-	return f
-}
-
-// together joins both families; one is enough.
-func together(four, six family) ([]netip.Addr, time.Duration, error) {
-	addrs := slices.Concat(four.addrs, six.addrs)
-	switch {
-	case len(four.addrs) > 0 && len(six.addrs) > 0:
-		return addrs, min(four.ttl, six.ttl), nil
+	switch err := errors.Join(errs[:]...); {
 	case len(addrs) > 0:
-		return addrs, max(four.ttl, six.ttl), nil
-	case errors.Is(four.err, errAbandoned) || errors.Is(six.err, errAbandoned):
-		return nil, 0, errors.Join(four.err, six.err)
+		return few(addrs), ttl, nil
+	case errors.Is(err, errAbandoned):
+		return nil, 0, err
 	}
 	return nil, unfoundMemory, nil
 }
@@ -181,7 +165,7 @@ var (
 	errNone = errors.New("there are none")
 )
 
-// panel are the resolvers where they are asked for what a quorum of them has to agree upon.
+// panel are the resolvers, of which a quorum has to agree.
 type panel struct {
 	resolvers []recursive
 	quorum    int
@@ -194,10 +178,9 @@ type votes struct {
 	in    perspectives
 }
 
-func (v votes) and(r Resolver) votes {
+func (v *votes) add(r Resolver) {
 	v.count++
 	v.in.add(r.perspective())
-	return v
 }
 
 func (p panel) enough(v votes) bool { return v.count >= p.quorum && (!p.span || v.in.several) }
@@ -212,26 +195,32 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	defer cancel()
 	told := make(chan ballot, len(p.resolvers))
 	for _, v := range p.resolvers {
-		asking.Go(func() {
-			b := v.valuesOf(limited, name, kind)
-			b.by = v.resolver
-			told <- b
-		})
+		asking.Go(func() { told <- v.valuesOf(limited, name, kind) })
 	}
-	of := make(map[string]votes)
+	of := make(map[string]*votes)
 	var empty votes
 	ttl, emptyTTL := longestMemory, longestMemory
 	for range p.resolvers {
 		b := <-told
 		if b.counts && len(b.values) == 0 {
-			empty = empty.and(b.by)
+			empty.add(b.by)
 			emptyTTL = min(emptyTTL, b.ttl)
 		}
 		for _, value := range b.values {
-			of[value] = of[value].and(b.by)
+			if of[value] == nil {
+				of[value] = new(votes)
+			}
+			of[value].add(b.by)
 			ttl = min(ttl, b.ttl)
 		}
-		if winners := p.reaching(of); len(winners) > 0 {
+		var winners []string
+		for value, v := range of {
+			if p.enough(*v) {
+				winners = append(winners, value)
+			}
+		}
+		if len(winners) > 0 {
+			slices.Sort(winners)
 			return winners, ttl, nil
 		}
 	}
@@ -244,17 +233,6 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	return nil, 0, errUnfound
 }
 
-func (p panel) reaching(of map[string]votes) []string {
-	var winners []string
-	for value, v := range of {
-		if p.enough(v) {
-			winners = append(winners, value)
-		}
-	}
-	slices.Sort(winners)
-	return winners
-}
-
 // ballot is what one resolver says of a name, each value once.
 type ballot struct {
 	by     Resolver
@@ -264,9 +242,6 @@ type ballot struct {
 }
 
 func (v recursive) valuesOf(ctx context.Context, name string, kind uint16) ballot {
-	if v.canary.isLying() {
-		return ballot{}
-	}
 	r, _, err := v.ask(ctx, v.resolver.Transport, query{name: name, kind: kind})
 	if err != nil || r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
 		return ballot{}
@@ -274,7 +249,7 @@ func (v recursive) valuesOf(ctx context.Context, name string, kind uint16) ballo
 	if v.canary != nil && v.canary.lying(ctx, v) != "" {
 		return ballot{} // it makes answers up: it has no vote here either
 	}
-	b := ballot{counts: true, ttl: longestMemory}
+	b := ballot{by: v.resolver, counts: true, ttl: longestMemory}
 	for _, record := range r.answer {
 		if !isAt(record, name) || record.Header().Rrtype != kind {
 			continue

@@ -20,18 +20,18 @@ type mismatch struct {
 	holding   []string // those that only the zone names, and that have the token
 }
 
-// mismatched asks the host's zone for its own NS records, and asks those of its servers for the token that the parent does not name.
-// No verdict hears them, as nobody does who looks the host up. nil: there is nothing to tell, be it that a set is larger than
-// what is taken of it, or that the delegated servers do not deny the token (any more).
+// mismatched asks the host's zone for its own NS records, and asks those of its servers for the token that the parent does
+// not name. nil: there is nothing to tell, be it that a set is larger than what is taken of it, or that the delegated
+// servers do not deny the token (any more).
 func (a *authority) mismatched(ctx context.Context, host, token string) *mismatch {
 	if a.reach.shut(time.Now()) != "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
-	q := a.inquire(host, token)
+	q := a.inquire(host, token, forLook)
 	p, err := q.descend(ctx, q.path.at)
-	if err != nil || p.no == 0 || p.conflict() || p.zone.more() || dns.CountLabel(p.zone.zone) == 1 {
+	if err != nil || !p.any(statement.isNo) || p.conflict() || p.zone.more() || dns.CountLabel(p.zone.zone) == 1 {
 		return nil
 	}
 	own := q.ownServers(ctx, p)
@@ -42,7 +42,14 @@ func (a *authority) mismatched(ctx context.Context, host, token string) *mismatc
 	if slices.Equal(m.delegated, m.own) {
 		return nil
 	}
-	m.holding = q.holders(ctx, p.zone, own)
+	unnamed := slices.DeleteFunc(own, func(s nameServer) bool { return slices.ContainsFunc(p.zone.servers, s.isSame) })
+	at := delegation{zone: p.zone.zone, servers: unnamed, named: len(unnamed)}
+	for _, h := range q.hear(ctx, at, q.path.at).heard {
+		if h.said.isYes() && !slices.Contains(m.holding, h.observation.Resolver) {
+			m.holding = append(m.holding, h.observation.Resolver)
+		}
+	}
+	slices.Sort(m.holding)
 	return m
 }
 
@@ -74,26 +81,6 @@ func (q *inquiry) ownServers(ctx context.Context, p *poll) []nameServer {
 }
 
 func (s nameServer) isSame(as nameServer) bool { return s.name == as.name }
-
-// holders asks those of the zone's own servers that it is not delegated to, and tells which have the token.
-func (q *inquiry) holders(ctx context.Context, zone delegation, own []nameServer) []string {
-	unnamed := delegation{zone: zone.zone}
-	for _, s := range own {
-		if !slices.ContainsFunc(zone.servers, s.isSame) {
-			unnamed.servers = append(unnamed.servers, s)
-		}
-	}
-	unnamed.named = len(unnamed.servers)
-	h := &hearing{inquiry: q, zone: unnamed, name: q.path.at, asked: make(map[netip.Addr]*asked)}
-	var holding []string
-	for _, one := range h.all(ctx).heard {
-		if one.said.finding.state == Present && !slices.Contains(holding, one.observation.Resolver) {
-			holding = append(holding, one.observation.Resolver)
-		}
-	}
-	slices.Sort(holding)
-	return holding
-}
 
 // namesOf are the servers' names, in order, to be shown.
 func namesOf(servers []nameServer) []string {

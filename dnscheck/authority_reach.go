@@ -17,15 +17,6 @@ const (
 	reachedOnce = 24 * time.Hour
 )
 
-// news is what was told last.
-type news int
-
-const (
-	toldNothing news = iota
-	toldReached
-	toldClosed
-)
-
 // reach knows whether name servers can be reached from here at all: many networks let DNS out to their own resolvers only.
 // The zero value does not know yet, and lets look.
 type reach struct {
@@ -37,7 +28,7 @@ type reach struct {
 	first   time.Time // when a top-level domain's servers were found silent since then for the first time,
 	last    time.Time // and for the last
 	why     string
-	news    news
+	news    *bool // what was told last; nil: nothing
 }
 
 // shut says why nobody shall try now; empty: go ahead. Once the time of waiting is over one tries, and the others go on waiting
@@ -55,9 +46,8 @@ func (r *reach) shut(now time.Time) string {
 	return ""
 }
 
-// isSurelyShut tells whether name servers cannot be reached from here at all, as far as a disproof goes by it. That those of one
-// top-level domain were silent once is not enough: it can have broken down, and the way there too. None has answered within a day, and
-// they were silent on tries that lie as far apart as tries are made.
+// isSurelyShut tells whether a disproof believes that no name server can be reached from here: none has answered within a day,
+// and those of top-level domains were silent on tries as far apart as tries are made, so that it is no breakdown of theirs.
 func (r *reach) isSurelyShut(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,13 +65,8 @@ func (r *reach) blame() string {
 // opened notes that a name server has answered as one.
 func (r *reach) opened(now time.Time) {
 	r.mu.Lock()
-	changed := r.news != toldReached
-	r.reached, r.closed, r.why, r.news = now, time.Time{}, "", toldReached
-	r.first, r.last = time.Time{}, time.Time{}
-	r.mu.Unlock()
-	if changed && r.told != nil {
-		r.told(true, "")
-	}
+	r.reached, r.closed, r.first, r.last = now, time.Time{}, time.Time{}, time.Time{}
+	r.unlock(true, "")
 }
 
 // silent notes that none of a top-level domain's servers has answered as one, and reports whether port 53 is taken to be closed.
@@ -94,12 +79,17 @@ func (r *reach) silent(now time.Time, why string) bool {
 	if r.first.IsZero() {
 		r.first = now
 	}
-	r.last = now
-	changed := r.news != toldClosed
-	r.closed, r.why, r.news = now.Add(closedFor), why, toldClosed
+	r.last, r.closed = now, now.Add(closedFor)
+	r.unlock(false, why)
+	return true
+}
+
+// unlock unlocks, and tells of a change.
+func (r *reach) unlock(reached bool, why string) {
+	changed := r.news == nil || *r.news != reached
+	r.why, r.news = why, &reached
 	r.mu.Unlock()
 	if changed && r.told != nil {
-		r.told(false, why)
+		r.told(reached, why)
 	}
-	return true
 }

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -38,7 +39,7 @@ type delegation struct {
 
 // isSame reports whether both delegate the same zone to servers of the same names, within one inquiry.
 func (d *delegation) isSame(as *delegation) bool {
-	return d.zone == as.zone && d.named == as.named && d.set == as.set
+	return as != nil && d.zone == as.zone && d.named == as.named && d.set == as.set
 }
 
 // more reports whether the zone has servers that are not queried.
@@ -68,17 +69,23 @@ func (s statement) isAlias() bool { return s.alias != "" }
 
 func (s statement) isYes() bool { return s.finding.state == Present }
 
+func (s statement) isNo() bool { return s.finding.state == Absent }
+
+func (s statement) isReferral() bool { return s.down != nil }
+
+// isLame reports whether the server does not hold the zone.
+func (s statement) isLame() bool { return s.finding.reason == ReasonLame }
+
 // leads tells whether what was said goes on anywhere.
 func (s statement) leads() bool { return s.definite() || s.down != nil }
 
 func says(f finding) statement { return statement{finding: f} }
 
-// readStatement tells what the reply of a server of zone says about the TXT records at name, and about the token.
-// Records of any other name are not the server's to tell: where an alias leads is asked for at its own zone. The seed is the
-// inquiry's.
+// readStatement tells what the reply of a server of zone says about the TXT records at name, and about the token. Records of
+// any other name are not the server's to tell. The seed is the inquiry's.
 func readStatement(r reply, zone, name, token string, seed maphash.Seed) statement {
 	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
-		return says(failureOf("name server", r))
+		return says(failure("name server", r))
 	}
 	if tampered, is := withheld(r); is {
 		return says(tampered)
@@ -98,29 +105,14 @@ func readStatement(r reply, zone, name, token string, seed maphash.Seed) stateme
 	if found { // then the response code is about the target (RFC 6604 section 3)
 		return statement{alias: target}
 	}
-	return says(readNoAlias(r, name, token))
-}
-
-func readNoAlias(r reply, name, token string) finding {
-	texts := textsAt(r.answer, name)
-	switch {
-	case len(texts) > 0 && r.rcode == dns.RcodeNameError:
-		return unknown(ReasonMalformed, errors.New("the answer says that the name does not exist, and has records of it"))
-	case len(texts) > 0:
-		found := compare(texts, token)
-		found.negativeTTL = 0 // who is asked directly keeps nothing back
-		return found
-	case len(r.answer) > 0:
-		return unknown(ReasonMalformed, errors.New("the answer has records, and none that answers the question"))
-	case r.rcode == dns.RcodeNameError:
-		return finding{state: Absent, reason: ReasonNoName}
-	}
-	return finding{state: Absent, reason: ReasonNoRecord}
+	said := says(readAt(r, name, token, false))
+	said.finding.negativeTTL = 0 // who is asked directly keeps nothing back
+	return said
 }
 
 // referral reads a reply that says who else is to be asked (RFC 1034 section 4.3.2): no answer, and the NS records of one
-// zone, which must lie strictly below the server's own and on the way to the name. Any other one, upward, sideways or to itself,
-// is an error: following it would go in circles, or wherever a stranger wants. nil without an error: it is no referral.
+// zone, which must lie strictly below the server's own and on the way to the name: any other would go in circles, or wherever
+// a stranger wants. nil without an error: it is no referral.
 func referral(r reply, zone, name string, seed maphash.Seed) (*delegation, time.Duration, error) {
 	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || slices.ContainsFunc(r.authority, isSOA) {
 		return nil, 0, nil
@@ -144,7 +136,11 @@ func referral(r reply, zone, name string, seed maphash.Seed) (*delegation, time.
 	}
 	switch {
 	case problem == "":
-		return delegationOf(cut, records, r.additional, seed), lowestTTL(records), nil
+		ttl := longestMemory
+		for _, ns := range records {
+			ttl = min(ttl, seconds(ns.Hdr.Ttl))
+		}
+		return delegationOf(cut, serverNames(records), r.additional, seed), ttl, nil
 	case r.authoritative: // it says "nothing there", and names servers beside it
 		return nil, 0, nil
 	}
@@ -163,22 +159,13 @@ func nsRecords(section []dns.RR) []*dns.NS {
 	return found
 }
 
-func lowestTTL(records []*dns.NS) time.Duration {
-	lowest := seconds(records[0].Hdr.Ttl)
-	for _, ns := range records {
-		lowest = min(lowest, seconds(ns.Hdr.Ttl))
-	}
-	return lowest
-}
-
-// delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands is kept or looked at.
-// Of the same names it takes the same within one inquiry, by its seed, so that the referrals of several servers can be compared.
-func delegationOf(zone string, records []*dns.NS, additional []dns.RR, seed maphash.Seed) *delegation {
-	names := serverNames(records)
+// delegationOf takes at most maxServers of the servers, and nothing else of a reply that may name thousands. Of the same names
+// it takes the same within one inquiry, by its seed, so that the referrals of several servers can be compared.
+func delegationOf(zone string, names []string, additional []dns.RR, seed maphash.Seed) *delegation {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(maphash.String(seed, a), maphash.String(seed, b)), cmp.Compare(a, b))
 	})
-	d := &delegation{zone: zone, named: len(names), set: setOf(names, seed)}
+	d := &delegation{zone: zone, named: len(names), set: maphash.String(seed, strings.Join(names, "\x00"))}
 	most := maxServers
 	if isRegistrys(zone) {
 		most = registryServers
@@ -188,17 +175,6 @@ func delegationOf(zone string, records []*dns.NS, additional []dns.RR, seed maph
 	}
 	d.servers = withGlue(zone, names[:min(len(names), most)], additional)
 	return d
-}
-
-// setOf is a number for names in this order, which no one can foresee who does not know the seed.
-func setOf(names []string, seed maphash.Seed) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, name := range names {
-		_, _ = h.WriteString(name) // never fails
-		_ = h.WriteByte(0)
-	}
-	return h.Sum64()
 }
 
 // serverNames gives the servers that the records name, each once.
@@ -216,8 +192,8 @@ func serverNames(records []*dns.NS) []string {
 	return names
 }
 
-// withGlue gives the servers of these names with the addresses that came along for those in the zone itself: nobody else could tell
-// them. Those of other names are not the referring server's to tell. Every record is looked at for every name: they must be few.
+// withGlue gives the servers of these names with the addresses that came along for those in the zone itself: others are not
+// the referring server's to tell. Every record is inspected for every name: they must be few.
 func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
 	servers := make([]nameServer, 0, len(names))
 	for _, name := range names {

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -22,17 +22,12 @@ const (
 )
 
 // canary knows whether a resolver makes answers up: it is asked, now and then, for a name beneath a zone that has none
-// such. One that has an answer to that has one to everything, to a token's host too; so would one that turns
-// NXDOMAIN into something else.
+// such. A resolver that has an answer to that has one to everything, to a token's host too.
 type canary struct {
-	zone string // with the last dot
-	told func(resolver string, trusted bool, why string)
-
-	mu     sync.Mutex
-	asked  time.Time     // when it is to be asked next
-	known  bool          // it has answered once
-	lies   string        // what it made up; empty: nothing
-	flight chan struct{} // closed when the question under way is over; nil: none is
+	zone  string // with the last dot
+	told  func(resolver string, trusted bool, why string)
+	asked *memory[bool]          // as long as what is known is believed
+	lies  atomic.Pointer[string] // what it made up when it last answered
 }
 
 // newCanary gives nil without a zone.
@@ -40,7 +35,7 @@ func newCanary(c Config) *canary {
 	if c.CanaryZone == "" {
 		return nil
 	}
-	return &canary{zone: dns.Fqdn(c.CanaryZone), told: c.Vote}
+	return &canary{zone: dns.Fqdn(c.CanaryZone), told: c.Vote, asked: newMemory[bool]()}
 }
 
 func checkCanaryZone(zone string) error {
@@ -57,47 +52,28 @@ func checkCanaryZone(zone string) error {
 	return nil
 }
 
-// lying tells what the resolver makes up, empty if nothing is known of that. It asks if it is time to; whoever comes
-// meanwhile goes by what is known, and waits if nothing is.
+// lying returns what the resolver makes up, empty if nothing is known of that. It asks if it is time to.
 func (c *canary) lying(ctx context.Context, v recursive) string {
-	for {
-		c.mu.Lock()
-		due, flight := !time.Now().Before(c.asked), c.flight
-		known, lies := c.known, c.lies
-		mine := due && flight == nil && ctx.Err() == nil
-		if mine {
-			c.flight = make(chan struct{})
-		}
-		c.mu.Unlock()
-		switch {
-		case mine:
-			c.ask(ctx, v)
-			continue
-		case !due, known, ctx.Err() != nil:
-			return lies
-		}
-		select {
-		case <-flight:
-		case <-ctx.Done():
-		}
-	}
+	_, _ = c.asked.find(ctx, c.zone, func() (bool, time.Duration, error) {
+		believed, err := c.ask(ctx, v)
+		return true, believed, err
+	})
+	return c.madeUp()
 }
 
-// isLying is what is known now; nobody is asked. Without a canary nothing is.
-func (c *canary) isLying() bool { return c.madeUp() != "" }
-
-// madeUp is what it makes up as far as is known now; empty: nothing.
+// madeUp returns what the resolver makes up as far as is known now; empty: nothing, or there is no canary.
 func (c *canary) madeUp() string {
 	if c == nil {
 		return ""
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.lies
+	if lies := c.lies.Load(); lies != nil {
+		return *lies
+	}
+	return ""
 }
 
-// ask asks, and writes down what is known then. What is cut short by its context has said nothing.
-func (c *canary) ask(ctx context.Context, v recursive) {
+// ask asks the resolver, and returns for how long what is known then is believed. Without an answer it stands as before.
+func (c *canary) ask(ctx context.Context, v recursive) (time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, v.exchange.timeout)
 	defer cancel()
 	r, _, err := v.ask(limited, v.resolver.Transport, query{name: canaryName() + "." + c.zone, kind: dns.TypeTXT})
@@ -105,27 +81,21 @@ func (c *canary) ask(ctx context.Context, v recursive) {
 	if err == nil {
 		lies, err = madeUp(r)
 	}
-	c.mu.Lock()
-	close(c.flight)
-	c.flight = nil
-	if ctx.Err() != nil && err != nil {
-		c.mu.Unlock()
-		return
+	before := c.madeUp()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return 0, errors.Join(errAbandoned, ctx.Err())
+	case err != nil:
+		return canaryAgain, nil
 	}
-	c.asked = time.Now().Add(canaryAgain)
-	if err != nil { // it stands as before
-		c.mu.Unlock()
-		return
-	}
-	if lies == "" {
-		c.asked = time.Now().Add(canaryEvery)
-	}
-	news := (lies == "") != (c.lies == "")
-	c.known, c.lies = true, lies
-	c.mu.Unlock()
-	if news && c.told != nil {
+	c.lies.Store(&lies)
+	if (lies == "") != (before == "") && c.told != nil {
 		c.told(v.resolver.Name, lies == "", lies)
 	}
+	if lies != "" {
+		return canaryAgain, nil
+	}
+	return canaryEvery, nil
 }
 
 func canaryName() string {

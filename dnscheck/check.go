@@ -19,51 +19,37 @@ const DefaultTimeout = 3 * time.Second
 // Config says whom a Checker asks.
 type Config struct {
 	Resolvers []Resolver        // at least one, no address twice; perspectives, if any is named: at least two
-	Quorum    int               // how many must agree, as QuorumOf takes it; 0: as many as it gives. No operator may reach it alone (Operators)
+	Quorum    int               // how many must agree, as QuorumOf takes it; 0: as many as it gives
 	Timeout   time.Duration     // of one attempt over one transport; 0: DefaultTimeout
-	RootCAs   *x509.CertPool    // whose certificates resolvers over TLS and HTTPS may have; nil: those that the system trusts
-	Observe   func(Observation) // told of each observation that counted, for metrics; may be called by several looks at once; nil: nobody
-	// CanaryZone is a zone in which no name exists but its own, and which says NXDOMAIN to any other. Each resolver is asked now
-	// and then for a random name there: one that has an answer makes answers up, and loses its vote till it has none; the
-	// quorum stays as it is. One that cannot say keeps its vote. Empty: none is asked.
+	RootCAs   *x509.CertPool    // for certificates of resolvers over TLS and HTTPS; nil: those that the system trusts
+	Observe   func(Observation) // told of each observation that counted, also by several looks at once; nil: nobody
+
+	// CanaryZone is a zone in which no name exists but its own, and which says NXDOMAIN to any other. Each resolver is
+	// asked now and then for a random name there: one that has an answer loses its vote till it has none; the quorum
+	// stays as it is. One that cannot say keeps its vote. Empty: none is asked.
 	CanaryZone string
-	Vote       func(resolver string, trusted bool, why string) // told when a resolver loses its vote so, and when it has it back; nil: nobody
+	// Vote is told when a resolver loses its vote so, and when it has it back; nil: nobody.
+	Vote func(resolver string, trusted bool, why string)
 
-	// RequireDNSSEC has a proof need a quorum of resolvers that authenticate the answer (AD), also where no resolver does.
-	RequireDNSSEC bool
-	// RefuseAliases has a proof fail where the token is seen through an alias (CNAME or DNAME) that leads out of the domain that a
-	// registry has let register for the host: see Verdict.AliasOut.
-	RefuseAliases bool
-	// RefuseWildcards has a proof fail where the token is there by a wildcard. The resolvers are asked for one name more then.
-	RefuseWildcards bool
-
-	// ThinProofs has a proof to which too few name servers have answered (ReasonTooFew) ask the resolvers as well, where each server
-	// that answered has the token: see Verdict.Thin.
-	ThinProofs bool
+	RequireDNSSEC   bool // a proof needs authenticated answers (AD), also where no resolver gives any
+	RefuseAliases   bool // no proof through an alias that leads out of the registered domain: see Verdict.AliasOut
+	RefuseWildcards bool // no proof by a wildcard; the resolvers are asked for one name more then
+	ThinProofs      bool // where too few name servers answer, and those have the token, ask the resolvers: see Verdict.Thin
 
 	Mode           Mode                           // who is asked; 0: the resolvers alone
-	Reach          func(reached bool, why string) // told when it turns out, or changes, whether name servers can be reached from here; nil: nobody
+	Reach          func(reached bool, why string) // told when it changes whether name servers can be reached from here; nil: nobody
 	NameServerPort uint16                         // of the zones' name servers; 0: 53
-	AnyNameServer  bool                           // ask name servers at addresses that are not public unicast too: for tests, and for a DNS of one's own
+	AnyNameServer  bool                           // also at addresses that are not public unicast: for tests, and a DNS of one's own
 }
 
-// Checker looks for verification tokens in the DNS. From look to look it remembers zones' name servers, and nothing of what
-// they said; it may be used by any number of goroutines. Connections to resolvers over TCP, TLS and HTTPS are kept for some
-// seconds: Close closes them.
+// Checker looks for verification tokens in the DNS. It remembers zones' name servers, and nothing of what they said; it
+// may be used by any number of goroutines.
 type Checker struct {
-	vantages  []vantage
-	quorum    int
-	span      bool // a quorum has to span two perspectives
-	required  bool // authenticated answers, for a proof
-	thin      bool // Config.ThinProofs
-	told      func(Observation)
-	mode      Mode
-	authority *authority // nil in ModeResolvers
-	panel     panel      // the same resolvers, for who the name servers are
-	operators *memory[string]
+	panel     // the resolvers
+	config    Config
 	exchange  *exchange
-
-	refuseAliases, refuseWildcards bool // in a proof
+	authority *authority // nil in ModeResolvers
+	operators *memory[string]
 }
 
 // New makes a Checker, or tells what is wrong with the Config.
@@ -78,10 +64,7 @@ func New(c Config) (*Checker, error) {
 }
 
 func assemble(c Config, x *exchange) (*Checker, error) {
-	if err := checkResolvers(c.Resolvers); err != nil {
-		return nil, err
-	}
-	if err := checkCanaryZone(c.CanaryZone); err != nil {
+	if err := cmp.Or(checkResolvers(c.Resolvers), checkCanaryZone(c.CanaryZone)); err != nil {
 		return nil, err
 	}
 	quorum, err := QuorumOf(c.Quorum, len(c.Resolvers))
@@ -94,25 +77,22 @@ func assemble(c Config, x *exchange) (*Checker, error) {
 	if err := checkPerspectives(c.Resolvers); err != nil {
 		return nil, err
 	}
-	span, operators := namesPerspectives(c.Resolvers), Operators(c.Resolvers)
-	checker := &Checker{quorum: quorum, span: span, required: c.RequireDNSSEC, thin: c.ThinProofs, told: c.Observe, exchange: x, panel: panel{quorum: quorum, span: span}, operators: newMemory[string]()}
-	checker.refuseAliases, checker.refuseWildcards = c.RefuseAliases, c.RefuseWildcards
+	checker := &Checker{
+		panel: panel{quorum: quorum, span: namesPerspectives(c.Resolvers)}, config: c, exchange: x, operators: newMemory[string](),
+	}
+	operators := Operators(c.Resolvers)
 	for i, r := range c.Resolvers {
-		if r.Name == "" {
-			r.Name = r.String()
-		}
-		if r.Transport == "" {
-			r.Transport = transportUDP
-		}
+		r.Name, r.Transport = cmp.Or(r.Name, r.String()), cmp.Or(r.Transport, transportUDP)
 		x.keep(r, c.RootCAs)
 		v := recursive{resolver: r, operator: operators[i], exchange: x, canary: newCanary(c), signs: new(signs)}
-		checker.vantages, checker.panel.resolvers = append(checker.vantages, v), append(checker.panel.resolvers, v)
+		checker.resolvers = append(checker.resolvers, v)
 	}
-	return checker, checker.take(c, x.dialer)
+	checker.authority, err = newAuthority(c, checker.panel, x.dialer)
+	return checker, err
 }
 
-// Close closes what connections are kept, and returns when nothing of the Checker is running any more. Looks have to have
-// ended; one that comes later finds resolvers over TCP, TLS and HTTPS unreachable.
+// Close closes the connections that are kept, and returns when nothing of the Checker is running any more. Looks have to
+// have ended; one that comes later finds resolvers over TCP, TLS and HTTPS unreachable.
 func (c *Checker) Close() { c.exchange.close() }
 
 func checkResolvers(resolvers []Resolver) error {
@@ -130,46 +110,35 @@ func checkResolvers(resolvers []Resolver) error {
 	return nil
 }
 
-// Look asks whether the token is worth a proof.
+// Look asks whether the token is worth a proof. None is waited for once the answer is clear.
 //
-// At the resolvers: Present if at least one sees it; Absent if a quorum of them has been told by the zone that it is not
-// there; otherwise Unknown. At the zone's name servers ([ModeAuto], [ModeAuthority]): Present if all that answer have it; Absent if
-// all that answer do not, and they are most; otherwise Unknown. No cache stands between them and us, so there is nothing to wait
-// for after a no. In ModeAuto the resolvers are asked where no name server had anything to say.
+// At the resolvers: Present if at least one sees it; Absent if a quorum says that it is not there. At the zone's name
+// servers ([ModeAuto], [ModeAuthority]): Present if all that answer have it; Absent if all that answer do not, and they
+// are most. In ModeAuto the resolvers are asked where no name server had anything to say.
 //
-// All are asked at once, and none is waited for once the answer is clear. The error is a *QuestionError, or the context's own,
-// wrapped.
+// The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Look(ctx context.Context, host, token string) (Verdict, error) {
-	return c.judge(ctx, host, token, tally.looked, false)
+	return c.judge(ctx, host, token, tally.looked, forLook)
 }
 
-// Prove asks whether the token may be acted upon.
+// Prove asks whether the token may be acted upon, of all resolvers, each as long as it has: a veto may come last.
 //
-// At the resolvers: Present if a quorum sees it; Absent if a quorum has been told by the zone that it is not there;
-// otherwise Unknown, with ReasonDisagree where some see it and others see that it is not there. One resolver alone proves
-// nothing (ReasonTooFewResolvers). If any resolver finds the answer bogus it is Unknown, with ReasonDNSSEC;
-// one that says SERVFAIL is queried again with CD to find out. If any resolver
-// authenticates its answer (AD), whatever that says, only authenticated answers count for Present (ReasonUnconfirmed); with
-// Config.RequireDNSSEC only those ever do (ReasonUnsigned). If any resolver names a perspective, the answers that count have to
-// come from at least two (ReasonOnePerspective). AD counts over any transport: who forges it
-// keeps answers from counting, and makes none count that would not without it.
+// At the resolvers: Present if a quorum sees it; Absent if a quorum says that it is not there; ReasonDisagree where
+// some do and others do not. One resolver alone proves nothing (ReasonTooFewResolvers). Nothing is proven if any finds
+// the answer bogus (ReasonDNSSEC), nor by answers that are not authenticated where any is (ReasonUnconfirmed), or with
+// Config.RequireDNSSEC (ReasonUnsigned), nor from one perspective where any is named (ReasonOnePerspective). Whoever
+// forges AD keeps answers from counting, and makes none count that would not without it.
 //
-// In the other modes the zone's name servers come first: where they say no, contradict each other, or at most half of them answer
-// (ReasonTooFew), the resolvers are not asked, so that they do not begin to remember a no, and no denial is overridden. Where more
-// than half say yes, and none no, a quorum of the resolvers must say so too; until then it is Unknown, with ReasonLag. In ModeAuto
-// the resolvers decide alone where no name server at all can be reached from here, and then only those over TLS or HTTPS count
-// (ReasonUnprotected where these are fewer than a quorum).
+// In the other modes the zone's name servers come first. The resolvers are asked only where these say yes, or where, in
+// ModeAuto, none at all can be reached from here (ReasonUnprotected if too few of them are over TLS or HTTPS): they
+// must not begin to remember a no, nor override a denial. Until a quorum of them says yes too it is ReasonLag.
 //
-// With Config.ThinProofs the resolvers are asked also where too few servers answer and those say yes; it is Unknown with ReasonTooFew
-// all the same, and Verdict.Thin says what that came to.
-//
-// With Config.RefuseAliases and Config.RefuseWildcards a proof is then refused where an alias or a wildcard leads to the token
+// Config.RefuseAliases and Config.RefuseWildcards refuse a proof where an alias or a wildcard leads to the token
 // (ReasonAliasOut, ReasonWildcard, and ReasonWildcardUnsure where nobody could say).
 //
-// All are asked at once, and each resolver is waited for as long as it has: a veto may come last. The error is a *QuestionError, or the context's own,
-// wrapped.
+// The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	v, err := c.judge(ctx, host, token, tally.proved, true)
+	v, err := c.judge(ctx, host, token, tally.proved, forProof)
 	if err == nil && v.State == Present {
 		v, err = c.vetoed(ctx, v, token)
 	}
@@ -182,56 +151,57 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // rule says what a tally comes to, and whether what is still out could change it.
 type rule func(tally) (state State, decided bool)
 
-func (c *Checker) judge(ctx context.Context, host, token string, decide rule, proof bool) (Verdict, error) {
-	if err := checkAsked(host, token); err != nil {
+func (c *Checker) judge(ctx context.Context, host, token string, decide rule, purpose purpose) (v Verdict, err error) {
+	if err := checkAsked(ctx, host, token); err != nil {
 		return Verdict{}, err
 	}
-	if ctx.Err() != nil {
-		return Verdict{}, ended(ctx, host)
-	}
-	var v Verdict
-	var err error
 	if c.authority == nil {
 		v, err = c.poll(ctx, host, token, decide)
 	} else {
-		v, err = c.judgeByAuthority(ctx, host, token, decide, proof)
+		v, err = c.judgeByAuthority(ctx, host, token, decide, purpose)
 	}
-	v.Quorum, v.Resolvers = c.quorum, len(c.vantages)
+	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
 	return v, err
 }
 
-func checkAsked(host, token string) error {
+func checkAsked(ctx context.Context, host, token string) error {
 	if err := CheckHost(host); err != nil {
 		return err
 	}
 	if token == "" {
 		return &QuestionError{Host: host, Problem: "the token is empty: any answer would match"}
 	}
+	if ctx.Err() != nil {
+		return ended(ctx, host)
+	}
 	return nil
 }
 
 // poll asks the resolvers.
 func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Verdict, error) {
+	type sighting struct {
+		by int
+		Observation
+	}
 	asking, cancel := context.WithCancel(ctx)
-	seen := c.askAll(asking, host, token)
-	defer seen.wait() // second, and at once: nobody outlives the call
-	defer cancel()    // first: those that are not needed any more leave
-
-	observations := make([]Observation, len(c.vantages))
-	count := tally{quorum: c.quorum, span: c.span, required: c.required, pending: len(c.vantages)}
+	var looking sync.WaitGroup
+	defer looking.Wait()                          // second, and at once: nobody outlives the call
+	defer cancel()                                // first: those that are not needed any more leave
+	seen := make(chan sighting, len(c.resolvers)) // room for all: none is held up by nobody listening
+	for i, v := range c.resolvers {
+		looking.Go(func() { seen <- sighting{i, v.observe(asking, host, token)} })
+	}
+	observations := make([]Observation, len(c.resolvers))
+	count := tally{quorum: c.quorum, span: c.span, required: c.config.RequireDNSSEC, pending: len(c.resolvers)}
 	for {
-		select {
-		case <-ctx.Done():
+		s := <-seen
+		if ctx.Err() != nil {
 			return Verdict{}, ended(ctx, host)
-		case s := <-seen.sightings:
-			if !s.counts {
-				return Verdict{}, ended(ctx, host)
-			}
-			observations[s.vantage] = s.observation
-			count.add(s.observation)
-			if c.told != nil {
-				c.told(s.observation)
-			}
+		}
+		observations[s.by] = s.Observation
+		count.add(s.Observation)
+		if c.config.Observe != nil {
+			c.config.Observe(s.Observation)
 		}
 		if state, decided := decide(count); decided {
 			v := verdictOf(state, host, observations)
@@ -243,40 +213,15 @@ func (c *Checker) poll(ctx context.Context, host, token string, decide rule) (Ve
 	}
 }
 
+// quiet is the same Checker, which tells nobody what it observes.
+func (c *Checker) quiet() *Checker {
+	quiet := *c
+	quiet.config.Observe = nil
+	return &quiet
+}
+
 func ended(ctx context.Context, host string) error {
 	return fmt.Errorf("check the TXT record at %s: %w", shownHost(host), ctx.Err())
-}
-
-// sighting is what one vantage saw, by its number.
-type sighting struct {
-	vantage     int
-	observation Observation
-	counts      bool
-}
-
-// outing is all vantages looking at once.
-type outing struct {
-	sightings chan sighting
-	wait      func()
-}
-
-// askAll sends out all vantages; one alone looks at once. There is room for every sighting, so that none is held up by nobody
-// listening.
-func (c *Checker) askAll(ctx context.Context, host, token string) outing {
-	var looking sync.WaitGroup
-	out := outing{sightings: make(chan sighting, len(c.vantages)), wait: looking.Wait}
-	for i, v := range c.vantages {
-		look := func() {
-			o, counts := v.observe(ctx, host, token)
-			out.sightings <- sighting{vantage: i, observation: o, counts: counts}
-		}
-		if len(c.vantages) == 1 {
-			look()
-			break
-		}
-		looking.Go(look)
-	}
-	return out
 }
 
 // tally counts what has been seen so far.
@@ -326,8 +271,7 @@ func (t tally) looked() (State, bool) {
 	return Unknown, t.pending == 0
 }
 
-// counted is the rule of a quorum, for advice: nothing is done upon it. More than half is a quorum, so that not both sides
-// can have one.
+// counted is the rule of a quorum, for advice. More than half is a quorum, so that not both sides can have one.
 func (t tally) counted() (State, bool) {
 	switch {
 	case t.present >= t.quorum:
@@ -360,18 +304,15 @@ func (t tally) shortfall() Reason {
 		return ReasonUnconfirmed
 	case t.required && t.confirmed < t.quorum:
 		return ReasonUnsigned
-	case t.span && !t.countedIn().several:
+	}
+	counted := t.presentIn
+	if t.required || t.authenticated > 0 {
+		counted = t.confirmedIn
+	}
+	if t.span && !counted.several {
 		return ReasonOnePerspective
 	}
 	return ""
-}
-
-// countedIn returns the perspectives of the answers that count for a proof.
-func (t tally) countedIn() perspectives {
-	if t.required || t.authenticated > 0 {
-		return t.confirmedIn
-	}
-	return t.presentIn
 }
 
 // verdictOf gathers the observations that are in (the others have no reason yet).
@@ -379,11 +320,16 @@ func verdictOf(state State, host string, observations []Observation) Verdict {
 	in := slices.DeleteFunc(observations, func(o Observation) bool { return o.Reason == "" })
 	v := Verdict{State: state, Host: host, Observations: in, Reason: reasonOf(state, in), Basis: ByResolvers}
 	if state == Absent {
-		for _, o := range in {
-			v.NegativeTTL = max(v.NegativeTTL, o.NegativeTTL)
-		}
+		v.NegativeTTL = longestTTL(in)
 	}
 	return v
+}
+
+func longestTTL(observations []Observation) (ttl time.Duration) {
+	for _, o := range observations {
+		ttl = max(ttl, o.NegativeTTL)
+	}
+	return ttl
 }
 
 // reasonOf finds the reason of the whole: the one that tells the customer most, not the one that came first.

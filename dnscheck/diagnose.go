@@ -56,16 +56,14 @@ type Diagnosis struct {
 // Diagnose tells what was done wrong where the verdict v on the host is Absent; of any other there is nothing to tell.
 // The domain is the organization's; where it is empty, what a registry has let register is taken for it.
 //
-// Values and aliases that v has seen are compared without any question. Then other names are asked for, at most seven, at
-// once, within six seconds: the domain, the host with the domain appended, the host without a label, and where
-// it matters a random sibling. They are asked where v comes from: at the zone's name servers only if those have denied the
-// token, so that no resolver begins to remember a no; else at the resolvers, which remember theirs already. A finding there
-// takes a quorum of them. Where the zone's name servers have denied it, those are asked too that the zone names itself
-// and its delegation does not: a zone that moves is often edited there. Nothing is told to Config.Observe.
+// Values and aliases that v has seen are compared without any question. Then at most seven other names are asked for, within
+// six seconds, where v comes from: at the zone's name servers only if those have denied the token, so that no resolver begins
+// to remember a no; else at the resolvers, of which a finding takes a quorum. Where the name servers have denied it, those are
+// asked too that only the zone itself names: a zone that moves is often edited there. Config.Observe is told nothing.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {
-	if err := checkAsked(host, token); err != nil {
+	if err := checkAsked(ctx, host, token); err != nil {
 		return Diagnosis{}, err
 	}
 	if v.State != Absent {
@@ -77,15 +75,22 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	}
 	d := &diagnosis{host: host, domain: domain, token: token, verdict: v}
 	d.compare()
+	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
+	defer cancel()
 	var mismatch *mismatch
 	var asking sync.WaitGroup
-	asking.Go(func() { mismatch = c.mismatched(ctx, host, token, v.Basis) })
-	answers := c.askOthers(ctx, d.others(), token, v.Basis)
+	if v.Basis == ByAuthority && c.authority != nil {
+		asking.Go(func() { mismatch = c.authority.mismatched(limited, host, token) })
+	}
+	others := d.others()
+	for i := range others {
+		asking.Go(func() { others[i].verdict = c.glance(limited, others[i].name, token, v.Basis) })
+	}
 	asking.Wait()
 	if ctx.Err() != nil {
 		return Diagnosis{}, ended(ctx, host)
 	}
-	d.hear(answers)
+	d.hear(others)
 	d.sayAliases()
 	d.sayServers(mismatch)
 	return d.Diagnosis, nil
@@ -122,40 +127,41 @@ func (d *diagnosis) compare() {
 		if o.State != Absent {
 			continue // where it is seen there is nothing to compare
 		}
-		whole := d.joined(o.Values)
-		if whole != "" {
+		split := d.isJoined(o.Values)
+		if split {
 			d.add(MistakeSplit, "The value is cut in two at %s, a part in each of two TXT records: put it into one record, as one value.", at)
 		}
 		for _, value := range o.Values {
-			if whole != "" && strings.Contains(d.token, value) {
+			if split && strings.Contains(d.token, value) {
 				continue // one of the parts
 			}
-			switch m := likeness(value, d.token); m {
-			case MistakeQuoted:
-				d.add(m, "The value at %s has quotation marks in it (%s): enter it without.", at, shown(value, shownValue))
-			case MistakePadded:
-				d.add(m, "The value at %s has blanks or invisible characters around it (%s): enter it without.", at, shown(value, shownValue))
-			case MistakeLetters:
-				d.add(m, "The value at %s has letters in other case than the expected one (%s): enter it exactly as it was given.", at, shown(value, shownValue))
-			case MistakeCut:
-				d.add(m, "The value at %s is only a part of the expected one (%s): enter all of it.", at, shown(value, shownValue))
-			case MistakeAlong:
-				d.add(m, "The value at %s has the expected one and more in it (%s): enter the expected value alone.", at, shown(value, shownValue))
+			m := likeness(value, d.token)
+			if sentence, is := likenesses[m]; is {
+				d.add(m, sentence, at, shown(value, shownValue))
 			}
 		}
 	}
 }
 
-// joined is the token, if two of the values one after the other are it.
-func (d *diagnosis) joined(values []string) string {
+// likenesses are the sentences of what was done to a value at a host.
+var likenesses = map[Mistake]string{
+	MistakeQuoted:  "The value at %s has quotation marks in it (%s): enter it without.",
+	MistakePadded:  "The value at %s has blanks or invisible characters around it (%s): enter it without.",
+	MistakeLetters: "The value at %s has letters in other case than the expected one (%s): enter it exactly as it was given.",
+	MistakeCut:     "The value at %s is only a part of the expected one (%s): enter all of it.",
+	MistakeAlong:   "The value at %s has the expected one and more in it (%s): enter the expected value alone.",
+}
+
+// isJoined reports whether two of the values one after the other are the token.
+func (d *diagnosis) isJoined(values []string) bool {
 	for i, first := range values {
 		for j, second := range values {
 			if i != j && first != "" && second != "" && first+second == d.token {
-				return d.token
+				return true
 			}
 		}
 	}
-	return ""
+	return false
 }
 
 const (
@@ -204,7 +210,8 @@ func isCut(value, unquoted, token string) bool {
 type other struct {
 	mistake Mistake
 	name    string
-	short   string // of a doubled one: what to enter instead
+	short   string   // of a doubled one: what to enter instead
+	verdict *Verdict // nil: nothing is known
 }
 
 // others are the names to ask for: no ancestor of the host but the domain, and nothing outside the domain.
@@ -220,7 +227,7 @@ func (d *diagnosis) others() []other {
 	}
 	for _, zone := range zones {
 		short := labels[:len(labels)-len(strings.Split(zone, "."))]
-		names = append(names, other{MistakeDoubled, d.host + "." + zone, strings.Join(short, ".")})
+		names = append(names, other{mistake: MistakeDoubled, name: d.host + "." + zone, short: strings.Join(short, ".")})
 	}
 	before := len(labels) - len(strings.Split(d.domain, "."))
 	for i := 1; i < min(before, 1+maxLeftOut); i++ { // the first left out would be an ancestor
@@ -245,52 +252,23 @@ func (d *diagnosis) aliased() *Observation {
 	return nil
 }
 
-// otherAnswer is what is known of another name; nil: nothing.
-type otherAnswer struct {
-	other
-	verdict *Verdict
-}
-
-// askOthers asks for all names at once.
-func (c *Checker) askOthers(ctx context.Context, names []other, token string, basis Basis) []otherAnswer {
-	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
-	defer cancel()
-	answers := make([]otherAnswer, len(names))
-	var asking sync.WaitGroup
-	for i, o := range names {
-		asking.Go(func() { answers[i] = otherAnswer{o, c.glance(limited, o.name, token, basis)} })
-	}
-	asking.Wait()
-	return answers
-}
-
 // glance asks for one name, by a quorum; nil: nothing could be learned.
 func (c *Checker) glance(ctx context.Context, name, token string, basis Basis) *Verdict {
 	if basis == ByAuthority {
 		if c.authority == nil {
 			return nil
 		}
-		w, err := c.authority.consult(ctx, name, token, false, nil)
-		if err != nil || w.state == Unknown {
+		w, err := c.authority.consult(ctx, name, token, forLook, nil)
+		if err != nil || w.State == Unknown {
 			return nil
 		}
-		return &Verdict{State: w.state, Reason: w.reason, Host: name, Basis: basis, Observations: w.observations}
+		return &w.Verdict
 	}
-	quiet := *c
-	quiet.told = nil
-	v, err := quiet.poll(ctx, name, token, tally.counted)
+	v, err := c.quiet().poll(ctx, name, token, tally.counted)
 	if err != nil || v.State == Unknown {
 		return nil
 	}
 	return &v
-}
-
-// mismatched asks the zone for its own word of its name servers, where those that it is delegated to have denied the token.
-func (c *Checker) mismatched(ctx context.Context, host, token string, basis Basis) *mismatch {
-	if basis != ByAuthority || c.authority == nil {
-		return nil
-	}
-	return c.authority.mismatched(ctx, host, token)
 }
 
 // sayServers tells of name servers that the zone is not delegated to.
@@ -307,9 +285,9 @@ func (d *diagnosis) sayServers(m *mismatch) {
 }
 
 // hear tells what the other names have.
-func (d *diagnosis) hear(answers []otherAnswer) {
+func (d *diagnosis) hear(others []other) {
 	at := shownHost(d.host)
-	for _, a := range answers {
+	for _, a := range others {
 		switch {
 		case a.verdict == nil && a.mistake == MistakeWildcard: // its name says nothing to anybody
 		case a.verdict == nil:
@@ -328,24 +306,19 @@ func (d *diagnosis) hear(answers []otherAnswer) {
 	}
 }
 
-// resembles tells whether a name that nobody has made has the same as the host: the same values, or the same alias.
+// resembles tells whether a name that nobody has made has the same as the host: the same values, in whatever order, or the same
+// alias.
 func (d *diagnosis) resembles(sibling Verdict) bool {
+	sorted := func(values []string) []string { return slices.Sorted(slices.Values(values)) }
 	for _, o := range d.verdict.Observations {
 		for _, s := range sibling.Observations {
-			if o.State == Absent && s.State == Absent && len(o.Values)+len(o.Aliases) > 0 && sameValues(o.Values, s.Values) && slices.EqualFunc(o.Aliases, s.Aliases, sameName) {
+			if o.State == Absent && s.State == Absent && len(o.Values)+len(o.Aliases) > 0 &&
+				slices.Equal(sorted(o.Values), sorted(s.Values)) && slices.EqualFunc(o.Aliases, s.Aliases, sameName) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// sameValues compares without regard to order: servers rotate.
-func sameValues(a, b []string) bool {
-	a, b = slices.Clone(a), slices.Clone(b)
-	slices.Sort(a)
-	slices.Sort(b)
-	return slices.Equal(a, b)
 }
 
 // sayAliases tells of a CNAME at the host.
@@ -363,20 +336,4 @@ func (d *diagnosis) sayAliases() {
 		d.add(MistakeAlias, "There is a CNAME record at %s, which leads to %s, and next to a CNAME no other record counts: delete it and add the TXT record, or add the TXT record at %s.",
 			at, shownHost(target), shownHost(o.Aliases[len(o.Aliases)-1]))
 	}
-}
-
-// plainName undoes how the codec writes the bytes of a name in text: \. and the like, and \DDD.
-func plainName(name string) string {
-	octets := make([]byte, 0, len(name))
-	for i := 0; i < len(name); i++ {
-		octet, used := unescapeOne(name[i:])
-		if name[i] != '\\' {
-			octet, used = name[i], 1
-		} else if used == 1 && i+1 < len(name) {
-			octet, used = name[i+1], 2
-		}
-		octets = append(octets, octet)
-		i += used - 1
-	}
-	return string(octets)
 }

@@ -7,29 +7,25 @@ import (
 	"sync"
 )
 
-// Disprove asks whether the token is gone: the question before something is done to who has lost it. Everybody is asked at once and
-// heard out, within the time that each has: all resolvers, and in ModeAuto and ModeAuthority all of the zone's name servers, which
-// are looked for from the top-level domain down, whatever is remembered of them.
+// Disprove asks whether the token is gone: the question before something is done to who has lost it. All resolvers and, in
+// ModeAuto and ModeAuthority, all of the zone's name servers are asked and waited for; the latter are looked for from the
+// top-level domain down, whatever is remembered of them.
 //
-// Present if anybody at all sees the token. Absent only if nobody does, nobody's answer is a contradiction, the name servers say no as
-// for a look, and so does a quorum of the resolvers, of two perspectives if any is named; a resolver without a vote is no part of it. Otherwise Unknown: in ModeAuto also where the name servers say nothing and all resolvers say no, for
-// that may be a no of before, or the zone's breakdown. Only where no name server at all can be reached from here, which takes
-// more to be believed than for a look, the resolvers decide alone, as in ModeResolvers.
+// Present if anybody at all sees the token. Absent only if nobody does, nobody's answer is a contradiction, the name servers
+// say no as for a look, and so does a quorum of the resolvers, of two perspectives if any is named; one without a vote does
+// not count. The resolvers decide alone only in ModeResolvers, and in ModeAuto where no name server at all can be reached
+// from here, which takes more to be believed than for a look. Otherwise Unknown.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {
-	if err := checkAsked(host, token); err != nil {
+	if err := checkAsked(ctx, host, token); err != nil {
 		return Verdict{}, err
-	}
-	if ctx.Err() != nil {
-		return Verdict{}, ended(ctx, host)
 	}
 	d := disproof{byServers: c.authority != nil}
 	var asking sync.WaitGroup
 	var serversErr error
-	shut := false
 	if d.byServers {
-		asking.Go(func() { d.servers, shut, serversErr = c.authority.hearOut(ctx, host, token, c.told) })
+		asking.Go(func() { d.servers, serversErr = c.authority.consult(ctx, host, token, forDisproof, c.config.Observe) })
 	}
 	var err error
 	d.resolvers, err = c.strictly().poll(ctx, host, token, tally.heardOut)
@@ -37,21 +33,20 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	if err = cmp.Or(err, serversErr); err != nil {
 		return Verdict{}, err
 	}
-	if shut && c.mode == ModeAuto {
+	if d.servers.shut && c.config.Mode == ModeAuto {
 		d.byServers = false
 	}
 	v := d.verdict()
-	v.Quorum, v.Resolvers = c.quorum, len(c.vantages)
+	v.Quorum, v.Resolvers = c.quorum, len(c.resolvers)
 	return v, nil
 }
 
 // strictly is the same Checker, whose resolvers have to say by which zone's word there is nothing.
 func (c *Checker) strictly() *Checker {
 	strict := *c
-	strict.vantages = nil
-	for _, v := range c.panel.resolvers {
-		v.strict = true
-		strict.vantages = append(strict.vantages, v)
+	strict.resolvers = slices.Clone(c.resolvers)
+	for i := range strict.resolvers {
+		strict.resolvers[i].strict = true
 	}
 	return &strict
 }
@@ -76,22 +71,17 @@ type disproof struct {
 
 // verdict joins the resolvers' word with the name servers'.
 func (d disproof) verdict() Verdict {
-	v := Verdict{
-		Host: d.resolvers.Host, Note: d.servers.note, Operator: d.servers.operator,
-		Zone: d.servers.turnout.zone, Servers: d.servers.turnout.servers, Answered: d.servers.turnout.answered,
-		Observations: slices.Concat(d.servers.observations, d.resolvers.Observations),
-	}
+	v := d.servers.Verdict
+	v.Host, v.Observations = d.resolvers.Host, slices.Concat(v.Observations, d.resolvers.Observations)
 	v.State, v.Reason, v.Basis = d.finding()
 	if v.State != Present {
-		for _, o := range v.Observations {
-			v.NegativeTTL = max(v.NegativeTTL, o.NegativeTTL)
-		}
+		v.NegativeTTL = longestTTL(v.Observations)
 	}
 	return v
 }
 
 func (d disproof) finding() (State, Reason, Basis) {
-	seen, byServers := d.resolvers.State == Present, d.servers.state == Present
+	seen, byServers := d.resolvers.State == Present, d.servers.State == Present
 	switch {
 	case seen && byServers:
 		return Present, ReasonFound, ByBoth
@@ -104,8 +94,8 @@ func (d disproof) finding() (State, Reason, Basis) {
 	basis := ByResolvers
 	if d.byServers {
 		basis = ByBoth
-		if d.servers.state != Absent {
-			doubts[d.servers.reason]++
+		if d.servers.State != Absent {
+			doubts[d.servers.Reason]++
 		}
 	}
 	contradicted := slices.ContainsFunc(d.resolvers.Observations, Observation.isContradiction)
@@ -120,7 +110,7 @@ func (d disproof) finding() (State, Reason, Basis) {
 		return Absent, d.resolvers.Reason, basis
 	}
 	reason := firstOf(doubts, doubtful...)
-	if d.byServers && d.servers.state != Absent && reason == d.servers.reason {
+	if d.byServers && d.servers.State != Absent && reason == d.servers.Reason {
 		basis = ByAuthority
 	}
 	return Unknown, reason, basis

@@ -90,7 +90,7 @@ func plainIDNA(err error) string {
 // aLabel is the xn-- form of an internationalized label; any other label stays as it is. One that only maps to ASCII (the Kelvin
 // sign to k) is none, however it looks: names are not taken to be equal by likeness.
 func aLabel(label string) string {
-	if isASCII(label) {
+	if !strings.ContainsFunc(label, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return label
 	}
 	ascii, err := idna.Lookup.ToASCII(label)
@@ -98,13 +98,4 @@ func aLabel(label string) string {
 		return label
 	}
 	return ascii
-}
-
-func isASCII(s string) bool {
-	for _, c := range []byte(s) {
-		if c >= 0x80 {
-			return false
-		}
-	}
-	return true
 }

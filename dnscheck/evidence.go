@@ -2,8 +2,8 @@ package dnscheck
 
 import (
 	"slices"
+	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Evidence is a verdict written down: who was asked, and what each said. It is safe to show as it is.
@@ -137,8 +137,5 @@ func capped(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

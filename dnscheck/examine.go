@@ -14,20 +14,17 @@ import (
 
 // Examination is what a resolver was found to be like.
 type Examination struct {
-	Name     string
-	Operator string // who runs it, as Operators has it
-	// Perspective is its name, "default" where the resolver names none.
-	Perspective string
-	// Transport is that of the [Resolver], InTheClear whether its answers can be forged on the way.
-	Transport  string
-	InTheClear bool
-	Err        error // it does not answer for the root, and why; then nothing else is known
-	TCP        error // it does not answer over TCP, where it is asked over UDP
-	EDNS       bool  // it speaks EDNS
-	// Validates: it says that it has checked the root's signature (AD).
-	Validates bool
-	Lies      string // what it makes up for a name that does not exist; empty: nothing
-	Canary    error  // what keeps it from saying that a name in the canary zone does not exist; nil without a zone
+	Name        string
+	Operator    string // who runs it, as Operators has it
+	Perspective string // its name, "default" where the resolver names none
+	Transport   string // that of the Resolver
+	InTheClear  bool   // its answers can be forged on the way
+	Err         error  // it does not answer for the root, and why; then nothing else is known
+	TCP         error  // it does not answer over TCP, where it is asked over UDP
+	EDNS        bool   // it speaks EDNS
+	Validates   bool   // it says that it has checked the root's signature (AD)
+	Lies        string // what it makes up for a name that does not exist; empty: nothing
+	Canary      error  // what keeps it from saying that a name in the canary zone does not exist; nil without a zone
 }
 
 // Outward is how name servers can be reached from here, by one of the root's.
@@ -37,12 +34,12 @@ type Outward struct {
 	UDP, TCP error  // why there is no answer by them
 }
 
-// Examine asks each resolver a few questions, all side by side, and, unless the resolvers alone are looked at, one of the
-// root's name servers too. Nothing of it is remembered.
+// Examine asks each resolver a few questions and, unless the resolvers alone are asked for verdicts, one of the root's name
+// servers. Nothing of it is remembered.
 func (c *Checker) Examine(ctx context.Context) ([]Examination, Outward) {
-	found := make([]Examination, len(c.panel.resolvers))
+	found := make([]Examination, len(c.resolvers))
 	var asking sync.WaitGroup
-	for i, v := range c.panel.resolvers {
+	for i, v := range c.resolvers {
 		asking.Go(func() { found[i] = v.examine(ctx) })
 	}
 	var out Outward
@@ -109,13 +106,13 @@ func (a *authority) outward(ctx context.Context) Outward {
 	var addrs []string
 	for _, name := range names[:min(len(names), maxTold)] {
 		if addrs, _, err = a.agreed(ctx, dns.Fqdn(name), dns.TypeA); err == nil {
-			return a.asked(ctx, name, addrs[0])
+			return a.askRoot(ctx, name, addrs[0])
 		}
 	}
 	return Outward{Err: fmt.Errorf("the addresses of the root's name servers: %w", err)}
 }
 
-func (a *authority) asked(ctx context.Context, name, address string) Outward {
+func (a *authority) askRoot(ctx context.Context, name, address string) Outward {
 	addr, err := netip.ParseAddr(address)
 	if err == nil && !a.anyAddress && !IsPublic(addr) {
 		err = fmt.Errorf("the resolvers say that %s, a name server of the root, is at %s, which is not a public address", shownHost(name), address)

@@ -10,7 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
@@ -25,28 +25,32 @@ const (
 	datagramOctets = 4096
 )
 
-// dialer opens the connection for one query: a *net.Dialer, or in tests connections that live in memory under a clock of
-// their own. TLS would be another one.
+// dialer opens a connection: a *net.Dialer, or in tests connections that live in memory under a clock of their own.
 type dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// exchange carries questions to resolvers and brings replies back, as RFC 5452 section 9 wants it: each query has a socket
-// of its own on a random port, connected, so that the kernel drops what comes from elsewhere; each has a random id, and
-// letters of random case where the server keeps them; what is not its reply is passed over, and the reply is awaited
-// till the time is up.
+// exchange carries queries to servers and returns their replies, as RFC 5452 section 9 wants it: each query has a
+// connected socket of its own on a random port, so that the kernel drops what comes from elsewhere; a random id; and
+// letters of random case where the server keeps them. What is not its reply is passed over until the time is up.
 type exchange struct {
 	dialer  dialer
-	timeout time.Duration // of one attempt over one transport
-	folders *folders
+	timeout time.Duration              // of one attempt over one transport
+	folders *memory[bool]              // servers, by address and port, that do not return letters as they were sent
 	kept    map[netip.AddrPort]carrier // of resolvers over TCP, TLS and HTTPS
+	life    context.Context            // of what is kept
+	end     context.CancelFunc
 }
 
 func newExchange(d dialer, timeout time.Duration) *exchange {
-	return &exchange{dialer: d, timeout: timeout, folders: new(folders)}
+	life, end := context.WithCancel(context.Background())
+	return &exchange{
+		dialer: d, timeout: timeout, folders: newMemory[bool](),
+		kept: make(map[netip.AddrPort]carrier), life: life, end: end,
+	}
 }
 
-// through is the same exchange over another dialer; what is known of servers is shared.
+// through is the same exchange over another dialer; what is known of servers is shared, and nothing is kept.
 func (x *exchange) through(d dialer) *exchange {
 	return &exchange{dialer: d, timeout: x.timeout, folders: x.folders}
 }
@@ -60,21 +64,17 @@ type exchangeError struct {
 func (e *exchangeError) Error() string { return e.err.Error() }
 func (e *exchangeError) Unwrap() error { return e.err }
 
-// askFor asks a resolver the question over the transport given (and TCP, where UDP does not do), and tells which one
-// brought the reply. A server that stumbles over EDNS is asked again without (RFC 6891 section 7). The error is the context's,
-// or an *exchangeError.
+// askFor asks a server over the transport given (and TCP, where UDP does not do), and returns the transport that brought
+// the reply. A server that stumbles over EDNS is asked again without (RFC 6891 section 7). The error is the context's, or
+// an *exchangeError.
 func (x *exchange) askFor(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
 	q.edns = true
 	r, transport, err := x.over(ctx, to, transport, q)
-	if err != nil || !stumbles(r) {
+	if err != nil || !slices.Contains([]int{dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers}, r.rcode) {
 		return r, transport, err
 	}
 	q.edns = false
 	return x.over(ctx, to, transport, q)
-}
-
-func stumbles(r reply) bool {
-	return r.rcode == dns.RcodeFormatError || r.rcode == dns.RcodeNotImplemented || r.rcode == dns.RcodeBadVers
 }
 
 // over asks once over the transport given, and then over TCP if UDP brought a truncated reply, or none.
@@ -83,7 +83,8 @@ func (x *exchange) over(ctx context.Context, to Resolver, transport string, q qu
 		r, err := x.attempt(ctx, to, transport, q)
 		return r, transport, err
 	}
-	q.mixed = !x.folders.has(to.Addr)
+	_, folds := x.folders.get(to.Addr.String())
+	q.mixed = !folds
 	r, failed := x.attempt(ctx, to, transportUDP, q)
 	switch {
 	case ctx.Err() != nil:
@@ -97,31 +98,27 @@ func (x *exchange) over(ctx context.Context, to Resolver, transport string, q qu
 	return r, transportTCP, both(failed, err)
 }
 
-// onceMore asks again where a reply over UDP had not the letters that were sent: the server does not keep them, or somebody
-// has guessed all but them. Over TCP nobody gets by with guesses; where it is closed, they would have to guess
-// right a second time. A server that does the same again is known from then on not to keep letters.
+// onceMore asks again where a reply over UDP had other letters than were sent: the server does not keep them, or somebody
+// guessed all but them. Over TCP nobody gets by with guesses; where it is closed, they would have to guess right a second
+// time. A server that does the same again is asked without mixed letters from then on.
 func (x *exchange) onceMore(ctx context.Context, to Resolver, q query) (reply, string, error) {
-	r, failed := x.attempt(ctx, to, transportTCP, q)
-	if failed == nil || ctx.Err() != nil {
-		x.learn(to, r)
-		return r, transportTCP, failed
+	transport := transportTCP
+	r, err := x.attempt(ctx, to, transportTCP, q)
+	if err != nil && ctx.Err() == nil {
+		failed := err
+		r, err = x.attempt(ctx, to, transportUDP, q)
+		switch {
+		case err != nil:
+			return r, transportUDP, both(err, failed)
+		case r.truncated:
+			return reply{}, transportTCP, failed
+		}
+		transport = transportUDP
 	}
-	r, err := x.attempt(ctx, to, transportUDP, q)
-	switch {
-	case err != nil:
-		return r, transportUDP, both(err, failed)
-	case r.truncated: // and TCP has just failed
-		return reply{}, transportTCP, failed
-	}
-	x.learn(to, r)
-	return r, transportUDP, nil
-}
-
-// learn remembers a server by whose reply it does not keep letters.
-func (x *exchange) learn(server Resolver, r reply) {
 	if r.folded {
-		x.folders.add(server.Addr)
+		x.folders.store(to.Addr.String(), true, foldedFor)
 	}
+	return r, transport, err
 }
 
 // both joins what went wrong over UDP and then over TCP. That TCP is closed says less than what UDP met.
@@ -138,9 +135,13 @@ func both(udp, tcp error) error {
 }
 
 // attempt sends one query over one transport and waits for its reply till the time is up, or the context ends.
-func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q query) (reply, error) {
-	carry := x.carrying(to, transport)
-	r, passedOver, err := carry(ctx, q)
+func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q query) (r reply, err error) {
+	var passedOver error
+	if kept := x.kept[to.Addr]; kept != nil && transport == to.Transport {
+		r, passedOver, err = kept.carry(ctx, q)
+	} else {
+		r, passedOver, err = x.carry(ctx, to.Addr, transport, q)
+	}
 	if err != nil {
 		return reply{}, x.fault(ctx, err, passedOver)
 	}
@@ -150,34 +151,18 @@ func (x *exchange) attempt(ctx context.Context, to Resolver, transport string, q
 	return r, nil
 }
 
-// carrying is how a query gets there: over connections that are kept, or over one of its own.
-func (x *exchange) carrying(to Resolver, transport string) func(context.Context, query) (reply, error, error) {
-	if kept := x.kept[to.Addr]; kept != nil && transport == to.Transport {
-		return kept.carry
+// carry sends the query over a connection of its own. passedOver is as in converse.
+func (x *exchange) carry(ctx context.Context, to netip.AddrPort, transport string, q query) (r reply, passedOver, err error) {
+	ctx, cancel := context.WithTimeout(ctx, x.timeout)
+	defer cancel()
+	conn, err := x.dialer.DialContext(ctx, transport, to.String())
+	if err != nil {
+		return reply{}, nil, err
 	}
-	return func(ctx context.Context, q query) (r reply, passedOver, err error) {
-		end := time.Now().Add(x.timeout)
-		conn, err := x.open(ctx, end, transport, to.Addr)
-		if err != nil {
-			return reply{}, nil, err
-		}
-		defer func() { _ = conn.Close() }() // nothing is lost with it: the reply is read, or given up
-		// The end of the time and of the context are one mechanism: reads and writes under way fail at once.
-		_ = conn.SetDeadline(end) // if it fails, so does what follows
-		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-		defer stop()
-		return converse(conn, transport, q)
-	}
-}
-
-// open opens the connection for one query.
-func (x *exchange) open(ctx context.Context, end time.Time, transport string, to netip.AddrPort) (net.Conn, error) {
-	if transport != transportUDP { // where a socket is all there is to open
-		limited, cancel := context.WithDeadline(ctx, end)
-		defer cancel()
-		ctx = limited
-	}
-	return x.dialer.DialContext(ctx, transport, to.String())
+	defer func() { _ = conn.Close() }()                                              // nothing is lost with it: the reply is read, or given up
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // reads and writes fail at once
+	defer stop()
+	return converse(conn, transport, q)
 }
 
 // converse sends the query and reads until its reply comes. passedOver is the last message that had our id and was no
@@ -189,13 +174,11 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 		return reply{}, nil, err
 	}
 	sent := questionName(wire)
-	given := sent
+	given := bytes.Clone(sent)
 	if q.mixed {
-		given = bytes.Clone(sent)
 		mixLetters(sent)
 	}
-	receive, done := datagrams(conn)
-	defer done()
+	receive := datagrams(conn)
 	if transport == transportTCP {
 		wire = framed(wire)
 		receive = frames(conn)
@@ -220,17 +203,18 @@ func converse(conn net.Conn, transport string, q query) (r reply, passedOver, er
 	}
 }
 
-// datagramBuffers are used again and again: one for each query is most of what a look would leave to be collected.
-var datagramBuffers = sync.Pool{New: func() any { return new([datagramOctets]byte) }}
-
-// datagrams reads one datagram a call; the bytes hold until the next, or till done. A reply that was parsed holds none of them.
-func datagrams(conn net.Conn) (receive func() ([]byte, error), done func()) {
-	buffer := datagramBuffers.Get().(*[datagramOctets]byte)
-	receive = func() ([]byte, error) {
-		n, err := conn.Read(buffer[:])
+// datagrams reads one datagram a call; the bytes hold until the next.
+func datagrams(conn net.Conn) func() ([]byte, error) {
+	buffer := make([]byte, datagramOctets)
+	return func() ([]byte, error) {
+		n, err := conn.Read(buffer)
 		return buffer[:n], err
 	}
-	return receive, func() { datagramBuffers.Put(buffer) }
+}
+
+// framed puts a message's length before it (RFC 7766 section 8).
+func framed(message []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)
 }
 
 // frames reads one message with its length before it a call.
@@ -286,54 +270,28 @@ type query struct {
 	unchecked bool // checking disabled: the answer is wanted though its signatures do not hold
 }
 
-// pack writes the query. RD: the server shall resolve; AD: it reports whether it validated (RFC 6840 section 5.7); CD: it returns answers that do
-// not validate (RFC 4035 section 3.2.2).
+// pack writes the query. RD: the server shall resolve; AD: it reports whether it validated (RFC 6840 section 5.7); CD: it
+// returns answers that do not validate (RFC 4035 section 3.2.2). Padding is up to a multiple of 128 bytes (RFC 8467 section
+// 4.1).
 func (q query) pack(id uint16) ([]byte, error) {
-	const fields, opt, padding = 4, 11, 128 // bytes after the name: of the question, of an OPT record (RFC 6891 section 6.1.2), at most
-	named := headerOctets + len(q.name) + 1
-	wire := make([]byte, named, named+fields+opt+padding)
-	end, err := dns.PackDomainName(q.name, wire, headerOctets, nil, false)
+	m := &dns.Msg{
+		MsgHdr:   dns.MsgHdr{Id: id, RecursionDesired: !q.straight, AuthenticatedData: true, CheckingDisabled: q.unchecked},
+		Question: []dns.Question{{Name: q.name, Qtype: q.kind, Qclass: dns.ClassINET}},
+	}
+	if q.edns {
+		m.SetEdns0(ednsSize, false)
+	}
+	if q.edns && q.padded {
+		const block = 128
+		padding := new(dns.EDNS0_PADDING)
+		m.IsEdns0().Option = []dns.EDNS0{padding}
+		padding.Padding = make([]byte, (block-m.Len()%block)%block)
+	}
+	wire, err := m.Pack()
 	if err != nil {
 		return nil, fmt.Errorf("write the query for %s: %w", shownHost(unrooted(q.name)), err)
 	}
-	flags, additional := uint16(bitAD), uint16(0)
-	if !q.straight {
-		flags |= bitRD
-	}
-	if q.unchecked {
-		flags |= bitCD
-	}
-	if q.edns {
-		additional = 1
-	}
-	header := wire[:0]
-	for _, word := range [headerOctets / 2]uint16{id, flags, 1, 0, 0, additional} {
-		header = binary.BigEndian.AppendUint16(header, word)
-	}
-	wire = binary.BigEndian.AppendUint16(wire[:end], q.kind)
-	wire = binary.BigEndian.AppendUint16(wire, dns.ClassINET)
-	if !q.edns {
-		return wire, nil
-	}
-	wire = append(wire, 0) // the root
-	for _, word := range [5]uint16{dns.TypeOPT, ednsSize, 0, 0, 0} {
-		wire = binary.BigEndian.AppendUint16(wire, word)
-	}
-	if q.padded {
-		wire = pad(wire)
-	}
 	return wire, nil
-}
-
-// pad gives a query that ends in an empty OPT record the option that fills it up to the next multiple of 128 bytes (RFC 7830, RFC
-// 8467 section 4.1).
-func pad(wire []byte) []byte {
-	const block, option = 128, 4
-	fill := block - 1 - (len(wire)+option-1)%block
-	binary.BigEndian.PutUint16(wire[len(wire)-2:], uint16(option+fill))
-	wire = binary.BigEndian.AppendUint16(wire, dns.EDNS0PADDING)
-	wire = binary.BigEndian.AppendUint16(wire, uint16(fill))
-	return append(wire, make([]byte, fill)...)
 }
 
 // randomID is one that nobody can foresee (RFC 5452 section 4.3).
@@ -341,4 +299,39 @@ func randomID() uint16 {
 	var id [2]byte
 	_, _ = rand.Read(id[:]) // never fails: it ends the program where there is no randomness
 	return binary.BigEndian.Uint16(id[:])
+}
+
+// The letters of a question go out over UDP in upper or lower case at random, and most servers return them as they came
+// (draft-vixie-dnsext-dns0x20): an attacker who does not see the query has to guess them, with the id and the port.
+
+// foldedFor is how long a server that did not keep the letters is asked without mixed ones: long enough for a second query
+// to be rare, short enough for a server that was replaced.
+const foldedFor = time.Hour
+
+// questionName is the name in a query that pack has written, as it stands there, length bytes included. No length is an
+// ASCII letter (RFC 1035 section 3.1).
+func questionName(query []byte) []byte {
+	_, end, _ := dns.UnpackDomainName(query, headerOctets)
+	return query[headerOctets:end]
+}
+
+// mixLetters puts each letter of a name into upper or lower case, unpredictably.
+func mixLetters(name []byte) {
+	random := make([]byte, len(name))
+	_, _ = rand.Read(random) // never fails, as in randomID
+	for i, c := range name {
+		if 'a' <= c|0x20 && c|0x20 <= 'z' {
+			name[i] ^= random[i] & 0x20
+		}
+	}
+}
+
+// restoreLetters reports whether a reply names the question in the letters that were sent. Then it puts back those that
+// were given: names further down point to the question's, and are shown to people.
+func restoreLetters(reply, sent, given []byte) bool {
+	if len(reply) < headerOctets || !bytes.HasPrefix(reply[headerOctets:], sent) {
+		return false
+	}
+	copy(reply[headerOctets:], given)
+	return true
 }

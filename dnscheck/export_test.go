@@ -2,10 +2,8 @@ package dnscheck
 
 import (
 	"context"
-	"crypto/x509"
 	"hash/maphash"
 	"net"
-	"net/netip"
 	"time"
 
 	"github.com/miekg/dns"
@@ -93,13 +91,13 @@ func ReadStatement(raw []byte, id uint16, zone, host, token string) (Statement, 
 // MostAddresses returns the greatest number of addresses that the Checker's caches have of a name server, as glue of its zone
 // and as its own.
 func MostAddresses(c *Checker) (glue, own int) {
-	for _, element := range c.authority.cuts.held {
-		for _, server := range element.Value.(remembered[delegation]).value.servers {
+	for _, remembered := range c.authority.cuts.held {
+		for _, server := range remembered.value.servers {
 			glue = max(glue, cap(server.glue))
 		}
 	}
-	for _, element := range c.authority.hosts.held {
-		own = max(own, cap(element.Value.(remembered[[]netip.Addr]).value))
+	for _, remembered := range c.authority.hosts.held {
+		own = max(own, cap(remembered.value))
 	}
 	return glue, own
 }
@@ -113,7 +111,7 @@ type Memory struct{ m *memory[int] }
 func (m Memory) Put(name string, value int, ttl time.Duration) { m.m.put(name, value, ttl) }
 func (m Memory) Get(name string) (int, bool)                   { return m.m.get(name) }
 func (m Memory) Forget(name string)                            { m.m.forget(name) }
-func (m Memory) Len() int                                      { return len(m.m.held) + m.m.order.Len() + len(m.m.flights) }
+func (m Memory) Len() int                                      { return len(m.m.held) }
 func (m Memory) Find(ctx context.Context, name string, look func() (int, time.Duration, error)) (int, error) {
 	return m.m.find(ctx, name, look)
 }
@@ -128,20 +126,6 @@ func PackQueryAs(name string, edns, padded, straight bool) ([]byte, error) {
 	return query{name: name, kind: dns.TypeTXT, edns: edns, padded: padded, straight: straight}.pack(1)
 }
 
-// DialTLS opens a connection on which batches of queries are written.
-func DialTLS(ctx context.Context, r Resolver, roots *x509.CertPool) (net.Conn, error) {
-	return overTLS(&net.Dialer{}, r, roots)(ctx)
-}
-
-// RememberFolders has n servers remembered that do not keep letters, and tells how many are kept at the end.
-func RememberFolders(n int) (kept, most int) {
-	var f folders
-	for i := range n {
-		f.add(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), uint16(i)))
-	}
-	return len(f.until), mostFolders
-}
-
 // QuestionName and RestoreLetters take bytes from the network.
 var (
 	QuestionName   = questionName
@@ -150,7 +134,7 @@ var (
 
 // Delegation tells how many servers are taken of a referral, and how many the memory has room for.
 func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, room int) {
-	d := delegationOf(zone, records, additional, maphash.MakeSeed())
+	d := delegationOf(zone, serverNames(records), additional, maphash.MakeSeed())
 	return len(d.servers), cap(d.servers)
 }
 
@@ -173,7 +157,7 @@ func Disproved(quorum int, resolvers []Said, byServers bool, servers Said) Verdi
 	state, _ := count.heardOut()
 	d := disproof{resolvers: verdictOf(state, "", observations), byServers: byServers}
 	if byServers {
-		d.servers = word{state: servers.State, reason: servers.Reason}
+		d.servers = word{Verdict: Verdict{State: servers.State, Reason: servers.Reason}}
 	}
 	return d.verdict()
 }

@@ -219,9 +219,3 @@ func TestLettersAreTriedAgainLater(t *testing.T) {
 		}
 	})
 }
-
-func TestServersThatDoNotKeepLettersAreBounded(t *testing.T) {
-	if kept, most := dnscheck.RememberFolders(5000); kept != most {
-		t.Errorf("%d servers remembered, want at most %d", kept, most)
-	}
-}

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -13,104 +14,86 @@ type Mode int
 // The modes.
 const (
 	ModeResolvers Mode = iota // the resolvers alone
-	ModeAuto                  // the zone's name servers; a proof needs the resolvers too; these alone where no name server can be reached from here, and for a look where the zone's have nothing to say
-	ModeAuthority             // the same, and Unknown where they have nothing to say
+	// ModeAuto asks the zone's name servers, and for a proof the resolvers too. The resolvers decide alone where no name
+	// server can be reached from here, and for a look also where the zone's have nothing to say.
+	ModeAuto
+	ModeAuthority // the same, and Unknown where they have nothing to say
 )
+
+var modes = []string{ModeResolvers: "resolvers", ModeAuto: "auto", ModeAuthority: "authority"}
 
 // String is "resolvers", "auto" or "authority".
 func (m Mode) String() string {
-	switch m {
-	case ModeAuto:
-		return "auto"
-	case ModeAuthority:
-		return "authority"
-	default:
-		return "resolvers"
+	if m < ModeResolvers || m > ModeAuthority {
+		return modes[ModeResolvers]
 	}
+	return modes[m]
 }
 
 // ParseMode reads what String writes.
 func ParseMode(s string) (Mode, error) {
-	for _, m := range []Mode{ModeAuto, ModeAuthority, ModeResolvers} {
-		if s == m.String() {
-			return m, nil
-		}
+	m := slices.Index(modes, s)
+	if m < 0 {
+		return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", shown(s, 20))
 	}
-	return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", shown(s, 20))
+	return Mode(m), nil
 }
 
-// take sets up the view of the name servers if the mode wants it.
-func (c *Checker) take(from Config, d dialer) error {
-	if from.Mode < ModeResolvers || from.Mode > ModeAuthority {
-		return fmt.Errorf("dns mode %d: there is none", from.Mode)
+// newAuthority sets up the view of the name servers; nil where the mode does not want it.
+func newAuthority(c Config, p panel, d dialer) (*authority, error) {
+	if c.Mode < ModeResolvers || c.Mode > ModeAuthority {
+		return nil, fmt.Errorf("dns mode %d: there is none", c.Mode)
 	}
-	if c.mode = from.Mode; c.mode == ModeResolvers {
-		return nil
+	if c.Mode == ModeResolvers {
+		return nil, nil
 	}
-	a := &authority{
-		panel: c.panel, exchange: newExchange(d, min(from.Timeout, authorityAttempt)), port: from.NameServerPort, anyAddress: from.AnyNameServer,
-		cuts: newMemory[delegation](), hosts: newMemory[[]netip.Addr](), reach: reach{told: from.Reach},
-	}
-	if a.port == 0 {
-		a.port = defaultPort
-	}
-	c.authority = a
-	return nil
+	return &authority{
+		panel: p, exchange: newExchange(d, min(c.Timeout, authorityAttempt)),
+		port: cmp.Or(c.NameServerPort, defaultPort), anyAddress: c.AnyNameServer,
+		cuts: newMemory[delegation](), hosts: newMemory[[]netip.Addr](), reach: reach{told: c.Reach},
+	}, nil
 }
 
-// judgeByAuthority asks the name servers first, and the resolvers if there is still something to ask. For a proof that is only so
-// where the name servers say yes, or where none at all can be reached from here, a registry's included: a zone's servers that
-// deny the token, or that somebody may have silenced, are not overridden by what the resolvers see.
-func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, decide rule, proof bool) (Verdict, error) {
-	w, err := c.authority.consult(ctx, host, token, proof, c.told)
+// judgeByAuthority asks the name servers first, and the resolvers if there is still something to ask. In a proof a zone's
+// servers that deny the token, or that somebody may have silenced, are not overridden by what the resolvers see.
+func (c *Checker) judgeByAuthority(ctx context.Context, host, token string, decide rule, purpose purpose) (Verdict, error) {
+	proof := purpose == forProof
+	w, err := c.authority.consult(ctx, host, token, purpose, c.config.Observe)
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Verdict{
-		State: w.state, Reason: w.reason, Host: host, Basis: ByAuthority, Operator: w.operator, Note: w.note, Observations: w.observations,
-		Zone: w.turnout.zone, Servers: w.turnout.servers, Answered: w.turnout.answered,
-	}
+	v := w.Verdict
 	switch {
-	case proof && w.shut && c.mode == ModeAuto:
+	case proof && w.shut && c.config.Mode == ModeAuto:
 		return c.protected().instead(ctx, v, token, decide)
-	case !proof && !w.heard && c.mode == ModeAuto:
+	case !proof && !w.heard && c.config.Mode == ModeAuto:
 		return c.instead(ctx, v, token, decide)
-	case proof && w.state == Present:
+	case proof && w.State == Present:
 		return c.both(ctx, v, token, decide)
-	case w.thin && c.thin:
+	case w.thin && c.config.ThinProofs:
 		return c.thinly(ctx, v, token, decide)
 	}
 	return v, nil
 }
 
-// protected is the same Checker with those of its resolvers alone that are queried over TLS or HTTPS. Where port 53 is closed or
-// redirected, whoever does that can forge the answers of all others.
+// protected is the same Checker with its resolvers over TLS or HTTPS alone. Whoever closes or redirects port 53 can forge
+// the answers of all others.
 func (c *Checker) protected() *Checker {
 	fewer := *c
-	fewer.vantages = nil
-	for _, v := range c.panel.resolvers {
-		if v.resolver.Transport == transportTLS || v.resolver.Transport == transportHTTPS {
-			fewer.vantages = append(fewer.vantages, v)
-		}
-	}
+	fewer.resolvers = slices.DeleteFunc(slices.Clone(c.resolvers), func(v recursive) bool {
+		return v.resolver.Transport != transportTLS && v.resolver.Transport != transportHTTPS
+	})
 	return &fewer
 }
 
-// spans reports whether the resolvers are in at least two perspectives.
-func (c *Checker) spans() bool {
-	var in perspectives
-	for _, v := range c.vantages {
-		if r, is := v.(recursive); is {
-			in.add(r.resolver.perspective())
-		}
-	}
-	return in.several
-}
-
-// instead asks the resolvers in place of name servers that have said nothing. Where there are fewer than have to agree, or all are in
-// one perspective, for a proof has left some out, they are not asked.
+// instead asks the resolvers in place of name servers that have said nothing; of a proof only if those that are protected
+// are enough, and in two perspectives where any is named.
 func (c *Checker) instead(ctx context.Context, unheard Verdict, token string, decide rule) (Verdict, error) {
-	if len(c.vantages) < c.quorum || c.span && !c.spans() {
+	var in perspectives
+	for _, v := range c.resolvers {
+		in.add(v.resolver.perspective())
+	}
+	if len(c.resolvers) < c.quorum || c.span && !in.several {
 		unheard.State, unheard.Reason, unheard.Basis = Unknown, ReasonUnprotected, ByResolvers
 		return unheard, nil
 	}
@@ -129,9 +112,7 @@ func (c *Checker) both(ctx context.Context, said Verdict, token string, decide r
 	if err != nil {
 		return Verdict{}, err
 	}
-	for _, o := range v.Observations {
-		v.NegativeTTL = max(v.NegativeTTL, o.NegativeTTL)
-	}
+	v.NegativeTTL = longestTTL(v.Observations)
 	if v.State == Absent || v.Reason == ReasonDisagree {
 		v.State, v.Reason = Unknown, ReasonLag
 	}
@@ -140,8 +121,8 @@ func (c *Checker) both(ctx context.Context, said Verdict, token string, decide r
 	return v, nil
 }
 
-// thinly has the resolvers confirm what too few name servers have said. They are not asked before these have said yes, or they would
-// begin to remember a no. Nothing is proven by it, whatever they say.
+// thinly has the resolvers confirm what too few name servers have said; these must have said yes, or the resolvers would
+// begin to remember a no. Nothing is proven by it.
 func (c *Checker) thinly(ctx context.Context, said Verdict, token string, decide rule) (Verdict, error) {
 	v, err := c.both(ctx, said, token, decide)
 	if err != nil {

@@ -22,11 +22,10 @@ const (
 	maxCuts = 8
 )
 
-// Operator tells who runs the name servers of the host's zone, as [Verdict.Operator] does, by the resolvers' word: for where the
-// name servers were not asked, or could not be. The resolvers are asked for the NS records of the host and of the names above it, up
-// to the one that a registry lets register, till a quorum of them agrees on some. What they say is
-// remembered by its TTL, at most a quarter of an hour. Empty: nobody could say. The names are on the way to the host, and a
-// resolver goes on saying of them what it has said: it is to be asked once the token has been looked for.
+// Operator tells who runs the name servers of the host's zone, as [Verdict.Operator] does, by the resolvers' word: for where
+// the name servers were not asked, or could not be. The resolvers are asked for the NS records of the host and of the names
+// above it, up to the one that a registry lets register, till a quorum agrees on some, and go on saying what they have said:
+// ask only once the token has been looked for. Empty: nobody could say.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
@@ -36,7 +35,7 @@ func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, operatorTime)
 	defer cancel()
 	for _, name := range cutsAbove(host) {
-		operator, err := c.operators.find(limited, name, func() (string, time.Duration, error) { return c.panel.operatorAt(limited, name) })
+		operator, err := c.operators.find(limited, name, func() (string, time.Duration, error) { return c.operatorAt(limited, name) })
 		switch {
 		case ctx.Err() != nil:
 			return "", ended(ctx, host)
@@ -83,10 +82,10 @@ func isRegistrys(zone string) bool {
 
 // operatorOf is the key of who runs the name servers of these names.
 //
-// Operators with many customers spread them over many names: Route 53 has two thousand, in as many domains beneath four suffixes
-// (ns-123.awsdns-12.com, ns-5.awsdns-40.co.uk). What these have in common is the label that is registered, without what is
-// counted in it. That throws together some who have nothing to do with each other (a.net and a.org, a1.net and a2.net): a group that
-// is a bit too large keeps somebody from acting upon an absence, one that is too small does not.
+// Big operators spread their customers over many names: Route 53 has two thousand, in as many domains (ns-123.awsdns-12.com,
+// ns-5.awsdns-40.co.uk). What these have in common is the registered label without what is counted in it. That throws
+// together some who have nothing to do with each other (a.net and a1.org): a group that is a bit too large keeps somebody
+// from acting upon an absence, one that is too small does not.
 func operatorOf(servers []string) string {
 	labels := make(map[string]bool)
 	for _, name := range servers {

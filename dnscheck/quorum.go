@@ -30,9 +30,9 @@ func QuorumOf(set, resolvers int) (int, error) {
 	return set, nil
 }
 
-// checkOperators refuses resolvers of which one operator has a quorum. A single resolver is let through: it proves nothing,
-// and may be asked for advice. Where perspectives are named one's own resolvers may be a quorum: the perspectives have to agree.
-// Public resolvers may not: they are queried from here, wherever their operator has others.
+// checkOperators refuses resolvers of which one operator has a quorum, but not a single one: it proves nothing, and may be
+// asked for advice. Where perspectives are named one's own resolvers may be a quorum, as these have to agree; public ones may
+// not, for they are queried from here, wherever their operator has others.
 func checkOperators(resolvers []Resolver, quorum int) error {
 	if len(resolvers) < leastVoters {
 		return nil

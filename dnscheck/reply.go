@@ -11,10 +11,9 @@ import (
 
 const headerOctets = 12 // RFC 1035 section 4.1.1
 
-// maxRecords is how many records a reply may have in all of its sections. A thousand TXT records is the most that is promised
-// to be read (CASES.md, row 40); a hundred more leave room for aliases, name servers with their addresses, and OPT, of which
-// honest replies have a few dozen. 64 KiB hold 4,660 records, whose owners may all point to one name of 255 bytes: to read
-// such a reply takes 20 ms and 6 MB.
+// maxRecords is how many records a reply may have in all. A thousand TXT records is the most that is promised to be read
+// (CASES.md, row 40); a hundred more leave room for the rest of an honest reply. 64 KiB could hold 4,660 records, each with a
+// name of 255 bytes: to read those takes 20 ms and 6 MB.
 const maxRecords = 1100
 
 // The header's third and fourth byte (RFC 1035 section 4.1.1).
@@ -22,10 +21,8 @@ const (
 	bitQR      = 1 << 15
 	bitAA      = 1 << 10
 	bitTC      = 1 << 9
-	bitRD      = 1 << 8
 	bitRA      = 1 << 7
 	bitAD      = 1 << 5 // RFC 4035 section 3.2.3
-	bitCD      = 1 << 4 // RFC 4035 section 3.2.2
 	maskOpcode = 0xF << 11
 	maskRCode  = 0xF
 )
@@ -45,9 +42,8 @@ type reply struct {
 }
 
 // parseReply takes a reply apart, if it is the reply to the question with that id, name and kind. It is stricter than the
-// codec's own reading, which takes any question for ours, lying counts for an empty section, and leaves out
-// what follows. A reply with more than maxRecords is refused by its header, before any record is read. The error is errStray
-// if the bytes are nobody's or another's reply; any other error is a reply that has our id and is not an answer.
+// codec, which takes any question for ours, lying counts for an empty section, and leaves out what follows. The error is
+// errStray if the bytes are nobody's or another's reply; any other error is a reply that has our id and is not an answer.
 func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) {
 	if len(raw) < headerOctets {
 		return reply{}, fmt.Errorf("%w: %d bytes", errStray, len(raw))
@@ -128,21 +124,18 @@ func (r *reply) takeOptions() error {
 	var found *dns.OPT
 	for _, record := range r.additional {
 		opt, ok := record.(*dns.OPT)
-		if !ok {
+		switch {
+		case !ok:
 			continue
-		}
-		if found != nil {
+		case found != nil:
 			return errors.New("a reply with two OPT records")
 		}
 		found = opt
-	}
-	if found == nil {
-		return nil
-	}
-	r.rcode |= found.ExtendedRcode()
-	for _, option := range found.Option {
-		if ede, ok := option.(*dns.EDNS0_EDE); ok {
-			r.errors = append(r.errors, ede)
+		r.rcode |= opt.ExtendedRcode()
+		for _, option := range opt.Option {
+			if ede, ok := option.(*dns.EDNS0_EDE); ok {
+				r.errors = append(r.errors, ede)
+			}
 		}
 	}
 	return nil

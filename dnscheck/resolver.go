@@ -17,12 +17,15 @@ const (
 	transportHTTPS = "https" // DNS over HTTPS (RFC 8484)
 )
 
-// The ports where none is given.
 const (
-	defaultPort      = 53  // RFC 1035 section 4.2
-	defaultTLSPort   = 853 // RFC 7858 section 3.1
+	defaultPort      = 53 // also of name servers (RFC 1035 section 4.2)
 	defaultHTTPSPort = 443
 )
+
+// defaultPorts are the ports where none is given (853: RFC 7858 section 3.1).
+var defaultPorts = map[string]uint16{
+	transportUDP: defaultPort, transportTCP: defaultPort, transportTLS: 853, transportHTTPS: defaultHTTPSPort,
+}
 
 // defaultPath is where resolvers over HTTPS are (RFC 8484 section 4.1.1 has it in its examples; all the public ones follow).
 const defaultPath = "/dns-query"
@@ -91,29 +94,21 @@ func (r Resolver) Protected() bool {
 	return r.Transport == transportTLS || r.Transport == transportHTTPS || r.Addr.Addr().IsLoopback()
 }
 
-func (r Resolver) path() string {
-	if r.Path == "" {
-		return defaultPath
-	}
-	return r.Path
-}
+func (r Resolver) path() string { return cmp.Or(r.Path, defaultPath) }
 
 // certified is the name, or the address, that the certificate has to have.
 func (r Resolver) certified() string {
-	if r.ServerName == "" {
-		return r.Addr.Addr().WithZone("").String()
-	}
-	return r.ServerName
+	return cmp.Or(r.ServerName, r.Addr.Addr().WithZone("").String())
 }
 
-// ParseResolver reads an IP address with or without a port (53 is meant where there is none), which may be
-// preceded by udp:// or tcp://: "1.1.1.1", "1.1.1.1:53", "2606:4700:4700::1111", "[::1]:5353", "tcp://9.9.9.9".
+// ParseResolver reads an IP address with or without a port (53), which may be preceded by udp:// or tcp://: "1.1.1.1",
+// "2606:4700:4700::1111", "[::1]:5353", "tcp://9.9.9.9".
 //
-// With tls:// it is DNS over TLS (port 853), with https:// and a path DNS over HTTPS (port 443, path /dns-query). The certificate
-// has to hold for the address, or for the name given after a #: "tls://1.1.1.1", "tls://9.9.9.9:853#dns.quad9.net",
-// "https://1.1.1.1/dns-query", "https://8.8.8.8/dns-query#dns.google". The name is never looked up.
+// With tls:// it is DNS over TLS (port 853), with https:// DNS over HTTPS (port 443, path /dns-query). The certificate has to
+// hold for the address, or for the name after a #, which is never looked up: "tls://9.9.9.9:853#dns.quad9.net",
+// "https://8.8.8.8/dns-query#dns.google".
 //
-// After an @ each may name its perspective: "10.1.2.3@eu", "tls://10.1.2.3#dns.eu.example@eu". "@default" is the same as none.
+// After an @ each may name its perspective: "tls://10.1.2.3#dns.eu.example@eu". "@default" is the same as none.
 func ParseResolver(s string) (Resolver, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
@@ -124,29 +119,22 @@ func ParseResolver(s string) (Resolver, error) {
 	if perspective != DefaultPerspective {
 		r.Perspective = perspective
 	}
-	if err != nil {
-		return Resolver{}, fmt.Errorf("resolver %s: %w", shown(s, 100), err)
-	}
-	switch r.Transport {
-	case transportUDP, transportTCP:
-		r.Addr, err = parseAddr(rest, defaultPort)
-	case transportTLS:
-		rest, r.ServerName, err = cutName(rest, "#")
-		if err == nil {
-			r.Addr, err = parseAddr(rest, defaultTLSPort)
-		}
-	case transportHTTPS:
-		rest, r.ServerName, err = cutName(rest, "#")
-		rest, path, _ := strings.Cut(rest, "/")
-		r.Path = "/" + path
-		if path == "" {
-			r.Path = defaultPath
-		}
-		if err == nil {
-			r.Addr, err = parseAddr(rest, defaultHTTPSPort)
-		}
-	default:
+	port, known := defaultPorts[r.Transport]
+	if err == nil && !known {
 		err = fmt.Errorf("unknown scheme %s; use an address, or tcp://, tls:// or https:// and an address", shown(scheme, 20))
+	}
+	if err == nil && port != defaultPort {
+		rest, r.ServerName, err = cutName(rest, "#")
+	}
+	if r.Transport == transportHTTPS {
+		var path string
+		rest, path, _ = strings.Cut(rest, "/")
+		if r.Path = defaultPath; path != "" {
+			r.Path = "/" + path
+		}
+	}
+	if err == nil {
+		r.Addr, err = parseAddr(rest, port)
 	}
 	if err != nil {
 		return Resolver{}, fmt.Errorf("resolver %s: %w", shown(s, 100), err)

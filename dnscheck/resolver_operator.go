@@ -1,7 +1,6 @@
 package dnscheck
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -46,36 +45,35 @@ func publicResolvers(name, networks, domains string) publicOperator {
 	return o
 }
 
-// Operators returns who runs each of the resolvers: the name of a known operator of public resolvers ("Cloudflare"), or else the
-// registrable domain of a name in a certificate ("example.com"), or else a network ("192.0.2.0/24"). Resolvers that share
-// one of these are one operator's. Each one at a loopback or private address is its own operator, and is called by its
-// address: they are the user's own, or forward to servers that cannot be seen from here.
+// Operators returns who runs each of the resolvers: the name of a known operator of public resolvers ("Cloudflare"), or the
+// registrable domain of a name in a certificate ("example.com"), or a network ("192.0.2.0/24"). Resolvers that share one of
+// these are one operator's. At a loopback or private address each is its own, and called by its address.
 func Operators(resolvers []Resolver) []string {
-	keys := make([][]string, len(resolvers))
-	first := make([]int, len(resolvers)) // the first resolver of the same operator
+	type group struct {
+		keys    []string
+		members []int
+	}
+	var groups []group
 	for i, r := range resolvers {
-		keys[i], first[i] = r.operatorKeys(), i
-		for j := range i {
-			if !slices.ContainsFunc(keys[i], func(key string) bool { return slices.Contains(keys[j], key) }) {
-				continue
+		mine := group{keys: r.operatorKeys(), members: []int{i}}
+		groups = slices.DeleteFunc(groups, func(g group) bool {
+			if !slices.ContainsFunc(g.keys, func(key string) bool { return slices.Contains(mine.keys, key) }) {
+				return false
 			}
-			of, other := min(first[i], first[j]), max(first[i], first[j])
-			for k := range i + 1 {
-				if first[k] == other {
-					first[k] = of
-				}
-			}
-		}
+			mine.keys, mine.members = append(mine.keys, g.keys...), append(mine.members, g.members...)
+			return true
+		})
+		groups = append(groups, mine)
 	}
 	names := make([]string, len(resolvers))
-	for i, f := range first {
-		names[f] = cmp.Or(names[f], keys[f][0])
-		if known := slices.IndexFunc(keys[i], isPublicOperator); known >= 0 {
-			names[f] = keys[i][known]
+	for _, g := range groups {
+		name := resolvers[slices.Min(g.members)].operatorKeys()[0]
+		if known := slices.IndexFunc(g.keys, isPublicOperator); known >= 0 {
+			name = g.keys[known]
 		}
-	}
-	for i, f := range first {
-		names[i] = names[f]
+		for _, i := range g.members {
+			names[i] = name
+		}
 	}
 	return names
 }

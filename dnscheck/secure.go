@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -25,81 +23,8 @@ import (
 // is ever asked in the clear instead.
 
 // tlsConfig wants a certificate for the resolver's name or address, by the roots given; nil: the system's.
-func tlsConfig(r Resolver, roots *x509.CertPool) *tls.Config {
-	return &tls.Config{ServerName: r.certified(), RootCAs: roots, MinVersion: tls.VersionTLS12}
-}
-
-// overTLS opens connections of DNS over TLS.
-func overTLS(d dialer, r Resolver, roots *x509.CertPool) func(ctx context.Context) (net.Conn, error) {
-	config := tlsConfig(r, roots)
-	return func(ctx context.Context) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, transportTCP, r.Addr.String())
-		if err != nil {
-			return nil, err
-		}
-		under := &gathering{Conn: conn}
-		secure := tls.Client(under, config)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = conn.Close() // the handshake's error tells more
-			return nil, handshakeError(err)
-		}
-		return &recorded{secure, under}, nil
-	}
-}
-
-// recorded puts each of the queries that are written together into a TLS record of its own: a server may take one message out of
-// a record, and the next only when more comes (NSD 4.6 does).
-type recorded struct {
-	*tls.Conn
-
-	under *gathering
-}
-
-// Write writes messages with their lengths before them, all in one go.
-func (r *recorded) Write(batch []byte) (int, error) {
-	r.under.hold()
-	for rest := batch; len(rest) > 0; {
-		next := 2 + int(binary.BigEndian.Uint16(rest))
-		if _, err := r.Conn.Write(rest[:next]); err != nil {
-			return len(batch) - len(rest), err
-		}
-		rest = rest[next:]
-	}
-	return len(batch), r.under.release()
-}
-
-// gathering is a connection that holds back what is written, from hold to release: many records go out in one write.
-type gathering struct {
-	net.Conn
-
-	mu      sync.Mutex // also across a write: whatever is written next comes after it
-	holding bool
-	held    []byte
-}
-
-// Write writes, or holds back.
-func (g *gathering) Write(b []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.holding {
-		return g.Conn.Write(b)
-	}
-	g.held = append(g.held, b...)
-	return len(b), nil
-}
-
-func (g *gathering) hold() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.holding = true
-}
-
-func (g *gathering) release() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, err := g.Conn.Write(g.held)
-	g.holding, g.held = false, g.held[:0]
-	return err
+func tlsConfig(r Resolver, roots *x509.CertPool, protocols ...string) *tls.Config {
+	return &tls.Config{ServerName: r.certified(), RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: protocols}
 }
 
 // ErrCertificate is in the error of a resolver whose certificate is not valid for its name.
@@ -120,77 +45,33 @@ const (
 
 // posts carries queries in HTTP requests (RFC 8484), over one connection by HTTP/2 where the server has it.
 type posts struct {
-	url    string
-	client *http.Client
-
-	life    context.Context // ends with close
-	end     context.CancelFunc
-	dialer  dialer
-	addr    string
+	url     string
+	client  *http.Client
 	timeout time.Duration
-
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	closed bool
 }
 
-func newPosts(d dialer, r Resolver, roots *x509.CertPool, timeout time.Duration) *posts {
-	life, end := context.WithCancel(context.Background())
-	p := &posts{life: life, end: end, dialer: d, addr: r.Addr.String(), timeout: timeout, conns: make(map[net.Conn]bool)}
+func newPosts(d tether, r Resolver) *posts {
 	host := r.certified()
 	if port := r.Addr.Port(); port != defaultHTTPSPort || strings.Contains(host, ":") {
 		host = net.JoinHostPort(host, strconv.Itoa(int(port)))
 	}
-	p.url = (&url.URL{Scheme: "https", Host: host, Path: r.path()}).String()
-	p.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:               nil, // it would see the queries, and answer them: whoever wants one names it as the resolver
-			DialContext:         func(context.Context, string, string) (net.Conn, error) { return p.open() },
-			TLSClientConfig:     tlsConfig(r, roots),
-			TLSHandshakeTimeout: timeout,
-			ForceAttemptHTTP2:   true,
-			HTTP2:               &http.HTTP2Config{SendPingTimeout: timeout, PingTimeout: timeout}, // finds out connections that died unsaid
-			MaxIdleConnsPerHost: mostLines,
-			IdleConnTimeout:     idleLine,
-			DisableCompression:  true,
+	return &posts{
+		url:     (&url.URL{Scheme: "https", Host: host, Path: r.path()}).String(),
+		timeout: d.timeout,
+		client: &http.Client{
+			Transport: &http.Transport{
+				Proxy:               nil, // it would see the queries, and answer them: whoever wants one names it as the resolver
+				DialTLSContext:      func(context.Context, string, string) (net.Conn, error) { return d.open() },
+				ForceAttemptHTTP2:   true,
+				HTTP2:               &http.HTTP2Config{SendPingTimeout: d.timeout, PingTimeout: d.timeout}, // finds out connections that died unsaid
+				MaxIdleConnsPerHost: mostLines,
+				IdleConnTimeout:     idleLine,
+				DisableCompression:  true,
+			},
+			// Where the resolver is, is a setting; nobody moves it.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		// Where the resolver is, is a setting; nobody moves it.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return p
-}
-
-// open dials the one address there is, whatever look waits for it: the next one will use the connection.
-func (p *posts) open() (net.Conn, error) {
-	limited, cancel := context.WithTimeout(p.life, p.timeout)
-	defer cancel()
-	conn, err := p.dialer.DialContext(limited, transportTCP, p.addr)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		_ = conn.Close() // unused
-		return nil, errClosed
-	}
-	p.conns[conn] = true
-	return &counted{conn, p}, nil
-}
-
-// counted is a connection that is known till it is closed.
-type counted struct {
-	net.Conn
-
-	posts *posts
-}
-
-// Close closes the connection.
-func (c *counted) Close() error {
-	c.posts.mu.Lock()
-	defer c.posts.mu.Unlock()
-	delete(c.posts.conns, c.Conn)
-	return c.Conn.Close()
 }
 
 // carry posts the query. Where a connection that was kept turns out to be broken, it is posted once more.
@@ -232,7 +113,7 @@ func (p *posts) post(ctx context.Context, message []byte) (raw []byte, kept bool
 		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err
 		}
-		return nil, reused.Load(), handshakeError(err)
+		return nil, reused.Load(), err
 	}
 	defer response.Body.Close()
 	raw, err = readPosted(response)
@@ -258,13 +139,4 @@ func readPosted(response *http.Response) ([]byte, error) {
 	return raw, nil
 }
 
-func (p *posts) close() {
-	p.end()
-	p.mu.Lock()
-	p.closed = true
-	for conn := range p.conns {
-		_ = conn.Close() // nobody waits for anything on it any more
-	}
-	p.mu.Unlock()
-	p.client.CloseIdleConnections()
-}
+func (p *posts) close() { p.client.CloseIdleConnections() }

@@ -18,7 +18,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -383,38 +382,32 @@ func TestRepliesInAnyOrder(t *testing.T) {
 	}
 }
 
-// Queries that are written together come in records of their own: each Read of TLS gives what one record holds.
+// Each Read of TLS returns what one record holds.
 func TestEachQueryHasATLSRecordOfItsOwn(t *testing.T) {
+	const n = 3
 	a := newCertifier(t)
 	cert := a.issue(nil)
-	records := make(chan []byte, 3)
-	resolver, _ := streams(t, &cert, func(conn net.Conn, _ int) {
-		for range cap(records) {
+	resolver, connections := streams(t, &cert, func(conn net.Conn, _ int) {
+		var records [][]byte
+		for range n {
 			buffer := make([]byte, 1<<15)
-			n, err := conn.Read(buffer)
+			size, err := conn.Read(buffer)
 			if err != nil {
-				break
+				return
 			}
-			records <- buffer[:n]
+			records = append(records, buffer[:size])
 		}
-		close(records)
+		for i, record := range records {
+			if query := record[2:]; !bytes.Equal(record, frame(query)) || new(dns.Msg).Unpack(query) != nil {
+				t.Errorf("record %d holds %q, want one query", i, record)
+			}
+			ownToken.tcp(record[2:], conn)
+		}
+		answering(ownToken)(conn, 0)
 	})
-	conn, err := dnscheck.DialTLS(t.Context(), resolver, a.roots)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	queries := [][]byte{frame([]byte("one")), frame([]byte("another")), frame(make([]byte, 300))}
-	if n, err := conn.Write(slices.Concat(queries...)); err != nil || n != len(slices.Concat(queries...)) {
-		t.Fatal(n, err)
-	}
-	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil { // more records do not come
-		t.Fatal(err)
-	}
-	for i, query := range queries {
-		if got := <-records; !bytes.Equal(got, query) {
-			t.Errorf("record %d holds %q, want %q", i, got, query)
-		}
+	lookAtOnce(t, a.checker(resolver), n)
+	if got := connections.Load(); got != 1 {
+		t.Errorf("%d connections, want 1", got)
 	}
 }
 

@@ -4,17 +4,47 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// A dangling alias is a takeover: whoever registers its target publishes the token there. So Config.RefuseAliases and
-// Config.RefuseWildcards refuse proofs through what may be one. A verdict that is refused is Unknown, never Absent: the token is there.
+// vetoed returns the proof, or Unknown with ReasonDNSSEC if a resolver that said SERVFAIL returns an answer with CD, checking
+// disabled (RFC 4035 section 3.2.2): it has found the answer bogus. Some, BIND 9.18 among them, give no reason (RFC 8914).
+func (c *Checker) vetoed(ctx context.Context, proven Verdict, token string) (Verdict, error) {
+	withheld := make([]bool, len(proven.Observations))
+	var asking sync.WaitGroup
+	for i, o := range proven.Observations {
+		if o.Authority || o.Reason != ReasonServFail {
+			continue
+		}
+		for _, v := range c.resolvers {
+			if v.resolver.Name == o.Resolver {
+				v.unchecked = true
+				asking.Go(func() {
+					withheld[i] = v.see(ctx, proven.Host, token).State != Unknown
+				})
+			}
+		}
+	}
+	asking.Wait()
+	if ctx.Err() != nil {
+		return Verdict{}, ended(ctx, proven.Host)
+	}
+	for i, is := range withheld {
+		if is {
+			proven = proven.doubted(ReasonDNSSEC)
+			proven.Observations[i].Reason, proven.Observations[i].Err = ReasonDNSSEC, "SERVFAIL, and an answer where checking is disabled (CD)"
+		}
+	}
+	return proven, nil
+}
 
-// refused is a proof as these settings leave it.
+// refused is a proof as Config.RefuseAliases and Config.RefuseWildcards leave it: whoever registers the target of a dangling
+// alias publishes the token there. One that is refused is Unknown, never Absent: the token is there.
 func (c *Checker) refused(ctx context.Context, proven Verdict, token string) (Verdict, error) {
-	if _, _, out := proven.AliasOut(); out && c.refuseAliases {
+	if _, _, out := proven.AliasOut(); out && c.config.RefuseAliases {
 		return proven.doubted(ReasonAliasOut), nil
 	}
-	if !c.refuseWildcards {
+	if !c.config.RefuseWildcards {
 		return proven, nil
 	}
 	sibling, err := c.sibling(ctx, proven, token)
@@ -35,9 +65,8 @@ func (v Verdict) doubted(why Reason) Verdict {
 	return v
 }
 
-// AliasOut returns the first alias (CNAME or DNAME) by which the token was seen outside of the domain that a registry has let
-// register for the host: a name, and the target that it leads to. One resolver, or name server, that went there is enough. False:
-// none did.
+// AliasOut returns the first alias (CNAME or DNAME), a name and its target, by which any resolver or name server saw the token
+// outside of the domain that a registry has let register for the host. False: none did.
 func (v Verdict) AliasOut() (name, target string, out bool) {
 	own := registered(unrooted(v.Host))
 	for _, o := range v.Observations {
@@ -70,27 +99,22 @@ func siblingOf(host string) string {
 	return random + "." + parent
 }
 
-// sibling asks the resolvers that have proven the host for its sibling, by the rule of a proof: Absent takes a quorum, and that none
-// finds the signatures bogus; perspectives do not matter, for a wildcard that is not seen proves nothing. Nobody knows the name before it is asked for, so that no answer can be forged in advance.
+// sibling asks the resolvers that have proven the host for its sibling, by the rule of a proof. Nobody knows the name before,
+// so that no answer can be forged in advance; its no denies nothing of the host in a resolver's cache (RFC 8020).
 //
-// A wildcard covers the sibling if it covers the host: the source of both is the wildcard right beneath the closest encloser (RFC 4592
-// section 3.3.1), the longest existing name above them. That is no longer than their common parent, for neither of them exists. So
-// the first label is enough. A name server that answers by the name that is asked for can tell them apart; but its operator can
-// publish the token at the host as well. A wildcard that the target of an alias stands by is not looked for: it is the target's
-// owner's.
-//
-// The sibling's no denies nothing of the host in a resolver's cache: it is of a name next to it (RFC 8020).
+// A wildcard covers the sibling if it covers the host: the source of both is right beneath their closest encloser (RFC 4592
+// section 3.3.1), which is no longer than their common parent, for neither of them exists. A name server can tell the two
+// apart; but its operator can publish the token at the host as well. The wildcards of an alias's target are its owner's.
 func (c *Checker) sibling(ctx context.Context, proven Verdict, token string) (Verdict, error) {
 	name := siblingOf(proven.Host)
 	if CheckHost(name) != nil { // too long
 		return Verdict{Host: name}, nil
 	}
-	voters := *c
+	voters := c
 	if c.authority != nil && proven.Basis == ByResolvers {
-		voters = *c.protected()
+		voters = c.protected()
 	}
-	voters.told = nil
-	return voters.poll(ctx, name, token, tally.proved)
+	return voters.quiet().poll(ctx, name, token, tally.proved)
 }
 
 // isLike reports whether the host and the sibling have the same record. An alias of both may lead to another answer each time.

@@ -1,7 +1,8 @@
 package dnscheck
 
 import (
-	"slices"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -21,50 +22,27 @@ func textOf(record *dns.TXT) string {
 	return value.String()
 }
 
+var (
+	textEscapes = regexp.MustCompile(`\\(?:["\\]|[0-9]{3})`)
+	nameEscapes = regexp.MustCompile(`\\(?:[^0-9]|[0-9]{3})`)
+)
+
 // unescape undoes how the codec writes the bytes of a character string in text: \" and \\ for those two, \DDD for
 // bytes that do not print. A backslash that begins none of these stands for itself (the codec writes none such).
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	octets := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' {
-			octets = append(octets, s[i])
-			continue
-		}
-		octet, used := unescapeOne(s[i:])
-		octets = append(octets, octet)
-		i += used - 1
-	}
-	return string(octets)
-}
+func unescape(s string) string { return textEscapes.ReplaceAllStringFunc(s, unescaped) }
 
-// unescapeOne reads the escape that s begins with, and tells how much of s it takes.
-func unescapeOne(s string) (octet byte, used int) {
-	if len(s) >= 2 && (s[1] == '"' || s[1] == '\\') {
-		return s[1], 2
-	}
-	if len(s) < 4 {
-		return s[0], 1
-	}
-	n := 0
-	for _, c := range []byte(s[1:4]) {
-		if c < '0' || c > '9' {
-			return s[0], 1
-		}
-		n = n*10 + int(c-'0')
-	}
-	if n > 255 {
-		return s[0], 1
-	}
-	return byte(n), 4
-}
+// plainName undoes how the codec writes the bytes of a name in text: \. and the like, and \DDD.
+func plainName(name string) string { return nameEscapes.ReplaceAllStringFunc(name, unescaped) }
 
-// holds tells whether one of the values is the token, byte by byte. The token is no secret (it stands in a public
-// record), so time may tell where they differ.
-func holds(values []string, token string) bool {
-	return slices.Contains(values, token)
+func unescaped(escape string) string {
+	octet, err := strconv.ParseUint(escape[1:], 10, 8)
+	switch {
+	case len(escape) != len(`\DDD`):
+		return escape[1:]
+	case err != nil: // no byte
+		return escape
+	}
+	return string([]byte{byte(octet)})
 }
 
 // evidence is what is kept of the values that were found: the first ones, each capped, and how many more there were.

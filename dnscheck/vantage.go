@@ -8,14 +8,6 @@ import (
 	"github.com/miekg/dns"
 )
 
-// vantage is a place from which the zone is looked at. Today that is a recursive resolver; the zone's own name servers can
-// be another.
-type vantage interface {
-	// observe looks for the token at the host. It returns at once when the context ends, and false then: what it has seen so
-	// far says nothing.
-	observe(ctx context.Context, host, token string) (Observation, bool)
-}
-
 // recursive is the view through one recursive resolver.
 type recursive struct {
 	resolver  Resolver
@@ -27,26 +19,27 @@ type recursive struct {
 	signs     *signs
 }
 
-// observe looks through the resolver. What one says that makes answers up counts for nothing.
-func (v recursive) observe(ctx context.Context, host, token string) (Observation, bool) {
+// observe looks for the token at the host. What a resolver says that makes answers up counts for nothing. It returns at
+// once when the context ends: what it has seen so far says nothing.
+func (v recursive) observe(ctx context.Context, host, token string) Observation {
 	if v.canary == nil {
 		return v.see(ctx, host, token)
 	}
 	lies := make(chan string, 1)
-	go func() { lies <- v.canary.lying(ctx, v) }() // beside the question; waited for below
-	o, counts := v.see(ctx, host, token)
+	go func() { lies <- v.canary.lying(ctx, v) }() // next to the question; waited for below
+	o := v.see(ctx, host, token)
 	why := <-lies
-	if why == "" || !counts {
-		return o, counts && ctx.Err() == nil
+	if why == "" {
+		return o
 	}
 	return Observation{
 		Resolver: o.Resolver, Operator: o.Operator, Perspective: o.Perspective, Transport: o.Transport, Took: o.Took,
 		State: Unknown, Reason: ReasonUntrusted, Err: "the resolver is not counted: " + why,
-	}, ctx.Err() == nil
+	}
 }
 
 // see asks the resolver, and again for the target where an alias leads out of the answer.
-func (v recursive) see(ctx context.Context, host, token string) (Observation, bool) {
+func (v recursive) see(ctx context.Context, host, token string) Observation {
 	began := time.Now()
 	path := newTrail(host)
 	authenticated := true
@@ -57,7 +50,7 @@ func (v recursive) see(ctx context.Context, host, token string) (Observation, bo
 		// Once UDP did not do for this name, TCP is asked right away.
 		r, o.Transport, err = v.ask(ctx, o.Transport, query{name: path.at, kind: dns.TypeTXT, unchecked: v.unchecked})
 		if ctx.Err() != nil {
-			return Observation{}, false
+			return Observation{}
 		}
 		found := unheard(err)
 		o.RCode, o.EDE, o.Authenticated = "", "", false
@@ -72,7 +65,7 @@ func (v recursive) see(ctx context.Context, host, token string) (Observation, bo
 		}
 		if !found.askOn {
 			o.Aliases, o.Took = path.aliases, time.Since(began)
-			return o.with(found), true
+			return o.with(found)
 		}
 	}
 }

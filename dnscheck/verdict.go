@@ -106,22 +106,24 @@ type Observation struct {
 
 // Verdict is what the observations come to.
 type Verdict struct {
-	State        State
-	Reason       Reason
-	Host         string        // as it was given
-	Basis        Basis         // who was asked
-	Operator     string        // who runs the name servers of the host's zone, as far as these were looked for: a key to group domains by ("awsdns", "a+b"), at most 100 bytes; empty: not known
-	Note         string        // why the zone's name servers have not said anything, where they were to be asked, or why a wildcard is not ruled out; for an operator
-	Zone         string        // whose name servers were queried last, safe to show; empty where none were, or none answered
-	Servers      int           // how many that zone has
-	Answered     int           // how many of them have answered
-	Observations []Observation // of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in the order of Config.Resolvers
+	State     State
+	Reason    Reason
+	Host      string // as it was given
+	Basis     Basis  // who was asked
+	Operator  string // who runs the zone's name servers, if they were looked for: a key ("awsdns", "a+b"), at most 100 bytes
+	Note      string // why name servers have not said anything, or a wildcard is not ruled out; for an operator
+	Zone      string // whose name servers were queried last, safe to show; empty where none were, or none answered
+	Servers   int    // how many that zone has
+	Answered  int    // how many of them have answered
+	Quorum    int    // how many resolvers have to agree, where they are asked
+	Resolvers int    // of so many
+
+	// Observations are of those that had answered when the verdict was clear: name servers, at most 16, then resolvers in
+	// the order of Config.Resolvers.
+	Observations []Observation
 	NegativeTTL  time.Duration // longest that a resolver may go on saying no; 0 where none that was asked said so
-	Quorum       int           // how many resolvers have to agree, where they are asked
-	Resolvers    int           // of so many
-	// Thin says that a proof, which is Unknown with ReasonTooFew, lacks nothing but the name servers that are silent: at least one
-	// of those of the host's own zone has the token, each of the others is silent, and every resolver has the token. See
-	// Config.ThinProofs.
+	// Thin says of a proof, Unknown with ReasonTooFew, that it lacks nothing but name servers that are silent: of the host's
+	// own zone at least one has the token and each other is silent, and every resolver has it. See Config.ThinProofs.
 	Thin bool
 }
 
@@ -146,10 +148,12 @@ func (v Verdict) Sentence() string {
 	switch {
 	case v.Reason == ReasonOtherValue && len(o.Values) > 0:
 		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."), shown(o.Values[0], shownValue), andMore(len(o.Values)-1+o.MoreValues))
-	case v.Reason == ReasonNoName && len(o.Aliases) > 0:
-		return fmt.Sprintf("%s is an alias (CNAME) of %s, which does not exist.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]))
-	case v.Reason == ReasonNoRecord && len(o.Aliases) > 0:
-		return fmt.Sprintf("%s is an alias (CNAME) of %s, which has no TXT record.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]))
+	case (v.Reason == ReasonNoName || v.Reason == ReasonNoRecord) && len(o.Aliases) > 0:
+		lacks := "does not exist"
+		if v.Reason == ReasonNoRecord {
+			lacks = "has no TXT record"
+		}
+		return fmt.Sprintf("%s is an alias (CNAME) of %s, which %s.", shownHost(v.Host), shownHost(o.Aliases[len(o.Aliases)-1]), lacks)
 	case v.Reason == ReasonServersDisagree:
 		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
 	case v.Reason == ReasonTooFew && v.Servers > 0:
@@ -228,76 +232,63 @@ func (o Observation) role() string {
 	return "resolver"
 }
 
+const unchecked = "The TXT record at %[1]s could not be checked: "
+
+// plain are the sentences of the reasons: %[1]s is the host, and %[2]s who was asked.
+var plain = map[Reason]string{
+	ReasonFound:           "The TXT record at %[1]s holds the expected value.",
+	ReasonNoRecord:        "There is no TXT record at %[1]s.",
+	ReasonOtherValue:      "The TXT record at %[1]s holds another value than the expected one.",
+	ReasonNoName:          "There is no TXT record at %[1]s: the name does not exist.",
+	ReasonServFail:        unchecked + "the domain's name servers do not answer as they should (SERVFAIL).",
+	ReasonRefused:         unchecked + "%[2]s declined to answer for this name.",
+	ReasonTimeout:         unchecked + "no answer came in time.",
+	ReasonUnreachable:     unchecked + "%[2]s cannot be reached.",
+	ReasonServersDisagree: "The domain's name servers disagree about the TXT record at %[1]s.",
+	ReasonLag:             "The domain's name servers have the expected value at %[1]s; not enough of the public resolvers see it yet.",
+	ReasonLame:            unchecked + "the servers that are named as the domain's name servers do not hold it.",
+	ReasonDelegation:      unchecked + "the way to the domain's name servers does not end.",
+	ReasonTooFew:          "Too few of the domain's name servers answered for the TXT record at %[1]s: more than half of them have to.",
+	ReasonUnprotected: "The TXT record at %[1]s could not be proven: the domain's name servers cannot be reached from here, " +
+		"and too few resolvers are queried over TLS or HTTPS to do without.",
+	ReasonMalformed: unchecked + "the answer could not be understood.",
+	ReasonAlias:     unchecked + "the aliases (CNAME) there are too many, run in a circle, or contradict other records.",
+	ReasonDisagree:  "Resolvers disagree about the TXT record at %[1]s: some see the expected value and others do not (yet).",
+	ReasonDNSSEC:    unchecked + "the domain's DNSSEC signatures do not validate.",
+	ReasonUnconfirmed: "Only some resolvers confirm by DNSSEC what they found at %[1]s, and too few of those see the expected value: " +
+		"check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does.",
+	ReasonUnsigned: "The TXT record at %[1]s holds the expected value, but is not secured by DNSSEC, which is required: " +
+		"sign the domain's zone, and have its DS record published by the registrar.",
+	ReasonTooFewResolvers: "The TXT record at %[1]s holds the expected value as far as one resolver sees it, which proves nothing: " +
+		"at least two resolvers of different operators have to be asked.",
+	ReasonOnePerspective: "The TXT record at %[1]s holds the expected value as seen from one network alone: " +
+		"resolvers in at least two have to see it. Check again later; if that lasts, ",
+	ReasonAliasOut: "The TXT record at %[1]s was found through an alias (CNAME or DNAME) that leads out of the domain, " +
+		"where others may be able to publish it: publish the record at %[1]s itself, instead of an alias.",
+	ReasonWildcard: "The expected value at %[1]s comes from a wildcard record (*), which answers for every name without a record of its own: " +
+		"publish the TXT record at %[1]s itself, and at no wildcard.",
+	ReasonWildcardUnsure: "The TXT record at %[1]s holds the expected value, but too few resolvers could say that it does not come " +
+		"from a wildcard record (*): check again later.",
+	ReasonUntrusted: unchecked + "the resolver answers for names that do not exist, so its answers do not count.",
+	ReasonRCode:     unchecked + "the answer was an unexpected error.",
+}
+
 // Plain says the same without anything that was found there: it names nothing but the host that was asked for.
 func (v Verdict) Plain() string {
-	host := shownHost(v.Host)
-	switch v.Reason {
-	case ReasonFound:
-		return "The TXT record at " + host + " holds the expected value."
-	case ReasonNoRecord:
-		return "There is no TXT record at " + host + "."
-	case ReasonOtherValue:
-		return "The TXT record at " + host + " holds another value than the expected one."
-	case ReasonNoName:
-		if len(v.telling().Aliases) > 0 { // then it is another name that does not exist
-			return "There is no TXT record at " + host + "."
-		}
-		return "There is no TXT record at " + host + ": the name does not exist."
-	case ReasonServFail:
-		return "The TXT record at " + host + " could not be checked: the domain's name servers do not answer as they should (SERVFAIL)."
-	case ReasonRefused:
-		return "The TXT record at " + host + " could not be checked: " + v.asked() + " declined to answer for this name."
-	case ReasonTimeout:
-		if v.Basis == ByAuthority {
-			return "The TXT record at " + host + " could not be checked: the domain's name servers did not answer in time."
-		}
-		return "The TXT record at " + host + " could not be checked: no answer came in time."
-	case ReasonUnreachable:
-		return "The TXT record at " + host + " could not be checked: " + v.asked() + " cannot be reached."
-	case ReasonServersDisagree:
-		return "The domain's name servers disagree about the TXT record at " + host + "."
-	case ReasonLag:
-		return "The domain's name servers have the expected value at " + host + "; not enough of the public resolvers see it yet."
-	case ReasonLame:
-		return "The TXT record at " + host + " could not be checked: the servers that are named as the domain's name servers do not hold it."
-	case ReasonDelegation:
-		return "The TXT record at " + host + " could not be checked: the way to the domain's name servers does not end."
-	case ReasonTooFew:
-		return "Too few of the domain's name servers answered for the TXT record at " + host + ": more than half of them have to."
-	case ReasonUnprotected:
-		return "The TXT record at " + host + " could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over TLS or HTTPS to do without."
-	case ReasonMalformed:
-		return "The TXT record at " + host + " could not be checked: the answer could not be understood."
-	case ReasonAlias:
-		return "The TXT record at " + host + " could not be checked: the aliases (CNAME) there are too many, run in a circle, or contradict other records."
-	case ReasonDisagree:
-		return "Resolvers disagree about the TXT record at " + host + ": some see the expected value and others do not (yet)."
-	case ReasonDNSSEC:
-		return "The TXT record at " + host + " could not be checked: the domain's DNSSEC signatures do not validate."
-	case ReasonUnconfirmed:
-		return "Only some resolvers confirm by DNSSEC what they found at " + host + ", and too few of those see the expected value: check again later; if that lasts, one of the resolvers does not validate DNSSEC, and has to be replaced by one that does."
-	case ReasonUnsigned:
-		return "The TXT record at " + host + " holds the expected value, but is not secured by DNSSEC, which is required: sign the domain's zone, and have its DS record published by the registrar."
-	case ReasonTooFewResolvers:
-		return "The TXT record at " + host + " holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked."
-	case ReasonOnePerspective:
-		seen := "The TXT record at " + host + " holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, "
-		if slices.ContainsFunc(v.Observations, func(o Observation) bool { return !o.Authority && o.State == Absent }) {
-			return seen + "have the domain's name servers give the same answer to every network."
-		}
-		return seen + "have the operators of the resolvers in the other networks repair them."
-	case ReasonAliasOut:
-		return "The TXT record at " + host + " was found through an alias (CNAME or DNAME) that leads out of the domain, where others may be able to publish it: publish the record at " + host + " itself, instead of an alias."
-	case ReasonWildcard:
-		return "The expected value at " + host + " comes from a wildcard record (*), which answers for every name without a record of its own: publish the TXT record at " + host + " itself, and at no wildcard."
-	case ReasonWildcardUnsure:
-		return "The TXT record at " + host + " holds the expected value, but too few resolvers could say that it does not come from a wildcard record (*): check again later."
-	case ReasonUntrusted:
-		return "The TXT record at " + host + " could not be checked: the resolver answers for names that do not exist, so its answers do not count."
-	case ReasonRCode:
-		return "The TXT record at " + host + " could not be checked: the answer was an unexpected error."
+	sentence, known := plain[v.Reason]
+	switch {
+	case !known:
+		sentence = "Nothing is known yet of the TXT record at %[1]s."
+	case v.Reason == ReasonNoName && len(v.telling().Aliases) > 0: // then it is another name that does not exist
+		sentence = plain[ReasonNoRecord]
+	case v.Reason == ReasonTimeout && v.Basis == ByAuthority:
+		sentence = unchecked + "the domain's name servers did not answer in time."
+	case v.Reason == ReasonOnePerspective && slices.ContainsFunc(v.Observations, func(o Observation) bool { return !o.Authority && o.State == Absent }):
+		sentence += "have the domain's name servers give the same answer to every network."
+	case v.Reason == ReasonOnePerspective:
+		sentence += "have the operators of the resolvers in the other networks repair them."
 	}
-	return "Nothing is known yet of the TXT record at " + host + "."
+	return fmt.Sprintf(sentence, shownHost(v.Host), v.asked())
 }
 
 // telling is the observation that the verdict's reason comes from; empty where it comes from all of them. Where resolvers were
