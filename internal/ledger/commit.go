@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // Commit makes the run's rows available to dispatchers. sums has the sum of each segment,
@@ -46,15 +47,15 @@ func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (R
 		return Run{}, &MissingError{Run: run.ID, Segments: missing}
 	}
 	var rows int64
-	var stored []byte
+	var stored strings.Builder
 	for _, s := range sums {
 		rows += int64(s.Rows)
-		stored = s.append(stored)
+		stored.WriteString(s.stored())
 	}
 	if err := l.relist(ctx, run); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored, flag(final))
+	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored.String(), flag(final))
 	if err != nil {
 		return Run{}, err
 	}
@@ -67,7 +68,11 @@ func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (R
 
 // Sums returns the sums of the segments that are committed, by number.
 func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
-	sums, err := l.sums(ctx, run)
+	stored, err := l.storedSums(ctx, run)
+	sums := make([]Sum, len(stored))
+	for i := range stored {
+		sums[i], err = parseSum(stored[i])
+	}
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
@@ -81,14 +86,11 @@ func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
 // by number, and commits again. No segment is missing of a run that has ended. The error is
 // [ErrNotFound] if the whole run was lost.
 func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed bool, missing []int, err error) {
-	now, err := l.Get(ctx, run.ID)
-	if err == nil && now.Incarnation != run.Incarnation {
-		err = ErrNotFound
+	now, err := l.same(ctx, run)
+	if err == nil {
+		err = l.relist(ctx, now)
 	}
-	if err != nil {
-		return false, nil, fmt.Errorf("run %s: verify: %w", run.ID, err)
-	}
-	if err = l.relist(ctx, now); err == nil && now.Ended() {
+	if err == nil && now.Ended() {
 		return true, nil, nil
 	}
 	if err == nil {
@@ -102,21 +104,13 @@ func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed boo
 
 // missing returns the numbers of the segments that are not stored with these sums, or
 // without all of their results.
-func (l *Ledger) missing(ctx context.Context, run Run, sums []Sum) ([]int, error) {
-	stored := make([]string, len(sums))
-	err := eachSegment(ctx, len(sums), func(ctx context.Context, number int) error {
-		head, err := l.rdb.HMGet(ctx, segmentKey(run.segment(number), "head"), "sum", "awaits").Result()
-		if err == nil && head[1] == nil {
-			stored[number] = answer(head).text(0)
-		}
-		return err
-	})
+func (l *Ledger) missing(ctx context.Context, run Run, sums []Sum) (missing []int, err error) {
+	heads, err := l.heads(ctx, run, len(sums))
 	if err != nil {
-		return nil, fmt.Errorf("read sums of segments: %w", err)
+		return nil, err
 	}
-	var missing []int
-	for number, s := range sums {
-		if stored[number] != string(s.append(nil)) {
+	for number, h := range heads {
+		if h.awaits || h.sum != sums[number].stored() {
 			missing = append(missing, number)
 		}
 	}

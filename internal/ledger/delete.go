@@ -358,20 +358,12 @@ func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) 
 
 // Complete reports whether every segment of a staged run is stored, up to its last.
 func (l *Ledger) Complete(ctx context.Context, run Run) (bool, error) {
-	stored := make([]bool, run.Reserved)
-	err := eachSegment(ctx, run.Reserved, func(ctx context.Context, number int) error {
-		head, err := l.rdb.HMGet(ctx, segmentKey(run.segment(number), "head"), "sum", "last", "awaits").Result()
-		if err != nil {
-			return err
-		}
-		stored[number] = head[0] != nil && head[2] == nil && (head[1] == "1") == (number == run.Reserved-1)
-		return nil
-	})
+	heads, err := l.heads(ctx, run, run.Reserved)
 	if err != nil {
-		return false, fmt.Errorf("run %s: read segments: %w", run.ID, err)
+		return false, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	for _, ok := range stored {
-		if !ok {
+	for number, h := range heads {
+		if h.sum == "" || h.awaits || h.last != (number == run.Reserved-1) {
 			return false, nil
 		}
 	}

@@ -183,15 +183,12 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 func runOf(segment string) string { return segment[:max(strings.LastIndexByte(segment, '/'), 0)] }
 
 // hint stores hints for the segments of a run.
-func (l *Ledger) hint(ctx context.Context, c copied) error {
-	if len(c.segments) == 0 {
-		return nil
+func (l *Ledger) hint(ctx context.Context, p Progress) error {
+	hints := make([]Hint, len(p.Segments))
+	for i, s := range p.Segments {
+		hints[i] = p.Run.hint(s)
 	}
-	hints := make([]Hint, len(c.segments))
-	for i, s := range c.segments {
-		hints[i] = c.run.hint(s)
-	}
-	return l.Hint(ctx, c.run.Tenant, hints...)
+	return l.Hint(ctx, p.Run.Tenant, hints...)
 }
 
 // hint returns the hint for a segment. A row that waits for others is inspected with them.

@@ -43,7 +43,6 @@ var (
 	reserveScript  = headerScript("reserve")
 	commitScript   = headerScript("commit")
 	controlScript  = headerScript("control")
-	adoptScript    = headerScript("adopt")
 	childrenScript = headerScript("children")
 	closeScript    = headerScript("close")
 	reopenScript   = headerScript("reopen")

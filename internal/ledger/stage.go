@@ -95,7 +95,7 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 
 // stageRows is stage without the lists.
 func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
-	sum := s.packed.sum.append(nil)
+	sum := s.packed.sum.stored()
 	a, err := l.onHeader(ctx, reserveScript, run.ID, string(run.Incarnation), s.number, sum)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (l *Ledger) stageDues(ctx context.Context, run Run, s staged) error {
 	for left := s.dues; len(left) > 0; {
 		page := left[:min(duesPage, len(left))]
 		left = left[len(page):]
-		args := []any{s.packed.sum.append(nil), flag(!s.late && len(left)+len(s.results) == 0)}
+		args := []any{s.packed.sum.stored(), flag(!s.late && len(left)+len(s.results) == 0)}
 		for _, d := range page {
 			args = append(args, d.Due.UnixMilli(), int(d.Row))
 		}
@@ -162,7 +162,7 @@ func (l *Ledger) stageResults(ctx context.Context, run Run, s staged) error {
 		if n == len(left) && !s.late {
 			all = strconv.Itoa(s.settled + len(s.results))
 		}
-		args := []any{s.packed.sum.append(nil), all}
+		args := []any{s.packed.sum.stored(), all}
 		for _, r := range left[:n] {
 			args = append(args, int(r.Row), string(r.Result.Outcome), r.Result.stored())
 		}

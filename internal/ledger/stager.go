@@ -25,7 +25,7 @@ const (
 type Stager struct {
 	ledger *Ledger
 	run    Run
-	stored []Sum // of a run that is continued, by number; zero if missing
+	stored []string // sums of a run that is continued, by number; "" if missing
 
 	rows [][]byte // of the segment that is being filled
 	data []byte   // their content
@@ -68,23 +68,13 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
 	if run.Scan != nil {
 		return nil, fmt.Errorf("run %s: stage: %w", run.ID, errScan)
 	}
-	s := &Stager{ledger: l, run: run, stored: make([]Sum, max(run.Reserved, run.Segments))}
-	err := eachSegment(ctx, len(s.stored), func(ctx context.Context, number int) error {
-		stored, err := l.rdb.HGet(ctx, segmentKey(run.segment(number), "head"), "sum").Result()
-		if absent(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		sums, err := parseSums(stored)
-		if err == nil && len(sums) == 1 {
-			s.stored[number] = sums[0]
-		}
-		return err
-	})
+	heads, err := l.heads(ctx, run, max(run.Reserved, run.Segments))
 	if err != nil {
-		return nil, fmt.Errorf("run %s: read staged segments: %w", run.ID, err)
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	s := &Stager{ledger: l, run: run}
+	for _, h := range heads {
+		s.stored = append(s.stored, h.sum)
 	}
 	return s, nil
 }
@@ -93,9 +83,9 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
 // that are added with those of the run. If they differ, or their number does, the error of
 // Add or Commit is a [MismatchError].
 func (l *Ledger) NewComparer(ctx context.Context, run Run) (*Stager, error) {
-	stored, err := l.Sums(ctx, run)
+	stored, err := l.storedSums(ctx, run)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	return &Stager{ledger: l, run: run, stored: stored, compares: true}, nil
 }
@@ -299,13 +289,14 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	}
 	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues, late: s.late.awaited}
 	segment.order = s.grouping.order(s.rows, s.settled, s.dues)
+	known := number < len(s.stored) && s.stored[number] == p.sum.stored()
 	switch {
 	case err != nil:
 	case s.compares:
-		if number >= len(s.stored) || s.stored[number] != p.sum {
+		if !known {
 			err = mismatch(s.run, p.sum)
 		}
-	case last || number >= len(s.stored) || s.stored[number] != p.sum || len(s.dues) > 0:
+	case last || !known || len(s.dues) > 0:
 		err = s.ledger.stage(ctx, s.run, segment)
 	default: // an earlier producer may have been killed before it stored every result
 		err = s.ledger.stageResults(ctx, s.run, segment)

@@ -72,7 +72,7 @@ func (l *Ledger) commitRow(ctx context.Context, run Run, row []byte) (Run, error
 	if err := l.stageRows(ctx, run, staged{last: true, packed: p}); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.append(nil), flag(true))
+	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.stored(), flag(true))
 	if err != nil {
 		return Run{}, err
 	}
@@ -93,18 +93,17 @@ func (l *Ledger) commitRow(ctx context.Context, run Run, row []byte) (Run, error
 // it is due. It does what [Ledger.Sync] does for a segment that nothing has happened to,
 // and leaves any other to Sync.
 func (l *Ledger) startRow(ctx context.Context, run Run, sum Sum) (Run, error) {
-	a, err := l.onSegment(ctx, applyScript, run.segment(0),
-		run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sum.append(nil), run.base)
+	a, err := l.onSegment(ctx, applyScript, run.segment(0), applyArgs(run, sum.stored())...)
 	if err != nil && a.status() != "missing" {
 		return Run{}, err
 	}
-	state := copied{run: run}
+	state := copied{Progress: Progress{Run: run}}
 	if err := state.add(0, a); err != nil {
 		return Run{}, err
 	}
-	if run.Control.Incomplete || len(state.segments) == 0 || state.segments[0].Closed() {
+	if run.Control.Incomplete || len(state.Segments) == 0 || state.Segments[0].Closed() {
 		p, err := l.Sync(ctx, run.ID)
 		return p.Run, err
 	}
-	return run, l.hint(ctx, state)
+	return run, l.hint(ctx, state.Progress)
 }

@@ -44,8 +44,7 @@ func (l *Ledger) addUnchanged(ctx context.Context, page []Run, found map[string]
 	_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, run := range page {
 			if closed[i].Err() == nil && len(sums[i].Val()) == sumBytes {
-				answers[i] = applyScript.EvalSha(ctx, p, segmentKeys(run.segment(0)),
-					run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sums[i].Val(), run.base)
+				answers[i] = applyScript.EvalSha(ctx, p, segmentKeys(run.segment(0)), applyArgs(run, sums[i].Val())...)
 			}
 		}
 		return nil
@@ -55,11 +54,11 @@ func (l *Ledger) addUnchanged(ctx context.Context, page []Run, found map[string]
 			continue
 		}
 		values, err := answers[i].Slice()
-		state := copied{run: run}
-		if err != nil || state.add(0, answer(values)) != nil || len(state.segments) == 0 {
+		state := copied{Progress: Progress{Run: run}}
+		if err != nil || state.add(0, answer(values)) != nil || len(state.Segments) == 0 {
 			continue
 		}
-		s := state.segments[0]
+		s := state.Segments[0]
 		settled := int64(flag(s.Closed()))
 		if s.Closed() == run.Ended() && closed[i].Val() == settled && run.Counts.Settled() == settled {
 			found[run.entry()] = s
