@@ -84,7 +84,7 @@ func (l *Ledger) Begin(ctx context.Context, seg Segment, e Execution, rows ...Ro
 // begin begins as many rows as one script may, and adds them to b.
 func (l *Ledger) begin(ctx context.Context, seg Segment, e Execution, rows []Row, b *Begun) error {
 	args := []any{string(e.Token), string(e.Nonce), string(e.Session)}
-	a, err := l.onSegment(ctx, beginScript, seg, append(args, rowArgs(rows)...)...)
+	a, err := l.onSegment(ctx, beginScript, seg, append(args, ints(rows)...)...)
 	if err != nil {
 		return err
 	}

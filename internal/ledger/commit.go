@@ -11,28 +11,8 @@ import (
 // segment is missing or differs; the run is then as it was before. To commit the same
 // again is harmless and completes a commit that was cut short; other sums are a
 // [MismatchError]. A run without segments ends at once.
-func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
-	return l.commitUpTo(ctx, run, sums, true)
-}
-
-// CommitPart makes the rows of the first segments available to dispatchers while more
-// segments are staged: for a run whose rows are found over hours. sums has the sum of
-// each segment so far. The run cannot end before [Ledger.Commit] or [Ledger.Cancel]. If Redis
-// loses a part, the next call with all sums stores it again.
-func (l *Ledger) CommitPart(ctx context.Context, run Run, sums []Sum) (Run, error) {
-	return l.commitUpTo(ctx, run, sums, false)
-}
-
-func (l *Ledger) commitUpTo(ctx context.Context, run Run, sums []Sum, final bool) (Run, error) {
-	committed, err := l.commit(ctx, run, sums, final)
-	if err != nil {
-		return Run{}, fmt.Errorf("run %s: commit: %w", run.ID, err)
-	}
-	_ = l.Wake(ctx, run.Tenant) // else the next poll finds the rows
-	return committed, nil
-}
-
-func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (Run, error) {
+func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (committed Run, err error) {
+	defer wrap(&err, "run %s: commit", run.ID)
 	if run.Scan != nil {
 		return Run{}, errScan
 	}
@@ -55,7 +35,7 @@ func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (R
 	if err := l.relist(ctx, run); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored.String(), flag(final))
+	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), len(sums), rows, stored.String())
 	if err != nil {
 		return Run{}, err
 	}
@@ -63,6 +43,9 @@ func (l *Ledger) commit(ctx context.Context, run Run, sums []Sum, final bool) (R
 		return Run{}, &MismatchError{Run: run.ID, Member: "rows", Have: "other rows", Want: fmt.Sprintf("%d rows", rows)}
 	}
 	progress, err := l.Sync(ctx, run.ID)
+	if err == nil {
+		_ = l.Wake(ctx, run.Tenant) // else the next poll finds the rows
+	}
 	return progress.Run, err
 }
 

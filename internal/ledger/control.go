@@ -76,8 +76,8 @@ func (l *Ledger) Resume(ctx context.Context, run RunID) error {
 }
 
 // Cancel settles the rows of the run as cancelled. Rows in progress and rows with an
-// intent are finished, and the run ends with the last of them. It is final.
-// The error is [ErrStaged] if the run is not committed, [ErrEnded] if it has ended.
+// intent are finished, and the run ends with the last of them. It is final. A staged run
+// ends without rows. The error is [ErrEnded] if the run has ended.
 func (l *Ledger) Cancel(ctx context.Context, run RunID) error {
 	_, err := l.control(ctx, "cancel", run, change{set: cancelledFlag})
 	return err

@@ -100,13 +100,3 @@ func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
 	}
 	return sums, nil
 }
-
-// numbersOf returns the numbers of segments as arguments of a script, after the
-// incarnation.
-func numbersOf(run Run, numbers []int) []any {
-	args := []any{string(run.Incarnation)}
-	for _, n := range numbers {
-		args = append(args, n)
-	}
-	return args
-}

@@ -168,11 +168,7 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 		return open[runOf(segment)]
 	})
 	for page := range slices.Chunk(segments, hintPage) {
-		members := make([]any, len(page))
-		for i, segment := range page {
-			members[i] = segment
-		}
-		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], members...).Err(); err != nil {
+		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], texts(page)...).Err(); err != nil {
 			return fmt.Errorf("remove due segments of %s: %w", t, err)
 		}
 	}

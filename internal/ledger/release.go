@@ -171,8 +171,11 @@ func (c contents) row(row Row) ([]byte, error) {
 // could not be enqueued: they are due at once. Rows of a cancelled run it settles as
 // cancelled. An execution gives rows back with [Ledger.End].
 func (l *Ledger) GiveBack(ctx context.Context, seg Segment, t Token, rows ...Row) (Receipt, error) {
-	if err := t.Validate(); err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: give back: %w", seg, err)
-	}
-	return l.write(ctx, "give back", giveBackScript, seg, rows, string(t))
+	return l.writeRows(ctx, "give back", giveBackScript, seg, t.Validate(), rows, scriptRows, string(t))
+}
+
+// Dismiss settles rows that are neither in progress nor have an intent, such as one that
+// cannot be read. Other rows are RowSuperseded.
+func (l *Ledger) Dismiss(ctx context.Context, seg Segment, r Result, rows ...Row) (Receipt, error) {
+	return l.writeRows(ctx, "dismiss", dismissScript, seg, r.validate(), rows, scriptRows, string(r.Outcome), r.stored())
 }

@@ -31,7 +31,7 @@ type Stager struct {
 	data []byte   // their content
 	// settled are the results of those that are settled, and dues the due times of those
 	// that are due later.
-	settled []rowResult
+	settled []RowResult
 	dues    []rowDue
 	sums    []Sum
 
@@ -49,7 +49,7 @@ type lateResults struct {
 	awaited bool
 	number  int   // of the first segment whose results are not stored
 	before  int64 // rows of the segments before it
-	results []rowResult
+	results []RowResult
 	early   []int // results of each segment that were known when its rows were added
 	none    []int // segments without late results
 }
@@ -126,7 +126,7 @@ func (s *Stager) AddSettled(ctx context.Context, row []byte, r Result) error {
 		return err
 	}
 	r.Evidence = bytes.Clone(r.Evidence)
-	s.settled = append(s.settled, rowResult{Row: Row(len(s.rows) - 1), Result: r})
+	s.settled = append(s.settled, RowResult{Row: Row(len(s.rows) - 1), Result: r})
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (s *Stager) Settle(ctx context.Context, row int64, r Result) error {
 		return fmt.Errorf("run %s: settle row %d: want rows in their order, and AwaitResults before them", s.run.ID, row)
 	}
 	r.Evidence = bytes.Clone(r.Evidence)
-	late.results = append(late.results, rowResult{Row: Row(row - late.before), Result: r})
+	late.results = append(late.results, RowResult{Row: Row(row - late.before), Result: r})
 	return nil
 }
 

@@ -72,7 +72,7 @@ func (l *Ledger) commitRow(ctx context.Context, run Run, row []byte) (Run, error
 	if err := l.stageRows(ctx, run, staged{last: true, packed: p}); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.stored(), flag(true))
+	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.stored())
 	if err != nil {
 		return Run{}, err
 	}

@@ -128,7 +128,7 @@ const closePage = 1000
 func (l *Ledger) closeSegments(ctx context.Context, run Run, closed []int) (ended bool, err error) {
 	for {
 		page := closed[:min(closePage, len(closed))]
-		a, err := l.onHeader(ctx, closeScript, run.ID, numbersOf(run, page)...)
+		a, err := l.onHeader(ctx, closeScript, run.ID, append([]any{string(run.Incarnation)}, ints(page)...)...)
 		if err != nil {
 			return false, err
 		}
@@ -159,7 +159,7 @@ func (l *Ledger) reopenSegments(ctx context.Context, run Run, numbers []int) err
 		return err
 	}
 	for page := range slices.Chunk(numbers, closePage) {
-		if _, err := l.onHeader(ctx, reopenScript, run.ID, numbersOf(run, page)...); err != nil {
+		if _, err := l.onHeader(ctx, reopenScript, run.ID, append([]any{string(run.Incarnation)}, ints(page)...)...); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ local h = redis.call('HMGET', header, 'flags', 'segments', 'ended_at', 'deleting
 local flags, at = h[1] or '', tonumber(ARGV[4])
 if h[4] then return {'missing'} end
 if h[3] and ARGV[2] .. ARGV[3] ~= '' then return {'ended'} end
-if has(ARGV[2], 'c') and not h[2] then return {'staged'} end
 if at > 0 then
   if not unknown(at) then return read('ok') end
   flags = combined(at, ARGV[5])
@@ -20,4 +19,7 @@ for letter in string.gmatch(ARGV[3], '.') do flags = string.gsub(flags, letter, 
 if at == 0 and flags == h[1] then return read('ok') end
 allowWrites()
 write(flags, at)
+if has(flags, 'c') and not h[2] then -- a staged run ends without rows
+  redis.call('HSET', header, 'segments', '0', 'rows', '0', 'committed_at', text(now()))
+end
 return read('ok')
