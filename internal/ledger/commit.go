@@ -62,25 +62,22 @@ func (l *Ledger) Sums(ctx context.Context, run Run) ([]Sum, error) {
 	return sums, nil
 }
 
-// Verify reads back the segments and the header of a committed run, and restores its
-// entries in the lists of runs and tenants. Redis may lose the
-// writes of its last second, so the producer calls it two seconds after the commit. If
-// committed is false the producer stages the missing segments again, which are returned
-// by number, and commits again. No segment is missing of a run that has ended. The error is
-// [ErrNotFound] if the whole run was lost.
+// Verify reads back the segments and the header of a committed run, two seconds after the
+// commit, and restores its entries in the lists of runs and tenants. If committed is false
+// the producer stages the missing segments again, which are returned by number, and commits
+// again. No segment is missing of a run that has ended. The error is [ErrNotFound] if the
+// whole run was lost.
 func (l *Ledger) Verify(ctx context.Context, run Run, sums []Sum) (committed bool, missing []int, err error) {
+	defer wrap(&err, "run %s: verify", run.ID)
 	now, err := l.same(ctx, run)
 	if err == nil {
 		err = l.relist(ctx, now)
 	}
-	if err == nil && now.Ended() {
-		return true, nil, nil
+	if err != nil || now.Ended() {
+		return err == nil, nil, err
 	}
-	if err == nil {
-		missing, err = l.missing(ctx, run, sums)
-	}
-	if err != nil {
-		return false, nil, fmt.Errorf("run %s: verify: %w", run.ID, err)
+	if missing, err = l.missing(ctx, run, sums); err != nil {
+		return false, nil, err
 	}
 	return !now.Staged() && !now.Growing && now.Segments == len(sums) && len(missing) == 0, missing, nil
 }

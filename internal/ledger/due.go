@@ -106,9 +106,9 @@ func (l *Ledger) onTenants(ctx context.Context, s *redis.Script, tenants []Tenan
 }
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,
-// removes other runs from the index, and returns the open ones. A dispatcher calls it when it becomes active, and once a minute.
-// The result includes ended runs that are not finished. If a run cannot be read or synced,
-// Rebuild returns the others and an error.
+// removes other runs from the index, and returns the open ones, with ended runs that are not
+// finished. A dispatcher calls it when it becomes active, and once a minute. If a run cannot
+// be read or synced, Rebuild returns the others and an error.
 func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 	before, err := l.indexed(ctx, t)
 	if err != nil {

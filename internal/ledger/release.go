@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -87,24 +88,23 @@ const releaseBytes = 512 << 10
 // with an intent are released. At most 250 rows are released at once, and fewer if
 // they are large: see [OpenRows] for those that are due. At maxmemory nothing is released
 // and the segment stays as it is.
-func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, error) {
-	token, pieces := NewToken(), q.Pieces
-	if pieces == 0 {
-		pieces = releaseRows
-	}
-	a, err := l.onSegment(ctx, releaseScript, seg, string(token),
-		min(q.First, releaseRows), min(q.Check, releaseRows), min(q.Ready, releaseRows), releaseRows, pieces)
+func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (r Release, err error) {
+	defer wrap(&err, "segment %s: release", seg)
+	token := NewToken()
+	a, err := l.onSegment(ctx, releaseScript, seg, string(token), min(q.First, releaseRows), min(q.Check, releaseRows),
+		min(q.Ready, releaseRows), releaseRows, cmp.Or(q.Pieces, releaseRows))
 	if err != nil {
-		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
-	}
-	r := Release{Token: token, Open: parseOpenRows(a.list(7))}
-	if r.Receipt, err = l.receipt(ctx, seg, a); err != nil {
 		return Release{}, err
 	}
-	if r.Rows, err = releasedRows(a.list(6)); err != nil {
-		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
+	receipt, err := l.receipt(ctx, seg, a)
+	if err != nil {
+		return Release{}, err
 	}
-	return r, nil
+	rows, err := releasedRows(a.list(6))
+	if err != nil {
+		return Release{}, err
+	}
+	return Release{Token: token, Rows: rows, Receipt: receipt, Open: parseOpenRows(a.list(7))}, nil
 }
 
 // releasedRows reads rows and chunks from the values of the script.

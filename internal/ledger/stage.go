@@ -55,10 +55,9 @@ func (r RowResult) bytes() int {
 }
 
 // Stage stores the rows of one segment of a staged run: 1 to [SegmentRows] rows of at
-// most [MaxRow] bytes, and 2 MiB together. They are not released until the run is committed. last means that
-// the run has no segment after this one. Staging the same rows again has no effect.
-// Other rows replace the rows of a staged run; for a committed run the error is a
-// [MismatchError]. [Stager] divides rows into segments.
+// most [MaxRow] bytes, and 2 MiB together. last means that no segment follows. Staging the
+// same rows again has no effect. Other rows replace the rows of a staged run; for a committed
+// run the error is a [MismatchError]. [Stager] divides rows into segments.
 func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows [][]byte) (Sum, error) {
 	if number < 0 || number >= MaxSegments {
 		return Sum{}, fmt.Errorf("run %s: stage segment %d: want 0 to %d", run.ID, number, MaxSegments-1)

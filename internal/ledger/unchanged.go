@@ -6,14 +6,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A tenant may have tens of thousands of runs of one row, most of which wait. To sync one
-// takes several round trips, and nearly always finds nothing to do.
-
 // unchangedPage is how many runs of one row are inspected in one round trip.
 const unchangedPage = 100
 
 // unchanged returns, by entry, the segments of those runs of one row for which
-// [Ledger.Sync] would do no more than hint when they are due: header and segment agree.
+// [Ledger.Sync] would do no more than hint when they are due: header and segment agree. A
+// tenant may have tens of thousands of these, and to sync one takes several round trips.
 // A run of which that is not certain, for example since Redis does not answer, is left out.
 func (l *Ledger) unchanged(ctx context.Context, runs []Run) map[string]SegmentState {
 	found := map[string]SegmentState{}
