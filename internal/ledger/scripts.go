@@ -99,11 +99,11 @@ func segmentScript(name string, of ...string) *redis.Script {
 	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
 		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes)
-	shared := source("clock") + limits + source("segment")
+	shared := []string{source("clock"), limits, source("segment")}
 	for _, file := range of {
-		shared += source(file)
+		shared = append(shared, source(file))
 	}
-	return newScript("segment_"+name, shared)
+	return newScript("segment_"+name, strings.Join(shared, ""))
 }
 
 func tenantScript(name string) *redis.Script {
