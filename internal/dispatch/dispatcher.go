@@ -29,24 +29,11 @@ type Kind struct {
 // release: while one of them is blocked a row of the sort is released every 30 s. One that
 // only some rows need does not belong here, since the row that is released would not find
 // out whether it works again.
-type Operations struct {
-	First, Check, Ready []string
-}
+type Operations = BySort[[]string]
 
 // Always returns the operations of a kind whose executions all need the same.
 func Always(operations ...string) Operations {
 	return Operations{First: operations, Check: operations, Ready: operations}
-}
-
-// of returns the operations of a sort.
-func (o Operations) of(s sort) []string {
-	switch s {
-	case ready:
-		return o.Ready
-	case check:
-		return o.Check
-	}
-	return o.First
 }
 
 // Config configures a [Dispatcher].
@@ -220,14 +207,23 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 		return afterError, err
 	}
 	if len(d.taken) == 0 {
-		return min(max(d.nextDue, busyEvery), idleEvery), nil
+		return d.untilDue(), nil
 	}
 	tasks, err := d.release(ctx, now)
 	if err != nil {
 		return afterError, err
 	}
-	return d.pauseAfter(now, tasks), nil
+	switch {
+	case tasks > 0:
+		return busyEvery, nil
+	case len(d.candidates(now)) > 0 && !d.load.Paused:
+		return fullEvery, nil
+	}
+	return d.untilDue(), nil
 }
+
+// untilDue returns when to read the index again while nothing in memory is due.
+func (d *Dispatcher) untilDue() time.Duration { return min(max(d.nextDue, busyEvery), idleEvery) }
 
 // elect gets or renews the lease. A dispatcher that becomes active begins with a
 // rebuild; one that is not active any more returns its segments.
@@ -262,19 +258,5 @@ func (d *Dispatcher) returnSegments(ctx context.Context) error {
 		}
 	}
 	d.taken = taken{}
-	if len(hints) == 0 {
-		return nil
-	}
 	return d.cfg.Ledger.Hint(ctx, d.cfg.Tenant, hints...)
-}
-
-// pauseAfter returns when to call Round again after one that enqueued tasks.
-func (d *Dispatcher) pauseAfter(now time.Time, tasks int) time.Duration {
-	switch {
-	case tasks > 0:
-		return busyEvery
-	case len(d.candidates(now)) > 0 && !d.load.Paused:
-		return fullEvery
-	}
-	return min(max(d.nextDue, busyEvery), idleEvery)
 }

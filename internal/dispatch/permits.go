@@ -7,23 +7,7 @@ import (
 
 // Cost is the number of requests that an execution of a row makes on average, by the
 // sort of release. Zero is for DNS checks.
-type Cost struct {
-	First, Check, Ready float64
-}
-
-// least returns the cost of the cheapest sort.
-func (c Cost) least() float64 { return min(c.First, c.Check, c.Ready) }
-
-// of returns the cost of a row of a sort.
-func (c Cost) of(s sort) float64 {
-	switch s {
-	case ready:
-		return c.Ready
-	case check:
-		return c.Check
-	}
-	return c.First
-}
+type Cost = BySort[float64]
 
 // Permits is the share of the tenant's pace that may be released: what one second of it
 // gives, or what its bucket holds while no work is outstanding. The zero Permits is empty.

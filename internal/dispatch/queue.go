@@ -86,14 +86,11 @@ const (
 // the last 1,000. It returns their number, at most 3,000 in one call. now is Redis' time: that
 // of a worker whose clock is ahead would delete what another one has just archived.
 func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, err error) {
-	info, err := q.inspector.GetQueueInfo(q.name)
-	if isNotFound(err) {
-		return 0, nil
-	}
+	archived, err := q.redis.ZCard(ctx, q.archive()).Result()
 	if err != nil {
-		return 0, fmt.Errorf("inspect queue %s: %w", q.name, err)
+		return 0, fmt.Errorf("count archived tasks of %s: %w", q.name, err)
 	}
-	excess := info.Archived - archivedMost
+	excess := int(archived) - archivedMost
 	for range trimPages {
 		n, err := q.trimPage(ctx, now, excess-deleted)
 		deleted += n
@@ -104,10 +101,13 @@ func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, er
 	return deleted, nil
 }
 
+// archive is asynq's set of archived tasks.
+func (q *Queue) archive() string { return "asynq:{" + q.name + "}:archived" }
+
 // trimPage deletes archived tasks of the oldest page, at least the excess. It reads asynq's set:
 // the task's own time is that of its worker's clock.
 func (q *Queue) trimPage(ctx context.Context, now time.Time, excess int) (deleted int, err error) {
-	oldest, err := q.redis.ZRangeWithScores(ctx, "asynq:{"+q.name+"}:archived", 0, trimPage-1).Result()
+	oldest, err := q.redis.ZRangeWithScores(ctx, q.archive(), 0, trimPage-1).Result()
 	if err != nil {
 		return 0, fmt.Errorf("list archived tasks of %s: %w", q.name, err)
 	}

@@ -92,8 +92,9 @@ func (d *Dispatcher) candidates(now time.Time) []Candidate {
 		}
 		if limit := d.limit(r, now); limit != 0 {
 			groups[g] = grouped
+			cost := d.cfg.Kinds[r.Kind].Cost
 			all = append(all, Candidate{
-				Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: d.cfg.Kinds[r.Kind].Cost.least(),
+				Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: min(cost.First, cost.Check, cost.Ready),
 			})
 		}
 	}
@@ -201,15 +202,10 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 	if kind.Group != nil {
 		quota.Pieces = n
 	}
-	release, err := d.cfg.Ledger.Release(ctx, s.id, quota)
-	if errors.Is(err, ledger.ErrNotFound) {
-		s.vanish(now)
-		return 0, nil
-	}
+	release, err := d.releaseFrom(ctx, s, quota, now)
 	if err != nil {
 		return 0, err
 	}
-	s.learn(release, now.Add(emptyFor(d.taken.segments())))
 	if len(release.Rows) == 0 { // also if the run is stopped
 		s.until[so] = now.Add(emptyFor(d.taken.segments()))
 	}
@@ -217,6 +213,17 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 	d.permits.Spend(tasks, kind.Cost.of(so))
 	d.window.Released(tasks)
 	return tasks, err
+}
+
+// releaseFrom releases rows of a segment, and stores what that tells of the segment. It
+// releases none of one that does not exist any more, and of which nothing is due then.
+func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota, now time.Time) (ledger.Release, error) {
+	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
+	if err == nil || errors.Is(err, ledger.ErrNotFound) {
+		s.learn(release, now.Add(emptyFor(d.taken.segments())))
+		err = nil
+	}
+	return release, err
 }
 
 // put puts a segment back into the index if nothing of it is due now.
@@ -234,7 +241,8 @@ func (d *Dispatcher) put(ctx context.Context, s *segment, now time.Time) error {
 			d.finish(r)
 		}
 	}
-	return d.putBack(ctx, s.id, s.due)
+	d.taken.drop(s.id)
+	return d.cfg.Ledger.Hint(ctx, d.cfg.Tenant, ledger.Hint{Segment: s.id, Due: s.due}) // without a due time it stays out
 }
 
 // dueNow is the due time of a segment that has rows due.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -89,14 +90,9 @@ func (t taken) segments() (n int) {
 
 // ordered returns the runs, the oldest first.
 func (t taken) ordered() []*run {
-	all := make([]*run, 0, len(t))
-	for _, r := range t {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b *run) int {
+	return slices.SortedFunc(maps.Values(t), func(a, b *run) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
-	return all
 }
 
 // learn stores the segment's due time and counts after a release. Sorts without a due row are
@@ -123,12 +119,4 @@ func (s *segment) idle(now time.Time) bool {
 // idle reports whether in no segment of the run the sort is worth a release now.
 func (r *run) idle(so sort, now time.Time) bool {
 	return !slices.ContainsFunc(r.segments, func(s *segment) bool { return !now.Before(s.until[so]) })
-}
-
-// vanish makes the segment leave the index: it does not exist any more.
-func (s *segment) vanish(now time.Time) {
-	s.due = time.Time{}
-	for so := range s.until {
-		s.until[so] = now.Add(time.Second)
-	}
 }

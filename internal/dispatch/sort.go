@@ -13,13 +13,18 @@ const (
 	sorts
 )
 
+// BySort has a value for each sort of release: of rows that were never released, and of due
+// rows at each stage.
+type BySort[T any] struct{ First, Check, Ready T }
+
+// of returns the value of a sort.
+func (b BySort[T]) of(s sort) T {
+	return [sorts]T{ready: b.Ready, check: b.Check, first: b.First}[s]
+}
+
 // quota returns the quota for n rows of a sort.
 func (s sort) quota(n int) ledger.Quota {
-	switch s {
-	case ready:
-		return ledger.Quota{Ready: n}
-	case check:
-		return ledger.Quota{Check: n}
-	}
-	return ledger.Quota{First: n}
+	var rows [sorts]int
+	rows[s] = n
+	return ledger.Quota{First: rows[first], Check: rows[check], Ready: rows[ready]}
 }

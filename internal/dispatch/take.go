@@ -75,13 +75,3 @@ func (d *Dispatcher) header(ctx context.Context, seg ledger.Segment) (ledger.Run
 	}
 	return r, err
 }
-
-// putBack puts a segment back into the index, to be inspected when it is due; the zero
-// time leaves it out.
-func (d *Dispatcher) putBack(ctx context.Context, seg ledger.Segment, due time.Time) error {
-	d.taken.drop(seg)
-	if due.IsZero() {
-		return nil
-	}
-	return d.cfg.Ledger.Hint(ctx, d.cfg.Tenant, ledger.Hint{Segment: seg, Due: due})
-}

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -30,12 +29,11 @@ func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
 	if !ok {
 		return nil
 	}
-	for _, other := range d.taken {
+	for _, other := range d.taken.ordered() {
 		if of, ok := d.group(other); ok && of == g && d.limit(other, now) != 0 {
 			all = append(all, other)
 		}
 	}
-	slices.SortFunc(all, func(a, b *run) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
 	return all
 }
 
@@ -101,15 +99,10 @@ func (d *Dispatcher) releaseTogether(ctx context.Context, batch []*run, now time
 // releaseOne releases the row of a run, whatever its sort.
 func (d *Dispatcher) releaseOne(ctx context.Context, r *run, now time.Time) (all []released, err error) {
 	for _, s := range r.segments {
-		release, err := d.cfg.Ledger.Release(ctx, s.id, ledger.Quota{First: 1, Check: 1, Ready: 1})
-		if errors.Is(err, ledger.ErrNotFound) {
-			s.vanish(now)
-			continue
-		}
+		release, err := d.releaseFrom(ctx, s, ledger.Quota{First: 1, Check: 1, Ready: 1}, now)
 		if err != nil {
 			return all, err
 		}
-		s.learn(release, now.Add(emptyFor(d.taken.segments())))
 		if release.Rows, err = d.readable(ctx, s.id, release.Rows); err != nil {
 			return all, err
 		}

@@ -2,7 +2,7 @@
 // ledger, lets the handler of their kind carry them out, decides what the handler's
 // error means, and ends with one write to the ledger.
 //
-//	asynq task --> parse --> Begin --> Handler.Execute --> Judge --> Settle, Wait or GiveUp
+//	asynq task --> parse --> Begin --> Handler.Execute --> Judge --> End
 //	                 |         |
 //	                 |         +-- not admitted: acknowledged without work
 //	                 +-- unknown version, kind or member: given back, due in 5 s

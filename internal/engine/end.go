@@ -23,13 +23,6 @@ type ending struct {
 	err error
 }
 
-// end writes the answers for the rows that are left, and returns the error that asynq
-// archives.
-func (e *Engine) end(ctx context.Context, x *Execution, answers Answers, failure error) error {
-	e.endRows(ctx, x, append(x.ended, x.Rows...), answers, failure)
-	return x.failed
-}
-
 // endRows ends the execution for rows, with one write to the ledger.
 func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers Answers, failure error) {
 	all := endings(rows, answers, failure, e.abandoned(ctx))

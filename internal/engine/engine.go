@@ -82,8 +82,10 @@ func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	all := e.beginAll(ctx, task, parts)
 	ctx = apiclient.WithCorrelationID(ctx, task.correlation())
 	var failed error
-	for i, r := range e.execute(ctx, all, unknown) {
-		failed = cmp.Or(e.end(ctx, all[i], r.answers, r.err), failed)
+	e.execute(ctx, all, unknown)
+	for _, x := range all {
+		e.endRows(ctx, x, append(x.ended, x.Rows...), x.answers, x.failure)
+		failed = cmp.Or(x.failed, failed)
 	}
 	return failed
 }
@@ -102,37 +104,28 @@ func (e *Engine) beginAll(ctx context.Context, task Task, parts []*Execution) (a
 	return admitted
 }
 
-// result has the answers of a handler for an execution.
-type result struct {
-	answers Answers
-	err     error
-}
-
 // execute lets the handler carry out the rows, apart from those that this worker does not
-// know or that must not be executed.
-func (e *Engine) execute(ctx context.Context, all []*Execution, unknown *UnknownError) []result {
-	results := make([]result, len(all))
+// know or that must not be executed. Each execution has its answers then.
+func (e *Engine) execute(ctx context.Context, all []*Execution, unknown *UnknownError) {
 	var fit []*Execution
-	var places []int
-	for i, x := range all {
-		if results[i].err = e.unfit(x, unknown); results[i].err != nil {
+	for _, x := range all {
+		if x.failure = e.unfit(x, unknown); x.failure != nil {
 			continue
 		}
-		if results[i].answers = exhausted(x); len(x.Rows) > 0 {
-			fit, places = append(fit, x), append(places, i)
+		if x.answers = exhausted(x); len(x.Rows) > 0 {
+			fit = append(fit, x)
 		}
 	}
 	if len(fit) == 0 {
-		return results
+		return
 	}
 	answers, err := e.carryOut(ctx, fit)
-	for i, place := range places {
-		results[place].err = err
+	for i, x := range fit {
+		x.failure = err
 		if i < len(answers) {
-			results[place].answers.add(answers[i])
+			maps.Copy(x.answers, answers[i])
 		}
 	}
-	return results
 }
 
 // unfit returns why this worker does not execute the rows; nil if it does.
@@ -183,18 +176,20 @@ func (e *Engine) carryOut(ctx context.Context, all []*Execution) ([]Answers, err
 func exhausted(x *Execution) Answers {
 	spent, left := Answers{}, x.Rows[:0:0]
 	for _, row := range x.Rows {
-		if row.damage != nil {
-			spent[row.Number] = Answer{Result: ledger.Result{Outcome: Failed, Detail: row.damage.Error()}}
-			continue
-		}
-		if row.Attempts < MaxAttempts {
+		var detail string
+		switch {
+		case row.damage != nil:
+			detail = row.damage.Error()
+		case row.Attempts >= MaxAttempts:
+			detail = doubt(row) + fmt.Sprintf("given up after %d attempts; the last ended without an answer (its worker died or its time was up)", row.Attempts)
+		default:
 			left = append(left, row)
 			continue
 		}
-		spent[row.Number] = Answer{Result: ledger.Result{Outcome: Failed, Detail: doubt(row) + fmt.Sprintf(
-			"given up after %d attempts; the last ended without an answer (its worker died or its time was up)", row.Attempts)}}
+		x.ended = append(x.ended, row)
+		spent[row.Number] = Answer{Result: ledger.Result{Outcome: Failed, Detail: detail}}
 	}
-	x.ended, x.Rows = x.without(left), left
+	x.Rows = left
 	return spent
 }
 
@@ -206,9 +201,6 @@ func doubt(row *Row) string {
 	}
 	return "its request may have had its effect all the same: read the tenant's record, then retry the row; "
 }
-
-// add adds other answers.
-func (a Answers) add(other Answers) { maps.Copy(a, other) }
 
 // protect turns a panic of a handler into an error.
 func protect(execute func() ([]Answers, error)) (answers []Answers, err error) {

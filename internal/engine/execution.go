@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"orgops/apiclient"
@@ -42,17 +41,9 @@ type Execution struct {
 	started  time.Time    // this process's time of begun
 	all      []ledger.Row // the task's, admitted or not
 	ended    []*Row       // admitted, but not for the handler
-	failed   error        // for asynq's archive: why rows have failed
-}
-
-// without returns the rows that are not among those left.
-func (x *Execution) without(left []*Row) (out []*Row) {
-	for _, row := range x.Rows {
-		if !slices.Contains(left, row) {
-			out = append(out, row)
-		}
-	}
-	return out
+	answers  Answers
+	failure  error // of the rows without an answer
+	failed   error // for asynq's archive: why rows have failed
 }
 
 // Row is a row in progress.

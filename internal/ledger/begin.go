@@ -69,36 +69,28 @@ type Intent struct {
 // release, however often the row is delivered: with the same nonce it may be
 // repeated. Only admitted rows may be worked on, and each later write carries the nonce.
 func (l *Ledger) Begin(ctx context.Context, seg Segment, e Execution, rows ...Row) (b Begun, err error) {
-	err = cmp.Or(e.Token.Validate(), e.Nonce.Validate(), e.Session.Validate(), checkRows(rows))
-	for part := range slices.Chunk(rows, scriptRows) {
-		if err == nil {
-			err = l.begin(ctx, seg, e, part, &b)
-		}
+	defer wrap(&err, "segment %s: begin", seg)
+	if err := cmp.Or(e.Token.Validate(), e.Nonce.Validate(), e.Session.Validate(), checkRows(rows)); err != nil {
+		return Begun{}, err
 	}
-	if err != nil {
-		return Begun{}, fmt.Errorf("segment %s: begin: %w", seg, err)
+	for part := range slices.Chunk(rows, scriptRows) {
+		args := []any{string(e.Token), string(e.Nonce), string(e.Session)}
+		a, err := l.onSegment(ctx, beginScript, seg, append(args, ints(part)...)...)
+		if err != nil {
+			return Begun{}, err
+		}
+		receipt, err := l.receipt(ctx, seg, a)
+		if err != nil {
+			return Begun{}, err
+		}
+		for i, row := range part {
+			begun := parseBegunRow(row, a.list(6).list(i), receipt.Now)
+			b.Rows = append(b.Rows, begun)
+			receipt.Statuses = append(receipt.Statuses, begun.Status)
+		}
+		b.add(receipt)
 	}
 	return b, nil
-}
-
-// begin begins as many rows as one script may, and adds them to b.
-func (l *Ledger) begin(ctx context.Context, seg Segment, e Execution, rows []Row, b *Begun) error {
-	args := []any{string(e.Token), string(e.Nonce), string(e.Session)}
-	a, err := l.onSegment(ctx, beginScript, seg, append(args, rowArgs(rows)...)...)
-	if err != nil {
-		return err
-	}
-	receipt, err := l.receipt(ctx, seg, a)
-	if err != nil {
-		return err
-	}
-	for i, row := range rows {
-		begun := parseBegunRow(row, a.list(6).list(i), receipt.Now)
-		b.Rows = append(b.Rows, begun)
-		receipt.Statuses = append(receipt.Statuses, begun.Status)
-	}
-	b.add(receipt)
-	return nil
 }
 
 func parseBegunRow(row Row, a answer, now time.Time) BegunRow {

@@ -19,14 +19,8 @@ const maxChildren = 1000
 // producer calls it before it creates the child. Adopting a child twice has no effect.
 // The error is [ErrOpen] if the parent has not ended, and [ErrRaced] if its children have
 // changed since it was read.
-func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) error {
-	if err := l.adopt(ctx, parent, child); err != nil {
-		return fmt.Errorf("run %s: adopt run %s: %w", parent.ID, quoted(string(child)), err)
-	}
-	return nil
-}
-
-func (l *Ledger) adopt(ctx context.Context, parent Run, child RunID) error {
+func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (err error) {
+	defer wrap(&err, "run %s: adopt run %s", parent.ID, quoted(string(child)))
 	if err := child.Validate(); err != nil {
 		return err
 	}

@@ -47,9 +47,9 @@ func TestCloseManySegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := copied{run: run}
+	lost := Progress{Run: run}
 	for n := range MaxSegments {
-		lost.missing = append(lost.missing, n)
+		lost.Missing = append(lost.Missing, n)
 	}
 	if ended, err := l.conclude(t.Context(), lost, ""); err != nil || !ended {
 		t.Errorf("ended %v, %v, want true", ended, err)
@@ -68,7 +68,7 @@ func TestCloseManySegments(t *testing.T) {
 	if a.most > 20 {
 		t.Errorf("close again: %d arguments, want no segment", a.most)
 	}
-	if err := l.reopenSegments(t.Context(), run, bits, lost.missing); err != nil {
+	if err := l.reopenSegments(t.Context(), run, lost.Missing); err != nil {
 		t.Fatal(err)
 	}
 	if a.most > closePage+20 {

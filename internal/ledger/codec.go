@@ -38,24 +38,19 @@ type Sum struct {
 // digest.
 const sumBytes = 18
 
-// append appends the sum's stored form to b.
-func (s Sum) append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint16(b, uint16(s.Rows))
-	return append(b, s.Digest[:]...)
+// stored returns the sum's stored form.
+func (s Sum) stored() string {
+	return string(append(binary.BigEndian.AppendUint16(nil, uint16(s.Rows)), s.Digest[:]...))
 }
 
-// parseSums reads sums in their stored form, one after the other.
-func parseSums(stored string) ([]Sum, error) {
-	if len(stored)%sumBytes != 0 {
-		return nil, fmt.Errorf("stored sums are %d bytes: want a multiple of %d", len(stored), sumBytes)
+// parseSum is the inverse of stored.
+func parseSum(stored string) (Sum, error) {
+	if len(stored) != sumBytes {
+		return Sum{}, fmt.Errorf("stored sum is %d bytes: want %d", len(stored), sumBytes)
 	}
-	sums := make([]Sum, 0, len(stored)/sumBytes)
-	for ; stored != ""; stored = stored[sumBytes:] {
-		s := Sum{Rows: int(binary.BigEndian.Uint16([]byte(stored[:2])))}
-		copy(s.Digest[:], stored[2:sumBytes])
-		sums = append(sums, s)
-	}
-	return sums, nil
+	s := Sum{Rows: int(binary.BigEndian.Uint16([]byte(stored)))}
+	copy(s.Digest[:], stored[2:])
+	return s, nil
 }
 
 // packed is a segment's rows as they are stored.

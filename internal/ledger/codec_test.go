@@ -44,17 +44,14 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-func TestSums(t *testing.T) {
-	want := []Sum{{Rows: 8192, Digest: [16]byte{1}}, {Rows: 1, Digest: [16]byte{15: 9}}}
-	var stored []byte
-	for _, s := range want {
-		stored = s.append(stored)
+func TestSum(t *testing.T) {
+	for _, want := range []Sum{{Rows: 8192, Digest: [16]byte{1}}, {Rows: 1, Digest: [16]byte{15: 9}}} {
+		if got, err := parseSum(want.stored()); err != nil || got != want {
+			t.Errorf("sum %v, %v, want %v", got, err, want)
+		}
 	}
-	if got, err := parseSums(string(stored)); err != nil || !slices.Equal(got, want) {
-		t.Errorf("sums %v, %v, want %v", got, err, want)
-	}
-	if _, err := parseSums(string(stored[1:])); err == nil {
-		t.Error("sums that are cut short: want an error")
+	if _, err := parseSum(Sum{}.stored()[1:]); err == nil {
+		t.Error("a sum that is cut short: want an error")
 	}
 }
 

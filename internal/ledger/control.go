@@ -62,85 +62,64 @@ type change struct{ set, clear string }
 // further request; rows with an intent are finished. The error is [ErrEnded] if the run
 // has ended.
 func (l *Ledger) Pause(ctx context.Context, run RunID) error {
-	return l.control(ctx, "pause", run, change{set: pausedFlag})
+	_, err := l.control(ctx, "pause", run, change{set: pausedFlag})
+	return err
 }
 
 // Resume undoes [Ledger.Pause].
 func (l *Ledger) Resume(ctx context.Context, run RunID) error {
-	resumed, err := l.tryControl(ctx, run, change{clear: pausedFlag})
-	if err != nil {
-		return fmt.Errorf("run %s: resume: %w", run, err)
+	resumed, err := l.control(ctx, "resume", run, change{clear: pausedFlag})
+	if err == nil {
+		_ = l.Wake(ctx, resumed.Tenant) // else the next poll finds the rows
 	}
-	_ = l.Wake(ctx, resumed.Tenant) // else the next poll finds the rows
-	return nil
+	return err
 }
 
 // Cancel settles the rows of the run as cancelled. Rows in progress and rows with an
-// intent are finished, and the run ends with the last of them. It is final.
-// The error is [ErrStaged] if the run is not committed, [ErrEnded] if it has ended.
+// intent are finished, and the run ends with the last of them. It is final. A staged run
+// ends without rows. The error is [ErrEnded] if the run has ended.
 func (l *Ledger) Cancel(ctx context.Context, run RunID) error {
-	return l.control(ctx, "cancel", run, change{set: cancelledFlag})
+	_, err := l.control(ctx, "cancel", run, change{set: cancelledFlag})
+	return err
 }
 
 // control stores the change in the header, then copies the header's control to each
 // segment. If it returns an error after the first of these, a dispatcher does the rest.
-func (l *Ledger) control(ctx context.Context, operation string, id RunID, c change) error {
-	if _, err := l.tryControl(ctx, id, c); err != nil {
-		return fmt.Errorf("run %s: %s: %w", id, operation, err)
-	}
-	return nil
-}
-
-func (l *Ledger) tryControl(ctx context.Context, id RunID, c change) (Run, error) {
+func (l *Ledger) control(ctx context.Context, operation string, id RunID, c change) (Run, error) {
 	run, err := l.Get(ctx, id)
-	if err != nil {
-		return Run{}, err
+	if err == nil {
+		_, err = l.syncRun(ctx, run, c) // first the rows: the node of the tenant's lists may be away
+		err = errors.Join(err, l.relist(ctx, run))
 	}
-	run, failed := l.regain(ctx, run)
-	// First the rows: the node of the tenant's lists may be away.
-	return run, errors.Join(l.controlRun(ctx, run, c), failed, l.relist(ctx, run))
+	if err != nil {
+		return Run{}, fmt.Errorf("run %s: %s: %w", id, operation, err)
+	}
+	return run, nil
 }
 
-func (l *Ledger) controlRun(ctx context.Context, run Run, c change) error {
-	bits, err := l.closedBits(ctx, run)
-	if err != nil {
-		return err
-	}
-	state, err := l.applyChange(ctx, run, c)
-	if err != nil {
-		return errors.Join(err, l.hint(ctx, state))
-	}
-	_, err = l.conclude(ctx, state, bits)
-	return err
-}
+// copyAttempts bounds the repetitions if others change the control meanwhile.
+const copyAttempts = 8
 
-// applyChange stores the change in the header and copies it. If the header does not know
-// the control of a segment, since its Redis lost it, the change is applied to that one too.
-func (l *Ledger) applyChange(ctx context.Context, run Run, c change) (copied, error) {
+// converge stores the change in the header and copies the header's control to the segments.
+// If a segment has one that the header does not know, since its Redis lost it, the header
+// adopts that one, with the change.
+func (l *Ledger) converge(ctx context.Context, run Run, c change) (copied, error) {
 	var unknown versioned
 	for range copyAttempts {
-		changed, err := l.storeChange(ctx, run, c, unknown)
-		if err != nil {
-			return copied{}, err
+		if c != (change{}) || unknown.version > 0 {
+			a, err := l.onHeader(ctx, controlScript, run.ID, string(run.Incarnation), c.set, c.clear, unknown.version, unknown.flags)
+			if err == nil {
+				run, err = parseRun(run.ID, a.hash(1))
+			}
+			if err != nil {
+				return copied{}, err
+			}
 		}
-		state, err := l.copyControl(ctx, changed)
+		state, err := l.copyControl(ctx, run)
 		if state.newest == nil {
 			return state, err
 		}
 		unknown = *state.newest
 	}
 	return copied{}, ErrChanging
-}
-
-// copyAttempts bounds the repetitions if others change the control meanwhile.
-const copyAttempts = 8
-
-// storeChange changes the control in the header and returns the run as it is then. With
-// the control of a segment it changes that one, unless the header knows it already.
-func (l *Ledger) storeChange(ctx context.Context, run Run, c change, of versioned) (Run, error) {
-	a, err := l.onHeader(ctx, controlScript, run.ID, string(run.Incarnation), c.set, c.clear, of.version, of.flags)
-	if err != nil {
-		return Run{}, err
-	}
-	return parseRun(run.ID, a.hash(1))
 }

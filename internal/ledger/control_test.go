@@ -178,7 +178,6 @@ func TestCancelSegmentsOfAnySize(t *testing.T) {
 
 func TestControlRefuses(t *testing.T) {
 	w := newWorker(t)
-	w.create("staged")
 	w.submit("ended")
 	tests := []struct {
 		name string
@@ -186,7 +185,6 @@ func TestControlRefuses(t *testing.T) {
 		id   ledger.RunID
 		want error
 	}{
-		{"cancel a staged run", w.Cancel, "staged", ledger.ErrStaged},
 		{"cancel an ended run", w.Cancel, "ended", ledger.ErrEnded},
 		{"pause an ended run", w.Pause, "ended", ledger.ErrEnded},
 		{"pause no run", w.Pause, "none", ledger.ErrNotFound},

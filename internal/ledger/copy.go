@@ -14,9 +14,7 @@ type versioned struct {
 
 // copied is the state of a run's segments after its control was copied to them.
 type copied struct {
-	run      Run
-	segments []SegmentState // the existing ones, by number
-	missing  []int          // by number
+	Progress
 	// newest is the newest control of a segment that the header as given does not know.
 	newest *versioned
 }
@@ -25,15 +23,17 @@ type copied struct {
 // some of them it returns the others and an error: a node of Redis that is away must not
 // keep rows elsewhere from being stopped.
 func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
-	state := copied{run: run}
-	stored, err := l.storedSums(ctx, run)
-	if err != nil {
-		return copied{}, err
+	state := copied{Progress: Progress{Run: run}}
+	stored := make([]string, run.Reserved)
+	if !run.Staged() {
+		var err error
+		if stored, err = l.storedSums(ctx, run); err != nil {
+			return copied{}, err
+		}
 	}
 	answers, errs := make([]answer, len(stored)), make([]error, len(stored))
-	err = eachSegment(ctx, len(stored), func(ctx context.Context, number int) error {
-		answers[number], errs[number] = l.onSegment(ctx, applyScript, run.segment(number),
-			run.version, run.Control.flags(), toMillis(run.Control.NotBefore), stored[number], run.base)
+	err := eachSegment(ctx, len(stored), func(ctx context.Context, number int) error {
+		answers[number], errs[number] = l.onSegment(ctx, applyScript, run.segment(number), applyArgs(run, stored[number])...)
 		return ctx.Err()
 	})
 	if err != nil {
@@ -47,22 +47,11 @@ func (l *Ledger) copyControl(ctx context.Context, run Run) (copied, error) {
 	return state, joined("segments", errs)
 }
 
-// storedSums returns the sums of a run's segments in their stored form, by number. Of a staged run
-// they are empty: a segment then takes the control if it was committed, since the
-// header's Redis may have lost the commit.
-func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
-	if run.Staged() {
-		return make([]string, run.Reserved), nil
-	}
-	sums, err := l.sums(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	stored := make([]string, len(sums))
-	for i, s := range sums {
-		stored[i] = string(s.append(nil))
-	}
-	return stored, nil
+// applyArgs returns the arguments of applyScript for a segment of that sum. Of a staged run
+// it is "": the segment then takes the control if it was committed, since the header's Redis
+// may have lost the commit.
+func applyArgs(run Run, sum string) []any {
+	return []any{run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sum, run.base}
 }
 
 // joined returns an error for those that are not nil, with their number and the first.
@@ -78,7 +67,7 @@ func joined(what string, errs []error) error {
 func (c *copied) add(number int, a answer) error {
 	switch a.status() {
 	case "missing", "differs":
-		c.missing = append(c.missing, number)
+		c.Missing = append(c.Missing, number)
 	case "newer":
 		read := numbers{hash: map[string]string{"version": a.text(1)}}
 		v := versioned{version: read.int("version"), flags: a.text(2)}
@@ -87,37 +76,27 @@ func (c *copied) add(number int, a answer) error {
 		}
 		return read.err
 	default:
-		state, err := parseSegmentState(c.run.segment(number), a)
+		state, err := parseSegmentState(c.Run.segment(number), a)
 		if err != nil {
 			return err
 		}
-		c.segments = append(c.segments, state)
+		c.Segments = append(c.Segments, state)
 	}
 	return nil
 }
 
-// sums returns the sums of a committed run's segments, by number.
-func (l *Ledger) sums(ctx context.Context, run Run) ([]Sum, error) {
-	stored, err := l.rdb.Get(ctx, headerKeys(run.ID)[2]).Result()
+// storedSums returns the sums of a committed run's segments in their stored form, by number.
+func (l *Ledger) storedSums(ctx context.Context, run Run) ([]string, error) {
+	all, err := l.rdb.Get(ctx, headerKeys(run.ID)[2]).Result()
 	if err != nil && !absent(err) {
 		return nil, fmt.Errorf("read sums: %w", err)
 	}
-	sums, err := parseSums(stored)
-	if err != nil {
-		return nil, err
-	}
-	if len(sums) < run.Segments {
+	if len(all) < run.Segments*sumBytes {
 		return nil, ErrNotFound // deleted, or replaced, since the header was read
 	}
-	return sums[:run.Segments], nil // it may have grown since
-}
-
-// numbersOf returns the numbers of segments as arguments of a script, after the
-// incarnation.
-func numbersOf(run Run, numbers []int) []any {
-	args := []any{string(run.Incarnation)}
-	for _, n := range numbers {
-		args = append(args, n)
+	sums := make([]string, run.Segments) // it may have grown since
+	for i := range sums {
+		sums[i] = all[i*sumBytes : (i+1)*sumBytes]
 	}
-	return args
+	return sums, nil
 }

@@ -32,11 +32,8 @@ func (l *Ledger) Delete(ctx context.Context, id RunID) error {
 // DeleteStaged deletes a staged run, unless it was committed, or a segment was staged, since
 // it was read: then another producer continues it, and deleted is false.
 func (l *Ledger) DeleteStaged(ctx context.Context, run Run) (deleted bool, err error) {
-	deleted, err = l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
-	if err != nil {
-		return deleted, fmt.Errorf("run %s: delete: %w", run.ID, err)
-	}
-	return deleted, nil
+	defer wrap(&err, "run %s: delete", run.ID)
+	return l.delete(ctx, run, strconv.FormatInt(run.StagedAt.UnixMilli(), 10))
 }
 
 // delete deletes a run; with the time of its last staged segment in ms only if no
@@ -136,24 +133,22 @@ const sweepPage = 100
 // second, but the nodes of a Cluster have clocks of their own.
 const lossWindow = time.Minute
 
-// Sweep deletes runs of a tenant: finished runs after their retention, and staged runs
-// that are incomplete and abandoned. It also completes deletions that were interrupted, or
-// that a node of Redis has lost. It returns the number of runs that it deleted for their
-// age, at most 200. The retention of a run begins with the first sweep that is at least a
-// minute after its [Ledger.Finish]. No time counts in which Sweep is not called. If it fails
-// for some runs it does the others and returns an error. The dispatcher calls it once a
-// minute.
+// Sweep deletes finished runs of a tenant after their retention, and staged runs that are
+// incomplete and abandoned, and returns their number, at most 200. It also completes
+// deletions that were interrupted, or that a node of Redis has lost. The retention of a run
+// begins with the first sweep that is at least a minute after its [Ledger.Finish]. No time
+// counts in which Sweep is not called. If it fails for some runs it does the others and
+// returns an error. The dispatcher calls it once a minute.
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
-	c, err := l.advance(ctx, t)
+	defer wrap(&err, "sweep runs of %s", t)
+	a, err := l.onTenant(ctx, clockScript, t)
 	if err != nil {
-		return 0, fmt.Errorf("sweep runs of %s: %w", t, err)
+		return 0, err
 	}
+	c := clock{steady: fromMillis(a.int(1)), now: fromMillis(a.int(2))}
 	ended, failedEnded := l.sweepEnded(ctx, t, c)
 	staged, failedOpen := l.sweepOpen(ctx, t, c)
-	if err := errors.Join(l.sweepTrash(ctx, t, c), failedEnded, failedOpen); err != nil {
-		return ended + staged, fmt.Errorf("sweep runs of %s: %w", t, err)
-	}
-	return ended + staged, nil
+	return ended + staged, errors.Join(l.sweepTrash(ctx, t, c), failedEnded, failedOpen)
 }
 
 // clockJump is the longest time between two sweeps that counts for the age of runs. If it
@@ -167,12 +162,6 @@ type clock struct {
 	steady time.Time
 	// now is Redis' time.
 	now time.Time
-}
-
-// advance advances the clock of a tenant's sweeps.
-func (l *Ledger) advance(ctx context.Context, t Tenant) (clock, error) {
-	a, err := l.onTenant(ctx, clockScript, t)
-	return clock{steady: fromMillis(a.int(1)), now: fromMillis(a.int(2))}, err
 }
 
 // sweepTrash removes runs in the trash once more, since a node of Redis may have gone back to
@@ -282,7 +271,7 @@ const trimAfter = time.Hour
 
 func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, c clock) (deleted int, err error) {
 	var failed []error
-	err = l.eachPage(ctx, t, openList, func(page []entry) error {
+	err = l.eachPage(ctx, t, openList, func(page []entry) {
 		unchanged := l.unchanged(ctx, finishedOf(page, c))
 		for _, e := range page {
 			if deleted == sweepPage {
@@ -304,7 +293,6 @@ func (l *Ledger) sweepOpen(ctx context.Context, t Tenant, c clock) (deleted int,
 				failed = append(failed, fmt.Errorf("run %s: %w", e.run.ID, err))
 			}
 		}
-		return nil
 	})
 	if err != nil {
 		return deleted, fmt.Errorf("read open runs: %w", err)
@@ -358,20 +346,12 @@ func (l *Ledger) expire(ctx context.Context, run Run) (deleted bool, err error) 
 
 // Complete reports whether every segment of a staged run is stored, up to its last.
 func (l *Ledger) Complete(ctx context.Context, run Run) (bool, error) {
-	stored := make([]bool, run.Reserved)
-	err := eachSegment(ctx, run.Reserved, func(ctx context.Context, number int) error {
-		head, err := l.rdb.HMGet(ctx, segmentKey(run.segment(number), "head"), "sum", "last", "awaits").Result()
-		if err != nil {
-			return err
-		}
-		stored[number] = head[0] != nil && head[2] == nil && (head[1] == "1") == (number == run.Reserved-1)
-		return nil
-	})
+	heads, err := l.heads(ctx, run, run.Reserved)
 	if err != nil {
-		return false, fmt.Errorf("run %s: read segments: %w", run.ID, err)
+		return false, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	for _, ok := range stored {
-		if !ok {
+	for number, h := range heads {
+		if h.sum == "" || h.awaits || h.last != (number == run.Reserved-1) {
 			return false, nil
 		}
 	}

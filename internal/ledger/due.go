@@ -106,9 +106,9 @@ func (l *Ledger) onTenants(ctx context.Context, s *redis.Script, tenants []Tenan
 }
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,
-// removes other runs from the index, and returns the open ones. A dispatcher calls it when it becomes active, and once a minute.
-// The result includes ended runs that are not finished. If a run cannot be read or synced,
-// Rebuild returns the others and an error.
+// removes other runs from the index, and returns the open ones, with ended runs that are not
+// finished. A dispatcher calls it when it becomes active, and once a minute. If a run cannot
+// be read or synced, Rebuild returns the others and an error.
 func (l *Ledger) Rebuild(ctx context.Context, t Tenant) ([]Progress, error) {
 	before, err := l.indexed(ctx, t)
 	if err != nil {
@@ -168,11 +168,7 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 		return open[runOf(segment)]
 	})
 	for page := range slices.Chunk(segments, hintPage) {
-		members := make([]any, len(page))
-		for i, segment := range page {
-			members[i] = segment
-		}
-		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], members...).Err(); err != nil {
+		if err := l.rdb.ZRem(ctx, tenantKeys(t)[dueIndex], texts(page)...).Err(); err != nil {
 			return fmt.Errorf("remove due segments of %s: %w", t, err)
 		}
 	}
@@ -183,15 +179,12 @@ func (l *Ledger) prune(ctx context.Context, t Tenant, segments []string, runs []
 func runOf(segment string) string { return segment[:max(strings.LastIndexByte(segment, '/'), 0)] }
 
 // hint stores hints for the segments of a run.
-func (l *Ledger) hint(ctx context.Context, c copied) error {
-	if len(c.segments) == 0 {
-		return nil
+func (l *Ledger) hint(ctx context.Context, p Progress) error {
+	hints := make([]Hint, len(p.Segments))
+	for i, s := range p.Segments {
+		hints[i] = p.Run.hint(s)
 	}
-	hints := make([]Hint, len(c.segments))
-	for i, s := range c.segments {
-		hints[i] = c.run.hint(s)
-	}
-	return l.Hint(ctx, c.run.Tenant, hints...)
+	return l.Hint(ctx, p.Run.Tenant, hints...)
 }
 
 // hint returns the hint for a segment. A row that waits for others is inspected with them.

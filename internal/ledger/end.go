@@ -19,14 +19,8 @@ func (l *Ledger) close(ctx context.Context, seg Segment) (ended bool, err error)
 // dispatcher calls it after them. Until then [Ledger.OpenRuns] returns the run, so that
 // another dispatcher repeats follow-ups that were interrupted. The error is [ErrOpen] if
 // the run has not ended.
-func (l *Ledger) Finish(ctx context.Context, id RunID) error {
-	if err := l.finish(ctx, id); err != nil {
-		return fmt.Errorf("run %s: finish: %w", id, err)
-	}
-	return nil
-}
-
-func (l *Ledger) finish(ctx context.Context, id RunID) error {
+func (l *Ledger) Finish(ctx context.Context, id RunID) (err error) {
+	defer wrap(&err, "run %s: finish", id)
 	p, err := l.sync(ctx, id) // stores the final counts
 	if err != nil {
 		return err

@@ -9,8 +9,6 @@ var (
 	// ErrNotFound says that a run or segment does not exist, or that another run has
 	// its id by now.
 	ErrNotFound = errors.New("no such run")
-	// ErrStaged says that the operation needs a committed run.
-	ErrStaged = errors.New("the run is staged: commit or delete it")
 	// ErrOpen says that the operation needs a run that has ended.
 	ErrOpen = errors.New("the run has not ended: cancel it and let its rows in progress finish")
 	// ErrEnded says that the operation needs a run that has not ended.
@@ -65,4 +63,11 @@ type MissingError struct {
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("run %s is incomplete: %d segments are missing, the first is %d: submit the run again under the same id",
 		e.Run, len(e.Segments), e.Segments[0])
+}
+
+// wrap says what failed, in an error that a function returns: the function defers it.
+func wrap(err *error, format string, a ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, a...), *err)
+	}
 }

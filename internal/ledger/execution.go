@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -70,16 +71,13 @@ func (l *Ledger) End(ctx context.Context, seg Segment, n Nonce, ends ...RowEnd) 
 	for _, e := range ends {
 		err = cmp.Or(err, e.validate())
 	}
-	if err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: end: %w", seg, err)
-	}
-	return l.writeParts(ctx, "end", endScript, seg, []any{string(n)}, endArgs(ends))
+	return l.write(ctx, "end", endScript, seg, err, []any{string(n)}, endArgs(ends))
 }
 
 func (e RowEnd) validate() error {
 	err := checkRows([]Row{e.Row})
 	if err == nil && e.Ending == nil {
-		err = fmt.Errorf("no ending")
+		err = errors.New("no ending")
 	}
 	if err == nil {
 		err = e.Ending.validate()

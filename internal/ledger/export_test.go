@@ -47,7 +47,7 @@ func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, last boo
 	}
 	s := staged{number: number, last: last, packed: p}
 	for _, row := range slices.Sorted(maps.Keys(results)) {
-		s.results = append(s.results, rowResult{Row: row, Result: results[row]})
+		s.results = append(s.results, RowResult{Row: row, Result: results[row]})
 	}
 	for _, row := range slices.Sorted(maps.Keys(dues)) {
 		s.dues = append(s.dues, rowDue{Row: row, Due: dues[row]})

@@ -113,7 +113,7 @@ func stageFound(number int, found []FoundRow) (staged, error) {
 		rows[i] = r.Content
 		switch {
 		case r.settled():
-			s.results = append(s.results, rowResult{Row: Row(i), Result: r.Result})
+			s.results = append(s.results, RowResult{Row: Row(i), Result: r.Result})
 		case !r.Due.IsZero():
 			s.dues = append(s.dues, rowDue{Row: Row(i), Due: r.Due})
 		}

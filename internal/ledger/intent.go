@@ -21,16 +21,10 @@ func (l *Ledger) Intend(ctx context.Context, seg Segment, n Nonce, intent []byte
 	if err == nil && (len(intent) == 0 || len(intent) > maxIntent) {
 		err = fmt.Errorf("intent of %d bytes: want 1 to %d", len(intent), maxIntent)
 	}
-	if err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: intend: %w", seg, err)
-	}
-	return l.writeSome(ctx, "intend", intendScript, seg, rows, min(scriptRows, scriptBytes/len(intent)), string(n), intent)
+	return l.writeRows(ctx, "intend", intendScript, seg, err, rows, scriptBytes/maxIntent, string(n), intent)
 }
 
 // Withdraw takes the intents of rows away: it is known that no request is under way.
 func (l *Ledger) Withdraw(ctx context.Context, seg Segment, n Nonce, rows ...Row) (Receipt, error) {
-	if err := n.Validate(); err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: withdraw: %w", seg, err)
-	}
-	return l.write(ctx, "withdraw", intendScript, seg, rows, string(n), "")
+	return l.writeRows(ctx, "withdraw", intendScript, seg, n.Validate(), rows, scriptRows, string(n), "")
 }

@@ -153,7 +153,7 @@ func (s *lifecycle) expect(operation string, err error) {
 	if err == nil || errors.As(err, &missing) {
 		return
 	}
-	for _, known := range []error{errFault, ledger.ErrNotFound, ledger.ErrStaged, ledger.ErrOpen, ledger.ErrEnded} {
+	for _, known := range []error{errFault, ledger.ErrNotFound, ledger.ErrOpen, ledger.ErrEnded} {
 		if errors.Is(err, known) {
 			return
 		}
@@ -353,7 +353,16 @@ func (s *lifecycle) control(l *ledger.Ledger) {
 	}
 	names := slices.Sorted(maps.Keys(controls))
 	name := names[s.rand.IntN(len(names))]
+	if name == "cancel" && s.staged(id) {
+		return
+	}
 	s.expect(name+" "+string(id), controls[name](s.t.Context(), id))
+}
+
+// staged reports whether a run is staged. Its producer could not go on if it was cancelled.
+func (s *lifecycle) staged(id ledger.RunID) bool {
+	run, err := s.Get(s.t.Context(), id)
+	return err != nil || run.Staged()
 }
 
 // finish does the follow-ups of runs that have ended.
@@ -482,6 +491,9 @@ func (s *lifecycle) story() {
 	s.only = s.id()
 	defer func() { s.only = "" }()
 	cancel := func(l *ledger.Ledger) {
+		if s.staged(s.only) {
+			return
+		}
 		s.expect("cancel "+string(s.only), l.Cancel(s.t.Context(), s.only))
 	}
 	all := func(l *ledger.Ledger) { s.work(l, 100) }

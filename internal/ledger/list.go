@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,42 +31,34 @@ func (l *Ledger) Tenants(ctx context.Context) ([]Tenant, error) {
 
 // Runs returns the runs of a tenant without single rows, the newest first. If headers
 // cannot be read it returns the other runs and an error.
-func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) {
-	return l.list(ctx, t, runsList, func(Run) bool { return true })
-}
+func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) { return l.list(ctx, t, runsList) }
 
 // OpenRuns returns the runs of a tenant that are staged or open, or that have ended but
 // are not finished, the newest first. If headers cannot be read it returns the other runs
 // and an error.
 func (l *Ledger) OpenRuns(ctx context.Context, t Tenant) ([]Run, error) {
-	return l.list(ctx, t, openList, func(r Run) bool { return r.FinishedAt.IsZero() })
+	open, err := l.list(ctx, t, openList)
+	return slices.DeleteFunc(open, func(r Run) bool { return !r.FinishedAt.IsZero() }), err
 }
 
-// list returns the runs of a tenant's list that are not being deleted and that f accepts.
-func (l *Ledger) list(ctx context.Context, t Tenant, list int, f func(Run) bool) ([]Run, error) {
+// list returns the runs of a tenant's list that are not being deleted.
+func (l *Ledger) list(ctx context.Context, t Tenant, list int) (all []Run, err error) {
+	defer wrap(&err, "list runs of %s", t)
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
-	var all []Run
 	var failed []error
-	err := l.eachPage(ctx, t, list, func(page []entry) error {
+	err = l.eachPage(ctx, t, list, func(page []entry) {
 		for _, e := range page {
 			switch {
 			case e.err != nil:
 				failed = append(failed, e.err)
-			case e.found && e.run.DeletingAt.IsZero() && f(e.run):
+			case e.found && e.run.DeletingAt.IsZero():
 				all = append(all, e.run)
 			}
 		}
-		return nil
 	})
-	if err == nil {
-		err = joined("headers", failed)
-	}
-	if err != nil {
-		err = fmt.Errorf("list runs of %s: %w", t, err)
-	}
-	return all, err
+	return all, cmp.Or(err, joined("headers", failed))
 }
 
 // entry is an entry of a tenant's list.
@@ -81,8 +74,8 @@ type entry struct {
 }
 
 // eachPage calls f with the entries of a tenant's list, the latest first, listPage at a
-// time, until it returns an error.
-func (l *Ledger) eachPage(ctx context.Context, t Tenant, list int, f func([]entry) error) error {
+// time.
+func (l *Ledger) eachPage(ctx context.Context, t Tenant, list int, f func([]entry)) error {
 	from := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: listPage}
 	for {
 		members, err := l.rdb.ZRevRangeByScoreWithScores(ctx, tenantKeys(t)[list], &from).Result()
@@ -96,8 +89,9 @@ func (l *Ledger) eachPage(ctx context.Context, t Tenant, list int, f func([]entr
 			page[i].run, page[i].err = listed(t, name)
 		}
 		l.readHeaders(ctx, page)
-		if err := errors.Join(ctx.Err(), f(page)); err != nil || len(page) < listPage {
-			return err
+		f(page)
+		if ctx.Err() != nil || len(page) < listPage {
+			return ctx.Err()
 		}
 		from = after(from, members)
 	}
@@ -156,7 +150,8 @@ func (e *entry) read(hash map[string]string, err error) {
 // and a run that no list has is never released. At maxmemory it leaves the list of tenants
 // as it is. The error is [ErrNotFound] if the run is being deleted.
 func (l *Ledger) relist(ctx context.Context, run Run) error {
-	if err := l.listTenant(ctx, run.Tenant); err != nil {
+	err := noMemory(l.rdb.SAdd(ctx, tenantsKey, string(run.Tenant)).Err())
+	if err != nil && !errors.Is(err, ErrNoMemory) {
 		return err
 	}
 	return l.enlist(ctx, run)
@@ -166,15 +161,6 @@ func (l *Ledger) relist(ctx context.Context, run Run) error {
 // deleted.
 func (l *Ledger) enlist(ctx context.Context, run Run) error {
 	_, err := l.onTenant(ctx, tenantAddScript, run.Tenant, run.entry(), flag(run.Description.Single))
-	return err
-}
-
-// listTenant stores a tenant in the list of tenants, unless Redis is at maxmemory.
-func (l *Ledger) listTenant(ctx context.Context, t Tenant) error {
-	err := noMemory(l.rdb.SAdd(ctx, tenantsKey, string(t)).Err())
-	if errors.Is(err, ErrNoMemory) {
-		return nil
-	}
 	return err
 }
 

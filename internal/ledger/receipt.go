@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -99,35 +100,32 @@ func (r *Receipt) add(later Receipt) {
 	*r = later
 }
 
-// write runs a script for rows, scriptRows at a time. If it returns an error some rows
-// may have been written. To write them once more does no harm.
-func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, seg Segment, rows []Row, args ...any) (Receipt, error) {
-	return l.writeSome(ctx, operation, s, seg, rows, scriptRows, args...)
-}
-
-// writeSome is write with at most n rows at a time.
-func (l *Ledger) writeSome(ctx context.Context, operation string, s *redis.Script, seg Segment, rows []Row, n int, args ...any) (Receipt, error) {
-	if err := checkRows(rows); err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
-	}
-	return l.writeParts(ctx, operation, s, seg, args, func(yield func([]any) bool) {
+// writeRows runs a script for rows, at most n at a time.
+func (l *Ledger) writeRows(ctx context.Context, operation string, s *redis.Script, seg Segment, invalid error, rows []Row, n int, args ...any) (Receipt, error) {
+	return l.write(ctx, operation, s, seg, cmp.Or(invalid, checkRows(rows)), args, func(yield func([]any) bool) {
 		for part := range slices.Chunk(rows, n) {
-			if !yield(rowArgs(part)) {
+			if !yield(ints(part)) {
 				return
 			}
 		}
 	})
 }
 
-// writeParts runs a script for each part of the arguments, until one fails.
-func (l *Ledger) writeParts(ctx context.Context, operation string, s *redis.Script, seg Segment, args []any, parts iter.Seq[[]any]) (r Receipt, err error) {
-	for part := range parts {
-		var one Receipt
-		one, err = l.writePart(ctx, s, seg, slices.Concat(args, part))
-		r.add(one)
-		if err != nil {
-			return r, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
+// write runs a script for each part of the arguments, until one fails; none if an argument
+// is invalid. If it returns an error some rows may have been written. To write them once
+// more does no harm.
+func (l *Ledger) write(ctx context.Context, operation string, s *redis.Script, seg Segment, invalid error, args []any, parts iter.Seq[[]any]) (r Receipt, err error) {
+	if err = invalid; err == nil {
+		for part := range parts {
+			var one Receipt
+			one, err = l.writePart(ctx, s, seg, slices.Concat(args, part))
+			if r.add(one); err != nil {
+				break
+			}
 		}
+	}
+	if err != nil {
+		return r, fmt.Errorf("segment %s: %s: %w", seg, operation, err)
 	}
 	return r, nil
 }
@@ -153,10 +151,20 @@ func checkRows(rows []Row) error {
 	return nil
 }
 
-func rowArgs(rows []Row) []any {
-	args := make([]any, len(rows))
-	for i, row := range rows {
-		args[i] = int(row)
+// ints returns numbers as arguments of a script.
+func ints[T ~int](numbers []T) []any {
+	args := make([]any, len(numbers))
+	for i, n := range numbers {
+		args[i] = int(n)
+	}
+	return args
+}
+
+// texts returns texts as arguments of a script.
+func texts[T ~string](all []T) []any {
+	args := make([]any, len(all))
+	for i, text := range all {
+		args[i] = string(text)
 	}
 	return args
 }

@@ -77,20 +77,17 @@ func (l *Ledger) sessionsOf(ctx context.Context, segs []Segment) (sessions [][]S
 // Reclaim makes due the rows of a segment that dead sessions execute, and counts an
 // attempt for each. It returns the number of rows.
 func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead ...SessionID) (n int, r Receipt, err error) {
+	defer wrap(&err, "segment %s: reclaim", seg)
 	for from := 0; from >= 0; {
-		args := []any{from, scriptRows}
-		for _, s := range dead {
-			args = append(args, string(s))
-		}
-		a, err := l.onSegment(ctx, reclaimScript, seg, args...)
+		a, err := l.onSegment(ctx, reclaimScript, seg, append([]any{from, scriptRows}, texts(dead)...)...)
 		if err != nil {
-			return n, r, fmt.Errorf("segment %s: reclaim: %w", seg, err)
+			return n, r, err
 		}
 		n, from = n+int(a.list(6).int(0)), int(a.list(6).int(1))
 		one, err := l.receipt(ctx, seg, a)
 		r.add(one)
 		if err != nil {
-			return n, r, fmt.Errorf("segment %s: reclaim: %w", seg, err)
+			return n, r, err
 		}
 	}
 	return n, r, nil

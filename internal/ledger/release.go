@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -87,24 +88,23 @@ const releaseBytes = 512 << 10
 // with an intent are released. At most 250 rows are released at once, and fewer if
 // they are large: see [OpenRows] for those that are due. At maxmemory nothing is released
 // and the segment stays as it is.
-func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (Release, error) {
-	token, pieces := NewToken(), q.Pieces
-	if pieces == 0 {
-		pieces = releaseRows
-	}
-	a, err := l.onSegment(ctx, releaseScript, seg, string(token),
-		min(q.First, releaseRows), min(q.Check, releaseRows), min(q.Ready, releaseRows), releaseRows, pieces)
+func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (r Release, err error) {
+	defer wrap(&err, "segment %s: release", seg)
+	token := NewToken()
+	a, err := l.onSegment(ctx, releaseScript, seg, string(token), min(q.First, releaseRows), min(q.Check, releaseRows),
+		min(q.Ready, releaseRows), releaseRows, cmp.Or(q.Pieces, releaseRows))
 	if err != nil {
-		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
-	}
-	r := Release{Token: token, Open: parseOpenRows(a.list(7))}
-	if r.Receipt, err = l.receipt(ctx, seg, a); err != nil {
 		return Release{}, err
 	}
-	if r.Rows, err = releasedRows(a.list(6)); err != nil {
-		return Release{}, fmt.Errorf("segment %s: release: %w", seg, err)
+	receipt, err := l.receipt(ctx, seg, a)
+	if err != nil {
+		return Release{}, err
 	}
-	return r, nil
+	rows, err := releasedRows(a.list(6))
+	if err != nil {
+		return Release{}, err
+	}
+	return Release{Token: token, Rows: rows, Receipt: receipt, Open: parseOpenRows(a.list(7))}, nil
 }
 
 // releasedRows reads rows and chunks from the values of the script.
@@ -171,8 +171,11 @@ func (c contents) row(row Row) ([]byte, error) {
 // could not be enqueued: they are due at once. Rows of a cancelled run it settles as
 // cancelled. An execution gives rows back with [Ledger.End].
 func (l *Ledger) GiveBack(ctx context.Context, seg Segment, t Token, rows ...Row) (Receipt, error) {
-	if err := t.Validate(); err != nil {
-		return Receipt{}, fmt.Errorf("segment %s: give back: %w", seg, err)
-	}
-	return l.write(ctx, "give back", giveBackScript, seg, rows, string(t))
+	return l.writeRows(ctx, "give back", giveBackScript, seg, t.Validate(), rows, scriptRows, string(t))
+}
+
+// Dismiss settles rows that are neither in progress nor have an intent, such as one that
+// cannot be read. Other rows are RowSuperseded.
+func (l *Ledger) Dismiss(ctx context.Context, seg Segment, r Result, rows ...Row) (Receipt, error) {
+	return l.writeRows(ctx, "dismiss", dismissScript, seg, r.validate(), rows, scriptRows, string(r.Outcome), r.stored())
 }

@@ -51,23 +51,15 @@ const pageBytes = 128 << 10
 // Rows returns at most n rows of a segment, staged or committed, from a row on, as they are
 // at one time. There are at most 128, and fewer if they are large; there is none behind the last
 // row.
-func (l *Ledger) Rows(ctx context.Context, seg Segment, from Row, n int) ([]RowState, error) {
-	err := checkRows([]Row{from})
-	if err == nil && n < 1 {
-		err = fmt.Errorf("%d rows: want 1 or more", n)
+func (l *Ledger) Rows(ctx context.Context, seg Segment, from Row, n int) (rows []RowState, err error) {
+	defer wrap(&err, "segment %s: read rows", seg)
+	if err := checkRows([]Row{from}); err != nil {
+		return nil, err
 	}
-	var rows []RowState
-	if err == nil {
-		rows, err = l.rowStates(ctx, seg, from, min(n, rowsPage))
+	if n < 1 {
+		return nil, fmt.Errorf("%d rows: want 1 or more", n)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("segment %s: read rows: %w", seg, err)
-	}
-	return rows, nil
-}
-
-func (l *Ledger) rowStates(ctx context.Context, seg Segment, from Row, n int) ([]RowState, error) {
-	a, err := l.onSegment(ctx, rowsScript, seg, int(from), n)
+	a, err := l.onSegment(ctx, rowsScript, seg, int(from), min(n, rowsPage))
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +67,7 @@ func (l *Ledger) rowStates(ctx context.Context, seg Segment, from Row, n int) ([
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]RowState, len(a.list(2)))
+	rows = make([]RowState, len(a.list(2)))
 	for i := range rows {
 		rows[i] = parseRowState(from+Row(i), a.list(2).list(i), fromMillis(a.int(1)))
 		bytes, err := content.row(rows[i].Row)

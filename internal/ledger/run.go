@@ -78,8 +78,7 @@ type Run struct {
 	// Segments and Rows count the committed segments and their rows.
 	Segments int
 	Rows     int64
-	// Growing reports whether the run is committed in part: see [Ledger.CommitPart] and
-	// [NewRun.Scan].
+	// Growing reports whether the run is committed and may get more rows: see [NewRun.Scan].
 	Growing bool
 	// Scan is the scan that finds the rows; nil if they are submitted.
 	Scan *Scan

@@ -80,38 +80,16 @@ func (l *Ledger) ScanCursor(ctx context.Context, run Run) (s Scan, cursor []byte
 // has ended. The scanner then reads the scan again. The rows are not released before
 // [Ledger.CommitFound].
 func (l *Ledger) AddStep(ctx context.Context, run Run, s ScanStep) (made bool, err error) {
-	if err = s.validate(); err == nil {
-		made, err = l.addStep(ctx, run, s)
+	defer wrap(&err, "run %s: step %d", run.ID, s.Number)
+	if err := s.validate(); err != nil {
+		return false, err
 	}
-	if err != nil {
-		return false, fmt.Errorf("run %s: step %d: %w", run.ID, s.Number, err)
-	}
-	return made, nil
-}
-
-func (s ScanStep) validate() error {
-	if n := len(s.Progress); n > maxProgress {
-		return fmt.Errorf("progress of %d bytes: want at most %d", n, maxProgress)
-	}
-	if n := len(s.Cursor); n > maxCursor {
-		return fmt.Errorf("cursor of %d bytes: want at most %d", n, maxCursor)
-	}
-	for i, r := range s.Rows {
-		if err := r.validate(); err != nil {
-			return fmt.Errorf("row %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-// addStep sends the blocks of a step in parts, the last of which makes it.
-func (l *Ledger) addStep(ctx context.Context, run Run, s ScanStep) (made bool, err error) {
 	blocks, err := packFound(s.Rows)
 	if err != nil {
 		return false, err
 	}
 	token := random()
-	for sent := 0; ; {
+	for sent := 0; ; { // in parts, the last of which makes the step
 		n, bytes := 0, 0
 		for sent+n < len(blocks) && (n == 0 || bytes+len(blocks[sent+n]) <= partBytes) {
 			bytes += len(blocks[sent+n])
@@ -130,6 +108,21 @@ func (l *Ledger) addStep(ctx context.Context, run Run, s ScanStep) (made bool, e
 		}
 		sent += n
 	}
+}
+
+func (s ScanStep) validate() error {
+	if n := len(s.Progress); n > maxProgress {
+		return fmt.Errorf("progress of %d bytes: want at most %d", n, maxProgress)
+	}
+	if n := len(s.Cursor); n > maxCursor {
+		return fmt.Errorf("cursor of %d bytes: want at most %d", n, maxCursor)
+	}
+	for i, r := range s.Rows {
+		if err := r.validate(); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // NoteScan stores why the next step of a scan is late, and when it is to be made. The next

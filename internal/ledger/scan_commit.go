@@ -242,7 +242,7 @@ func (l *Ledger) commitNext(ctx context.Context, f found) error {
 // addPart commits the next segment in the header, with these blocks. again says that it was
 // committed before.
 func (l *Ledger) addPart(ctx context.Context, run Run, sum Sum, from, past int64, again bool) error {
-	a, err := l.onHeader(ctx, partScript, run.ID, string(run.Incarnation), run.Segments, sum.append(nil), sum.Rows,
+	a, err := l.onHeader(ctx, partScript, run.ID, string(run.Incarnation), run.Segments, sum.stored(), sum.Rows,
 		from, past, flag(again))
 	if err == nil && a.status() == "passed" {
 		err = errPassed
@@ -288,25 +288,25 @@ func (l *Ledger) secure(ctx context.Context, f found) error {
 	if len(f.kept) == 0 {
 		return nil
 	}
-	sums, err := l.sums(ctx, f.run)
+	sums, err := l.storedSums(ctx, f.run)
 	if err != nil {
 		return err
 	}
 	args := []any{string(f.run.Incarnation)}
 	incomplete := false
 	for _, k := range f.kept {
-		state, err := l.stateOf(ctx, f.run, k, sums)
+		h, err := l.head(ctx, f.run.segment(k.number))
 		switch {
 		case err != nil:
 			return err
-		case state == segmentLost:
+		case k.number >= len(sums) || h.sum != sums[k.number] || h.awaits:
 			restaged, err := l.restage(ctx, f.run, k)
 			if err != nil {
 				return err
 			}
 			args = append(args, k.number, flag(restaged))
 			incomplete = true
-		case state == segmentStaged:
+		case !h.committed:
 			incomplete = true
 		case f.now.Sub(k.at).Abs() >= keepFound:
 			args = append(args, k.number, 0)
@@ -321,27 +321,6 @@ func (l *Ledger) secure(ctx context.Context, f found) error {
 		return l.publish(ctx, f.run)
 	}
 	return nil
-}
-
-// The states of a segment that the header has as committed.
-const (
-	segmentLost = iota
-	segmentStaged
-	segmentCommitted
-)
-
-// stateOf returns the state of a segment.
-func (l *Ledger) stateOf(ctx context.Context, run Run, k kept, sums []Sum) (int, error) {
-	head, err := l.rdb.HMGet(ctx, segmentKey(run.segment(k.number), "head"), "sum", "awaits", "v").Result()
-	switch {
-	case err != nil:
-		return 0, err
-	case k.number >= len(sums) || answer(head).text(0) != string(sums[k.number].append(nil)) || head[1] != nil:
-		return segmentLost, nil
-	case head[2] == nil:
-		return segmentStaged, nil
-	}
-	return segmentCommitted, nil
 }
 
 // restage stages a segment again. It reports whether it could: there are other rows if
@@ -370,19 +349,16 @@ func (l *Ledger) restage(ctx context.Context, run Run, k kept) (bool, error) {
 func (l *Ledger) regain(ctx context.Context, run Run) (Run, error) {
 	now := run
 	for now.Scan != nil && !now.Ended() && now.Segments < MaxSegments {
-		head, err := l.rdb.HMGet(ctx, segmentKey(now.segment(now.Segments), "head"), "sum", "v").Result()
+		h, err := l.head(ctx, now.segment(now.Segments))
 		if err != nil {
 			return run, err
 		}
-		if head[1] == nil {
+		if !h.committed {
 			break
 		}
-		sums, err := parseSums(answer(head).text(0))
-		if err == nil && len(sums) != 1 {
-			err = fmt.Errorf("segment %d: %d stored sums", now.Segments, len(sums))
-		}
+		sum, err := parseSum(h.sum)
 		if err == nil {
-			err = l.regainNext(ctx, now, sums[0])
+			err = l.regainNext(ctx, now, sum)
 		}
 		before := now.Segments
 		if err == nil {

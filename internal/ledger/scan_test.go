@@ -252,7 +252,6 @@ func TestScanRefusesSubmittedRows(t *testing.T) {
 		"stage":  func() error { _, err := w.Stage(ctx, run, 0, true, content(0, 1)); return err },
 		"stager": func() error { _, err := w.NewStager(ctx, run); return err },
 		"commit": func() error { _, err := w.Commit(ctx, run, nil); return err },
-		"part":   func() error { _, err := w.CommitPart(ctx, run, nil); return err },
 		"step":   func() error { _, err := w.AddStep(ctx, plain, scanStep(1, true)); return err },
 		"cursor": func() error { _, _, err := w.ScanCursor(ctx, plain); return err },
 		"note":   func() error { return w.NoteScan(ctx, plain, "", time.Time{}) },

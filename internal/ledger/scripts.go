@@ -43,7 +43,6 @@ var (
 	reserveScript  = headerScript("reserve")
 	commitScript   = headerScript("commit")
 	controlScript  = headerScript("control")
-	adoptScript    = headerScript("adopt")
 	childrenScript = headerScript("children")
 	closeScript    = headerScript("close")
 	reopenScript   = headerScript("reopen")
@@ -61,11 +60,12 @@ var (
 	keptScript   = headerScript("kept")
 	sealScript   = headerScript("seal")
 
-	stageScript    = segmentScript("stage")
+	stageScript    = segmentScript("stage", "identity")
+	serverScript   = segmentScript("server", "identity")
 	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
-	applyScript    = reportScript("apply")
-	releaseScript  = reportScript("release")
+	applyScript    = segmentScript("apply", "report")
+	releaseScript  = segmentScript("release", "report")
 	beginScript    = segmentScript("begin")
 	endScript      = segmentScript("end")
 	giveBackScript = segmentScript("give_back")
@@ -94,19 +94,16 @@ func headerScript(name string) *redis.Script {
 	return newScript("header_"+name, source("clock")+source("header"))
 }
 
-func segmentScript(name string) *redis.Script { return newScript("segment_"+name, segmentText()) }
-
-// reportScript returns a script of a segment that reports the phases of its rows.
-func reportScript(name string) *redis.Script {
-	return newScript("segment_"+name, segmentText()+source("report"))
-}
-
-// segmentText returns what the scripts of a segment have in common.
-func segmentText() string {
-	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes, identity_half = %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
+// segmentScript returns a script of a segment that uses functions of other files.
+func segmentScript(name string, of ...string) *redis.Script {
+	limits := fmt.Sprintf("local release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows, page_bytes, release_bytes = %d, %d, %d, %d, %d, %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), (MaxDue + clockMargin).Milliseconds(),
-		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes, identityHalf)
-	return source("clock") + limits + source("segment")
+		inspectEvery.Milliseconds(), awayAfter.Milliseconds(), valueRows, pageBytes, releaseBytes)
+	shared := []string{source("clock"), limits, source("segment")}
+	for _, file := range of {
+		shared = append(shared, source(file))
+	}
+	return newScript("segment_"+name, strings.Join(shared, ""))
 }
 
 func tenantScript(name string) *redis.Script {
@@ -120,7 +117,7 @@ func sessionsScriptOf(name string) *redis.Script {
 }
 
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
-var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "tenant_overdue", "sessions_dead", "sessions_list"}
+var readOnly = []string{"header_cursor", "header_found", "segment_rows", "segment_running", "segment_server", "tenant_overdue", "sessions_dead", "sessions_list"}
 
 // writeOnce are scripts that write one thing of each row, which cannot stay half-done.
 var writeOnce = []string{"segment_intend"}
@@ -201,8 +198,6 @@ func (l *Ledger) do(ctx context.Context, s *redis.Script, keys []string, args []
 		return a, ErrNotFound
 	case "malformed":
 		return a, fmt.Errorf("stored header: %s is malformed", a.text(1))
-	case "staged":
-		return a, ErrStaged
 	case "open":
 		return a, ErrOpen
 	case "ended":

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -51,4 +52,31 @@ func parseSegmentState(seg Segment, a answer) (SegmentState, error) {
 	}
 	s.Counts = counts
 	return s, nil
+}
+
+// head is how a segment was staged.
+type head struct {
+	sum string // in its stored form; "" if the segment does not exist
+	// last reports whether it is the last of its run, awaits whether due times or results are
+	// not stored yet, and committed whether it has the control of a committed run.
+	last, awaits, committed bool
+}
+
+func (l *Ledger) head(ctx context.Context, seg Segment) (head, error) {
+	values, err := l.rdb.HMGet(ctx, segmentKey(seg, "head"), "sum", "last", "awaits", "v").Result()
+	if err != nil {
+		return head{}, fmt.Errorf("read segment %s: %w", seg, err)
+	}
+	a := answer(values)
+	return head{sum: a.text(0), last: a.text(1) == "1", awaits: a[2] != nil, committed: a[3] != nil}, nil
+}
+
+// heads returns the heads of the first n segments of a run.
+func (l *Ledger) heads(ctx context.Context, run Run, n int) ([]head, error) {
+	heads := make([]head, n)
+	err := eachSegment(ctx, n, func(ctx context.Context, number int) (err error) {
+		heads[number], err = l.head(ctx, run.segment(number))
+		return err
+	})
+	return heads, err
 }

@@ -81,11 +81,7 @@ func (l *Ledger) Dead(ctx context.Context, ids ...SessionID) ([]SessionID, error
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = string(id)
-	}
-	a, err := l.onSessions(ctx, deadScript, args...)
+	a, err := l.onSessions(ctx, deadScript, texts(ids)...)
 	if err != nil {
 		return nil, fmt.Errorf("find dead sessions: %w", err)
 	}

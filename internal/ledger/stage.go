@@ -3,8 +3,11 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // staged is a segment in the form in which it is sent to Redis.
@@ -13,7 +16,7 @@ type staged struct {
 	last   bool
 	packed packed
 	// results are those of rows that were settled when they were submitted, by row.
-	results []rowResult
+	results []RowResult
 	// settled is the number of results that were stored before.
 	settled int
 	// late means that more results come later: see [Stager.AwaitResults].
@@ -34,12 +37,6 @@ type rowDue struct {
 // dueBytes is the size of a due time in memory.
 const dueBytes = 32
 
-// rowResult is the result of a row.
-type rowResult struct {
-	Row    Row
-	Result Result
-}
-
 // bytes returns the size of the segment in memory.
 func (s staged) bytes() int {
 	n := len(s.order) + dueBytes*len(s.dues)
@@ -53,15 +50,14 @@ func (s staged) bytes() int {
 }
 
 // bytes returns the size of the result in a script.
-func (r rowResult) bytes() int {
+func (r RowResult) bytes() int {
 	return len(r.Result.Outcome) + len(r.Result.Detail) + len(r.Result.Evidence)
 }
 
 // Stage stores the rows of one segment of a staged run: 1 to [SegmentRows] rows of at
-// most [MaxRow] bytes, and 2 MiB together. They are not released until the run is committed. last means that
-// the run has no segment after this one. Staging the same rows again has no effect.
-// Other rows replace the rows of a staged run; for a committed run the error is a
-// [MismatchError]. [Stager] divides rows into segments.
+// most [MaxRow] bytes, and 2 MiB together. last means that no segment follows. Staging the
+// same rows again has no effect. Other rows replace the rows of a staged run; for a committed
+// run the error is a [MismatchError]. [Stager] divides rows into segments.
 func (l *Ledger) Stage(ctx context.Context, run Run, number int, last bool, rows [][]byte) (Sum, error) {
 	if number < 0 || number >= MaxSegments {
 		return Sum{}, fmt.Errorf("run %s: stage segment %d: want 0 to %d", run.ID, number, MaxSegments-1)
@@ -95,7 +91,7 @@ func (l *Ledger) stage(ctx context.Context, run Run, s staged) error {
 
 // stageRows is stage without the lists.
 func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
-	sum := s.packed.sum.append(nil)
+	sum := s.packed.sum.stored()
 	a, err := l.onHeader(ctx, reserveScript, run.ID, string(run.Incarnation), s.number, sum)
 	if err != nil {
 		return err
@@ -103,25 +99,30 @@ func (l *Ledger) stageRows(ctx context.Context, run Run, s staged) error {
 	if a.status() == "mismatch" {
 		return mismatch(run, s.packed.sum)
 	}
-	seg := run.segment(s.number)
 	args := []any{
-		seg.String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
+		run.segment(s.number).String(), string(run.Tenant), string(run.Kind), s.packed.sum.Rows, sum, s.packed.per,
 		flag(s.last), flag(s.late || len(s.dues)+len(s.results) > 0), s.order, len(s.dues),
 	}
 	for _, chunk := range s.packed.chunks {
 		args = append(args, chunk)
 	}
-	a, err = l.onSegment(ctx, stageScript, seg, args...)
-	if err == nil && a.status() == "mismatch" {
-		err = mismatch(run, s.packed.sum)
+	if err := l.onStaged(ctx, stageScript, run, s, args...); err != nil {
+		return err
 	}
-	if err == nil {
-		err = l.stageDues(ctx, run, s)
-	}
-	if err != nil || len(s.results) == 0 {
+	if err := l.stageDues(ctx, run, s); err != nil || len(s.results) == 0 {
 		return err
 	}
 	return l.stageResults(ctx, run, s)
+}
+
+// onStaged runs a script for a segment. The error is a [MismatchError] if another one is
+// staged.
+func (l *Ledger) onStaged(ctx context.Context, script *redis.Script, run Run, s staged, args ...any) error {
+	a, err := l.onSegment(ctx, script, run.segment(s.number), args...)
+	if err == nil && a.status() == "mismatch" {
+		err = mismatch(run, s.packed.sum)
+	}
+	return err
 }
 
 // duesPage is the number of due times that one script stores: it then takes a millisecond.
@@ -130,18 +131,14 @@ const duesPage = 1000
 // stageDues stores when rows of a staged segment are due first. The segment cannot be
 // committed before the last of them is stored.
 func (l *Ledger) stageDues(ctx context.Context, run Run, s staged) error {
-	for left := s.dues; len(left) > 0; {
-		page := left[:min(duesPage, len(left))]
-		left = left[len(page):]
-		args := []any{s.packed.sum.append(nil), flag(!s.late && len(left)+len(s.results) == 0)}
+	left := len(s.dues)
+	for page := range slices.Chunk(s.dues, duesPage) {
+		left -= len(page)
+		args := []any{s.packed.sum.stored(), flag(!s.late && left+len(s.results) == 0)}
 		for _, d := range page {
 			args = append(args, d.Due.UnixMilli(), int(d.Row))
 		}
-		a, err := l.onSegment(ctx, dueScript, run.segment(s.number), args...)
-		if err == nil && a.status() == "mismatch" {
-			err = mismatch(run, s.packed.sum)
-		}
-		if err != nil {
+		if err := l.onStaged(ctx, dueScript, run, s, args...); err != nil {
 			return err
 		}
 	}
@@ -162,14 +159,11 @@ func (l *Ledger) stageResults(ctx context.Context, run Run, s staged) error {
 		if n == len(left) && !s.late {
 			all = strconv.Itoa(s.settled + len(s.results))
 		}
-		args := []any{s.packed.sum.append(nil), all}
+		args := []any{s.packed.sum.stored(), all}
 		for _, r := range left[:n] {
 			args = append(args, int(r.Row), string(r.Result.Outcome), r.Result.stored())
 		}
-		a, err := l.onSegment(ctx, resultsScript, run.segment(s.number), args...)
-		if err == nil && a.status() == "mismatch" {
-			err = mismatch(run, s.packed.sum)
-		}
+		err := l.onStaged(ctx, resultsScript, run, s, args...)
 		if left = left[n:]; err != nil || len(left) == 0 {
 			return err
 		}

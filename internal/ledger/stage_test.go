@@ -265,71 +265,24 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-// The rows of a run are found over hours.
-func TestCommitPart(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	var sums []ledger.Sum
-	part := func(first, n int) {
-		t.Helper()
-		sum, err := w.Stage(t.Context(), run, len(sums), false, content(first, n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sums = append(sums, sum)
-		for range 2 {
-			if _, err := w.CommitPart(t.Context(), run, sums); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	part(0, 3)
-	w.settleAll(segment(run, 0))
-	if run := w.get("a"); run.Ended() || !run.Growing || run.Rows != 3 {
-		t.Fatalf("run %+v, want it growing", run)
-	}
-	w.must(w.Pause, "a")
-	part(3, 2)
-	if rows := numbers(w.release(segment(run, 1), all)); len(rows) > 0 {
-		t.Errorf("released %v of a paused run", rows)
-	}
-	w.must(w.Resume, "a")
-	if last := w.settleAll(segment(run, 1)); last.Ended {
-		t.Error("the run ended although it grows")
-	}
-	if stored, err := w.Sums(t.Context(), w.get("a")); err != nil || !slices.Equal(stored, sums) {
-		t.Errorf("sums %v, %v, want %v", stored, err, sums)
-	}
-	if committed, _, err := w.Verify(t.Context(), run, sums); err != nil || committed {
-		t.Errorf("committed %v, %v, want false", committed, err)
-	}
-	for range 2 {
-		if run, err := w.Commit(t.Context(), run, sums); err != nil || !run.Ended() || run.Growing {
-			t.Fatalf("run %+v, %v, want it ended", run, err)
-		}
-	}
-	var mismatch *ledger.MismatchError
-	if _, err := w.Stage(t.Context(), run, 2, false, content(0, 1)); !errors.As(err, &mismatch) {
-		t.Errorf("stage a segment more: %v, want a mismatch", err)
-	}
-}
-
-func TestCancelEndsAGrowingRun(t *testing.T) {
+// TestCancelEndsAStagedRun: it ends without rows, and takes none.
+func TestCancelEndsAStagedRun(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
 	sum, err := w.Stage(t.Context(), run, 0, false, content(0, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.CommitPart(t.Context(), run, []ledger.Sum{sum}); err != nil {
-		t.Fatal(err)
-	}
 	w.must(w.Cancel, "a")
-	if run := w.get("a"); !run.Ended() || run.Counts[ledger.Cancelled] != 3 {
+	if run := w.get("a"); !run.Ended() || run.Growing || run.Rows != 0 {
 		t.Errorf("run %+v, want it ended", run)
 	}
 	if _, err := w.Stage(t.Context(), run, 1, false, content(0, 1)); err == nil {
 		t.Error("staged a segment of a cancelled run")
+	}
+	mismatch := new(ledger.MismatchError)
+	if _, err := w.Commit(t.Context(), run, []ledger.Sum{sum}); !errors.As(err, &mismatch) {
+		t.Errorf("commit of a cancelled run: %v, want a mismatch", err)
 	}
 	w.must(w.Delete, "a")
 	if keys := keysOf(t, run); len(keys) > 0 {

@@ -25,13 +25,13 @@ const (
 type Stager struct {
 	ledger *Ledger
 	run    Run
-	stored []Sum // of a run that is continued, by number; zero if missing
+	stored []string // sums of a run that is continued, by number; "" if missing
 
 	rows [][]byte // of the segment that is being filled
 	data []byte   // their content
 	// settled are the results of those that are settled, and dues the due times of those
 	// that are due later.
-	settled []rowResult
+	settled []RowResult
 	dues    []rowDue
 	sums    []Sum
 
@@ -49,7 +49,7 @@ type lateResults struct {
 	awaited bool
 	number  int   // of the first segment whose results are not stored
 	before  int64 // rows of the segments before it
-	results []rowResult
+	results []RowResult
 	early   []int // results of each segment that were known when its rows were added
 	none    []int // segments without late results
 }
@@ -68,23 +68,13 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
 	if run.Scan != nil {
 		return nil, fmt.Errorf("run %s: stage: %w", run.ID, errScan)
 	}
-	s := &Stager{ledger: l, run: run, stored: make([]Sum, max(run.Reserved, run.Segments))}
-	err := eachSegment(ctx, len(s.stored), func(ctx context.Context, number int) error {
-		stored, err := l.rdb.HGet(ctx, segmentKey(run.segment(number), "head"), "sum").Result()
-		if absent(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		sums, err := parseSums(stored)
-		if err == nil && len(sums) == 1 {
-			s.stored[number] = sums[0]
-		}
-		return err
-	})
+	heads, err := l.heads(ctx, run, max(run.Reserved, run.Segments))
 	if err != nil {
-		return nil, fmt.Errorf("run %s: read staged segments: %w", run.ID, err)
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	s := &Stager{ledger: l, run: run}
+	for _, h := range heads {
+		s.stored = append(s.stored, h.sum)
 	}
 	return s, nil
 }
@@ -93,9 +83,9 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (*Stager, error) {
 // that are added with those of the run. If they differ, or their number does, the error of
 // Add or Commit is a [MismatchError].
 func (l *Ledger) NewComparer(ctx context.Context, run Run) (*Stager, error) {
-	stored, err := l.Sums(ctx, run)
+	stored, err := l.storedSums(ctx, run)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	return &Stager{ledger: l, run: run, stored: stored, compares: true}, nil
 }
@@ -136,7 +126,7 @@ func (s *Stager) AddSettled(ctx context.Context, row []byte, r Result) error {
 		return err
 	}
 	r.Evidence = bytes.Clone(r.Evidence)
-	s.settled = append(s.settled, rowResult{Row: Row(len(s.rows) - 1), Result: r})
+	s.settled = append(s.settled, RowResult{Row: Row(len(s.rows) - 1), Result: r})
 	return nil
 }
 
@@ -185,7 +175,7 @@ func (s *Stager) Settle(ctx context.Context, row int64, r Result) error {
 		return fmt.Errorf("run %s: settle row %d: want rows in their order, and AwaitResults before them", s.run.ID, row)
 	}
 	r.Evidence = bytes.Clone(r.Evidence)
-	late.results = append(late.results, rowResult{Row: Row(row - late.before), Result: r})
+	late.results = append(late.results, RowResult{Row: Row(row - late.before), Result: r})
 	return nil
 }
 
@@ -299,13 +289,14 @@ func (s *Stager) flush(ctx context.Context, last bool) error {
 	}
 	segment := staged{number: number, last: last, packed: p, results: s.settled, dues: s.dues, late: s.late.awaited}
 	segment.order = s.grouping.order(s.rows, s.settled, s.dues)
+	known := number < len(s.stored) && s.stored[number] == p.sum.stored()
 	switch {
 	case err != nil:
 	case s.compares:
-		if number >= len(s.stored) || s.stored[number] != p.sum {
+		if !known {
 			err = mismatch(s.run, p.sum)
 		}
-	case last || number >= len(s.stored) || s.stored[number] != p.sum || len(s.dues) > 0:
+	case last || !known || len(s.dues) > 0:
 		err = s.ledger.stage(ctx, s.run, segment)
 	default: // an earlier producer may have been killed before it stored every result
 		err = s.ledger.stageResults(ctx, s.run, segment)

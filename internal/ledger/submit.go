@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 )
 
@@ -18,19 +17,20 @@ import (
 // Redis may lose the writes of its last second. To verify that it has not, submit the same
 // row again two seconds later.
 func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, created bool, err error) {
-	if len(row) > MaxRow {
-		return Run{}, false, fmt.Errorf("run %s: row of %d bytes: want at most %d", n.ID, len(row), MaxRow)
+	p, err := pack([][]byte{row})
+	if err != nil {
+		return Run{}, false, fmt.Errorf("run %s: %w", n.ID, err)
 	}
 	n.Description.Single, n.Description.Digest = true, rowDigest(row)
 	if run, created, err = l.Create(ctx, n); err != nil {
 		return Run{}, false, err
 	}
 	if created {
-		run, err = l.commitRow(ctx, run, row)
+		run, err = l.commitRow(ctx, run, p)
 	} else {
-		run, err = l.completeRow(ctx, run, row)
+		run, err = l.completeRow(ctx, run, p)
 	}
-	if _, refused := errors.AsType[*MismatchError](err); refused { // a staged run that was cancelled takes no row
+	if isMismatch(err) { // a staged run that was cancelled takes no row
 		if now, failed := l.Get(ctx, n.ID); failed == nil && now.Control.Cancelled {
 			return now, created, nil
 		}
@@ -50,29 +50,25 @@ func rowDigest(row []byte) string {
 
 // completeRow completes the submission of a single row that was interrupted, or of which
 // Redis has lost a part.
-func (l *Ledger) completeRow(ctx context.Context, run Run, row []byte) (Run, error) {
+func (l *Ledger) completeRow(ctx context.Context, run Run, p packed) (Run, error) {
 	if run.Ended() || run.Control.Cancelled {
 		return run, nil
 	}
 	if !run.Staged() {
-		p, err := l.Sync(ctx, run.ID)
-		if err != nil || len(p.Missing) == 0 {
-			return p.Run, err
+		state, err := l.Sync(ctx, run.ID)
+		if err != nil || len(state.Missing) == 0 {
+			return state.Run, err
 		}
 	}
-	return l.commitRow(ctx, run, row)
+	return l.commitRow(ctx, run, p)
 }
 
 // commitRow stages and commits the row of a run.
-func (l *Ledger) commitRow(ctx context.Context, run Run, row []byte) (Run, error) {
-	p, err := pack([][]byte{row})
-	if err != nil {
-		return Run{}, err
-	}
+func (l *Ledger) commitRow(ctx context.Context, run Run, p packed) (Run, error) {
 	if err := l.stageRows(ctx, run, staged{last: true, packed: p}); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.append(nil), flag(true))
+	a, err := l.onHeader(ctx, commitScript, run.ID, string(run.Incarnation), 1, 1, p.sum.stored())
 	if err != nil {
 		return Run{}, err
 	}
@@ -93,18 +89,17 @@ func (l *Ledger) commitRow(ctx context.Context, run Run, row []byte) (Run, error
 // it is due. It does what [Ledger.Sync] does for a segment that nothing has happened to,
 // and leaves any other to Sync.
 func (l *Ledger) startRow(ctx context.Context, run Run, sum Sum) (Run, error) {
-	a, err := l.onSegment(ctx, applyScript, run.segment(0),
-		run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sum.append(nil), run.base)
+	a, err := l.onSegment(ctx, applyScript, run.segment(0), applyArgs(run, sum.stored())...)
 	if err != nil && a.status() != "missing" {
 		return Run{}, err
 	}
-	state := copied{run: run}
+	state := copied{Progress: Progress{Run: run}}
 	if err := state.add(0, a); err != nil {
 		return Run{}, err
 	}
-	if run.Control.Incomplete || len(state.segments) == 0 || state.segments[0].Closed() {
+	if run.Control.Incomplete || len(state.Segments) == 0 || state.Segments[0].Closed() {
 		p, err := l.Sync(ctx, run.ID)
 		return p.Run, err
 	}
-	return run, l.hint(ctx, state)
+	return run, l.hint(ctx, state.Progress)
 }

@@ -38,6 +38,21 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 	if err != nil || run.Staged() {
 		return Progress{Run: run}, err
 	}
+	p, err := l.syncRun(ctx, run, change{})
+	if errors.Is(err, ErrEnded) { // since it was read
+		return l.sync(ctx, id)
+	}
+	if err == nil {
+		p.Run, err = l.Get(ctx, id)
+	}
+	if err != nil {
+		return Progress{}, err
+	}
+	return p, nil
+}
+
+// syncRun stores a change of the control, and syncs the run as it was read.
+func (l *Ledger) syncRun(ctx context.Context, run Run, c change) (Progress, error) {
 	run, failed := l.regain(ctx, run)
 	// Read before the segments: a segment that is open after its bit was set has lost
 	// rows.
@@ -45,89 +60,63 @@ func (l *Ledger) sync(ctx context.Context, id RunID) (Progress, error) {
 	if err != nil {
 		return Progress{}, err
 	}
-	state, err := l.converge(ctx, run)
+	state, err := l.converge(ctx, run, c)
 	if err = errors.Join(failed, err); err != nil {
-		return Progress{}, errors.Join(err, l.hint(ctx, state))
+		return Progress{}, errors.Join(err, l.hint(ctx, state.Progress))
 	}
-	if incomplete := len(state.missing) > 0; incomplete != state.run.Control.Incomplete && !state.run.Ended() {
+	if state.Run.Staged() {
+		return state.Progress, nil
+	}
+	if incomplete := len(state.Missing) > 0; incomplete != state.Run.Control.Incomplete && !state.Run.Ended() {
 		c := change{clear: incompleteFlag}
 		if incomplete {
 			c = change{set: incompleteFlag}
 		}
-		state, err = l.applyChange(ctx, state.run, c)
-		if errors.Is(err, ErrEnded) { // since it was read
-			return l.sync(ctx, id)
-		}
-		if err != nil {
+		if state, err = l.converge(ctx, state.Run, c); err != nil {
 			return Progress{}, err
 		}
 	}
-	ended, err := l.conclude(ctx, state, bits)
-	if err != nil {
-		return Progress{}, err
-	}
-	if run, err = l.Get(ctx, id); err != nil {
-		return Progress{}, err
-	}
-	return Progress{Run: run, Segments: state.segments, Missing: state.missing, Ended: ended}, nil
-}
-
-// converge copies the header's control to the segments. If a segment has one that the
-// header does not know, since its Redis lost it, the header adopts it first.
-func (l *Ledger) converge(ctx context.Context, run Run) (copied, error) {
-	for range copyAttempts {
-		state, err := l.copyControl(ctx, run)
-		if state.newest == nil {
-			return state, err
-		}
-		a, err := l.onHeader(ctx, adoptScript, run.ID, string(run.Incarnation), state.newest.version, state.newest.flags)
-		if err == nil {
-			run, err = parseRun(run.ID, a.hash(1))
-		}
-		if err != nil {
-			return copied{}, err
-		}
-	}
-	return copied{}, ErrChanging
+	p := state.Progress
+	p.Ended, err = l.conclude(ctx, p, bits)
+	return p, err
 }
 
 // conclude stores in the header which segments are closed and the sum of the counters,
 // and in the tenant's index when the others are due. bits are the segments that the
 // header had as closed before the segments were read. Of a cancelled run a missing
 // segment counts as closed, its rows as lost.
-func (l *Ledger) conclude(ctx context.Context, c copied, bits string) (ended bool, err error) {
-	if c.run.Staged() {
-		return false, nil
-	}
+func (l *Ledger) conclude(ctx context.Context, p Progress, bits string) (ended bool, err error) {
 	counts := Counts{}
-	var closed, open []int
-	for _, s := range c.segments {
+	var closed, reopened []int
+	var rows int64
+	for _, s := range p.Segments {
 		counts.add(s.Counts)
-		if s.Closed() && !bit(bits, s.Segment.Number) {
-			closed = append(closed, s.Segment.Number)
-		}
-		if !s.Closed() {
-			open = append(open, s.Segment.Number)
+		rows += int64(s.Rows)
+		switch n := s.Segment.Number; {
+		case s.Closed() && !bit(bits, n):
+			closed = append(closed, n)
+		case !s.Closed() && bit(bits, n):
+			reopened = append(reopened, n)
 		}
 	}
-	if len(c.missing) > 0 && (c.run.Control.Cancelled || c.run.Ended()) {
-		for _, n := range c.missing {
+	if len(p.Missing) > 0 && (p.Run.Control.Cancelled || p.Run.Ended()) {
+		for _, n := range p.Missing {
 			if !bit(bits, n) {
 				closed = append(closed, n)
 			}
 		}
-		counts[Lost] = c.run.Rows - rowsOf(c.segments)
+		counts[Lost] = p.Run.Rows - rows
 	}
-	if err := l.reopenSegments(ctx, c.run, bits, open); err != nil {
+	if err := l.reopenSegments(ctx, p.Run, reopened); err != nil {
 		return false, err
 	}
-	if _, err := l.onHeader(ctx, countsScript, c.run.ID, string(c.run.Incarnation), counts.String(), counts.Settled()); err != nil {
+	if _, err := l.onHeader(ctx, countsScript, p.Run.ID, string(p.Run.Incarnation), counts.String(), counts.Settled()); err != nil {
 		return false, err
 	}
-	if ended, err = l.closeSegments(ctx, c.run, closed); err != nil {
+	if ended, err = l.closeSegments(ctx, p.Run, closed); err != nil {
 		return false, err
 	}
-	return ended, l.hint(ctx, c)
+	return ended, l.hint(ctx, p)
 }
 
 // closePage is how many segments one script closes or reopens in the header: it then takes
@@ -139,7 +128,7 @@ const closePage = 1000
 func (l *Ledger) closeSegments(ctx context.Context, run Run, closed []int) (ended bool, err error) {
 	for {
 		page := closed[:min(closePage, len(closed))]
-		a, err := l.onHeader(ctx, closeScript, run.ID, numbersOf(run, page)...)
+		a, err := l.onHeader(ctx, closeScript, run.ID, append([]any{string(run.Incarnation)}, ints(page)...)...)
 		if err != nil {
 			return false, err
 		}
@@ -148,13 +137,6 @@ func (l *Ledger) closeSegments(ctx context.Context, run Run, closed []int) (ende
 			return ended, nil
 		}
 	}
-}
-
-func rowsOf(segments []SegmentState) (n int64) {
-	for _, s := range segments {
-		n += int64(s.Rows)
-	}
-	return n
 }
 
 // closedBits returns the bitmap of the segments that the header has as closed.
@@ -168,22 +150,16 @@ func (l *Ledger) closedBits(ctx context.Context, run Run) (string, error) {
 
 // reopenSegments clears the bits of open segments that the header has as closed: their
 // Redis has lost how rows were settled.
-func (l *Ledger) reopenSegments(ctx context.Context, run Run, bits string, open []int) error {
-	var wrong []int
-	for _, n := range open {
-		if bit(bits, n) {
-			wrong = append(wrong, n)
-		}
-	}
-	if len(wrong) == 0 {
+func (l *Ledger) reopenSegments(ctx context.Context, run Run, numbers []int) error {
+	if len(numbers) == 0 {
 		return nil
 	}
 	// First the list: once the header has no end, the run must be found as open.
 	if _, err := l.onTenant(ctx, tenantReopenScript, run.Tenant, run.entry()); err != nil {
 		return err
 	}
-	for page := range slices.Chunk(wrong, closePage) {
-		if _, err := l.onHeader(ctx, reopenScript, run.ID, numbersOf(run, page)...); err != nil {
+	for page := range slices.Chunk(numbers, closePage) {
+		if _, err := l.onHeader(ctx, reopenScript, run.ID, append([]any{string(run.Incarnation)}, ints(page)...)...); err != nil {
 			return err
 		}
 	}

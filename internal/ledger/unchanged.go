@@ -6,14 +6,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A tenant may have tens of thousands of runs of one row, most of which wait. To sync one
-// takes several round trips, and nearly always finds nothing to do.
-
 // unchangedPage is how many runs of one row are inspected in one round trip.
 const unchangedPage = 100
 
 // unchanged returns, by entry, the segments of those runs of one row for which
-// [Ledger.Sync] would do no more than hint when they are due: header and segment agree.
+// [Ledger.Sync] would do no more than hint when they are due: header and segment agree. A
+// tenant may have tens of thousands of these, and to sync one takes several round trips.
 // A run of which that is not certain, for example since Redis does not answer, is left out.
 func (l *Ledger) unchanged(ctx context.Context, runs []Run) map[string]SegmentState {
 	found := map[string]SegmentState{}
@@ -44,8 +42,7 @@ func (l *Ledger) addUnchanged(ctx context.Context, page []Run, found map[string]
 	_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, run := range page {
 			if closed[i].Err() == nil && len(sums[i].Val()) == sumBytes {
-				answers[i] = applyScript.EvalSha(ctx, p, segmentKeys(run.segment(0)),
-					run.version, run.Control.flags(), toMillis(run.Control.NotBefore), sums[i].Val(), run.base)
+				answers[i] = applyScript.EvalSha(ctx, p, segmentKeys(run.segment(0)), applyArgs(run, sums[i].Val())...)
 			}
 		}
 		return nil
@@ -55,11 +52,11 @@ func (l *Ledger) addUnchanged(ctx context.Context, page []Run, found map[string]
 			continue
 		}
 		values, err := answers[i].Slice()
-		state := copied{run: run}
-		if err != nil || state.add(0, answer(values)) != nil || len(state.segments) == 0 {
+		state := copied{Progress: Progress{Run: run}}
+		if err != nil || state.add(0, answer(values)) != nil || len(state.Segments) == 0 {
 			continue
 		}
-		s := state.segments[0]
+		s := state.Segments[0]
 		settled := int64(flag(s.Closed()))
 		if s.Closed() == run.Ended() && closed[i].Val() == settled && run.Counts.Settled() == settled {
 			found[run.entry()] = s

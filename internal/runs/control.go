@@ -17,11 +17,6 @@ func (l *Ledger) Cancel(ctx context.Context, run string) (rows int64, err error)
 	if err != nil {
 		return 0, err
 	}
-	if header.Staged() {
-		if header, err = l.core.CommitPart(ctx, header, nil); err != nil { // harmless if it was committed meanwhile
-			return 0, err
-		}
-	}
 	before, err := l.counts(ctx, header)
 	if err != nil {
 		return 0, err
@@ -30,6 +25,9 @@ func (l *Ledger) Cancel(ctx context.Context, run string) (rows int64, err error)
 		if errors.Is(err, ledger.ErrEnded) {
 			return 0, nil
 		}
+		return 0, err
+	}
+	if header, err = l.core.Get(ctx, header.ID); err != nil { // it may have been committed meanwhile
 		return 0, err
 	}
 	after, err := l.core.Counts(ctx, header)

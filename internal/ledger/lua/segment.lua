@@ -1,6 +1,6 @@
 -- Begins every script of a segment. KEYS are those of segmentKeys. scripts.go puts
 -- release_ms, execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, value_rows,
--- page_bytes, release_bytes and identity_half before this text.
+-- page_bytes and release_bytes before this text.
 local head, chunks, first, check, ready = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local intended_check, intended_ready = KEYS[6], KEYS[7]
 local values, released, running, executions = KEYS[8], KEYS[9], KEYS[10], KEYS[11]

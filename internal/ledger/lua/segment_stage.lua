@@ -3,18 +3,6 @@
 -- number of rows with a due time, which are the first of that order, then the chunks.
 -- Replaces a staged segment that differs.
 
--- identity returns the identity of this server, as the function of that name in
--- identity.go does; '' if the server does not report it.
-local function identity()
-  local function field(section, name)
-    local info = redis.pcall('INFO', section)
-    return type(info) == 'string' and string.match(info, name .. ':(' .. string.rep('%w', identity_half) .. ')') or ''
-  end
-  local run, replication = field('server', 'run_id'), field('replication', 'master_replid')
-  if run == '' or replication == '' then return '' end
-  return run .. '/' .. replication
-end
-
 local h = redis.call('HMGET', head, 'sum', 'v', 'next')
 local function arranged() return h[3] == ARGV[10] and (redis.call('GET', order) or '') == ARGV[9] end
 if h[1] == ARGV[5] and (h[2] or arranged()) then
