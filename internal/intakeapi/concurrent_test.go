@@ -96,9 +96,9 @@ func TestOtherRowsAtOnce(t *testing.T) {
 		})
 		_ = first.rest.Close()
 		<-held
+		hook.heal() // the second reads what is stored too, before it stages
 		second := w.upload("k").send(other)
 		second.stored(3)
-		hook.heal()
 		close(release)
 		got := first.answer()
 		got.want(t, 409, "state")
