@@ -66,17 +66,12 @@ func (d *Dispatcher) refresh(ctx context.Context, now time.Time) error {
 		if d.pace, err = d.cfg.Pace(ctx); err != nil {
 			return err
 		}
-		outstanding := float64(d.load.Pending+d.load.Active) * d.mostCost()
-		d.permits.Burst(float64(d.pace.Available) - outstanding)
+		burst := d.pace.Available
+		if d.load.Pending+d.load.Active > 0 {
+			burst = 0 // the outstanding work takes it
+		}
+		d.permits.Burst(float64(burst))
 	}
 	d.stateAt = now
 	return nil
-}
-
-// mostCost returns the cost of the most expensive row.
-func (d *Dispatcher) mostCost() (most float64) {
-	for _, k := range d.cfg.Kinds {
-		most = max(most, k.Cost.First, k.Cost.Check, k.Cost.Ready)
-	}
-	return most
 }
