@@ -228,7 +228,7 @@ func await(ctx context.Context, fetch <-chan singleflight.Result) (Secret, error
 	}
 }
 
-// fetched is a token with what is known of it.
+// fetched is a token with its lifetime and scopes.
 type fetched struct {
 	token  Secret
 	life   time.Duration // from now on; 0 or less: not known

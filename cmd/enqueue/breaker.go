@@ -34,7 +34,7 @@ func (t *tool) confirmBreaker(ctx context.Context, c *sweepCommand) error {
 	return cli.CandidateTable(t.Stdout, preview.Candidates, c.Rows)
 }
 
-// confirmedJSON is what --json prints of a confirmation.
+// confirmedJSON is the output of --json for a confirmation.
 type confirmedJSON struct {
 	Tenant    string          `json:"tenant"`
 	Sweep     string          `json:"sweep"` // that held domains back

@@ -48,7 +48,7 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	return cli.UnwellRows(ctx, t.Stdout, t.ledger, r, c.Rows)
 }
 
-// details are what is known of a run beside its rows.
+// details are the facts about a run, apart from its rows.
 type details struct {
 	runs.Run
 	held     pace.State // what keeps the tenant of an open run from going on

@@ -110,7 +110,7 @@ func CloseBreaker(ctx context.Context, rdb redis.UniversalClient, tenant, run st
 		if err := checkConfirm(open, tenant, run); err != nil {
 			return sweep.Breaker{}, err
 		}
-		// By Redis' clock: one of ours that is ahead would confirm what nobody has seen.
+		// By Redis' clock: with ours, if it is ahead, a later state would be confirmed unseen.
 		now, err := store.Clock(ctx)
 		if err != nil {
 			return sweep.Breaker{}, err

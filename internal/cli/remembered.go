@@ -226,7 +226,7 @@ func SweepText(j sweep.Summary) string {
 	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %s", stamp(TickAt(j.Tick)), j.Run, j.Organizations, j.Present+j.Absent+j.Unknown, j)
 }
 
-// RulesText says what is done to domains whose token is gone, and when.
+// RulesText describes the action on domains whose token is gone, and when it is taken.
 func RulesText(r sweep.Rules) string {
 	text := fmt.Sprintf("%s, once %d sweeps have found the record gone over %s", r.Action, r.AbsentChecks, Span(r.Grace))
 	if len(r.Protect) > 0 {

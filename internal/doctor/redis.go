@@ -110,7 +110,7 @@ func fieldsOf(info string) map[string]string {
 	return fields
 }
 
-// node is what one Redis says of itself.
+// node holds the INFO of one Redis.
 type node struct {
 	Info map[string]string
 	// AppendFsync and Save are settings; Configured: they could be read.

@@ -137,7 +137,7 @@ func (j *jsonlReader) values(members []member) (values, broken []string) {
 	return values, broken
 }
 
-// memberValue is a member's value as that of a column, or in words what it should have been.
+// memberValue returns a member's value as that of a column, or in words the expected form.
 func memberValue(column tasks.Column, value json.RawMessage) (text, want string) {
 	if column.Bool {
 		if !isBool(string(value)) {

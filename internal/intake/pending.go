@@ -24,7 +24,7 @@ func (i Intake) BeginPending(ctx context.Context, organization string, r Run) (r
 	}, progress)
 }
 
-// digestOf stands for the content of a run whose rows a scan finds: what was asked for.
+// digestOf returns the digest of a run whose rows a scan finds: that of its request.
 func digestOf(format string, args ...any) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, format, args...)))
 }

@@ -97,7 +97,7 @@ func (s *storedRows) cells(source []byte) (cells []string, err error) {
 		return nil, fmt.Errorf("members: %w", err)
 	}
 	for _, column := range s.run.Columns {
-		cell := "" // what is no text is a boolean
+		cell := "" // values are texts or booleans
 		if value, ok := members[column]; ok {
 			cell = fmt.Sprint(value)
 		}

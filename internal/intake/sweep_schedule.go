@@ -228,7 +228,7 @@ func (s *Scheduler) ticked(what string) {
 	}
 }
 
-// again reports whether it is time to report once more what was last reported at last.
+// again reports whether a state that was last reported at last is to be reported again.
 func (s *Scheduler) again(last *time.Time) bool {
 	now := s.Intake.now()
 	if !last.IsZero() && now.Sub(*last).Abs() < warnEvery {

@@ -151,7 +151,7 @@ func (s *site) retry(ctx context.Context, run runs.Run, form url.Values) came {
 	return came{told: grouped(sum.Rows) + " rows of run " + run.ID + " were submitted again as this run.", path: runPath(child)}
 }
 
-// field is what was typed into a field of a form.
+// field returns the text of a field of a form.
 func field(form url.Values, name string) string { return strings.TrimSpace(form.Get(name)) }
 
 // sweepNow begins a sweep: POST /sweeps.

@@ -52,14 +52,14 @@ func (s *site) attention(ctx context.Context, only string) (all []attention, ten
 	return all, tenants, nil
 }
 
-// tenantState is how a tenant stands, for the whole fleet.
+// tenantState is the state of a tenant, for the whole fleet.
 type tenantState struct {
 	Pace   *pace.State // nil, as Sweeps and Ticks: it could not be read
 	Sweeps *cli.SweepState
 	Ticks  *watch.Ticks
 }
 
-// stateOf reads the state of a tenant. What it could read it returns also with an error.
+// stateOf reads the state of a tenant. With an error it returns the parts that it could read.
 func stateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t tenantState, err error) {
 	budget, paceErr := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
 	if paceErr == nil {
