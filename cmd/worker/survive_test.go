@@ -97,6 +97,11 @@ func TestRedisLosesTheLastSecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.percent(at + 3)
+		// Redis puts off writing while the disk is slow to sync.
+		await(t, "something to lose", func() bool {
+			now, err := os.Stat(server.AOF())
+			return err == nil && now.Size() > info.Size()
+		})
 		server.Kill()
 		forget(t, server.AOF(), info.Size())
 		server.Restart()
@@ -120,9 +125,6 @@ func forget(t *testing.T, file string, size int64) {
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-	if info.Size() == size {
-		t.Error("nothing was written meanwhile: the test shows nothing")
 	}
 	t.Logf("of %d bytes the last %d are lost", info.Size(), info.Size()-size)
 }

@@ -151,7 +151,8 @@ func TestLarge(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Rows != 2000 || r.Bytes <= 0 || r.Resumed <= 0 || r.Pause <= 0 || r.Cancel <= 0 || r.Ended <= 0 || r.Delete <= 0 {
+	// The server's memory is also that of other tests.
+	if r.Rows != 2000 || r.Bytes == 0 || r.Resumed <= 0 || r.Pause <= 0 || r.Cancel <= 0 || r.Ended <= 0 || r.Delete <= 0 {
 		t.Errorf("got %+v", r)
 	}
 	if want := []string{"cancel", "delete", "execute", "pause", "resume", "submit"}; !slices.Equal(slices.Sorted(maps.Keys(r.Longest)), want) {
