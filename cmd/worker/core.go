@@ -23,6 +23,7 @@ import (
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
+	"orgops/internal/workers"
 )
 
 // core executes the rows of a tenant that a dispatcher releases, that of this worker or
@@ -55,7 +56,8 @@ func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 	states := &sweep.States{Tenant: t.Name, Store: watch.New(w.permits, t.Name), Notifier: notifier}
 	c.followUp = followup.New(followup.Config{Tenant: name, Ledger: own, States: states, Rules: t.rules, Logger: w.logger})
 	c.dispatcher = dispatch.New(dispatch.Config{
-		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol, Places: places,
+		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
+		Places: places, Place: func() workers.Place { return w.order.Place(name) },
 		Kinds: released(t.MaxClientsPerRequest, t.TrustPayload), Pace: t.limiter.State, Rate: perSecond(t.limit), Logger: w.logger,
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, own, c.followUp, notifier, run)

@@ -28,6 +28,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/tracing"
+	"orgops/internal/workers"
 )
 
 // version and commit are set when a release is built.
@@ -131,6 +132,7 @@ type worker struct {
 	queues   *queues.Servers
 	ledger   *runs.Ledger
 	session  ledger.SessionID
+	order    *workers.Order // from when the tenants are known
 	metrics  *ops.Metrics
 	traces   *tracing.Tracing // nil: nothing is traced
 	// schemaEvery is how often the version of the data in Redis is read.
@@ -168,11 +170,15 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	metrics := ops.NewMetrics(registry)
 	build := cli.ReadBuild(version, commit)
 	metrics.BuildInfo(build.Version, build.Commit)
-	served := queues.New(queues.Config{Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger})
-	return &worker{
-		settings: s, queues: served, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
+	w := &worker{
+		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages, queue: traces.Around(asynq.NewClientFromRedisClient(client)),
 		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: metrics, traces: traces, schemaEvery: schemaEvery, stopping: make(chan struct{}),
-	}, nil
+	}
+	w.queues = queues.New(queues.Config{
+		Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger,
+		Rank: func(tenant string) int { return w.order.Place(ledger.Tenant(tenant)).Rank },
+	})
+	return w, nil
 }
 
 // work starts everything, waits until until returns or ctx is done, and stops
@@ -185,6 +191,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 		}
 		w.tenants = append(w.tenants, one)
 	}
+	w.order = workers.New(w.about(), ledger.New(w.permits), w.logger) // whose commands end with their contexts
 	w.metrics.WatchRedis(w.redis, w.ledger, w.shown(), w.logger)
 	w.metrics.WatchTokens(w.shown())
 	if err := w.listen(ctx); err != nil {
@@ -202,9 +209,10 @@ func (w *worker) work(ctx context.Context, tenants []tenant, until func(context.
 	defer endSession() // last, when no row is in progress any more
 	background, cancel := context.WithCancel(ctx)
 	var besides sync.WaitGroup
-	w.announceOnce(ctx) // before "worker started", so that producers find the tenants from then on
+	w.announceOnce(ctx, w.tenants...) // before "worker started", so that producers find the tenants from then on
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	besides.Go(func() { w.order.Run(background) })
 	besides.Go(func() { w.announce(background) })
 	besides.Go(func() { w.watchSchema(background, fail) })
 	defer besides.Wait()
@@ -349,16 +357,20 @@ func (w *worker) close() {
 	w.traces.Close()
 }
 
-// announce tells producers the tenants' settings, now and again: they need
-// Redis only.
+// announce tells producers the settings of the tenants whose first worker this is, now and
+// again: they need Redis only.
 func (w *worker) announce(ctx context.Context) {
 	for wait(ctx, announceEvery) == nil {
-		w.announceOnce(ctx)
+		for _, t := range w.tenants {
+			if w.order.Place(ledger.Tenant(t.Name)).Rank == 0 {
+				w.announceOnce(ctx, t)
+			}
+		}
 	}
 }
 
-func (w *worker) announceOnce(ctx context.Context) {
-	for _, t := range w.tenants {
+func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
+	for _, t := range tenants {
 		settings := t.announced()
 		settings.UpdatedAt = time.Now().UTC()
 		if err := pace.Announce(ctx, w.redis, settings); err != nil && ctx.Err() == nil {

@@ -9,6 +9,7 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/internal/workers"
 )
 
 // TestActive has a dispatcher be the active one, lose its lease to one of a newer worker
@@ -59,4 +60,40 @@ func TestActiveWhileRedisIsAway(t *testing.T) {
 		t.Errorf("the lease ended after %v", took)
 	}
 	mini.SetError("")
+}
+
+// TestRanks has the second worker of a tenant dispatch while the first is away, and yield to
+// it later. The third tries seldom.
+func TestRanks(t *testing.T) {
+	s := newSite(t)
+	dispatcher := func(rank int) *dispatch.Dispatcher {
+		return dispatch.New(dispatch.Config{
+			Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
+			Place: func() workers.Place { return workers.Place{Rank: rank, Workers: 3} },
+		})
+	}
+	// round has a dispatcher, whose last round was so long ago, make a round.
+	round := func(d *dispatch.Dispatcher, ago time.Duration, active bool) {
+		t.Helper()
+		dispatch.Earlier(d, ago)
+		if _, err := d.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d.Active() != active {
+			t.Errorf("active is %t", !active)
+		}
+	}
+	first, second, third := dispatcher(0), dispatcher(1), dispatcher(2)
+	round(second, 0, true)
+	round(third, 0, false)
+	round(first, 0, false)
+	round(second, 20*time.Second, true)
+	round(first, time.Second, false)
+	round(second, 20*time.Second, false) // it yields
+	round(third, 5*time.Second, false)
+	round(second, 2*time.Second, false)
+	round(first, time.Second, true)
+	round(first, time.Minute, true) // it does not yield
+	round(third, 10*time.Second, false)
+	round(second, 10*time.Second, false)
 }

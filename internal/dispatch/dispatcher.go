@@ -11,6 +11,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/workers"
 )
 
 // Kind holds the properties of a kind of rows.
@@ -49,6 +50,8 @@ type Config struct {
 	// Places is how many tasks a worker executes at a time. All workers of a tenant are
 	// taken to have as many.
 	Places int
+	// Place returns the worker's place among those of the tenant; nil: it is alone.
+	Place func() workers.Place
 	// Kinds are those that are released. Rows of other kinds wait for a dispatcher of a
 	// newer worker.
 	Kinds map[ledger.Kind]Kind
@@ -81,7 +84,7 @@ const (
 	afterError = time.Second
 	// upkeepEvery is how often the index is rebuilt and runs are deleted.
 	upkeepEvery = time.Minute
-	// stateEvery is how often the pace and the sessions are read.
+	// stateEvery is how often the pace is read.
 	stateEvery = time.Second
 )
 
@@ -96,11 +99,11 @@ type Dispatcher struct {
 	until atomic.Pointer[time.Time]
 
 	active   bool
+	activeAt time.Time // when it became active
 	leaseAt  time.Time // of the last attempt
 	upkeepAt time.Time
 	stateAt  time.Time
 	pace     pace.State
-	workers  int
 	taken    taken
 	nextDue  time.Duration // from the last reading of the index on
 	load     Load
@@ -119,6 +122,9 @@ func New(cfg Config) *Dispatcher {
 	}
 	if cfg.Rate == nil {
 		cfg.Rate = func() float64 { return math.Inf(1) }
+	}
+	if cfg.Place == nil {
+		cfg.Place = func() workers.Place { return workers.Place{Workers: 1} }
 	}
 	d := &Dispatcher{
 		cfg: cfg, lease: NewLease(cfg.Redis, cfg.Tenant, cfg.Session, cfg.Protocol), queue: NewQueue(cfg.Redis, cfg.Queue),
@@ -228,10 +234,15 @@ func (d *Dispatcher) untilDue() time.Duration { return min(max(d.nextDue, busyEv
 // elect gets or renews the lease. A dispatcher that becomes active begins with a
 // rebuild; one that is not active any more returns its segments.
 func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err error) {
-	if d.active && now.Sub(d.leaseAt) < leaseEvery {
-		return true, nil
+	rank := d.cfg.Place().Rank
+	if now.Sub(d.leaseAt) < d.electEvery(rank) {
+		return d.active, nil
 	}
-	held, err = d.lease.Take(ctx)
+	if d.active && rank > 0 && now.Sub(d.activeAt) >= yieldAfter {
+		err = d.lease.Drop(ctx)
+	} else {
+		held, err = d.lease.Take(ctx)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -241,11 +252,21 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	}
 	if held != d.active {
 		d.cfg.Logger.InfoContext(ctx, "dispatcher changed", "tenant", d.cfg.Tenant, "active", held)
-		d.active, d.upkeepAt = held, time.Time{}
+		d.active, d.activeAt, d.upkeepAt = held, now, time.Time{}
 		err = d.returnSegments(ctx)
 	}
 	d.leaseAt = now
 	return held, err
+}
+
+// electEvery returns how often to get or renew the lease: the second worker often enough to
+// stand in, later ones seldom, in case those before them live and do not dispatch. One that
+// yields tries again when the first worker has had time to.
+func (d *Dispatcher) electEvery(rank int) time.Duration {
+	if d.active || rank == 0 {
+		return leaseEvery
+	}
+	return time.Duration(rank) * leaseFor
 }
 
 // returnSegments puts all segments in memory back into the index, as due now: the rebuild of the

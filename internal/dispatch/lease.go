@@ -13,8 +13,12 @@ import (
 const (
 	// leaseFor is how long a dispatcher is active without renewing its lease.
 	leaseFor = 3 * time.Second
-	// leaseEvery is how often a dispatcher tries to get or renew it.
+	// leaseEvery is how often the active dispatcher renews it, and the first worker of the
+	// tenant tries to get it.
 	leaseEvery = time.Second
+	// yieldAfter is how long a dispatcher is active that is not of the first worker, which may
+	// live and hang.
+	yieldAfter = 30 * time.Second
 )
 
 // Lease elects the active dispatcher of a tenant.

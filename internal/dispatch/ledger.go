@@ -9,7 +9,6 @@ import (
 // Ledger is the part of [ledger.Ledger] that a dispatcher uses.
 type Ledger interface {
 	Get(ctx context.Context, run ledger.RunID) (ledger.Run, error)
-	Sessions(ctx context.Context) ([]ledger.Session, error)
 	TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueSegments, error)
 	Hint(ctx context.Context, t ledger.Tenant, hints ...ledger.Hint) error
 	Release(ctx context.Context, seg ledger.Segment, q ledger.Quota) (ledger.Release, error)

@@ -47,7 +47,7 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 }
 
 // places returns how many tasks the workers of the tenant execute at a time.
-func (d *Dispatcher) places() int { return d.cfg.Places * max(d.workers, 1) }
+func (d *Dispatcher) places() int { return d.cfg.Places * d.cfg.Place().Workers }
 
 // reclaim makes rows of dead sessions due, for each segment as often as sessions are
 // renewed. A segment with rows in progress is due that often.

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"orgops/internal/ledger"
@@ -47,31 +46,19 @@ func (d *Dispatcher) finish(r ledger.Run) {
 	}
 }
 
-// refresh reads the state of the pace and counts the tenant's workers, once a second.
-func (d *Dispatcher) refresh(ctx context.Context, now time.Time) error {
-	if now.Sub(d.stateAt) < stateEvery {
+// refresh reads the state of the pace, once a second.
+func (d *Dispatcher) refresh(ctx context.Context, now time.Time) (err error) {
+	if d.cfg.Pace == nil || now.Sub(d.stateAt) < stateEvery {
 		return nil
 	}
-	sessions, err := d.cfg.Ledger.Sessions(ctx)
-	if err != nil {
+	if d.pace, err = d.cfg.Pace(ctx); err != nil {
 		return err
 	}
-	d.workers = 0
-	for _, s := range sessions {
-		if slices.Contains(s.Tenants, d.cfg.Tenant) {
-			d.workers++
-		}
+	burst := d.pace.Available
+	if d.load.Pending+d.load.Active > 0 {
+		burst = 0 // the outstanding work takes it
 	}
-	if d.cfg.Pace != nil {
-		if d.pace, err = d.cfg.Pace(ctx); err != nil {
-			return err
-		}
-		burst := d.pace.Available
-		if d.load.Pending+d.load.Active > 0 {
-			burst = 0 // the outstanding work takes it
-		}
-		d.permits.Burst(float64(burst))
-	}
+	d.permits.Burst(float64(burst))
 	d.stateAt = now
 	return nil
 }

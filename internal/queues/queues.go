@@ -1,19 +1,22 @@
 // Package queues serves asynq queues while they have tasks. An asynq server asks Redis for a
 // task a hundred times a second and has a connection of its own, so a worker of many
-// tenants has one for each of them that has work, and none for the others.
+// tenants has one for each of them that has work for it, and none for the others.
 //
 //	Wake ──────────┐
-//	               v        no task for half a minute
-//	not served ── start ── served ──────────────────── shutdown ── not served
+//	               v        not needed for half a minute
+//	not served ── start ── served ─────────────────────────> its tasks end ── not served
 //	               ^
 //	poll, 1/s ─────┘
 //
 // Wake starts a server at once. It is called where tasks are enqueued, in this process. The
-// poll finds tasks that another process has enqueued, and those that are due again.
+// poll finds tasks that another process has enqueued, and those that are due again. Any task
+// needs the first worker of the tenant; the next ones are needed while there are more tasks
+// than the former have places for, or while tasks are not fetched.
 package queues
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -25,7 +28,7 @@ import (
 const (
 	// pollEvery is how often the queues are read.
 	pollEvery = time.Second
-	// idleFor is how long a queue has had no task when its server is shut down.
+	// idleFor is how long a server is not needed before it is shut down.
 	idleFor = 30 * time.Second
 )
 
@@ -34,7 +37,10 @@ type Config struct {
 	// Redis is a client whose commands end with their contexts, and Servers one whose
 	// commands outlive them: see [NewServer].
 	Redis, Servers redis.UniversalClient
-	// Idle is how long a queue has had no task when its server is shut down; 0: 30 s.
+	// Rank returns this worker's place in the order of the workers of a tenant; nil: it is
+	// the first.
+	Rank func(tenant string) int
+	// Idle is how long a server is not needed before it is shut down; 0: 30 s.
 	Idle            time.Duration
 	ShutdownTimeout time.Duration // of each server
 	Logger          *slog.Logger
@@ -46,19 +52,19 @@ type Servers struct {
 
 	mu       sync.Mutex
 	queues   map[string]*queue
-	stopped  bool
-	shutting sync.WaitGroup // servers of idle queues
+	stopped  chan struct{}
+	retiring sync.WaitGroup // servers that are not needed any more
 
+	polls       int       // of Run
 	reclaimedAt time.Time // of Run
 }
 
 // queue is the state of a queue.
 type queue struct {
 	Queue
-	server *asynq.Server // nil: it is not served
-	usedAt time.Time     // when it had a task last
-	idle   bool          // its server is being shut down
-	again  bool          // it had a task meanwhile
+	server *server   // nil: it is not served
+	usedAt time.Time // when its server was needed last
+	oldest string    // the pending task that was the next one at the last poll; "": none
 }
 
 // New returns servers of no queue.
@@ -66,7 +72,10 @@ func New(cfg Config) *Servers {
 	if cfg.Idle == 0 {
 		cfg.Idle = idleFor
 	}
-	return &Servers{cfg: cfg, queues: map[string]*queue{}}
+	if cfg.Rank == nil {
+		cfg.Rank = func(string) int { return 0 }
+	}
+	return &Servers{cfg: cfg, queues: map[string]*queue{}, stopped: make(chan struct{})}
 }
 
 // Add adds a queue, which is served once it has a task.
@@ -102,7 +111,9 @@ func (s *Servers) Run(ctx context.Context) {
 // Stop fetches no more tasks; those in progress continue.
 func (s *Servers) Stop() {
 	s.mu.Lock()
-	s.stopped = true
+	if !s.isStopped() {
+		close(s.stopped)
+	}
 	s.mu.Unlock()
 	s.each((*asynq.Server).Stop)
 }
@@ -111,7 +122,7 @@ func (s *Servers) Stop() {
 // is called after Stop.
 func (s *Servers) Shutdown() {
 	s.each((*asynq.Server).Shutdown)
-	s.shutting.Wait()
+	s.retiring.Wait()
 }
 
 // each does something with all servers at the same time, and waits for it.
@@ -121,68 +132,77 @@ func (s *Servers) each(do func(*asynq.Server)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range s.queues {
-		if server := q.server; server != nil {
-			all.Go(func() { do(server) })
+		if q.server != nil {
+			all.Go(func() { do(q.server.Server) })
 		}
 	}
 }
 
-// poll serves the queues that have tasks, and shuts down servers of queues that had none for
-// long.
+// poll serves the queues that need this worker, and shuts down servers that were not needed
+// for long.
 func (s *Servers) poll(ctx context.Context) error {
-	busy, err := s.busy(ctx)
+	loads, err := s.loads(ctx)
 	if err != nil {
 		return err
 	}
-	s.reclaim(ctx, busy)
+	s.polls++
+	s.reclaim(ctx, loads)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, q := range s.queues {
-		if busy[name] {
+	for name, l := range loads {
+		q := s.queues[name]
+		if q.needs(s.cfg.Rank(q.Tenant), l) {
 			s.serve(q)
 		} else if q.server != nil && time.Since(q.usedAt) >= s.cfg.Idle {
-			s.shutDown(q)
+			s.retire(q)
 		}
 	}
 	return nil
 }
 
+// needs reports whether a queue needs the worker of a rank. If the next task is the same as at
+// the last poll, those before it are full, or do not live any more.
+func (q *queue) needs(rank int, l load) bool {
+	most := l.tasks / max(q.Config.Concurrency, 1)
+	if l.oldest != "" && l.oldest == q.oldest {
+		most++
+	}
+	q.oldest = l.oldest
+	return l.busy && rank <= most
+}
+
 // serve starts a server of the queue, unless it has one. s.mu is held.
 func (s *Servers) serve(q *queue) {
 	q.usedAt = time.Now()
-	switch {
-	case s.stopped:
-		return
-	case q.idle:
-		q.again = true
-		return
-	case q.server != nil:
+	if q.server != nil || s.isStopped() {
 		return
 	}
-	server := NewServer(s.cfg.Servers, q.Queue, s.cfg.ShutdownTimeout, s.cfg.Logger)
-	if err := server.Start(q.Handler); err != nil {
+	server := &server{Server: NewServer(s.cfg.Servers, q.Queue, s.cfg.ShutdownTimeout, s.cfg.Logger)}
+	if err := server.start(q.Handler); err != nil {
 		s.cfg.Logger.Error("queue not served", "queue", q.Name, "error", err)
 		return
 	}
 	q.server = server
 }
 
-// shutDown shuts down the server of an idle queue. s.mu is held.
-func (s *Servers) shutDown(q *queue) {
-	if q.idle || s.stopped {
+func (s *Servers) isStopped() bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// retire has the server of a queue fetch no more tasks, and shuts it down when those in
+// progress have ended. If the queue needs a server meanwhile it gets another one. s.mu is held.
+func (s *Servers) retire(q *queue) {
+	if s.isStopped() {
 		return
 	}
-	q.idle = true
-	s.shutting.Go(func() {
-		q.server.Shutdown()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		again := q.again
-		q.server, q.idle, q.again = nil, false, false
-		if again {
-			s.serve(q)
-		}
-	})
+	server := q.server
+	q.server = nil
+	s.retiring.Go(func() { server.retire(s.stopped) })
 }
 
 // prefixOf returns the beginning of asynq's keys of a queue.
@@ -195,9 +215,16 @@ func keys(queue string) []string {
 	return []string{prefix + "pending", prefix + "active", prefix + "lease", prefix + "scheduled", prefix + "retry"}
 }
 
-// busy returns the queues that have tasks. Of idle queues it takes a single command, on a
-// Cluster one for each of them.
-func (s *Servers) busy(ctx context.Context) (map[string]bool, error) {
+// load is the state of a queue.
+type load struct {
+	busy   bool   // it has tasks of any kind
+	tasks  int    // pending and in progress
+	oldest string // the id of the pending task that is the next one; "": none
+}
+
+// loads returns the state of the queues to look at. Of idle queues it takes a single command,
+// on a Cluster some for each of them. A queue that is missing has no tasks.
+func (s *Servers) loads(ctx context.Context) (map[string]load, error) {
 	idle, served := s.names()
 	if _, cluster := s.cfg.Redis.(*redis.ClusterClient); !cluster && len(idle) > 1 {
 		var all []string
@@ -213,32 +240,46 @@ func (s *Servers) busy(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	names := append(idle, served...)
-	found := make([]*redis.IntCmd, len(names))
+	if len(names) == 0 {
+		return nil, nil
+	}
+	type reading struct {
+		busy, pending, active *redis.IntCmd
+		oldest                *redis.StringCmd
+	}
+	read := map[string]reading{}
 	_, err := s.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, name := range names {
-			found[i] = p.Exists(ctx, keys(name)...)
+		for _, name := range names {
+			prefix := prefixOf(name)
+			read[name] = reading{p.Exists(ctx, keys(name)...), p.LLen(ctx, prefix+"pending"), p.LLen(ctx, prefix+"active"), p.LIndex(ctx, prefix+"pending", -1)}
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
-	busy := map[string]bool{}
-	for i, name := range names {
-		busy[name] = found[i].Val() > 0
+	loads := map[string]load{}
+	for name, r := range read {
+		if err := r.busy.Err(); err != nil {
+			return nil, err
+		}
+		loads[name] = load{r.busy.Val() > 0, int(r.pending.Val() + r.active.Val()), r.oldest.Val()}
 	}
-	return busy, nil
+	return loads, nil
 }
 
-// names returns the queues that are not served, and those that are.
+// names returns the queues to look at in this poll: those that are served, and of the others
+// those of later workers every few polls only. Without them fifty workers would look at each
+// queue once a second.
 func (s *Servers) names() (idle, served []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, q := range s.queues {
-		if q.server == nil {
-			idle = append(idle, name)
-		} else {
+		switch {
+		case q.server != nil:
 			served = append(served, name)
+		case s.polls%(s.cfg.Rank(q.Tenant)+1) == 0:
+			idle = append(idle, name)
 		}
 	}
 	return idle, served

@@ -30,17 +30,22 @@ func newSite(t *testing.T, idle time.Duration) *site {
 	close(s.hold)
 	s.Servers = queues.New(queues.Config{Redis: s.rdb, Servers: s.rdb, Idle: idle, ShutdownTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	for i := range 3 {
-		s.Add(queues.Queue{
-			Name: fmt.Sprint("q", i), Tenant: "acme",
-			Config: asynq.Config{Concurrency: 2, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 100 * time.Millisecond, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 }},
-			Handler: asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-				<-s.hold
-				s.done.Add(1)
-				return nil
-			}),
-		})
+		s.Add(s.queue(fmt.Sprint("q", i)))
 	}
 	return s
+}
+
+// queue returns a queue whose tasks wait for hold.
+func (s *site) queue(name string) queues.Queue {
+	return queues.Queue{
+		Name: name, Tenant: "acme",
+		Config: asynq.Config{Concurrency: 2, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 100 * time.Millisecond, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 }},
+		Handler: asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+			<-s.hold
+			s.done.Add(1)
+			return nil
+		}),
+	}
 }
 
 // run polls until the test ends.
@@ -127,6 +132,55 @@ func TestBusyIsNotIdle(t *testing.T) {
 	s.await("its end", func() bool { return s.done.Load() == 1 })
 }
 
+// TestRanks: a queue is served by its first worker, and by the second one too if the first does
+// not fetch its tasks, or has no places for them. A server that is not needed any more is shut
+// down when its task has ended.
+func TestRanks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, time.Second)
+	s.hold = make(chan struct{})
+	second := s.ranked(1)
+	second.run()
+	third := s.ranked(2)
+	third.run()
+	s.enqueue("q0")
+	s.await("the second, since there is no first", func() bool { return second.active("q0") == 1 })
+	s.run()
+	for range 3 {
+		s.enqueue("q1")
+	}
+	s.Wake("q1")
+	s.await("the second, since the places of the first are taken", func() bool { return s.active("q1") == 3 })
+	if n := s.servers(); n != 4 { // those of the first for both queues, and of the second
+		t.Errorf("%d servers, want 4", n)
+	}
+	time.Sleep(3 * time.Second) // until q0 does not need the second one
+	close(s.hold)
+	s.await("no server", func() bool { return s.servers() == 0 })
+	if n := s.done.Load(); n != 4 {
+		t.Errorf("%d tasks were executed, want each of 4 once", n)
+	}
+}
+
+// ranked is another worker of the site, of that rank for all tenants.
+func (s *site) ranked(rank int) *site {
+	other := &site{t: s.t, rdb: s.rdb, hold: s.hold}
+	other.Servers = queues.New(queues.Config{Redis: s.rdb, Servers: s.rdb, Rank: func(string) int { return rank }, Idle: time.Second, ShutdownTimeout: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	for _, name := range []string{"q0", "q1", "q2"} {
+		other.Add(s.queue(name))
+	}
+	return other
+}
+
+// active is how many tasks of a queue are in progress.
+func (s *site) active(queue string) int {
+	info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo(queue)
+	if err != nil {
+		return 0
+	}
+	return info.Active
+}
+
 // TestIdleCommands: queues without tasks cost one command a second, however many there are.
 func TestIdleCommands(t *testing.T) {
 	t.Parallel()
@@ -180,10 +234,7 @@ func TestStopped(t *testing.T) {
 	s.enqueue("q0")
 	s.Wake("q0")
 	s.await("a server", func() bool { return s.servers() == 1 })
-	s.await("it in progress", func() bool {
-		info, err := asynq.NewInspectorFromRedisClient(s.rdb).GetQueueInfo("q0")
-		return err == nil && info.Active == 1
-	})
+	s.await("it in progress", func() bool { return s.active("q0") == 1 })
 	s.Stop()
 	s.enqueue("q2")
 	s.Wake("q2")

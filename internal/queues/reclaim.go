@@ -49,13 +49,13 @@ func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string) (lost
 }
 
 // reclaim reclaims lost tasks of the queues that have tasks.
-func (s *Servers) reclaim(ctx context.Context, busy map[string]bool) {
+func (s *Servers) reclaim(ctx context.Context, loads map[string]load) {
 	if time.Since(s.reclaimedAt) < reclaimEvery {
 		return
 	}
 	s.reclaimedAt = time.Now()
-	for name := range busy {
-		if !busy[name] {
+	for name, l := range loads {
+		if !l.busy {
 			continue
 		}
 		lost, err := Reclaim(ctx, s.cfg.Redis, name)

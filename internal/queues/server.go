@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -29,6 +30,37 @@ func NewServer(rdb redis.UniversalClient, q Queue, shutdown time.Duration, logge
 	cfg.ShutdownTimeout = shutdown
 	cfg.Logger, cfg.LogLevel = log{logger.With("tenant", q.Tenant)}, asynq.DebugLevel
 	return asynq.NewServerFromRedisClient(rdb, cfg)
+}
+
+// server is a server that counts its tasks.
+type server struct {
+	*asynq.Server
+	running atomic.Int64
+}
+
+// start starts the server.
+func (s *server) start(h asynq.Handler) error {
+	return s.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+		s.running.Add(1)
+		defer s.running.Add(-1)
+		return h.ProcessTask(ctx, t)
+	}))
+}
+
+// retire fetches no more tasks, and shuts the server down when those in progress have ended,
+// or when stopped is closed.
+func (s *server) retire(stopped <-chan struct{}) {
+	s.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for ended := false; !ended && s.running.Load() > 0; {
+		select {
+		case <-stopped:
+			ended = true
+		case <-tick.C:
+		}
+	}
+	s.Shutdown()
 }
 
 // log writes asynq's own log lines. A warning about an archived task becomes a debug line,
