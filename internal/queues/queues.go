@@ -177,12 +177,31 @@ func (s *Servers) serve(q *queue) {
 	if q.server != nil || s.isStopped() {
 		return
 	}
-	server := &server{Server: NewServer(s.cfg.Servers, q.Queue, s.cfg.ShutdownTimeout, s.cfg.Logger)}
+	tuned := q.Queue
+	tuned.Config.TaskCheckInterval = askEvery(q.Config.TaskCheckInterval, s.servers()+1)
+	server := &server{Server: NewServer(s.cfg.Servers, tuned, s.cfg.ShutdownTimeout, s.cfg.Logger)}
 	if err := server.start(q.Handler); err != nil {
 		s.cfg.Logger.Error("queue not served", "queue", q.Name, "error", err)
 		return
 	}
 	q.server = server
+}
+
+// servers returns the number of queues that are served. s.mu is held.
+func (s *Servers) servers() (n int) {
+	for _, q := range s.queues {
+		if q.server != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// askEvery returns how often the last of n servers asks Redis for a task while it has none:
+// seldom if there are many, so that a thousand tenants with work cost Redis some thousand
+// commands a second, and not a hundred thousand. A server with tasks asks at once.
+func askEvery(configured time.Duration, n int) time.Duration {
+	return max(configured, time.Duration(n)*time.Millisecond)
 }
 
 func (s *Servers) isStopped() bool {

@@ -181,6 +181,25 @@ func (s *site) active(queue string) int {
 	return info.Active
 }
 
+// TestAskEvery: however many servers a process has, they ask Redis for tasks some thousand
+// times a second.
+func TestAskEvery(t *testing.T) {
+	t.Parallel()
+	const configured = 10 * time.Millisecond
+	for n, want := range map[int]time.Duration{1: configured, 10: configured, 100: 100 * time.Millisecond} {
+		if got := queues.AskEvery(configured, n); got != want {
+			t.Errorf("the last of %d servers asks every %v, want %v", n, got, want)
+		}
+	}
+	perSecond := 0.0
+	for n := range 1000 {
+		perSecond += 1 / queues.AskEvery(configured, n+1).Seconds()
+	}
+	if perSecond > 6000 {
+		t.Errorf("a thousand servers ask %.0f times a second", perSecond)
+	}
+}
+
 // TestIdleCommands: queues without tasks cost one command a second, however many there are.
 func TestIdleCommands(t *testing.T) {
 	t.Parallel()
