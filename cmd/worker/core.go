@@ -49,7 +49,7 @@ func (w *worker) newCore(t *served, notifier events.Notifier) *core {
 		},
 	})
 	places, queue := corePlaces(t.limit.Rate), engine.Queue(name)
-	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine)})
+	w.queues.Add(queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places), Handler: w.traced(c.engine), Full: fullAt})
 	// The commands of dispatcher, scanner and follow-up end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is away can stop.
 	own := ledger.New(w.permits)
@@ -78,6 +78,10 @@ const actConcurrency = 4
 // sweepConcurrency is how many DNS checks of sweeps run at a time, apart from those of
 // submitted rows.
 const sweepConcurrency = 100
+
+// fullAt is how many tasks of a tenant a worker has when the next worker serves the tenant too:
+// as many as the checks of slow zones in a sweep, which have the fewest places.
+const fullAt = sweepConcurrency / 2
 
 // corePlaces is how many tasks of the core run at a time. DNS checks, which may wait 8 s for
 // name servers that do not answer, have [dnsConcurrency] of them, and those of sweeps

@@ -15,6 +15,7 @@
 package queues
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -163,7 +164,7 @@ func (s *Servers) poll(ctx context.Context) error {
 // needs reports whether a queue needs the worker of a rank. If the next task is the same as at
 // the last poll, those before it are full, or do not live any more.
 func (q *queue) needs(rank int, l load) bool {
-	most := l.tasks / max(q.Config.Concurrency, 1)
+	most := l.tasks / max(cmp.Or(q.Full, q.Config.Concurrency), 1)
 	if l.oldest != "" && l.oldest == q.oldest {
 		most++
 	}

@@ -20,6 +20,9 @@ type Queue struct {
 	// shutdown timeout are set by [NewServer].
 	Config  asynq.Config
 	Handler asynq.Handler
+	// Full is how many tasks a worker has when the next worker is needed too; 0: as many as
+	// it executes at a time.
+	Full int
 }
 
 // NewServer returns a server of the queue, not started. Commands of rdb outlive the context that
