@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"orgops/internal/dispatch"
+	"orgops/internal/engine/kinds"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/workers"
@@ -96,4 +99,24 @@ func TestRanks(t *testing.T) {
 	round(first, time.Minute, true) // it does not yield
 	round(third, 10*time.Second, false)
 	round(second, 10*time.Second, false)
+}
+
+// TestReleasedForOneMoreWorker: although fifty workers live, no more is released than one of
+// them has places for, until those tasks are in progress.
+func TestReleasedForOneMoreWorker(t *testing.T) {
+	s := newSite(t)
+	s.submit("big", kinds.Update, s.domains(10*places))
+	d := dispatch.New(dispatch.Config{
+		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(), Protocol: 1, Places: places,
+		Place: func() workers.Place { return workers.Place{Workers: 50} }, Kinds: map[ledger.Kind]dispatch.Kind{kinds.Update: {}},
+	})
+	asynqs := asynq.NewInspectorFromRedisClient(s.rdb)
+	for range 5 {
+		if _, err := d.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := asynqs.GetQueueInfo(queue); err != nil || info.Pending != places {
+		t.Errorf("%+v, %v, want %d pending tasks", info, err, places)
+	}
 }

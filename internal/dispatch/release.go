@@ -46,8 +46,12 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	return tasks, nil
 }
 
-// places returns how many tasks the workers of the tenant execute at a time.
-func (d *Dispatcher) places() int { return d.cfg.Places * d.cfg.Place().Workers }
+// places returns how many tasks the workers of the tenant may have: one worker's places more
+// than are in progress. The next workers begin to serve when they find that there are more
+// tasks than the former execute, and what is released must not lapse until then.
+func (d *Dispatcher) places() int {
+	return min(d.cfg.Places*d.cfg.Place().Workers, d.load.Active+d.cfg.Places)
+}
 
 // reclaim makes rows of dead sessions due, for each segment as often as sessions are
 // renewed. A segment with rows in progress is due that often.
