@@ -110,9 +110,9 @@ func writeUpdates(t *testing.T, path string, rows int) {
 		t.Fatal(err)
 	}
 	w := bufio.NewWriter(file)
-	fmt.Fprintln(w, "organization_id,domain_id")
+	fmt.Fprintln(w, "organization_id,discovery_domain_id,use_for_organization_discovery")
 	for range rows {
-		fmt.Fprintf(w, "org_%s,dom_%s\n", rand.Text()[:20], rand.Text()[:20])
+		fmt.Fprintf(w, "org_%s,dom_%s,true\n", rand.Text()[:20], rand.Text()[:20])
 	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
