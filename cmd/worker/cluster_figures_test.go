@@ -188,10 +188,9 @@ func (f *fleet) executeBig(s site, rows int) {
 // reshard moves 500 slots between masters, with redis-cli.
 func (f *fleet) reshard(s site) {
 	f.t.Helper()
-	ctx := f.t.Context()
 	start := time.Now()
 	from, to := s.masters[1].Client(), s.masters[2].Client()
-	s.cluster.Manage("reshard", s.masters[1].Addr, "--cluster-from", idOf(ctx, f.t, from), "--cluster-to", idOf(ctx, f.t, to), "--cluster-slots", "500")
+	s.cluster.Manage("reshard", s.masters[1].Addr, "--cluster-from", idOf(f.t, from), "--cluster-to", idOf(f.t, to), "--cluster-slots", "500")
 	f.t.Logf("500 slots moved in %v", time.Since(start).Round(time.Second))
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"fmt"
 	"net"
 	"slices"
 	"testing"
@@ -67,21 +67,13 @@ func moveSlots(t *testing.T, from, to *redistest.Server) {
 
 func moveSlot(t *testing.T, slot int, source, target *redis.Client) {
 	t.Helper()
-	ctx := t.Context()
 	host, port, err := net.SplitHostPort(target.Options().Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	do := func(c *redis.Client, args ...any) {
-		t.Helper()
-		if err := c.Do(ctx, args...).Err(); err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-	}
-	do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", idOf(ctx, t, source))
-	do(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", idOf(ctx, t, target))
+	beginMove(t, slot, source, target)
 	for {
-		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 10).Result()
+		keys, err := source.ClusterGetKeysInSlot(t.Context(), slot, 10).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,18 +84,87 @@ func moveSlot(t *testing.T, slot int, source, target *redis.Client) {
 		for _, key := range keys {
 			args = append(args, key)
 		}
-		do(source, args...)
+		command(t, source, args...)
 	}
 	for _, node := range []*redis.Client{target, source} {
-		do(node, "CLUSTER", "SETSLOT", slot, "NODE", idOf(ctx, t, target))
+		command(t, node, "CLUSTER", "SETSLOT", slot, "NODE", idOf(t, target))
 	}
 }
 
-func idOf(ctx context.Context, t *testing.T, node *redis.Client) string {
+func beginMove(t *testing.T, slot int, source, target *redis.Client) {
 	t.Helper()
-	id, err := node.ClusterMyID(ctx).Result()
+	command(t, target, "CLUSTER", "SETSLOT", slot, "IMPORTING", idOf(t, source))
+	command(t, source, "CLUSTER", "SETSLOT", slot, "MIGRATING", idOf(t, target))
+}
+
+func command(t *testing.T, node *redis.Client, args ...any) {
+	t.Helper()
+	if err := node.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+}
+
+func idOf(t *testing.T, node *redis.Client) string {
+	t.Helper()
+	id, err := node.ClusterMyID(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// TestClusterSlotIsStuck leaves the move of a run's slot unfinished, as an interrupted redis-cli
+// does: other runs end, and this one does when the move is finished.
+func TestClusterSlotIsStuck(t *testing.T) {
+	for _, tc := range []struct{ name, tag string }{
+		{"of its segment", "{%[2]s.0}"},
+		{"of its header", "{run:%[1]s}"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inProcesses(t)
+			t.Parallel()
+			cluster := redistest.StartCluster(t, 3, 0)
+			f := assembleOn(outlasting(t, cluster.URL()), cluster.URL())
+			updates, clients := submissions[1], submissions[2]
+			f.enqueue(100, updates)()
+			inc, err := f.redis.HGet(t.Context(), "orgops:v2:{run:"+updates.run+"}:header", "inc").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			source, target, slot := f.stick(cluster, fmt.Sprintf(tc.tag, updates.run, inc))
+			f.work("one")
+			f.enqueue(100, clients)()
+			await(t, "the end of the other run", func() bool { return f.run(clients.run).Ended() })
+			moveSlot(t, slot, source, target)
+			await(t, "the end of the run", func() bool { return f.run(updates.run).Ended() })
+			log, state := f.requests(), f.state()
+			f.compareUpdates(100, 0, log, state)
+			f.compareClients(100, 0, log, state)
+		})
+	}
+}
+
+// stick begins to move the slot of a key from the master that has it to another.
+func (f *fleet) stick(c *redistest.Cluster, key string) (source, target *redis.Client, slot int) {
+	f.t.Helper()
+	ctx := f.t.Context()
+	n, err := f.redis.ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	slot = int(n)
+	for _, node := range c.Nodes {
+		client := node.Client()
+		n, err := client.ClusterCountKeysInSlot(ctx, slot).Result()
+		switch {
+		case err != nil:
+			f.t.Fatal(err)
+		case n > 0:
+			source = client
+		default:
+			target = client
+		}
+	}
+	beginMove(f.t, slot, source, target)
+	return source, target, slot
 }
