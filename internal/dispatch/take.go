@@ -45,10 +45,6 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 		d.taken.drop(seg)
 		return nil
 	}
-	if isMoving(err) { // the next rebuild brings it back
-		d.logMoving(ctx, seg, err)
-		return nil
-	}
 	if err != nil {
 		return err
 	}
