@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"orgops/internal/engine"
@@ -220,14 +221,27 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 }
 
 // releaseFrom releases rows of a segment, and stores what that tells of the segment. It
-// releases none of one that does not exist any more, and of which nothing is due then.
+// releases none of one that does not exist any more, and of which nothing is due then, and none
+// while a Cluster moves the segment's slot: until that is finished, which an interrupted
+// redis-cli leaves undone, each script fails.
 func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota, now time.Time) (ledger.Release, error) {
 	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
+	if isMoving(err) {
+		d.logMoving(ctx, s.id, err)
+		release, err = ledger.Release{Receipt: ledger.Receipt{Due: dueNow}}, nil // put keeps it in memory
+	}
 	if err == nil || errors.Is(err, ledger.ErrNotFound) {
 		s.learn(release, now.Add(emptyFor(d.taken.segments())))
 		err = nil
 	}
 	return release, err
+}
+
+// isMoving reports whether a script failed since its slot is being moved in a Cluster.
+func isMoving(err error) bool { return redis.IsTryAgainError(err) }
+
+func (d *Dispatcher) logMoving(ctx context.Context, seg ledger.Segment, err error) {
+	d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run", seg.Run, "segment", seg.Number, "error", err)
 }
 
 // put puts a segment back into the index if nothing of it is due now.
@@ -239,6 +253,8 @@ func (d *Dispatcher) put(ctx context.Context, s *segment, now time.Time) error {
 		r, err := d.cfg.Ledger.Get(ctx, s.id.Run)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
+		case isMoving(err): // the next upkeep finds the end
+			d.logMoving(ctx, s.id, err)
 		case err != nil:
 			return err
 		case r.Ended() && r.Incarnation == s.id.Incarnation:

@@ -70,7 +70,7 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 	if err := l.rdb.SAdd(ctx, tenantsKey, string(n.Tenant)).Err(); err != nil {
 		return Run{}, false, noMemory(err)
 	}
-	own := Run{ID: n.ID, Incarnation: Incarnation(random()), Tenant: n.Tenant, Description: n.Description}
+	own := Run{ID: n.ID, Incarnation: n.incarnation(), Tenant: n.Tenant, Description: n.Description}
 	if err := l.enlist(ctx, own); err != nil {
 		return Run{}, false, err
 	}
@@ -105,6 +105,14 @@ func (l *Ledger) create(ctx context.Context, n NewRun, about []byte) (run Run, c
 		err = n.Compare(run)
 	}
 	return run, created, err
+}
+
+// incarnation returns the incarnation of a new run. A run of one segment has nothing to spread.
+func (n NewRun) incarnation() Incarnation {
+	if n.Description.Single {
+		return Incarnation(random())
+	}
+	return newIncarnation()
 }
 
 func (n NewRun) validate() error {

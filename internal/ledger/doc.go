@@ -104,7 +104,8 @@
 // # Keys
 //
 // Each line of keys shares a hash tag, thus a slot of a Cluster, and every script
-// touches one slot. A run's segments are spread over the Cluster.
+// touches one slot. The incarnation is such that a run's segments are spread evenly over a
+// Cluster.
 //
 //	orgops:schema                      string: the version of all of this: see [Ledger.CheckSchema]
 //	orgops:v2:tenants                  set: the tenants that have or had a run

@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 
@@ -65,9 +66,25 @@ func (t target) client(poolSize int) redis.UniversalClient {
 	case "redis-sentinel":
 		return redis.NewFailoverClient(o.Failover())
 	case "redis-cluster":
-		return redis.NewClusterClient(o.Cluster())
+		return following(redis.NewClusterClient(o.Cluster()))
 	}
 	return redis.NewClient(o.Simple())
+}
+
+// following lets a Cluster's client ask who has which slots as soon as a node gives no answer.
+// By itself it asks once a minute, and until then sends to the node that a replica has replaced.
+func following(cluster *redis.ClusterClient) *redis.ClusterClient {
+	cluster.OnNewNode(func(node *redis.Client) {
+		node.AddHook(around(func(ctx context.Context, send func(context.Context) error) error {
+			err := send(ctx)
+			_, answered := errors.AsType[redis.Error](err)
+			if err != nil && !answered && !errors.Is(err, context.Canceled) && !errors.Is(err, redis.ErrClosed) {
+				cluster.ReloadState(ctx) // in the background, at most five times a second
+			}
+			return err
+		}))
+	})
+	return cluster
 }
 
 // ForServer is Open for asynq's Server: the client's commands outlive their

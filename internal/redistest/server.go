@@ -64,18 +64,25 @@ func prepare(t testing.TB) *Server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("needs a redis-server of its own: none is installed")
 	}
+	port := freePort(t)
+	s := &Server{t: t, Addr: net.JoinHostPort("127.0.0.1", port), Dir: t.TempDir()}
+	s.args = []string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--logfile", filepath.Join(s.Dir, "log")}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// freePort returns a port of 127.0.0.1 on which no process listens.
+func freePort(t testing.TB) string {
+	t.Helper()
 	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, Addr: free.Addr().String(), Dir: t.TempDir()}
-	_, port, _ := net.SplitHostPort(s.Addr)
-	s.args = []string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--logfile", filepath.Join(s.Dir, "log")}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Kill)
-	return s
+	return port
 }
 
 // URL is that of its database 0.
