@@ -90,7 +90,7 @@ func newRedisCollector(logger *slog.Logger, kept *poll[reading], sources ...sour
 func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []Tenant, logger *slog.Logger) {
 	queues, ofTenants := queueSource{rdb, newInspector}, tenantSource{rdb, tenants}
 	m.registry.MustRegister(newRedisCollector(logger, openRuns(ledger.OpenByTenant, tenants),
-		queues.read, ofTenants.read, overdueRows(ledger.Core().Overdue, tenants)))
+		queues.read, ofTenants.read, overdueRows(rdb, tenants)))
 }
 
 // Describe names the metrics.
