@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -70,9 +73,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 		m, _ := newMetrics(t)
 		m.WatchRedis(p.rdb, l, tenants, nil)
 		cfg := ops.Config{Redis: p.rdb, Ledger: l, Tenants: tenants, Metrics: m}
-		for path, h := range map[string]http.Handler{
-			"/metrics": ops.Probes(cfg), "/runs": ops.Pages(cfg), "/runs?state=open": ops.Pages(cfg), "/tenants": ops.Pages(cfg),
-		} {
+		for path, h := range map[string]http.Handler{"/metrics": ops.Probes(cfg), "/runs": ops.Pages(cfg), "/tenants": ops.Pages(cfg)} {
 			before := count.n.Load()
 			if w := do(h, http.MethodGet, path, nil); w.Code != http.StatusOK {
 				t.Fatalf("%s: %d\n%s", path, w.Code, w.Body)
@@ -85,4 +86,51 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 	read(count) // connects, and stores the scripts
 	p.rdb.AddHook(count)
 	return read(count)
+}
+
+// TestManyTenants: a page begins with the tenant that is asked for if not all are on one
+// page; each is on one of the pages, and the page of an unknown one says so.
+func TestManyTenants(t *testing.T) {
+	p := newPages(t)
+	var tenants []ops.Tenant
+	for i := range 120 {
+		name := fmt.Sprintf("tenant-%03d", i)
+		tenants = append(tenants, ops.Tenant{Name: name, Settings: pace.Settings{Tenant: name, Rate: "10/s", Burst: 10}})
+	}
+	ids := regexp.MustCompile(`<section id="tenant-(tenant-\d+)"`)
+	shown := func(n int, path string) (names []string, page string) {
+		t.Helper()
+		w := do(ops.Pages(ops.Config{Redis: p.rdb, Ledger: runs.New(p.rdb), Tenants: tenants[:n]}), http.MethodGet, path, nil)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s: %d", path, w.Code)
+		}
+		for _, match := range ids.FindAllStringSubmatch(w.Body.String(), -1) {
+			names = append(names, match[1])
+		}
+		return names, w.Body.String()
+	}
+	var all []string
+	path := "/tenants"
+	for range 3 {
+		names, page := shown(120, path)
+		if first := link(page, "First"); (first == "") != (path == "/tenants") {
+			t.Errorf("%s: first page %q", path, first)
+		}
+		if !strings.Contains(page, "120 tenants") || !strings.Contains(page, `<option value="tenant-119">`) {
+			t.Errorf("%s does not offer all tenants", path)
+		}
+		all, path = append(all, names...), link(page, "Next")
+	}
+	if path != "" || len(all) != 120 || !slices.IsSorted(all) || len(slices.Compact(all)) != 120 {
+		t.Errorf("on the pages: %q, then %q", all, path)
+	}
+	if names, _ := shown(120, "/tenants?tenant=tenant-077"); len(names) != 43 || names[0] != "tenant-077" {
+		t.Errorf("from tenant-077: %q", names)
+	}
+	if names, page := shown(120, "/tenants?tenant=no<ne"); len(names) != 50 || !strings.Contains(page, "There is no tenant no&lt;ne in this Redis.") {
+		t.Errorf("an unknown tenant: %q", names)
+	}
+	if names, page := shown(50, "/tenants?tenant=tenant-020"); len(names) != 50 || strings.Contains(page, "50 tenants") || link(page, "First")+link(page, "Next") != "" {
+		t.Errorf("of 50 tenants: %q", names)
+	}
 }
