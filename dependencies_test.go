@@ -32,7 +32,7 @@ var core = map[string][]string{
 	"internal/dispatch":     {"apiclient", "dnscheck", "internal/engine", "internal/ledger", "internal/pace", "internal/workers"},
 	"internal/scan":         {"apiclient", "dnscheck", "internal/engine", "internal/engine/kinds", "internal/events", "internal/ledger", "internal/sweep"},
 	"internal/followup":     {"apiclient", "dnscheck", "internal/engine", "internal/engine/kinds", "internal/events", "internal/ledger", "internal/sweep"},
-	"internal/runs":         {"apiclient", "dnscheck", "internal/engine", "internal/engine/kinds", "internal/events", "internal/ledger", "internal/sweep"},
+	"internal/runs":         {"apiclient", "dnscheck", "internal/engine", "internal/engine/kinds", "internal/events", "internal/ledger", "internal/redisconn", "internal/sweep"},
 }
 
 // TestDependencies holds the direction of imports: cmd imports everything, internal

@@ -8,10 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/ops"
+	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 )
 
@@ -27,12 +30,22 @@ func (w *worker) readiness() *ops.Readiness {
 		// The client's commands end with ctx.
 		return ops.Finding{Err: cmp.Or(redisconn.Ready(ctx, w.permits), redisconn.CheckRights(ctx, w.permits, ledger.Commands()...))}
 	}}}
-	for _, t := range w.tenants {
+	permission := ops.Shared(w.permissions)
+	for i, t := range w.tenants {
 		probes = append(probes,
-			ops.Probe{Name: "tenant " + t.Name, Look: t.unblocked},
-			ops.Probe{Name: "tenant " + t.Name + " queue", Look: func(context.Context) ops.Finding {
-				queue, err := cli.PausedQueue(w.permits, t.Name)
-				return ops.Finding{Err: err, Note: cli.QueueIsPaused(queue)}
+			ops.Probe{Name: "tenant " + t.Name, Look: func(ctx context.Context) ops.Finding {
+				all, err := permission(ctx)
+				if err != nil {
+					return ops.Finding{Err: err}
+				}
+				return all[i].unblocked(t.Name)
+			}},
+			ops.Probe{Name: "tenant " + t.Name + " queue", Look: func(ctx context.Context) ops.Finding {
+				all, err := permission(ctx)
+				if err != nil {
+					return ops.Finding{Err: err}
+				}
+				return ops.Finding{Err: all[i].queueErr, Note: cli.QueueIsPaused(all[i].paused)}
 			}},
 			ops.Probe{Name: "tenant " + t.Name + " token", Look: t.hasToken},
 			ops.Probe{Name: "tenant " + t.Name + " resolvers", Look: t.hears})
@@ -43,21 +56,40 @@ func (w *worker) readiness() *ops.Readiness {
 	return ops.NewReadiness(probes...)
 }
 
+// permission is whether rows of a tenant may be released, and its requests sent.
+type permission struct {
+	pace     pace.State
+	paused   string // the queue, if it is paused
+	paceErr  error
+	queueErr error
+}
+
+// permissions reads those of all tenants together: see [redisconn.Batch].
+func (w *worker) permissions(ctx context.Context) []permission {
+	all := make([]permission, len(w.tenants))
+	_ = redisconn.Batch(ctx, w.permits, len(all), func(i int, rdb redis.UniversalClient) error { // each has its errors
+		p, tenant := &all[i], w.tenants[i].Name
+		p.pace, p.paceErr = pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
+		p.paused, p.queueErr = cli.PausedQueue(rdb, tenant)
+		return nil
+	})
+	return all
+}
+
 // unblocked says in words what keeps the tenant's requests from going out.
-func (s *served) unblocked(ctx context.Context) ops.Finding {
-	state, err := s.limiter.State(ctx)
-	if err != nil {
-		return ops.Finding{Err: err}
+func (p permission) unblocked(tenant string) ops.Finding {
+	if p.paceErr != nil {
+		return ops.Finding{Err: p.paceErr}
 	}
 	var blocks []error
-	for _, b := range state.Blocks {
+	for _, b := range p.pace.Blocks {
 		blocks = append(blocks, fmt.Errorf("blocked: %s: %s", b.Operation, b.Reason))
 	}
 	f := ops.Finding{Err: errors.Join(blocks...)}
-	if state.Stopped != nil {
-		f.Note = state.Stopped.String() + "; to start it: enqueue tenant start " + s.Name
-	} else if !state.PausedUntil.IsZero() {
-		f.Note = "paused until " + state.PausedUntil.Format("15:04:05Z") + ": the tenant answered 429"
+	if p.pace.Stopped != nil {
+		f.Note = p.pace.Stopped.String() + "; to start it: enqueue tenant start " + tenant
+	} else if !p.pace.PausedUntil.IsZero() {
+		f.Note = "paused until " + p.pace.PausedUntil.Format("15:04:05Z") + ": the tenant answered 429"
 	}
 	return f
 }

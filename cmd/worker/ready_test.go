@@ -1,16 +1,22 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 )
@@ -133,5 +139,76 @@ func TestStartedNamesTheSettings(t *testing.T) {
 		if list, _ := line[member].([]any); len(list) != want {
 			t.Errorf("%s: %v, want %d", member, line[member], want)
 		}
+	}
+}
+
+// roundTrips counts the commands and pipelines of a client.
+type roundTrips struct{ n atomic.Int64 }
+
+func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		r.n.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+// TestReadinessRoundTrips: the checks of 150 tenants take as many round trips as those of
+// three, and each tenant has its own findings.
+func TestReadinessRoundTrips(t *testing.T) {
+	t.Parallel()
+	box := startBox(t, sandbox.Options{})
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	count := new(roundTrips)
+	check := func() (took int64) {
+		before := count.n.Load()
+		for _, c := range w.readiness().Checks(t.Context()) {
+			stopped := c.Name == "tenant tenant-1"
+			if strings.HasSuffix(c.Name, " token") || strings.HasSuffix(c.Name, " resolvers") {
+				continue // not of Redis
+			}
+			if c.Err != nil || strings.Contains(c.Note, "stopped by me") != stopped {
+				t.Errorf("%s: %v, %q", c.Name, c.Err, c.Note)
+			}
+		}
+		return count.n.Load() - before
+	}
+	serve := func(n int) {
+		for i := len(w.tenants); i < n; i++ {
+			tenant := sandboxTenant(box)
+			if err := tenant.complete(func(string) string { return box.ClientSecret() }); err != nil {
+				t.Fatal(err)
+			}
+			tenant.Name = fmt.Sprint("tenant-", i)
+			one, err := w.serve(tenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(one.dns.Close)
+			w.tenants = append(w.tenants, one)
+		}
+	}
+	serve(3)
+	if _, err := w.tenants[1].limiter.Stop(t.Context(), "me", ""); err != nil {
+		t.Fatal(err)
+	}
+	check() // connects, and stores the scripts
+	w.permits.AddHook(count)
+	few := check()
+	serve(150)
+	if many := check(); few == 0 || many != few {
+		t.Errorf("%d round trips for 3 tenants, %d for 150", few, many)
 	}
 }

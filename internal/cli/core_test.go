@@ -92,7 +92,7 @@ func TestQueueIsPaused(t *testing.T) {
 	}
 	const paused = "the queue default.rows is paused: no row is released"
 	now := time.Now()
-	oracle := cli.NewOracle(rdb, l)
+	oracle := cli.NewOracle(rdb)
 	says := func(want bool) {
 		t.Helper()
 		now = now.Add(time.Minute) // the state is read again

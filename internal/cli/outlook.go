@@ -16,6 +16,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/pace"
+	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/tasks"
 )
@@ -89,8 +90,7 @@ const (
 
 // Oracle estimates runs by what it sees of them over time. It is safe for concurrent use.
 type Oracle struct {
-	rdb    redis.UniversalClient
-	ledger *runs.Ledger
+	rdb redis.UniversalClient
 
 	mu      sync.Mutex
 	runs    map[string]*watched
@@ -123,8 +123,8 @@ type tenant struct {
 }
 
 // NewOracle returns one that has seen nothing yet.
-func NewOracle(rdb redis.UniversalClient, ledger *runs.Ledger) *Oracle {
-	return &Oracle{rdb: rdb, ledger: ledger, runs: map[string]*watched{}, tenants: map[string]tenant{}}
+func NewOracle(rdb redis.UniversalClient) *Oracle {
+	return &Oracle{rdb: rdb, runs: map[string]*watched{}, tenants: map[string]tenant{}}
 }
 
 // See takes in how the runs stand now, and says what is to be expected of each.
@@ -132,9 +132,7 @@ func NewOracle(rdb redis.UniversalClient, ledger *runs.Ledger) *Oracle {
 func (o *Oracle) See(ctx context.Context, now time.Time, all []runs.Run) []Outlook {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range all {
-		o.look(ctx, now, r)
-	}
+	o.look(ctx, now, all)
 	maps.DeleteFunc(o.runs, func(_ string, w *watched) bool { return now.Sub(w.asked) > forgetAfter })
 	outlooks := make([]Outlook, len(all))
 	for i, r := range all {
@@ -161,50 +159,69 @@ func (w *watched) move(now time.Time, settled int64) {
 	}
 }
 
-// look reads what changes slowly, if it was not read just now.
-func (o *Oracle) look(ctx context.Context, now time.Time, r runs.Run) {
-	w := o.runs[r.ID]
-	if w == nil {
-		w = &watched{}
-		o.runs[r.ID] = w
+// look takes in how the runs stand, and reads what changes slowly unless it was read just
+// now.
+func (o *Oracle) look(ctx context.Context, now time.Time, all []runs.Run) {
+	var names []string // of tenants
+	var open []runs.Run
+	for _, r := range all {
+		w := o.runs[r.ID]
+		if w == nil {
+			w = &watched{}
+			o.runs[r.ID] = w
+		}
+		w.asked = now
+		w.move(now, r.Settled)
+		if t := o.tenants[r.Tenant]; !r.Ended() && now.Sub(t.looked) >= lookEvery {
+			t.looked = now
+			o.tenants[r.Tenant] = t
+			names = append(names, r.Tenant)
+		}
+		if !r.Ended() && now.Sub(w.looked) >= lookEvery {
+			w.looked = now
+			open = append(open, r)
+		}
 	}
-	w.asked = now
-	w.move(now, r.Settled)
-	if !r.Ended() && now.Sub(o.tenants[r.Tenant].looked) >= lookEvery {
-		o.lookAtTenant(ctx, now, r.Tenant)
+	tenants := make([]tenant, len(names))
+	_ = redisconn.Batch(ctx, o.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
+		tenants[i] = o.tenants[names[i]]
+		tenants[i].read(ctx, rdb, names[i])
+		return nil
+	})
+	for i, name := range names {
+		o.tenants[name] = tenants[i]
 	}
-	if r.Ended() || now.Sub(w.looked) < lookEvery {
-		return
+	_ = redisconn.Batch(ctx, o.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
+		o.runs[open[i].ID].read(ctx, runs.New(rdb), open[i], o.tenants[open[i].Tenant].settings.MaxClientsPerRequest)
+		return nil
+	})
+}
+
+// read reads how the tenant stands. What cannot be read is as it was.
+func (t *tenant) read(ctx context.Context, rdb redis.UniversalClient, name string) {
+	if settings, announced, err := pace.Announced(ctx, rdb, name); err == nil {
+		t.settings, t.announced = settings, announced
 	}
-	w.looked = now
+	if state, err := pace.New(pace.Config{Redis: rdb, Tenant: name}).State(ctx); err == nil {
+		t.state = state
+	}
+	if queue, err := PausedQueue(rdb, name); err == nil {
+		t.paused = queue
+	}
+}
+
+// read reads how many requests a row of the run takes, and how many rows wait for DNS. What
+// cannot be read is as it was.
+func (w *watched) read(ctx context.Context, ledger *runs.Ledger, r runs.Run, maxClients int) {
 	if w.calls == 0 {
-		if calls, err := intake.CallsPerRow(ctx, o.ledger, r, o.tenants[r.Tenant].settings.MaxClientsPerRequest); err == nil {
+		if calls, err := intake.CallsPerRow(ctx, ledger, r, maxClients); err == nil {
 			w.calls = calls
 		}
 	}
-	o.lookAtNotes(ctx, r, w)
-}
-
-func (o *Oracle) lookAtTenant(ctx context.Context, now time.Time, name string) {
-	t := o.tenants[name]
-	t.looked = now
-	if settings, announced, err := pace.Announced(ctx, o.rdb, name); err == nil {
-		t.settings, t.announced = settings, announced
-	}
-	if state, err := pace.New(pace.Config{Redis: o.rdb, Tenant: name}).State(ctx); err == nil {
-		t.state = state
-	}
-	if queue, err := PausedQueue(o.rdb, name); err == nil {
-		t.paused = queue
-	}
-	o.tenants[name] = t
-}
-
-func (o *Oracle) lookAtNotes(ctx context.Context, r runs.Run, w *watched) {
 	if r.Kind != tasks.TypeVerify {
 		return
 	}
-	notes, noted, err := o.ledger.Notes(ctx, r.ID, notesSeen)
+	notes, noted, err := ledger.Notes(ctx, r.ID, notesSeen)
 	if err != nil {
 		return
 	}

@@ -37,7 +37,7 @@ func follow(t *testing.T, s pace.Settings) *followed {
 			t.Fatal(err)
 		}
 	}
-	see := cli.NewOracle(rdb, f.ledger).See
+	see := cli.NewOracle(rdb).See
 	f.see = func(now time.Time) []cli.Outlook {
 		var all []runs.Run
 		for _, id := range f.ids {

@@ -32,7 +32,7 @@ const (
 // terminal, else a line now and then.
 func Follow(ctx context.Context, rdb redis.UniversalClient, ids []string, out io.Writer) ([]runs.Run, error) {
 	ledger := runs.New(rdb)
-	ahead := NewOracle(rdb, ledger)
+	ahead := NewOracle(rdb)
 	show := follower(&lines{out: out, ended: map[string]bool{}})
 	if IsTerminal(out) {
 		show = newBars(ctx, out)

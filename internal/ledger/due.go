@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Each tenant has an index of the times at which the dispatcher is to inspect segments.
@@ -74,35 +72,6 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments,
 		due.Segments = append(due.Segments, seg)
 	}
 	return due, err
-}
-
-// onTenants runs a script for each tenant in one pipeline. A Redis that does not have the
-// script yet gets it: in a pipeline its text cannot follow its digest.
-func (l *Ledger) onTenants(ctx context.Context, s *redis.Script, tenants []Tenant, args ...any) ([]*redis.Cmd, error) {
-	answers := make([]*redis.Cmd, len(tenants))
-	run := func(of []int, eval func(redis.Pipeliner, []string) *redis.Cmd) {
-		_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each answer has its error
-			for _, i := range of {
-				answers[i] = eval(p, tenantKeys(tenants[i]))
-			}
-			return nil
-		})
-	}
-	var every, unknown []int
-	for i, t := range tenants {
-		if err := t.Validate(); err != nil {
-			return nil, err
-		}
-		every = append(every, i)
-	}
-	run(every, func(p redis.Pipeliner, keys []string) *redis.Cmd { return s.EvalSha(ctx, p, keys, args...) })
-	for i, a := range answers {
-		if redis.HasErrorPrefix(a.Err(), "NOSCRIPT") {
-			unknown = append(unknown, i)
-		}
-	}
-	run(unknown, func(p redis.Pipeliner, keys []string) *redis.Cmd { return s.Eval(ctx, p, keys, args...) })
-	return answers, nil
 }
 
 // Rebuild syncs every open run of a tenant, which also stores hints for its segments,

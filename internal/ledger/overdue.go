@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 )
 
@@ -15,41 +13,26 @@ const (
 	overduePage = 1000
 )
 
-// Overdue returns, for each tenant that has or had a run, for how long a segment has been
-// due that no dispatcher inspects: of all such segments, the one that is due the longest; 0
-// if there is none. Rows that wait for the pace or for a free place are not overdue, since
-// their segments are inspected, nor are those of runs that are paused or have ended. A
-// due segment is one that [Ledger.TakeDue] returns.
+// Overdue returns for how long a segment of the tenant has been due that no dispatcher
+// inspects: of all such segments, the one that is due the longest; 0 if there is none. Rows
+// that wait for the pace or for a free place are not overdue, since their segments are
+// inspected, nor are those of runs that are paused or have ended. A due segment is one that
+// [Ledger.TakeDue] returns.
 //
-// It takes two round trips while every tenant has an active dispatcher. If some tenants
-// fail it returns the others and an error.
-func (l *Ledger) Overdue(ctx context.Context) (map[Tenant]time.Duration, error) {
-	tenants, err := l.Tenants(ctx)
+// It takes one round trip while the tenant has an active dispatcher.
+func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, err error) {
+	defer wrap(&err, "read due segments of %s", t)
+	if err := t.Validate(); err != nil {
+		return 0, err
+	}
+	a, err := l.onTenant(ctx, overdueScript, t, 1, 0)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	answers, err := l.onTenants(ctx, overdueScript, tenants, 1, 0)
-	if err != nil {
-		return nil, fmt.Errorf("read due segments: %w", err)
+	if longest = longestDue(a); longest <= overdueAfter {
+		return longest, nil
 	}
-	all := make(map[Tenant]time.Duration, len(tenants))
-	var failed error
-	for i, t := range tenants {
-		values, err := answers[i].Slice()
-		longest := time.Duration(0)
-		if err == nil {
-			longest = longestDue(answer(values))
-		}
-		if err == nil && longest > overdueAfter {
-			longest, err = l.overdueOf(ctx, t)
-		}
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("read due segments of %s: %w", t, err))
-			continue
-		}
-		all[t] = longest
-	}
-	return all, failed
+	return l.overdueOf(ctx, t)
 }
 
 // overdueOf returns for how long a segment of a run that is not stopped has been due.

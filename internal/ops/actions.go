@@ -218,13 +218,12 @@ func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
 
 // toTenant carries an action out on the tenant that the form names.
 func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string, do func(context.Context, *pace.Limiter) came) {
-	const path = "/tenants"
 	tenant := field(r.PostForm, "tenant")
 	if err := tasks.CheckTenant(tenant); err != nil {
-		s.lead(w, r, path, "Not done: "+err.Error(), true)
+		s.lead(w, r, tenantsPath(""), "Not done: "+err.Error(), true)
 		return
 	}
-	s.carryOut(w, r, action, "tenant "+tenant, path, func(ctx context.Context) came {
+	s.carryOut(w, r, action, "tenant "+tenant, tenantsPath(tenant), func(ctx context.Context) came {
 		return do(ctx, pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}))
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/pace"
+	"orgops/internal/redisconn"
 	"orgops/internal/watch"
 )
 
@@ -27,29 +27,20 @@ type attention struct {
 // attention tells of all tenants that this worker works for or that have open runs,
 // or of the one that is named, and which tenants those are.
 func (s *site) attention(ctx context.Context, only string) (all []attention, tenants []string, err error) {
-	open, err := s.Ledger.OpenByTenant(ctx)
-	if err != nil {
+	if tenants, err = s.tenantNames(ctx, nil); err != nil {
 		return nil, nil, err
 	}
-	known := map[string]bool{}
-	for _, t := range s.Tenants {
-		known[t.Name] = true
+	slices.Sort(tenants)
+	wanted := tenants
+	if only != "" {
+		wanted = slices.DeleteFunc(slices.Clone(tenants), func(name string) bool { return name != only })
 	}
-	for name := range open {
-		known[name] = true
-	}
-	tenants = slices.Sorted(maps.Keys(known))
-	for _, name := range tenants {
-		if only != "" && name != only {
-			continue
-		}
-		_, some, err := s.attentionOf(ctx, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		all = append(all, some...)
-	}
-	return all, tenants, nil
+	found := make([][]attention, len(wanted))
+	err = redisconn.Batch(ctx, s.Redis, len(wanted), func(i int, rdb redis.UniversalClient) (err error) {
+		_, found[i], err = attentionOf(ctx, rdb, wanted[i])
+		return err
+	})
+	return slices.Concat(found...), tenants, err
 }
 
 // tenantState is the state of a tenant, for the whole fleet.
@@ -77,9 +68,9 @@ func stateOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (t t
 }
 
 // attentionOf reads the state of a tenant, and returns what somebody has to know of it.
-func (s *site) attentionOf(ctx context.Context, tenant string) (tenantState, []attention, error) {
-	state, err := stateOf(ctx, s.Redis, tenant)
-	paused, pausedErr := cli.PausedQueue(s.Redis, tenant)
+func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (tenantState, []attention, error) {
+	state, err := stateOf(ctx, rdb, tenant)
+	paused, pausedErr := cli.PausedQueue(rdb, tenant)
 	return state, state.attention(tenant, paused), errors.Join(err, pausedErr)
 }
 

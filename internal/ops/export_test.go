@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/crypto/bcrypt"
 
 	"orgops/internal/runs"
@@ -17,7 +18,11 @@ import (
 // NewQueueCollector lets the tests put an inspector of their own instead of
 // asynq's, which cannot be made to hang.
 func NewQueueCollector(i inspector, logger *slog.Logger) prometheus.Collector {
-	return newRedisCollector(logger, nil, queueSource{i}.read)
+	return newRedisCollector(logger, nil, queueSource{inspector: given(i)}.read)
+}
+
+func given(i inspector) func(redis.UniversalClient) inspector {
+	return func(redis.UniversalClient) inspector { return i }
 }
 
 // NewRunCollector collects the open runs that open gives.
@@ -27,7 +32,7 @@ func NewRunCollector(open func(context.Context) (map[string]runs.Open, error)) p
 
 // NewCollector collects the open runs that open gives, and the queues.
 func NewCollector(i inspector, open func(context.Context) (map[string]runs.Open, error)) prometheus.Collector {
-	return newRedisCollector(nil, openRuns(open, nil), queueSource{i}.read)
+	return newRedisCollector(nil, openRuns(open, nil), queueSource{inspector: given(i)}.read)
 }
 
 // ReadUsersAt is ReadUsers by a clock.

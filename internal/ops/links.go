@@ -34,6 +34,11 @@ func rowParameter(row int64) string {
 // runPath is where a run is shown.
 func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
 
+// tenantsPath is the page of tenants that has that one, or the first page.
+func tenantsPath(tenant string) string {
+	return link("/tenants", map[string]string{"tenant": tenant})
+}
+
 func previewPath(tenant string) string {
 	return link("/sweeps/preview", map[string]string{"tenant": tenant})
 }

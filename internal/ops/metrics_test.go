@@ -197,7 +197,7 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 }
 
 // TestOverdueRows has a tenant whose rows are released by a dispatcher, one that has none,
-// and one that has had no run.
+// one that has had no run, and one that cannot be read.
 func TestOverdueRows(t *testing.T) {
 	rdb := redistest.New(t)
 	core := ledger.New(rdb)
@@ -213,9 +213,13 @@ func TestOverdueRows(t *testing.T) {
 	m, _ := newMetrics(t)
 	m.WatchRedis(rdb, runs.New(rdb), []ops.Tenant{{Name: "new"}}, nil)
 	time.Sleep(10 * time.Millisecond)
+	mustNot(t, rdb.SAdd(t.Context(), "orgops:v2:tenants", "Bad").Err())
 	got := series(t, m, "orgops_rows_overdue_seconds")
 	if len(got) != 3 || got[0] != `orgops_rows_overdue_seconds{tenant="new"} 0` || got[1] != `orgops_rows_overdue_seconds{tenant="served"} 0` ||
 		!strings.HasPrefix(got[2], `orgops_rows_overdue_seconds{tenant="unserved"} 0.`) {
+		t.Errorf("metrics %q", got)
+	}
+	if got := series(t, m, "orgops_redis_scrape"); !slices.Equal(got, []string{"orgops_redis_scrape_success 0"}) {
 		t.Errorf("metrics %q", got)
 	}
 }

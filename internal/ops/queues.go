@@ -2,16 +2,18 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redisconn"
 )
 
-// inspector is the part of asynq.Inspector that is used. Its calls take no
-// context; with a Redis that does not answer they last as long as the client's
-// own timeouts and retries.
+// inspector is the part of asynq.Inspector that is used. Its calls take no context: one
+// outside of a batch lasts, with a Redis that does not answer, as long as the client's own
+// timeouts and retries.
 type inspector interface {
 	Queues() ([]string, error)
 	GetQueueInfo(queue string) (*asynq.QueueInfo, error)
@@ -27,26 +29,31 @@ var (
 )
 
 // queueSource is the queues, as asynq sees them.
-type queueSource struct{ inspector inspector }
+type queueSource struct {
+	rdb       redis.UniversalClient
+	inspector func(redis.UniversalClient) inspector
+}
 
-func (s queueSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
-	names, err := s.inspector.Queues()
+func newInspector(rdb redis.UniversalClient) inspector {
+	return asynq.NewInspectorFromRedisClient(rdb)
+}
+
+func (s queueSource) read(ctx context.Context) ([]prometheus.Metric, error) {
+	names, err := s.inspector(s.rdb).Queues()
 	if err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}
-	var failed []error
-	for _, name := range names {
-		if ctx.Err() != nil {
-			return all, errors.Join(append(failed, fmt.Errorf("queue %q: %w", name, ctx.Err()))...)
-		}
-		queue, err := s.inspector.GetQueueInfo(name)
+	readings := make([]reading, len(names))
+	err = redisconn.Batch(ctx, s.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
+		queue, err := s.inspector(rdb).GetQueueInfo(names[i])
 		if err != nil {
-			failed = append(failed, fmt.Errorf("queue %q: %w", name, err))
-			continue
+			readings[i].err = fmt.Errorf("queue %q: %w", names[i], err)
+			return nil
 		}
-		all = append(all, sizes(queue)...)
-	}
-	return all, errors.Join(failed...)
+		readings[i].metrics = sizes(queue)
+		return nil
+	})
+	return joined(readings, err)
 }
 
 func sizes(queue *asynq.QueueInfo) []prometheus.Metric {

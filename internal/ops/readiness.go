@@ -46,8 +46,7 @@ func NewReadiness(probes ...Probe) *Readiness {
 	for _, p := range probes {
 		r.names = append(r.names, p.Name)
 		r.polls = append(r.polls, &poll[Finding]{
-			ask: p.ask, within: checkTime, patience: checkTime,
-			fresh: func(Finding, time.Duration) time.Duration { return readyFor },
+			ask: p.ask, within: checkTime, patience: checkTime, fresh: forReady[Finding],
 		})
 	}
 	return r
@@ -69,6 +68,22 @@ func (r *Readiness) Checks(ctx context.Context) []Check {
 	}
 	all.Wait()
 	return checks
+}
+
+// forReady is the time for which a finding stands.
+func forReady[T any](T, time.Duration) time.Duration { return readyFor }
+
+// Shared returns a function that reads something for many probes: one reading is for all
+// calls within two seconds. The error says that it has not ended in time.
+func Shared[T any](read func(context.Context) T) func(context.Context) (T, error) {
+	p := &poll[T]{ask: read, within: checkTime, patience: checkTime, fresh: forReady[T]}
+	return func(ctx context.Context) (answer T, err error) {
+		answer, since := p.get(ctx)
+		if !since.IsZero() {
+			err = unanswered(time.Since(since)).Err
+		}
+		return answer, err
+	}
 }
 
 func (p Probe) ask(ctx context.Context) Finding {

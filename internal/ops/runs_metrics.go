@@ -2,11 +2,14 @@ package ops
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 )
 
@@ -61,17 +64,27 @@ func openRuns(open func(context.Context) (map[string]runs.Open, error), tenants 
 
 // overdueRows reads for how long rows of all tenants have been due, also of those that no
 // worker serves, and of these tenants even if they have had no run.
-func overdueRows(overdue func(context.Context) (map[ledger.Tenant]time.Duration, error), tenants []Tenant) source {
-	return func(ctx context.Context) (all []prometheus.Metric, err error) {
-		byTenant, err := overdue(ctx)
-		if err == nil {
-			for _, t := range tenants {
-				byTenant[ledger.Tenant(t.Name)] += 0
+func overdueRows(rdb redis.UniversalClient, tenants []Tenant) source {
+	return func(ctx context.Context) ([]prometheus.Metric, error) {
+		names, err := ledger.New(rdb).Tenants(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range tenants {
+			names = append(names, ledger.Tenant(t.Name))
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		readings := make([]reading, len(names))
+		err = redisconn.Batch(ctx, rdb, len(names), func(i int, rdb redis.UniversalClient) error {
+			overdue, err := ledger.New(rdb).Overdue(ctx, names[i])
+			if err != nil {
+				readings[i].err = err
+				return nil
 			}
-		}
-		for tenant, d := range byTenant {
-			all = append(all, gauge(rowsOverdue, d.Seconds(), string(tenant)))
-		}
-		return all, err
+			readings[i].metrics = []prometheus.Metric{gauge(rowsOverdue, overdue.Seconds(), string(names[i]))}
+			return nil
+		})
+		return joined(readings, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
@@ -44,6 +43,23 @@ type reading struct {
 	err     error
 }
 
+// joined returns what was read of many tenants or queues. Of the errors it has the first
+// ones, since they may all have the same cause.
+func joined(readings []reading, err error) (all []prometheus.Metric, _ error) {
+	const most = 3
+	errs := []error{err}
+	for _, r := range readings {
+		all = append(all, r.metrics...)
+		if r.err != nil {
+			errs = append(errs, r.err)
+		}
+	}
+	if more := len(errs) - 1 - most; more > 0 {
+		errs = append(errs[:1+most], fmt.Errorf("and %d more errors", more))
+	}
+	return all, errors.Join(errs...)
+}
+
 func (s source) ask(ctx context.Context) reading {
 	metrics, err := s(ctx)
 	return reading{metrics, err}
@@ -72,10 +88,9 @@ func newRedisCollector(logger *slog.Logger, kept *poll[reading], sources ...sour
 // tenants, and how pace and sweeps of these tenants stand. The logger is told when it
 // cannot be read. WatchRedis is called once.
 func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *runs.Ledger, tenants []Tenant, logger *slog.Logger) {
-	queues := queueSource{asynq.NewInspectorFromRedisClient(rdb)}
-	ofTenants := tenantSource{rdb, ledger, tenants}
+	queues, ofTenants := queueSource{rdb, newInspector}, tenantSource{rdb, tenants}
 	m.registry.MustRegister(newRedisCollector(logger, openRuns(ledger.OpenByTenant, tenants),
-		queues.read, ofTenants.read, overdueRows(ledger.Core().Overdue, tenants)))
+		queues.read, ofTenants.read, overdueRows(rdb, tenants)))
 }
 
 // Describe names the metrics.

@@ -58,7 +58,7 @@ type page struct {
 
 func newSite(cfg Config) *site {
 	s := &site{
-		Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis, cfg.Ledger), lookUps: semaphore.NewWeighted(mostLookUps),
+		Config: cfg, pages: map[string]*template.Template{}, oracle: cli.NewOracle(cfg.Redis), lookUps: semaphore.NewWeighted(mostLookUps),
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{

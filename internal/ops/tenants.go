@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -12,24 +11,27 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
+	"orgops/internal/redisconn"
 	"orgops/internal/watch"
 	"orgops/tasks"
 )
 
-// liveTenants is up to how many tenants the page keeps itself up to date: each costs some
-// questions to Redis.
-const liveTenants = 20
+// tenantsAPage is how many tenants a page has.
+const tenantsAPage = 50
 
 type tenantsPage struct {
-	Live    bool
 	Tenants []tenantView
+	Names   []string // of all tenants; empty: they are on this page
+	First   string   // path of the first page; empty: this is it
+	Next    string   // path of the page after this one; empty: it is the last
+	Missing string   // a tenant that was asked for and is not known
 }
 
 // tenantView is what is shown of a tenant. What only a worker of the tenant knows is empty
@@ -57,49 +59,85 @@ func (v *tenantView) warn(tone, what, then string) {
 	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
 }
 
-// tenants is how each tenant stands: those of this worker, then others of whom
-// something stands in this Redis.
-func (s *site) tenants(ctx context.Context, _ *http.Request) (title string, data any, err error) {
+// tenants is how tenants stand, those of this worker first, then others of whom something
+// stands in this Redis: GET /tenants. If there are many, the page begins with the tenant that
+// is asked for.
+func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	queues, err := asynq.NewInspectorFromRedisClient(s.Redis).Queues()
 	if err != nil {
 		return "", nil, err
 	}
-	open, err := s.Ledger.OpenByTenant(ctx)
+	names, err := s.tenantNames(ctx, queues)
 	if err != nil {
 		return "", nil, err
 	}
-	names := s.tenantNames(queues, open)
-	p := tenantsPage{Live: len(names) <= liveTenants}
-	for _, name := range names {
-		p.Tenants = append(p.Tenants, s.viewOfTenant(ctx, name, queues))
+	p, names := pageOfTenants(names, r.URL.Query().Get("tenant"))
+	p.Tenants = make([]tenantView, len(names))
+	err = redisconn.Batch(ctx, s.Redis, len(names), func(i int, rdb redis.UniversalClient) error {
+		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], queues)
+		return nil
+	})
+	return "Tenants", p, err
+}
+
+// pageOfTenants returns the page that begins with a tenant, or has all of them, and its tenants.
+func pageOfTenants(all []string, begin string) (p tenantsPage, names []string) {
+	from := slices.Index(all, begin)
+	if from < 0 {
+		p.Missing = begin
 	}
-	return "Tenants", p, nil
+	if len(all) <= tenantsAPage {
+		return p, all
+	}
+	from = max(from, 0)
+	to := min(from+tenantsAPage, len(all))
+	p.Names = all
+	if from > 0 {
+		p.First = tenantsPath("")
+	}
+	if to < len(all) {
+		p.Next = tenantsPath(all[to])
+	}
+	return p, all[from:to]
 }
 
 // tenantNames are this worker's tenants, then those that have queues or open runs.
-func (s *site) tenantNames(queues []string, open map[string]runs.Open) []string {
-	var names, others []string
+func (s *site) tenantNames(ctx context.Context, queues []string) (names []string, err error) {
+	open, err := s.Ledger.Core().OpenTenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
 	for _, t := range s.Tenants {
 		names = append(names, t.Name)
+		known[t.Name] = true
 	}
-	for _, queue := range slices.Concat(queues, slices.Collect(maps.Keys(open))) {
-		name, _, _ := strings.Cut(queue, ".")
-		if tasks.CheckTenant(name) == nil && !slices.Contains(names, name) && !slices.Contains(others, name) {
+	var others []string
+	add := func(name string) {
+		if !known[name] && tasks.CheckTenant(name) == nil {
+			known[name] = true
 			others = append(others, name)
 		}
 	}
+	for _, t := range open {
+		add(string(t))
+	}
+	for _, queue := range queues {
+		name, _, _ := strings.Cut(queue, ".")
+		add(name)
+	}
 	slices.Sort(others)
-	return append(names, others...)
+	return append(names, others...), nil
 }
 
-func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) tenantView {
+func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, queues []string) tenantView {
 	t, served := s.tenant(name)
-	state, warnings, stateErr := s.attentionOf(ctx, name)
+	state, warnings, stateErr := attentionOf(ctx, rdb, name)
 	v := tenantView{Tenant: t, tenantState: state, Served: served, Announced: true, Used: -1, Warnings: warnings}
 	v.Name = name
 	var settingsErr error
 	if !served {
-		v.Settings, v.Announced, settingsErr = pace.Announced(ctx, s.Redis, name)
+		v.Settings, v.Announced, settingsErr = pace.Announced(ctx, rdb, name)
 	}
 	if !v.Announced && settingsErr == nil {
 		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
@@ -107,7 +145,7 @@ func (s *site) viewOfTenant(ctx context.Context, name string, queues []string) t
 	if v.Announced {
 		settingsErr = v.tellSettings()
 	}
-	deliveriesErr := s.tellDeliveries(&v, queues)
+	deliveriesErr := v.tellDeliveries(rdb, queues)
 	if served {
 		v.tellToken()
 		v.tellDNS()
@@ -178,12 +216,12 @@ func (v *tenantView) tellDNS() {
 }
 
 // tellDeliveries says how many deliveries of events wait, and how many were given up.
-func (s *site) tellDeliveries(v *tenantView, queues []string) (err error) {
+func (v *tenantView) tellDeliveries(rdb redis.UniversalClient, queues []string) (err error) {
 	queue := deliveries.Queue(v.Name)
 	if !slices.Contains(queues, queue) {
 		return nil
 	}
-	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(s.Redis).GetQueueInfo(queue); err != nil {
+	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(queue); err != nil {
 		return fmt.Errorf("queue of deliveries: %w", err)
 	}
 	if given := v.Deliveries.Archived; given > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/pace"
+	"orgops/internal/redisconn"
 	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/internal/watch"
@@ -39,19 +40,23 @@ var (
 // fleet.
 type tenantSource struct {
 	rdb     redis.UniversalClient
-	ledger  *runs.Ledger
 	tenants []Tenant
 }
 
-func (s tenantSource) read(ctx context.Context) (all []prometheus.Metric, err error) {
-	for _, t := range s.tenants {
-		state, stateErr := stateOf(ctx, s.rdb, t.Name)
-		budget, budgetErr := budgetMetrics(t, state.Pace)
-		sweeps, sweepsErr := s.sweepMetrics(ctx, t.Name, state)
-		all = slices.Concat(all, budget, sweeps)
-		err = errors.Join(err, stateErr, budgetErr, sweepsErr)
-	}
-	return all, err
+func (s tenantSource) read(ctx context.Context) ([]prometheus.Metric, error) {
+	readings := make([]reading, len(s.tenants))
+	err := redisconn.Batch(ctx, s.rdb, len(s.tenants), func(i int, rdb redis.UniversalClient) error {
+		readings[i] = tenantMetrics(ctx, rdb, s.tenants[i])
+		return nil
+	})
+	return joined(readings, err)
+}
+
+func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t Tenant) reading {
+	state, stateErr := stateOf(ctx, rdb, t.Name)
+	budget, budgetErr := budgetMetrics(t, state.Pace)
+	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Name, state)
+	return reading{slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)}
 }
 
 func budgetMetrics(t Tenant, state *pace.State) ([]prometheus.Metric, error) {
@@ -79,7 +84,7 @@ func budgetMetrics(t Tenant, state *pace.State) ([]prometheus.Metric, error) {
 	return metrics, nil
 }
 
-func (s tenantSource) sweepMetrics(ctx context.Context, tenant string, state tenantState) (metrics []prometheus.Metric, err error) {
+func sweepMetrics(ctx context.Context, ledger *runs.Ledger, tenant string, state tenantState) (metrics []prometheus.Metric, err error) {
 	if state.Sweeps == nil {
 		return nil, nil
 	}
@@ -93,7 +98,7 @@ func (s tenantSource) sweepMetrics(ctx context.Context, tenant string, state ten
 	}
 	var last time.Time
 	for _, sweep := range []watch.Sweep{state.Ticks.Sweep, state.Ticks.ByHand} {
-		counts, err := s.counts(ctx, tenant, sweep, summary)
+		counts, err := counts(ctx, ledger, tenant, sweep, summary)
 		if err != nil {
 			return metrics, err
 		}
@@ -109,14 +114,14 @@ func (s tenantSource) sweepMetrics(ctx context.Context, tenant string, state ten
 
 // counts reports whether a sweep was started and was evaluated, or will be. A cancelled sweep
 // is not evaluated, nor one whose run is deleted.
-func (s tenantSource) counts(ctx context.Context, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
+func counts(ctx context.Context, ledger *runs.Ledger, tenant string, started watch.Sweep, last *sweep.Summary) (bool, error) {
 	if started.Run == "" {
 		return false, nil
 	}
 	if last != nil && !last.At.Before(started.At) {
 		return true, nil
 	}
-	run, err := s.ledger.Get(ctx, started.Run)
+	run, err := ledger.Get(ctx, started.Run)
 	if errors.Is(err, runs.ErrNotFound) {
 		return false, nil
 	}

@@ -22,10 +22,13 @@ const (
 )
 
 // Ledger reads and controls runs. It is safe for concurrent use, by many processes too.
-type Ledger struct{ core *ledger.Ledger }
+type Ledger struct {
+	rdb  redis.UniversalClient
+	core *ledger.Ledger
+}
 
 // New returns the ledger in rdb, to which it does not yet talk.
-func New(rdb redis.UniversalClient) *Ledger { return &Ledger{core: ledger.New(rdb)} }
+func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb, ledger.New(rdb)} }
 
 // Core returns the ledger that has the runs.
 func (l *Ledger) Core() *ledger.Ledger { return l.core }
@@ -97,7 +100,7 @@ func (l *Ledger) Get(ctx context.Context, run string) (Run, error) {
 
 // List returns all runs but those of single rows, the newest first.
 func (l *Ledger) List(ctx context.Context) ([]Run, error) {
-	headers, err := l.eachTenant(ctx, l.core.Runs)
+	headers, err := l.eachTenant(ctx, (*ledger.Ledger).Runs)
 	if err != nil {
 		return nil, err
 	}

@@ -5,18 +5,15 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 )
 
-const (
-	// fewSegments is the largest number of segments of an open run whose counts are read
-	// for a list; a larger run's are a minute old at most.
-	fewSegments = 16
-	// parallel is how many runs, or tenants, are read at a time.
-	parallel = 8
-)
+// fewSegments is the largest number of segments of an open run whose counts are read for a
+// list; a larger run's are a minute old at most.
+const fewSegments = 16
 
 // counts returns the exact counts of a run.
 func (l *Ledger) counts(ctx context.Context, run ledger.Run) (ledger.Counts, error) {
@@ -44,40 +41,31 @@ func (l *Ledger) listCounts(ctx context.Context, run ledger.Run) (ledger.Counts,
 // forList returns runs for a list, in their order.
 func (l *Ledger) forList(ctx context.Context, headers []ledger.Run) ([]Run, error) {
 	all := make([]Run, len(headers))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	for i, run := range headers {
-		g.Go(func() error {
-			counts, err := l.listCounts(ctx, run)
-			all[i] = FromCore(run, counts)
-			return err
-		})
-	}
-	return all, g.Wait()
+	err := redisconn.Batch(ctx, l.rdb, len(headers), func(i int, rdb redis.UniversalClient) error {
+		counts, err := New(rdb).listCounts(ctx, headers[i])
+		all[i] = FromCore(headers[i], counts)
+		return err
+	})
+	return all, err
 }
 
 // openRuns returns the runs that have not ended.
 func (l *Ledger) openRuns(ctx context.Context) ([]ledger.Run, error) {
-	open, err := l.eachTenant(ctx, l.core.OpenRuns)
+	open, err := l.eachTenant(ctx, (*ledger.Ledger).OpenRuns)
 	return slices.DeleteFunc(open, ledger.Run.Ended), err
 }
 
 // eachTenant returns the runs that list returns of all tenants.
-func (l *Ledger) eachTenant(ctx context.Context, list func(context.Context, ledger.Tenant) ([]ledger.Run, error)) ([]ledger.Run, error) {
+func (l *Ledger) eachTenant(ctx context.Context, list func(*ledger.Ledger, context.Context, ledger.Tenant) ([]ledger.Run, error)) ([]ledger.Run, error) {
 	tenants, err := l.core.Tenants(ctx)
 	if err != nil {
 		return nil, err
 	}
 	lists := make([][]ledger.Run, len(tenants))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	for i, t := range tenants {
-		g.Go(func() (err error) {
-			lists[i], err = list(ctx, t)
-			return err
-		})
-	}
-	err = g.Wait()
+	err = redisconn.Batch(ctx, l.rdb, len(tenants), func(i int, rdb redis.UniversalClient) (err error) {
+		lists[i], err = list(ledger.New(rdb), ctx, tenants[i])
+		return err
+	})
 	return slices.Concat(lists...), err
 }
 
