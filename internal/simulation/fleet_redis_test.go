@@ -41,7 +41,6 @@ type step struct {
 
 func newFleetRedis(t *testing.T) *fleetRedis {
 	r := &fleetRedis{mini: miniredis.NewMiniRedis()}
-	r.mini.ClockTTL(true)
 	conn, err := r.mini.Dial() // it makes the server
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +83,7 @@ func (r *fleetRedis) connect(hook commandHook) *redis.Client {
 			return newBuffered(conn), nil
 		},
 		// Waits for a connection of the pool use timers that clients of all bubbles share.
-		PoolSize:    1 << 20,
+		PoolSize: 1 << 20, MaxIdleConns: 20,
 		ReadTimeout: -2, WriteTimeout: -2, ConnMaxIdleTime: -1, MaxRetries: -1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})

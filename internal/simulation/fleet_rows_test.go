@@ -49,8 +49,8 @@ type settle struct {
 
 const (
 	// fleetGiveUp is how long a row waits for its token, and latestToken how late it appears.
-	fleetGiveUp = 12 * time.Minute
-	latestToken = 5 * time.Minute
+	fleetGiveUp = 6 * time.Minute
+	latestToken = 3 * time.Minute
 )
 
 func (f *fleet) newRun(tn *fleetTenant, name string, kind ledger.Kind) *fleetRun {

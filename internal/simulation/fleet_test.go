@@ -34,7 +34,7 @@ func TestFleet(t *testing.T) {
 	if testing.Short() || os.Getenv("ORGOPS_TEST_REDIS_URL") != "" {
 		t.Skip("takes some 10 seconds, on an embedded Redis always")
 	}
-	size := fleetSize{tenants: 3, workers: 5, rows: 1500}
+	size := fleetSize{tenants: 2, workers: 5, rows: 1000}
 	if text := os.Getenv("ORGOPS_TEST_FLEET"); text != "" {
 		if _, err := fmt.Sscanf(text, "%dx%dx%d", &size.tenants, &size.workers, &size.rows); err != nil || size.tenants < 1 || size.workers < 1 {
 			t.Fatalf("ORGOPS_TEST_FLEET: want TENANTSxWORKERSxROWS, such as 10x8x20000, got %q (%v)", text, err)
@@ -153,6 +153,7 @@ func (f *fleet) sleep(d time.Duration) bool {
 // notify them.
 func (f *fleet) poll() {
 	for n := 0; f.sleep(time.Second); n++ {
+		f.redis.mini.FastForward(time.Second) // for keys that expire
 		for _, tn := range f.tenants {
 			if n%60 == 59 {
 				f.recover(tn)
@@ -179,13 +180,19 @@ func (f *fleet) await() {
 				f.problem("tenant %s: %d runs are not finished, the first is %+v", tn.name, len(open), open[0])
 				break
 			}
-			time.Sleep(10 * time.Second)
+			time.Sleep(5 * time.Second)
 		}
 	}
 }
 
-// calm waits for suspended workers and requests that land late, and ends all workers.
+// calm ends all workers, those that are suspended after they have done what was in
+// progress, and waits for requests that land late.
 func (f *fleet) calm() {
+	for _, w := range f.all {
+		if !w.isAway() {
+			w.close()
+		}
+	}
 	f.background.Wait()
 	for _, w := range f.all {
 		time.Sleep(time.Until(time.Unix(0, w.until.Load())))
@@ -264,7 +271,7 @@ func (f *fleet) disturb() {
 			f.count("Redis' clock stepped")
 			ahead := f.upTo(4*time.Minute) - 2*time.Minute
 			if f.roll() < .1 {
-				ahead *= 10
+				ahead *= 3
 			}
 			f.redis.setClock(ahead)
 		case x < .9:
@@ -301,7 +308,9 @@ func (f *fleet) replace(slot int) {
 // report returns the figures.
 func (f *fleet) report() string {
 	var out strings.Builder
-	line := func(name, format string, args ...any) { fmt.Fprintf(&out, "\n%-21s %s", name, fmt.Sprintf(format, args...)) }
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&out, "\n%-21s %s", name, fmt.Sprintf(format, args...))
+	}
 	rows := map[ledger.Outcome]int{}
 	total := 0
 	for _, r := range f.runs {
