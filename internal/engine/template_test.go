@@ -625,6 +625,22 @@ func TestNoListing(t *testing.T) {
 	}
 }
 
+// TestWaitedInAnotherWorker has a row wait until no forgotten POST can land any more, and
+// be executed by another worker then, which sees the identity of Redis for the first time.
+func TestWaitedInAnotherWorker(t *testing.T) {
+	s := creating(t, []string{template})
+	s.server.Identity = "one"
+	for range 2 {
+		e, _ := s.on(nil)
+		task := s.release()
+		for ; task == nil; task = s.release() { // it is not due
+			time.Sleep(10 * time.Millisecond)
+		}
+		_ = e.ProcessTask(t.Context(), task)
+	}
+	s.wantRow(0, ledger.Done)
+}
+
 // TestOneListing lists the templates once for all rows of a worker, while Redis has the
 // same identity. Rows that come while it does wait.
 func TestOneListing(t *testing.T) {

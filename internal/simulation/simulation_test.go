@@ -173,7 +173,7 @@ func newSimulation(t *testing.T, p plan, action sweep.Action, kills bool) *simul
 	rdb := s.connect(nil)
 	s.ledger, s.store = ledger.New(rdb), watch.New(rdb, string(tenant))
 	s.dns = &simulatedDNS{h: h, seed: p.seed + 1, now: now}
-	s.api = &simulatedAPI{client: newAsking(t), h: h, seed: p.seed + 2, now: now, requests: map[string]int{}}
+	s.api = &simulatedAPI{client: newAsking(t, nil), h: h, seed: p.seed + 2, now: now, requests: map[string]int{}}
 	s.worker = s.newWorker()
 	return s
 }

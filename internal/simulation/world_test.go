@@ -211,11 +211,12 @@ type simulatedAPI struct {
 type sentKey struct{}
 
 // newAsking returns a client whose requests do all that precedes their sending, which
-// always fails. It calls the functions of [apiclient.BeforeSending].
-func newAsking(t *testing.T) *apiclient.Client {
+// always fails. It waits for the gate, if there is one, and calls the functions of
+// [apiclient.BeforeSending].
+func newAsking(t *testing.T, gate apiclient.Gate) *apiclient.Client {
 	t.Helper()
 	client, err := apiclient.New(apiclient.Config{
-		BaseURL: "https://tenant.example/api/v2", Tokens: apiclient.StaticToken(apiclient.NewSecret("token")),
+		BaseURL: "https://tenant.example/api/v2", Gate: gate, Tokens: apiclient.StaticToken(apiclient.NewSecret("token")),
 		Network: apiclient.Network{Proxy: func(*url.URL) (*url.URL, error) { return nil, errors.New("a simulation has no network") }},
 		Trace: func(ctx context.Context, _, _ string) (context.Context, func(int)) {
 			if sent, ok := ctx.Value(sentKey{}).(*bool); ok {
@@ -230,8 +231,8 @@ func newAsking(t *testing.T) *apiclient.Client {
 	return client
 }
 
-// sending returns why a request is not sent; nil: it is.
-func (a *simulatedAPI) sending(ctx context.Context, request func(context.Context) error) error {
+// sending returns why a request of a client of [newAsking] is not sent; nil: it is.
+func sending(ctx context.Context, request func(context.Context) error) error {
 	sent := new(bool)
 	err := request(context.WithValue(ctx, sentKey{}, sent))
 	if *sent {
@@ -309,7 +310,7 @@ func notFound(operation, method string) error {
 
 // DiscoveryDomain implements [kinds.Domains].
 func (a *simulatedAPI) DiscoveryDomain(ctx context.Context, org, id string) (d apiclient.DiscoveryDomain, err error) {
-	err = a.sending(ctx, func(ctx context.Context) (err error) {
+	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, err = a.client.DiscoveryDomain(ctx, org, id)
 		return err
 	})
@@ -334,7 +335,7 @@ func (a *simulatedAPI) DiscoveryDomain(ctx context.Context, org, id string) (d a
 // UpdateDiscoveryDomain implements [kinds.Domains]. A flag that is left out becomes the
 // specification's default, true.
 func (a *simulatedAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string, u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
-	err = a.sending(ctx, func(ctx context.Context) (err error) {
+	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, err = a.client.UpdateDiscoveryDomain(ctx, org, id, u)
 		return err
 	})
@@ -377,7 +378,7 @@ func (s state) patched(now time.Time, u apiclient.DiscoveryDomainUpdate) state {
 // OrganizationsPage implements [scan.API].
 func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
 	const most = 100
-	err = a.sending(ctx, func(ctx context.Context) (err error) {
+	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, _, err = a.client.OrganizationsPage(ctx, "")
 		return err
 	})
@@ -404,7 +405,7 @@ func (a *simulatedAPI) OrganizationsPage(ctx context.Context, from string) (page
 
 // DiscoveryDomainsPage implements [scan.API].
 func (a *simulatedAPI) DiscoveryDomainsPage(ctx context.Context, org, _ string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
-	err = a.sending(ctx, func(ctx context.Context) (err error) {
+	err = sending(ctx, func(ctx context.Context) (err error) {
 		_, _, err = a.client.DiscoveryDomainsPage(ctx, org, "")
 		return err
 	})

@@ -1,0 +1,262 @@
+package simulation_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
+	"orgops/internal/ledger"
+)
+
+// judge compares the ledger with the tenants.
+func (f *fleet) judge() {
+	for _, r := range f.runs {
+		f.judgeRun(r)
+	}
+	for _, tn := range f.tenants {
+		f.judgeTenant(tn)
+		f.judgeRate(tn)
+	}
+	for i, p := range f.problems {
+		if i == 20 {
+			f.t.Errorf("and %d more", len(f.problems)-i)
+			break
+		}
+		f.t.Error(p)
+	}
+}
+
+// judgeRun compares the rows of a run: each is settled, once, about one target.
+func (f *fleet) judgeRun(r *fleetRun) {
+	ctx := context.Background()
+	run, err := f.ledger.Get(ctx, r.id)
+	if err != nil {
+		f.problem("run %s: %v", r.id, err)
+		return
+	}
+	seen := map[string]bool{}
+	for number := range run.Segments {
+		seg := ledger.Segment{Run: run.ID, Incarnation: run.Incarnation, Number: number}
+		for from := ledger.Row(0); ; {
+			rows, err := f.ledger.Rows(ctx, seg, from, 128)
+			if err != nil {
+				f.problem("run %s: %v", r.id, err)
+				return
+			}
+			if len(rows) == 0 {
+				break
+			}
+			for _, row := range rows {
+				target := targetOf(row.Content)
+				if !r.targets[target] {
+					f.problem("run %s, row %d is about %q, for which nobody asked", r.id, row.Row, target)
+				} else if seen[target] && run.Scan == nil { // a scan may find a row twice if Redis went back
+					f.problem("run %s has two rows about %q", r.id, target)
+				}
+				seen[target] = true
+				f.judgeRow(r, fleetRow{r.id, number, row.Row}, row, target)
+			}
+			from += ledger.Row(len(rows))
+		}
+	}
+	if len(seen) != len(r.targets) {
+		f.problem("run %s has rows about %d of %d targets: %+v", r.id, len(seen), len(r.targets), run)
+	}
+	if !r.single && f.events[events.RunFinished+" "+string(r.id)+" "] == 0 {
+		f.problem("run %s: its end was not notified", r.id)
+	}
+}
+
+// targetOf returns the id of what a row is about.
+func targetOf(content []byte) string {
+	var row struct {
+		Domain   string `json:"discovery_domain_id"`
+		Client   string `json:"client_id"`
+		Template string `json:"name"`
+	}
+	_ = json.Unmarshal(content, &row)
+	return row.Domain + row.Client + row.Template
+}
+
+// judgeRow compares a row's result with the writes of results and with its target.
+func (f *fleet) judgeRow(r *fleetRun, key fleetRow, row ledger.RowState, target string) {
+	outcome := row.Result.Outcome
+	r.outcomes[outcome]++
+	bad := func(format string, args ...any) {
+		f.problem("run %s, row %d, about %s, is %s (%s %.200s): %s; begun %v, settled %v", r.id, key.row, target, row.Phase, outcome, row.Result.Detail,
+			fmt.Sprintf(format, args...), f.begun[key], f.settles[key])
+	}
+	if row.Phase != ledger.PhaseSettled {
+		bad("it is not settled")
+		return
+	}
+	surely, same := 0, false
+	for _, s := range f.settles[key] {
+		same = same || s.outcome == outcome
+		if !s.doubt && !f.redis.wasLost(s.at) {
+			surely++
+		}
+	}
+	switch {
+	case surely > 1:
+		bad("it was settled %d times", surely)
+	case !same && outcome != ledger.Cancelled:
+		bad("no execution has settled it so")
+	case outcome == ledger.Cancelled && r.cancelled.IsZero():
+		bad("nobody has cancelled it")
+	}
+	changed, from := f.judgeTarget(r, row.Result, target, bad)
+	if n := len(f.settles[key]); n > 0 && outcome != ledger.Cancelled && outcome != engine.Expired {
+		last := f.settles[key][n-1].at
+		r.waited = max(r.waited, last.Sub(latest(r.from, from)))
+	}
+	if changed.IsZero() || r.cancelled.IsZero() || !changed.After(r.cancelled) {
+		return
+	}
+	if begun := f.begun[key]; begun.IsZero() || begun.After(r.cancelled) {
+		bad("it had its effect at %v, although it had not begun when a cancel returned at %v", changed, r.cancelled)
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// judgeTarget compares a row's result with the state of its target. It returns when the row
+// had its last effect, and when it could have it.
+func (f *fleet) judgeTarget(r *fleetRun, result ledger.Result, target string, bad func(string, ...any)) (changed, from time.Time) {
+	tn := r.tenant
+	expect := func(is bool, changes []sent) {
+		for _, c := range changes {
+			changed = latest(changed, c.at)
+		}
+		switch o := result.Outcome; {
+		case o == ledger.Done && !is, o == engine.Unchanged && !is:
+			bad("its target is not as the row asks for")
+		case o == engine.Expired && is:
+			bad("its target is as the row asks for")
+		case o == engine.Failed && is && !strings.Contains(result.Detail, "may have had its effect"):
+			bad("its target is as the row asks for, of which the result says nothing")
+		case o != ledger.Done && o != engine.Unchanged && o != engine.Expired && o != ledger.Cancelled && o != engine.Failed:
+			bad("nothing was wrong with it")
+		}
+	}
+	switch r.kind {
+	case kinds.Verify:
+		d := tn.domains[target]
+		expect(d.verified, d.changes)
+		if o := result.Outcome; o == engine.Expired && d.looked.IsZero() {
+			bad("no check has found its token absent")
+		} else if o == ledger.Done && f.events[events.DomainVerified+" "+string(r.id)+" "+d.id] == 0 {
+			bad("that the domain is verified was not notified")
+		}
+		return changed, d.appears
+	case kinds.Update:
+		d := tn.domains[target]
+		expect(!d.flag, d.changes)
+	case kinds.Remove:
+		c := tn.clients[target]
+		expect(len(c.removed) > 0, c.removed)
+	case kinds.Create:
+		var created []sent
+		late := false
+		for _, t := range tn.byName[target] {
+			created = append(created, t.created)
+			late = late || t.created.late()
+		}
+		expect(len(created) > 0, created)
+		if len(created) > 1 && !late {
+			bad("it was created %d times: %v", len(created), created)
+		}
+	case kinds.Recheck:
+		if d := tn.domains[target]; !d.verified || len(d.changes) > 0 {
+			bad("a sweep that only reports has changed its domain")
+		}
+	}
+	return changed, from
+}
+
+// judgeVerified compares a PATCH that sets a domain to verified with the proofs of its
+// token.
+func (f *fleet) judgeVerified(tn *fleetTenant, d *fleetDomain, s sent) {
+	if d.proven.IsZero() || d.proven.After(s.at) || s.permit.Sub(d.proven) > time.Minute {
+		f.problem("tenant %s: domain %s was verified at %v, with a permit of %v; its last proof was at %v", tn.name, d.id, s.at, s.permit, d.proven)
+	}
+}
+
+// judgeTenant finds what has changed although nobody asked for it.
+func (f *fleet) judgeTenant(tn *fleetTenant) {
+	asked := map[string]bool{}
+	for _, r := range f.runs {
+		if r.tenant == tn {
+			for target := range r.targets {
+				asked[target] = true
+			}
+		}
+	}
+	for _, c := range tn.clients {
+		if !c.asked && len(c.removed) > 0 {
+			f.problem("tenant %s: client %s was removed, for which nobody asked", tn.name, c.id)
+		}
+	}
+	for name := range tn.byName {
+		if !asked[name] {
+			f.problem("tenant %s: template %q was created, for which nobody asked", tn.name, name)
+		}
+	}
+}
+
+// judgeRate finds requests beyond the tenant's rate. In each time, no more may get their
+// permits than the rate gives in that time and the burst, apart from permits that Redis has
+// lost, a step of its clock ahead, and a part of the rate while its answers are lost.
+func (f *fleet) judgeRate(tn *fleetTenant) {
+	rate, burst := tn.limit.Effective()
+	all := slices.SortedFunc(slices.Values(tn.log), func(a, b sent) int { return a.permit.Compare(b.permit) })
+	type pardon struct {
+		at      time.Time
+		permits float64
+	}
+	var pardons []pardon
+	for _, lost := range f.redis.lost {
+		n := 0
+		for _, s := range all {
+			if !s.permit.Before(lost.from) && !s.permit.After(lost.to) {
+				n++
+			}
+		}
+		pardons = append(pardons, pardon{lost.to, float64(n)})
+	}
+	for _, s := range f.redis.steps {
+		if s.by > 0 {
+			pardons = append(pardons, pardon{s.at, s.by.Seconds() * rate.PerSecond()})
+		}
+	}
+	for _, flawed := range f.redis.flawed {
+		pardons = append(pardons, pardon{flawed.from, (flawed.to.Sub(flawed.from) + time.Second).Seconds() * rate.PerSecond()})
+	}
+	slices.SortFunc(pardons, func(a, b pardon) int { return a.at.Compare(b.at) })
+	level, at, most := 0.0, f.start, 0.0
+	var when time.Time
+	for _, s := range all {
+		for len(pardons) > 0 && !pardons[0].at.After(s.permit) {
+			level, pardons = max(0, level-pardons[0].permits), pardons[1:]
+		}
+		level = max(0, level-s.permit.Sub(at).Seconds()*rate.PerSecond()) + 1
+		if at = s.permit; level > most {
+			most, when = level, at
+		}
+	}
+	const rounding = .01
+	if most > float64(burst)+rounding {
+		f.problem("tenant %s: at %v, %.2f more requests had got a permit than %s gives, and the burst is %d", tn.name, when, most, rate, burst)
+	}
+}

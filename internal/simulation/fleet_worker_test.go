@@ -1,0 +1,481 @@
+package simulation_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"orgops/apiclient"
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/engine/kinds"
+	"orgops/internal/events"
+	"orgops/internal/followup"
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/scan"
+	"orgops/internal/sweep"
+	"orgops/internal/watch"
+)
+
+// fleetPlaces is how many tasks a worker executes at a time, for each tenant.
+const fleetPlaces = 60
+
+// fleetWorker is a worker process with the parts of each of its tenants. It may be killed
+// or suspended before each command of Redis, request, check and event.
+type fleetWorker struct {
+	f       *fleet
+	rdb     *redis.Client
+	ledger  *ledger.Ledger
+	session ledger.Session
+	parts   []*fleetPart
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	stopping chan struct{}
+	all      sync.WaitGroup // what runs until ctx ends
+	takers   sync.WaitGroup // what begins tasks
+	tasks    sync.WaitGroup
+
+	dead    atomic.Bool
+	died    chan struct{}
+	until   atomic.Int64 // suspended, in ns since 1970
+	points  atomic.Int64 // until strike is called; 0: it is not
+	strike  func()
+	gone    bool // it has left or died; for the goroutine of the faults
+	leaving sync.WaitGroup
+}
+
+// fleetPart is what a worker has for a tenant.
+type fleetPart struct {
+	w          *fleetWorker
+	tn         *fleetTenant
+	limiter    *pace.Limiter
+	engine     *engine.Engine
+	dispatcher *dispatch.Dispatcher
+	scanner    *scan.Scanner
+	bell       chan struct{} // that the queue has tasks
+	places     chan struct{}
+}
+
+// errKilled is the error of everything that a killed worker tries.
+var errKilled = errors.New("the worker was killed")
+
+// point is where a worker may be killed or suspended.
+func (w *fleetWorker) point() error {
+	if w.points.Load() > 0 && w.points.Add(-1) == 0 {
+		w.strike()
+	}
+	for left := time.Until(time.Unix(0, w.until.Load())); left > 0; left = time.Until(time.Unix(0, w.until.Load())) {
+		select {
+		case <-time.After(left):
+		case <-w.died:
+			return errKilled
+		}
+	}
+	if w.dead.Load() {
+		return errKilled
+	}
+	return nil
+}
+
+// kill has the worker do nothing any more. Its session is not ended.
+func (w *fleetWorker) kill() {
+	if !w.dead.Swap(true) {
+		close(w.died)
+		w.cancel()
+	}
+}
+
+// isAway reports whether the worker is dead or suspended.
+func (w *fleetWorker) isAway() bool { return w.dead.Load() || now().UnixNano() < w.until.Load() }
+
+// command runs commands of Redis for the worker. Their answers may be lost.
+func (w *fleetWorker) command(ctx context.Context, run func() error, cmds ...redis.Cmder) error {
+	if err := w.point(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := w.f.redis
+	time.Sleep(250 * time.Microsecond * time.Duration(1+int(4*w.f.roll())))
+	flawed := r.flaws() && w.f.roll() < .5
+	if flawed && w.f.roll() < .5 {
+		w.f.count("Redis: command lost")
+		return errLost
+	}
+	w.f.observe(cmds)
+	err := r.run(run)
+	if flawed {
+		w.f.count("Redis: answer lost")
+		return errLost
+	}
+	return err
+}
+
+// newWorker starts a worker of a slot.
+func (f *fleet) newWorker(tenants []*fleetTenant) *fleetWorker {
+	w := &fleetWorker{f: f, stopping: make(chan struct{}), died: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.rdb = f.redis.connect(w.command)
+	w.ledger = ledger.New(w.rdb)
+	w.session = ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol}
+	for _, tn := range tenants {
+		w.session.Tenants = append(w.session.Tenants, tn.name)
+	}
+	for _, tn := range tenants {
+		w.parts = append(w.parts, w.newPart(tn))
+	}
+	w.all.Go(w.run)
+	return w
+}
+
+// run runs the parts once the session is registered.
+func (w *fleetWorker) run() {
+	registered, ended := engine.KeepSession(w.ctx, w.ledger, w.session, slog.New(slog.DiscardHandler))
+	select {
+	case <-registered:
+	case <-w.ctx.Done():
+		return
+	}
+	for i, p := range w.parts {
+		after := time.Second * time.Duration(i) / time.Duration(len(w.parts))
+		w.f.serve(p)
+		w.takers.Go(func() { p.work(w.ctx) })
+		for _, run := range []func(context.Context){
+			p.dispatcher.Run, p.scanner.Run,
+			func(ctx context.Context) { p.engine.RunAudits(ctx, w.ledger) },
+		} {
+			w.all.Go(func() {
+				if engine.Sleep(w.ctx, after) == nil {
+					run(w.ctx)
+				}
+			})
+		}
+	}
+	<-ended
+}
+
+// leave stops the worker as SIGTERM does.
+func (w *fleetWorker) leave() {
+	close(w.stopping)
+	w.takers.Wait()
+	ended := make(chan struct{})
+	go func() {
+		w.tasks.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(8 * time.Second):
+	}
+	ctx := context.Background()
+	for _, p := range w.parts {
+		_ = p.engine.GiveBack(ctx)
+	}
+	w.cancel()
+	w.all.Wait()
+	_ = w.ledger.EndSession(ctx, w.session.ID)
+	w.kill()
+}
+
+// close waits for the goroutines of a worker that is dead.
+func (w *fleetWorker) close() {
+	w.leaving.Wait()
+	w.kill()
+	w.all.Wait()
+	w.takers.Wait()
+	w.tasks.Wait()
+	_ = w.rdb.Close()
+}
+
+func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
+	p := &fleetPart{w: w, tn: tn, bell: make(chan struct{}, 1), places: make(chan struct{}, fleetPlaces)}
+	left, _ := tn.limit.Effective()
+	p.limiter = pace.New(pace.Config{
+		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: apiclient.Writes, Repeats: apiclient.IsRepetition,
+		Class:   func(ctx context.Context) pace.Class { return pace.ClassOf(kinds.Leading(ctx), kinds.Sweeping(ctx)) },
+		MaxWait: 20*time.Second + time.Duration(2/left.PerSecond()*float64(time.Second)),
+	})
+	states := &sweep.States{Tenant: string(tn.name), Store: watch.New(w.rdb, string(tn.name)), Notifier: fleetNotifier{w}}
+	p.engine = engine.New(engine.Config{
+		Tenant: tn.name, Ledger: watched{w.ledger, w.f}, Session: w.session.ID, Handlers: p.handlers(states), Stopping: w.stopping, Block: p.limiter.Block,
+	})
+	p.dispatcher = dispatch.New(p.dispatchConfig(states))
+	p.scanner = scan.New(scan.Config{
+		Tenant: tn.name, Ledger: w.ledger, API: p.api(), Active: p.dispatcher.Active, Block: p.limiter.Block,
+		Requests: map[ledger.Kind]scan.Request{kinds.Verify: scan.Pending{}, kinds.Recheck: scan.Swept{States: states.Store}},
+	})
+	return p
+}
+
+func (p *fleetPart) api() fleetAPI {
+	return fleetAPI{p, newAsking(p.w.f.t, fleetGate{p.limiter})}
+}
+
+// fleetRules are those of the sweeps, which only report.
+var fleetRules = sweep.Rules{Action: sweep.Report}
+
+// dispatchConfig releases rows as cmd/worker does.
+func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
+	w, name, rate := p.w, p.tn.name, p.tn.limit
+	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
+	read, change := apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain
+	follow := followup.New(followup.Config{Tenant: name, Ledger: w.ledger, States: states, Rules: fleetRules})
+	return dispatch.Config{
+		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(name), Session: w.session.ID, Protocol: engine.Protocol, Places: fleetPlaces,
+		Pace: p.limiter.State,
+		Rate: func() float64 {
+			left, _ := rate.Effective()
+			return left.PerSecond()
+		},
+		Kinds: map[ledger.Kind]dispatch.Kind{
+			kinds.Verify:  {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}}, Cost: dispatch.Cost{First: 2, Ready: 2}},
+			kinds.Update:  {Operations: dispatch.Always(change), Cost: one},
+			kinds.Remove:  {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one, Batch: kinds.MaxRemovals, Group: kinds.RemoveGroup},
+			kinds.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
+			kinds.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
+			kinds.Relook:  {},
+		},
+		Ended: func(ctx context.Context, run ledger.Run) error {
+			if err := follow.Ended(ctx, run); err != nil || run.Description.Single {
+				return err
+			}
+			return fleetNotifier{w}.Notify(ctx, events.Event{ID: fmt.Sprintf("run-%s-%d", run.ID, run.EndedAt.Unix()), Type: events.RunFinished, Data: events.Data{Run: string(run.ID)}})
+		},
+		Enqueued: func() { w.f.ring(name) },
+	}
+}
+
+func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
+	w, api, dns := p.w, p.api(), fleetDNS{p}
+	verify := kinds.VerifyConfig{
+		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout, Places: kinds.NewPlaces(fleetPlaces, fleetPlaces/2),
+		Stopping: w.stopping, Notify: kinds.NotifyStates(states),
+	}
+	submit := func(ctx context.Context, r kinds.OneRow) error {
+		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{
+			ID: r.ID, Tenant: p.tn.name, Kind: r.Kind, Description: ledger.Description{Format: "jsonl", GiveUp: r.GiveUp},
+		}, r.Content)
+		return err
+	}
+	return map[ledger.Kind]engine.Handler{
+		kinds.Verify:  kinds.NewVerify(verify),
+		kinds.Update:  kinds.NewUpdate(kinds.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
+		kinds.Remove:  kinds.NewRemove(kinds.RemoveConfig{API: api, Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
+		kinds.Create:  kinds.NewCreate(kinds.CreateConfig{API: api, RequestTimeout: requestTimeout}),
+		kinds.Recheck: kinds.NewRecheck(kinds.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states, Operators: dns, Submit: submit}),
+		kinds.Relook:  kinds.NewRelook(kinds.RelookConfig{Tenant: p.tn.name, States: states, DNS: dns, Places: verify.Places, Submit: submit}),
+	}
+}
+
+// fleetNotifier records events. It fails at times, before or after.
+type fleetNotifier struct{ w *fleetWorker }
+
+func (n fleetNotifier) Notify(_ context.Context, e events.Event) error {
+	if err := n.w.point(); err != nil {
+		return err
+	}
+	f := n.w.f
+	fails := f.roll()
+	if fails < .005 {
+		return fmt.Errorf("event %s was not recorded", e.ID)
+	}
+	f.mu.Lock()
+	f.events[e.Type+" "+e.Data.Run+" "+e.Data.DiscoveryDomainID]++
+	f.mu.Unlock()
+	if fails < .01 {
+		return fmt.Errorf("event %s was recorded", e.ID)
+	}
+	return nil
+}
+
+// The scripts by which asynq takes a task from a queue and acknowledges it. Its servers ask
+// for a task 100 times a second, which a simulated worker does only when there is one.
+var (
+	dequeue = redis.NewScript(`
+local id = redis.call('RPOPLPUSH', KEYS[1], KEYS[2])
+if not id then return nil end
+local key = ARGV[1] .. id
+redis.call('HSET', key, 'state', 'active')
+redis.call('HDEL', key, 'pending_since')
+redis.call('ZADD', KEYS[3], ARGV[2], id)
+return redis.call('HGET', key, 'msg')`)
+	acknowledge = redis.NewScript(`
+if redis.call('LREM', KEYS[1], 0, ARGV[2]) == 0 then return 0 end
+redis.call('ZREM', KEYS[2], ARGV[2])
+return redis.call('DEL', ARGV[1] .. ARGV[2])`)
+	// putBack does what asynq's recoverer does with tasks whose lease has ended.
+	putBack = redis.NewScript(`
+if redis.call('LREM', KEYS[1], 0, ARGV[2]) == 0 then return 0 end
+redis.call('ZREM', KEYS[2], ARGV[2])
+redis.call('HSET', ARGV[1] .. ARGV[2], 'state', 'pending')
+return redis.call('LPUSH', KEYS[3], ARGV[2])`)
+)
+
+// keysOf returns asynq's keys of a tenant's queue, and the prefix of its tasks.
+func keysOf(tn *fleetTenant) (pending, active, lease, tasks string) {
+	prefix := "asynq:{" + engine.Queue(tn.name) + "}:"
+	return prefix + "pending", prefix + "active", prefix + "lease", prefix + "t:"
+}
+
+// work executes tasks of the queue until ctx ends.
+func (p *fleetPart) work(ctx context.Context) {
+	for {
+		select {
+		case <-p.bell:
+		case <-p.w.stopping:
+			return
+		case <-ctx.Done():
+			return
+		}
+		time.Sleep(p.w.f.upTo(10 * time.Millisecond)) // until it asks for a task
+		for p.takeTask(ctx) {
+		}
+	}
+}
+
+// takeTask begins a task, and reports whether there was one.
+func (p *fleetPart) takeTask(ctx context.Context) bool {
+	select {
+	case p.places <- struct{}{}:
+	case <-p.w.stopping:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	pending, active, lease, tasks := keysOf(p.tn)
+	msg, err := dequeue.Run(ctx, p.w.rdb, []string{pending, active, lease}, tasks, time.Now().Add(30*time.Second).Unix()).Text()
+	if err != nil {
+		<-p.places
+		return false
+	}
+	id, task := parseMessage([]byte(msg))
+	p.w.f.executes(id, p.w)
+	p.w.tasks.Go(func() {
+		defer func() { <-p.places }()
+		var again sync.WaitGroup
+		if other := p.w.f.another(p); other != nil {
+			again.Go(func() { _ = other.engine.ProcessTask(other.w.ctx, task) })
+		}
+		_ = p.engine.ProcessTask(p.w.ctx, task)
+		_ = acknowledge.Run(context.Background(), p.w.rdb, []string{active, lease}, tasks, id).Err()
+		p.w.f.executed(id)
+		again.Wait()
+	})
+	return true
+}
+
+// parseMessage reads asynq's message of a task: type, payload and id are the first fields of
+// a protocol buffer.
+func parseMessage(msg []byte) (id string, task *asynq.Task) {
+	var fields [4][]byte
+	for len(msg) > 0 {
+		tag, n := binary.Uvarint(msg)
+		value, size := binary.Uvarint(msg[n:])
+		msg = msg[n+size:]
+		if tag&7 == 2 {
+			if tag>>3 < 4 {
+				fields[tag>>3] = msg[:value]
+			}
+			msg = msg[value:]
+		}
+	}
+	return string(fields[3]), asynq.NewTask(string(fields[1]), fields[2])
+}
+
+// recover puts tasks back that no living worker executes, as asynq does some time after
+// their leases have ended.
+func (f *fleet) recover(tn *fleetTenant) {
+	pending, active, lease, tasks := keysOf(tn)
+	ids, err := f.outside.LRange(context.Background(), active, 0, -1).Result()
+	if err != nil {
+		f.t.Error(err)
+	}
+	for _, id := range ids {
+		f.mu.Lock()
+		w := f.executing[id]
+		f.mu.Unlock()
+		if w == nil || w.isAway() {
+			f.count("task delivered again")
+			if err := putBack.Run(context.Background(), f.outside, []string{active, lease, pending}, tasks, id).Err(); err != nil {
+				f.t.Error(err)
+			}
+		}
+	}
+}
+
+func (f *fleet) executes(id string, w *fleetWorker) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.executing[id] = w
+}
+
+func (f *fleet) executed(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.executing, id)
+}
+
+// serve has a part take tasks of its tenant.
+func (f *fleet) serve(p *fleetPart) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var living []*fleetPart
+	for _, other := range f.serving[p.tn.name] {
+		if !other.w.dead.Load() {
+			living = append(living, other)
+		}
+	}
+	f.serving[p.tn.name] = append(living, p)
+}
+
+// servers returns the parts of a tenant, in any order.
+func (f *fleet) servers(t ledger.Tenant) []*fleetPart {
+	f.mu.Lock()
+	all := append([]*fleetPart(nil), f.serving[t]...)
+	f.mu.Unlock()
+	f.shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// ring has the workers of a tenant ask for tasks.
+func (f *fleet) ring(t ledger.Tenant) {
+	for _, p := range f.servers(t) {
+		select {
+		case p.bell <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wake has the dispatchers and scanners of a tenant inspect it at once.
+func (f *fleet) wake(t ledger.Tenant) {
+	for _, p := range f.servers(t) {
+		p.dispatcher.Wake()
+		p.scanner.Wake()
+	}
+}
+
+// another returns a part to which a task is delivered a second time; mostly nil.
+func (f *fleet) another(p *fleetPart) *fleetPart {
+	if f.roll() > .02 {
+		return nil
+	}
+	for _, other := range f.servers(p.tn.name) {
+		if !other.w.dead.Load() {
+			f.count("task delivered twice")
+			return other
+		}
+	}
+	return nil
+}
