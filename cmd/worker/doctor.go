@@ -44,7 +44,7 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 		return d.plan(p)
 	}
 	if d.given() {
-		return cli.Usage(errors.New("the flags --plan-… are for --plan: add it"))
+		return cli.Usage(errors.New("the flags --plan-… describe the load of a plan: add --plan"))
 	}
 	tenants, err := d.tenants(p.Env.Get)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 
 // load is what settings do not say of the load that is planned.
 type load struct {
-	Tenants int   `noenv:"true" default:"1" help:"With --plan: tenants with the settings of each."`
-	Rows    int64 `noenv:"true" default:"0" help:"With --plan: rows of domains verify that each tenant has open at a time."`
-	Kept    int64 `noenv:"true" default:"-1" help:"With --plan: rows of each tenant that end within 30 days, for which results are kept; -1: as many as are open."`
-	Domains int64 `noenv:"true" default:"0" help:"With --plan: verified domains of each tenant, which its sweeps check."`
-	Workers int   `noenv:"true" default:"0" help:"With --plan: number of workers; 0: as many as are needed, and two at least."`
+	Tenants int    `noenv:"true" default:"1" help:"With --plan: tenants with the settings of each."`
+	Rows    int64  `noenv:"true" default:"0" help:"With --plan: rows of domains verify that each tenant has open at a time."`
+	Kept    *int64 `noenv:"true" placeholder:"N" help:"With --plan: rows of each tenant that end within 30 days, whose results are kept (default: as many as are open)."`
+	Domains int64  `noenv:"true" default:"0" help:"With --plan: verified domains of each tenant, which its sweeps check."`
+	Workers int    `noenv:"true" default:"0" help:"With --plan: number of workers; 0: as many as are needed, and two at least."`
 }
 
 // Bounds of a load: what is beyond them is a mistake.
@@ -32,8 +32,8 @@ func (l load) check() error {
 		return fmt.Errorf("plan-workers: want 0 to %d, got %d", mostPlannedTenants, l.Workers)
 	case l.Rows < 0 || l.Rows > mostPlanned:
 		return fmt.Errorf("plan-rows: want 0 to %d, got %d", mostPlanned, l.Rows)
-	case l.Kept < -1 || l.Kept > mostPlanned:
-		return fmt.Errorf("plan-kept: want -1 to %d, got %d", mostPlanned, l.Kept)
+	case l.Kept != nil && (*l.Kept < 0 || *l.Kept > mostPlanned):
+		return fmt.Errorf("plan-kept: want 0 to %d, got %d", mostPlanned, *l.Kept)
 	case l.Domains < 0 || l.Domains > mostPlanned:
 		return fmt.Errorf("plan-domains: want 0 to %d, got %d", mostPlanned, l.Domains)
 	}
@@ -41,7 +41,7 @@ func (l load) check() error {
 }
 
 // given reports whether flags describe a load.
-func (l load) given() bool { return l != load{Tenants: 1, Kept: -1} }
+func (l load) given() bool { return l != load{Tenants: 1} }
 
 // plan prints what the tenants need. It connects to nothing.
 func (d doctorCommand) plan(p cli.Program) error {
@@ -76,10 +76,10 @@ func (l load) of(t tenant) capacity.Tenant {
 	rate, _ := t.limit.Effective()
 	sweeps, _ := t.limit.Sweeps()
 	c := capacity.Tenant{
-		Name: t.Name, Count: l.Tenants, Rate: rate.PerSecond(), SweepRate: sweeps.PerSecond(), Rows: l.Rows, Kept: l.Kept, Domains: l.Domains,
+		Name: t.Name, Count: l.Tenants, Rate: rate.PerSecond(), SweepRate: sweeps.PerSecond(), Rows: l.Rows, Kept: l.Rows, Domains: l.Domains,
 	}
-	if l.Kept < 0 {
-		c.Kept = l.Rows
+	if l.Kept != nil {
+		c.Kept = *l.Kept
 	}
 	if t.Sweep != off {
 		c.SweepEvery = 365 * 24 * time.Hour

@@ -172,7 +172,7 @@ func (p *Plan) limits(checks, between float64) {
 		{"one core of Redis", p.RedisCPU, "give some of the tenants another Redis, or use a Redis Cluster"},
 		{"the workers' processors", p.WorkerCPU / float64(p.Workers*Cores), "start more workers"},
 		{"the connections that Redis accepts", float64(p.Workers*p.Connections) / maxClients, "raise maxclients"},
-		{"the memory of a worker (512 MiB in the Kubernetes manifests)", float64(p.WorkerMemory-workerBytes-workBytes) / (workerLimit - workerBytes - workBytes), "raise the limit, or serve fewer tenants by each worker"},
+		{"the memory of a worker (512 MiB in the Kubernetes manifests)", max(0, float64(p.WorkerMemory-workerBytes-workBytes)) / (workerLimit - workerBytes - workBytes), "raise the limit, or serve fewer tenants by each worker"},
 		{"the places for DNS checks of one tenant", checks, "start more workers: waiting rows are checked less often than hourly"},
 		{"the time between two sweeps", between, "sweep less often, or raise --sweep-share: sweeps are skipped while one runs"},
 	}
