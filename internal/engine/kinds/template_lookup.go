@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -20,7 +21,8 @@ import (
 // serves every row.
 //
 // When Redis got its identity is not known, since clocks may be wrong: each worker
-// counts from when it first saw it.
+// counts from when it first saw it. A row that has waited for that in one worker does not
+// wait again in another: its memo has the time.
 type lookup struct {
 	api Templates
 	// lands is how long after it was sent a request may have its effect.
@@ -44,7 +46,7 @@ func newLookup(api Templates, lands time.Duration) *lookup {
 // mayExist reports whether a template of the name may have been created by a forgotten
 // request. It lists the templates if Redis may have forgotten one, and no listing shows
 // that.
-func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, name string) (bool, error) {
+func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, row *engine.Row, name string) (bool, error) {
 	server, err := x.Server(ctx)
 	if err != nil || server.Complete() {
 		return false, err
@@ -52,9 +54,11 @@ func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, name string)
 	if server.Identity == "" { // no listing is recent enough then
 		return true, nil
 	}
-	seen, _ := l.seen.LoadOrStore(server.Identity, time.Now())
-	from := seen.(time.Time).Add(l.lands)
+	from := l.firstSeen(x, row, server.Identity).Add(l.lands)
 	if left := time.Until(from); left > 0 {
+		if row.Note.Memo, err = packIntent(post{Server: server.Identity, Seen: x.Now().Add(left - l.lands)}); err != nil {
+			return false, err
+		}
 		return false, engine.Later("redis may have forgotten requests to create templates; the templates are listed once none can land any more", left)
 	}
 	if last := l.last.Load(); last != nil && !last.begun.Before(from) {
@@ -70,6 +74,20 @@ func (l *lookup) mayExist(ctx context.Context, x *engine.Execution, name string)
 	}
 	l.last.Store(now)
 	return now.names[name], nil
+}
+
+// firstSeen returns when this worker first saw the identity, or another one in which the row
+// has waited, if that is earlier.
+func (l *lookup) firstSeen(x *engine.Execution, row *engine.Row, identity string) time.Time {
+	seen, _ := l.seen.LoadOrStore(identity, time.Now())
+	first := seen.(time.Time)
+	var memo post
+	if json.Unmarshal(row.Note.Memo, &memo) == nil && memo.Server == identity {
+		if there := time.Now().Add(memo.Seen.Sub(x.Now())); there.Before(first) {
+			return there
+		}
+	}
+	return first
 }
 
 // list lists the templates.
