@@ -52,9 +52,12 @@ const (
 	// sweptCommands are those of a domain of a sweep (28,800 scripts and 14,100 GETs of
 	// 3,999 domains).
 	sweptCommands = 10.7
-	// busyCommands are those of a tenant with work, a second: asynq asks for tasks 100 times,
-	// and the dispatcher reads and releases.
-	busyCommands = 130
+	// dispatchCommands are those of the dispatcher of a tenant with work, a second (11 to 22
+	// rounds of three scripts), and pollsOfOne the tasks that a worker's asynq server of such a
+	// tenant asks for; of more than quickServers tenants the nth asks every n ms.
+	dispatchCommands = 30
+	pollsOfOne       = 100
+	quickServers     = 10
 	// firstIdle and secondIdle are those of a tenant without work, a second, from the first
 	// two workers; others do not care for it (go run ./internal/bench idle).
 	firstIdle  = 2.2

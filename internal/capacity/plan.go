@@ -72,14 +72,13 @@ type Limit struct {
 // Estimate returns the plan of a load.
 func Estimate(l Load) Plan {
 	p := Plan{Workers: l.Workers}
-	var work, polls, checks, between float64
+	var work, checks, between float64
 	for _, t := range l.Tenants {
 		n := float64(t.Count)
 		rows, rechecks, swept := t.perSecond()
 		p.Tenants += t.Count
 		if rows+swept > 0 {
 			p.Busy += t.Count
-			polls += n * busyCommands
 		}
 		work += n * (rows*rowCommands + rechecks*checkCommands + swept*sweptCommands)
 		p.WorkerCPU += n * (rows*rowCPU + rechecks*checkCPU + swept*sweptCPU + tenantCPU)
@@ -98,12 +97,20 @@ func Estimate(l Load) Plan {
 	if p.Workers > 1 {
 		idle += float64(p.Tenants) * secondIdle
 	}
+	polls := float64(p.Busy)*dispatchCommands + float64(p.Workers)*pollsOf(float64(p.Busy)/float64(p.Workers))
 	p.Commands, p.Idle = work+polls+idle, idle
 	p.RedisCPU, p.IdleCPU = work*workCommandCPU+(polls+idle)*otherCommandCPU, idle*otherCommandCPU
 	p.worker()
 	p.Memory.limit(p.Workers * p.Connections)
 	p.limits(checks/float64(p.Workers), between)
 	return p
+}
+
+// pollsOf returns how often a worker asks Redis for tasks each second, if it executes rows of
+// so many tenants.
+func pollsOf(tenants float64) float64 {
+	quick := min(tenants, quickServers)
+	return quick*pollsOfOne + quickServers*pollsOfOne*math.Log(max(tenants, quickServers)/quickServers)
 }
 
 // perSecond returns how many rows of the tenant are verified each second, how many waiting
@@ -155,13 +162,16 @@ func (m *Memory) limit(connections int) {
 	m.Max = int64(math.Ceil(float64(all)*margin/maxmemoryStep)) * maxmemoryStep
 }
 
-// worker computes the memory and the connections of a worker.
+// worker computes the memory and the connections of a worker. Each tenant is served by one
+// worker, mostly; if one worker is lost, the others share its tenants.
 func (p *Plan) worker() {
 	p.WorkerMemory = workerBytes + int64(p.Tenants)*idleTenantBytes
 	p.Connections = idleConnections + p.Tenants/idleConnectionsOf
 	if p.Busy > 0 {
-		p.WorkerMemory += workBytes + int64(p.Busy)*busyTenantBytes
-		p.Connections = max(p.Connections, pools*poolOfCore*Cores+pageConnections+wakeConnections+p.Busy)
+		others := max(p.Workers-1, 1)
+		share := (p.Busy + others - 1) / others
+		p.WorkerMemory += workBytes + int64(share)*busyTenantBytes
+		p.Connections = max(p.Connections, pools*poolOfCore*Cores+pageConnections+wakeConnections+share)
 	}
 }
 
