@@ -24,7 +24,7 @@ const (
 	mostPlannedTenants = 10_000
 )
 
-func (l load) check() error {
+func (l load) checkLoad() error {
 	switch {
 	case l.Tenants < 1 || l.Tenants > mostPlannedTenants:
 		return fmt.Errorf("plan-tenants: want 1 to %d, got %d", mostPlannedTenants, l.Tenants)
@@ -47,7 +47,7 @@ func (l load) given() bool { return l != load{Tenants: 1} }
 func (d doctorCommand) plan(p cli.Program) error {
 	tenants, err := d.planned(p.Env.Get)
 	if err == nil {
-		err = d.load.check()
+		err = d.checkLoad()
 	}
 	if err != nil {
 		return cli.Usage(err)
