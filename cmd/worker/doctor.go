@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ import (
 // doctorCommand tests what a worker with the same settings would use.
 type doctorCommand struct {
 	JSON bool `name:"json" help:"Write the findings as JSON, one a line." noenv:"true"`
+	Plan bool `help:"Test nothing and connect to nothing: print what the tenants' rates and sweeps, and the load of the --plan flags, need of Redis and workers, how long it takes, and which limit is reached first." noenv:"true"`
+	load `embed:"" prefix:"plan-"`
 	systems
 }
 
@@ -37,6 +40,12 @@ var errUnwell = errors.New("something is wrong: see above")
 
 // run tests, and tells what it finds on stdout. Its error is one of settings, or errUnwell.
 func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
+	if d.Plan {
+		return d.plan(p)
+	}
+	if d.given() {
+		return cli.Usage(errors.New("the flags --plan-… describe the load of a plan: add --plan"))
+	}
 	tenants, err := d.tenants(p.Env.Get)
 	if err != nil {
 		return err
@@ -60,16 +69,14 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := d.write(p.Stdout, found); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level == doctor.Wrong }) {
-		return errUnwell
-	}
-	return nil
+	return d.write(p.Stdout, found)
 }
 
-func (d doctorCommand) write(out io.Writer, found []doctor.Finding) error {
+// write writes the findings. The error is errUnwell if something is wrong.
+func (d doctorCommand) write(out io.Writer, found []doctor.Finding) (err error) {
+	if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level == doctor.Wrong }) {
+		defer func() { err = cmp.Or(err, errUnwell) }()
+	}
 	if !d.JSON {
 		doctor.Write(out, found)
 		return nil

@@ -221,7 +221,9 @@ type desk struct {
 }
 
 func newDesk(t *testing.T) desk {
+	t.Helper()
 	rdb := redistest.New(t)
+	keysAreListed(t, rdb)
 	return desk{t, rdb, runs.New(rdb)}
 }
 

@@ -10,13 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/capacity"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 )
-
-// waitingBytes is the average size of a waiting row in Redis, with the record and the evidence
-// of its last check. A row that has not started takes about an eighth of it.
-const waitingBytes = 500
 
 // RoomError says that rows are refused because Redis has no room for them while they wait.
 // Nothing has happened.
@@ -43,11 +40,11 @@ type room struct {
 }
 
 // holds reports whether so many rows fit.
-func (r room) holds(rows int64) bool { return r.most == 0 || rows*waitingBytes <= r.free }
+func (r room) holds(rows int64) bool { return r.most == 0 || rows*capacity.ReservedRow <= r.free }
 
 // refusal returns the error for so many rows.
 func (r room) refusal(rows int64) error {
-	return &RoomError{Rows: rows, Need: rows * waitingBytes, Free: r.free, Max: r.most}
+	return &RoomError{Rows: rows, Need: rows * capacity.ReservedRow, Free: r.free, Max: r.most}
 }
 
 // room reads how much memory a run of so many rows or more may take: maxmemory without the
@@ -74,7 +71,7 @@ func (i Intake) room(ctx context.Context, run string, rows int64) (room, error) 
 			return room{}, err
 		}
 	}
-	return room{free: max(0, most-max(used, open*waitingBytes)), most: most}, nil
+	return room{free: max(0, most-max(used, open*capacity.ReservedRow)), most: most}, nil
 }
 
 // openRows returns how many rows of other runs are open, as their headers have it, which is a

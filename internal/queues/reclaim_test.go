@@ -123,3 +123,24 @@ func TestLostTaskIsExecuted(t *testing.T) {
 		t.Error("a task is active still")
 	}
 }
+
+// TestForgetsKilledServers: a server that was killed is still in asynq's lists, since only one
+// that is shut down leaves them.
+func TestForgetsKilledServers(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSite(t, time.Minute), t.Context()
+	lists := []string{"asynq:servers", "asynq:workers"}
+	for _, list := range lists {
+		for name, seen := range map[string]time.Duration{"killed": -2 * time.Hour, "alive": 10 * time.Second} {
+			if err := s.rdb.ZAdd(ctx, list, redis.Z{Member: name, Score: float64(time.Now().Add(seen).Unix())}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.run()
+	for _, list := range lists {
+		s.await("only the living server in "+list, func() bool {
+			return slices.Equal(s.rdb.ZRange(ctx, list, 0, -1).Val(), []string{"alive"})
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/capacity"
+	"orgops/internal/intake"
+	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
+	"orgops/tasks"
+)
+
+// TestSizesOfSweeps measures what a sweep stores of a domain, and compares it with the sizes by
+// which capacity is planned. miniredis does not know.
+func TestSizesOfSweeps(t *testing.T) {
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("needs a real Redis: set " + redistest.EnvURL)
+	}
+	t.Parallel()
+	box := startBox(t, sandbox.Options{})
+	crowd := box.SeedCrowd(sandbox.CrowdOptions{Organizations: 500, Absent: 0.02, Servfail: 0.01})
+	d := newDesk(t)
+	begin(t, pointedAt(box, redistest.URL(t), nil))
+	if _, _, err := intake.New(d.redis, d.ledger).BeginSweep(t.Context(), intake.Run{ID: "sweep", Tenant: tasks.DefaultTenant}, sweep.Order{Tick: time.Now().Unix()}); err != nil {
+		t.Fatal(err)
+	}
+	d.ended("sweep")
+	var states, rows int64
+	for _, key := range redistest.Keys(t, "orgops:*") {
+		size := d.redis.MemoryUsage(t.Context(), key, 0).Val()
+		switch {
+		case strings.Contains(key, "}:domain:"):
+			states += size + expiryBytes
+		case strings.HasSuffix(key, ":chunks") || strings.HasSuffix(key, ":results"):
+			rows += size
+		}
+	}
+	for what, is := range map[string]struct{ got, planned int64 }{
+		"state of a domain": {states / int64(crowd.Domains), capacity.DomainState},
+		"row of a sweep":    {rows / int64(crowd.Domains), capacity.SweptRow},
+	} {
+		t.Logf("%s: %d bytes", what, is.got)
+		if is.got > is.planned || is.got < is.planned*3/4 {
+			t.Errorf("%s: %d bytes; capacity is planned with %d: want at most these, and three quarters at least", what, is.got, is.planned)
+		}
+	}
+}
+
+// expiryBytes is what a time to live takes that MEMORY USAGE leaves out: an entry of the
+// dictionary of expiries, and its share of the tables.
+const expiryBytes = 48
