@@ -5,13 +5,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +67,7 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 		if err != nil {
 			return err
 		}
-		workers, err := startIdle(ctx, s, l, t)
+		workers, err := startFleet(ctx, s, l.Workers, l.served(t))
 		defer func() {
 			for _, w := range workers {
 				err = errors.Join(err, w.close())
@@ -95,42 +93,12 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 	})
 }
 
-// startIdle builds a worker and starts it as often as wanted.
-func startIdle(ctx context.Context, s *store, l idleLoad, t *tenant) (workers []*shipped, err error) {
-	for range l.Workers {
-		w, err := buildWorker(ctx, "ORGOPS_REDIS_URL="+s.url, "ORGOPS_BENCH_SECRET="+t.ClientSecret,
-			"ORGOPS_HTTP_ADDR=off", "ORGOPS_PROBE_ADDR=127.0.0.1:0")
-		if err != nil {
-			return workers, err
-		}
-		workers = append(workers, w)
-		config := filepath.Join(w.dir, "tenants.yaml")
-		if err := os.WriteFile(config, l.config(t), 0o600); err != nil {
-			return workers, fmt.Errorf("file of tenants: %w", err)
-		}
-		w.env = append(w.env, "ORGOPS_CONFIG="+config)
-		if err := w.start(); err != nil {
-			return workers, err
-		}
-	}
-	return workers, nil
-}
-
-// config returns a file of tenants, in JSON, which YAML includes.
-func (l idleLoad) config(t *tenant) []byte {
-	type member map[string]any
-	var tenants []member
+// served returns as many members of a file of tenants, which are all the same sandbox.
+func (l idleLoad) served(t *tenant) (all []served) {
 	for i := range l.Tenants {
-		tenants = append(tenants, member{
-			"name": tenantNumber(i), "base_url": t.BaseURL, "auth_url": t.AuthURL,
-			"client_id": t.ClientID, "client_secret_env": "ORGOPS_BENCH_SECRET", "resolvers": t.Resolvers, "rate": "1000/s", "burst": 1000,
-		})
+		all = append(all, served{tenant: t, name: tenantNumber(i), rate: 1000, burst: 1000})
 	}
-	file, err := json.Marshal(member{"tenants": tenants})
-	if err != nil {
-		panic(err) // strings and maps always have a JSON form
-	}
-	return file
+	return all
 }
 
 func tenantNumber(i int) string { return fmt.Sprintf("tenant-%d", i) }

@@ -258,7 +258,7 @@ func (m *large) cancel(ctx context.Context) error {
 			return err
 		}
 		m.result.Cancel = time.Since(began).Seconds()
-		_, err = ended(ctx, m.store, runID)
+		_, err = ended(ctx, m.store, runID, 50*time.Millisecond)
 		return err
 	})
 	m.result.Ended, m.result.Cancelled = took, last.Seconds()

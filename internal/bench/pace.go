@@ -117,14 +117,20 @@ func (t *tenant) updates(ctx context.Context, n int) ([]row, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	file, err := updatesOf(rows)
+	return rows, file, err
+}
+
+// updatesOf returns the file that sets these domains to pending.
+func updatesOf(rows []row) ([]byte, error) {
 	var file bytes.Buffer
 	w := csv.NewWriter(&file)
 	lines := [][]string{{"organization_id", "discovery_domain_id", "status", "use_for_organization_discovery"}}
 	for _, r := range rows {
 		lines = append(lines, []string{r.organization, r.domain, "pending", "false"})
 	}
-	err = w.WriteAll(lines)
-	return rows, file.Bytes(), err
+	err := w.WriteAll(lines)
+	return file.Bytes(), err
 }
 
 // paceOfOurs has several workers carry the rows out, and says how many were not.
@@ -140,7 +146,7 @@ func paceOfOurs(ctx context.Context, s *store, t *tenant, v paceVariant, rows in
 	if err != nil {
 		return 0, err
 	}
-	run, err := ended(ctx, s, runID)
+	run, err := ended(ctx, s, runID, 50*time.Millisecond)
 	if err := errors.Join(err, stop()); err != nil {
 		return 0, err
 	}
@@ -256,7 +262,7 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 				}
 				continue
 			}
-			run, err := ended(ctx, s, one.run)
+			run, err := ended(ctx, s, one.run, 50*time.Millisecond)
 			if err != nil {
 				return err
 			}
@@ -270,15 +276,15 @@ func smallRun(ctx context.Context, s *store, behind int, stderr io.Writer) (took
 	return took, err
 }
 
-// ended waits for the run's end.
-func ended(ctx context.Context, s *store, id string) (runs.Run, error) {
+// ended waits for the run's end, which it looks for so often.
+func ended(ctx context.Context, s *store, id string, every time.Duration) (runs.Run, error) {
 	ledger := runs.New(s.admin)
 	for {
 		run, err := ledger.Get(ctx, id)
 		if err != nil || run.Ended() {
 			return run, err
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := pause(ctx, every); err != nil {
 			return run, fmt.Errorf("%d of %d rows are settled: %w", run.Settled, run.Total, err)
 		}
 	}

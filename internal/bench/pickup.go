@@ -51,7 +51,7 @@ type pickupResult struct {
 // measurePickup submits single rows to a worker of many tenants, one after another.
 func measurePickup(ctx context.Context, s *store, l pickupLoad, out *report, stderr io.Writer) error {
 	return withUnlimited(ctx, s, stderr, func(t *tenant) (err error) {
-		workers, err := startIdle(ctx, s, idleLoad{Tenants: l.Tenants, Workers: 1}, t)
+		workers, err := startFleet(ctx, s, 1, idleLoad{Tenants: l.Tenants}.served(t))
 		defer func() {
 			for _, w := range workers {
 				err = errors.Join(err, w.close())

@@ -139,7 +139,7 @@ func sweepOurs(ctx context.Context, s *store, l sweepLoad, t *tenant, stderr io.
 			return r, err
 		}
 	}
-	run, err := ended(ctx, s, sweepRun)
+	run, err := ended(ctx, s, sweepRun, 50*time.Millisecond)
 	if err != nil {
 		return r, errors.Join(err, w.said())
 	}

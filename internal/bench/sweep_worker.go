@@ -21,6 +21,8 @@ type shipped struct {
 	env      []string
 	process  *exec.Cmd // nil: none runs
 
+	pages, probes string // base URLs of its pages, and of its metrics and readiness; see listen
+
 	cpu  time.Duration // of all processes so far that have ended
 	peak int64         // bytes; of any of them the most
 }
