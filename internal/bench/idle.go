@@ -80,17 +80,13 @@ type idlePage struct {
 
 // measureIdle runs workers for tenants that have no work, each a process as it is shipped.
 func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr io.Writer) error {
-	return withUnlimited(ctx, s, stderr, func(t *tenant) (err error) {
+	return withTenant(ctx, s, stderr, func(t *tenant) (err error) {
 		before, err := s.connections(ctx)
 		if err != nil {
 			return err
 		}
 		workers, err := startFleet(ctx, s, l.Workers, l.served(t))
-		defer func() {
-			for _, w := range workers {
-				err = errors.Join(err, w.close())
-			}
-		}()
+		defer func() { err = errors.Join(err, workers.close()) }()
 		if err != nil {
 			return err
 		}
@@ -100,7 +96,7 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 		}
 		r, err := l.measure(ctx, s, workers)
 		if err != nil {
-			return errors.Join(err, workers[0].said())
+			return errors.Join(err, workers.said())
 		}
 		after, err := s.connections(ctx)
 		if err != nil {
@@ -108,7 +104,7 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 		}
 		r.Connections = float64(after-before) / float64(l.Workers)
 		if r.Pages, err = pagesOf(ctx, workers[0]); err != nil {
-			return errors.Join(err, workers[0].said())
+			return errors.Join(err, workers.said())
 		}
 		for _, w := range workers {
 			began := time.Now()

@@ -35,18 +35,17 @@ type grammar struct {
 	Pace struct {
 		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is submitted behind."`
 	} `cmd:"" help:"What of a tenant's rate is used, alone and beside others, and what is refused."`
-	Lookups  lookupLoad  `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
-	Proofs   proofLoad   `cmd:"" help:"Proofs a second with known and unknown delegations, and how long each takes; no Redis."`
-	Sweep    sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
-	Pages    pagesLoad   `cmd:"" help:"How long the operator's pages take, over many runs and a large one."`
-	Idle     idleLoad    `cmd:"" help:"The cost of tenants without work, for Redis and a worker."`
-	Large    largeLoad   `cmd:"" help:"How soon a large run is paused, resumed and cancelled, and the longest command of Redis."`
-	Pickup   pickupLoad  `cmd:"" help:"How long a submitted row takes to its first request."`
-	Soak     soakLoad    `cmd:"" help:"Whether memory, goroutines, descriptors and keys grow under an hour of mixed load."`
-	All      struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
-	Sandbox  tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
-	Produce  production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
-	PaceWork paceWork    `cmd:"" hidden:"" help:"Be one worker of pace."`
+	Lookups lookupLoad  `cmd:"" help:"Look-ups a second at an NSD on this machine, beside dnsperf; needs both, and no Redis."`
+	Proofs  proofLoad   `cmd:"" help:"Proofs a second with known and unknown delegations, and how long each takes; no Redis."`
+	Sweep   sweepLoad   `cmd:"" help:"A sweep of a tenant of a hundred thousand organizations, beside what its rate allows, and what it leaves out or does twice."`
+	Pages   pagesLoad   `cmd:"" help:"How long the operator's pages take, over many runs and a large one."`
+	Idle    idleLoad    `cmd:"" help:"The cost of tenants without work, for Redis and a worker."`
+	Large   largeLoad   `cmd:"" help:"How soon a large run is paused, resumed and cancelled, and the longest command of Redis."`
+	Pickup  pickupLoad  `cmd:"" help:"How long a submitted row takes to its first request."`
+	Soak    soakLoad    `cmd:"" help:"Whether memory, goroutines, descriptors and keys grow under an hour of mixed load."`
+	All     struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
+	Sandbox tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, told what to do by stdin."`
+	Produce production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
 }
 
 // rows is how many are asked for, or else what the benchmark has.
@@ -84,8 +83,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			err = serveSandbox(g.Sandbox, stdin, stdout)
 		case produceCommand:
 			err = produce(ctx, g.Produce, g.RedisURL, g.rows(0), stdout)
-		case paceWorkCommand:
-			err = g.PaceWork.work(g.RedisURL, stdin)
 		default:
 			err = measure(ctx, g, selected.Command(), p)
 		}

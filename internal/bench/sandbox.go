@@ -112,8 +112,32 @@ type tenant struct {
 	answers *json.Decoder
 }
 
-// startTenant starts program as the sandbox, with these arguments. Close it.
-func startTenant(program string, stderr io.Writer, args ...string) (*tenant, error) {
+// withTenant calls use with a fresh sandbox, which is started with these arguments, and an empty
+// Redis, which is emptied again.
+func withTenant(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error, args ...string) (err error) {
+	if err := s.empty(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.empty(context.WithoutCancel(ctx))) }()
+	t, err := startTenant(stderr, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	return use(t)
+}
+
+// limited are the arguments of a sandbox with that limit.
+func limited(rate, burst int) []string {
+	return []string{fmt.Sprintf("--rate=%d", rate), fmt.Sprintf("--burst=%d", burst)}
+}
+
+// startTenant starts this program as the sandbox, with these arguments. Close it.
+func startTenant(stderr io.Writer, args ...string) (*tenant, error) {
+	program, err := executable()
+	if err != nil {
+		return nil, err
+	}
 	t := &tenant{process: exec.Command(program, append([]string{sandboxCommand}, args...)...)}
 	t.process.Stderr = stderr
 	ask, err := t.process.StdinPipe()

@@ -60,7 +60,7 @@ type soak struct {
 	runs    *runs.Ledger
 	intake  intake.Intake
 	tenants []served
-	workers []*shipped
+	workers fleet
 	until   time.Time
 
 	mu       sync.Mutex
@@ -80,9 +80,7 @@ func measureSoak(ctx context.Context, s *store, l soakLoad, rows int, out *repor
 	k := &soak{load: l, rows: rows, store: s, runs: runs.New(s.admin), outcomes: map[string]int64{}}
 	k.intake = intake.New(s.admin, k.runs)
 	defer func() {
-		for _, w := range k.workers {
-			err = errors.Join(err, w.close())
-		}
+		err = errors.Join(err, k.workers.close())
 		for _, t := range k.tenants {
 			err = errors.Join(err, t.tenant.close())
 		}
@@ -92,20 +90,15 @@ func measureSoak(ctx context.Context, s *store, l soakLoad, rows int, out *repor
 	}
 	r, err := k.measure(ctx, out, stderr)
 	if err != nil {
-		return errors.Join(err, k.workers[0].said(), k.workers[1].said())
+		return errors.Join(err, k.workers.said())
 	}
 	return out.soak(r)
 }
 
 // start starts the sandboxes and the workers.
-func (k *soak) start(ctx context.Context, stderr io.Writer) error {
-	program, err := executable()
-	if err != nil {
-		return err
-	}
+func (k *soak) start(ctx context.Context, stderr io.Writer) (err error) {
 	for i := range k.load.Tenants {
-		t, err := startTenant(program, stderr, fmt.Sprintf("--rate=%d", paceRate), fmt.Sprintf("--burst=%d", paceBurst), "--remember=1000",
-			fmt.Sprintf("--organizations=%d", soakOrganizations), "--absent=0.1")
+		t, err := startTenant(stderr, append(limited(paceRate, paceBurst), "--remember=1000", fmt.Sprintf("--organizations=%d", soakOrganizations), "--absent=0.1")...)
 		if err != nil {
 			return err
 		}
