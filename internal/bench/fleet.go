@@ -145,7 +145,7 @@ func (w *shipped) awaitReady(ctx context.Context) error {
 			return nil
 		}
 		if pause(ctx, 100*time.Millisecond) != nil {
-			return errors.Join(fmt.Errorf("the worker is not ready after %s: status %d: %w", workerUp, status, err), w.said())
+			return errors.Join(fmt.Errorf("the worker is not ready after %s: GET /readyz: status %d", workerUp, status), err, w.said())
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (r *report) soak(s soakResult) error {
 	}
 	fmt.Fprintf(&b, "the second half of it\n  %10s  %10s  %8s\n", "MEAN", "AN HOUR", "±")
 	for _, t := range s.Trends {
-		fmt.Fprintf(&b, "  %10.1f  %+10.1f  %8.1f  %-5s  %s\n", t.Mean, t.PerHour, 2*t.Error, verdicts[t.Grows], t.Measure)
+		fmt.Fprintf(&b, "  %10.1f  %+10.1f  %8.1f  %-5s  %s  %s\n", t.Mean, t.PerHour, 2*t.Error, t.verdict(), t.Measure, t.KeptFor)
 	}
 	fmt.Fprintf(&b, "left when the runs of the load were deleted: %d runs, %.0f keys\n", s.Undeleted, total(s.Left).Keys)
 	for _, family := range slices.Sorted(maps.Keys(s.Left)) {
@@ -130,4 +130,12 @@ func (r *report) soak(s soakResult) error {
 	return err
 }
 
-var verdicts = map[bool]string{true: "GROWS", false: "flat"}
+func (t trend) verdict() string {
+	switch {
+	case t.KeptFor != "":
+		return "kept"
+	case t.Grows:
+		return "GROWS"
+	}
+	return "flat"
+}

@@ -202,7 +202,13 @@ type trend struct {
 	PerHour float64 `json:"per_hour"`       // the slope of the least squares
 	Error   float64 `json:"standard_error"` // of it
 	Grows   bool    `json:"grows"`
+	// KeptFor is how long keys of a family are kept that grows by design, else empty.
+	KeptFor string `json:"kept_for,omitempty"`
 }
+
+// keptFor are the families of keys that have a longer life than the load, so that they grow
+// with it.
+var keptFor = map[string]string{"keys orgops:v1:{watch}:tally:*": "of each sweep, kept for 31 days"}
 
 // A measure grows if its slope is certainly, by twice the standard error, above this share of
 // its mean an hour, and above this much: neither a garbage collector nor a pool is exactly
@@ -224,7 +230,7 @@ func trendOf(measure string, hours, values []float64) trend {
 		xx += (hours[i] - meanX) * (hours[i] - meanX)
 		xy += (hours[i] - meanX) * (values[i] - meanY)
 	}
-	t := trend{Measure: measure, Mean: meanY}
+	t := trend{Measure: measure, Mean: meanY, KeptFor: keptFor[measure]}
 	if len(values) < 3 || xx == 0 {
 		return t
 	}
