@@ -270,7 +270,7 @@ idle: %d workers of %d tenants each, without work
 		fmt.Fprintf(r.out, "  %-8s first, again: seconds       %7.3f  %7.3f  (aim for 1,000 tenants: %g), status %d\n", p.Path, p.First, p.Again, p.Aim, p.Status)
 	}
 	_, err := fmt.Fprintf(r.out, `  memory of a worker after that              %5.0f MB  (aim for 1,000 tenants: %d)
-  seconds from SIGTERM to its end            %8.1f  (aim: %d, the default --shutdown-timeout)
+  seconds from SIGTERM to its end            %8.2f  (aim: %d, the default --shutdown-timeout)
 `, result.Memory, aimMemory, result.Stop, int(shutdownTimeout.Seconds()))
 	return err
 }
