@@ -41,23 +41,22 @@ type served struct {
 	reserve, sweepShare int // percent; a share of 0: the worker's default
 }
 
-// startFleet builds the worker and starts it as often as wanted, also the servers of its pages
-// and probes. Close what it returns, also with an error.
+// startFleet starts as many workers, also the servers of their pages and probes. Close what it
+// returns, also with an error.
 func startFleet(ctx context.Context, s *store, workers int, tenants []served) (f fleet, err error) {
 	config, env := fleetConfig(tenants)
 	env = append(env, "ORGOPS_REDIS_URL="+s.url)
-	for i := range workers {
+	program, err := s.worker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for range workers {
 		dir, err := os.MkdirTemp("", "orgops-bench-")
 		if err != nil {
 			return f, fmt.Errorf("folder for a worker: %w", err)
 		}
-		w := &shipped{dir: dir, log: filepath.Join(dir, "log")}
+		w := &shipped{dir: dir, log: filepath.Join(dir, "log"), program: program}
 		f = append(f, w)
-		if w.program = filepath.Join(f[0].dir, "worker"); i == 0 {
-			if out, err := exec.CommandContext(ctx, "go", "build", "-o", w.program, "orgops/cmd/worker").CombinedOutput(); err != nil {
-				return f, fmt.Errorf("build the worker: %w: %s", err, out)
-			}
-		}
 		file := filepath.Join(dir, "tenants.yaml")
 		if err := os.WriteFile(file, config, 0o600); err != nil {
 			return f, fmt.Errorf("file of tenants: %w", err)
@@ -68,6 +67,31 @@ func startFleet(ctx context.Context, s *store, workers int, tenants []served) (f
 		}
 	}
 	return f, nil
+}
+
+// worker builds cmd/worker, once, and returns its path.
+func (s *store) worker(ctx context.Context) (program string, err error) {
+	if s.built == "" {
+		if s.built, err = os.MkdirTemp("", "orgops-bench-"); err != nil {
+			return "", fmt.Errorf("folder for the worker: %w", err)
+		}
+	}
+	program = filepath.Join(s.built, "worker")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "orgops/cmd/worker").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the worker: %w: %s", err, out)
+	}
+	return program, nil
+}
+
+// removeWorker removes the worker that was built, if any.
+func (s *store) removeWorker() error {
+	if s.built == "" {
+		return nil
+	}
+	return os.RemoveAll(s.built)
 }
 
 // stop sends all workers SIGTERM, and waits for their end.

@@ -108,7 +108,7 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, store.removeWorker(), stop()) }()
 	out := newReport(p, g, store.version(ctx))
 	if err := out.begin(); err != nil {
 		return err
