@@ -208,7 +208,10 @@ type trend struct {
 
 // keptFor are the families of keys that have a longer life than the load, so that they grow
 // with it.
-var keptFor = map[string]string{"keys orgops:v1:{watch}:tally:*": "of each sweep, kept for 31 days"}
+var keptFor = map[string]string{
+	"keys orgops:v1:{watch}:tally:*":  "one of each sweep, for 31 days",
+	"keys orgops:v1:{watch}:domain:*": "one of each domain that a sweep has found, for 400 days after the last one",
+}
 
 // A measure grows if its slope is certainly, by twice the standard error, above this share of
 // its mean an hour, and above this much: neither a garbage collector nor a pool is exactly
@@ -235,12 +238,18 @@ func trendOf(measure string, hours, values []float64) trend {
 		return t
 	}
 	t.PerHour = xy / xx
-	var residues float64
+	var squares, successive, last float64
 	for i := range values {
 		e := values[i] - meanY - t.PerHour*(hours[i]-meanX)
-		residues += e * e
+		squares, successive, last = squares+e*e, successive+e*last, e
 	}
-	t.Error = math.Sqrt(residues / (n - 2) / xx)
+	t.Error = math.Sqrt(squares / (n - 2) / xx)
+	// A run is there for several samples, so that each resembles the one before: they say
+	// less than as many independent ones.
+	if squares > 0 {
+		alike := min(max(successive/squares, 0), 0.95)
+		t.Error *= math.Sqrt((1 + alike) / (1 - alike))
+	}
 	t.Grows = t.PerHour-2*t.Error > max(growsShare*meanY, growsLeast)
 	return t
 }

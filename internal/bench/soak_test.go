@@ -74,6 +74,7 @@ func TestTrend(t *testing.T) {
 		{"one more in an hour", func(minute float64) float64 { return 10 + minute/60 }, 1, false},
 		{"two percent in an hour", func(minute float64) float64 { return 1000 + 20*minute/60 }, 20, false},
 		{"a saw", func(minute float64) float64 { return 50 + 20*math.Mod(minute, 3) }, 0, false},
+		{"a slow wave", func(minute float64) float64 { return 200 - 50*math.Sin(minute/4) }, 0, false},
 		{"a saw that grows", func(minute float64) float64 { return 50 + 20*math.Mod(minute, 3) + 4*minute }, 240, true},
 	}
 	for _, tt := range tests {
